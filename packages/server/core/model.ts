@@ -1,0 +1,104 @@
+/** The facts the rules speak of. Plain data; no I/O, no behaviour. Shared by core and engines. */
+import type { Hash, RejectionCode } from '@holdfast/protocol';
+
+/** One tenant's namespace: nothing crosses it. Two different strings never share data. */
+export interface Space {
+  readonly appId: string;
+  readonly spaceId: string;
+}
+
+/**
+ * Names one upload generation for ever: 32 lowercase hex digits, the first 12 the creation time in ms.
+ * It is also the generation-scoped, write-once key of the bytes (contract section 5); never reused.
+ */
+export type Generation = string;
+
+/** `waiting`: validated, never ready. `rotten`: was ready, content proven bad. `claimed`: a collection has begun. */
+export type NodeRowState = 'waiting' | 'ready' | 'rotten' | 'claimed';
+
+/** One node row. Immutable: hash, size, contentType, refs, canonicalSize. */
+export interface NodeRow {
+  readonly hash: Hash;
+  readonly state: NodeRowState;
+  /** logical content length, bytes */
+  readonly size: number;
+  /** header + content, bytes */
+  readonly canonicalSize: number;
+  readonly contentType: string;
+  /** ordered children, 32 raw bytes each, duplicates kept */
+  readonly refs: Uint8Array;
+  /** where the bytes are */
+  readonly generation: Generation;
+  /** true when the bytes are a row of the metadata store, not an object of the content store */
+  readonly inline: boolean;
+  /** ms; 0 when never leased */
+  readonly leaseStartedAt: number;
+  /** ms; 0 when never leased */
+  readonly leaseExpiresAt: number;
+  readonly childRefCount: number;
+  /** aggregate over all domains, never negative */
+  readonly rootRefCount: number;
+  /** how many domains hold a balance other than 0 */
+  readonly heldDomainCount: number;
+  /** ms; last lease call, kept only while waiting (the 24 h rule), else 0 */
+  readonly waitingTouchedAt: number;
+}
+
+/** What validation learned about one received object. Opaque `integrity` is made and checked by the content store. */
+export type UploadEvidence =
+  | {
+      readonly verdict: 'good';
+      readonly canonicalSize: number;
+      readonly size: number;
+      readonly contentType: string;
+      readonly refs: Uint8Array;
+      readonly integrity: Uint8Array;
+      readonly inline: boolean;
+    }
+  | { readonly verdict: 'bad'; readonly code: RejectionCode; readonly message: string };
+
+/** The current upload generation of a hash and what is known of it. At most one per hash. */
+export interface UploadRow {
+  readonly hash: Hash;
+  readonly generation: Generation;
+  readonly createdAt: number;
+  /** ms; when the last URL signed for this generation expires */
+  readonly urlExpiresAt: number;
+  /** ms; last lease call */
+  readonly touchedAt: number;
+  /** why the previous generation was turned down; survives until a good upload */
+  readonly rejection: { readonly code: RejectionCode; readonly message: string } | undefined;
+  /** set once the generation is finished (an acknowledged PUT, or one cut off with 413) */
+  readonly evidence: UploadEvidence | undefined;
+}
+
+/** Integrity record of published content; with the bytes themselves when inline. */
+export interface ContentRow {
+  readonly generation: Generation;
+  readonly canonicalSize: number;
+  readonly integrity: Uint8Array;
+  readonly inlineBytes: Uint8Array | undefined;
+}
+
+export interface SpaceCounters {
+  readonly nodeCount: number;
+  readonly readyContentBytes: number;
+  readonly readyStoredBytes: number;
+  /** canonical bytes of waiting parents */
+  readonly waitingBytes: number;
+  readonly notReadyNodeCount: number;
+  /** unexpired leases at the instant of the read */
+  readonly leasedNodeCount: number;
+}
+
+export interface RootRefCommit {
+  readonly requestId: string;
+  /** SHA-256 of the canonical payload */
+  readonly payloadDigest: Uint8Array;
+  readonly revision: number;
+}
+
+export interface RootRefBalance {
+  readonly hash: Hash;
+  readonly balance: number;
+}

@@ -1,0 +1,241 @@
+/**
+ * What the rules need from the world. Each port's contract is prose here; every engine passes one and the same suite.
+ * A port method throws only for failure; absence is `undefined`. Failure is never turned into absence.
+ */
+import type { Hash } from '@holdfast/protocol';
+import type {
+  ContentRow,
+  Generation,
+  NodeRow,
+  RootRefBalance,
+  RootRefCommit,
+  Space,
+  SpaceCounters,
+  UploadRow,
+} from './model.ts';
+
+export type Awaitable<T> = T | Promise<T>;
+
+/**
+ * Rows. `transact` runs `body` in one serializable unit of one Space and resolves only when its effects are durable;
+ * if `body` throws, none of its effects stay and the promise rejects with that error. `body` may be run again from the
+ * start, so it changes nothing outside `tx`, and it awaits nothing but `tx` (no I/O in a transaction).
+ * The read verbs see only durable or about-to-be-durable committed state and never wait for a writer.
+ */
+export interface MetadataStore {
+  /** The largest canonical node, bytes, that may be kept as a row by `insertContent` with inlineBytes; 0 = never. */
+  readonly inlineBytesMax: number;
+  transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T>;
+  findNode(space: Space, hash: Hash): Awaitable<NodeRow | undefined>;
+  /** The node and the content it points at, read at one instant. */
+  findNodeWithContent(
+    space: Space,
+    hash: Hash,
+  ): Awaitable<{ readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined>;
+  findUpload(space: Space, hash: Hash): Awaitable<UploadRow | undefined>;
+  readCounters(space: Space, now: number): Awaitable<SpaceCounters>;
+  /** Balances of `domain` as of `revision`, hash order, hash > after. `undefined` when that history is gone. */
+  findBalancesAt(
+    space: Space,
+    domain: string,
+    page: { readonly revision: number | 'current'; readonly after: Hash | undefined; readonly limit: number },
+  ): Awaitable<{ readonly revision: number; readonly items: readonly RootRefBalance[] } | undefined>;
+  /** Up to `limit` Spaces that have something for the sweep at `now`, `cutoffs` applied; order free, fair over calls. */
+  findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): Awaitable<readonly Space[]>;
+  /** Advances lease watermarks and prunes root-ref history in bounded steps; returns true when more is left to do. */
+  maintain(cutoffs: SweepCutoffs): Promise<boolean>;
+  /** Bounded walk over all node rows that have content, for the scrub. `after` resumes; `undefined` result = end. */
+  findNodesToScrub(
+    after: ScrubPosition | undefined,
+    limit: number,
+  ): Awaitable<{ readonly items: readonly ScrubItem[]; readonly next: ScrubPosition | undefined }>;
+  /** Which of `generations` still have a record (upload, content, or discard). */
+  findKnownGenerations(generations: readonly Generation[]): Awaitable<ReadonlySet<Generation>>;
+  close(): Promise<void>;
+}
+
+export interface SweepCutoffs {
+  readonly now: number;
+  /** waiting rows touched at or before this, and uploads with max(touchedAt, urlExpiresAt) at or before this, go */
+  readonly abandonedAt: number;
+  /** root-ref history superseded at or before this may go */
+  readonly historyAt: number;
+}
+
+/** Opaque resume point of the scrub's walk. */
+export type ScrubPosition = string;
+export interface ScrubItem {
+  readonly space: Space;
+  readonly node: NodeRow;
+  readonly content: ContentRow | undefined;
+}
+
+/**
+ * Row verbs inside one transaction of one Space. Reads see the transaction's own writes. The engine keeps the counters
+ * of a Space true from the before/after pairs it is given (rules: core/usage-delta.ts).
+ */
+export interface SpaceTransaction {
+  /** ms; the instant of this transaction by the store's clock */
+  readonly now: number;
+
+  findNode(hash: Hash): Awaitable<NodeRow | undefined>;
+  /** Aligned with `hashes`; locks rows in hash order where the engine locks rows. */
+  findNodes(hashes: readonly Hash[]): Awaitable<readonly (NodeRow | undefined)[]>;
+  insertNode(row: NodeRow): Awaitable<void>;
+  /** `before` is the row as read in this transaction. */
+  updateNode(before: NodeRow, after: NodeRow): Awaitable<void>;
+  deleteNode(before: NodeRow): Awaitable<void>;
+
+  /** Edges of waiting parents to hashes that have no row; 0 when none. */
+  findLooseEdges(hash: Hash): Awaitable<number>;
+  /** Sets the count; 0 removes the record. */
+  setLooseEdges(hash: Hash, count: number): Awaitable<void>;
+
+  findUpload(hash: Hash): Awaitable<UploadRow | undefined>;
+  insertUpload(row: UploadRow): Awaitable<void>;
+  updateUpload(before: UploadRow, after: UploadRow): Awaitable<void>;
+  deleteUpload(before: UploadRow): Awaitable<void>;
+  /** How many upload rows have urlExpiresAt > now, counted no further than `atMost`. */
+  countActiveUploads(atMost: number): Awaitable<number>;
+
+  findContent(generation: Generation): Awaitable<ContentRow | undefined>;
+  /** Throws if the generation already has content: write-once. */
+  insertContent(row: ContentRow): Awaitable<void>;
+  deleteContent(generation: Generation): Awaitable<void>;
+
+  /** Records that the object of a closed generation is to be deleted from the content store. */
+  addDiscard(generation: Generation): Awaitable<void>;
+  removeDiscard(generation: Generation): Awaitable<void>;
+  findDiscards(limit: number): Awaitable<readonly Generation[]>;
+
+  /** Eligible rows (contract section 7) with leaseExpiresAt <= now, oldest expiry first, then hash. */
+  findCandidates(limit: number): Awaitable<readonly NodeRow[]>;
+  findClaimed(limit: number): Awaitable<readonly NodeRow[]>;
+  findAbandonedWaiting(touchedAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
+  findAbandonedUploads(keptUntilAtOrBefore: number, limit: number): Awaitable<readonly UploadRow[]>;
+
+  findRootRefCommit(domain: string, requestId: string): Awaitable<RootRefCommit | undefined>;
+  /** The domain's latest revision; 0 when it has none. */
+  findRevision(domain: string): Awaitable<number>;
+  /** Aligned with `hashes`; 0 when absent. */
+  findBalances(domain: string, hashes: readonly Hash[]): Awaitable<readonly number[]>;
+  /** Records the commit and makes its revision the latest; writes the new balances, keeping the old as history. */
+  insertRootRefCommit(
+    domain: string,
+    commit: RootRefCommit,
+    changes: readonly { readonly hash: Hash; readonly before: number; readonly after: number }[],
+  ): Awaitable<void>;
+}
+
+/**
+ * Bytes under write-once keys. A key is a generation; its object, once complete, never changes and its key is never
+ * written again. A deleted key stays deleted. `delete` of an absent key succeeds.
+ */
+export interface ContentStore {
+  /**
+   * How the bytes get here. `server`: through our own upload target (`receive`). `direct`: the client PUTs to the store
+   * itself by a URL from `signUpload`.
+   */
+  readonly upload: ContentUploads;
+  /** Looks for the complete object of a generation and validates it against `hash` in bounded memory. */
+  inspect(space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject>;
+  /**
+   * Opens canonical bytes [start, end) of an object. Every byte yielded is proven by `integrity` first. Resolves only when
+   * the first chunk is proven; damage there rejects with ContentDamaged, absence in a healthy store with ContentLost, anything
+   * else with another error. Damage met later errors the stream with ContentDamaged.
+   */
+  open(object: StoredObject, start: number, end: number): Promise<OpenContent>;
+  /** Reads all of the object: digest, length, integrity. Same errors as `open`. */
+  verify(object: StoredObject, hash: Hash): Promise<void>;
+  /** Proves inline bytes by their integrity record; throws ContentDamaged. */
+  verifyInline(content: ContentRow): void;
+  delete(generation: Generation, space: Space): Promise<void>;
+  /** Removes leftovers of interrupted uploads whose generation `isKnown` denies; bounded work per call. */
+  sweep(isKnown: (generations: readonly Generation[]) => Awaitable<ReadonlySet<Generation>>): Promise<void>;
+  close(): Promise<void>;
+}
+
+export type ContentUploads =
+  | { readonly kind: 'server'; readonly receiver: UploadReceiver }
+  | {
+      readonly kind: 'direct';
+      signUpload(space: Space, generation: Generation, expiresAt: number): Promise<{ url: string; headers: Record<string, string> }>;
+    };
+
+/** The server's own receiving of bytes. Which generations are being received right now is part of the state. */
+export interface UploadReceiver {
+  /**
+   * Streams `body` once: hashes, parses the envelope, makes the integrity record, stages the bytes. At most 8 MiB of it in
+   * memory. Stops reading past `limits.nodeBytesMax` (evidence NODE_TOO_LARGE, nothing staged). A body that breaks off
+   * rejects and leaves nothing. While it runs the generation is in `receiving` with `declaredLength` reserved bytes.
+   */
+  receive(
+    target: { readonly space: Space; readonly generation: Generation; readonly hash: Hash },
+    body: ReadableStream<Uint8Array> | Uint8Array,
+    declaredLength: number | undefined,
+    limits: NodeLimits,
+  ): Promise<StagedUpload>;
+  isReceiving(generation: Generation): boolean;
+  reservedBytes(space: Space): number;
+}
+
+/** Bytes that are received but not yet the object of their generation. Exactly one of `seal`, `discard` ends it. */
+export interface StagedUpload {
+  readonly evidence: import('./model.ts').UploadEvidence;
+  /** present when the bytes fit the metadata store's inline limit: the caller stores them as a content row */
+  readonly inlineBytes: Uint8Array | undefined;
+  /** Makes the staged object durable under its write-once key. Resolves false when the key is already taken. */
+  seal(): Promise<boolean>;
+  /** Takes back an object this upload sealed (its generation turned out to be closed) or merely staged. */
+  discard(): Promise<void>;
+  /** Ends the receiving state; call last, after the finishing transaction. */
+  release(): void;
+}
+
+export type InspectedObject =
+  | { readonly found: false }
+  | { readonly found: true; readonly evidence: import('./model.ts').UploadEvidence };
+
+export interface StoredObject {
+  readonly space: Space;
+  readonly generation: Generation;
+  readonly canonicalSize: number;
+  readonly integrity: Uint8Array;
+}
+
+export interface OpenContent {
+  /** the whole range at once when it is small, else a stream with backpressure */
+  readonly body: Uint8Array | ReadableStream<Uint8Array>;
+}
+
+export interface NodeLimits {
+  /** largest canonical node, bytes; exactly this is accepted */
+  readonly nodeBytesMax: number;
+}
+
+/** Proof that content is bad: bytes were read and are wrong. */
+export class ContentDamaged extends Error {
+  override readonly name = 'ContentDamaged';
+}
+
+/** Proof that content is gone: a store known healthy says the object is not there. */
+export class ContentLost extends Error {
+  override readonly name = 'ContentLost';
+}
+
+/** Signs and checks what the server hands out: upload URLs and cursors. Keys are kept with the data. */
+export interface Signer {
+  /** 32 bytes over purpose and message */
+  sign(purpose: 'upload-url' | 'cursor', message: string): Uint8Array;
+  verify(purpose: 'upload-url' | 'cursor', message: string, signature: Uint8Array): boolean;
+}
+
+export interface Clock {
+  /** ms since the epoch */
+  now(): number;
+}
+
+export interface Randomness {
+  /** `count` unpredictable bytes */
+  bytes(count: number): Uint8Array;
+}
