@@ -11,6 +11,7 @@ import type {
   RootRefCommit,
   Space,
   SpaceCounters,
+  UploadEvidence,
   UploadRow,
 } from './model.ts';
 
@@ -142,9 +143,14 @@ export interface ContentStore {
   /**
    * Opens canonical bytes [start, end) of an object. Every byte yielded is proven by `integrity` first. Resolves only when
    * the first chunk is proven; damage there rejects with ContentDamaged, absence in a healthy store with ContentLost, anything
-   * else with another error. Damage met later errors the stream with ContentDamaged.
+   * else with another error. Damage or loss met later errors the stream, and is told to `onBroken` at most once.
    */
-  open(object: StoredObject, start: number, end: number): Promise<OpenContent>;
+  open(
+    object: StoredObject,
+    start: number,
+    end: number,
+    onBroken: (proof: ContentDamaged | ContentLost) => void,
+  ): Promise<OpenContent>;
   /** Reads all of the object: digest, length, integrity. Same errors as `open`. */
   verify(object: StoredObject, hash: Hash): Promise<void>;
   /** Proves inline bytes by their integrity record; throws ContentDamaged. */
@@ -179,22 +185,23 @@ export interface UploadReceiver {
   reservedBytes(space: Space): number;
 }
 
-/** Bytes that are received but not yet the object of their generation. Exactly one of `seal`, `discard` ends it. */
+/** Bytes that are received but not yet the object of their generation. */
 export interface StagedUpload {
-  readonly evidence: import('./model.ts').UploadEvidence;
+  readonly evidence: UploadEvidence;
   /** present when the bytes fit the metadata store's inline limit: the caller stores them as a content row */
   readonly inlineBytes: Uint8Array | undefined;
   /** Makes the staged object durable under its write-once key. Resolves false when the key is already taken. */
   seal(): Promise<boolean>;
-  /** Takes back an object this upload sealed (its generation turned out to be closed) or merely staged. */
-  discard(): Promise<void>;
-  /** Ends the receiving state; call last, after the finishing transaction. */
-  release(): void;
+  /**
+   * Always the last call, whatever happened: drops what was staged and not sealed, ends the receiving state. It never
+   * touches a sealed object: whether that may go is decided by records, in a transaction (`addDiscard`).
+   */
+  release(): Promise<void>;
 }
 
 export type InspectedObject =
   | { readonly found: false }
-  | { readonly found: true; readonly evidence: import('./model.ts').UploadEvidence };
+  | { readonly found: true; readonly evidence: UploadEvidence };
 
 export interface StoredObject {
   readonly space: Space;

@@ -1,0 +1,33 @@
+/** The `Range` header of readContent (spec readContent, contract section 8). Pure. */
+
+export type ByteRange =
+  | { readonly kind: 'whole' }
+  /** `end` is exclusive */
+  | { readonly kind: 'part'; readonly start: number; readonly end: number }
+  | { readonly kind: 'unsatisfiable' };
+
+const BYTE_RANGE = /^bytes=([0-9]*)-([0-9]*)$/;
+const UNSATISFIABLE: ByteRange = { kind: 'unsatisfiable' };
+
+/**
+ * `bytes=a-b`, `bytes=a-`, `bytes=-n`, judged against `size`; an end beyond the object is clamped. Everything else is
+ * unsatisfiable: another unit, several ranges, any range on an empty node, `bytes=-0`, a > b, a >= size.
+ */
+export function parseByteRange(header: string | undefined, size: number): ByteRange {
+  if (header === undefined) return { kind: 'whole' };
+  const match = BYTE_RANGE.exec(header);
+  if (match === null || size === 0) return UNSATISFIABLE;
+  const first = match[1] ?? '';
+  const last = match[2] ?? '';
+  if (first === '') {
+    // Number() of digits without end is Infinity at worst, which clamps like any large number.
+    const count = last === '' ? 0 : Number(last);
+    if (count === 0) return UNSATISFIABLE;
+    return { kind: 'part', start: Math.max(0, size - count), end: size };
+  }
+  const start = Number(first);
+  const lastByte = last === '' ? size - 1 : Math.min(Number(last), size - 1);
+  if (start >= size || start > lastByte) return UNSATISFIABLE;
+  if (last !== '' && start > Number(last)) return UNSATISFIABLE;
+  return { kind: 'part', start, end: lastByte + 1 };
+}

@@ -1,0 +1,69 @@
+/** A generation's bytes: how they are let go, and what proof of rot does to a row (contract section 5, Rot). */
+import { ApiError } from '@holdfast/protocol';
+import type { Core } from './core.ts';
+import { assertInvariant } from './invariant.ts';
+import type { ContentRow, Generation, NodeRow, Space } from './model.ts';
+import { ContentDamaged, ContentLost, type SpaceTransaction, type StoredObject } from './ports.ts';
+
+/**
+ * Lets go of a closed generation's bytes. Inline bytes go with this transaction; an object is recorded for deletion,
+ * which the sweep does outside any transaction.
+ */
+export async function closeContent(tx: SpaceTransaction, generation: Generation, inline: boolean): Promise<void> {
+  await tx.deleteContent(generation);
+  if (!inline) await tx.addDiscard(generation);
+}
+
+export function storedObject(space: Space, content: ContentRow): StoredObject {
+  return {
+    space,
+    generation: content.generation,
+    canonicalSize: content.canonicalSize,
+    integrity: content.integrity,
+  };
+}
+
+export function isProofOfRot(error: unknown): error is ContentDamaged | ContentLost {
+  return error instanceof ContentDamaged || error instanceof ContentLost;
+}
+
+export const rottenContent = (): ApiError =>
+  new ApiError(
+    'SERVICE_UNAVAILABLE',
+    'the stored content of this node is damaged or lost; lease the node and upload its bytes again to heal it',
+  );
+
+/**
+ * Proof in hand, makes the row rotten, if it is still ready and still points at the same key; anything else has changed
+ * since and is left alone. Inline bytes are in the same store, so they are proven again here.
+ */
+export async function markRotten(core: Core, space: Space, proven: NodeRow): Promise<void> {
+  await core.metadata.transact(space, async (tx) => {
+    const row = await tx.findNode(proven.hash);
+    if (row?.state !== 'ready' || row.generation !== proven.generation) return;
+    if (row.inline && !(await isInlineRotten(core, tx, row))) return;
+    await tx.updateNode(row, { ...row, state: 'rotten' });
+  });
+}
+
+async function isInlineRotten(core: Core, tx: SpaceTransaction, row: NodeRow): Promise<boolean> {
+  const content = await tx.findContent(row.generation);
+  if (content === undefined) return true;
+  try {
+    core.content.verifyInline(content);
+    return false;
+  } catch (error) {
+    if (isProofOfRot(error)) return true;
+    throw error;
+  }
+}
+
+/** The reverse: a scrub found the bytes good again. */
+export async function markSound(core: Core, space: Space, proven: NodeRow): Promise<void> {
+  await core.metadata.transact(space, async (tx) => {
+    const row = await tx.findNode(proven.hash);
+    if (row?.state !== 'rotten' || row.generation !== proven.generation) return;
+    assertInvariant(row.waitingTouchedAt === 0, 'a rotten row never waits');
+    await tx.updateNode(row, { ...row, state: 'ready' });
+  });
+}

@@ -1,0 +1,24 @@
+/** What every operation is given. Built once by the composition root; tests inject clock, randomness and faults here. */
+import type { Clock, ContentStore, MetadataStore, Randomness, Signer } from './ports.ts';
+
+export interface Core {
+  readonly metadata: MetadataStore;
+  readonly content: ContentStore;
+  readonly clock: Clock;
+  readonly random: Randomness;
+  readonly signer: Signer;
+  readonly settings: CoreSettings;
+}
+
+export interface CoreSettings {
+  /** largest canonical node, bytes; exactly this is accepted */
+  readonly nodeBytesMax: number;
+  /** active upload generations of one Space */
+  readonly activeUploadsMax: number;
+  /** ms an upload URL is good for */
+  readonly uploadTtlMs: number;
+  /** ms after the last lease call (or URL expiry) before an unfinished upload or waiting parent is dropped */
+  readonly abandonedAfterMs: number;
+  /** ms a superseded root-ref balance stays readable by older cursors */
+  readonly rootRefHistoryMs: number;
+}

@@ -1,0 +1,16 @@
+/** Which rows a collection may take (contract section 7). Pure. */
+import type { NodeRow } from './model.ts';
+
+/** Everything but the lease: engines keep this as an indexed flag beside `leaseExpiresAt`. */
+export function isCollectable(row: NodeRow): boolean {
+  return (
+    (row.state === 'ready' || row.state === 'rotten') &&
+    row.childRefCount === 0 &&
+    row.rootRefCount === 0 &&
+    row.heldDomainCount === 0
+  );
+}
+
+export function isEligible(row: NodeRow, now: number): boolean {
+  return isCollectable(row) && row.leaseExpiresAt <= now;
+}

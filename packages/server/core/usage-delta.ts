@@ -1,0 +1,45 @@
+/** The counters of a Space follow its rows: what one row's change adds to each (contract section 7). Pure. */
+import type { NodeRow } from './model.ts';
+
+export interface UsageDelta {
+  readonly nodeCount: number;
+  readonly readyContentBytes: number;
+  readonly readyStoredBytes: number;
+  readonly waitingBytes: number;
+  readonly notReadyNodeCount: number;
+}
+
+const NOTHING: UsageDelta = {
+  nodeCount: 0,
+  readyContentBytes: 0,
+  readyStoredBytes: 0,
+  waitingBytes: 0,
+  notReadyNodeCount: 0,
+};
+
+/** What one row by itself contributes; the counters are the sum of this over all rows. */
+export function usageOf(row: NodeRow | undefined): UsageDelta {
+  if (row === undefined) return NOTHING;
+  const isReady = row.state === 'ready';
+  return {
+    nodeCount: 1,
+    readyContentBytes: isReady ? row.size : 0,
+    readyStoredBytes: isReady ? row.canonicalSize : 0,
+    waitingBytes: row.state === 'waiting' ? row.canonicalSize : 0,
+    notReadyNodeCount: isReady ? 0 : 1,
+  };
+}
+
+export function usageDelta(before: NodeRow | undefined, after: NodeRow | undefined): UsageDelta {
+  // The hot path: a renewal changes no state, so it changes no counter.
+  if (before !== undefined && after !== undefined && before.state === after.state) return NOTHING;
+  const was = usageOf(before);
+  const is = usageOf(after);
+  return {
+    nodeCount: is.nodeCount - was.nodeCount,
+    readyContentBytes: is.readyContentBytes - was.readyContentBytes,
+    readyStoredBytes: is.readyStoredBytes - was.readyStoredBytes,
+    waitingBytes: is.waitingBytes - was.waitingBytes,
+    notReadyNodeCount: is.notReadyNodeCount - was.notReadyNodeCount,
+  };
+}
