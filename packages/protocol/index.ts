@@ -1,1 +1,12 @@
-export {};
+/** The contract of the Space API as code: no I/O, web standards only. */
+export * from './duration.ts';
+export * from './errors.ts';
+export * from './hash.ts';
+export * from './ids.ts';
+export * from './limits.ts';
+export * from './node-codec.ts';
+export * from './operations.ts';
+export * from './requests.ts';
+export * from './root-ref-payload.ts';
+export * from './strict-json.ts';
+export * from './wire.ts';

@@ -1,0 +1,49 @@
+/** Every limit of the interface, its unit in its name (spec "Limits"; contract sections 2 to 8). Defaults may be configured. */
+
+const SECOND_MS = 1000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+const MIB_BYTES = 1024 * 1024;
+
+/** The largest magnitude of an integer in any payload. */
+export const INTEGER_MAX = Number.MAX_SAFE_INTEGER;
+
+/** Largest canonical node; exactly this is accepted. */
+export const NODE_BYTES_MAX_DEFAULT = 32 * MIB_BYTES;
+export const NODE_REFS_MAX = 256;
+export const CONTENT_TYPE_BYTES_MAX = 1024;
+
+export const LEASE_DURATION_MS_MIN = 60 * SECOND_MS;
+export const LEASE_DURATION_MS_MAX = 24 * HOUR_MS;
+
+export const GC_NODES_DEFAULT = 100;
+export const GC_NODES_MAX = 10_000;
+
+export const ROOT_REFS_PAGE_DEFAULT = 50;
+export const ROOT_REFS_PAGE_MAX = 200;
+export const ROOT_REF_CHANGES_MAX = 1000;
+export const ROOT_REF_DELTA_MAX = 1_000_000;
+/** How long a page walk can go on after its revision was superseded. */
+export const ROOT_REF_HISTORY_MS = 24 * HOUR_MS;
+
+/** Unicode code points. */
+export const REQUEST_ID_CHARACTERS_MAX = 256;
+/** Unicode code points after percent-decoding. */
+export const PATH_ID_CHARACTERS_MAX = 256;
+export const REF_DOMAIN_CHARACTERS_MAX = 64;
+
+export const JSON_BODY_BYTES_MAX = MIB_BYTES;
+/** Nesting of arrays and objects; the deepest request of the interface has 2. */
+export const JSON_DEPTH_MAX = 8;
+
+export const ACTIVE_UPLOADS_MAX_DEFAULT = 1024;
+export const UPLOAD_TTL_MS_DEFAULT = 5 * MINUTE_MS;
+/** Unfinished uploads and waiting parents are dropped this long after they were last asked for. */
+export const ABANDONED_AFTER_MS = 24 * HOUR_MS;
+
+export const CLOCK_TOLERANCE_MS = 30 * SECOND_MS;
+export const TOKEN_LIFETIME_MS_MAX_DEFAULT = 24 * HOUR_MS;
+/** No process uses registry rows older than this. */
+export const REGISTRY_STALE_MS_MAX = 5 * SECOND_MS;
+/** A key set copy serves on this long while fetching it fails. */
+export const JWKS_STALE_MS_MAX = 60 * SECOND_MS;

@@ -1,0 +1,212 @@
+/** Requests of the interface, untrusted to typed. Every refusal is an ApiError whose message names the field and the rule. */
+import { ApiError } from './errors.ts';
+import { isHash } from './hash.ts';
+import { hasAtMostCodePoints } from './ids.ts';
+import {
+  GC_NODES_DEFAULT,
+  GC_NODES_MAX,
+  INTEGER_MAX,
+  JSON_BODY_BYTES_MAX,
+  JSON_DEPTH_MAX,
+  REQUEST_ID_CHARACTERS_MAX,
+  ROOT_REF_CHANGES_MAX,
+  ROOT_REF_DELTA_MAX,
+  ROOT_REFS_PAGE_DEFAULT,
+  ROOT_REFS_PAGE_MAX,
+} from './limits.ts';
+import { byHash, type RootRefChange } from './root-ref-payload.ts';
+import {
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  parseStrictJson,
+  quoted,
+  StrictJsonError,
+} from './strict-json.ts';
+
+export interface LeaseRequest {
+  /** as asked, > 0; the operation clamps it */
+  readonly leaseDurationMs: number;
+}
+
+export interface GcRequest {
+  /** 1 to GC_NODES_MAX */
+  readonly maxNodes: number;
+}
+
+export interface UpdateRootRefsRequest {
+  readonly requestId: string;
+  /** 1 to 1000, in hash order, each hash once */
+  readonly changes: readonly RootRefChange[];
+}
+
+export interface ListRootRefsQuery {
+  readonly limit: number;
+  readonly cursor?: string;
+}
+
+export type QueryParameters = Iterable<readonly [string, string]>;
+
+const encoder = new TextEncoder();
+const LEASE_PREFIX = encoder.encode('{"leaseDurationMs":');
+/** Longer bodies are odd enough for the general parser. */
+const PLAIN_LEASE_BYTES_MAX = 64;
+/** So many digits always make a safe integer. */
+const SAFE_DIGITS = 15;
+const DIGIT_0 = 0x30;
+const DIGIT_9 = 0x39;
+const SPACE = 0x20;
+const CLOSE_BRACE = 0x7d;
+
+const PAGE_LIMIT = /^[1-9][0-9]{0,2}$/;
+
+/** Body of leaseNode (spec "leaseNode"). Throws ApiError INVALID_REQUEST, PAYLOAD_TOO_LARGE. */
+export function parseLeaseRequest(bytes: Uint8Array): LeaseRequest {
+  const plain = findPlainLeaseDuration(bytes);
+  if (plain !== undefined) return { leaseDurationMs: plain };
+  const body = parseBody(bytes, ['leaseDurationMs']);
+  return { leaseDurationMs: readPositiveInteger(body.get('leaseDurationMs'), 'leaseDurationMs') };
+}
+
+/** Body of runGc; empty means the default (contract section 7). Throws ApiError INVALID_REQUEST, PAYLOAD_TOO_LARGE. */
+export function parseGcRequest(bytes: Uint8Array): GcRequest {
+  if (bytes.length === 0) return { maxNodes: GC_NODES_DEFAULT };
+  const body = parseBody(bytes, ['maxNodes']);
+  if (!body.has('maxNodes')) return { maxNodes: GC_NODES_DEFAULT };
+  return { maxNodes: Math.min(readPositiveInteger(body.get('maxNodes'), 'maxNodes'), GC_NODES_MAX) };
+}
+
+/** Body of updateRootRefs (contract section 6). Throws ApiError INVALID_REQUEST, PAYLOAD_TOO_LARGE. */
+export function parseUpdateRootRefsRequest(bytes: Uint8Array): UpdateRootRefsRequest {
+  const body = parseBody(bytes, ['requestId', 'changes']);
+  return { requestId: readRequestId(body.get('requestId')), changes: readChanges(body.get('changes')) };
+}
+
+/** Query of listRootRefs. Throws ApiError INVALID_REQUEST, also for unknown or repeated parameters. */
+export function parseListRootRefsQuery(query: QueryParameters): ListRootRefsQuery {
+  let limit: number | undefined;
+  let cursor: string | undefined;
+  for (const [name, value] of query) {
+    if (name === 'limit') {
+      if (limit !== undefined) throw invalid('query parameter limit occurs twice; give it once');
+      limit = readLimit(value);
+    } else if (name === 'cursor') {
+      if (cursor !== undefined) throw invalid('query parameter cursor occurs twice; give it once');
+      if (value === '') throw invalid('query parameter cursor is empty; leave it out for the first page');
+      cursor = value;
+    } else {
+      throw invalid(`query parameter ${quoted(name)} is not known; this route takes limit and cursor`);
+    }
+  }
+  return { limit: limit ?? ROOT_REFS_PAGE_DEFAULT, ...(cursor === undefined ? {} : { cursor }) };
+}
+
+/** Every other Space route takes no query parameter at all. Throws ApiError INVALID_REQUEST. */
+export function parseNoQuery(query: QueryParameters): void {
+  for (const [name] of query) {
+    throw invalid(`query parameter ${quoted(name)} is not known; this route takes none`);
+  }
+}
+
+/**
+ * The body nearly every client sends, read without any allocation: exactly `{"leaseDurationMs":N}`, spaces allowed before N.
+ * `undefined` means only that the general parser must judge.
+ */
+function findPlainLeaseDuration(bytes: Uint8Array): number | undefined {
+  const prefixLength = LEASE_PREFIX.length;
+  const end = bytes.length - 1;
+  if (end <= prefixLength || end >= PLAIN_LEASE_BYTES_MAX || bytes[end] !== CLOSE_BRACE) return undefined;
+  for (let index = 0; index < prefixLength; index++) {
+    if (bytes[index] !== LEASE_PREFIX[index]) return undefined;
+  }
+  let at = prefixLength;
+  while (bytes[at] === SPACE) at++;
+  if (end - at > SAFE_DIGITS || bytes[at] === DIGIT_0) return undefined;
+  let value = 0;
+  for (; at < end; at++) {
+    const byte = bytes[at] as number;
+    if (byte < DIGIT_0 || byte > DIGIT_9) return undefined;
+    value = value * 10 + byte - DIGIT_0;
+  }
+  return value > 0 ? value : undefined;
+}
+
+function parseBody(bytes: Uint8Array, fields: readonly string[]): JsonObject {
+  if (bytes.length > JSON_BODY_BYTES_MAX) {
+    throw new ApiError(
+      'PAYLOAD_TOO_LARGE',
+      `the body is over ${JSON_BODY_BYTES_MAX} bytes; send a smaller one`,
+    );
+  }
+  const body = parseJson(bytes);
+  if (!isJsonObject(body)) throw invalid(`the body must be a JSON object with ${fields.join(', ')}`);
+  for (const name of body.keys()) {
+    if (!fields.includes(name)) {
+      throw invalid(`field ${quoted(name)} is not known; the body has ${fields.join(', ')} only`);
+    }
+  }
+  return body;
+}
+
+function parseJson(bytes: Uint8Array): JsonValue {
+  try {
+    return parseStrictJson(bytes, { depthMax: JSON_DEPTH_MAX });
+  } catch (cause) {
+    if (!(cause instanceof StrictJsonError)) throw cause;
+    throw new ApiError('INVALID_REQUEST', `the body is not valid JSON: ${cause.message}`, { cause });
+  }
+}
+
+function readPositiveInteger(value: JsonValue | undefined, field: string): number {
+  if (value === undefined)
+    throw invalid(`${field} is missing; it must be an integer from 1 to ${INTEGER_MAX}`);
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 1) {
+    throw invalid(`${field} must be an integer from 1 to ${INTEGER_MAX}`);
+  }
+  return value;
+}
+
+function readRequestId(value: JsonValue | undefined): string {
+  const rule = `it must be a string of 1 to ${REQUEST_ID_CHARACTERS_MAX} characters`;
+  if (value === undefined) throw invalid(`requestId is missing; ${rule}`);
+  if (typeof value !== 'string' || value === '' || !hasAtMostCodePoints(value, REQUEST_ID_CHARACTERS_MAX)) {
+    throw invalid(`requestId is not valid; ${rule}`);
+  }
+  return value;
+}
+
+function readChanges(value: JsonValue | undefined): readonly RootRefChange[] {
+  const rule = `it must be an object of 1 to ${ROOT_REF_CHANGES_MAX} hashes, each with a delta`;
+  if (value === undefined) throw invalid(`changes is missing; ${rule}`);
+  if (!isJsonObject(value)) throw invalid(`changes is not an object; ${rule}`);
+  if (value.size < 1 || value.size > ROOT_REF_CHANGES_MAX) {
+    throw invalid(`changes has ${value.size} entries; ${rule}`);
+  }
+  const changes: RootRefChange[] = [];
+  for (const [hash, delta] of value) {
+    if (!isHash(hash)) {
+      throw invalid(
+        `changes has the key ${quoted(hash)}; every key must be 64 lowercase hexadecimal characters`,
+      );
+    }
+    if (typeof delta !== 'number' || !Number.isSafeInteger(delta) || Math.abs(delta) > ROOT_REF_DELTA_MAX) {
+      throw invalid(
+        `changes.${hash} must be an integer from -${ROOT_REF_DELTA_MAX} to ${ROOT_REF_DELTA_MAX}`,
+      );
+    }
+    changes.push({ hash, delta });
+  }
+  return changes.sort(byHash);
+}
+
+function readLimit(value: string): number {
+  const limit = PAGE_LIMIT.test(value) ? Number(value) : 0;
+  if (limit < 1 || limit > ROOT_REFS_PAGE_MAX) {
+    throw invalid(`query parameter limit must be an integer from 1 to ${ROOT_REFS_PAGE_MAX}`);
+  }
+  return limit;
+}
+
+function invalid(message: string): ApiError {
+  return new ApiError('INVALID_REQUEST', message);
+}

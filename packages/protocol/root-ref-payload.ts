@@ -1,0 +1,33 @@
+/** What makes two root-ref payloads the same (contract section 6): the map itself. */
+import type { Hash } from './hash.ts';
+
+export interface RootRefChange {
+  readonly hash: Hash;
+  /** safe integer; 0 is allowed */
+  readonly delta: number;
+}
+
+/**
+ * One text per map: entries in hash order, deltas in plain decimal. Key order, whitespace and number forms (`1.0`, `1e0`,
+ * `-0`) of the request leave no trace. Its SHA-256 identifies the payload.
+ */
+export function canonicalRootRefPayload(changes: readonly RootRefChange[]): string {
+  const sorted = isSorted(changes) ? changes : changes.toSorted(byHash);
+  let text = '{';
+  for (const { hash, delta } of sorted) {
+    text += `${text === '{' ? '' : ','}"${hash}":${delta === 0 ? 0 : delta}`;
+  }
+  return `${text}}`;
+}
+
+export function byHash(left: RootRefChange, right: RootRefChange): number {
+  if (left.hash === right.hash) return 0;
+  return left.hash < right.hash ? -1 : 1;
+}
+
+function isSorted(changes: readonly RootRefChange[]): boolean {
+  for (let index = 1; index < changes.length; index++) {
+    if ((changes[index - 1] as RootRefChange).hash > (changes[index] as RootRefChange).hash) return false;
+  }
+  return true;
+}

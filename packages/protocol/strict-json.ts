@@ -1,0 +1,284 @@
+/**
+ * JSON as RFC 8259 writes it, and stricter (contract sections 4 and 6): UTF-8 without byte order mark, no name twice in an
+ * object however escaped, no lone surrogates, bounded depth. Objects become Maps, so no name is special.
+ */
+import { JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX } from './limits.ts';
+
+/**
+ * Numbers: one whose exact value is an integer of safe magnitude is that integer (`1.0`, `1e2`; `-0` is 0). For every other
+ * number `Number.isSafeInteger` is false; it is NaN where rounding would have made an integer of it.
+ */
+export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
+export type JsonObject = ReadonlyMap<string, JsonValue>;
+
+export interface StrictJsonOptions {
+  /** Nesting of arrays and objects. */
+  readonly depthMax?: number;
+  readonly bytesMax?: number;
+}
+
+export class StrictJsonError extends Error {
+  override readonly name = 'StrictJsonError';
+  readonly reason: string;
+  /** UTF-16 units from the start of the text; 0 when the bytes are no text */
+  readonly position: number;
+
+  constructor(reason: string, position: number) {
+    super(`${reason} at position ${position}`);
+    this.reason = reason;
+    this.position = position;
+  }
+}
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** The end of the number's digits, point and exponent; anything after it is for the caller to judge. */
+const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
+const HEX4 = /^[0-9a-fA-F]{4}$/;
+
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const OPEN_BRACKET = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+const ESCAPES: ReadonlyMap<string, string> = new Map([
+  ['"', '"'],
+  ['\\', '\\'],
+  ['/', '/'],
+  ['b', '\b'],
+  ['f', '\f'],
+  ['n', '\n'],
+  ['r', '\r'],
+  ['t', '\t'],
+]);
+
+/** Throws StrictJsonError on anything that is not exactly one strict JSON value. */
+export function parseStrictJson(bytes: Uint8Array, options: StrictJsonOptions = {}): JsonValue {
+  const bytesMax = options.bytesMax ?? JSON_BODY_BYTES_MAX;
+  if (bytes.length > bytesMax) throw new StrictJsonError(`the text is longer than ${bytesMax} bytes`, 0);
+  let text: string;
+  try {
+    text = decoder.decode(bytes);
+  } catch {
+    throw new StrictJsonError('the bytes are not UTF-8', 0);
+  }
+  return new StrictJsonParser(text, options.depthMax ?? JSON_DEPTH_MAX).parse();
+}
+
+export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
+  return value instanceof Map;
+}
+
+class StrictJsonParser {
+  readonly #text: string;
+  readonly #depthMax: number;
+  #at = 0;
+  #depth = 0;
+
+  constructor(text: string, depthMax: number) {
+    this.#text = text;
+    this.#depthMax = depthMax;
+  }
+
+  parse(): JsonValue {
+    const value = this.#parseValue();
+    this.#skipSpace();
+    if (this.#at !== this.#text.length) throw this.#error('something follows the value');
+    return value;
+  }
+
+  #parseValue(): JsonValue {
+    const code = this.#skipSpace();
+    switch (code) {
+      case OPEN_BRACE:
+        return this.#parseObject();
+      case OPEN_BRACKET:
+        return this.#parseArray();
+      case QUOTE:
+        return this.#parseString();
+      case 0x74:
+        return this.#parseWord('true', true);
+      case 0x66:
+        return this.#parseWord('false', false);
+      case 0x6e:
+        return this.#parseWord('null', null);
+      default:
+        return this.#parseNumber();
+    }
+  }
+
+  #parseObject(): JsonObject {
+    const object = new Map<string, JsonValue>();
+    this.#enter();
+    if (this.#skipSpace() === CLOSE_BRACE) {
+      this.#leave();
+      return object;
+    }
+    for (;;) {
+      if (this.#skipSpace() !== QUOTE) throw this.#error('a name in double quotes is missing');
+      const nameAt = this.#at;
+      const name = this.#parseString();
+      if (object.has(name))
+        throw new StrictJsonError(`the name ${quoted(name)} occurs twice in one object`, nameAt);
+      if (this.#skipSpace() !== COLON) throw this.#error('a colon is missing');
+      this.#at++;
+      object.set(name, this.#parseValue());
+      const code = this.#skipSpace();
+      if (code === CLOSE_BRACE) {
+        this.#leave();
+        return object;
+      }
+      if (code !== COMMA) throw this.#error('a comma or closing brace is missing');
+      this.#at++;
+    }
+  }
+
+  #parseArray(): readonly JsonValue[] {
+    const array: JsonValue[] = [];
+    this.#enter();
+    if (this.#skipSpace() === CLOSE_BRACKET) {
+      this.#leave();
+      return array;
+    }
+    for (;;) {
+      array.push(this.#parseValue());
+      const code = this.#skipSpace();
+      if (code === CLOSE_BRACKET) {
+        this.#leave();
+        return array;
+      }
+      if (code !== COMMA) throw this.#error('a comma or closing bracket is missing');
+      this.#at++;
+    }
+  }
+
+  #parseString(): string {
+    const text = this.#text;
+    const start = this.#at + 1;
+    for (let at = start; at < text.length; at++) {
+      const code = text.charCodeAt(at);
+      if (code === QUOTE) {
+        this.#at = at + 1;
+        return text.slice(start, at);
+      }
+      if (code === BACKSLASH) return this.#parseEscapedString(start, at);
+      if (code < 0x20) throw new StrictJsonError('a control character stands unescaped in a string', at);
+    }
+    throw new StrictJsonError('a string has no end', text.length);
+  }
+
+  #parseEscapedString(start: number, firstEscape: number): string {
+    const text = this.#text;
+    let value = text.slice(start, firstEscape);
+    let at = firstEscape;
+    while (at < text.length) {
+      const code = text.charCodeAt(at);
+      if (code === QUOTE) {
+        if (!value.isWellFormed()) throw new StrictJsonError('a string has a lone surrogate', start - 1);
+        this.#at = at + 1;
+        return value;
+      }
+      if (code < 0x20) throw new StrictJsonError('a control character stands unescaped in a string', at);
+      if (code === BACKSLASH) {
+        value += this.#readEscape(at);
+        at += text.charAt(at + 1) === 'u' ? 6 : 2;
+      } else {
+        const runStart = at;
+        while (at < text.length && isPlain(text.charCodeAt(at))) at++;
+        value += text.slice(runStart, at);
+      }
+    }
+    throw new StrictJsonError('a string has no end', text.length);
+  }
+
+  #readEscape(at: number): string {
+    const letter = this.#text.charAt(at + 1);
+    if (letter === 'u') {
+      const digits = this.#text.slice(at + 2, at + 6);
+      if (!HEX4.test(digits)) throw new StrictJsonError('\\u needs four hexadecimal digits', at);
+      return String.fromCharCode(Number.parseInt(digits, 16));
+    }
+    const character = ESCAPES.get(letter);
+    if (character === undefined) throw new StrictJsonError('an unknown escape stands in a string', at);
+    return character;
+  }
+
+  #parseNumber(): number {
+    NUMBER.lastIndex = this.#at;
+    const match = NUMBER.exec(this.#text);
+    if (match === null)
+      throw this.#error(this.#at < this.#text.length ? 'no value starts' : 'a value is missing');
+    const lexeme = match[0];
+    this.#at += lexeme.length;
+    return toNumber(lexeme);
+  }
+
+  #parseWord<T>(word: string, value: T): T {
+    if (!this.#text.startsWith(word, this.#at)) throw this.#error('no value starts');
+    this.#at += word.length;
+    return value;
+  }
+
+  /** Moves to the next character that is not white space; its code, NaN at the end. */
+  #skipSpace(): number {
+    for (;;) {
+      const code = this.#text.charCodeAt(this.#at);
+      if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return code;
+      this.#at++;
+    }
+  }
+
+  #enter(): void {
+    if (this.#depth === this.#depthMax) throw this.#error(`more than ${this.#depthMax} levels are nested`);
+    this.#depth++;
+    this.#at++;
+  }
+
+  #leave(): void {
+    this.#depth--;
+    this.#at++;
+  }
+
+  #error(reason: string): StrictJsonError {
+    return new StrictJsonError(reason, this.#at);
+  }
+}
+
+function isPlain(code: number): boolean {
+  return code !== QUOTE && code !== BACKSLASH && code >= 0x20;
+}
+
+function toNumber(lexeme: string): number {
+  const value = Number(lexeme);
+  if (!Number.isSafeInteger(value)) return value;
+  if (!isExactInteger(lexeme)) return Number.NaN;
+  return value === 0 ? 0 : value;
+}
+
+/** Whether the decimal value of a JSON number is an integer, without the rounding of a double. */
+function isExactInteger(lexeme: string): boolean {
+  const exponentAt = lexeme.search(/[eE]/);
+  const mantissa = exponentAt < 0 ? lexeme : lexeme.slice(0, exponentAt);
+  const pointAt = mantissa.indexOf('.');
+  if (pointAt < 0 && exponentAt < 0) return true;
+  const exponent = exponentAt < 0 ? 0 : Number(lexeme.slice(exponentAt + 1));
+  const fractionDigits = pointAt < 0 ? 0 : mantissa.length - pointAt - 1;
+  let trailingZeros = 0;
+  for (let at = mantissa.length - 1; at >= 0; at--) {
+    const character = mantissa.charAt(at);
+    if (character === '.') continue;
+    if (character === '-') return true;
+    if (character !== '0') return exponent - fractionDigits + trailingZeros >= 0;
+    trailingZeros++;
+  }
+  return true;
+}
+
+/** A name as it may stand in a message: escaped, and not longer than a reader needs. */
+export function quoted(name: string): string {
+  return JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name);
+}
