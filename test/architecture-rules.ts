@@ -1,0 +1,283 @@
+/**
+ * The house rules as one pure function over source texts, so that the test can plant violations and see them found.
+ * Reading is line-based and cheap: the formatter guarantees the layout it leans on.
+ */
+
+/** A file of the repository: `path` is relative to its root with forward slashes. */
+export interface SourceFile {
+  readonly path: string;
+  readonly text: string;
+}
+
+export const FILE_LINES_MAX = 400;
+export const FUNCTION_LINES_MAX = 70;
+
+/** What one room may import: prefixes of resolved paths (`packages/…`) and exact names of packages. */
+interface Room {
+  readonly folder: string;
+  readonly folders: readonly string[];
+  readonly packages: readonly string[];
+  readonly nodeModules: boolean;
+  /** why, in the words a reader of the failure needs */
+  readonly reason: string;
+}
+
+const PROTOCOL = '@holdfast/protocol';
+const CLIENT = '@holdfast/client';
+const SERVER = '@holdfast/server';
+
+/** First match wins, so the narrow rooms come first. Tools beside a package run on the developer's machine only. */
+const ROOMS: readonly Room[] = [
+  {
+    folder: 'packages/protocol/tools/',
+    folders: ['packages/protocol/'],
+    packages: [],
+    nodeModules: true,
+    reason: 'a tool of protocol works on protocol alone',
+  },
+  {
+    folder: 'packages/protocol/',
+    folders: ['packages/protocol/'],
+    packages: [],
+    nodeModules: false,
+    reason: 'protocol does no I/O and depends on nothing',
+  },
+  {
+    folder: 'packages/client/tools/',
+    folders: ['packages/client/'],
+    packages: [PROTOCOL],
+    nodeModules: true,
+    reason: 'a tool of client knows client and protocol',
+  },
+  {
+    folder: 'packages/client/',
+    folders: ['packages/client/'],
+    packages: [PROTOCOL],
+    nodeModules: false,
+    reason: 'the SDK runs on web standards and protocol alone',
+  },
+  {
+    folder: 'packages/cli/',
+    folders: ['packages/cli/'],
+    packages: [PROTOCOL, CLIENT, SERVER, 'commander', 'jose'],
+    nodeModules: true,
+    reason: 'the command line uses the SDK and the door of the server, never its inside',
+  },
+  {
+    folder: 'packages/conformance/',
+    folders: ['packages/conformance/'],
+    packages: [PROTOCOL, 'commander', 'jose'],
+    nodeModules: true,
+    reason: 'conformance is a black box over HTTP',
+  },
+  {
+    folder: 'packages/server/core/',
+    folders: ['packages/server/core/'],
+    packages: [PROTOCOL],
+    nodeModules: false,
+    reason: 'core holds the rules: protocol and its own ports only',
+  },
+  {
+    folder: 'packages/server/auth/',
+    folders: ['packages/server/auth/', 'packages/server/core/'],
+    packages: [PROTOCOL, 'jose'],
+    nodeModules: true,
+    reason: 'auth knows neither http nor engines',
+  },
+  {
+    folder: 'packages/server/http/',
+    folders: ['packages/server/http/', 'packages/server/core/', 'packages/server/auth/'],
+    packages: [PROTOCOL],
+    nodeModules: true,
+    reason: 'http knows core, auth and protocol, never an engine',
+  },
+  {
+    folder: 'packages/server/engine/embedded/',
+    folders: ['packages/server/engine/embedded/', 'packages/server/core/', 'packages/server/auth/'],
+    packages: [PROTOCOL, 'bun:sqlite', 'bun'],
+    nodeModules: true,
+    reason: "an engine knows core's ports and its own driver, never http or another engine",
+  },
+];
+
+/** Only the composition root may name a concrete engine. */
+const ENGINES_FOLDER = 'packages/server/engine/';
+const COMPOSITION_ROOT = 'packages/server/server.ts';
+
+/** Names that would bind a portable package to one runtime. */
+const RUNTIME_GLOBALS = /(?<![\w.'"])(?:Bun|process|Buffer|Deno|__dirname|require)(?=[.([])/;
+/** Names that would let the rules reach the world past their seams. */
+const WORLD_GLOBALS =
+  /(?<![\w.'"])(?:Date\.now|new Date|Math\.random|setTimeout|setInterval|fetch|console|Bun\.(?:file|write|serve)|process)\b/;
+
+const KEBAB_CASE = /^(?:[a-z0-9]+(?:-[a-z0-9]+)*)(?:\.(?:test|bench|d))?\.(?:ts|mjs|sql)$/;
+
+/** Every broken rule as one line `path: what is wrong and why`; empty when the house is in order. */
+export function findViolations(files: readonly SourceFile[]): string[] {
+  return files.flatMap((file) => [
+    ...findNameViolations(file),
+    ...findSizeViolations(file),
+    ...findImportViolations(file),
+    ...findTextViolations(file),
+  ]);
+}
+
+function findNameViolations({ path }: SourceFile): string[] {
+  const name = path.slice(path.lastIndexOf('/') + 1);
+  const found: string[] = [];
+  if (!KEBAB_CASE.test(name)) found.push(`${path}: file names are kebab-case`);
+  if (/(?:^|-)(?:manager|helper|helpers|util|utils)(?:-|\.)/.test(name)) {
+    found.push(`${path}: no Manager, Helper or Util; name what it does`);
+  }
+  return found;
+}
+
+function findSizeViolations({ path, text }: SourceFile): string[] {
+  const found: string[] = [];
+  const lines = text.trimEnd().split('\n');
+  if (lines.length > FILE_LINES_MAX) found.push(`${path}: ${lines.length} lines, at most ${FILE_LINES_MAX}`);
+  if (isTest(path)) return found;
+  for (const { line, length } of measureFunctions(lines)) {
+    if (length > FUNCTION_LINES_MAX) {
+      found.push(`${path}:${line}: a function of ${length} lines, at most ${FUNCTION_LINES_MAX}`);
+    }
+  }
+  return found;
+}
+
+/** A function opens on a line that ends in `) {`, `): T {` or `=> {` and closes at the same indentation. */
+function measureFunctions(lines: readonly string[]): { line: number; length: number }[] {
+  const functions: { line: number; length: number }[] = [];
+  for (const [index, line] of lines.entries()) {
+    if (!/(?:=>|\)|\): [^;]+) \{$/.test(line)) continue;
+    if (/^\s*(?:\} )?(?:if|else|for|while|switch|catch|do)\b/.test(line)) continue;
+    const indentation = line.slice(0, line.length - line.trimStart().length);
+    const end = lines.findIndex((later, at) => at > index && later.startsWith(`${indentation}}`));
+    if (end === -1) continue;
+    const body = lines.slice(index, end + 1).filter((each) => each.trim() !== '');
+    functions.push({ line: index + 1, length: body.length });
+  }
+  return functions;
+}
+
+function findImportViolations({ path, text }: SourceFile): string[] {
+  if (isTest(path)) return [];
+  const room = ROOMS.find(({ folder }) => path.startsWith(folder));
+  const found: string[] = [];
+  for (const specifier of findImports(text)) {
+    const target = specifier.startsWith('.') ? resolvePath(path, specifier) : specifier;
+    if (specifier.startsWith('.') && !/\.(?:ts|json|sql|mjs)$/.test(specifier)) {
+      found.push(`${path}: import '${specifier}' needs its file extension`);
+    }
+    if (reachesIntoPackage(path, target)) {
+      found.push(`${path}: import '${specifier}' reaches into another package; use its door`);
+    }
+    if (room !== undefined && !isAllowed(room, target)) {
+      found.push(`${path}: may not import '${specifier}': ${room.reason}`);
+    }
+    const isEngine = target.startsWith(ENGINES_FOLDER) && !path.startsWith(ENGINES_FOLDER);
+    if (isEngine && path.startsWith('packages/') && path !== COMPOSITION_ROOT) {
+      found.push(`${path}: may not import '${specifier}': only ${COMPOSITION_ROOT} knows concrete engines`);
+    }
+  }
+  return found;
+}
+
+function isAllowed(room: Room, target: string): boolean {
+  if (target.startsWith('node:')) return room.nodeModules;
+  if (target.startsWith('packages/')) return room.folders.some((folder) => target.startsWith(folder));
+  return room.packages.includes(target);
+}
+
+/** Relative paths stay inside their package; deep imports by package name are no door either. */
+function reachesIntoPackage(path: string, target: string): boolean {
+  if (/^@holdfast\/[^/]+\/./.test(target)) return true;
+  const own = /^packages\/[^/]+\//.exec(path)?.[0];
+  return own !== undefined && target.startsWith('packages/') && !target.startsWith(own);
+}
+
+function findTextViolations({ path, text }: SourceFile): string[] {
+  const found: string[] = [];
+  const code = stripComments(text);
+  if (/^export default\b/m.test(code)) found.push(`${path}: no default exports`);
+  if (/^\s*(?:export )?(?:declare )?(?:enum|namespace)\s+\w/m.test(code)) {
+    found.push(`${path}: erasable TypeScript only: no enum, no namespace`);
+  }
+  if (isTest(path) || path.includes('/tools/')) return found;
+  const global = (pattern: RegExp): string | undefined => pattern.exec(code)?.[0];
+  if (/^packages\/(?:protocol|client)\//.test(path)) {
+    const name = global(RUNTIME_GLOBALS);
+    if (name !== undefined) found.push(`${path}: uses ${name}; protocol and client use web standards only`);
+  }
+  if (path.startsWith('packages/server/core/')) {
+    const name = global(WORLD_GLOBALS);
+    if (name !== undefined)
+      found.push(`${path}: uses ${name}; core reaches the world through its ports only`);
+  }
+  return found;
+}
+
+/** Specifiers of static, re-exporting, side-effect, dynamic and type imports. */
+export function findImports(text: string): string[] {
+  const code = stripComments(text);
+  const patterns = [
+    /^\s*(?:import|export)\b[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/gm,
+    /^\s*import\s*['"]([^'"]+)['"]/gm,
+    /\bimport\(\s*['"]([^'"]+)['"]/g,
+  ];
+  return patterns.flatMap((pattern) => [...code.matchAll(pattern)].map((match) => match[1] as string));
+}
+
+/** Drops block comments and whole-line comments; strings that hold `//` keep their line. */
+function stripComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '');
+}
+
+function isTest(path: string): boolean {
+  return path.endsWith('.test.ts') || /(?:^|\/)test\//.test(path);
+}
+
+/** Resolves a relative link or import against the file that holds it. */
+export function resolvePath(from: string, relative: string): string {
+  const parts = from.split('/').slice(0, -1);
+  for (const part of relative.split('/')) {
+    if (part === '..') parts.pop();
+    else if (part !== '.' && part !== '') parts.push(part);
+  }
+  return parts.join('/');
+}
+
+/**
+ * Links of Markdown pages that lead nowhere. `exists` answers for a path of the repository; headings are looked up in
+ * `pages` themselves.
+ */
+export function findBrokenLinks(pages: readonly SourceFile[], exists: (path: string) => boolean): string[] {
+  const byPath = new Map(pages.map((page) => [page.path, page.text]));
+  const found: string[] = [];
+  for (const page of pages) {
+    const prose = page.text.replace(/^```[\s\S]*?^```/gm, '').replace(/`[^`\n]*`/g, '');
+    for (const match of prose.matchAll(/\]\(([^)\s]+)\)/g)) {
+      const link = match[1] as string;
+      if (/^[a-z]+:/.test(link)) continue;
+      const [file = '', anchor] = link.split('#');
+      const target = file === '' ? page.path : resolvePath(page.path, file);
+      if (!exists(target)) found.push(`${page.path}: link to ${link} leads nowhere`);
+      else if (anchor !== undefined && !hasHeading(byPath.get(target), anchor)) {
+        found.push(`${page.path}: link to ${link}: no such heading`);
+      }
+    }
+  }
+  return found;
+}
+
+function hasHeading(text: string | undefined, anchor: string): boolean {
+  if (text === undefined) return true;
+  const slugs = [...text.matchAll(/^#+\s+(.*)$/gm)].map((match) =>
+    (match[1] as string)
+      .toLowerCase()
+      .replace(/[^\w\- ]/g, '')
+      .trim()
+      .replaceAll(' ', '-'),
+  );
+  return slugs.includes(anchor);
+}

@@ -1,0 +1,197 @@
+/** The rooms, sizes and names of docs/design.md, true because this fails otherwise. */
+import { describe, expect, test } from 'bun:test';
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  FILE_LINES_MAX,
+  FUNCTION_LINES_MAX,
+  findBrokenLinks,
+  findImports,
+  findViolations,
+  type SourceFile,
+} from './architecture-rules.ts';
+
+const ROOT = join(import.meta.dir, '..');
+
+/** Tracked files and new ones that are not ignored: what a commit would hold. */
+function listFiles(): string[] {
+  const output = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
+    cwd: ROOT,
+  });
+  return output
+    .toString()
+    .split('\0')
+    .filter((path) => path !== '' && existsSync(join(ROOT, path)));
+}
+
+function readFiles(paths: readonly string[]): SourceFile[] {
+  return paths.map((path) => ({ path, text: readFileSync(join(ROOT, path), 'utf8') }));
+}
+
+describe('architecture', () => {
+  const paths = listFiles();
+
+  test('every source keeps the house rules', () => {
+    const sources = paths.filter((path) => /\.(?:ts|mjs)$/.test(path));
+    expect(sources.length).toBeGreaterThan(50);
+    expect(findViolations(readFiles(sources))).toEqual([]);
+  });
+
+  test('every link of the documentation resolves', () => {
+    const pages = paths.filter((path) => path.endsWith('.md'));
+    const exists = (path: string): boolean => existsSync(join(ROOT, path));
+    expect(findBrokenLinks(readFiles(pages), exists)).toEqual([]);
+  });
+
+  test('the linter holds the same limits', () => {
+    const { linter } = JSON.parse(readFileSync(join(ROOT, 'biome.json'), 'utf8'));
+    const rule = linter.rules.complexity.noExcessiveLinesPerFunction;
+    expect(rule).toEqual({ level: 'error', options: { maxLines: FUNCTION_LINES_MAX, skipBlankLines: true } });
+  });
+});
+
+describe('planted violations are found', () => {
+  const lines = (count: number): string => 'x();\n'.repeat(count);
+  const planted: readonly [name: string, path: string, text: string, expected: RegExp][] = [
+    ['core → package', 'packages/server/core/a.ts', `import { z } from 'zod';`, /may not import 'zod'/],
+    ['core → jose', 'packages/server/core/a.ts', `import { z } from 'jose';`, /may not import 'jose'/],
+    ['core → node', 'packages/server/core/a.ts', `import { z } from 'node:fs';`, /may not import 'node:fs'/],
+    ['core → http', 'packages/server/core/a.ts', `import { z } from '../http/b.ts';`, /may not import/],
+    [
+      'core → auth, type only',
+      'packages/server/core/a.ts',
+      `import type { Z } from '../auth/b.ts';`,
+      /may not import/,
+    ],
+    [
+      'core → engine by import()',
+      'packages/server/core/a.ts',
+      `const z: import('../engine/embedded/b.ts').Z = 1;`,
+      /may not/,
+    ],
+    ['core → clock', 'packages/server/core/a.ts', 'const now = Date.now();', /uses Date\.now/],
+    ['core → randomness', 'packages/server/core/a.ts', 'const now = Math.random();', /uses Math\.random/],
+    [
+      'http → engine',
+      'packages/server/http/a.ts',
+      `import { z } from '../engine/embedded/b.ts';`,
+      /may not import/,
+    ],
+    [
+      'engine → http',
+      'packages/server/engine/embedded/a.ts',
+      `import { z } from '../../http/b.ts';`,
+      /may not/,
+    ],
+    [
+      'engine → engine',
+      'packages/server/engine/embedded/a.ts',
+      `import { z } from '../scaleout/b.ts';`,
+      /may not/,
+    ],
+    ['auth → http', 'packages/server/auth/a.ts', `export { z } from '../http/b.ts';`, /may not import/],
+    [
+      'main → engine',
+      'packages/server/main.ts',
+      `import { z } from './engine/embedded/b.ts';`,
+      /only .* concrete/,
+    ],
+    [
+      'protocol → node',
+      'packages/protocol/a.ts',
+      `import { z } from 'node:crypto';`,
+      /may not import 'node:crypto'/,
+    ],
+    ['protocol → package', 'packages/protocol/a.ts', `import 'ajv';`, /may not import 'ajv'/],
+    ['protocol → Bun', 'packages/protocol/a.ts', 'const z = Bun.hash(1);', /uses Bun/],
+    ['client → server', 'packages/client/a.ts', `import { z } from '@holdfast/server';`, /may not import/],
+    ['client → Buffer', 'packages/client/a.ts', 'const z = Buffer.from(y);', /uses Buffer/],
+    [
+      'client → node',
+      'packages/client/a.ts',
+      `const z = await import('node:fs');`,
+      /may not import 'node:fs'/,
+    ],
+    [
+      'cli → inside of server',
+      'packages/cli/a.ts',
+      `import { z } from '../server/core/b.ts';`,
+      /reaches into/,
+    ],
+    [
+      'cli → deep name',
+      'packages/cli/a.ts',
+      `import { z } from '@holdfast/server/core/b.ts';`,
+      /reaches into/,
+    ],
+    ['conformance → server', 'packages/conformance/a.ts', `import { z } from '@holdfast/server';`, /may not/],
+    ['no extension', 'packages/cli/a.ts', `import { z } from './b';`, /needs its file extension/],
+    ['default export', 'packages/cli/a.ts', 'export default 1;', /no default exports/],
+    ['enum', 'packages/cli/a.ts', 'export enum A {}', /erasable/],
+    ['camel case', 'packages/cli/someThing.ts', '', /kebab-case/],
+    ['helper', 'packages/cli/test-helper.ts', '', /no Manager/],
+    ['long file', 'packages/cli/a.ts', lines(FILE_LINES_MAX + 1), /401 lines/],
+    ['long test file', 'packages/cli/a.test.ts', lines(FILE_LINES_MAX + 1), /401 lines/],
+    [
+      'long function',
+      'packages/cli/a.ts',
+      `function f() {\n${lines(FUNCTION_LINES_MAX - 1)}}\n`,
+      /function of 71 lines/,
+    ],
+    [
+      'long method',
+      'packages/cli/a.ts',
+      `class A {\n  f(): void {\n${lines(FUNCTION_LINES_MAX)}  }\n}\n`,
+      /function of 72/,
+    ],
+  ];
+
+  for (const [name, path, text, expected] of planted) {
+    test(name, () => {
+      const found = findViolations([{ path, text }]);
+      expect(found.join('\n')).toMatch(expected);
+    });
+  }
+
+  test('a source in order has none', () => {
+    const text = [
+      `import { a } from '@holdfast/protocol';`,
+      `import type { B } from './b.ts';`,
+      `// import { z } from 'zod';`,
+      `/** import { z } from 'zod'; Date.now() */`,
+      `function f() {`,
+      lines(FUNCTION_LINES_MAX - 2),
+      '}',
+    ].join('\n');
+    expect(findViolations([{ path: 'packages/server/core/a.ts', text }])).toEqual([]);
+    expect(
+      findViolations([
+        { path: 'packages/server/server.ts', text: `import { z } from './engine/embedded/z.ts';` },
+      ]),
+    ).toEqual([]);
+  });
+
+  test('imports of every form are seen', () => {
+    const text = `import a, {\n  b,\n} from 'one';\nexport * from 'two';\nimport 'three';\nawait import('four');\n`;
+    expect(findImports(text).sort()).toEqual(['four', 'one', 'three', 'two']);
+  });
+
+  test('broken links and anchors are found', () => {
+    const pages = [
+      {
+        path: 'README.md',
+        text: 'See [a](docs/a.md#the-one), [b](docs/none.md), [c](docs/a.md#other), [d](https://x.y/z).',
+      },
+      {
+        path: 'docs/a.md',
+        text: '# The one\n`[x](nowhere)` and [up](../README.md)\n```\n[y](nowhere)\n```\n',
+      },
+    ];
+    const exists = (path: string): boolean => pages.some((page) => page.path === path);
+    expect(findBrokenLinks(pages, exists)).toEqual([
+      'README.md: link to docs/none.md leads nowhere',
+      'README.md: link to docs/a.md#other: no such heading',
+    ]);
+  });
+});
