@@ -1,0 +1,49 @@
+/** The tree of commands. To add one: write `commands/<name>.ts` and add its `register…` to `COMMANDS`. */
+import { Command } from 'commander';
+import { registerAppCommand } from './commands/app.ts';
+import { registerKeyCommand } from './commands/key.ts';
+import { registerTokenCommand } from './commands/token.ts';
+import { printable } from './output.ts';
+import cliPackage from './package.json' with { type: 'json' };
+
+/** In the order `--help` shows them. Each adds its command, with options, help and action, to the program. */
+const COMMANDS: readonly ((program: Command) => void)[] = [
+  registerAppCommand,
+  registerKeyCommand,
+  registerTokenCommand,
+];
+
+const HELP_AFTER = `
+Durations are an integer and a unit: 500ms, 30s, 5m, 24h, 7d.
+Exit codes: 0 done, 1 failed (one line on stderr says what and what to do), 2 wrong usage.
+
+A first walk:
+  holdfast key new --out private.jwk --jwks public.json
+  holdfast app add demo --issuer https://issuer.example --audience holdfast --jwks-file public.json
+  holdfast token --key private.jwk --issuer https://issuer.example --audience holdfast \\
+    --space home --permission cas:nodes:read,cas:nodes:lease`;
+
+/** The whole command line. Parsing errors throw CommanderError; actions throw CliError. */
+export function buildProgram(): Command {
+  const program = new Command('holdfast')
+    .description('Self-hosted, multi-tenant content-addressed storage: server, administration and client.')
+    .version(cliPackage.version, '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'show help')
+    .helpCommand('help [command]', 'show help for a command')
+    .addHelpText('after', HELP_AFTER)
+    .configureHelp({ showGlobalOptions: false })
+    .configureOutput({
+      outputError: (text, write) => {
+        const line = text
+          .trim()
+          .replace(/^error: /, '')
+          .split('\n')
+          .map(printable)
+          .join(' ');
+        write(`holdfast: ${line}\n`);
+      },
+    })
+    .exitOverride();
+  for (const register of COMMANDS) register(program);
+  return program;
+}
