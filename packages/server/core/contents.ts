@@ -9,7 +9,11 @@ import { ContentDamaged, ContentLost, type SpaceTransaction, type StoredObject }
  * Lets go of a closed generation's bytes. Inline bytes go with this transaction; an object is recorded for deletion,
  * which the sweep does outside any transaction.
  */
-export async function closeContent(tx: SpaceTransaction, generation: Generation, inline: boolean): Promise<void> {
+export async function closeContent(
+  tx: SpaceTransaction,
+  generation: Generation,
+  inline: boolean,
+): Promise<void> {
   await tx.deleteContent(generation);
   if (!inline) await tx.addDiscard(generation);
 }
@@ -35,14 +39,17 @@ export const rottenContent = (): ApiError =>
 
 /**
  * Proof in hand, makes the row rotten, if it is still ready and still points at the same key; anything else has changed
- * since and is left alone. Inline bytes are in the same store, so they are proven again here.
+ * since and is left alone. Inline bytes are in the same store, so they are proven again here. Resolves whether the row
+ * is rotten now with that very content; false: it changed meanwhile (collected, healed), so look again.
  */
-export async function markRotten(core: Core, space: Space, proven: NodeRow): Promise<void> {
-  await core.metadata.transact(space, async (tx) => {
+export async function markRotten(core: Core, space: Space, proven: NodeRow): Promise<boolean> {
+  return core.metadata.transact(space, async (tx) => {
     const row = await tx.findNode(proven.hash);
-    if (row?.state !== 'ready' || row.generation !== proven.generation) return;
-    if (row.inline && !(await isInlineRotten(core, tx, row))) return;
+    if (row === undefined || row.generation !== proven.generation) return false;
+    if (row.state !== 'ready') return row.state === 'rotten';
+    if (row.inline && !(await isInlineRotten(core, tx, row))) return false;
     await tx.updateNode(row, { ...row, state: 'rotten' });
+    return true;
   });
 }
 

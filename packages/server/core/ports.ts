@@ -165,7 +165,11 @@ export type ContentUploads =
   | { readonly kind: 'server'; readonly receiver: UploadReceiver }
   | {
       readonly kind: 'direct';
-      signUpload(space: Space, generation: Generation, expiresAt: number): Promise<{ url: string; headers: Record<string, string> }>;
+      signUpload(
+        space: Space,
+        generation: Generation,
+        expiresAt: number,
+      ): Promise<{ url: string; headers: Record<string, string> }>;
     };
 
 /** The server's own receiving of bytes. Which generations are being received right now is part of the state. */
@@ -228,6 +232,11 @@ export class ContentDamaged extends Error {
 /** Proof that content is gone: a store known healthy says the object is not there. */
 export class ContentLost extends Error {
   override readonly name = 'ContentLost';
+}
+
+/** The store failed or is away, and nothing was decided: the request may be repeated. Answers 503. */
+export class StoreUnavailable extends Error {
+  override readonly name = 'StoreUnavailable';
 }
 
 /** Signs and checks what the server hands out: upload URLs and cursors. Keys are kept with the data. */

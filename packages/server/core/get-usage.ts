@@ -1,0 +1,18 @@
+/** getUsage: exact at each commit, and never a scan of the Space (contract section 7). */
+import type { SpaceUsage } from '@holdfast/protocol';
+import type { Core } from './core.ts';
+import type { Space } from './model.ts';
+
+export async function getUsage(core: Core, space: Space): Promise<SpaceUsage> {
+  const counters = await core.metadata.readCounters(space, core.clock.now());
+  const { upload } = core.content;
+  const receiving = upload.kind === 'server' ? upload.receiver.reservedBytes(space) : 0;
+  return {
+    nodeCount: counters.nodeCount,
+    readyContentBytes: counters.readyContentBytes,
+    readyStoredBytes: counters.readyStoredBytes,
+    reservedBytes: counters.waitingBytes + receiving,
+    notReadyNodeCount: counters.notReadyNodeCount,
+    leasedNodeCount: counters.leasedNodeCount,
+  };
+}

@@ -1,0 +1,217 @@
+/** What one lease request does, decided inside one transaction. No I/O: `inspect` asks the caller to look and come back. */
+import { ApiError, type Hash } from '@holdfast/protocol';
+import { closeContent } from './contents.ts';
+import type { Core } from './core.ts';
+import { changeEdges, findUnreadyChildren, takeLooseEdges } from './edges.ts';
+import { createGeneration } from './generation.ts';
+import type { Inspection, LeaseRequest } from './lease-node.ts';
+import { type LeaseWindow, renewLease } from './lease-state.ts';
+import type { Generation, NodeRow, UploadEvidence, UploadRow } from './model.ts';
+import type { SpaceTransaction } from './ports.ts';
+
+export type LeaseDecision =
+  | ({ readonly kind: 'ready'; readonly hash: Hash } & LeaseWindow)
+  | { readonly kind: 'children'; readonly hash: Hash; readonly childHashes: Hash[] }
+  | { readonly kind: 'upload'; readonly row: UploadRow }
+  | { readonly kind: 'inspect'; readonly generation: Generation };
+
+type GoodEvidence = Extract<UploadEvidence, { verdict: 'good' }>;
+type BadEvidence = Extract<UploadEvidence, { verdict: 'bad' }>;
+
+const NEVER_LEASED: LeaseWindow = { leaseStartedAt: 0, leaseExpiresAt: 0 };
+const UPLOAD_LIMIT_RETRY_AFTER_SECONDS = 5;
+
+export async function decideLease(
+  core: Core,
+  tx: SpaceTransaction,
+  request: LeaseRequest,
+  inspection: Inspection | undefined,
+): Promise<LeaseDecision> {
+  const node = await tx.findNode(request.hash);
+  if (node?.state === 'ready') return renewReady(tx, node, request);
+  if (node?.state === 'waiting') return settleWaiting(tx, node, request);
+  const upload = await tx.findUpload(request.hash);
+  if (upload === undefined) return openGeneration(core, tx, request.hash, undefined);
+  const evidence = upload.evidence ?? evidenceFrom(inspection, upload);
+  if (evidence === undefined) return decideUnfinished(core, tx, upload, inspection);
+  if (evidence.verdict === 'bad') return rejectUpload(core, tx, upload, evidence);
+  if (node !== undefined && contradicts(node, evidence)) {
+    return rejectUpload(core, tx, upload, {
+      verdict: 'bad',
+      code: 'NODE_CONFLICT',
+      message:
+        'what is stored for this hash contradicts the uploaded bytes; tell the operator of this server',
+    });
+  }
+  if (node !== undefined) return restoreContent(tx, node, upload, evidence, request);
+  return publish(tx, upload, evidence, request);
+}
+
+function evidenceFrom(inspection: Inspection | undefined, upload: UploadRow): UploadEvidence | undefined {
+  return inspection?.generation === upload.generation ? inspection.evidence : undefined;
+}
+
+async function renewReady(
+  tx: SpaceTransaction,
+  node: NodeRow,
+  request: LeaseRequest,
+): Promise<LeaseDecision> {
+  const lease = renewLease(node, tx.now, request.durationMs);
+  if (lease.leaseExpiresAt !== node.leaseExpiresAt || lease.leaseStartedAt !== node.leaseStartedAt) {
+    await tx.updateNode(node, { ...node, ...lease });
+  }
+  return { kind: 'ready', hash: node.hash, ...lease };
+}
+
+/** A waiting parent becomes ready only here: by a lease request of its own, with every child ready. */
+async function settleWaiting(
+  tx: SpaceTransaction,
+  node: NodeRow,
+  request: LeaseRequest,
+): Promise<LeaseDecision> {
+  const childHashes = await findUnreadyChildren(tx, node.refs);
+  if (childHashes.length > 0) {
+    await tx.updateNode(node, { ...node, waitingTouchedAt: tx.now });
+    return { kind: 'children', hash: node.hash, childHashes };
+  }
+  const lease = renewLease(node, tx.now, request.durationMs);
+  await tx.updateNode(node, { ...node, ...lease, state: 'ready', waitingTouchedAt: 0 });
+  return { kind: 'ready', hash: node.hash, ...lease };
+}
+
+/** No object is known for the current generation. */
+async function decideUnfinished(
+  core: Core,
+  tx: SpaceTransaction,
+  upload: UploadRow,
+  inspection: Inspection | undefined,
+): Promise<LeaseDecision> {
+  const uploads = core.content.upload;
+  const isReceiving = uploads.kind === 'server' && uploads.receiver.isReceiving(upload.generation);
+  // A complete object counts whenever it finished, so look before the generation is called unfinished.
+  if (!isReceiving && inspection?.generation !== upload.generation) {
+    return { kind: 'inspect', generation: upload.generation };
+  }
+  if (!isReceiving && upload.urlExpiresAt <= tx.now) {
+    await tx.deleteUpload(upload);
+    return openGeneration(core, tx, upload.hash, upload.rejection);
+  }
+  const urlExpiresAt = Math.max(upload.urlExpiresAt, tx.now + core.settings.uploadTtlMs);
+  const row: UploadRow = { ...upload, touchedAt: tx.now, urlExpiresAt };
+  await tx.updateUpload(upload, row);
+  return { kind: 'upload', row };
+}
+
+async function rejectUpload(
+  core: Core,
+  tx: SpaceTransaction,
+  upload: UploadRow,
+  evidence: BadEvidence,
+): Promise<LeaseDecision> {
+  await tx.deleteUpload(upload);
+  const judged = upload.evidence;
+  // Bytes that our own target found bad were never kept, so there is nothing to let go.
+  if (judged?.verdict !== 'bad') await closeContent(tx, upload.generation, judged?.inline ?? false);
+  return openGeneration(core, tx, upload.hash, { code: evidence.code, message: evidence.message });
+}
+
+async function openGeneration(
+  core: Core,
+  tx: SpaceTransaction,
+  hash: Hash,
+  rejection: UploadRow['rejection'],
+): Promise<LeaseDecision> {
+  const { activeUploadsMax, uploadTtlMs } = core.settings;
+  if ((await tx.countActiveUploads(activeUploadsMax)) >= activeUploadsMax) {
+    throw new ApiError(
+      'CAS_UPLOAD_LIMIT',
+      `this Space has ${activeUploadsMax} active uploads; finish some, or wait, and repeat the same lease request`,
+      { retryAfterSeconds: UPLOAD_LIMIT_RETRY_AFTER_SECONDS },
+    );
+  }
+  const row: UploadRow = {
+    hash,
+    generation: createGeneration(core, tx.now),
+    createdAt: tx.now,
+    urlExpiresAt: tx.now + uploadTtlMs,
+    touchedAt: tx.now,
+    rejection,
+    evidence: undefined,
+  };
+  await tx.insertUpload(row);
+  return { kind: 'upload', row };
+}
+
+/** SHA-256 makes this impossible unless a stored row went bad. */
+function contradicts(node: NodeRow, evidence: GoodEvidence): boolean {
+  return (
+    node.size !== evidence.size ||
+    node.canonicalSize !== evidence.canonicalSize ||
+    node.contentType !== evidence.contentType ||
+    Buffer.compare(node.refs, evidence.refs) !== 0
+  );
+}
+
+/** Heals a rotten row or revives a claimed one: its edges, counts and root refs still stand, only the bytes are new. */
+async function restoreContent(
+  tx: SpaceTransaction,
+  node: NodeRow,
+  upload: UploadRow,
+  evidence: GoodEvidence,
+  request: LeaseRequest,
+): Promise<LeaseDecision> {
+  await closeContent(tx, node.generation, node.inline);
+  await acceptContent(tx, upload, evidence);
+  const lease = renewLease(node, tx.now, request.durationMs);
+  await tx.updateNode(node, {
+    ...node,
+    ...lease,
+    state: 'ready',
+    generation: upload.generation,
+    inline: evidence.inline,
+  });
+  return { kind: 'ready', hash: node.hash, ...lease };
+}
+
+/** The first good upload of a hash without a row: row, edges, counts and lease in one transaction. */
+async function publish(
+  tx: SpaceTransaction,
+  upload: UploadRow,
+  evidence: GoodEvidence,
+  request: LeaseRequest,
+): Promise<LeaseDecision> {
+  const { hash } = upload;
+  await acceptContent(tx, upload, evidence);
+  const childHashes = await findUnreadyChildren(tx, evidence.refs);
+  await changeEdges(tx, evidence.refs, 1);
+  const isReady = childHashes.length === 0;
+  const lease = isReady ? renewLease(NEVER_LEASED, tx.now, request.durationMs) : NEVER_LEASED;
+  await tx.insertNode({
+    hash,
+    state: isReady ? 'ready' : 'waiting',
+    size: evidence.size,
+    canonicalSize: evidence.canonicalSize,
+    contentType: evidence.contentType,
+    refs: evidence.refs,
+    generation: upload.generation,
+    inline: evidence.inline,
+    ...lease,
+    childRefCount: await takeLooseEdges(tx, hash),
+    rootRefCount: 0,
+    heldDomainCount: 0,
+    waitingTouchedAt: isReady ? 0 : tx.now,
+  });
+  return isReady ? { kind: 'ready', hash, ...lease } : { kind: 'children', hash, childHashes };
+}
+
+/** The generation is judged good: its upload record goes, its content record stays (or is made, for a direct upload). */
+async function acceptContent(tx: SpaceTransaction, upload: UploadRow, evidence: GoodEvidence): Promise<void> {
+  await tx.deleteUpload(upload);
+  if (upload.evidence !== undefined) return;
+  await tx.insertContent({
+    generation: upload.generation,
+    canonicalSize: evidence.canonicalSize,
+    integrity: evidence.integrity,
+    inlineBytes: undefined,
+  });
+}

@@ -1,0 +1,88 @@
+/** leaseNode: the lease and upload machine (spec leaseNode, States and transitions; contract section 5). */
+import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
+import type { Core } from './core.ts';
+import { decideLease, type LeaseDecision } from './lease-decision.ts';
+import { clampLeaseDuration } from './lease-state.ts';
+import type { Generation, Space, UploadEvidence, UploadRow } from './model.ts';
+import { signUploadToken } from './upload-token.ts';
+
+export interface LeaseRequest {
+  readonly hash: Hash;
+  /** ms, clamped */
+  readonly durationMs: number;
+}
+
+/** What looking at a generation's object, outside any transaction, told. */
+export interface Inspection {
+  readonly generation: Generation;
+  /** undefined: a healthy store has no object there */
+  readonly evidence: UploadEvidence | undefined;
+}
+
+/** Each round begins because another request replaced the generation that was just inspected. */
+const INSPECTION_ROUNDS_MAX = 4;
+const BUSY_RETRY_AFTER_SECONDS = 1;
+
+/** `uploadOrigin`: scheme and authority that upload URLs of our own target begin with, no trailing slash. */
+export async function leaseNode(
+  core: Core,
+  space: Space,
+  hash: Hash,
+  leaseDurationMs: number,
+  uploadOrigin: string,
+): Promise<LeaseResponse> {
+  const request: LeaseRequest = { hash, durationMs: clampLeaseDuration(leaseDurationMs) };
+  let inspection: Inspection | undefined;
+  for (let round = 0; round < INSPECTION_ROUNDS_MAX; round += 1) {
+    const known = inspection;
+    const decision = await core.metadata.transact(space, (tx) => decideLease(core, tx, request, known));
+    if (decision.kind !== 'inspect') return answer(core, space, decision, uploadOrigin);
+    inspection = await inspect(core, space, hash, decision.generation);
+  }
+  throw new ApiError(
+    'SERVICE_UNAVAILABLE',
+    'the uploads of this node keep changing; repeat the same lease request',
+    { retryAfterSeconds: BUSY_RETRY_AFTER_SECONDS },
+  );
+}
+
+async function inspect(core: Core, space: Space, hash: Hash, generation: Generation): Promise<Inspection> {
+  const object = await core.content.inspect(space, generation, hash, core.settings);
+  return { generation, evidence: object.found ? object.evidence : undefined };
+}
+
+async function answer(
+  core: Core,
+  space: Space,
+  decision: Exclude<LeaseDecision, { kind: 'inspect' }>,
+  uploadOrigin: string,
+): Promise<LeaseResponse> {
+  if (decision.kind === 'ready') {
+    const { hash, leaseStartedAt, leaseExpiresAt } = decision;
+    return { state: 'ready', hash, leaseStartedAt, leaseExpiresAt };
+  }
+  if (decision.kind === 'children') {
+    return { state: 'validated_awaiting_children', hash: decision.hash, childHashes: decision.childHashes };
+  }
+  const { row } = decision;
+  const upload = await instructUpload(core, space, row, uploadOrigin);
+  if (row.rejection === undefined) return { state: 'awaiting_upload', hash: row.hash, upload };
+  return { state: 'awaiting_replacement_upload', hash: row.hash, rejection: row.rejection, upload };
+}
+
+/** Signed only after the generation's record, with this expiry, is durable. */
+async function instructUpload(core: Core, space: Space, row: UploadRow, uploadOrigin: string) {
+  const { generation, hash, urlExpiresAt: expiresAt } = row;
+  const { upload } = core.content;
+  if (upload.kind === 'direct') {
+    const signed = await upload.signUpload(space, generation, expiresAt);
+    return { method: 'PUT' as const, url: signed.url, expiresAt, headers: signed.headers };
+  }
+  const token = signUploadToken(core.signer, { space, hash, generation, expiresAt });
+  return {
+    method: 'PUT' as const,
+    url: `${uploadOrigin}/uploads/${token}`,
+    expiresAt,
+    headers: { 'content-type': NODE_MEDIA_TYPE, 'if-none-match': '*' },
+  };
+}

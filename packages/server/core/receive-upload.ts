@@ -1,0 +1,112 @@
+/**
+ * The embedded upload target: one PUT to a generation's write-once key (contract section 5).
+ *
+ * Order, each step durable before the next: bytes staged and fsynced → sealed under the generation's key → the finishing
+ * transaction (evidence and content record, only if the generation is still current and unfinished) → the answer. A crash
+ * before the transaction leaves a generation that nobody was told is finished.
+ */
+import { ApiError, NODE_MEDIA_TYPE } from '@holdfast/protocol';
+import type { Core } from './core.ts';
+import type { UploadEvidence } from './model.ts';
+import type { SpaceTransaction, StagedUpload, UploadReceiver } from './ports.ts';
+import { parseUploadToken, type UploadGrant } from './upload-token.ts';
+
+export interface UploadRequest {
+  /** the part of the path after /uploads/ */
+  readonly token: string;
+  readonly contentType: string | undefined;
+  readonly ifNoneMatch: string | undefined;
+  /** bytes, from Content-Length */
+  readonly declaredLength: number | undefined;
+  readonly body: ReadableStream<Uint8Array> | null;
+}
+
+/** Resolves when the bytes are acknowledged for good. Throws FORBIDDEN (403), CONFLICT (412), PAYLOAD_TOO_LARGE (413). */
+export async function receiveUpload(core: Core, request: UploadRequest): Promise<void> {
+  const receiver = getReceiver(core);
+  const grant = parseUploadToken(core.signer, request.token);
+  if (grant.expiresAt <= core.clock.now()) {
+    throw new ApiError('FORBIDDEN', 'this upload URL has expired; repeat the lease request for a new one');
+  }
+  checkHeaders(request);
+  const upload = await core.metadata.findUpload(grant.space, grant.hash);
+  if (upload?.generation !== grant.generation || upload.evidence !== undefined) throw alreadyFinished();
+  if (request.declaredLength !== undefined && request.declaredLength > core.settings.nodeBytesMax) {
+    await finishTooLarge(core, grant);
+  }
+  const body = request.body ?? new Uint8Array(0);
+  const staged = await receiver.receive(grant, body, request.declaredLength, core.settings);
+  try {
+    await finish(core, grant, staged);
+  } finally {
+    await staged.release();
+  }
+}
+
+function getReceiver(core: Core): UploadReceiver {
+  if (core.content.upload.kind === 'server') return core.content.upload.receiver;
+  throw new ApiError(
+    'NOT_FOUND',
+    'this server takes no uploads itself; use the upload URL of the lease answer',
+  );
+}
+
+function checkHeaders(request: UploadRequest): void {
+  if (request.ifNoneMatch === '*' && request.contentType === NODE_MEDIA_TYPE) return;
+  throw new ApiError(
+    'FORBIDDEN',
+    `send the upload headers exactly as the lease returned them: content-type ${NODE_MEDIA_TYPE}, if-none-match *`,
+  );
+}
+
+async function finish(core: Core, grant: UploadGrant, staged: StagedUpload): Promise<void> {
+  const { evidence, inlineBytes } = staged;
+  if (evidence.verdict === 'bad' && evidence.code === 'NODE_TOO_LARGE') await finishTooLarge(core, grant);
+  // Bytes known to be wrong are not kept: what the next lease needs is the verdict.
+  const isObject = evidence.verdict === 'good' && inlineBytes === undefined;
+  if (isObject && !(await staged.seal())) throw alreadyFinished();
+  const isFinished = await core.metadata.transact(grant.space, async (tx) => {
+    if (await recordEvidence(tx, grant, evidence, inlineBytes)) return true;
+    if (isObject) await discardStray(tx, grant);
+    return false;
+  });
+  if (!isFinished) throw alreadyFinished();
+}
+
+/** False when the generation is no longer current or already finished. */
+async function recordEvidence(
+  tx: SpaceTransaction,
+  grant: UploadGrant,
+  evidence: UploadEvidence,
+  inlineBytes: Uint8Array | undefined,
+): Promise<boolean> {
+  const upload = await tx.findUpload(grant.hash);
+  if (upload?.generation !== grant.generation || upload.evidence !== undefined) return false;
+  if (evidence.verdict === 'good') {
+    const { canonicalSize, integrity } = evidence;
+    await tx.insertContent({ generation: grant.generation, canonicalSize, integrity, inlineBytes });
+  }
+  await tx.updateUpload(upload, { ...upload, evidence });
+  return true;
+}
+
+/**
+ * Our object was sealed under a generation that has since been closed. If a lease found it there and published it, it has a
+ * content record and stays; else it is a stray, and is recorded for deletion.
+ */
+async function discardStray(tx: SpaceTransaction, grant: UploadGrant): Promise<void> {
+  if ((await tx.findContent(grant.generation)) === undefined) await tx.addDiscard(grant.generation);
+}
+
+async function finishTooLarge(core: Core, grant: UploadGrant): Promise<never> {
+  const message = `a canonical node may have at most ${core.settings.nodeBytesMax} bytes; split the content into child nodes`;
+  const evidence: UploadEvidence = { verdict: 'bad', code: 'NODE_TOO_LARGE', message };
+  const isFinished = await core.metadata.transact(grant.space, (tx) =>
+    recordEvidence(tx, grant, evidence, undefined),
+  );
+  if (!isFinished) throw alreadyFinished();
+  throw new ApiError('PAYLOAD_TOO_LARGE', message);
+}
+
+const alreadyFinished = (): ApiError =>
+  new ApiError('CONFLICT', 'this upload is already finished; repeat the lease request', { status: 412 });

@@ -1,0 +1,63 @@
+/**
+ * The scrub reads every stored byte from time to time, so that rot is found before a reader finds it, and makes a rotten
+ * row ready again when its bytes turn out good (contract section 5, Rot).
+ */
+import { createHash } from 'node:crypto';
+import { isProofOfRot, markRotten, markSound, storedObject } from './contents.ts';
+import type { Core } from './core.ts';
+import { ContentDamaged, ContentLost, type ScrubItem, type ScrubPosition } from './ports.ts';
+
+export interface ScrubStep {
+  /** where to go on; undefined: the walk is complete */
+  readonly next: ScrubPosition | undefined;
+  /** bytes read, for the caller to keep its rate */
+  readonly bytes: number;
+  /** rows that this step made rotten */
+  readonly foundRotten: number;
+  /** rows that this step made ready again */
+  readonly foundSound: number;
+}
+
+/** Objects are up to the node limit each: few at a time keep the rate smooth. */
+const NODES_PER_SCRUB_STEP = 8;
+
+/** One bounded step from `after`. Failures that prove nothing change nothing: the next walk looks again. */
+export async function scrub(core: Core, after: ScrubPosition | undefined): Promise<ScrubStep> {
+  const { items, next } = await core.metadata.findNodesToScrub(after, NODES_PER_SCRUB_STEP);
+  let bytes = 0;
+  let foundRotten = 0;
+  let foundSound = 0;
+  for (const item of items) {
+    const isSound = await judge(core, item);
+    bytes += item.node.canonicalSize;
+    if (isSound === false && item.node.state === 'ready') {
+      await markRotten(core, item.space, item.node);
+      foundRotten += 1;
+    } else if (isSound === true && item.node.state === 'rotten') {
+      await markSound(core, item.space, item.node);
+      foundSound += 1;
+    }
+  }
+  return { next, bytes, foundRotten, foundSound };
+}
+
+/** true: bytes proven good; false: proven bad; undefined: nothing proven. */
+async function judge(core: Core, item: ScrubItem): Promise<boolean | undefined> {
+  try {
+    await verifyAll(core, item);
+    return true;
+  } catch (error) {
+    return isProofOfRot(error) ? false : undefined;
+  }
+}
+
+async function verifyAll(core: Core, { space, node, content }: ScrubItem): Promise<void> {
+  if (content === undefined) throw new ContentLost('the content record is gone');
+  if (content.inlineBytes === undefined) {
+    await core.content.verify(storedObject(space, content), node.hash);
+    return;
+  }
+  core.content.verifyInline(content);
+  const digest = createHash('sha256').update(content.inlineBytes).digest('hex');
+  if (digest !== node.hash) throw new ContentDamaged('inline bytes do not match the hash');
+}

@@ -1,0 +1,99 @@
+/** updateRootRefs: one atomic, idempotent commit of signed deltas (spec updateRootRefs, contract section 6). */
+import { createHash } from 'node:crypto';
+import {
+  ApiError,
+  canonicalRootRefPayload,
+  type Hash,
+  type UpdateRootRefsResponse,
+} from '@holdfast/protocol';
+import type { Core } from './core.ts';
+import { assertInvariant } from './invariant.ts';
+import type { NodeRow, Space } from './model.ts';
+import type { SpaceTransaction } from './ports.ts';
+
+export interface RootRefChange {
+  readonly hash: Hash;
+  readonly delta: number;
+}
+
+export interface RootRefCommitRequest {
+  readonly requestId: string;
+  /** hash order, distinct */
+  readonly changes: readonly RootRefChange[];
+}
+
+/** Check order: idempotency, then every hash exists, then the first hash, in hash order, whose balance cannot change so. */
+export async function updateRootRefs(
+  core: Core,
+  space: Space,
+  refDomain: string,
+  request: RootRefCommitRequest,
+): Promise<UpdateRootRefsResponse> {
+  const payloadDigest = createHash('sha256').update(canonicalRootRefPayload(request.changes)).digest();
+  return core.metadata.transact(space, async (tx) => {
+    const known = await tx.findRootRefCommit(refDomain, request.requestId);
+    if (known !== undefined) {
+      if (Buffer.compare(known.payloadDigest, payloadDigest) === 0) {
+        return { success: true, idempotent: true, revision: known.revision };
+      }
+      throw new ApiError(
+        'IDEMPOTENCY_CONFLICT',
+        'this requestId was committed with other changes; use a new requestId for new changes',
+      );
+    }
+    const revision = (await tx.findRevision(refDomain)) + 1;
+    const { requestId, changes } = request;
+    await applyChanges(tx, refDomain, { requestId, payloadDigest, revision }, changes);
+    return { success: true, idempotent: false, revision };
+  });
+}
+
+async function applyChanges(
+  tx: SpaceTransaction,
+  refDomain: string,
+  commit: { requestId: string; payloadDigest: Uint8Array; revision: number },
+  changes: readonly RootRefChange[],
+): Promise<void> {
+  const hashes = changes.map(({ hash }) => hash);
+  const nodes = await tx.findNodes(hashes);
+  const balances = await tx.findBalances(refDomain, hashes);
+  const missing = nodes.indexOf(undefined);
+  if (missing >= 0)
+    throw new ApiError('NOT_FOUND', `this Space has no node ${hashes[missing]}; nothing was committed`);
+  const plans = changes.map((change, index) => planChange(change, nodes[index], balances[index]));
+  const written = plans.filter(({ before, after }) => before !== after);
+  for (const { node, changed } of plans) if (changed !== node) await tx.updateNode(node, changed);
+  await tx.insertRootRefCommit(refDomain, commit, written);
+}
+
+interface PlannedChange {
+  readonly hash: Hash;
+  /** the domain's balance */
+  readonly before: number;
+  readonly after: number;
+  readonly node: NodeRow;
+  readonly changed: NodeRow;
+}
+
+/** Pure. Throws CONFLICT naming the reason and the hash. */
+function planChange(
+  change: RootRefChange,
+  node: NodeRow | undefined,
+  before: number | undefined,
+): PlannedChange {
+  assertInvariant(node !== undefined && before !== undefined, 'rows are aligned with their hashes');
+  const { hash, delta } = change;
+  if (delta === 0) return { hash, before, after: before, node, changed: node };
+  if (delta > 0 && node.state !== 'ready')
+    throw conflict(hash, 'is not ready, so it cannot take a positive delta');
+  const rootRefCount = node.rootRefCount + delta;
+  const after = before + delta;
+  if (rootRefCount < 0) throw conflict(hash, 'would have a negative aggregate balance');
+  if (rootRefCount > Number.MAX_SAFE_INTEGER) throw conflict(hash, 'would overflow its aggregate balance');
+  if (!Number.isSafeInteger(after)) throw conflict(hash, 'would overflow its balance in this refDomain');
+  const heldDomainCount = node.heldDomainCount + (after !== 0 ? 1 : 0) - (before !== 0 ? 1 : 0);
+  return { hash, before, after, node, changed: { ...node, rootRefCount, heldDomainCount } };
+}
+
+const conflict = (hash: Hash, reason: string): ApiError =>
+  new ApiError('CONFLICT', `node ${hash} ${reason}; nothing was committed`);

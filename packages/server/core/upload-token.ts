@@ -1,0 +1,62 @@
+/**
+ * What an upload URL of our own target carries: which generation, until when, signed. The signature does not cover the
+ * host, so a URL works through any name of this server (contract section 9).
+ */
+import { ApiError, type Hash, isHash } from '@holdfast/protocol';
+import type { Generation, Space } from './model.ts';
+import type { Signer } from './ports.ts';
+
+export interface UploadGrant {
+  readonly space: Space;
+  readonly hash: Hash;
+  readonly generation: Generation;
+  /** ms */
+  readonly expiresAt: number;
+}
+
+/** Two ids of 256 code points, base64 of JSON, with room. */
+const UPLOAD_TOKEN_CHARACTERS_MAX = 8192;
+const GENERATION = /^[0-9a-f]{32}$/;
+
+export function signUploadToken(signer: Signer, grant: UploadGrant): string {
+  const { space, hash, generation, expiresAt } = grant;
+  const payload = Buffer.from(
+    JSON.stringify([generation, hash, expiresAt, space.appId, space.spaceId]),
+  ).toString('base64url');
+  return `${payload}.${Buffer.from(signer.sign('upload-url', payload)).toString('base64url')}`;
+}
+
+/** Checks the signature before it looks at anything inside. Throws 403 FORBIDDEN. */
+export function parseUploadToken(signer: Signer, token: string): UploadGrant {
+  const dot = token.indexOf('.');
+  if (dot <= 0 || token.length > UPLOAD_TOKEN_CHARACTERS_MAX) throw notOurs();
+  const payload = token.slice(0, dot);
+  const signatureText = token.slice(dot + 1);
+  const signature = Buffer.from(signatureText, 'base64url');
+  // Only the one spelling we hand out is good: base64url decoding forgives padding and stray characters.
+  if (signature.toString('base64url') !== signatureText) throw notOurs();
+  if (!signer.verify('upload-url', payload, signature)) throw notOurs();
+  return parsePayload(payload);
+}
+
+function parsePayload(payload: string): UploadGrant {
+  let fields: unknown;
+  try {
+    fields = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8'));
+  } catch {
+    throw notOurs();
+  }
+  if (!Array.isArray(fields) || fields.length !== 5) throw notOurs();
+  const [generation, hash, expiresAt, appId, spaceId] = fields as unknown[];
+  if (typeof generation !== 'string' || !GENERATION.test(generation)) throw notOurs();
+  if (typeof hash !== 'string' || !isHash(hash)) throw notOurs();
+  if (typeof expiresAt !== 'number' || !Number.isSafeInteger(expiresAt)) throw notOurs();
+  if (typeof appId !== 'string' || typeof spaceId !== 'string') throw notOurs();
+  return { space: { appId, spaceId }, hash, generation, expiresAt };
+}
+
+const notOurs = (): ApiError =>
+  new ApiError(
+    'FORBIDDEN',
+    'this upload URL is not one this server signed; lease the node and use the URL from the answer unchanged',
+  );
