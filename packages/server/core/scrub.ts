@@ -2,10 +2,12 @@
  * The scrub reads every stored byte from time to time, so that rot is found before a reader finds it, and makes a rotten
  * row ready again when its bytes turn out good (contract section 5, Rot).
  */
-import { createHash } from 'node:crypto';
+
+import { bytesToHash } from '@holdfast/protocol';
 import { isProofOfRot, markRotten, markSound, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
 import { ContentDamaged, ContentLost, type ScrubItem, type ScrubPosition } from './ports.ts';
+import { sha256 } from './sha256.ts';
 
 export interface ScrubStep {
   /** where to go on; undefined: the walk is complete */
@@ -58,6 +60,6 @@ async function verifyAll(core: Core, { space, node, content }: ScrubItem): Promi
     return;
   }
   core.content.verifyInline(content);
-  const digest = createHash('sha256').update(content.inlineBytes).digest('hex');
+  const digest = bytesToHash(sha256(content.inlineBytes));
   if (digest !== node.hash) throw new ContentDamaged('inline bytes do not match the hash');
 }

@@ -1,5 +1,5 @@
 /** updateRootRefs: one atomic, idempotent commit of signed deltas (spec updateRootRefs, contract section 6). */
-import { createHash } from 'node:crypto';
+
 import {
   ApiError,
   canonicalRootRefPayload,
@@ -10,6 +10,7 @@ import type { Core } from './core.ts';
 import { assertInvariant } from './invariant.ts';
 import type { NodeRow, Space } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
+import { sha256 } from './sha256.ts';
 
 export interface RootRefChange {
   readonly hash: Hash;
@@ -29,7 +30,7 @@ export async function updateRootRefs(
   refDomain: string,
   request: RootRefCommitRequest,
 ): Promise<UpdateRootRefsResponse> {
-  const payloadDigest = createHash('sha256').update(canonicalRootRefPayload(request.changes)).digest();
+  const payloadDigest = sha256(canonicalRootRefPayload(request.changes));
   return core.metadata.transact(space, async (tx) => {
     const known = await tx.findRootRefCommit(refDomain, request.requestId);
     if (known !== undefined) {

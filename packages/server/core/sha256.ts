@@ -1,0 +1,6 @@
+/** The digest that names nodes and identifies payloads; native, because it runs on every byte. */
+
+/** 32 bytes */
+export function sha256(data: Uint8Array | string): Uint8Array {
+  return new Uint8Array(new Bun.CryptoHasher('sha256').update(data).digest().buffer);
+}
