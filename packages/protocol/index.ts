@@ -8,5 +8,6 @@ export * from './node-codec.ts';
 export * from './operations.ts';
 export * from './requests.ts';
 export * from './root-ref-payload.ts';
+export * from './schemas.ts';
 export * from './strict-json.ts';
 export * from './wire.ts';

@@ -1,0 +1,243 @@
+/** JSON Schemas (2020-12) of every body, once: the OpenAPI document carries them, tests hold the parsers to them. */
+import { ERROR_STATUS, REJECTION_CODES } from './errors.ts';
+import {
+  GC_NODES_DEFAULT,
+  INTEGER_MAX,
+  NODE_REFS_MAX,
+  REF_DOMAIN_CHARACTERS_MAX,
+  REQUEST_ID_CHARACTERS_MAX,
+  ROOT_REF_CHANGES_MAX,
+  ROOT_REF_DELTA_MAX,
+} from './limits.ts';
+
+export interface JsonSchema {
+  readonly [keyword: string]: unknown;
+}
+
+const HASH_PATTERN = '^[0-9a-f]{64}$';
+
+function ref(name: string): JsonSchema {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+/** An object with exactly these fields. */
+function record(
+  description: string,
+  fields: Readonly<Record<string, JsonSchema>>,
+  optional: readonly string[] = [],
+): JsonSchema {
+  return {
+    type: 'object',
+    description,
+    required: Object.keys(fields).filter((name) => !optional.includes(name)),
+    properties: fields,
+    additionalProperties: false,
+  };
+}
+
+function count(description: string): JsonSchema {
+  return { type: 'integer', minimum: 0, maximum: INTEGER_MAX, description };
+}
+
+function positive(description: string): JsonSchema {
+  return { type: 'integer', minimum: 1, maximum: INTEGER_MAX, description };
+}
+
+const SCALARS = {
+  Hash: {
+    type: 'string',
+    pattern: HASH_PATTERN,
+    description: 'Lowercase SHA-256 of the canonical bytes of a node.',
+  },
+  Timestamp: {
+    type: 'integer',
+    minimum: 0,
+    maximum: INTEGER_MAX,
+    description: 'Unix time in milliseconds since 1970-01-01T00:00:00Z.',
+  },
+} as const satisfies Record<string, JsonSchema>;
+
+const NODES = {
+  NodeMetadata: record('What a node is; never changes.', {
+    hash: ref('Hash'),
+    size: count('Logical content length in bytes.'),
+    contentType: { type: 'string', minLength: 1, description: 'Media type recorded for the content.' },
+    refs: {
+      type: 'array',
+      maxItems: NODE_REFS_MAX,
+      items: ref('Hash'),
+      description: 'Child nodes in order; duplicates are significant.',
+    },
+  }),
+  NodeState: record('How a node is retained; changes over time.', {
+    leaseStartedAt: ref('Timestamp'),
+    leaseExpiresAt: ref('Timestamp'),
+    childRefCount: count('Stored parent edges that reference this node.'),
+    rootRefCount: {
+      type: 'integer',
+      minimum: -INTEGER_MAX,
+      maximum: INTEGER_MAX,
+      description: 'Aggregate root-ref balance over all domains.',
+    },
+  }),
+  NodeDescription: record('A node: what it is and how it is retained.', {
+    metadata: ref('NodeMetadata'),
+    state: ref('NodeState'),
+  }),
+} as const satisfies Record<string, JsonSchema>;
+
+const LEASES = {
+  LeaseRequest: record('Asks for a lease.', {
+    leaseDurationMs: positive('Requested duration in milliseconds; clamped to 60 seconds through 24 hours.'),
+  }),
+  UploadInstruction: record(
+    'How to upload the canonical bytes. Send method, url and headers exactly as given, without a bearer token; then repeat the lease request.',
+    {
+      method: { const: 'PUT', type: 'string' },
+      url: { type: 'string', format: 'uri', minLength: 1 },
+      expiresAt: ref('Timestamp'),
+      headers: {
+        type: 'object',
+        required: ['content-type', 'if-none-match'],
+        additionalProperties: { type: 'string' },
+        description: 'To be sent exactly.',
+      },
+    },
+  ),
+  Rejection: record('Why the previous upload was turned down.', {
+    code: { type: 'string', enum: REJECTION_CODES },
+    message: { type: 'string', minLength: 1 },
+  }),
+  ReadyLease: record('The content is present and the node is leased.', {
+    state: { const: 'ready', type: 'string' },
+    hash: ref('Hash'),
+    leaseStartedAt: ref('Timestamp'),
+    leaseExpiresAt: ref('Timestamp'),
+  }),
+  AwaitingUpload: record('The canonical bytes must be uploaded.', {
+    state: { const: 'awaiting_upload', type: 'string' },
+    hash: ref('Hash'),
+    upload: ref('UploadInstruction'),
+  }),
+  AwaitingReplacementUpload: record(
+    'A previous upload was rejected; the canonical bytes must be uploaded again.',
+    {
+      state: { const: 'awaiting_replacement_upload', type: 'string' },
+      hash: ref('Hash'),
+      rejection: ref('Rejection'),
+      upload: ref('UploadInstruction'),
+    },
+  ),
+  ValidatedAwaitingChildren: record(
+    'The bytes are validated; some children are not ready. No second upload is needed.',
+    {
+      state: { const: 'validated_awaiting_children', type: 'string' },
+      hash: ref('Hash'),
+      childHashes: {
+        type: 'array',
+        minItems: 1,
+        maxItems: NODE_REFS_MAX,
+        uniqueItems: true,
+        items: ref('Hash'),
+        description: 'Every distinct unready child, in the order of first occurrence.',
+      },
+    },
+  ),
+  LeaseResponse: {
+    description: 'Exactly one of four shapes, told apart by `state`.',
+    oneOf: [
+      ref('ReadyLease'),
+      ref('AwaitingUpload'),
+      ref('AwaitingReplacementUpload'),
+      ref('ValidatedAwaitingChildren'),
+    ],
+    discriminator: {
+      propertyName: 'state',
+      mapping: {
+        ready: '#/components/schemas/ReadyLease',
+        awaiting_upload: '#/components/schemas/AwaitingUpload',
+        awaiting_replacement_upload: '#/components/schemas/AwaitingReplacementUpload',
+        validated_awaiting_children: '#/components/schemas/ValidatedAwaitingChildren',
+      },
+    },
+  },
+} as const satisfies Record<string, JsonSchema>;
+
+const SPACES = {
+  SpaceUsage: record('Current operational accounting of a Space; not a billing contract.', {
+    nodeCount: count('Node metadata rows owned by the Space.'),
+    readyContentBytes: count('Logical bytes with ready canonical content.'),
+    readyStoredBytes: count('Physical bytes attributed to ready content.'),
+    reservedBytes: count('Known bytes reserved by validated or server-mediated incomplete uploads.'),
+    notReadyNodeCount: count('Nodes without ready canonical content.'),
+    leasedNodeCount: count('Nodes protected by an unexpired lease.'),
+  }),
+  GcRequest: record(
+    'Bounds a garbage-collection pass.',
+    {
+      maxNodes: {
+        ...positive('How many candidates the pass may look at; more than 10,000 counts as 10,000.'),
+        default: GC_NODES_DEFAULT,
+      },
+    },
+    ['maxNodes'],
+  ),
+  GcResult: record('What a garbage-collection pass did.', {
+    examined: count('Candidates looked at; never more than `maxNodes`.'),
+    deleted: count('Nodes deleted.'),
+    reclaimedContentBytes: count('Logical bytes of the deleted nodes.'),
+  }),
+} as const satisfies Record<string, JsonSchema>;
+
+const ROOT_REFS = {
+  RootRefItem: record('The balance of one node within the domain.', {
+    hash: ref('Hash'),
+    refCount: { type: 'integer', minimum: -INTEGER_MAX, maximum: INTEGER_MAX },
+  }),
+  RootRefPage: record('A page of balances other than 0, in hash order, at one revision.', {
+    refDomain: { type: 'string', minLength: 1, maxLength: REF_DOMAIN_CHARACTERS_MAX },
+    revision: count('The revision every page of this walk shows.'),
+    items: { type: 'array', items: ref('RootRefItem') },
+    nextCursor: { type: ['string', 'null'], minLength: 1, description: 'null when there are no more pages.' },
+  }),
+  UpdateRootRefsRequest: record('An atomic, idempotent commit of deltas.', {
+    requestId: {
+      type: 'string',
+      minLength: 1,
+      maxLength: REQUEST_ID_CHARACTERS_MAX,
+      description: 'Stable idempotency identity. Resend exactly the same request after a lost response.',
+    },
+    changes: {
+      type: 'object',
+      minProperties: 1,
+      maxProperties: ROOT_REF_CHANGES_MAX,
+      propertyNames: { pattern: HASH_PATTERN },
+      additionalProperties: { type: 'integer', minimum: -ROOT_REF_DELTA_MAX, maximum: ROOT_REF_DELTA_MAX },
+      description: 'Map from hash to signed delta. Duplicate keys are rejected.',
+    },
+  }),
+  UpdateRootRefsResponse: record('The commit.', {
+    success: { type: 'boolean' },
+    idempotent: { type: 'boolean', description: 'true when this replays an earlier commit.' },
+    revision: count('The revision the commit made.'),
+  }),
+} as const satisfies Record<string, JsonSchema>;
+
+export const SCHEMAS = {
+  ...SCALARS,
+  ...NODES,
+  ...LEASES,
+  ...SPACES,
+  ...ROOT_REFS,
+  Error: record(
+    'The envelope of every error. Branch on `error`; `message` is diagnostic text.',
+    {
+      error: { type: 'string', enum: Object.keys(ERROR_STATUS) },
+      message: { type: 'string', description: 'Safe detail: what happened and what to do.' },
+    },
+    ['message'],
+  ),
+  Health: record('The service is up.', { status: { const: 'ok', type: 'string' } }),
+} as const satisfies Record<string, JsonSchema>;
+
+export type SchemaName = keyof typeof SCHEMAS;
