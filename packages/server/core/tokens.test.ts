@@ -1,0 +1,113 @@
+/** What the server signs and later takes back from untrusted hands: upload tokens and cursors. */
+import { expect, test } from 'bun:test';
+import { ApiError } from '@holdfast/protocol';
+import fc from 'fast-check';
+import type { Signer } from './ports.ts';
+import { formatRootRefCursor, parseRootRefCursor } from './root-ref-cursor.ts';
+import { parseUploadToken, signUploadToken } from './upload-token.ts';
+
+const hmac = (purpose: string, message: string): Buffer =>
+  new Bun.CryptoHasher('sha256', 'key of the test').update(`${purpose}\0${message}`).digest();
+
+const signer: Signer = {
+  sign: (purpose, message) => hmac(purpose, message),
+  verify: (purpose, message, signature) => hmac(purpose, message).equals(signature),
+};
+
+const hash = fc
+  .uint8Array({ minLength: 32, maxLength: 32 })
+  .map((bytes) => Buffer.from(bytes).toString('hex'));
+const id = fc
+  .string({ minLength: 1, maxLength: 40, unit: 'binary' })
+  .filter((text) => text.isWellFormed() && !text.includes('\0'));
+const space = fc.record({ appId: id, spaceId: id });
+const generation = fc
+  .uint8Array({ minLength: 16, maxLength: 16 })
+  .map((bytes) => Buffer.from(bytes).toString('hex'));
+const grant = fc.record({ space, hash, generation, expiresAt: fc.maxSafeNat() });
+
+function codeOf(run: () => unknown): string {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof ApiError) return error.code;
+    throw error;
+  }
+  return 'accepted';
+}
+
+/** Another text of the same alphabet: one character changed, dropped or added. */
+function mutate(text: string, at: number, how: number): string {
+  const index = at % text.length;
+  const other = text[index] === 'A' ? 'B' : 'A';
+  if (how === 0) return text.slice(0, index) + other + text.slice(index + 1);
+  if (how === 1) return text.slice(0, index) + text.slice(index + 1);
+  return text.slice(0, index) + other + text.slice(index);
+}
+
+test('an upload token gives back what was signed', () => {
+  fc.assert(
+    fc.property(grant, (signed) => {
+      expect(parseUploadToken(signer, signUploadToken(signer, signed))).toEqual(signed);
+    }),
+  );
+});
+
+test('an altered upload token is refused', () => {
+  fc.assert(
+    fc.property(grant, fc.nat(), fc.nat(2), (signed, at, how) => {
+      const token = signUploadToken(signer, signed);
+      expect(codeOf(() => parseUploadToken(signer, mutate(token, at, how)))).toBe('FORBIDDEN');
+    }),
+  );
+});
+
+test('any text at all is refused, never a crash', () => {
+  fc.assert(
+    fc.property(fc.string({ maxLength: 300, unit: 'binary' }), (text) => {
+      expect(codeOf(() => parseUploadToken(signer, text))).toBe('FORBIDDEN');
+      expect(codeOf(() => parseRootRefCursor(signer, { appId: 'a', spaceId: 's' }, 'd', text))).toBe(
+        'INVALID_REQUEST',
+      );
+    }),
+  );
+});
+
+test.each([[''], ['.'], ['{}'], ['[]'], ['["x"]'], ['null'], ['[1,2,3,4,5]']])(
+  'a signed payload that is no grant is refused: %s',
+  (json) => {
+    const payload = Buffer.from(json).toString('base64url');
+    const token = `${payload}.${hmac('upload-url', payload).toString('base64url')}`;
+    expect(codeOf(() => parseUploadToken(signer, token))).toBe('FORBIDDEN');
+  },
+);
+
+test('a cursor gives back its position in its own scope and in no other', () => {
+  fc.assert(
+    fc.property(space, space, fc.nat(), hash, (own, other, revision, after) => {
+      const cursor = formatRootRefCursor(signer, own, 'docs', { revision, after });
+      expect(parseRootRefCursor(signer, own, 'docs', cursor)).toEqual({ revision, after });
+      expect(codeOf(() => parseRootRefCursor(signer, own, 'other', cursor))).toBe('INVALID_REQUEST');
+      if (own.appId !== other.appId || own.spaceId !== other.spaceId) {
+        expect(codeOf(() => parseRootRefCursor(signer, other, 'docs', cursor))).toBe('INVALID_REQUEST');
+      }
+    }),
+  );
+});
+
+test('an altered cursor is refused', () => {
+  fc.assert(
+    fc.property(space, fc.nat(), hash, fc.nat(), fc.nat(2), (own, revision, after, at, how) => {
+      const cursor = formatRootRefCursor(signer, own, 'docs', { revision, after });
+      expect(codeOf(() => parseRootRefCursor(signer, own, 'docs', mutate(cursor, at, how)))).toBe(
+        'INVALID_REQUEST',
+      );
+    }),
+  );
+});
+
+test('a signature for one purpose is none for the other', () => {
+  const payload = Buffer.from('["x"]').toString('base64url');
+  const token = `${payload}.${hmac('cursor', payload).toString('base64url')}`;
+  expect(codeOf(() => parseUploadToken(signer, token))).toBe('FORBIDDEN');
+});
