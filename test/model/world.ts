@@ -1,0 +1,216 @@
+/** One run: the real engine and the reference model side by side, one clock, and all that a client would remember. */
+import { expect } from 'bun:test';
+import { ApiError, hashesToRefs, type UploadInstruction } from '@holdfast/protocol';
+import type { Core } from '../../packages/server/core/core.ts';
+import { getUsage } from '../../packages/server/core/get-usage.ts';
+import type { Space } from '../../packages/server/core/model.ts';
+import type { ContentStore } from '../../packages/server/core/ports.ts';
+import { readMetadata } from '../../packages/server/core/read-metadata.ts';
+import type { EngineUnderTest } from './engine-under-test.ts';
+import { POOL, type PoolNode } from './node-pool.ts';
+import type { Changes } from './reference-root-refs.ts';
+import { MODEL_SETTINGS, ReferenceSpace } from './reference-space.ts';
+
+export const ORIGIN = 'http://127.0.0.1:1';
+export const DOMAINS = ['alpha', 'beta:two'] as const;
+const SPACES: readonly Space[] = [
+  { appId: 'app', spaceId: 'one' },
+  { appId: 'app', spaceId: 'One' },
+];
+
+/** An upload URL some lease handed out, good or long stale. */
+export interface KnownUrl {
+  readonly space: number;
+  readonly node: PoolNode;
+  readonly generation: number;
+  readonly instruction: UploadInstruction;
+}
+
+export interface KnownCursor {
+  readonly space: number;
+  readonly domain: number;
+  readonly cursor: string;
+  readonly revision: number;
+  readonly after: string;
+  readonly walkStartedAt: number;
+}
+
+export interface KnownRequest {
+  readonly space: number;
+  readonly domain: number;
+  readonly requestId: string;
+  readonly changes: Changes;
+}
+
+/** A PUT whose headers were accepted and whose body is still under way. */
+export interface OpenPut {
+  readonly id: number;
+  readonly url: KnownUrl;
+  readonly body: Uint8Array;
+  /** sends the rest and ends, or breaks off; resolves with what the server answered */
+  end(how: 'finish' | 'abort'): Promise<Answer<void>>;
+}
+
+type DeleteArguments = Parameters<ContentStore['delete']>;
+
+export type Answer<T> =
+  | { readonly ok: T }
+  | { readonly error: string; readonly status: number; readonly message: string };
+
+export class World {
+  now = 1_700_000_000_000;
+  readonly models: readonly ReferenceSpace[] = SPACES.map(() => new ReferenceSpace());
+  readonly urls: KnownUrl[] = [];
+  readonly cursors: KnownCursor[] = [];
+  readonly requests: KnownRequest[] = [];
+  readonly openPuts: OpenPut[] = [];
+  /** content deletes the store still carries out before it fails; undefined = it never fails */
+  deletesLeft: number | undefined;
+  readonly #engine: EngineUnderTest;
+  #core: Core | undefined;
+  #randomState = 1;
+  #ids = 0;
+
+  constructor(engine: EngineUnderTest) {
+    this.#engine = engine;
+  }
+
+  get core(): Core {
+    if (this.#core === undefined) throw new Error('the engine is not open');
+    return this.#core;
+  }
+
+  get engine(): EngineUnderTest {
+    return this.#engine;
+  }
+
+  async open(): Promise<void> {
+    const core = await this.#engine.open({
+      clock: { now: () => this.now },
+      random: { bytes: (count) => this.#randomBytes(count) },
+    });
+    const guarded = new Proxy(core.content, {
+      get: (target, name) => {
+        if (name === 'delete') return (...args: DeleteArguments) => this.#deleteOrFail(target, args);
+        const value = Reflect.get(target, name, target);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    this.#core = { ...core, content: guarded, settings: MODEL_SETTINGS };
+  }
+
+  async close(): Promise<void> {
+    await this.#engine.close();
+    this.#core = undefined;
+  }
+
+  async #deleteOrFail(content: ContentStore, args: DeleteArguments): Promise<void> {
+    if (this.deletesLeft === 0) throw new Error('planted: the content store cannot delete');
+    if (this.deletesLeft !== undefined) this.deletesLeft -= 1;
+    return content.delete(...args);
+  }
+
+  /** Reproducible and never repeating; unpredictability is not what this test is about. */
+  #randomBytes(count: number): Uint8Array {
+    this.#randomState += 1;
+    const bytes = new Uint8Array(count);
+    for (let index = 0; index < count; index += 1)
+      bytes[index] = (this.#randomState >> (8 * (index % 4))) & 0xff;
+    return bytes;
+  }
+
+  nextId(): number {
+    this.#ids += 1;
+    return this.#ids;
+  }
+
+  space(index: number): Space {
+    return at(SPACES, index);
+  }
+
+  model(index: number): ReferenceSpace {
+    return at(this.models, index);
+  }
+
+  /** Runs one operation; an `ApiError` is an answer, anything else fails the test. */
+  async ask<T>(run: () => Promise<T>): Promise<Answer<T>> {
+    try {
+      return { ok: await run() };
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      expect(error.message.length).toBeGreaterThan(0);
+      return { error: error.code, status: error.status, message: error.message };
+    }
+  }
+
+  /** Everything observable, compared: usage of each Space, the row and the metadata answer of each hash. */
+  async audit(): Promise<void> {
+    for (const index of SPACES.keys()) {
+      const space = this.space(index);
+      const model = this.model(index);
+      expect({ ...(await getUsage(this.core, space)) } as Record<string, number>).toEqual(
+        model.usage(this.now),
+      );
+      for (const node of POOL) await this.#auditNode(space, model, node);
+    }
+  }
+
+  async #auditNode(space: Space, model: ReferenceSpace, pool: PoolNode): Promise<void> {
+    const { hash } = pool;
+    const row = await this.core.metadata.findNode(space, hash);
+    const expected = model.nodes.get(hash);
+    const answer = await this.ask(() => readMetadata(this.core, space, hash));
+    const isReadable = expected?.state === 'ready' || expected?.state === 'rotten';
+    if (expected === undefined) {
+      expect(row === undefined ? 'absent' : `${pool.name} is ${row.state}`).toBe('absent');
+      const edges = await this.core.metadata.transact(space, (tx) => tx.findLooseEdges(hash));
+      expect(edges).toBe(model.childRefCount(hash));
+    } else {
+      const { state, leaseStartedAt, leaseExpiresAt } = expected;
+      expect({
+        name: pool.name,
+        state: row?.state,
+        leaseStartedAt: row?.leaseStartedAt,
+        leaseExpiresAt: row?.leaseExpiresAt,
+        childRefCount: row?.childRefCount,
+        rootRefCount: row?.rootRefCount,
+        refs: row === undefined ? undefined : Buffer.from(row.refs).toString('hex'),
+      }).toEqual({
+        name: pool.name,
+        state,
+        leaseStartedAt,
+        leaseExpiresAt,
+        childRefCount: model.childRefCount(hash),
+        rootRefCount: model.rootRefs.aggregate(hash),
+        refs: Buffer.from(hashesToRefs(pool.refs)).toString('hex'),
+      });
+    }
+    if (isReadable) expect(answer).toEqual({ ok: describeExpected(model, pool) });
+    else expect(answer).toMatchObject({ error: 'NOT_FOUND', status: 404 });
+  }
+}
+
+function describeExpected(model: ReferenceSpace, pool: PoolNode) {
+  const node = model.nodes.get(pool.hash);
+  return {
+    metadata: {
+      hash: pool.hash,
+      size: pool.content.length,
+      contentType: pool.contentType,
+      refs: [...pool.refs],
+    },
+    state: {
+      leaseStartedAt: node?.leaseStartedAt ?? 0,
+      leaseExpiresAt: node?.leaseExpiresAt ?? 0,
+      childRefCount: model.childRefCount(pool.hash),
+      rootRefCount: model.rootRefs.aggregate(pool.hash),
+    },
+  };
+}
+
+/** The element at `index`, modulo the length. */
+export function at<T>(items: readonly T[], index: number): T {
+  const item = items[index % items.length];
+  if (item === undefined) throw new Error('nothing to pick from');
+  return item;
+}
