@@ -5,6 +5,7 @@ export * from './hash.ts';
 export * from './ids.ts';
 export * from './limits.ts';
 export * from './node-codec.ts';
+export * from './openapi.ts';
 export * from './operations.ts';
 export * from './requests.ts';
 export * from './root-ref-payload.ts';

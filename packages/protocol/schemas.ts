@@ -4,6 +4,7 @@ import {
   GC_NODES_DEFAULT,
   INTEGER_MAX,
   NODE_REFS_MAX,
+  PATH_ID_CHARACTERS_MAX,
   REF_DOMAIN_CHARACTERS_MAX,
   REQUEST_ID_CHARACTERS_MAX,
   ROOT_REF_CHANGES_MAX,
@@ -48,6 +49,21 @@ const SCALARS = {
     type: 'string',
     pattern: HASH_PATTERN,
     description: 'Lowercase SHA-256 of the canonical bytes of a node.',
+  },
+  PathId: {
+    type: 'string',
+    minLength: 1,
+    maxLength: PATH_ID_CHARACTERS_MAX,
+    pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]+$',
+    not: { enum: ['.', '..'] },
+    description: 'An App or a Space. Two different strings never share data.',
+  },
+  RefDomain: {
+    type: 'string',
+    minLength: 1,
+    maxLength: REF_DOMAIN_CHARACTERS_MAX,
+    pattern: '^[a-z][a-z0-9]*(?::[a-z0-9]+)*$',
+    description: 'The namespace of root refs, taken from the verified capability alone.',
   },
   Timestamp: {
     type: 'integer',
@@ -195,7 +211,7 @@ const ROOT_REFS = {
     refCount: { type: 'integer', minimum: -INTEGER_MAX, maximum: INTEGER_MAX },
   }),
   RootRefPage: record('A page of balances other than 0, in hash order, at one revision.', {
-    refDomain: { type: 'string', minLength: 1, maxLength: REF_DOMAIN_CHARACTERS_MAX },
+    refDomain: ref('RefDomain'),
     revision: count('The revision every page of this walk shows.'),
     items: { type: 'array', items: ref('RootRefItem') },
     nextCursor: { type: ['string', 'null'], minLength: 1, description: 'null when there are no more pages.' },
