@@ -1,0 +1,415 @@
+/** Bytes no honest client sends, on bare sockets: the server never crashes, hangs, grows or mistakes one request for two. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { makeNode, seededBytes } from './support/canonical-node.ts';
+import { exchange, openConnection, statusesOf } from './support/raw-connection.ts';
+import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
+import { countDescriptors, readResidentBytes } from './support/server-process.ts';
+
+const MIB = 1024 * 1024;
+/** What the whole of this file may add to the memory of a warm server. */
+const GROWTH_BYTES_MAX = 96 * MIB;
+const HEAD_MS_MAX = 60_000;
+
+let running: RunningServer;
+let port: number;
+let pid: number;
+let residentBefore: number;
+
+async function expectHealthy(): Promise<void> {
+  const response = await fetch(`${running.server.url}/health`);
+  expect(response.status).toBe(200);
+  expect(running.server.isRunning()).toBe(true);
+}
+
+beforeAll(async () => {
+  running = await startFreshServer('raw');
+  ({ port, pid } = running.server);
+  const client = running.client();
+  for (let round = 0; round < 40; round += 1) {
+    await client.store(makeNode(seededBytes(100_000, round)));
+    await client.usage();
+  }
+  residentBefore = readResidentBytes(pid);
+}, 60_000);
+
+afterAll(async () => {
+  await running.remove();
+});
+
+const usagePath = `/v1/apps/${APP}/spaces/${SPACE}/cas/usage`;
+const gcPath = `/v1/apps/${APP}/spaces/${SPACE}/cas/gc`;
+const HIDDEN = 'GET /health HTTP/1.1\r\nHost: x\r\n\r\n';
+
+describe('request smuggling', () => {
+  const body = `0\r\n\r\n${HIDDEN}`;
+  const length = body.length;
+  /** Heads that two parsers could read differently; what follows would be a second request to one of them. */
+  const ambiguous: readonly [name: string, head: string][] = [
+    ['length and chunked', `Content-Length: ${length}\r\nTransfer-Encoding: chunked`],
+    ['chunked and length', `Transfer-Encoding: chunked\r\nContent-Length: ${length}`],
+    ['two lengths', `Content-Length: 0\r\nContent-Length: ${length}`],
+    ['two lengths, the long first', `Content-Length: ${length}\r\nContent-Length: 0`],
+    ['a list of lengths', `Content-Length: 0, ${length}`],
+    ['a signed length', 'Content-Length: +0'],
+    ['a negative length', 'Content-Length: -1'],
+    ['a hexadecimal length', 'Content-Length: 0x0'],
+    ['a length past 64 bits', 'Content-Length: 18446744073709551616'],
+    ['a length with a space inside', 'Content-Length: 0 0'],
+    ['an unknown coding', 'Transfer-Encoding: xchunked'],
+    ['chunked, then another coding', 'Transfer-Encoding: chunked, identity'],
+    ['two transfer encodings', 'Transfer-Encoding: chunked\r\nTransfer-Encoding: identity'],
+    ['a space before the colon', 'Transfer-Encoding : chunked'],
+    ['a folded line', `Transfer-Encoding:\r\n chunked\r\nContent-Length: ${length}`],
+    ['a folded value', 'X: a\r\n Transfer-Encoding: chunked'],
+    ['NUL in a value', 'X: a\0b'],
+    ['NUL in a name', 'X\0: a'],
+    ['a bare CR in a value', `X: a\rContent-Length: ${length}`],
+    ['a name of nothing', ': a'],
+    ['a line without a colon', 'nonsense'],
+    ['a space in a name', 'Content Length: 0'],
+  ];
+
+  for (const [name, head] of ambiguous) {
+    test(`${name}: at most one answer, and no success`, async () => {
+      const request = `POST ${gcPath} HTTP/1.1\r\nHost: x\r\n${head}\r\n\r\n${body}`;
+      const statuses = statusesOf(await exchange(port, request));
+      expect(statuses.length).toBeLessThanOrEqual(1);
+      for (const status of statuses) expect(status).toBeGreaterThanOrEqual(400);
+    });
+  }
+
+  const badChunks: readonly [name: string, chunks: string][] = [
+    ['a signed size', '+0\r\n\r\n'],
+    ['a hexadecimal prefix', '0x0\r\n\r\n'],
+    ['a size past 64 bits', '10000000000000000\r\n\r\n'],
+    ['no size', '\r\n\r\n'],
+    ['a chunk longer than its size', '1\r\nab\r\n0\r\n\r\n'],
+    ['bare LF after the size', '1\na\n0\n\n'],
+  ];
+  for (const [name, chunks] of badChunks) {
+    test(`chunks with ${name}: what follows is not a request`, async () => {
+      const request = `POST ${gcPath} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}${HIDDEN}`;
+      const received = await exchange(port, request);
+      expect(received).not.toContain('"status":"ok"');
+    });
+  }
+
+  test('a body nobody reads is not the next request', async () => {
+    const hidden = `POST ${gcPath} HTTP/1.1\r\nHost: x\r\nContent-Length: ${HIDDEN.length}\r\n\r\n${HIDDEN}`;
+    const received = await exchange(port, hidden);
+    expect(statusesOf(received)).toEqual([401]);
+  });
+
+  test('bare LF line ends hide nothing', async () => {
+    const request = `POST ${gcPath} HTTP/1.1\nHost: x\nContent-Length: ${HIDDEN.length}\n\n${HIDDEN}`;
+    expect(await exchange(port, request)).not.toContain('"status":"ok"');
+  });
+
+  test('after all of it the server is well', expectHealthy);
+});
+
+describe('heads', () => {
+  test(
+    'a head that drips is cut off in time, first on a connection or after an answer',
+    async () => {
+      const fresh = await openConnection(port);
+      const used = await openConnection(port);
+      used.write(HIDDEN);
+      await used.wait((text) => statusesOf(text).length === 1, 2000);
+      const startedAt = Date.now();
+      const drip = [fresh, used].map(async (connection) => {
+        connection.write('GET /health HTTP/1.1\r\nX-Slow: ');
+        while (!connection.isClosed() && Date.now() - startedAt < HEAD_MS_MAX + 2000) {
+          connection.write('a');
+          await connection.closed(500);
+        }
+        return connection.isClosed();
+      });
+      expect(await Promise.all(drip)).toEqual([true, true]);
+      expect(Date.now() - startedAt).toBeLessThanOrEqual(HEAD_MS_MAX + 1000);
+      await expectHealthy();
+    },
+    HEAD_MS_MAX + 10_000,
+  );
+
+  const oversized: readonly [name: string, request: string][] = [
+    ['one header of 1 MiB', `GET /health HTTP/1.1\r\nHost: x\r\nX: ${'a'.repeat(MIB)}\r\n\r\n`],
+    ['20,000 headers', `GET /health HTTP/1.1\r\nHost: x\r\n${'X: a\r\n'.repeat(20_000)}\r\n`],
+    ['a target of 1 MiB', `GET /${'a'.repeat(MIB)} HTTP/1.1\r\nHost: x\r\n\r\n`],
+    ['a header name of 1 MiB', `GET /health HTTP/1.1\r\n${'a'.repeat(MIB)}: x\r\n\r\n`],
+    ['a method of 1 MiB', `${'A'.repeat(MIB)} /health HTTP/1.1\r\n\r\n`],
+  ];
+  for (const [name, request] of oversized) {
+    test(`${name} is refused`, async () => {
+      const connection = await openConnection(port);
+      connection.write(request);
+      await connection.closed(5000);
+      for (const status of statusesOf(connection.received())) expect(status).toBeGreaterThanOrEqual(400);
+      expect(connection.isClosed()).toBe(true);
+      connection.destroy();
+      await expectHealthy();
+    });
+  }
+});
+
+describe('versions and shapes', () => {
+  test('HTTP/1.0 gets an answer or a refusal, and an end', async () => {
+    const connection = await openConnection(port);
+    connection.write('GET /health HTTP/1.0\r\n\r\n');
+    await connection.wait((text) => text.includes('\r\n\r\n'), 3000);
+    expect(connection.received() === '' ? connection.isClosed() : true).toBe(true);
+    connection.destroy();
+  });
+
+  const odd: readonly [name: string, bytes: string][] = [
+    ['HTTP/0.9', 'GET /health\r\n'],
+    ['an unknown version', 'GET /health HTTP/9.9\r\nHost: x\r\n\r\n'],
+    ['an HTTP/2 preface', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+    ['a TLS hello', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
+    ['line ends alone', '\r\n\r\n\r\n\r\n'],
+    ['no host', 'GET /health HTTP/1.1\r\n\r\n'],
+    ['asterisk form', 'OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n'],
+    ['CONNECT', 'CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\n'],
+    ['TRACE', 'TRACE /health HTTP/1.1\r\nHost: x\r\n\r\n'],
+    ['an upgrade', 'GET /health HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'],
+    ['an unknown expectation', 'GET /health HTTP/1.1\r\nHost: x\r\nExpect: the-unexpected\r\n\r\n'],
+  ];
+  for (const [name, bytes] of odd) {
+    test(`${name} harms nothing`, async () => {
+      const statuses = statusesOf(await exchange(port, bytes, 300));
+      expect(statuses.length).toBeLessThanOrEqual(1);
+      for (const status of statuses) expect(status).toBeLessThan(500);
+      await expectHealthy();
+    });
+  }
+
+  test('pipelined requests are answered in order', async () => {
+    const count = 60;
+    const connection = await openConnection(port);
+    const pair = `${HIDDEN}GET /none HTTP/1.1\r\nHost: x\r\n\r\n`;
+    connection.write(pair.repeat(count / 2));
+    const received = await connection.wait((text) => statusesOf(text).length === count, 5000);
+    expect(statusesOf(received)).toEqual(
+      Array.from({ length: count }, (_, index) => (index % 2 === 0 ? 200 : 404)),
+    );
+    connection.destroy();
+  });
+
+  test('a client that ends its side still gets its answer', async () => {
+    const connection = await openConnection(port);
+    connection.write(HIDDEN);
+    connection.halfClose();
+    await connection.closed(3000);
+    expect(statusesOf(connection.received())).toEqual([200]);
+  });
+
+  test('a head cut in the middle by the client leaves nothing open', async () => {
+    const connection = await openConnection(port);
+    connection.write('GET /health HT');
+    connection.halfClose();
+    expect(await connection.closed(15_000)).toBe(true);
+  });
+});
+
+describe('targets', () => {
+  const ask = async (target: string): Promise<number | undefined> => {
+    const authorization = `Bearer ${running.issuer.token(SPACE)}`;
+    const request = `GET ${target} HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\nConnection: close\r\n\r\n`;
+    return statusesOf(await exchange(port, request, 1000))[0];
+  };
+
+  test('the plain target is found', async () => {
+    expect(await ask(usagePath)).toBe(200);
+  });
+
+  /** Each would lead to the same Space if anything on the way tidied paths up; a refusal without an answer is as good. */
+  const tricks: readonly string[] = [
+    `/v1/apps/${APP}/spaces/other/../${SPACE}/cas/usage`,
+    `/v1/apps/${APP}/spaces/./${SPACE}/cas/usage`,
+    `/v1/apps/${APP}/spaces/other/%2e%2e/${SPACE}/cas/usage`,
+    `/v1/apps/${APP}/spaces/other/%2E%2e/${SPACE}/cas/usage`,
+    `/v1/apps/${APP}/spaces/other/.%2e/${SPACE}/cas/usage`,
+    `/x/../v1/apps/${APP}/spaces/${SPACE}/cas/usage`,
+    `/../v1/apps/${APP}/spaces/${SPACE}/cas/usage`,
+    `/v1/apps/${APP}/spaces/${SPACE}/cas/./usage`,
+    `/v1/apps/${APP}/spaces/${SPACE}/cas/x/../usage`,
+    `/v1/apps/${APP}/spaces/${SPACE}/cas/%2e/usage`,
+    `//v1/apps/${APP}/spaces/${SPACE}/cas/usage`,
+    `/v1//apps/${APP}/spaces/${SPACE}/cas/usage`,
+    `/v1/apps/${APP}/spaces/${SPACE}//cas/usage`,
+    `/v1/apps/${APP}/spaces/${SPACE}/cas/usage/`,
+    `/v1\\apps\\${APP}\\spaces\\${SPACE}\\cas\\usage`,
+    `/v1/apps/${APP}/spaces/other/..\\${SPACE}/cas/usage`,
+    `/v1/apps/${APP}/spaces/${SPACE}%00/cas/usage`,
+    `/v1/apps/${APP}/spaces/${SPACE}%/cas/usage`,
+    `/v1/apps/${APP}/spaces/${SPACE}%ff/cas/usage`,
+    `/v1/apps/${APP}/spaces/${SPACE}/cas%2fusage`,
+    `/V1/apps/${APP}/spaces/${SPACE}/cas/usage`,
+    `/v1/apps/${APP}/spaces/${SPACE.toUpperCase()}/cas/usage`,
+    `/v1/apps/${APP}/spaces/${SPACE}/cas/usage;x=1`,
+    `/v1/apps/${APP}/spaces/${SPACE}/cas/usage#fragment`,
+    `/v1/apps/${APP}/spaces/${SPACE}/cas/usage?x=1`,
+    `v1/apps/${APP}/spaces/${SPACE}/cas/usage`,
+    'file:///etc/passwd',
+    '/uploads/../../../../etc/passwd',
+    '/uploads/%2e%2e%2f%2e%2e%2fetc%2fpasswd',
+    '/uploads/',
+  ];
+  for (const target of tricks) {
+    test(`${target} is not found`, async () => {
+      const status = await ask(target);
+      if (status !== undefined) expect([400, 403, 404]).toContain(status);
+    });
+  }
+
+  test('an absolute target is judged by its path', async () => {
+    const status = await ask(`http://elsewhere.example${usagePath}`);
+    if (status !== undefined) expect([200, 400, 404]).toContain(status);
+    expect([undefined, 400, 404]).toContain(await ask(`http://elsewhere.example/v1/../v1/none`));
+  });
+});
+
+describe('load no honest client makes', () => {
+  test('uploads broken off leave nothing, and their URL is good again', async () => {
+    const client = running.client();
+    const node = makeNode(seededBytes(3 * MIB, 99));
+    const before = await client.usage();
+    const { json } = await client.lease(node.hash);
+    const { pathname } = new URL(json.upload.url);
+    const headers = Object.entries(json.upload.headers as Record<string, string>).map(
+      ([name, value]) => `${name}: ${value}`,
+    );
+    const head = `PUT ${pathname} HTTP/1.1\r\nHost: x\r\n${headers.join('\r\n')}\r\n`;
+    for (let round = 0; round < 40; round += 1) {
+      const connection = await openConnection(port);
+      const isChunked = round % 2 === 1;
+      connection.write(
+        `${head}${isChunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${node.bytes.length}`}\r\n\r\n`,
+      );
+      const part = node.bytes.subarray(0, (round * 77_777) % node.bytes.length);
+      if (isChunked) connection.write(`${part.length.toString(16)}\r\n`);
+      connection.write(part);
+      await connection.wait(() => false, round % 5);
+      connection.destroy();
+    }
+    const deadline = Date.now() + 15_000;
+    let usage = await client.usage();
+    while (usage['reservedBytes'] !== before['reservedBytes'] && Date.now() < deadline) {
+      await Bun.sleep(50);
+      usage = await client.usage();
+    }
+    expect(usage).toEqual(before);
+    expect((await client.put(json.upload, node.bytes)).status).toBe(200);
+    expect((await client.lease(node.hash)).json.state).toBe('ready');
+  }, 60_000);
+
+  test('a content nobody reads holds no memory', async () => {
+    const client = running.client();
+    const node = makeNode(seededBytes(24 * MIB, 7));
+    await client.store(node);
+    const before = readResidentBytes(pid);
+    const request = `GET /v1/apps/${APP}/spaces/${SPACE}/cas/nodes/${node.hash}/content HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${running.issuer.token(SPACE)}\r\n\r\n`;
+    const idle = await Promise.all(
+      Array.from({ length: 16 }, async () => {
+        const socket = await Bun.connect({
+          hostname: '127.0.0.1',
+          port,
+          socket: { data: (own) => void own.pause(), open: (own) => void own.write(request) },
+        });
+        return socket;
+      }),
+    );
+    await Bun.sleep(1500);
+    expect(readResidentBytes(pid) - before).toBeLessThan(16 * 12 * MIB);
+    await expectHealthy();
+    for (const socket of idle) socket.terminate();
+  }, 30_000);
+
+  test('hundreds of idle connections keep nobody out, and are given back', async () => {
+    const before = countDescriptors(pid);
+    const idle = await Promise.all(Array.from({ length: 400 }, () => openConnection(port)));
+    await expectHealthy();
+    expect((await running.client().usage())['nodeCount']).toBeGreaterThan(0);
+    for (const connection of idle) connection.destroy();
+    const deadline = Date.now() + 15_000;
+    while (countDescriptors(pid) > before + 8 && Date.now() < deadline) await Bun.sleep(50);
+    expect(countDescriptors(pid)).toBeLessThanOrEqual(before + 8);
+  }, 30_000);
+});
+
+describe('fuzz', () => {
+  const SEED = 20260101;
+  const method = fc.constantFrom('GET', 'POST', 'PUT', 'HEAD', 'OPTIONS', 'DELETE', 'get', 'G\0T', '');
+  const target = fc.oneof(
+    fc.constantFrom(usagePath, gcPath, '/health', '/uploads/a', `/v1/apps/${APP}/spaces/${SPACE}/root-refs`),
+    fc.string({ unit: 'binary', maxLength: 60 }).map((text) => `/${text}`),
+  );
+  const header = fc.oneof(
+    fc.tuple(
+      fc.constantFrom(
+        'Range',
+        'Authorization',
+        'Content-Type',
+        'If-None-Match',
+        'Content-Length',
+        'Expect',
+        'Transfer-Encoding',
+        'Host',
+      ),
+      fc.oneof(
+        fc.constantFrom('Bearer a.b.c', 'chunked', '5', '100-continue', 'bytes=0-', '*', 'application/json'),
+        fc.string({ unit: 'binary', maxLength: 40 }),
+      ),
+    ),
+    fc.tuple(fc.string({ unit: 'binary', maxLength: 20 }), fc.string({ unit: 'binary', maxLength: 40 })),
+  );
+  const structured = fc
+    .record({
+      method,
+      target,
+      version: fc.constantFrom('HTTP/1.1', 'HTTP/1.0', 'HTTP/2', ''),
+      headers: fc.array(header, { maxLength: 6 }),
+      lineEnd: fc.constantFrom('\r\n', '\r\n', '\r\n', '\n', '\r'),
+      body: fc.string({ unit: 'binary', maxLength: 200 }),
+    })
+    .map((r) => {
+      const lines = [
+        `${r.method} ${r.target} ${r.version}`,
+        ...r.headers.map(([name, value]) => `${name}: ${value}`),
+        '',
+        r.body,
+      ];
+      return Buffer.from(lines.join(r.lineEnd), 'utf8');
+    });
+  const garbage = fc.uint8Array({ maxLength: 600 }).map((bytes) => Buffer.from(bytes));
+
+  test(`1500 malformed requests, seed ${SEED}: none gets a 5xx, none ends the server`, async () => {
+    const samples = fc.sample(
+      fc.oneof({ arbitrary: structured, weight: 4 }, { arbitrary: garbage, weight: 1 }),
+      {
+        seed: SEED,
+        numRuns: 1500,
+      },
+    );
+    const lanes = Array.from({ length: 30 }, async (_, lane) => {
+      for (let index = lane; index < samples.length; index += 30) {
+        const bytes = samples[index] as Buffer;
+        const received = await exchange(port, bytes, 60);
+        const worst = Math.max(0, ...statusesOf(received));
+        expect(worst >= 500 ? `${worst} for ${JSON.stringify(bytes.toString('latin1'))}` : 'no 5xx').toBe(
+          'no 5xx',
+        );
+      }
+    });
+    await Promise.all(lanes);
+    await expectHealthy();
+  }, 60_000);
+});
+
+test('after everything the process has not grown', async () => {
+  await expectHealthy();
+  expect(running.server.pid).toBe(pid);
+  expect(readResidentBytes(pid) - residentBefore).toBeLessThan(GROWTH_BYTES_MAX);
+  expect(running.server.log()).not.toMatch(/INTERNAL_ERROR|uncaught|unhandled/i);
+});

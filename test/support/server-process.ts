@@ -1,0 +1,178 @@
+/** The real `holdfast serve` as its own process, started on a free port over a data folder of the test. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Issuer } from './issuer.ts';
+
+export const ROOT = join(import.meta.dir, '..', '..');
+const HOLDFAST = join(ROOT, 'bin', 'holdfast');
+const START_MS_MAX = 30_000;
+const END_MS_MAX = 30_000;
+
+export interface ServerOptions {
+  readonly data: string;
+  readonly arguments?: readonly string[];
+  /** a command that runs the server, such as `prlimit --nofile=64` */
+  readonly wrapper?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+}
+
+export interface ServerProcess {
+  readonly url: string;
+  readonly port: number;
+  readonly pid: number;
+  /** everything logged so far */
+  log(): string;
+  isRunning(): boolean;
+  /** sends the signal and waits for the end; resolves with the exit code, or the name of the signal that ended it */
+  end(signal: 'SIGTERM' | 'SIGKILL'): Promise<number | string>;
+  /** waits for an end that comes by itself */
+  ended(): Promise<number | string>;
+}
+
+/** What a command that ran to its end left behind. */
+export interface CommandResult {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export async function runHoldfast(
+  args: readonly string[],
+  options: { cwd?: string; environment?: Record<string, string> } = {},
+): Promise<CommandResult> {
+  const child = Bun.spawn([HOLDFAST, ...args], {
+    cwd: options.cwd ?? ROOT,
+    env: { ...cleanEnvironment(), ...options.environment },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  });
+  const [exitCode, stdout, stderr] = await Promise.all([
+    child.exited,
+    child.stdout.text(),
+    child.stderr.text(),
+  ]);
+  return { exitCode, stdout, stderr };
+}
+
+/** Registers an App of `issuer` in the data folder, whether a server runs on it or not. */
+export async function addApp(data: string, appId: string, issuer: Issuer): Promise<void> {
+  const keySet = join(data, '..', `${appId}.jwks.json`);
+  issuer.writeKeySet(keySet);
+  const { exitCode, stderr } = await runHoldfast([
+    ...['app', 'add', appId, '--issuer', issuer.issuer, '--audience', issuer.audience],
+    ...['--jwks-file', keySet, '--data', data],
+  ]);
+  if (exitCode !== 0) throw new Error(`holdfast app add failed with ${exitCode}: ${stderr}`);
+}
+
+/** Rejects with what the process printed when it ends, or stays silent, before it listens. */
+export async function startServer(options: ServerOptions): Promise<ServerProcess> {
+  const outcome = await tryStartServer(options);
+  if ('url' in outcome) return outcome;
+  throw new Error(`the server did not start (exit ${outcome.exitCode}): ${outcome.stderr}`);
+}
+
+/** The running server, or what it left when it ended before it listened. */
+export async function tryStartServer(options: ServerOptions): Promise<ServerProcess | CommandResult> {
+  const command = [
+    ...(options.wrapper ?? []),
+    HOLDFAST,
+    'serve',
+    '--listen',
+    '127.0.0.1:0',
+    '--data',
+    options.data,
+  ];
+  const child = Bun.spawn([...command, ...(options.arguments ?? [])], {
+    cwd: ROOT,
+    env: { ...cleanEnvironment(), ...options.environment },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+  });
+  const stderr = collect(child.stderr);
+  const stdout = collect(child.stdout);
+  const deadline = Date.now() + START_MS_MAX;
+  while (!stdout.text().includes('\n')) {
+    if (child.exitCode !== null || child.signalCode !== null) {
+      await Promise.all([stdout.done, stderr.done]);
+      return { exitCode: child.exitCode ?? -1, stdout: stdout.text(), stderr: stderr.text() };
+    }
+    if (Date.now() > deadline) {
+      child.kill('SIGKILL');
+      throw new Error(`the server said nothing for ${START_MS_MAX} ms: ${stderr.text()}`);
+    }
+    await Bun.sleep(5);
+  }
+  const url = /^holdfast listening on (http:\/\/\S+)\n/.exec(stdout.text())?.[1];
+  if (url === undefined) {
+    child.kill('SIGKILL');
+    throw new Error(`the first line on stdout is not the listening line: ${stdout.text()}`);
+  }
+  const ended = async (): Promise<number | string> => {
+    const timer = setTimeout(() => child.kill('SIGKILL'), END_MS_MAX);
+    await child.exited;
+    clearTimeout(timer);
+    return child.signalCode ?? child.exitCode ?? -1;
+  };
+  return {
+    url,
+    port: Number(new URL(url).port),
+    pid: child.pid,
+    log: () => stderr.text(),
+    isRunning: () => child.exitCode === null && child.signalCode === null,
+    ended,
+    end: (signal) => {
+      child.kill(signal);
+      return ended();
+    },
+  };
+}
+
+function collect(stream: ReadableStream<Uint8Array>): { text(): string; readonly done: Promise<void> } {
+  const decoder = new TextDecoder();
+  let text = '';
+  const done = (async () => {
+    for await (const chunk of stream) text += decoder.decode(chunk, { stream: true });
+  })();
+  return { text: () => text, done };
+}
+
+/** The environment without settings of the developer's own that would steer the tool. */
+function cleanEnvironment(): Record<string, string> {
+  const entries = Object.entries(process.env).filter(([name]) => !/^(?:HOLDFAST_|AWS_)/.test(name));
+  return Object.fromEntries(entries) as Record<string, string>;
+}
+
+/** The processes a server has started, their own children included. */
+export function findDescendants(pid: number): number[] {
+  const children: number[] = [];
+  for (const entry of readdirSync('/proc')) {
+    if (!/^\d+$/.test(entry)) continue;
+    const stat = readIfThere(`/proc/${entry}/stat`);
+    const parent = stat === undefined ? undefined : /\) \S (\d+) /.exec(stat)?.[1];
+    if (parent === String(pid)) children.push(Number(entry));
+  }
+  return children.flatMap((child) => [child, ...findDescendants(child)]);
+}
+
+/** Resident memory of a process, bytes. */
+export function readResidentBytes(pid: number): number {
+  const kib = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  if (kib === undefined) throw new Error(`process ${pid} has no VmRSS`);
+  return Number(kib) * 1024;
+}
+
+/** Open file descriptors of a process. */
+export function countDescriptors(pid: number): number {
+  return readdirSync(`/proc/${pid}/fd`).length;
+}
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,77 @@
+/** The seven operations over plain fetch, for one Space. Answers come as they are: nothing is retried or hidden. */
+import { expect } from 'bun:test';
+import type { CanonicalNode } from './canonical-node.ts';
+
+export interface ApiAnswer {
+  readonly status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads fields of answers it then judges
+  readonly json: any;
+}
+
+export interface SpaceClient {
+  readonly spaceUrl: string;
+  request(method: string, path: string, body?: unknown): Promise<Response>;
+  lease(hash: string, leaseDurationMs?: number): Promise<ApiAnswer>;
+  put(upload: { url: string; headers: Record<string, string> }, bytes: Uint8Array): Promise<Response>;
+  /** lease, PUT, lease; fails unless the node is ready or waits for children at the end */
+  store(node: CanonicalNode, leaseDurationMs?: number): Promise<ApiAnswer>;
+  metadata(hash: string): Promise<ApiAnswer>;
+  content(hash: string, range?: string): Promise<Response>;
+  usage(): Promise<Record<string, number>>;
+  gc(maxNodes?: number): Promise<ApiAnswer>;
+  commit(requestId: string, changes: Record<string, number>): Promise<ApiAnswer>;
+  roots(query?: string): Promise<ApiAnswer>;
+}
+
+export const MINUTE_MS = 60_000;
+
+export function makeSpaceClient(url: string, appId: string, spaceId: string, token: string): SpaceClient {
+  const spaceUrl = `${url}/v1/apps/${encodeURIComponent(appId)}/spaces/${encodeURIComponent(spaceId)}`;
+  const authorization = `Bearer ${token}`;
+  const request = (method: string, path: string, body?: unknown): Promise<Response> =>
+    fetch(`${spaceUrl}${path}`, {
+      method,
+      headers: body === undefined ? { authorization } : { authorization, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  const ask = async (method: string, path: string, body?: unknown): Promise<ApiAnswer> => {
+    const response = await request(method, path, body);
+    return { status: response.status, json: await response.json() };
+  };
+  const lease = (hash: string, leaseDurationMs = MINUTE_MS): Promise<ApiAnswer> =>
+    ask('POST', `/cas/nodes/${hash}/lease`, { leaseDurationMs });
+  const put: SpaceClient['put'] = (upload, bytes) =>
+    fetch(upload.url, { method: 'PUT', headers: upload.headers, body: bytes as Uint8Array<ArrayBuffer> });
+  return {
+    spaceUrl,
+    request,
+    lease,
+    put,
+    async store(node, leaseDurationMs) {
+      const first = await lease(node.hash, leaseDurationMs);
+      expect(first.status).toBe(200);
+      if (first.json.state === 'ready') return first;
+      if (first.json.upload !== undefined) {
+        const answer = await put(first.json.upload, node.bytes);
+        expect(answer.status).toBe(200);
+      }
+      const second = await lease(node.hash, leaseDurationMs);
+      expect(second.status).toBe(200);
+      expect(['ready', 'validated_awaiting_children']).toContain(second.json.state);
+      return second;
+    },
+    metadata: (hash) => ask('GET', `/cas/nodes/${hash}/metadata`),
+    content: (hash, range) =>
+      fetch(`${spaceUrl}/cas/nodes/${hash}/content`, {
+        headers: range === undefined ? { authorization } : { authorization, range },
+      }),
+    async usage() {
+      const { status, json } = await ask('GET', '/cas/usage');
+      expect(status).toBe(200);
+      return json;
+    },
+    gc: (maxNodes) => ask('POST', '/cas/gc', maxNodes === undefined ? undefined : { maxNodes }),
+    commit: (requestId, changes) => ask('POST', '/root-refs', { requestId, changes }),
+    roots: (query = '') => ask('GET', `/root-refs${query}`),
+  };
+}
