@@ -49,8 +49,8 @@ export async function runHoldfast(
   });
   const [exitCode, stdout, stderr] = await Promise.all([
     child.exited,
-    child.stdout.text(),
-    child.stderr.text(),
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
   ]);
   return { exitCode, stdout, stderr };
 }

@@ -1,5 +1,6 @@
 /** The seven operations over plain fetch, for one Space. Answers come as they are: nothing is retried or hidden. */
 import { expect } from 'bun:test';
+import type { SpaceUsage } from '@holdfast/protocol';
 import type { CanonicalNode } from './canonical-node.ts';
 
 export interface ApiAnswer {
@@ -17,7 +18,7 @@ export interface SpaceClient {
   store(node: CanonicalNode, leaseDurationMs?: number): Promise<ApiAnswer>;
   metadata(hash: string): Promise<ApiAnswer>;
   content(hash: string, range?: string): Promise<Response>;
-  usage(): Promise<Record<string, number>>;
+  usage(): Promise<SpaceUsage>;
   gc(maxNodes?: number): Promise<ApiAnswer>;
   commit(requestId: string, changes: Record<string, number>): Promise<ApiAnswer>;
   roots(query?: string): Promise<ApiAnswer>;
