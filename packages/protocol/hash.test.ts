@@ -52,6 +52,16 @@ describe('hash', () => {
     expect(() => bytesToHash(new Uint8Array(31))).toThrow(RangeError);
     expect(() => bytesToHash(new Uint8Array(33))).toThrow(RangeError);
     expect(() => hashToBytes('AB'.repeat(32))).toThrow(RangeError);
+    for (const bad of [
+      '',
+      'a'.repeat(63),
+      'a'.repeat(65),
+      'a'.repeat(128),
+      `${'a'.repeat(63)}g`,
+      `${'a'.repeat(63)}ａ`,
+    ]) {
+      expect(() => hashToBytes(bad)).toThrow(RangeError);
+    }
     expect(() => hashesToRefs(['ab'.repeat(32), 'ab'])).toThrow(RangeError);
     expect(() => refsToHashes(new Uint8Array(33))).toThrow(RangeError);
   });

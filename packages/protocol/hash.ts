@@ -11,6 +11,11 @@ const HEX_OF_BYTE: readonly string[] = Array.from({ length: 256 }, (_, byte) =>
   byte.toString(16).padStart(2, '0'),
 );
 
+const NO_NIBBLE = 0x100;
+/** Character code to the value of a lowercase hexadecimal digit. */
+const NIBBLES = new Uint16Array(128).fill(NO_NIBBLE);
+for (let value = 0; value < 16; value++) NIBBLES[value.toString(16).charCodeAt(0)] = value;
+
 /** Engines that have it make hex several times faster than any script can. */
 const nativeToHex = (Uint8Array.prototype as { toHex?: (this: Uint8Array) => string }).toHex;
 
@@ -62,14 +67,12 @@ function toHex(bytes: Uint8Array): string {
 }
 
 function writeHash(hash: Hash, target: Uint8Array, offset: number): void {
-  if (!isHash(hash)) throw new RangeError('a hash is 64 lowercase hexadecimal characters');
+  let seen = hash.length === 2 * HASH_BYTES ? 0 : NO_NIBBLE;
   for (let index = 0; index < HASH_BYTES; index++) {
-    target[offset + index] =
-      (nibble(hash.charCodeAt(2 * index)) << 4) | nibble(hash.charCodeAt(2 * index + 1));
+    const high = NIBBLES[hash.charCodeAt(2 * index)] ?? NO_NIBBLE;
+    const low = NIBBLES[hash.charCodeAt(2 * index + 1)] ?? NO_NIBBLE;
+    seen |= high | low;
+    target[offset + index] = (high << 4) | low;
   }
-}
-
-/** Value of one character already known to be 0-9 or a-f. */
-function nibble(code: number): number {
-  return code < 0x3a ? code - 0x30 : code - 0x57;
+  if (seen > 0xf) throw new RangeError('a hash is 64 lowercase hexadecimal characters');
 }

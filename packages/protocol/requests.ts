@@ -14,13 +14,14 @@ import {
   ROOT_REFS_PAGE_DEFAULT,
   ROOT_REFS_PAGE_MAX,
 } from './limits.ts';
-import { byHash, type RootRefChange } from './root-ref-payload.ts';
+import type { RootRefChange } from './root-ref-payload.ts';
 import {
   isJsonObject,
   type JsonObject,
   type JsonValue,
   parseStrictJson,
   quoted,
+  SAFE_DIGITS,
   StrictJsonError,
 } from './strict-json.ts';
 
@@ -51,8 +52,6 @@ const encoder = new TextEncoder();
 const LEASE_PREFIX = encoder.encode('{"leaseDurationMs":');
 /** Longer bodies are odd enough for the general parser. */
 const PLAIN_LEASE_BYTES_MAX = 64;
-/** So many digits always make a safe integer. */
-const SAFE_DIGITS = 15;
 const DIGIT_0 = 0x30;
 const DIGIT_9 = 0x39;
 const SPACE = 0x20;
@@ -183,7 +182,9 @@ function readChanges(value: JsonValue | undefined): readonly RootRefChange[] {
     throw invalid(`changes has ${value.size} entries; ${rule}`);
   }
   const changes: RootRefChange[] = [];
-  for (const [hash, delta] of value) {
+  // Strings sort several times faster natively than records by a comparator.
+  for (const hash of [...value.keys()].sort()) {
+    const delta = value.get(hash);
     if (!isHash(hash)) {
       throw invalid(
         `changes has the key ${quoted(hash)}; every key must be 64 lowercase hexadecimal characters`,
@@ -196,7 +197,7 @@ function readChanges(value: JsonValue | undefined): readonly RootRefChange[] {
     }
     changes.push({ hash, delta });
   }
-  return changes.sort(byHash);
+  return changes;
 }
 
 function readLimit(value: string): number {

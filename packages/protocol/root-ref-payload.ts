@@ -20,7 +20,7 @@ export function canonicalRootRefPayload(changes: readonly RootRefChange[]): stri
   return `${text}}`;
 }
 
-export function byHash(left: RootRefChange, right: RootRefChange): number {
+function byHash(left: RootRefChange, right: RootRefChange): number {
   if (left.hash === right.hash) return 0;
   return left.hash < right.hash ? -1 : 1;
 }

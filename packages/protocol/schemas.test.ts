@@ -2,6 +2,8 @@ import { describe, expect, test } from 'bun:test';
 import Ajv2020 from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { ApiError } from './errors.ts';
+import { isHash } from './hash.ts';
+import { isPathId, isRefDomain } from './ids.ts';
 import { parseGcRequest, parseLeaseRequest, parseUpdateRootRefsRequest } from './requests.ts';
 import { SCHEMAS, type SchemaName } from './schemas.ts';
 
@@ -116,6 +118,63 @@ describe('parsers and schemas agree', () => {
       expect(validate(body)).toBe(count >= 1 && count <= 1000);
       expect(accepts(parseUpdateRootRefsRequest, JSON.stringify(body))).toBe(count >= 1 && count <= 1000);
     }
+  });
+});
+
+describe('rules and schemas agree', () => {
+  test('PathId', () => {
+    const validate = compile('PathId');
+    const code = fc.oneof(fc.integer({ min: 0, max: 0xa1 }), fc.integer({ min: 0x20, max: 0x7e }));
+    const id = fc.oneof(
+      fc.string({ unit: code.map((point) => String.fromCodePoint(point)), maxLength: 6 }),
+      fc.string({ unit: 'binary', maxLength: 300, size: 'max' }),
+      fc.constantFrom(
+        '',
+        '.',
+        '..',
+        '...',
+        'x'.repeat(256),
+        'x'.repeat(257),
+        '😀'.repeat(256),
+        '😀'.repeat(257),
+      ),
+    );
+    fc.assert(
+      fc.property(id, (text) => {
+        expect(validate(text)).toBe(isPathId(text));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test('RefDomain', () => {
+    const validate = compile('RefDomain');
+    const domain = fc.oneof(
+      fc.string({ unit: fc.constantFrom('a', 'z', '0', '9', ':', 'A', '-', 'é', '\n'), maxLength: 6 }),
+      fc.constantFrom('a'.repeat(64), 'a'.repeat(65), `a:${'b'.repeat(62)}`, `a:${'b'.repeat(63)}`),
+    );
+    fc.assert(
+      fc.property(domain, (text) => {
+        expect(validate(text)).toBe(isRefDomain(text));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test('Hash', () => {
+    const validate = compile('Hash');
+    const hash = fc.string({
+      unit: fc.constantFrom('0', '9', 'a', 'f', 'g', 'A'),
+      minLength: 62,
+      maxLength: 66,
+    });
+    const hex = fc.string({ unit: fc.constantFrom('0', '9', 'a', 'f'), minLength: 63, maxLength: 65 });
+    fc.assert(
+      fc.property(fc.oneof(hash, hex), (text) => {
+        expect(validate(text)).toBe(isHash(text));
+      }),
+      { numRuns: 500 },
+    );
   });
 });
 

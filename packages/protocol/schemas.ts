@@ -115,6 +115,7 @@ const LEASES = {
       headers: {
         type: 'object',
         required: ['content-type', 'if-none-match'],
+        properties: { 'content-type': { type: 'string' }, 'if-none-match': { type: 'string' } },
         additionalProperties: { type: 'string' },
         description: 'To be sent exactly.',
       },

@@ -36,12 +36,23 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
 const HEX4 = /^[0-9a-fA-F]{4}$/;
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
+const NOT_PLAIN = /[\\\u0000-\u001f]/;
+/** So many digits always make a safe integer. */
+export const SAFE_DIGITS = 15;
+
 const QUOTE = 0x22;
 const COMMA = 0x2c;
+const MINUS = 0x2d;
+const POINT = 0x2e;
+const DIGIT_0 = 0x30;
+const DIGIT_9 = 0x39;
 const COLON = 0x3a;
+const UPPER_E = 0x45;
 const OPEN_BRACKET = 0x5b;
 const BACKSLASH = 0x5c;
 const CLOSE_BRACKET = 0x5d;
+const LOWER_E = 0x65;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
@@ -159,22 +170,20 @@ class StrictJsonParser {
   #parseString(): string {
     const text = this.#text;
     const start = this.#at + 1;
-    for (let at = start; at < text.length; at++) {
-      const code = text.charCodeAt(at);
-      if (code === QUOTE) {
-        this.#at = at + 1;
-        return text.slice(start, at);
-      }
-      if (code === BACKSLASH) return this.#parseEscapedString(start, at);
-      if (code < 0x20) throw new StrictJsonError('a control character stands unescaped in a string', at);
-    }
-    throw new StrictJsonError('a string has no end', text.length);
+    const end = text.indexOf('"', start);
+    const plain = text.slice(start, end < 0 ? text.length : end);
+    const oddAt = plain.search(NOT_PLAIN);
+    if (oddAt >= 0) return this.#parseEscapedString(start, start + oddAt);
+    if (end < 0) throw new StrictJsonError('a string has no end', text.length);
+    this.#at = end + 1;
+    return plain;
   }
 
-  #parseEscapedString(start: number, firstEscape: number): string {
+  /** From the first escape or control character on. */
+  #parseEscapedString(start: number, oddAt: number): string {
     const text = this.#text;
-    let value = text.slice(start, firstEscape);
-    let at = firstEscape;
+    let value = text.slice(start, oddAt);
+    let at = oddAt;
     while (at < text.length) {
       const code = text.charCodeAt(at);
       if (code === QUOTE) {
@@ -208,6 +217,8 @@ class StrictJsonParser {
   }
 
   #parseNumber(): number {
+    const plain = this.#findPlainInteger();
+    if (plain !== undefined) return plain;
     NUMBER.lastIndex = this.#at;
     const match = NUMBER.exec(this.#text);
     if (match === null)
@@ -215,6 +226,26 @@ class StrictJsonParser {
     const lexeme = match[0];
     this.#at += lexeme.length;
     return toNumber(lexeme);
+  }
+
+  /** Most numbers: few digits, no leading zero, no point, no exponent. `undefined` means only: look closer. */
+  #findPlainInteger(): number | undefined {
+    const text = this.#text;
+    const negative = text.charCodeAt(this.#at) === MINUS;
+    const start = negative ? this.#at + 1 : this.#at;
+    if (text.charCodeAt(start) === DIGIT_0) return undefined;
+    let value = 0;
+    let at = start;
+    for (; at - start < SAFE_DIGITS; at++) {
+      const code = text.charCodeAt(at);
+      if (!(code >= DIGIT_0 && code <= DIGIT_9)) break;
+      value = value * 10 + code - DIGIT_0;
+    }
+    const next = text.charCodeAt(at);
+    if (at === start || (next >= DIGIT_0 && next <= DIGIT_9)) return undefined;
+    if (next === POINT || next === LOWER_E || next === UPPER_E) return undefined;
+    this.#at = at;
+    return negative ? -value : value;
   }
 
   #parseWord<T>(word: string, value: T): T {
