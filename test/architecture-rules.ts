@@ -100,9 +100,9 @@ const ROOMS: readonly Room[] = [
   },
 ];
 
-/** Only the composition root may name a concrete engine. */
+/** Only the composition roots may name a concrete engine: of the server, and of its administration. */
 const ENGINES_FOLDER = 'packages/server/engine/';
-const COMPOSITION_ROOT = 'packages/server/server.ts';
+const COMPOSITION_ROOTS: readonly string[] = ['packages/server/server.ts', 'packages/server/admin.ts'];
 
 /** Names that would bind a portable package to one runtime. */
 const RUNTIME_GLOBALS = /(?<![\w.'"])(?:Bun|process|Buffer|Deno|__dirname|require)(?=[.([])/;
@@ -176,8 +176,10 @@ function findImportViolations({ path, text }: SourceFile): string[] {
       found.push(`${path}: may not import '${specifier}': ${room.reason}`);
     }
     const isEngine = target.startsWith(ENGINES_FOLDER) && !path.startsWith(ENGINES_FOLDER);
-    if (isEngine && path.startsWith('packages/') && path !== COMPOSITION_ROOT) {
-      found.push(`${path}: may not import '${specifier}': only ${COMPOSITION_ROOT} knows concrete engines`);
+    if (isEngine && path.startsWith('packages/') && !COMPOSITION_ROOTS.includes(path)) {
+      found.push(
+        `${path}: may not import '${specifier}': only ${COMPOSITION_ROOTS.join(', ')} know concrete engines`,
+      );
     }
   }
   return found;

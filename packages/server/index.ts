@@ -1,1 +1,2 @@
-export {};
+/** The door of the server: what the command line and tests may use. */
+export { openRegistry, type Registry, RegistryError } from './admin.ts';

@@ -1,0 +1,108 @@
+/** Administration of the registry of Apps: what `holdfast app` and `serve --dev` do to it. Works while servers run. */
+import { type AppRegistration, parseAppRegistration, RegistrationError } from './auth/app-registration.ts';
+import type { AppRecord, AppStatus, RegistryStore } from './auth/registry-store.ts';
+import { openEmbeddedRegistryStore, RegistryFileError } from './engine/embedded/registry-store.ts';
+
+export interface RegistryOptions {
+  /** the data folder of the embedded engine; made if missing */
+  readonly dataDir: string;
+}
+
+/** Every verb rejects with RegistryError when it cannot be done; a change holds in every process within 5 s. */
+export interface Registry {
+  listApps(): Promise<readonly AppRecord[]>;
+  /** `replace` swaps issuer, audience, keys, algorithms and lifetime of an App that exists and keeps its status. */
+  addApp(registration: AppRegistration, options?: { readonly replace?: boolean }): Promise<AppRecord>;
+  setAppStatus(appId: string, status: AppStatus): Promise<AppRecord>;
+  /** Unregisters the App and keeps its data. */
+  removeApp(appId: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** What could not be done and what to do, in one line; holds no secrets. */
+export class RegistryError extends Error {
+  override readonly name = 'RegistryError';
+}
+
+/** Throws RegistryError when the data folder cannot be used. */
+export function openRegistry({ dataDir }: RegistryOptions): Registry {
+  const store = openStore(dataDir);
+  return {
+    listApps: () => explain(async () => store.readAll()),
+    addApp: (registration, { replace = false } = {}) =>
+      explain(async () => {
+        const record = await parseAppRegistration(registration, Date.now());
+        return replace ? await replaceApp(store, record) : await insertApp(store, record);
+      }),
+    setAppStatus: (appId, status) =>
+      explain(async () => {
+        if (!(await store.setStatus(appId, status, Date.now()))) throw unknownApp(appId);
+        return await readApp(store, appId);
+      }),
+    removeApp: (appId) =>
+      explain(async () => {
+        if (!(await store.remove(appId))) throw unknownApp(appId);
+      }),
+    close: async () => store.close(),
+  };
+}
+
+async function insertApp(store: RegistryStore, record: AppRecord): Promise<AppRecord> {
+  const outcome = await store.insert(record);
+  if (outcome === 'issuer-taken') throw issuerTaken(record);
+  if (outcome === 'app-exists') {
+    throw new RegistryError(
+      `the App ${quote(record.appId)} exists; use --replace to swap its issuer, audience and keys`,
+    );
+  }
+  return record;
+}
+
+async function replaceApp(store: RegistryStore, record: AppRecord): Promise<AppRecord> {
+  const outcome = await store.replace(record);
+  if (outcome === 'issuer-taken') throw issuerTaken(record);
+  return outcome === 'app-unknown' ? await insertApp(store, record) : await readApp(store, record.appId);
+}
+
+async function readApp(store: RegistryStore, appId: string): Promise<AppRecord> {
+  const record = (await store.readAll()).find((each) => each.appId === appId);
+  if (record === undefined) throw unknownApp(appId);
+  return record;
+}
+
+function unknownApp(appId: string): RegistryError {
+  return new RegistryError(
+    `there is no App ${quote(appId)}; see the registered ones with: holdfast app list`,
+  );
+}
+
+function issuerTaken(record: AppRecord): RegistryError {
+  return new RegistryError(
+    `the issuer ${quote(record.issuer)} belongs to another App; an issuer belongs to exactly one`,
+  );
+}
+
+function openStore(dataDir: string): RegistryStore {
+  try {
+    return openEmbeddedRegistryStore(dataDir);
+  } catch (error) {
+    throw toRegistryError(error);
+  }
+}
+
+async function explain<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw toRegistryError(error);
+  }
+}
+
+function toRegistryError(error: unknown): unknown {
+  const isExpected = error instanceof RegistryFileError || error instanceof RegistrationError;
+  return isExpected ? new RegistryError(error.message, { cause: error }) : error;
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text);
+}

@@ -1,0 +1,112 @@
+/** What an operator says about an App, checked before it becomes a row (contract sections 3 and 9). */
+import { isPathId, PATH_ID_CHARACTERS_MAX, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
+import { ALGORITHMS, type Algorithm, isAlgorithm, KeySetError, parseKeySet } from './key-set.ts';
+import type { AppKeys, AppRecord } from './registry-store.ts';
+
+/** Longest issuer, audience and key-set URL, UTF-16 units. */
+const TEXT_LENGTH_MAX = 2048;
+
+export interface AppRegistration {
+  readonly appId: string;
+  readonly issuer: string;
+  readonly audience: string;
+  /** text of a public JSON Web Key Set, or its URL */
+  readonly keys: AppKeys;
+  /** names; `undefined`: every supported algorithm */
+  readonly algorithms?: readonly string[] | undefined;
+  /** ms; 24 h when left out */
+  readonly tokenLifetimeMsMax?: number | undefined;
+}
+
+/** A registration that cannot be accepted, or a change that does not apply. One line: what, and what to do. */
+export class RegistrationError extends Error {
+  override readonly name = 'RegistrationError';
+}
+
+/** Checks everything, the keys included, and makes the active record. Rejects with RegistrationError. */
+export async function parseAppRegistration(registration: AppRegistration, now: number): Promise<AppRecord> {
+  const { appId, issuer, audience } = registration;
+  if (!isPathId(appId)) {
+    throw new RegistrationError(
+      `the App id is not usable in a path; choose 1 to ${PATH_ID_CHARACTERS_MAX} characters without control ` +
+        'characters, other than . and ..',
+    );
+  }
+  checkText('issuer', issuer);
+  checkText('audience', audience);
+  const tokenLifetimeMsMax = registration.tokenLifetimeMsMax ?? TOKEN_LIFETIME_MS_MAX_DEFAULT;
+  if (!Number.isSafeInteger(tokenLifetimeMsMax) || tokenLifetimeMsMax <= 0) {
+    throw new RegistrationError('the longest token lifetime must be more than 0, such as 24h');
+  }
+  const algorithms = parseAlgorithms(registration.algorithms);
+  if (registration.keys.kind === 'url') checkUrl(registration.keys.url);
+  else await checkKeySet(registration.keys.jwks, algorithms);
+  return {
+    appId,
+    issuer,
+    audience,
+    status: 'active',
+    keys: registration.keys,
+    algorithms,
+    tokenLifetimeMsMax,
+    createdAt: now,
+    updatedAt: now,
+  };
+}
+
+function checkText(name: string, value: string): void {
+  if (value === '' || value.length > TEXT_LENGTH_MAX || !value.isWellFormed()) {
+    throw new RegistrationError(
+      `the ${name} is empty or longer than ${TEXT_LENGTH_MAX} characters; give another`,
+    );
+  }
+}
+
+function parseAlgorithms(names: readonly string[] | undefined): readonly Algorithm[] | undefined {
+  if (names === undefined) return undefined;
+  const algorithms = [...new Set(names)];
+  if (algorithms.length === 0 || !algorithms.every(isAlgorithm)) {
+    throw new RegistrationError(`the algorithms must be some of ${ALGORITHMS.join(', ')}`);
+  }
+  return algorithms;
+}
+
+function checkUrl(text: string): void {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol) || text.length > TEXT_LENGTH_MAX) {
+    throw new RegistrationError(
+      'the key-set URL is not an http or https URL; give one such as https://…/jwks.json',
+    );
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw new RegistrationError(
+      'the key-set URL holds a user name or password; serve the public keys without one',
+    );
+  }
+}
+
+/** Stricter than use: a set with any unsafe key is turned down, so that the operator learns of it. */
+async function checkKeySet(jwks: string, algorithms: readonly Algorithm[] | undefined): Promise<void> {
+  try {
+    const { keys, refusals } = parseKeySet(jwks);
+    if (refusals.length > 0) throw new KeySetError(refusals.join('; '));
+    const usable = keys.flatMap((key) =>
+      key.algorithms
+        .filter((algorithm) => algorithms === undefined || algorithms.includes(algorithm))
+        .map((algorithm) => ({ key, algorithm })),
+    );
+    if (usable.length === 0) {
+      throw new KeySetError(`no key in it can verify ${(algorithms ?? ALGORITHMS).join(', ')}`);
+    }
+    for (const { key, algorithm } of usable) {
+      await key.import(algorithm).catch(() => {
+        throw new KeySetError(
+          `the numbers of key ${JSON.stringify(key.kid ?? '(no kid)')} are not a ${algorithm} key`,
+        );
+      });
+    }
+  } catch (error) {
+    if (!(error instanceof KeySetError)) throw error;
+    throw new RegistrationError(`the key set cannot be registered: ${error.message}`);
+  }
+}

@@ -1,0 +1,32 @@
+/** The errors of authorization, with the headers their callers need (contract section 3; RFC 6750 section 3). */
+import { ApiError } from '@holdfast/protocol';
+import { REGISTRY_RETRY_AFTER_SECONDS } from './auth-limits.ts';
+
+const REALM = 'realm="holdfast"';
+
+/** Row 1. The contract wants an RFC 6750 `error` on every 401, so also here, where the RFC would leave it out. */
+export function missingToken(): ApiError {
+  return new ApiError(
+    'missing_token',
+    'the Authorization header is missing; send "Authorization: Bearer <capability>"',
+    { headers: { 'www-authenticate': `Bearer ${REALM}, error="invalid_request"` } },
+  );
+}
+
+/** Rows 2, 3, 4 and 7. `message` is shown to the caller: it never quotes the token. */
+export function unauthorized(
+  code: 'invalid_token' | 'unsupported_algorithm' | 'unknown_issuer',
+  message: string,
+): ApiError {
+  return new ApiError(code, message, {
+    headers: { 'www-authenticate': `Bearer ${REALM}, error="invalid_token"` },
+  });
+}
+
+/** Row 5. `cause` is for the log; the caller learns only that it is worth trying again. */
+export function registryUnavailable(message: string, cause?: unknown): ApiError {
+  return new ApiError('registry_unavailable', message, {
+    retryAfterSeconds: REGISTRY_RETRY_AFTER_SECONDS,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}

@@ -1,0 +1,36 @@
+/** Limits of authorization that are no part of the interface; those of the contract are in the protocol package. */
+
+/** Longest capability, characters: far above any real one, and it bounds the work an unknown sender can ask for. */
+export const TOKEN_CHARACTERS_MAX = 8192;
+/** Nesting of arrays and objects in header and claims; issuers may add claims of their own. */
+export const TOKEN_JSON_DEPTH_MAX = 16;
+
+/** Verified capabilities remembered by one process; about 1 KiB each. */
+export const CAPABILITY_CACHE_ENTRIES_MAX = 16_384;
+
+export const JWKS_BYTES_MAX = 256 * 1024;
+export const JWKS_KEYS_MAX = 100;
+export const JWKS_JSON_DEPTH_MAX = 16;
+/** Characters of a key's `kid`. */
+export const KEY_ID_CHARACTERS_MAX = 256;
+export const RSA_MODULUS_BITS_MIN = 2048;
+export const RSA_MODULUS_BITS_MAX = 8192;
+
+/** No key set is used when older than this, unless fetching it fails. */
+export const JWKS_FRESH_MS_MAX = 5000;
+/** From the start of a good fetch to the start of the next, while in use. */
+export const JWKS_REFRESH_MS = 2000;
+/** One fetch, from connecting to the last byte. With the refresh before it: its outcome is known while the copy is fresh. */
+export const JWKS_FETCH_MS_MAX = 3000;
+/** From a failed fetch to the next. */
+export const JWKS_RETRY_MS = 1000;
+/** A key set nobody asked for this long is no longer fetched. */
+export const JWKS_IN_USE_MS = 60_000;
+
+/** From one reading of the registry to the next, off the request path. */
+export const REGISTRY_RELOAD_MS = 1000;
+/** One reading of the registry. */
+export const REGISTRY_READ_MS_MAX = 3000;
+
+/** What a caller is told to wait after 503 `registry_unavailable`. */
+export const REGISTRY_RETRY_AFTER_SECONDS = 2;

@@ -1,0 +1,149 @@
+/** Who may do what: the ordered checks of contract section 3, once per request of a known route. */
+import { ApiError, type OperationName } from '@holdfast/protocol';
+import { compactVerify } from 'jose';
+import { registryUnavailable, unauthorized } from './auth-errors.ts';
+import { CAPABILITY_CACHE_ENTRIES_MAX } from './auth-limits.ts';
+import { type AuthWorld, REAL_AUTH_WORLD } from './auth-world.ts';
+import { type Capability, checkClaims, checkHeader, checkScope, type ScopeTarget } from './capability.ts';
+import { CapabilityCache, digestToken, type VerifiedCapability } from './capability-cache.ts';
+import { IssuerRegistry, type RegisteredIssuer, type Registration } from './issuer-registry.ts';
+import { ALGORITHMS, type Algorithm, findKey, isAlgorithm, type KeySet } from './key-set.ts';
+import type { AppStatus, RegistryStore } from './registry-store.ts';
+import { type ParsedToken, parseToken, readBearerToken } from './token.ts';
+
+export interface Authorizer {
+  readonly registry: IssuerRegistry;
+  readonly cache: CapabilityCache;
+  readonly world: AuthWorld;
+  /** Ends the background reading of the registry and of key sets. The store stays open: it is the caller's. */
+  close(): void;
+}
+
+/** Reads the registry once, so that a server that cannot read it does not start. Rejects with the store's error. */
+export async function openAuthorizer(
+  store: RegistryStore,
+  world: AuthWorld = REAL_AUTH_WORLD,
+): Promise<Authorizer> {
+  const registry = new IssuerRegistry(store, world);
+  await registry.start();
+  return {
+    registry,
+    cache: new CapabilityCache(CAPABILITY_CACHE_ENTRIES_MAX),
+    world,
+    close: () => registry.close(),
+  };
+}
+
+/**
+ * Judges one request. `authorization` is the header as received, null when absent; `appId` and `spaceId` are the decoded
+ * ids of the path, `undefined` for one that is no id. Throws or rejects with the ApiError of the first check that fails,
+ * in the contract's order. Answers without a promise when everything needed is at hand.
+ */
+export function authorize(
+  authorizer: Authorizer,
+  authorization: string | null,
+  appId: string | undefined,
+  spaceId: string | undefined,
+  operation: OperationName,
+): Capability | Promise<Capability> {
+  const token = readBearerToken(authorization);
+  const digest = digestToken(token);
+  const target: ScopeTarget = { appId, spaceId };
+  const known = findStanding(authorizer, digest);
+  if (known === undefined) return authorizeUnknown(authorizer, token, digest, target, operation);
+  checkScope(known, target, operation);
+  return known;
+}
+
+/**
+ * A capability verified before, if nothing it rests on has changed: its App is registered and active as it was, its key
+ * set is the same, its time is not over. In any doubt `undefined`: then every check is made again, in order.
+ */
+function findStanding(authorizer: Authorizer, digest: string): Capability | undefined {
+  const entry = authorizer.cache.find(digest);
+  if (entry === undefined) return undefined;
+  const snapshot = authorizer.registry.read();
+  if (snapshot instanceof Promise) return leaveToSlowPath(snapshot);
+  const registered = snapshot.get(entry.issuer);
+  if (registered === undefined || !isStanding(entry, registered)) return undefined;
+  const keySet = registered.registration.keySource.read();
+  if (keySet instanceof Promise) return leaveToSlowPath(keySet);
+  if (keySet !== entry.keySet) return undefined;
+  const now = authorizer.world.now();
+  return now >= entry.validity.from && now < entry.validity.until ? entry.capability : undefined;
+}
+
+function isStanding(entry: VerifiedCapability, registered: RegisteredIssuer): boolean {
+  return registered.registration === entry.registration && registered.status === 'active';
+}
+
+/** The slow path asks for the same thing, joins the same work and answers for its failure. */
+function leaveToSlowPath(pending: Promise<unknown>): undefined {
+  pending.catch(() => undefined);
+  return undefined;
+}
+
+async function authorizeUnknown(
+  authorizer: Authorizer,
+  token: string,
+  digest: string,
+  target: ScopeTarget,
+  operation: OperationName,
+): Promise<Capability> {
+  const parsed = parseToken(token);
+  const { algorithm } = parsed;
+  if (!isAlgorithm(algorithm)) {
+    throw unauthorized(
+      'unsupported_algorithm',
+      `the capability's "alg" is not one of ${ALGORITHMS.join(', ')}`,
+    );
+  }
+  const { registration } = await readRegistered(authorizer, parsed.issuer);
+  const keySet = await registration.keySource.read();
+  // A first fetch of keys may have taken longer than registry rows may be used for.
+  const latest = await readRegistered(authorizer, parsed.issuer);
+  if (latest.registration !== registration) {
+    throw registryUnavailable("the capability's App was changed during this request; try again");
+  }
+  checkApp(registration, latest.status, algorithm);
+  await verifySignature(parsed, algorithm, keySet);
+  const { capability, validity } = checkClaims(parsed.claims, registration, authorizer.world.now());
+  authorizer.cache.store(digest, { capability, validity, issuer: parsed.issuer, registration, keySet });
+  checkScope(capability, target, operation);
+  return capability;
+}
+
+/** Rows 4 and 5, as far as the registry goes. */
+async function readRegistered(authorizer: Authorizer, issuer: string): Promise<RegisteredIssuer> {
+  const registered = (await authorizer.registry.read()).get(issuer);
+  if (registered === undefined) {
+    throw unauthorized('unknown_issuer', "the capability's issuer is not registered for any App");
+  }
+  return registered;
+}
+
+/** Row 6, then the second step of row 3. */
+function checkApp(registration: Registration, status: AppStatus, algorithm: Algorithm): void {
+  if (status !== 'active') {
+    throw new ApiError('APP_SUSPENDED', "the capability's App is suspended; ask the operator to resume it");
+  }
+  if (registration.algorithms !== undefined && !registration.algorithms.includes(algorithm)) {
+    throw unauthorized('unsupported_algorithm', `the capability's issuer may not sign with ${algorithm}`);
+  }
+}
+
+/** The first part of row 7. */
+async function verifySignature(token: ParsedToken, algorithm: Algorithm, keySet: KeySet): Promise<void> {
+  const { kid } = checkHeader(token.header);
+  const key = findKey(keySet, algorithm, kid);
+  if (key === undefined) {
+    const reason = 'not exactly one registered key fits its "kid" and "alg"';
+    throw unauthorized('invalid_token', `the capability is not valid: ${reason}`);
+  }
+  try {
+    await compactVerify(token.compact, await key.import(algorithm), { algorithms: [algorithm] });
+  } catch {
+    // Whatever is wrong with key or signature, the capability is not proven; the error may quote the token.
+    throw unauthorized('invalid_token', 'the capability is not valid: its signature does not match');
+  }
+}

@@ -1,0 +1,161 @@
+/** A verified capability and the judgement of its header and claims (contract section 3, rows 7 to 10). Pure. */
+import {
+  ApiError,
+  CLOCK_TOLERANCE_MS,
+  isRefDomain,
+  type JsonObject,
+  type JsonValue,
+  OPERATIONS,
+  type OperationName,
+} from '@holdfast/protocol';
+import { unauthorized } from './auth-errors.ts';
+
+/** What a verified token allows, and whom. */
+export interface Capability {
+  readonly appId: string;
+  readonly spaceId: string;
+  readonly permissions: ReadonlySet<string>;
+  /** `undefined` when absent or of a wrong form */
+  readonly refDomain: string | undefined;
+  /** `sub`, for the log */
+  readonly subject: string | undefined;
+  /** `jti`, for the log */
+  readonly tokenId: string | undefined;
+}
+
+/** When a capability may be used, ms since the epoch, clock tolerance included: at `from` yes, at `until` no more. */
+export interface Validity {
+  readonly from: number;
+  readonly until: number;
+}
+
+/** What the issuer's App says about its tokens. */
+interface TokenRules {
+  readonly appId: string;
+  readonly audience: string;
+  readonly tokenLifetimeMsMax: number;
+}
+
+const TOKEN_VERSION = 1;
+const TYPE = /^(?:application\/)?(?:jwt|cas-cap\+jwt)$/i;
+
+/** Header parameters other than `alg`. Key material or links to it in the header are never looked at. */
+export function checkHeader(header: JsonObject): { readonly kid: string | undefined } {
+  if (header.has('crit')) throw invalid('its header has "crit", which is not supported');
+  const type = header.get('typ');
+  if (type !== undefined && (typeof type !== 'string' || !TYPE.test(type))) {
+    throw invalid('its "typ" is not "JWT" or "cas-cap+jwt"');
+  }
+  const kid = header.get('kid');
+  if (kid !== undefined && typeof kid !== 'string') throw invalid('its "kid" is not a string');
+  return { kid };
+}
+
+/** Claims of a token whose signature is good. Throws ApiError `invalid_token`; `now` in ms since the epoch. */
+export function checkClaims(
+  claims: JsonObject,
+  rules: TokenRules,
+  now: number,
+): { readonly capability: Capability; readonly validity: Validity } {
+  if (!hasAudience(claims.get('aud'), rules.audience)) {
+    throw invalid('its "aud" is not the audience registered for the App');
+  }
+  const validity = checkTimes(claims, rules.tokenLifetimeMsMax);
+  checkValidity(validity, now);
+  if (claims.get('ver') !== TOKEN_VERSION) throw invalid(`its "ver" is not ${TOKEN_VERSION}`);
+  const spaceId = claims.get('spaceId');
+  if (typeof spaceId !== 'string' || spaceId === '') throw invalid('its "spaceId" is not a non-empty string');
+  const permissions = claims.get('permissions');
+  if (!isStringArray(permissions)) throw invalid('its "permissions" is not an array of strings');
+  const refDomain = claims.get('refDomain');
+  return {
+    capability: {
+      appId: rules.appId,
+      spaceId,
+      permissions: new Set(permissions),
+      refDomain: isRefDomain(refDomain) ? refDomain : undefined,
+      subject: readOptionalString(claims, 'sub'),
+      tokenId: readOptionalString(claims, 'jti'),
+    },
+    validity,
+  };
+}
+
+/** Throws ApiError `invalid_token` outside the time a capability is good for. */
+export function checkValidity(validity: Validity, now: number): void {
+  if (now >= validity.until) throw invalid('it has expired; ask its issuer for a new one');
+  if (now < validity.from) {
+    throw invalid('it is not valid yet; check the clocks of its issuer and of this server');
+  }
+}
+
+/** The route's ids, decoded; `undefined` for one that is no id. */
+export interface ScopeTarget {
+  readonly appId: string | undefined;
+  readonly spaceId: string | undefined;
+}
+
+/** Rows 8 to 10: what a good token allows here. An id that is no id cannot be compared: 400 in the place of row 8. */
+export function checkScope(capability: Capability, target: ScopeTarget, operation: OperationName): void {
+  if (target.appId === undefined || target.spaceId === undefined) {
+    const name = target.appId === undefined ? 'appId' : 'spaceId';
+    throw new ApiError(
+      'INVALID_REQUEST',
+      `the ${name} of the path is not 1 to 256 percent-encoded characters without control characters`,
+    );
+  }
+  if (capability.appId !== target.appId) {
+    throw new ApiError('resource_scope_mismatch', 'the capability is for another App than the path names');
+  }
+  if (capability.spaceId !== target.spaceId) {
+    throw new ApiError('resource_scope_mismatch', 'the capability is for another Space than the path names');
+  }
+  const { authority, needsRefDomain } = OPERATIONS[operation];
+  if (!capability.permissions.has(authority)) {
+    throw new ApiError('insufficient_permission', `the capability lacks the permission ${authority}`);
+  }
+  if (needsRefDomain && capability.refDomain === undefined) {
+    throw new ApiError('resource_scope_mismatch', 'the capability has no valid "refDomain"');
+  }
+}
+
+function checkTimes(claims: JsonObject, tokenLifetimeMsMax: number): Validity {
+  const expiresAt = readInstant(claims, 'exp');
+  const issuedAt = readInstant(claims, 'iat');
+  const notBefore = claims.has('nbf') ? readInstant(claims, 'nbf') : issuedAt;
+  if (expiresAt - issuedAt > tokenLifetimeMsMax) {
+    throw invalid('"exp" minus "iat" is more than the lifetime the App allows');
+  }
+  return {
+    from: Math.max(issuedAt, notBefore) - CLOCK_TOLERANCE_MS,
+    until: expiresAt + CLOCK_TOLERANCE_MS,
+  };
+}
+
+/** A NumericDate (seconds, fractions allowed) in whole ms. */
+function readInstant(claims: JsonObject, name: 'exp' | 'iat' | 'nbf'): number {
+  const value = claims.get(name);
+  if (typeof value !== 'number' || !Number.isFinite(value)) {
+    throw invalid(`its "${name}" is not a number of seconds`);
+  }
+  return Math.round(value * 1000);
+}
+
+function hasAudience(claim: JsonValue | undefined, audience: string): boolean {
+  if (typeof claim === 'string') return claim === audience;
+  return isStringArray(claim) && claim.includes(audience);
+}
+
+function readOptionalString(claims: JsonObject, name: 'sub' | 'jti'): string | undefined {
+  const value = claims.get(name);
+  if (value !== undefined && typeof value !== 'string') throw invalid(`its "${name}" is not a string`);
+  return value;
+}
+
+function isStringArray(value: JsonValue | undefined): value is readonly string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === 'string');
+}
+
+function invalid(reason: string): ApiError {
+  return unauthorized('invalid_token', `the capability is not valid: ${reason}`);
+}

@@ -1,0 +1,152 @@
+/** The registered issuers as this process may use them: never older than `REGISTRY_STALE_MS_MAX` (contract section 3). */
+import { REGISTRY_STALE_MS_MAX } from '@holdfast/protocol';
+import { registryUnavailable } from './auth-errors.ts';
+import { REGISTRY_READ_MS_MAX, REGISTRY_RELOAD_MS } from './auth-limits.ts';
+import type { AuthWorld } from './auth-world.ts';
+import { type KeySource, StaticKeySource, UrlKeySource } from './jwks-source.ts';
+import type { Algorithm } from './key-set.ts';
+import type { AppKeys, AppRecord, AppStatus, RegistryStore } from './registry-store.ts';
+
+/** Everything of an App's row that a capability is verified against. The object stays the same while the row does. */
+export interface Registration {
+  readonly appId: string;
+  readonly issuer: string;
+  readonly audience: string;
+  readonly algorithms: readonly Algorithm[] | undefined;
+  readonly tokenLifetimeMsMax: number;
+  readonly keys: AppKeys;
+  readonly keySource: KeySource;
+}
+
+export interface RegisteredIssuer {
+  readonly registration: Registration;
+  readonly status: AppStatus;
+}
+
+/** By issuer. */
+export type RegistrySnapshot = ReadonlyMap<string, RegisteredIssuer>;
+
+/**
+ * Keeps a snapshot and reads the rows again every `REGISTRY_RELOAD_MS` off the request path once started; a request that
+ * finds the snapshot too old all the same has it read before it is answered.
+ */
+export class IssuerRegistry {
+  readonly #store: RegistryStore;
+  readonly #world: AuthWorld;
+  #snapshot: RegistrySnapshot = new Map();
+  #records: readonly AppRecord[] | undefined;
+  /** monotonic ms at the start of the reading */
+  #readAt = Number.NEGATIVE_INFINITY;
+  #reading: Promise<void> | undefined;
+  #cancelTimer: (() => void) | undefined;
+  #isClosed = false;
+
+  constructor(store: RegistryStore, world: AuthWorld) {
+    this.#store = store;
+    this.#world = world;
+  }
+
+  /** Reads the rows for the first time and keeps reading them until `close`. Rejects when the first reading fails. */
+  async start(): Promise<void> {
+    await this.#readOnce();
+    this.#scheduleReload();
+  }
+
+  /** At once while the snapshot is young enough. Rejects with ApiError `registry_unavailable` (row 5). */
+  read(): RegistrySnapshot | Promise<RegistrySnapshot> {
+    return this.#isYoung() ? this.#snapshot : this.#readBeforeAnswering();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelTimer?.();
+    for (const { registration } of this.#snapshot.values()) registration.keySource.close();
+  }
+
+  #isYoung(): boolean {
+    return this.#world.monotonicNow() - this.#readAt <= REGISTRY_STALE_MS_MAX;
+  }
+
+  async #readBeforeAnswering(): Promise<RegistrySnapshot> {
+    try {
+      await this.#readOnce();
+    } catch (error) {
+      throw registryUnavailable('the registered Apps cannot be read; try again shortly', error);
+    }
+    // A reading that began long before this request is no news.
+    if (!this.#isYoung()) throw registryUnavailable('the registered Apps cannot be read in time; try again');
+    return this.#snapshot;
+  }
+
+  #readOnce(): Promise<void> {
+    this.#reading ??= this.#readRows().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  async #readRows(): Promise<void> {
+    const startedAt = this.#world.monotonicNow();
+    const timedOut = Promise.withResolvers<never>();
+    const cancel = this.#world.schedule(
+      () => timedOut.reject(new Error(`no answer from the registry within ${REGISTRY_READ_MS_MAX} ms`)),
+      REGISTRY_READ_MS_MAX,
+    );
+    try {
+      this.#apply(await Promise.race([this.#store.readAll(), timedOut.promise]));
+      this.#readAt = startedAt;
+    } finally {
+      cancel();
+    }
+  }
+
+  #apply(records: readonly AppRecord[]): void {
+    if (this.#isClosed || records === this.#records) return;
+    const previous = this.#snapshot;
+    const next = new Map<string, RegisteredIssuer>();
+    for (const record of records) {
+      const known = previous.get(record.issuer)?.registration;
+      const registration =
+        known !== undefined && saysTheSame(known, record) ? known : register(record, this.#world);
+      next.set(record.issuer, { registration, status: record.status });
+    }
+    for (const [issuer, { registration }] of previous) {
+      if (next.get(issuer)?.registration !== registration) registration.keySource.close();
+    }
+    this.#snapshot = next;
+    this.#records = records;
+  }
+
+  #scheduleReload(): void {
+    if (this.#isClosed) return;
+    this.#cancelTimer = this.#world.schedule(() => {
+      // A failed reading shows when a request finds the snapshot too old; until then the next one may succeed.
+      this.#readOnce().then(
+        () => this.#scheduleReload(),
+        () => this.#scheduleReload(),
+      );
+    }, REGISTRY_RELOAD_MS);
+  }
+}
+
+function register(record: AppRecord, world: AuthWorld): Registration {
+  const { appId, issuer, audience, algorithms, tokenLifetimeMsMax, keys } = record;
+  const keySource =
+    keys.kind === 'static' ? new StaticKeySource(keys.jwks) : new UrlKeySource(keys.url, world);
+  return { appId, issuer, audience, algorithms, tokenLifetimeMsMax, keys, keySource };
+}
+
+function saysTheSame(registration: Registration, record: AppRecord): boolean {
+  return (
+    registration.appId === record.appId &&
+    registration.audience === record.audience &&
+    registration.tokenLifetimeMsMax === record.tokenLifetimeMsMax &&
+    registration.algorithms?.join() === record.algorithms?.join() &&
+    registration.keys.kind === record.keys.kind &&
+    keysText(registration.keys) === keysText(record.keys)
+  );
+}
+
+function keysText(keys: AppKeys): string {
+  return keys.kind === 'static' ? keys.jwks : keys.url;
+}

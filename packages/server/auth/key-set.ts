@@ -1,0 +1,223 @@
+/** Verification keys of an issuer, parsed from a JSON Web Key Set (RFC 7517). */
+import { isJsonObject, type JsonObject, parseStrictJson, StrictJsonError } from '@holdfast/protocol';
+import { importJWK, type JWK } from 'jose';
+import {
+  JWKS_BYTES_MAX,
+  JWKS_JSON_DEPTH_MAX,
+  JWKS_KEYS_MAX,
+  KEY_ID_CHARACTERS_MAX,
+  RSA_MODULUS_BITS_MAX,
+  RSA_MODULUS_BITS_MIN,
+} from './auth-limits.ts';
+
+/** Every signature algorithm a capability may have (contract section 3). */
+export const ALGORITHMS = ['ES256', 'ES384', 'EdDSA', 'PS256', 'RS256'] as const;
+export type Algorithm = (typeof ALGORITHMS)[number];
+
+export function isAlgorithm(value: unknown): value is Algorithm {
+  return (ALGORITHMS as readonly unknown[]).includes(value);
+}
+
+/** One public key. `identity` is equal for two keys exactly when kid, algorithms and key bytes are. */
+export interface VerificationKey {
+  readonly kid: string | undefined;
+  readonly algorithms: readonly Algorithm[];
+  readonly identity: string;
+  /** Imports the key for `algorithm`, once. Rejects when its numbers are no key, such as a point off the curve. */
+  import(algorithm: Algorithm): Promise<CryptoKey>;
+}
+
+export interface KeySet {
+  readonly keys: readonly VerificationKey[];
+  /** equal exactly when two sets hold the same keys in the same order */
+  readonly identity: string;
+  /** why a key was left out because it is unsafe to register: one line each, without key material */
+  readonly refusals: readonly string[];
+}
+
+/** The text is no JSON Web Key Set. The message says why and holds no key material. */
+export class KeySetError extends Error {
+  override readonly name = 'KeySetError';
+}
+
+const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'] as const;
+const BASE64URL = /^[A-Za-z0-9_-]+$/;
+const textEncoder = new TextEncoder();
+
+/**
+ * Parses a key set. Keys that are not for verifying with a supported algorithm are passed over (RFC 7517, section 5);
+ * keys that are unsafe (private, symmetric, weak, malformed, or told apart by nothing) are passed over with a refusal.
+ * Throws KeySetError when the whole is no key set.
+ */
+export function parseKeySet(text: string | Uint8Array): KeySet {
+  const root = parseJson(typeof text === 'string' ? textEncoder.encode(text) : text);
+  const entries = isJsonObject(root) ? root.get('keys') : undefined;
+  if (!Array.isArray(entries)) {
+    throw new KeySetError('it is not a JSON Web Key Set: an object with an array "keys" is expected');
+  }
+  if (entries.length > JWKS_KEYS_MAX) {
+    throw new KeySetError(`it has ${entries.length} keys, at most ${JWKS_KEYS_MAX} are allowed`);
+  }
+  const keys: VerificationKey[] = [];
+  const refusals: string[] = [];
+  for (const [index, entry] of entries.entries()) {
+    const parsed = parseKey(entry);
+    if (parsed.kind === 'refused') refusals.push(`key ${index + 1} ${parsed.reason}`);
+    if (parsed.kind !== 'key') continue;
+    if (keys.some((other) => isIndistinguishable(other, parsed.key))) {
+      refusals.push(`key ${index + 1} has the kid and algorithm of an earlier key`);
+    }
+    keys.push(parsed.key);
+  }
+  return { keys, identity: JSON.stringify(keys.map((key) => key.identity)), refusals };
+}
+
+/**
+ * The one key that fits a token's `kid` and `alg`; `undefined` when none or several do. Without a `kid` every key that
+ * fits the algorithm counts.
+ */
+export function findKey(
+  keySet: KeySet,
+  algorithm: Algorithm,
+  kid: string | undefined,
+): VerificationKey | undefined {
+  const fitting = keySet.keys.filter(
+    (key) => key.algorithms.includes(algorithm) && (kid === undefined || key.kid === kid),
+  );
+  return fitting.length === 1 ? fitting[0] : undefined;
+}
+
+function parseJson(bytes: Uint8Array) {
+  try {
+    return parseStrictJson(bytes, { depthMax: JWKS_JSON_DEPTH_MAX, bytesMax: JWKS_BYTES_MAX });
+  } catch (error) {
+    if (!(error instanceof StrictJsonError)) throw error;
+    // The reason may quote a member name of the text, which is never key material; its values are not quoted.
+    throw new KeySetError(`it is not valid JSON: ${error.message}`);
+  }
+}
+
+type ParsedKey =
+  | { readonly kind: 'key'; readonly key: VerificationKey }
+  | { readonly kind: 'passed-over' }
+  | { readonly kind: 'refused'; readonly reason: string };
+
+const PASSED_OVER: ParsedKey = { kind: 'passed-over' };
+
+function refused(reason: string): ParsedKey {
+  return { kind: 'refused', reason };
+}
+
+function parseKey(entry: unknown): ParsedKey {
+  if (!(entry instanceof Map)) return refused('is not an object');
+  const jwk = entry as JsonObject;
+  const kty = jwk.get('kty');
+  if (typeof kty !== 'string') return refused('has no "kty"');
+  if (kty === 'oct') return refused('is a symmetric key; only public keys may be registered');
+  if (PRIVATE_MEMBERS.some((name) => jwk.has(name))) {
+    return refused('holds private parts; register the public key set only');
+  }
+  const kid = jwk.get('kid');
+  if (kid !== undefined && (typeof kid !== 'string' || kid === '' || kid.length > KEY_ID_CHARACTERS_MAX)) {
+    return refused(`has a "kid" that is not a string of 1 to ${KEY_ID_CHARACTERS_MAX} characters`);
+  }
+  if (!isForVerifying(jwk)) return PASSED_OVER;
+  const form = readKeyForm(jwk, kty);
+  if (form.kind !== 'form') return form;
+  const alg = jwk.get('alg');
+  if (alg !== undefined && typeof alg !== 'string') return refused('has an "alg" that is not a string');
+  const algorithms =
+    alg === undefined ? form.algorithms : form.algorithms.filter((algorithm) => algorithm === alg);
+  if (algorithms.length === 0) return PASSED_OVER;
+  return { kind: 'key', key: createKey(kid, algorithms, form.members) };
+}
+
+/** `use` and `key_ops`, where present, must allow verifying signatures. */
+function isForVerifying(jwk: JsonObject): boolean {
+  const use = jwk.get('use');
+  if (use !== undefined && use !== 'sig') return false;
+  const operations = jwk.get('key_ops');
+  return operations === undefined || (Array.isArray(operations) && operations.includes('verify'));
+}
+
+type KeyForm =
+  | {
+      readonly kind: 'form';
+      readonly algorithms: readonly Algorithm[];
+      readonly members: Readonly<Record<string, string>>;
+    }
+  | { readonly kind: 'passed-over' }
+  | { readonly kind: 'refused'; readonly reason: string };
+
+/** Which algorithms a key type can do, and exactly the members that are the key. */
+function readKeyForm(jwk: JsonObject, kty: string): KeyForm {
+  const crv = jwk.get('crv');
+  if (kty === 'EC' && crv === 'P-256') return readForm(jwk, ['ES256'], { kty, crv }, ['x', 'y']);
+  if (kty === 'EC' && crv === 'P-384') return readForm(jwk, ['ES384'], { kty, crv }, ['x', 'y']);
+  if (kty === 'OKP' && crv === 'Ed25519') return readForm(jwk, ['EdDSA'], { kty, crv }, ['x']);
+  if (kty !== 'RSA') return { kind: 'passed-over' };
+  const form = readForm(jwk, ['PS256', 'RS256'], { kty }, ['n', 'e']);
+  if (form.kind !== 'form') return form;
+  const bits = integerBits(form.members.n as string);
+  if (bits < RSA_MODULUS_BITS_MIN || bits > RSA_MODULUS_BITS_MAX) {
+    const reason = `is an RSA key of ${bits} bits; use ${RSA_MODULUS_BITS_MIN} to ${RSA_MODULUS_BITS_MAX}`;
+    return { kind: 'refused', reason };
+  }
+  // An exponent of 1 makes every message its own signature.
+  const exponent = Buffer.from(form.members.e as string, 'base64url');
+  const isOdd = ((exponent.at(-1) ?? 0) & 1) === 1;
+  if (!isOdd || integerBits(form.members.e as string) < 2) {
+    return { kind: 'refused', reason: 'is an RSA key with an unsafe exponent; use 65537' };
+  }
+  return form;
+}
+
+function readForm(
+  jwk: JsonObject,
+  algorithms: readonly Algorithm[],
+  fixed: Readonly<Record<string, string>>,
+  names: readonly string[],
+): KeyForm {
+  const members: Record<string, string> = { ...fixed };
+  for (const name of names) {
+    const value = jwk.get(name);
+    if (typeof value !== 'string' || !BASE64URL.test(value)) {
+      return { kind: 'refused', reason: `has a "${name}" that is not base64url text` };
+    }
+    members[name] = value;
+  }
+  return { kind: 'form', algorithms, members };
+}
+
+/** Bits of the big-endian integer in base64url text, leading zeros not counted. */
+function integerBits(base64url: string): number {
+  const bytes = Buffer.from(base64url, 'base64url');
+  const first = bytes.findIndex((byte) => byte !== 0);
+  if (first < 0) return 0;
+  return (bytes.length - first - 1) * 8 + (32 - Math.clz32(bytes[first] as number));
+}
+
+function createKey(
+  kid: string | undefined,
+  algorithms: readonly Algorithm[],
+  members: Readonly<Record<string, string>>,
+): VerificationKey {
+  const imported = new Map<Algorithm, Promise<CryptoKey>>();
+  return {
+    kid,
+    algorithms,
+    identity: JSON.stringify([kid ?? null, algorithms, members]),
+    import(algorithm) {
+      let key = imported.get(algorithm);
+      if (key === undefined) {
+        key = importJWK({ ...members } as unknown as JWK, algorithm) as Promise<CryptoKey>;
+        imported.set(algorithm, key);
+      }
+      return key;
+    },
+  };
+}
+
+function isIndistinguishable(a: VerificationKey, b: VerificationKey): boolean {
+  return a.kid === b.kid && a.algorithms.some((algorithm) => b.algorithms.includes(algorithm));
+}

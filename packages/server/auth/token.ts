@@ -1,0 +1,81 @@
+/** A capability as text: taken from the header, taken apart, nothing believed yet (contract section 3, rows 1 to 3). */
+import {
+  type ApiError,
+  isJsonObject,
+  type JsonObject,
+  parseStrictJson,
+  StrictJsonError,
+} from '@holdfast/protocol';
+import { missingToken, unauthorized } from './auth-errors.ts';
+import { TOKEN_CHARACTERS_MAX, TOKEN_JSON_DEPTH_MAX } from './auth-limits.ts';
+
+/** The parts of a JWT with a readable header and claims, an `alg` and an `iss`. Nothing in it is verified. */
+export interface ParsedToken {
+  /** the compact form, for the signature check; never log it */
+  readonly compact: string;
+  readonly header: JsonObject;
+  readonly claims: JsonObject;
+  readonly algorithm: string;
+  readonly issuer: string;
+}
+
+const BEARER_PREFIX = 'Bearer ';
+/** RFC 6750 section 2.1 with the case-insensitive scheme of RFC 9110 section 11.1. */
+const BEARER = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
+/** Header and claims are never empty; the signature is, where `alg` is `none`: that is for row 3 to judge. */
+const COMPACT_JWS = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]*)$/;
+
+/**
+ * The token of an `Authorization` header. Throws ApiError `missing_token` (row 1) or `invalid_token` (row 2). What it
+ * returns is short enough to work on, but need not be a JWT.
+ */
+export function readBearerToken(authorization: string | null): string {
+  if (authorization === null) throw missingToken();
+  const token = authorization.startsWith(BEARER_PREFIX)
+    ? authorization.slice(BEARER_PREFIX.length).trimStart()
+    : BEARER.exec(authorization)?.[1];
+  if (token === undefined || token === '') {
+    throw unauthorized('invalid_token', 'the Authorization header is not "Bearer <capability>"');
+  }
+  if (token.length > TOKEN_CHARACTERS_MAX) {
+    throw unauthorized(
+      'invalid_token',
+      `the capability is longer than ${TOKEN_CHARACTERS_MAX} characters; ask for one with fewer claims`,
+    );
+  }
+  return token;
+}
+
+/** Takes a JWT apart. Throws ApiError `invalid_token` (row 2) when it is none, or has no `alg` or `iss`. */
+export function parseToken(compact: string): ParsedToken {
+  const parts = compact.length <= TOKEN_CHARACTERS_MAX ? COMPACT_JWS.exec(compact) : null;
+  if (parts === null) throw notAToken('it is not three base64url parts');
+  const header = parsePart(parts[1] as string, 'header');
+  const claims = parsePart(parts[2] as string, 'claims');
+  if (isUndecodable(parts[3] as string)) throw notAToken('its signature is not base64url');
+  const algorithm = header.get('alg');
+  if (typeof algorithm !== 'string') throw notAToken('it has no "alg"');
+  const issuer = claims.get('iss');
+  if (typeof issuer !== 'string') throw notAToken('it has no "iss"');
+  return { compact, header, claims, algorithm, issuer };
+}
+
+function parsePart(base64url: string, name: string): JsonObject {
+  if (isUndecodable(base64url)) throw notAToken(`its ${name} part is not base64url`);
+  try {
+    const value = parseStrictJson(Buffer.from(base64url, 'base64url'), { depthMax: TOKEN_JSON_DEPTH_MAX });
+    if (isJsonObject(value)) return value;
+  } catch (error) {
+    if (!(error instanceof StrictJsonError)) throw error;
+  }
+  throw notAToken(`its ${name} part is not a JSON object`);
+}
+
+/** No number of bytes has an encoding of this length. */
+function isUndecodable(base64url: string): boolean {
+  return base64url.length % 4 === 1;
+}
+
+function notAToken(reason: string): ApiError {
+  return unauthorized('invalid_token', `the capability is not a signed JWT: ${reason}`);
+}
