@@ -48,6 +48,25 @@ describe('hash', () => {
     );
   });
 
+  test('makes the same text where the engine has no hexadecimal of its own', async () => {
+    const prototype = Uint8Array.prototype as { toHex?: unknown };
+    const descriptor = Object.getOwnPropertyDescriptor(prototype, 'toHex');
+    delete prototype.toHex;
+    try {
+      const specifier = './hash.ts?without-native-hex';
+      const plain = (await import(specifier)) as typeof import('./hash.ts');
+      expect(plain.bytesToHash).not.toBe(bytesToHash);
+      fc.assert(
+        fc.property(fc.array(digest, { minLength: 1, maxLength: 3 }), (digests) => {
+          const hashes = digests.map((bytes) => Buffer.from(bytes).toString('hex'));
+          expect(plain.refsToHashes(hashesToRefs(hashes))).toEqual(hashes);
+        }),
+      );
+    } finally {
+      if (descriptor !== undefined) Object.defineProperty(prototype, 'toHex', descriptor);
+    }
+  });
+
   test('refuses what is no digest', () => {
     expect(() => bytesToHash(new Uint8Array(31))).toThrow(RangeError);
     expect(() => bytesToHash(new Uint8Array(33))).toThrow(RangeError);

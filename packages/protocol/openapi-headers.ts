@@ -67,8 +67,8 @@ export const HEADER_MODELS = {
     { type: 'string', pattern: '^Bearer' },
     'Bearer error="invalid_token"',
   ),
-  'Retry-After': always(
-    'Seconds to wait before the same request is sent again.',
+  'Retry-After': sometimes(
+    'Seconds to wait before the same request is sent again, wherever waiting can help.',
     { type: 'integer', minimum: 0 },
     1,
   ),

@@ -15,7 +15,7 @@ export function canonicalRootRefPayload(changes: readonly RootRefChange[]): stri
   const sorted = isSorted(changes) ? changes : changes.toSorted(byHash);
   let text = '{';
   for (const { hash, delta } of sorted) {
-    text += `${text === '{' ? '' : ','}"${hash}":${delta === 0 ? 0 : delta}`;
+    text += `${text === '{' ? '' : ','}"${hash}":${delta}`;
   }
   return `${text}}`;
 }
