@@ -1,0 +1,71 @@
+/**
+ * The integrity record of one object: version, block size, one xxHash3 (64 bits) per block. Made while the node is
+ * validated, checked before any byte of a block is sent. It finds damage, not forgery: that is the digest's work.
+ *
+ * | offset | bytes | field |
+ * |---|---|---|
+ * | 0 | 1 | version, 1 |
+ * | 1 | 1 | log2 of the block size in bytes |
+ * | 2 | 8 × blocks | checksums, little-endian; the last block may be shorter; an empty object has none |
+ */
+import { ContentDamaged } from '../../core/ports.ts';
+
+const VERSION = 1;
+const BLOCK_BYTES_LOG2 = 18;
+const HEADER_BYTES = 2;
+const CHECKSUM_BYTES = 8;
+
+/** What new objects are cut into. Reading any byte reads its whole block. */
+export const BLOCK_BYTES = 2 ** BLOCK_BYTES_LOG2;
+
+function checksum(block: Uint8Array): bigint {
+  return Bun.hash.xxHash3(block);
+}
+
+export class IntegrityBuilder {
+  readonly #checksums: bigint[] = [];
+
+  /** In order; every block but the last has BLOCK_BYTES. */
+  push(block: Uint8Array): void {
+    this.#checksums.push(checksum(block));
+  }
+
+  finish(): Uint8Array {
+    const record = new Uint8Array(HEADER_BYTES + CHECKSUM_BYTES * this.#checksums.length);
+    const view = new DataView(record.buffer);
+    record[0] = VERSION;
+    record[1] = BLOCK_BYTES_LOG2;
+    this.#checksums.forEach((sum, index) => {
+      view.setBigUint64(HEADER_BYTES + CHECKSUM_BYTES * index, sum, true);
+    });
+    return record;
+  }
+}
+
+/** Reads a record and proves blocks by it. */
+export class BlockIntegrity {
+  readonly blockBytes: number;
+  readonly canonicalSize: number;
+  readonly #view: DataView;
+
+  /** @throws ContentDamaged when the record is no record of an object of this size */
+  constructor(record: Uint8Array, canonicalSize: number) {
+    this.blockBytes = 2 ** (record[1] ?? 0);
+    this.canonicalSize = canonicalSize;
+    this.#view = new DataView(record.buffer, record.byteOffset, record.byteLength);
+    const blocks = Math.ceil(canonicalSize / this.blockBytes);
+    if (record[0] !== VERSION || record.length !== HEADER_BYTES + CHECKSUM_BYTES * blocks) {
+      throw new ContentDamaged('the integrity record does not fit the object');
+    }
+  }
+
+  /** `bytes` lie at `position`, a multiple of blockBytes, and end at a block's end or the object's. */
+  isIntact(bytes: Uint8Array, position: number): boolean {
+    let block = position / this.blockBytes;
+    for (let start = 0; start < bytes.length; start += this.blockBytes, block++) {
+      const expected = this.#view.getBigUint64(HEADER_BYTES + CHECKSUM_BYTES * block, true);
+      if (checksum(bytes.subarray(start, start + this.blockBytes)) !== expected) return false;
+    }
+    return true;
+  }
+}

@@ -1,0 +1,187 @@
+/** core/ports.ts ContentStore on local disk. Every byte is proven by its block's checksum before it leaves. */
+import type { Hash } from '@holdfast/protocol';
+import type { ContentRow, Generation, Space } from '../../core/model.ts';
+import {
+  ContentDamaged,
+  ContentLost,
+  type ContentStore,
+  type ContentUploads,
+  type InspectedObject,
+  type NodeLimits,
+  type OpenContent,
+  type StoredObject,
+  StoreUnavailable,
+} from '../../core/ports.ts';
+import { BLOCK_BYTES, BlockIntegrity } from './block-integrity.ts';
+import { BlockPool } from './block-pool.ts';
+import { codeOf, storageError } from './failure.ts';
+import type { Files, OpenFile } from './files.ts';
+import { ObjectJudge, tooLarge } from './object-judge.ts';
+import { ObjectLayout } from './object-layout.ts';
+import { ObjectReader } from './object-reader.ts';
+import { LocalReceivingRegistry } from './receiving-registry.ts';
+import { StagedFiles } from './staged-files.ts';
+import { DiskUploadReceiver } from './upload-receiver.ts';
+
+/** ranges up to this are one buffer, larger ones a stream */
+const WHOLE_BYTES_MAX = 1024 * 1024;
+
+interface ContentStoreOptions {
+  /** the content folder */
+  readonly root: string;
+  /** what the marker must hold; kept with the rows, so that rows and bytes belong together */
+  readonly storeId: string;
+  readonly files: Files;
+  readonly inlineBytesMax: number;
+  /** whether the PUT of this generation was recorded as complete */
+  readonly isFinished: (generation: Generation) => boolean;
+  readonly onFatal: (error: Error) => void;
+}
+
+export class DiskContentStore implements ContentStore {
+  readonly upload: ContentUploads;
+  readonly #files: Files;
+  readonly #layout: ObjectLayout;
+  readonly #storeId: string;
+  readonly #pool = new BlockPool();
+  readonly #registry = new LocalReceivingRegistry();
+  readonly #staged: StagedFiles;
+
+  constructor({ root, storeId, files, inlineBytesMax, isFinished, onFatal }: ContentStoreOptions) {
+    this.#files = files;
+    this.#layout = new ObjectLayout(root);
+    this.#storeId = storeId;
+    this.#staged = new StagedFiles({ files, layout: this.#layout, isFinished, onFatal });
+    const receiver = new DiskUploadReceiver({
+      staged: this.#staged,
+      pool: this.#pool,
+      registry: this.#registry,
+      inlineBytesMax,
+    });
+    this.upload = { kind: 'server', receiver };
+  }
+
+  /** Once, before serving, by the process that has the store to itself. */
+  resolveInterrupted(): Promise<void> {
+    return this.#guard('cleaning up after a crash', () => this.#staged.resolveLeftovers(true));
+  }
+
+  inspect(_space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject> {
+    return this.#guard('inspecting an object', async () => {
+      const file = await this.#find(generation);
+      if (file === undefined) return { found: false };
+      try {
+        return { found: true, evidence: await this.#judge(file, hash, limits) };
+      } finally {
+        await file.close();
+      }
+    });
+  }
+
+  open(
+    object: StoredObject,
+    start: number,
+    end: number,
+    onBroken: (proof: ContentDamaged | ContentLost) => void,
+  ): Promise<OpenContent> {
+    return this.#guard('reading content', async () => {
+      const integrity = new BlockIntegrity(object.integrity, object.canonicalSize);
+      const reader = new ObjectReader(await this.#open(object.generation), integrity, object.generation);
+      if (end - start <= WHOLE_BYTES_MAX) return { body: await reader.readWhole(start, end) };
+      return { body: await reader.stream(start, end, onBroken) };
+    });
+  }
+
+  verify(object: StoredObject, hash: Hash): Promise<void> {
+    return this.#guard('verifying content', async () => {
+      const integrity = new BlockIntegrity(object.integrity, object.canonicalSize);
+      const reader = new ObjectReader(await this.#open(object.generation), integrity, object.generation);
+      await reader.verify(hash);
+    });
+  }
+
+  verifyInline(content: ContentRow): void {
+    const bytes = content.inlineBytes;
+    if (bytes === undefined || bytes.length !== content.canonicalSize) {
+      throw new ContentDamaged(`the bytes of generation ${content.generation} have the wrong length`);
+    }
+    const integrity = new BlockIntegrity(content.integrity, content.canonicalSize);
+    if (!integrity.isIntact(bytes, 0)) {
+      throw new ContentDamaged(`the bytes of generation ${content.generation} do not match their checksum`);
+    }
+  }
+
+  delete(generation: Generation, _space: Space): Promise<void> {
+    return this.#guard('deleting content', async () => {
+      try {
+        await this.#files.remove(this.#layout.objectOf(generation));
+      } catch (error) {
+        if (codeOf(error) !== 'ENOENT') throw error;
+        await this.#assertHealthy(generation);
+        return;
+      }
+      await this.#files.syncFolder(this.#layout.shardOf(generation));
+    });
+  }
+
+  sweep(): Promise<void> {
+    return this.#guard('sweeping', () => this.#staged.resolveLeftovers(false));
+  }
+
+  async close(): Promise<void> {
+    this.#registry.close();
+  }
+
+  async #judge(file: OpenFile, hash: Hash, limits: NodeLimits) {
+    if ((await file.size()) > limits.nodeBytesMax) return tooLarge(limits.nodeBytesMax);
+    const judge = new ObjectJudge(hash);
+    const block = this.#pool.take();
+    try {
+      for (;;) {
+        const length = await file.read(block, judge.bytes);
+        if (length === 0) break;
+        judge.read(block.subarray(0, length));
+        judge.block(block.subarray(0, length));
+        if (length < BLOCK_BYTES) break;
+      }
+    } finally {
+      this.#pool.give(block);
+    }
+    return judge.judge(0);
+  }
+
+  async #open(generation: Generation): Promise<OpenFile> {
+    const file = await this.#find(generation);
+    if (file === undefined) throw new ContentLost(`the object of generation ${generation} is not there`);
+    return file;
+  }
+
+  /** `undefined` only when a healthy store has no such object. */
+  async #find(generation: Generation): Promise<OpenFile | undefined> {
+    try {
+      return await this.#files.openToRead(this.#layout.objectOf(generation));
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT') throw error;
+      await this.#assertHealthy(generation);
+      return undefined;
+    }
+  }
+
+  /** An unmounted disk has no objects either: absence proves something only while the store itself is there. */
+  async #assertHealthy(generation: Generation): Promise<void> {
+    const marker = await this.#files.readText(this.#layout.marker).catch(() => undefined);
+    const shard = await this.#files.findIdentity(this.#layout.shardOf(generation));
+    if (marker?.trim() === this.#storeId && shard !== undefined) return;
+    throw new StoreUnavailable(
+      `the content folder ${this.#layout.root} is not the store these rows belong to: is its disk mounted?`,
+    );
+  }
+
+  async #guard<T>(doing: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw storageError(error, doing);
+    }
+  }
+}

@@ -1,0 +1,70 @@
+/** Opens SQLite connections with the settings durability rests on, and proves that they took. */
+import { Database } from 'bun:sqlite';
+import { assertInvariant } from '../../core/invariant.ts';
+
+const PAGE_BYTES = 4096;
+const WRITER_CACHE_BYTES = 32 * 1024 * 1024;
+const READER_CACHE_BYTES = 16 * 1024 * 1024;
+/** ms SQLite itself sleeps for another process's lock before it says SQLITE_BUSY; short, for it blocks this process */
+const BUSY_TIMEOUT_MS = 2;
+/** ms to wait for another process's lock while opening */
+const OPEN_BUSY_TIMEOUT_MS = 10_000;
+/** pages in the write-ahead log before a commit copies them back into the database */
+const CHECKPOINT_PAGES = 4000;
+/** bytes the log file is cut back to after a checkpoint */
+const LOG_BYTES_KEPT = 64 * 1024 * 1024;
+
+export function openWriter(path: string): Database {
+  const database = new Database(path, { create: true, readwrite: true });
+  try {
+    database.run(`PRAGMA busy_timeout = ${OPEN_BUSY_TIMEOUT_MS}`);
+    database.run(`PRAGMA page_size = ${PAGE_BYTES}`);
+    database.run('PRAGMA auto_vacuum = NONE');
+    database.run('PRAGMA journal_mode = WAL');
+    database.run('PRAGMA synchronous = FULL');
+    database.run('PRAGMA fullfsync = ON');
+    database.run('PRAGMA checkpoint_fullfsync = ON');
+    // A savepoint's undo pages stay in memory.
+    database.run('PRAGMA temp_store = MEMORY');
+    database.run('PRAGMA cell_size_check = ON');
+    database.run('PRAGMA trusted_schema = OFF');
+    database.run(`PRAGMA cache_size = -${WRITER_CACHE_BYTES / 1024}`);
+    database.run(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+    database.run(`PRAGMA journal_size_limit = ${LOG_BYTES_KEPT}`);
+    assertPragma(database, 'journal_mode', 'wal');
+    assertPragma(database, 'synchronous', 2);
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+  return database;
+}
+
+/** Waiting for other processes while serving is done without blocking: see group-commit.ts. */
+export function shortenBusyTimeout(database: Database): void {
+  database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+}
+
+/** Never waits for the writer, cannot write. The writer has been opened before, so the file and its log exist. */
+export function openReader(path: string): Database {
+  const database = new Database(path, { readonly: true });
+  try {
+    database.run(`PRAGMA busy_timeout = ${OPEN_BUSY_TIMEOUT_MS}`);
+    database.run('PRAGMA synchronous = FULL');
+    database.run('PRAGMA query_only = ON');
+    database.run('PRAGMA cell_size_check = ON');
+    database.run('PRAGMA trusted_schema = OFF');
+    database.run(`PRAGMA cache_size = -${READER_CACHE_BYTES / 1024}`);
+    assertPragma(database, 'journal_mode', 'wal');
+    assertPragma(database, 'synchronous', 2);
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+  return database;
+}
+
+function assertPragma(database: Database, name: string, expected: string | number): void {
+  const row = database.query<Record<string, unknown>, []>(`PRAGMA ${name}`).get();
+  assertInvariant(row?.[name] === expected, `every connection has ${name} = ${expected}`);
+}

@@ -1,0 +1,83 @@
+/** Background upkeep in bounded steps, each inside one write batch: lease watermarks, root-ref history. */
+import type { SweepCutoffs } from '../../core/ports.ts';
+import type { WriteScope } from './write-scope.ts';
+
+/** Spaces whose watermark one step looks at */
+const SPACES_PER_STEP = 128;
+/** leases one move of a watermark passes, ties aside */
+const LEASES_PER_MOVE = 2_000;
+const HISTORY_ROWS_PER_STEP = 1_000;
+
+/** Where the walk over Spaces goes on; kept in memory, a restart begins anew. */
+export interface WatermarkWalk {
+  afterSpace: number;
+}
+
+/** Returns true when a part of this round is left. A round visits every Space that has counted leases once. */
+export function moveWatermarks(scope: WriteScope, walk: WatermarkWalk, now: number): boolean {
+  for (let visited = 0; visited < SPACES_PER_STEP; visited++) {
+    const row = scope.find(scope.sql.nextSpaceLeased, walk.afterSpace);
+    if (row === undefined) {
+      walk.afterSpace = 0;
+      return false;
+    }
+    const id = row.id as number;
+    if (moveWatermark(scope, id, row.lease_watermark as number, now)) return true;
+    walk.afterSpace = id;
+  }
+  return true;
+}
+
+/** Returns true when more leases of this Space have expired than one move passes. */
+function moveWatermark(scope: WriteScope, id: number, watermark: number, now: number): boolean {
+  const target = findTarget(scope, id, watermark, now);
+  const passed = countBetween(scope, id, watermark, target);
+  if (passed === 0) return false;
+  scope.writeOne('a watermark is as it was read', scope.sql.moveWatermark, id, target, passed, watermark);
+  scope.ledger.moveWatermark(id, target);
+  scope.onUndo(() => scope.ledger.moveWatermark(id, watermark));
+  return target < now;
+}
+
+function findTarget(scope: WriteScope, id: number, watermark: number, now: number): number {
+  let target = now;
+  for (const collectable of [0, 1]) {
+    const row = scope.find(scope.sql.findLeaseAt, id, collectable, watermark, target, LEASES_PER_MOVE);
+    if (row !== undefined) target = row.lease_expires_at as number;
+  }
+  return target;
+}
+
+function countBetween(scope: WriteScope, id: number, after: number, upTo: number): number {
+  let count = 0;
+  for (const collectable of [0, 1]) {
+    const row = scope.find(scope.sql.countLeasesBetween, id, collectable, after, upTo);
+    count += (row?.count as number | undefined) ?? 0;
+  }
+  return count;
+}
+
+/**
+ * Deletes superseded balances that are old enough. A domain's floor rises with it, so that a page of a revision whose
+ * history is gone is refused, never answered wrong. Returns true when more is left.
+ */
+export function pruneHistory(scope: WriteScope, cutoffs: Pick<SweepCutoffs, 'historyAt'>): boolean {
+  const { sql } = scope;
+  const rows = scope.findAll(sql.findOldHistory, cutoffs.historyAt, HISTORY_ROWS_PER_STEP);
+  const floors = new Map<number, number>();
+  for (const row of rows) {
+    const domain = row.domain as number;
+    floors.set(domain, Math.max(floors.get(domain) ?? 0, row.to_revision as number));
+    scope.writeOne(
+      'history is as it was read',
+      sql.deleteHistory,
+      domain,
+      row.hash as Uint8Array,
+      row.from_revision as number,
+    );
+  }
+  for (const [domain, floor] of floors) {
+    scope.writeOne('history has a domain', sql.raiseHistoryFloor, domain, floor);
+  }
+  return rows.length === HISTORY_ROWS_PER_STEP;
+}

@@ -1,0 +1,271 @@
+/** core/ports.ts MetadataStore on SQLite: writes through group commit, reads on a connection of their own. */
+import type { Database } from 'bun:sqlite';
+import type { Hash } from '@holdfast/protocol';
+import type { ContentRow, Generation, NodeRow, Space, SpaceCounters, UploadRow } from '../../core/model.ts';
+import type {
+  Awaitable,
+  Clock,
+  MetadataStore,
+  ScrubItem,
+  ScrubPosition,
+  SpaceTransaction,
+  SweepCutoffs,
+} from '../../core/ports.ts';
+import { findBalancePage } from './balance-page.ts';
+import { openReader, openWriter, shortenBusyTimeout } from './database.ts';
+import { storageError } from './failure.ts';
+import { GroupCommit } from './group-commit.ts';
+import { moveWatermarks, pruneHistory } from './maintenance.ts';
+import { migrate } from './migrations.ts';
+import { bytesToHex, hexToBytes, joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
+import { SpaceDirectory } from './space-directory.ts';
+import { SqliteSpaceTransaction } from './space-transaction.ts';
+import { prepareAll, prepareReads, type ReadStatements, type Statements } from './statements.ts';
+import { SweepWalk } from './sweep-walk.ts';
+
+/** Larger nodes get a file of their own. */
+const INLINE_BYTES_MAX = 32 * 1024;
+
+const NO_COUNTERS: SpaceCounters = {
+  nodeCount: 0,
+  readyContentBytes: 0,
+  readyStoredBytes: 0,
+  waitingBytes: 0,
+  notReadyNodeCount: 0,
+  leasedNodeCount: 0,
+};
+
+interface MetadataStoreOptions {
+  /** the database file */
+  readonly path: string;
+  readonly clock: Clock;
+  /** a commit of unknown outcome or a broken invariant: the process is to end */
+  readonly onFatal: (error: Error) => void;
+}
+
+export class SqliteMetadataStore implements MetadataStore {
+  readonly inlineBytesMax = INLINE_BYTES_MAX;
+  readonly #writer: Database;
+  readonly #reader: Database;
+  readonly #writes: Statements;
+  readonly #reads: ReadStatements;
+  readonly #commits: GroupCommit;
+  readonly #spaces = new SpaceDirectory();
+  readonly #watermarkWalk = { afterSpace: 0 };
+  readonly #sweepWalk: SweepWalk;
+
+  /** @throws DataFolderNewer */
+  constructor({ path, clock, onFatal }: MetadataStoreOptions) {
+    this.#writer = openWriter(path);
+    try {
+      migrate(this.#writer, path);
+      shortenBusyTimeout(this.#writer);
+      this.#writes = prepareAll(this.#writer);
+      this.#reader = openReader(path);
+    } catch (error) {
+      this.#writer.close();
+      throw error;
+    }
+    this.#reads = prepareReads(this.#reader);
+    this.#sweepWalk = new SweepWalk(this.#reads);
+    this.#commits = new GroupCommit({
+      database: this.#writer,
+      sql: this.#writes,
+      spaces: this.#spaces,
+      clock,
+      onFatal,
+    });
+  }
+
+  transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T> {
+    return this.#commits.submit((scope) => body(new SqliteSpaceTransaction(scope, space))) as Promise<T>;
+  }
+
+  findNode(space: Space, hash: Hash): NodeRow | undefined {
+    return this.#read(() => {
+      const id = this.#findSpaceId(space);
+      if (id === undefined) return undefined;
+      const row = this.#reads.findNode.get(id, hexToBytes(hash));
+      return row === null ? undefined : nodeFromSql(row, hash);
+    });
+  }
+
+  findNodeWithContent(
+    space: Space,
+    hash: Hash,
+  ): { readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined {
+    return this.#read(() => {
+      const id = this.#findSpaceId(space);
+      if (id === undefined) return undefined;
+      const row = this.#reads.findNodeWithContent.get(id, hexToBytes(hash));
+      if (row === null) return undefined;
+      return { node: nodeFromSql(row, hash), content: joinedContentFromSql(row, id) };
+    });
+  }
+
+  findUpload(space: Space, hash: Hash): UploadRow | undefined {
+    return this.#read(() => {
+      const id = this.#findSpaceId(space);
+      if (id === undefined) return undefined;
+      const row = this.#reads.findUpload.get(id, hexToBytes(hash));
+      return row === null ? undefined : uploadFromSql(row, hash);
+    });
+  }
+
+  readCounters(space: Space, now: number): SpaceCounters {
+    return this.#readAtOneInstant(() => {
+      const id = this.#findSpaceId(space);
+      const row = id === undefined ? null : this.#reads.findCounters.get(id);
+      if (id === undefined || row === null) return NO_COUNTERS;
+      return {
+        nodeCount: row.node_count as number,
+        readyContentBytes: row.ready_content_bytes as number,
+        readyStoredBytes: row.ready_stored_bytes as number,
+        waitingBytes: row.waiting_bytes as number,
+        notReadyNodeCount: row.not_ready_node_count as number,
+        leasedNodeCount: this.#countLeases(
+          id,
+          row.leased_count as number,
+          row.lease_watermark as number,
+          now,
+        ),
+      };
+    });
+  }
+
+  /** The counter holds the leases past the watermark; those between it and now have ended (or, after a step back, not). */
+  #countLeases(id: number, counted: number, watermark: number, now: number): number {
+    if (now >= watermark) return counted - this.#countLeasesBetween(id, watermark, now);
+    return counted + this.#countLeasesBetween(id, now, watermark);
+  }
+
+  #countLeasesBetween(id: number, after: number, upTo: number): number {
+    let count = 0;
+    for (const collectable of [0, 1]) {
+      const row = this.#reads.countLeasesBetween.get(id, collectable, after, upTo);
+      count += (row?.count as number | undefined) ?? 0;
+    }
+    return count;
+  }
+
+  findBalancesAt(
+    space: Space,
+    domain: string,
+    page: { readonly revision: number | 'current'; readonly after: Hash | undefined; readonly limit: number },
+  ) {
+    return this.#readAtOneInstant(() => {
+      const id = this.#findSpaceId(space);
+      if (id !== undefined) return findBalancePage(this.#reads, id, domain, page);
+      return page.revision === 'current' || page.revision === 0 ? { revision: 0, items: [] } : undefined;
+    });
+  }
+
+  findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): readonly Space[] {
+    return this.#read(() => this.#sweepWalk.findSpaces(cutoffs, limit));
+  }
+
+  async maintain(cutoffs: SweepCutoffs): Promise<boolean> {
+    return await this.#commits.submit((scope) => {
+      const isLeaseLeft = moveWatermarks(scope, this.#watermarkWalk, cutoffs.now);
+      const isHistoryLeft = pruneHistory(scope, cutoffs);
+      return isLeaseLeft || isHistoryLeft;
+    });
+  }
+
+  findNodesToScrub(
+    after: ScrubPosition | undefined,
+    limit: number,
+  ): { items: readonly ScrubItem[]; next: ScrubPosition | undefined } {
+    return this.#read(() => {
+      const [space, hash] = after === undefined ? ['0', ''] : after.split('.');
+      const rows = this.#reads.findNodesToScrub.all(Number(space), hexToBytes(hash ?? ''), limit);
+      const items: ScrubItem[] = [];
+      for (const row of rows) {
+        const id = row.space as number;
+        items.push({
+          space: this.#readSpace(id),
+          node: nodeFromSql(row),
+          content: joinedContentFromSql(row, id),
+        });
+      }
+      const last = rows.length < limit ? undefined : rows.at(-1);
+      return { items, next: last && `${last.space}.${bytesToHex(last.hash as Uint8Array)}` };
+    });
+  }
+
+  findKnownGenerations(generations: readonly Generation[]): ReadonlySet<Generation> {
+    const { isUploadKnown, isContentKnown, isDiscardKnown } = this.#reads;
+    return this.#read(() => {
+      const known = generations.filter((generation) => {
+        const key = hexToBytes(generation);
+        return [isUploadKnown, isContentKnown, isDiscardKnown].some((sql) => sql.get(key) !== null);
+      });
+      return new Set(known);
+    });
+  }
+
+  /** Whether the PUT of this generation was ever recorded as complete: its object stands for something. */
+  isFinished(generation: Generation): boolean {
+    return this.#read(() => {
+      const key = hexToBytes(generation);
+      const verdict = this.#reads.isUploadKnown.get(key)?.verdict;
+      return typeof verdict === 'number' || this.#reads.isContentKnown.get(key) !== null;
+    });
+  }
+
+  /** A value that belongs to this data folder for ever. */
+  findStoreValue(name: string): string | undefined {
+    return this.#read(() => this.#reads.findStoreValue.get(name)?.value as string | undefined);
+  }
+
+  /** Resolves with the value that stands: the first one inserted. */
+  insertStoreValue(name: string, value: string): Promise<string> {
+    return this.#commits.submit((scope) => {
+      const row = scope.find(scope.sql.findStoreValue, name);
+      if (row !== undefined) return row.value as string;
+      scope.writeOne('a store value is made once', scope.sql.insertStoreValue, name, value);
+      return value;
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#commits.close();
+    this.#reader.close();
+    this.#writer.close();
+  }
+
+  #findSpaceId(space: Space): number | undefined {
+    const known = this.#spaces.find(space);
+    if (known !== undefined) return known;
+    const row = this.#reads.findSpaceId.get(space.appId, space.spaceId);
+    if (row === null) return undefined;
+    this.#spaces.remember(space, row.id as number);
+    return row.id as number;
+  }
+
+  #readSpace(id: number): Space {
+    const row = this.#reads.findSpaceById.get(id);
+    if (row === null) throw new Error(`Space ${id} has nodes but no row`);
+    return { appId: row.app_id as string, spaceId: row.space_id as string };
+  }
+
+  #read<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      throw storageError(error, 'reading');
+    }
+  }
+
+  /** Several statements that must see the same commit. */
+  #readAtOneInstant<T>(read: () => T): T {
+    return this.#read(() => {
+      this.#reads.beginReading.run();
+      try {
+        return read();
+      } finally {
+        this.#reads.endReading.run();
+      }
+    });
+  }
+}

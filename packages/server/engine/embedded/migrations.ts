@@ -1,0 +1,36 @@
+/** Brings a database to this build's schema. Each migration is one transaction; `user_version` says how many ran. */
+import type { Database } from 'bun:sqlite';
+import initial from './migrations/0001-initial.sql' with { type: 'text' };
+
+/** In order; a migration that has shipped is never edited. */
+const MIGRATIONS: readonly string[] = [initial];
+
+/** The data folder was written by a newer Holdfast; this one would not understand it. */
+export class DataFolderNewer extends Error {
+  override readonly name = 'DataFolderNewer';
+}
+
+/** @throws DataFolderNewer when the database knows migrations that this build does not. */
+export function migrate(database: Database, path: string, migrations: readonly string[] = MIGRATIONS): void {
+  // BEGIN IMMEDIATE first: of several processes that open a fresh folder, one migrates and the others find it done.
+  database.run('BEGIN IMMEDIATE');
+  try {
+    const version = readVersion(database);
+    if (version > migrations.length) {
+      throw new DataFolderNewer(
+        `${path} has schema version ${version}, this build knows ${migrations.length}: run the newer Holdfast that wrote it, or restore a backup`,
+      );
+    }
+    for (const sql of migrations.slice(version)) database.run(sql);
+    database.run(`PRAGMA user_version = ${migrations.length}`);
+    database.run('COMMIT');
+  } catch (error) {
+    if (database.inTransaction) database.run('ROLLBACK');
+    throw error;
+  }
+}
+
+function readVersion(database: Database): number {
+  const row = database.query<{ user_version: number }, []>('PRAGMA user_version').get();
+  return row?.user_version ?? 0;
+}

@@ -1,0 +1,64 @@
+/**
+ * Where objects lie under the content folder:
+ *
+ *     STORE                         the store's id: proves that this is the store and it is there
+ *     incoming/<generation>.<process token>.<n>   an upload on its way, or the intent of one that was sealed
+ *     objects/<last two hex digits>/<generation>  one object, never changed
+ *
+ * All 256 folders are made once, when the store is, so a missing one means that the store is not healthy.
+ */
+import { join } from 'node:path';
+import type { Generation } from '../../core/model.ts';
+
+const SHARD_DIGITS = 2;
+const STAGED_NAME = /^([0-9a-f]{32})\.((\d+)-[0-9a-f]+)\.\d+$/;
+
+export class ObjectLayout {
+  readonly root: string;
+  readonly marker: string;
+  readonly incoming: string;
+  readonly objects: string;
+
+  constructor(root: string) {
+    this.root = root;
+    this.marker = join(root, 'STORE');
+    this.incoming = join(root, 'incoming');
+    this.objects = join(root, 'objects');
+  }
+
+  shardOf(generation: Generation): string {
+    return join(this.objects, generation.slice(-SHARD_DIGITS));
+  }
+
+  objectOf(generation: Generation): string {
+    return join(this.shardOf(generation), generation);
+  }
+
+  shards(): string[] {
+    return Array.from({ length: 16 ** SHARD_DIGITS }, (_, index) =>
+      join(this.objects, index.toString(16).padStart(SHARD_DIGITS, '0')),
+    );
+  }
+
+  stagedPath(generation: Generation, processToken: string, counter: number): string {
+    return join(this.incoming, `${generation}.${processToken}.${counter}`);
+  }
+}
+
+export interface StagedName {
+  readonly generation: Generation;
+  /** pid and a random part: names one life of one process */
+  readonly processToken: string;
+  readonly pid: number;
+}
+
+/** `undefined` for a name this store did not give. */
+export function parseStagedName(name: string): StagedName | undefined {
+  const match = STAGED_NAME.exec(name);
+  if (match === null) return undefined;
+  return {
+    generation: match[1] as string,
+    processToken: match[2] as string,
+    pid: Number(match[3]),
+  };
+}

@@ -1,0 +1,100 @@
+/** The embedded engine: rows in SQLite, bytes on local disk, both in one data folder. */
+import { randomBytes } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Clock, ContentStore, MetadataStore } from '../../core/ports.ts';
+import { DiskContentStore } from './content-store.ts';
+import { codeOf } from './failure.ts';
+import { diskFiles, type Files } from './files.ts';
+import { SqliteMetadataStore } from './metadata-store.ts';
+import { ObjectLayout } from './object-layout.ts';
+
+const STORE_ID_BYTES = 16;
+const STORE_ID_NAME = 'content-store-id';
+
+export interface EmbeddedEngineOptions {
+  /** exists; its lock is held by the caller */
+  readonly dataDir: string;
+  /** processes that serve this folder together */
+  readonly workers: number;
+  readonly clock: Clock;
+  /** the outcome of a write is unknown, or an invariant is broken: end the process and start again from what is durable */
+  readonly onFatal: (error: Error) => void;
+  /** tests put a failing disk here */
+  readonly files?: Files;
+}
+
+export interface EmbeddedEngine {
+  readonly metadata: MetadataStore;
+  readonly content: ContentStore;
+  close(): Promise<void>;
+}
+
+/** The content folder is not the one these rows belong to, for example because its disk is not mounted. */
+export class ContentFolderMissing extends Error {
+  override readonly name = 'ContentFolderMissing';
+}
+
+/** @throws DataFolderNewer, ContentFolderMissing, or the disk's own error */
+export async function openEmbeddedEngine(options: EmbeddedEngineOptions): Promise<EmbeddedEngine> {
+  const { dataDir, clock, onFatal, workers, files = diskFiles } = options;
+  const metadata = new SqliteMetadataStore({ path: join(dataDir, 'holdfast.db'), clock, onFatal });
+  try {
+    const root = join(dataDir, 'content');
+    const content = new DiskContentStore({
+      root,
+      storeId: await prepareFolder(metadata, files, new ObjectLayout(root)),
+      files,
+      inlineBytesMax: metadata.inlineBytesMax,
+      isFinished: (generation) => metadata.isFinished(generation),
+      onFatal,
+    });
+    if (workers === 1) await content.resolveInterrupted();
+    return {
+      metadata,
+      content,
+      async close() {
+        await content.close();
+        await metadata.close();
+      },
+    };
+  } catch (error) {
+    await metadata.close();
+    throw error;
+  }
+}
+
+/**
+ * Makes the folders and the marker the first time. The id is recorded only after the folder is whole and durable, so a
+ * crash in between begins anew; once it is recorded, a folder without its marker is refused, never made again.
+ */
+async function prepareFolder(
+  metadata: SqliteMetadataStore,
+  files: Files,
+  layout: ObjectLayout,
+): Promise<string> {
+  const recorded = metadata.findStoreValue(STORE_ID_NAME);
+  const marker = await readMarker(files, layout);
+  if (recorded !== undefined && marker !== recorded) {
+    throw new ContentFolderMissing(
+      `${layout.root} is not the content folder of this data (its STORE file should hold ${recorded}): mount its disk or restore it; to go on without its bytes, write that id into the file`,
+    );
+  }
+  await files.makeFolder(layout.incoming);
+  for (const shard of layout.shards()) await files.makeFolder(shard);
+  await files.syncFolder(layout.objects);
+  if (recorded !== undefined) return recorded;
+  const id = marker ?? randomBytes(STORE_ID_BYTES).toString('hex');
+  if (marker === undefined) await writeFile(layout.marker, `${id}\n`, { flush: true, mode: 0o600 });
+  await files.syncFolder(layout.root);
+  return await metadata.insertStoreValue(STORE_ID_NAME, id);
+}
+
+async function readMarker(files: Files, layout: ObjectLayout): Promise<string | undefined> {
+  try {
+    return (await files.readText(layout.marker)).trim();
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,76 @@
+/** Root-ref rows of one transaction: balances now, what they were in older revisions, and the commits (contract section 6). */
+import type { Hash } from '@holdfast/protocol';
+import { assertInvariant } from '../../core/invariant.ts';
+import type { RootRefCommit } from '../../core/model.ts';
+import { hexToBytes } from './rows.ts';
+import type { WriteScope } from './write-scope.ts';
+
+interface Change {
+  readonly hash: Hash;
+  readonly before: number;
+  readonly after: number;
+}
+
+export class RootRefLedger {
+  readonly #scope: WriteScope;
+
+  constructor(scope: WriteScope) {
+    this.#scope = scope;
+  }
+
+  findRevision(spaceId: number, domain: string): number {
+    return this.#findDomain(spaceId, domain)?.revision ?? 0;
+  }
+
+  findCommit(spaceId: number, domain: string, requestId: string): RootRefCommit | undefined {
+    const found = this.#findDomain(spaceId, domain);
+    if (found === undefined) return undefined;
+    const row = this.#scope.find(this.#scope.sql.findCommit, found.id, requestId);
+    if (row === undefined) return undefined;
+    return {
+      requestId,
+      payloadDigest: row.payload_digest as Uint8Array,
+      revision: row.revision as number,
+    };
+  }
+
+  findBalances(spaceId: number, domain: string, hashes: readonly Hash[]): number[] {
+    const found = this.#findDomain(spaceId, domain);
+    if (found === undefined) return hashes.map(() => 0);
+    const { findBalance } = this.#scope.sql;
+    return hashes.map((hash) => {
+      const row = this.#scope.find(findBalance, found.id, hexToBytes(hash));
+      return (row?.balance as number | undefined) ?? 0;
+    });
+  }
+
+  insertCommit(spaceId: number, domain: string, commit: RootRefCommit, changes: readonly Change[]): void {
+    const { sql, now } = this.#scope;
+    const id = this.#findDomain(spaceId, domain)?.id ?? this.#insertDomain(spaceId, domain);
+    const { revision } = commit;
+    this.#scope.writeOne('revisions grow by 1', sql.advanceRevision, id, revision);
+    this.#scope.write(sql.insertCommit, id, commit.requestId, commit.payloadDigest, revision);
+    for (const { hash, before, after } of changes) {
+      if (before === after) continue;
+      const key = hexToBytes(hash);
+      if (before !== 0) {
+        this.#scope.writeOne('a balance is as it was read', sql.keepHistory, id, key, revision, now, before);
+      }
+      if (before === 0) this.#scope.write(sql.insertBalance, id, key, after, revision);
+      else if (after === 0) this.#scope.write(sql.deleteBalance, id, key);
+      else this.#scope.write(sql.updateBalance, id, key, after, revision);
+    }
+  }
+
+  #findDomain(spaceId: number, domain: string): { id: number; revision: number } | undefined {
+    const row = this.#scope.find(this.#scope.sql.findDomain, spaceId, domain);
+    return row && { id: row.id as number, revision: row.revision as number };
+  }
+
+  #insertDomain(spaceId: number, domain: string): number {
+    this.#scope.beginWriting();
+    const row = this.#scope.find(this.#scope.sql.insertDomain, spaceId, domain);
+    assertInvariant(row !== undefined, 'an inserted domain has an id');
+    return row.id as number;
+  }
+}

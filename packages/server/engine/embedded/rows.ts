@@ -1,0 +1,132 @@
+/** Between the model's rows and SQLite's: bytes for hex, integers for states. No rule lives here. */
+import type { Hash, RejectionCode } from '@holdfast/protocol';
+import { isCollectable } from '../../core/eligibility.ts';
+import type {
+  ContentRow,
+  Generation,
+  NodeRow,
+  NodeRowState,
+  UploadEvidence,
+  UploadRow,
+} from '../../core/model.ts';
+import type { SqlRow } from './statements.ts';
+
+const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
+const STATE_CODES: Readonly<Record<NodeRowState, number>> = { waiting: 0, ready: 1, rotten: 2, claimed: 3 };
+
+export function stateCode(state: NodeRowState): number {
+  return STATE_CODES[state];
+}
+
+export function hexToBytes(hex: string): Uint8Array {
+  return Buffer.from(hex, 'hex');
+}
+
+export function bytesToHex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
+}
+
+/** `hash` spares a conversion where the caller knows it. */
+export function nodeFromSql(row: SqlRow, hash?: Hash): NodeRow {
+  const state = STATES[row.state as number];
+  if (state === undefined) throw new Error(`a node row has the unknown state ${row.state}`);
+  return {
+    hash: hash ?? bytesToHex(row.hash as Uint8Array),
+    state,
+    size: row.size as number,
+    canonicalSize: row.canonical_size as number,
+    contentType: row.content_type as string,
+    refs: row.refs as Uint8Array,
+    generation: bytesToHex(row.generation as Uint8Array),
+    inline: row.inline === 1,
+    leaseStartedAt: row.lease_started_at as number,
+    leaseExpiresAt: row.lease_expires_at as number,
+    childRefCount: row.child_ref_count as number,
+    rootRefCount: row.root_ref_count as number,
+    heldDomainCount: row.held_domain_count as number,
+    waitingTouchedAt: row.waiting_touched_at as number,
+  };
+}
+
+export function collectableCode(row: NodeRow): number {
+  return isCollectable(row) ? 1 : 0;
+}
+
+export function contentFromSql(row: SqlRow, generation?: Generation): ContentRow {
+  return {
+    generation: generation ?? bytesToHex(row.generation as Uint8Array),
+    canonicalSize: row.canonical_size as number,
+    integrity: row.integrity as Uint8Array,
+    inlineBytes: (row.inline_bytes as Uint8Array | null) ?? undefined,
+  };
+}
+
+/** The content half of a joined row; undefined when the node's generation has none in this Space. */
+export function joinedContentFromSql(row: SqlRow, space: number): ContentRow | undefined {
+  if (row.content_generation === null || row.content_space !== space) return undefined;
+  return {
+    generation: bytesToHex(row.content_generation as Uint8Array),
+    canonicalSize: row.content_canonical_size as number,
+    integrity: row.integrity as Uint8Array,
+    inlineBytes: (row.inline_bytes as Uint8Array | null) ?? undefined,
+  };
+}
+
+export function uploadFromSql(row: SqlRow, hash?: Hash): UploadRow {
+  const rejectionCode = row.rejection_code as RejectionCode | null;
+  return {
+    hash: hash ?? bytesToHex(row.hash as Uint8Array),
+    generation: bytesToHex(row.generation as Uint8Array),
+    createdAt: row.created_at as number,
+    urlExpiresAt: row.url_expires_at as number,
+    touchedAt: row.touched_at as number,
+    rejection:
+      rejectionCode === null ? undefined : { code: rejectionCode, message: row.rejection_message as string },
+    evidence: evidenceFromSql(row),
+  };
+}
+
+function evidenceFromSql(row: SqlRow): UploadEvidence | undefined {
+  if (row.verdict === null) return undefined;
+  if (row.verdict === 0) {
+    return {
+      verdict: 'bad',
+      code: row.bad_code as RejectionCode,
+      message: row.bad_message as string,
+    };
+  }
+  return {
+    verdict: 'good',
+    canonicalSize: row.canonical_size as number,
+    size: row.size as number,
+    contentType: row.content_type as string,
+    refs: row.refs as Uint8Array,
+    integrity: row.integrity as Uint8Array,
+    inline: row.inline === 1,
+  };
+}
+
+export function verdictCode(evidence: UploadEvidence | undefined): number | null {
+  if (evidence === undefined) return null;
+  return evidence.verdict === 'good' ? 1 : 0;
+}
+
+/** Values for the columns rejection_code … inline, in the table's order. */
+export function uploadVerdictToSql(row: UploadRow): (string | number | Uint8Array | null)[] {
+  const { rejection, evidence } = row;
+  const bad = evidence?.verdict === 'bad' ? evidence : undefined;
+  const good = evidence?.verdict === 'good' ? evidence : undefined;
+  return [
+    rejection?.code ?? null,
+    rejection?.message ?? null,
+    verdictCode(evidence),
+    bad?.code ?? null,
+    bad?.message ?? null,
+    good?.canonicalSize ?? null,
+    good?.size ?? null,
+    good?.contentType ?? null,
+    good?.refs ?? null,
+    good?.integrity ?? null,
+    good === undefined ? null : Number(good.inline),
+  ];
+}

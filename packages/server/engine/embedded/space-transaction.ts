@@ -1,0 +1,361 @@
+/** The row verbs of core/ports.ts SpaceTransaction on SQLite. All are synchronous; the port lets them be. */
+import type { Hash } from '@holdfast/protocol';
+import type { ContentRow, Generation, NodeRow, RootRefCommit, Space, UploadRow } from '../../core/model.ts';
+import type { SpaceTransaction } from '../../core/ports.ts';
+import { usageDelta } from '../../core/usage-delta.ts';
+import { RootRefLedger } from './root-ref-ledger.ts';
+import {
+  bytesToHex,
+  collectableCode,
+  contentFromSql,
+  hexToBytes,
+  nodeFromSql,
+  stateCode,
+  uploadFromSql,
+  uploadVerdictToSql,
+  verdictCode,
+} from './rows.ts';
+import type { WriteScope } from './write-scope.ts';
+
+const AS_READ = 'a row is changed from exactly what was read';
+
+export class SqliteSpaceTransaction implements SpaceTransaction {
+  readonly now: number;
+  readonly #scope: WriteScope;
+  readonly #space: Space;
+  readonly #rootRefs: RootRefLedger;
+  #id: number | undefined;
+
+  constructor(scope: WriteScope, space: Space) {
+    this.now = scope.now;
+    this.#scope = scope;
+    this.#space = space;
+    this.#id = scope.ledger.findSpace(space);
+    this.#rootRefs = new RootRefLedger(scope);
+  }
+
+  findNode(hash: Hash): NodeRow | undefined {
+    if (this.#id === undefined) return undefined;
+    const row = this.#scope.find(this.#scope.sql.findNode, this.#id, hexToBytes(hash));
+    return row && nodeFromSql(row, hash);
+  }
+
+  findNodes(hashes: readonly Hash[]): readonly (NodeRow | undefined)[] {
+    return hashes.map((hash) => this.findNode(hash));
+  }
+
+  insertNode(row: NodeRow): void {
+    const id = this.#write();
+    this.#scope.writeOne(
+      AS_READ,
+      this.#scope.sql.insertNode,
+      id,
+      hexToBytes(row.hash),
+      stateCode(row.state),
+      row.size,
+      row.canonicalSize,
+      row.contentType,
+      row.refs,
+      hexToBytes(row.generation),
+      Number(row.inline),
+      row.leaseStartedAt,
+      row.leaseExpiresAt,
+      row.childRefCount,
+      row.rootRefCount,
+      row.heldDomainCount,
+      row.waitingTouchedAt,
+      collectableCode(row),
+    );
+    this.#count(id, undefined, row);
+  }
+
+  updateNode(before: NodeRow, after: NodeRow): void {
+    const id = this.#write();
+    const hash = hexToBytes(before.hash);
+    const { sql } = this.#scope;
+    if (isLeaseChangeOnly(before, after)) {
+      this.#scope.writeOne(
+        AS_READ,
+        sql.updateNodeLease,
+        id,
+        hash,
+        after.leaseStartedAt,
+        after.leaseExpiresAt,
+        before.leaseExpiresAt,
+        stateCode(before.state),
+      );
+    } else if (isCountChangeOnly(before, after)) {
+      this.#scope.writeOne(
+        AS_READ,
+        sql.updateNodeCounts,
+        id,
+        hash,
+        after.childRefCount,
+        after.rootRefCount,
+        after.heldDomainCount,
+        before.childRefCount,
+        before.rootRefCount,
+      );
+    } else {
+      this.#updateWholeNode(id, hash, before, after);
+    }
+    this.#count(id, before, after);
+  }
+
+  #updateWholeNode(id: number, hash: Uint8Array, before: NodeRow, after: NodeRow): void {
+    this.#scope.writeOne(
+      AS_READ,
+      this.#scope.sql.updateNode,
+      id,
+      hash,
+      stateCode(after.state),
+      hexToBytes(after.generation),
+      Number(after.inline),
+      after.leaseStartedAt,
+      after.leaseExpiresAt,
+      after.childRefCount,
+      after.rootRefCount,
+      after.heldDomainCount,
+      after.waitingTouchedAt,
+      collectableCode(after),
+      ...guardsOf(before),
+    );
+  }
+
+  deleteNode(before: NodeRow): void {
+    const id = this.#write();
+    this.#scope.writeOne(
+      AS_READ,
+      this.#scope.sql.deleteNode,
+      id,
+      hexToBytes(before.hash),
+      ...guardsOf(before),
+    );
+    this.#count(id, before, undefined);
+  }
+
+  findLooseEdges(hash: Hash): number {
+    if (this.#id === undefined) return 0;
+    const row = this.#scope.find(this.#scope.sql.findLooseEdges, this.#id, hexToBytes(hash));
+    return (row?.count as number | undefined) ?? 0;
+  }
+
+  setLooseEdges(hash: Hash, count: number): void {
+    const id = this.#write();
+    const { sql } = this.#scope;
+    if (count === 0) this.#scope.write(sql.deleteLooseEdges, id, hexToBytes(hash));
+    else this.#scope.write(sql.setLooseEdges, id, hexToBytes(hash), count);
+  }
+
+  findUpload(hash: Hash): UploadRow | undefined {
+    if (this.#id === undefined) return undefined;
+    const row = this.#scope.find(this.#scope.sql.findUpload, this.#id, hexToBytes(hash));
+    return row && uploadFromSql(row, hash);
+  }
+
+  insertUpload(row: UploadRow): void {
+    this.#scope.writeOne(
+      AS_READ,
+      this.#scope.sql.insertUpload,
+      this.#write(),
+      hexToBytes(row.hash),
+      hexToBytes(row.generation),
+      row.createdAt,
+      row.urlExpiresAt,
+      row.touchedAt,
+      ...uploadVerdictToSql(row),
+    );
+  }
+
+  updateUpload(before: UploadRow, after: UploadRow): void {
+    const id = this.#write();
+    const hash = hexToBytes(before.hash);
+    const generation = hexToBytes(before.generation);
+    const verdict = verdictCode(before.evidence);
+    if (
+      after.generation === before.generation &&
+      after.evidence === before.evidence &&
+      after.rejection === before.rejection
+    ) {
+      const { touchUpload } = this.#scope.sql;
+      const { urlExpiresAt, touchedAt } = after;
+      this.#scope.writeOne(AS_READ, touchUpload, id, hash, urlExpiresAt, touchedAt, generation, verdict);
+      return;
+    }
+    this.#scope.writeOne(
+      AS_READ,
+      this.#scope.sql.updateUpload,
+      id,
+      hash,
+      hexToBytes(after.generation),
+      after.createdAt,
+      after.urlExpiresAt,
+      after.touchedAt,
+      ...uploadVerdictToSql(after),
+      generation,
+      verdict,
+    );
+  }
+
+  deleteUpload(before: UploadRow): void {
+    const { sql } = this.#scope;
+    const generation = hexToBytes(before.generation);
+    this.#scope.writeOne(AS_READ, sql.deleteUpload, this.#write(), hexToBytes(before.hash), generation);
+  }
+
+  countActiveUploads(atMost: number): number {
+    if (this.#id === undefined) return 0;
+    const row = this.#scope.find(this.#scope.sql.countActiveUploads, this.#id, this.now, atMost);
+    return (row?.count as number | undefined) ?? 0;
+  }
+
+  findContent(generation: Generation): ContentRow | undefined {
+    const row = this.#scope.find(this.#scope.sql.findContent, hexToBytes(generation));
+    return row === undefined || row.space !== this.#id ? undefined : contentFromSql(row, generation);
+  }
+
+  insertContent(row: ContentRow): void {
+    const id = this.#write();
+    const generation = hexToBytes(row.generation);
+    if (this.#scope.find(this.#scope.sql.isContentKnown, generation) !== undefined) {
+      throw new Error(`generation ${row.generation} already has content: keys are write-once`);
+    }
+    this.#scope.write(
+      this.#scope.sql.insertContent,
+      generation,
+      id,
+      row.canonicalSize,
+      row.integrity,
+      row.inlineBytes ?? null,
+    );
+  }
+
+  deleteContent(generation: Generation): void {
+    this.#scope.write(this.#scope.sql.deleteContent, hexToBytes(generation), this.#write());
+  }
+
+  addDiscard(generation: Generation): void {
+    this.#scope.write(this.#scope.sql.insertDiscard, hexToBytes(generation), this.#write());
+  }
+
+  removeDiscard(generation: Generation): void {
+    this.#scope.write(this.#scope.sql.deleteDiscard, hexToBytes(generation), this.#write());
+  }
+
+  findDiscards(limit: number): readonly Generation[] {
+    if (this.#id === undefined) return [];
+    const rows = this.#scope.findAll(this.#scope.sql.findDiscards, this.#id, limit);
+    return rows.map((row) => bytesToHex(row.generation as Uint8Array));
+  }
+
+  findCandidates(limit: number): readonly NodeRow[] {
+    if (this.#id === undefined) return [];
+    const rows = this.#scope.findAll(this.#scope.sql.findCandidates, this.#id, this.now, limit);
+    return rows.map((row) => nodeFromSql(row));
+  }
+
+  findClaimed(limit: number): readonly NodeRow[] {
+    if (this.#id === undefined) return [];
+    const rows = this.#scope.findAll(this.#scope.sql.findClaimed, this.#id, limit);
+    return rows.map((row) => nodeFromSql(row));
+  }
+
+  findAbandonedWaiting(touchedAtOrBefore: number, limit: number): readonly NodeRow[] {
+    if (this.#id === undefined) return [];
+    const { findAbandonedWaiting } = this.#scope.sql;
+    const rows = this.#scope.findAll(findAbandonedWaiting, this.#id, touchedAtOrBefore, limit);
+    return rows.map((row) => nodeFromSql(row));
+  }
+
+  findAbandonedUploads(keptUntilAtOrBefore: number, limit: number): readonly UploadRow[] {
+    if (this.#id === undefined) return [];
+    const { findAbandonedUploads } = this.#scope.sql;
+    const rows = this.#scope.findAll(findAbandonedUploads, this.#id, keptUntilAtOrBefore, limit);
+    return rows.map((row) => uploadFromSql(row));
+  }
+
+  findRootRefCommit(domain: string, requestId: string): RootRefCommit | undefined {
+    return this.#id === undefined ? undefined : this.#rootRefs.findCommit(this.#id, domain, requestId);
+  }
+
+  findRevision(domain: string): number {
+    return this.#id === undefined ? 0 : this.#rootRefs.findRevision(this.#id, domain);
+  }
+
+  findBalances(domain: string, hashes: readonly Hash[]): readonly number[] {
+    if (this.#id === undefined) return hashes.map(() => 0);
+    return this.#rootRefs.findBalances(this.#id, domain, hashes);
+  }
+
+  insertRootRefCommit(
+    domain: string,
+    commit: RootRefCommit,
+    changes: readonly { readonly hash: Hash; readonly before: number; readonly after: number }[],
+  ): void {
+    this.#rootRefs.insertCommit(this.#write(), domain, commit, changes);
+  }
+
+  /** The Space's id, made by its first write. */
+  #write(): number {
+    this.#scope.beginWriting();
+    if (this.#id === undefined) {
+      this.#id = this.#scope.ledger.insertSpace(this.#space, this.now);
+      this.#scope.onUndo(() => this.#scope.ledger.forgetSpace(this.#space));
+    }
+    return this.#id;
+  }
+
+  #count(id: number, before: NodeRow | undefined, after: NodeRow | undefined): void {
+    const leasedCount = this.#leasedDelta(id, before?.leaseExpiresAt ?? 0, after?.leaseExpiresAt ?? 0);
+    const isSameState = before?.state === after?.state;
+    if (leasedCount === 0 && isSameState) return;
+    this.#scope.count(id, { ...usageDelta(before, after), leasedCount });
+  }
+
+  /** A renewal of an unexpired lease stays on the same side of the watermark, so it touches no counter. */
+  #leasedDelta(id: number, before: number, after: number): number {
+    if (before === after) return 0;
+    const watermark = this.#scope.ledger.readWatermark(id);
+    return Number(after > watermark) - Number(before > watermark);
+  }
+}
+
+function guardsOf(before: NodeRow): [number, Uint8Array, number, number, number] {
+  return [
+    stateCode(before.state),
+    hexToBytes(before.generation),
+    before.leaseExpiresAt,
+    before.childRefCount,
+    before.rootRefCount,
+  ];
+}
+
+function isStateSame(before: NodeRow, after: NodeRow): boolean {
+  return (
+    before.state === after.state &&
+    before.generation === after.generation &&
+    before.inline === after.inline &&
+    before.waitingTouchedAt === after.waitingTouchedAt
+  );
+}
+
+function areCountsSame(before: NodeRow, after: NodeRow): boolean {
+  return (
+    before.childRefCount === after.childRefCount &&
+    before.rootRefCount === after.rootRefCount &&
+    before.heldDomainCount === after.heldDomainCount
+  );
+}
+
+function isLeaseChangeOnly(before: NodeRow, after: NodeRow): boolean {
+  return isStateSame(before, after) && areCountsSame(before, after);
+}
+
+function isCountChangeOnly(before: NodeRow, after: NodeRow): boolean {
+  return (
+    isStateSame(before, after) &&
+    before.leaseStartedAt === after.leaseStartedAt &&
+    before.leaseExpiresAt === after.leaseExpiresAt &&
+    collectableCode(before) === collectableCode(after)
+  );
+}

@@ -1,0 +1,163 @@
+/** Every SQL statement of the embedded engine, by name. `plans.test.ts` proves that none of the hot ones scans. */
+import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
+
+const NODE_COLUMNS =
+  'hash, state, size, canonical_size, content_type, refs, generation, inline, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at';
+const UPLOAD_COLUMNS =
+  'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline';
+const CONTENT_COLUMNS = 'generation, space, canonical_size, integrity, inline_bytes';
+const NODE_COLUMNS_JOINED = NODE_COLUMNS.split(', ')
+  .map((column) => `nodes.${column}`)
+  .join(', ');
+const CONTENT_COLUMNS_JOINED =
+  'contents.generation AS content_generation, contents.space AS content_space, contents.canonical_size AS content_canonical_size, contents.integrity, contents.inline_bytes';
+
+/** Parameters are positional; `?1` is the Space's integer id unless the name says otherwise. */
+const READ_STATEMENTS = {
+  beginReading: 'BEGIN',
+  endReading: 'COMMIT',
+  findStoreValue: 'SELECT value FROM store WHERE name = ?1',
+  findSpaceId: 'SELECT id FROM spaces WHERE app_id = ?1 AND space_id = ?2',
+  findSpaceById: 'SELECT app_id, space_id FROM spaces WHERE id = ?1',
+  findCounters:
+    'SELECT node_count, ready_content_bytes, ready_stored_bytes, waiting_bytes, not_ready_node_count, leased_count, lease_watermark FROM spaces WHERE id = ?1',
+  /** leases of rows with this `collectable` (?2) that expire in (?3, ?4] */
+  countLeasesBetween:
+    'SELECT count(*) AS count FROM nodes WHERE space = ?1 AND collectable = ?2 AND lease_expires_at > ?3 AND lease_expires_at <= ?4',
+  findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = ?1 AND hash = ?2`,
+  findNodeWithContent: `SELECT ${NODE_COLUMNS_JOINED}, ${CONTENT_COLUMNS_JOINED} FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation WHERE nodes.space = ?1 AND nodes.hash = ?2`,
+  findUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash = ?2`,
+  findContent: `SELECT ${CONTENT_COLUMNS} FROM contents WHERE generation = ?1`,
+  findDomain: 'SELECT id, revision, history_floor FROM domains WHERE space = ?1 AND domain = ?2',
+  /** ?1 domain, ?2 after, ?3 limit */
+  findBalances:
+    'SELECT hash, balance, from_revision FROM balances WHERE domain = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
+  /** ?1 domain, ?2 after */
+  findHistoryHash: 'SELECT hash FROM balance_history WHERE domain = ?1 AND hash > ?2 ORDER BY hash LIMIT 1',
+  /** ?1 domain, ?2 hash, ?3 revision: the last record that began at or before it */
+  findHistoryAt:
+    'SELECT balance, to_revision FROM balance_history WHERE domain = ?1 AND hash = ?2 AND from_revision <= ?3 ORDER BY from_revision DESC LIMIT 1',
+  /** ?1 space, ?2 hash, ?3 limit */
+  findNodesToScrub: `SELECT nodes.space, ${NODE_COLUMNS_JOINED}, ${CONTENT_COLUMNS_JOINED} FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation WHERE (nodes.space, nodes.hash) > (?1, ?2) ORDER BY nodes.space, nodes.hash LIMIT ?3`,
+  /** ?1 generation */
+  isUploadKnown: 'SELECT verdict FROM uploads WHERE generation = ?1',
+  isContentKnown: 'SELECT 1 AS known FROM contents WHERE generation = ?1',
+  isDiscardKnown: 'SELECT 1 AS known FROM discards WHERE generation = ?1',
+  /** ?1 the Space id after which to look: the next Space with anything of the kind, and its oldest */
+  nextSpaceWaiting:
+    'SELECT space, waiting_touched_at AS oldest FROM nodes WHERE state = 0 AND space > ?1 ORDER BY space, waiting_touched_at LIMIT 1',
+  nextSpaceClaimed:
+    'SELECT space, 0 AS oldest FROM nodes INDEXED BY nodes_claimed WHERE state = 3 AND space > ?1 ORDER BY space LIMIT 1',
+  nextSpaceUploading:
+    'SELECT space, url_expires_at AS oldest FROM uploads WHERE space > ?1 ORDER BY space, url_expires_at LIMIT 1',
+  nextSpaceDiscarding: 'SELECT space, 0 AS oldest FROM discards WHERE space > ?1 ORDER BY space LIMIT 1',
+  hasAbandonedUpload:
+    'SELECT 1 AS known FROM uploads WHERE space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 LIMIT 1',
+} as const;
+
+const WRITE_STATEMENTS = {
+  begin: 'BEGIN IMMEDIATE',
+  commit: 'COMMIT',
+  rollback: 'ROLLBACK',
+  savepoint: 'SAVEPOINT body',
+  release: 'RELEASE body',
+  rollbackTo: 'ROLLBACK TO body',
+
+  insertSpace: 'INSERT INTO spaces (app_id, space_id, lease_watermark) VALUES (?1, ?2, ?3) RETURNING id',
+  findWatermark: 'SELECT lease_watermark FROM spaces WHERE id = ?1',
+  addCounters:
+    'UPDATE spaces SET node_count = node_count + ?2, ready_content_bytes = ready_content_bytes + ?3, ready_stored_bytes = ready_stored_bytes + ?4, waiting_bytes = waiting_bytes + ?5, not_ready_node_count = not_ready_node_count + ?6, leased_count = leased_count + ?7 WHERE id = ?1',
+  /** ?2 the new watermark, ?3 leases that end at or before it, ?4 the watermark as read */
+  moveWatermark:
+    'UPDATE spaces SET lease_watermark = ?2, leased_count = leased_count - ?3 WHERE id = ?1 AND lease_watermark = ?4',
+  nextSpaceLeased:
+    'SELECT id, lease_watermark FROM spaces INDEXED BY spaces_leased WHERE leased_count > 0 AND id > ?1 ORDER BY id LIMIT 1',
+  /** the ?5-th lease that expires in (?3, ?4] of one flag */
+  findLeaseAt:
+    'SELECT lease_expires_at FROM nodes WHERE space = ?1 AND collectable = ?2 AND lease_expires_at > ?3 AND lease_expires_at <= ?4 ORDER BY lease_expires_at LIMIT 1 OFFSET ?5',
+
+  insertNode:
+    'INSERT INTO nodes (space, hash, state, size, canonical_size, content_type, refs, generation, inline, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at, collectable) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)',
+  /** Only what each names is written, so that an index it does not name is not touched. `was` columns guard lost updates. */
+  updateNodeLease:
+    'UPDATE nodes SET lease_started_at = ?3, lease_expires_at = ?4 WHERE space = ?1 AND hash = ?2 AND lease_expires_at = ?5 AND state = ?6',
+  updateNodeCounts:
+    'UPDATE nodes SET child_ref_count = ?3, root_ref_count = ?4, held_domain_count = ?5 WHERE space = ?1 AND hash = ?2 AND child_ref_count = ?6 AND root_ref_count = ?7',
+  updateNode:
+    'UPDATE nodes SET state = ?3, generation = ?4, inline = ?5, lease_started_at = ?6, lease_expires_at = ?7, child_ref_count = ?8, root_ref_count = ?9, held_domain_count = ?10, waiting_touched_at = ?11, collectable = ?12 WHERE space = ?1 AND hash = ?2 AND state = ?13 AND generation = ?14 AND lease_expires_at = ?15 AND child_ref_count = ?16 AND root_ref_count = ?17',
+  deleteNode:
+    'DELETE FROM nodes WHERE space = ?1 AND hash = ?2 AND state = ?3 AND generation = ?4 AND lease_expires_at = ?5 AND child_ref_count = ?6 AND root_ref_count = ?7',
+
+  findLooseEdges: 'SELECT count FROM loose_edges WHERE space = ?1 AND hash = ?2',
+  setLooseEdges:
+    'INSERT INTO loose_edges (space, hash, count) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET count = excluded.count',
+  deleteLooseEdges: 'DELETE FROM loose_edges WHERE space = ?1 AND hash = ?2',
+
+  insertUpload: `INSERT INTO uploads (space, ${UPLOAD_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)`,
+  updateUpload:
+    'UPDATE uploads SET generation = ?3, created_at = ?4, url_expires_at = ?5, touched_at = ?6, rejection_code = ?7, rejection_message = ?8, verdict = ?9, bad_code = ?10, bad_message = ?11, canonical_size = ?12, size = ?13, content_type = ?14, refs = ?15, integrity = ?16, inline = ?17 WHERE space = ?1 AND hash = ?2 AND generation = ?18 AND verdict IS ?19',
+  /** another URL was signed or another lease called: no evidence is rewritten, the generation's index is not touched */
+  touchUpload:
+    'UPDATE uploads SET url_expires_at = ?3, touched_at = ?4 WHERE space = ?1 AND hash = ?2 AND generation = ?5 AND verdict IS ?6',
+  deleteUpload: 'DELETE FROM uploads WHERE space = ?1 AND hash = ?2 AND generation = ?3',
+  countActiveUploads:
+    'SELECT count(*) AS count FROM (SELECT 1 FROM uploads WHERE space = ?1 AND url_expires_at > ?2 LIMIT ?3)',
+
+  /** ?1 generation */
+  insertContent: `INSERT INTO contents (${CONTENT_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5)`,
+  deleteContent: 'DELETE FROM contents WHERE generation = ?1 AND space = ?2',
+  insertDiscard: 'INSERT INTO discards (generation, space) VALUES (?1, ?2) ON CONFLICT DO NOTHING',
+  deleteDiscard: 'DELETE FROM discards WHERE generation = ?1 AND space = ?2',
+  findDiscards: 'SELECT generation FROM discards WHERE space = ?1 ORDER BY generation LIMIT ?2',
+
+  findCandidates: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = ?1 AND collectable = 1 AND lease_expires_at <= ?2 ORDER BY lease_expires_at, hash LIMIT ?3`,
+  findClaimed: `SELECT ${NODE_COLUMNS} FROM nodes INDEXED BY nodes_claimed WHERE state = 3 AND space = ?1 ORDER BY hash LIMIT ?2`,
+  findAbandonedWaiting: `SELECT ${NODE_COLUMNS} FROM nodes WHERE state = 0 AND space = ?1 AND waiting_touched_at <= ?2 ORDER BY waiting_touched_at, hash LIMIT ?3`,
+  findAbandonedUploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 ORDER BY url_expires_at, touched_at, hash LIMIT ?3`,
+
+  insertDomain: 'INSERT INTO domains (space, domain) VALUES (?1, ?2) RETURNING id',
+  /** ?1 domain in all below */
+  advanceRevision: 'UPDATE domains SET revision = ?2 WHERE id = ?1 AND revision = ?2 - 1',
+  findCommit: 'SELECT payload_digest, revision FROM root_ref_commits WHERE domain = ?1 AND request_id = ?2',
+  insertCommit:
+    'INSERT INTO root_ref_commits (domain, request_id, payload_digest, revision) VALUES (?1, ?2, ?3, ?4)',
+  findBalance: 'SELECT balance FROM balances WHERE domain = ?1 AND hash = ?2',
+  /** ?3 the revision that supersedes it, ?4 now, ?5 the balance as read */
+  keepHistory:
+    'INSERT INTO balance_history (domain, hash, from_revision, to_revision, balance, superseded_at) SELECT domain, hash, from_revision, ?3, balance, ?4 FROM balances WHERE domain = ?1 AND hash = ?2 AND balance = ?5',
+  insertBalance: 'INSERT INTO balances (domain, hash, balance, from_revision) VALUES (?1, ?2, ?3, ?4)',
+  updateBalance: 'UPDATE balances SET balance = ?3, from_revision = ?4 WHERE domain = ?1 AND hash = ?2',
+  deleteBalance: 'DELETE FROM balances WHERE domain = ?1 AND hash = ?2',
+  /** ?1 superseded at or before, ?2 limit */
+  findOldHistory:
+    'SELECT domain, hash, from_revision, to_revision FROM balance_history WHERE superseded_at <= ?1 ORDER BY superseded_at LIMIT ?2',
+  raiseHistoryFloor: 'UPDATE domains SET history_floor = max(history_floor, ?2) WHERE id = ?1',
+  deleteHistory: 'DELETE FROM balance_history WHERE domain = ?1 AND hash = ?2 AND from_revision = ?3',
+
+  insertStoreValue: 'INSERT INTO store (name, value) VALUES (?1, ?2)',
+} as const;
+
+const ALL_STATEMENTS = { ...READ_STATEMENTS, ...WRITE_STATEMENTS };
+
+/** One row as SQLite gives it: column name → number, string, bytes or null. */
+export type SqlRow = Record<string, unknown>;
+type Prepared = Statement<SqlRow, SQLQueryBindings[]>;
+export type ReadStatements = { readonly [Name in keyof typeof READ_STATEMENTS]: Prepared };
+export type Statements = { readonly [Name in keyof typeof ALL_STATEMENTS]: Prepared };
+
+export function prepareReads(database: Database): ReadStatements {
+  return prepare(database, READ_STATEMENTS);
+}
+
+export function prepareAll(database: Database): Statements {
+  return prepare(database, ALL_STATEMENTS);
+}
+
+function prepare<T extends Record<string, string>>(
+  database: Database,
+  table: T,
+): { readonly [Name in keyof T]: Prepared } {
+  const prepared: Record<string, Prepared> = {};
+  for (const [name, sql] of Object.entries(table)) prepared[name] = database.prepare(sql);
+  return prepared as { readonly [Name in keyof T]: Prepared };
+}

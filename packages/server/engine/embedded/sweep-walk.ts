@@ -1,0 +1,73 @@
+/** Finds Spaces that have something for the sweep without looking at those that have nothing. */
+import type { Space } from '../../core/model.ts';
+import type { SweepCutoffs } from '../../core/ports.ts';
+import type { ReadStatements } from './statements.ts';
+
+/** index seeks of one kind in one call */
+const SEEKS_PER_KIND_MAX = 1_024;
+
+type Kind = 'nextSpaceWaiting' | 'nextSpaceClaimed' | 'nextSpaceUploading' | 'nextSpaceDiscarding';
+const KINDS: readonly Kind[] = [
+  'nextSpaceWaiting',
+  'nextSpaceClaimed',
+  'nextSpaceUploading',
+  'nextSpaceDiscarding',
+];
+
+export class SweepWalk {
+  readonly #sql: ReadStatements;
+  /** where each kind's round goes on, so that no Space starves another */
+  readonly #after: Record<Kind, number> = {
+    nextSpaceWaiting: 0,
+    nextSpaceClaimed: 0,
+    nextSpaceUploading: 0,
+    nextSpaceDiscarding: 0,
+  };
+
+  #firstKind = 0;
+
+  constructor(sql: ReadStatements) {
+    this.#sql = sql;
+  }
+
+  findSpaces(cutoffs: SweepCutoffs, limit: number): Space[] {
+    const ids = new Set<number>();
+    // Another kind goes first each time, so that a kind with much to do leaves room for the others.
+    this.#firstKind = (this.#firstKind + 1) % KINDS.length;
+    for (const kind of [...KINDS.slice(this.#firstKind), ...KINDS.slice(0, this.#firstKind)]) {
+      this.#collect(kind, cutoffs, ids, limit);
+    }
+    const spaces: Space[] = [];
+    for (const id of ids) {
+      const row = this.#sql.findSpaceById.get(id);
+      if (row !== null) spaces.push({ appId: row.app_id as string, spaceId: row.space_id as string });
+    }
+    return spaces;
+  }
+
+  /** One round at most: from where the last call stopped, around the end, back to there. */
+  #collect(kind: Kind, cutoffs: SweepCutoffs, ids: Set<number>, limit: number): void {
+    const start = this.#after[kind];
+    let hasWrapped = false;
+    for (let seeks = 0; seeks < SEEKS_PER_KIND_MAX && ids.size < limit; seeks++) {
+      const row = this.#sql[kind].get(this.#after[kind]);
+      if (row === null) {
+        this.#after[kind] = 0;
+        if (hasWrapped || start === 0) return;
+        hasWrapped = true;
+        continue;
+      }
+      const id = row.space as number;
+      if (hasWrapped && id > start) return;
+      this.#after[kind] = id;
+      if (this.#isDue(kind, id, row.oldest as number, cutoffs)) ids.add(id);
+    }
+  }
+
+  #isDue(kind: Kind, id: number, oldest: number, { abandonedAt }: SweepCutoffs): boolean {
+    if (kind === 'nextSpaceClaimed' || kind === 'nextSpaceDiscarding') return true;
+    if (oldest > abandonedAt) return false;
+    if (kind === 'nextSpaceWaiting') return true;
+    return this.#sql.hasAbandonedUpload.get(id, abandonedAt) !== null;
+  }
+}

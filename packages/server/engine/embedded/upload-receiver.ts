@@ -1,0 +1,217 @@
+/**
+ * Receives uploads: validates while they stream and stages them in a file, or in memory when they are small.
+ *
+ * Durable order of `seal`: bytes → fsync file → link under the write-once key → fsync folder. The staged name stays until
+ * `release` finds the finishing record, as the intent that lets an interrupted upload be undone (staged-files.ts).
+ */
+import type { Hash } from '@holdfast/protocol';
+import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
+import type { NodeLimits, StagedUpload, UploadReceiver } from '../../core/ports.ts';
+import { BLOCK_BYTES } from './block-integrity.ts';
+import type { BlockPool } from './block-pool.ts';
+import { codeOf, storageError } from './failure.ts';
+import { ObjectJudge, tooLarge } from './object-judge.ts';
+import type { ReceivingRegistry } from './receiving-registry.ts';
+import type { StagedFile, StagedFiles } from './staged-files.ts';
+
+interface Target {
+  readonly space: Space;
+  readonly generation: Generation;
+  readonly hash: Hash;
+}
+
+interface ReceiverOptions {
+  readonly staged: StagedFiles;
+  readonly pool: BlockPool;
+  readonly registry: ReceivingRegistry;
+  readonly inlineBytesMax: number;
+}
+
+export class DiskUploadReceiver implements UploadReceiver {
+  readonly #options: ReceiverOptions;
+
+  constructor(options: ReceiverOptions) {
+    this.#options = options;
+  }
+
+  async receive(
+    target: Target,
+    body: ReadableStream<Uint8Array> | Uint8Array,
+    declaredLength: number | undefined,
+    limits: NodeLimits,
+  ): Promise<StagedUpload> {
+    const { registry } = this.#options;
+    const endReceiving = registry.begin(target.space, target.generation, declaredLength ?? 0);
+    const sink = new UploadSink(target, this.#options);
+    try {
+      const evidence = await receiveInto(sink, body, declaredLength, limits.nodeBytesMax);
+      return new StagedObject(evidence, sink, endReceiving);
+    } catch (error) {
+      await sink.drop();
+      endReceiving();
+      throw storageError(error, 'receiving an upload');
+    }
+  }
+
+  isReceiving(generation: Generation): boolean {
+    return this.#options.registry.isReceiving(generation);
+  }
+
+  reservedBytes(space: Space): number {
+    return this.#options.registry.reservedBytes(space);
+  }
+}
+
+async function receiveInto(
+  sink: UploadSink,
+  body: ReadableStream<Uint8Array> | Uint8Array,
+  declaredLength: number | undefined,
+  nodeBytesMax: number,
+): Promise<UploadEvidence> {
+  for await (const chunk of body instanceof Uint8Array ? [body] : readChunks(body)) {
+    if (sink.bytes + chunk.length > nodeBytesMax) {
+      await sink.drop();
+      return tooLarge(nodeBytesMax);
+    }
+    await sink.write(chunk);
+  }
+  if (declaredLength !== undefined && sink.bytes < declaredLength) {
+    throw new Error(`the upload broke off after ${sink.bytes} of ${declaredLength} bytes`);
+  }
+  return await sink.finish();
+}
+
+/** Leaving the loop early cancels the stream, and nobody waits for that: the connection is cut. */
+async function* readChunks(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const reader = body.getReader();
+  let isDone = false;
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      isDone = done;
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    if (!isDone) reader.cancel().catch(() => undefined);
+  }
+}
+
+/** Cuts what arrives into blocks, checks and writes each, holds one block in memory. */
+class UploadSink {
+  readonly #target: Target;
+  readonly #options: ReceiverOptions;
+  readonly #judge: ObjectJudge;
+  #block: Uint8Array | undefined;
+  #blockLength = 0;
+  #position = 0;
+  #file: StagedFile | undefined;
+  inlineBytes: Uint8Array | undefined;
+
+  constructor(target: Target, options: ReceiverOptions) {
+    this.#target = target;
+    this.#options = options;
+    this.#judge = new ObjectJudge(target.hash);
+  }
+
+  get bytes(): number {
+    return this.#judge.bytes;
+  }
+
+  async write(chunk: Uint8Array): Promise<void> {
+    for (let start = 0; start < chunk.length; ) {
+      this.#block ??= this.#options.pool.take();
+      const part = chunk.subarray(start, start + BLOCK_BYTES - this.#blockLength);
+      this.#judge.read(part);
+      this.#block.set(part, this.#blockLength);
+      this.#blockLength += part.length;
+      start += part.length;
+      if (this.#blockLength === BLOCK_BYTES) await this.#flush();
+    }
+  }
+
+  async finish(): Promise<UploadEvidence> {
+    if (this.bytes <= this.#options.inlineBytesMax) {
+      const bytes = this.#block?.slice(0, this.#blockLength) ?? new Uint8Array(0);
+      if (bytes.length > 0) this.#judge.block(bytes);
+      this.inlineBytes = bytes;
+      this.#giveBack();
+    } else if (this.#blockLength > 0) {
+      await this.#flush();
+      this.#giveBack();
+    }
+    const evidence = this.#judge.judge(this.#options.inlineBytesMax);
+    if (evidence.verdict === 'bad') await this.drop();
+    return evidence;
+  }
+
+  /** False when the key is taken. */
+  async seal(): Promise<boolean> {
+    if (this.#file === undefined) throw new Error('only a staged object can be sealed');
+    return await this.#file.seal();
+  }
+
+  async release(): Promise<void> {
+    await this.#file?.release();
+  }
+
+  async drop(): Promise<void> {
+    this.#giveBack();
+    this.inlineBytes = undefined;
+    const file = this.#file;
+    this.#file = undefined;
+    await file?.release();
+  }
+
+  async #flush(): Promise<void> {
+    const block = this.#block;
+    if (block === undefined) return;
+    const bytes = block.subarray(0, this.#blockLength);
+    this.#judge.block(bytes);
+    this.#file ??= await this.#options.staged.create(this.#target.generation);
+    await this.#file.write(bytes, this.#position);
+    this.#position += bytes.length;
+    this.#blockLength = 0;
+  }
+
+  #giveBack(): void {
+    if (this.#block !== undefined) this.#options.pool.give(this.#block);
+    this.#block = undefined;
+    this.#blockLength = 0;
+  }
+}
+
+class StagedObject implements StagedUpload {
+  readonly evidence: UploadEvidence;
+  readonly #sink: UploadSink;
+  readonly #endReceiving: () => void;
+
+  constructor(evidence: UploadEvidence, sink: UploadSink, endReceiving: () => void) {
+    this.evidence = evidence;
+    this.#sink = sink;
+    this.#endReceiving = endReceiving;
+  }
+
+  get inlineBytes(): Uint8Array | undefined {
+    return this.#sink.inlineBytes;
+  }
+
+  async seal(): Promise<boolean> {
+    try {
+      return await this.#sink.seal();
+    } catch (error) {
+      throw storageError(error, 'sealing an upload');
+    }
+  }
+
+  async release(): Promise<void> {
+    try {
+      await this.#sink.release();
+    } catch (error) {
+      // What is left is an intent that the sweep resolves; the upload itself stands as its record says.
+      if (codeOf(error) === undefined) throw error;
+    } finally {
+      this.#endReceiving();
+    }
+  }
+}

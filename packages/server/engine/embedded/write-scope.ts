@@ -1,0 +1,105 @@
+/** One body's part of a batch: opens its savepoint at the first write, keeps or undoes it, and refuses to be used after. */
+import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
+import { assertInvariant } from '../../core/invariant.ts';
+import { StoreUnavailable } from '../../core/ports.ts';
+import { storageError } from './failure.ts';
+import type { LedgerEntry, SpaceLedger } from './space-ledger.ts';
+import type { SqlRow, Statements } from './statements.ts';
+
+type Prepared = Statement<SqlRow, SQLQueryBindings[]>;
+
+export class WriteScope {
+  readonly sql: Statements;
+  readonly ledger: SpaceLedger;
+  /** ms; the instant of this transaction */
+  readonly now: number;
+  readonly #database: Database;
+  readonly #undo: (() => void)[] = [];
+  #state: 'reading' | 'writing' | 'ended' = 'reading';
+
+  constructor(sql: Statements, database: Database, ledger: SpaceLedger, now: number) {
+    this.sql = sql;
+    this.#database = database;
+    this.ledger = ledger;
+    this.now = now;
+  }
+
+  find(statement: Prepared, ...values: SQLQueryBindings[]): SqlRow | undefined {
+    this.#assertUsable();
+    try {
+      return statement.get(...values) ?? undefined;
+    } catch (error) {
+      throw storageError(error, 'reading');
+    }
+  }
+
+  findAll(statement: Prepared, ...values: SQLQueryBindings[]): SqlRow[] {
+    this.#assertUsable();
+    try {
+      return statement.all(...values);
+    } catch (error) {
+      throw storageError(error, 'reading');
+    }
+  }
+
+  /** Returns how many rows changed. */
+  write(statement: Prepared, ...values: SQLQueryBindings[]): number {
+    this.beginWriting();
+    try {
+      return statement.run(...values).changes;
+    } catch (error) {
+      throw storageError(error, 'writing');
+    }
+  }
+
+  /** A write whose rule names exactly one row. */
+  writeOne(rule: string, statement: Prepared, ...values: SQLQueryBindings[]): void {
+    assertInvariant(this.write(statement, ...values) === 1, rule);
+  }
+
+  beginWriting(): void {
+    this.#assertUsable();
+    if (this.#state === 'writing') return;
+    try {
+      this.sql.savepoint.run();
+    } catch (error) {
+      throw storageError(error, 'writing');
+    }
+    this.#state = 'writing';
+  }
+
+  /** Adds to a Space's counters; taken back if the body fails. */
+  count(spaceId: number, change: LedgerEntry): void {
+    this.ledger.add(spaceId, change, 1);
+    this.#undo.push(() => this.ledger.add(spaceId, change, -1));
+  }
+
+  onUndo(undo: () => void): void {
+    this.#undo.push(undo);
+  }
+
+  keep(): void {
+    if (this.#state === 'writing') {
+      this.#assertUsable();
+      this.sql.release.run();
+    }
+    this.#state = 'ended';
+  }
+
+  undo(): void {
+    for (const undo of this.#undo.reverse()) undo();
+    // SQLite may have rolled everything back by itself (disk full); the batch then fails as a whole.
+    if (this.#state === 'writing' && this.#database.inTransaction) {
+      this.sql.rollbackTo.run();
+      this.sql.release.run();
+    }
+    this.#state = 'ended';
+  }
+
+  #assertUsable(): void {
+    if (this.#state === 'ended') throw new Error('a transaction was used after its body had ended');
+    if (!this.#database.inTransaction) {
+      throw new StoreUnavailable('SQLite took the transaction back: try again');
+    }
+  }
+}
