@@ -1,7 +1,11 @@
 /** Administration of the registry of Apps: what `holdfast app` and `serve --dev` do to it. Works while servers run. */
 import { type AppRegistration, parseAppRegistration, RegistrationError } from './auth/app-registration.ts';
 import type { AppRecord, AppStatus, RegistryStore } from './auth/registry-store.ts';
-import { openEmbeddedRegistryStore, RegistryFileError } from './engine/embedded/registry-store.ts';
+import {
+  hasEmbeddedRegistry,
+  openEmbeddedRegistryStore,
+  RegistryFileError,
+} from './engine/embedded/registry-store.ts';
 
 export interface RegistryOptions {
   /** the data folder of the embedded engine; made if missing */
@@ -22,6 +26,11 @@ export interface Registry {
 /** What could not be done and what to do, in one line; holds no secrets. */
 export class RegistryError extends Error {
   override readonly name = 'RegistryError';
+}
+
+/** The registry of a data folder; `undefined` when it has none yet. Makes nothing: a mistyped folder stays away. */
+export function findRegistry(options: RegistryOptions): Registry | undefined {
+  return hasEmbeddedRegistry(options.dataDir) ? openRegistry(options) : undefined;
 }
 
 /** Throws RegistryError when the data folder cannot be used. */

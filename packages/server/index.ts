@@ -1,2 +1,2 @@
 /** The door of the server: what the command line and tests may use. */
-export { openRegistry, type Registry, RegistryError } from './admin.ts';
+export { findRegistry, openRegistry, type Registry, RegistryError } from './admin.ts';

@@ -1,5 +1,211 @@
-import type { Command } from 'commander';
+/** `holdfast app`: the Apps a data folder serves, and whose tokens each believes (contract section 9). */
+import { ALGORITHMS, formatDuration, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
+import { type Command, Option } from 'commander';
+import { CliError, UsageError } from '../cli-error.ts';
+import { readTextFile } from '../files.ts';
+import {
+  collectKnownNames,
+  DATA_DIR_DEFAULT,
+  dataOption,
+  jsonOption,
+  parseDurationValue,
+  parsePathIdValue,
+} from '../options.ts';
+import { printJson, printLine, printNote, printTable } from '../output.ts';
+
+interface RegistryPlace {
+  readonly data: string;
+  readonly metadata?: string;
+  readonly json?: true;
+}
+
+interface AddOptions extends RegistryPlace {
+  readonly issuer: string;
+  readonly audience: string;
+  readonly jwksFile?: string;
+  readonly jwksUrl?: string;
+  readonly algorithms?: readonly string[];
+  readonly maxTokenLifetime: number;
+  readonly replace?: true;
+}
+
+type Server = typeof import('@holdfast/server');
+type Registry = import('@holdfast/server').Registry;
+type App = Awaited<ReturnType<Registry['listApps']>>[number];
 
 export function registerAppCommand(program: Command): void {
-  program.command('app').description('…');
+  const app = program
+    .command('app')
+    .description('register, list, suspend and remove Apps; works while servers run');
+  registerAdd(app);
+  registerList(app);
+  registerSetStatus(app, 'suspend', 'suspended', 'refuse every capability of an App until it is resumed');
+  registerSetStatus(app, 'resume', 'active', 'accept the capabilities of a suspended App again');
+  registerRemove(app);
+}
+
+function registerAdd(app: Command): void {
+  const command = app
+    .command('add')
+    .description('register an App: whose tokens it believes and the keys that verify them')
+    .argument('<app-id>', 'the id in the paths of the App', parsePathIdValue)
+    .requiredOption('--issuer <iss>', 'the "iss" of its tokens; an issuer belongs to exactly one App')
+    .requiredOption('--audience <aud>', 'what the "aud" of its tokens must contain')
+    .addOption(
+      new Option('--jwks-file <file>', 'public key set to copy into the registry').conflicts('jwksUrl'),
+    )
+    .option('--jwks-url <url>', 'http or https address of the public key set, fetched while in use')
+    .addOption(
+      new Option('--max-token-lifetime <duration>', 'longest "exp" minus "iat" accepted')
+        .argParser(parseDurationValue)
+        .default(TOKEN_LIFETIME_MS_MAX_DEFAULT, formatDuration(TOKEN_LIFETIME_MS_MAX_DEFAULT)),
+    )
+    .addOption(
+      new Option('--algorithms <names...>', `accept only these of ${ALGORITHMS.join(', ')}`).argParser(
+        collectKnownNames(ALGORITHMS),
+      ),
+    )
+    .option('--replace', 'swap issuer, audience, keys, algorithms and lifetime of an App that exists');
+  withPlace(command).action(addApp);
+}
+
+async function addApp(appId: string, options: AddOptions): Promise<void> {
+  const { issuer, audience, jwksFile, jwksUrl, algorithms, maxTokenLifetime, replace = false } = options;
+  if (jwksFile === undefined && jwksUrl === undefined) {
+    throw new UsageError('the keys are missing; give --jwks-file FILE or --jwks-url URL');
+  }
+  const keys =
+    jwksFile === undefined
+      ? ({ kind: 'url', url: jwksUrl as string } as const)
+      : ({ kind: 'static', jwks: readTextFile(jwksFile, 'the key set') } as const);
+  const added = await withRegistry(
+    options,
+    (server, place) => server.openRegistry(place),
+    (registry) =>
+      registry.addApp(
+        { appId, issuer, audience, keys, algorithms, tokenLifetimeMsMax: maxTokenLifetime },
+        { replace },
+      ),
+  );
+  report(options, added, `App ${JSON.stringify(appId)} is registered for issuer ${JSON.stringify(issuer)}`);
+}
+
+function registerList(app: Command): void {
+  const command = app.command('list').description('list the registered Apps');
+  withPlace(command).action(async (options: RegistryPlace) => {
+    const apps = await withRegistry(
+      options,
+      (server, place) => server.findRegistry(place),
+      (registry) => registry.listApps(),
+      () => [],
+    );
+    if (options.json) printJson(apps.map(describe));
+    else if (apps.length === 0)
+      printNote(`no App is registered in ${options.data}; add one with: holdfast app add`);
+    else printTable(['APP', 'STATUS', 'ISSUER', 'AUDIENCE', 'KEYS', 'MAX LIFETIME'], apps.map(toCells));
+  });
+}
+
+function registerSetStatus(
+  app: Command,
+  verb: 'suspend' | 'resume',
+  status: 'suspended' | 'active',
+  description: string,
+): void {
+  const command = app
+    .command(verb)
+    .description(description)
+    .argument('<app-id>', 'the App', parsePathIdValue);
+  withPlace(command).action(async (appId: string, options: RegistryPlace) => {
+    const changed = await withExistingRegistry(options, appId, (registry) =>
+      registry.setAppStatus(appId, status),
+    );
+    report(options, changed, `App ${JSON.stringify(appId)} is ${status}`);
+  });
+}
+
+function registerRemove(app: Command): void {
+  const command = app
+    .command('remove')
+    .description('unregister an App; its data stays and serves again when the App is added again')
+    .argument('<app-id>', 'the App', parsePathIdValue);
+  withPlace(command).action(async (appId: string, options: RegistryPlace) => {
+    await withExistingRegistry(options, appId, (registry) => registry.removeApp(appId));
+    if (options.json) printJson({ appId, removed: true });
+    else printLine(`App ${JSON.stringify(appId)} is removed; its data is kept`);
+  });
+}
+
+function withPlace(command: Command): Command {
+  return command
+    .addOption(dataOption())
+    .addOption(new Option('--metadata <url>', 'registry in PostgreSQL instead of a data folder'))
+    .addOption(jsonOption());
+}
+
+function withExistingRegistry<T>(
+  place: RegistryPlace,
+  appId: string,
+  work: (registry: Registry) => Promise<T>,
+): Promise<T> {
+  return withRegistry(
+    place,
+    (server, folder) => server.findRegistry(folder),
+    work,
+    () => {
+      throw new CliError(
+        `there is no App ${JSON.stringify(appId)}: the folder ${place.data} has no registry yet; check --data`,
+      );
+    },
+  );
+}
+
+/** Opens what `open` finds, does the work and closes it. The server's door is loaded only now: start-up stays quick. */
+async function withRegistry<T>(
+  { data, metadata }: RegistryPlace,
+  open: (server: Server, place: { readonly dataDir: string }) => Registry | undefined,
+  work: (registry: Registry) => Promise<T>,
+  whenMissing?: () => T,
+): Promise<T> {
+  if (metadata !== undefined) {
+    if (data !== DATA_DIR_DEFAULT) throw new UsageError('--data and --metadata exclude each other; give one');
+    throw new CliError('this holdfast has no PostgreSQL engine yet; use --data DIR in place of --metadata');
+  }
+  const server = await import('@holdfast/server');
+  try {
+    const registry = open(server, { dataDir: data });
+    if (registry === undefined) return (whenMissing as () => T)();
+    try {
+      return await work(registry);
+    } finally {
+      await registry.close();
+    }
+  } catch (error) {
+    throw error instanceof server.RegistryError ? new CliError(error.message) : error;
+  }
+}
+
+function report(options: RegistryPlace, app: App, line: string): void {
+  if (options.json) printJson(describe(app));
+  else printLine(line);
+}
+
+/** Public facts only; the keys themselves are left to the registry. */
+function describe(app: App): Record<string, unknown> {
+  return {
+    appId: app.appId,
+    issuer: app.issuer,
+    audience: app.audience,
+    status: app.status,
+    jwksUrl: app.keys.kind === 'url' ? app.keys.url : null,
+    algorithms: app.algorithms ?? ALGORITHMS,
+    maxTokenLifetimeMs: app.tokenLifetimeMsMax,
+    createdAt: app.createdAt,
+    updatedAt: app.updatedAt,
+  };
+}
+
+function toCells(app: App): readonly string[] {
+  const keys = app.keys.kind === 'url' ? app.keys.url : 'in the registry';
+  return [app.appId, app.status, app.issuer, app.audience, keys, formatDuration(app.tokenLifetimeMsMax)];
 }

@@ -1,5 +1,127 @@
-import type { Command } from 'commander';
+/** `holdfast token`: signs a capability with a private key file (contract sections 3 and 9). */
+import { ALGORITHMS, AUTHORITIES, isAlgorithm } from '@holdfast/protocol';
+import { type Command, Option } from 'commander';
+import type { JWK } from 'jose';
+import { CliError } from '../cli-error.ts';
+import { readTextFile } from '../files.ts';
+import {
+  collectKnownNames,
+  jsonOption,
+  parseDurationValue,
+  parsePathIdValue,
+  parseRefDomainValue,
+} from '../options.ts';
+import { printJson, printLine } from '../output.ts';
+
+const TTL_MS_DEFAULT = 5 * 60_000;
+const TOKEN_VERSION = 1;
+const TOKEN_TYPE = 'cas-cap+jwt';
+
+interface TokenOptions {
+  readonly key: string;
+  readonly issuer: string;
+  readonly audience: string;
+  readonly space: string;
+  readonly permission: readonly string[];
+  readonly refDomain?: string;
+  readonly ttl: number;
+  readonly json?: true;
+}
+
+const HELP_AFTER = `
+Permissions: ${AUTHORITIES.join(', ')}.
+The token is a secret: whoever holds it may do what it says until it expires.`;
 
 export function registerTokenCommand(program: Command): void {
-  program.command('token').description('…');
+  program
+    .command('token')
+    .description('sign a capability and print it alone on stdout')
+    .requiredOption('--key <private.jwk>', 'private key file made by: holdfast key new')
+    .requiredOption('--issuer <iss>', 'the issuer registered for the App')
+    .requiredOption('--audience <aud>', 'the audience registered for the App')
+    .requiredOption('--space <space-id>', 'the Space it is for', parsePathIdValue)
+    .addOption(
+      new Option('--permission <names...>', 'what it allows; may be repeated, commas may join names')
+        .argParser(collectKnownNames(AUTHORITIES))
+        .makeOptionMandatory(),
+    )
+    .addOption(
+      new Option(
+        '--ref-domain <domain>',
+        'its namespace of root refs, needed by cas:root-refs permissions',
+      ).argParser(parseRefDomainValue),
+    )
+    .addOption(
+      new Option('--ttl <duration>', 'how long it is good for')
+        .argParser(parseDurationValue)
+        .default(TTL_MS_DEFAULT, '5m'),
+    )
+    .addOption(jsonOption())
+    .addHelpText('after', HELP_AFTER)
+    .action(printToken);
+}
+
+async function printToken(options: TokenOptions): Promise<void> {
+  const { importJWK, SignJWT } = await import('jose');
+  const { jwk, algorithm } = readPrivateKey(options.key);
+  // Both in whole seconds, so that a --ttl of exactly the App's maximum lifetime is accepted.
+  const issuedAt = Math.floor(Date.now() / 1000);
+  const expiresAt = issuedAt + Math.ceil(options.ttl / 1000);
+  let token: string;
+  try {
+    token = await new SignJWT({
+      ver: TOKEN_VERSION,
+      iss: options.issuer,
+      aud: options.audience,
+      iat: issuedAt,
+      exp: expiresAt,
+      spaceId: options.space,
+      permissions: [...options.permission],
+      ...(options.refDomain === undefined ? {} : { refDomain: options.refDomain }),
+    })
+      .setProtectedHeader({
+        alg: algorithm,
+        typ: TOKEN_TYPE,
+        ...(typeof jwk.kid === 'string' ? { kid: jwk.kid } : {}),
+      })
+      .sign(await importJWK(jwk, algorithm));
+  } catch {
+    // The library's message could quote the key.
+    throw new CliError(
+      `the key in ${options.key} is not a usable ${algorithm} key; make one with: holdfast key new`,
+    );
+  }
+  if (options.json) printJson({ token, expiresAt: expiresAt * 1000 });
+  else printLine(token);
+}
+
+function readPrivateKey(path: string): { readonly jwk: JWK; readonly algorithm: string } {
+  const text = readTextFile(path, 'the private key');
+  let jwk: unknown;
+  try {
+    jwk = JSON.parse(text);
+  } catch {
+    // No detail: a parser's message quotes what it read.
+    throw new CliError(
+      `the private key ${path} is not JSON; give the file that holdfast key new wrote to --out`,
+    );
+  }
+  if (typeof jwk !== 'object' || jwk === null || !('d' in jwk) || typeof jwk.d !== 'string') {
+    throw new CliError(`${path} holds no private key; give the file that holdfast key new wrote to --out`);
+  }
+  const algorithm = 'alg' in jwk ? jwk.alg : inferAlgorithm(jwk);
+  if (!isAlgorithm(algorithm)) {
+    throw new CliError(
+      `the key in ${path} names no "alg" out of ${ALGORITHMS.join(', ')}; make one with: holdfast key new`,
+    );
+  }
+  return { jwk: jwk as JWK, algorithm };
+}
+
+/** Where the curve leaves one algorithm. */
+function inferAlgorithm(jwk: object): string | undefined {
+  const curve = 'crv' in jwk ? jwk.crv : undefined;
+  if (curve === 'P-256') return 'ES256';
+  if (curve === 'P-384') return 'ES384';
+  return curve === 'Ed25519' ? 'EdDSA' : undefined;
 }

@@ -1,6 +1,13 @@
 /** What an operator says about an App, checked before it becomes a row (contract sections 3 and 9). */
-import { isPathId, PATH_ID_CHARACTERS_MAX, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
-import { ALGORITHMS, type Algorithm, isAlgorithm, KeySetError, parseKeySet } from './key-set.ts';
+import {
+  ALGORITHMS,
+  type Algorithm,
+  isAlgorithm,
+  isPathId,
+  PATH_ID_CHARACTERS_MAX,
+  TOKEN_LIFETIME_MS_MAX_DEFAULT,
+} from '@holdfast/protocol';
+import { KeySetError, parseKeySet } from './key-set.ts';
 import type { AppKeys, AppRecord } from './registry-store.ts';
 
 /** Longest issuer, audience and key-set URL, UTF-16 units. */

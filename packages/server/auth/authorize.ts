@@ -1,5 +1,5 @@
 /** Who may do what: the ordered checks of contract section 3, once per request of a known route. */
-import { ApiError, type OperationName } from '@holdfast/protocol';
+import { ALGORITHMS, type Algorithm, ApiError, isAlgorithm, type OperationName } from '@holdfast/protocol';
 import { compactVerify } from 'jose';
 import { registryUnavailable, unauthorized } from './auth-errors.ts';
 import { CAPABILITY_CACHE_ENTRIES_MAX } from './auth-limits.ts';
@@ -7,7 +7,7 @@ import { type AuthWorld, REAL_AUTH_WORLD } from './auth-world.ts';
 import { type Capability, checkClaims, checkHeader, checkScope, type ScopeTarget } from './capability.ts';
 import { CapabilityCache, digestToken, type VerifiedCapability } from './capability-cache.ts';
 import { IssuerRegistry, type RegisteredIssuer, type Registration } from './issuer-registry.ts';
-import { ALGORITHMS, type Algorithm, findKey, isAlgorithm, type KeySet } from './key-set.ts';
+import { findKey, type KeySet } from './key-set.ts';
 import type { AppStatus, RegistryStore } from './registry-store.ts';
 import { type ParsedToken, parseToken, readBearerToken } from './token.ts';
 

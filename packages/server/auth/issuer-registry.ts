@@ -1,10 +1,9 @@
 /** The registered issuers as this process may use them: never older than `REGISTRY_STALE_MS_MAX` (contract section 3). */
-import { REGISTRY_STALE_MS_MAX } from '@holdfast/protocol';
+import { type Algorithm, REGISTRY_STALE_MS_MAX } from '@holdfast/protocol';
 import { registryUnavailable } from './auth-errors.ts';
 import { REGISTRY_READ_MS_MAX, REGISTRY_RELOAD_MS } from './auth-limits.ts';
 import type { AuthWorld } from './auth-world.ts';
 import { type KeySource, StaticKeySource, UrlKeySource } from './jwks-source.ts';
-import type { Algorithm } from './key-set.ts';
 import type { AppKeys, AppRecord, AppStatus, RegistryStore } from './registry-store.ts';
 
 /** Everything of an App's row that a capability is verified against. The object stays the same while the row does. */

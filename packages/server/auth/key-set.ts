@@ -1,5 +1,11 @@
 /** Verification keys of an issuer, parsed from a JSON Web Key Set (RFC 7517). */
-import { isJsonObject, type JsonObject, parseStrictJson, StrictJsonError } from '@holdfast/protocol';
+import {
+  type Algorithm,
+  isJsonObject,
+  type JsonObject,
+  parseStrictJson,
+  StrictJsonError,
+} from '@holdfast/protocol';
 import { importJWK, type JWK } from 'jose';
 import {
   JWKS_BYTES_MAX,
@@ -9,14 +15,6 @@ import {
   RSA_MODULUS_BITS_MAX,
   RSA_MODULUS_BITS_MIN,
 } from './auth-limits.ts';
-
-/** Every signature algorithm a capability may have (contract section 3). */
-export const ALGORITHMS = ['ES256', 'ES384', 'EdDSA', 'PS256', 'RS256'] as const;
-export type Algorithm = (typeof ALGORITHMS)[number];
-
-export function isAlgorithm(value: unknown): value is Algorithm {
-  return (ALGORITHMS as readonly unknown[]).includes(value);
-}
 
 /** One public key. `identity` is equal for two keys exactly when kid, algorithms and key bytes are. */
 export interface VerificationKey {

@@ -1,5 +1,5 @@
 /** The port to the registered Apps. Engine-neutral; every engine passes engine/contract/registry-store-contract.ts. */
-import type { Algorithm } from './key-set.ts';
+import type { Algorithm } from '@holdfast/protocol';
 
 export type AppStatus = 'active' | 'suspended';
 

@@ -1,8 +1,8 @@
 /** The registry of Apps as one small SQLite database beside the data, shared by servers and command line. */
 import { Database, SQLiteError } from 'bun:sqlite';
-import { mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Algorithm, isAlgorithm } from '../../auth/key-set.ts';
+import { type Algorithm, isAlgorithm } from '@holdfast/protocol';
 import type { AppRecord, AppStatus, RegistryStore } from '../../auth/registry-store.ts';
 import schema0001 from './registry-migrations/0001-apps.sql' with { type: 'text' };
 
@@ -47,6 +47,10 @@ interface AppRow {
 /** The folder or its database cannot be used. The message says why and what to do. */
 export class RegistryFileError extends Error {
   override readonly name = 'RegistryFileError';
+}
+
+export function hasEmbeddedRegistry(dataDir: string): boolean {
+  return existsSync(join(dataDir, FILE_NAME));
 }
 
 /** Opens `dataDir`/registry.db and makes both if they are missing. Throws RegistryFileError. */

@@ -1,0 +1,52 @@
+/** Files the command line reads and writes, with failures a person can act on. */
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { CliError } from './cli-error.ts';
+
+/** Readable by its owner only. */
+export const SECRET_FILE_MODE = 0o600;
+export const PUBLIC_FILE_MODE = 0o644;
+
+/** `what` names the file's role in a message, such as "the key set". Throws CliError. */
+export function readTextFile(path: string, what: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new CliError(`${what} ${path} cannot be read: ${describe(error)}`);
+  }
+}
+
+/** Never overwrites: an existing file is a failure. Throws CliError. */
+export function createFile(path: string, text: string, mode: number): void {
+  try {
+    writeFileSync(path, text, { flag: 'wx', mode, flush: true });
+  } catch (error) {
+    throw new CliError(`${path} cannot be written: ${describe(error)}`);
+  }
+}
+
+export function removeFile(path: string): void {
+  rmSync(path, { force: true });
+}
+
+function describe(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  switch (code) {
+    case 'ENOENT':
+      return 'it does not exist; check the path';
+    case 'EEXIST':
+      return 'it exists already and is never overwritten; choose another name or remove it first';
+    case 'EACCES':
+    case 'EPERM':
+      return 'permission denied; check its owner and mode';
+    case 'EISDIR':
+      return 'it is a folder; name a file';
+    case 'ENOTDIR':
+      return 'part of the path is a file; check the path';
+    case 'ENOSPC':
+      return 'the disk is full; free some space';
+    case 'EROFS':
+      return 'the file system is read-only; choose another place';
+    default:
+      return error instanceof Error ? error.message : String(error);
+  }
+}

@@ -1,0 +1,67 @@
+/** Options that several commands share, and how their values are read. Bad values throw InvalidArgumentError (exit 2). */
+import { isPathId, isRefDomain, PATH_ID_CHARACTERS_MAX, parseDuration } from '@holdfast/protocol';
+import { InvalidArgumentError, Option } from 'commander';
+
+export const DATA_DIR_DEFAULT = './holdfast-data';
+
+export function dataOption(): Option {
+  return new Option('--data <dir>', 'data folder of the embedded engine').default(DATA_DIR_DEFAULT);
+}
+
+export function jsonOption(): Option {
+  return new Option('--json', 'print the result as JSON');
+}
+
+/** Milliseconds, more than 0. */
+export function parseDurationValue(text: string): number {
+  let durationMs: number;
+  try {
+    durationMs = parseDuration(text);
+  } catch (error) {
+    throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+  }
+  if (durationMs === 0) throw new InvalidArgumentError('It must be more than 0.');
+  return durationMs;
+}
+
+export function parsePathIdValue(text: string): string {
+  if (!isPathId(text)) {
+    throw new InvalidArgumentError(
+      `Choose 1 to ${PATH_ID_CHARACTERS_MAX} characters without control characters, other than . and ..`,
+    );
+  }
+  return text;
+}
+
+export function parseRefDomainValue(text: string): string {
+  if (!isRefDomain(text)) {
+    throw new InvalidArgumentError(
+      'It must be lower-case letters and digits in parts joined by ":", at most 64 characters, such as app:drafts',
+    );
+  }
+  return text;
+}
+
+/** Collects the values of an option that may be repeated, each perhaps several names joined by commas. */
+export function collectNames(text: string, previous: readonly string[] | undefined): readonly string[] {
+  const names = text
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '');
+  if (names.length === 0) throw new InvalidArgumentError('It is empty.');
+  return [...new Set([...(previous ?? []), ...names])];
+}
+
+/** The same for a closed set of names. */
+export function collectKnownNames(
+  known: readonly string[],
+): (text: string, previous: readonly string[] | undefined) => readonly string[] {
+  return (text, previous) => {
+    const names = collectNames(text, previous);
+    const unknown = names.find((name) => !known.includes(name));
+    if (unknown !== undefined) {
+      throw new InvalidArgumentError(`${JSON.stringify(unknown)} is not one of ${known.join(', ')}.`);
+    }
+    return names;
+  };
+}
