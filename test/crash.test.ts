@@ -1,0 +1,217 @@
+/**
+ * kill -9 of the real server at random moments of uploads, leases, commits and collections. After each restart everything
+ * that was ever acknowledged is checked, and the database is recounted. Clocks are moved on at each restart, so that
+ * leases run out and collections have work.
+ */
+import { expect, test } from 'bun:test';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { CrashFacts, checkFacts } from './support/crash-facts.ts';
+import { work } from './support/crash-workload.ts';
+import { listExpectedObjects, listObjectFiles, recount } from './support/embedded-recount.ts';
+import { makeIssuer } from './support/issuer.ts';
+import { makeRandom } from './support/seeded-random.ts';
+import { addApp, findDescendants, type ServerProcess, startServer } from './support/server-process.ts';
+import { makeSpaceClient, type SpaceClient } from './support/space-client.ts';
+import { makeTempFolder } from './support/temp-folder.ts';
+
+const APP = 'app';
+const SPACE = 'space';
+const KILLS = 50;
+const WORKER_KILLS = 8;
+const WORK_MS_MAX = 900;
+/** more than the shortest lease, so that what is not renewed can be collected one restart later */
+const CLOCK_STEP_MS = 45_000;
+const SHIFTED_CLOCK = join(import.meta.dir, 'support', 'shifted-clock.ts');
+const SWEEP_MS_MAX = 30_000;
+
+class CrashRun {
+  readonly facts = new CrashFacts();
+  readonly random;
+  readonly #folder = makeTempFolder('crash');
+  readonly data = join(this.#folder.path, 'data');
+  readonly #issuer = makeIssuer();
+  readonly #arguments: readonly string[];
+  offsetMs = 0;
+  #number = 0;
+  server: ServerProcess | undefined;
+
+  constructor(seed: number, serveArguments: readonly string[] = []) {
+    this.random = makeRandom(seed);
+    this.#arguments = serveArguments;
+    mkdirSync(this.data);
+  }
+
+  async prepare(): Promise<void> {
+    await addApp(this.data, APP, this.#issuer);
+  }
+
+  async start(): Promise<ServerProcess> {
+    this.server = await startServer({
+      data: this.data,
+      arguments: this.#arguments,
+      environment: {
+        BUN_OPTIONS: `--preload=${SHIFTED_CLOCK}`,
+        HOLDFAST_TEST_CLOCK_OFFSET_MS: String(this.offsetMs),
+      },
+    });
+    return this.server;
+  }
+
+  now(): number {
+    return Date.now() + this.offsetMs;
+  }
+
+  client(): SpaceClient {
+    if (this.server === undefined) throw new Error('no server runs');
+    const iat = Math.floor(this.now() / 1000);
+    const token = this.#issuer.token(SPACE, { iat, exp: iat + 3600 });
+    return makeSpaceClient(this.server.url, APP, SPACE, token);
+  }
+
+  work(isStopped: () => boolean): Promise<void> {
+    return work({
+      facts: this.facts,
+      client: this.client(),
+      random: this.random,
+      now: () => this.now(),
+      isStopped,
+      nextNumber: () => {
+        this.#number += 1;
+        return this.#number;
+      },
+    });
+  }
+
+  /** Every fact over HTTP, then the second opinion of the rows themselves. */
+  async check(): Promise<void> {
+    const client = this.client();
+    await checkFacts(this.facts, client, this.now());
+    await this.checkRows(client);
+  }
+
+  /** Only while nothing is being received. Nothing but time may lie between the answer and the rows. */
+  async checkRows(client: SpaceClient): Promise<void> {
+    const counted = recount(this.data);
+    expect(counted.problems).toEqual([]);
+    const before = this.now();
+    const usage = { ...(await client.usage()) } as Record<string, number>;
+    const possible = [before, this.now()].map((now) =>
+      JSON.stringify(sorted(counted.usage(APP, SPACE, now))),
+    );
+    expect(possible).toContain(JSON.stringify(sorted(usage)));
+  }
+
+  /** Once the sweep has been: no claim is left, and files and records are the same set. */
+  async checkNothingLeftOver(): Promise<void> {
+    const deadline = Date.now() + SWEEP_MS_MAX;
+    const look = () => ({
+      objects: listObjectFiles(this.data),
+      expected: listExpectedObjects(this.data),
+      claimed: recount(this.data).hashes(APP, SPACE, 3),
+    });
+    let seen = look();
+    while (Date.now() < deadline && JSON.stringify(seen.objects.objects) !== JSON.stringify(seen.expected)) {
+      await Bun.sleep(200);
+      seen = look();
+    }
+    expect(seen.objects).toEqual({ objects: [...seen.expected], incoming: [] });
+    expect(seen.claimed).toEqual([]);
+  }
+
+  async end(): Promise<void> {
+    if (this.server?.isRunning()) await this.server.end('SIGKILL');
+    this.#folder.remove();
+  }
+}
+
+function sorted(record: Record<string, number>): [string, number][] {
+  return Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1));
+}
+
+test(
+  `${KILLS} kills lose nothing acknowledged and leave nothing to repair`,
+  async () => {
+    const seed = Date.now() % 1_000_000;
+    const run = new CrashRun(seed);
+    try {
+      await run.prepare();
+      for (let kill = 0; kill < KILLS; kill += 1) {
+        const server = await run.start();
+        await run.check();
+        let isKilled = false;
+        const working = run.work(() => isKilled);
+        await Bun.sleep(run.random.below(WORK_MS_MAX));
+        await server.end('SIGKILL');
+        isKilled = true;
+        await working;
+        run.offsetMs += CLOCK_STEP_MS;
+      }
+      await run.start();
+      await run.check();
+      await run.checkNothingLeftOver();
+      await run.check();
+      // A run in which nothing happened proves nothing.
+      const { facts } = run;
+      expect(facts.revision).toBeGreaterThan(KILLS);
+      expect(facts.deletedReported).toBeGreaterThan(KILLS / 2);
+      expect(facts.readyFacts().length).toBeGreaterThan(KILLS);
+      expect(await run.server?.end('SIGTERM')).toBe(0);
+      expect(recount(run.data).problems).toEqual([]);
+    } catch (error) {
+      console.error(`crash test: seed ${seed}; log of the last server:\n${run.server?.log().slice(-4000)}`);
+      throw error;
+    } finally {
+      await run.end();
+    }
+  },
+  8 * 60_000,
+);
+
+test(
+  `${WORKER_KILLS} kills of one worker of two: the server goes on and loses nothing`,
+  async () => {
+    const seed = Date.now() % 1_000_000;
+    const run = new CrashRun(seed, ['--workers', '2']);
+    try {
+      await run.prepare();
+      const server = await run.start();
+      for (let kill = 0; kill < WORKER_KILLS; kill += 1) {
+        let isStopped = false;
+        const working = run.work(() => isStopped);
+        await Bun.sleep(run.random.below(WORK_MS_MAX));
+        const victim = run.random.pick(findDescendants(server.pid));
+        if (victim === undefined) throw new Error('a server of two workers has no processes of its own');
+        process.kill(victim, 'SIGKILL');
+        await Bun.sleep(50);
+        isStopped = true;
+        await working;
+        await waitUntilWell(server, 2);
+        await run.check();
+      }
+      expect(server.isRunning()).toBe(true);
+      expect(await server.end('SIGTERM')).toBe(0);
+    } catch (error) {
+      console.error(`crash test of workers: seed ${seed}; log:\n${run.server?.log().slice(-4000)}`);
+      throw error;
+    } finally {
+      await run.end();
+    }
+  },
+  3 * 60_000,
+);
+
+/** All workers are back and each new connection is answered. */
+async function waitUntilWell(server: ServerProcess, workers: number): Promise<void> {
+  const deadline = Date.now() + 15_000;
+  while (Date.now() < deadline) {
+    if (findDescendants(server.pid).length >= workers) {
+      const answers = await Promise.allSettled(
+        Array.from({ length: 8 }, () => fetch(`${server.url}/health`, { keepalive: false })),
+      );
+      if (answers.every((answer) => answer.status === 'fulfilled' && answer.value.status === 200)) return;
+    }
+    await Bun.sleep(50);
+  }
+  throw new Error(`the workers did not come back: ${server.log().slice(-2000)}`);
+}

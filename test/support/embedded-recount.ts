@@ -1,0 +1,188 @@
+/**
+ * Recounts the embedded engine's database from its rows alone, read-only and with statements of its own, and compares what
+ * is kept (counters, counts, flags, records) with what is there. Knows the schema on purpose: it is the second opinion.
+ */
+import { Database } from 'bun:sqlite';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+type Row = Record<string, number | string | Uint8Array | null>;
+
+export interface Recount {
+  /** what is kept and wrong, one line each; empty when all is right */
+  readonly problems: readonly string[];
+  /** by Space: what getUsage must answer at `now` while nothing is being received */
+  usage(appId: string, spaceId: string, now: number): Record<string, number>;
+  /** hashes of all rows of a Space by state: 0 waiting, 1 ready, 2 rotten, 3 claimed */
+  hashes(appId: string, spaceId: string, state: number): readonly string[];
+}
+
+export const DATABASE_FILE = 'metadata.sqlite';
+export const OBJECTS_FOLDER = 'objects';
+export const INCOMING_FOLDER = 'incoming';
+
+const REF_BYTES = 32;
+
+export function recount(data: string): Recount {
+  const database = new Database(join(data, DATABASE_FILE), { readonly: true });
+  try {
+    return database.transaction(() => readAll(database))();
+  } finally {
+    database.close();
+  }
+}
+
+function readAll(database: Database): Recount {
+  const all = (sql: string): Row[] => database.query<Row, []>(sql).all();
+  const spaces = all('SELECT * FROM spaces');
+  const nodes = all('SELECT * FROM nodes');
+  const contents = new Map(all('SELECT * FROM contents').map((row) => [hex(row.generation), row]));
+  const uploads = all('SELECT * FROM uploads');
+  const looseEdges = all('SELECT * FROM loose_edges');
+  const balances = all('SELECT b.*, d.space FROM balances b JOIN domains d ON d.id = b.domain');
+  const problems = [
+    ...spaces.flatMap((space) => findCounterProblems(space, nodesOf(nodes, space))),
+    ...spaces.flatMap((space) => findEdgeProblems(nodesOf(nodes, space), nodesOf(looseEdges, space))),
+    ...spaces.flatMap((space) => findBalanceProblems(nodesOf(nodes, space), nodesOf(balances, space))),
+    ...findContentProblems(nodes, uploads, contents),
+  ];
+  const find = (appId: string, spaceId: string): Row[] => {
+    const space = spaces.find((row) => row.app_id === appId && row.space_id === spaceId);
+    return space === undefined ? [] : nodesOf(nodes, space);
+  };
+  return {
+    problems,
+    usage: (appId, spaceId, now) => usageOf(find(appId, spaceId), now),
+    hashes: (appId, spaceId, state) =>
+      find(appId, spaceId)
+        .filter((row) => row.state === state)
+        .map((row) => hex(row.hash)),
+  };
+}
+
+function nodesOf(rows: readonly Row[], space: Row): Row[] {
+  return rows.filter((row) => row.space === space.id);
+}
+
+function usageOf(nodes: readonly Row[], now: number): Record<string, number> {
+  const sum = (rows: readonly Row[], column: string): number =>
+    rows.reduce((total, row) => total + Number(row[column]), 0);
+  const ready = nodes.filter((row) => row.state === 1);
+  return {
+    nodeCount: nodes.length,
+    readyContentBytes: sum(ready, 'size'),
+    readyStoredBytes: sum(ready, 'canonical_size'),
+    reservedBytes: sum(
+      nodes.filter((row) => row.state === 0),
+      'canonical_size',
+    ),
+    notReadyNodeCount: nodes.length - ready.length,
+    leasedNodeCount: nodes.filter((row) => Number(row.lease_expires_at) > now).length,
+  };
+}
+
+function findCounterProblems(space: Row, nodes: readonly Row[]): string[] {
+  const usage = usageOf(nodes, Number(space.lease_watermark));
+  const kept = {
+    nodeCount: space.node_count,
+    readyContentBytes: space.ready_content_bytes,
+    readyStoredBytes: space.ready_stored_bytes,
+    reservedBytes: space.waiting_bytes,
+    notReadyNodeCount: space.not_ready_node_count,
+    leasedNodeCount: space.leased_count,
+  };
+  return Object.entries(kept)
+    .filter(([name, value]) => value !== usage[name])
+    .map(([name, value]) => `counter ${name} is ${value}, the rows say ${usage[name]}`);
+}
+
+function findEdgeProblems(nodes: readonly Row[], looseEdges: readonly Row[]): string[] {
+  const expected = new Map<string, number>();
+  for (const row of nodes) {
+    const refs = row.refs as Uint8Array;
+    for (let offset = 0; offset < refs.length; offset += REF_BYTES) {
+      const child = hex(refs.subarray(offset, offset + REF_BYTES));
+      expected.set(child, (expected.get(child) ?? 0) + 1);
+    }
+  }
+  const kept = new Map(nodes.map((row) => [hex(row.hash), Number(row.child_ref_count)]));
+  for (const row of looseEdges) {
+    const hash = hex(row.hash);
+    if (kept.has(hash)) return [`${hash} has a row and loose edges`];
+    kept.set(hash, Number(row.count));
+  }
+  return [...new Set([...expected.keys(), ...kept.keys()])]
+    .filter((hash) => (expected.get(hash) ?? 0) !== (kept.get(hash) ?? 0))
+    .map((hash) => `${hash} has ${expected.get(hash) ?? 0} edges, kept are ${kept.get(hash) ?? 0}`);
+}
+
+function findBalanceProblems(nodes: readonly Row[], balances: readonly Row[]): string[] {
+  const sums = new Map<string, { sum: number; domains: number }>();
+  for (const row of balances) {
+    const hash = hex(row.hash);
+    const { sum, domains } = sums.get(hash) ?? { sum: 0, domains: 0 };
+    sums.set(hash, { sum: sum + Number(row.balance), domains: domains + 1 });
+  }
+  const problems: string[] = [];
+  for (const row of nodes) {
+    const hash = hex(row.hash);
+    const { sum, domains } = sums.get(hash) ?? { sum: 0, domains: 0 };
+    sums.delete(hash);
+    if (sum !== row.root_ref_count || domains !== row.held_domain_count) {
+      problems.push(`${hash} keeps ${row.root_ref_count} root refs, its balances say ${sum}`);
+    }
+    const isReadable = row.state === 1 || row.state === 2;
+    const isFree = isReadable && row.child_ref_count === 0 && sum === 0 && domains === 0;
+    if (Number(isFree) !== row.collectable)
+      problems.push(`${hash} is collectable: ${row.collectable}, wrong`);
+  }
+  return [...problems, ...[...sums.keys()].map((hash) => `${hash} has balances and no row`)];
+}
+
+function findContentProblems(
+  nodes: readonly Row[],
+  uploads: readonly Row[],
+  contents: ReadonlyMap<string, Row>,
+): string[] {
+  const problems: string[] = [];
+  const owned = new Set<string>();
+  const own = (row: Row, what: string): void => {
+    const generation = hex(row.generation);
+    const content = contents.get(generation);
+    owned.add(generation);
+    if (content === undefined) problems.push(`${what} ${hex(row.hash)} has no content record`);
+    else if (content.canonical_size !== row.canonical_size) problems.push(`${what}: sizes differ`);
+    else if ((content.inline_bytes !== null) !== (row.inline === 1)) problems.push(`${what}: inline differs`);
+  };
+  for (const row of nodes) own(row, 'node');
+  for (const row of uploads) if (row.verdict === 1) own(row, 'upload');
+  const orphans = [...contents.keys()].filter((generation) => !owned.has(generation));
+  return [...problems, ...orphans.map((generation) => `content ${generation} belongs to nothing`)];
+}
+
+/** Object files by generation, and leftovers of interrupted uploads. */
+export function listObjectFiles(data: string): {
+  readonly objects: readonly string[];
+  readonly incoming: readonly string[];
+} {
+  const list = (folder: string): string[] =>
+    readdirSync(join(data, folder), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => entry.name);
+  return { objects: list(OBJECTS_FOLDER).sort(), incoming: list(INCOMING_FOLDER) };
+}
+
+/** Generations whose bytes must be files, by the records. */
+export function listExpectedObjects(data: string): readonly string[] {
+  const database = new Database(join(data, DATABASE_FILE), { readonly: true });
+  try {
+    const rows = database.query<Row, []>('SELECT generation FROM contents WHERE inline_bytes IS NULL').all();
+    return rows.map((row) => hex(row.generation)).sort();
+  } finally {
+    database.close();
+  }
+}
+
+function hex(bytes: Row[string] | undefined): string {
+  return Buffer.from(bytes as Uint8Array).toString('hex');
+}
