@@ -1,0 +1,47 @@
+/**
+ * Where content too large for memory waits for its reader. The runtime frames a streamed body without Content-Length, which
+ * the spec wants, and keeps a connection open when a body ends early. So a large range is proven block by block into a
+ * private file first, and that file is the body: damage anywhere answers 503, and what is sent was all proven.
+ */
+import { mkdir, open, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+
+export interface ContentSpool {
+  /** Takes exactly `length` bytes. Rejects with the stream's error, or when it ends early or late; keeps nothing then. */
+  hold(stream: ReadableStream<Uint8Array>, length: number): Promise<Blob>;
+}
+
+/** ms a spooled file keeps its name: the runtime opens it in the turn in which the answer is handed over. */
+const NAME_KEPT_MS = 2000;
+
+export class LengthMismatch extends Error {
+  override readonly name = 'LengthMismatch';
+}
+
+/** `folder` is this process's own: whatever an earlier life left in it goes. */
+export async function openFileSpool(folder: string): Promise<ContentSpool> {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  for (const name of await readdir(folder)) await rm(join(folder, name), { force: true });
+  return { hold: (stream, length) => holdInFile(folder, stream, length) };
+}
+
+async function holdInFile(folder: string, stream: ReadableStream<Uint8Array>, length: number): Promise<Blob> {
+  const path = join(folder, crypto.randomUUID());
+  const file = await open(path, 'wx', 0o600);
+  try {
+    let written = 0;
+    for await (const chunk of stream as unknown as AsyncIterable<Uint8Array>) {
+      written += chunk.length;
+      if (written > length) break;
+      await file.writeFile(chunk);
+    }
+    if (written !== length) throw new LengthMismatch(`content of ${length} bytes came as ${written}`);
+  } catch (error) {
+    await rm(path, { force: true });
+    throw error;
+  } finally {
+    await file.close();
+  }
+  setTimeout(() => void rm(path, { force: true }).catch(() => undefined), NAME_KEPT_MS).unref();
+  return Bun.file(path);
+}

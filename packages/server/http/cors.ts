@@ -1,0 +1,38 @@
+/** Who may read answers from a browser (contract section 8). Bearer tokens only, no cookies: `*` gives nothing away. */
+import { PREFLIGHT_SECONDS } from './http-limits.ts';
+
+/** `*`, or the origins that are let in. */
+export type CorsOrigins = '*' | readonly string[];
+
+export type HeaderFields = Record<string, string>;
+
+const ALLOWED_HEADERS = 'authorization, content-type, if-none-match, range';
+const EXPOSED_HEADERS =
+  'Accept-Ranges, Content-Length, Content-Range, Retry-After, Server-Timing, WWW-Authenticate, X-Request-Id';
+
+const OPEN: HeaderFields = {
+  'access-control-allow-origin': '*',
+  'access-control-expose-headers': EXPOSED_HEADERS,
+  'timing-allow-origin': '*',
+  vary: 'Authorization',
+};
+
+/** Headers of every answer of the tenant plane and of the upload target. Not to be changed by the caller. */
+export function corsHeaders(origins: CorsOrigins, request: Request): HeaderFields {
+  if (origins === '*') return OPEN;
+  const origin = request.headers.get('origin');
+  const headers: HeaderFields = { 'timing-allow-origin': '*', vary: 'Authorization, Origin' };
+  if (origin === null || !origins.includes(origin)) return headers;
+  headers['access-control-allow-origin'] = origin;
+  headers['access-control-expose-headers'] = EXPOSED_HEADERS;
+  return headers;
+}
+
+/** What a preflight learns besides `corsHeaders`. */
+export function preflightHeaders(methods: string): HeaderFields {
+  return {
+    'access-control-allow-methods': methods,
+    'access-control-allow-headers': ALLOWED_HEADERS,
+    'access-control-max-age': String(PREFLIGHT_SECONDS),
+  };
+}

@@ -1,0 +1,60 @@
+/** The one place where a failure becomes an HTTP answer (spec Errors; contract section 4). */
+import { ApiError, type ErrorBody } from '@holdfast/protocol';
+import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/ports.ts';
+import type { HeaderFields } from './cors.ts';
+import { type Exchange, jsonAnswer } from './exchange.ts';
+import { STORAGE_RETRY_AFTER_SECONDS } from './http-limits.ts';
+
+/** What the operator's log is told of a failure. Never a URL, a header or a body: they hold tokens and signatures. */
+export interface FailureReport {
+  readonly kind: 'unexpected' | 'storage' | 'registry' | 'caller-gone';
+  /** also told to the caller, except where the caller is gone */
+  readonly requestId: string;
+  readonly error: unknown;
+}
+
+export type ReportFailure = (report: FailureReport) => void;
+
+export function errorAnswer(exchange: Exchange, error: unknown, report: ReportFailure): Response {
+  if (error instanceof ApiError) {
+    if (error.cause !== undefined && error.status >= 500) {
+      report({ kind: 'registry', requestId: crypto.randomUUID(), error });
+    }
+    return render(exchange, error);
+  }
+  const requestId = crypto.randomUUID();
+  const failure = (kind: FailureReport['kind']): void => report({ kind, requestId, error });
+  if (exchange.request.signal.aborted) {
+    failure('caller-gone');
+    return render(exchange, new ApiError('INVALID_REQUEST', 'the request was broken off'));
+  }
+  if (isStorageFailure(error)) {
+    failure('storage');
+    const message = `storage failed; try again (the server's log has the cause under request ${requestId})`;
+    return render(exchange, new ApiError('SERVICE_UNAVAILABLE', message), requestId);
+  }
+  failure('unexpected');
+  const message = `the server failed; its log has the cause under request ${requestId}`;
+  return render(exchange, new ApiError('INTERNAL_ERROR', message), requestId);
+}
+
+/** Codes of the operating system (EIO) and of SQLite on errors that no engine has wrapped. */
+const STORAGE_CODE = /^(?:E[A-Z0-9]{2,}|SQLITE_[A-Z_]+)$/;
+
+function isStorageFailure(error: unknown): boolean {
+  if (error instanceof StoreUnavailable) return true;
+  if (error instanceof ContentDamaged || error instanceof ContentLost) return true;
+  const code = error instanceof Error ? (error as Error & { code?: unknown }).code : undefined;
+  return typeof code === 'string' && STORAGE_CODE.test(code);
+}
+
+function render(exchange: Exchange, error: ApiError, requestId?: string): Response {
+  const body: ErrorBody = { error: error.code, message: error.message };
+  const headers: HeaderFields = { ...error.headers };
+  const retryAfterSeconds =
+    error.retryAfterSeconds ??
+    (error.code === 'SERVICE_UNAVAILABLE' ? STORAGE_RETRY_AFTER_SECONDS : undefined);
+  if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds);
+  if (requestId !== undefined) headers['x-request-id'] = requestId;
+  return jsonAnswer(exchange, error.status, JSON.stringify(body), headers);
+}

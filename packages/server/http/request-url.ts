@@ -1,0 +1,28 @@
+/** Takes a request's URL apart without building a URL object: paths are matched as they were sent, letter for letter. */
+
+export interface RequestTarget {
+  /** still percent-encoded; begins with `/` */
+  readonly path: string;
+  /** after the `?`; undefined without one */
+  readonly query: string | undefined;
+}
+
+/** The runtime gives an absolute URL, or a bare path when the request had no usable Host. */
+export function splitUrl(url: string): RequestTarget {
+  const authorityAt = url.startsWith('/') ? 0 : url.indexOf('://') + 3;
+  const pathAt = url.indexOf('/', authorityAt);
+  if (pathAt < 0) return { path: '/', query: undefined };
+  const queryAt = url.indexOf('?', pathAt);
+  if (queryAt < 0) return { path: url.slice(pathAt), query: undefined };
+  return { path: url.slice(pathAt, queryAt), query: url.slice(queryAt + 1) };
+}
+
+/** Characters of host names, addresses and ports; anything else in a Host is not echoed into a URL. */
+const PLAIN_HOST = /^[A-Za-z0-9._~:[\]-]{1,300}$/;
+
+/** Scheme and authority by which this caller reaches us: `http://` and its Host (contract section 9). */
+export function originOf(request: Request): string {
+  const host = request.headers.get('host');
+  if (host !== null && PLAIN_HOST.test(host)) return `http://${host}`;
+  return request.url.startsWith('/') ? 'http://localhost' : new URL(request.url).origin;
+}

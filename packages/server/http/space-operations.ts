@@ -1,0 +1,122 @@
+/** The seven operations between HTTP and core: what each reads from the request and how its result is sent. */
+import {
+  ApiError,
+  type Hash,
+  isHash,
+  type OperationName,
+  parseGcRequest,
+  parseLeaseRequest,
+  parseListRootRefsQuery,
+  parseNoQuery,
+  parseUpdateRootRefsRequest,
+} from '@holdfast/protocol';
+import type { Core } from '../core/core.ts';
+import { getUsage } from '../core/get-usage.ts';
+import { leaseNode } from '../core/lease-node.ts';
+import { listRootRefs } from '../core/list-root-refs.ts';
+import type { Space } from '../core/model.ts';
+import { readContent } from '../core/read-content.ts';
+import { readMetadata } from '../core/read-metadata.ts';
+import { runGc } from '../core/run-gc.ts';
+import { updateRootRefs } from '../core/update-root-refs.ts';
+import { contentAnswer } from './content-answer.ts';
+import type { ContentSpool } from './content-spool.ts';
+import { type Exchange, jsonAnswer } from './exchange.ts';
+import { GC_SECONDS_MAX, IDLE_SECONDS_MAX } from './http-limits.ts';
+import { readJsonBody, readOptionalJsonBody } from './request-body.ts';
+import { originOf } from './request-url.ts';
+
+/** An authorized request of a known route. Nothing else of it has been judged yet. */
+export interface AuthorizedCall {
+  readonly core: Core;
+  readonly exchange: Exchange;
+  readonly space: Space;
+  /** as it stands in the path */
+  readonly rawHash: string | undefined;
+  readonly query: string | undefined;
+  /** from the verified capability, the only place it may come from */
+  readonly refDomain: string | undefined;
+  readonly spool: ContentSpool;
+  /** origin of upload URLs; undefined: as the caller reaches us */
+  readonly publicUrl: string | undefined;
+}
+
+type Operation = (call: AuthorizedCall) => Promise<Response>;
+
+export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
+  async readMetadata(call) {
+    const hash = readHash(call);
+    refuseQuery(call);
+    return dispatch(call, () => readMetadata(call.core, call.space, hash));
+  },
+
+  async readContent(call) {
+    const hash = readHash(call);
+    refuseQuery(call);
+    const { exchange, core, space, spool } = call;
+    const range = exchange.request.headers.get('range') ?? undefined;
+    const startedAt = performance.now();
+    const content = await readContent(core, space, hash, range);
+    exchange.timing.record('cas_dispatch', startedAt);
+    return contentAnswer(exchange, content, spool);
+  },
+
+  async leaseNode(call) {
+    const hash = readHash(call);
+    refuseQuery(call);
+    const { request } = call.exchange;
+    const { leaseDurationMs } = parseLeaseRequest(await readJsonBody(request));
+    const uploadOrigin = call.publicUrl ?? originOf(request);
+    return dispatch(call, () => leaseNode(call.core, call.space, hash, leaseDurationMs, uploadOrigin));
+  },
+
+  async getUsage(call) {
+    refuseQuery(call);
+    return dispatch(call, () => getUsage(call.core, call.space));
+  },
+
+  async runGc(call) {
+    refuseQuery(call);
+    const { request, connections } = call.exchange;
+    const { maxNodes } = parseGcRequest(await readOptionalJsonBody(request));
+    connections?.timeout(request, GC_SECONDS_MAX);
+    try {
+      return await dispatch(call, () => runGc(call.core, call.space, maxNodes));
+    } finally {
+      connections?.timeout(request, IDLE_SECONDS_MAX);
+    }
+  },
+
+  async listRootRefs(call) {
+    const page = parseListRootRefsQuery(new URLSearchParams(call.query));
+    return dispatch(call, () => listRootRefs(call.core, call.space, readRefDomain(call), page));
+  },
+
+  async updateRootRefs(call) {
+    refuseQuery(call);
+    const update = parseUpdateRootRefsRequest(await readJsonBody(call.exchange.request));
+    return dispatch(call, () => updateRootRefs(call.core, call.space, readRefDomain(call), update));
+  },
+};
+
+async function dispatch(call: AuthorizedCall, operation: () => Promise<unknown>): Promise<Response> {
+  const startedAt = performance.now();
+  const result = await operation();
+  call.exchange.timing.record('cas_dispatch', startedAt);
+  return jsonAnswer(call.exchange, 200, JSON.stringify(result));
+}
+
+function readHash({ rawHash }: AuthorizedCall): Hash {
+  if (rawHash !== undefined && isHash(rawHash)) return rawHash;
+  throw new ApiError('INVALID_REQUEST', 'the hash of the path must be 64 lowercase hexadecimal characters');
+}
+
+function refuseQuery({ query }: AuthorizedCall): void {
+  if (query !== undefined && query !== '') parseNoQuery(new URLSearchParams(query));
+}
+
+/** Authorization has refused a capability without one (row 10). */
+function readRefDomain({ refDomain }: AuthorizedCall): string {
+  if (refDomain === undefined) throw new Error('a root-ref operation was authorized without a refDomain');
+  return refDomain;
+}

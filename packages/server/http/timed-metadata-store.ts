@@ -1,0 +1,88 @@
+/** A MetadataStore whose verbs become steps of one request's timing. One small object per request: prototype methods only. */
+import type { Hash } from '@holdfast/protocol';
+import type { Generation, Space } from '../core/model.ts';
+import type {
+  Awaitable,
+  MetadataStore,
+  ScrubPosition,
+  SpaceTransaction,
+  SweepCutoffs,
+} from '../core/ports.ts';
+import type { RequestTiming } from './request-timing.ts';
+
+type Answer<
+  Verb extends 'findNode' | 'findNodeWithContent' | 'findUpload' | 'readCounters' | 'findBalancesAt',
+> = ReturnType<MetadataStore[Verb]>;
+
+export class TimedMetadataStore implements MetadataStore {
+  private readonly inner: MetadataStore;
+  private readonly timing: RequestTiming;
+
+  constructor(inner: MetadataStore, timing: RequestTiming) {
+    this.inner = inner;
+    this.timing = timing;
+  }
+
+  get inlineBytesMax(): number {
+    return this.inner.inlineBytesMax;
+  }
+
+  transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T> {
+    const startedAt = performance.now();
+    return this.timing.watch('cas_meta_transact', startedAt, this.inner.transact(space, body));
+  }
+
+  findNode(space: Space, hash: Hash): Answer<'findNode'> {
+    const startedAt = performance.now();
+    return this.timing.watch('cas_meta_find_node', startedAt, this.inner.findNode(space, hash));
+  }
+
+  findNodeWithContent(space: Space, hash: Hash): Answer<'findNodeWithContent'> {
+    const startedAt = performance.now();
+    const found = this.inner.findNodeWithContent(space, hash);
+    return this.timing.watch('cas_meta_find_node_with_content', startedAt, found);
+  }
+
+  findUpload(space: Space, hash: Hash): Answer<'findUpload'> {
+    const startedAt = performance.now();
+    return this.timing.watch('cas_meta_find_upload', startedAt, this.inner.findUpload(space, hash));
+  }
+
+  readCounters(space: Space, now: number): Answer<'readCounters'> {
+    const startedAt = performance.now();
+    return this.timing.watch('cas_meta_read_counters', startedAt, this.inner.readCounters(space, now));
+  }
+
+  findBalancesAt(
+    space: Space,
+    domain: string,
+    page: Parameters<MetadataStore['findBalancesAt']>[2],
+  ): Answer<'findBalancesAt'> {
+    const startedAt = performance.now();
+    const found = this.inner.findBalancesAt(space, domain, page);
+    return this.timing.watch('cas_meta_find_balances', startedAt, found);
+  }
+
+  findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): Awaitable<readonly Space[]> {
+    return this.inner.findSpacesToSweep(cutoffs, limit);
+  }
+
+  maintain(cutoffs: SweepCutoffs): Promise<boolean> {
+    return this.inner.maintain(cutoffs);
+  }
+
+  findNodesToScrub(
+    after: ScrubPosition | undefined,
+    limit: number,
+  ): ReturnType<MetadataStore['findNodesToScrub']> {
+    return this.inner.findNodesToScrub(after, limit);
+  }
+
+  findKnownGenerations(generations: readonly Generation[]): Awaitable<ReadonlySet<Generation>> {
+    return this.inner.findKnownGenerations(generations);
+  }
+
+  close(): Promise<void> {
+    return this.inner.close();
+  }
+}

@@ -1,0 +1,61 @@
+/** The embedded upload target (contract section 5): PUT /uploads/<token>, no bearer token. */
+import type { Core } from '../core/core.ts';
+import { receiveUpload } from '../core/receive-upload.ts';
+import { type Connections, type Exchange, emptyAnswer } from './exchange.ts';
+import {
+  IDLE_SECONDS_MAX,
+  SMALL_UPLOAD_BYTES_MAX,
+  UPLOAD_DURATION_MS_MAX,
+  UPLOAD_STALL_SECONDS_MAX,
+} from './http-limits.ts';
+import { declaredLengthOf } from './request-body.ts';
+
+export async function answerUpload(core: Core, exchange: Exchange, token: string): Promise<Response> {
+  const { request, connections } = exchange;
+  const declaredLength = declaredLengthOf(request);
+  const isSmall = declaredLength !== undefined && declaredLength <= SMALL_UPLOAD_BYTES_MAX;
+  const body =
+    isSmall || connections === undefined || request.body === null
+      ? request.body
+      : endStalled(request.body, request, connections);
+  try {
+    await receiveUpload(core, {
+      token,
+      contentType: request.headers.get('content-type') ?? undefined,
+      ifNoneMatch: request.headers.get('if-none-match') ?? undefined,
+      declaredLength,
+      body,
+    });
+  } finally {
+    connections?.timeout(request, IDLE_SECONDS_MAX);
+  }
+  return emptyAnswer(exchange, 200);
+}
+
+/**
+ * The same body; each piece that arrives gives its sender `UPLOAD_STALL_SECONDS_MAX` for the next, until
+ * `UPLOAD_DURATION_MS_MAX` is over. A connection out of time is closed by the runtime, which errors the body.
+ */
+function endStalled(
+  body: ReadableStream<Uint8Array>,
+  request: Request,
+  connections: Connections,
+): ReadableStream<Uint8Array> {
+  const lastExtensionAt = performance.now() + UPLOAD_DURATION_MS_MAX;
+  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        reader ??= body.getReader();
+        if (performance.now() < lastExtensionAt) connections.timeout(request, UPLOAD_STALL_SECONDS_MAX);
+        const next = await reader.read();
+        if (next.done) controller.close();
+        else controller.enqueue(next.value);
+      },
+      async cancel(reason) {
+        await (reader ?? body).cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
