@@ -1,0 +1,72 @@
+/** Time and network in the hands of a test. */
+import type { AuthWorld } from '../auth-world.ts';
+
+interface Timer {
+  readonly at: number;
+  readonly callback: () => void;
+}
+
+export class FakeWorld implements AuthWorld {
+  /** wall clock, ms; moves with `advance` and may be set */
+  wallMs = Date.UTC(2026, 0, 1);
+  #monotonicMs = 1000;
+  readonly #timers = new Set<Timer>();
+  /** answers the next fetches; a test swaps it */
+  answer: (url: string, init: RequestInit) => Promise<Response> = async () => {
+    throw new Error('no network in this test');
+  };
+  fetchCount = 0;
+
+  now(): number {
+    return this.wallMs;
+  }
+
+  monotonicNow(): number {
+    return this.#monotonicMs;
+  }
+
+  schedule(callback: () => void, delayMs: number): () => void {
+    const timer = { at: this.#monotonicMs + delayMs, callback };
+    this.#timers.add(timer);
+    return () => this.#timers.delete(timer);
+  }
+
+  fetch = (url: string, init: RequestInit): Promise<Response> => {
+    this.fetchCount++;
+    return this.answer(url, init);
+  };
+
+  get timerCount(): number {
+    return this.#timers.size;
+  }
+
+  /** Lets time pass, running timers in order and what they start. */
+  async advance(ms: number): Promise<void> {
+    const until = this.#monotonicMs + ms;
+    await settle();
+    for (;;) {
+      const next = [...this.#timers].filter((timer) => timer.at <= until).sort((a, b) => a.at - b.at)[0];
+      if (next === undefined) break;
+      this.#timers.delete(next);
+      this.#move(next.at);
+      next.callback();
+      await settle();
+    }
+    this.#move(until);
+  }
+
+  /** Lets time pass as for a process that was not given the processor: timers are late. */
+  stall(ms: number): void {
+    this.#move(this.#monotonicMs + ms);
+  }
+
+  #move(monotonicMs: number): void {
+    this.wallMs += monotonicMs - this.#monotonicMs;
+    this.#monotonicMs = Math.max(this.#monotonicMs, monotonicMs);
+  }
+}
+
+/** Lets everything that is ready to run do so, small response bodies included. */
+export async function settle(): Promise<void> {
+  for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+}
