@@ -2,6 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, Space } from '../../core/model.ts';
 import {
+  type Awaitable,
   ContentDamaged,
   ContentLost,
   type ContentStore,
@@ -63,7 +64,7 @@ export class DiskContentStore implements ContentStore {
 
   /** Once, before serving, by the process that has the store to itself. */
   resolveInterrupted(): Promise<void> {
-    return this.#guard('cleaning up after a crash', () => this.#staged.resolveLeftovers(true));
+    return this.#guard('cleaning up after a crash', () => this.#staged.resolveAll());
   }
 
   inspect(_space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject> {
@@ -124,8 +125,8 @@ export class DiskContentStore implements ContentStore {
     });
   }
 
-  sweep(): Promise<void> {
-    return this.#guard('sweeping', () => this.#staged.resolveLeftovers(false));
+  sweep(isKnown: (generations: readonly Generation[]) => Awaitable<ReadonlySet<Generation>>): Promise<void> {
+    return this.#guard('sweeping', () => this.#staged.sweep(isKnown));
   }
 
   async close(): Promise<void> {

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
+import type { Awaitable } from '../../core/ports.ts';
 import { codeOf } from './failure.ts';
 import type { Files, OpenFile } from './files.ts';
 import { type ObjectLayout, parseStagedName, type StagedName } from './object-layout.ts';
@@ -43,19 +44,41 @@ export class StagedFiles {
   }
 
   /**
-   * Resolves what interrupted uploads left: of one that was never recorded as complete nothing stays, so that its URL can be
-   * used again; of a complete one only the staged name goes. `isAlone`: no other process has this store open.
+   * Before anyone is served: of an upload that was never recorded as complete nothing stays, of a complete one only the
+   * staged name goes. The caller has the store to itself.
    */
-  async resolveLeftovers(isAlone: boolean): Promise<void> {
+  async resolveAll(): Promise<void> {
+    for (const { path, generation } of await this.#findLeftovers(true)) {
+      await this.#resolve(path, generation, !this.#options.isFinished(generation));
+    }
+  }
+
+  /**
+   * The same while serving, bounded. An object whose generation still has an open upload stays: a lease may be looking at
+   * it, and another PUT of the same bytes takes it over (`seal`).
+   */
+  async sweep(
+    isKnown: (generations: readonly Generation[]) => Awaitable<ReadonlySet<Generation>>,
+  ): Promise<void> {
+    const leftovers = (await this.#findLeftovers(false)).slice(0, LEFTOVERS_PER_SWEEP_MAX);
+    if (leftovers.length === 0) return;
+    const known = await isKnown(leftovers.map(({ generation }) => generation));
+    for (const { path, generation } of leftovers) {
+      const isFinished = this.#options.isFinished(generation);
+      if (known.has(generation) && !isFinished && (await this.#isSealed(path, generation))) continue;
+      await this.#resolve(path, generation, !isFinished);
+    }
+  }
+
+  async #findLeftovers(isAlone: boolean): Promise<{ path: string; generation: Generation }[]> {
     const { layout, files } = this.#options;
-    const names = await files.list(layout.incoming);
-    let resolved = 0;
-    for (const name of names) {
+    const leftovers: { path: string; generation: Generation }[] = [];
+    for (const name of await files.list(layout.incoming)) {
       const staged = parseStagedName(name);
       if (staged === undefined || !this.#isLeftover(name, staged, isAlone)) continue;
-      await this.#resolve(join(layout.incoming, name), staged.generation);
-      if (++resolved === LEFTOVERS_PER_SWEEP_MAX && !isAlone) return;
+      leftovers.push({ path: join(layout.incoming, name), generation: staged.generation });
     }
+    return leftovers;
   }
 
   #isLeftover(name: string, staged: StagedName, isAlone: boolean): boolean {
@@ -65,16 +88,15 @@ export class StagedFiles {
     return isAlone || staged.pid === process.pid || !isProcessAlive(staged.pid);
   }
 
-  async #resolve(path: string, generation: Generation): Promise<void> {
-    const { files, layout, isFinished } = this.#options;
+  async #resolve(path: string, generation: Generation, isUnfinished: boolean): Promise<void> {
+    const { files, layout } = this.#options;
     // Taking it over by a rename lets exactly one process resolve it.
     const taken = layout.stagedPath(generation, this.#processToken, ++this.#created);
     this.#active.add(taken);
     try {
       await files.rename(path, taken);
-      const object = layout.objectOf(generation);
-      if (!isFinished(generation) && (await this.#isSameFile(taken, object))) {
-        await files.remove(object);
+      if (isUnfinished && (await this.#isSealed(taken, generation))) {
+        await files.remove(layout.objectOf(generation));
         await files.syncFolder(layout.shardOf(generation));
       }
       await files.remove(taken);
@@ -85,11 +107,11 @@ export class StagedFiles {
     }
   }
 
-  /** Another upload of the generation may have sealed its own file since. */
-  async #isSameFile(staged: string, object: string): Promise<boolean> {
-    const { files } = this.#options;
+  /** Whether the object is this very file; another upload of the generation may have sealed its own. */
+  async #isSealed(staged: string, generation: Generation): Promise<boolean> {
+    const { files, layout } = this.#options;
     const identity = await files.findIdentity(staged);
-    return identity !== undefined && identity === (await files.findIdentity(object));
+    return identity !== undefined && identity === (await files.findIdentity(layout.objectOf(generation)));
   }
 }
 
@@ -120,20 +142,21 @@ export class StagedFile {
     return this.#file.write(bytes, position);
   }
 
-  /** False when the key is taken. */
-  async seal(): Promise<boolean> {
+  /**
+   * A key that is taken holds these very bytes: only what matches the generation's one hash is ever sealed. So it counts as
+   * sealed, by whom does not matter; which upload finishes the generation is decided by its record.
+   */
+  async seal(): Promise<void> {
     const { files, layout } = this.#options;
     await this.#sync(() => this.#file.sync());
     await this.#close();
     try {
       await files.link(this.#path, layout.objectOf(this.#generation));
+      this.#isSealed = true;
     } catch (error) {
-      if (codeOf(error) === 'EEXIST') return false;
-      throw error;
+      if (codeOf(error) !== 'EEXIST') throw error;
     }
-    this.#isSealed = true;
     await this.#sync(() => files.syncFolder(layout.shardOf(this.#generation)));
-    return true;
   }
 
   /** Removes the staged name, unless it is still the intent of a sealed object that has no record. */
