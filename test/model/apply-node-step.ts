@@ -6,7 +6,7 @@ import { runGc } from '../../packages/server/core/run-gc.ts';
 import { scrub } from '../../packages/server/core/scrub.ts';
 import { sweep } from '../../packages/server/core/sweep.ts';
 import { endPut, lease, leaseTogether, makeBody, put } from './apply-upload-step.ts';
-import { getPoolNode, POOL, type PoolNode } from './node-pool.ts';
+import { getPoolNode, type PoolNode } from './node-pool.ts';
 import type { ModelNode } from './reference-space.ts';
 import type { NodeStep, RangeKind, WorldStep } from './steps.ts';
 import { type Answer, at, type World } from './world.ts';
@@ -16,7 +16,7 @@ const BACKGROUND_STEPS_MAX = 1000;
 
 export async function applyNodeStep(world: World, step: NodeStep): Promise<void> {
   if (step.do === 'gc') return collect(world, step.space, step.maxNodes, step.failAfter);
-  const node = at(POOL, step.node);
+  const node = at(world.focus, step.node);
   switch (step.do) {
     case 'lease':
       return lease(world, step.space, node, step.durationMs);
@@ -56,10 +56,16 @@ async function read(world: World, space: number, node: PoolNode, range: RangeKin
     expect(outcome).toMatchObject({ error: 'NOT_FOUND', status: 404 });
   } else if (row.state === 'rotten') {
     expect(outcome).toMatchObject({ error: 'SERVICE_UNAVAILABLE', status: 503 });
-  } else judgeReadyRead(row, node, range, outcome);
+  } else judgeReadyRead(world, row, node, range, outcome);
 }
 
-function judgeReadyRead(row: ModelNode, node: PoolNode, range: RangeKind, outcome: ReadOutcome): void {
+function judgeReadyRead(
+  world: World,
+  row: ModelNode,
+  node: PoolNode,
+  range: RangeKind,
+  outcome: ReadOutcome,
+): void {
   const size = node.content.length;
   const selected = selectRange(range, size);
   if (selected === undefined) {
@@ -70,6 +76,7 @@ function judgeReadyRead(row: ModelNode, node: PoolNode, range: RangeKind, outcom
     const isNoticed = 'error' in outcome ? outcome.status === 503 : outcome.ok.bytes === 'broken';
     // A range that does not touch the damage may be served; anything that does must not look complete.
     const mustNotice = row.bytes === 'lost' || selected.end === size;
+    world.see(isNoticed ? 'read: damage noticed' : 'read: damage not touched');
     if (isNoticed) row.state = 'rotten';
     else if (mustNotice) expect(outcome).toMatchObject({ error: 'SERVICE_UNAVAILABLE', status: 503 });
     if (isNoticed) return;
@@ -177,10 +184,16 @@ async function collect(
     expect(answer).toMatchObject({ error: 'SERVICE_UNAVAILABLE', status: 503 });
     expect(failAfter).toBeDefined();
     expect(claimed.size).toBeGreaterThan(0);
+    world.see('gc: store failed');
     return;
   }
   const reclaimedContentBytes = [...gone].reduce((sum, hash) => sum + getPoolNode(hash).content.length, 0);
   expect(answer.ok).toEqual({ examined: gone.size, deleted: gone.size, reclaimedContentBytes });
+  if (eligible.some(({ state, hash }) => state === 'claimed' && gone.has(hash)))
+    world.see('gc: finished a claim');
+  if ([...gone].some((hash) => !eligible.some((node) => node.hash === hash)))
+    world.see('gc: took a freed child');
+  if (gone.size > 0) world.see(gone.size === maxNodes ? 'gc: met its bound' : 'gc: took all');
   expect(gone.size).toBeLessThanOrEqual(maxNodes);
   expect(claimed.size).toBe(0);
   if (gone.size < maxNodes) expect(model.findEligible(world.now)).toEqual([]);
@@ -212,7 +225,8 @@ export async function applyWorldStep(world: World, step: WorldStep): Promise<voi
     case 'advance':
       return advance(world, world.now + step.ms);
     case 'advanceToExpiry': {
-      const expiresAt = world.model(step.space).nodes.get(at(POOL, step.node).hash)?.leaseExpiresAt ?? 0;
+      const expiresAt =
+        world.model(step.space).nodes.get(at(world.focus, step.node).hash)?.leaseExpiresAt ?? 0;
       return advance(world, Math.max(world.now, expiresAt + step.off));
     }
     case 'sweep':
@@ -244,7 +258,11 @@ async function sweepAll(world: World): Promise<void> {
     steps += 1;
     expect(steps).toBeLessThan(BACKGROUND_STEPS_MAX);
   }
-  for (const model of world.models) model.sweep(world.now);
+  for (const model of world.models) {
+    const { nodes, uploads } = model.sweep(world.now);
+    for (const state of nodes) world.see(`sweep: dropped ${state}`);
+    if (uploads > 0) world.see('sweep: dropped an upload');
+  }
 }
 
 async function scrubAll(world: World): Promise<void> {
@@ -255,7 +273,10 @@ async function scrubAll(world: World): Promise<void> {
   }
   expect(position).toBeUndefined();
   for (const [space, model] of world.models.entries()) {
+    const before = new Map([...model.nodes].map(([hash, { state }]) => [hash, state]));
     model.scrub();
+    for (const [hash, { state }] of model.nodes)
+      if (before.get(hash) !== state) world.see(`scrub: made ${state}`);
     for (const hash of model.uploads.keys()) {
       // A node that is good again asks for no upload; whether its open generation is kept to the end is not fixed.
       if (model.nodes.get(hash)?.state !== 'ready') continue;

@@ -3,7 +3,6 @@ import { expect } from 'bun:test';
 import type { RootRefPage } from '@holdfast/protocol';
 import { listRootRefs } from '../../packages/server/core/list-root-refs.ts';
 import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
-import { POOL } from './node-pool.ts';
 import { MODEL_SETTINGS } from './reference-space.ts';
 import type { RootRefStep } from './steps.ts';
 import { type Answer, at, DOMAINS, type KnownCursor, type KnownRequest, type World } from './world.ts';
@@ -11,7 +10,9 @@ import { type Answer, at, DOMAINS, type KnownCursor, type KnownRequest, type Wor
 export async function applyRootRefStep(world: World, step: RootRefStep): Promise<void> {
   switch (step.do) {
     case 'commit': {
-      const changes = Object.fromEntries(step.changes.map(([node, delta]) => [at(POOL, node).hash, delta]));
+      const changes = Object.fromEntries(
+        step.changes.map(([node, delta]) => [at(world.focus, node).hash, delta]),
+      );
       const request = {
         space: step.space,
         domain: step.domain,
@@ -60,9 +61,11 @@ async function commit(world: World, request: KnownRequest): Promise<void> {
   );
   const expected = model.rootRefs.commit(name, requestId, changes, (hash) => model.targetOf(hash));
   if ('success' in expected) {
+    world.see(expected.idempotent ? 'commit: replayed' : 'commit: applied');
     expect(answer).toEqual({ ok: expected });
     return;
   }
+  world.see(`commit: ${expected.error}`);
   expect(answer).toMatchObject({ error: expected.error, status: expected.error === 'NOT_FOUND' ? 404 : 409 });
   if (expected.mentions !== undefined && 'error' in answer)
     expect(answer.message).toContain(expected.mentions);
@@ -95,9 +98,11 @@ async function nextPage(
   }
   const isOld = world.now - known.walkStartedAt >= MODEL_SETTINGS.rootRefHistoryMs;
   if (isOld && 'error' in answer) {
+    world.see('page: cursor too old');
     expect(answer).toMatchObject({ error: 'CONFLICT', status: 409 });
     return;
   }
+  if (world.model(space).rootRefs.revision(name) > known.revision) world.see('page: of an older revision');
   judgePage(world, known, limit, answer);
 }
 

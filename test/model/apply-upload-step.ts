@@ -14,8 +14,20 @@ export async function lease(world: World, space: number, node: PoolNode, duratio
   const answer = await world.ask(() =>
     leaseNode(world.core, world.space(space), node.hash, durationMs, ORIGIN),
   );
+  const before = world.model(space).nodes.get(node.hash)?.state;
   const expected = world.model(space).lease(world.now, node.hash, durationMs);
+  seeLease(world, node, before, expected);
   judgeLease(world, space, node, answer, expected);
+}
+
+function seeLease(world: World, node: PoolNode, before: string | undefined, expected: ExpectedLease): void {
+  if ('error' in expected) world.see(`lease: ${expected.error}`);
+  else if ('upload' in expected) world.see(`lease: ${expected.rejection ?? expected.state}`);
+  else if (expected.state !== 'ready') world.see(`lease: ${expected.state}`);
+  else
+    world.see(
+      `lease: ${before === undefined ? 'published' : `${before} made ready`}${node.refs.length > 0 ? ', a parent' : ''}`,
+    );
 }
 
 /** Leases of one hash at once: any order gives the same rows; only a ready answer names its own duration. */
@@ -181,10 +193,11 @@ function judgePut(
     model.finishPut(url.node.hash, body);
     if (body.length > MODEL_SETTINGS.nodeBytesMax) error = 'PAYLOAD_TOO_LARGE';
   }
-  expectPut(answer, error);
+  expectPut(world, answer, error);
 }
 
-function expectPut(answer: Answer<void>, error: string | undefined): void {
+function expectPut(world: World, answer: Answer<void>, error: string | undefined): void {
+  world.see(`put: ${error ?? 'accepted'}`);
   if (error === undefined) expect(answer).toEqual({ ok: undefined });
   else expect(answer).toMatchObject({ error, status: WRONG_STATUS[error] as number });
 }
@@ -202,7 +215,7 @@ async function putForged(world: World, url: KnownUrl, position: number): Promise
       body: makeStream(url.node.bytes),
     }),
   );
-  expectPut(answer, 'FORBIDDEN');
+  expectPut(world, answer, 'FORBIDDEN');
 }
 
 async function beginPut(world: World, url: KnownUrl, body: Uint8Array, isDeclared: boolean): Promise<void> {
@@ -245,14 +258,19 @@ export async function endPut(world: World, pick: number, how: 'finish' | 'abort'
   model.receiving.delete(open.id);
   const upload = model.uploads.get(url.node.hash);
   if (upload?.generation === url.generation) upload.receiving -= 1;
+  world.see(`overlapping put: ${how}`);
   if (how === 'abort') return;
   if (model.acceptsPut(url.node.hash, url.generation)) {
     model.finishPut(url.node.hash, body);
-    return expectPut(answer, body.length > MODEL_SETTINGS.nodeBytesMax ? 'PAYLOAD_TOO_LARGE' : undefined);
+    return expectPut(
+      world,
+      answer,
+      body.length > MODEL_SETTINGS.nodeBytesMax ? 'PAYLOAD_TOO_LARGE' : undefined,
+    );
   }
   // Cut off for its length or turned away as the loser: the contract does not rank the two.
   if (body.length > MODEL_SETTINGS.nodeBytesMax && 'error' in answer && answer.status === 413) return;
-  expectPut(answer, 'CONFLICT');
+  expectPut(world, answer, 'CONFLICT');
 }
 
 /** What the planted break looks like to the server; coming back out of `receiveUpload` it is no failure of the test. */

@@ -2,13 +2,14 @@
  * What the model test needs of an engine. A new engine joins by implementing this in a few lines and calling
  * `describeModel`; everything else speaks to core through its ports.
  */
-import type { Core } from '../../packages/server/core/core.ts';
 import type { NodeRow, Space } from '../../packages/server/core/model.ts';
-import type { Clock, Randomness } from '../../packages/server/core/ports.ts';
+import type { Clock, ContentStore, MetadataStore } from '../../packages/server/core/ports.ts';
 
 export interface EngineUnderTest {
   /** Opens the engine over its own fresh data; called again after `close` it finds the data it left. */
-  open(world: { readonly clock: Clock; readonly random: Randomness }): Promise<Core>;
+  open(world: {
+    readonly clock: Clock;
+  }): Promise<{ readonly metadata: MetadataStore; readonly content: ContentStore }>;
   close(): Promise<void>;
   /** Spoils the stored bytes behind the engine's back: the last canonical byte flipped, or all of them gone. */
   damage(space: Space, node: NodeRow, how: 'flipped' | 'lost'): Promise<void>;

@@ -196,14 +196,19 @@ export class ReferenceSpace {
   }
 
   /** What 24 h without a lease call removes. Claimed rows are finished too. */
-  sweep(now: number): void {
+  sweep(now: number): { readonly nodes: readonly string[]; readonly uploads: number } {
     const cutoff = now - MODEL_SETTINGS.abandonedAfterMs;
+    const dropped: string[] = [];
+    const uploadsBefore = this.uploads.size;
     for (const node of [...this.nodes.values()]) {
-      if (isDropped(node, cutoff) || node.state === 'claimed') this.nodes.delete(node.hash);
+      if (!isDropped(node, cutoff) && node.state !== 'claimed') continue;
+      this.nodes.delete(node.hash);
+      dropped.push(node.state);
     }
     for (const [hash, upload] of [...this.uploads]) {
       if (Math.max(upload.touchedAt, upload.urlExpiresAt) <= cutoff) this.uploads.delete(hash);
     }
+    return { nodes: dropped, uploads: uploadsBefore - this.uploads.size };
   }
 
   findEligible(now: number): readonly string[] {

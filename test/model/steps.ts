@@ -4,7 +4,7 @@
  * nothing.
  */
 import fc from 'fast-check';
-import { POOL } from './node-pool.ts';
+import { POOL, type PoolNode } from './node-pool.ts';
 
 export type BodyKind = 'good' | 'other' | 'truncated' | 'oversized' | 'empty';
 export type HeaderKind = 'right' | 'no-if-none-match' | 'wrong-if-none-match' | 'wrong-type' | 'no-type';
@@ -76,10 +76,37 @@ export type WorldStep =
 
 export type Step = NodeStep | UploadStep | RootRefStep | WorldStep;
 
+/** One sequence: a few nodes, so that steps meet, and what is done with them. */
+export interface Sequence {
+  /** names of the nodes that `node` picks from */
+  readonly focus: readonly string[];
+  readonly steps: readonly Step[];
+}
+
+/** Families whose members have something to do with each other. */
+const FAMILIES: readonly (readonly string[])[] = [
+  ['leafA'],
+  ['largest'],
+  ['leafA', 'leafB', 'twice'],
+  ['leafA', 'leafB', 'twice', 'twice'],
+  ['largest', 'empty', 'leafB', 'wide'],
+  ['largest', 'wide', 'largest', 'leafB', 'empty', 'grand', 'leafA', 'twice'],
+  ['invalid', 'orphan', 'leafA'],
+  ['tooLarge', 'leafA', 'largest'],
+  POOL.map(({ name }) => name),
+];
+
+export function findFocus({ focus }: Sequence): readonly PoolNode[] {
+  return focus.flatMap((name) => POOL.filter((node) => node.name === name));
+}
+
 const space = fc.constantFrom(0, 0, 0, 1);
 const node = fc.nat({ max: POOL.length - 1 });
 const domain = fc.nat({ max: 1 });
-const pick = fc.nat({ max: 11 });
+const pick = fc.oneof(
+  { arbitrary: fc.nat({ max: 2 }), weight: 3 },
+  { arbitrary: fc.nat({ max: 30 }), weight: 1 },
+);
 const durationMs = fc.constantFrom(1, 60_000, 90_000, 600_000, 86_400_000, 90_000_000);
 const body: fc.Arbitrary<BodyKind> = fc.constantFrom(
   'good',
@@ -125,11 +152,13 @@ const range: fc.Arbitrary<RangeKind> = fc.oneof(
   }),
 );
 const delta = fc.constantFrom(-2, -1, -1, 0, 1, 1, 2, 1_000_000);
-const ADVANCES_MS = [1, 1000, 59_999, 60_000, 60_001, 300_001, 3_600_000, 43_200_000, 86_400_001];
+const ADVANCES_MS = [
+  1, 1000, 59_999, 60_000, 60_001, 60_001, 60_001, 300_001, 300_001, 3_600_000, 43_200_000, 86_400_001,
+];
 
 /** Weights lean towards what moves the machine on; the rare steps are the expensive or the destructive ones. */
-export const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 10, arbitrary: fc.record({ do: fc.constant('upload' as const), space, node, durationMs }) },
+const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 14, arbitrary: fc.record({ do: fc.constant('upload' as const), space, node, durationMs }) },
   { weight: 8, arbitrary: fc.record({ do: fc.constant('lease' as const), space, node, durationMs }) },
   {
     weight: 3,
@@ -236,3 +265,67 @@ export const stepArbitrary: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('scrub' as const) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('restart' as const) }) },
 );
+
+/** Short stories that chance alone would seldom tell; single steps come between and into them. */
+function makeEpisodes(): fc.Arbitrary<readonly Step[]> {
+  const upload = (space: number, node: number): Step => ({ do: 'upload', space, node, durationMs: 60_000 });
+  const read = (space: number, node: number): Step => ({ do: 'read', space, node, range: { kind: 'none' } });
+  const uploadAll = (space: number): Step[] => POOL.map((_, node) => upload(space, node));
+  const outlive: Step = { do: 'advance', ms: 60_001 };
+  const rot = fc
+    .record({
+      space,
+      node,
+      how: fc.constantFrom('flipped' as const, 'lost' as const),
+      scrubbed: fc.boolean(),
+    })
+    .map(({ space, node, how, scrubbed }): Step[] => [
+      upload(space, node),
+      { do: 'damage', space, node, how },
+      scrubbed ? { do: 'scrub' } : read(space, node),
+    ]);
+  const heal = fc
+    .record({ space, node })
+    .map(({ space, node }): Step[] => [upload(space, node), read(space, node)]);
+  const mended = fc
+    .record({ space, node })
+    .map(({ space, node }): Step[] => [{ do: 'mend', space, node }, { do: 'scrub' }]);
+  const fillAndCollect = fc
+    .record({ space, maxNodes: fc.constantFrom(1, 2, 3, 100), failAfter: fc.constantFrom(undefined, 0, 1) })
+    .map(({ space, maxNodes, failAfter }): Step[] => [
+      ...uploadAll(space),
+      ...uploadAll(space),
+      outlive,
+      { do: 'gc', space, maxNodes, failAfter },
+    ]);
+  const walk = fc
+    .record({
+      space,
+      domain,
+      late: fc.constantFrom(0, 0, 86_400_001),
+      between: fc.array(fc.tuple(node, delta), { minLength: 1, maxLength: 2 }),
+    })
+    .map(({ space, domain, late, between }): Step[] => [
+      ...uploadAll(space),
+      { do: 'commit', space, domain, changes: [[0, 1]] },
+      { do: 'commit', space, domain, changes: [[1, 2]] },
+      { do: 'page', space, domain, limit: 1 },
+      { do: 'commit', space, domain, changes: [[1, 1]] },
+      { do: 'commit', space, domain, changes: between },
+      { do: 'advance', ms: late },
+      { do: 'nextPage', pick: 0, limit: 1, scope: 'own' },
+    ]);
+  const again = fc
+    .record({ alter: fc.boolean() })
+    .map(({ alter }): Step[] => [{ do: 'replay', pick: 0, alter }]);
+  return fc.oneof(rot, rot, heal, heal, mended, fillAndCollect, fillAndCollect, walk, again);
+}
+
+export function makeSequenceArbitrary(stepsMax: number): fc.Arbitrary<Sequence> {
+  const single = stepArbitrary.map((step): readonly Step[] => [step]);
+  const piece = fc.oneof({ arbitrary: single, weight: 12 }, { arbitrary: makeEpisodes(), weight: 3 });
+  return fc.record({
+    focus: fc.constantFrom(...FAMILIES),
+    steps: fc.array(piece, { minLength: 1, maxLength: stepsMax, size: 'max' }).map((pieces) => pieces.flat()),
+  });
+}

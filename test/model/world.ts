@@ -1,10 +1,11 @@
 /** One run: the real engine and the reference model side by side, one clock, and all that a client would remember. */
 import { expect } from 'bun:test';
+import { createHmac } from 'node:crypto';
 import { ApiError, hashesToRefs, type UploadInstruction } from '@holdfast/protocol';
 import type { Core } from '../../packages/server/core/core.ts';
 import { getUsage } from '../../packages/server/core/get-usage.ts';
 import type { Space } from '../../packages/server/core/model.ts';
-import type { ContentStore } from '../../packages/server/core/ports.ts';
+import type { ContentStore, Signer } from '../../packages/server/core/ports.ts';
 import { readMetadata } from '../../packages/server/core/read-metadata.ts';
 import type { EngineUnderTest } from './engine-under-test.ts';
 import { POOL, type PoolNode } from './node-pool.ts';
@@ -58,6 +59,8 @@ export type Answer<T> =
   | { readonly error: string; readonly status: number; readonly message: string };
 
 export class World {
+  /** the nodes this run plays with */
+  readonly focus: readonly PoolNode[];
   now = 1_700_000_000_000;
   readonly models: readonly ReferenceSpace[] = SPACES.map(() => new ReferenceSpace());
   readonly urls: KnownUrl[] = [];
@@ -67,12 +70,20 @@ export class World {
   /** content deletes the store still carries out before it fails; undefined = it never fails */
   deletesLeft: number | undefined;
   readonly #engine: EngineUnderTest;
+  readonly #sightings: Map<string, number>;
   #core: Core | undefined;
   #randomState = 1;
   #ids = 0;
 
-  constructor(engine: EngineUnderTest) {
+  /** `sightings`: how often each situation was met, over all runs */
+  constructor(engine: EngineUnderTest, focus: readonly PoolNode[], sightings: Map<string, number>) {
+    this.focus = focus;
     this.#engine = engine;
+    this.#sightings = sightings;
+  }
+
+  see(situation: string): void {
+    this.#sightings.set(situation, (this.#sightings.get(situation) ?? 0) + 1);
   }
 
   get core(): Core {
@@ -85,18 +96,23 @@ export class World {
   }
 
   async open(): Promise<void> {
-    const core = await this.#engine.open({
-      clock: { now: () => this.now },
-      random: { bytes: (count) => this.#randomBytes(count) },
-    });
-    const guarded = new Proxy(core.content, {
+    const clock = { now: () => this.now };
+    const { metadata, content } = await this.#engine.open({ clock });
+    const guarded = new Proxy(content, {
       get: (target, name) => {
         if (name === 'delete') return (...args: DeleteArguments) => this.#deleteOrFail(target, args);
         const value = Reflect.get(target, name, target);
         return typeof value === 'function' ? value.bind(target) : value;
       },
     });
-    this.#core = { ...core, content: guarded, settings: MODEL_SETTINGS };
+    this.#core = {
+      metadata,
+      content: guarded,
+      clock,
+      random: { bytes: (count) => this.#randomBytes(count) },
+      signer: makeSigner(),
+      settings: MODEL_SETTINGS,
+    };
   }
 
   async close(): Promise<void> {
@@ -205,6 +221,16 @@ function describeExpected(model: ReferenceSpace, pool: PoolNode) {
       childRefCount: model.childRefCount(pool.hash),
       rootRefCount: model.rootRefs.aggregate(pool.hash),
     },
+  };
+}
+
+/** Kept with the test, as a server keeps its key with the data: what was signed stays good over a restart. */
+function makeSigner(): Signer {
+  const sign = (purpose: string, message: string): Buffer =>
+    createHmac('sha256', 'a key of this test').update(`${purpose}:${message}`).digest();
+  return {
+    sign,
+    verify: (purpose, message, signature) => Buffer.compare(sign(purpose, message), signature) === 0,
   };
 }
 

@@ -1,0 +1,44 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  type EmbeddedEngine,
+  openEmbeddedEngine,
+} from '../../packages/server/engine/embedded/open-embedded-engine.ts';
+import { ByteSpoiler } from '../support/embedded-files.ts';
+import { makeTempFolder } from '../support/temp-folder.ts';
+import type { EngineUnderTest } from './engine-under-test.ts';
+
+export function makeEmbeddedUnderTest(): EngineUnderTest {
+  const folder = makeTempFolder('model', { fast: true });
+  const dataDir = join(folder.path, 'data');
+  mkdirSync(dataDir);
+  const spoiler = new ByteSpoiler(dataDir);
+  let engine: EmbeddedEngine | undefined;
+  const failures: Error[] = [];
+  return {
+    async open({ clock }) {
+      engine = await openEmbeddedEngine({
+        dataDir,
+        workers: 1,
+        clock,
+        onFatal: (error) => failures.push(error),
+      });
+      return engine;
+    },
+    async close() {
+      await engine?.close();
+      engine = undefined;
+      if (failures.length > 0) throw new AggregateError(failures, 'the engine asked to end the process');
+    },
+    async damage(_space, { generation, inline: isInline }, how) {
+      spoiler.spoil({ generation, isInline }, how);
+    },
+    async mend(_space, { generation, inline: isInline }) {
+      spoiler.restore({ generation, isInline });
+    },
+    async destroy() {
+      await engine?.close();
+      folder.remove();
+    },
+  };
+}
