@@ -1,0 +1,163 @@
+/**
+ * What every ContentStore does, whatever lies under it (core/ports.ts). An engine's own test gives an adapter and calls
+ * `testContentStore`.
+ */
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import type { Generation, UploadEvidence } from '../../core/model.ts';
+import { ContentDamaged, ContentLost, type ContentStore, type StoredObject } from '../../core/ports.ts';
+import { testReceiver } from './receiver-suite.ts';
+import { newGeneration, SPACE, sampleNode } from './samples.ts';
+
+export interface ContentStoreAdapter {
+  /** A store with nothing in it. */
+  open(): Promise<OpenedContentStore>;
+}
+
+export interface OpenedContentStore {
+  readonly store: ContentStore;
+  /** Makes `bytes` the complete object of a generation, as an upload would. */
+  put(generation: Generation, bytes: Uint8Array): Promise<void>;
+  /** From now on the generation's PUT counts as recorded. */
+  finish(generation: Generation): void;
+  destroy(): Promise<void>;
+}
+
+export interface ContentUnderTest {
+  opened: OpenedContentStore;
+}
+
+const LIMITS = { nodeBytesMax: 32 * 1024 * 1024 };
+const MIB = 1024 * 1024;
+const noBreak = (proof: Error) => {
+  throw proof;
+};
+
+export function testContentStore(name: string, adapter: ContentStoreAdapter): void {
+  describe(`ContentStore: ${name}`, () => {
+    const subject: ContentUnderTest = { opened: undefined as unknown as OpenedContentStore };
+    beforeEach(async () => {
+      subject.opened = await adapter.open();
+    });
+    afterEach(() => subject.opened.destroy());
+    testObjects(subject);
+    testReceiver(subject);
+  });
+}
+
+function testObjects(subject: ContentUnderTest): void {
+  test('an object is read back whole and in any range', async () => {
+    for (const size of [40_000, MIB - 1, MIB, 3 * MIB + 5]) {
+      const { object, node } = await putSample(subject, size);
+      const ranges = [
+        [0, node.length],
+        [1, 2],
+        [node.length - 1, node.length],
+        [node.length >> 1, (node.length >> 1) + 30_000],
+        [5, node.length - 5],
+      ] as const;
+      for (const [start, end] of ranges) {
+        expect(await read(subject.opened.store, object, start, end)).toEqual(node.slice(start, end));
+      }
+    }
+  });
+
+  test('any range of an object of several blocks is its bytes', async () => {
+    const { object, node } = await putSample(subject, 2 * MIB + 12_345);
+    const position = fc.nat({ max: node.length });
+    const property = fc.asyncProperty(position, position, async (one, other) => {
+      fc.pre(one !== other);
+      const [start, end] = [Math.min(one, other), Math.max(one, other)];
+      expect(
+        Buffer.compare(await read(subject.opened.store, object, start, end), node.subarray(start, end)),
+      ).toBe(0);
+    });
+    await fc.assert(property, { numRuns: 40 });
+  });
+
+  test('a stream that is left unread, or read in part, can be cancelled', async () => {
+    const { object } = await putSample(subject, 4 * MIB);
+    for (const reads of [0, 1, 2]) {
+      const { body } = await subject.opened.store.open(object, 0, object.canonicalSize, noBreak);
+      if (body instanceof Uint8Array) continue;
+      const reader = body.getReader();
+      for (let index = 0; index < reads; index++) await reader.read();
+      await reader.cancel();
+    }
+    await subject.opened.store.verify(object, sampleNode(4 * MIB, 4 * MIB).hash);
+  });
+
+  test('verify passes good bytes and proves another digest wrong', async () => {
+    const { object, hash } = await putSample(subject, 2 * MIB);
+    await subject.opened.store.verify(object, hash);
+    const wrong = subject.opened.store.verify(object, 'f'.repeat(64));
+    expect(await wrong.catch((error) => error)).toBeInstanceOf(ContentDamaged);
+  });
+
+  test('bytes that do not match the integrity record are never yielded', async () => {
+    const { object } = await putSample(subject, 100_000);
+    const other = await putSample(subject, 100_001);
+    const forged = { ...object, integrity: other.object.integrity };
+    for (const wrong of [forged, { ...object, canonicalSize: object.canonicalSize + 1 }]) {
+      const opening = subject.opened.store.open(wrong, 0, 10, noBreak);
+      expect(await opening.catch((error) => error)).toBeInstanceOf(ContentDamaged);
+    }
+  });
+
+  test('an object that is not there is lost; deleting it again is nothing', async () => {
+    const { object, hash } = await putSample(subject, 200_000);
+    await subject.opened.store.delete(object.generation, SPACE);
+    await subject.opened.store.delete(object.generation, SPACE);
+    await subject.opened.store.delete(newGeneration(), SPACE);
+    const opening = subject.opened.store.open(object, 0, 10, noBreak);
+    expect(await opening.catch((error) => error)).toBeInstanceOf(ContentLost);
+    const verifying = subject.opened.store.verify(object, hash);
+    expect(await verifying.catch((error) => error)).toBeInstanceOf(ContentLost);
+    expect(await subject.opened.store.inspect(SPACE, object.generation, hash, LIMITS)).toEqual({
+      found: false,
+    });
+  });
+
+  test('inspect validates what lies under a key', async () => {
+    const { object, hash, node } = await putSample(subject, 300_000);
+    const inspect = (asHash: string, nodeBytesMax: number) =>
+      subject.opened.store.inspect(SPACE, object.generation, asHash, { nodeBytesMax });
+    const good = await inspect(hash, node.length);
+    if (!good.found || good.evidence.verdict !== 'good') throw new Error('a good object was turned down');
+    expect(good.evidence.size).toBe(300_000);
+    expect(good.evidence.canonicalSize).toBe(node.length);
+    const again = { ...object, integrity: good.evidence.integrity };
+    expect((await read(subject.opened.store, again, 0, node.length)).length).toBe(node.length);
+    expect(codeOf(await inspect('0'.repeat(64), node.length))).toBe('NODE_DIGEST_MISMATCH');
+    expect(codeOf(await inspect(hash, node.length - 1))).toBe('NODE_TOO_LARGE');
+  });
+}
+
+function codeOf(inspected: { found: false } | { found: true; evidence: UploadEvidence }): string {
+  if (!inspected.found) return 'not found';
+  return inspected.evidence.verdict === 'good' ? 'good' : inspected.evidence.code;
+}
+
+/** Puts a node of `size` content bytes and learns its integrity record as a lease would. */
+async function putSample(subject: ContentUnderTest, size: number) {
+  const { hash, node } = sampleNode(size, size);
+  const generation = newGeneration();
+  await subject.opened.put(generation, node);
+  subject.opened.finish(generation);
+  const inspected = await subject.opened.store.inspect(SPACE, generation, hash, LIMITS);
+  if (!inspected.found || inspected.evidence.verdict !== 'good')
+    throw new Error('the sample was turned down');
+  const { integrity } = inspected.evidence;
+  const object: StoredObject = { space: SPACE, generation, canonicalSize: node.length, integrity };
+  return { object, hash, node };
+}
+
+async function read(
+  store: ContentStore,
+  object: StoredObject,
+  start: number,
+  end: number,
+): Promise<Uint8Array> {
+  const { body } = await store.open(object, start, end, noBreak);
+  return body instanceof Uint8Array ? body : await new Response(body).bytes();
+}

@@ -1,0 +1,92 @@
+/** What the background work finds: Spaces to sweep, nodes to scrub. */
+import { expect, test } from 'bun:test';
+import type { Space } from '../../core/model.ts';
+import type { ScrubItem, ScrubPosition } from '../../core/ports.ts';
+import type { StoreUnderTest } from './metadata-store-suite.ts';
+import { hashAt, insertNodes, NOW, newGeneration, openUpload, readyNode, SPACE } from './samples.ts';
+
+const CUTOFFS = { now: NOW, abandonedAt: NOW - 100, historyAt: 0 };
+
+export function testMaintenance(subject: StoreUnderTest): void {
+  const inSpace = (spaceId: string): Space => ({ appId: 'sweep', spaceId });
+  const names = async (limit: number) =>
+    (await subject.store.findSpacesToSweep(CUTOFFS, limit)).map(({ spaceId }) => spaceId).sort();
+
+  test('a Space is to be swept when it has abandoned rows, claims or discards, and only then', async () => {
+    expect(await names(10)).toEqual([]);
+    await insertNodes(subject.store, inSpace('ready'), [readyNode(hashAt(1), { leaseExpiresAt: 1 })]);
+    const waiting = (waitingTouchedAt: number) =>
+      readyNode(hashAt(1), { state: 'waiting', waitingTouchedAt });
+    await insertNodes(subject.store, inSpace('waiting-new'), [waiting(NOW - 99)]);
+    await insertNodes(subject.store, inSpace('waiting-old'), [waiting(NOW - 100)]);
+    await insertNodes(subject.store, inSpace('claimed'), [readyNode(hashAt(1), { state: 'claimed' })]);
+    const upload = (spaceId: string, touchedAt: number, urlExpiresAt: number) =>
+      subject.store.transact(inSpace(spaceId), (tx) =>
+        tx.insertUpload(openUpload(hashAt(1), { touchedAt, urlExpiresAt })),
+      );
+    await upload('upload-old', NOW - 100, NOW - 100);
+    await upload('upload-touched', NOW - 99, NOW - 100);
+    await upload('upload-open', NOW - 100, NOW - 99);
+    await subject.store.transact(inSpace('discard'), (tx) => tx.addDiscard(newGeneration()));
+    expect(await names(10)).toEqual(['claimed', 'discard', 'upload-old', 'waiting-old']);
+  });
+
+  test('over several calls every Space gets its turn', async () => {
+    const expected = new Set<string>();
+    for (let index = 0; index < 12; index++) {
+      const spaceId = `space-${index}`;
+      expected.add(spaceId);
+      if (index % 2 === 0) {
+        await subject.store.transact(inSpace(spaceId), (tx) => tx.addDiscard(newGeneration()));
+      } else {
+        await insertNodes(subject.store, inSpace(spaceId), [readyNode(hashAt(1), { state: 'claimed' })]);
+      }
+    }
+    const seen = new Set<string>();
+    for (let call = 0; call < 20; call++) {
+      const spaces = await names(3);
+      expect(spaces.length).toBeLessThanOrEqual(3);
+      for (const spaceId of spaces) seen.add(spaceId);
+    }
+    expect(seen).toEqual(expected);
+  });
+
+  test('upkeep with nothing to do is done', async () => {
+    expect(await subject.store.maintain(CUTOFFS)).toBe(false);
+  });
+
+  test('the scrub walks over every node with its content, once, in bounded pages', async () => {
+    const expected = new Map<string, Space>();
+    for (const space of [SPACE, inSpace('a'), inSpace('b')]) {
+      for (let index = 0; index < 7; index++) {
+        const row = readyNode(hashAt(index), { state: index === 3 ? 'rotten' : 'ready' });
+        await subject.store.transact(space, async (tx) => {
+          await tx.insertNode(row);
+          await tx.insertContent({
+            generation: row.generation,
+            canonicalSize: row.canonicalSize,
+            integrity: new Uint8Array([index]),
+            inlineBytes: undefined,
+          });
+        });
+        expected.set(row.generation, space);
+      }
+    }
+    const items: ScrubItem[] = [];
+    let after: ScrubPosition | undefined;
+    for (let pages = 0; ; pages++) {
+      expect(pages).toBeLessThan(50);
+      const page = await subject.store.findNodesToScrub(after, 4);
+      expect(page.items.length).toBeLessThanOrEqual(4);
+      items.push(...page.items);
+      if (page.next === undefined) break;
+      after = page.next;
+    }
+    expect(items.length).toBe(expected.size);
+    for (const { node, space, content } of items) {
+      expect(expected.get(node.generation)).toEqual(space);
+      expect(content?.generation).toBe(node.generation);
+      expected.delete(node.generation);
+    }
+  });
+}

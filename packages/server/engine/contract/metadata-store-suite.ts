@@ -1,0 +1,59 @@
+/**
+ * What every MetadataStore does, whatever lies under it (core/ports.ts). An engine's own test gives an adapter and calls
+ * `testMetadataStore`.
+ */
+import { afterEach, beforeEach, describe } from 'bun:test';
+import type { MetadataStore } from '../../core/ports.ts';
+import { testMaintenance } from './maintenance-suite.ts';
+import { testNodeRows } from './node-row-suite.ts';
+import { testRootRefs } from './root-ref-suite.ts';
+import { ManualClock } from './samples.ts';
+import { testTransactions } from './transaction-suite.ts';
+import { testUploadRows } from './upload-row-suite.ts';
+import { testUsage } from './usage-suite.ts';
+
+export interface MetadataStoreAdapter {
+  /** A store with nothing in it. */
+  open(clock: ManualClock): Promise<OpenedMetadataStore>;
+}
+
+export interface OpenedMetadataStore {
+  readonly store: MetadataStore;
+  /** Closes the store and opens it again on what it kept. */
+  reopen(): Promise<MetadataStore>;
+  /** Closes it and removes what it kept. */
+  destroy(): Promise<void>;
+}
+
+/** What the parts of the suite see: a fresh store for each test. */
+export interface StoreUnderTest {
+  store: MetadataStore;
+  clock: ManualClock;
+  reopen(): Promise<MetadataStore>;
+}
+
+export function testMetadataStore(name: string, adapter: MetadataStoreAdapter): void {
+  describe(`MetadataStore: ${name}`, () => {
+    let opened: OpenedMetadataStore;
+    const subject: StoreUnderTest = {
+      store: undefined as unknown as MetadataStore,
+      clock: new ManualClock(),
+      async reopen() {
+        subject.store = await opened.reopen();
+        return subject.store;
+      },
+    };
+    beforeEach(async () => {
+      subject.clock = new ManualClock();
+      opened = await adapter.open(subject.clock);
+      subject.store = opened.store;
+    });
+    afterEach(() => opened.destroy());
+    testTransactions(subject);
+    testNodeRows(subject);
+    testUploadRows(subject);
+    testUsage(subject);
+    testRootRefs(subject);
+    testMaintenance(subject);
+  });
+}

@@ -1,0 +1,173 @@
+/** Root refs: commits, revisions, and pages of an older revision (contract section 6). */
+import { expect, test } from 'bun:test';
+import type { Hash } from '@holdfast/protocol';
+import fc from 'fast-check';
+import type { Space } from '../../core/model.ts';
+import type { MetadataStore } from '../../core/ports.ts';
+import type { StoreUnderTest } from './metadata-store-suite.ts';
+import { hashAt, NOW, SPACE } from './samples.ts';
+
+const DOMAIN = 'photos';
+
+export function testRootRefs(subject: StoreUnderTest): void {
+  test('a domain without commits is at revision 0 with nothing', async () => {
+    const page = { revision: 'current', after: undefined, limit: 10 } as const;
+    expect(await subject.store.findBalancesAt(SPACE, DOMAIN, page)).toEqual({ revision: 0, items: [] });
+    expect(await subject.store.findBalancesAt(SPACE, DOMAIN, { ...page, revision: 0 })).toEqual({
+      revision: 0,
+      items: [],
+    });
+    await subject.store.transact(SPACE, async (tx) => {
+      expect(await tx.findRevision(DOMAIN)).toBe(0);
+      expect(await tx.findRootRefCommit(DOMAIN, 'r')).toBeUndefined();
+      expect(await tx.findBalances(DOMAIN, [hashAt(1), hashAt(2)])).toEqual([0, 0]);
+    });
+  });
+
+  test('a commit is found by its request, and its balances are current', async () => {
+    await commit(
+      subject.store,
+      SPACE,
+      DOMAIN,
+      new Map([
+        [hashAt(1), 2],
+        [hashAt(2), -3],
+      ]),
+      'first',
+    );
+    await subject.store.transact(SPACE, async (tx) => {
+      expect(await tx.findRevision(DOMAIN)).toBe(1);
+      expect(await tx.findRootRefCommit(DOMAIN, 'first')).toEqual({
+        requestId: 'first',
+        payloadDigest: new Uint8Array(32).fill(1),
+        revision: 1,
+      });
+      expect(await tx.findRootRefCommit(DOMAIN, 'First')).toBeUndefined();
+      expect(await tx.findRootRefCommit('other', 'first')).toBeUndefined();
+      expect(await tx.findBalances(DOMAIN, [hashAt(2), hashAt(9), hashAt(1)])).toEqual([-3, 0, 2]);
+      expect(await tx.findBalances('other', [hashAt(1)])).toEqual([0]);
+    });
+    const other = await subject.store.transact({ appId: 'b', spaceId: 'b' }, (tx) => tx.findRevision(DOMAIN));
+    expect(other).toBe(0);
+  });
+
+  test('request ids are compared exactly', async () => {
+    const ids = ['a', 'a\u0000', 'a\u0000b', 'A', '\u00e9', 'e\u0301', '', ' '];
+    for (const id of ids) await commit(subject.store, SPACE, DOMAIN, new Map(), id);
+    for (const [index, id] of ids.entries()) {
+      const found = await subject.store.transact(SPACE, (tx) => tx.findRootRefCommit(DOMAIN, id));
+      expect(found?.revision).toBe(index + 1);
+    }
+  });
+
+  test('a failed commit records nothing', async () => {
+    const failing = subject.store.transact(SPACE, async (tx) => {
+      await tx.insertRootRefCommit(DOMAIN, record('r', 1), [{ hash: hashAt(1), before: 0, after: 1 }]);
+      throw new Error('stop');
+    });
+    await failing.catch(() => undefined);
+    await subject.store.transact(SPACE, async (tx) => {
+      expect(await tx.findRevision(DOMAIN)).toBe(0);
+      expect(await tx.findRootRefCommit(DOMAIN, 'r')).toBeUndefined();
+    });
+    expect(await walk(subject.store, SPACE, 'current', 10)).toEqual(new Map());
+  });
+
+  test('a change of 0 keeps the balance and advances the revision', async () => {
+    await commit(subject.store, SPACE, DOMAIN, new Map([[hashAt(1), 2]]));
+    await commit(subject.store, SPACE, DOMAIN, new Map([[hashAt(1), 0]]));
+    expect(await walk(subject.store, SPACE, 1, 10)).toEqual(new Map([[hashAt(1), 2]]));
+    expect(await walk(subject.store, SPACE, 2, 10)).toEqual(new Map([[hashAt(1), 2]]));
+  });
+
+  test('every revision reads as it was, whatever came after, page by page', async () => {
+    let run = 0;
+    const deltas = fc.array(fc.tuple(fc.nat({ max: 11 }), fc.integer({ min: -2, max: 2 })), { maxLength: 8 });
+    const property = fc.asyncProperty(
+      fc.array(deltas, { minLength: 1, maxLength: 10 }),
+      fc.integer({ min: 1, max: 5 }),
+      async (commits, limit) => {
+        run += 1;
+        const space = { appId: 'property', spaceId: String(run) };
+        const balances = new Map<Hash, number>();
+        const revisions = [new Map<Hash, number>()];
+        for (const changes of commits) {
+          const byHash = new Map(changes.map(([index, delta]) => [hashAt(index), delta]));
+          await commit(subject.store, space, DOMAIN, byHash);
+          for (const [hash, delta] of byHash) {
+            balances.set(hash, (balances.get(hash) ?? 0) + delta);
+            if (balances.get(hash) === 0) balances.delete(hash);
+          }
+          revisions.push(new Map([...balances].sort(([a], [b]) => (a < b ? -1 : 1))));
+        }
+        for (const [revision, expected] of revisions.entries()) {
+          expect([...(await walk(subject.store, space, revision, limit))]).toEqual([...expected]);
+        }
+        const current = await walk(subject.store, space, 'current', limit);
+        expect([...current]).toEqual([...(revisions.at(-1) as Map<Hash, number>)]);
+      },
+    );
+    await fc.assert(property, { numRuns: 40 });
+  });
+
+  test('history goes when it is old enough; a revision that needs it is refused, later ones are not', async () => {
+    for (const [index, delta] of [1, 1, 1].entries()) {
+      subject.clock.set(NOW + index * 10);
+      await commit(subject.store, SPACE, DOMAIN, new Map([[hashAt(1), delta]]));
+    }
+    const prune = (historyAt: number) => subject.store.maintain({ now: NOW, abandonedAt: 0, historyAt });
+    await prune(NOW + 9);
+    expect((await walk(subject.store, SPACE, 1, 10)).get(hashAt(1))).toBe(1);
+    await prune(NOW + 10);
+    const page = { after: undefined, limit: 10 };
+    expect(await subject.store.findBalancesAt(SPACE, DOMAIN, { ...page, revision: 1 })).toBeUndefined();
+    expect((await walk(subject.store, SPACE, 2, 10)).get(hashAt(1))).toBe(2);
+    await prune(NOW + 100);
+    expect(await subject.store.findBalancesAt(SPACE, DOMAIN, { ...page, revision: 2 })).toBeUndefined();
+    expect((await walk(subject.store, SPACE, 3, 10)).get(hashAt(1))).toBe(3);
+    expect((await walk(subject.store, SPACE, 'current', 10)).get(hashAt(1))).toBe(3);
+  });
+}
+
+function record(requestId: string, revision: number) {
+  return { requestId, payloadDigest: new Uint8Array(32).fill(revision & 0xff), revision };
+}
+
+async function commit(
+  store: MetadataStore,
+  space: Space,
+  domain: string,
+  deltas: ReadonlyMap<Hash, number>,
+  requestId?: string,
+): Promise<void> {
+  await store.transact(space, async (tx) => {
+    const revision = (await tx.findRevision(domain)) + 1;
+    const hashes = [...deltas.keys()].sort();
+    const before = await tx.findBalances(domain, hashes);
+    const changes = hashes.map((hash, index) => ({
+      hash,
+      before: before[index] as number,
+      after: (before[index] as number) + (deltas.get(hash) as number),
+    }));
+    await tx.insertRootRefCommit(domain, record(requestId ?? `request ${revision}`, revision), changes);
+  });
+}
+
+/** All pages of one revision. */
+async function walk(
+  store: MetadataStore,
+  space: Space,
+  revision: number | 'current',
+  limit: number,
+): Promise<Map<Hash, number>> {
+  const all = new Map<Hash, number>();
+  let after: Hash | undefined;
+  for (;;) {
+    const page = await store.findBalancesAt(space, DOMAIN, { revision, after, limit });
+    if (page === undefined) throw new Error(`revision ${revision} is gone`);
+    if (revision !== 'current') expect(page.revision).toBe(revision);
+    for (const { hash, balance } of page.items) all.set(hash, balance);
+    if (page.items.length < limit) return all;
+    after = page.items.at(-1)?.hash;
+  }
+}

@@ -1,0 +1,105 @@
+/** Rows and nodes for the engines' contract suites. */
+import { encodeNode, type Hash } from '@holdfast/protocol';
+import type { Generation, NodeRow, Space, UploadRow } from '../../core/model.ts';
+import type { Clock, MetadataStore, SpaceTransaction } from '../../core/ports.ts';
+
+export const SPACE: Space = { appId: 'app', spaceId: 'space' };
+/** A day in the year 2033: later than any lease of 0, earlier than the largest integer. */
+export const NOW = 2_000_000_000_000;
+
+export class ManualClock implements Clock {
+  #now = NOW;
+
+  now(): number {
+    return this.#now;
+  }
+
+  set(now: number): void {
+    this.#now = now;
+  }
+}
+
+/** The `index`-th hash in hash order. */
+export function hashAt(index: number): Hash {
+  return index.toString(16).padStart(8, '0').padEnd(64, 'a');
+}
+
+let generationsMade = 0;
+
+export function newGeneration(): Generation {
+  generationsMade += 1;
+  return NOW.toString(16).padStart(12, '0') + generationsMade.toString(16).padStart(20, '0');
+}
+
+export function readyNode(hash: Hash, changes: Partial<NodeRow> = {}): NodeRow {
+  return {
+    hash,
+    state: 'ready',
+    size: 100,
+    canonicalSize: 134,
+    contentType: 'text/plain',
+    refs: new Uint8Array(0),
+    generation: newGeneration(),
+    inline: true,
+    leaseStartedAt: 0,
+    leaseExpiresAt: 0,
+    childRefCount: 0,
+    rootRefCount: 0,
+    heldDomainCount: 0,
+    waitingTouchedAt: 0,
+    ...changes,
+  };
+}
+
+export function openUpload(hash: Hash, changes: Partial<UploadRow> = {}): UploadRow {
+  return {
+    hash,
+    generation: newGeneration(),
+    createdAt: NOW,
+    urlExpiresAt: NOW + 1000,
+    touchedAt: NOW,
+    rejection: undefined,
+    evidence: undefined,
+    ...changes,
+  };
+}
+
+/** A valid canonical node of about `bytes` bytes whose content differs by `seed`. */
+export function sampleNode(bytes: number, seed: number): { hash: Hash; node: Uint8Array } {
+  const content = new Uint8Array(bytes);
+  for (let index = 0; index < bytes; index++) content[index] = (index * 31 + seed * 7 + (index >> 8)) & 0xff;
+  const node = encodeNode({ contentType: 'application/octet-stream', refs: [], content });
+  return { hash: digestOf(node), node };
+}
+
+export function digestOf(bytes: Uint8Array): Hash {
+  return new Bun.CryptoHasher('sha256').update(bytes).digest('hex');
+}
+
+export async function insertNodes(
+  store: MetadataStore,
+  space: Space,
+  rows: readonly NodeRow[],
+): Promise<void> {
+  await store.transact(space, async (tx) => {
+    for (const row of rows) await tx.insertNode(row);
+  });
+}
+
+export async function readNode(tx: SpaceTransaction, hash: Hash): Promise<NodeRow> {
+  const row = await tx.findNode(hash);
+  if (row === undefined) throw new Error(`no node ${hash}`);
+  return row;
+}
+
+export async function updateNode(
+  store: MetadataStore,
+  space: Space,
+  hash: Hash,
+  changes: Partial<NodeRow>,
+): Promise<void> {
+  await store.transact(space, async (tx) => {
+    const row = await readNode(tx, hash);
+    await tx.updateNode(row, { ...row, ...changes });
+  });
+}
