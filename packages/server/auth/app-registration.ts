@@ -108,7 +108,7 @@ async function checkKeySet(jwks: string, algorithms: readonly Algorithm[] | unde
     for (const { key, algorithm } of usable) {
       await key.import(algorithm).catch(() => {
         throw new KeySetError(
-          `the numbers of key ${JSON.stringify(key.kid ?? '(no kid)')} are not a ${algorithm} key`,
+          `the numbers of key ${JSON.stringify(key.kid ?? '(no kid)')} are no key for ${algorithm}`,
         );
       });
     }

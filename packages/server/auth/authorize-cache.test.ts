@@ -1,0 +1,233 @@
+/** What a remembered capability may and may not spare (contract section 3, "A verified capability may be cached"). */
+import { afterAll, describe, expect, test } from 'bun:test';
+import { ApiError } from '@holdfast/protocol';
+import { type Authorizer, authorize, openAuthorizer } from './authorize.ts';
+import { CapabilityCache, digestToken, type VerifiedCapability } from './capability-cache.ts';
+import type { AppRecord } from './registry-store.ts';
+import { FakeWorld } from './test/fake-world.ts';
+import {
+  APP_ID,
+  appRecord,
+  keySetText,
+  MemoryRegistryStore,
+  mint,
+  SPACE_ID,
+  testKey,
+} from './test/fixture.ts';
+
+const key = await testKey('ES256');
+const other = await testKey('ES256', 'other');
+const opened: Authorizer[] = [];
+afterAll(() => {
+  for (const authorizer of opened) authorizer.close();
+});
+
+const JWKS = keySetText({ ...key.publicJwk, kid: 'a' });
+
+/** A server that has granted one capability already. */
+async function openWarm(change: Partial<AppRecord> = {}) {
+  const world = new FakeWorld();
+  const record = appRecord({ keys: { kind: 'static', jwks: JWKS }, ...change });
+  const store = new MemoryRegistryStore(record);
+  world.answer = async () => new Response(JWKS);
+  const authorizer = await openAuthorizer(store, world);
+  opened.push(authorizer);
+  const bearer = `Bearer ${await mint(key, world.now(), { header: { kid: 'a' }, claims: { exp: world.now() / 1000 + 3600 } })}`;
+  await authorize(authorizer, bearer, APP_ID, SPACE_ID, 'readMetadata');
+  expect(isRemembered(authorizer, bearer)).toBe(true);
+  return { world, store, record, authorizer, bearer };
+}
+
+/** A remembered capability answers without a promise. */
+function isRemembered(authorizer: Authorizer, bearer: string): boolean {
+  const answer = authorize(authorizer, bearer, APP_ID, SPACE_ID, 'readMetadata');
+  if (!(answer instanceof Promise)) return true;
+  answer.catch(() => undefined);
+  return false;
+}
+
+async function outcome(authorizer: Authorizer, bearer: string, appId = APP_ID): Promise<string> {
+  try {
+    await authorize(authorizer, bearer, appId, SPACE_ID, 'readMetadata');
+    return 'granted';
+  } catch (error) {
+    return error instanceof ApiError ? error.code : String(error);
+  }
+}
+
+describe('a remembered capability', () => {
+  test('is refused at once outside its App, Space and permissions', async () => {
+    const { authorizer, bearer } = await openWarm();
+    const ask = (appId: string, spaceId: string, operation: 'runGc' | 'readMetadata') => () =>
+      authorize(authorizer, bearer, appId, spaceId, operation);
+    expect(ask('other', SPACE_ID, 'readMetadata')).toThrow('another App');
+    expect(ask(APP_ID, 'other', 'readMetadata')).toThrow('another Space');
+    expect(ask(APP_ID, SPACE_ID, 'runGc')).toThrow('cas:gc:execute');
+  });
+
+  test('expires to the millisecond, 30 s after exp', async () => {
+    const { world, authorizer, bearer } = await openWarm();
+    world.wallMs += 3_600_000 + 30_000 - 1;
+    expect(await outcome(authorizer, bearer)).toBe('granted');
+    world.wallMs += 1;
+    expect(await outcome(authorizer, bearer)).toBe('invalid_token');
+  });
+
+  test('is not valid before its iat when the clock is set back', async () => {
+    const { world, authorizer, bearer } = await openWarm();
+    world.wallMs -= 30_001;
+    expect(await outcome(authorizer, bearer)).toBe('invalid_token');
+  });
+
+  test('ends with the suspension of its App within 5 s and works again after the resumption', async () => {
+    const { world, store, authorizer, bearer } = await openWarm();
+    store.setStatus(APP_ID, 'suspended');
+    await world.advance(5000);
+    expect(await outcome(authorizer, bearer)).toBe('APP_SUSPENDED');
+    expect(await outcome(authorizer, bearer, 'other')).toBe('APP_SUSPENDED');
+    store.setStatus(APP_ID, 'active');
+    await world.advance(5000);
+    expect(await outcome(authorizer, bearer)).toBe('granted');
+    expect(isRemembered(authorizer, bearer)).toBe(true);
+  });
+
+  test('ends with the removal of its App, and stays ended for an App of another issuer', async () => {
+    const { world, store, record, authorizer, bearer } = await openWarm();
+    store.remove(APP_ID);
+    await world.advance(5000);
+    expect(await outcome(authorizer, bearer)).toBe('unknown_issuer');
+    store.insert({ ...record, issuer: 'https://new.test' });
+    await world.advance(5000);
+    expect(await outcome(authorizer, bearer)).toBe('unknown_issuer');
+  });
+
+  test.each<[string, Partial<AppRecord>, string]>([
+    [
+      'key',
+      { keys: { kind: 'static', jwks: keySetText({ ...other.publicJwk, kid: 'a' }) } },
+      'invalid_token',
+    ],
+    ['audience', { audience: 'another' }, 'invalid_token'],
+    ['lifetime', { tokenLifetimeMsMax: 60_000 }, 'invalid_token'],
+    ['algorithms', { algorithms: ['RS256'] }, 'unsupported_algorithm'],
+    ['App of the issuer', { appId: 'other' }, 'resource_scope_mismatch'],
+  ])('ends when the registered %s is replaced', async (_, change, expected) => {
+    const { world, store, record, authorizer, bearer } = await openWarm();
+    store.remove(APP_ID);
+    store.insert({ ...record, ...change });
+    await world.advance(5000);
+    expect(await outcome(authorizer, bearer)).toBe(expected);
+  });
+
+  test('outlives changes of other Apps and of its own row that say the same', async () => {
+    const { world, store, record, authorizer, bearer } = await openWarm();
+    store.insert(appRecord({ appId: 'second', issuer: 'https://second.test' }));
+    store.replace({ ...record, updatedAt: 99 });
+    await world.advance(5000);
+    expect(isRemembered(authorizer, bearer)).toBe(true);
+  });
+
+  test('ends when its key leaves a fetched key set, within 5 s', async () => {
+    const { world, authorizer, bearer } = await openWarm({
+      keys: { kind: 'url', url: 'https://i.test/jwks' },
+    });
+    world.answer = async () => new Response(keySetText({ ...other.publicJwk, kid: 'b' }));
+    await world.advance(5000);
+    expect(await outcome(authorizer, bearer)).toBe('invalid_token');
+  });
+
+  test('ends when a key of the same kid has other bytes', async () => {
+    const { world, authorizer, bearer } = await openWarm({
+      keys: { kind: 'url', url: 'https://i.test/jwks' },
+    });
+    world.answer = async () => new Response(keySetText({ ...other.publicJwk, kid: 'a' }));
+    await world.advance(5000);
+    expect(await outcome(authorizer, bearer)).toBe('invalid_token');
+  });
+
+  test('stays remembered when the same keys are fetched in other words', async () => {
+    const { world, authorizer, bearer } = await openWarm({
+      keys: { kind: 'url', url: 'https://i.test/jwks' },
+    });
+    world.answer = async () =>
+      new Response(` {"x": 1, "keys": [${JSON.stringify({ kid: 'a', ...key.publicJwk })}]}`);
+    await world.advance(5000);
+    expect(isRemembered(authorizer, bearer)).toBe(true);
+  });
+
+  test('is 503 when the registry has been unreadable for over 5 s', async () => {
+    const { world, store, authorizer, bearer } = await openWarm();
+    store.failure = new Error('disk gone');
+    await world.advance(4000);
+    expect(await outcome(authorizer, bearer)).toBe('granted');
+    await world.advance(2001);
+    expect(await outcome(authorizer, bearer)).toBe('registry_unavailable');
+    store.failure = undefined;
+    expect(await outcome(authorizer, bearer)).toBe('granted');
+  });
+
+  test('is 503 when its key set has been out of reach for over 60 s', async () => {
+    const { world, authorizer, bearer } = await openWarm({
+      keys: { kind: 'url', url: 'https://i.test/jwks' },
+    });
+    world.answer = async () => new Response('down', { status: 500 });
+    await world.advance(59_000);
+    expect(await outcome(authorizer, bearer)).toBe('granted');
+    await world.advance(1001);
+    expect(await outcome(authorizer, bearer)).toBe('registry_unavailable');
+  });
+});
+
+describe('failures', () => {
+  test('are never remembered', async () => {
+    const { world, store, record, authorizer } = await openWarm();
+    const early = `Bearer ${await mint(other, world.now(), { header: { kid: 'b' } })}`;
+    expect(await outcome(authorizer, early)).toBe('invalid_token');
+    store.replace({
+      ...record,
+      keys: { kind: 'static', jwks: keySetText({ ...other.publicJwk, kid: 'b' }) },
+    });
+    await world.advance(5000);
+    expect(await outcome(authorizer, early)).toBe('granted');
+  });
+
+  test('a capability out of scope at first is remembered as verified, not as granted', async () => {
+    const { world, authorizer } = await openWarm();
+    const bearer = `Bearer ${await mint(key, world.now(), { header: { kid: 'a' }, claims: { spaceId: 'elsewhere' } })}`;
+    expect(await outcome(authorizer, bearer)).toBe('resource_scope_mismatch');
+    expect(() => authorize(authorizer, bearer, APP_ID, SPACE_ID, 'readMetadata')).toThrow('another Space');
+    expect(authorize(authorizer, bearer, APP_ID, 'elsewhere', 'readMetadata')).not.toBeInstanceOf(Promise);
+  });
+
+  test('a server does not start on a registry it cannot read', async () => {
+    const store = new MemoryRegistryStore();
+    store.failure = new Error('disk gone');
+    await expect(openAuthorizer(store, new FakeWorld())).rejects.toThrow('disk gone');
+  });
+});
+
+describe('the cache', () => {
+  const entry = {} as VerifiedCapability;
+
+  test('holds no more than its bound and drops the least recently used', () => {
+    const cache = new CapabilityCache(3);
+    for (const digest of ['a', 'b', 'c']) cache.store(digest, entry);
+    cache.find('a');
+    cache.store('d', entry);
+    expect(['a', 'b', 'c', 'd'].map((digest) => cache.find(digest) !== undefined)).toEqual([
+      true,
+      false,
+      true,
+      true,
+    ]);
+    for (let at = 0; at < 100; at++) cache.store(`x${at}`, entry);
+    expect(cache.size).toBe(3);
+  });
+
+  test('knows tokens by their SHA-256 only', () => {
+    const digest = digestToken('abc');
+    expect(Buffer.from(digest, 'base64').toString('hex')).toBe(
+      'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',
+    );
+  });
+});
