@@ -2,12 +2,14 @@
 import { Command } from 'commander';
 import { registerAppCommand } from './commands/app.ts';
 import { registerKeyCommand } from './commands/key.ts';
+import { registerServeCommand } from './commands/serve.ts';
 import { registerTokenCommand } from './commands/token.ts';
 import { printable } from './output.ts';
 import cliPackage from './package.json' with { type: 'json' };
 
 /** In the order `--help` shows them. Each adds its command, with options, help and action, to the program. */
 const COMMANDS: readonly ((program: Command) => void)[] = [
+  registerServeCommand,
   registerAppCommand,
   registerKeyCommand,
   registerTokenCommand,

@@ -1,0 +1,41 @@
+/** `holdfast serve`: runs the server (contract section 9). */
+import type { Command } from 'commander';
+import { CliError, UsageError } from '../cli-error.ts';
+import { DATA_DIR_DEFAULT } from '../options.ts';
+import { printLine } from '../output.ts';
+
+type ServeFlags = import('@holdfast/server').ServeFlags;
+
+const HELP_AFTER = `
+Every flag can also be given as a variable, such as HOLDFAST_LISTEN or HOLDFAST_MAX_NODE_BYTES; the flag wins.
+Further variables: HOLDFAST_LOG_LEVEL (info), HOLDFAST_CORS_ORIGINS (*, or origins joined by commas).
+Logs go to stderr as JSON lines. SIGTERM drains and ends the server; a second one ends it at once.`;
+
+/** Values are judged by the server's own configuration, which also reads the variables: so no defaults here. */
+export function registerServeCommand(program: Command): void {
+  program
+    .command('serve')
+    .description('serve the Space API from a data folder')
+    .option('--listen <host:port>', 'address to listen on; port 0 picks one (default: 127.0.0.1:8420)')
+    .option('--data <dir>', `data folder, made if missing (default: ${DATA_DIR_DEFAULT})`)
+    .option('--public-url <url>', 'address clients reach this server by, for upload URLs')
+    .option('--metadata <url>', 'rows in another engine than the data folder')
+    .option('--content <url>', 'bytes in another engine than the data folder')
+    .option('--max-node-bytes <n>', 'largest canonical node (default: 33554432)')
+    .option('--max-active-uploads <n>', 'active upload generations per Space (default: 1024)')
+    .option('--upload-ttl <duration>', 'how long an upload URL is good for (default: 5m)')
+    .option('--workers <n>', 'server processes that share the port (default: 1)')
+    .option('--dev', 'also register the App "demo" and print a token for it')
+    .addHelpText('after', HELP_AFTER)
+    .action(runServe);
+}
+
+async function runServe(flags: ServeFlags): Promise<void> {
+  const server = await import('@holdfast/server');
+  try {
+    await server.serve(server.parseServeConfig(flags, process.env), printLine);
+  } catch (error) {
+    if (error instanceof server.ConfigError) throw new UsageError(error.message);
+    throw error instanceof server.ServeError ? new CliError(error.message) : error;
+  }
+}

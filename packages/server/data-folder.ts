@@ -1,0 +1,90 @@
+/** The data folder of the embedded engine: made private, held by one server at a time. */
+import { Database, SQLiteError } from 'bun:sqlite';
+import { accessSync, constants, mkdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { ServeError } from './serve-error.ts';
+
+const FOLDER_MODE = 0o700;
+const LOCK_NAME = 'lock.db';
+
+export interface HeldDataFolder {
+  /** Lets another server have it. The end of the process does the same, however it comes. */
+  release(): void;
+}
+
+/** Makes the folder if it is missing and takes its lock. Throws ServeError. */
+export function holdDataFolder(dataDir: string): HeldDataFolder {
+  makeFolder(dataDir);
+  return lockFolder(dataDir);
+}
+
+function makeFolder(dataDir: string): void {
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: FOLDER_MODE });
+    if (!statSync(dataDir).isDirectory()) throw notAFolder(dataDir);
+    accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw explainFolderError(dataDir, error);
+  }
+}
+
+/**
+ * An exclusive transaction that is never ended: the operating system drops it with the process, so that no stale lock can be
+ * left behind. The database stays empty.
+ */
+function lockFolder(dataDir: string): HeldDataFolder {
+  let database: Database | undefined;
+  try {
+    database = new Database(join(dataDir, LOCK_NAME), { create: true, readwrite: true });
+    database.run('PRAGMA busy_timeout = 0');
+    database.run('PRAGMA journal_mode = MEMORY');
+    database.run('BEGIN EXCLUSIVE');
+  } catch (error) {
+    database?.close();
+    if (error instanceof SQLiteError && (error.code ?? '').startsWith('SQLITE_BUSY')) {
+      throw new ServeError(
+        `the data folder ${dataDir} is in use by another holdfast server: stop that one, or choose another --data folder`,
+      );
+    }
+    throw explainFolderError(dataDir, error);
+  }
+  const held = database;
+  return { release: () => held.close() };
+}
+
+/** What the disk said about a data folder, as one line with advice. Errors that are no such thing come back unchanged. */
+export function explainFolderError(dataDir: string, error: unknown): unknown {
+  const code = (error as { code?: unknown } | null)?.code;
+  switch (code) {
+    case 'EEXIST':
+    case 'ENOTDIR':
+      return notAFolder(dataDir);
+    case 'EACCES':
+    case 'EPERM':
+    case 'SQLITE_CANTOPEN':
+    case 'SQLITE_READONLY':
+    case 'SQLITE_READONLY_DIRECTORY':
+    case 'SQLITE_READONLY_CANTINIT':
+      return new ServeError(
+        `the data folder ${dataDir} cannot be written: check its owner and mode, or choose another --data folder`,
+      );
+    case 'EROFS':
+      return new ServeError(
+        `the data folder ${dataDir} is on a read-only file system: remount it, or choose another --data folder`,
+      );
+    case 'ENOSPC':
+    case 'EDQUOT':
+    case 'SQLITE_FULL':
+    case 'SQLITE_IOERR_WRITE':
+      return new ServeError(
+        `the disk of the data folder ${dataDir} is full: free some space and start again`,
+      );
+    case 'EIO':
+      return new ServeError(`the disk of the data folder ${dataDir} reports an I/O error: check the disk`);
+    default:
+      return error;
+  }
+}
+
+const notAFolder = (dataDir: string): ServeError =>
+  new ServeError(`the data folder ${dataDir} is not a folder: choose another --data folder`);

@@ -1,0 +1,62 @@
+/** `holdfast serve`: from a configuration to a server that runs until it is told to end (contract section 9). */
+import { formatAuthority, type ServeConfig } from './config.ts';
+import { holdDataFolder } from './data-folder.ts';
+import { type DevApp, openDevApp } from './dev-app.ts';
+import { openLog } from './log.ts';
+import { type ServingProcess, startServing } from './serving-process.ts';
+import { startSupervising } from './supervisor.ts';
+
+/** Addresses that mean every interface: a client on this machine reaches them by loopback. */
+const ANY_HOST: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
+const SECOND_SIGNAL_EXIT_CODE = 1;
+
+/**
+ * Serves until SIGTERM or SIGINT, then drains and resolves; a second signal ends the process at once. `printLine` writes to
+ * stdout: the listening line first, with --dev also a token. Throws ServeError when the server cannot start.
+ */
+export async function serve(config: ServeConfig, printLine: (line: string) => void): Promise<void> {
+  const log = openLog(config.logLevel);
+  // First of all, so that a signal while starting is not lost.
+  const told = awaitSignal();
+  const folder = holdDataFolder(config.dataDir);
+  try {
+    const devApp = config.isDev ? await openDevApp(config.dataDir) : undefined;
+    const serving =
+      config.workers === 1
+        ? await startServing(config, log, { worker: 0, port: config.port })
+        : await startSupervising(config, log);
+    await announce(config, serving, devApp, printLine);
+    log.info({ host: config.host, port: serving.port, workers: config.workers }, 'listening');
+    log.info({ signal: await told }, 'draining');
+    await serving.end();
+    log.info('ended');
+  } finally {
+    folder.release();
+  }
+}
+
+async function announce(
+  config: ServeConfig,
+  serving: ServingProcess,
+  devApp: DevApp | undefined,
+  printLine: (line: string) => void,
+): Promise<void> {
+  const { port } = serving;
+  printLine(`holdfast listening on http://${formatAuthority(config.host, port)}`);
+  if (devApp === undefined) return;
+  const local = `http://${formatAuthority(ANY_HOST[config.host] ?? config.host, port)}`;
+  for (const line of await devApp.describe(config.publicUrl ?? local)) printLine(line);
+}
+
+function awaitSignal(): Promise<NodeJS.Signals> {
+  const { promise, resolve } = Promise.withResolvers<NodeJS.Signals>();
+  let isTold = false;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (isTold) process.exit(SECOND_SIGNAL_EXIT_CODE);
+    isTold = true;
+    resolve(signal);
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+  return promise;
+}

@@ -1,0 +1,9 @@
+/** Why a server does not start or had to end. One line: what happened and what to do; holds no secrets. */
+export class ServeError extends Error {
+  override readonly name: string = 'ServeError';
+}
+
+/** A flag or environment variable that cannot be understood: wrong usage rather than a failure. */
+export class ConfigError extends ServeError {
+  override readonly name: string = 'ConfigError';
+}

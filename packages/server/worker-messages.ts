@@ -1,0 +1,12 @@
+/** What the supervisor and its workers tell each other. */
+import type { ServeConfig } from './config.ts';
+
+export type ToWorker =
+  | { readonly kind: 'start'; readonly config: ServeConfig; readonly worker: number; readonly port: number }
+  | { readonly kind: 'drain' };
+
+export type FromWorker =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'listening'; readonly port: number }
+  /** did not start; `message` is one line for the user */
+  | { readonly kind: 'failed'; readonly message: string };
