@@ -14,7 +14,8 @@ const CHECKPOINT_PAGES = 4000;
 /** bytes the log file is cut back to after a checkpoint */
 const LOG_BYTES_KEPT = 64 * 1024 * 1024;
 
-export function openWriter(path: string): Database {
+/** `pagesMax`: the file grows no further, as on a full disk. */
+export function openWriter(path: string, pagesMax: number | undefined): Database {
   const database = new Database(path, { create: true, readwrite: true });
   try {
     database.run(`PRAGMA busy_timeout = ${OPEN_BUSY_TIMEOUT_MS}`);
@@ -31,6 +32,7 @@ export function openWriter(path: string): Database {
     database.run(`PRAGMA cache_size = -${WRITER_CACHE_BYTES / 1024}`);
     database.run(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
     database.run(`PRAGMA journal_size_limit = ${LOG_BYTES_KEPT}`);
+    if (pagesMax !== undefined) database.run(`PRAGMA max_page_count = ${pagesMax}`);
     assertPragma(database, 'journal_mode', 'wal');
     assertPragma(database, 'synchronous', 2);
   } catch (error) {
@@ -65,6 +67,7 @@ export function openReader(path: string): Database {
 }
 
 function assertPragma(database: Database, name: string, expected: string | number): void {
-  const row = database.query<Record<string, unknown>, []>(`PRAGMA ${name}`).get();
+  using statement = database.prepare<Record<string, unknown>, []>(`PRAGMA ${name}`);
+  const row = statement.get();
   assertInvariant(row?.[name] === expected, `every connection has ${name} = ${expected}`);
 }

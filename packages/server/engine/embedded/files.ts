@@ -1,6 +1,8 @@
 /** The file operations the content store makes: a thin seam, so that tests can make a disk full, broken or away. */
-import { constants } from 'node:fs';
-import * as fs from 'node:fs/promises';
+import * as fs from 'node:fs';
+import { closeSync, constants } from 'node:fs';
+import { link, mkdir, readdir, readFile, rename, stat, unlink } from 'node:fs/promises';
+import { promisify } from 'node:util';
 
 export interface OpenFile {
   /** Fills `buffer` from `position` on; returns the bytes read, fewer only at the end of the file. */
@@ -28,24 +30,26 @@ export interface Files {
   findIdentity(path: string): Promise<string | undefined>;
 }
 
+/**
+ * A raw descriptor, not a FileHandle: Bun ends the process for a FileHandle that is collected while open, and a response
+ * body that nobody reads or cancels must not. The registry closes what was left open.
+ */
 class DiskFile implements OpenFile {
-  readonly #handle: fs.FileHandle;
+  static readonly #leftOpen = new FinalizationRegistry<number>((fd) => closeSync(fd));
+  readonly #fd: number;
+  #isOpen = true;
 
-  constructor(handle: fs.FileHandle) {
-    this.#handle = handle;
+  constructor(fd: number) {
+    this.#fd = fd;
+    DiskFile.#leftOpen.register(this, fd, this);
   }
 
   async read(buffer: Uint8Array, position: number): Promise<number> {
     let filled = 0;
     while (filled < buffer.length) {
-      const { bytesRead } = await this.#handle.read(
-        buffer,
-        filled,
-        buffer.length - filled,
-        position + filled,
-      );
-      if (bytesRead === 0) break;
-      filled += bytesRead;
+      const bytes = await readFd(this.#fd, buffer, filled, buffer.length - filled, position + filled);
+      if (bytes === 0) break;
+      filled += bytes;
     }
     return filled;
   }
@@ -53,52 +57,68 @@ class DiskFile implements OpenFile {
   async write(buffer: Uint8Array, position: number): Promise<void> {
     let written = 0;
     while (written < buffer.length) {
-      const { bytesWritten } = await this.#handle.write(
-        buffer,
-        written,
-        buffer.length - written,
-        position + written,
-      );
-      written += bytesWritten;
+      written += await writeFd(this.#fd, buffer, written, buffer.length - written, position + written);
     }
   }
 
   async size(): Promise<number> {
-    return (await this.#handle.stat()).size;
+    return (await statFd(this.#fd)).size;
   }
 
   sync(): Promise<void> {
-    return this.#handle.sync();
+    return syncFd(this.#fd);
   }
 
-  close(): Promise<void> {
-    return this.#handle.close();
+  async close(): Promise<void> {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    DiskFile.#leftOpen.unregister(this);
+    await closeFd(this.#fd);
   }
 }
 
+const openFd = promisify(fs.open) as (path: string, flags: number, mode?: number) => Promise<number>;
+const closeFd = promisify(fs.close);
+const statFd = promisify(fs.fstat) as (fd: number) => Promise<fs.Stats>;
+const syncFd = promisify(fs.fsync);
+
+function readFd(fd: number, buffer: Uint8Array, offset: number, length: number, position: number) {
+  return new Promise<number>((resolve, reject) => {
+    fs.read(fd, buffer, offset, length, position, (error, bytes) => (error ? reject(error) : resolve(bytes)));
+  });
+}
+
+function writeFd(fd: number, buffer: Uint8Array, offset: number, length: number, position: number) {
+  return new Promise<number>((resolve, reject) => {
+    fs.write(fd, buffer, offset, length, position, (error, bytes) =>
+      error ? reject(error) : resolve(bytes),
+    );
+  });
+}
+
 export const diskFiles: Files = {
-  openToRead: async (path) => new DiskFile(await fs.open(path, 'r')),
+  openToRead: async (path) => new DiskFile(await openFd(path, constants.O_RDONLY)),
   create: async (path) =>
-    new DiskFile(await fs.open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600)),
-  link: (from, to) => fs.link(from, to),
-  rename: (from, to) => fs.rename(from, to),
-  remove: (path) => fs.unlink(path),
+    new DiskFile(await openFd(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600)),
+  link,
+  rename,
+  remove: unlink,
   async syncFolder(path) {
-    const handle = await fs.open(path, constants.O_RDONLY | constants.O_DIRECTORY);
+    const folder = await openFd(path, constants.O_RDONLY | constants.O_DIRECTORY);
     try {
-      await handle.sync();
+      await syncFd(folder);
     } finally {
-      await handle.close();
+      await closeFd(folder);
     }
   },
   async makeFolder(path) {
-    await fs.mkdir(path, { recursive: true, mode: 0o700 });
+    await mkdir(path, { recursive: true, mode: 0o700 });
   },
-  list: (path) => fs.readdir(path),
-  readText: (path) => fs.readFile(path, 'utf8'),
+  list: (path) => readdir(path),
+  readText: (path) => readFile(path, 'utf8'),
   async findIdentity(path) {
     try {
-      const { dev, ino } = await fs.stat(path);
+      const { dev, ino } = await stat(path);
       return `${dev}:${ino}`;
     } catch (error) {
       if ((error as { code?: unknown }).code === 'ENOENT') return undefined;

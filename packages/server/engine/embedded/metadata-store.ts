@@ -20,7 +20,7 @@ import { migrate } from './migrations.ts';
 import { bytesToHex, hexToBytes, joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
 import { SpaceDirectory } from './space-directory.ts';
 import { SqliteSpaceTransaction } from './space-transaction.ts';
-import { prepareAll, prepareReads, type ReadStatements, type Statements } from './statements.ts';
+import { finalize, prepareAll, prepareReads, type ReadStatements, type Statements } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
 
 /** Larger nodes get a file of their own. */
@@ -41,6 +41,8 @@ interface MetadataStoreOptions {
   readonly clock: Clock;
   /** a commit of unknown outcome or a broken invariant: the process is to end */
   readonly onFatal: (error: Error) => void;
+  /** the database grows no further than this, as on a full disk; unlimited when left out */
+  readonly databasePagesMax?: number;
 }
 
 export class SqliteMetadataStore implements MetadataStore {
@@ -55,8 +57,8 @@ export class SqliteMetadataStore implements MetadataStore {
   readonly #sweepWalk: SweepWalk;
 
   /** @throws DataFolderNewer */
-  constructor({ path, clock, onFatal }: MetadataStoreOptions) {
-    this.#writer = openWriter(path);
+  constructor({ path, clock, onFatal, databasePagesMax }: MetadataStoreOptions) {
+    this.#writer = openWriter(path, databasePagesMax);
     try {
       migrate(this.#writer, path);
       shortenBusyTimeout(this.#writer);
@@ -230,8 +232,10 @@ export class SqliteMetadataStore implements MetadataStore {
 
   async close(): Promise<void> {
     await this.#commits.close();
-    this.#reader.close();
-    this.#writer.close();
+    finalize(this.#reads);
+    this.#reader.close(true);
+    finalize(this.#writes);
+    this.#writer.close(true);
   }
 
   #findSpaceId(space: Space): number | undefined {

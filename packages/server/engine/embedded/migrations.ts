@@ -31,6 +31,6 @@ export function migrate(database: Database, path: string, migrations: readonly s
 }
 
 function readVersion(database: Database): number {
-  const row = database.query<{ user_version: number }, []>('PRAGMA user_version').get();
-  return row?.user_version ?? 0;
+  using statement = database.prepare<{ user_version: number }, []>('PRAGMA user_version');
+  return statement.get()?.user_version ?? 0;
 }

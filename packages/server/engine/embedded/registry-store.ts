@@ -11,6 +11,7 @@ const FILE_NAME = 'registry.db';
 const FOLDER_MODE = 0o700;
 /** ms to wait for another process that writes; writes here are a few rows */
 const BUSY_TIMEOUT_MS = 10_000;
+const BUSY_RETRY_MS = 5;
 /** Value of `PRAGMA synchronous` for FULL: a commit that was answered survives power loss. */
 const SYNCHRONOUS_FULL = 2;
 
@@ -73,13 +74,28 @@ function openDatabase(path: string): Database {
   const database = new Database(path, { create: true, strict: true });
   try {
     database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-    setPragma(database, 'journal_mode', 'WAL', 'wal');
+    waitWhileBusy(() => setPragma(database, 'journal_mode', 'WAL', 'wal'));
     setPragma(database, 'synchronous', 'FULL', SYNCHRONOUS_FULL);
     migrate(database, path);
     return database;
   } catch (error) {
     database.close();
     throw error;
+  }
+}
+
+/** SQLite does not wait by itself where two first openers both turn the log on: it answers SQLITE_BUSY at once. */
+function waitWhileBusy(work: () => void): void {
+  const deadline = performance.now() + BUSY_TIMEOUT_MS;
+  for (;;) {
+    try {
+      work();
+      return;
+    } catch (error) {
+      const isBusy = error instanceof SQLiteError && (error.code ?? '').startsWith('SQLITE_BUSY');
+      if (!isBusy || performance.now() > deadline) throw error;
+      Bun.sleepSync(BUSY_RETRY_MS);
+    }
   }
 }
 

@@ -161,3 +161,13 @@ function prepare<T extends Record<string, string>>(
   for (const [name, sql] of Object.entries(table)) prepared[name] = database.prepare(sql);
   return prepared as { readonly [Name in keyof T]: Prepared };
 }
+
+/** A connection with a statement left is not closed, and SQLite then neither checkpoints nor lets go of its locks. */
+export function finalize(statements: ReadStatements): void {
+  for (const statement of Object.values(statements)) statement.finalize();
+}
+
+/** For the proof that no statement scans: all but the transaction verbs. */
+export function explainableStatements(): [string, string][] {
+  return Object.entries(ALL_STATEMENTS).filter(([, sql]) => /^(SELECT|INSERT|UPDATE|DELETE)/.test(sql));
+}

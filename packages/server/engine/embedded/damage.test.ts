@@ -1,0 +1,163 @@
+/** Real bytes and real files, damaged behind the store's back: never served, told as proof only where it is proof. */
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { mkdir, open, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
+import { ContentDamaged, ContentLost, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
+import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
+import { BLOCK_BYTES } from './block-integrity.ts';
+import { type ContentWorld, openContentStore } from './content-store-world.ts';
+import { openTemporaryEngine, putInline, type TemporaryEngine } from './engine-world.ts';
+
+const MIB = 1024 * 1024;
+const LIMITS = { nodeBytesMax: 64 * MIB };
+
+async function flipByte(path: string, position: number): Promise<void> {
+  const file = await open(path, 'r+');
+  try {
+    const byte = new Uint8Array(1);
+    await file.read(byte, 0, 1, position);
+    await file.write(new Uint8Array([(byte[0] as number) ^ 0x10]), 0, 1, position);
+  } finally {
+    await file.close();
+  }
+}
+
+describe('objects', () => {
+  let world: ContentWorld;
+  let object: StoredObject;
+  let path: string;
+  let node: Uint8Array;
+  let hash: string;
+  const broken: Error[] = [];
+  const openRange = (start: number, end: number) =>
+    world.store.open(object, start, end, (proof) => broken.push(proof));
+  const errorOf = (promise: Promise<unknown>) =>
+    promise.then(
+      () => undefined,
+      (error) => error,
+    );
+
+  beforeEach(async () => {
+    world = await openContentStore();
+    broken.length = 0;
+    ({ node, hash } = sampleNode(4 * MIB, 3));
+    const generation = newGeneration();
+    await world.put(generation, node);
+    world.finish(generation);
+    const inspected = await world.store.inspect(SPACE, generation, hash, LIMITS);
+    if (!inspected.found || inspected.evidence.verdict !== 'good') throw new Error('turned down');
+    const { integrity } = inspected.evidence;
+    object = { space: SPACE, generation, canonicalSize: node.length, integrity };
+    path = world.layout.objectOf(generation);
+  });
+  afterEach(() => world.destroy());
+
+  test('a flipped byte is met by every range of its block and by no other', async () => {
+    for (const position of [0, BLOCK_BYTES - 1, BLOCK_BYTES, 5 * BLOCK_BYTES + 17, node.length - 1]) {
+      await flipByte(path, position);
+      const block = Math.floor(position / BLOCK_BYTES);
+      const start = block * BLOCK_BYTES;
+      const end = Math.min(start + BLOCK_BYTES, node.length);
+      for (const range of [
+        [start, start + 1],
+        [end - 1, end],
+        [position, position + 1],
+      ] as const) {
+        expect(await errorOf(openRange(...range))).toBeInstanceOf(ContentDamaged);
+      }
+      if (start > 0) expect((await openRange(start - 1, start)).body).toEqual(node.slice(start - 1, start));
+      if (end < node.length) expect((await openRange(end, end + 1)).body).toEqual(node.slice(end, end + 1));
+      expect(await errorOf(world.store.verify(object, hash))).toBeInstanceOf(ContentDamaged);
+      await flipByte(path, position);
+    }
+    await world.store.verify(object, hash);
+  });
+
+  test('damage behind the first chunk breaks the stream after good bytes, and is told once', async () => {
+    await flipByte(path, 3 * MIB);
+    const { body } = await openRange(0, node.length);
+    if (body instanceof Uint8Array) throw new Error('expected a stream');
+    const reader = body.getReader();
+    const received: Uint8Array[] = [];
+    const failure = await errorOf(
+      (async () => {
+        for (;;) {
+          const { done, value } = await reader.read();
+          if (done) return;
+          received.push(value);
+        }
+      })(),
+    );
+    expect(failure).toBeInstanceOf(ContentDamaged);
+    expect(broken).toHaveLength(1);
+    const good = Buffer.concat(received);
+    expect(good.length).toBeLessThanOrEqual(3 * MIB);
+    expect(Buffer.compare(good, node.subarray(0, good.length))).toBe(0);
+  });
+
+  test('a shorter or longer file is damaged, also for ranges that are still there', async () => {
+    await truncate(path, node.length - 1);
+    expect(await errorOf(openRange(0, 10))).toBeInstanceOf(ContentDamaged);
+    await writeFile(path, Buffer.concat([node, new Uint8Array(1)]));
+    expect(await errorOf(openRange(0, 10))).toBeInstanceOf(ContentDamaged);
+    await writeFile(path, node);
+    expect((await openRange(0, 10)).body).toEqual(node.slice(0, 10));
+  });
+
+  test('a removed file is lost', async () => {
+    await rm(path);
+    expect(await errorOf(openRange(0, 10))).toBeInstanceOf(ContentLost);
+    expect(await errorOf(world.store.verify(object, hash))).toBeInstanceOf(ContentLost);
+  });
+
+  test('a store that is away proves nothing: no marker, another marker, no folder', async () => {
+    const { marker, root } = world.layout;
+    const content = await readFile(marker);
+    await rm(path);
+    await rm(marker);
+    expect(await errorOf(openRange(0, 10))).toBeInstanceOf(StoreUnavailable);
+    await writeFile(marker, 'another-store');
+    expect(await errorOf(openRange(0, 10))).toBeInstanceOf(StoreUnavailable);
+    await writeFile(marker, content);
+    await rename(root, `${root}-away`);
+    await mkdir(root);
+    expect(await errorOf(openRange(0, 10))).toBeInstanceOf(StoreUnavailable);
+    expect(await errorOf(world.store.delete(object.generation, SPACE))).toBeInstanceOf(StoreUnavailable);
+    await rm(root, { recursive: true });
+    await rename(`${root}-away`, root);
+    expect(await errorOf(openRange(0, 10))).toBeInstanceOf(ContentLost);
+  });
+
+  test('an integrity record that is damaged proves nothing good', async () => {
+    for (const at of [0, 1, 2, object.integrity.length - 1]) {
+      const integrity = object.integrity.slice();
+      integrity[at] = (integrity[at] as number) ^ 1;
+      const verifying = world.store.verify({ ...object, integrity }, hash);
+      expect(await errorOf(verifying)).toBeInstanceOf(ContentDamaged);
+    }
+  });
+});
+
+describe('inline bytes in the database file', () => {
+  let engine: TemporaryEngine;
+  beforeEach(async () => {
+    engine = await openTemporaryEngine();
+  });
+  afterEach(() => engine.destroy());
+
+  test('a byte flipped on disk is proven damaged and the row itself still reads', async () => {
+    for (const bytes of [600, 20_000]) {
+      const { hash, node } = sampleNode(bytes, bytes);
+      await putInline(engine.metadata, engine.content, hash, node);
+      await engine.reopen();
+      const path = engine.databasePath;
+      const at = (await readFile(path)).indexOf(node.subarray(200, 400));
+      expect(at).toBeGreaterThan(0);
+      await flipByte(path, at + 100);
+      const found = await engine.metadata.findNodeWithContent(SPACE, hash);
+      expect(found?.node.hash).toBe(hash);
+      const content = found?.content;
+      if (content === undefined) throw new Error('no content');
+      expect(() => engine.content.verifyInline(content)).toThrow(ContentDamaged);
+    }
+  });
+});

@@ -1,0 +1,197 @@
+/** What is particular to this engine's transactions: one batch per turn, foreign awaits, other processes, fatal ends. */
+import { Database } from 'bun:sqlite';
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { StoreUnavailable } from '../../core/ports.ts';
+import { hashAt, insertNodes, ManualClock, NOW, readyNode, SPACE } from '../contract/samples.ts';
+import { SqliteMetadataStore } from './metadata-store.ts';
+import { DataFolderNewer, migrate } from './migrations.ts';
+
+let folder: string;
+let path: string;
+let store: SqliteMetadataStore;
+let fatal: Error[];
+const clock = new ManualClock();
+const open = () => new SqliteMetadataStore({ path, clock, onFatal: (error) => fatal.push(error) });
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'holdfast-commit-'));
+  path = join(folder, 'holdfast.db');
+  fatal = [];
+  store = open();
+});
+afterEach(async () => {
+  await store.close();
+  await rm(folder, { recursive: true });
+});
+
+test('all bodies of one turn share one commit', async () => {
+  await insertNodes(store, SPACE, [readyNode(hashAt(0))]);
+  const watcher = new Database(path, { readonly: true });
+  const seen = () => watcher.query<{ count: number }, []>('SELECT count(*) AS count FROM nodes').get()?.count;
+  const counts: unknown[] = [];
+  await Promise.all(
+    Array.from({ length: 50 }, (_, index) =>
+      store.transact(SPACE, async (tx) => {
+        await tx.insertNode(readyNode(hashAt(index + 1)));
+        counts.push(seen());
+      }),
+    ),
+  );
+  expect(counts).toEqual(Array.from({ length: 50 }, () => 1));
+  expect(seen()).toBe(51);
+  watcher.close();
+});
+
+test('a body that awaits something foreign is cut off, rolled back, and holds up nobody', async () => {
+  let release = () => {};
+  const foreign = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const bad = store.transact(SPACE, async (tx) => {
+    await tx.insertNode(readyNode(hashAt(1)));
+    await foreign;
+    await tx.insertNode(readyNode(hashAt(2)));
+  });
+  const good = store.transact(SPACE, (tx) => tx.insertNode(readyNode(hashAt(3))));
+  await expect(bad).rejects.toThrow('awaited something other than its transaction');
+  await good;
+  release();
+  await Bun.sleep(1);
+  const late = store.findNode(SPACE, hashAt(2));
+  expect([store.findNode(SPACE, hashAt(1)), late]).toEqual([undefined, undefined]);
+  expect(store.findNode(SPACE, hashAt(3))).toBeDefined();
+  expect(store.readCounters(SPACE, NOW).nodeCount).toBe(1);
+  expect(fatal).toEqual([]);
+});
+
+test('a write waits while another process writes, reads do not', async () => {
+  await insertNodes(store, SPACE, [readyNode(hashAt(1))]);
+  const other = new Database(path);
+  other.run('BEGIN IMMEDIATE');
+  let isDone = false;
+  const waiting = insertNodes(store, SPACE, [readyNode(hashAt(2))]).then(() => {
+    isDone = true;
+  });
+  await Bun.sleep(30);
+  expect(isDone).toBe(false);
+  expect(store.findNode(SPACE, hashAt(1))).toBeDefined();
+  other.run('COMMIT');
+  other.close();
+  await waiting;
+  expect(store.findNode(SPACE, hashAt(2))).toBeDefined();
+});
+
+test('two processes write to one folder and both see all of it', async () => {
+  const second = open();
+  await Promise.all(
+    Array.from({ length: 40 }, (_, index) =>
+      insertNodes(index % 2 === 0 ? store : second, SPACE, [
+        readyNode(hashAt(index), { leaseExpiresAt: NOW + 9 }),
+      ]),
+    ),
+  );
+  for (const one of [store, second]) {
+    expect(one.readCounters(SPACE, NOW)).toMatchObject({ nodeCount: 40, leasedNodeCount: 40 });
+  }
+  await store.maintain({ now: NOW + 20, abandonedAt: 0, historyAt: 0 });
+  await insertNodes(second, SPACE, [readyNode(hashAt(99), { leaseExpiresAt: NOW + 15 })]);
+  expect(second.readCounters(SPACE, NOW + 20).leasedNodeCount).toBe(0);
+  expect(second.readCounters(SPACE, NOW + 10).leasedNodeCount).toBe(1);
+  await second.close();
+});
+
+test('a broken invariant is fatal: nothing of the batch stays and nothing is written any more', async () => {
+  await insertNodes(store, SPACE, [readyNode(hashAt(1))]);
+  const beside = insertNodes(store, SPACE, [readyNode(hashAt(2))]);
+  const stale = readyNode(hashAt(1), { leaseExpiresAt: NOW + 77 });
+  const broken = store.transact(SPACE, (tx) => tx.updateNode(stale, { ...stale, leaseExpiresAt: NOW + 99 }));
+  for (const result of await Promise.allSettled([beside, broken])) {
+    expect(String(result.status === 'rejected' && result.reason)).toContain('broken invariant');
+  }
+  expect(fatal).toHaveLength(1);
+  await expect(insertNodes(store, SPACE, [readyNode(hashAt(3))])).rejects.toThrow('broken invariant');
+  expect(store.findNode(SPACE, hashAt(2))).toBeUndefined();
+  expect(store.findNode(SPACE, hashAt(1))?.leaseExpiresAt).toBe(0);
+});
+
+test('a counter that would turn negative is fatal', async () => {
+  await insertNodes(store, SPACE, [readyNode(hashAt(1))]);
+  const meddler = new Database(path);
+  meddler.run('UPDATE spaces SET node_count = 0');
+  meddler.close();
+  const row = store.findNode(SPACE, hashAt(1));
+  if (row === undefined) throw new Error('no row');
+  await expect(store.transact(SPACE, (tx) => tx.deleteNode(row))).rejects.toThrow('broken invariant');
+  expect(fatal).toHaveLength(1);
+  expect(store.findNode(SPACE, hashAt(1))).toBeDefined();
+});
+
+test('a database that may not grow refuses what is too much, keeps the rest, and goes on when it may again', async () => {
+  await insertNodes(store, SPACE, [readyNode(hashAt(1))]);
+  const limited = new SqliteMetadataStore({
+    path,
+    clock,
+    onFatal: (error) => fatal.push(error),
+    databasePagesMax: 60,
+  });
+  const big = (index: number) => readyNode(hashAt(index), { refs: new Uint8Array(8192).fill(index) });
+  let refused: unknown;
+  let kept = 0;
+  for (let index = 10; index < 100 && refused === undefined; index++) {
+    await insertNodes(limited, SPACE, [big(index)]).then(
+      () => {
+        kept += 1;
+      },
+      (error) => {
+        refused = error;
+      },
+    );
+  }
+  expect(refused).toBeInstanceOf(StoreUnavailable);
+  expect((refused as Error).message).toContain('disk is full');
+  expect(kept).toBeGreaterThan(0);
+  expect(fatal).toEqual([]);
+  expect(limited.readCounters(SPACE, NOW).nodeCount).toBe(kept + 1);
+  await limited.close();
+  await insertNodes(store, SPACE, [big(200)]);
+  expect(store.readCounters(SPACE, NOW).nodeCount).toBe(kept + 2);
+});
+
+test('after close nothing is taken', async () => {
+  const second = open();
+  const last = insertNodes(second, SPACE, [readyNode(hashAt(1))]);
+  await second.close();
+  await last;
+  await expect(insertNodes(second, SPACE, [readyNode(hashAt(2))])).rejects.toBeInstanceOf(StoreUnavailable);
+});
+
+test('migrations run once each, in order, and all or nothing', () => {
+  const database = new Database(':memory:');
+  const first = 'CREATE TABLE one (a)';
+  migrate(database, 'x', [first]);
+  migrate(database, 'x', [first]);
+  expect(() => migrate(database, 'x', [first, 'CREATE TABLE two (a); CREATE TABLE two (a)'])).toThrow();
+  const tables = () =>
+    database
+      .query<{ name: string }, []>("SELECT name FROM sqlite_schema WHERE type = 'table'")
+      .values()
+      .flat();
+  expect(tables()).toEqual(['one']);
+  migrate(database, 'x', [first, 'CREATE TABLE two (a)']);
+  expect(tables()).toEqual(['one', 'two']);
+  database.close();
+});
+
+test('a data folder of a newer version is refused and left as it is', async () => {
+  await store.close();
+  const database = new Database(path);
+  database.run('PRAGMA user_version = 999');
+  expect(() => open()).toThrow(DataFolderNewer);
+  expect(database.query('PRAGMA user_version').get()).toEqual({ user_version: 999 });
+  database.run('PRAGMA user_version = 1');
+  database.close();
+  store = open();
+});

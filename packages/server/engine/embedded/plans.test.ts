@@ -1,0 +1,34 @@
+/** What the queries of a request cost must not grow with the Space: SQLite's own plans say that none scans a table. */
+import { Database } from 'bun:sqlite';
+import { afterAll, expect, test } from 'bun:test';
+import { migrate } from './migrations.ts';
+import { explainableStatements } from './statements.ts';
+
+const database = new Database(':memory:');
+migrate(database, ':memory:');
+afterAll(() => database.close());
+
+/** Walks that are in key order from a given key on and stop at their limit. */
+const ALLOWED = /^(SEARCH|MULTI-INDEX|CO-ROUTINE|SCAN CONSTANT ROW|SCAN \(subquery)/;
+
+function planOf(sql: string): string[] {
+  const parameters = new Set([...sql.matchAll(/\?(\d+)/g)].map((match) => Number(match[1])));
+  const rows = database.query<{ detail: string }, number[]>(`EXPLAIN QUERY PLAN ${sql}`);
+  return rows.all(...Array.from({ length: parameters.size }, () => 1)).map(({ detail }) => detail);
+}
+
+for (const [name, sql] of explainableStatements()) {
+  test(`${name} neither scans nor sorts`, () => {
+    for (const step of planOf(sql)) {
+      expect(step).toMatch(ALLOWED);
+      expect(step).not.toContain('TEMP B-TREE');
+    }
+  });
+}
+
+test('the check itself sees a scan and a sort', () => {
+  const scan = planOf('SELECT * FROM nodes WHERE size = 1');
+  expect(scan.every((step) => ALLOWED.test(step))).toBe(false);
+  const sort = planOf('SELECT * FROM nodes WHERE space = 1 ORDER BY size');
+  expect(sort.some((step) => step.includes('TEMP B-TREE'))).toBe(true);
+});

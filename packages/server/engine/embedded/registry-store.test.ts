@@ -1,0 +1,112 @@
+import { Database } from 'bun:sqlite';
+import { afterEach, describe, expect, test } from 'bun:test';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { RegistryStore } from '../../auth/registry-store.ts';
+import { describeRegistryStore } from '../contract/registry-store-suite.ts';
+import { hasEmbeddedRegistry, openEmbeddedRegistryStore, RegistryFileError } from './registry-store.ts';
+
+function makeFolder(): string {
+  return mkdtempSync(join(tmpdir(), 'holdfast-registry-'));
+}
+
+describeRegistryStore('embedded', async () => {
+  const folder = makeFolder();
+  return {
+    open: () => openEmbeddedRegistryStore(folder),
+    destroy: async () => rmSync(folder, { recursive: true, force: true }),
+  };
+});
+
+describe('the registry file', () => {
+  const folders: string[] = [];
+  const stores: RegistryStore[] = [];
+  afterEach(async () => {
+    for (const store of stores.splice(0)) await store.close();
+    for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
+  });
+  const folder = (): string => {
+    const path = makeFolder();
+    folders.push(path);
+    return path;
+  };
+  const open = (path: string): RegistryStore => {
+    const store = openEmbeddedRegistryStore(path);
+    stores.push(store);
+    return store;
+  };
+
+  test('is made with its folder, which only its owner can enter', () => {
+    const path = join(folder(), 'new', 'data');
+    expect(hasEmbeddedRegistry(path)).toBe(false);
+    open(path);
+    expect(hasEmbeddedRegistry(path)).toBe(true);
+    expect(statSync(path).mode & 0o777).toBe(0o700);
+  });
+
+  test('keeps commits over power loss: write-ahead log, full synchronisation', () => {
+    const path = folder();
+    open(path);
+    expect(existsSync(join(path, 'registry.db-wal'))).toBe(true);
+    const database = new Database(join(path, 'registry.db'));
+    expect(database.query('PRAGMA journal_mode').get()).toEqual({ journal_mode: 'wal' });
+    database.close();
+  });
+
+  test('of a newer version is left alone, with advice', () => {
+    const path = folder();
+    open(path);
+    const database = new Database(join(path, 'registry.db'));
+    database.run('PRAGMA user_version = 99');
+    database.close();
+    expect(() => open(path)).toThrow(RegistryFileError);
+    expect(() => open(path)).toThrow('newer holdfast (schema 99');
+  });
+
+  test.each<[string, (path: string) => void]>([
+    [
+      'is no database',
+      (path) => writeFileSync(join(path, 'registry.db'), 'not a database, but long enough'.repeat(99)),
+    ],
+    ['is a folder', (path) => mkdirSync(join(path, 'registry.db'))],
+  ])('that %s is refused in one line', (_, spoil) => {
+    const path = folder();
+    spoil(path);
+    expect(() => open(path)).toThrow(RegistryFileError);
+    expect(() => open(path)).toThrow(/^the registry [^\n]* cannot be opened [^\n]*check --data[^\n]*$/);
+  });
+
+  test('in a place that is a file is refused', () => {
+    const path = join(folder(), 'file');
+    writeFileSync(path, '');
+    expect(() => open(path)).toThrow(RegistryFileError);
+  });
+
+  test('is not read again while nothing has changed', async () => {
+    const path = folder();
+    const store = open(path);
+    const before = await store.readAll();
+    expect(await store.readAll()).toBe(before);
+    await open(path).remove('nobody');
+    expect(await store.readAll()).toBe(before);
+  });
+
+  test('can be opened first by many processes at once, and of equal additions one wins', async () => {
+    const path = join(folder(), 'data');
+    const script = `
+      import { openEmbeddedRegistryStore } from ${JSON.stringify(join(import.meta.dir, 'registry-store.ts'))};
+      const store = openEmbeddedRegistryStore(${JSON.stringify(path)});
+      const record = { appId: 'app', issuer: 'i', audience: 'a', status: 'active', createdAt: 1, updatedAt: 1,
+        keys: { kind: 'static', jwks: '{}' }, algorithms: undefined, tokenLifetimeMsMax: 1 };
+      console.log(await store.insert(record));
+      store.close();`;
+    const outcomes = await Promise.all(
+      Array.from({ length: 6 }, async () => {
+        const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe', stderr: 'inherit' });
+        return (await new Response(child.stdout).text()).trim();
+      }),
+    );
+    expect(outcomes.toSorted()).toEqual([...Array(5).fill('app-exists'), 'inserted']);
+  });
+});
