@@ -1,0 +1,102 @@
+/** `createClient`: one Space of one App behind plain functions. Web standards only: Node ≥ 20, Bun, Deno, browsers. */
+import { type Hash, isPathId, NODE_BYTES_MAX_DEFAULT, type RootRefPage } from '@holdfast/protocol';
+import { type Clock, systemClock } from './deadline.ts';
+import { CasError } from './errors.ts';
+import { TIMEOUTS_DEFAULT, type Timeouts } from './limits.ts';
+import { type CallOptions, createOperations, type Operations } from './operations.ts';
+import { type NewNode, type PutOptions, type PutResult, putNode } from './put-node.ts';
+import { RETRY_POLICY_DEFAULT, type RetryPolicy } from './retry.ts';
+import { type RootRefsOptions, rootRefPages } from './root-ref-pages.ts';
+import { createSha256, type Sha256 } from './sha256.ts';
+import type { FetchFunction } from './transport.ts';
+import { getNode, type OpenNode, openNode, type VerifiedNode } from './verified-read.ts';
+
+export interface ClientOptions {
+  /** Address of the server, such as `http://127.0.0.1:8420`; a path prefix is kept. */
+  readonly baseUrl: string;
+  readonly appId: string;
+  readonly spaceId: string;
+  /** A capability, or a function that gives one; the function is asked before every attempt, so it should cache. */
+  readonly token: string | (() => string | Promise<string>);
+  /** Instead of the global `fetch`. */
+  readonly fetch?: FetchFunction | undefined;
+  /** Instead of the system's clock and timers. */
+  readonly clock?: Clock | undefined;
+  /** Instead of `Math.random`, for the jitter of waits. */
+  readonly random?: (() => number) | undefined;
+  readonly retry?: Partial<RetryPolicy> | undefined;
+  readonly timeouts?: Partial<Timeouts> | undefined;
+  /** The largest content `getNode` takes into memory, bytes; 32 MiB when left out. `openNode` has no limit. */
+  readonly contentBytesMax?: number | undefined;
+  /** A faster incremental SHA-256 than the built-in one, where the runtime has one. */
+  readonly createSha256?: (() => Sha256) | undefined;
+}
+
+/** The seven operations, health, and what is built of them. Rejects with CasError, or the reason of an aborted signal. */
+export interface Client extends Operations {
+  /** Stores a node: its bytes are hashed once, uploaded only when the server lacks them, and leased. */
+  putNode(node: NewNode, options?: PutOptions): Promise<PutResult>;
+  /** The whole node, verified against its hash. */
+  getNode(hash: Hash, options?: CallOptions): Promise<VerifiedNode>;
+  /** The node as a stream that ends well only if it matches its hash. */
+  openNode(hash: Hash, options?: CallOptions): Promise<OpenNode>;
+  /** All pages of root refs as of one revision. */
+  rootRefs(options?: RootRefsOptions): AsyncGenerator<RootRefPage, void, undefined>;
+}
+
+/** Builds a client; sends nothing. Throws CasError INVALID_ARGUMENT. */
+export function createClient(options: ClientOptions): Client {
+  const { token } = options;
+  const transport = {
+    // Called as a free function: browsers refuse `fetch` with another `this`.
+    fetch: options.fetch ?? ((url: string, init: RequestInit) => globalThis.fetch(url, init)),
+    clock: options.clock ?? systemClock,
+    random: options.random ?? Math.random,
+    retry: { ...RETRY_POLICY_DEFAULT, ...options.retry },
+    timeouts: { ...TIMEOUTS_DEFAULT, ...options.timeouts },
+  };
+  const operations = createOperations(transport, {
+    baseUrl: parseBaseUrl(options.baseUrl),
+    appId: checkId('appId', options.appId),
+    spaceId: checkId('spaceId', options.spaceId),
+    token: async () => (typeof token === 'function' ? token() : token),
+  });
+  const settings = {
+    retry: transport.retry,
+    createSha256: options.createSha256 ?? createSha256,
+    contentBytesMax: options.contentBytesMax ?? NODE_BYTES_MAX_DEFAULT,
+  };
+  return {
+    ...operations,
+    putNode: (node, callOptions) => putNode(transport, operations, node, callOptions),
+    getNode: (hash, callOptions) => getNode(operations, settings, hash, callOptions),
+    openNode: (hash, callOptions) => openNode(operations, settings, hash, callOptions),
+    rootRefs: (callOptions) => rootRefPages(operations, callOptions),
+  };
+}
+
+function parseBaseUrl(baseUrl: string): string {
+  const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
+  const isWeb = url?.protocol === 'http:' || url?.protocol === 'https:';
+  if (
+    url === undefined ||
+    !isWeb ||
+    url.username !== '' ||
+    url.password !== '' ||
+    url.search !== '' ||
+    url.hash !== ''
+  ) {
+    throw invalid('baseUrl must be an http or https address without user, query or fragment');
+  }
+  return `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
+}
+
+function checkId(name: 'appId' | 'spaceId', id: string): string {
+  if (typeof id === 'string' && isPathId(id)) return id;
+  throw invalid(`${name} must have 1 to 256 characters, no control characters, and be neither . nor ..`);
+}
+
+function invalid(reason: string): CasError {
+  const details = { code: 'INVALID_ARGUMENT', requestOperation: 'createClient' } as const;
+  return new CasError(`createClient: ${reason}`, details);
+}

@@ -1,0 +1,14 @@
+/** SHA-256 of bytes that are all there. */
+import { bytesToHash, type Hash } from '@holdfast/protocol';
+import { createSha256 } from './sha256.ts';
+
+/** By the runtime where it can (many times faster); pages without a secure context have no `crypto.subtle`. */
+export async function hashCanonicalBytes(bytes: Uint8Array): Promise<Hash> {
+  const subtle: SubtleCrypto | undefined = globalThis.crypto?.subtle;
+  if (subtle !== undefined) {
+    return bytesToHash(new Uint8Array(await subtle.digest('SHA-256', bytes as Uint8Array<ArrayBuffer>)));
+  }
+  const sha256 = createSha256();
+  sha256.update(bytes);
+  return bytesToHash(sha256.digest());
+}

@@ -1,0 +1,70 @@
+/** The one kind of error the SDK throws, with a closed list of codes: the API's own and a few of the client's. */
+import type { ErrorCode, OperationName, RejectionCode } from '@holdfast/protocol';
+
+/**
+ * Failures that no server reports because they happen on this side of the wire.
+ *
+ * - `CONNECTION_FAILED`: no complete answer arrived (refused, reset, cut off, DNS, CORS, TLS).
+ * - `TIMED_OUT`: an attempt took longer than its time limit.
+ * - `MALFORMED_RESPONSE`: an answer that this API never gives; usually another server or a proxy answered.
+ * - `RESPONSE_TOO_LARGE`: an answer beyond the limit for its kind; reading stopped there.
+ * - `UPLOAD_REFUSED`: the upload target turned the bytes away for a reason that another lease does not mend.
+ * - `UPLOAD_UNSETTLED`: the bounded rounds of lease and PUT ended without an outcome.
+ * - `VERIFICATION_FAILED`: what was read is not what its hash says (`VerificationError`).
+ * - `TOKEN_UNAVAILABLE`: the token function failed or returned something that is no token.
+ * - `INVALID_ARGUMENT`: the call could never succeed; nothing was sent.
+ */
+export type ClientErrorCode =
+  | 'CONNECTION_FAILED'
+  | 'TIMED_OUT'
+  | 'MALFORMED_RESPONSE'
+  | 'RESPONSE_TOO_LARGE'
+  | 'UPLOAD_REFUSED'
+  | 'UPLOAD_UNSETTLED'
+  | 'VERIFICATION_FAILED'
+  | 'TOKEN_UNAVAILABLE'
+  | 'INVALID_ARGUMENT';
+
+export type CasErrorCode = ErrorCode | RejectionCode | ClientErrorCode;
+
+/** What was being asked: an operation as the wire names it, health, the PUT to an upload target, or building the client. */
+export type RequestOperation = OperationName | 'health' | 'uploadNode' | 'createClient';
+
+export interface CasErrorDetails {
+  readonly code: CasErrorCode;
+  readonly requestOperation: RequestOperation;
+  /** HTTP status of the answer, when there was one. */
+  readonly status?: number | undefined;
+  /** How long the server asked to wait, ms. */
+  readonly retryAfterMs?: number | undefined;
+  readonly cause?: unknown;
+}
+
+/**
+ * Every failure of the SDK but one: when the caller's AbortSignal fires, its reason is thrown as it is. Branch on `code`;
+ * `message` is for people and never holds a token.
+ */
+export class CasError extends Error {
+  override readonly name: string = 'CasError';
+  readonly code: CasErrorCode;
+  readonly status: number | undefined;
+  readonly retryAfterMs: number | undefined;
+  readonly requestOperation: RequestOperation;
+
+  constructor(message: string, details: CasErrorDetails) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.code = details.code;
+    this.status = details.status;
+    this.retryAfterMs = details.retryAfterMs;
+    this.requestOperation = details.requestOperation;
+  }
+}
+
+/** The bytes or the metadata that arrived do not hash to the name they were asked by: do not use them. */
+export class VerificationError extends CasError {
+  override readonly name: string = 'VerificationError';
+
+  constructor(message: string, requestOperation: RequestOperation) {
+    super(message, { code: 'VERIFICATION_FAILED', requestOperation });
+  }
+}

@@ -1,0 +1,40 @@
+/** The client's own limits. Those of the interface are in the protocol package. */
+
+const SECOND_MS = 1_000;
+const MINUTE_MS = 60 * SECOND_MS;
+const MIB_BYTES = 1024 * 1024;
+
+/** Time limits of one attempt. Waiting between attempts is not counted. */
+export interface Timeouts {
+  /** From sending to the end of a JSON answer, or to the headers of a content answer. */
+  readonly answerMs: number;
+  /** The same for a collection pass, which deletes up to `maxNodes` contents before it answers. */
+  readonly gcMs: number;
+  /** A whole PUT to the upload target. */
+  readonly uploadMs: number;
+  /** The silence allowed between two chunks of content while the caller is waiting for one. */
+  readonly contentIdleMs: number;
+}
+
+export const TIMEOUTS_DEFAULT: Timeouts = {
+  // A lease may validate an uploaded node of the largest size before it answers.
+  answerMs: MINUTE_MS,
+  gcMs: 5 * MINUTE_MS,
+  uploadMs: 5 * MINUTE_MS,
+  contentIdleMs: 30 * SECOND_MS,
+};
+
+/** The largest answer of the interface that is no content is a page of 200 roots, about 20 KiB. */
+export const JSON_ANSWER_BYTES_MAX = MIB_BYTES;
+
+/** Characters of a server's message that are kept. */
+export const MESSAGE_CHARACTERS_MAX = 1_000;
+
+/** Rounds of lease and PUT in one `putNode`. */
+export const PUT_ROUNDS_MAX = 6;
+
+/** How often bytes that were damaged on the way are sent again. */
+export const DAMAGED_UPLOADS_MAX = 2;
+
+/** The lease that `putNode` asks for when not told. */
+export const PUT_LEASE_DURATION_MS_DEFAULT = 60 * MINUTE_MS;

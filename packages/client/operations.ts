@@ -1,0 +1,200 @@
+/** The seven operations and health, one request each, named as the wire names them. */
+import {
+  type GcResult,
+  type Hash,
+  HEALTH_PATH,
+  type Health,
+  isHash,
+  type LeaseResponse,
+  type NodeDescription,
+  OPERATIONS,
+  type OperationName,
+  operationPath,
+  type RootRefPage,
+  type SpaceUsage,
+  type UpdateRootRefsResponse,
+} from '@holdfast/protocol';
+import { type ContentRange, encodeRange, type NodeContent, openContent } from './content.ts';
+import { CasError, type RequestOperation } from './errors.ts';
+import {
+  parseGcResult,
+  parseHealth,
+  parseLeaseResponse,
+  parseNodeDescription,
+  parseRootRefPage,
+  parseSpaceUsage,
+  parseUpdateRootRefsResponse,
+} from './parse-answers.ts';
+import { request, type Transport } from './transport.ts';
+
+/** Every call can be given up: the promise, and any stream it gave, then rejects with the signal's reason. */
+export interface CallOptions {
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Where requests go and on whose authority. */
+export interface Target {
+  /** without a trailing slash */
+  readonly baseUrl: string;
+  readonly appId: string;
+  readonly spaceId: string;
+  readonly token: () => Promise<string>;
+}
+
+/** The operations of one Space. All reject with CasError. */
+export interface Operations {
+  /** The node's content or one range of it, as a stream. The bytes are not verified; prefer `getNode` or `openNode`. */
+  readContent(
+    hash: Hash,
+    options?: CallOptions & { readonly range?: ContentRange | undefined },
+  ): Promise<NodeContent>;
+  readMetadata(hash: Hash, options?: CallOptions): Promise<NodeDescription>;
+  /** Renews the lease of a ready node, or drives an upload one step on. The service clamps to 60 s … 24 h. */
+  leaseNode(
+    hash: Hash,
+    lease: { readonly leaseDurationMs: number },
+    options?: CallOptions,
+  ): Promise<LeaseResponse>;
+  getUsage(options?: CallOptions): Promise<SpaceUsage>;
+  /** One bounded collection pass over at most `maxNodes` candidates (default 100, at most 10,000). */
+  runGc(pass?: { readonly maxNodes?: number | undefined }, options?: CallOptions): Promise<GcResult>;
+  /** One page. A cursor older than the history kept rejects with `CONFLICT`: begin again without one. */
+  listRootRefs(
+    page?: { readonly limit?: number | undefined; readonly cursor?: string | undefined },
+    options?: CallOptions,
+  ): Promise<RootRefPage>;
+  /** Commits all deltas or none. The same `requestId` with the same `changes` is never applied twice. */
+  updateRootRefs(
+    commit: { readonly requestId: string; readonly changes: Readonly<Record<Hash, number>> },
+    options?: CallOptions,
+  ): Promise<UpdateRootRefsResponse>;
+  health(options?: CallOptions): Promise<Health>;
+}
+
+interface Call {
+  readonly operation: OperationName;
+  readonly hash?: Hash;
+  readonly query?: string;
+  readonly headers?: Record<string, string>;
+  readonly json?: unknown;
+  readonly timeoutMs?: number;
+  readonly options: CallOptions | undefined;
+}
+
+export function createOperations(transport: Transport, target: Target): Operations {
+  const { timeouts } = transport;
+
+  function plan(call: Call) {
+    const { operation, hash, json } = call;
+    if (hash !== undefined) checkHash(operation, hash);
+    const path = operationPath(operation, { ...target, ...(hash === undefined ? {} : { hash }) });
+    const url = `${target.baseUrl}${path}${call.query ?? ''}`;
+    return {
+      operation,
+      method: OPERATIONS[operation].method,
+      url,
+      headers: async () => ({
+        authorization: `Bearer ${await readToken(target, operation)}`,
+        ...(json === undefined ? {} : { 'content-type': 'application/json' }),
+        ...call.headers,
+      }),
+      ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+      timeoutMs: call.timeoutMs ?? timeouts.answerMs,
+      isSuccess: (status: number) => status === OPERATIONS[operation].status,
+      signal: call.options?.signal,
+    };
+  }
+
+  function ask<T>(call: Call, parse: (value: unknown) => T): Promise<T> {
+    return request(transport, plan(call), (answer) => answer.readJson(parse));
+  }
+
+  return {
+    // Why each may be sent again after a lost answer. Reads change nothing.
+    async readContent(hash, options) {
+      const range = options?.range;
+      const headers = range === undefined ? {} : { range: checkRange(range) };
+      const isSuccess = (status: number) => status === 200 || status === 206;
+      const call = { ...plan({ operation: 'readContent', hash, headers, options }), isSuccess };
+      return request(transport, call, async (answer) => openContent(answer, range, timeouts.contentIdleMs));
+    },
+    async readMetadata(hash, options) {
+      return ask({ operation: 'readMetadata', hash, options }, parseNodeDescription);
+    },
+    // A lease only ever grows to the same bound, and an upload generation that exists is returned, not made again.
+    async leaseNode(hash, { leaseDurationMs }, options) {
+      return ask({ operation: 'leaseNode', hash, json: { leaseDurationMs }, options }, (value) =>
+        parseLeaseResponse(value, hash),
+      );
+    },
+    async getUsage(options) {
+      return ask({ operation: 'getUsage', options }, parseSpaceUsage);
+    },
+    // A further bounded pass is always safe. What a pass with a lost answer deleted is in nobody's count.
+    async runGc(pass, options) {
+      const json = pass?.maxNodes === undefined ? {} : { maxNodes: pass.maxNodes };
+      return ask({ operation: 'runGc', json, timeoutMs: timeouts.gcMs, options }, parseGcResult);
+    },
+    async listRootRefs(page, options) {
+      const query = new URLSearchParams();
+      if (page?.limit !== undefined) query.set('limit', String(page.limit));
+      if (page?.cursor !== undefined) query.set('cursor', page.cursor);
+      const suffix = query.size === 0 ? '' : `?${query}`;
+      return ask({ operation: 'listRootRefs', query: suffix, options }, parseRootRefPage);
+    },
+    // The server knows the requestId again and answers with the original revision; the body is made once, above the
+    // attempts, so that exactly the same request is sent.
+    async updateRootRefs({ requestId, changes }, options) {
+      const call: Call = { operation: 'updateRootRefs', json: { requestId, changes }, options };
+      return ask(call, parseUpdateRootRefsResponse);
+    },
+    async health(options) {
+      const url = `${target.baseUrl}${HEALTH_PATH}`;
+      const call = {
+        operation: 'health' as const,
+        method: 'GET',
+        url,
+        headers: async () => ({}),
+        timeoutMs: timeouts.answerMs,
+        isSuccess: (status: number) => status === 200,
+        signal: options?.signal,
+      };
+      return request(transport, call, (answer) => answer.readJson(parseHealth));
+    },
+  };
+}
+
+/** Throws CasError INVALID_ARGUMENT. */
+export function checkHash(requestOperation: RequestOperation, hash: Hash): void {
+  if (isHash(hash)) return;
+  const message = `${requestOperation}: a hash is 64 lowercase hexadecimal characters`;
+  throw new CasError(message, { code: 'INVALID_ARGUMENT', requestOperation });
+}
+
+function checkRange(range: ContentRange): string {
+  try {
+    return encodeRange(range);
+  } catch (cause) {
+    const message = `readContent: ${cause instanceof Error ? cause.message : String(cause)}`;
+    throw new CasError(message, { code: 'INVALID_ARGUMENT', requestOperation: 'readContent', cause });
+  }
+}
+
+/**
+ * The capability for one attempt. Checked here, without its value in any message: `fetch` would put a token it cannot send
+ * into the text of its own error.
+ */
+async function readToken(target: Target, requestOperation: RequestOperation): Promise<string> {
+  const details = { code: 'TOKEN_UNAVAILABLE', requestOperation } as const;
+  let token: unknown;
+  try {
+    token = await target.token();
+  } catch (cause) {
+    throw new CasError(`${requestOperation}: the token function failed`, { ...details, cause });
+  }
+  if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token)) {
+    const message = `${requestOperation}: the token is empty or has characters that no token has`;
+    throw new CasError(message, details);
+  }
+  return token;
+}

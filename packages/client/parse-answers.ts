@@ -1,0 +1,277 @@
+/**
+ * Untrusted JSON of answers → typed results. What is missing or of the wrong form is MalformedAnswer; fields that this
+ * version does not know are left out, so that a server may learn to say more.
+ */
+import {
+  type ErrorCode,
+  type GcResult,
+  type Hash,
+  type Health,
+  isErrorCode,
+  isHash,
+  type LeaseResponse,
+  type NodeDescription,
+  REJECTION_CODES,
+  type Rejection,
+  type RejectionCode,
+  type RootRefItem,
+  type RootRefPage,
+  type SpaceUsage,
+  type UpdateRootRefsResponse,
+  type UploadInstruction,
+} from '@holdfast/protocol';
+import type { CasErrorCode, RequestOperation } from './errors.ts';
+import { MESSAGE_CHARACTERS_MAX } from './limits.ts';
+
+/** An answer that this API never gives. */
+export class MalformedAnswer extends Error {
+  override readonly name = 'MalformedAnswer';
+  readonly status: number | undefined;
+
+  constructor(message: string, status?: number) {
+    super(message);
+    this.status = status;
+  }
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function parseFields(value: unknown, name: string): Fields {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw malformed(name, 'an object');
+  return value as Fields;
+}
+
+function malformed(name: string, expected: string): MalformedAnswer {
+  return new MalformedAnswer(`${name} in the answer is not ${expected}`);
+}
+
+/** Own properties only: a field named as something every object has must still be sent to count. */
+function fieldOf(fields: Fields, name: string): unknown {
+  return Object.hasOwn(fields, name) ? fields[name] : undefined;
+}
+
+function parseInteger(fields: Fields, name: string, min = 0): number {
+  const value = fieldOf(fields, name);
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min) {
+    throw malformed(name, min === 0 ? 'an integer of 0 or more' : 'an integer');
+  }
+  return value;
+}
+
+function parseText(fields: Fields, name: string): string {
+  const value = fieldOf(fields, name);
+  if (typeof value !== 'string' || value === '') throw malformed(name, 'a non-empty string');
+  return value;
+}
+
+function parseBoolean(fields: Fields, name: string): boolean {
+  const value = fieldOf(fields, name);
+  if (typeof value !== 'boolean') throw malformed(name, 'true or false');
+  return value;
+}
+
+function parseHash(fields: Fields, name: string): Hash {
+  const value = fieldOf(fields, name);
+  if (!isHash(value)) throw malformed(name, '64 lowercase hexadecimal characters');
+  return value;
+}
+
+function parseList(fields: Fields, name: string): readonly unknown[] {
+  const value = fieldOf(fields, name);
+  if (!Array.isArray(value)) throw malformed(name, 'an array');
+  return value;
+}
+
+function parseHashes(fields: Fields, name: string): readonly Hash[] {
+  const list = parseList(fields, name);
+  if (!list.every(isHash)) throw malformed(name, 'a list of hashes');
+  return list;
+}
+
+const INTEGER_MIN = Number.MIN_SAFE_INTEGER;
+
+export function parseNodeDescription(value: unknown): NodeDescription {
+  const fields = parseFields(value, 'the whole');
+  const metadata = parseFields(fieldOf(fields, 'metadata'), 'metadata');
+  const state = parseFields(fieldOf(fields, 'state'), 'state');
+  return {
+    metadata: {
+      hash: parseHash(metadata, 'hash'),
+      size: parseInteger(metadata, 'size'),
+      contentType: parseText(metadata, 'contentType'),
+      refs: parseHashes(metadata, 'refs'),
+    },
+    state: {
+      leaseStartedAt: parseInteger(state, 'leaseStartedAt'),
+      leaseExpiresAt: parseInteger(state, 'leaseExpiresAt'),
+      childRefCount: parseInteger(state, 'childRefCount'),
+      rootRefCount: parseInteger(state, 'rootRefCount', INTEGER_MIN),
+    },
+  };
+}
+
+/** `hash` is the node that was asked about: an answer about another one is malformed. */
+export function parseLeaseResponse(value: unknown, hash: Hash): LeaseResponse {
+  const fields = parseFields(value, 'the whole');
+  if (parseHash(fields, 'hash') !== hash) throw malformed('hash', 'the one that was asked for');
+  const state = parseText(fields, 'state');
+  switch (state) {
+    case 'ready':
+      return {
+        state,
+        hash,
+        leaseStartedAt: parseInteger(fields, 'leaseStartedAt'),
+        leaseExpiresAt: parseInteger(fields, 'leaseExpiresAt'),
+      };
+    case 'awaiting_upload':
+      return { state, hash, upload: parseUpload(fields) };
+    case 'awaiting_replacement_upload':
+      return { state, hash, rejection: parseRejection(fields), upload: parseUpload(fields) };
+    case 'validated_awaiting_children': {
+      const childHashes = parseHashes(fields, 'childHashes');
+      if (childHashes.length === 0) throw malformed('childHashes', 'a list of at least one hash');
+      return { state, hash, childHashes };
+    }
+    default:
+      throw malformed('state', 'one of the four lease states');
+  }
+}
+
+function parseUpload(fields: Fields): UploadInstruction {
+  const upload = parseFields(fieldOf(fields, 'upload'), 'upload');
+  const url = parseText(upload, 'url');
+  if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) throw malformed('url', 'an http or https address');
+  if (fieldOf(upload, 'method') !== 'PUT') throw malformed('method', 'PUT');
+  return { method: 'PUT', url, expiresAt: parseInteger(upload, 'expiresAt'), headers: parseHeaders(upload) };
+}
+
+function parseHeaders(upload: Fields): Readonly<Record<string, string>> {
+  const entries = Object.entries(parseFields(fieldOf(upload, 'headers'), 'headers'));
+  for (const [name, value] of entries) {
+    const isHeader = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name) && typeof value === 'string';
+    if (!isHeader || !/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
+      throw malformed('headers', 'a map of HTTP headers');
+  }
+  return Object.fromEntries(entries) as Record<string, string>;
+}
+
+function parseRejection(fields: Fields): Rejection {
+  const rejection = parseFields(fieldOf(fields, 'rejection'), 'rejection');
+  const code = parseText(rejection, 'code');
+  if (!isRejectionCode(code)) throw malformed('code', 'a rejection code');
+  return { code, message: parseText(rejection, 'message').slice(0, MESSAGE_CHARACTERS_MAX) };
+}
+
+function isRejectionCode(code: string): code is RejectionCode {
+  return (REJECTION_CODES as readonly string[]).includes(code);
+}
+
+export function parseSpaceUsage(value: unknown): SpaceUsage {
+  const fields = parseFields(value, 'the whole');
+  return {
+    nodeCount: parseInteger(fields, 'nodeCount'),
+    readyContentBytes: parseInteger(fields, 'readyContentBytes'),
+    readyStoredBytes: parseInteger(fields, 'readyStoredBytes'),
+    reservedBytes: parseInteger(fields, 'reservedBytes'),
+    notReadyNodeCount: parseInteger(fields, 'notReadyNodeCount'),
+    leasedNodeCount: parseInteger(fields, 'leasedNodeCount'),
+  };
+}
+
+export function parseGcResult(value: unknown): GcResult {
+  const fields = parseFields(value, 'the whole');
+  return {
+    examined: parseInteger(fields, 'examined'),
+    deleted: parseInteger(fields, 'deleted'),
+    reclaimedContentBytes: parseInteger(fields, 'reclaimedContentBytes'),
+  };
+}
+
+export function parseRootRefPage(value: unknown): RootRefPage {
+  const fields = parseFields(value, 'the whole');
+  return {
+    refDomain: parseText(fields, 'refDomain'),
+    revision: parseInteger(fields, 'revision'),
+    items: parseList(fields, 'items').map(parseRootRefItem),
+    nextCursor: fieldOf(fields, 'nextCursor') === null ? null : parseText(fields, 'nextCursor'),
+  };
+}
+
+function parseRootRefItem(value: unknown): RootRefItem {
+  const item = parseFields(value, 'items');
+  return { hash: parseHash(item, 'hash'), refCount: parseInteger(item, 'refCount', INTEGER_MIN) };
+}
+
+export function parseUpdateRootRefsResponse(value: unknown): UpdateRootRefsResponse {
+  const fields = parseFields(value, 'the whole');
+  return {
+    success: parseBoolean(fields, 'success'),
+    idempotent: parseBoolean(fields, 'idempotent'),
+    revision: parseInteger(fields, 'revision'),
+  };
+}
+
+export function parseHealth(value: unknown): Health {
+  const status = fieldOf(parseFields(value, 'the whole'), 'status');
+  if (status !== 'ok') throw malformed('status', 'ok');
+  return { status };
+}
+
+/** Codes for answers of proxies and overloaded servers that say nothing of their own. */
+const CODES_OF_BARE_STATUSES: ReadonlyMap<number, ErrorCode> = new Map([
+  [429, 'RESOURCE_EXHAUSTED'],
+  [502, 'SERVICE_UNAVAILABLE'],
+  [503, 'SERVICE_UNAVAILABLE'],
+  [504, 'SERVICE_UNAVAILABLE'],
+]);
+
+/**
+ * What an answer other than success says. A 404 without the API's own envelope is not NOT_FOUND: another server, or a
+ * wrong address, must never be taken for the absence of a node.
+ */
+export function parseErrorAnswer(
+  status: number,
+  body: Uint8Array | undefined,
+  operation: RequestOperation,
+): { readonly code: CasErrorCode; readonly message: string } {
+  const envelope = findErrorEnvelope(body);
+  if (envelope !== undefined && isErrorCode(envelope.error)) {
+    return { code: envelope.error, message: envelope.message ?? `answered ${envelope.error} (${status})` };
+  }
+  const bare = CODES_OF_BARE_STATUSES.get(status);
+  if (bare !== undefined) return { code: bare, message: `answered ${status}; try again later` };
+  // An upload target may be a store with error bodies of its own.
+  if (operation === 'uploadNode')
+    return { code: 'UPLOAD_REFUSED', message: `the upload target answered ${status}` };
+  const code = 'MALFORMED_RESPONSE';
+  if (status === 0 || (status >= 300 && status < 400)) {
+    return {
+      code,
+      message: 'answered with a redirect, which is not followed; put the final address into baseUrl',
+    };
+  }
+  if (envelope !== undefined) {
+    return { code, message: `answered ${status} with a code this version does not know: ${envelope.error}` };
+  }
+  return { code, message: `answered ${status} without this API's error body; check baseUrl and any proxy` };
+}
+
+function findErrorEnvelope(
+  body: Uint8Array | undefined,
+): { error: string; message: string | undefined } | undefined {
+  if (body === undefined) return undefined;
+  try {
+    const fields = parseFields(
+      JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body)),
+      'the whole',
+    );
+    const message = fieldOf(fields, 'message');
+    return {
+      error: parseText(fields, 'error').slice(0, MESSAGE_CHARACTERS_MAX),
+      message:
+        typeof message === 'string' && message !== '' ? message.slice(0, MESSAGE_CHARACTERS_MAX) : undefined,
+    };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,233 @@
+/** Sends one request as often as the retry policy allows, under time limits, and hands each answer to its reader. */
+import { abortable, type Clock, type Deadline, sleep, startDeadline } from './deadline.ts';
+import { CasError, type CasErrorCode, type RequestOperation } from './errors.ts';
+import { JSON_ANSWER_BYTES_MAX, type Timeouts } from './limits.ts';
+import { MalformedAnswer, parseErrorAnswer } from './parse-answers.ts';
+import { parseRetryAfter, planRetry, type RetryPolicy } from './retry.ts';
+
+/** The part of `fetch` the SDK uses. */
+export type FetchFunction = (url: string, init: RequestInit) => Promise<Response>;
+
+export interface Transport {
+  readonly fetch: FetchFunction;
+  readonly clock: Clock;
+  /** from 0 up to but not 1 */
+  readonly random: () => number;
+  readonly retry: RetryPolicy;
+  readonly timeouts: Timeouts;
+}
+
+export interface RequestPlan {
+  readonly operation: RequestOperation;
+  readonly method: string;
+  readonly url: string;
+  /** Asked anew for each attempt: a capability may have expired while waiting. */
+  readonly headers: () => Promise<Record<string, string>>;
+  /** The very same bytes are sent on every attempt. */
+  readonly body?: string | Uint8Array;
+  readonly timeoutMs: number;
+  readonly isSuccess: (status: number) => boolean;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * Runs the attempts of `plan`; `read` turns a successful answer into the result, within the attempt's time limit. Throws
+ * CasError, or the reason of the caller's signal.
+ */
+export async function request<T>(
+  transport: Transport,
+  plan: RequestPlan,
+  read: (answer: Answer) => Promise<T>,
+): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await runAttempt(transport, plan, read);
+    } catch (error) {
+      plan.signal?.throwIfAborted();
+      const delayMs = planRetry(attempt, error, transport.retry, transport.random);
+      if (delayMs === undefined) throw error;
+      await sleep(transport.clock, delayMs, plan.signal);
+    }
+  }
+}
+
+async function runAttempt<T>(
+  transport: Transport,
+  plan: RequestPlan,
+  read: (answer: Answer) => Promise<T>,
+): Promise<T> {
+  plan.signal?.throwIfAborted();
+  const headers = await abortable(plan.headers(), plan.signal);
+  const deadline = startDeadline(transport.clock, plan.timeoutMs, plan.signal);
+  let answer: Answer | undefined;
+  try {
+    const init: RequestInit = {
+      method: plan.method,
+      headers,
+      // A redirect would carry the request, or its answer, past the address the caller trusts.
+      redirect: 'manual',
+      credentials: 'omit',
+      signal: deadline.signal,
+    };
+    if (plan.body !== undefined) init.body = plan.body as BodyInit;
+    const response = await abortable(transport.fetch(plan.url, init), deadline.signal);
+    answer = new Answer(response, plan, deadline);
+    if (!plan.isSuccess(response.status)) throw await answer.readFailure(transport.clock.now());
+    return await read(answer);
+  } catch (error) {
+    deadline.cancel();
+    throw toCasError(error, plan, deadline);
+  } finally {
+    if (answer?.isDetached !== true) deadline.end();
+  }
+}
+
+/** What an error met while sending or reading means to the caller. */
+function toCasError(error: unknown, plan: RequestPlan, deadline: Deadline): unknown {
+  if (plan.signal?.aborted) return plan.signal.reason;
+  if (error instanceof CasError) return error;
+  const about = { requestOperation: plan.operation, cause: error };
+  if (error instanceof MalformedAnswer) {
+    const message = `${plan.operation}: ${error.message}; check that baseUrl is the address of this API`;
+    return new CasError(message, { code: 'MALFORMED_RESPONSE', status: error.status, ...about });
+  }
+  if (deadline.isExpired()) {
+    const message = `${plan.operation}: no answer in time; check the connection, or raise the time limit`;
+    return new CasError(message, { code: 'TIMED_OUT', ...about });
+  }
+  const message = `${plan.operation}: the connection failed (${describe(error)}); check the address and that the server runs`;
+  return new CasError(message, { code: 'CONNECTION_FAILED', ...about });
+}
+
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // Node says only "fetch failed" and keeps what happened in the cause.
+  return error.cause instanceof Error && error.cause.message !== '' ? error.cause.message : error.message;
+}
+
+/** One answer being read. Its body is read here only: bounded, under the time limit, failures made CasErrors. */
+export class Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  /** True when the body outlives the attempt (`detach`). */
+  isDetached = false;
+  readonly #response: Response;
+  readonly #plan: RequestPlan;
+  readonly #deadline: Deadline;
+  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+
+  constructor(response: Response, plan: RequestPlan, deadline: Deadline) {
+    this.status = response.status;
+    this.headers = response.headers;
+    this.#response = response;
+    this.#plan = plan;
+    this.#deadline = deadline;
+  }
+
+  /** An error about this answer. */
+  error(code: CasErrorCode, message: string): CasError {
+    const { operation } = this.#plan;
+    return new CasError(`${operation}: ${message}`, {
+      code,
+      status: this.status,
+      requestOperation: operation,
+    });
+  }
+
+  /** The body as JSON, checked by `parse`. Throws MalformedAnswer, CasError. */
+  async readJson<T>(parse: (value: unknown) => T): Promise<T> {
+    const bytes = await this.#readAll(JSON_ANSWER_BYTES_MAX);
+    try {
+      return parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)));
+    } catch (error) {
+      const reason = error instanceof MalformedAnswer ? error.message : 'the answer is not JSON';
+      throw new MalformedAnswer(reason, this.status);
+    }
+  }
+
+  /** Reads and forgets a body that says nothing, so that the connection can be used again. */
+  async readNothing(): Promise<void> {
+    await this.#readAll(JSON_ANSWER_BYTES_MAX);
+  }
+
+  /** The CasError that an answer other than success stands for. */
+  async readFailure(now: number): Promise<CasError> {
+    const retryAfterMs = parseRetryAfter(this.headers.get('retry-after'), now);
+    const { operation } = this.#plan;
+    let bytes: Uint8Array | undefined;
+    try {
+      bytes = await this.#readAll(JSON_ANSWER_BYTES_MAX);
+    } catch (error) {
+      if (this.#plan.signal?.aborted) throw error;
+      // The status is known and says enough, even if the text never came.
+    }
+    const { code, message } = parseErrorAnswer(this.status, bytes, operation);
+    return new CasError(`${operation}: ${message}`, {
+      code,
+      status: this.status,
+      retryAfterMs,
+      requestOperation: operation,
+    });
+  }
+
+  /** Keeps the attempt alive past its function: the body is a stream now. It ends with `readChunk`'s end or `cancel`. */
+  detach(): void {
+    this.isDetached = true;
+    this.#deadline.pause();
+  }
+
+  /** The next chunk within `idleMs` of silence; undefined at the end. After an error the body is over. */
+  async readDetachedChunk(idleMs: number): Promise<Uint8Array | undefined> {
+    this.#deadline.restart(idleMs);
+    try {
+      const chunk = await this.#readChunk();
+      if (chunk === undefined) this.#deadline.end();
+      return chunk;
+    } catch (error) {
+      this.cancel();
+      throw toCasError(error, this.#plan, this.#deadline);
+    } finally {
+      this.#deadline.pause();
+    }
+  }
+
+  /** Gives up the rest of the body. */
+  cancel(): void {
+    this.#deadline.cancel();
+    void this.#reader?.cancel().catch(() => undefined);
+  }
+
+  async #readAll(bytesMax: number): Promise<Uint8Array> {
+    const chunks: Uint8Array[] = [];
+    let length = 0;
+    for (let chunk = await this.#readChunk(); chunk !== undefined; chunk = await this.#readChunk()) {
+      length += chunk.length;
+      if (length > bytesMax) {
+        this.cancel();
+        throw this.error(
+          'RESPONSE_TOO_LARGE',
+          `the answer is larger than ${bytesMax} bytes; this API gives none such`,
+        );
+      }
+      chunks.push(chunk);
+    }
+    return joinChunks(chunks, length);
+  }
+
+  async #readChunk(): Promise<Uint8Array | undefined> {
+    if (this.#response.body === null) return undefined;
+    this.#reader ??= this.#response.body.getReader();
+    const { done, value } = await abortable(this.#reader.read(), this.#deadline.signal);
+    return done ? undefined : value;
+  }
+}
+
+function joinChunks(chunks: readonly Uint8Array[], length: number): Uint8Array {
+  const whole = new Uint8Array(length);
+  let offset = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, offset);
+    offset += chunk.length;
+  }
+  return whole;
+}
