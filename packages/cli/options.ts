@@ -4,8 +4,10 @@ import { InvalidArgumentError, Option } from 'commander';
 
 export const DATA_DIR_DEFAULT = './holdfast-data';
 
+/** The flag, else HOLDFAST_DATA as for `serve`, else the folder `npm start` uses. */
 export function dataOption(): Option {
-  return new Option('--data <dir>', 'data folder of the embedded engine').default(DATA_DIR_DEFAULT);
+  const description = 'data folder of the embedded engine (or HOLDFAST_DATA)';
+  return new Option('--data <dir>', description).default(process.env.HOLDFAST_DATA || DATA_DIR_DEFAULT);
 }
 
 export function jsonOption(): Option {

@@ -5,7 +5,6 @@ import { CliError, UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
 import {
   collectKnownNames,
-  DATA_DIR_DEFAULT,
   dataOption,
   jsonOption,
   parseDurationValue,
@@ -139,7 +138,9 @@ function registerRemove(app: Command): void {
 function withPlace(command: Command): Command {
   return command
     .addOption(dataOption())
-    .addOption(new Option('--metadata <url>', 'registry in PostgreSQL instead of a data folder'))
+    .addOption(
+      new Option('--metadata <url>', 'registry in PostgreSQL instead of a data folder').conflicts('data'),
+    )
     .addOption(jsonOption());
 }
 
@@ -168,7 +169,6 @@ async function withRegistry<T>(
   whenMissing?: () => T,
 ): Promise<T> {
   if (metadata !== undefined) {
-    if (data !== DATA_DIR_DEFAULT) throw new UsageError('--data and --metadata exclude each other; give one');
     throw new CliError('this holdfast has no PostgreSQL engine yet; use --data DIR in place of --metadata');
   }
   const server = await import('@holdfast/server');
