@@ -1,0 +1,95 @@
+/** The launcher and what every command shares: help, version, wrong usage, exit codes. */
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { symlinkSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { Workplace } from './test/run-holdfast.ts';
+
+const LAUNCHER = resolve(import.meta.dir, '../../bin/holdfast');
+
+let place: Workplace;
+beforeEach(() => {
+  place = new Workplace();
+});
+afterEach(() => place.remove());
+
+describe('holdfast', () => {
+  test('prints its version', async () => {
+    expect(await place.print('--version')).toMatch(/^\d+\.\d+\.\d+\n$/);
+    expect(await place.print('-V')).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+
+  test('prints help that names every command', async () => {
+    const help = await place.print('--help');
+    for (const name of ['serve', 'app', 'key', 'token'])
+      expect(help).toMatch(new RegExp(`^  ${name}\\b`, 'm'));
+    expect(help).toContain('Exit codes');
+    expect(await place.print('help')).toBe(help);
+  });
+
+  test.each(['app', 'app add', 'app list', 'key', 'key new', 'token', 'serve'])(
+    'prints help for %s',
+    async (name) => {
+      expect(await place.print(...name.split(' '), '--help')).toStartWith(`Usage: holdfast ${name} `);
+    },
+  );
+
+  test.each(['', 'app', 'key'])('%p without a command shows help on stderr as wrong usage', async (name) => {
+    const { exitCode, stdout, stderr } = await place.run(...(name === '' ? [] : [name]));
+    expect([exitCode, stdout]).toEqual([2, '']);
+    expect(stderr).toStartWith(`Usage: holdfast ${name}`);
+  });
+
+  test.each([
+    ['an unknown command', ['tokens'], 'unknown command'],
+    ['an unknown subcommand', ['app', 'delete'], 'unknown command'],
+    ['an unknown flag', ['app', 'list', '--jsn'], 'unknown option'],
+    ['a missing value', ['app', 'list', '--data'], 'argument missing'],
+    ['too many arguments', ['app', 'list', 'x'], 'too many arguments'],
+  ])('refuses %s with one line', async (_, args, reason) => {
+    expect(await place.fail(2, ...args)).toContain(reason);
+  });
+
+  test('shows no control characters of what it was given', async () => {
+    expect(await place.fail(2, '\u001b[31mred')).toContain('\\u001b[31mred');
+  });
+
+  test('is led by no file of the folder it runs in', async () => {
+    writeFileSync(place.path('bunfig.toml'), 'preload = ["./evil.ts"]\n');
+    writeFileSync(place.path('evil.ts'), 'console.log("evil");\n');
+    writeFileSync(place.path('.env'), 'HOLDFAST_DATA=elsewhere\n');
+    writeFileSync(place.path('package.json'), '{"imports":{"#x":"./evil.ts"}}');
+    writeFileSync(place.path('tsconfig.json'), '{"compilerOptions":{"paths":{"commander":["./evil.ts"]}}}');
+    expect(await place.print('--version')).toMatch(/^\d+\.\d+\.\d+\n$/);
+    expect(await place.print('app', 'list', '--help')).not.toContain('elsewhere');
+  });
+
+  test('starts through a symbolic link', async () => {
+    symlinkSync(LAUNCHER, place.path('hf'));
+    const child = Bun.spawn([place.path('hf'), '--version'], { cwd: '/', stdout: 'pipe' });
+    expect(await new Response(child.stdout).text()).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+
+  test('is one process: a signal to the launcher reaches the server itself', async () => {
+    const child = Bun.spawn([LAUNCHER, 'serve', '--listen', '127.0.0.1:0'], {
+      cwd: place.folder,
+      stdout: 'pipe',
+      stderr: 'ignore',
+      timeout: 20_000,
+    });
+    const { value } = await child.stdout.getReader().read();
+    expect(new TextDecoder().decode(value)).toMatch(/^holdfast listening on http:\/\/127\.0\.0\.1:\d+\n/);
+    child.kill('SIGTERM');
+    // A shell left in between would die of the signal instead.
+    expect(await child.exited).toBe(0);
+    expect(child.signalCode).toBeNull();
+  });
+
+  test('ends quietly when nobody reads its output', async () => {
+    const shell = Bun.spawn(['sh', '-c', `"${LAUNCHER}" --help | head -n 1; echo done`], {
+      stdout: 'pipe',
+      stderr: 'pipe',
+    });
+    expect(await new Response(shell.stdout).text()).toBe('Usage: holdfast [options] [command]\ndone\n');
+    expect(await new Response(shell.stderr).text()).toBe('');
+  });
+});

@@ -1,0 +1,63 @@
+/** Runs the real command line as a process of its own, in a folder of its own. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+const LAUNCHER = resolve(import.meta.dir, '../../../bin/holdfast');
+/** ms; a command that has not ended by then is killed and fails its test */
+const TIMEOUT_MS = 20_000;
+
+export interface Outcome {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export class Workplace {
+  readonly folder = mkdtempSync(join(tmpdir(), 'holdfast-cli-'));
+  /** added to the environment of every command */
+  readonly environment: Record<string, string> = {};
+
+  path(...names: readonly string[]): string {
+    return join(this.folder, ...names);
+  }
+
+  async run(...args: readonly string[]): Promise<Outcome> {
+    const child = Bun.spawn([LAUNCHER, ...args], {
+      cwd: this.folder,
+      env: { PATH: process.env.PATH ?? '', HOME: this.folder, ...this.environment },
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'pipe',
+      timeout: TIMEOUT_MS,
+    });
+    const [stdout, stderr, exitCode] = await Promise.all([
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+      child.exited,
+    ]);
+    return { exitCode, stdout, stderr };
+  }
+
+  /** Runs a command that must succeed without a word on stderr; what it prints. */
+  async print(...args: readonly string[]): Promise<string> {
+    const { exitCode, stdout, stderr } = await this.run(...args);
+    if (exitCode !== 0 || stderr !== '')
+      throw new Error(`holdfast ${args.join(' ')}: ${exitCode}, ${stderr}`);
+    return stdout;
+  }
+
+  /** Runs a command that must fail with `exitCode`, nothing on stdout and one line on stderr; that line. */
+  async fail(exitCode: 1 | 2, ...args: readonly string[]): Promise<string> {
+    const outcome = await this.run(...args);
+    const isOneLine = /^holdfast: [^\n]+\n$/.test(outcome.stderr);
+    if (outcome.exitCode !== exitCode || outcome.stdout !== '' || !isOneLine) {
+      throw new Error(`holdfast ${args.join(' ')} should fail with ${exitCode}: ${JSON.stringify(outcome)}`);
+    }
+    return outcome.stderr;
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
