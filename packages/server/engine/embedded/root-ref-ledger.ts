@@ -5,6 +5,8 @@ import type { RootRefCommit } from '../../core/model.ts';
 import { hexToBytes } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
+const AS_READ = 'a balance is as it was read';
+
 interface Change {
   readonly hash: Hash;
   readonly before: number;
@@ -37,29 +39,35 @@ export class RootRefLedger {
   findBalances(spaceId: number, domain: string, hashes: readonly Hash[]): number[] {
     const found = this.#findDomain(spaceId, domain);
     if (found === undefined) return hashes.map(() => 0);
-    const { findBalance } = this.#scope.sql;
-    return hashes.map((hash) => {
-      const row = this.#scope.find(findBalance, found.id, hexToBytes(hash));
-      return (row?.balance as number | undefined) ?? 0;
-    });
+    return hashes.map((hash) => this.#findBalance(found.id, hexToBytes(hash))?.balance ?? 0);
   }
 
   insertCommit(spaceId: number, domain: string, commit: RootRefCommit, changes: readonly Change[]): void {
-    const { sql, now } = this.#scope;
+    const { sql } = this.#scope;
     const id = this.#findDomain(spaceId, domain)?.id ?? this.#insertDomain(spaceId, domain);
     const { revision } = commit;
     this.#scope.writeOne('revisions grow by 1', sql.advanceRevision, id, revision);
     this.#scope.write(sql.insertCommit, id, commit.requestId, commit.payloadDigest, revision);
-    for (const { hash, before, after } of changes) {
-      if (before === after) continue;
-      const key = hexToBytes(hash);
-      if (before !== 0) {
-        this.#scope.writeOne('a balance is as it was read', sql.keepHistory, id, key, revision, now, before);
-      }
-      if (before === 0) this.#scope.write(sql.insertBalance, id, key, after, revision);
-      else if (after === 0) this.#scope.write(sql.deleteBalance, id, key);
-      else this.#scope.write(sql.updateBalance, id, key, after, revision);
+    for (const change of changes) if (change.before !== change.after) this.#change(id, revision, change);
+  }
+
+  #change(id: number, revision: number, { hash, before, after }: Change): void {
+    const { sql, now } = this.#scope;
+    const key = hexToBytes(hash);
+    if (before === 0) {
+      this.#scope.write(sql.insertBalance, id, key, after, revision);
+      return;
     }
+    // Single-row statements: an INSERT … SELECT would make SQLite journal every page it touches.
+    const from = this.#findBalance(id, key)?.from ?? -1;
+    if (after === 0) this.#scope.writeOne(AS_READ, sql.deleteBalance, id, key, before, from);
+    else this.#scope.writeOne(AS_READ, sql.updateBalance, id, key, after, revision, before, from);
+    this.#scope.write(sql.insertHistory, id, key, from, revision, before, now);
+  }
+
+  #findBalance(id: number, key: Uint8Array): { balance: number; from: number } | undefined {
+    const row = this.#scope.find(this.#scope.sql.findBalance, id, key);
+    return row && { balance: row.balance as number, from: row.from_revision as number };
   }
 
   #findDomain(spaceId: number, domain: string): { id: number; revision: number } | undefined {

@@ -121,13 +121,14 @@ const WRITE_STATEMENTS = {
   findCommit: 'SELECT payload_digest, revision FROM root_ref_commits WHERE domain = ?1 AND request_id = ?2',
   insertCommit:
     'INSERT INTO root_ref_commits (domain, request_id, payload_digest, revision) VALUES (?1, ?2, ?3, ?4)',
-  findBalance: 'SELECT balance FROM balances WHERE domain = ?1 AND hash = ?2',
-  /** ?3 the revision that supersedes it, ?4 now, ?5 the balance as read */
-  keepHistory:
-    'INSERT INTO balance_history (domain, hash, from_revision, to_revision, balance, superseded_at) SELECT domain, hash, from_revision, ?3, balance, ?4 FROM balances WHERE domain = ?1 AND hash = ?2 AND balance = ?5',
+  findBalance: 'SELECT balance, from_revision FROM balances WHERE domain = ?1 AND hash = ?2',
+  insertHistory:
+    'INSERT INTO balance_history (domain, hash, from_revision, to_revision, balance, superseded_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)',
   insertBalance: 'INSERT INTO balances (domain, hash, balance, from_revision) VALUES (?1, ?2, ?3, ?4)',
-  updateBalance: 'UPDATE balances SET balance = ?3, from_revision = ?4 WHERE domain = ?1 AND hash = ?2',
-  deleteBalance: 'DELETE FROM balances WHERE domain = ?1 AND hash = ?2',
+  updateBalance:
+    'UPDATE balances SET balance = ?3, from_revision = ?4 WHERE domain = ?1 AND hash = ?2 AND balance = ?5 AND from_revision = ?6',
+  deleteBalance:
+    'DELETE FROM balances WHERE domain = ?1 AND hash = ?2 AND balance = ?3 AND from_revision = ?4',
   /** ?1 superseded at or before, ?2 limit */
   findOldHistory:
     'SELECT domain, hash, from_revision, to_revision FROM balance_history WHERE superseded_at <= ?1 ORDER BY superseded_at LIMIT ?2',
