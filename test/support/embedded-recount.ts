@@ -4,7 +4,7 @@
  */
 import { Database } from 'bun:sqlite';
 import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { databasePath, incomingFolder, objectsFolder } from './embedded-files.ts';
 
 type Row = Record<string, number | string | Uint8Array | null>;
 
@@ -17,14 +17,10 @@ export interface Recount {
   hashes(appId: string, spaceId: string, state: number): readonly string[];
 }
 
-export const DATABASE_FILE = 'metadata.sqlite';
-export const OBJECTS_FOLDER = 'objects';
-export const INCOMING_FOLDER = 'incoming';
-
 const REF_BYTES = 32;
 
 export function recount(data: string): Recount {
-  const database = new Database(join(data, DATABASE_FILE), { readonly: true });
+  const database = new Database(databasePath(data), { readonly: true });
   try {
     return database.transaction(() => readAll(database))();
   } finally {
@@ -166,15 +162,15 @@ export function listObjectFiles(data: string): {
   readonly incoming: readonly string[];
 } {
   const list = (folder: string): string[] =>
-    readdirSync(join(data, folder), { recursive: true, withFileTypes: true })
+    readdirSync(folder, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => entry.name);
-  return { objects: list(OBJECTS_FOLDER).sort(), incoming: list(INCOMING_FOLDER) };
+  return { objects: list(objectsFolder(data)).sort(), incoming: list(incomingFolder(data)) };
 }
 
 /** Generations whose bytes must be files, by the records. */
 export function listExpectedObjects(data: string): readonly string[] {
-  const database = new Database(join(data, DATABASE_FILE), { readonly: true });
+  const database = new Database(databasePath(data), { readonly: true });
   try {
     const rows = database.query<Row, []>('SELECT generation FROM contents WHERE inline_bytes IS NULL').all();
     return rows.map((row) => hex(row.generation)).sort();
