@@ -1,0 +1,77 @@
+/** What every row is given: how long, on which cores, in which folder, and where raw output goes. */
+import type { Cores } from './machine.ts';
+
+export interface Bench {
+  /** pinned apart, or undefined on a machine with one core for us: reported with every result */
+  readonly cores: Cores | undefined;
+  /** scratch for servers' data, configs and logs; on the disk under test; removed at the end */
+  readonly folder: string;
+  /** A B pairs that count; one more runs first and is thrown away */
+  readonly rounds: number;
+  /** length of one side of one round */
+  readonly seconds: number;
+  readonly connections: number;
+  /** smoke run: everything small, checks the machinery and not the speed */
+  readonly quick: boolean;
+  readonly hasWrk: boolean;
+  /** sizes of the two Spaces that the scale row compares */
+  readonly scaleNodes: { readonly small: number; readonly large: number };
+  /** keep a CPU profile of our server in this folder */
+  readonly profileFolder: string | undefined;
+  /** appends to the raw record of the current row */
+  readonly record: (text: string) => void;
+  /** what the person watching should see */
+  readonly progress: (text: string) => void;
+}
+
+export interface Target {
+  /** the figure that is compared: a ratio (median of pairs) or a plain value */
+  readonly figure: 'ratio' | 'value';
+  readonly sense: 'at least' | 'at most';
+  readonly bound: number;
+  /** as the issue words it */
+  readonly text: string;
+}
+
+export interface Side {
+  readonly label: string;
+  readonly unit: string;
+  /** one per round */
+  readonly values: readonly number[];
+}
+
+export interface RowResult {
+  readonly row: string;
+  readonly workload: string;
+  readonly target: Target;
+  readonly ours: Side;
+  /** absent when the target is a plain value */
+  readonly peer: Side | undefined;
+  /** notes a reader needs to judge the figure: CPU shares, what was counted */
+  readonly notes: readonly string[];
+}
+
+export interface Row {
+  readonly name: string;
+  /** Debian packages the row cannot do without */
+  readonly packages: readonly string[];
+  readonly run: (bench: Bench) => Promise<readonly RowResult[]>;
+}
+
+/** Runs A B, A B, …: one pair to warm up, then `rounds` that count. */
+export async function interleave<A, B>(
+  bench: Bench,
+  a: (round: number) => Promise<A>,
+  b: (round: number) => Promise<B>,
+): Promise<{ a: A[]; b: B[] }> {
+  const result: { a: A[]; b: B[] } = { a: [], b: [] };
+  for (let round = 0; round <= bench.rounds; round++) {
+    bench.record(`# round ${round === 0 ? 'warm-up' : round}\n`);
+    const ofA = await a(round);
+    const ofB = await b(round);
+    if (round === 0) continue;
+    result.a.push(ofA);
+    result.b.push(ofB);
+  }
+  return result;
+}

@@ -1,0 +1,22 @@
+/** Parts of the bench that must be processes of their own, so that they can be pinned and watched. */
+import { writeFileSync } from 'node:fs';
+import { runLoader } from './load/loader.ts';
+import type { LoadSpec } from './load/spec.ts';
+import { serveBareAnswer } from './peers/bare-answer.ts';
+import { type CommitSpec, runCommits } from './peers/sqlite-commits.ts';
+
+/** `bench/main.ts child NAME ARG…`; throws on a name nobody uses. */
+export async function runChild(args: readonly string[], read: (path: string) => string): Promise<void> {
+  const [name, first = '', second = ''] = args;
+  if (name === 'loader') {
+    const result = await runLoader(JSON.parse(read(first)) as LoadSpec);
+    writeFileSync(second, JSON.stringify(result));
+    process.exit(0);
+  }
+  if (name === 'sqlite-commits') {
+    writeFileSync(second, JSON.stringify(runCommits(JSON.parse(read(first)) as CommitSpec)));
+    process.exit(0);
+  }
+  if (name === 'bare-answer') return serveBareAnswer(first);
+  throw new Error(`The bench has no child called ${name}.`);
+}

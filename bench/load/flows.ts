@@ -1,0 +1,177 @@
+/** What one connection does in one step, per kind of load. A step resolves with the body bytes received, or throws. */
+import { contentBytesOf, createNodeSource, type LoadNode } from './canonical-nodes.ts';
+import { findHeader, type HttpAnswer, type HttpConnection } from './http-connection.ts';
+import { COUNTER_DIGITS, type Flow, formatRequest, type LoadSpec, type RequestTemplate } from './spec.ts';
+
+export interface RunningFlow {
+  step(connection: HttpConnection): Promise<number>;
+  /** one step per connection, whatever the time */
+  readonly runsOnce: boolean;
+  readonly togetherAtHalf?: () => number;
+}
+
+type FlowOf<K extends Flow['kind']> = Extract<Flow, { kind: K }>;
+
+/** Slow servers may never let all uploads be half done at once; then the rest goes on after this. */
+const BARRIER_MS_MAX = 15_000;
+
+export function createFlow(spec: LoadSpec): RunningFlow {
+  const { flow } = spec;
+  switch (flow.kind) {
+    case 'fixed':
+      return createFixedFlow(flow);
+    case 'put-nodes':
+      return createPutNodesFlow(flow, spec);
+    case 'push-blobs':
+      return createPushBlobsFlow(flow, spec);
+    case 'put-large':
+      return createPutLargeFlow(flow, spec);
+  }
+}
+
+function createFixedFlow(flow: FlowOf<'fixed'>): RunningFlow {
+  const requests = flow.requests.map((request) => toParts(request));
+  let next = 0;
+  const step = async (connection: HttpConnection): Promise<number> => {
+    const count = next++;
+    const { before, after } = requests[count % requests.length] as (typeof requests)[number];
+    const parts = after === undefined ? [before] : [before, Buffer.from(formatCounter(count)), after];
+    return expectStatus(
+      await connection.request(parts.length === 1 ? parts : [Buffer.concat(parts)]),
+      flow.status,
+    ).bodyBytes;
+  };
+  return { step, runsOnce: false };
+}
+
+function toParts(request: RequestTemplate): { before: Buffer; after: Buffer | undefined } {
+  return {
+    before: Buffer.from(request.before, 'latin1'),
+    after: request.after === undefined ? undefined : Buffer.from(request.after, 'latin1'),
+  };
+}
+
+export function formatCounter(count: number): string {
+  return String(count).padStart(COUNTER_DIGITS, '0');
+}
+
+function createPutNodesFlow(flow: FlowOf<'put-nodes'>, spec: LoadSpec): RunningFlow {
+  const nextNode = createNodeSource(flow.contentBytes, spec.seed);
+  const step = async (connection: HttpConnection): Promise<number> => {
+    const { hash, bytes } = nextNode();
+    const body = Buffer.from(bytes); // the source reuses its buffer, sixty-four flows do not
+    const lease = formatLease(flow, hash, flow.leaseDurationMs);
+    const target = parseUpload(expectStatus(await connection.request([lease]), 200), 'awaiting_upload');
+    expectStatus(await connection.request([Buffer.concat([formatPut(target, body.length), body])]), 200);
+    const last = expectStatus(await connection.request([lease]), 200);
+    if (!last.body.includes('"ready"')) throw new Error(`The node did not become ready: ${last.body}`);
+    return last.bodyBytes;
+  };
+  return { step, runsOnce: false };
+}
+
+function formatLease(
+  scope: { casPath: string; token: string },
+  hash: string,
+  leaseDurationMs: number,
+): Buffer {
+  const { before } = formatRequest({
+    method: 'POST',
+    path: `${scope.casPath}/nodes/${hash}/lease`,
+    headers: { authorization: `Bearer ${scope.token}`, 'content-type': 'application/json' },
+    body: `{"leaseDurationMs":${leaseDurationMs}}`,
+  });
+  return Buffer.from(before, 'latin1');
+}
+
+function formatPut(target: { path: string; headers: Record<string, string> }, length: number): Buffer {
+  const headers = { ...target.headers, 'content-length': String(length) };
+  return Buffer.from(formatRequest({ method: 'PUT', path: target.path, headers }).before, 'latin1');
+}
+
+function parseUpload(answer: HttpAnswer, state: string): { path: string; headers: Record<string, string> } {
+  const lease = JSON.parse(answer.body.toString()) as {
+    state: string;
+    upload: { url: string; headers: Record<string, string> };
+  };
+  if (lease.state !== state) throw new Error(`Expected ${state}, the lease answered ${lease.state}.`);
+  const url = new URL(lease.upload.url);
+  return { path: url.pathname + url.search, headers: lease.upload.headers };
+}
+
+function createPushBlobsFlow(flow: FlowOf<'push-blobs'>, spec: LoadSpec): RunningFlow {
+  const nextNode = createNodeSource(flow.contentBytes, spec.seed);
+  const path = `/v2/${flow.repository}/blobs/uploads/`;
+  const start = Buffer.from(
+    formatRequest({ method: 'POST', path, headers: { 'content-length': '0' } }).before,
+    'latin1',
+  );
+  const step = async (connection: HttpConnection): Promise<number> => {
+    const { hash, bytes } = nextNode();
+    const body = Buffer.from(bytes);
+    const location = findHeader(expectStatus(await connection.request([start]), 202).head, 'location');
+    if (location === undefined) throw new Error('The registry named no upload location.');
+    const url = new URL(location, 'http://127.0.0.1');
+    url.searchParams.set('digest', `sha256:${hash}`);
+    const headers = { 'content-type': 'application/octet-stream' };
+    const put = formatPut({ path: url.pathname + url.search, headers }, body.length);
+    return expectStatus(await connection.request([Buffer.concat([put, body])]), 201).bodyBytes;
+  };
+  return { step, runsOnce: false };
+}
+
+function createPutLargeFlow(flow: FlowOf<'put-large'>, spec: LoadSpec): RunningFlow {
+  const nextNode = createNodeSource(contentBytesOf(flow.canonicalBytes), spec.seed);
+  const bytes = nextNode().bytes;
+  const tailAt = bytes.length - 8; // only the last eight bytes differ from node to node
+  const nodes = Array.from({ length: spec.connections }, () => copyTail(nextNode(), tailAt));
+  const half = Math.floor(tailAt / 2);
+  const barrier = createBarrier(spec.connections);
+  let started = 0;
+  const step = async (connection: HttpConnection): Promise<number> => {
+    const { hash, tail } = nodes[started++] as (typeof nodes)[number];
+    const lease = formatLease(flow, hash, 3_600_000);
+    const target = parseUpload(expectStatus(await connection.request([lease]), 200), 'awaiting_upload');
+    const answer = connection.answer();
+    answer.catch(() => {}); // an early answer that breaks the sending is thrown by `send`
+    await connection.send(formatPut(target, flow.canonicalBytes));
+    await connection.send(bytes.subarray(0, half));
+    await barrier.arrive();
+    await connection.send(bytes.subarray(half, tailAt));
+    await connection.send(tail);
+    expectStatus(await answer, 200);
+    const last = expectStatus(await connection.request([lease]), 200);
+    if (!last.body.includes('"ready"')) throw new Error(`The node did not become ready: ${last.body}`);
+    return last.bodyBytes;
+  };
+  return { step, runsOnce: true, togetherAtHalf: barrier.most };
+}
+
+function copyTail(node: LoadNode, tailAt: number): { hash: string; tail: Uint8Array } {
+  return { hash: node.hash, tail: node.bytes.slice(tailAt) };
+}
+
+/** Opens when all have arrived, or after BARRIER_MS_MAX for those that have. */
+function createBarrier(parties: number): { arrive(): Promise<void>; most(): number } {
+  let arrived = 0;
+  let most = 0;
+  let open: () => void = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = () => {
+      most = most === 0 ? arrived : most;
+      resolve();
+    };
+  });
+  const arrive = (): Promise<void> => {
+    arrived += 1;
+    if (arrived === 1) setTimeout(() => open(), BARRIER_MS_MAX).unref();
+    if (arrived === parties) open();
+    return opened;
+  };
+  return { arrive, most: () => most };
+}
+
+function expectStatus(answer: HttpAnswer, status: number): HttpAnswer {
+  if (answer.status === status) return answer;
+  throw new Error(`Expected ${status}, got ${answer.status}: ${answer.body.toString().slice(0, 200)}`);
+}

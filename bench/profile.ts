@@ -1,0 +1,45 @@
+/** Reads V8-style .cpuprofile files and names the functions that cost most by themselves. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+interface CpuProfile {
+  readonly nodes: readonly {
+    readonly id: number;
+    readonly callFrame: { functionName: string; url: string; lineNumber: number };
+  }[];
+  readonly samples: readonly number[];
+  readonly timeDeltas: readonly number[];
+}
+
+const SHOWN_FUNCTIONS = 40;
+
+export function summarizeProfiles(folder: string): string {
+  const files = readdirSync(folder).filter((name) => name.endsWith('.cpuprofile'));
+  if (files.length === 0) return 'No CPU profile was written.';
+  return files
+    .map((name) => `${name}\n${summarizeProfile(JSON.parse(readFileSync(join(folder, name), 'utf8')))}`)
+    .join('\n');
+}
+
+/** Self time per function, largest first, as text. Pure. */
+export function summarizeProfile(profile: CpuProfile): string {
+  const names = new Map(
+    profile.nodes.map(({ id, callFrame }) => {
+      const file = callFrame.url.split('/').slice(-2).join('/');
+      return [id, `${callFrame.functionName || '(anonymous)'} ${file}:${callFrame.lineNumber + 1}`];
+    }),
+  );
+  const self = new Map<string, number>();
+  let total = 0;
+  for (const [index, id] of profile.samples.entries()) {
+    const delta = profile.timeDeltas[index] ?? 0;
+    const name = names.get(id) ?? '(unknown)';
+    self.set(name, (self.get(name) ?? 0) + delta);
+    total += delta;
+  }
+  return [...self]
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, SHOWN_FUNCTIONS)
+    .map(([name, time]) => `${((time / total) * 100).toFixed(1).padStart(5)}%  ${name}`)
+    .join('\n');
+}

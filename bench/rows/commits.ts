@@ -1,0 +1,122 @@
+/** Durable root-ref commits of 1 and of 1000 deltas against the same row changes hand-written on SQLite. */
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Bench, interleave, type Row, type RowResult } from '../bench.ts';
+import { call, type Holdfast, startHoldfast } from '../holdfast.ts';
+import { runLoad } from '../load/run-load.ts';
+import { COUNTER_MARKER, formatRequest, type RequestTemplate } from '../load/spec.ts';
+import { pinned } from '../machine.ts';
+import { type CommitResult, type CommitSpec, createCommitDatabase } from '../peers/sqlite-commits.ts';
+import { describeLoad, rate } from './notes.ts';
+import { putSmallNodes } from './small-nodes.ts';
+
+export const COMMITS_ROW: Row = { name: 'commits', packages: ['wrk'], run: runCommitsRow };
+
+const DELTAS_LARGE = 1000;
+/** Distinct bodies of the large commits; each holds all nodes, so only the order of keys differs. */
+const LARGE_BODIES = 4;
+
+async function runCommitsRow(bench: Bench): Promise<readonly RowResult[]> {
+  const ours = await startHoldfast(bench, { name: 'commits' });
+  try {
+    const hashes = await putSmallNodes(bench, ours, 'commits');
+    const held = Object.fromEntries(hashes.map((hash) => [hash, 1]));
+    await call(ours, 'POST', '/root-refs', { requestId: 'first', changes: held });
+    const database = join(bench.folder, 'hand-written.sqlite');
+    createCommitDatabase(database, hashes);
+    const large = Math.min(DELTAS_LARGE, hashes.length);
+    return [
+      await compareCommits(bench, ours, database, hashes, 1),
+      await compareCommits(bench, ours, database, hashes, large),
+    ];
+  } finally {
+    await ours.close();
+  }
+}
+
+async function compareCommits(
+  bench: Bench,
+  ours: Holdfast,
+  database: string,
+  hashes: readonly string[],
+  deltas: number,
+): Promise<RowResult> {
+  const requests = formatCommits(ours, hashes, deltas);
+  const samples = await interleave(
+    bench,
+    (round) =>
+      runLoad(bench, ours.process, {
+        port: ours.port,
+        connections: bench.connections,
+        seconds: bench.seconds,
+        seed: 'commits',
+        flow: { kind: 'fixed', requests: nameRound(requests, `${deltas}-${round}-`), status: 200 },
+      }),
+    () => runHandWritten(bench, { path: database, hashes, deltas, seconds: bench.seconds }),
+  );
+  return {
+    row: `commits-${deltas}`,
+    workload: `durable commits of ${deltas} delta${deltas === 1 ? '' : 's'}, ${bench.connections} connections, ${hashes.length} nodes`,
+    target: {
+      figure: 'ratio',
+      sense: 'at least',
+      bound: 0.5,
+      text: '≥ 0.5 × the same row changes in hand-written SQLite transactions',
+    },
+    ours: { label: 'holdfast', unit: 'commits/s', values: samples.a.map(rate) },
+    peer: {
+      label: 'hand-written SQLite',
+      unit: 'commits/s',
+      values: samples.b.map((result) => (result.done * 1000) / result.elapsedMs),
+    },
+    notes: [describeLoad('ours', samples.a), describeHandWritten(samples.b)],
+  };
+}
+
+const ROUND_MARKER = '{commits-round}';
+
+function formatCommits(server: Holdfast, hashes: readonly string[], deltas: number): RequestTemplate[] {
+  const bodies =
+    deltas === 1
+      ? hashes.map((hash) => [hash])
+      : Array.from({ length: LARGE_BODIES }, (_, turn) => rotate(hashes, turn * 97).slice(0, deltas));
+  return bodies.map((body) =>
+    formatRequest({
+      method: 'POST',
+      path: `${server.spacePath}/root-refs`,
+      headers: { authorization: `Bearer ${server.token}`, 'content-type': 'application/json' },
+      body: `{"changes":{${body.map((hash) => `"${hash}":1`).join(',')}},"requestId":"${ROUND_MARKER}${COUNTER_MARKER}"}`,
+    }),
+  );
+}
+
+/** A counter starts again in every round, so the round is part of the request's name; same length, so the framing holds. */
+function nameRound(requests: readonly RequestTemplate[], round: string): RequestTemplate[] {
+  const name = round.padStart(ROUND_MARKER.length, 'r');
+  return requests.map((request) => ({ ...request, before: request.before.replace(ROUND_MARKER, name) }));
+}
+
+function rotate(items: readonly string[], by: number): string[] {
+  const at = by % items.length;
+  return [...items.slice(at), ...items.slice(0, at)];
+}
+
+async function runHandWritten(bench: Bench, spec: CommitSpec): Promise<CommitResult> {
+  const specPath = join(bench.folder, 'commit-spec.json');
+  const resultPath = join(bench.folder, 'commit-result.json');
+  writeFileSync(specPath, JSON.stringify(spec));
+  rmSync(resultPath, { force: true });
+  const main = join(import.meta.dir, '..', 'main.ts');
+  const command = [process.execPath, main, 'child', 'sqlite-commits', specPath, resultPath];
+  const child = Bun.spawn(pinned(command, bench.cores?.server), { stdout: 'inherit', stderr: 'pipe' });
+  const problem = await new Response(child.stderr).text();
+  if ((await child.exited) !== 0) throw new Error(`The hand-written commits failed: ${problem}`);
+  const text = readFileSync(resultPath, 'utf8');
+  bench.record(`${text}\n`);
+  return JSON.parse(text) as CommitResult;
+}
+
+function describeHandWritten(results: readonly CommitResult[]): string {
+  const share = results.reduce((sum, result) => sum + result.cpuMs / result.elapsedMs, 0) / results.length;
+  return `peer: in-process, one transaction and one fsync per commit, CPU ${Math.round(share * 100)}%; ours may commit several requests with one fsync`;
+}

@@ -1,0 +1,94 @@
+/** readContent against nginx serving the same bytes as files: 4 KiB in requests, 8 MiB in bytes. */
+import { type Bench, interleave, type Row, type RowResult } from '../bench.ts';
+import { type Holdfast, putNodes, startHoldfast } from '../holdfast.ts';
+import { createNodeSource } from '../load/canonical-nodes.ts';
+import { runLoad } from '../load/run-load.ts';
+import { formatRequest, type LoadSpec } from '../load/spec.ts';
+import { startNginx } from '../peers/nginx.ts';
+import { byteRate, describeLoads, rate } from './notes.ts';
+import { formatRead, putSmallNodes, SMALL_CONTENT_BYTES } from './small-nodes.ts';
+
+export const CONTENT_ROW: Row = { name: 'content', packages: ['nginx-light', 'wrk'], run: runContentRow };
+
+const LARGE_CONTENT_BYTES = 8 * 1024 * 1024;
+const LARGE_NODES = 8;
+
+async function runContentRow(bench: Bench): Promise<readonly RowResult[]> {
+  const ours = await startHoldfast(bench, { name: 'content' });
+  try {
+    const small = await putSmallNodes(bench, ours, 'content');
+    const large = await putNodes(ours, createNodeSource(LARGE_CONTENT_BYTES, 'content'), LARGE_NODES);
+    const files = new Map<string, Uint8Array>();
+    for (const hash of [...small, ...large]) files.set(hash, await readContent(ours, hash));
+    const nginx = await startNginx(bench, files);
+    try {
+      const compare = (hashes: readonly string[]) => compareReads(bench, ours, nginx, hashes);
+      return [
+        describeSmall(bench, await compare(small), small.length),
+        describeLarge(bench, await compare(large)),
+      ];
+    } finally {
+      await nginx.process.stop();
+    }
+  } finally {
+    await ours.close();
+  }
+}
+
+type Compared = Awaited<ReturnType<typeof compareReads>>;
+
+function compareReads(
+  bench: Bench,
+  ours: Holdfast,
+  nginx: Awaited<ReturnType<typeof startNginx>>,
+  hashes: readonly string[],
+) {
+  const spec = (port: number, requests: ReturnType<typeof formatRead>[]): LoadSpec => ({
+    port,
+    connections: bench.connections,
+    seconds: bench.seconds,
+    seed: 'content',
+    flow: { kind: 'fixed', requests, status: 200 },
+  });
+  const ofOurs = hashes.map((hash) => formatRead(ours, `/cas/nodes/${hash}/content`));
+  const ofNginx = hashes.map((hash) => formatRequest({ method: 'GET', path: `/${hash}` }));
+  return interleave(
+    bench,
+    () => runLoad(bench, ours.process, spec(ours.port, ofOurs)),
+    () => runLoad(bench, nginx.process, spec(nginx.port, ofNginx)),
+  );
+}
+
+function describeSmall(bench: Bench, samples: Compared, count: number): RowResult {
+  return {
+    row: 'content-4k',
+    workload: `readContent ${SMALL_CONTENT_BYTES} B, ${bench.connections} connections, ${count} nodes`,
+    target: { figure: 'ratio', sense: 'at least', bound: 0.35, text: '≥ 0.35 × nginx static, requests' },
+    ours: { label: 'holdfast', unit: 'requests/s', values: samples.a.map(rate) },
+    peer: { label: 'nginx', unit: 'requests/s', values: samples.b.map(rate) },
+    notes: describeLoads(samples),
+  };
+}
+
+function describeLarge(bench: Bench, samples: Compared): RowResult {
+  const mebibytes = (sample: Compared['a'][number]): number => byteRate(sample) / 2 ** 20;
+  return {
+    row: 'content-8m',
+    workload: `readContent 8 MiB, ${bench.connections} connections, ${LARGE_NODES} nodes, every block checked`,
+    target: { figure: 'ratio', sense: 'at least', bound: 0.8, text: '≥ 0.8 × nginx static, bytes' },
+    ours: { label: 'holdfast', unit: 'MiB/s', values: samples.a.map(mebibytes) },
+    peer: { label: 'nginx', unit: 'MiB/s', values: samples.b.map(mebibytes) },
+    notes: describeLoads(samples),
+  };
+}
+
+async function readContent(server: Holdfast, hash: string): Promise<Uint8Array> {
+  const response = await fetch(
+    `http://127.0.0.1:${server.port}${server.spacePath}/cas/nodes/${hash}/content`,
+    {
+      headers: { authorization: `Bearer ${server.token}` },
+    },
+  );
+  if (response.status !== 200) throw new Error(`readContent answered ${response.status}.`);
+  return response.bytes();
+}

@@ -1,0 +1,19 @@
+/** Every row of the table, in the order they run. */
+import type { Row } from '../bench.ts';
+import { COMMITS_ROW } from './commits.ts';
+import { CONTENT_ROW } from './content.ts';
+import { MEMORY_ROW } from './memory.ts';
+import { METADATA_ROW } from './metadata.ts';
+import { RENEWAL_ROW } from './renewal.ts';
+import { SCALE_ROW } from './scale.ts';
+import { SMALL_UPLOADS_ROW } from './small-uploads.ts';
+
+export const ROWS: readonly Row[] = [
+  METADATA_ROW,
+  CONTENT_ROW,
+  RENEWAL_ROW,
+  SMALL_UPLOADS_ROW,
+  COMMITS_ROW,
+  SCALE_ROW,
+  MEMORY_ROW,
+];
