@@ -11,7 +11,7 @@ export function readTextFile(path: string, what: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    throw new CliError(`${what} ${path} cannot be read: ${describe(error)}`);
+    throw new CliError(`${what} ${path} cannot be read: ${describeFileError(error)}`);
   }
 }
 
@@ -20,7 +20,7 @@ export function createFile(path: string, text: string, mode: number): void {
   try {
     writeFileSync(path, text, { flag: 'wx', mode, flush: true });
   } catch (error) {
-    throw new CliError(`${path} cannot be written: ${describe(error)}`);
+    throw new CliError(`${path} cannot be written: ${describeFileError(error)}`);
   }
 }
 
@@ -28,7 +28,8 @@ export function removeFile(path: string): void {
   rmSync(path, { force: true });
 }
 
-function describe(error: unknown): string {
+/** What a failed file operation means, and what to do. */
+export function describeFileError(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   switch (code) {
     case 'ENOENT':

@@ -1,9 +1,13 @@
 /** The tree of commands. To add one: write `commands/<name>.ts` and add its `register…` to `COMMANDS`. */
 import { Command } from 'commander';
 import { registerAppCommand } from './commands/app.ts';
+import { registerGcCommand } from './commands/gc.ts';
 import { registerKeyCommand } from './commands/key.ts';
+import { registerNodeCommand } from './commands/node.ts';
+import { registerRefsCommand } from './commands/refs.ts';
 import { registerServeCommand } from './commands/serve.ts';
 import { registerTokenCommand } from './commands/token.ts';
+import { registerUsageCommand } from './commands/usage.ts';
 import { printable } from './output.ts';
 import cliPackage from './package.json' with { type: 'json' };
 
@@ -13,6 +17,10 @@ const COMMANDS: readonly ((program: Command) => void)[] = [
   registerAppCommand,
   registerKeyCommand,
   registerTokenCommand,
+  registerNodeCommand,
+  registerRefsCommand,
+  registerUsageCommand,
+  registerGcCommand,
 ];
 
 const HELP_AFTER = `

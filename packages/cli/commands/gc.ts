@@ -1,0 +1,67 @@
+/** `holdfast gc`: collection passes. */
+import type { Client, GcResult } from '@holdfast/client';
+import { GC_NODES_DEFAULT, GC_NODES_MAX } from '@holdfast/protocol';
+import { type Command, InvalidArgumentError } from 'commander';
+import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
+import { jsonOption } from '../options.ts';
+import { printJson, printLine } from '../output.ts';
+
+interface GcFlags extends ConnectionFlags {
+  readonly maxNodes?: number;
+  readonly all?: true;
+  readonly json?: true;
+}
+
+/** Of each pass with --all: long enough to be quick, short enough to answer soon. */
+const PASS_NODES_OF_ALL = 1_000;
+
+const HELP_AFTER = `
+Deletes nodes that no parent, root ref or unexpired lease keeps. Passes are bounded and safe to repeat.
+
+Examples:
+  holdfast gc                      one pass
+  holdfast gc --all                passes until nothing is left to collect`;
+
+export function registerGcCommand(program: Command): void {
+  const command = program
+    .command('gc')
+    .description('collect nodes that nothing keeps any more')
+    .option(
+      '--max-nodes <n>',
+      `candidates per pass, up to ${GC_NODES_MAX} (default: ${GC_NODES_DEFAULT})`,
+      parseMaxNodes,
+    )
+    .option('--all', 'repeat until nothing is left to collect');
+  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP_AFTER)).action(
+    async (flags: GcFlags) => {
+      const result = await withClient(flags, (client) => collect(client, flags));
+      if (flags.json) printJson(result);
+      else {
+        const { examined, deleted, reclaimedContentBytes } = result;
+        printLine(`examined ${examined}, deleted ${deleted}, reclaimed ${reclaimedContentBytes} bytes`);
+      }
+    },
+  );
+}
+
+async function collect(client: Client, flags: GcFlags): Promise<GcResult> {
+  if (!flags.all) return client.runGc({ maxNodes: flags.maxNodes });
+  const maxNodes = flags.maxNodes ?? PASS_NODES_OF_ALL;
+  let total: GcResult = { examined: 0, deleted: 0, reclaimedContentBytes: 0 };
+  for (;;) {
+    const pass = await client.runGc({ maxNodes });
+    total = {
+      examined: total.examined + pass.examined,
+      deleted: total.deleted + pass.deleted,
+      reclaimedContentBytes: total.reclaimedContentBytes + pass.reclaimedContentBytes,
+    };
+    // A pass that deleted nothing found only what has become kept again meanwhile.
+    if (pass.examined < maxNodes || pass.deleted === 0) return total;
+  }
+}
+
+function parseMaxNodes(text: string): number {
+  const maxNodes = /^\d{1,6}$/.test(text) ? Number(text) : 0;
+  if (maxNodes >= 1 && maxNodes <= GC_NODES_MAX) return maxNodes;
+  throw new InvalidArgumentError(`It must be an integer from 1 to ${GC_NODES_MAX}.`);
+}

@@ -1,0 +1,157 @@
+/** `holdfast refs`: the root refs of the token's refDomain. */
+import { randomUUID } from 'node:crypto';
+import { CasError, type Client, type Hash, type RootRefItem, type RootRefPage } from '@holdfast/client';
+import {
+  hasAtMostCodePoints,
+  isHash,
+  REQUEST_ID_CHARACTERS_MAX,
+  ROOT_REF_CHANGES_MAX,
+  ROOT_REF_DELTA_MAX,
+  ROOT_REFS_PAGE_DEFAULT,
+  ROOT_REFS_PAGE_MAX,
+} from '@holdfast/protocol';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { CliError, UsageError } from '../cli-error.ts';
+import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
+import { jsonOption } from '../options.ts';
+import { printable, printJson, printLine, printNote } from '../output.ts';
+
+interface Flags extends ConnectionFlags {
+  readonly json?: true;
+}
+
+export function registerRefsCommand(program: Command): void {
+  const refs = program.command('refs').description("list and change the root refs of the token's refDomain");
+  registerList(refs);
+  registerUpdate(refs);
+}
+
+interface ListFlags extends Flags {
+  readonly all?: true;
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+const LIST_HELP = `
+Prints one line for each node with a balance: hash and count. All pages of one walk show the same revision.
+
+Examples:
+  holdfast refs list --all
+  holdfast refs list --limit 200 --json`;
+
+function registerList(refs: Command): void {
+  const command = refs
+    .command('list')
+    .description('list balances, ordered by hash')
+    .addOption(new Option('--all', 'all pages, not only one').conflicts('cursor'))
+    .option(
+      '--limit <n>',
+      `per page, 1 to ${ROOT_REFS_PAGE_MAX} (default: ${ROOT_REFS_PAGE_DEFAULT})`,
+      parseLimit,
+    )
+    .option('--cursor <cursor>', 'the page after the one that gave this cursor');
+  withConnection(command.addOption(jsonOption()).addHelpText('after', LIST_HELP)).action(
+    async (flags: ListFlags) => {
+      const page = await withClient(flags, (client) =>
+        flags.all ? readAll(client, flags) : readPage(client, flags),
+      );
+      if (flags.json) return printJson(page);
+      for (const { hash, refCount } of page.items) printLine(`${hash} ${refCount}`);
+      printNote(`revision ${page.revision} of domain ${printable(page.refDomain)}`);
+      if (page.nextCursor !== null)
+        printNote(`there is more: use --all, or --cursor ${printable(page.nextCursor)}`);
+    },
+  );
+}
+
+function readPage(client: Client, { limit, cursor }: ListFlags): Promise<RootRefPage> {
+  return client.listRootRefs({ limit, cursor });
+}
+
+/** All pages as one. */
+async function readAll(client: Client, { limit = ROOT_REFS_PAGE_MAX }: ListFlags): Promise<RootRefPage> {
+  const items: RootRefItem[] = [];
+  let last: RootRefPage | undefined;
+  for await (const page of client.rootRefs({ limit })) {
+    items.push(...page.items);
+    last = page;
+  }
+  if (last === undefined) throw new CliError('the server gave no page; try again');
+  return { ...last, items };
+}
+
+interface UpdateFlags extends Flags {
+  readonly requestId?: string;
+}
+
+const UPDATE_HELP = `
+All changes commit together or not at all. The same request id with the same changes is never applied twice: after a
+failure that leaves it open whether the commit happened, run the same command with the id that was shown.
+
+Examples:
+  holdfast refs update HASH=+1
+  holdfast refs update OLD_HASH=-1 NEW_HASH=+1 --request-id deploy-2024-06-01`;
+
+function registerUpdate(refs: Command): void {
+  const command = refs
+    .command('update')
+    .description('change balances in one atomic, idempotent commit')
+    .argument('<changes...>', 'HASH=DELTA, such as HASH=+1 or HASH=-1', collectChange)
+    .option(
+      '--request-id <id>',
+      'names this commit; a random one is made and shown when left out',
+      parseRequestId,
+    );
+  withConnection(command.addOption(jsonOption()).addHelpText('after', UPDATE_HELP)).action(update);
+}
+
+async function update(changes: ReadonlyMap<Hash, number>, flags: UpdateFlags): Promise<void> {
+  if (changes.size > ROOT_REF_CHANGES_MAX) {
+    throw new UsageError(
+      `${changes.size} changes are too many for one commit; give at most ${ROOT_REF_CHANGES_MAX}`,
+    );
+  }
+  const requestId = flags.requestId ?? randomUUID();
+  const commit = { requestId, changes: Object.fromEntries(changes) };
+  try {
+    const result = await withClient(flags, (client) => client.updateRootRefs(commit));
+    if (flags.json) return printJson({ requestId, ...result });
+    const outcome = result.idempotent ? 'had been committed before' : 'committed';
+    printLine(`revision ${result.revision} ${outcome}, request id ${requestId}`);
+  } catch (error) {
+    if (!(error instanceof CliError && isOutcomeOpen(error.cause))) throw error;
+    throw new CliError(`${error.message}; to send the same commit again add --request-id ${requestId}`);
+  }
+}
+
+/** Whether the commit may have happened although no good answer came. */
+function isOutcomeOpen(error: unknown): boolean {
+  return (
+    error instanceof CasError && (error.status === undefined || error.status >= 500 || error.status === 200)
+  );
+}
+
+function collectChange(text: string, previous: unknown): ReadonlyMap<Hash, number> {
+  const changes = new Map<Hash, number>(previous instanceof Map ? previous : []);
+  const match = /^([^=]*)=([+-]?\d{1,15})$/.exec(text);
+  const [hash, delta] = [match?.[1], Number(match?.[2])];
+  if (!isHash(hash) || Math.abs(delta) > ROOT_REF_DELTA_MAX) {
+    throw new InvalidArgumentError(
+      `Write HASH=+1 or HASH=-1: 64 lowercase hexadecimal characters and an integer within ${ROOT_REF_DELTA_MAX}.`,
+    );
+  }
+  if (changes.has(hash)) throw new InvalidArgumentError('Each hash may stand once: add its deltas up.');
+  // Number('-0') is -0, which JSON writes as 0 but equality would tell apart.
+  return changes.set(hash, delta === 0 ? 0 : delta);
+}
+
+function parseLimit(text: string): number {
+  const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0;
+  if (limit >= 1 && limit <= ROOT_REFS_PAGE_MAX) return limit;
+  throw new InvalidArgumentError(`It must be an integer from 1 to ${ROOT_REFS_PAGE_MAX}.`);
+}
+
+function parseRequestId(text: string): string {
+  if (text !== '' && hasAtMostCodePoints(text, REQUEST_ID_CHARACTERS_MAX)) return text;
+  throw new InvalidArgumentError(`It must have 1 to ${REQUEST_ID_CHARACTERS_MAX} characters.`);
+}

@@ -1,0 +1,32 @@
+/** `holdfast usage`: what a Space holds. */
+import type { SpaceUsage } from '@holdfast/client';
+import type { Command } from 'commander';
+import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
+import { jsonOption } from '../options.ts';
+import { printJson, printTable } from '../output.ts';
+
+interface UsageFlags extends ConnectionFlags {
+  readonly json?: true;
+}
+
+const MEANINGS: Readonly<Record<keyof SpaceUsage, string>> = {
+  nodeCount: 'nodes',
+  notReadyNodeCount: 'nodes that are not ready',
+  leasedNodeCount: 'nodes under an unexpired lease',
+  readyContentBytes: 'bytes of content that is ready',
+  readyStoredBytes: 'bytes that content takes, envelopes included',
+  reservedBytes: 'bytes reserved by uploads that are not finished',
+};
+
+export function registerUsageCommand(program: Command): void {
+  const command = program.command('usage').description('show what a Space holds, exact and current');
+  withConnection(command.addOption(jsonOption())).action(async (flags: UsageFlags) => {
+    const usage = await withClient(flags, (client) => client.getUsage());
+    if (flags.json) return printJson(usage);
+    const names = Object.keys(MEANINGS) as (keyof SpaceUsage)[];
+    printTable(
+      ['FIELD', 'VALUE', 'MEANING'],
+      names.map((name) => [name, String(usage[name]), MEANINGS[name]]),
+    );
+  });
+}

@@ -1,0 +1,105 @@
+/** Which Space the client commands talk to and on whose authority, and what their failures mean to a person. */
+import { CasError, type Client, createClient, type RequestOperation } from '@holdfast/client';
+import { OPERATIONS } from '@holdfast/protocol';
+import type { Command } from 'commander';
+import { CliError, UsageError } from './cli-error.ts';
+import { readTextFile } from './files.ts';
+import { parsePathIdValue } from './options.ts';
+
+export interface ConnectionFlags {
+  readonly url?: string;
+  readonly app?: string;
+  readonly space?: string;
+  readonly tokenFile?: string;
+}
+
+const HELP_AFTER = `
+The server, App, Space and token come from the variables HOLDFAST_URL, HOLDFAST_APP, HOLDFAST_SPACE and HOLDFAST_TOKEN;
+a flag wins over its variable. A token is never an argument: other users could read it in the list of processes.`;
+
+/** Adds the flags that every client command has. */
+export function withConnection(command: Command): Command {
+  return command
+    .option('--url <url>', 'address of the server (or HOLDFAST_URL)')
+    .option('--app <app-id>', 'the App (or HOLDFAST_APP)', parsePathIdValue)
+    .option('--space <space-id>', 'the Space (or HOLDFAST_SPACE)', parsePathIdValue)
+    .option('--token-file <file>', 'file that holds the token alone (or HOLDFAST_TOKEN, the token itself)')
+    .addHelpText('after', HELP_AFTER);
+}
+
+/** Does `work` with a client for the Space that the flags and variables name. Throws CliError for what the SDK throws. */
+export async function withClient<T>(
+  flags: ConnectionFlags,
+  work: (client: Client) => Promise<T>,
+): Promise<T> {
+  const client = openClient(flags);
+  try {
+    return await work(client);
+  } catch (error) {
+    throw error instanceof CasError ? new CliError(explain(error), { cause: error }) : error;
+  }
+}
+
+function openClient(flags: ConnectionFlags): Client {
+  const baseUrl = findSetting(flags.url, 'HOLDFAST_URL');
+  const appId = findSetting(flags.app, 'HOLDFAST_APP');
+  const spaceId = findSetting(flags.space, 'HOLDFAST_SPACE');
+  const token =
+    flags.tokenFile === undefined
+      ? findSetting(undefined, 'HOLDFAST_TOKEN')
+      : readTextFile(flags.tokenFile, 'the token file').trim();
+  const missing = [
+    ...(baseUrl === undefined ? ['HOLDFAST_URL or --url'] : []),
+    ...(appId === undefined ? ['HOLDFAST_APP or --app'] : []),
+    ...(spaceId === undefined ? ['HOLDFAST_SPACE or --space'] : []),
+    ...(token === undefined ? ['HOLDFAST_TOKEN or --token-file'] : []),
+  ];
+  if (baseUrl === undefined || appId === undefined || spaceId === undefined || token === undefined) {
+    throw new UsageError(`the connection is not complete; set ${missing.join(', and ')}`);
+  }
+  try {
+    return createClient({
+      baseUrl,
+      appId,
+      spaceId,
+      token,
+      createSha256: () => new Bun.CryptoHasher('sha256'),
+    });
+  } catch (error) {
+    // Only what was given can be wrong here: nothing has been sent.
+    throw error instanceof CasError ? new UsageError(`${error.message}; check HOLDFAST_URL or --url`) : error;
+  }
+}
+
+function findSetting(flag: string | undefined, variable: string): string | undefined {
+  return flag ?? (process.env[variable] || undefined);
+}
+
+const ADVICE: Partial<Record<CasError['code'], string>> = {
+  APP_SUSPENDED: 'ask who runs the server, or run: holdfast app resume',
+  TOKEN_UNAVAILABLE: 'put the token alone into HOLDFAST_TOKEN or the --token-file',
+  missing_token: 'set HOLDFAST_TOKEN or --token-file',
+  invalid_token:
+    'it may have expired: make another with holdfast token, and check HOLDFAST_TOKEN or --token-file',
+  unsupported_algorithm: 'sign it with an algorithm the App accepts',
+  unknown_issuer: 'register the App with holdfast app add, or check which issuer signed the token',
+  resource_scope_mismatch:
+    'use a token made for this App and Space; root refs need one made with --ref-domain',
+  RESPONSE_TOO_LARGE: 'write it to a file or a pipe instead',
+};
+
+/** One line: what happened, by code and words, and what to do. */
+function explain(error: CasError): string {
+  const status = error.status === undefined ? '' : ` ${error.status}`;
+  const advice =
+    error.code === 'insufficient_permission'
+      ? adviseOnPermission(error.requestOperation)
+      : ADVICE[error.code];
+  return `${error.message} (${error.code}${status})${advice === undefined ? '' : `; ${advice}`}`;
+}
+
+function adviseOnPermission(operation: RequestOperation): string {
+  const authority =
+    operation in OPERATIONS ? OPERATIONS[operation as keyof typeof OPERATIONS].authority : 'it';
+  return `use a token made with --permission ${authority}`;
+}
