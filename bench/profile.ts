@@ -8,7 +8,6 @@ interface CpuProfile {
     readonly callFrame: { functionName: string; url: string; lineNumber: number };
   }[];
   readonly samples: readonly number[];
-  readonly timeDeltas: readonly number[];
 }
 
 const SHOWN_FUNCTIONS = 40;
@@ -21,7 +20,10 @@ export function summarizeProfiles(folder: string): string {
     .join('\n');
 }
 
-/** Self time per function, largest first, as text. Pure. */
+/**
+ * Share of the samples per function, largest first, as text. Pure. Samples are counted, not weighed by the time between
+ * them: while a server waits none are taken, and the first one after a wait would be charged with all of it.
+ */
 export function summarizeProfile(profile: CpuProfile): string {
   const names = new Map(
     profile.nodes.map(({ id, callFrame }) => {
@@ -30,16 +32,13 @@ export function summarizeProfile(profile: CpuProfile): string {
     }),
   );
   const self = new Map<string, number>();
-  let total = 0;
-  for (const [index, id] of profile.samples.entries()) {
-    const delta = profile.timeDeltas[index] ?? 0;
+  for (const id of profile.samples) {
     const name = names.get(id) ?? '(unknown)';
-    self.set(name, (self.get(name) ?? 0) + delta);
-    total += delta;
+    self.set(name, (self.get(name) ?? 0) + 1);
   }
   return [...self]
     .sort((a, b) => b[1] - a[1])
     .slice(0, SHOWN_FUNCTIONS)
-    .map(([name, time]) => `${((time / total) * 100).toFixed(1).padStart(5)}%  ${name}`)
+    .map(([name, count]) => `${((count / profile.samples.length) * 100).toFixed(1).padStart(5)}%  ${name}`)
     .join('\n');
 }

@@ -19,9 +19,12 @@ export function describeLoad(label: string, samples: readonly LoadSample[]): str
     `${Math.round(median(samples.map(pick)) * 100)}%`;
   const latency = formatNumber(median(samples.map((sample) => sample.latencyMs.p99)));
   const loader = samples[0]?.loader ?? 'own';
+  const cost = formatNumber(
+    median(samples.map((sample) => (sample.serverCpu * sample.elapsedMs * 1000) / sample.done)),
+  );
   const isBound = median(samples.map((sample) => sample.loaderCpu)) > LOADER_CPU_MAX;
   const warning = isBound ? '; THE LOADER USED ITS WHOLE CORE: the figure may be its limit' : '';
-  return `${label}: server CPU ${share((s) => s.serverCpu)}, ${loader} loader CPU ${share((s) => s.loaderCpu)}, p99 ${latency} ms${warning}`;
+  return `${label}: server CPU ${share((s) => s.serverCpu)} (${cost} µs each), ${loader} loader CPU ${share((s) => s.loaderCpu)}, p99 ${latency} ms${warning}`;
 }
 
 export function describeLoads(samples: {
