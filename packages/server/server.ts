@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
+import { REAL_AUTH_WORLD } from './auth/auth-world.ts';
 import { authorize, openAuthorizer } from './auth/authorize.ts';
 import type { BackgroundLoop } from './background-loop.ts';
 import { startBackgroundWork } from './background-work.ts';
@@ -62,7 +63,7 @@ async function openParts(
   opened.push(() => engine.close());
   const registryStore = openEmbeddedRegistryStore(dataDir);
   opened.push(async () => registryStore.close());
-  const authorizer = await openAuthorizer(registryStore);
+  const authorizer = await openAuthorizer(registryStore, { ...REAL_AUTH_WORLD, now: () => clock.now() });
   opened.push(async () => authorizer.close());
   const core: Core = {
     metadata: engine.metadata,

@@ -1,0 +1,423 @@
+/** The claims half of row 7, and rows 6, 8, 9 and 10. */
+import { expectError, expectStatus, expectThat } from '../expect.ts';
+import { makeNode, randomHash } from '../node-bytes.ts';
+import { OPERATION_NAMES, OPERATIONS, type OperationName } from '../space-client.ts';
+import { type Check, type CheckContext, check } from '../suite.ts';
+import { type Fields, PERMISSIONS } from '../tokens.ts';
+import { expectUnauthorized } from './auth-tokens.ts';
+
+const DAY_S = 86_400;
+
+async function refuseClaims(
+  { client }: CheckContext,
+  forms: Readonly<Record<string, Fields>>,
+): Promise<void> {
+  for (const [what, claims] of Object.entries(forms)) {
+    expectUnauthorized(await client.withClaims(claims).call('getUsage'), 'invalid_token', what);
+  }
+}
+
+async function acceptClaims(
+  { client }: CheckContext,
+  forms: Readonly<Record<string, Fields>>,
+): Promise<void> {
+  for (const [what, claims] of Object.entries(forms)) {
+    expectStatus(await client.withClaims(claims).call('getUsage'), 200, what);
+  }
+}
+
+async function audiences(context: CheckContext): Promise<void> {
+  const { audience } = context.client.identity;
+  await acceptClaims(context, {
+    'aud in an array': { aud: ['x', audience] },
+    'aud alone in an array': { aud: [audience] },
+  });
+  await refuseClaims(context, {
+    'no aud': { aud: undefined },
+    'another aud': { aud: 'https://elsewhere.invalid' },
+    'aud with a slash more': { aud: `${audience}/` },
+    'aud in another case': {
+      aud: audience.toUpperCase() === audience ? audience.toLowerCase() : audience.toUpperCase(),
+    },
+    'an array without it': { aud: ['x', 'y'] },
+    'an empty array': { aud: [] },
+    'aud an object': { aud: { [audience]: true } },
+    'aud a number': { aud: 1 },
+    'aud null': { aud: null },
+    'aud a list in a string': { aud: `${audience} x` },
+  });
+}
+
+function seconds(context: CheckContext): number {
+  return Math.floor(context.target.now() / 1000);
+}
+
+async function timesAccepted(context: CheckContext): Promise<void> {
+  const now = seconds(context);
+  await acceptClaims(context, {
+    'exp 20 s ago, within tolerance': { exp: now - 20, iat: now - 100 },
+    'nbf 20 s ahead, within tolerance': { nbf: now + 20 },
+    'nbf in the past': { nbf: now - 100 },
+    'iat 20 s ahead, within tolerance': { iat: now + 20 },
+    'iat long ago': { iat: now - 80_000 },
+  });
+}
+
+async function timesRefused(context: CheckContext): Promise<void> {
+  const now = seconds(context);
+  await refuseClaims(context, {
+    'no exp': { exp: undefined },
+    'no iat': { iat: undefined },
+    'exp 40 s ago': { exp: now - 40, iat: now - 100 },
+    'exp long ago': { exp: 1, iat: 0 },
+    'exp a string': { exp: String(now + 300) },
+    'exp null': { exp: null },
+    'exp true': { exp: true },
+    'exp in milliseconds': { exp: (now + 300) * 1000 },
+    'iat a string': { iat: String(now) },
+    'iat null': { iat: null },
+    'nbf 60 s ahead': { nbf: now + 60 },
+    'nbf a string': { nbf: String(now - 10) },
+    'nbf null': { nbf: null },
+  });
+}
+
+async function lifetimes(context: CheckContext): Promise<void> {
+  const now = seconds(context);
+  const most = Math.floor((context.client.identity.tokenLifetimeMsMax ?? DAY_S * 1000) / 1000);
+  await acceptClaims(context, { 'exactly the maximum lifetime': { iat: now - 5, exp: now - 5 + most } });
+  await refuseClaims(context, {
+    'one second over the maximum lifetime': { iat: now - 5, exp: now - 4 + most },
+    'a lifetime over the maximum, most of it past': { iat: now - most, exp: now + 60 },
+    'a lifetime of years': { iat: now, exp: now + 365 * DAY_S },
+  });
+}
+
+async function claimShapes(context: CheckContext): Promise<void> {
+  await refuseClaims(context, {
+    'no ver': { ver: undefined },
+    'ver "1"': { ver: '1' },
+    'ver 2': { ver: 2 },
+    'ver 0': { ver: 0 },
+    'ver true': { ver: true },
+    'ver null': { ver: null },
+    'ver [1]': { ver: [1] },
+    'no spaceId': { spaceId: undefined },
+    'spaceId empty': { spaceId: '' },
+    'spaceId a number': { spaceId: 1 },
+    'spaceId an array': { spaceId: [context.client.spaceId] },
+    'spaceId null': { spaceId: null },
+    'no permissions': { permissions: undefined },
+    'permissions a string': { permissions: PERMISSIONS.join(' ') },
+    'permissions an object': { permissions: { 'cas:usage:read': true } },
+    'permissions null': { permissions: null },
+    'permissions with a number': { permissions: [...PERMISSIONS, 1] },
+    'permissions with null': { permissions: [...PERMISSIONS, null] },
+    'permissions nested': { permissions: [[...PERMISSIONS]] },
+    'sub a number': { sub: 1 },
+    'jti a number': { jti: 1 },
+    'jti an object': { jti: {} },
+  });
+  await acceptClaims(context, {
+    'sub and jti strings': { sub: 'user:1', jti: 'a-b-c' },
+    'claims nobody knows': { scope: 'x', roles: [1], admin: true },
+  });
+}
+
+/** A capability that ends while the server may remember it. */
+async function expiresWhileCached({ client, target, elapse }: CheckContext): Promise<void> {
+  const now = Math.floor(target.now() / 1000);
+  const ending = client.withClaims({ iat: now - 100, exp: now - 25 });
+  const token = ending.token();
+  const call = () => client.call('getUsage', { headers: { authorization: `Bearer ${token}` } });
+  expectStatus(await call(), 200, 'still within tolerance');
+  await elapse(9_000);
+  expectUnauthorized(
+    await call(),
+    'invalid_token',
+    'every request checks expiry, also of a remembered token',
+  );
+}
+
+async function suspended({ client, target }: CheckContext): Promise<void> {
+  const identity = target.options.suspendedIdentity;
+  if (!identity) return;
+  const other = client.asIdentity(identity);
+  for (const operation of OPERATION_NAMES) {
+    expectError(await other.call(operation, { hash: randomHash() }), 403, 'APP_SUSPENDED', operation);
+  }
+  const broken: Readonly<Record<string, ReturnType<typeof other.withClaims>>> = {
+    'expired (row 7)': other.withClaims({ exp: 1, iat: 0 }),
+    'forged (row 7)': other.withToken({ signature: new Uint8Array(64) }),
+    'another Space (row 8)': other.withClaims({ spaceId: 'elsewhere' }),
+    'no permission (row 9)': other.withClaims({ permissions: [] }),
+  };
+  for (const [what, sender] of Object.entries(broken)) {
+    expectError(await sender.call('getUsage'), 403, 'APP_SUSPENDED', `row 6 before ${what}`);
+  }
+  expectUnauthorized(
+    await other.withToken({ header: { alg: 'HS256' } }).call('getUsage'),
+    'unsupported_algorithm',
+    'row 3 before row 6',
+  );
+}
+
+async function scopes({ client, newSpace }: CheckContext): Promise<void> {
+  const other = newSpace();
+  for (const operation of OPERATION_NAMES) {
+    const path = other.path(operation, randomHash());
+    const answer = await client.request(OPERATIONS[operation].method, path);
+    expectError(answer, 403, 'resource_scope_mismatch', `${operation} in another Space`);
+  }
+  for (const app of [
+    'other',
+    client.appId.toUpperCase() === client.appId ? client.appId.toLowerCase() : client.appId.toUpperCase(),
+    `${client.appId}x`,
+    `${client.appId}%20`,
+  ]) {
+    const answer = await client.request('GET', client.path('getUsage', undefined, app));
+    expectError(answer, 403, 'resource_scope_mismatch', `App ${app} in the path`);
+  }
+  for (const spaceId of [
+    `${client.spaceId} `,
+    client.spaceId.toUpperCase(),
+    `${client.spaceId}%20`,
+    `${client.spaceId}/../x`,
+  ]) {
+    const answer = await client.withClaims({ spaceId }).call('getUsage');
+    expectError(answer, 403, 'resource_scope_mismatch', 'another spaceId in the claim');
+  }
+}
+
+async function secondIssuer({ client, target }: CheckContext): Promise<void> {
+  const second = target.options.secondIdentity;
+  if (!second) return;
+  const token = client.asIdentity(second).token();
+  const answer = await client.call('getUsage', { headers: { authorization: `Bearer ${token}` } });
+  expectError(answer, 403, 'resource_scope_mismatch', "another App's issuer on this App's path");
+}
+
+async function everyPermission({ client }: CheckContext): Promise<void> {
+  for (const operation of OPERATION_NAMES) {
+    const { authority } = OPERATIONS[operation];
+    const without = client.withClaims({
+      permissions: PERMISSIONS.filter((permission) => permission !== authority),
+    });
+    const hash = randomHash();
+    expectError(
+      await without.call(operation, { hash }),
+      403,
+      'insufficient_permission',
+      `${operation} with all but ${authority}`,
+    );
+    const answer = await client.withClaims({ permissions: [authority] }).call(operation, { hash });
+    expectThat(
+      answer.status !== 403 && answer.status !== 401,
+      `${operation} with ${authority} alone is authorized`,
+      answer.status,
+      answer,
+    );
+  }
+}
+
+async function almostPermissions({ client }: CheckContext): Promise<void> {
+  const almost = [
+    '*',
+    'cas:*',
+    'cas:usage',
+    'cas:usage:*',
+    'CAS:USAGE:READ',
+    'cas:usage:read ',
+    ' cas:usage:read',
+    'cas:usage:read:x',
+    'cas:nodes:read cas:usage:read',
+    'cas:usage:read,cas:gc:execute',
+    '',
+  ];
+  for (const permission of almost) {
+    const answer = await client.withClaims({ permissions: [permission] }).call('getUsage');
+    expectError(answer, 403, 'insufficient_permission', `permission ${JSON.stringify(permission)}`);
+  }
+  expectError(
+    await client.withClaims({ permissions: [] }).call('getUsage'),
+    403,
+    'insufficient_permission',
+    'no permission at all',
+  );
+}
+
+const ROOT_REF_OPERATIONS: readonly OperationName[] = ['listRootRefs', 'updateRootRefs'];
+const BAD_DOMAINS = [
+  '',
+  'A',
+  'Ab',
+  '1a',
+  'a:',
+  ':a',
+  'a::b',
+  'a_b',
+  'a-b',
+  'a.b',
+  'a b',
+  ' a',
+  'a ',
+  'a\n',
+  'é',
+  'aé',
+  `a${'b'.repeat(64)}`,
+  '*',
+  1,
+  null,
+  true,
+  ['a'],
+  { a: 1 },
+];
+const GOOD_DOMAINS = ['a', 'a1', 'a'.repeat(64), 'a:b', 'a:0', 'a:b:c1:2', `a${':b'.repeat(31)}`];
+
+async function refDomains({ client }: CheckContext): Promise<void> {
+  for (const refDomain of [undefined, ...BAD_DOMAINS]) {
+    const sender = client.withClaims({ refDomain });
+    for (const operation of ROOT_REF_OPERATIONS) {
+      expectError(
+        await sender.call(operation),
+        403,
+        'resource_scope_mismatch',
+        `refDomain ${JSON.stringify(refDomain) ?? 'absent'}`,
+      );
+    }
+    expectStatus(await sender.call('getUsage'), 200, 'a wrong refDomain counts as absent: row 10 only');
+  }
+  for (const refDomain of GOOD_DOMAINS) {
+    const page = await client.inDomain(refDomain).page();
+    expectThat(page.refDomain === refDomain, `refDomain ${refDomain} in the page`, page.refDomain);
+  }
+}
+
+async function laterRowsInOrder({ client }: CheckContext): Promise<void> {
+  const expired = { exp: 1, iat: 0 };
+  const cases: readonly (readonly [string, Fields, number, string])[] = [
+    ['7 before 8', { ...expired, spaceId: 'elsewhere' }, 401, 'invalid_token'],
+    ['7 before 9', { ...expired, permissions: [] }, 401, 'invalid_token'],
+    ['7 before 10', { ...expired, refDomain: undefined }, 401, 'invalid_token'],
+    ['8 before 9', { spaceId: 'elsewhere', permissions: [] }, 403, 'resource_scope_mismatch'],
+    ['9 before 10', { permissions: [], refDomain: undefined }, 403, 'insufficient_permission'],
+  ];
+  for (const [order, claims, status, code] of cases) {
+    expectError(await client.withClaims(claims).call('listRootRefs'), status, code, `row ${order}`);
+  }
+}
+
+/** Everything a request can have wrong, behind a token that is wrong too. */
+async function authorizationFirst({ client }: CheckContext): Promise<void> {
+  const node = makeNode();
+  const wrongs: readonly (readonly [OperationName, Parameters<typeof client.call>[1] & object])[] = [
+    ['readContent', { hash: 'XYZ' }],
+    ['readContent', { hash: node.hash, headers: { range: 'bytes=9-1' } }],
+    ['readMetadata', { hash: node.hash, query: 'x=1' }],
+    ['leaseNode', { hash: 'XYZ', body: '{' }],
+    ['leaseNode', { hash: node.hash, body: '{}', headers: { 'content-type': 'text/plain' } }],
+    ['runGc', { body: 'x'.repeat(1_100_000) }],
+    ['listRootRefs', { query: 'limit=0&cursor=' }],
+    ['updateRootRefs', { body: 'not JSON' }],
+  ];
+  for (const [operation, options] of wrongs) {
+    const bare = await client.call(operation, {
+      ...options,
+      headers: { ...options.headers, authorization: undefined },
+    });
+    expectUnauthorized(bare, 'missing_token', `${operation}: authorization before the request itself`);
+    const powerless = await client.withClaims({ permissions: [] }).call(operation, options);
+    expectError(
+      powerless,
+      403,
+      'insufficient_permission',
+      `${operation}: authorization before the request itself`,
+    );
+  }
+}
+
+const row = (number: number, text: string): string => `contract 3, row ${number}: ${text}`;
+
+export const authClaimChecks: readonly Check[] = [
+  check('auth.aud', row(7, 'aud → 401 invalid_token'), 'the audience is exactly the App’s', audiences),
+  check(
+    'auth.times-accepted',
+    'contract 3: clock tolerance 30 s',
+    'times within tolerance are good',
+    timesAccepted,
+  ),
+  check(
+    'auth.times',
+    row(7, 'times → 401 invalid_token'),
+    'times missing, malformed or out of tolerance',
+    timesRefused,
+  ),
+  check(
+    'auth.lifetime',
+    row(7, 'lifetime → 401 invalid_token'),
+    'exp − iat is at most the App’s maximum',
+    lifetimes,
+  ),
+  check(
+    'auth.claim-shapes',
+    row(7, 'ver and claim shapes → 401 invalid_token'),
+    'claims of a wrong shape',
+    claimShapes,
+  ),
+  check(
+    'auth.expiry-of-remembered',
+    'contract 3: every request still checks expiry',
+    'a token ends when it ends, used before or not',
+    expiresWhileCached,
+  ),
+  check(
+    'auth.suspended',
+    row(6, 'App suspended → 403 APP_SUSPENDED'),
+    'a suspended App is answered so, before rows 7 to 10',
+    suspended,
+    'suspended-app',
+  ),
+  check(
+    'auth.scope',
+    row(8, 'App or Space differ → 403 resource_scope_mismatch'),
+    'a token is good for its App and Space alone',
+    scopes,
+  ),
+  check(
+    'auth.issuer-of-other-app',
+    row(8, "issuer's App ≠ path appId → 403 resource_scope_mismatch"),
+    'an issuer speaks for one App',
+    secondIssuer,
+    'second-app',
+  ),
+  check(
+    'auth.permissions',
+    row(9, 'exact permission absent → 403 insufficient_permission'),
+    'each operation asks for its own authority',
+    everyPermission,
+  ),
+  check(
+    'auth.permission-exact',
+    row(9, 'exact permission absent → 403 insufficient_permission'),
+    'no wildcard, prefix, case or list stands for it',
+    almostPermissions,
+  ),
+  check(
+    'auth.ref-domain',
+    row(10, 'root-ref operation without a valid refDomain → 403 resource_scope_mismatch'),
+    'refDomain forms',
+    refDomains,
+  ),
+  check(
+    'auth.order-later',
+    row(8, 'checks run in this order'),
+    'rows 7, 8, 9 and 10 in order',
+    laterRowsInOrder,
+  ),
+  check(
+    'auth.first',
+    'contract 3: authorization comes before every other validation of a known route',
+    'nothing is judged before the token',
+    authorizationFirst,
+  ),
+];

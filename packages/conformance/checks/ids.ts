@@ -1,0 +1,251 @@
+/** App and Space ids: what is one, and that no two of them ever share data. */
+import { expectBytes, expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
+import { makeNode } from '../node-bytes.ts';
+import { NO_USAGE } from '../space-client.ts';
+import { type Check, type CheckContext, check } from '../suite.ts';
+
+const ID_RULE = 'contract 3: appId and spaceId are 1…256 code points without control characters';
+const ISOLATION = 'contract 3: two different strings never share data';
+
+const GOOD_SUFFIXES = {
+  'a slash': '/x',
+  'an encoded-looking slash': '%2F',
+  'a percent sign': '%',
+  spaces: ' a b ',
+  'a plus': '+',
+  'a question mark and a hash sign': '?a=1#b',
+  'a backslash': '\\..\\',
+  quotes: `'"\``,
+  separators: ';:@&=,$!*()',
+  'dots inside': '/../x',
+  'é composed': '\u00e9',
+  'é decomposed': 'e\u0301',
+  'an emoji': '👩‍👩‍👧‍👦',
+  'right-to-left text': '\u202eabc\u05d0',
+  'a line separator': '\u2028',
+  'a zero-width space': '\u200b',
+  'a byte order mark': '\ufeff',
+  'a private-use character': '\ue000',
+  'a noncharacter': '\uffff',
+  SQL: `'; DROP TABLE nodes; --`,
+  markup: '<b>{{x}}</b>',
+};
+
+async function goodIds({ newSpace }: CheckContext): Promise<void> {
+  for (const [what, suffix] of Object.entries(GOOD_SUFFIXES)) {
+    const client = newSpace(suffix);
+    const node = makeNode({ content: what });
+    await client.publish(node);
+    const answer = await client.readContent(node.hash);
+    expectStatus(answer, 200, `a Space id with ${what}`);
+    expectBytes(answer.bytes, node.content, 'content', answer);
+    expectEqual((await client.usage()).nodeCount, 1, `nodeCount in a Space id with ${what}`);
+  }
+}
+
+async function idLengths({ newSpace }: CheckContext): Promise<void> {
+  const prefix = [...newSpace().spaceId].length;
+  for (const character of ['a', 'é', '👍']) {
+    const longest = newSpace(character.repeat(256 - prefix));
+    expectStatus(await longest.call('getUsage'), 200, `256 code points of ${character}`);
+    const tooLong = newSpace(character.repeat(257 - prefix));
+    expectError(await tooLong.call('getUsage'), 400, 'INVALID_REQUEST', `257 code points of ${character}`);
+  }
+}
+
+const CONTROLS = ['\u0000', '\u0001', '\t', '\n', '\r', '\u001f', '\u007f', '\u0080', '\u009f'];
+
+async function controlCharacters({ newSpace }: CheckContext): Promise<void> {
+  for (const control of CONTROLS) {
+    const answer = await newSpace(`${control}x`).call('getUsage');
+    expectError(
+      answer,
+      400,
+      'INVALID_REQUEST',
+      `a Space id with U+${control.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    );
+  }
+}
+
+const UNDECODABLE = [
+  '%',
+  '%zz',
+  '%4',
+  'a%',
+  '%C3%28',
+  '%FF',
+  '%ED%A0%80',
+  '%C0%AF',
+  '%F4%90%80%80',
+  '%E2%82',
+];
+
+async function undecodableIds({ client }: CheckContext): Promise<void> {
+  for (const segment of UNDECODABLE) {
+    expectError(
+      await client.atPath(segment).call('getUsage'),
+      400,
+      'INVALID_REQUEST',
+      `Space segment ${segment}`,
+    );
+    const path = client.path('getUsage', undefined, segment);
+    expectError(await client.request('GET', path), 400, 'INVALID_REQUEST', `App segment ${segment}`);
+  }
+}
+
+async function undecodableWithoutToken({ client }: CheckContext): Promise<void> {
+  const answer = await client.atPath('%FF').call('getUsage', { headers: { authorization: undefined } });
+  expectError(answer, 401, 'missing_token', 'authorization comes first');
+}
+
+async function emptyId({ client }: CheckContext): Promise<void> {
+  const answer = await client.atPath('').call('getUsage');
+  expectThat(
+    answer.status === 400 || answer.status === 404,
+    'no Space with an empty id: 400 or 404',
+    answer.status,
+    answer,
+  );
+}
+
+async function spelledDifferently({ newSpace }: CheckContext): Promise<void> {
+  const client = newSpace('é~');
+  const node = makeNode();
+  await client.publish(node);
+  const first = client.spaceId.charCodeAt(0).toString(16);
+  const spellings = [
+    encodeURIComponent(client.spaceId).toLowerCase(),
+    `%${first}${encodeURIComponent(client.spaceId.slice(1))}`,
+    client.spaceId,
+    encodeURIComponent(client.spaceId).replace('~', '%7E'),
+  ];
+  for (const segment of spellings) {
+    const answer = await client.atPath(segment).call('readMetadata', { hash: node.hash });
+    expectStatus(answer, 200, 'percent-encoding does not change the id');
+  }
+}
+
+/** Pairs that a careless store or a careless comparison would take for one. */
+const PAIRS: readonly (readonly [string, string, string])[] = [
+  ['letter case', 'a', 'A'],
+  ['NFC and NFD', '\u00e9', 'e\u0301'],
+  ['compatibility forms', 'ﬁ', 'fi'],
+  ['full width', 'Ａ', 'A'],
+  ['case folding', 'ß', 'ss'],
+  ['Kelvin sign', '\u212a', 'K'],
+  ['dotless i', 'ı', 'i'],
+  ['a trailing space', 'x', 'x '],
+  ['a trailing dot', 'x', 'x.'],
+  ['a trailing slash', 'x', 'x/'],
+  ['plus and space', 'a+b', 'a b'],
+  ['slash and its encoding', 'a/b', 'a%2Fb'],
+  ['percent twice', '%41', 'A'],
+  ['zero-width joiner', 'ab', 'a\u200db'],
+  ['path tricks', 'b', 'a/../b'],
+  ['backslash', 'a/b', 'a\\b'],
+  ['separators', 'a:b', 'a_b'],
+  ['wildcards', '%', '_'],
+];
+
+async function pairsShareNothing({ newSpace }: CheckContext): Promise<void> {
+  for (const [what, first, second] of PAIRS) {
+    const base = newSpace();
+    const one = base.inSpace(base.spaceId + first);
+    const two = base.inSpace(base.spaceId + second);
+    const node = makeNode({ content: what });
+    await one.publish(node);
+    await one.commit('r', { [node.hash]: 1 });
+    expectError(
+      await two.call('readMetadata', { hash: node.hash }),
+      404,
+      'NOT_FOUND',
+      `ids that differ by ${what}`,
+    );
+    await two.expectUsage(NO_USAGE, `of the other id (${what})`);
+    expectEqual((await two.page()).revision, 0, `revision of the other id (${what})`);
+    const crossed = await one.atPath(encodeURIComponent(two.spaceId)).call('getUsage');
+    expectError(crossed, 403, 'resource_scope_mismatch', `the token of an id that differs by ${what}`);
+  }
+}
+
+async function spacesShareNoContent({ client, newSpace }: CheckContext): Promise<void> {
+  const node = makeNode({ content: 'the same bytes in two Spaces' });
+  await client.publish(node);
+  const other = newSpace();
+  for (const operation of ['readContent', 'readMetadata'] as const) {
+    expectError(
+      await other.call(operation, { hash: node.hash }),
+      404,
+      'NOT_FOUND',
+      'a node of another Space',
+    );
+  }
+  const lease = await other.leased(node.hash);
+  expectEqual(lease.state, 'awaiting_upload', 'state of a lease on a node that only another Space has');
+  expectError(
+    await other.update('r', { [node.hash]: 1 }),
+    404,
+    'NOT_FOUND',
+    'a root ref on a node of another Space',
+  );
+  await other.expectUsage(NO_USAGE, 'of the other Space');
+}
+
+async function uploadStaysInItsSpace({ client, newSpace }: CheckContext): Promise<void> {
+  const node = makeNode();
+  const upload = await client.instruction(node.hash);
+  const other = newSpace();
+  await other.instruction(node.hash);
+  expectStatus(await client.put(upload, node.bytes), 200);
+  expectEqual(
+    (await other.leased(node.hash)).state,
+    'awaiting_upload',
+    'state in the Space that received nothing',
+  );
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state in the Space that received the bytes');
+}
+
+async function secondAppSharesNothing({ client, target }: CheckContext): Promise<void> {
+  const second = target.options.secondIdentity;
+  if (!second) return;
+  const node = makeNode();
+  await client.publish(node);
+  const other = client.asIdentity(second);
+  expectError(
+    await other.call('readMetadata', { hash: node.hash }),
+    404,
+    'NOT_FOUND',
+    'the same spaceId in another App',
+  );
+  await other.expectUsage(NO_USAGE, 'of the same spaceId in another App');
+}
+
+export const idChecks: readonly Check[] = [
+  check('ids.accepted', ID_RULE, 'any characters but controls make an id', goodIds),
+  check('ids.length', ID_RULE, '256 code points are an id, 257 are 400', idLengths),
+  check('ids.controls', ID_RULE, 'control characters are 400', controlCharacters),
+  check(
+    'ids.undecodable',
+    'contract 3: an undecodable id is 400 INVALID_REQUEST',
+    'broken percent-encoding or UTF-8 is 400',
+    undecodableIds,
+  ),
+  check(
+    'ids.undecodable-bare',
+    'contract 3: authorization comes before every other validation of a known route',
+    'without a token the same is 401',
+    undecodableWithoutToken,
+  ),
+  check('ids.empty', ID_RULE, 'an empty id is none', emptyId),
+  check('ids.spelling', ID_RULE, 'an id is compared after percent-decoding', spelledDifferently),
+  check('isolation.pairs', ISOLATION, 'ids that look alike share neither data nor tokens', pairsShareNothing),
+  check('isolation.content', ISOLATION, 'bytes of one Space say nothing in another', spacesShareNoContent),
+  check('isolation.uploads', ISOLATION, 'an upload arrives in its own Space only', uploadStaysInItsSpace),
+  check(
+    'isolation.apps',
+    ISOLATION,
+    'one spaceId in two Apps is two Spaces',
+    secondAppSharesNothing,
+    'second-app',
+  ),
+];

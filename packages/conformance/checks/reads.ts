@@ -1,0 +1,301 @@
+/** Reading content and metadata: headers, the Range grammar, absence. */
+import type { Answer } from '../answer.ts';
+import { expectBytes, expectEqual, expectError, expectHeader, expectStatus, expectThat } from '../expect.ts';
+import { makeNode, randomContent, randomHash, type SampleNode } from '../node-bytes.ts';
+import { type Check, type CheckContext, check } from '../suite.ts';
+
+const GRAMMAR = 'contract 8: Range grammar bytes=a-b, bytes=a-, bytes=-n; everything else 416';
+const RANGES = 'spec readContent: 206 with Content-Range, ends clamped';
+const CONTENT_HEADERS = 'contract 8: content answers';
+const SIZE = 1000;
+
+function expectContentHeaders(answer: Answer, node: SampleNode, byteLength: number): void {
+  expectHeader(answer, 'content-type', node.contentType);
+  expectHeader(answer, 'content-length', String(byteLength));
+  expectHeader(answer, 'accept-ranges', 'bytes');
+  expectHeader(answer, 'cache-control', 'private, max-age=31536000, immutable');
+  expectHeader(answer, 'x-content-type-options', 'nosniff');
+  expectHeader(answer, 'content-security-policy', "sandbox; default-src 'none'");
+  const vary = (answer.headers.get('vary') ?? '')
+    .toLowerCase()
+    .split(',')
+    .map((name) => name.trim());
+  expectThat(
+    vary.includes('authorization'),
+    'Vary: Authorization',
+    answer.headers.get('vary') ?? '(absent)',
+    answer,
+  );
+  expectThat(!answer.headers.has('etag'), 'no ETag', answer.headers.get('etag'), answer);
+}
+
+async function wholeHeaders({ client }: CheckContext): Promise<void> {
+  for (const contentType of ['text/html; charset=utf-8', 'image/svg+xml', 'application/octet-stream']) {
+    const node = makeNode({ contentType, content: randomContent(SIZE) });
+    await client.publish(node);
+    const answer = await client.readContent(node.hash);
+    expectStatus(answer, 200);
+    expectContentHeaders(answer, node, SIZE);
+    expectThat(
+      !answer.headers.has('content-range'),
+      'no Content-Range on 200',
+      answer.headers.get('content-range'),
+      answer,
+    );
+  }
+}
+
+async function partHeaders({ client }: CheckContext): Promise<void> {
+  const node = makeNode({ contentType: 'text/html', content: randomContent(SIZE) });
+  await client.publish(node);
+  const answer = await client.readContent(node.hash, 'bytes=10-19');
+  expectStatus(answer, 206);
+  expectContentHeaders(answer, node, 10);
+  expectHeader(answer, 'content-range', `bytes 10-19/${SIZE}`);
+}
+
+async function headHeaders({ client }: CheckContext): Promise<void> {
+  const node = makeNode({ contentType: 'text/html', content: randomContent(SIZE) });
+  await client.publish(node);
+  const answer = await client.call('readContent', { hash: node.hash, method: 'HEAD' });
+  expectStatus(answer, 200);
+  expectContentHeaders(answer, node, SIZE);
+  expectEqual(answer.bytes.length, 0, 'length of the HEAD body', answer);
+}
+
+/** Range → first and last byte of the answer, for a node of 1000 bytes. */
+const GOOD_RANGES: readonly (readonly [string, number, number])[] = [
+  ['bytes=0-0', 0, 0],
+  ['bytes=0-', 0, 999],
+  ['bytes=0-999', 0, 999],
+  ['bytes=0-1000', 0, 999],
+  ['bytes=1-1', 1, 1],
+  ['bytes=500-', 500, 999],
+  ['bytes=500-2000', 500, 999],
+  ['bytes=999-', 999, 999],
+  ['bytes=999-999', 999, 999],
+  ['bytes=999-99999999999999999999', 999, 999],
+  ['bytes=-1', 999, 999],
+  ['bytes=-999', 1, 999],
+  ['bytes=-1000', 0, 999],
+  ['bytes=-1001', 0, 999],
+  ['bytes=-99999999999999999999', 0, 999],
+];
+
+async function goodRanges({ client }: CheckContext): Promise<void> {
+  const node = makeNode({ content: randomContent(SIZE) });
+  await client.publish(node);
+  for (const [range, first, last] of GOOD_RANGES) {
+    const answer = await client.readContent(node.hash, range);
+    expectStatus(answer, 206, range);
+    expectHeader(answer, 'content-range', `bytes ${first}-${last}/${SIZE}`);
+    expectHeader(answer, 'content-length', String(last - first + 1));
+    expectBytes(answer.bytes, node.content.slice(first, last + 1), range, answer);
+  }
+}
+
+const BAD_RANGES = [
+  ...[
+    'bytes=1000-',
+    'bytes=1000-1000',
+    'bytes=1000-2000',
+    'bytes=99999999999999999999-',
+    'bytes=5-4',
+    'bytes=999-0',
+  ],
+  ...[
+    'bytes=-0',
+    'bytes=-',
+    'bytes=',
+    'bytes',
+    'bytes=0',
+    '0-1',
+    '=0-1',
+    'bytes 0-1',
+    'bytes:0-1',
+    'bytes==0-1',
+  ],
+  ...[
+    'bytes=0-1,3-4',
+    'bytes=0-0,',
+    'bytes=,0-0',
+    'bytes=-5,-3',
+    'bytes=0-1, 2-3',
+    'bytes=0-1;q=1',
+    'bytes=0-1-2',
+  ],
+  ...[
+    'bytes= 0-1',
+    'bytes =0-1',
+    'bytes=0 -1',
+    'bytes=0- 1',
+    'bytes=+0-1',
+    'bytes=0-+1',
+    'bytes=--1',
+    'bytes=-1-',
+    'bytes=-+1',
+  ],
+  ...[
+    'bytes=a-b',
+    'bytes=0x0-0x1',
+    'bytes=1.0-2.0',
+    'bytes=1e1-20',
+    'bytes=0-*',
+    'bytes=*-1',
+    'bytes=0..1',
+    'bytes=0_0-1',
+  ],
+  ...[
+    'items=0-1',
+    'seconds=0-1',
+    'Bytes=0-1',
+    'BYTES=0-1',
+    'none',
+    'bytes=null-1',
+    'bytes=0-1/1000',
+    'bytes 0-1/1000',
+  ],
+];
+
+function expectUnsatisfiable(answer: Answer, size: number, range: string): void {
+  const message = expectError(answer, 416, 'INVALID_REQUEST', `Range: ${range}`);
+  expectHeader(answer, 'content-range', `bytes */${size}`);
+  expectThat(
+    /range/i.test(message) && /satisf/i.test(message),
+    'a range-not-satisfiable message',
+    message,
+    answer,
+  );
+}
+
+async function badRanges({ client }: CheckContext): Promise<void> {
+  const node = makeNode({ content: randomContent(SIZE) });
+  await client.publish(node);
+  for (const range of BAD_RANGES)
+    expectUnsatisfiable(await client.readContent(node.hash, range), SIZE, range);
+}
+
+async function emptyNode({ client }: CheckContext): Promise<void> {
+  const node = makeNode({ contentType: 'text/plain', content: '' });
+  await client.publish(node);
+  const whole = await client.readContent(node.hash);
+  expectStatus(whole, 200);
+  expectContentHeaders(whole, node, 0);
+  expectEqual(whole.bytes.length, 0, 'length of the body', whole);
+  for (const range of ['bytes=0-0', 'bytes=0-', 'bytes=-1', 'bytes=-0', 'bytes=1-2', 'x']) {
+    expectUnsatisfiable(await client.readContent(node.hash, range), 0, range);
+  }
+}
+
+async function absentNodes({ client }: CheckContext): Promise<void> {
+  const hash = randomHash();
+  expectError(await client.call('readMetadata', { hash }), 404, 'NOT_FOUND');
+  expectError(await client.readContent(hash), 404, 'NOT_FOUND');
+  for (const range of ['bytes=0-0', 'nonsense']) {
+    expectError(await client.readContent(hash, range), 404, 'NOT_FOUND', 'absence before the range');
+  }
+}
+
+async function rangeElsewhere({ client }: CheckContext): Promise<void> {
+  const node = makeNode();
+  await client.publish(node);
+  const answer = await client.call('readMetadata', { hash: node.hash, headers: { range: 'bytes=0-3' } });
+  expectStatus(answer, 200, 'Range is for content only');
+}
+
+async function noConditionalAnswers({ client }: CheckContext): Promise<void> {
+  const node = makeNode({ content: 'unconditional' });
+  await client.publish(node);
+  const conditions = [
+    { 'if-none-match': '"x"' },
+    { 'if-none-match': `"${node.hash}"` },
+    { 'if-modified-since': new Date().toUTCString() },
+  ];
+  for (const headers of conditions) {
+    const answer = await client.call('readContent', { hash: node.hash, headers });
+    expectStatus(answer, 200, 'without an ETag nothing can match');
+    expectBytes(answer.bytes, node.content, 'content', answer);
+  }
+}
+
+async function blocks({ client, target }: CheckContext): Promise<void> {
+  const size = Math.min(5_000_011, target.nodeBytesMax - 100);
+  const node = makeNode({ content: randomContent(size) });
+  await client.publish(node);
+  const whole = await client.readContent(node.hash);
+  expectBytes(whole.bytes, node.content, 'content', whole);
+  const edges = [4096, 16_384, 65_536, 262_144, 1_048_576].filter((edge) => edge + 10 < size);
+  for (const edge of edges) {
+    for (const [first, last] of [
+      [edge - 1, edge],
+      [edge, edge],
+      [edge - 5, edge + 5],
+      [1, edge],
+      [edge, size - 1],
+    ] as const) {
+      const answer = await client.readContent(node.hash, `bytes=${first}-${last}`);
+      expectStatus(answer, 206);
+      expectBytes(answer.bytes, node.content.slice(first, last + 1), `bytes ${first}-${last}`, answer);
+    }
+  }
+}
+
+async function repeatable({ client }: CheckContext): Promise<void> {
+  const node = makeNode({ content: randomContent(Math.min(200_000)) });
+  await client.publish(node);
+  const reads = await Promise.all(
+    Array.from({ length: 12 }, (_, i) =>
+      client.readContent(node.hash, i % 2 === 0 ? undefined : `bytes=${i * 1000}-${i * 1000 + 77}`),
+    ),
+  );
+  reads.forEach((answer, i) => {
+    expectStatus(answer, i % 2 === 0 ? 200 : 206);
+    expectBytes(
+      answer.bytes,
+      i % 2 === 0 ? node.content : node.content.slice(i * 1000, i * 1000 + 78),
+      `read ${i}`,
+      answer,
+    );
+  });
+}
+
+async function ownContentOnly({ client }: CheckContext): Promise<void> {
+  const child = makeNode({ content: 'child' });
+  await client.publish(child);
+  const parent = makeNode({ contentType: 'text/plain', refs: [child.hash], content: 'parent' });
+  await client.publish(parent);
+  const answer = await client.readContent(parent.hash);
+  expectBytes(answer.bytes, parent.content, 'content without envelope', answer);
+  expectHeader(answer, 'content-length', '6');
+  expectEqual((await client.describe(parent.hash)).metadata.size, 6, 'size: logical content length');
+}
+
+export const readChecks: readonly Check[] = [
+  check('read.whole', CONTENT_HEADERS, 'headers of a 200', wholeHeaders),
+  check('read.part', `${CONTENT_HEADERS}; ${RANGES}`, 'headers of a 206', partHeaders),
+  check('read.head', `${CONTENT_HEADERS}, HEAD too`, 'headers of a HEAD', headHeaders),
+  check('read.ranges', RANGES, 'every satisfiable form', goodRanges),
+  check('read.bad-ranges', GRAMMAR, 'every other form is 416 with its envelope', badRanges),
+  check(
+    'read.empty',
+    'contract 8: any range on an empty node: 416; without Range 200, length 0',
+    'an empty node',
+    emptyNode,
+  ),
+  check('read.absent', 'contract 4: node absent → 404 NOT_FOUND', 'absent nodes', absentNodes),
+  check('read.range-elsewhere', 'spec readMetadata', 'metadata has no ranges', rangeElsewhere),
+  check(
+    'read.unconditional',
+    'spec readContent: no ETag, the read is repeatable',
+    'conditions that nothing can match',
+    noConditionalAnswers,
+  ),
+  check('read.blocks', RANGES, 'ranges across block edges of a large node', blocks),
+  check('read.repeatable', 'spec readContent: the read is repeatable', 'concurrent reads', repeatable),
+  check(
+    'read.own-content',
+    'contract 2: readContent returns the node’s own content, not the envelope',
+    'the logical content',
+    ownContentOnly,
+  ),
+];

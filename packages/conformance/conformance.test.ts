@@ -1,0 +1,41 @@
+/** The suite against our own server, in this process and over a real socket: each check is one test. */
+import { afterAll, describe, expect, test } from 'bun:test';
+import { type ConformanceOptions, openTarget, renderFailure, runCheck, selectChecks } from './index.ts';
+import { openTestServer } from './test/test-server.ts';
+
+const CHECK_TIMEOUT_MS = 60_000;
+
+const server = await openTestServer();
+afterAll(() => server.close());
+
+async function describeTarget(
+  name: string,
+  options: ConformanceOptions,
+  absent: readonly string[],
+): Promise<void> {
+  const target = await openTarget(options);
+  const checks = selectChecks();
+  const applicable = checks.filter((check) => check.needs.every((need) => target.whyNot(need) === undefined));
+  describe(name, () => {
+    for (const check of applicable) {
+      test(
+        `${check.id}: ${check.clause}`,
+        async () => {
+          const result = await runCheck(check, target);
+          if (result.outcome !== 'passed') throw new Error(renderFailure(result));
+        },
+        CHECK_TIMEOUT_MS,
+      );
+    }
+
+    test('leaves out only what this target cannot show', () => {
+      const left = checks.filter((check) => !applicable.includes(check)).flatMap((check) => check.needs);
+      expect(new Set(left.filter((need) => target.whyNot(need) !== undefined))).toEqual(
+        new Set(absent) as Set<never>,
+      );
+    });
+  });
+}
+
+await describeTarget('in process', server.inProcess, ['socket', 'direct-upload', 'real-minute']);
+await describeTarget('over a socket', server.overSocket, ['direct-upload', 'real-minute']);

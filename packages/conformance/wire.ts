@@ -1,0 +1,240 @@
+/** The bodies of success as the spec draws them, read field by field: a missing or extra field is a broken rule. */
+import type { Answer } from './answer.ts';
+import {
+  expectEqual,
+  expectHash,
+  expectInteger,
+  expectKeys,
+  expectStatus,
+  expectString,
+  expectThat,
+  type JsonRecord,
+  readJson,
+} from './expect.ts';
+
+export interface Upload {
+  readonly url: string;
+  readonly expiresAt: number;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export type Lease =
+  | { readonly state: 'ready'; readonly leaseStartedAt: number; readonly leaseExpiresAt: number }
+  | { readonly state: 'awaiting_upload'; readonly upload: Upload }
+  | { readonly state: 'awaiting_replacement_upload'; readonly rejection: Rejection; readonly upload: Upload }
+  | { readonly state: 'validated_awaiting_children'; readonly childHashes: readonly string[] };
+
+export interface Rejection {
+  readonly code: string;
+  readonly message: string;
+}
+
+export interface Description {
+  readonly metadata: {
+    readonly hash: string;
+    readonly size: number;
+    readonly contentType: string;
+    readonly refs: readonly string[];
+  };
+  readonly state: {
+    readonly leaseStartedAt: number;
+    readonly leaseExpiresAt: number;
+    readonly childRefCount: number;
+    readonly rootRefCount: number;
+  };
+}
+
+export const USAGE_FIELDS = [
+  'nodeCount',
+  'readyContentBytes',
+  'readyStoredBytes',
+  'reservedBytes',
+  'notReadyNodeCount',
+  'leasedNodeCount',
+] as const;
+export type Usage = Readonly<Record<(typeof USAGE_FIELDS)[number], number>>;
+
+export interface GcPass {
+  readonly examined: number;
+  readonly deleted: number;
+  readonly reclaimedContentBytes: number;
+}
+
+export interface RootRefPage {
+  readonly refDomain: string;
+  readonly revision: number;
+  readonly items: readonly { readonly hash: string; readonly refCount: number }[];
+  readonly nextCursor: string | null;
+}
+
+export interface Commit {
+  readonly success: boolean;
+  readonly idempotent: boolean;
+  readonly revision: number;
+}
+
+function readUpload(value: unknown, answer: Answer): Upload {
+  const upload = expectKeys(value, ['method', 'url', 'expiresAt', 'headers'], [], 'upload', answer);
+  expectEqual(upload.method, 'PUT', 'upload.method', answer);
+  const url = expectString(upload.url, 'upload.url', answer);
+  expectThat(URL.canParse(url) && /^https?:/.test(url), 'upload.url: an absolute http(s) URI', url, answer);
+  const headers = expectKeys(
+    upload.headers,
+    ['content-type', 'if-none-match'],
+    Object.keys(upload.headers ?? {}),
+    'upload.headers',
+    answer,
+  );
+  for (const [name, text] of Object.entries(headers)) expectString(text, `upload.headers.${name}`, answer);
+  return {
+    url,
+    expiresAt: expectInteger(upload.expiresAt, 'upload.expiresAt', 1, answer),
+    headers: headers as Readonly<Record<string, string>>,
+  };
+}
+
+const REJECTION_CODES = ['NODE_TOO_LARGE', 'NODE_DIGEST_MISMATCH', 'INVALID_CANONICAL_NODE', 'NODE_CONFLICT'];
+
+function readRejection(value: unknown, answer: Answer): Rejection {
+  const rejection = expectKeys(value, ['code', 'message'], [], 'rejection', answer);
+  const code = expectString(rejection.code, 'rejection.code', answer);
+  expectThat(REJECTION_CODES.includes(code), 'rejection.code: one of the four', code, answer);
+  return { code, message: expectString(rejection.message, 'rejection.message', answer) };
+}
+
+function readChildHashes(value: unknown, answer: Answer): string[] {
+  expectThat(
+    Array.isArray(value) && value.length >= 1 && value.length <= 256,
+    'childHashes: 1 to 256',
+    value,
+    answer,
+  );
+  const hashes = value.map((hash) => expectHash(hash, 'childHashes[]', answer));
+  expectThat(new Set(hashes).size === hashes.length, 'childHashes: distinct', hashes, answer);
+  return hashes;
+}
+
+/** Exactly one of the four shapes of spec leaseNode. */
+export function readLease(answer: Answer, hash: string): Lease {
+  expectStatus(answer, 200);
+  const body = readJson(answer) as JsonRecord;
+  expectEqual(body.hash, hash, 'hash', answer);
+  const state = body.state;
+  if (state === 'ready') {
+    expectKeys(body, ['state', 'hash', 'leaseStartedAt', 'leaseExpiresAt'], [], 'the ready lease', answer);
+    const leaseStartedAt = expectInteger(body.leaseStartedAt, 'leaseStartedAt', 0, answer);
+    return {
+      state,
+      leaseStartedAt,
+      leaseExpiresAt: expectInteger(body.leaseExpiresAt, 'leaseExpiresAt', leaseStartedAt, answer),
+    };
+  }
+  if (state === 'awaiting_upload') {
+    expectKeys(body, ['state', 'hash', 'upload'], [], 'the awaiting_upload lease', answer);
+    return { state, upload: readUpload(body.upload, answer) };
+  }
+  if (state === 'awaiting_replacement_upload') {
+    expectKeys(
+      body,
+      ['state', 'hash', 'rejection', 'upload'],
+      [],
+      'the awaiting_replacement_upload lease',
+      answer,
+    );
+    return {
+      state,
+      rejection: readRejection(body.rejection, answer),
+      upload: readUpload(body.upload, answer),
+    };
+  }
+  expectEqual(state, 'validated_awaiting_children', 'state (one of the four)', answer);
+  expectKeys(body, ['state', 'hash', 'childHashes'], [], 'the validated_awaiting_children lease', answer);
+  return { state: 'validated_awaiting_children', childHashes: readChildHashes(body.childHashes, answer) };
+}
+
+export function readDescription(answer: Answer, hash: string): Description {
+  expectStatus(answer, 200);
+  const body = expectKeys(readJson(answer), ['metadata', 'state'], [], 'the node description', answer);
+  const metadata = expectKeys(body.metadata, ['hash', 'size', 'contentType', 'refs'], [], 'metadata', answer);
+  const state = expectKeys(
+    body.state,
+    ['leaseStartedAt', 'leaseExpiresAt', 'childRefCount', 'rootRefCount'],
+    [],
+    'state',
+    answer,
+  );
+  expectEqual(metadata.hash, hash, 'metadata.hash', answer);
+  const refs = metadata.refs;
+  expectThat(Array.isArray(refs), 'metadata.refs: an array', refs, answer);
+  return {
+    metadata: {
+      hash,
+      size: expectInteger(metadata.size, 'metadata.size', 0, answer),
+      contentType: expectString(metadata.contentType, 'metadata.contentType', answer),
+      refs: refs.map((ref) => expectHash(ref, 'metadata.refs[]', answer)),
+    },
+    state: {
+      leaseStartedAt: expectInteger(state.leaseStartedAt, 'leaseStartedAt', 0, answer),
+      leaseExpiresAt: expectInteger(state.leaseExpiresAt, 'leaseExpiresAt', 0, answer),
+      childRefCount: expectInteger(state.childRefCount, 'childRefCount', 0, answer),
+      rootRefCount: expectInteger(state.rootRefCount, 'rootRefCount', -Number.MAX_SAFE_INTEGER, answer),
+    },
+  };
+}
+
+export function readUsage(answer: Answer): Usage {
+  expectStatus(answer, 200);
+  const body = expectKeys(readJson(answer), USAGE_FIELDS, [], 'usage', answer);
+  for (const field of USAGE_FIELDS) expectInteger(body[field], field, 0, answer);
+  return body as Usage;
+}
+
+export function readGcPass(answer: Answer): GcPass {
+  expectStatus(answer, 200);
+  const body = expectKeys(
+    readJson(answer),
+    ['examined', 'deleted', 'reclaimedContentBytes'],
+    [],
+    'the gc result',
+    answer,
+  );
+  for (const field of Object.keys(body)) expectInteger(body[field], field, 0, answer);
+  return body as unknown as GcPass;
+}
+
+export function readRootRefPage(answer: Answer): RootRefPage {
+  expectStatus(answer, 200);
+  const body = expectKeys(
+    readJson(answer),
+    ['refDomain', 'revision', 'items', 'nextCursor'],
+    [],
+    'the root-ref page',
+    answer,
+  );
+  expectString(body.refDomain, 'refDomain', answer);
+  expectInteger(body.revision, 'revision', 0, answer);
+  if (body.nextCursor !== null) expectString(body.nextCursor, 'nextCursor', answer);
+  const items = body.items;
+  expectThat(Array.isArray(items), 'items: an array', items, answer);
+  for (const item of items) {
+    const fields = expectKeys(item, ['hash', 'refCount'], [], 'items[]', answer);
+    expectHash(fields.hash, 'items[].hash', answer);
+    expectInteger(fields.refCount, 'items[].refCount', -Number.MAX_SAFE_INTEGER, answer);
+  }
+  return body as unknown as RootRefPage;
+}
+
+export function readCommit(answer: Answer): Commit {
+  expectStatus(answer, 200);
+  const body = expectKeys(
+    readJson(answer),
+    ['success', 'idempotent', 'revision'],
+    [],
+    'the commit answer',
+    answer,
+  );
+  expectThat(typeof body.success === 'boolean', 'success: a boolean', body.success, answer);
+  expectThat(typeof body.idempotent === 'boolean', 'idempotent: a boolean', body.idempotent, answer);
+  expectInteger(body.revision, 'revision', 0, answer);
+  return body as unknown as Commit;
+}
