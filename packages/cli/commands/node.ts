@@ -1,6 +1,6 @@
 /** `holdfast node`: single nodes, stored, read, described and leased over the SDK. */
 import type { Client, ContentRange, Hash, NodeDescription } from '@holdfast/client';
-import { CONTENT_TYPE_BYTES_MAX, formatDuration, isHash } from '@holdfast/protocol';
+import { CONTENT_TYPE_BYTES_MAX, encodeNode, formatDuration, isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
@@ -17,7 +17,8 @@ const CONTENT_TYPE_DEFAULT = 'application/octet-stream';
 const LEASE_MS_DEFAULT = 60 * 60_000;
 
 export function registerNodeCommand(program: Command): void {
-  const node = program.command('node').description('put, get, stat and lease single nodes');
+  const node = program.command('node').description('hash, put, get, stat and lease single nodes');
+  registerHash(node);
   registerPut(node);
   registerGet(node);
   registerStat(node);
@@ -39,18 +40,41 @@ Examples:
   date | holdfast node put - --content-type text/plain
   holdfast node put index.json --content-type application/json --ref HASH_OF_A HASH_OF_B --lease 24h`;
 
-function registerPut(node: Command): void {
-  const command = node
-    .command('put')
-    .description('store one node: a file, its content type and its children')
+const HASH_HELP = `
+Prints what "put" would store it under, without a server: a parent can name children before they are there.
+
+Example:
+  holdfast node hash photo.jpg --content-type image/jpeg`;
+
+function registerHash(node: Command): void {
+  const command = node.command('hash').description('print the hash a file would have as a node');
+  describedNode(command).addOption(jsonOption()).addHelpText('after', HASH_HELP).action(hashNode);
+}
+
+/** What a node is made of, besides where it goes. */
+function describedNode(command: Command): Command {
+  return command
     .argument('<file>', 'the content; - reads stdin')
     .addOption(
       new Option('--content-type <type>', 'part of what the hash names')
         .argParser(parseContentType)
         .default(CONTENT_TYPE_DEFAULT),
     )
-    .option('--ref <hashes...>', 'children in order; a hash may stand more than once', collectHashes)
-    .addOption(leaseOption('--lease <duration>'));
+    .option('--ref <hashes...>', 'children in order; a hash may stand more than once', collectHashes);
+}
+
+async function hashNode(file: string, flags: Omit<PutFlags, 'lease'>): Promise<void> {
+  const { contentType, ref: refs = [] } = flags;
+  const bytes = encodeNode({ contentType, refs, content: await readInput(file) });
+  const hash = new Bun.CryptoHasher('sha256').update(bytes).digest('hex');
+  if (flags.json) printJson({ hash, canonicalSize: bytes.length });
+  else printLine(hash);
+}
+
+function registerPut(node: Command): void {
+  const command = describedNode(
+    node.command('put').description('store one node: a file, its content type and its children'),
+  ).addOption(leaseOption('--lease <duration>'));
   withConnection(command.addOption(jsonOption()).addHelpText('after', PUT_HELP)).action(putNode);
 }
 
