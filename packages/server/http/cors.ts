@@ -10,16 +10,17 @@ const ALLOWED_HEADERS = 'authorization, content-type, if-none-match, range';
 const EXPOSED_HEADERS =
   'Accept-Ranges, Content-Length, Content-Range, Retry-After, Server-Timing, WWW-Authenticate, X-Request-Id';
 
-const OPEN: HeaderFields = {
+/** Headers of every answer when everybody may read it. */
+export const OPEN_CORS_HEADERS: Readonly<HeaderFields> = {
   'access-control-allow-origin': '*',
   'access-control-expose-headers': EXPOSED_HEADERS,
   'timing-allow-origin': '*',
   vary: 'Authorization',
 };
 
-/** Headers of every answer of the tenant plane and of the upload target. Not to be changed by the caller. */
-export function corsHeaders(origins: CorsOrigins, request: Request): HeaderFields {
-  if (origins === '*') return OPEN;
+/** Headers of every answer of the tenant plane and of the upload target. */
+export function corsHeaders(origins: CorsOrigins, request: Request): Readonly<HeaderFields> {
+  if (origins === '*') return OPEN_CORS_HEADERS;
   const origin = request.headers.get('origin');
   const headers: HeaderFields = { 'timing-allow-origin': '*', vary: 'Authorization, Origin' };
   if (origin === null || !origins.includes(origin)) return headers;

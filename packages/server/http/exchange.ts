@@ -1,5 +1,5 @@
 /** One request on its way to its answer: what every step of answering needs to know. */
-import { type CorsOrigins, corsHeaders, type HeaderFields } from './cors.ts';
+import { type CorsOrigins, corsHeaders, type HeaderFields, OPEN_CORS_HEADERS } from './cors.ts';
 import type { RequestTiming } from './request-timing.ts';
 
 /** The part of the runtime's server that the handler uses; absent when a handler is called without a socket. */
@@ -15,22 +15,26 @@ export interface Exchange {
   readonly connections: Connections | undefined;
 }
 
+const JSON_FIELDS: HeaderFields = { 'content-type': 'application/json', 'cache-control': 'no-store' };
+
+/** Filled in for each answer and copied by it: several times cheaper than a fresh set of headers. */
+const OPEN_JSON_HEADERS = new Headers({ ...OPEN_CORS_HEADERS, ...JSON_FIELDS });
+
 /** A JSON answer. HEAD gets the same headers without the body. */
-export function jsonAnswer(
-  exchange: Exchange,
-  status: number,
-  text: string,
-  headers?: HeaderFields,
-): Response {
+export function jsonAnswer(exchange: Exchange, status: number, text: string, more?: HeaderFields): Response {
   const { request, timing, corsOrigins } = exchange;
+  const isHead = request.method === 'HEAD';
+  if (corsOrigins === '*' && more === undefined && !isHead) {
+    OPEN_JSON_HEADERS.set('server-timing', timing.render());
+    return new Response(text, { status, headers: OPEN_JSON_HEADERS });
+  }
   const fields: HeaderFields = {
     ...corsHeaders(corsOrigins, request),
-    'content-type': 'application/json',
-    'cache-control': 'no-store',
+    ...JSON_FIELDS,
     'server-timing': timing.render(),
-    ...headers,
+    ...more,
   };
-  if (request.method !== 'HEAD') return new Response(text, { status, headers: fields });
+  if (!isHead) return new Response(text, { status, headers: fields });
   fields['content-length'] = String(Buffer.byteLength(text));
   return new Response(null, { status, headers: fields });
 }
