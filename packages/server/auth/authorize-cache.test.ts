@@ -178,6 +178,30 @@ describe('a remembered capability', () => {
   });
 });
 
+describe('a first fetch of keys that takes long', () => {
+  test.each<[string, (store: MemoryRegistryStore, record: AppRecord) => void, string]>([
+    ['nothing', () => undefined, 'granted'],
+    ['a suspension', (store) => store.setStatus(APP_ID, 'suspended'), 'APP_SUSPENDED'],
+    ['a removal', (store) => store.remove(APP_ID), 'unknown_issuer'],
+    ['a replacement', (store, record) => store.replace({ ...record, audience: 'x' }), 'registry_unavailable'],
+  ])('is answered by the rows as they are after it: %s', async (_, change, expected) => {
+    const world = new FakeWorld();
+    const record = appRecord({ keys: { kind: 'url', url: 'https://i.test/jwks' } });
+    const store = new MemoryRegistryStore(record);
+    const authorizer = await openAuthorizer(store, world);
+    opened.push(authorizer);
+    const answer = Promise.withResolvers<Response>();
+    world.answer = () => answer.promise;
+    const bearer = `Bearer ${await mint(key, world.now(), { header: { kid: 'a' } })}`;
+    const pending = outcome(authorizer, bearer);
+    await world.advance(1000);
+    change(store, record);
+    await world.advance(1500);
+    answer.resolve(new Response(JWKS));
+    expect(await pending).toBe(expected);
+  });
+});
+
 describe('failures', () => {
   test('are never remembered', async () => {
     const { world, store, record, authorizer } = await openWarm();

@@ -92,6 +92,7 @@ describe('row 7: invalid_token', () => {
     ['sub as number', { sub: 1 }],
     ['jti null', { jti: null }],
     ['iat over 30 s ahead', { iat: seconds + 31 }],
+    ['iat over 30 s ahead of an nbf that is past', { iat: seconds + 31, nbf: 1 }],
     ['nbf over 30 s ahead', { nbf: seconds + 31 }],
     ['exp 30 s ago', { iat: seconds - 60, exp: seconds - 30 }],
     ['a lifetime of 24 h and 1 s', { exp: seconds + 86_401 }],

@@ -110,6 +110,18 @@ describe('fetching', () => {
     expect(world.fetchCount).toBeGreaterThan(fetchCount + 1);
   });
 
+  test('begins again with the next request when it had stopped and the copy is still fresh', async () => {
+    const world = new FakeWorld();
+    world.answer = async () => new Response(first);
+    const source = openSource(world);
+    await outcome(source);
+    for (let second = 0; world.timerCount > 0 && second < 120; second++) await world.advance(1000);
+    const { fetchCount } = world;
+    expect(immediate(source)).toBe('first');
+    await world.advance(1);
+    expect(world.fetchCount).toBe(fetchCount + 1);
+  });
+
   test('that is slow holds up no request that has a copy', async () => {
     const world = new FakeWorld();
     world.answer = async () => new Response(first);

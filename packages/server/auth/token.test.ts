@@ -90,3 +90,9 @@ test('exactly the longest token is still read', () => {
 test('an absent header is a missing token', () => {
   expect(parse(null)).toBe('missing_token');
 });
+
+test('a signature that no bytes encode to is no JWT', () => {
+  const head = `${encodePart('{"alg":"HS256"}')}.${encodePart('{"iss":"i"}')}.`;
+  expect(parse(`Bearer ${head}AAAAA`)).toBe('invalid_token');
+  expect(typeof parse(`Bearer ${head}AAAAAA`)).toBe('object');
+});
