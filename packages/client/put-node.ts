@@ -156,19 +156,20 @@ async function upload(
   }
 }
 
-async function encode(node: NewNode): Promise<Uint8Array> {
-  const { contentType, refs = [] } = node;
+/** Bytes and strings are taken over before the first await: what the caller changes later does not count. */
+async function encode({ contentType, refs = [], content }: NewNode): Promise<Uint8Array> {
+  const isAtHand = content instanceof Uint8Array || typeof content === 'string';
+  const bytes = isAtHand ? toBytes(content) : new Uint8Array(await content.arrayBuffer());
   try {
-    return encodeNode({ contentType, refs, content: await readContentBytes(node.content) });
+    return encodeNode({ contentType, refs, content: bytes });
   } catch (cause) {
     if (!(cause instanceof NodeFormatError)) throw cause;
     throw invalidNode(cause.message, cause);
   }
 }
 
-async function readContentBytes(content: NewNode['content']): Promise<Uint8Array> {
-  if (content instanceof Uint8Array) return content;
-  if (typeof content !== 'string') return new Uint8Array(await content.arrayBuffer());
+function toBytes(content: Uint8Array | string): Uint8Array {
+  if (typeof content !== 'string') return content;
   // TextEncoder would quietly store something else.
   if (!content.isWellFormed())
     throw invalidNode('the text has half of a surrogate pair, which UTF-8 cannot hold');
