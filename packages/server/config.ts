@@ -45,11 +45,11 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export const LISTEN_DEFAULT = '127.0.0.1:8420';
 export const DATA_DIR_DEFAULT = './holdfast-data';
 
-/** A node needs its header; above the largest size the integrity record of one node would no longer be small. */
-const NODE_BYTES_MIN = 1024;
+/** The smallest node is a header and one character of content type; above the largest, integrity records grow unwieldy. */
+const NODE_BYTES_MIN = 25;
 const NODE_BYTES_MAX = 16 * 1024 * 1024 * 1024;
 const ACTIVE_UPLOADS_MAX = 1_000_000;
-const UPLOAD_TTL_MS_MIN = 1000;
+const UPLOAD_TTL_MS_MIN = 1;
 const UPLOAD_TTL_MS_MAX = 7 * 24 * 60 * 60 * 1000;
 const WORKERS_MAX = 64;
 const PORT_MAX = 65_535;
@@ -149,7 +149,7 @@ function parseUploadTtl(text: string | undefined): number {
     // Judged with the range.
   }
   if (!(durationMs >= UPLOAD_TTL_MS_MIN && durationMs <= UPLOAD_TTL_MS_MAX)) {
-    throw new ConfigError(`--upload-ttl ${quote(text)} must be a duration from 1s to 7d, such as 5m`);
+    throw new ConfigError(`--upload-ttl ${quote(text)} must be a duration from 1ms to 7d, such as 5m`);
   }
   return durationMs;
 }
