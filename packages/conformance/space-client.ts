@@ -50,6 +50,7 @@ export interface CallOptions {
 }
 
 export const LEASE_MS = 60_000;
+const UPLOADS_AT_ONCE = 8;
 
 export class SpaceClient {
   readonly appId: string;
@@ -183,8 +184,18 @@ export class SpaceClient {
     return lease;
   }
 
-  async publishAll(nodes: readonly SampleNode[], leaseDurationMs: number = LEASE_MS): Promise<void> {
-    for (const node of nodes) await this.publish(node, leaseDurationMs);
+  /** Uploads nodes whose children are ready, one after another. */
+  async publishAll(nodes: readonly SampleNode[]): Promise<void> {
+    for (const node of nodes) await this.publish(node);
+  }
+
+  /** Uploads independent nodes side by side, few enough at once for a small limit of active uploads. */
+  async publishTogether(nodes: readonly SampleNode[]): Promise<void> {
+    const queue = nodes.values();
+    const worker = async () => {
+      for (const node of queue) await this.publish(node);
+    };
+    await Promise.all(Array.from({ length: UPLOADS_AT_ONCE }, worker));
   }
 
   async describe(hash: string): Promise<Description> {

@@ -1,6 +1,9 @@
 /** Every check of the suite, area by area. */
+
 import type { Check } from '../suite.ts';
 import { authClaimChecks } from './auth-claims.ts';
+import { authKeyChecks } from './auth-keys.ts';
+import { authScopeChecks } from './auth-scope.ts';
 import { authTokenChecks } from './auth-tokens.ts';
 import { childrenChecks } from './children.ts';
 import { gcChecks } from './gc.ts';
@@ -8,11 +11,14 @@ import { headerChecks } from './headers.ts';
 import { healthAndRouteChecks } from './health-and-routes.ts';
 import { idChecks } from './ids.ts';
 import { jsonBodyChecks } from './json-bodies.ts';
+import { leaseRejectionChecks } from './lease-rejections.ts';
 import { leaseChecks } from './leases.ts';
 import { nodeFormatChecks } from './node-format.ts';
 import { rawProtocolChecks } from './raw-protocol.ts';
+import { rawUploadChecks } from './raw-uploads.ts';
 import { readChecks } from './reads.ts';
 import { rootRefPageChecks } from './root-ref-pages.ts';
+import { rootRefReplayChecks } from './root-ref-replays.ts';
 import { rootRefChecks } from './root-refs.ts';
 import { uploadLimitChecks } from './upload-limit.ts';
 import { uploadTargetChecks } from './upload-target.ts';
@@ -23,9 +29,12 @@ export const allChecks: readonly Check[] = [
   ...jsonBodyChecks,
   ...idChecks,
   ...authTokenChecks,
+  ...authKeyChecks,
   ...authClaimChecks,
+  ...authScopeChecks,
   ...nodeFormatChecks,
   ...leaseChecks,
+  ...leaseRejectionChecks,
   ...childrenChecks,
   ...uploadTargetChecks,
   ...uploadLimitChecks,
@@ -33,7 +42,9 @@ export const allChecks: readonly Check[] = [
   ...usageChecks,
   ...gcChecks,
   ...rootRefChecks,
+  ...rootRefReplayChecks,
   ...rootRefPageChecks,
   ...headerChecks,
   ...rawProtocolChecks,
+  ...rawUploadChecks,
 ];

@@ -114,7 +114,7 @@ async function oldestFirst({ client, elapse }: CheckContext): Promise<void> {
 
 async function defaultBound({ client, elapse }: CheckContext): Promise<void> {
   const nodes = Array.from({ length: 103 }, (_, i) => makeNode({ content: `${client.spaceId} ${i}` }));
-  await Promise.all(nodes.map((node) => client.publish(node)));
+  await client.publishTogether(nodes);
   await elapse(LEASE_OVER_MS + 10_000);
   const first = await client.gc();
   expectEqual(
@@ -217,7 +217,7 @@ async function staleUrlAfterCollection({ client, elapse, target }: CheckContext)
 
 async function concurrentPasses({ client, elapse }: CheckContext): Promise<void> {
   const nodes = Array.from({ length: 24 }, (_, i) => makeNode({ content: `${client.spaceId} ${10 + i}` }));
-  await Promise.all(nodes.map((node) => client.publish(node)));
+  await client.publishTogether(nodes);
   await elapse(LEASE_OVER_MS);
   const passes = await Promise.all(Array.from({ length: 4 }, () => client.gc()));
   const rest = await client.gc();
@@ -234,7 +234,7 @@ async function concurrentPasses({ client, elapse }: CheckContext): Promise<void>
 
 async function leaseAgainstPass({ client, elapse }: CheckContext): Promise<void> {
   const nodes = Array.from({ length: 12 }, (_, i) => makeNode({ content: `${i}` }));
-  await Promise.all(nodes.map((node) => client.publish(node)));
+  await client.publishTogether(nodes);
   await elapse(LEASE_OVER_MS);
   const race = nodes.map((node) => client.leased(node.hash));
   const [pass, ...leases] = await Promise.all([client.gc(), ...race]);

@@ -73,13 +73,7 @@ function unknownPaths(client: CheckContext['client']): string[] {
       `${space}/root-refs/default`,
       `${space}/usage`,
     ],
-    ...[
-      `${space}/cas//usage`,
-      `/${space}/cas/usage`,
-      `${space}/CAS/usage`,
-      `${space}/cas/USAGE`,
-      `${space}/cas%2Fusage`,
-    ],
+    ...[`${space}/cas//usage`, `${space}/CAS/usage`, `${space}/cas/USAGE`, `${space}/cas%2Fusage`],
     ...[
       space.replace('/v1/', '/v2/'),
       `${space.replace('/v1/', '/V1/')}/cas/usage`,

@@ -1,17 +1,8 @@
 /** The lease of a single node: states, renewal, clamps, rejections. */
 import { expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
-import {
-  encodeEnvelope,
-  makeNode,
-  makeNodeOfCanonicalSize,
-  NODE_MEDIA_TYPE,
-  randomContent,
-  type SampleNode,
-  sha256Hex,
-} from '../node-bytes.ts';
-import type { SpaceClient } from '../space-client.ts';
+import { makeNode, NODE_MEDIA_TYPE } from '../node-bytes.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
-import { type Lease, readLease } from '../wire.ts';
+import type { Lease } from '../wire.ts';
 
 const MACHINE = 'contract 5: lease and upload machine';
 const RENEWAL = 'contract 5: renewal';
@@ -128,7 +119,7 @@ async function clamps({ client }: CheckContext): Promise<void> {
   }
 }
 
-function expectReady(lease: Lease): Extract<Lease, { state: 'ready' }> {
+export function expectReady(lease: Lease): Extract<Lease, { state: 'ready' }> {
   expectThat(lease.state === 'ready', 'state ready', lease.state);
   return lease;
 }
@@ -182,115 +173,6 @@ async function expiredLeaseStartsAnew({ client, elapse }: CheckContext): Promise
     second.leaseStartedAt,
   );
   expectEqual(second.leaseExpiresAt - second.leaseStartedAt, MINUTE_MS, 'length of the new lease');
-}
-
-async function reject(
-  client: SpaceClient,
-  hash: string,
-  bytes: Uint8Array,
-  code: string,
-): Promise<Extract<Lease, { state: 'awaiting_replacement_upload' }>> {
-  expectStatus(
-    await client.put(await client.instruction(hash), bytes),
-    200,
-    'wrong bytes are accepted by the PUT',
-  );
-  const lease = await client.leased(hash);
-  expectThat(lease.state === 'awaiting_replacement_upload', `a rejection with ${code}`, lease.state);
-  expectEqual(lease.rejection.code, code, 'rejection.code');
-  return lease;
-}
-
-async function digestMismatch({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const lease = await reject(client, node.hash, makeNode().bytes, 'NODE_DIGEST_MISMATCH');
-  expectError(await client.call('readMetadata', { hash: node.hash }), 404, 'NOT_FOUND', 'rejected');
-  expectStatus(await client.put(lease.upload, node.bytes), 200, 'the replacement upload');
-  expectReady(await client.leased(node.hash));
-}
-
-async function rejectionSurvives({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const first = await reject(client, node.hash, makeNode().bytes, 'NODE_DIGEST_MISMATCH');
-  const again = await client.leased(node.hash);
-  expectThat(
-    again.state === 'awaiting_replacement_upload',
-    'the rejection stays until a good upload',
-    again.state,
-  );
-  expectEqual(again.rejection, first.rejection, 'rejection');
-  await reject(client, node.hash, encodeEnvelope('a', [], node.content), 'NODE_DIGEST_MISMATCH');
-  expectReady(await client.upload(node));
-  expectReady(await client.leased(node.hash));
-}
-
-async function rejectionOutlivesTheUrl({ client, elapse, target }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const lease = await reject(client, node.hash, makeNode().bytes, 'NODE_DIGEST_MISMATCH');
-  await elapse(lease.upload.expiresAt - target.now() + 1_500);
-  const later = await client.leased(node.hash);
-  expectThat(later.state === 'awaiting_replacement_upload', 'the rejection survives the URL', later.state);
-  expectEqual(later.rejection, lease.rejection, 'rejection');
-  expectStatus(await client.put(lease.upload, node.bytes), 403, 'the old URL has expired');
-  expectStatus(await client.put(later.upload, node.bytes), 200, 'the new URL');
-  expectReady(await client.leased(node.hash));
-}
-
-async function digestBeforeFormat({ client }: CheckContext): Promise<void> {
-  await reject(client, makeNode().hash, randomContent(100), 'NODE_DIGEST_MISMATCH');
-  await reject(client, makeNode().hash, new Uint8Array(), 'NODE_DIGEST_MISMATCH');
-}
-
-async function declaredSizeIsNotLength({ client, target }: CheckContext): Promise<void> {
-  const lying = encodeEnvelope('text/plain', [], randomContent(10), {
-    size: BigInt(target.nodeBytesMax) * 2n,
-  });
-  await reject(client, sha256Hex(lying), lying, 'INVALID_CANONICAL_NODE');
-}
-
-async function rejectedNodeWithChildren({ client }: CheckContext): Promise<void> {
-  const child = makeNode();
-  await client.publish(child);
-  const parent = makeNode({ refs: [child.hash] });
-  await reject(client, parent.hash, makeNode({ refs: [child.hash] }).bytes, 'NODE_DIGEST_MISMATCH');
-  expectEqual(
-    (await client.describe(child.hash)).state.childRefCount,
-    0,
-    'childRefCount after a rejected parent',
-  );
-}
-
-async function exactLimit({ client, target }: CheckContext): Promise<void> {
-  const node: SampleNode = makeNodeOfCanonicalSize(target.nodeBytesMax);
-  expectReady(await client.upload(node));
-  const usage = await client.usage();
-  expectEqual(usage.readyStoredBytes, target.nodeBytesMax, 'readyStoredBytes of a node of exactly the limit');
-}
-
-async function overLimit(context: CheckContext): Promise<void> {
-  const { client, target } = context;
-  const node = makeNodeOfCanonicalSize(target.nodeBytesMax + 1);
-  const upload = await client.instruction(node.hash);
-  const answer = await client.put(upload, node.bytes);
-  if (target.uploadKind === 'embedded')
-    expectError(answer, 413, 'PAYLOAD_TOO_LARGE', 'one byte over the limit');
-  const lease = await client.leased(node.hash);
-  expectThat(
-    lease.state === 'awaiting_replacement_upload',
-    'a rejection of a node over the limit',
-    lease.state,
-  );
-  expectEqual(lease.rejection.code, 'NODE_TOO_LARGE', 'rejection.code');
-  const wrong = makeNode();
-  const second = await client.put(await client.instruction(wrong.hash), node.bytes);
-  if (target.uploadKind === 'embedded') expectStatus(second, 413);
-  const judged = readLease(await client.lease(wrong.hash), wrong.hash);
-  expectThat(
-    judged.state === 'awaiting_replacement_upload',
-    'length is judged before the digest',
-    judged.state,
-  );
-  expectEqual(judged.rejection.code, 'NODE_TOO_LARGE', 'rejection.code: length before digest');
 }
 
 export const leaseChecks: readonly Check[] = [
@@ -349,57 +231,5 @@ export const leaseChecks: readonly Check[] = [
     'an expired lease starts anew',
     expiredLeaseStartsAnew,
     'minute',
-  ),
-  check(
-    'lease.digest-mismatch',
-    'contract 5: digest → NODE_DIGEST_MISMATCH',
-    'other bytes than the hash names',
-    digestMismatch,
-  ),
-  check(
-    'lease.rejection-survives',
-    'contract 5: a rejection reason survives until a good upload',
-    'repeated leases tell the reason again',
-    rejectionSurvives,
-  ),
-  check(
-    'lease.rejection-outlives-url',
-    'contract 5: expired without an object: a new generation; the rejection survives',
-    'the reason after the URL has expired',
-    rejectionOutlivesTheUrl,
-    'upload-expiry',
-    'embedded-upload',
-  ),
-  check(
-    'lease.digest-before-format',
-    'contract 5: validation order length, digest, format',
-    'wrong bytes of no format are a digest mismatch',
-    digestBeforeFormat,
-  ),
-  check(
-    'lease.declared-size',
-    'contract 5: length of the uploaded bytes, not the declared size',
-    'a huge declared size is a format error',
-    declaredSizeIsNotLength,
-  ),
-  check(
-    'lease.rejected-edges',
-    'contract 5: edges count for waiting, ready, rotten and claimed parents only',
-    'a rejected parent adds no edge',
-    rejectedNodeWithChildren,
-  ),
-  check(
-    'lease.exact-limit',
-    'contract 2: exactly the limit is accepted',
-    'a node of exactly the limit',
-    exactLimit,
-    'node-limit',
-  ),
-  check(
-    'lease.over-limit',
-    'contract 5: over the limit → 413, the next lease says NODE_TOO_LARGE',
-    'one byte over the limit',
-    overLimit,
-    'node-limit',
   ),
 ];

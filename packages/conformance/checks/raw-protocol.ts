@@ -3,13 +3,12 @@ import { expectBytes, expectEqual, expectError, expectStatus, expectThat } from 
 import { makeNode, makeNodeOfCanonicalSize } from '../node-bytes.ts';
 import { openRaw, parseAnswers, type RawAnswer, sendRaw } from '../raw-connection.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
-import type { Upload } from '../wire.ts';
 
 const WIRE = 'contract 8: HTTP';
 const DOTS = 'contract 3: `.` and `..`, encoded or not, are not ids (404)';
 const CLOSE = 'connection: close';
 
-function host({ target }: CheckContext): string {
+export function host({ target }: CheckContext): string {
   return new URL(target.baseUrl).host;
 }
 
@@ -19,7 +18,7 @@ function request(context: CheckContext, line: string, headers: readonly string[]
   return `${[method, basePath + path, ...rest].join(' ')}\r\n${[`host: ${host(context)}`, ...headers].join('\r\n')}\r\n\r\n${body}`;
 }
 
-async function answersOf(
+export async function answersOf(
   context: CheckContext,
   bytes: string,
   headOnly: readonly boolean[] = [],
@@ -44,6 +43,21 @@ async function dotSegments(context: CheckContext): Promise<void> {
       const [answer] = await answersOf(context, request(context, `GET ${path} HTTP/1.1`, [bearer, CLOSE]));
       expectEqual(answer?.status, 404, `status for the id ${dots}`);
     }
+  }
+}
+
+async function doubledSlashes(context: CheckContext): Promise<void> {
+  const { client } = context;
+  const bearer = `authorization: Bearer ${client.token()}`;
+  const path = client.path('getUsage');
+  for (const other of [
+    `/${path}`,
+    `//${path}`,
+    path.replace('/v1/', '/v1//'),
+    path.replace('/cas/', '//cas/'),
+  ]) {
+    const [answer] = await answersOf(context, request(context, `GET ${other} HTTP/1.1`, [bearer, CLOSE]));
+    expectEqual(answer?.status, 404, 'status of a path with a doubled slash');
   }
 }
 
@@ -180,25 +194,46 @@ async function oldHttp(context: CheckContext): Promise<void> {
 }
 
 async function keepAlive(context: CheckContext): Promise<void> {
-  const { client } = context;
-  const node = makeNode({ content: 'pipelined' });
+  const { client, target } = context;
+  const node = makeNode({ content: 'kept alive' });
   await client.publish(node);
   const bearer = `authorization: Bearer ${client.token()}`;
   const path = client.path('readContent', node.hash);
-  const bytes = [
-    request(context, `HEAD ${path} HTTP/1.1`, [bearer]),
-    request(context, `GET ${path} HTTP/1.1`, [bearer, 'range: bytes=0-3']),
-    request(context, `GET ${path} HTTP/1.1`, [bearer, 'range: bytes=99-']),
-    request(context, `GET ${path} HTTP/1.1`, [bearer, CLOSE]),
-  ].join('');
-  const answers = await answersOf(context, bytes, [true]);
-  expectEqual(
-    answers.map((answer) => answer.status),
-    [200, 206, 416, 200],
-    'statuses of pipelined requests, in order',
-  );
-  expectEqual(answers[0]?.headers.get('content-length'), '9', 'Content-Length of HEAD');
-  expectEqual([answers[1]?.body, answers[3]?.body], ['pipe', 'pipelined'], 'bodies of pipelined reads');
+  const requests: readonly (readonly [string, readonly string[], number, string])[] = [
+    ['HEAD', [], 200, ''],
+    ['GET', ['range: bytes=0-3'], 206, 'kept'],
+    ['GET', ['range: bytes=99-'], 416, '{'],
+    ['HEAD', [], 200, ''],
+    ['GET', [CLOSE], 200, 'kept alive'],
+  ];
+  const connection = await openRaw(target.baseUrl);
+  try {
+    let before = 0;
+    for (const [method, headers, status, body] of requests) {
+      connection.write(request(context, `${method} ${path} HTTP/1.1`, [bearer, ...headers]));
+      const isWhole = (text: string) => isWholeAnswer(text.slice(before), method === 'HEAD');
+      const received = await connection.read(5_000, isWhole);
+      const [answer] = parseAnswers(received.slice(before), [method === 'HEAD']);
+      before = received.length;
+      expectEqual(answer?.status, status, `status of ${method} ${headers.join()} on a kept connection`);
+      expectThat(
+        answer?.body.startsWith(body) === true,
+        `a body that begins with ${body}`,
+        answer?.body ?? '(none)',
+      );
+      if (method === 'HEAD')
+        expectEqual(answer?.headers.get('content-length'), '10', 'Content-Length of HEAD');
+    }
+  } finally {
+    connection.destroy();
+  }
+}
+
+function isWholeAnswer(text: string, isHead: boolean): boolean {
+  const end = text.indexOf('\r\n\r\n');
+  if (end === -1) return false;
+  const length = /^content-length: *(\d+)/im.exec(text.slice(0, end))?.[1];
+  return isHead || text.length >= end + 4 + Number(length ?? 0);
 }
 
 async function announcedLengths(context: CheckContext): Promise<void> {
@@ -215,113 +250,6 @@ async function announcedLengths(context: CheckContext): Promise<void> {
     [200, '0'],
     'status and Content-Length of an empty node',
   );
-}
-
-function putHead(context: CheckContext, upload: Upload, framing: readonly string[]): string {
-  const url = new URL(upload.url);
-  const headers = Object.entries(upload.headers).map(([name, value]) => `${name}: ${value}`);
-  return `PUT ${url.pathname}${url.search} HTTP/1.1\r\n${[`host: ${host(context)}`, ...headers, ...framing].join('\r\n')}\r\n\r\n`;
-}
-
-const statusSeen = (received: string) => /^HTTP\/1\.1 [2-5]\d\d/m.test(received);
-
-async function reservedWhileReceiving(context: CheckContext): Promise<void> {
-  const { client, target } = context;
-  const node = makeNodeOfCanonicalSize(50_000);
-  const upload = await client.instruction(node.hash);
-  const connection = await openRaw(target.baseUrl);
-  try {
-    connection.write(putHead(context, upload, ['content-length: 50000']));
-    connection.write(node.bytes.slice(0, 30_000));
-    await expectReserved(context, 50_000, 'while the upload is received');
-    connection.write(node.bytes.slice(30_000));
-    expectThat(
-      /^HTTP\/1\.1 200/.test(await connection.read(10_000, statusSeen)),
-      'the upload is answered 200',
-      'another answer',
-    );
-    await expectReserved(context, 0, 'between PUT and lease');
-  } finally {
-    connection.destroy();
-  }
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
-}
-
-/** The server learns of bytes and broken connections a moment later than we send them. */
-async function expectReserved({ client }: CheckContext, bytes: number, when: string): Promise<void> {
-  for (let tries = 0; tries < 60 && (await client.usage()).reservedBytes !== bytes; tries++) {
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  expectEqual((await client.usage()).reservedBytes, bytes, `reservedBytes ${when}`);
-}
-
-async function brokenConnection(context: CheckContext): Promise<void> {
-  const { client, target } = context;
-  const node = makeNodeOfCanonicalSize(50_000);
-  const upload = await client.instruction(node.hash);
-  for (const framing of ['content-length: 50000', 'transfer-encoding: chunked']) {
-    const connection = await openRaw(target.baseUrl);
-    connection.write(putHead(context, upload, [framing]));
-    connection.write(framing.startsWith('c') ? node.bytes.slice(0, 30_000) : '5\r\nabcde\r\n');
-    await connection.read(150);
-    connection.destroy();
-    await expectReserved(context, 0, 'after a connection that broke off');
-    expectEqual((await client.leased(node.hash)).state, 'awaiting_upload', 'state after a broken connection');
-  }
-  expectStatus(await client.put(upload, node.bytes), 200, 'the same URL after broken connections');
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
-}
-
-async function expectContinue(context: CheckContext): Promise<void> {
-  const { client, target } = context;
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
-  const connection = await openRaw(target.baseUrl);
-  try {
-    connection.write(
-      putHead(context, upload, [`content-length: ${node.bytes.length}`, 'expect: 100-continue']),
-    );
-    await connection.read(1_000, (received) => received.includes('\r\n\r\n'));
-    connection.write(node.bytes);
-    const received = await connection.read(10_000, statusSeen);
-    expectThat(/^HTTP\/1\.1 200/m.test(received), '200 after Expect: 100-continue', received.slice(0, 60));
-  } finally {
-    connection.destroy();
-  }
-  const lease = await client.leased(node.hash);
-  expectEqual(lease.state, 'ready', 'state');
-}
-
-async function uploadTakesHost(context: CheckContext): Promise<void> {
-  const { client } = context;
-  const node = makeNode();
-  const body = '{"leaseDurationMs":60000}';
-  const path =
-    new URL(context.target.baseUrl).pathname.replace(/\/$/, '') + client.path('leaseNode', node.hash);
-  const lines = [
-    `POST ${path} HTTP/1.1`,
-    'host: store.example:8443',
-    `authorization: Bearer ${client.token()}`,
-    'content-type: application/json',
-    `content-length: ${body.length}`,
-    CLOSE,
-  ];
-  const [answer] = await answersOf(context, `${lines.join('\r\n')}\r\n\r\n${body}`);
-  const { upload } = JSON.parse(answer?.body ?? '{}') as { upload?: Upload };
-  expectThat(
-    upload?.url.startsWith('http://store.example:8443/uploads/') === true,
-    'http:// and the Host of the lease request',
-    upload?.url ?? '(none)',
-  );
-  const here = new URL(upload.url);
-  here.host = host(context);
-  here.protocol = new URL(context.target.baseUrl).protocol;
-  expectStatus(
-    await client.put({ ...upload, url: here.href }, node.bytes),
-    200,
-    'the signature does not cover the host',
-  );
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
 }
 
 async function slowHeads(context: CheckContext): Promise<void> {
@@ -356,6 +284,13 @@ async function largeOverSocket({ client, target }: CheckContext): Promise<void> 
 export const rawProtocolChecks: readonly Check[] = [
   check('raw.dot-ids', DOTS, 'dot segments are no ids', dotSegments, 'socket'),
   check(
+    'raw.doubled-slash',
+    'contract 4: unknown path → 404',
+    'doubled slashes make another path',
+    doubledSlashes,
+    'socket',
+  ),
+  check(
     'raw.dot-travel',
     'contract 3: no path tricks',
     'dot segments lead nowhere',
@@ -368,7 +303,7 @@ export const rawProtocolChecks: readonly Check[] = [
   check(
     'raw.keep-alive',
     'spec readContent: Content-Length',
-    'pipelined requests, HEAD among them',
+    'one connection, HEAD among its requests',
     keepAlive,
     'socket',
   ),
@@ -378,39 +313,6 @@ export const rawProtocolChecks: readonly Check[] = [
     'Content-Length: 0 on the wire',
     announcedLengths,
     'socket',
-  ),
-  check(
-    'raw.reserved',
-    'contract 7: reservedBytes: the declared length of an upload being received, only while it is',
-    'a PUT that pauses',
-    reservedWhileReceiving,
-    'socket',
-    'embedded-upload',
-  ),
-  check(
-    'raw.broken-put',
-    'contract 5: an interrupted PUT leaves nothing, and the same URL can be used again',
-    'connections that break off',
-    brokenConnection,
-    'socket',
-    'embedded-upload',
-  ),
-  check(
-    'raw.expect-continue',
-    'contract 5: upload target',
-    'Expect: 100-continue',
-    expectContinue,
-    'socket',
-    'embedded-upload',
-  ),
-  check(
-    'raw.upload-host',
-    'contract 9: an upload URL takes http:// and the Host of the lease request',
-    'without a public URL',
-    uploadTakesHost,
-    'socket',
-    'embedded-upload',
-    'own-host',
   ),
   check(
     'raw.slow-heads',

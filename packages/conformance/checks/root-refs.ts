@@ -3,21 +3,17 @@ import { expectEqual, expectError, expectThat } from '../expect.ts';
 import { makeNode, randomHash, type SampleNode } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
-import { readCommit } from '../wire.ts';
 
-const REPLAY = 'spec updateRootRefs 2: a replay returns the original revision with idempotent true';
-const IDENTITY = 'contract 6: payload identity is the map itself: key order and whitespace do not matter';
-const CONFLICT = 'spec updateRootRefs 3: another payload → 409 IDEMPOTENCY_CONFLICT';
 const ATOMIC = 'spec updateRootRefs 1: on any failure nothing is committed';
 const BALANCES = 'contract 6: "aggregate" is rootRefCount over all domains; one domain may go below 0';
 
-async function published(client: SpaceClient, count: number): Promise<SampleNode[]> {
+export async function published(client: SpaceClient, count: number): Promise<SampleNode[]> {
   const nodes = Array.from({ length: count }, (_, i) => makeNode({ content: `${client.spaceId} ${i}` }));
-  await Promise.all(nodes.map((node) => client.publish(node)));
+  await client.publishTogether(nodes);
   return nodes.sort((a, b) => (a.hash < b.hash ? -1 : 1));
 }
 
-async function rootRefCount(client: SpaceClient, node: SampleNode): Promise<number> {
+export async function rootRefCount(client: SpaceClient, node: SampleNode): Promise<number> {
   return (await client.describe(node.hash)).state.rootRefCount;
 }
 
@@ -51,132 +47,6 @@ async function revisionsGrow({ client }: CheckContext): Promise<void> {
   );
   expectEqual(await rootRefCount(client, node), 1, 'rootRefCount');
   await expectBalances(client, { [node.hash]: 1 }, 'after both');
-}
-
-async function replays({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
-  await client.commit('one', { [node.hash]: 3 });
-  await client.commit('two', { [node.hash]: 1 });
-  expectEqual(
-    await client.commit('one', { [node.hash]: 3 }),
-    { success: true, idempotent: true, revision: 1 },
-    'a replay',
-  );
-  expectEqual(
-    await client.commit('one', { [node.hash]: 3 }),
-    { success: true, idempotent: true, revision: 1 },
-    'a replay again',
-  );
-  expectEqual(await rootRefCount(client, node), 4, 'rootRefCount after replays');
-  expectEqual((await client.page()).revision, 2, 'revision after replays');
-}
-
-async function payloadIdentity({ client }: CheckContext): Promise<void> {
-  const [a, b] = (await published(client, 2)) as [SampleNode, SampleNode];
-  await client.commit('same', { [a.hash]: 100, [b.hash]: -0 });
-  const escaped = `\\u00${a.hash.charCodeAt(0).toString(16)}${a.hash.slice(1)}`;
-  const spellings = [
-    `{"requestId":"same","changes":{"${b.hash}":0,"${a.hash}":100}}`,
-    `{"changes":{"${a.hash}":100,"${b.hash}":0},"requestId":"same"}`,
-    ` {\n"requestId" : "same" ,\t"changes":{ "${a.hash}" : 1e2 , "${b.hash}" : 0.0 } }\r\n`,
-    `{"requestId":"s\\u0061me","changes":{"${escaped}":100.0,"${b.hash}":0}}`,
-    `{"requestId":"same","changes":{"${a.hash}":1000E-1,"${b.hash}":-0}}`,
-  ];
-  for (const body of spellings) {
-    const commit = readCommit(await client.call('updateRootRefs', { body }));
-    expectEqual(
-      commit,
-      { success: true, idempotent: true, revision: 1 },
-      'another spelling of the same request',
-    );
-  }
-}
-
-async function payloadConflicts({ client }: CheckContext): Promise<void> {
-  const [a, b] = (await published(client, 2)) as [SampleNode, SampleNode];
-  await client.commit('taken', { [a.hash]: 1 });
-  const others: readonly Record<string, number>[] = [
-    { [a.hash]: 2 },
-    { [b.hash]: 1 },
-    { [a.hash]: 1, [b.hash]: 1 },
-    { [a.hash]: 1, [b.hash]: 0 },
-    { [a.hash]: 0 },
-    { [a.hash]: -1 },
-  ];
-  for (const changes of others) {
-    expectError(
-      await client.update('taken', changes),
-      409,
-      'IDEMPOTENCY_CONFLICT',
-      'a known requestId with another payload',
-    );
-  }
-  expectError(
-    await client.update('taken', { [b.hash]: -1 }),
-    409,
-    'IDEMPOTENCY_CONFLICT',
-    'idempotency before the balances',
-  );
-  expectEqual((await client.page()).revision, 1, 'revision after conflicts');
-}
-
-async function requestIds({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
-  const ids = [
-    'a',
-    'A',
-    ' a',
-    'a ',
-    '\u00e9',
-    'e\u0301',
-    '\u0000',
-    'a\nb',
-    '👍'.repeat(128),
-    'x'.repeat(256),
-    '0',
-    'null',
-    '__proto__',
-    "'",
-  ];
-  for (const [i, id] of ids.entries()) {
-    const commit = await client.commit(id, { [node.hash]: 1 });
-    expectEqual(
-      [commit.idempotent, commit.revision],
-      [false, i + 1],
-      `requestId ${JSON.stringify(id.slice(0, 10))} is new`,
-    );
-  }
-}
-
-async function scopedIdempotency({ client, newSpace }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
-  await client.commit('r', { [node.hash]: 1 });
-  const other = client.inDomain('another:domain');
-  expectEqual((await other.page()).revision, 0, 'revision of another domain');
-  expectEqual(
-    await other.commit('r', { [node.hash]: 2 }),
-    { success: true, idempotent: false, revision: 1 },
-    'the same requestId in another domain',
-  );
-  const elsewhere = newSpace();
-  await elsewhere.publish(node);
-  expectEqual(
-    await elsewhere.commit('r', { [node.hash]: 5 }),
-    { success: true, idempotent: false, revision: 1 },
-    'the same requestId in another Space',
-  );
-  expectEqual(await rootRefCount(client, node), 3, 'rootRefCount over both domains');
-}
-
-async function failedRequestsLeaveNothing({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
-  expectError(await client.update('again', { [node.hash]: 1, [randomHash()]: 1 }), 404, 'NOT_FOUND');
-  expectError(await client.update('again', { [node.hash]: -1 }), 409, 'CONFLICT');
-  expectEqual(
-    await client.commit('again', { [node.hash]: 7 }),
-    { success: true, idempotent: false, revision: 1 },
-    'the requestId of failed requests',
-  );
 }
 
 async function missingNodes({ client }: CheckContext): Promise<void> {
@@ -323,24 +193,6 @@ async function manyAtOnce({ client }: CheckContext): Promise<void> {
   );
 }
 
-async function concurrentReplays({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
-  const commits = await Promise.all(
-    Array.from({ length: 12 }, () => client.commit('same', { [node.hash]: 1 })),
-  );
-  expectEqual(
-    commits.filter((commit) => !commit.idempotent).length,
-    1,
-    'first applications among twelve concurrent sends',
-  );
-  expectEqual(
-    new Set(commits.map((commit) => commit.revision)).size,
-    1,
-    'revisions among twelve concurrent sends',
-  );
-  expectEqual(await rootRefCount(client, node), 1, 'rootRefCount');
-}
-
 async function concurrentCommits({ client }: CheckContext): Promise<void> {
   const [a, b] = (await published(client, 2)) as [SampleNode, SampleNode];
   const commits = await Promise.all(
@@ -372,27 +224,6 @@ export const rootRefChecks: readonly Check[] = [
     'contract 6: revision starts at 0 and grows by 1 per new commit',
     'first commits',
     revisionsGrow,
-  ),
-  check('root-refs.replay', REPLAY, 'replays', replays),
-  check('root-refs.payload-identity', IDENTITY, 'other spellings of one request', payloadIdentity),
-  check('root-refs.payload-conflict', CONFLICT, 'another payload under a known requestId', payloadConflicts),
-  check(
-    'root-refs.request-ids',
-    'contract 6: requestId: 1…256 characters',
-    'requestIds are compared exactly',
-    requestIds,
-  ),
-  check(
-    'root-refs.scope',
-    'contract 6: scope of balances, revisions and idempotency: (App, Space, refDomain)',
-    'domains and Spaces apart',
-    scopedIdempotency,
-  ),
-  check(
-    'root-refs.failed',
-    'contract 6: a failed request records nothing',
-    'requestIds of failed requests are free',
-    failedRequestsLeaveNothing,
   ),
   check(
     'root-refs.missing',
@@ -432,7 +263,6 @@ export const rootRefChecks: readonly Check[] = [
     'sixty hashes in one commit',
     manyAtOnce,
   ),
-  check('root-refs.concurrent-replay', REPLAY, 'one request sent twelve times at once', concurrentReplays),
   check(
     'root-refs.concurrent',
     'contract 6: revision grows by 1 per new commit',

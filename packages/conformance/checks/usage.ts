@@ -77,7 +77,7 @@ async function emptyContent({ client }: CheckContext): Promise<void> {
 async function manyNodes({ client, target }: CheckContext): Promise<void> {
   const sizes = [100, 5_000, 70_000, 300_000, 1_500_000].filter((bytes) => bytes <= target.nodeBytesMax);
   const nodes = sizes.map((bytes) => makeNodeOfCanonicalSize(bytes));
-  await Promise.all(nodes.map((node) => client.publish(node)));
+  await client.publishTogether(nodes);
   const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0);
   await client.expectUsage(
     {

@@ -1,0 +1,152 @@
+/** Uploads over a bare socket: pauses, broken connections, the Host. */
+import { expectEqual, expectStatus, expectThat } from '../expect.ts';
+import { makeNode, makeNodeOfCanonicalSize } from '../node-bytes.ts';
+import { openRaw } from '../raw-connection.ts';
+import { type Check, type CheckContext, check } from '../suite.ts';
+import type { Upload } from '../wire.ts';
+import { answersOf, host } from './raw-protocol.ts';
+
+const CLOSE = 'connection: close';
+
+function putHead(context: CheckContext, upload: Upload, framing: readonly string[]): string {
+  const url = new URL(upload.url);
+  const headers = Object.entries(upload.headers).map(([name, value]) => `${name}: ${value}`);
+  return `PUT ${url.pathname}${url.search} HTTP/1.1\r\n${[`host: ${host(context)}`, ...headers, ...framing].join('\r\n')}\r\n\r\n`;
+}
+
+const statusSeen = (received: string) => /^HTTP\/1\.1 [2-5]\d\d/m.test(received);
+
+async function reservedWhileReceiving(context: CheckContext): Promise<void> {
+  const { client, target } = context;
+  const node = makeNodeOfCanonicalSize(50_000);
+  const upload = await client.instruction(node.hash);
+  const connection = await openRaw(target.baseUrl);
+  try {
+    connection.write(putHead(context, upload, ['content-length: 50000']));
+    connection.write(node.bytes.slice(0, 30_000));
+    await expectReserved(context, 50_000, 'while the upload is received');
+    connection.write(node.bytes.slice(30_000));
+    expectThat(
+      /^HTTP\/1\.1 200/.test(await connection.read(10_000, statusSeen)),
+      'the upload is answered 200',
+      'another answer',
+    );
+    await expectReserved(context, 0, 'between PUT and lease');
+  } finally {
+    connection.destroy();
+  }
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+}
+
+/** The server learns of bytes and broken connections a moment later than we send them. */
+async function expectReserved({ client }: CheckContext, bytes: number, when: string): Promise<void> {
+  for (let tries = 0; tries < 60 && (await client.usage()).reservedBytes !== bytes; tries++) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  expectEqual((await client.usage()).reservedBytes, bytes, `reservedBytes ${when}`);
+}
+
+async function brokenConnection(context: CheckContext): Promise<void> {
+  const { client, target } = context;
+  const node = makeNodeOfCanonicalSize(50_000);
+  const upload = await client.instruction(node.hash);
+  for (const framing of ['content-length: 50000', 'transfer-encoding: chunked']) {
+    const connection = await openRaw(target.baseUrl);
+    connection.write(putHead(context, upload, [framing]));
+    connection.write(framing.startsWith('c') ? node.bytes.slice(0, 30_000) : '5\r\nabcde\r\n');
+    await connection.read(150);
+    connection.destroy();
+    await expectReserved(context, 0, 'after a connection that broke off');
+    expectEqual((await client.leased(node.hash)).state, 'awaiting_upload', 'state after a broken connection');
+  }
+  expectStatus(await client.put(upload, node.bytes), 200, 'the same URL after broken connections');
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+}
+
+async function expectContinue(context: CheckContext): Promise<void> {
+  const { client, target } = context;
+  const node = makeNode();
+  const upload = await client.instruction(node.hash);
+  const connection = await openRaw(target.baseUrl);
+  try {
+    connection.write(
+      putHead(context, upload, [`content-length: ${node.bytes.length}`, 'expect: 100-continue']),
+    );
+    await connection.read(1_000, (received) => received.includes('\r\n\r\n'));
+    connection.write(node.bytes);
+    const received = await connection.read(10_000, statusSeen);
+    expectThat(/^HTTP\/1\.1 200/m.test(received), '200 after Expect: 100-continue', received.slice(0, 60));
+  } finally {
+    connection.destroy();
+  }
+  const lease = await client.leased(node.hash);
+  expectEqual(lease.state, 'ready', 'state');
+}
+
+async function uploadTakesHost(context: CheckContext): Promise<void> {
+  const { client } = context;
+  const node = makeNode();
+  const body = '{"leaseDurationMs":60000}';
+  const path =
+    new URL(context.target.baseUrl).pathname.replace(/\/$/, '') + client.path('leaseNode', node.hash);
+  const lines = [
+    `POST ${path} HTTP/1.1`,
+    'host: store.example:8443',
+    `authorization: Bearer ${client.token()}`,
+    'content-type: application/json',
+    `content-length: ${body.length}`,
+    CLOSE,
+  ];
+  const [answer] = await answersOf(context, `${lines.join('\r\n')}\r\n\r\n${body}`);
+  const { upload } = JSON.parse(answer?.body ?? '{}') as { upload?: Upload };
+  expectThat(
+    upload?.url.startsWith('http://store.example:8443/uploads/') === true,
+    'http:// and the Host of the lease request',
+    upload?.url ?? '(none)',
+  );
+  const here = new URL(upload.url);
+  here.host = host(context);
+  here.protocol = new URL(context.target.baseUrl).protocol;
+  expectStatus(
+    await client.put({ ...upload, url: here.href }, node.bytes),
+    200,
+    'the signature does not cover the host',
+  );
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+}
+
+export const rawUploadChecks: readonly Check[] = [
+  check(
+    'raw.reserved',
+    'contract 7: reservedBytes: the declared length of an upload being received, only while it is',
+    'a PUT that pauses',
+    reservedWhileReceiving,
+    'socket',
+    'embedded-upload',
+  ),
+  check(
+    'raw.broken-put',
+    'contract 5: an interrupted PUT leaves nothing, and the same URL can be used again',
+    'connections that break off',
+    brokenConnection,
+    'socket',
+    'embedded-upload',
+  ),
+  check(
+    'raw.expect-continue',
+    'contract 5: upload target',
+    'Expect: 100-continue',
+    expectContinue,
+    'socket',
+    'embedded-upload',
+  ),
+  check(
+    'raw.upload-host',
+    'contract 9: an upload URL takes http:// and the Host of the lease request',
+    'without a public URL',
+    uploadTakesHost,
+    'socket',
+    'embedded-upload',
+    'own-host',
+  ),
+];
