@@ -5,11 +5,12 @@
  * themselves, so they and their node go in one transaction.
  */
 import { ApiError } from '@holdfast/protocol';
+import { deleteObjects } from './contents.ts';
 import type { Core } from './core.ts';
 import { removeNodeWithEdges } from './edges.ts';
 import { isEligible } from './eligibility.ts';
 import { assertInvariant } from './invariant.ts';
-import type { NodeRow, Space } from './model.ts';
+import type { Generation, NodeRow, Space } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
 
 export interface Claims {
@@ -21,10 +22,33 @@ export interface Claims {
   readonly claimed: readonly NodeRow[];
 }
 
-const OBJECT_DELETES_IN_FLIGHT_MAX = 8;
+/** The claims that one pass, or one step of the sweep, is finishing. */
+export type HeldClaims = Set<Generation>;
+
 const STORAGE_RETRY_AFTER_SECONDS = 2;
 
-export async function claimCandidates(tx: SpaceTransaction, limit: number): Promise<Claims> {
+/**
+ * What passes and sweep steps of this process hold right now. A claim that another holds is not a leftover: it is left to
+ * its pass, which so reports all it deleted. Not needed for safety: whoever else finishes a claim, only one forgets it.
+ */
+const underWay = new Set<HeldClaims>();
+
+/** Runs one pass or sweep step; when it ends, however it ends, claims it did not finish are leftovers. */
+export async function holdingClaims<T>(work: (held: HeldClaims) => Promise<T>): Promise<T> {
+  const held: HeldClaims = new Set();
+  underWay.add(held);
+  try {
+    return await work(held);
+  } finally {
+    underWay.delete(held);
+  }
+}
+
+export async function claimCandidates(
+  tx: SpaceTransaction,
+  limit: number,
+  held: HeldClaims,
+): Promise<Claims> {
   const candidates = await tx.findCandidates(limit);
   const forgotten: NodeRow[] = [];
   const claimed: NodeRow[] = [];
@@ -41,6 +65,8 @@ export async function claimCandidates(tx: SpaceTransaction, limit: number): Prom
     } else {
       const claim: NodeRow = { ...row, state: 'claimed' };
       await tx.updateNode(row, claim);
+      // Before the commit, so that no other transaction sees the claim without its holder. Undone, it holds nothing.
+      held.add(claim.generation);
       claimed.push(claim);
     }
   }
@@ -48,8 +74,15 @@ export async function claimCandidates(tx: SpaceTransaction, limit: number): Prom
 }
 
 /** Claims that an interrupted pass left behind. */
-export async function findLeftoverClaims(tx: SpaceTransaction, limit: number): Promise<Claims> {
-  const claimed = await tx.findClaimed(limit);
+export async function findLeftoverClaims(
+  tx: SpaceTransaction,
+  limit: number,
+  held: HeldClaims,
+): Promise<Claims> {
+  const others = [...underWay].filter((other) => other !== held);
+  const all = await tx.findClaimed(limit);
+  const claimed = all.filter(({ generation }) => !others.some((other) => other.has(generation)));
+  for (const { generation } of claimed) held.add(generation);
   return { examined: claimed.length, forgotten: [], claimed };
 }
 
@@ -63,10 +96,12 @@ export async function finishClaims(
   claimed: readonly NodeRow[],
 ): Promise<NodeRow[]> {
   if (claimed.length === 0) return [];
-  const { deleted, failure } = await deleteObjects(core, space, claimed);
+  const generations = claimed.map(({ generation }) => generation);
+  const { deleted, failure } = await deleteObjects(core, space, generations);
   const forgotten = await core.metadata.transact(space, async (tx) => {
     const gone: NodeRow[] = [];
-    for (const claim of deleted) {
+    for (const claim of claimed) {
+      if (!deleted.has(claim.generation)) continue;
       const row = await tx.findNode(claim.hash);
       // Revived by a lease, or finished by another pass: then it is no longer ours to forget.
       if (row?.state !== 'claimed' || row.generation !== claim.generation) continue;
@@ -91,25 +126,4 @@ export async function finishClaims(
 async function forget(tx: SpaceTransaction, row: NodeRow): Promise<void> {
   await tx.deleteContent(row.generation);
   await removeNodeWithEdges(tx, row);
-}
-
-async function deleteObjects(core: Core, space: Space, claimed: readonly NodeRow[]) {
-  const deleted: NodeRow[] = [];
-  let failure: unknown;
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    while (failure === undefined) {
-      const claim = claimed[next];
-      next += 1;
-      if (claim === undefined) return;
-      try {
-        await core.content.delete(claim.generation, space);
-        deleted.push(claim);
-      } catch (error) {
-        failure = error ?? new Error('delete failed');
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: OBJECT_DELETES_IN_FLIGHT_MAX }, worker));
-  return { deleted, failure };
 }

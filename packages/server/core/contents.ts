@@ -18,6 +18,37 @@ export async function closeContent(
   if (!inline) await tx.addDiscard(generation);
 }
 
+const OBJECT_DELETES_IN_FLIGHT_MAX = 8;
+
+/**
+ * Deletes the objects of generations that nothing points at any more, outside any transaction. The first failure ends it;
+ * those in flight beside it still count, so that one object that cannot be deleted does not hold up the others for ever.
+ */
+export async function deleteObjects(
+  core: Core,
+  space: Space,
+  generations: readonly Generation[],
+): Promise<{ readonly deleted: ReadonlySet<Generation>; readonly failure: unknown }> {
+  const deleted = new Set<Generation>();
+  let failure: unknown;
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (failure === undefined) {
+      const generation = generations[next];
+      next += 1;
+      if (generation === undefined) return;
+      try {
+        await core.content.delete(generation, space);
+        deleted.add(generation);
+      } catch (error) {
+        failure ??= error ?? new Error('delete failed');
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: OBJECT_DELETES_IN_FLIGHT_MAX }, worker));
+  return { deleted, failure };
+}
+
 export function storedObject(space: Space, content: ContentRow): StoredObject {
   return {
     space,
@@ -65,12 +96,13 @@ async function isInlineRotten(core: Core, tx: SpaceTransaction, row: NodeRow): P
   }
 }
 
-/** The reverse: a scrub found the bytes good again. */
-export async function markSound(core: Core, space: Space, proven: NodeRow): Promise<void> {
-  await core.metadata.transact(space, async (tx) => {
+/** The reverse: a scrub found the bytes good again. Resolves whether this made the row ready. */
+export async function markSound(core: Core, space: Space, proven: NodeRow): Promise<boolean> {
+  return core.metadata.transact(space, async (tx) => {
     const row = await tx.findNode(proven.hash);
-    if (row?.state !== 'rotten' || row.generation !== proven.generation) return;
+    if (row?.state !== 'rotten' || row.generation !== proven.generation) return false;
     assertInvariant(row.waitingTouchedAt === 0, 'a rotten row never waits');
     await tx.updateNode(row, { ...row, state: 'ready' });
+    return true;
   });
 }

@@ -9,7 +9,7 @@ import type { NodeRow } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
 
 /** Distinct children in first-occurrence order, with how often each occurs. */
-export function countChildren(refs: Uint8Array): ReadonlyMap<Hash, number> {
+function countChildren(refs: Uint8Array): ReadonlyMap<Hash, number> {
   const counts = new Map<Hash, number>();
   for (const child of refsToHashes(refs)) counts.set(child, (counts.get(child) ?? 0) + 1);
   return counts;

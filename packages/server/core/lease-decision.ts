@@ -32,8 +32,10 @@ export async function decideLease(
   if (node?.state === 'waiting') return settleWaiting(tx, node, request);
   const upload = await tx.findUpload(request.hash);
   if (upload === undefined) return openGeneration(core, tx, request.hash, undefined);
-  const evidence = upload.evidence ?? evidenceFrom(inspection, upload);
-  if (evidence === undefined) return decideUnfinished(core, tx, upload, inspection);
+  const isReceiving = isBeingReceived(core, upload);
+  // An object that is seen while its PUT is under way belongs to that PUT: its own finishing transaction acknowledges it.
+  const evidence = upload.evidence ?? (isReceiving ? undefined : evidenceFrom(inspection, upload));
+  if (evidence === undefined) return decideUnfinished(core, tx, upload, isReceiving, inspection);
   if (evidence.verdict === 'bad') return rejectUpload(core, tx, upload, evidence);
   if (node !== undefined && contradicts(node, evidence)) {
     return rejectUpload(core, tx, upload, {
@@ -45,6 +47,11 @@ export async function decideLease(
   }
   if (node !== undefined) return restoreContent(tx, node, upload, evidence, request);
   return publish(tx, upload, evidence, request);
+}
+
+function isBeingReceived(core: Core, upload: UploadRow): boolean {
+  const uploads = core.content.upload;
+  return uploads.kind === 'server' && uploads.receiver.isReceiving(upload.generation);
 }
 
 function evidenceFrom(inspection: Inspection | undefined, upload: UploadRow): UploadEvidence | undefined {
@@ -84,10 +91,9 @@ async function decideUnfinished(
   core: Core,
   tx: SpaceTransaction,
   upload: UploadRow,
+  isReceiving: boolean,
   inspection: Inspection | undefined,
 ): Promise<LeaseDecision> {
-  const uploads = core.content.upload;
-  const isReceiving = uploads.kind === 'server' && uploads.receiver.isReceiving(upload.generation);
   // A complete object counts whenever it finished, so look before the generation is called unfinished.
   if (!isReceiving && inspection?.generation !== upload.generation) {
     return { kind: 'inspect', generation: upload.generation };

@@ -215,8 +215,11 @@ export interface StoredObject {
 }
 
 export interface OpenContent {
-  /** the whole range at once when it is small, else a stream with backpressure */
-  readonly body: Uint8Array | ReadableStream<Uint8Array>;
+  /**
+   * The range at once when it is small; else a blob of exactly its bytes, all proven already, that the runtime sends from
+   * where they lie; or a stream with backpressure.
+   */
+  readonly body: Uint8Array | Blob | ReadableStream<Uint8Array>;
 }
 
 export interface NodeLimits {

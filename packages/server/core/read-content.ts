@@ -4,7 +4,7 @@ import { parseByteRange } from './byte-range.ts';
 import { isProofOfRot, markRotten, rottenContent, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
-import { ContentLost } from './ports.ts';
+import { ContentLost, type OpenContent } from './ports.ts';
 import { isReadable, nodeNotFound } from './read-metadata.ts';
 
 export interface ContentAnswer {
@@ -16,7 +16,7 @@ export interface ContentAnswer {
   readonly start: number;
   /** exclusive */
   readonly end: number;
-  readonly body: Uint8Array | ReadableStream<Uint8Array>;
+  readonly body: OpenContent['body'];
 }
 
 /** A look that meets a row in the middle of a collection or a healing looks again, so many times. */

@@ -91,11 +91,15 @@ async function recordEvidence(
 }
 
 /**
- * Our object was sealed under a generation that has since been closed. If a lease found it there and published it, it has a
- * content record and stays; else it is a stray, and is recorded for deletion.
+ * Our object was sealed under a generation that has since been closed or finished. If its content record stands, the object
+ * is what that record speaks of and stays; else it is a stray, and is recorded for deletion. A claim's record is about to
+ * go, and the pass may have deleted the object before ours took its place: then ours is a stray too.
  */
-async function discardStray(tx: SpaceTransaction, grant: UploadGrant): Promise<void> {
-  if ((await tx.findContent(grant.generation)) === undefined) await tx.addDiscard(grant.generation);
+async function discardStray(tx: SpaceTransaction, { generation, hash }: UploadGrant): Promise<void> {
+  const content = await tx.findContent(generation);
+  const node = await tx.findNode(hash);
+  const isClaimed = node?.state === 'claimed' && node.generation === generation;
+  if (content === undefined || isClaimed) await tx.addDiscard(generation);
 }
 
 async function finishTooLarge(core: Core, grant: UploadGrant): Promise<never> {

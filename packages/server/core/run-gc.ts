@@ -1,6 +1,13 @@
 /** runGc: one bounded pass over one Space (spec runGc, contract section 7). */
 import type { GcResult } from '@holdfast/protocol';
-import { type Claims, claimCandidates, findLeftoverClaims, finishClaims } from './collection.ts';
+import {
+  type Claims,
+  claimCandidates,
+  findLeftoverClaims,
+  finishClaims,
+  type HeldClaims,
+  holdingClaims,
+} from './collection.ts';
 import type { Core } from './core.ts';
 import type { NodeRow, Space } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
@@ -8,37 +15,41 @@ import type { SpaceTransaction } from './ports.ts';
 /** One transaction claims at most this many, so that a large pass never holds the writer for long. */
 const CLAIMS_PER_TRANSACTION_MAX = 100;
 
-type Take = (tx: SpaceTransaction, limit: number) => Promise<Claims>;
+type Take = (tx: SpaceTransaction, limit: number, held: HeldClaims) => Promise<Claims>;
 
-/** `maxNodes` is positive and already within its limit. Leftover claims first, then the oldest expired leases. */
-export async function runGc(core: Core, space: Space, maxNodes: number): Promise<GcResult> {
-  const pass = { examined: 0, deleted: 0, reclaimedContentBytes: 0 };
-  // Leftovers are taken once each: one that another pass is finishing right now would be met again and again.
-  await takeOnce(core, space, findLeftoverClaims, maxNodes, pass);
-  let took = 0;
-  do {
-    took = await takeOnce(core, space, claimCandidates, maxNodes - pass.examined, pass);
-  } while (took > 0);
-  return pass;
+interface Pass {
+  readonly core: Core;
+  readonly space: Space;
+  readonly held: HeldClaims;
+  readonly result: { examined: number; deleted: number; reclaimedContentBytes: number };
 }
 
-async function takeOnce(
-  core: Core,
-  space: Space,
-  take: Take,
-  bound: number,
-  pass: { examined: number; deleted: number; reclaimedContentBytes: number },
-): Promise<number> {
+/** `maxNodes` is positive and already within its limit. Leftover claims first, then the oldest expired leases. */
+export function runGc(core: Core, space: Space, maxNodes: number): Promise<GcResult> {
+  return holdingClaims(async (held) => {
+    const result = { examined: 0, deleted: 0, reclaimedContentBytes: 0 };
+    const pass: Pass = { core, space, held, result };
+    // Leftovers are taken once each: one that another process is finishing right now would be met again and again.
+    await takeOnce(pass, findLeftoverClaims, maxNodes);
+    let took = 0;
+    do {
+      took = await takeOnce(pass, claimCandidates, maxNodes - result.examined);
+    } while (took > 0);
+    return result;
+  });
+}
+
+async function takeOnce({ core, space, held, result }: Pass, take: Take, bound: number): Promise<number> {
   const limit = Math.min(bound, CLAIMS_PER_TRANSACTION_MAX);
   if (limit <= 0) return 0;
-  const claims = await core.metadata.transact(space, (tx) => take(tx, limit));
-  pass.examined += claims.examined;
-  count(pass, claims.forgotten);
-  count(pass, await finishClaims(core, space, claims.claimed));
+  const claims = await core.metadata.transact(space, (tx) => take(tx, limit, held));
+  result.examined += claims.examined;
+  count(result, claims.forgotten);
+  count(result, await finishClaims(core, space, claims.claimed));
   return claims.examined;
 }
 
-function count(pass: { deleted: number; reclaimedContentBytes: number }, gone: readonly NodeRow[]): void {
-  pass.deleted += gone.length;
-  for (const row of gone) pass.reclaimedContentBytes += row.size;
+function count(result: Pass['result'], gone: readonly NodeRow[]): void {
+  result.deleted += gone.length;
+  for (const row of gone) result.reclaimedContentBytes += row.size;
 }

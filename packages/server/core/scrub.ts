@@ -33,11 +33,10 @@ export async function scrub(core: Core, after: ScrubPosition | undefined): Promi
     const isSound = await judge(core, item);
     bytes += item.node.canonicalSize;
     if (isSound === false && item.node.state === 'ready') {
-      await markRotten(core, item.space, item.node);
-      foundRotten += 1;
+      // It may have been collected or healed while it was read: then what was proven is no longer its content.
+      if (await markRotten(core, item.space, item.node)) foundRotten += 1;
     } else if (isSound === true && item.node.state === 'rotten') {
-      await markSound(core, item.space, item.node);
-      foundSound += 1;
+      if (await markSound(core, item.space, item.node)) foundSound += 1;
     }
   }
   return { next, bytes, foundRotten, foundSound };

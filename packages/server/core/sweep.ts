@@ -3,8 +3,8 @@
  * parents and unfinished uploads past their time, objects of closed generations, claims of interrupted passes, old
  * root-ref history. Bounded per call, and harmless when two run at once.
  */
-import { findLeftoverClaims, finishClaims } from './collection.ts';
-import { closeContent } from './contents.ts';
+import { findLeftoverClaims, finishClaims, holdingClaims } from './collection.ts';
+import { closeContent, deleteObjects } from './contents.ts';
 import type { Core } from './core.ts';
 import { removeNodeWithEdges } from './edges.ts';
 import type { Space } from './model.ts';
@@ -13,7 +13,10 @@ import type { SpaceTransaction, SweepCutoffs } from './ports.ts';
 const SPACES_PER_SWEEP_MAX = 32;
 const ROWS_PER_TRANSACTION_MAX = 100;
 
-/** One bounded step. A failure in one Space does not keep the others from being swept; the first is thrown at the end. */
+/** Runs a part of the step; a failure is kept for the end. Resolves true when more is left to do. */
+type Attempt = (part: () => Promise<boolean>) => Promise<boolean>;
+
+/** One bounded step. A failure in one part does not keep the others from being swept; the first is thrown at the end. */
 export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }> {
   const now = core.clock.now();
   const { abandonedAfterMs, rootRefHistoryMs } = core.settings;
@@ -23,9 +26,9 @@ export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }>
     historyAt: now - rootRefHistoryMs,
   };
   const failures: unknown[] = [];
-  const attempt = async (step: () => Promise<boolean>): Promise<boolean> => {
+  const attempt: Attempt = async (part) => {
     try {
-      return await step();
+      return await part();
     } catch (error) {
       failures.push(error);
       return false;
@@ -34,7 +37,7 @@ export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }>
   const spaces = await core.metadata.findSpacesToSweep(cutoffs, SPACES_PER_SWEEP_MAX);
   let moreToDo = spaces.length === SPACES_PER_SWEEP_MAX;
   for (const space of spaces) {
-    moreToDo = (await attempt(() => sweepSpace(core, space, cutoffs))) || moreToDo;
+    moreToDo = (await sweepSpace(core, space, cutoffs, attempt)) || moreToDo;
   }
   await attempt(async () => {
     await core.content.sweep((generations) => core.metadata.findKnownGenerations(generations));
@@ -45,14 +48,32 @@ export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }>
   return { moreToDo };
 }
 
-async function sweepSpace(core: Core, space: Space, cutoffs: SweepCutoffs): Promise<boolean> {
-  const dropped = await core.metadata.transact(space, (tx) => dropAbandoned(core, tx, cutoffs));
-  const discarded = await deleteDiscards(core, space);
-  const leftovers = await core.metadata.transact(space, (tx) =>
-    findLeftoverClaims(tx, ROWS_PER_TRANSACTION_MAX),
-  );
-  await finishClaims(core, space, leftovers.claimed);
-  return [dropped, discarded, leftovers.examined].some((count) => count >= ROWS_PER_TRANSACTION_MAX);
+async function sweepSpace(
+  core: Core,
+  space: Space,
+  cutoffs: SweepCutoffs,
+  attempt: Attempt,
+): Promise<boolean> {
+  const parts: readonly (() => Promise<number>)[] = [
+    () => core.metadata.transact(space, (tx) => dropAbandoned(core, tx, cutoffs)),
+    () => deleteDiscards(core, space),
+    () => finishLeftovers(core, space),
+  ];
+  let moreToDo = false;
+  for (const part of parts) {
+    moreToDo = (await attempt(async () => (await part()) >= ROWS_PER_TRANSACTION_MAX)) || moreToDo;
+  }
+  return moreToDo;
+}
+
+function finishLeftovers(core: Core, space: Space): Promise<number> {
+  return holdingClaims(async (held) => {
+    const { claimed } = await core.metadata.transact(space, (tx) =>
+      findLeftoverClaims(tx, ROWS_PER_TRANSACTION_MAX, held),
+    );
+    await finishClaims(core, space, claimed);
+    return claimed.length;
+  });
 }
 
 async function dropAbandoned(core: Core, tx: SpaceTransaction, cutoffs: SweepCutoffs): Promise<number> {
@@ -78,11 +99,12 @@ async function dropAbandoned(core: Core, tx: SpaceTransaction, cutoffs: SweepCut
 /** Deletes outside any transaction, then forgets the records of what is gone. */
 async function deleteDiscards(core: Core, space: Space): Promise<number> {
   const discards = await core.metadata.transact(space, (tx) => tx.findDiscards(ROWS_PER_TRANSACTION_MAX));
-  for (const generation of discards) await core.content.delete(generation, space);
-  if (discards.length > 0) {
+  const { deleted, failure } = await deleteObjects(core, space, discards);
+  if (deleted.size > 0) {
     await core.metadata.transact(space, async (tx) => {
-      for (const generation of discards) await tx.removeDiscard(generation);
+      for (const generation of deleted) await tx.removeDiscard(generation);
     });
   }
+  if (failure !== undefined) throw failure;
   return discards.length;
 }

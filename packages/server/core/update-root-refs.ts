@@ -12,7 +12,7 @@ import type { NodeRow, Space } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
 import { sha256 } from './sha256.ts';
 
-export interface RootRefChange {
+interface RootRefChange {
   readonly hash: Hash;
   readonly delta: number;
 }

@@ -1,0 +1,158 @@
+/** Reads, rot and the scrub: what counts as proof, and reads beside collections and healings (contract section 5, Rot). */
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { StoreUnavailable } from './ports.ts';
+import { readContent } from './read-content.ts';
+import { readMetadata } from './read-metadata.ts';
+import { runGc } from './run-gc.ts';
+import { scrub } from './scrub.ts';
+import { CoreWorld, failureOf, Gate, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-world.ts';
+
+let world: CoreWorld;
+beforeEach(async () => {
+  world = await CoreWorld.open();
+});
+afterEach(() => world.close());
+
+const read = (node: { hash: string }, range?: string) => readContent(world.core, SPACE, node.hash, range);
+const stateOf = async (node: { hash: string }) =>
+  (await world.core.metadata.findNode(SPACE, node.hash))?.state;
+
+test.each([
+  ['a row', smallNode(1)],
+  ['an object', objectNode(1)],
+] as const)('ranges speak of the content, bytes as %s', async (_, node) => {
+  await world.publish(node);
+  const size = node.content.length;
+  expect(await read(node)).toEqual({
+    status: 200,
+    contentType: node.contentType,
+    size,
+    start: 0,
+    end: size,
+    body: node.content,
+  });
+  expect(await read(node, 'bytes=1-2')).toMatchObject({
+    status: 206,
+    start: 1,
+    end: 3,
+    body: node.content.slice(1, 3),
+  });
+  expect(await failureOf(read(node, `bytes=${size}-`))).toMatchObject({
+    code: 'INVALID_REQUEST',
+    status: 416,
+    headers: { 'content-range': `bytes */${size}` },
+  });
+});
+
+test.each([
+  ['a row, flipped', smallNode(1), 'flipped'],
+  ['a row, lost', smallNode(1), 'lost'],
+  ['an object, flipped', objectNode(1), 'flipped'],
+  ['an object, lost', objectNode(1), 'lost'],
+] as const)('damage answers 503 until it is healed, and metadata answers on: %s', async (_, node, how) => {
+  await world.publish(node);
+  await world.spoil(node, how);
+  for (const range of [undefined, 'bytes=0-0', 'bytes=9999999-']) {
+    // The range is judged first while nothing is known of the damage, never once it is.
+    expect(await failureOf(read(node, range))).toMatchObject({ code: 'SERVICE_UNAVAILABLE', status: 503 });
+  }
+  expect(await stateOf(node)).toBe('rotten');
+  expect((await readMetadata(world.core, SPACE, node.hash)).metadata.size).toBe(node.content.length);
+  expect((await world.upload(node)).state).toBe('ready');
+  expect((await read(node)).body).toEqual(node.content);
+});
+
+test('a store that fails proves nothing: 503 and the row stays ready', async () => {
+  const node = objectNode(1);
+  await world.publish(node);
+  for (const failure of [
+    new StoreUnavailable('planted'),
+    Object.assign(new Error('planted'), { code: 'EIO' }),
+  ]) {
+    world.doors.open = () => Promise.reject(failure);
+    await expect(read(node)).rejects.toBe(failure);
+    world.doors.verify = () => Promise.reject(failure);
+    expect(await scrub(world.core, undefined)).toMatchObject({ foundRotten: 0, foundSound: 0 });
+    expect(await stateOf(node)).toBe('ready');
+  }
+  delete world.doors.open;
+  expect((await read(node)).body).toEqual(node.content);
+});
+
+test('bytes that a collection takes from under a read are no proof of rot', async () => {
+  const node = objectNode(1);
+  await world.publish(node);
+  world.now += MINUTE_MS;
+  const gate = new Gate();
+  world.doors.open = async (step) => {
+    await gate.pass();
+    return step();
+  };
+  const reading = failureOf(read(node));
+  await gate.reached;
+  expect(await runGc(world.core, SPACE, 1)).toMatchObject({ deleted: 1 });
+  gate.open();
+  expect(await reading).toMatchObject({ code: 'NOT_FOUND' });
+});
+
+test('a read that met the old bytes of a healing goes on with the new ones', async () => {
+  const node = objectNode(1);
+  await world.publish(node);
+  const gate = new Gate();
+  world.doors.open = async (step) => {
+    delete world.doors.open;
+    await gate.pass();
+    return step();
+  };
+  const reading = read(node);
+  await gate.reached;
+  await world.spoil(node, 'lost');
+  await failureOf(read(node));
+  await world.upload(node);
+  gate.open();
+  expect((await reading).body).toEqual(node.content);
+  expect(await stateOf(node)).toBe('ready');
+});
+
+test('the scrub finds rot before a reader does, and makes sound bytes ready again', async () => {
+  const [small, object, whole] = [smallNode(1), objectNode(2), objectNode(3)];
+  await world.publish(small, object, whole);
+  await world.spoil(small, 'flipped');
+  await world.spoil(object, 'lost');
+  const bytes = [small, object, whole].reduce((sum, node) => sum + node.bytes.length, 0);
+  expect(await scrub(world.core, undefined)).toEqual({
+    next: undefined,
+    bytes,
+    foundRotten: 2,
+    foundSound: 0,
+  });
+  expect(await Promise.all([small, object, whole].map(stateOf))).toEqual(['rotten', 'rotten', 'ready']);
+  expect(await scrub(world.core, undefined)).toMatchObject({ foundRotten: 0, foundSound: 0 });
+  await world.mend(small);
+  await world.mend(object);
+  expect(await scrub(world.core, undefined)).toMatchObject({ foundRotten: 0, foundSound: 2 });
+  expect((await read(object)).body).toEqual(object.content);
+});
+
+test('what a scrub reads while a collection deletes it is not reported as rot', async () => {
+  const node = objectNode(1);
+  await world.publish(node);
+  world.now += MINUTE_MS;
+  const gate = new Gate();
+  world.doors.verify = async (step) => {
+    await gate.pass();
+    return step();
+  };
+  const scrubbing = scrub(world.core, undefined);
+  await gate.reached;
+  await runGc(world.core, SPACE, 1);
+  gate.open();
+  expect(await scrubbing).toMatchObject({ foundRotten: 0 });
+});
+
+test('a waiting parent is no ready node: its content and metadata are 404', async () => {
+  const parent = smallNode(1, [smallNode(2).hash]);
+  await world.upload(parent);
+  expect(await failureOf(read(parent))).toMatchObject({ code: 'NOT_FOUND' });
+  expect(await failureOf(readMetadata(world.core, SPACE, parent.hash))).toMatchObject({ code: 'NOT_FOUND' });
+});

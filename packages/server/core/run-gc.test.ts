@@ -1,0 +1,261 @@
+/** Collection: what is eligible, in which order, and every step of it beside other requests (contract section 7). */
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
+import { getUsage } from './get-usage.ts';
+import { readContent } from './read-content.ts';
+import { readMetadata } from './read-metadata.ts';
+import { runGc } from './run-gc.ts';
+import { sweep } from './sweep.ts';
+import { CoreWorld, failureOf, Gate, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-world.ts';
+import { updateRootRefs } from './update-root-refs.ts';
+
+const NOTHING = { examined: 0, deleted: 0, reclaimedContentBytes: 0 };
+
+let world: CoreWorld;
+beforeEach(async () => {
+  world = await CoreWorld.open();
+});
+afterEach(() => world.close());
+
+const gc = (maxNodes = 100) => runGc(world.core, SPACE, maxNodes);
+
+async function isGone(node: CanonicalNode): Promise<boolean> {
+  return (await world.row(node)) === undefined;
+}
+
+let requests = 0;
+async function addRootRef(node: CanonicalNode, delta: number, domain = 'domain'): Promise<void> {
+  requests += 1;
+  const changes = [{ hash: node.hash, delta }];
+  await updateRootRefs(world.core, SPACE, domain, { requestId: `r${requests}`, changes });
+}
+
+async function stateOf(node: CanonicalNode): Promise<string | undefined> {
+  return (await world.row(node))?.state;
+}
+
+test('a lease protects until its expiry, not a millisecond longer', async () => {
+  const node = smallNode(1);
+  await world.publish(node);
+  world.now += MINUTE_MS - 1;
+  expect(await gc()).toEqual(NOTHING);
+  world.now += 1;
+  expect(await gc()).toEqual({ examined: 1, deleted: 1, reclaimedContentBytes: node.content.length });
+  expect(await gc()).toEqual(NOTHING);
+});
+
+test('root refs protect, also where the balances of two domains cancel out; a waiting parent is never a candidate', async () => {
+  const node = objectNode(1);
+  const waiting = smallNode(2, [smallNode(3).hash]);
+  await world.publish(node);
+  await world.upload(waiting);
+  await addRootRef(node, 2, 'alpha');
+  await addRootRef(node, -2, 'beta');
+  expect((await world.row(node))?.rootRefCount).toBe(0);
+  world.now += MINUTE_MS;
+  expect(await gc()).toEqual(NOTHING);
+  await addRootRef(node, 2, 'beta');
+  await addRootRef(node, -2, 'alpha');
+  expect(await gc()).toEqual({ examined: 1, deleted: 1, reclaimedContentBytes: node.content.length });
+  expect(await stateOf(waiting)).toBe('waiting');
+});
+
+test('the oldest expired lease goes first', async () => {
+  const nodes = [objectNode(1), smallNode(2), objectNode(3), smallNode(4)];
+  for (const node of nodes) {
+    await world.publish(node);
+    world.now += 1;
+  }
+  // The first is leased again, so it is now the youngest.
+  await world.lease(nodes[0]!, 2 * MINUTE_MS);
+  world.now += 2 * MINUTE_MS;
+  for (const [index, node] of [nodes[1]!, nodes[2]!, nodes[3]!, nodes[0]!].entries()) {
+    expect(await gc(1)).toMatchObject({ examined: 1, deleted: 1 });
+    expect([index, await isGone(node)]).toEqual([index, true]);
+  }
+});
+
+test.each([
+  ['rows', smallNode],
+  ['objects', objectNode],
+] as const)(
+  'children that a deletion frees go in the same pass, within the bound: bytes as %s',
+  async (_, make) => {
+    const leaf = make(1);
+    const middle = make(2, [leaf.hash, leaf.hash]);
+    const top = make(3, [middle.hash, leaf.hash]);
+    await world.publish(leaf, middle, top);
+    world.now += MINUTE_MS;
+    expect(await gc(2)).toMatchObject({ examined: 2, deleted: 2 });
+    expect(await isGone(leaf)).toBe(false);
+    expect((await world.row(leaf))?.childRefCount).toBe(0);
+    expect(await gc(2)).toEqual({ examined: 1, deleted: 1, reclaimedContentBytes: leaf.content.length });
+  },
+);
+
+test('a storage failure ends the pass with 503; what went stays gone, the next pass finishes and reports the rest', async () => {
+  const [early, late] = [objectNode(1), objectNode(2)];
+  await world.publish(early);
+  world.now += 1;
+  await world.publish(late);
+  world.now += MINUTE_MS;
+  const { generation } = (await world.row(late))!;
+  world.doors.delete = (step, which) =>
+    which === generation ? Promise.reject(new Error('planted: the store cannot delete')) : step();
+  expect(await failureOf(gc())).toMatchObject({ code: 'SERVICE_UNAVAILABLE', status: 503 });
+  expect(await isGone(early)).toBe(true);
+  expect(await stateOf(late)).toBe('claimed');
+  expect(await failureOf(readMetadata(world.core, SPACE, late.hash))).toMatchObject({ status: 404 });
+  expect(await failureOf(readContent(world.core, SPACE, late.hash, undefined))).toMatchObject({
+    status: 404,
+  });
+  expect(await getUsage(world.core, SPACE)).toMatchObject({
+    nodeCount: 1,
+    notReadyNodeCount: 1,
+    readyContentBytes: 0,
+    reservedBytes: 0,
+  });
+  delete world.doors.delete;
+  expect(await gc(1)).toEqual({ examined: 1, deleted: 1, reclaimedContentBytes: late.content.length });
+  expect(world.objectFiles()).not.toContain(generation);
+});
+
+test('a claim that a pass is finishing is left to it: by the sweep, and by another pass', async () => {
+  const nodes = [objectNode(1), objectNode(2), objectNode(3)];
+  await world.publish(...nodes);
+  world.now += MINUTE_MS;
+  const deleting = new Gate();
+  world.doors.delete = async (step) => {
+    await deleting.pass();
+    await step();
+  };
+  const pass = gc();
+  await deleting.reached;
+  expect(await gc()).toEqual(NOTHING);
+  expect(await sweep(world.core)).toEqual({ moreToDo: false });
+  expect(await Promise.all(nodes.map(stateOf))).toEqual(['claimed', 'claimed', 'claimed']);
+  deleting.open();
+  expect(await pass).toEqual({
+    examined: 3,
+    deleted: 3,
+    reclaimedContentBytes: nodes.reduce((sum, { content }) => sum + content.length, 0),
+  });
+});
+
+test('two passes at once delete each node once between them', async () => {
+  const nodes = [objectNode(1), smallNode(2), objectNode(3), smallNode(4)];
+  await world.publish(...nodes);
+  world.now += MINUTE_MS;
+  const results = await Promise.all([gc(), gc(), gc(3)]);
+  expect(results.reduce((sum, { deleted }) => sum + deleted, 0)).toBe(4);
+  expect(await Promise.all(nodes.map(isGone))).toEqual([true, true, true, true]);
+});
+
+test('a claim is a leftover once its pass has failed, and the sweep finishes it', async () => {
+  const node = objectNode(1);
+  await world.publish(node);
+  world.now += MINUTE_MS;
+  world.doors.delete = () => Promise.reject(new Error('planted: the store cannot delete'));
+  await failureOf(gc());
+  expect(await stateOf(node)).toBe('claimed');
+  delete world.doors.delete;
+  await world.sweepAll();
+  expect(await isGone(node)).toBe(true);
+});
+
+test('a lease revives a claimed node while its pass is deleting: the pass forgets nothing, the new bytes stay', async () => {
+  const child = objectNode(1);
+  const node = objectNode(2, [child.hash]);
+  await world.publish(child, node);
+  world.now += MINUTE_MS;
+  const deleting = new Gate();
+  world.doors.delete = async (step) => {
+    await deleting.pass();
+    await step();
+  };
+  const pass = gc(1);
+  await deleting.reached;
+  expect((await world.lease(node)).state).toBe('awaiting_upload');
+  expect((await world.row(child))?.childRefCount).toBe(1);
+  await world.put(await world.begin(node), node.bytes);
+  expect(await world.lease(node)).toMatchObject({
+    state: 'ready',
+    leaseStartedAt: world.now,
+    leaseExpiresAt: world.now + MINUTE_MS,
+  });
+  deleting.open();
+  expect(await pass).toEqual({ examined: 1, deleted: 0, reclaimedContentBytes: 0 });
+  expect((await world.row(child))?.childRefCount).toBe(1);
+  const { body } = await readContent(world.core, SPACE, node.hash, undefined);
+  expect(body).toEqual(node.content);
+});
+
+test('a parent that comes to wait for a claimed child keeps its edge over the forgetting', async () => {
+  const child = objectNode(1);
+  const parent = smallNode(2, [child.hash, child.hash]);
+  await world.publish(child);
+  world.now += MINUTE_MS;
+  const deleting = new Gate();
+  world.doors.delete = async (step) => {
+    await deleting.pass();
+    await step();
+  };
+  const pass = gc();
+  await deleting.reached;
+  expect(await world.upload(parent)).toMatchObject({ childHashes: [child.hash] });
+  expect((await world.row(child))?.childRefCount).toBe(2);
+  deleting.open();
+  expect(await pass).toMatchObject({ deleted: 1 });
+  expect(await world.looseEdges(child)).toBe(2);
+  delete world.doors.delete;
+  await world.publish(child);
+  expect(await world.looseEdges(child)).toBe(0);
+  expect((await world.row(child))?.childRefCount).toBe(2);
+  expect((await world.lease(parent)).state).toBe('ready');
+});
+
+test('an upload that outlives the row it was to revive publishes anew, with all that publishing asks for', async () => {
+  const child = smallNode(1);
+  const node = objectNode(2, [child.hash]);
+  await world.publish(child, node);
+  world.now += MINUTE_MS;
+  world.doors.delete = () => Promise.reject(new Error('planted: the store cannot delete'));
+  await failureOf(gc(1));
+  delete world.doors.delete;
+  await world.put(await world.begin(node), node.bytes);
+  expect(await gc()).toMatchObject({ examined: 2, deleted: 2 });
+  expect(await world.lease(node)).toMatchObject({ childHashes: [child.hash] });
+  await world.publish(child);
+  expect((await world.lease(node)).state).toBe('ready');
+  expect((await world.row(child))?.childRefCount).toBe(1);
+});
+
+test('rotten nodes are collected like ready ones, with their bytes already lost', async () => {
+  const [lost, flipped] = [objectNode(1), smallNode(2)];
+  await world.publish(lost, flipped);
+  await world.spoil(lost, 'lost');
+  await world.spoil(flipped, 'flipped');
+  for (const node of [lost, flipped]) {
+    expect(await failureOf(readContent(world.core, SPACE, node.hash, undefined))).toMatchObject({
+      status: 503,
+    });
+  }
+  expect(await gc()).toEqual(NOTHING);
+  world.now += MINUTE_MS;
+  expect(await gc()).toMatchObject({ examined: 2, deleted: 2 });
+});
+
+test('a pass that fails before it forgets is finished after a restart', async () => {
+  const node = objectNode(1);
+  await world.publish(node);
+  world.now += MINUTE_MS;
+  world.doors.delete = async (step) => {
+    await step();
+    throw new Error('planted: the answer of the store was lost');
+  };
+  await failureOf(gc());
+  delete world.doors.delete;
+  await world.restart();
+  expect(await stateOf(node)).toBe('claimed');
+  expect(await gc()).toEqual({ examined: 1, deleted: 1, reclaimedContentBytes: node.content.length });
+});

@@ -1,0 +1,169 @@
+/** What goes when nobody asks for it any more, what must not, and failures on the way (contract sections 5 and 7). */
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { getUsage } from './get-usage.ts';
+import { readContent } from './read-content.ts';
+import { runGc } from './run-gc.ts';
+import { sweep } from './sweep.ts';
+import {
+  CoreWorld,
+  DAY_MS,
+  failureOf,
+  MINUTE_MS,
+  objectNode,
+  SlowBody,
+  SPACE,
+  smallNode,
+} from './test/core-world.ts';
+
+let world: CoreWorld;
+beforeEach(async () => {
+  world = await CoreWorld.open();
+});
+afterEach(() => world.close());
+
+const findUpload = async (node: { hash: string }) => world.core.metadata.findUpload(SPACE, node.hash);
+
+test('a waiting parent goes 24 h after its last lease call, with its edges; a lease call starts the day anew', async () => {
+  const [ready, missing] = [objectNode(1), smallNode(2)];
+  await world.publish(ready);
+  const parent = objectNode(3, [ready.hash, missing.hash]);
+  await world.upload(parent);
+  world.now += DAY_MS - 1;
+  await world.lease(parent);
+  await world.lease(ready, 3 * DAY_MS);
+  world.now += DAY_MS - 1;
+  await world.sweepAll();
+  expect(await world.row(parent)).toMatchObject({ state: 'waiting' });
+  expect((await world.row(ready))?.childRefCount).toBe(1);
+  expect((await getUsage(world.core, SPACE)).reservedBytes).toBe(parent.bytes.length);
+  world.now += 1;
+  await world.sweepAll();
+  expect(await world.row(parent)).toBeUndefined();
+  expect((await world.row(ready))?.childRefCount).toBe(0);
+  expect(await world.looseEdges(missing)).toBe(0);
+  expect((await getUsage(world.core, SPACE)).reservedBytes).toBe(0);
+  expect(world.objectFiles()).toHaveLength(1);
+});
+
+test('of a chain of waiting parents each goes by its own clock; edges at one that went stay, as loose ones', async () => {
+  const leaf = smallNode(1);
+  const middle = smallNode(2, [leaf.hash]);
+  const top = smallNode(3, [middle.hash, leaf.hash]);
+  await world.upload(middle);
+  await world.upload(top);
+  world.now += DAY_MS - 1;
+  await world.lease(top);
+  world.now += 1;
+  await world.sweepAll();
+  expect(await world.row(middle)).toBeUndefined();
+  expect([await world.looseEdges(middle), await world.looseEdges(leaf)]).toEqual([1, 1]);
+  expect(await world.upload(middle)).toMatchObject({ childHashes: [leaf.hash] });
+  expect((await world.row(middle))?.childRefCount).toBe(1);
+  world.now += DAY_MS;
+  await world.sweepAll();
+  expect([await world.row(middle), await world.row(top)]).toEqual([undefined, undefined]);
+  expect([await world.looseEdges(middle), await world.looseEdges(leaf)]).toEqual([0, 0]);
+});
+
+test('an unfinished upload, its bytes and its rejection are kept 24 h after the URL expired, or the last lease call', async () => {
+  const [uploaded, rejected] = [objectNode(1), smallNode(2)];
+  await world.put(await world.begin(uploaded), uploaded.bytes);
+  await world.put(await world.begin(rejected), smallNode(3).bytes);
+  const { upload } = await world.begin(rejected);
+  world.now = upload.expiresAt + DAY_MS - 1;
+  await world.sweepAll();
+  expect(await findUpload(uploaded)).toBeDefined();
+  expect(await findUpload(rejected)).toMatchObject({ rejection: { code: 'NODE_DIGEST_MISMATCH' } });
+  world.now += 1;
+  await world.sweepAll();
+  expect([await findUpload(uploaded), await findUpload(rejected)]).toEqual([undefined, undefined]);
+  expect(world.objectFiles()).toEqual([]);
+  expect((await world.lease(uploaded)).state).toBe('awaiting_upload');
+  expect((await world.lease(rejected)).state).toBe('awaiting_upload');
+});
+
+test('a lease within the 24 h still finds the uploaded bytes', async () => {
+  const node = objectNode(1);
+  const { upload } = await world.begin(node);
+  await world.put({ state: 'awaiting_upload', hash: node.hash, upload }, node.bytes);
+  world.now = upload.expiresAt + DAY_MS - 1;
+  await world.sweepAll();
+  expect((await world.lease(node)).state).toBe('ready');
+});
+
+test('an upload that is still being received is not swept', async () => {
+  const node = objectNode(1);
+  const body = new SlowBody(node.bytes);
+  const put = world.put(await world.begin(node), body);
+  world.now += 3 * DAY_MS;
+  await world.sweepAll();
+  body.finish();
+  await put;
+  expect((await world.lease(node)).state).toBe('ready');
+});
+
+test('a rotten node is never dropped by the 24 h rule, nor is its row by the end of its healing upload', async () => {
+  const node = objectNode(1);
+  await world.publish(node);
+  await world.lease(node, DAY_MS);
+  await world.spoil(node, 'flipped');
+  await failureOf(readContent(world.core, SPACE, node.hash, undefined));
+  await world.begin(node);
+  world.now += 3 * DAY_MS;
+  await world.sweepAll();
+  expect(await findUpload(node)).toBeUndefined();
+  expect(await world.row(node)).toMatchObject({ state: 'rotten' });
+  expect((await world.upload(node)).state).toBe('ready');
+});
+
+test('an object that cannot be deleted holds up neither other objects nor the claims of interrupted passes', async () => {
+  const uploads = [objectNode(1), objectNode(2), objectNode(3)];
+  for (const node of uploads) await world.put(await world.begin(node), node.bytes);
+  const stuck = (await findUpload(uploads[0]!))!.generation;
+  const collected = objectNode(4);
+  await world.publish(collected);
+  world.now += 3 * DAY_MS;
+  world.doors.delete = () => Promise.reject(new Error('planted: the store cannot delete'));
+  await failureOf(runGc(world.core, SPACE, 1));
+  expect((await world.row(collected))?.state).toBe('claimed');
+  world.doors.delete = (step, generation) =>
+    generation === stuck ? Promise.reject(new Error('planted: this one cannot be deleted')) : step();
+  await expect(sweep(world.core)).rejects.toThrow('this one');
+  expect(await world.row(collected)).toBeUndefined();
+  expect(world.objectFiles()).toEqual([stuck]);
+  delete world.doors.delete;
+  await world.sweepAll();
+  expect(world.objectFiles()).toEqual([]);
+});
+
+test('two sweeps at once do no harm', async () => {
+  const parent = objectNode(1, [smallNode(2).hash]);
+  await world.upload(parent);
+  await world.put(await world.begin(objectNode(3)), objectNode(3).bytes);
+  world.now += 2 * DAY_MS;
+  await Promise.all([sweep(world.core), sweep(world.core), sweep(world.core)]);
+  await world.sweepAll();
+  expect(await getUsage(world.core, SPACE)).toMatchObject({ nodeCount: 0, reservedBytes: 0 });
+  expect(world.objectFiles()).toEqual([]);
+});
+
+test('a node that the scrub made ready again outlives the healing upload it was waiting for', async () => {
+  const node = objectNode(1);
+  await world.publish(node);
+  await world.lease(node, DAY_MS);
+  await world.spoil(node, 'lost');
+  await failureOf(readContent(world.core, SPACE, node.hash, undefined));
+  await world.put(await world.begin(node), node.bytes);
+  await world.mend(node);
+  await world.core.metadata.transact(SPACE, async (tx) => {
+    const row = (await tx.findNode(node.hash))!;
+    await tx.updateNode(row, { ...row, state: 'ready' });
+  });
+  world.now += MINUTE_MS;
+  expect((await world.lease(node)).state).toBe('ready');
+  world.now += 2 * DAY_MS;
+  await world.sweepAll();
+  expect(await findUpload(node)).toBeUndefined();
+  const { body } = await readContent(world.core, SPACE, node.hash, undefined);
+  expect(body).toEqual(node.content);
+});

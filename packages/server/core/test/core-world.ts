@@ -1,0 +1,302 @@
+/**
+ * The rules over the real embedded engine, with a clock of the test's own and doors in front of the ports: a test holds one
+ * request at exactly the step it means while others go by. What no test says aloud is checked at the end of each: no
+ * invariant broke, every kept number equals a recount, no object is without its record.
+ */
+import { expect } from 'bun:test';
+import { createHmac } from 'node:crypto';
+import { mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
+import { type CanonicalNode, makeNode, seededBytes } from '../../../../test/support/canonical-node.ts';
+import { ByteSpoiler, incomingFolder } from '../../../../test/support/embedded-files.ts';
+import { listExpectedObjects, listObjectFiles, recount } from '../../../../test/support/embedded-recount.ts';
+import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
+import { type EmbeddedEngine, openEmbeddedEngine } from '../../engine/embedded/open-embedded-engine.ts';
+import type { Core, CoreSettings } from '../core.ts';
+import { leaseNode } from '../lease-node.ts';
+import type { Generation, NodeRow, Space } from '../model.ts';
+import type { ContentStore, Signer, StagedUpload, UploadReceiver } from '../ports.ts';
+import { receiveUpload } from '../receive-upload.ts';
+import { sweep } from '../sweep.ts';
+
+export const SPACE: Space = { appId: 'app', spaceId: 'space' };
+export const ORIGIN = 'http://127.0.0.1:1';
+export const MINUTE_MS = 60_000;
+export const DAY_MS = 86_400_000;
+/** More than the engine keeps as a row: an object of its own. */
+const OBJECT_BYTES = 40_000;
+const SWEEPS_MAX = 100;
+
+const SETTINGS: CoreSettings = {
+  nodeBytesMax: 128 * 1024,
+  activeUploadsMax: 8,
+  uploadTtlMs: 5 * MINUTE_MS,
+  abandonedAfterMs: DAY_MS,
+  rootRefHistoryMs: DAY_MS,
+};
+
+/** Called in place of the port's own step; `step` is that step. */
+type Door<T> = (step: () => Promise<T>) => Promise<T>;
+
+export interface Doors {
+  delete?: (step: () => Promise<void>, generation: Generation) => Promise<void>;
+  inspect?: Door<Awaited<ReturnType<ContentStore['inspect']>>>;
+  open?: Door<Awaited<ReturnType<ContentStore['open']>>>;
+  verify?: Door<void>;
+  seal?: Door<boolean>;
+}
+
+export type AwaitingUpload = Extract<LeaseResponse, { upload: unknown }>;
+
+/** A small node: its bytes are a row. */
+export function smallNode(seed: number, refs: readonly Hash[] = []): CanonicalNode {
+  return makeNode(`node ${seed}`, { contentType: 'text/plain', refs });
+}
+
+/** A node whose bytes are an object. */
+export function objectNode(seed: number, refs: readonly Hash[] = []): CanonicalNode {
+  return makeNode(seededBytes(OBJECT_BYTES, seed), { refs });
+}
+
+/** Holds whoever passes until it is opened; `reached` resolves when the first stands before it. */
+export class Gate {
+  readonly reached: Promise<void>;
+  readonly #opened: Promise<void>;
+  #reach!: () => void;
+  #open!: () => void;
+
+  constructor() {
+    this.reached = new Promise((resolve) => {
+      this.#reach = resolve;
+    });
+    this.#opened = new Promise((resolve) => {
+      this.#open = resolve;
+    });
+  }
+
+  pass(): Promise<void> {
+    this.#reach();
+    return this.#opened;
+  }
+
+  open(): void {
+    this.#open();
+  }
+}
+
+/** A body that sends its first half at once and the rest when told. */
+export class SlowBody {
+  readonly stream: ReadableStream<Uint8Array>;
+  readonly #bytes: Uint8Array;
+  #controller!: ReadableStreamDefaultController<Uint8Array>;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+    this.stream = new ReadableStream({
+      start: (controller) => {
+        this.#controller = controller;
+        controller.enqueue(bytes.slice(0, bytes.length / 2));
+      },
+    });
+  }
+
+  finish(): void {
+    this.#controller.enqueue(this.#bytes.slice(this.#bytes.length / 2));
+    this.#controller.close();
+  }
+
+  breakOff(): void {
+    this.#controller.error(new Error('planted: the connection broke'));
+  }
+}
+
+export class CoreWorld {
+  now = 1_700_000_000_000;
+  readonly doors: Doors = {};
+  readonly spoiler: ByteSpoiler;
+  readonly #folder = makeTempFolder('core', { fast: true });
+  readonly #dataDir: string;
+  readonly #settings: CoreSettings;
+  readonly #fatal: Error[] = [];
+  #engine!: EmbeddedEngine;
+  #core!: Core;
+  #randomState = 1;
+
+  private constructor(settings: Partial<CoreSettings>) {
+    this.#settings = { ...SETTINGS, ...settings };
+    this.#dataDir = join(this.#folder.path, 'data');
+    mkdirSync(this.#dataDir);
+    this.spoiler = new ByteSpoiler(this.#dataDir);
+  }
+
+  static async open(settings: Partial<CoreSettings> = {}): Promise<CoreWorld> {
+    const world = new CoreWorld(settings);
+    await world.#open();
+    return world;
+  }
+
+  get core(): Core {
+    return this.#core;
+  }
+
+  async restart(): Promise<void> {
+    await this.#engine.close();
+    await this.#open();
+  }
+
+  async #open(): Promise<void> {
+    const clock = { now: () => this.now };
+    this.#engine = await openEmbeddedEngine({
+      dataDir: this.#dataDir,
+      workers: 1,
+      clock,
+      onFatal: (error) => this.#fatal.push(error),
+    });
+    this.#core = {
+      metadata: this.#engine.metadata,
+      content: withDoors(this.#engine.content, this.doors),
+      clock,
+      random: { bytes: (count) => this.#randomBytes(count) },
+      signer,
+      settings: this.#settings,
+    };
+  }
+
+  /** Never twice the same; unpredictability is not what these tests are about. */
+  #randomBytes(count: number): Uint8Array {
+    this.#randomState += 1;
+    const bytes = Buffer.alloc(count);
+    bytes.writeUInt32BE(this.#randomState, count - 4);
+    return bytes;
+  }
+
+  lease(node: CanonicalNode, durationMs = MINUTE_MS): Promise<LeaseResponse> {
+    return leaseNode(this.#core, SPACE, node.hash, durationMs, ORIGIN);
+  }
+
+  /** A lease that is expected to ask for bytes. */
+  async begin(node: CanonicalNode): Promise<AwaitingUpload> {
+    const answer = await this.lease(node);
+    if ('upload' in answer) return answer;
+    throw new Error(`expected an upload instruction, got ${answer.state}`);
+  }
+
+  put({ upload }: AwaitingUpload, body: Uint8Array | SlowBody, declaredLength?: number): Promise<void> {
+    return receiveUpload(this.#core, {
+      token: upload.url.slice(`${ORIGIN}/uploads/`.length),
+      contentType: NODE_MEDIA_TYPE,
+      ifNoneMatch: '*',
+      declaredLength,
+      body: body instanceof SlowBody ? body.stream : new Response(body.slice()).body,
+    });
+  }
+
+  /** Lease, PUT, lease: the last answer. */
+  async upload(node: CanonicalNode): Promise<LeaseResponse> {
+    await this.put(await this.begin(node), node.bytes);
+    return this.lease(node);
+  }
+
+  /** Uploads nodes that must become ready, children first. */
+  async publish(...nodes: readonly CanonicalNode[]): Promise<void> {
+    for (const node of nodes) expect((await this.upload(node)).state).toBe('ready');
+  }
+
+  async row(node: CanonicalNode): Promise<NodeRow | undefined> {
+    return this.#core.metadata.findNode(SPACE, node.hash);
+  }
+
+  async looseEdges(node: CanonicalNode): Promise<number> {
+    return this.#core.metadata.transact(SPACE, (tx) => tx.findLooseEdges(node.hash));
+  }
+
+  async spoil(node: CanonicalNode, how: 'flipped' | 'lost', offset = -1): Promise<void> {
+    const row = await this.row(node);
+    if (row === undefined) throw new Error('only a node with a row has bytes to spoil');
+    this.spoiler.spoil({ generation: row.generation, isInline: row.inline }, how, offset);
+  }
+
+  async mend(node: CanonicalNode): Promise<void> {
+    const row = await this.row(node);
+    if (row === undefined) throw new Error('only a node with a row has bytes to mend');
+    this.spoiler.restore({ generation: row.generation, isInline: row.inline });
+  }
+
+  objectFiles(): readonly string[] {
+    return listObjectFiles(this.#dataDir).objects.filter((name) => !name.endsWith('.kept'));
+  }
+
+  async sweepAll(): Promise<void> {
+    for (let steps = 0; (await sweep(this.#core)).moreToDo; steps += 1)
+      expect(steps).toBeLessThan(SWEEPS_MAX);
+  }
+
+  /** Everything that must hold whatever the test did, then the end of this world. */
+  async close(): Promise<void> {
+    try {
+      for (const name of Object.keys(this.doors)) delete this.doors[name as keyof Doors];
+      await this.sweepAll();
+      await this.sweepAll();
+      await this.#engine.close();
+      expect(this.#fatal).toEqual([]);
+      expect(recount(this.#dataDir).problems).toEqual([]);
+      expect(this.objectFiles()).toEqual(listExpectedObjects(this.#dataDir).slice());
+      expect(readdirSync(incomingFolder(this.#dataDir))).toEqual([]);
+    } finally {
+      this.#folder.remove();
+    }
+  }
+}
+
+/** The answer of a request that must fail. */
+export async function failureOf(request: Promise<unknown>): Promise<ApiError> {
+  try {
+    await request;
+  } catch (error) {
+    if (error instanceof ApiError) return error;
+    throw error;
+  }
+  throw new Error('expected the request to fail');
+}
+
+function withDoors(content: ContentStore, doors: Doors): ContentStore {
+  const through = <T>(door: Door<T> | undefined, step: () => Promise<T>): Promise<T> =>
+    door === undefined ? step() : door(step);
+  if (content.upload.kind !== 'server') throw new Error('the embedded engine receives uploads itself');
+  const { receiver } = content.upload;
+  const watched: UploadReceiver = {
+    isReceiving: (generation) => receiver.isReceiving(generation),
+    reservedBytes: (space) => receiver.reservedBytes(space),
+    receive: async (...given) => {
+      const staged: StagedUpload = await receiver.receive(...given);
+      return {
+        evidence: staged.evidence,
+        inlineBytes: staged.inlineBytes,
+        seal: () => through(doors.seal, () => staged.seal()),
+        release: () => staged.release(),
+      };
+    },
+  };
+  return {
+    upload: { kind: 'server', receiver: watched },
+    inspect: (...given) => through(doors.inspect, () => content.inspect(...given)),
+    open: (...given) => through(doors.open, () => content.open(...given)),
+    verify: (...given) => through(doors.verify, () => content.verify(...given)),
+    verifyInline: (given) => content.verifyInline(given),
+    delete: (generation, space) => {
+      const step = (): Promise<void> => content.delete(generation, space);
+      return doors.delete === undefined ? step() : doors.delete(step, generation);
+    },
+    sweep: (given) => content.sweep(given),
+    close: () => content.close(),
+  };
+}
+
+const sign = (purpose: string, message: string): Buffer =>
+  createHmac('sha256', 'a key of this test').update(`${purpose}:${message}`).digest();
+
+const signer: Signer = {
+  sign,
+  verify: (purpose, message, signature) => Buffer.compare(sign(purpose, message), signature) === 0,
+};
