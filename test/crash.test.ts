@@ -66,7 +66,7 @@ class CrashRun {
     if (this.server === undefined) throw new Error('no server runs');
     const iat = Math.floor(this.now() / 1000);
     const token = this.#issuer.token(SPACE, { iat, exp: iat + 3600 });
-    return makeSpaceClient(this.server.url, APP, SPACE, token);
+    return makeSpaceClient(this.server.url, APP, SPACE, token, false);
   }
 
   work(isStopped: () => boolean): Promise<void> {

@@ -26,12 +26,20 @@ export interface SpaceClient {
 
 export const MINUTE_MS = 60_000;
 
-export function makeSpaceClient(url: string, appId: string, spaceId: string, token: string): SpaceClient {
+export function makeSpaceClient(
+  url: string,
+  appId: string,
+  spaceId: string,
+  token: string,
+  /** false: a connection for each request; fetch repeats a request by itself when a connection it reused breaks */
+  keepalive = true,
+): SpaceClient {
   const spaceUrl = `${url}/v1/apps/${encodeURIComponent(appId)}/spaces/${encodeURIComponent(spaceId)}`;
   const authorization = `Bearer ${token}`;
   const request = (method: string, path: string, body?: unknown): Promise<Response> =>
     fetch(`${spaceUrl}${path}`, {
       method,
+      keepalive,
       headers: body === undefined ? { authorization } : { authorization, 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
@@ -42,7 +50,12 @@ export function makeSpaceClient(url: string, appId: string, spaceId: string, tok
   const lease = (hash: string, leaseDurationMs = MINUTE_MS): Promise<ApiAnswer> =>
     ask('POST', `/cas/nodes/${hash}/lease`, { leaseDurationMs });
   const put: SpaceClient['put'] = (upload, bytes) =>
-    fetch(upload.url, { method: 'PUT', headers: upload.headers, body: bytes as Uint8Array<ArrayBuffer> });
+    fetch(upload.url, {
+      method: 'PUT',
+      keepalive,
+      headers: upload.headers,
+      body: bytes as Uint8Array<ArrayBuffer>,
+    });
   return {
     spaceUrl,
     request,
@@ -64,6 +77,7 @@ export function makeSpaceClient(url: string, appId: string, spaceId: string, tok
     metadata: (hash) => ask('GET', `/cas/nodes/${hash}/metadata`),
     content: (hash, range) =>
       fetch(`${spaceUrl}/cas/nodes/${hash}/content`, {
+        keepalive,
         headers: range === undefined ? { authorization } : { authorization, range },
       }),
     async usage() {
