@@ -1,7 +1,7 @@
 /** The socket: binds the handler to a port, and lets go of it gently. */
 import type { ServeConfig } from './config.ts';
 import { formatAuthority } from './config.ts';
-import type { Handler } from './http/handler.ts';
+import { type Handler, ROUTE_PATTERNS } from './http/handler.ts';
 import { IDLE_SECONDS_MAX } from './http/http-limits.ts';
 import type { Log } from './log.ts';
 import { ServeError } from './serve-error.ts';
@@ -17,7 +17,7 @@ export interface Listener {
 }
 
 /** `port` instead of the configured one: workers share a port that the first of them was given. Throws ServeError. */
-export function listen(config: ServeConfig, port: number, handle: Handler, log: Log): Listener {
+export function listen(config: ServeConfig, port: number, handler: Handler, log: Log): Listener {
   let server: Bun.Server<undefined>;
   try {
     server = Bun.serve({
@@ -28,9 +28,14 @@ export function listen(config: ServeConfig, port: number, handle: Handler, log: 
       // Bodies are bounded where they are read: by the JSON limit, and by the node limit of the upload target.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       development: false,
-      fetch: handle,
+      routes: Object.fromEntries(ROUTE_PATTERNS.map((pattern) => [pattern, handler.handle])),
+      fetch: handler.refuse,
       error(error) {
         log.error({ err: error }, 'an answer could not be made');
+        // An object that a collection deleted after it was proven and before the runtime opened it to send it.
+        if ((error as { code?: unknown }).code === 'ENOENT') {
+          return Response.json({ error: 'SERVICE_UNAVAILABLE' }, { status: 503 });
+        }
         return Response.json({ error: 'INTERNAL_ERROR' }, { status: 500 });
       },
     });

@@ -53,7 +53,7 @@ function testObjects(subject: ContentUnderTest): void {
         [0, node.length],
         [1, 2],
         [node.length - 1, node.length],
-        [node.length >> 1, (node.length >> 1) + 30_000],
+        [node.length >> 1, (node.length >> 1) + 10_000],
         [5, node.length - 5],
       ] as const;
       for (const [start, end] of ranges) {
@@ -79,7 +79,7 @@ function testObjects(subject: ContentUnderTest): void {
     const { object } = await putSample(subject, 4 * MIB);
     for (const reads of [0, 1, 2]) {
       const { body } = await subject.opened.store.open(object, 0, object.canonicalSize, noBreak);
-      if (body instanceof Uint8Array) continue;
+      if (!(body instanceof ReadableStream)) continue;
       const reader = body.getReader();
       for (let index = 0; index < reads; index++) await reader.read();
       await reader.cancel();

@@ -6,12 +6,13 @@ const KEPT_MAX = 64;
 export class BlockPool {
   readonly #free: Uint8Array[] = [];
 
-  take(): Uint8Array {
-    return this.#free.pop() ?? new Uint8Array(BLOCK_BYTES);
+  /** Objects of an older format may have blocks of another size. */
+  take(bytes = BLOCK_BYTES): Uint8Array {
+    return (bytes === BLOCK_BYTES ? this.#free.pop() : undefined) ?? new Uint8Array(bytes);
   }
 
   /** The caller keeps no view of it. */
   give(block: Uint8Array): void {
-    if (this.#free.length < KEPT_MAX) this.#free.push(block);
+    if (block.length === BLOCK_BYTES && this.#free.length < KEPT_MAX) this.#free.push(block);
   }
 }

@@ -1,5 +1,5 @@
 /** A content store in a folder of its own, for the tests of this room. */
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
@@ -26,7 +26,7 @@ export interface ContentWorld {
 export async function openContentStore(overrides: Partial<Files> = {}): Promise<ContentWorld> {
   const root = await mkdtemp(join(tmpdir(), 'holdfast-content-'));
   const layout = new ObjectLayout(root);
-  for (const folder of [layout.incoming, ...layout.shards()]) await mkdir(folder, { recursive: true });
+  diskFiles.makeFolders([layout.incoming, ...layout.shards()]);
   await writeFile(layout.marker, STORE_ID);
   const finished = new Set<Generation>();
   const fatal: Error[] = [];

@@ -24,6 +24,11 @@ function faultyFiles(
     new Proxy(file, {
       get(target, name) {
         if (name === operation && isBroken()) return () => Promise.reject(failure(code));
+        if (name === `${operation}Now` && isBroken()) {
+          return () => {
+            throw failure(code);
+          };
+        }
         const value = Reflect.get(target, name) as unknown;
         return typeof value === 'function' ? value.bind(target) : value;
       },
@@ -90,7 +95,7 @@ describe('a failing disk', () => {
     const { integrity } = inspected.evidence;
     const object = { space: SPACE, generation, canonicalSize: node.length, integrity };
     isBroken = true;
-    const opening = world.store.open(object, 0, 10, () => undefined);
+    const opening = world.store.open(object, 0, 10);
     expect(await opening.catch((error) => error)).toBeInstanceOf(StoreUnavailable);
     const verifying = world.store.verify(object, hash);
     expect(await verifying.catch((error) => error)).toBeInstanceOf(StoreUnavailable);
@@ -101,10 +106,12 @@ describe('a failing disk', () => {
   test('one bad read of good bytes is read again and served', async () => {
     let badReads = 0;
     const spoil = (file: OpenFile): OpenFile => ({
-      size: () => file.size(),
+      sizeNow: () => file.sizeNow(),
       write: (buffer, position) => file.write(buffer, position),
       sync: () => file.sync(),
       close: () => file.close(),
+      closeNow: () => file.closeNow(),
+      readNow: (buffer, position) => file.readNow(buffer, position),
       async read(buffer, position) {
         const length = await file.read(buffer, position);
         if (badReads-- > 0) buffer[0] = (buffer[0] as number) ^ 1;
@@ -119,10 +126,10 @@ describe('a failing disk', () => {
     const { integrity } = inspected.evidence;
     const object = { space: SPACE, generation, canonicalSize: node.length, integrity };
     badReads = 1;
-    const { body } = await world.store.open(object, 0, 10, () => undefined);
+    const { body } = await world.store.open(object, 0, 10);
     expect(body).toEqual(node.slice(0, 10));
     badReads = 2;
-    await expect(world.store.open(object, 0, 10, () => undefined)).rejects.toThrow();
+    await expect(world.store.open(object, 0, 10)).rejects.toThrow();
   });
 
   test('a deletion that fails is told, and can be repeated', async () => {

@@ -1,21 +1,26 @@
 /** The file operations the content store makes: a thin seam, so that tests can make a disk full, broken or away. */
 import * as fs from 'node:fs';
-import { closeSync, constants } from 'node:fs';
-import { link, mkdir, readdir, readFile, rename, stat, unlink } from 'node:fs/promises';
+import { link, readdir, readFile, rename, stat, unlink } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
 export interface OpenFile {
   /** Fills `buffer` from `position` on; returns the bytes read, fewer only at the end of the file. */
   read(buffer: Uint8Array, position: number): Promise<number>;
+  /** The same, at once: holds up the event loop if the bytes are not in the operating system's memory. */
+  readNow(buffer: Uint8Array, position: number): number;
   /** Writes all of `buffer`. */
   write(buffer: Uint8Array, position: number): Promise<void>;
-  size(): Promise<number>;
+  /** An open file's size and its closing, when nothing was written, ask nothing of the disk. */
+  sizeNow(): number;
+  closeNow(): void;
   sync(): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface Files {
   openToRead(path: string): Promise<OpenFile>;
+  /** Bytes [start, end) of a file that never changes, read when they are sent. */
+  toBlob(path: string, start: number, end: number): Blob;
   /** Fails with EEXIST when there is such a file. */
   create(path: string): Promise<OpenFile>;
   link(from: string, to: string): Promise<void>;
@@ -23,7 +28,8 @@ export interface Files {
   remove(path: string): Promise<void>;
   /** Makes the folder's entries durable. */
   syncFolder(path: string): Promise<void>;
-  makeFolder(path: string): Promise<void>;
+  /** Makes those that are not there, with their parents. */
+  makeFolders(paths: readonly string[]): void;
   list(path: string): Promise<string[]>;
   readText(path: string): Promise<string>;
   /** Names the file itself, whatever its path; undefined when there is none. */
@@ -35,7 +41,7 @@ export interface Files {
  * body that nobody reads or cancels must not. The registry closes what was left open.
  */
 class DiskFile implements OpenFile {
-  static readonly #leftOpen = new FinalizationRegistry<number>((fd) => closeSync(fd));
+  static readonly #leftOpen = new FinalizationRegistry<number>((fd) => fs.closeSync(fd));
   readonly #fd: number;
   #isOpen = true;
 
@@ -61,8 +67,22 @@ class DiskFile implements OpenFile {
     }
   }
 
-  async size(): Promise<number> {
-    return (await statFd(this.#fd)).size;
+  readNow(buffer: Uint8Array, position: number): number {
+    let filled = 0;
+    while (filled < buffer.length) {
+      const bytes = fs.readSync(this.#fd, buffer, filled, buffer.length - filled, position + filled);
+      if (bytes === 0) break;
+      filled += bytes;
+    }
+    return filled;
+  }
+
+  sizeNow(): number {
+    return fs.fstatSync(this.#fd).size;
+  }
+
+  closeNow(): void {
+    if (this.#forget()) fs.closeSync(this.#fd);
   }
 
   sync(): Promise<void> {
@@ -70,16 +90,19 @@ class DiskFile implements OpenFile {
   }
 
   async close(): Promise<void> {
-    if (!this.#isOpen) return;
+    if (this.#forget()) await closeFd(this.#fd);
+  }
+
+  #forget(): boolean {
+    if (!this.#isOpen) return false;
     this.#isOpen = false;
     DiskFile.#leftOpen.unregister(this);
-    await closeFd(this.#fd);
+    return true;
   }
 }
 
 const openFd = promisify(fs.open) as (path: string, flags: number, mode?: number) => Promise<number>;
 const closeFd = promisify(fs.close);
-const statFd = promisify(fs.fstat) as (fd: number) => Promise<fs.Stats>;
 const syncFd = promisify(fs.fsync);
 
 function readFd(fd: number, buffer: Uint8Array, offset: number, length: number, position: number) {
@@ -97,22 +120,25 @@ function writeFd(fd: number, buffer: Uint8Array, offset: number, length: number,
 }
 
 export const diskFiles: Files = {
-  openToRead: async (path) => new DiskFile(await openFd(path, constants.O_RDONLY)),
+  openToRead: async (path) => new DiskFile(await openFd(path, fs.constants.O_RDONLY)),
   create: async (path) =>
-    new DiskFile(await openFd(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600)),
+    new DiskFile(
+      await openFd(path, fs.constants.O_WRONLY | fs.constants.O_CREAT | fs.constants.O_EXCL, 0o600),
+    ),
+  toBlob: (path, start, end) => Bun.file(path).slice(start, end),
   link,
   rename,
   remove: unlink,
   async syncFolder(path) {
-    const folder = await openFd(path, constants.O_RDONLY | constants.O_DIRECTORY);
+    const folder = await openFd(path, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY);
     try {
       await syncFd(folder);
     } finally {
       await closeFd(folder);
     }
   },
-  async makeFolder(path) {
-    await mkdir(path, { recursive: true, mode: 0o700 });
+  makeFolders(paths) {
+    for (const path of paths) fs.mkdirSync(path, { recursive: true, mode: 0o700 });
   },
   list: (path) => readdir(path),
   readText: (path) => readFile(path, 'utf8'),

@@ -1,120 +1,90 @@
 /** Reads one object, block by block, and lets no byte out before its block is proven. Closes the file when it ends. */
 import type { Hash } from '@holdfast/protocol';
 import type { Generation } from '../../core/model.ts';
-import { ContentDamaged, ContentLost } from '../../core/ports.ts';
+import { ContentDamaged } from '../../core/ports.ts';
 import type { BlockIntegrity } from './block-integrity.ts';
-import { storageError } from './failure.ts';
+import type { BlockPool } from './block-pool.ts';
 import type { OpenFile } from './files.ts';
+import { ReadPace } from './read-pace.ts';
 
-/** what one read of a stream takes; a multiple of every block size in use */
-const READ_BYTES = 1024 * 1024;
+type Use = (bytes: Uint8Array, position: number) => void;
+
+interface ReaderOptions {
+  readonly file: OpenFile;
+  readonly integrity: BlockIntegrity;
+  readonly generation: Generation;
+  readonly pool: BlockPool;
+}
 
 export class ObjectReader {
-  readonly #file: OpenFile;
-  readonly #integrity: BlockIntegrity;
-  readonly #generation: Generation;
+  readonly #options: ReaderOptions;
 
-  constructor(file: OpenFile, integrity: BlockIntegrity, generation: Generation) {
-    this.#file = file;
-    this.#integrity = integrity;
-    this.#generation = generation;
+  constructor(options: ReaderOptions) {
+    this.#options = options;
   }
 
-  /** Canonical bytes [start, end) at once. */
-  async readWhole(start: number, end: number): Promise<Uint8Array> {
-    try {
-      await this.#checkSize();
-      const from = this.#blockStart(start);
-      const blocks = await this.#readBlocks(from, this.#blockEnd(end));
-      return blocks.subarray(start - from, end - from);
-    } finally {
-      await this.#file.close();
-    }
+  /** Canonical bytes [start, end), in memory. */
+  async readBytes(start: number, end: number): Promise<Uint8Array> {
+    const out = new Uint8Array(end - start);
+    await this.#prove(start, end, (bytes, position) => {
+      const from = Math.max(start - position, 0);
+      out.set(bytes.subarray(from, end - position), position + from - start);
+    });
+    return out;
   }
 
-  /** Resolves when the first chunk is proven. */
-  async stream(
-    start: number,
-    end: number,
-    onBroken: (proof: ContentDamaged | ContentLost) => void,
-  ): Promise<ReadableStream<Uint8Array>> {
-    let position = this.#blockStart(start);
-    const next = async (): Promise<Uint8Array> => {
-      const from = position;
-      position = Math.min(from + READ_BYTES, this.#blockEnd(end));
-      const blocks = await this.#readBlocks(from, position);
-      return blocks.subarray(Math.max(start - from, 0), Math.min(end, position) - from);
-    };
-    let first: Uint8Array | undefined;
-    try {
-      await this.#checkSize();
-      first = await next();
-    } catch (error) {
-      await this.#file.close();
-      throw error;
-    }
-    return new ReadableStream<Uint8Array>(
-      {
-        pull: async (controller) => {
-          try {
-            controller.enqueue(first ?? (await next()));
-            first = undefined;
-            if (position < end) return;
-            await this.#file.close();
-            controller.close();
-          } catch (error) {
-            await this.#file.close();
-            if (error instanceof ContentDamaged || error instanceof ContentLost) onBroken(error);
-            controller.error(storageError(error, 'reading content'));
-          }
-        },
-        cancel: () => this.#file.close(),
-      },
-      { highWaterMark: 0 },
-    );
+  /** Proves every block of [start, end) and keeps nothing. */
+  async proveRange(start: number, end: number): Promise<void> {
+    await this.#prove(start, end, () => undefined);
   }
 
   /** Reads everything: length, every block, the digest. */
   async verify(hash: Hash): Promise<void> {
+    const hasher = new Bun.CryptoHasher('sha256');
+    await this.#prove(0, this.#options.integrity.canonicalSize, (bytes) => hasher.update(bytes));
+    if (hasher.digest('hex') !== hash) throw this.#damaged('does not have its digest');
+  }
+
+  async #prove(start: number, end: number, use: Use): Promise<void> {
+    const { file, integrity, pool } = this.#options;
+    const { blockBytes, canonicalSize } = integrity;
+    const pace = new ReadPace(file);
+    const buffer = pool.take(blockBytes);
     try {
-      await this.#checkSize();
-      const hasher = new Bun.CryptoHasher('sha256');
-      const { canonicalSize } = this.#integrity;
-      for (let from = 0; from < canonicalSize; from += READ_BYTES) {
-        hasher.update(await this.#readBlocks(from, Math.min(from + READ_BYTES, canonicalSize)));
+      this.#checkSize(file.sizeNow());
+      for (let position = start - (start % blockBytes); position < end; position += blockBytes) {
+        const block = buffer.subarray(0, Math.min(blockBytes, canonicalSize - position));
+        // Awaiting only what is not there yet: a warm file is proven without leaving this turn.
+        const reading = pace.read(block, position);
+        const length = typeof reading === 'number' ? reading : await reading;
+        if (length !== block.length || !integrity.isIntact(block, position)) {
+          await this.#readAgain(block, position);
+        }
+        use(block, position);
       }
-      if (hasher.digest('hex') !== hash) throw this.#damaged('does not have its digest');
     } finally {
-      await this.#file.close();
+      pool.give(buffer);
+      file.closeNow();
     }
   }
 
   /** Read once more before it counts as proof: a bad cable or bad memory may have spoilt only the reading. */
-  async #readBlocks(from: number, to: number): Promise<Uint8Array> {
-    const bytes = new Uint8Array(to - from);
-    for (let attempt = 0; attempt < 2; attempt++) {
-      const length = await this.#file.read(bytes, from);
-      if (length === bytes.length && this.#integrity.isIntact(bytes, from)) return bytes;
-    }
-    throw this.#damaged(`does not match its checksum between bytes ${from} and ${to}`);
+  async #readAgain(block: Uint8Array, position: number): Promise<void> {
+    const { file, integrity } = this.#options;
+    const length = await file.read(block, position);
+    if (length === block.length && integrity.isIntact(block, position)) return;
+    this.#checkSize(file.sizeNow());
+    throw this.#damaged(
+      `does not match its checksum between bytes ${position} and ${position + block.length}`,
+    );
   }
 
-  async #checkSize(): Promise<void> {
-    const { canonicalSize } = this.#integrity;
-    const size = await this.#file.size();
+  #checkSize(size: number): void {
+    const { canonicalSize } = this.#options.integrity;
     if (size !== canonicalSize) throw this.#damaged(`has ${size} bytes instead of ${canonicalSize}`);
   }
 
   #damaged(how: string): ContentDamaged {
-    return new ContentDamaged(`the object of generation ${this.#generation} ${how}`);
-  }
-
-  #blockStart(position: number): number {
-    return position - (position % this.#integrity.blockBytes);
-  }
-
-  #blockEnd(position: number): number {
-    const { blockBytes, canonicalSize } = this.#integrity;
-    return Math.min(Math.ceil(position / blockBytes) * blockBytes, canonicalSize);
+    return new ContentDamaged(`the object of generation ${this.#options.generation} ${how}`);
   }
 }
