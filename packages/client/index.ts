@@ -17,7 +17,13 @@ export type {
 export { type Client, type ClientOptions, createClient } from './client.ts';
 export type { ContentRange, NodeContent } from './content.ts';
 export type { Clock } from './deadline.ts';
-export { CasError, type CasErrorCode, type RequestOperation, VerificationError } from './errors.ts';
+export {
+  CasError,
+  type CasErrorCode,
+  type ClientErrorCode,
+  type RequestOperation,
+  VerificationError,
+} from './errors.ts';
 export type { Timeouts } from './limits.ts';
 export type { CallOptions } from './operations.ts';
 export type { NewNode, PutOptions, PutResult } from './put-node.ts';

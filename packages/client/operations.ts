@@ -165,7 +165,7 @@ export function createOperations(transport: Transport, target: Target): Operatio
 }
 
 /** Throws CasError INVALID_ARGUMENT. */
-export function checkHash(requestOperation: RequestOperation, hash: Hash): void {
+function checkHash(requestOperation: RequestOperation, hash: Hash): void {
   if (isHash(hash)) return;
   const message = `${requestOperation}: a hash is 64 lowercase hexadecimal characters`;
   throw new CasError(message, { code: 'INVALID_ARGUMENT', requestOperation });
