@@ -43,7 +43,7 @@ const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export const LISTEN_DEFAULT = '127.0.0.1:8420';
-export const DATA_DIR_DEFAULT = './holdfast-data';
+const DATA_DIR_DEFAULT = './holdfast-data';
 
 /** The smallest node is a header and one character of content type; above the largest, integrity records grow unwieldy. */
 const NODE_BYTES_MIN = 25;

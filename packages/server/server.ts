@@ -31,8 +31,7 @@ export interface OpenServerOptions {
   readonly clock?: Clock;
 }
 
-export interface OpenServer {
-  readonly handle: Handler;
+export interface OpenServer extends Handler {
   readonly core: Core;
   close(): Promise<void>;
 }
@@ -80,7 +79,7 @@ async function openParts(
     },
   };
   const spool = await openFileSpool(join(dataDir, 'spool', String(worker)));
-  const handle = createHandler({
+  const handler = createHandler({
     core,
     authorize: (authorization, appId, spaceId, operation) =>
       authorize(authorizer, authorization, appId, spaceId, operation),
@@ -93,7 +92,7 @@ async function openParts(
     const background: BackgroundLoop = startBackgroundWork(core, log);
     opened.push(() => background.stop());
   }
-  return { handle, core, close };
+  return { ...handler, core, close };
 }
 
 function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => void): void {

@@ -76,7 +76,7 @@ export async function openTestServer(): Promise<TestServer> {
     throw error;
   };
   const server = await openServer({ config, log, onFatal, worker: 0, clock: { now } });
-  const listener = listen(config, 0, server.handle, log);
+  const listener = listen(config, 0, server, log);
   const shared = {
     identity: main.identity,
     secondIdentity: second.identity,

@@ -4,6 +4,7 @@ import {
   HEALTH_PATH,
   type Health,
   matchSpacePath,
+  OPERATIONS,
   type OperationName,
   parsePathId,
   type SpacePathMatch,
@@ -22,7 +23,7 @@ import { withTiming } from './timed-core.ts';
 import { answerUpload } from './upload-target.ts';
 
 /** Contract section 3; ids are decoded, `undefined` for one that is no id. Throws or rejects with ApiError. */
-export type Authorize = (
+type Authorize = (
   authorization: string | null,
   appId: string | undefined,
   spaceId: string | undefined,
@@ -41,9 +42,26 @@ export interface HandlerOptions {
   readonly uploadsInFlightMax?: number;
 }
 
-export type Handler = (request: Request, connections?: Connections) => Response | Promise<Response>;
+export type Handle = (request: Request, connections?: Connections) => Response | Promise<Response>;
+
+export interface Handler {
+  /** Answers any request. */
+  readonly handle: Handle;
+  /** Answers 404: for a request whose path, as it was sent, is none of `ROUTE_PATTERNS`. */
+  readonly refuse: Handle;
+}
 
 const UPLOADS_PREFIX = '/uploads/';
+/**
+ * Every path that is served, for a router that sees it as it was sent. The URL of a Request has its dot segments resolved and
+ * its backslashes turned, so that `/x/../health` would look like a route.
+ */
+export const ROUTE_PATTERNS: readonly string[] = [
+  ...new Set(Object.values(OPERATIONS).map(({ path }) => path.replace(/\{(\w+)\}/g, ':$1'))),
+  `${UPLOADS_PREFIX}*`,
+  HEALTH_PATH,
+];
+
 const HEALTHY: Health = { status: 'ok' };
 const HEALTH_TEXT = JSON.stringify(HEALTHY);
 
@@ -70,13 +88,18 @@ export function createHandler(options: HandlerOptions): Handler {
     }
   };
 
-  return (request, connections) => {
-    const { path, query } = splitUrl(request.url);
-    if (path === HEALTH_PATH && (request.method === 'GET' || request.method === 'HEAD')) {
-      return answerHealth(request);
-    }
-    const timing = new RequestTiming();
-    return answer({ request, timing, corsOrigins, connections }, path, query);
+  return {
+    handle(request, connections) {
+      const { path, query } = splitUrl(request.url);
+      if (path === HEALTH_PATH && (request.method === 'GET' || request.method === 'HEAD')) {
+        return answerHealth(request);
+      }
+      return answer({ request, timing: new RequestTiming(), corsOrigins, connections }, path, query);
+    },
+    refuse(request, connections) {
+      const exchange = { request, timing: new RequestTiming(), corsOrigins, connections };
+      return errorAnswer(exchange, notFound(), reportFailure);
+    },
   };
 }
 

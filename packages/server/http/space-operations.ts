@@ -27,7 +27,7 @@ import { readJsonBody, readOptionalJsonBody } from './request-body.ts';
 import { originOf } from './request-url.ts';
 
 /** An authorized request of a known route. Nothing else of it has been judged yet. */
-export interface AuthorizedCall {
+interface AuthorizedCall {
   readonly core: Core;
   readonly exchange: Exchange;
   readonly space: Space;
