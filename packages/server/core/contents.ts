@@ -1,9 +1,10 @@
 /** A generation's bytes: how they are let go, and what proof of rot does to a row (contract section 5, Rot). */
-import { ApiError } from '@holdfast/protocol';
+import { ApiError, bytesToHash, type Hash } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import { assertInvariant } from './invariant.ts';
 import type { ContentRow, Generation, NodeRow, Space } from './model.ts';
 import { ContentDamaged, ContentLost, type SpaceTransaction, type StoredObject } from './ports.ts';
+import { sha256 } from './sha256.ts';
 
 /**
  * Lets go of a closed generation's bytes. Inline bytes go with this transaction; an object is recorded for deletion,
@@ -84,11 +85,20 @@ export async function markRotten(core: Core, space: Space, proven: NodeRow): Pro
   });
 }
 
+/** All there is to prove of inline bytes: length, checksum, digest. Throws ContentDamaged. */
+export function verifyInlineNode(core: Core, content: ContentRow, hash: Hash): void {
+  core.content.verifyInline(content);
+  const { inlineBytes } = content;
+  if (inlineBytes === undefined || bytesToHash(sha256(inlineBytes)) !== hash) {
+    throw new ContentDamaged('inline bytes do not have their digest');
+  }
+}
+
 async function isInlineRotten(core: Core, tx: SpaceTransaction, row: NodeRow): Promise<boolean> {
   const content = await tx.findContent(row.generation);
   if (content === undefined) return true;
   try {
-    core.content.verifyInline(content);
+    verifyInlineNode(core, content, row.hash);
     return false;
   } catch (error) {
     if (isProofOfRot(error)) return true;

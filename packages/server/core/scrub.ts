@@ -2,12 +2,9 @@
  * The scrub reads every stored byte from time to time, so that rot is found before a reader finds it, and makes a rotten
  * row ready again when its bytes turn out good (contract section 5, Rot).
  */
-
-import { bytesToHash } from '@holdfast/protocol';
-import { isProofOfRot, markRotten, markSound, storedObject } from './contents.ts';
+import { isProofOfRot, markRotten, markSound, storedObject, verifyInlineNode } from './contents.ts';
 import type { Core } from './core.ts';
-import { ContentDamaged, ContentLost, type ScrubItem, type ScrubPosition } from './ports.ts';
-import { sha256 } from './sha256.ts';
+import { ContentLost, type ScrubItem, type ScrubPosition } from './ports.ts';
 
 export interface ScrubStep {
   /** where to go on; undefined: the walk is complete */
@@ -58,7 +55,5 @@ async function verifyAll(core: Core, { space, node, content }: ScrubItem): Promi
     await core.content.verify(storedObject(space, content), node.hash);
     return;
   }
-  core.content.verifyInline(content);
-  const digest = bytesToHash(sha256(content.inlineBytes));
-  if (digest !== node.hash) throw new ContentDamaged('inline bytes do not match the hash');
+  verifyInlineNode(core, content, node.hash);
 }
