@@ -58,6 +58,9 @@ export interface Row {
   readonly run: (bench: Bench) => Promise<readonly RowResult[]>;
 }
 
+/** Rounds of work whose single steps take long are this much longer, or too few would end within them. */
+export const SLOW_ROUND_FACTOR = 3;
+
 /** Runs A B, A B, …: one pair to warm up, then `rounds` that count. */
 export async function interleave<A, B>(
   bench: Bench,

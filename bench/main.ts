@@ -174,5 +174,8 @@ async function main(args: readonly string[]): Promise<number> {
   return (await runBench({ ...defaults, ...given } as Options)) ? 0 : 1;
 }
 
-const code = await main(process.argv.slice(2));
+const code = await main(process.argv.slice(2)).catch((error: unknown) => {
+  console.error(`bench: ${error instanceof Error ? error.message : String(error)}`);
+  return 1;
+});
 if (code >= 0) process.exit(code);

@@ -35,6 +35,8 @@ export async function runLoad(
   if (Object.keys(result.errors).length > 0) {
     throw new Error(`The load met errors, so there is no measurement: ${JSON.stringify(result.errors)}`);
   }
+  if (sample.done === 0)
+    throw new Error('Nothing was answered within the time of a round: give --seconds more.');
   return sample;
 }
 

@@ -43,6 +43,8 @@ export async function runWrk(
   const command = [
     'wrk',
     '-t1',
+    '--timeout',
+    '60s', // a slow answer is a figure, not an error
     `-c${spec.connections}`,
     `-d${duration}`,
     '-s',

@@ -1,7 +1,7 @@
 /** Durable root-ref commits of 1 and of 1000 deltas against the same row changes hand-written on SQLite. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Bench, interleave, type Row, type RowResult } from '../bench.ts';
+import { type Bench, interleave, type Row, type RowResult, SLOW_ROUND_FACTOR } from '../bench.ts';
 import { call, type Holdfast, startHoldfast } from '../holdfast.ts';
 import { runLoad } from '../load/run-load.ts';
 import { COUNTER_MARKER, formatRequest, type RequestTemplate } from '../load/spec.ts';
@@ -42,17 +42,18 @@ async function compareCommits(
   deltas: number,
 ): Promise<RowResult> {
   const requests = formatCommits(ours, hashes, deltas);
+  const seconds = deltas === 1 ? bench.seconds : bench.seconds * SLOW_ROUND_FACTOR;
   const samples = await interleave(
     bench,
     (round) =>
       runLoad(bench, ours.process, {
         port: ours.port,
         connections: bench.connections,
-        seconds: bench.seconds,
+        seconds,
         seed: 'commits',
         flow: { kind: 'fixed', requests: nameRound(requests, `${deltas}-${round}-`), status: 200 },
       }),
-    () => runHandWritten(bench, { path: database, hashes, deltas, seconds: bench.seconds }),
+    () => runHandWritten(bench, { path: database, hashes, deltas, seconds }),
   );
   return {
     row: `commits-${deltas}`,

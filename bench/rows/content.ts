@@ -1,5 +1,5 @@
 /** readContent against nginx serving the same bytes as files: 4 KiB in requests, 8 MiB in bytes. */
-import { type Bench, interleave, type Row, type RowResult } from '../bench.ts';
+import { type Bench, interleave, type Row, type RowResult, SLOW_ROUND_FACTOR } from '../bench.ts';
 import { type Holdfast, putNodes, startHoldfast } from '../holdfast.ts';
 import { createNodeSource } from '../load/canonical-nodes.ts';
 import { runLoad } from '../load/run-load.ts';
@@ -22,10 +22,11 @@ async function runContentRow(bench: Bench): Promise<readonly RowResult[]> {
     for (const hash of [...small, ...large]) files.set(hash, await readContent(ours, hash));
     const nginx = await startNginx(bench, files);
     try {
-      const compare = (hashes: readonly string[]) => compareReads(bench, ours, nginx, hashes);
+      const compare = (hashes: readonly string[], seconds: number) =>
+        compareReads(bench, ours, nginx, hashes, seconds);
       return [
-        describeSmall(bench, await compare(small), small.length),
-        describeLarge(bench, await compare(large)),
+        describeSmall(bench, await compare(small, bench.seconds), small.length),
+        describeLarge(bench, await compare(large, bench.seconds * SLOW_ROUND_FACTOR)),
       ];
     } finally {
       await nginx.process.stop();
@@ -42,11 +43,12 @@ function compareReads(
   ours: Holdfast,
   nginx: Awaited<ReturnType<typeof startNginx>>,
   hashes: readonly string[],
+  seconds: number,
 ) {
   const spec = (port: number, requests: ReturnType<typeof formatRead>[]): LoadSpec => ({
     port,
     connections: bench.connections,
-    seconds: bench.seconds,
+    seconds,
     seed: 'content',
     flow: { kind: 'fixed', requests, status: 200 },
   });

@@ -1,0 +1,171 @@
+import { afterAll, describe, expect, test } from 'bun:test';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { RowResult } from './bench.ts';
+import { createNodeSource } from './load/canonical-nodes.ts';
+import { COUNTER_MARKER, formatRequest } from './load/spec.ts';
+import { summarizeProfile } from './profile.ts';
+import { formatReport, judge, type Report } from './report.ts';
+import { formatNumber, median, pairRatios, quantile } from './stats.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'bench-test-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describe('the smoke run', () => {
+  // One row per kind of machinery: a peer in a process, a peer without one, a filled store. Debian's peers are not asked for.
+  const rows = ['metadata', 'commits', 'scale'];
+
+  test('measures, judges and keeps its raw output', async () => {
+    const out = join(folder, 'results');
+    const command = [
+      process.execPath,
+      join(import.meta.dir, 'main.ts'),
+      '--quick',
+      '--json',
+      '--out',
+      out,
+      '--only',
+      ...rows,
+    ];
+    const child = Bun.spawn(command, { stdout: 'pipe', stderr: 'pipe' });
+    const [text, problem] = await Promise.all([
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+    ]);
+    expect(await child.exited, problem).toBe(0);
+    const report = JSON.parse(text) as Report;
+    expect(report.notRun).toEqual([]);
+    const names = report.verdicts.map((verdict) => verdict.result.row);
+    expect(names).toEqual([
+      'metadata',
+      'commits-1',
+      'commits-20',
+      'scale-usage',
+      'scale-lease',
+      'scale-page',
+      'scale-gc',
+    ]);
+    for (const { result, figure, reached } of report.verdicts) {
+      expect(result.ours.values.length).toBe(1);
+      expect(result.ours.values[0]).toBeGreaterThan(0);
+      expect(result.peer?.values[0]).toBeGreaterThan(0);
+      expect(reached).toBe(
+        result.target.sense === 'at least' ? figure >= result.target.bound : figure <= result.target.bound,
+      );
+    }
+    for (const row of rows) expect(readFileSync(join(out, `${row}.txt`), 'utf8')).toContain('"done":');
+    expect(readFileSync(join(out, 'report.txt'), 'utf8')).toContain('commits-20');
+  }, 120_000);
+
+  test('refuses a row that it does not have', async () => {
+    const child = Bun.spawn(
+      [process.execPath, join(import.meta.dir, 'main.ts'), '--quick', '--only', 'nothing'],
+      {
+        stdout: 'pipe',
+        stderr: 'pipe',
+      },
+    );
+    expect(await new Response(child.stderr).text()).toContain('No row is called nothing');
+    expect(await child.exited).not.toBe(0);
+  }, 30_000);
+});
+
+describe('figures', () => {
+  test('quantiles lie between neighbours', () => {
+    expect(median([3, 1, 2])).toBe(2);
+    expect(median([4, 1, 2, 3])).toBe(2.5);
+    expect(quantile([0, 10], 0.9)).toBe(9);
+    expect(() => quantile([], 0.5)).toThrow(RangeError);
+  });
+
+  test('ratios are taken pair by pair', () => {
+    expect(pairRatios([1, 4], [2, 2])).toEqual([0.5, 2]);
+    expect(() => pairRatios([1], [1, 2])).toThrow(RangeError);
+  });
+
+  test('numbers keep three figures', () => {
+    expect([12_345.6, 0.51234, 1.5, 0, 99.95].map(formatNumber)).toEqual([
+      '12,300',
+      '0.512',
+      '1.5',
+      '0',
+      '100',
+    ]);
+  });
+
+  const row = (sense: 'at least' | 'at most', bound: number, ours: number[], peer?: number[]): RowResult => ({
+    row: 'r',
+    workload: 'w',
+    target: { figure: peer === undefined ? 'value' : 'ratio', sense, bound, text: 't' },
+    ours: { label: 'a', unit: 'u', values: ours },
+    peer: peer && { label: 'b', unit: 'u', values: peer },
+    notes: [],
+  });
+
+  test('a target is judged by the median of the pairs, not by the ratio of the medians', () => {
+    const verdict = judge(row('at least', 0.5, [1, 10, 100], [10, 10, 1000]));
+    expect(verdict.figure).toBeCloseTo(0.1);
+    expect(verdict.reached).toBe(false);
+    expect(judge(row('at least', 0.5, [5], [10])).reached).toBe(true);
+  });
+
+  test('a value target has no peer', () => {
+    expect(judge(row('at most', 120, [100, 130, 110])).reached).toBe(true);
+    expect(judge(row('at most', 120, [121])).reached).toBe(false);
+  });
+
+  test('a missed target and a row not run both show', () => {
+    const report = {
+      commit: 'c',
+      startedAt: 't',
+      settings: {},
+      machine: {
+        cpu: '',
+        cores: 2,
+        memoryGiB: 1,
+        kernel: '',
+        bun: '',
+        fileSystem: '',
+        fsyncMs: 1,
+        loadAverage: 0,
+      },
+      packages: {},
+      verdicts: [judge(row('at most', 1, [2]))],
+      notRun: [{ row: 'content', reason: 'not installed: nginx-light' }],
+    };
+    const text = formatReport(report);
+    expect(text).toContain('MISSED');
+    expect(text).toContain('NOT RUN  content: not installed: nginx-light');
+  });
+
+  test('a profile counts samples per function', () => {
+    const frame = (functionName: string) => ({ functionName, url: '/a/b.ts', lineNumber: 0 });
+    const profile = {
+      nodes: [
+        { id: 1, callFrame: frame('hot') },
+        { id: 2, callFrame: frame('cold') },
+      ],
+      samples: [1, 1, 1, 2],
+    };
+    expect(summarizeProfile(profile).split('\n')).toEqual([' 75.0%  hot a/b.ts:1', ' 25.0%  cold a/b.ts:1']);
+  });
+});
+
+describe('load', () => {
+  test('a counted request declares the length it will have', () => {
+    const request = formatRequest({ method: 'POST', path: '/p', body: `{"id":"${COUNTER_MARKER}"}` });
+    const body = `{"id":"000000000007"}`;
+    expect(request.before).toContain(`content-length: ${body.length}\r\n`);
+    expect(request.before.endsWith('\r\n\r\n{"id":"')).toBe(true);
+    expect(request.after).toBe('"}');
+  });
+
+  test('nodes are canonical, distinct, and differ from run to run', () => {
+    const next = createNodeSource(4096, 'one');
+    const first = next();
+    expect(first.hash).toBe(new Bun.CryptoHasher('sha256').update(first.bytes).digest('hex'));
+    const hashes = new Set([first.hash, next().hash, createNodeSource(4096, 'two')().hash]);
+    expect(hashes.size).toBe(3);
+  });
+});
