@@ -4,7 +4,6 @@ import { formatAuthority } from './config.ts';
 import { type Handler, ROUTE_PATTERNS } from './http/handler.ts';
 import { IDLE_SECONDS_MAX } from './http/http-limits.ts';
 import type { Log } from './log.ts';
-import { routeSentPaths } from './sent-path.ts';
 import { ServeError } from './serve-error.ts';
 
 /** Requests in flight get this long after the drain begins; the contract promises 10 s. */
