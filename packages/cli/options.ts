@@ -45,7 +45,7 @@ export function parseRefDomainValue(text: string): string {
 }
 
 /** Collects the values of an option that may be repeated, each perhaps several names joined by commas. */
-export function collectNames(text: string, previous: readonly string[] | undefined): readonly string[] {
+function collectNames(text: string, previous: readonly string[] | undefined): readonly string[] {
   const names = text
     .split(',')
     .map((name) => name.trim())

@@ -82,7 +82,7 @@ export function checkClaims(
 }
 
 /** Throws ApiError `invalid_token` outside the time a capability is good for. */
-export function checkValidity(validity: Validity, now: number): void {
+function checkValidity(validity: Validity, now: number): void {
   if (now >= validity.until) throw invalid('it has expired; ask its issuer for a new one');
   if (now < validity.from) {
     throw invalid('it is not valid yet; check the clocks of its issuer and of this server');
