@@ -7,6 +7,7 @@ import { digestOf, SPACE } from '../contract/samples.ts';
 import { DiskContentStore } from './content-store.ts';
 import { diskFiles, type Files } from './files.ts';
 import { ObjectLayout } from './object-layout.ts';
+import { LocalReceivingRegistry } from './receiving-registry.ts';
 
 const INLINE_BYTES_MAX = 32 * 1024;
 const STORE_ID = 'test-store';
@@ -18,8 +19,6 @@ export interface ContentWorld {
   readonly fatal: Error[];
   put(generation: Generation, bytes: Uint8Array): Promise<void>;
   finish(generation: Generation): void;
-  /** Another process that opens the same folder. */
-  openAgain(): DiskContentStore;
   destroy(): Promise<void>;
 }
 
@@ -36,6 +35,7 @@ export async function openContentStore(overrides: Partial<Files> = {}): Promise<
       storeId: STORE_ID,
       files: { ...diskFiles, ...overrides },
       inlineBytesMax: INLINE_BYTES_MAX,
+      registry: new LocalReceivingRegistry(),
       isFinished: (generation) => finished.has(generation),
       onFatal: (error) => fatal.push(error),
     });
@@ -45,7 +45,6 @@ export async function openContentStore(overrides: Partial<Files> = {}): Promise<
     layout,
     fatal,
     finish: (generation) => finished.add(generation),
-    openAgain: open,
     async put(generation, bytes) {
       if (store.upload.kind !== 'server') throw new Error('the embedded store receives uploads itself');
       const target = { space: SPACE, generation, hash: digestOf(bytes) };

@@ -20,7 +20,7 @@ import type { Files, OpenFile } from './files.ts';
 import { ObjectJudge, tooLarge } from './object-judge.ts';
 import { ObjectLayout } from './object-layout.ts';
 import { ObjectReader } from './object-reader.ts';
-import { LocalReceivingRegistry } from './receiving-registry.ts';
+import type { ReceivingRegistry } from './receiving-registry.ts';
 import { StagedFiles } from './staged-files.ts';
 import { DiskUploadReceiver } from './upload-receiver.ts';
 
@@ -34,6 +34,8 @@ interface ContentStoreOptions {
   readonly storeId: string;
   readonly files: Files;
   readonly inlineBytesMax: number;
+  /** closed with the store */
+  readonly registry: ReceivingRegistry;
   /** whether the PUT of this generation was recorded as complete */
   readonly isFinished: (generation: Generation) => boolean;
   readonly onFatal: (error: Error) => void;
@@ -45,10 +47,12 @@ export class DiskContentStore implements ContentStore {
   readonly #layout: ObjectLayout;
   readonly #storeId: string;
   readonly #pool = new BlockPool();
-  readonly #registry = new LocalReceivingRegistry();
+  readonly #registry: ReceivingRegistry;
   readonly #staged: StagedFiles;
 
-  constructor({ root, storeId, files, inlineBytesMax, isFinished, onFatal }: ContentStoreOptions) {
+  constructor(options: ContentStoreOptions) {
+    const { root, storeId, files, inlineBytesMax, registry, isFinished, onFatal } = options;
+    this.#registry = registry;
     this.#files = files;
     this.#layout = new ObjectLayout(root);
     this.#storeId = storeId;
@@ -56,7 +60,7 @@ export class DiskContentStore implements ContentStore {
     const receiver = new DiskUploadReceiver({
       staged: this.#staged,
       pool: this.#pool,
-      registry: this.#registry,
+      registry,
       inlineBytesMax,
     });
     this.upload = { kind: 'server', receiver };

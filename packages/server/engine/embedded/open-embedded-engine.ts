@@ -8,7 +8,12 @@ import { codeOf } from './failure.ts';
 import { diskFiles, type Files } from './files.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
 import { ObjectLayout } from './object-layout.ts';
+import { LocalReceivingRegistry } from './receiving-registry.ts';
+import { SharedReceivingRegistry } from './shared-receiving-registry.ts';
 
+const DATABASE_FILE = 'holdfast.db';
+const RECEIVING_FILE = 'live.db';
+const CONTENT_FOLDER = 'content';
 const STORE_ID_BYTES = 16;
 const STORE_ID_NAME = 'content-store-id';
 
@@ -38,18 +43,23 @@ export class ContentFolderMissing extends Error {
 /** @throws DataFolderNewer, ContentFolderMissing, or the disk's own error */
 export async function openEmbeddedEngine(options: EmbeddedEngineOptions): Promise<EmbeddedEngine> {
   const { dataDir, clock, onFatal, workers, files = diskFiles } = options;
-  const metadata = new SqliteMetadataStore({ path: join(dataDir, 'holdfast.db'), clock, onFatal });
+  const metadata = new SqliteMetadataStore({ path: join(dataDir, DATABASE_FILE), clock, onFatal });
   try {
-    const root = join(dataDir, 'content');
+    const root = join(dataDir, CONTENT_FOLDER);
     const content = new DiskContentStore({
       root,
       storeId: await prepareFolder(metadata, files, new ObjectLayout(root)),
       files,
       inlineBytesMax: metadata.inlineBytesMax,
+      registry:
+        workers === 1
+          ? new LocalReceivingRegistry()
+          : new SharedReceivingRegistry(join(dataDir, RECEIVING_FILE)),
       isFinished: (generation) => metadata.isFinished(generation),
       onFatal,
     });
     if (workers === 1) await content.resolveInterrupted();
+    else await content.sweep((generations) => metadata.findKnownGenerations(generations));
     return {
       metadata,
       content,

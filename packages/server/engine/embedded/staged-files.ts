@@ -6,6 +6,7 @@ import type { Awaitable } from '../../core/ports.ts';
 import { codeOf } from './failure.ts';
 import type { Files, OpenFile } from './files.ts';
 import { type ObjectLayout, parseStagedName, type StagedName } from './object-layout.ts';
+import { isProcessAlive } from './process-alive.ts';
 
 /** leftovers resolved by one sweep */
 const LEFTOVERS_PER_SWEEP_MAX = 256;
@@ -183,14 +184,5 @@ export class StagedFile {
       this.#options.onFatal(error instanceof Error ? error : new Error(String(error)));
       throw error;
     }
-  }
-}
-
-function isProcessAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return codeOf(error) === 'EPERM';
   }
 }

@@ -1,0 +1,73 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { newGeneration, SPACE } from '../contract/samples.ts';
+import { LocalReceivingRegistry, type ReceivingRegistry } from './receiving-registry.ts';
+import { SharedReceivingRegistry } from './shared-receiving-registry.ts';
+
+const OTHER = { appId: 'app', spaceId: 'other' };
+/** Pids are never this large, so no such process lives. */
+const DEAD_PID = 2 ** 30;
+
+let folder: string;
+let path: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'holdfast-receiving-'));
+  path = join(folder, 'live.db');
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+describe.each([
+  ['one process', () => new LocalReceivingRegistry()],
+  ['several processes', () => new SharedReceivingRegistry(path)],
+] as [string, () => ReceivingRegistry][])('receiving in %s', (_, open) => {
+  test('bytes are reserved per Space until the upload ends, once', () => {
+    const registry = open();
+    const generation = newGeneration();
+    const ends = [registry.begin(SPACE, generation, 10), registry.begin(SPACE, generation, 5)];
+    const endOther = registry.begin(OTHER, newGeneration(), 7);
+    expect([registry.reservedBytes(SPACE), registry.reservedBytes(OTHER)]).toEqual([15, 7]);
+    expect([registry.isReceiving(generation), registry.isReceiving(newGeneration())]).toEqual([true, false]);
+    ends[0]?.();
+    ends[0]?.();
+    expect([registry.reservedBytes(SPACE), registry.isReceiving(generation)]).toEqual([5, true]);
+    ends[1]?.();
+    endOther();
+    expect([registry.reservedBytes(SPACE), registry.reservedBytes(OTHER)]).toEqual([0, 0]);
+    expect(registry.isReceiving(generation)).toBe(false);
+    registry.close();
+  });
+});
+
+describe('several processes', () => {
+  test('each sees what the others receive, and nothing of those that ended', () => {
+    const generation = newGeneration();
+    const mine = new SharedReceivingRegistry(path);
+    const living = new SharedReceivingRegistry(path, process.ppid);
+    const dead = new SharedReceivingRegistry(path, DEAD_PID);
+    living.begin(SPACE, generation, 100);
+    dead.begin(SPACE, newGeneration(), 1000);
+    expect([mine.isReceiving(generation), mine.reservedBytes(SPACE)]).toEqual([true, 100]);
+    for (const one of [living, dead]) one.close();
+    expect([mine.isReceiving(generation), mine.reservedBytes(SPACE)]).toEqual([false, 0]);
+    mine.close();
+  });
+
+  test('a pid that is used again takes nothing over from its last life', () => {
+    const before = new SharedReceivingRegistry(path);
+    before.begin(SPACE, newGeneration(), 100);
+    const after = new SharedReceivingRegistry(path);
+    expect(after.reservedBytes(SPACE)).toBe(0);
+    for (const one of [before, after]) one.close();
+  });
+
+  test('a damaged file is replaced', async () => {
+    await writeFile(path, 'power went away while this was written '.repeat(200));
+    const registry = new SharedReceivingRegistry(path);
+    registry.begin(SPACE, newGeneration(), 3);
+    expect(registry.reservedBytes(SPACE)).toBe(3);
+    registry.close();
+  });
+});
