@@ -30,6 +30,7 @@ Exit codes: 0 done, 1 failed (one line on stderr says what and what to do), 2 wr
 A first walk:
   holdfast key new --out private.jwk --jwks public.json
   holdfast app add demo --issuer https://issuer.example --audience holdfast --jwks-file public.json
+  holdfast serve &
   holdfast token --key private.jwk --issuer https://issuer.example --audience holdfast \\
     --space home --permission cas:nodes:read,cas:nodes:lease`;
 

@@ -28,6 +28,10 @@ interface AddOptions extends RegistryPlace {
   readonly replace?: true;
 }
 
+const ADD_HELP_AFTER = `
+Needed: --issuer, --audience, and --jwks-file or --jwks-url. An example:
+  holdfast app add demo --issuer https://issuer.example --audience holdfast --jwks-file public.json`;
+
 type Server = typeof import('@holdfast/server');
 type Registry = import('@holdfast/server').Registry;
 type App = Awaited<ReturnType<Registry['listApps']>>[number];
@@ -57,14 +61,15 @@ function registerAdd(app: Command): void {
     .addOption(
       new Option('--max-token-lifetime <duration>', 'longest "exp" minus "iat" accepted')
         .argParser(parseDurationValue)
-        .default(TOKEN_LIFETIME_MS_MAX_DEFAULT, formatDuration(TOKEN_LIFETIME_MS_MAX_DEFAULT)),
+        .default(TOKEN_LIFETIME_MS_MAX_DEFAULT, '24h'),
     )
     .addOption(
       new Option('--algorithms <names...>', `accept only these of ${ALGORITHMS.join(', ')}`).argParser(
         collectKnownNames(ALGORITHMS),
       ),
     )
-    .option('--replace', 'swap issuer, audience, keys, algorithms and lifetime of an App that exists');
+    .option('--replace', 'swap issuer, audience, keys, algorithms and lifetime of an App that exists')
+    .addHelpText('after', ADD_HELP_AFTER);
   withPlace(command).action(addApp);
 }
 
@@ -139,7 +144,7 @@ function withPlace(command: Command): Command {
   return command
     .addOption(dataOption())
     .addOption(
-      new Option('--metadata <url>', 'registry in PostgreSQL instead of a data folder').conflicts('data'),
+      new Option('--metadata <url>', 'registry in PostgreSQL (not in this version yet)').conflicts('data'),
     )
     .addOption(jsonOption());
 }
