@@ -1,9 +1,10 @@
 /** The socket: binds the handler to a port, and lets go of it gently. */
 import type { ServeConfig } from './config.ts';
 import { formatAuthority } from './config.ts';
-import { type Handler, ROUTE_PATTERNS } from './http/handler.ts';
+import type { Handler } from './http/handler.ts';
 import { IDLE_SECONDS_MAX } from './http/http-limits.ts';
 import type { Log } from './log.ts';
+import { routesOf } from './sent-path.ts';
 import { ServeError } from './serve-error.ts';
 
 /** Requests in flight get this long after the drain begins; the contract promises 10 s. */
@@ -28,7 +29,7 @@ export function listen(config: ServeConfig, port: number, handler: Handler, log:
       // Bodies are bounded where they are read: by the JSON limit, and by the node limit of the upload target.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       development: false,
-      routes: Object.fromEntries(ROUTE_PATTERNS.map((pattern) => [pattern, handler.handle])),
+      routes: routesOf(handler),
       fetch: handler.refuse,
       error(error) {
         log.error({ err: error }, 'an answer could not be made');
