@@ -147,6 +147,7 @@ describe('node', () => {
     expect(readdirSync(outs).toSorted()).toEqual(['kept', 'link']);
     await runWell('node', 'get', hash, '--out', '/dev/null');
     expect(existsSync('/dev/null')).toBe(true);
+    expect(await runBadly(1, ['node', 'get', hash, '--out', '/dev/full'])).toContain('disk is full');
     expect(await runBadly(1, ['node', 'get', hash, '--out', join(outs, 'no', 'file')])).toContain(
       'does not exist',
     );

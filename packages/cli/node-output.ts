@@ -1,9 +1,7 @@
 /** Writing content that is still being verified: to stdout as it comes, to a file all or nothing. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
-import { realpath, rename, rm, stat } from 'node:fs/promises';
-import type { Writable } from 'node:stream';
+import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { CliError } from './cli-error.ts';
 import { describeFileError } from './files.ts';
 
@@ -11,7 +9,9 @@ type Chunks = ReadableStream<Uint8Array>;
 
 /** Copies to stdout. An error of the source comes after what was already written; the exit code tells. */
 export async function writeToStdout(chunks: Chunks): Promise<void> {
-  await copy(chunks, process.stdout);
+  await forEachChunk(chunks, async (chunk) => {
+    if (!process.stdout.write(chunk)) await once(process.stdout, 'drain');
+  });
 }
 
 /**
@@ -33,34 +33,35 @@ export async function writeToFile(chunks: Chunks, path: string): Promise<void> {
   }
 }
 
+/** `shownPath` is the path the person knows. */
 async function writeThrough(chunks: Chunks, path: string, shownPath: string): Promise<void> {
-  const file = createWriteStream(path);
-  let failure: Error | undefined;
-  file.on('error', (error) => {
-    failure = error;
+  const explain = (error: unknown): CliError =>
+    new CliError(`${shownPath} cannot be written: ${describeFileError(error)}`);
+  const file = await open(path, 'w').catch((error: unknown) => {
+    throw explain(error);
   });
   try {
-    await copy(chunks, file);
-    file.end();
-    await once(file, 'close');
-  } catch (error) {
-    file.destroy();
-    if (failure === undefined) throw error;
+    await forEachChunk(chunks, (chunk) =>
+      writeWhole(file, chunk).catch((error: unknown) => {
+        throw explain(error);
+      }),
+    );
+  } finally {
+    await file.close();
   }
-  if (failure !== undefined)
-    throw new CliError(`${shownPath} cannot be written: ${describeFileError(failure)}`);
 }
 
-/** With backpressure: no more is read than the target takes. */
-async function copy(chunks: Chunks, target: Writable): Promise<void> {
+async function writeWhole(file: FileHandle, chunk: Uint8Array): Promise<void> {
+  for (let written = 0; written < chunk.length; ) {
+    written += (await file.write(chunk, written, chunk.length - written)).bytesWritten;
+  }
+}
+
+/** One chunk at a time: no more is read than `take` has taken. What is left when it fails is given up. */
+async function forEachChunk(chunks: Chunks, take: (chunk: Uint8Array) => Promise<unknown>): Promise<void> {
   const reader = chunks.getReader();
   try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      if (!target.write(value)) await once(target, 'drain');
-      if (target.errored) throw target.errored;
-    }
+    for (let next = await reader.read(); !next.done; next = await reader.read()) await take(next.value);
   } finally {
     await reader.cancel().catch(() => undefined);
   }

@@ -124,11 +124,11 @@ async function update(changes: ReadonlyMap<Hash, number>, flags: UpdateFlags): P
   }
 }
 
-/** Whether the commit may have happened although no good answer came. */
+/** Whether the commit may have happened although no good answer came: any answer of 4xx says that it did not. */
 function isOutcomeOpen(error: unknown): boolean {
-  return (
-    error instanceof CasError && (error.status === undefined || error.status >= 500 || error.status === 200)
-  );
+  if (!(error instanceof CasError)) return false;
+  if (error.status !== undefined) return error.status < 400 || error.status >= 500;
+  return error.code === 'CONNECTION_FAILED' || error.code === 'TIMED_OUT';
 }
 
 function collectChange(text: string, previous: unknown): ReadonlyMap<Hash, number> {
