@@ -145,19 +145,26 @@ function findSizeViolations({ path, text }: SourceFile): string[] {
   return found;
 }
 
-/** A function opens on a line that ends in `) {`, `): T {` or `=> {` and closes at the same indentation. */
+/**
+ * A function opens on a line that ends in `) {`, `): T {` or `=> {` and closes at the same indentation. Its length is its
+ * own: lines of functions inside it count for those. Blank lines do not count.
+ */
 function measureFunctions(lines: readonly string[]): { line: number; length: number }[] {
-  const functions: { line: number; length: number }[] = [];
-  for (const [index, line] of lines.entries()) {
-    if (!/(?:=>|\)|\): [^;]+) \{$/.test(line)) continue;
-    if (/^\s*(?:\} )?(?:if|else|for|while|switch|catch|do)\b/.test(line)) continue;
+  const spans = lines.flatMap((line, start) => {
+    if (!/(?:=>|\)|\): [^;]+) \{$/.test(line)) return [];
+    if (/^\s*(?:\} )?(?:if|else|for|while|switch|catch|do)\b/.test(line)) return [];
     const indentation = line.slice(0, line.length - line.trimStart().length);
-    const end = lines.findIndex((later, at) => at > index && later.startsWith(`${indentation}}`));
-    if (end === -1) continue;
-    const body = lines.slice(index, end + 1).filter((each) => each.trim() !== '');
-    functions.push({ line: index + 1, length: body.length });
-  }
-  return functions;
+    const end = lines.findIndex((later, at) => at > start && later.startsWith(`${indentation}}`));
+    return end === -1 ? [] : [{ start, end }];
+  });
+  return spans.map(({ start, end }) => {
+    const inner = spans.filter((span) => span.start > start && span.end < end);
+    const isOwn = (at: number): boolean => !inner.some((span) => span.start < at && at <= span.end);
+    const own = lines
+      .slice(start, end + 1)
+      .filter((line, index) => line.trim() !== '' && isOwn(start + index));
+    return { line: start + 1, length: own.length };
+  });
 }
 
 function findImportViolations({ path, text }: SourceFile): string[] {
@@ -235,8 +242,9 @@ function stripComments(text: string): string {
   return text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '');
 }
 
+/** Tests, the suites every engine passes, and the worlds they run in. */
 function isTest(path: string): boolean {
-  return path.endsWith('.test.ts') || /(?:^|\/)test\//.test(path);
+  return /\.test\.ts$|-suite\.ts$|(?:^|\/)test\/|\/engine\/\w+\/\w+(?:-\w+)*-world\.ts$/.test(path);
 }
 
 /** Resolves a relative link or import against the file that holds it. */

@@ -172,6 +172,24 @@ describe('the SDK and the server', () => {
     expect(seen).toEqual(hashes.toSorted().map((hash) => `${hash} 2`));
   });
 
+  test('a redirect is not followed: the capability stays with the address it was meant for', async () => {
+    let followed = 0;
+    const other = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response(`${++followed}`) });
+    const location = `http://127.0.0.1:${other.port}/`;
+    const redirecting = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: () => new Response(null, { status: 307, headers: { location } }),
+    });
+    try {
+      const client = connect('redirect', { baseUrl: `http://127.0.0.1:${redirecting.port}` });
+      expect((await failureOf(client.getUsage())).message).toContain('redirect');
+      expect(followed).toBe(0);
+    } finally {
+      await Promise.all([redirecting.stop(true), other.stop(true)]);
+    }
+  });
+
   test('what the server refuses is a CasError', async () => {
     const absent = 'f'.repeat(64);
     const client = connect('refused');

@@ -180,6 +180,10 @@ async function collect(
     expect(model.isEligible(world.now, node)).toBe(true);
     node.state = 'claimed';
   }
+  for (const { hash } of before) {
+    if (model.rootRefs.isHeld(hash) && model.rootRefs.aggregate(hash) === 0)
+      world.see('gc: spared a balanced node');
+  }
   if ('error' in answer) {
     expect(answer).toMatchObject({ error: 'SERVICE_UNAVAILABLE', status: 503 });
     expect(failAfter).toBeDefined();

@@ -62,6 +62,7 @@ const SITUATIONS = [
   'gc: took a freed child',
   'gc: store failed',
   'gc: finished a claim',
+  'gc: spared a balanced node',
   'sweep: dropped waiting',
   'sweep: dropped claimed',
   'sweep: dropped an upload',

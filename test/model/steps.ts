@@ -315,10 +315,32 @@ function makeEpisodes(): fc.Arbitrary<readonly Step[]> {
       { do: 'advance', ms: late },
       { do: 'nextPage', pick: 0, limit: 1, scope: 'own' },
     ]);
+  // The aggregate is 0 while two domains hold what they hold: no collection may take the node.
+  const balanced = fc
+    .record({ space, node })
+    .map(({ space, node }): Step[] => [
+      upload(space, node),
+      { do: 'commit', space, domain: 0, changes: [[node, 1]] },
+      { do: 'commit', space, domain: 1, changes: [[node, -1]] },
+      outlive,
+      { do: 'gc', space, maxNodes: 100, failAfter: undefined },
+    ]);
   const again = fc
     .record({ alter: fc.boolean() })
     .map(({ alter }): Step[] => [{ do: 'replay', pick: 0, alter }]);
-  return fc.oneof(rot, rot, heal, heal, mended, fillAndCollect, fillAndCollect, walk, again);
+  return fc.oneof(
+    rot,
+    rot,
+    heal,
+    heal,
+    mended,
+    mended,
+    balanced,
+    fillAndCollect,
+    fillAndCollect,
+    walk,
+    again,
+  );
 }
 
 export function makeSequenceArbitrary(stepsMax: number): fc.Arbitrary<Sequence> {
