@@ -98,6 +98,14 @@ describe('putNode', () => {
     expect(space.kinds()).toEqual([...ROUND, ...ROUND, 'lease']);
   });
 
+  test("a rejection of someone else's bytes, of whatever kind, is not ours", async () => {
+    const space = new FakeSpace();
+    space.plant('lease', () => undefined, rejected('INVALID_CANONICAL_NODE'));
+    space.plant('upload', () => failure(412, 'CONFLICT'));
+    // Whoever judged the other bytes has made a new generation: the next PUT meets it.
+    expect((await space.client().putNode(NODE)).state).toBe('ready');
+  });
+
   test('an expired instruction (403): another lease gives another', async () => {
     const space = new FakeSpace();
     space.plant('upload', () => new Response('<Error>expired</Error>', { status: 403 }));

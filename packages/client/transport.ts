@@ -56,7 +56,6 @@ async function runAttempt<T>(
   plan: RequestPlan,
   read: (answer: Answer) => Promise<T>,
 ): Promise<T> {
-  plan.signal?.throwIfAborted();
   const headers = await abortable(plan.headers(), plan.signal);
   const deadline = startDeadline(transport.clock, plan.timeoutMs, plan.signal);
   let answer: Answer | undefined;
