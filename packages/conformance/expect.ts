@@ -4,7 +4,7 @@ import type { Answer } from './answer.ts';
 import { redact } from './answer.ts';
 import { RuleBroken } from './suite.ts';
 
-export function show(value: unknown): string {
+function show(value: unknown): string {
   if (value instanceof Uint8Array) return `${value.length} bytes`;
   const text = typeof value === 'string' ? JSON.stringify(value) : (JSON.stringify(value) ?? String(value));
   const safe = redact(text);
@@ -102,7 +102,7 @@ function codeOf(answer: Answer): string {
 
 export type JsonRecord = Readonly<Record<string, unknown>>;
 
-export function isRecord(value: unknown): value is JsonRecord {
+function isRecord(value: unknown): value is JsonRecord {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 

@@ -49,7 +49,7 @@ export interface CallOptions {
   readonly method?: string;
 }
 
-export const LEASE_MS = 60_000;
+const LEASE_MS = 60_000;
 const UPLOADS_AT_ONCE = 8;
 
 export class SpaceClient {

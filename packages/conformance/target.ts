@@ -8,7 +8,7 @@ import type { Need } from './suite.ts';
 import type { Identity } from './tokens.ts';
 import { readLease } from './wire.ts';
 
-export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
 export interface ConformanceOptions {
   /** Where the Space API is, without the `/v1`. */
@@ -44,7 +44,7 @@ const ACTIVE_UPLOADS_MAX_DEFAULT = 1024;
 const AFFORDABLE_NODE_BYTES_MAX = 67_108_864;
 const AFFORDABLE_UPLOADS_MAX = 2048;
 /** Waiting this long is fine without being asked. */
-export const SHORT_WAIT_MS_MAX = 10_000;
+const SHORT_WAIT_MS_MAX = 10_000;
 const LONG_WAIT_MS_MAX = 600_000;
 const ANSWER_TIMEOUT_MS = 60_000;
 /** The Date header has whole seconds; smaller differences say nothing. */

@@ -24,7 +24,7 @@ export type Lease =
   | { readonly state: 'awaiting_replacement_upload'; readonly rejection: Rejection; readonly upload: Upload }
   | { readonly state: 'validated_awaiting_children'; readonly childHashes: readonly string[] };
 
-export interface Rejection {
+interface Rejection {
   readonly code: string;
   readonly message: string;
 }
@@ -44,7 +44,7 @@ export interface Description {
   };
 }
 
-export const USAGE_FIELDS = [
+const USAGE_FIELDS = [
   'nodeCount',
   'readyContentBytes',
   'readyStoredBytes',

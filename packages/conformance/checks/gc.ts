@@ -49,6 +49,8 @@ async function unleasedGoes({ client, elapse }: CheckContext): Promise<void> {
   const node = makeNode({ content: 'nine byte' });
   const empty = makeNode({ content: '' });
   await client.publishAll([node, empty]);
+  await expectKept(client, [node, empty], 'before collection');
+  await client.describe(node.hash);
   await elapse(LEASE_OVER_MS);
   expectEqual(await client.gc(), { examined: 2, deleted: 2, reclaimedContentBytes: 9 }, 'the pass');
   await expectGone(client, [node, empty], 'after collection');

@@ -13,6 +13,8 @@ const NODE_BYTES_MAX = 6_000_000;
 const ACTIVE_UPLOADS_MAX = 24;
 
 export interface TestServer {
+  /** the server as a function */
+  readonly answer: (url: string, init: RequestInit) => Promise<Response>;
   /** answers without a socket */
   readonly inProcess: ConformanceOptions;
   /** the same server over a real port */
@@ -91,6 +93,7 @@ export async function openTestServer(): Promise<TestServer> {
   };
   const answer = async (url: string, init: RequestInit) => server.handle(new Request(url, init));
   return {
+    answer,
     inProcess: { ...shared, baseUrl: 'http://holdfast.test', fetch: answer },
     overSocket: { ...shared, baseUrl: `http://127.0.0.1:${listener.port}` },
     async close() {
