@@ -1,11 +1,11 @@
 /** The SDK against the real server: from its sources on Bun, and as the built package on Node. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CasError, type Client, type ClientOptions, createClient } from '../packages/client/index.ts';
 import { buildPackage } from '../packages/client/tools/build-package.ts';
 import { seededBytes } from './support/canonical-node.ts';
-import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
+import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
 const NODE_BYTES_MAX = 6 * 1024 * 1024;
@@ -212,16 +212,16 @@ describe('the SDK and the server', () => {
 
 /** What a program of a user does, in JavaScript, on Node. Prints one line of JSON. */
 const PROGRAM = `
-import { CasError, createClient } from './package/index.js';
-const [baseUrl, appId, spaceId, largest] = process.argv.slice(2);
-const client = createClient({ baseUrl, appId, spaceId, token: () => process.env.TOKEN });
+import { CasError, createClient } from '@holdfast/client';
+const { HOLDFAST_URL: baseUrl, HOLDFAST_APP: appId, HOLDFAST_SPACE: spaceId } = process.env;
+const client = createClient({ baseUrl, appId, spaceId, token: () => process.env.HOLDFAST_TOKEN });
 const content = new Uint8Array(3_000_000).map((_, index) => index * 7);
 const put = await client.putNode({ contentType: 'a/b', content });
 const whole = await client.getNode(put.hash);
 let length = 0;
 for await (const chunk of (await client.openNode(put.hash)).body) length += chunk.length;
 const blob = await client.putNode({ contentType: 'a/b', content: new Blob([content]) });
-const tooLarge = await client.putNode({ contentType: 'a/b', content: new Uint8Array(+largest) }).catch((error) => error);
+const tooLarge = await client.putNode({ contentType: 'a/b', content: new Uint8Array(+process.env.NODE_BYTES_MAX) }).catch((error) => error);
 const aborted = await client.getNode(put.hash, { signal: AbortSignal.abort() }).catch((error) => error);
 console.log(JSON.stringify({
   states: [put.state, put.uploaded, blob.uploaded],
@@ -233,34 +233,67 @@ console.log(JSON.stringify({
 }));
 `;
 
+interface ProgramResult {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
 describe('the built package', () => {
+  const folder = makeTempFolder('client-package');
+  beforeAll(() => buildPackage(join(folder.path, 'node_modules', '@holdfast', 'client')));
+  afterAll(() => folder.remove());
+
+  /** Runs `source` on Node, with the variables that `serve --dev` prints. */
+  async function runOnNode(name: string, source: string, spaceId: string): Promise<ProgramResult> {
+    const path = join(folder.path, name);
+    writeFileSync(path, source);
+    const child = Bun.spawn(['node', path], {
+      env: {
+        PATH: process.env.PATH,
+        NODE_BYTES_MAX: String(NODE_BYTES_MAX),
+        HOLDFAST_URL: running.server.url,
+        HOLDFAST_APP: APP,
+        HOLDFAST_SPACE: spaceId,
+        HOLDFAST_TOKEN: running.issuer.token(spaceId),
+      },
+      stdout: 'pipe',
+      stderr: 'pipe',
+    });
+    const [exitCode, stdout, stderr] = await Promise.all([
+      child.exited,
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+    ]);
+    return { exitCode, stdout, stderr };
+  }
+
   test('works on Node', async () => {
-    const folder = makeTempFolder('client-package');
-    try {
-      await buildPackage(join(folder.path, 'package'));
-      const program = join(folder.path, 'program.mjs');
-      writeFileSync(program, PROGRAM);
-      const child = Bun.spawn(['node', program, running.server.url, APP, SPACE, String(NODE_BYTES_MAX)], {
-        env: { PATH: process.env.PATH, TOKEN: running.issuer.token(SPACE) },
-        stdout: 'pipe',
-        stderr: 'pipe',
-      });
-      const [stdout, stderr] = await Promise.all([
-        new Response(child.stdout).text(),
-        new Response(child.stderr).text(),
-        child.exited,
-      ]);
-      expect(stderr).toBe('');
-      expect(JSON.parse(stdout)).toEqual({
-        states: ['ready', true, false],
-        same: true,
-        length: 3_000_000,
-        tooLarge: [true, 'NODE_TOO_LARGE'],
-        aborted: 'AbortError',
-        health: { status: 'ok' },
-      });
-    } finally {
-      folder.remove();
+    const { stdout, stderr } = await runOnNode('program.mjs', PROGRAM, 'node');
+    expect(stderr).toBe('');
+    expect(JSON.parse(stdout)).toEqual({
+      states: ['ready', true, false],
+      same: true,
+      length: 3_000_000,
+      tooLarge: [true, 'NODE_TOO_LARGE'],
+      aborted: 'AbortError',
+      health: { status: 'ok' },
+    });
+  });
+
+  test('the examples of its README run as they stand', async () => {
+    const readme = readFileSync(join(import.meta.dir, '..', 'packages', 'client', 'README.md'), 'utf8');
+    const examples = [...readme.matchAll(/^```js\n([\s\S]*?)^```$/gm)].map((match) => match[1] as string);
+    const results: ProgramResult[] = [];
+    for (const [index, example] of examples.entries()) {
+      results.push(await runOnNode(`example-${index}.mjs`, example, 'readme'));
     }
+    expect(results.map(({ exitCode, stderr }) => [exitCode, stderr])).toEqual(Array(3).fill([0, '']));
+    const [walk, waiting, failing] = results.map(({ stdout }) => stdout);
+    expect(walk).toMatch(
+      /^ready [0-9a-f]{64}\ntext\/plain hello\nell\n[0-9a-f]{64} 1\n\{\n {2}nodeCount: 2,/,
+    );
+    expect(waiting).toContain('f'.repeat(64));
+    expect(failing).toBe('no such node\n');
   });
 });
