@@ -1,6 +1,7 @@
 /** Real bytes and real files, damaged behind the store's back: never served, told as proof only where it is proof. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdir, open, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
+import type { ContentRow } from '../../core/model.ts';
 import { ContentDamaged, ContentLost, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
 import { BLOCK_BYTES } from './block-integrity.ts';
@@ -21,6 +22,13 @@ async function flipByte(path: string, position: number): Promise<void> {
   }
 }
 
+function errorOf(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => undefined,
+    (error) => error,
+  );
+}
+
 describe('objects', () => {
   let world: ContentWorld;
   let object: StoredObject;
@@ -28,11 +36,6 @@ describe('objects', () => {
   let node: Uint8Array;
   let hash: string;
   const openRange = (start: number, end: number) => world.store.open(object, start, end);
-  const errorOf = (promise: Promise<unknown>) =>
-    promise.then(
-      () => undefined,
-      (error) => error,
-    );
 
   beforeEach(async () => {
     world = await openContentStore();
@@ -131,20 +134,32 @@ describe('inline bytes in the database file', () => {
   });
   afterEach(() => engine.destroy());
 
-  test('a byte flipped on disk is proven damaged and the row itself still reads', async () => {
+  test('a byte flipped on disk is proven damaged at once, though the same bytes were just read', async () => {
     for (const bytes of [600, 20_000]) {
       const { hash, node } = sampleNode(bytes, bytes);
       await putInline(engine.metadata, engine.content, hash, node);
       await engine.reopen();
-      const path = engine.databasePath;
-      const at = (await readFile(path)).indexOf(node.subarray(200, 400));
+      const readOutside = async () => (await engine.metadata.findNodeWithContent(SPACE, hash))?.content;
+      const readInside = () =>
+        engine.metadata.transact(SPACE, async (tx) => {
+          const row = await tx.findNode(hash);
+          return row && tx.findContent(row.generation);
+        });
+      const prove = async (read: () => Promise<ContentRow | undefined>) => {
+        const content = await read();
+        if (content === undefined) throw new Error('no content');
+        engine.content.verifyInline(content);
+      };
+      for (const read of [readOutside, readInside]) await prove(read);
+      const at = (await readFile(engine.databasePath)).indexOf(node.subarray(200, 400));
       expect(at).toBeGreaterThan(0);
-      await flipByte(path, at + 100);
-      const found = await engine.metadata.findNodeWithContent(SPACE, hash);
-      expect(found?.node.hash).toBe(hash);
-      const content = found?.content;
-      if (content === undefined) throw new Error('no content');
-      expect(() => engine.content.verifyInline(content)).toThrow(ContentDamaged);
+      await flipByte(engine.databasePath, at + 100);
+      for (const read of [readOutside, readInside]) {
+        expect(await errorOf(prove(read))).toBeInstanceOf(ContentDamaged);
+      }
+      expect((await engine.metadata.findNode(SPACE, hash))?.hash).toBe(hash);
+      await flipByte(engine.databasePath, at + 100);
+      for (const read of [readOutside, readInside]) await prove(read);
     }
   });
 });

@@ -4,7 +4,7 @@ import { assertInvariant } from '../../core/invariant.ts';
 
 const PAGE_BYTES = 4096;
 const WRITER_CACHE_BYTES = 32 * 1024 * 1024;
-const READER_CACHE_BYTES = 16 * 1024 * 1024;
+export const READER_CACHE_BYTES = 16 * 1024 * 1024;
 /** ms SQLite itself sleeps for another process's lock before it says SQLITE_BUSY; short, for it blocks this process */
 const BUSY_TIMEOUT_MS = 2;
 /** ms to wait for another process's lock while opening */
@@ -47,8 +47,11 @@ export function shortenBusyTimeout(database: Database): void {
   database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
 }
 
-/** Never waits for the writer, cannot write. The writer has been opened before, so the file and its log exist. */
-export function openReader(path: string): Database {
+/**
+ * Never waits for the writer, cannot write. The writer has been opened before, so the file and its log exist. `cacheBytes`
+ * 0: every read asks the operating system, so damage on the disk is seen as soon as it is there.
+ */
+export function openReader(path: string, cacheBytes: number): Database {
   const database = new Database(path, { readonly: true });
   try {
     database.run(`PRAGMA busy_timeout = ${OPEN_BUSY_TIMEOUT_MS}`);
@@ -56,7 +59,7 @@ export function openReader(path: string): Database {
     database.run('PRAGMA query_only = ON');
     database.run('PRAGMA cell_size_check = ON');
     database.run('PRAGMA trusted_schema = OFF');
-    database.run(`PRAGMA cache_size = -${READER_CACHE_BYTES / 1024}`);
+    database.run(`PRAGMA cache_size = -${cacheBytes / 1024}`);
     assertPragma(database, 'journal_mode', 'wal');
     assertPragma(database, 'synchronous', 2);
   } catch (error) {

@@ -14,7 +14,8 @@ let path: string;
 let store: SqliteMetadataStore;
 let fatal: Error[];
 const clock = new ManualClock();
-const open = () => new SqliteMetadataStore({ path, clock, onFatal: (error) => fatal.push(error) });
+const open = (isShared = false) =>
+  new SqliteMetadataStore({ path, clock, onFatal: (error) => fatal.push(error), isShared });
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'holdfast-commit-'));
@@ -85,7 +86,9 @@ test('a write waits while another process writes, reads do not', async () => {
 });
 
 test('two processes write to one folder and both see all of it', async () => {
-  const second = open();
+  await store.close();
+  store = open(true);
+  const second = open(true);
   await Promise.all(
     Array.from({ length: 40 }, (_, index) =>
       insertNodes(index % 2 === 0 ? store : second, SPACE, [
@@ -135,6 +138,7 @@ test('a database that may not grow refuses what is too much, keeps the rest, and
     path,
     clock,
     onFatal: (error) => fatal.push(error),
+    isShared: false,
     databasePagesMax: 60,
   });
   const big = (index: number) => readyNode(hashAt(index), { refs: new Uint8Array(8192).fill(index) });

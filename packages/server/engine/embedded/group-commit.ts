@@ -6,10 +6,11 @@ import type { Database } from 'bun:sqlite';
 import { InvariantViolation } from '../../core/invariant.ts';
 import { type Clock, StoreUnavailable } from '../../core/ports.ts';
 import { isBusy, isSurelyNotCommitted, storageError } from './failure.ts';
+import { BatchRows, type NodeCache } from './node-cache.ts';
 import type { SpaceDirectory } from './space-directory.ts';
 import { SpaceLedger } from './space-ledger.ts';
 import type { Statements } from './statements.ts';
-import { WriteScope } from './write-scope.ts';
+import { type Batch, WriteScope } from './write-scope.ts';
 
 const BATCH_BODIES_MAX = 512;
 /** ms after which a batch takes no further body, so that reads and answers get their turn */
@@ -37,6 +38,7 @@ interface GroupCommitOptions {
   readonly database: Database;
   readonly sql: Statements;
   readonly spaces: SpaceDirectory;
+  readonly cache: NodeCache | undefined;
   readonly clock: Clock;
   readonly onFatal: (error: Error) => void;
 }
@@ -96,9 +98,12 @@ export class GroupCommit {
       for (const job of this.#queue.splice(0)) job.reject(busy);
       return;
     }
-    const ledger = new SpaceLedger(sql, this.#options.spaces);
-    const outcomes = await this.#runBodies(ledger);
-    if (!this.#commit(ledger, outcomes)) return;
+    const batch: Batch = {
+      ledger: new SpaceLedger(sql, this.#options.spaces),
+      rows: new BatchRows(this.#options.cache),
+    };
+    const outcomes = await this.#runBodies(batch);
+    if (!this.#commit(batch, outcomes)) return;
     for (const { job, ok, value } of outcomes) {
       if (ok) job.resolve(value);
       else job.reject(value);
@@ -124,14 +129,14 @@ export class GroupCommit {
     }
   }
 
-  async #runBodies(ledger: SpaceLedger): Promise<Outcome[]> {
+  async #runBodies(batch: Batch): Promise<Outcome[]> {
     const outcomes: Outcome[] = [];
     const stopAt = performance.now() + BATCH_DURATION_MS_MAX;
     const watch = new ForeignAwaitWatch();
     // Bodies that arrive while earlier ones run still belong to this turn: the loop reads the live queue.
     for (let index = 0; index < this.#queue.length && index < BATCH_BODIES_MAX; index++) {
       const job = this.#queue[index] as Job;
-      outcomes.push(await this.#runBody(job, ledger, watch));
+      outcomes.push(await this.#runBody(job, batch, watch));
       if (performance.now() > stopAt) break;
     }
     this.#queue.splice(0, outcomes.length);
@@ -139,9 +144,9 @@ export class GroupCommit {
     return outcomes;
   }
 
-  async #runBody(job: Job, ledger: SpaceLedger, watch: ForeignAwaitWatch): Promise<Outcome> {
+  async #runBody(job: Job, batch: Batch, watch: ForeignAwaitWatch): Promise<Outcome> {
     const { sql, clock, database } = this.#options;
-    const scope = new WriteScope(sql, database, ledger, clock.now());
+    const scope = new WriteScope(sql, database, batch, clock.now());
     try {
       const returned = job.body(scope);
       const value = isThenable(returned) ? await watch.settle(returned) : returned;
@@ -155,7 +160,7 @@ export class GroupCommit {
   }
 
   /** True when the outcomes stand. On a failure that surely left nothing, rejects them all; on an unknown one, ends it. */
-  #commit(ledger: SpaceLedger, outcomes: readonly Outcome[]): boolean {
+  #commit({ ledger, rows }: Batch, outcomes: readonly Outcome[]): boolean {
     const { sql, database } = this.#options;
     let failure: unknown;
     try {
@@ -164,6 +169,7 @@ export class GroupCommit {
       ledger.flush();
       sql.commit.run();
       ledger.publish();
+      rows.publish();
       return true;
     } catch (error) {
       failure = error;

@@ -12,11 +12,13 @@ import type {
   SweepCutoffs,
 } from '../../core/ports.ts';
 import { findBalancePage } from './balance-page.ts';
-import { openReader, openWriter, shortenBusyTimeout } from './database.ts';
+import { openReader, openWriter, READER_CACHE_BYTES, shortenBusyTimeout } from './database.ts';
 import { storageError } from './failure.ts';
 import { GroupCommit } from './group-commit.ts';
 import { moveWatermarks, pruneHistory } from './maintenance.ts';
 import { migrate } from './migrations.ts';
+import { NodeCache } from './node-cache.ts';
+import { NodeReads } from './node-reads.ts';
 import { bytesToHex, hexToBytes, joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
 import { SpaceDirectory } from './space-directory.ts';
 import { SqliteSpaceTransaction } from './space-transaction.ts';
@@ -41,6 +43,8 @@ interface MetadataStoreOptions {
   readonly clock: Clock;
   /** a commit of unknown outcome or a broken invariant: the process is to end */
   readonly onFatal: (error: Error) => void;
+  /** other processes write to the same file */
+  readonly isShared: boolean;
   /** the database grows no further than this, as on a full disk; unlimited when left out */
   readonly databasePagesMax?: number;
 }
@@ -49,31 +53,39 @@ export class SqliteMetadataStore implements MetadataStore {
   readonly inlineBytesMax = INLINE_BYTES_MAX;
   readonly #writer: Database;
   readonly #reader: Database;
+  readonly #diskReader: Database;
   readonly #writes: Statements;
   readonly #reads: ReadStatements;
+  readonly #diskReads: ReadStatements;
+  readonly #nodes: NodeReads;
   readonly #commits: GroupCommit;
   readonly #spaces = new SpaceDirectory();
   readonly #watermarkWalk = { afterSpace: 0 };
   readonly #sweepWalk: SweepWalk;
 
   /** @throws DataFolderNewer */
-  constructor({ path, clock, onFatal, databasePagesMax }: MetadataStoreOptions) {
+  constructor({ path, clock, onFatal, isShared, databasePagesMax }: MetadataStoreOptions) {
     this.#writer = openWriter(path, databasePagesMax);
     try {
       migrate(this.#writer, path);
       shortenBusyTimeout(this.#writer);
       this.#writes = prepareAll(this.#writer);
-      this.#reader = openReader(path);
+      this.#reader = openReader(path, READER_CACHE_BYTES);
+      this.#diskReader = openReader(path, 0);
     } catch (error) {
       this.#writer.close();
       throw error;
     }
     this.#reads = prepareReads(this.#reader);
+    this.#diskReads = prepareReads(this.#diskReader);
+    const cache = isShared ? undefined : new NodeCache();
+    this.#nodes = new NodeReads({ sql: this.#reads, fromDisk: this.#diskReads, cache });
     this.#sweepWalk = new SweepWalk(this.#reads);
     this.#commits = new GroupCommit({
       database: this.#writer,
       sql: this.#writes,
       spaces: this.#spaces,
+      cache,
       clock,
       onFatal,
     });
@@ -86,9 +98,7 @@ export class SqliteMetadataStore implements MetadataStore {
   findNode(space: Space, hash: Hash): NodeRow | undefined {
     return this.#read(() => {
       const id = this.#findSpaceId(space);
-      if (id === undefined) return undefined;
-      const row = this.#reads.findNode.get(id, hexToBytes(hash));
-      return row === null ? undefined : nodeFromSql(row, hash);
+      return id === undefined ? undefined : this.#nodes.findNode(id, hash);
     });
   }
 
@@ -98,10 +108,7 @@ export class SqliteMetadataStore implements MetadataStore {
   ): { readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined {
     return this.#read(() => {
       const id = this.#findSpaceId(space);
-      if (id === undefined) return undefined;
-      const row = this.#reads.findNodeWithContent.get(id, hexToBytes(hash));
-      if (row === null) return undefined;
-      return { node: nodeFromSql(row, hash), content: joinedContentFromSql(row, id) };
+      return id === undefined ? undefined : this.#nodes.findNodeWithContent(id, hash);
     });
   }
 
@@ -180,7 +187,7 @@ export class SqliteMetadataStore implements MetadataStore {
   ): { items: readonly ScrubItem[]; next: ScrubPosition | undefined } {
     return this.#read(() => {
       const [space, hash] = after === undefined ? ['0', ''] : after.split('.');
-      const rows = this.#reads.findNodesToScrub.all(Number(space), hexToBytes(hash ?? ''), limit);
+      const rows = this.#diskReads.findNodesToScrub.all(Number(space), hexToBytes(hash ?? ''), limit);
       const items: ScrubItem[] = [];
       for (const row of rows) {
         const id = row.space as number;
@@ -234,6 +241,9 @@ export class SqliteMetadataStore implements MetadataStore {
     await this.#commits.close();
     finalize(this.#reads);
     this.#reader.close(true);
+    finalize(this.#diskReads);
+    this.#diskReader.close(true);
+    // Last: closing the only connection that may write copies the log back into the database.
     finalize(this.#writes);
     this.#writer.close(true);
   }

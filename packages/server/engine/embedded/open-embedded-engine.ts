@@ -43,7 +43,12 @@ export class ContentFolderMissing extends Error {
 /** @throws DataFolderNewer, ContentFolderMissing, or the disk's own error */
 export async function openEmbeddedEngine(options: EmbeddedEngineOptions): Promise<EmbeddedEngine> {
   const { dataDir, clock, onFatal, workers, files = diskFiles } = options;
-  const metadata = new SqliteMetadataStore({ path: join(dataDir, DATABASE_FILE), clock, onFatal });
+  const metadata = new SqliteMetadataStore({
+    path: join(dataDir, DATABASE_FILE),
+    clock,
+    onFatal,
+    isShared: workers > 1,
+  });
   try {
     const root = join(dataDir, CONTENT_FOLDER);
     const content = new DiskContentStore({

@@ -3,6 +3,7 @@ import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, NodeRow, RootRefCommit, Space, UploadRow } from '../../core/model.ts';
 import type { SpaceTransaction } from '../../core/ports.ts';
 import { usageDelta } from '../../core/usage-delta.ts';
+import { nodeKey } from './node-cache.ts';
 import { RootRefLedger } from './root-ref-ledger.ts';
 import {
   bytesToHex,
@@ -36,8 +37,16 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
 
   findNode(hash: Hash): NodeRow | undefined {
     if (this.#id === undefined) return undefined;
-    const row = this.#scope.find(this.#scope.sql.findNode, this.#id, hexToBytes(hash));
-    return row && nodeFromSql(row, hash);
+    this.#scope.assertUsable();
+    const { rows, sql } = this.#scope;
+    const key = nodeKey(this.#id, hash);
+    const known = rows.find(key);
+    if (known !== undefined) return known ?? undefined;
+    const row = this.#scope.find(sql.findNode, this.#id, hexToBytes(hash));
+    if (row === undefined) return undefined;
+    const node = nodeFromSql(row, hash);
+    rows.learn(key, node);
+    return node;
   }
 
   findNodes(hashes: readonly Hash[]): readonly (NodeRow | undefined)[] {
@@ -66,7 +75,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       row.waitingTouchedAt,
       collectableCode(row),
     );
-    this.#count(id, undefined, row);
+    this.#changed(id, row.hash, undefined, row);
   }
 
   updateNode(before: NodeRow, after: NodeRow): void {
@@ -99,7 +108,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     } else {
       this.#updateWholeNode(id, hash, before, after);
     }
-    this.#count(id, before, after);
+    this.#changed(id, before.hash, before, after);
   }
 
   #updateWholeNode(id: number, hash: Uint8Array, before: NodeRow, after: NodeRow): void {
@@ -131,7 +140,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       hexToBytes(before.hash),
       ...guardsOf(before),
     );
-    this.#count(id, before, undefined);
+    this.#changed(id, before.hash, before, undefined);
   }
 
   findLooseEdges(hash: Hash): number {
@@ -209,7 +218,9 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     return (row?.count as number | undefined) ?? 0;
   }
 
+  /** Asked for only when content is in doubt, so what SQLite holds in memory is let go first: the disk is to answer. */
   findContent(generation: Generation): ContentRow | undefined {
+    this.#scope.find(this.#scope.sql.letGoOfPages);
     const row = this.#scope.find(this.#scope.sql.findContent, hexToBytes(generation));
     return row === undefined || row.space !== this.#id ? undefined : contentFromSql(row, generation);
   }
@@ -305,7 +316,11 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     return this.#id;
   }
 
-  #count(id: number, before: NodeRow | undefined, after: NodeRow | undefined): void {
+  /** After a row's statement: what follows from it. */
+  #changed(id: number, hash: Hash, before: NodeRow | undefined, after: NodeRow | undefined): void {
+    const key = nodeKey(id, hash);
+    this.#scope.rows.write(key, after ?? null);
+    this.#scope.onUndo(() => this.#scope.rows.undo(key));
     const leasedCount = this.#leasedDelta(id, before?.leaseExpiresAt ?? 0, after?.leaseExpiresAt ?? 0);
     const isSameState = before?.state === after?.state;
     if (leasedCount === 0 && isSameState) return;

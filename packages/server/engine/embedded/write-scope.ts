@@ -3,29 +3,38 @@ import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import { assertInvariant } from '../../core/invariant.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
 import { storageError } from './failure.ts';
+import type { BatchRows } from './node-cache.ts';
 import type { LedgerEntry, SpaceLedger } from './space-ledger.ts';
 import type { SqlRow, Statements } from './statements.ts';
 
 type Prepared = Statement<SqlRow, SQLQueryBindings[]>;
 
+/** What the bodies of one SQLite transaction share. */
+export interface Batch {
+  readonly ledger: SpaceLedger;
+  readonly rows: BatchRows;
+}
+
 export class WriteScope {
   readonly sql: Statements;
   readonly ledger: SpaceLedger;
+  readonly rows: BatchRows;
   /** ms; the instant of this transaction */
   readonly now: number;
   readonly #database: Database;
   readonly #undo: (() => void)[] = [];
   #state: 'reading' | 'writing' | 'ended' = 'reading';
 
-  constructor(sql: Statements, database: Database, ledger: SpaceLedger, now: number) {
+  constructor(sql: Statements, database: Database, { ledger, rows }: Batch, now: number) {
     this.sql = sql;
     this.#database = database;
     this.ledger = ledger;
+    this.rows = rows;
     this.now = now;
   }
 
   find(statement: Prepared, ...values: SQLQueryBindings[]): SqlRow | undefined {
-    this.#assertUsable();
+    this.assertUsable();
     try {
       return statement.get(...values) ?? undefined;
     } catch (error) {
@@ -34,7 +43,7 @@ export class WriteScope {
   }
 
   findAll(statement: Prepared, ...values: SQLQueryBindings[]): SqlRow[] {
-    this.#assertUsable();
+    this.assertUsable();
     try {
       return statement.all(...values);
     } catch (error) {
@@ -58,7 +67,7 @@ export class WriteScope {
   }
 
   beginWriting(): void {
-    this.#assertUsable();
+    this.assertUsable();
     if (this.#state === 'writing') return;
     try {
       this.sql.savepoint.run();
@@ -80,7 +89,7 @@ export class WriteScope {
 
   keep(): void {
     if (this.#state === 'writing') {
-      this.#assertUsable();
+      this.assertUsable();
       this.sql.release.run();
     }
     this.#state = 'ended';
@@ -96,7 +105,7 @@ export class WriteScope {
     this.#state = 'ended';
   }
 
-  #assertUsable(): void {
+  assertUsable(): void {
     if (this.#state === 'ended') throw new Error('a transaction was used after its body had ended');
     if (!this.#database.inTransaction) {
       throw new StoreUnavailable('SQLite took the transaction back: try again');

@@ -1,0 +1,96 @@
+/**
+ * Committed node rows in memory, kept right by the only writer there is: this process. With several processes on one folder
+ * there is none. Content bytes are never in it: they are read from the disk each time, so that damage is seen.
+ */
+import type { Hash } from '@holdfast/protocol';
+import type { ContentRow, NodeRow } from '../../core/model.ts';
+
+const CACHE_BYTES_MAX = 16 * 1024 * 1024;
+/** what an entry takes beside its refs and other buffers; measured, rounded up */
+const ENTRY_BYTES = 700;
+
+export interface CachedNode {
+  readonly node: NodeRow;
+  /** the content record of `node.generation` when it is known and its bytes are an object */
+  readonly object: ContentRow | undefined;
+}
+
+export function nodeKey(spaceId: number, hash: Hash): string {
+  return `${spaceId}.${hash}`;
+}
+
+export class NodeCache {
+  readonly #entries = new Map<string, CachedNode>();
+  readonly #bytesMax: number;
+  #bytes = 0;
+
+  constructor(bytesMax = CACHE_BYTES_MAX) {
+    this.#bytesMax = bytesMax;
+  }
+
+  find(key: string): CachedNode | undefined {
+    return this.#entries.get(key);
+  }
+
+  /** First in, first out: what is still in use comes back with its next read. */
+  set(key: string, entry: CachedNode): void {
+    this.delete(key);
+    this.#entries.set(key, entry);
+    this.#bytes += bytesOf(entry);
+    for (const oldest of this.#entries.keys()) {
+      if (this.#bytes <= this.#bytesMax) break;
+      this.delete(oldest);
+    }
+  }
+
+  delete(key: string): void {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return;
+    this.#entries.delete(key);
+    this.#bytes -= bytesOf(entry);
+  }
+}
+
+function bytesOf({ node, object }: CachedNode): number {
+  return ENTRY_BYTES + node.refs.length + node.contentType.length + (object?.integrity.length ?? 0);
+}
+
+/** What one batch knows of node rows: its own writes first, then what is committed. */
+export class BatchRows {
+  readonly #cache: NodeCache | undefined;
+  /** null: deleted; undefined: written by a body that was undone, so only SQLite knows */
+  readonly #written = new Map<string, NodeRow | null | undefined>();
+
+  constructor(cache: NodeCache | undefined) {
+    this.#cache = cache;
+  }
+
+  /** null: there is no such row; undefined: ask SQLite, then `learn`. */
+  find(key: string): NodeRow | null | undefined {
+    if (this.#written.has(key)) return this.#written.get(key);
+    return this.#cache?.find(key)?.node;
+  }
+
+  /** A row as SQLite has it. */
+  learn(key: string, node: NodeRow): void {
+    if (!this.#written.has(key)) this.#cache?.set(key, { node, object: undefined });
+  }
+
+  write(key: string, node: NodeRow | null): void {
+    this.#written.set(key, node);
+  }
+
+  undo(key: string): void {
+    this.#written.set(key, undefined);
+  }
+
+  /** After the commit, before anyone reads. */
+  publish(): void {
+    for (const [key, node] of this.#written) {
+      const known = this.#cache?.find(key);
+      if (node === null || node === undefined) this.#cache?.delete(key);
+      else if (known?.node.generation === node.generation) this.#cache?.set(key, { ...known, node });
+      else this.#cache?.set(key, { node, object: undefined });
+    }
+  }
+}
