@@ -35,6 +35,8 @@ export interface Report {
 }
 
 const CONCURRENCY_DEFAULT = 4;
+/** A sweep comes every few seconds of real time. */
+const BACKGROUND_WAIT_MS = 15_000;
 /** Checks that mostly wait cost nothing side by side. */
 const CONCURRENCY_WAITING = 64;
 
@@ -48,14 +50,19 @@ export function selectChecks(only: readonly string[] = []): readonly Check[] {
   );
 }
 
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
 function openContext(target: Target): CheckContext {
   const newSpace = (suffix = '') =>
     new SpaceClient(target, target.identity, `conformance-${randomBytes(12).toString('hex')}${suffix}`);
   const elapse = async (ms: number) => {
     if (target.options.advanceClock) await target.options.advanceClock(ms);
-    else await new Promise((resolve) => setTimeout(resolve, ms));
+    else await sleep(ms);
   };
-  return { target, client: newSpace(), newSpace, elapse };
+  const settle = () => target.options.settle?.() ?? sleep(BACKGROUND_WAIT_MS);
+  return { target, client: newSpace(), newSpace, elapse, settle };
 }
 
 export async function runCheck(check: Check, target: Target): Promise<CheckResult> {

@@ -37,6 +37,8 @@ export interface CheckContext {
   newSpace(suffix?: string): SpaceClient;
   /** Lets `ms` pass on the target: moves its clock when the caller gave one, else waits. */
   elapse(ms: number): Promise<void>;
+  /** Lets the target's background work happen: asks for it where the caller can, else waits. */
+  settle(): Promise<void>;
 }
 
 export interface Check {

@@ -32,6 +32,8 @@ export interface ConformanceOptions {
   readonly now?: () => number;
   /** Moves the target's clock forward. Checks then run one after another. */
   readonly advanceClock?: (ms: number) => void | Promise<void>;
+  /** Has the target do its background work (the sweep) now; without it, checks wait for it to come. */
+  readonly settle?: () => Promise<void>;
   /** Runs only checks whose id starts with, or whose clause contains, one of these. */
   readonly only?: readonly string[];
   /** How many checks run side by side; 4 unless told. */

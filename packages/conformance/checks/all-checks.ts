@@ -21,6 +21,7 @@ import { rootRefPageChecks } from './root-ref-pages.ts';
 import { rootRefReplayChecks } from './root-ref-replays.ts';
 import { rootRefChecks } from './root-refs.ts';
 import { uploadLimitChecks } from './upload-limit.ts';
+import { uploadOverlapChecks } from './upload-overlaps.ts';
 import { uploadTargetChecks } from './upload-target.ts';
 import { usageChecks } from './usage.ts';
 
@@ -37,6 +38,7 @@ export const allChecks: readonly Check[] = [
   ...leaseRejectionChecks,
   ...childrenChecks,
   ...uploadTargetChecks,
+  ...uploadOverlapChecks,
   ...uploadLimitChecks,
   ...readChecks,
   ...usageChecks,

@@ -56,6 +56,7 @@ async function notBearer(context: CheckContext): Promise<void> {
     `Bearer ${token} x`,
     `Bearer${token}`,
     'Bearer ,',
+    `Bearer ${token}, Bearer ${token}`,
     `DPoP ${token}`,
   ]) {
     expectUnauthorized(await bearing(context, value), 'invalid_token', 'not Bearer <token>');

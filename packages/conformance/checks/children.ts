@@ -169,7 +169,7 @@ async function protectsChildren({ client, elapse }: CheckContext): Promise<void>
   await expectWaiting(client, parent.hash, [missing.hash], 'after a collection');
 }
 
-async function droppedAfterADay({ client, elapse }: CheckContext): Promise<void> {
+async function droppedAfterADay({ client, elapse, settle }: CheckContext): Promise<void> {
   const [ready, missing] = [makeNode(), makeNode()];
   await client.publish(ready);
   const parent = makeNode({ refs: [ready.hash, missing.hash] });
@@ -182,10 +182,7 @@ async function droppedAfterADay({ client, elapse }: CheckContext): Promise<void>
     'just before the 24 h are over: the lease counts anew',
   );
   await elapse(86_400_000 + 1_000);
-  // The sweep runs on its own time: the rule is that it comes, not when.
-  for (let tries = 0; tries < 100 && (await client.usage()).notReadyNodeCount > 0; tries++) {
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
+  await settle();
   expectEqual(
     (await client.usage()).notReadyNodeCount,
     0,

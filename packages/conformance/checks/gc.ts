@@ -127,6 +127,29 @@ async function defaultBound({ client, elapse }: CheckContext): Promise<void> {
   expectEqual((await client.gc()).deleted, 3, 'deleted by the next pass');
 }
 
+async function leasedParentProtects({ client, elapse }: CheckContext): Promise<void> {
+  const child = makeNode({ content: 'child' });
+  const parent = makeNode({ refs: [child.hash], content: 'parent' });
+  await client.publish(child);
+  await client.publish(parent, 3_600_000);
+  await elapse(LEASE_OVER_MS);
+  expectEqual((await client.gc()).deleted, 0, 'deleted while a leased parent stands');
+  await expectKept(client, [child], 'under a leased parent');
+}
+
+async function rootRefOnUnleased({ client, elapse }: CheckContext): Promise<void> {
+  const node = makeNode();
+  await client.publish(node);
+  await elapse(LEASE_OVER_MS);
+  expectEqual(
+    (await client.commit('late', { [node.hash]: 1 })).revision,
+    1,
+    'revision: ready is enough, a lease is not asked for',
+  );
+  expectEqual((await client.gc()).deleted, 0, 'deleted');
+  await expectKept(client, [node], 'under a root ref made after its lease');
+}
+
 async function rootRefsProtect({ client, elapse }: CheckContext): Promise<void> {
   const child = makeNode({ content: 'child' });
   const root = makeNode({ refs: [child.hash], content: 'root' });
@@ -288,6 +311,20 @@ export const gcChecks: readonly Check[] = [
     'minute',
   ),
   check('gc.default', 'spec runGc: maxNodes default 100', 'the default bound', defaultBound, 'minute'),
+  check(
+    'gc.leased-parent',
+    ELIGIBLE,
+    'a leased parent holds its unleased child',
+    leasedParentProtects,
+    'minute',
+  ),
+  check(
+    'gc.root-ref-unleased',
+    ELIGIBLE,
+    'a root ref on a node whose lease is over',
+    rootRefOnUnleased,
+    'minute',
+  ),
   check('gc.root-refs', ELIGIBLE, 'a root ref holds its tree', rootRefsProtect, 'minute'),
   check(
     'gc.opposed-domains',

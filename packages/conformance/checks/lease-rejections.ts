@@ -122,7 +122,31 @@ async function overLimit(context: CheckContext): Promise<void> {
   expectEqual(judged.rejection.code, 'NODE_TOO_LARGE', 'rejection.code: length before digest');
 }
 
+async function abandonedRejection({ client, elapse, settle, target }: CheckContext): Promise<void> {
+  const node = makeNode();
+  const first = await reject(client, node.hash, makeNode().bytes, 'NODE_DIGEST_MISMATCH');
+  await elapse(86_400_000 - 60_000);
+  const kept = await client.leased(node.hash);
+  expectThat(
+    kept.state === 'awaiting_replacement_upload',
+    'a rejection kept for 24 h after the last lease',
+    kept.state,
+  );
+  expectEqual(kept.rejection, first.rejection, 'rejection');
+  await elapse(86_400_000 + target.uploadTtlMs + 60_000);
+  // Each lease call keeps the upload for another day, so the sweep has to come before the first look.
+  await settle();
+  expectEqual((await client.leased(node.hash)).state, 'awaiting_upload', 'state: the rejection is swept');
+}
+
 export const leaseRejectionChecks: readonly Check[] = [
+  check(
+    'lease.abandoned',
+    'contract 5: unfinished uploads and rejections are kept 24 h, then swept',
+    'a rejection nobody came back for',
+    abandonedRejection,
+    'day',
+  ),
   check(
     'lease.digest-mismatch',
     'contract 5: digest → NODE_DIGEST_MISMATCH',

@@ -3,7 +3,7 @@ import { expectEqual, expectError, expectStatus, expectThat } from '../expect.ts
 import { makeNode, type SampleNode } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
-import type { RootRefPage } from '../wire.ts';
+import { type RootRefPage, readRootRefPage } from '../wire.ts';
 
 const STABLE = 'contract 6: all pages of one walk show exactly the balances of the first page’s revision';
 const CURSOR = 'contract 6: a cursor that is malformed, forged or from another scope: 400 INVALID_REQUEST';
@@ -254,7 +254,32 @@ async function cursorNextDay({ client, elapse }: CheckContext): Promise<void> {
   expectEqual([...first.items, ...second.items], items, 'items of a walk that pauses for nearly 24 h');
 }
 
+async function cursorOfLongAgo({ client, elapse }: CheckContext): Promise<void> {
+  const items = await commitNodes(client, 4);
+  const first = await client.page('limit=2');
+  const { hash, refCount } = items[3] as Items[number];
+  await client.commit('change', { [hash]: -refCount });
+  await elapse(86_400_000 * 2);
+  await client.commit('change again', { [hash]: 1 });
+  const answer = await client.call('listRootRefs', { query: follow(first.nextCursor ?? '', 2) });
+  // History may be kept for longer; it may not be made up.
+  if (answer.status === 409) expectError(answer, 409, 'CONFLICT', 'a cursor older than the history kept');
+  else
+    expectEqual(
+      readRootRefPage(answer).items,
+      items.slice(2),
+      'items of a cursor whose history is still kept',
+    );
+}
+
 export const rootRefPageChecks: readonly Check[] = [
+  check(
+    'pages.long-ago',
+    'contract 6: a cursor older than the history kept: 409 CONFLICT',
+    'a walk that pauses for two days',
+    cursorOfLongAgo,
+    'day',
+  ),
   check(
     'pages.walk',
     'spec listRootRefs: items, nextCursor null when there are no more pages',

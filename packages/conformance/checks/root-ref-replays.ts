@@ -153,7 +153,26 @@ async function concurrentReplays({ client }: CheckContext): Promise<void> {
   expectEqual(await rootRefCount(client, node), 1, 'rootRefCount');
 }
 
+async function concurrentConflicts({ client }: CheckContext): Promise<void> {
+  const [node] = (await published(client, 1)) as [SampleNode];
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, (_, i) => client.update('contended', { [node.hash]: i + 1 })),
+  );
+  const winners = answers.flatMap((answer, i) => (answer.status === 200 ? [i + 1] : []));
+  expectEqual(winners.length, 1, 'requests that won one requestId');
+  for (const answer of answers.filter((each) => each.status !== 200)) {
+    expectError(answer, 409, 'IDEMPOTENCY_CONFLICT', 'the others');
+  }
+  expectEqual(await rootRefCount(client, node), winners[0], 'rootRefCount: the winner’s delta');
+}
+
 export const rootRefReplayChecks: readonly Check[] = [
+  check(
+    'root-refs.concurrent-conflict',
+    CONFLICT,
+    'eight payloads under one requestId at once',
+    concurrentConflicts,
+  ),
   check('root-refs.replay', REPLAY, 'replays', replays),
   check('root-refs.payload-identity', IDENTITY, 'other spellings of one request', payloadIdentity),
   check('root-refs.payload-conflict', CONFLICT, 'another payload under a known requestId', payloadConflicts),

@@ -3,6 +3,7 @@ import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { sweep } from '../../server/core/sweep.ts';
 import { openRegistry, parseServeConfig } from '../../server/index.ts';
 import { listen } from '../../server/listener.ts';
 import { openLog } from '../../server/log.ts';
@@ -11,6 +12,7 @@ import type { ConformanceOptions, Identity } from '../index.ts';
 
 const NODE_BYTES_MAX = 6_000_000;
 const ACTIVE_UPLOADS_MAX = 24;
+const SWEEP_STEPS_MAX = 1000;
 
 export interface TestServer {
   /** the server as a function */
@@ -79,6 +81,12 @@ export async function openTestServer(): Promise<TestServer> {
   };
   const server = await openServer({ config, log, onFatal, worker: 0, clock: { now } });
   const listener = listen(config, 0, server, log);
+  const settle = async () => {
+    for (let steps = 0; steps < SWEEP_STEPS_MAX; steps++) {
+      if (!(await sweep(server.core)).moreToDo) return;
+    }
+    throw new Error(`the sweep has more to do after ${SWEEP_STEPS_MAX} steps`);
+  };
   const shared = {
     identity: main.identity,
     secondIdentity: second.identity,
@@ -87,6 +95,7 @@ export async function openTestServer(): Promise<TestServer> {
     nodeBytesMax: NODE_BYTES_MAX,
     activeUploadsMax: ACTIVE_UPLOADS_MAX,
     now,
+    settle,
     advanceClock: (ms: number) => {
       offsetMs += ms;
     },

@@ -1,0 +1,189 @@
+/** Uploads that overlap, pause, break off or outlive their URL. */
+import { expectBytes, expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
+import { makeNode, makeNodeOfCanonicalSize } from '../node-bytes.ts';
+import { type Check, type CheckContext, check } from '../suite.ts';
+import { inPieces } from './upload-target.ts';
+
+/** A body whose second half waits until it is told. */
+function held(bytes: Uint8Array): {
+  body: ReadableStream<Uint8Array>;
+  finish: () => void;
+  breakOff: () => void;
+  started: Promise<void>;
+} {
+  const half = Math.floor(bytes.length / 2);
+  let finish = () => {};
+  let breakOff = () => {};
+  const gate = new Promise<void>((resolve, reject) => {
+    finish = resolve;
+    breakOff = () => reject(new Error('broken off on purpose'));
+  });
+  let begun = () => {};
+  const started = new Promise<void>((resolve) => {
+    begun = resolve;
+  });
+  let pulls = 0;
+  const body = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        pulls++;
+        if (pulls === 1) return controller.enqueue(bytes.slice(0, half));
+        begun();
+        await gate;
+        controller.enqueue(bytes.slice(half));
+        controller.close();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  return { body, finish, breakOff, started };
+}
+
+async function pause(ms: number): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+async function overlapping({ client, target }: CheckContext): Promise<void> {
+  const node = makeNodeOfCanonicalSize(Math.min(target.nodeBytesMax, 40_000));
+  const upload = await client.instruction(node.hash);
+  const slow = held(makeNodeOfCanonicalSize(40_000).bytes);
+  const slowAnswer = client.put(upload, slow.body);
+  await Promise.race([slow.started, slowAnswer]);
+  await pause(50);
+  expectStatus(await client.put(upload, node.bytes), 200, 'the first to complete wins');
+  slow.finish();
+  expectStatus(await slowAnswer, 412, 'the PUT that completes second');
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state: the winner’s bytes count');
+  const answer = await client.readContent(node.hash);
+  expectBytes(answer.bytes, node.content, 'content', answer);
+}
+
+async function manyOverlapping({ client }: CheckContext): Promise<void> {
+  const node = makeNodeOfCanonicalSize(60_000);
+  const upload = await client.instruction(node.hash);
+  const answers = await Promise.all(
+    Array.from({ length: 6 }, () => client.put(upload, inPieces(node.bytes, 8_192))),
+  );
+  const statuses = answers.map((answer) => answer.status).sort();
+  expectEqual(statuses, [200, 412, 412, 412, 412, 412], 'statuses of six overlapping PUTs');
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+}
+
+async function leaseDuringPut({ client }: CheckContext): Promise<void> {
+  const node = makeNodeOfCanonicalSize(40_000);
+  const upload = await client.instruction(node.hash);
+  const slow = held(node.bytes);
+  const slowAnswer = client.put(upload, slow.body);
+  await Promise.race([slow.started, slowAnswer]);
+  await pause(50);
+  const during = await client.leased(node.hash);
+  expectThat(during.state === 'awaiting_upload', 'state while the PUT is being received', during.state);
+  slow.finish();
+  expectStatus(await slowAnswer, 200, 'a generation being received is not replaced');
+  expectStatus(
+    await client.put(during.upload, node.bytes),
+    412,
+    'the URL given meanwhile is of the same generation',
+  );
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state after the PUT');
+}
+
+async function interrupted({ client }: CheckContext): Promise<void> {
+  const node = makeNodeOfCanonicalSize(40_000);
+  const upload = await client.instruction(node.hash);
+  const broken = held(node.bytes);
+  const abort = new AbortController();
+  const attempt = client.put(upload, broken.body, {}, abort.signal).catch(() => undefined);
+  await Promise.race([broken.started, attempt]);
+  await pause(50);
+  broken.breakOff();
+  abort.abort();
+  await attempt;
+  await pause(50);
+  expectEqual((await client.leased(node.hash)).state, 'awaiting_upload', 'state after an interrupted PUT');
+  expectStatus(await client.put(upload, node.bytes), 200, 'the same URL after an interrupted PUT');
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  expectEqual((await client.usage()).reservedBytes, 0, 'reservedBytes');
+}
+
+async function expired({ client, elapse, target }: CheckContext): Promise<void> {
+  const [node, finished] = [makeNode(), makeNode()];
+  const upload = await client.instruction(node.hash);
+  const done = await client.instruction(finished.hash);
+  expectStatus(await client.put(done, finished.bytes), 200);
+  await elapse(upload.expiresAt - target.now() + 1_500);
+  expectError(await client.put(upload, node.bytes), 403, 'FORBIDDEN', 'an expired URL');
+  expectError(await client.put(done, finished.bytes), 403, 'FORBIDDEN', 'expiry before finished');
+  expectEqual(
+    (await client.leased(finished.hash)).state,
+    'ready',
+    'state: a complete object is accepted whenever it finished',
+  );
+  const again = await client.leased(node.hash);
+  expectThat(again.state === 'awaiting_upload', 'a new generation after expiry', again.state);
+  expectThat(again.upload.expiresAt > target.now(), 'its expiresAt in the future', again.upload.expiresAt);
+  expectStatus(await client.put(again.upload, node.bytes), 200);
+}
+
+async function expiresMeanwhile({ client, elapse, target }: CheckContext): Promise<void> {
+  const node = makeNodeOfCanonicalSize(40_000);
+  const upload = await client.instruction(node.hash);
+  const slow = held(node.bytes);
+  const slowAnswer = client.put(upload, slow.body);
+  await Promise.race([slow.started, slowAnswer]);
+  await pause(50);
+  await elapse(upload.expiresAt - target.now() + 1_500);
+  const during = await client.leased(node.hash);
+  expectThat(during.state === 'awaiting_upload', 'state while the PUT is being received', during.state);
+  slow.finish();
+  expectStatus(await slowAnswer, 200, 'expiry is judged when the headers arrive');
+  expectStatus(await client.put(during.upload, node.bytes), 412, 'the generation was not replaced meanwhile');
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+}
+
+export const uploadOverlapChecks: readonly Check[] = [
+  check(
+    'upload.expires-meanwhile',
+    'contract 5: expiry is judged when the PUT’s headers arrive; a generation being received is not replaced',
+    'a URL that expires during its PUT',
+    expiresMeanwhile,
+    'embedded-upload',
+    'upload-expiry',
+  ),
+  check(
+    'upload.overlapping',
+    'contract 5: of overlapping PUTs the first to complete wins, the others get 412',
+    'the later start wins by finishing first',
+    overlapping,
+    'embedded-upload',
+  ),
+  check(
+    'upload.overlapping-many',
+    'contract 5: of overlapping PUTs the first to complete wins, the others get 412',
+    'six at once',
+    manyOverlapping,
+    'embedded-upload',
+  ),
+  check(
+    'upload.lease-meanwhile',
+    'contract 5: a generation whose PUT is still being received is not replaced',
+    'a lease during the PUT',
+    leaseDuringPut,
+    'embedded-upload',
+  ),
+  check(
+    'upload.interrupted',
+    'contract 5: an interrupted PUT leaves nothing, and the same URL can be used again',
+    'a body that breaks off',
+    interrupted,
+    'embedded-upload',
+  ),
+  check(
+    'upload.expired',
+    'contract 5: expiry is judged when the PUT’s headers arrive; expired without an object: a new generation',
+    'an expired URL is 403',
+    expired,
+    'embedded-upload',
+    'upload-expiry',
+  ),
+];
