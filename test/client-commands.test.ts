@@ -75,6 +75,21 @@ describe('node', () => {
     expect(again).toMatchObject({ hash: node.hash, state: 'ready', uploaded: false });
   });
 
+  test('hash needs no server and agrees with put', async () => {
+    const node = makeNode('hashed', { contentType: 'text/x-hashed', refs: [ABSENT] });
+    const args = [
+      'node',
+      'hash',
+      file('hashed', 'hashed'),
+      '--content-type',
+      'text/x-hashed',
+      '--ref',
+      ABSENT,
+    ];
+    const result = await runHoldfast(args, { cwd: folder.path });
+    expect(result).toEqual({ exitCode: 0, stdout: `${node.hash}\n`, stderr: '' });
+  });
+
   test('put reads stdin, and keeps order and duplicates of refs', async () => {
     const [a, b] = [await put('a'), await put('b')];
     const node = makeNode('from stdin', { refs: [b, a, b] });
@@ -308,6 +323,7 @@ describe('connection', () => {
       ['node', 'get', ABSENT, '--json'],
       ['node', 'get'],
       ['node', 'put', 'x', '--ref', 'nope'],
+      ['node', 'put', 'x', '--ref', ...Array<string>(257).fill(ABSENT)],
       ['node', 'put', 'x', '--content-type', ''],
       ['node', 'put', 'x', '--lease', '1 hour'],
       ['node', 'lease', ABSENT, '--duration', '0s'],

@@ -1,12 +1,11 @@
 import { describe, expect, test } from 'bun:test';
-import { createHash } from 'node:crypto';
-import { encodeNode } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { CasError, type CasErrorCode } from './errors.ts';
 import { createClient } from './index.ts';
 import {
   BASE_URL,
   breakingBody,
+  expectCasError,
   FakeSpace,
   failure,
   json,
@@ -26,29 +25,11 @@ const USAGE = {
 };
 const SPACE_URL = `${BASE_URL}/v1/apps/app%2F1/spaces/sp%C3%A4ce`;
 
-function storeNode(space: FakeSpace, content: string): string {
-  const bytes = encodeNode({
-    contentType: 'text/plain',
-    refs: [],
-    content: new TextEncoder().encode(content),
-  });
-  const hash = createHash('sha256').update(bytes).digest('hex');
-  space.nodes.set(hash, bytes);
-  return hash;
-}
-
-async function expectCasError(promise: Promise<unknown>, code: CasErrorCode): Promise<CasError> {
-  const error = await rejection(promise);
-  expect(error).toBeInstanceOf(CasError);
-  expect((error as CasError).code).toBe(code);
-  return error as CasError;
-}
-
 describe('requests', () => {
   test('each operation goes where and as the table says', async () => {
     const space = new FakeSpace();
     const client = space.client();
-    const hash = storeNode(space, 'hello');
+    const hash = space.store('hello');
     const page = { refDomain: 'app', revision: 0, items: [], nextCursor: null };
     space.plant('usage', () => json(USAGE));
     space.plant('gc', () => json({ examined: 0, deleted: 0, reclaimedContentBytes: 0 }));
@@ -128,7 +109,7 @@ describe('requests', () => {
       return asked === 1 ? 'stale' : TOKEN;
     };
     space.plant('metadata', () => failure(503, 'SERVICE_UNAVAILABLE'));
-    const hash = storeNode(space, 'hello');
+    const hash = space.store('hello');
     await space.client({ token }).readMetadata(hash);
     expect(asked).toBe(2);
     for (const bad of ['', 'two words', `${TOKEN}\r\nx: y`, undefined as never]) {
@@ -344,66 +325,5 @@ describe('giving up', () => {
     const pending = rejection(aborted.read());
     controller.abort(reason);
     expect(await pending).toBe(reason);
-  });
-});
-
-describe('content', () => {
-  const answer =
-    (body: BodyInit, headers: Record<string, string>, status = 200) =>
-    () =>
-      new Response(body, { status, headers: { 'content-type': 'x/y', ...headers } });
-
-  test('other lengths and ranges than announced or asked for', async () => {
-    const space = new FakeSpace();
-    space.plant('content', answer('abc', { 'content-length': '4' }));
-    const short = await space.client().readContent(HASH);
-    expect(((await rejection(readAll(short.body))) as CasError).code).toBe('CONNECTION_FAILED');
-    space.plant('content', answer('abcde', { 'content-length': '4' }));
-    const long = await space.client().readContent(HASH);
-    expect(((await rejection(readAll(long.body))) as CasError).code).toBe('MALFORMED_RESPONSE');
-    space.plant('content', answer('abc', { 'content-length': 'x' }));
-    await expectCasError(space.client().readContent(HASH), 'MALFORMED_RESPONSE');
-    for (const [range, contentRange] of [
-      [{ first: 1, last: 2 }, 'bytes 0-2/9'],
-      [{ first: 1, last: 2 }, 'bytes 1-3/9'],
-      [{ first: 1, last: 2 }, 'bytes 1-2/*'],
-      [{ first: 1 }, 'bytes 1-7/9'],
-      [{ suffix: 3 }, 'bytes 5-8/9'],
-      [{ suffix: 3 }, 'nonsense'],
-    ] as const) {
-      space.plant('content', answer('abc', { 'content-range': contentRange }, 206));
-      await expectCasError(space.client().readContent(HASH, { range }), 'MALFORMED_RESPONSE');
-    }
-    space.plant('content', answer('abc', { 'content-length': '3' }));
-    await expectCasError(space.client().readContent(HASH, { range: { first: 1 } }), 'MALFORMED_RESPONSE');
-  });
-
-  test('any range over any content is that part of it, or 416', async () => {
-    const position = fc.nat(12);
-    const range = fc.oneof(
-      fc.record({ first: position }),
-      fc.record({ first: position, last: position }).filter(({ first, last }) => first <= last),
-      fc.record({ suffix: fc.integer({ min: 1, max: 12 }) }),
-    );
-    await fc.assert(
-      fc.asyncProperty(fc.string({ maxLength: 9, unit: 'binary-ascii' }), range, async (text, asked) => {
-        const space = new FakeSpace();
-        const hash = storeNode(space, text);
-        const { first, last, suffix } = { first: undefined, last: undefined, suffix: undefined, ...asked };
-        const expected =
-          suffix === undefined ? text.slice(first, (last ?? text.length) + 1) : text.slice(-suffix);
-        if (expected === '') {
-          const error = await expectCasError(
-            space.client().readContent(hash, { range: asked }),
-            'INVALID_REQUEST',
-          );
-          expect(error.status).toBe(416);
-          return;
-        }
-        const content = await space.client().readContent(hash, { range: asked });
-        expect(new TextDecoder().decode(await readAll(content.body))).toBe(expected);
-        expect([content.size, content.end - content.start]).toEqual([text.length, expected.length]);
-      }),
-    );
   });
 });

@@ -1,6 +1,12 @@
 /** `holdfast node`: single nodes, stored, read, described and leased over the SDK. */
 import type { Client, ContentRange, Hash, NodeDescription } from '@holdfast/client';
-import { CONTENT_TYPE_BYTES_MAX, encodeNode, formatDuration, isHash } from '@holdfast/protocol';
+import {
+  CONTENT_TYPE_BYTES_MAX,
+  encodeNode,
+  formatDuration,
+  isHash,
+  NODE_REFS_MAX,
+} from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
@@ -227,7 +233,11 @@ function parseHashValue(text: string): Hash {
 
 /** Order and duplicates are kept: both are part of the node. */
 function collectHashes(text: string, previous: readonly Hash[] | undefined): readonly Hash[] {
-  return [...(previous ?? []), parseHashValue(text)];
+  const hashes = [...(previous ?? []), parseHashValue(text)];
+  if (hashes.length > NODE_REFS_MAX) {
+    throw new InvalidArgumentError(`A node has at most ${NODE_REFS_MAX} children; put nodes in between.`);
+  }
+  return hashes;
 }
 
 function parseContentType(text: string): string {

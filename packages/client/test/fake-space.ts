@@ -1,7 +1,9 @@
 /** One Space in memory behind a `fetch`: enough of the rules for the client, and a place to plant faults. */
+import { expect } from 'bun:test';
 import { createHash } from 'node:crypto';
-import { decodeNode, NODE_MEDIA_TYPE, refsToHashes } from '@holdfast/protocol';
+import { decodeNode, encodeNode, NODE_MEDIA_TYPE, refsToHashes } from '@holdfast/protocol';
 import { type Client, type ClientOptions, createClient } from '../client.ts';
+import { CasError, type CasErrorCode } from '../errors.ts';
 import { FAR_TIMEOUTS, FakeClock } from './fake-clock.ts';
 
 export interface Call {
@@ -151,6 +153,15 @@ export class FakeSpace {
     };
   }
 
+  /** Puts a text node there without a request; returns its hash. */
+  store(text: string): string {
+    const content = new TextEncoder().encode(text);
+    const bytes = encodeNode({ contentType: 'text/plain', refs: [], content });
+    const hash = sha256Hex(bytes);
+    this.nodes.set(hash, bytes);
+    return hash;
+  }
+
   /** As if another client's bytes had arrived for the current generation. */
   receiveFromOther(hash: string, bytes: Uint8Array): void {
     const upload = this.#uploads.get(hash);
@@ -203,4 +214,11 @@ export async function rejection(promise: Promise<unknown>): Promise<unknown> {
     return error;
   }
   throw new Error('this should have been rejected');
+}
+
+export async function expectCasError(promise: Promise<unknown>, code: CasErrorCode): Promise<CasError> {
+  const error = await rejection(promise);
+  expect(error).toBeInstanceOf(CasError);
+  expect((error as CasError).code).toBe(code);
+  return error as CasError;
 }
