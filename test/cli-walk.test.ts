@@ -1,0 +1,85 @@
+/** The README's five-minute walk, word for word, on a fresh data folder. Only the port is another: tests take a free one. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { copyFileSync, readFileSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { ROOT, type ServerProcess, startServer } from './support/server-process.ts';
+import { makeTempFolder } from './support/temp-folder.ts';
+
+const README_URL = 'http://127.0.0.1:8420';
+/** what a checkout has that the walk uses */
+const LINKED = ['LICENSE', 'bin', 'node_modules', 'packages'];
+/** the walk sleeps for a minute */
+const WALK_MS_MAX = 240_000;
+
+interface Step {
+  readonly command: string;
+  /** as printed in the README; `…` stands for anything */
+  readonly output: string;
+}
+
+const folder = makeTempFolder('walk');
+let server: ServerProcess;
+
+beforeAll(async () => {
+  copyFileSync(join(ROOT, 'package.json'), join(folder.path, 'package.json'));
+  for (const name of LINKED) symlinkSync(join(ROOT, name), join(folder.path, name));
+  server = await startServer({ data: join(folder.path, 'holdfast-data') });
+}, 60_000);
+
+afterAll(async () => {
+  await server.end('SIGTERM');
+  folder.remove();
+});
+
+/** Every `$ command` of the README's console blocks, with the lines that follow it. */
+function readSteps(markdown: string): Step[] {
+  const blocks = [...markdown.matchAll(/^```console\n([\s\S]*?)^```$/gm)].map((match) => match[1] as string);
+  return blocks.flatMap((block) =>
+    block
+      .split(/^\$ /m)
+      .slice(1)
+      .map((part) => {
+        const end = part.indexOf('\n');
+        return { command: part.slice(0, end), output: part.slice(end + 1).trimEnd() };
+      }),
+  );
+}
+
+/** One shell for all, as a reader has; what each command printed is cut out between marks. */
+async function runSteps(steps: readonly Step[]): Promise<string[]> {
+  const mark = (index: number): string => `=== step ${index} done ===`;
+  const script = steps.map(({ command }, index) => `${command}\necho "${mark(index)}"`).join('\n');
+  const child = Bun.spawn(['bash', '-c', `exec 2>&1\n${script}`], {
+    cwd: folder.path,
+    env: { ...process.env, NO_COLOR: '1', NPM_CONFIG_LOGLEVEL: 'error' },
+    stdin: 'ignore',
+    stdout: 'pipe',
+  });
+  let rest = await new Response(child.stdout).text();
+  return steps.map((_, index) => {
+    const [output = '', after = ''] = rest.split(`${mark(index)}\n`);
+    rest = after;
+    return output.trimEnd();
+  });
+}
+
+function toPattern(expected: string): RegExp {
+  const escaped = expected.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  return new RegExp(`^${escaped.replaceAll('…', '[\\s\\S]*')}$`);
+}
+
+test(
+  'every command prints what the README says',
+  async () => {
+    const readme = readFileSync(join(ROOT, 'README.md'), 'utf8').replaceAll(README_URL, server.url);
+    const steps = readSteps(readme);
+    expect(steps.length).toBeGreaterThan(20);
+    const outputs = await runSteps(steps);
+    const told = steps.map(({ command, output }, index) => {
+      const isAsTold = toPattern(output).test(outputs[index] as string);
+      return isAsTold ? undefined : { command, printed: outputs[index], expected: output };
+    });
+    expect(told.filter((difference) => difference !== undefined)).toEqual([]);
+  },
+  WALK_MS_MAX,
+);
