@@ -9,37 +9,78 @@ type Route = (request: Bun.BunRequest, server: Bun.Server<undefined>) => Respons
 
 /** What the runtime's router is given: every served path, answered only as it was sent. */
 export function routesOf({ handle, refuse }: Handler): Readonly<Record<string, Route>> {
-  const routes = ROUTE_PATTERNS.map((pattern): [string, Route] => [
-    pattern,
-    (request, server) => {
-      const isAsSent = isPathAsSent(pattern, request.params, splitUrl(request.url).path);
-      return isAsSent ? handle(request, server) : refuse(request, server);
-    },
-  ]);
+  const routes = ROUTE_PATTERNS.map((pattern): [string, Route] => {
+    const parts = splitPattern(pattern);
+    return [
+      pattern,
+      (request, server) => {
+        const isAsSent = isPathAsSent(parts, request.params, splitUrl(request.url).path);
+        return isAsSent ? handle(request, server) : refuse(request, server);
+      },
+    ];
+  });
   return Object.fromEntries(routes);
 }
 
-/** Whether the URL's `path` is `pattern` filled with the router's own decoded `params`; `*` stands for any rest. */
+/** A pattern taken apart once, for every request is held against it. */
+interface PatternParts {
+  readonly segments: readonly string[];
+  /** what stands between the ids: one more than there are names */
+  readonly literals: readonly string[];
+  readonly names: readonly string[];
+  /** the pattern ends in `*`, which stands for any rest */
+  readonly isOpen: boolean;
+}
+
+export function splitPattern(pattern: string): PatternParts {
+  const isOpen = pattern.endsWith('/*');
+  const fixed = isOpen ? pattern.slice(0, -1) : pattern;
+  const pieces = fixed.split(/:(\w+)/);
+  return {
+    segments: fixed.split('/'),
+    literals: pieces.filter((_, index) => index % 2 === 0),
+    names: pieces.filter((_, index) => index % 2 === 1),
+    isOpen,
+  };
+}
+
+/** Whether the URL's `path` is the pattern filled with the router's own decoded `params`. */
 export function isPathAsSent(
-  pattern: string,
+  parts: PatternParts,
   params: Readonly<Record<string, string>>,
   path: string,
 ): boolean {
-  if (pattern.endsWith('/*')) return path.startsWith(pattern.slice(0, -1));
-  let filled = pattern;
-  for (const name in params) filled = filled.replace(`:${name}`, () => params[name] as string);
   // Nearly every id is written plainly: then this is the path, letter for letter.
-  if (filled === path) return true;
-  const parts = pattern.split('/');
+  if (isFilledPlainly(parts, params, path)) return true;
   const segments = path.split('/');
-  if (segments.length !== parts.length) return false;
-  return parts.every((part, index) => {
+  if (parts.isOpen || segments.length !== parts.segments.length) return false;
+  return parts.segments.every((part, index) => {
     const segment = segments[index] as string;
     if (!part.startsWith(':')) return part === segment;
     const decoded = decode(segment);
     // What cannot be decoded is no id; the handler says so.
     return decoded === undefined || decoded === params[part.slice(1)];
   });
+}
+
+/** Walks along the path and builds nothing. */
+function isFilledPlainly(
+  { literals, names, isOpen }: PatternParts,
+  params: Readonly<Record<string, string>>,
+  path: string,
+): boolean {
+  let at = 0;
+  for (let index = 0; index < literals.length; index += 1) {
+    const literal = literals[index] as string;
+    if (!path.startsWith(literal, at)) return false;
+    at += literal.length;
+    const name = names[index];
+    if (name === undefined) continue;
+    const id = params[name] as string;
+    if (!path.startsWith(id, at)) return false;
+    at += id.length;
+  }
+  return isOpen || at === path.length;
 }
 
 function decode(segment: string): string | undefined {
