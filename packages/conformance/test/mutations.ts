@@ -3,7 +3,7 @@
  * and name the clause. A mutation sees the request and the true answer and makes the false one.
  */
 
-export interface Exchange {
+interface Exchange {
   readonly method: string;
   readonly path: string;
   readonly status: number;
