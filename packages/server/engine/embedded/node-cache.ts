@@ -3,7 +3,7 @@
  * there is none. Content bytes are never in it: they are read from the disk each time, so that damage is seen.
  */
 import type { Hash } from '@holdfast/protocol';
-import type { ContentRow, NodeRow } from '../../core/model.ts';
+import type { NodeRow } from '../../core/model.ts';
 
 const CACHE_BYTES_MAX = 16 * 1024 * 1024;
 /** what an entry takes beside its refs and other buffers; measured, rounded up */
@@ -11,8 +11,17 @@ const ENTRY_BYTES = 700;
 
 export interface CachedNode {
   readonly node: NodeRow;
-  /** the content record of `node.generation` when it is known and its bytes are an object */
-  readonly object: ContentRow | undefined;
+  /** where the content of `node.generation` is, when that is known */
+  readonly place: ContentPlace | undefined;
+}
+
+/** A content record but for its bytes. */
+export interface ContentPlace {
+  /** its integer id in the contents table */
+  readonly id: number;
+  readonly canonicalSize: number;
+  readonly integrity: Uint8Array;
+  readonly isInline: boolean;
 }
 
 export function nodeKey(spaceId: number, hash: Hash): string {
@@ -51,8 +60,8 @@ export class NodeCache {
   }
 }
 
-function bytesOf({ node, object }: CachedNode): number {
-  return ENTRY_BYTES + node.refs.length + node.contentType.length + (object?.integrity.length ?? 0);
+function bytesOf({ node, place }: CachedNode): number {
+  return ENTRY_BYTES + node.refs.length + node.contentType.length + (place?.integrity.length ?? 0);
 }
 
 /** What one batch knows of node rows: its own writes first, then what is committed. */
@@ -73,7 +82,7 @@ export class BatchRows {
 
   /** A row as SQLite has it. */
   learn(key: string, node: NodeRow): void {
-    if (!this.#written.has(key)) this.#cache?.set(key, { node, object: undefined });
+    if (!this.#written.has(key)) this.#cache?.set(key, { node, place: undefined });
   }
 
   write(key: string, node: NodeRow | null): void {
@@ -90,7 +99,7 @@ export class BatchRows {
       const known = this.#cache?.find(key);
       if (node === null || node === undefined) this.#cache?.delete(key);
       else if (known?.node.generation === node.generation) this.#cache?.set(key, { ...known, node });
-      else this.#cache?.set(key, { node, object: undefined });
+      else this.#cache?.set(key, { node, place: undefined });
     }
   }
 }

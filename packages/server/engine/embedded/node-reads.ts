@@ -1,8 +1,8 @@
 /** Reads of nodes and their content outside transactions. */
 import type { Hash } from '@holdfast/protocol';
-import type { ContentRow, NodeRow } from '../../core/model.ts';
-import { type NodeCache, nodeKey } from './node-cache.ts';
-import { contentFromSql, hexToBytes, joinedContentFromSql, nodeFromSql } from './rows.ts';
+import type { ContentRow, Generation, NodeRow } from '../../core/model.ts';
+import { type ContentPlace, type NodeCache, nodeKey } from './node-cache.ts';
+import { hexToBytes, joinedContentFromSql, nodeFromSql } from './rows.ts';
 import type { ReadStatements } from './statements.ts';
 
 interface NodeReadsOptions {
@@ -28,7 +28,7 @@ export class NodeReads {
     const row = sql.findNode.get(spaceId, hexToBytes(hash));
     if (row === null) return undefined;
     const node = nodeFromSql(row, hash);
-    cache?.set(key, { node, object: undefined });
+    cache?.set(key, { node, place: undefined });
     return node;
   }
 
@@ -37,18 +37,37 @@ export class NodeReads {
     spaceId: number,
     hash: Hash,
   ): { readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined {
-    const { cache, fromDisk } = this.#options;
+    const { cache } = this.#options;
     if (cache === undefined) return this.#findJoined(spaceId, hash);
     const node = this.findNode(spaceId, hash);
     if (node === undefined) return undefined;
-    const key = nodeKey(spaceId, hash);
-    const object = cache.find(key)?.object;
-    if (object !== undefined) return { node, content: object };
-    const row = fromDisk.findContent.get(hexToBytes(node.generation));
-    if (row === null || row.space !== spaceId) return { node, content: undefined };
-    const content = contentFromSql(row, node.generation);
-    if (content.inlineBytes === undefined) cache.set(key, { node, object: content });
-    return { node, content };
+    const place = this.#findPlace(cache, spaceId, node);
+    return { node, content: place && this.#readContent(node.generation, place) };
+  }
+
+  #findPlace(cache: NodeCache, spaceId: number, node: NodeRow): ContentPlace | undefined {
+    const key = nodeKey(spaceId, node.hash);
+    const known = cache.find(key)?.place;
+    if (known !== undefined) return known;
+    const row = this.#options.sql.findContentPlace.get(hexToBytes(node.generation));
+    if (row === null || row.space !== spaceId) return undefined;
+    const place: ContentPlace = {
+      id: row.id as number,
+      canonicalSize: row.canonical_size as number,
+      integrity: row.integrity as Uint8Array,
+      isInline: row.inline === 1,
+    };
+    cache.set(key, { node, place });
+    return place;
+  }
+
+  /** `undefined`: the record is gone. */
+  #readContent(generation: Generation, place: ContentPlace): ContentRow | undefined {
+    const { canonicalSize, integrity } = place;
+    if (!place.isInline) return { generation, canonicalSize, integrity, inlineBytes: undefined };
+    const row = this.#options.fromDisk.findInlineBytes.get(place.id, hexToBytes(generation));
+    if (row === null) return undefined;
+    return { generation, canonicalSize, integrity, inlineBytes: row.inline_bytes as Uint8Array };
   }
 
   #findJoined(spaceId: number, hash: Hash) {

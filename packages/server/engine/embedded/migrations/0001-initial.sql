@@ -84,9 +84,11 @@ CREATE UNIQUE INDEX uploads_by_generation ON uploads (generation);
 -- Active ones (url_expires_at > now) and abandoned ones.
 CREATE INDEX uploads_by_expiry ON uploads (space, url_expires_at, touched_at);
 
--- A generation begins with its creation time, so inserts go to the end of the tree.
+-- Inserts go to the end of both trees: ids grow, and a generation begins with its creation time. Large values want a table
+-- with row ids: a WITHOUT ROWID table read 4 KiB twice as slowly.
 CREATE TABLE contents (
-  generation BLOB NOT NULL PRIMARY KEY,
+  id INTEGER PRIMARY KEY,
+  generation BLOB NOT NULL UNIQUE,
   space INTEGER NOT NULL,
   canonical_size INTEGER NOT NULL,
   integrity BLOB NOT NULL,
