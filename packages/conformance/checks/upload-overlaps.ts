@@ -131,7 +131,8 @@ async function expiresMeanwhile({ client, elapse, target }: CheckContext): Promi
   const slow = held(node.bytes);
   const slowAnswer = client.put(upload, slow.body);
   await Promise.race([slow.started, slowAnswer]);
-  await pause(50);
+  // The headers have to be there before the time passes, also on a busy machine.
+  await pause(500);
   await elapse(upload.expiresAt - target.now() + 1_500);
   const during = await client.leased(node.hash);
   expectThat(during.state === 'awaiting_upload', 'state while the PUT is being received', during.state);
