@@ -1,0 +1,218 @@
+/** What the conformance suite cannot bring about from outside: failures, load, configuration, and work not done. */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { ApiError } from '@holdfast/protocol';
+import type { Core } from '../core/core.ts';
+import { ContentDamaged, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
+import { type HandlerWorld, leaseRequest, openHandlerWorld, SPACE_URL } from '../test/handler-world.ts';
+
+const HASH = 'a'.repeat(64);
+
+let world: HandlerWorld;
+
+beforeAll(async () => {
+  world = await openHandlerWorld();
+});
+
+afterAll(() => world.close());
+
+beforeEach(() => {
+  world.failures.length = 0;
+  world.authorized.length = 0;
+});
+
+/** The real core whose every row verb fails with `error`. */
+function failingCore(error: unknown): Core {
+  const metadata = new Proxy(world.core.metadata, {
+    get: (target, name) => {
+      const verb = Reflect.get(target, name);
+      if (typeof verb !== 'function') return verb;
+      return () => {
+        throw error;
+      };
+    },
+  });
+  return { ...world.core, metadata };
+}
+
+const get = (path: string, headers: Record<string, string> = {}): Request =>
+  new Request(`${SPACE_URL}${path}`, { headers });
+
+async function answerOf(core: Core, request: Request): Promise<{ response: Response; text: string }> {
+  const response = await world.handler({ core }).handle(request);
+  return { response, text: await response.text() };
+}
+
+describe('failures', () => {
+  test('what nobody expected is a 500 without detail, logged with the id the caller gets', async () => {
+    const secret = new Error('the cupboard key is under the mat');
+    const { response, text } = await answerOf(failingCore(secret), get(`/cas/nodes/${HASH}/metadata`));
+    expect(response.status).toBe(500);
+    const body = JSON.parse(text);
+    expect(body.error).toBe('INTERNAL_ERROR');
+    expect(text).not.toContain('cupboard');
+    const [report] = world.failures;
+    expect(report).toMatchObject({ kind: 'unexpected', error: secret });
+    expect(response.headers.get('x-request-id')).toBe(report?.requestId as string);
+    expect(body.message).toContain(report?.requestId);
+    expect(response.headers.get('server-timing')).toMatch(/^cas_edge;dur=\d+\.\d{3}, cas_auth;dur=/);
+    expect(response.headers.get('cache-control')).toBe('no-store');
+  });
+
+  test.each([
+    ['a store that is away', new StoreUnavailable('away')],
+    ['an I/O error', Object.assign(new Error('disk'), { code: 'EIO' })],
+    ['an error of the database', Object.assign(new Error('disk'), { code: 'SQLITE_IOERR_READ' })],
+    ['damage met while a body was gathered', new ContentDamaged('block 3')],
+  ])('%s is a 503 to be tried again', async (_, error) => {
+    const { response, text } = await answerOf(failingCore(error), get(`/cas/nodes/${HASH}/content`));
+    expect(response.status).toBe(503);
+    expect(JSON.parse(text).error).toBe('SERVICE_UNAVAILABLE');
+    expect(response.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
+    expect(world.failures.map(({ kind }) => kind)).toEqual(['storage']);
+  });
+
+  test('an ApiError keeps its status, headers and Retry-After', async () => {
+    const options = { status: 416, retryAfterSeconds: 7, headers: { 'content-range': 'bytes */5' } };
+    const core = failingCore(new ApiError('INVALID_REQUEST', 'range', options));
+    const { response, text } = await answerOf(core, get(`/cas/nodes/${HASH}/content`));
+    expect(response.status).toBe(416);
+    expect(response.headers.get('content-range')).toBe('bytes */5');
+    expect(response.headers.get('retry-after')).toBe('7');
+    expect(JSON.parse(text)).toEqual({ error: 'INVALID_REQUEST', message: 'range' });
+    expect(world.failures).toEqual([]);
+  });
+
+  test('a caller that went away is no failure of ours', async () => {
+    const abort = new AbortController();
+    abort.abort();
+    const request = new Request(`${SPACE_URL}/cas/usage`, { signal: abort.signal });
+    await world.handler({ core: failingCore(new Error('broken off')) }).handle(request);
+    expect(world.failures.map(({ kind }) => kind)).toEqual(['caller-gone']);
+  });
+
+  test('no report holds the URL, a header or the body of the request', async () => {
+    const request = new Request('http://h/uploads/secret.c2VjcmV0', {
+      method: 'PUT',
+      headers: { authorization: 'Bearer secret' },
+    });
+    await world
+      .handler({ core: { ...failingCore(new Error('x')), signer: undefined as never } })
+      .handle(request);
+    expect(world.failures).toHaveLength(1);
+    expect(Bun.inspect(world.failures)).not.toMatch(/secret|c2VjcmV0/);
+  });
+});
+
+describe('order of judging', () => {
+  const refused = (): never => {
+    throw new ApiError('insufficient_permission', 'no');
+  };
+
+  test.each([
+    ['a bad hash', get('/cas/nodes/xyz/metadata')],
+    ['an unknown query parameter', get('/cas/usage?a=1')],
+    [
+      'a bad body of a wrong media type',
+      new Request(`${SPACE_URL}/root-refs`, { method: 'POST', body: '{' }),
+    ],
+    [
+      'a body over the limit',
+      new Request(`${SPACE_URL}/cas/gc`, {
+        method: 'POST',
+        headers: { 'content-length': '9999999' },
+        body: 'x',
+      }),
+    ],
+  ])('authorization comes before %s', async (_, request) => {
+    expect((await world.handler({ authorize: refused }).handle(request)).status).toBe(403);
+    expect((await world.handler().handle(request)).status).toBeOneOf([400, 413]);
+  });
+
+  test.each([
+    ['POST', '/cas/usage'],
+    ['DELETE', '/cas/usage'],
+    ['GET', '/cas/gc'],
+    ['GET', `/cas/nodes/${HASH}/lease`],
+    ['PUT', `/cas/nodes/${HASH}/content`],
+    ['GET', '/cas'],
+    ['GET', '/cas/usage/'],
+    ['GET', '/CAS/usage'],
+  ])('%s %s is no route, whatever the token', async (method, path) => {
+    const { response } = await answerOf(world.core, new Request(`${SPACE_URL}${path}`, { method }));
+    expect(response.status).toBe(404);
+    expect(world.authorized).toEqual([]);
+  });
+});
+
+describe('load', () => {
+  /** A handler that is busy with one request until `finish`. */
+  function busyHandler(options: { requestsInFlightMax?: number; uploadsInFlightMax?: number }) {
+    const { promise, resolve } = Promise.withResolvers<undefined>();
+    const metadata = {
+      findNode: () => promise,
+      findUpload: () => promise,
+    } as unknown as MetadataStore;
+    const handler = world.handler({ core: { ...world.core, metadata }, ...options });
+    return { ...handler, finish: () => resolve(undefined) };
+  }
+
+  test('more requests than the limit are told to come back, and are let in once others are done', async () => {
+    const { handle, finish } = busyHandler({ requestsInFlightMax: 1 });
+    const first = handle(get(`/cas/nodes/${HASH}/metadata`));
+    const second = await handle(get(`/cas/nodes/${HASH}/metadata`));
+    expect(second.status).toBe(429);
+    expect((await second.json()).error).toBe('RESOURCE_EXHAUSTED');
+    expect(second.headers.get('retry-after')).toMatch(/^[1-9]/);
+    expect((await handle(new Request('http://h/health'))).status).toBe(200);
+    finish();
+    expect((await first).status).toBe(404);
+    expect((await handle(get(`/cas/nodes/${HASH}/metadata`))).status).toBe(404);
+  });
+
+  test('uploads have a limit of their own, which keeps no other request out', async () => {
+    const lease = await (await world.handler().handle(leaseRequest(HASH))).json();
+    const { handle, finish } = busyHandler({ uploadsInFlightMax: 1 });
+    const put = (): Request =>
+      new Request(lease.upload.url, { method: 'PUT', headers: lease.upload.headers });
+    const first = handle(put());
+    expect((await handle(put())).status).toBe(429);
+    const other = handle(get(`/cas/nodes/${HASH}/metadata`));
+    finish();
+    expect((await first).status).toBe(412);
+    expect((await other).status).toBe(404);
+    expect((await handle(put())).status).toBe(412);
+  });
+});
+
+describe('configuration', () => {
+  test('with origins configured only they may read, and caches keep the answers apart', async () => {
+    const { handle } = world.handler({ corsOrigins: ['https://app.example'] });
+    const friend = await handle(get('/cas/usage', { origin: 'https://app.example' }));
+    expect(friend.headers.get('access-control-allow-origin')).toBe('https://app.example');
+    expect(friend.headers.get('access-control-expose-headers')).toContain('Content-Range');
+    expect(friend.headers.get('vary')).toBe('Authorization, Origin');
+    const stranger = await handle(get('/cas/usage', { origin: 'https://evil.example' }));
+    expect(stranger.headers.get('access-control-allow-origin')).toBeNull();
+    expect(stranger.headers.get('vary')).toBe('Authorization, Origin');
+    expect(stranger.headers.get('timing-allow-origin')).toBe('*');
+  });
+
+  test('upload URLs begin with the public URL, else with the Host of the lease', async () => {
+    const urlOf = async (publicUrl: string | undefined, host: string): Promise<string> => {
+      const request = leaseRequest('b'.repeat(64));
+      request.headers.set('host', host);
+      return (await (await world.handler({ publicUrl }).handle(request)).json()).upload.url;
+    };
+    expect(await urlOf('https://cas.example/base', 'h')).toStartWith('https://cas.example/base/uploads/');
+    expect(await urlOf(undefined, 'box.lan:8420')).toStartWith('http://box.lan:8420/uploads/');
+    expect(await urlOf(undefined, '[::1]:8420')).toStartWith('http://[::1]:8420/uploads/');
+    expect(await urlOf(undefined, 'a/b?c')).toStartWith('http://h/uploads/');
+  });
+
+  test('health asks neither storage nor authorization, and is not timed', async () => {
+    const { response, text } = await answerOf(failingCore(new Error('away')), new Request('http://h/health'));
+    expect([response.status, text]).toEqual([200, '{"status":"ok"}']);
+    expect(response.headers.get('server-timing')).toBeNull();
+    expect(world.authorized).toEqual([]);
+  });
+});

@@ -1,0 +1,155 @@
+/** The pure parts a request is taken apart with, and the timing of its steps. */
+import { describe, expect, test } from 'bun:test';
+import { JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
+import fc from 'fast-check';
+import { declaredLengthOf, readJsonBody, readOptionalJsonBody } from './request-body.ts';
+import { RequestTiming } from './request-timing.ts';
+import { originOf, splitUrl } from './request-url.ts';
+
+describe('URLs', () => {
+  test('are split as the URL standard splits them, without decoding', () => {
+    const segment = fc.string({ unit: 'grapheme-ascii', maxLength: 8 }).map(encodeURIComponent);
+    fc.assert(
+      fc.property(
+        fc.constantFrom('http://h', 'http://h:1', 'https://[::1]:8420', 'http://user@h'),
+        fc.array(segment, { maxLength: 4 }),
+        fc.option(segment),
+        (origin, segments, query) => {
+          const text = `${origin}/${segments.join('/')}${query === null ? '' : `?${query}`}`;
+          const url = new URL(text);
+          const target = splitUrl(url.href);
+          expect(target.path).toBe(url.pathname);
+          expect(target.query ?? '').toBe(url.search.slice(1));
+          expect(target.query === undefined).toBe(!url.href.includes('?'));
+        },
+      ),
+    );
+  });
+
+  test('a bare path is one too: requests without a usable Host have no more', () => {
+    expect(splitUrl('/health')).toEqual({ path: '/health', query: undefined });
+    expect(splitUrl('/a//b?c?d')).toEqual({ path: '/a//b', query: 'c?d' });
+    expect(splitUrl('http://h')).toEqual({ path: '/', query: undefined });
+  });
+
+  test('no Host, however odd, makes an upload origin that leads elsewhere', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme-ascii' }), (host) => {
+        const headers = new Headers();
+        try {
+          headers.set('host', host);
+        } catch {
+          return;
+        }
+        const origin = originOf(new Request('http://listener:1/x', { headers }));
+        expect(origin).toMatch(/^http:\/\/[A-Za-z0-9._~:[\]-]+$/);
+      }),
+    );
+  });
+});
+
+describe('JSON bodies', () => {
+  const post = (body: BodyInit | null, headers: Record<string, string> = {}): Request =>
+    new Request('http://h/', { method: 'POST', body, headers, duplex: 'half' } as RequestInit);
+  const json = { 'content-type': 'application/json' };
+
+  /** A body without a length, as chunked transfer gives it; `taken` counts what was read of it. */
+  function chunked(bytes: number, state: { taken: number }): ReadableStream<Uint8Array> {
+    const piece = new Uint8Array(64 * 1024).fill(0x20);
+    return new ReadableStream<Uint8Array>(
+      {
+        pull(controller) {
+          if (state.taken >= bytes) return controller.close();
+          controller.enqueue(piece.subarray(0, bytes - state.taken));
+          state.taken += piece.length;
+        },
+      },
+      { highWaterMark: 0 },
+    );
+  }
+
+  test.each([
+    'application/json',
+    'application/json; charset=utf-8',
+    'Application/JSON;charset="x"',
+    ' application/json ;a=b',
+  ])('the media type %p is JSON', async (type) => {
+    expect(await readJsonBody(post('{}', { 'content-type': type }))).toEqual(new Uint8Array([0x7b, 0x7d]));
+  });
+
+  test.each([
+    'text/json',
+    'application/jsonx',
+    'application/vnd.api+json',
+    'text/plain',
+    'application/json, text/html',
+  ])('the media type %p is not', async (type) => {
+    await expect(readJsonBody(post('{}', { 'content-type': type }))).rejects.toThrow('application/json');
+    await expect(readOptionalJsonBody(post('{}', { 'content-type': type }))).rejects.toThrow(
+      'application/json',
+    );
+  });
+
+  test('an optional body needs no media type while it is empty', async () => {
+    for (const body of [null, '']) {
+      expect(await readOptionalJsonBody(post(body))).toHaveLength(0);
+      expect(await readOptionalJsonBody(post(body, { 'content-type': 'text/plain' }))).toHaveLength(0);
+    }
+    expect(await readOptionalJsonBody(post(chunked(0, { taken: 0 })))).toHaveLength(0);
+  });
+
+  test('exactly the limit is read, one byte more is not, declared or counted', async () => {
+    const exact = 'x'.repeat(JSON_BODY_BYTES_MAX);
+    const length = (text: string) => ({ ...json, 'content-length': String(text.length) });
+    expect(await readJsonBody(post(exact, length(exact)))).toHaveLength(JSON_BODY_BYTES_MAX);
+    await expect(readJsonBody(post(`${exact}x`, length(`${exact}x`)))).rejects.toMatchObject({ status: 413 });
+    expect(await readJsonBody(post(chunked(JSON_BODY_BYTES_MAX, { taken: 0 }), json))).toHaveLength(
+      JSON_BODY_BYTES_MAX,
+    );
+    const endless = { taken: 0 };
+    const tooMuch = readJsonBody(post(chunked(100 * JSON_BODY_BYTES_MAX, endless), json));
+    await expect(tooMuch).rejects.toMatchObject({ status: 413 });
+    expect(endless.taken).toBeLessThan(2 * JSON_BODY_BYTES_MAX);
+  });
+
+  test('only a plain number is a declared length', () => {
+    const lengthOf = (value: string) => declaredLengthOf(post(null, { 'content-length': value }));
+    expect(lengthOf('0')).toBe(0);
+    expect(lengthOf('33554432')).toBe(33_554_432);
+    for (const odd of ['-1', '1e3', '0x10', '1.5', '9'.repeat(16)]) expect(lengthOf(odd)).toBeUndefined();
+    expect(declaredLengthOf(post(null))).toBeUndefined();
+  });
+});
+
+describe('Server-Timing', () => {
+  test('names each step once, with the sum of its calls', async () => {
+    const timing = new RequestTiming();
+    timing.measure('cas_auth', () => 1);
+    const pending = timing.measure('cas_meta_find_node', () => Bun.sleep(20));
+    await Promise.all([pending, timing.measure('cas_meta_find_node', () => Bun.sleep(10))]);
+    const header = timing.render();
+    expect(header).toMatch(
+      /^cas_edge;dur=\d+\.\d{3}, cas_auth;dur=\d+\.\d{3}, cas_meta_find_node;dur=\d+\.\d{3};desc="2 calls"$/,
+    );
+    const duration = Number(/find_node;dur=([\d.]+)/.exec(header)?.[1]);
+    expect(duration).toBeGreaterThan(28);
+    expect(duration).toBeLessThan(2000);
+  });
+
+  test('a step that fails counts too, at once or later, and fails all the same', async () => {
+    const timing = new RequestTiming();
+    const fail = (): never => {
+      throw new Error('no');
+    };
+    expect(() => timing.measure('cas_meta_transact', fail)).toThrow('no');
+    const rejected = timing.measure('cas_meta_transact', () => Promise.reject(new Error('late')));
+    await expect(rejected).rejects.toThrow('late');
+    expect(timing.render()).toContain('cas_meta_transact;dur=');
+    expect(timing.render()).toContain('desc="2 calls"');
+  });
+
+  test('hands on the very promise it was given', () => {
+    const promise = Promise.resolve(1);
+    expect(new RequestTiming().watch('cas_content_open', 0, promise)).toBe(promise);
+  });
+});
