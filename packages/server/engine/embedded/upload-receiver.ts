@@ -14,6 +14,12 @@ import { ObjectJudge, tooLarge } from './object-judge.ts';
 import type { ReceivingRegistry } from './receiving-registry.ts';
 import type { StagedFile, StagedFiles } from './staged-files.ts';
 
+/**
+ * Bytes streamed, over all uploads, after which the collector is asked to look. Left alone it lets the pieces that sockets
+ * bring pile up: 64 uploads at once peaked 100 MiB higher.
+ */
+const COLLECT_BYTES = 32 * 1024 * 1024;
+
 interface Target {
   readonly space: Space;
   readonly generation: Generation;
@@ -29,6 +35,7 @@ interface ReceiverOptions {
 
 export class DiskUploadReceiver implements UploadReceiver {
   readonly #options: ReceiverOptions;
+  #uncollectedBytes = 0;
 
   constructor(options: ReceiverOptions) {
     this.#options = options;
@@ -44,12 +51,22 @@ export class DiskUploadReceiver implements UploadReceiver {
     const endReceiving = registry.begin(target.space, target.generation, declaredLength ?? 0);
     const sink = new UploadSink(target, this.#options);
     try {
-      const evidence = await receiveInto(sink, body, declaredLength, limits.nodeBytesMax);
+      const evidence = await receiveInto(sink, this.#chunksOf(body), declaredLength, limits.nodeBytesMax);
       return new StagedObject(evidence, sink, endReceiving);
     } catch (error) {
       await sink.drop();
       endReceiving();
       throw storageError(error, 'receiving an upload');
+    }
+  }
+
+  async *#chunksOf(body: ReadableStream<Uint8Array> | Uint8Array): AsyncGenerator<Uint8Array> {
+    for await (const chunk of body instanceof Uint8Array ? [body] : readChunks(body)) {
+      yield chunk;
+      this.#uncollectedBytes += chunk.length;
+      if (this.#uncollectedBytes < COLLECT_BYTES) continue;
+      this.#uncollectedBytes = 0;
+      Bun.gc(false);
     }
   }
 
@@ -64,11 +81,11 @@ export class DiskUploadReceiver implements UploadReceiver {
 
 async function receiveInto(
   sink: UploadSink,
-  body: ReadableStream<Uint8Array> | Uint8Array,
+  chunks: AsyncIterable<Uint8Array>,
   declaredLength: number | undefined,
   nodeBytesMax: number,
 ): Promise<UploadEvidence> {
-  for await (const chunk of body instanceof Uint8Array ? [body] : readChunks(body)) {
+  for await (const chunk of chunks) {
     if (sink.bytes + chunk.length > nodeBytesMax) {
       await sink.drop();
       return tooLarge(nodeBytesMax);
