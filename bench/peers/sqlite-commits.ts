@@ -77,7 +77,8 @@ export function createCommitDatabase(path: string, hashes: readonly string[]): v
 export function runCommits(spec: CommitSpec): CommitResult {
   const database = open(spec.path);
   const sql = prepareCommit(database);
-  const keys = spec.hashes.map((hash) => Buffer.from(hash, 'hex'));
+  // In key order, so that neighbours in the trees are changed together: faster here, and what the engine does.
+  const keys = [...spec.hashes].sort().map((hash) => Buffer.from(hash, 'hex'));
   const digest = new Uint8Array(32).fill(7);
   const run = randomUUID();
   const cpuBefore = process.cpuUsage();
@@ -93,9 +94,10 @@ export function runCommits(spec: CommitSpec): CommitResult {
     for (let index = 0; index < spec.deltas; index++) {
       const key = keys[next++ % keys.length] as Buffer;
       const { changes } = sql.updateNode.run(SPACE, key);
-      sql.keepHistory.run(DOMAIN, key, revision, now);
-      sql.updateBalance.run(DOMAIN, key, revision);
-      if (changes !== 1) throw new Error('A hand-written commit missed its node.');
+      const old = sql.findBalance.get(DOMAIN, key) as { balance: number; from_revision: number } | null;
+      if (changes !== 1 || old === null) throw new Error('A hand-written commit missed its node.');
+      sql.keepHistory.run(DOMAIN, key, old.from_revision, revision, old.balance, now);
+      sql.updateBalance.run(DOMAIN, key, old.balance + 1, revision);
     }
     sql.commit.run();
     done += 1;
@@ -115,11 +117,14 @@ function prepareCommit(database: Database) {
     updateNode: database.prepare(
       'UPDATE nodes SET root_ref_count = root_ref_count + 1 WHERE space = ?1 AND hash = ?2 AND state = 1',
     ),
+    findBalance: database.prepare(
+      'SELECT balance, from_revision FROM balances WHERE domain = ?1 AND hash = ?2',
+    ),
     keepHistory: database.prepare(
-      'INSERT INTO balance_history (domain, hash, from_revision, to_revision, balance, superseded_at) SELECT domain, hash, from_revision, ?3, balance, ?4 FROM balances WHERE domain = ?1 AND hash = ?2',
+      'INSERT INTO balance_history (domain, hash, from_revision, to_revision, balance, superseded_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)',
     ),
     updateBalance: database.prepare(
-      'UPDATE balances SET balance = balance + 1, from_revision = ?3 WHERE domain = ?1 AND hash = ?2',
+      'UPDATE balances SET balance = ?3, from_revision = ?4 WHERE domain = ?1 AND hash = ?2',
     ),
   };
 }
