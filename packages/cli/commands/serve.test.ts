@@ -1,0 +1,262 @@
+/** `holdfast serve` as its own process: what it prints, how it ends, and several workers on one port. */
+import { afterEach, describe, expect, test } from 'bun:test';
+import { chmodSync, existsSync, mkdirSync, statSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { makeIssuer } from '../../../test/support/issuer.ts';
+import {
+  addApp,
+  type CommandResult,
+  findDescendants,
+  ROOT,
+  runHoldfast,
+  type ServerOptions,
+  type ServerProcess,
+  startServer,
+  tryStartServer,
+} from '../../../test/support/server-process.ts';
+import { makeTempFolder } from '../../../test/support/temp-folder.ts';
+
+/** Undone after each test, last first. */
+const cleanups: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+function makeFolder(): string {
+  const folder = makeTempFolder('serve');
+  cleanups.push(() => folder.remove());
+  return folder.path;
+}
+
+async function start(options: Partial<ServerOptions> = {}): Promise<ServerProcess> {
+  const server = await startServer({ data: join(makeFolder(), 'data'), ...options });
+  cleanups.push(() => server.isRunning() && server.end('SIGKILL'));
+  return server;
+}
+
+async function until(holds: () => boolean | Promise<boolean>, waitMs = 10_000): Promise<void> {
+  const deadline = Date.now() + waitMs;
+  while (!(await holds()) && Date.now() < deadline) await Bun.sleep(20);
+  expect(await holds()).toBe(true);
+}
+
+const isAlive = (pid: number): boolean => existsSync(`/proc/${pid}/stat`);
+
+/** A raw connection: what came so far, and when it was closed. */
+function open(port: number, text: string) {
+  const socket = connect(port, '127.0.0.1', () => socket.write(text));
+  const state = { text: '', isClosed: false };
+  socket.setEncoding('latin1');
+  socket.on('data', (chunk) => {
+    state.text += chunk;
+  });
+  for (const event of ['end', 'close', 'error']) {
+    socket.on(event, () => {
+      state.isClosed = true;
+    });
+  }
+  cleanups.push(() => socket.destroy());
+  return { socket, state };
+}
+
+/** Starts `serve --dev` and takes its stdout until the last line of the walk. */
+async function startDev(data: string, ...args: string[]) {
+  const child = Bun.spawn([join(ROOT, 'bin/holdfast'), 'serve', '--dev', '--data', data, ...args], {
+    stdout: 'pipe',
+    stderr: 'ignore',
+    stdin: 'ignore',
+  });
+  cleanups.push(async () => {
+    child.kill('SIGKILL');
+    await child.exited;
+  });
+  let text = '';
+  const decoder = new TextDecoder();
+  const reader = child.stdout.getReader();
+  while (!/npx holdfast .*\n$/.test(text)) {
+    const { value, done } = await reader.read();
+    if (done) throw new Error(`serve --dev ended: ${text}`);
+    text += decoder.decode(value, { stream: true });
+  }
+  const exports = Object.fromEntries(
+    [...text.matchAll(/^export (\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
+  );
+  return { child, lines: text.trimEnd().split('\n'), exports: exports as Record<string, string> };
+}
+
+describe('--dev', () => {
+  test('prints the listening line, then exports that work and a first command', async () => {
+    const data = join(makeFolder(), 'data');
+    const { lines, exports } = await startDev(data, '--listen', '127.0.0.1:0');
+    expect(lines[0]).toMatch(/^holdfast listening on http:\/\/127\.0\.0\.1:\d+$/);
+    expect(Object.keys(exports)).toEqual([
+      'HOLDFAST_URL',
+      'HOLDFAST_APP',
+      'HOLDFAST_SPACE',
+      'HOLDFAST_TOKEN',
+    ]);
+    expect(lines[0]).toEndWith(exports.HOLDFAST_URL as string);
+    for (const line of lines.slice(5)) expect(line).toStartWith('#');
+    const { HOLDFAST_URL: url, HOLDFAST_SPACE: space, HOLDFAST_TOKEN: token } = exports;
+    const spaceUrl = `${url}/v1/apps/demo/spaces/${space}`;
+    const headers = { authorization: `Bearer ${token}` };
+    expect((await fetch(`${spaceUrl}/cas/usage`, { headers })).status).toBe(200);
+    expect((await fetch(`${spaceUrl}/root-refs`, { headers })).status).toBe(200);
+    expect((await fetch(`${spaceUrl}/cas/gc`, { method: 'POST', headers })).status).toBe(200);
+    const claims = JSON.parse(Buffer.from((token as string).split('.')[1] as string, 'base64url').toString());
+    expect(claims.exp - claims.iat).toBe(24 * 60 * 60);
+    expect(statSync(join(data, 'dev-key.jwk')).mode & 0o777).toBe(0o600);
+    const command = /# +npx holdfast (.*)/.exec(lines.at(-1) as string)?.[1] as string;
+    const { exitCode } = await runHoldfast(command.split(' '), { environment: exports });
+    expect(exitCode).toBe(0);
+  });
+
+  test('a token stays good over a restart: the key stays', async () => {
+    const data = join(makeFolder(), 'data');
+    const first = await startDev(data, '--listen', '127.0.0.1:0');
+    first.child.kill('SIGTERM');
+    expect(await first.child.exited).toBe(0);
+    const second = await startDev(data, '--listen', '127.0.0.1:0');
+    const response = await fetch(`${second.exports.HOLDFAST_URL}/v1/apps/demo/spaces/home/cas/usage`, {
+      headers: { authorization: `Bearer ${first.exports.HOLDFAST_TOKEN}` },
+    });
+    expect(response.status).toBe(200);
+  });
+});
+
+describe('listening', () => {
+  test('an IPv6 host is printed in brackets, and the folder is private', async () => {
+    const data = join(makeFolder(), 'data');
+    const server = await start({ data, arguments: ['--listen', '[::1]:0'] });
+    expect(server.url).toMatch(/^http:\/\/\[::1\]:\d+$/);
+    expect((await fetch(`${server.url}/health`)).status).toBe(200);
+    expect(statSync(data).mode & 0o777).toBe(0o700);
+  });
+
+  test.each<[string, string[], number, RegExp]>([
+    ['an address of another machine', ['--listen', '203.0.113.1:0'], 1, /203\.0\.113\.1:0.*--listen/],
+    [
+      'a host that is no host',
+      ['--listen', 'no-such-host.invalid:0'],
+      1,
+      /no-such-host\.invalid:0.*--listen/,
+    ],
+    ['wrong usage', ['--workers', 'many'], 2, /--workers "many"/],
+    ['another engine', ['--metadata', 'postgres://u:hush@h/d'], 1, /--metadata/],
+  ])('%s is one clear line', async (_, args, exitCode, message) => {
+    const outcome = (await tryStartServer({
+      data: join(makeFolder(), 'data'),
+      arguments: args,
+    })) as CommandResult;
+    expect(outcome).toMatchObject({ exitCode, stdout: '' });
+    expect(outcome.stderr).toMatch(message);
+    expect(outcome.stderr.trim().split('\n')).toHaveLength(1);
+    expect(outcome.stderr).not.toContain('hush');
+  });
+
+  test('a folder that may not be written is one clear line', async () => {
+    const parent = makeFolder();
+    const data = join(parent, 'data');
+    mkdirSync(data, { mode: 0o555 });
+    // Root may write everywhere; as nobody it may not.
+    const wrapper = process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--clear-groups'] : [];
+    chmodSync(parent, 0o755);
+    const outcome = (await tryStartServer({ data, wrapper })) as CommandResult;
+    expect(outcome).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(outcome.stderr).toMatch(/^holdfast: the data folder .* cannot be written: .*\n$/);
+  });
+});
+
+describe('the end', () => {
+  /** A server that waits for the body of a request it has let in. */
+  async function startBusy() {
+    const data = join(makeFolder(), 'data');
+    mkdirSync(data);
+    const issuer = makeIssuer();
+    await addApp(data, 'app', issuer);
+    const server = await start({ data });
+    const head = [
+      'POST /v1/apps/app/spaces/space/cas/gc HTTP/1.1',
+      'Host: h',
+      'Content-Type: application/json',
+      'Content-Length: 2',
+      `Authorization: Bearer ${issuer.token('space')}`,
+    ];
+    const request = open(server.port, `${head.join('\r\n')}\r\n\r\n`);
+    await Bun.sleep(300);
+    return { server, request };
+  }
+
+  test('an idle server ends at once, and closes idle connections', async () => {
+    const server = await start();
+    const idle = open(server.port, 'GET /health HTTP/1.1\r\nHost: h\r\n\r\n');
+    const partial = open(server.port, 'GET /hea');
+    await until(() => idle.state.text.includes('ok'));
+    const startedAt = Date.now();
+    expect(await server.end('SIGTERM')).toBe(0);
+    expect(Date.now() - startedAt).toBeLessThan(5000);
+    await until(() => idle.state.isClosed && partial.state.isClosed, 1000);
+  });
+
+  test('a request in flight is answered, new connections are not taken', async () => {
+    const { server, request } = await startBusy();
+    const ended = server.end('SIGTERM');
+    await Bun.sleep(2000);
+    expect(server.isRunning()).toBe(true);
+    await expect(fetch(`${server.url}/health`)).rejects.toThrow();
+    request.socket.write('{}');
+    expect(await ended).toBe(0);
+    expect(request.state.text).toStartWith('HTTP/1.1 200');
+    expect(request.state.text).toContain('"examined":0');
+  });
+
+  test('a second signal ends it at once', async () => {
+    const { server } = await startBusy();
+    process.kill(server.pid, 'SIGTERM');
+    await Bun.sleep(300);
+    expect(server.isRunning()).toBe(true);
+    const startedAt = Date.now();
+    expect(await server.end('SIGTERM')).toBe(1);
+    expect(Date.now() - startedAt).toBeLessThan(2000);
+  });
+});
+
+describe('--workers 2', () => {
+  test('both serve one port; a dead one is replaced; the drain goes to all', async () => {
+    const server = await start({ arguments: ['--workers', '2'] });
+    const workers = findDescendants(server.pid);
+    expect(workers).toHaveLength(2);
+    process.kill(workers[0] as number, 'SIGKILL');
+    await until(() => findDescendants(server.pid).filter((pid) => pid !== workers[0]).length === 2);
+    await until(() => /another takes its place/.test(server.log()));
+    for (let round = 0; round < 40; round += 1) {
+      const response = await fetch(`${server.url}/health`, { headers: { connection: 'close' } }).catch(
+        () => undefined,
+      );
+      if (response === undefined) await Bun.sleep(100);
+      else expect(response.status).toBe(200);
+    }
+    const last = findDescendants(server.pid);
+    expect(await server.end('SIGTERM')).toBe(0);
+    for (const pid of last) expect(isAlive(pid)).toBe(false);
+  });
+
+  test('workers do not outlive a supervisor that is killed', async () => {
+    const server = await start({ arguments: ['--workers', '2'] });
+    const workers = findDescendants(server.pid);
+    await server.end('SIGKILL');
+    await until(() => workers.every((pid) => !isAlive(pid)), 3000);
+  });
+
+  test('a port in use is found although workers share theirs', async () => {
+    const first = await start({ arguments: ['--workers', '2'] });
+    const outcome = (await tryStartServer({
+      data: join(makeFolder(), 'data'),
+      arguments: ['--listen', `127.0.0.1:${first.port}`, '--workers', '2'],
+    })) as CommandResult;
+    expect(outcome).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(outcome.stderr).toMatch(new RegExp(`^holdfast: 127\\.0\\.0\\.1:${first.port} is in use: .*\\n$`));
+  });
+});
