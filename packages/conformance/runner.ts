@@ -75,7 +75,8 @@ export async function runCheck(check: Check, target: Target): Promise<CheckResul
     await check.run(openContext(target));
     return { id, clause, title, outcome: 'passed', durationMs: durationMs() };
   } catch (error) {
-    const failure = error instanceof RuleBroken ? error : new RuleBroken('an answer', redact(String(error)));
+    const failure =
+      error instanceof RuleBroken ? error : new RuleBroken('every request answered', redact(String(error)));
     const { answer } = failure;
     const shown = answer && {
       request: answer.request,

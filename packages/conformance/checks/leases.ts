@@ -46,16 +46,16 @@ async function sameGeneration({ client }: CheckContext): Promise<void> {
   expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
 }
 
-async function concurrentFirstLeases({ client }: CheckContext): Promise<void> {
+async function concurrentFirstLeases({ client, target }: CheckContext): Promise<void> {
   const node = makeNode();
   const uploads = await Promise.all(Array.from({ length: 8 }, () => client.instruction(node.hash)));
   const answers = await Promise.all(uploads.map((upload) => client.put(upload, node.bytes)));
-  const statuses = answers.map((answer) => answer.status).sort();
-  expectEqual(
-    statuses,
-    [200, ...Array<number>(7).fill(412)],
-    'statuses of PUTs to the URLs of eight concurrent first leases',
-  );
+  expectEqual(answers.filter(({ status }) => status === 200).length, 1, 'PUTs of eight that were accepted');
+  // A store that takes the PUT itself may tell two writers at once to try again.
+  const refusals = target.uploadKind === 'direct' ? [409, 412] : [412];
+  for (const answer of answers.filter(({ status }) => status !== 200)) {
+    expectThat(refusals.includes(answer.status), 'the others refused: one generation', answer.status, answer);
+  }
   expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
 }
 

@@ -8,21 +8,21 @@ import { answersOf, host } from './raw-protocol.ts';
 
 const CLOSE = 'connection: close';
 
-function putHead(context: CheckContext, upload: Upload, framing: readonly string[]): string {
+function putHead(upload: Upload, framing: readonly string[]): string {
   const url = new URL(upload.url);
   const headers = Object.entries(upload.headers).map(([name, value]) => `${name}: ${value}`);
-  return `PUT ${url.pathname}${url.search} HTTP/1.1\r\n${[`host: ${host(context)}`, ...headers, ...framing].join('\r\n')}\r\n\r\n`;
+  return `PUT ${url.pathname}${url.search} HTTP/1.1\r\n${[`host: ${url.host}`, ...headers, ...framing].join('\r\n')}\r\n\r\n`;
 }
 
 const statusSeen = (received: string) => /^HTTP\/1\.1 [2-5]\d\d/m.test(received);
 
 async function reservedWhileReceiving(context: CheckContext): Promise<void> {
-  const { client, target } = context;
+  const { client } = context;
   const node = makeNodeOfCanonicalSize(50_000);
   const upload = await client.instruction(node.hash);
-  const connection = await openRaw(target.baseUrl);
+  const connection = await openRaw(upload.url);
   try {
-    connection.write(putHead(context, upload, ['content-length: 50000']));
+    connection.write(putHead(upload, ['content-length: 50000']));
     connection.write(node.bytes.slice(0, 30_000));
     await expectReserved(context, 50_000, 'while the upload is received');
     connection.write(node.bytes.slice(30_000));
@@ -47,12 +47,12 @@ async function expectReserved({ client }: CheckContext, bytes: number, when: str
 }
 
 async function brokenConnection(context: CheckContext): Promise<void> {
-  const { client, target } = context;
+  const { client } = context;
   const node = makeNodeOfCanonicalSize(50_000);
   const upload = await client.instruction(node.hash);
   for (const framing of ['content-length: 50000', 'transfer-encoding: chunked']) {
-    const connection = await openRaw(target.baseUrl);
-    connection.write(putHead(context, upload, [framing]));
+    const connection = await openRaw(upload.url);
+    connection.write(putHead(upload, [framing]));
     connection.write(framing.startsWith('c') ? node.bytes.slice(0, 30_000) : '5\r\nabcde\r\n');
     await connection.read(150);
     connection.destroy();
@@ -64,14 +64,12 @@ async function brokenConnection(context: CheckContext): Promise<void> {
 }
 
 async function expectContinue(context: CheckContext): Promise<void> {
-  const { client, target } = context;
+  const { client } = context;
   const node = makeNode();
   const upload = await client.instruction(node.hash);
-  const connection = await openRaw(target.baseUrl);
+  const connection = await openRaw(upload.url);
   try {
-    connection.write(
-      putHead(context, upload, [`content-length: ${node.bytes.length}`, 'expect: 100-continue']),
-    );
+    connection.write(putHead(upload, [`content-length: ${node.bytes.length}`, 'expect: 100-continue']));
     await connection.read(1_000, (received) => received.includes('\r\n\r\n'));
     connection.write(node.bytes);
     const received = await connection.read(10_000, statusSeen);
