@@ -14,7 +14,7 @@ export interface ContentStoreAdapter {
   open(): Promise<OpenedContentStore>;
 }
 
-export interface OpenedContentStore {
+interface OpenedContentStore {
   readonly store: ContentStore;
   /** Makes `bytes` the complete object of a generation, as an upload would. */
   put(generation: Generation, bytes: Uint8Array): Promise<void>;

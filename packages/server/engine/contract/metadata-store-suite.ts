@@ -17,7 +17,7 @@ export interface MetadataStoreAdapter {
   open(clock: ManualClock): Promise<OpenedMetadataStore>;
 }
 
-export interface OpenedMetadataStore {
+interface OpenedMetadataStore {
   readonly store: MetadataStore;
   /** Closes the store and opens it again on what it kept. */
   reopen(): Promise<MetadataStore>;

@@ -11,11 +11,14 @@ const BYTES_ON_THE_SPOT_MAX = 4 * 1024 * 1024;
 
 export class ReadPace {
   readonly #file: OpenFile;
+  readonly #now: () => number;
   /** bytes that may still be read on the spot; 0: the next read is asynchronous and tells */
   #onTheSpot = 0;
 
-  constructor(file: OpenFile) {
+  /** `now`: ms of a clock that never steps back. */
+  constructor(file: OpenFile, now: () => number = () => performance.now()) {
     this.#file = file;
+    this.#now = now;
   }
 
   /** Fills `buffer` from `position` on; gives the bytes read, fewer only at the end of the file. */
@@ -24,17 +27,17 @@ export class ReadPace {
   }
 
   #readNow(buffer: Uint8Array, position: number): number {
-    const startedAt = performance.now();
+    const startedAt = this.#now();
     const length = this.#file.readNow(buffer, position);
-    const isWarm = performance.now() - startedAt <= WARM_READ_MS_MAX;
+    const isWarm = this.#now() - startedAt <= WARM_READ_MS_MAX;
     this.#onTheSpot = isWarm ? Math.max(0, this.#onTheSpot - buffer.length) : 0;
     return length;
   }
 
   async #readLater(buffer: Uint8Array, position: number): Promise<number> {
-    const startedAt = performance.now();
+    const startedAt = this.#now();
     const length = await this.#file.read(buffer, position);
-    if (performance.now() - startedAt <= WARM_READ_MS_MAX) this.#onTheSpot = BYTES_ON_THE_SPOT_MAX;
+    if (this.#now() - startedAt <= WARM_READ_MS_MAX) this.#onTheSpot = BYTES_ON_THE_SPOT_MAX;
     return length;
   }
 }

@@ -1,0 +1,88 @@
+/** Several processes on one data folder: each sees what the others did. Two engines in one process stand in for them. */
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  hashAt,
+  insertNodes,
+  ManualClock,
+  NOW,
+  newGeneration,
+  readyNode,
+  SPACE,
+  sampleNode,
+  updateNode,
+} from '../contract/samples.ts';
+import { receiverOf, stage } from './engine-world.ts';
+import { type EmbeddedEngine, openEmbeddedEngine } from './open-embedded-engine.ts';
+
+let dataDir: string;
+let one: EmbeddedEngine;
+let other: EmbeddedEngine;
+const fatal: Error[] = [];
+
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'holdfast-workers-'));
+  fatal.length = 0;
+  const open = () =>
+    openEmbeddedEngine({
+      dataDir,
+      workers: 2,
+      clock: new ManualClock(),
+      onFatal: (error) => fatal.push(error),
+    });
+  one = await open();
+  other = await open();
+});
+afterEach(async () => {
+  await one.close();
+  await other.close();
+  await rm(dataDir, { recursive: true });
+  expect(fatal).toEqual([]);
+});
+
+test('a row changed by one is read changed by the other, also when it was just read', async () => {
+  await insertNodes(one.metadata, SPACE, [readyNode(hashAt(1))]);
+  for (let round = 1; round <= 10; round++) {
+    const [writer, reader] = round % 2 === 0 ? [one, other] : [other, one];
+    await reader.metadata.findNode(SPACE, hashAt(1));
+    await updateNode(writer.metadata, SPACE, hashAt(1), { leaseExpiresAt: NOW + round });
+    expect((await reader.metadata.findNode(SPACE, hashAt(1)))?.leaseExpiresAt).toBe(NOW + round);
+    expect((await reader.metadata.readCounters(SPACE, NOW)).leasedNodeCount).toBe(1);
+  }
+});
+
+test('content written by one is read by the other', async () => {
+  for (const bytes of [500, 200_000]) {
+    const { hash, node } = sampleNode(bytes, bytes);
+    const { generation, staged, finish } = await stage(one.metadata, one.content, hash, node);
+    expect(receiverOf(other.content).isReceiving(generation)).toBe(true);
+    expect(receiverOf(other.content).reservedBytes(SPACE)).toBe(node.length);
+    if (staged.inlineBytes === undefined) await staged.seal();
+    await finish();
+    await staged.release();
+    expect(receiverOf(other.content).isReceiving(generation)).toBe(false);
+    const inline = staged.inlineBytes !== undefined;
+    await insertNodes(one.metadata, SPACE, [
+      readyNode(hash, { generation, canonicalSize: node.length, inline }),
+    ]);
+    const content = (await other.metadata.findNodeWithContent(SPACE, hash))?.content;
+    if (content === undefined) throw new Error('no content');
+    if (inline) other.content.verifyInline(content);
+    else await other.content.verify({ space: SPACE, ...content }, hash);
+  }
+});
+
+test('a file staged by another process is swept once that process has ended', async () => {
+  const sleeper = Bun.spawn(['sleep', '60']);
+  const incoming = join(dataDir, 'content', 'incoming');
+  const name = `${newGeneration()}.${sleeper.pid}-abcdef.1`;
+  await writeFile(join(incoming, name), 'half a node');
+  await one.content.sweep(() => new Set());
+  expect(await readdir(incoming)).toEqual([name]);
+  sleeper.kill();
+  await sleeper.exited;
+  await one.content.sweep(() => new Set());
+  expect(await readdir(incoming)).toEqual([]);
+});
