@@ -2,24 +2,44 @@
  * The runtime's router sees a request's path as it was sent, but the URL it gives has dot segments resolved and backslashes
  * turned: sent `/v1/apps/x\..\app/…` matches a pattern with `x\..\app` as the App, while its URL says `/v1/apps/app/…`.
  */
-import { type Handler, ROUTE_PATTERNS } from './http/handler.ts';
+import { type Handler, ROUTES, type Route } from './http/handler.ts';
 import { splitUrl } from './http/request-url.ts';
 
-type Route = (request: Bun.BunRequest, server: Bun.Server<undefined>) => Response | Promise<Response>;
+type Params = Readonly<Record<string, string>>;
+type Routed = (request: Bun.BunRequest, server: Bun.Server<undefined>) => Response | Promise<Response>;
+
+const HASH_CHARACTERS = 64;
 
 /** What the runtime's router is given: every served path, answered only as it was sent. */
-export function routesOf({ handle, refuse }: Handler): Readonly<Record<string, Route>> {
-  const routes = ROUTE_PATTERNS.map((pattern): [string, Route] => {
-    const parts = splitPattern(pattern);
-    return [
-      pattern,
-      (request, server) => {
-        const isAsSent = isPathAsSent(parts, request.params, splitUrl(request.url).path);
-        return isAsSent ? handle(request, server) : refuse(request, server);
-      },
-    ];
-  });
-  return Object.fromEntries(routes);
+export function routesOf(handler: Handler): Readonly<Record<string, Routed>> {
+  return Object.fromEntries(ROUTES.map((route) => [route.pattern, routeTo(handler, route)]));
+}
+
+function routeTo(handler: Handler, route: Route): Routed {
+  const parts = splitPattern(route.pattern);
+  const isSpaceRoute = route.get !== undefined || route.post !== undefined;
+  return (request, server) => {
+    const { url } = request;
+    const params: Params = request.params;
+    if (isSpaceRoute && isPlain(url, params)) {
+      const { appId = '', spaceId = '', hash } = params;
+      const queryAt = url.indexOf('?');
+      const query = queryAt < 0 ? undefined : url.slice(queryAt + 1);
+      const match = { appId, spaceId, hash, get: route.get, post: route.post };
+      return handler.handleSpace(match, query, request, server);
+    }
+    const isAsSent = isPathAsSent(parts, params, splitUrl(url).path);
+    return isAsSent ? handler.handle(request, server) : handler.refuse(request, server);
+  };
+}
+
+/**
+ * Nearly every request: nothing in it is encoded and nothing can have been tidied, so that `params` are the segments as they
+ * were sent. Ids of dots are left: the handler knows that they make no route.
+ */
+function isPlain(url: string, { appId, spaceId, hash }: Params): boolean {
+  if (url.includes('%') || appId?.includes('\\') || spaceId?.includes('\\')) return false;
+  return hash === undefined || hash.length === HASH_CHARACTERS;
 }
 
 /** A pattern taken apart once, for every request is held against it. */
@@ -45,11 +65,7 @@ export function splitPattern(pattern: string): PatternParts {
 }
 
 /** Whether the URL's `path` is the pattern filled with the router's own decoded `params`. */
-export function isPathAsSent(
-  parts: PatternParts,
-  params: Readonly<Record<string, string>>,
-  path: string,
-): boolean {
+export function isPathAsSent(parts: PatternParts, params: Params, path: string): boolean {
   // Nearly every id is written plainly: then this is the path, letter for letter.
   if (isFilledPlainly(parts, params, path)) return true;
   const segments = path.split('/');
@@ -64,11 +80,7 @@ export function isPathAsSent(
 }
 
 /** Walks along the path and builds nothing. */
-function isFilledPlainly(
-  { literals, names, isOpen }: PatternParts,
-  params: Readonly<Record<string, string>>,
-  path: string,
-): boolean {
+function isFilledPlainly({ literals, names, isOpen }: PatternParts, params: Params, path: string): boolean {
   let at = 0;
   for (let index = 0; index < literals.length; index += 1) {
     const literal = literals[index] as string;

@@ -19,6 +19,7 @@ const JSON_FIELDS: HeaderFields = { 'content-type': 'application/json', 'cache-c
 
 /** Filled in for each answer and copied by it: several times cheaper than a fresh set of headers. */
 const OPEN_JSON_HEADERS = new Headers({ ...OPEN_CORS_HEADERS, ...JSON_FIELDS });
+const OPEN_JSON_INIT: ResponseInit = { headers: OPEN_JSON_HEADERS };
 
 /** A JSON answer. HEAD gets the same headers without the body. */
 export function jsonAnswer(exchange: Exchange, status: number, text: string, more?: HeaderFields): Response {
@@ -26,7 +27,7 @@ export function jsonAnswer(exchange: Exchange, status: number, text: string, mor
   const isHead = request.method === 'HEAD';
   if (corsOrigins === '*' && more === undefined && !isHead) {
     OPEN_JSON_HEADERS.set('server-timing', timing.render());
-    return new Response(text, { status, headers: OPEN_JSON_HEADERS });
+    return new Response(text, status === 200 ? OPEN_JSON_INIT : { status, headers: OPEN_JSON_HEADERS });
   }
   const fields: HeaderFields = {
     ...corsHeaders(corsOrigins, request),

@@ -5,6 +5,7 @@ import {
   type Health,
   matchSpacePath,
   OPERATIONS,
+  type Operation,
   type OperationName,
   parsePathId,
   type SpacePathMatch,
@@ -47,8 +48,23 @@ export type Handle = (request: Request, connections?: Connections) => Response |
 export interface Handler {
   /** Answers any request. */
   readonly handle: Handle;
-  /** Answers 404: for a request whose path, as it was sent, is none of `ROUTE_PATTERNS`. */
+  /** Answers a request of a Space route that a router has taken apart already, its ids as they were sent. */
+  readonly handleSpace: (
+    match: SpacePathMatch,
+    query: string | undefined,
+    request: Request,
+    connections?: Connections,
+  ) => Promise<Response>;
+  /** Answers 404: for a request whose path, as it was sent, is none of `ROUTES`. */
   readonly refuse: Handle;
+}
+
+/** A path that is served, for a router: `:name` stands for one segment, `*` for any rest. */
+export interface Route {
+  readonly pattern: string;
+  /** Operations of a Space route; neither for other paths. */
+  readonly get: OperationName | undefined;
+  readonly post: OperationName | undefined;
 }
 
 const UPLOADS_PREFIX = '/uploads/';
@@ -56,11 +72,23 @@ const UPLOADS_PREFIX = '/uploads/';
  * Every path that is served, for a router that sees it as it was sent. The URL of a Request has its dot segments resolved and
  * its backslashes turned, so that `/x/../health` would look like a route.
  */
-export const ROUTE_PATTERNS: readonly string[] = [
-  ...new Set(Object.values(OPERATIONS).map(({ path }) => path.replace(/\{(\w+)\}/g, ':$1'))),
-  `${UPLOADS_PREFIX}*`,
-  HEALTH_PATH,
+export const ROUTES: readonly Route[] = [
+  ...listSpaceRoutes(),
+  { pattern: `${UPLOADS_PREFIX}*`, get: undefined, post: undefined },
+  { pattern: HEALTH_PATH, get: undefined, post: undefined },
 ];
+
+function listSpaceRoutes(): Route[] {
+  const operations = Object.entries(OPERATIONS) as [OperationName, Operation][];
+  const find = (path: string, method: string): OperationName | undefined =>
+    operations.find(([, operation]) => operation.path === path && operation.method === method)?.[0];
+  const paths = new Set(operations.map(([, { path }]) => path));
+  return [...paths].map((path) => ({
+    pattern: path.replace(/\{(\w+)\}/g, ':$1'),
+    get: find(path, 'GET'),
+    post: find(path, 'POST'),
+  }));
+}
 
 const HEALTHY: Health = { status: 'ok' };
 const HEALTH_TEXT = JSON.stringify(HEALTHY);
@@ -71,34 +99,41 @@ export function createHandler(options: HandlerOptions): Handler {
   const uploads = new UploadGate(options.uploadsInFlightMax ?? UPLOADS_IN_FLIGHT_MAX);
   let inFlight = 0;
 
-  const answer = async (exchange: Exchange, path: string, query: string | undefined): Promise<Response> => {
+  /** Counts the request while `step` answers it, and turns whatever it throws into an answer. */
+  const guard = async (exchange: Exchange, step: () => Promise<Response>): Promise<Response> => {
+    if (inFlight >= requestsMax) return errorAnswer(exchange, overloaded(), reportFailure);
+    inFlight += 1;
     try {
-      if (inFlight >= requestsMax) throw overloaded();
-      inFlight += 1;
-      try {
-        const match = matchSpacePath(path);
-        if (match !== undefined) return await answerSpace(options, exchange, match, query);
-        if (path.startsWith(UPLOADS_PREFIX)) return await uploads.answer(options.core, exchange, path, query);
-        throw notFound();
-      } finally {
-        inFlight -= 1;
-      }
+      return await step();
     } catch (error) {
       return errorAnswer(exchange, error, reportFailure);
+    } finally {
+      inFlight -= 1;
     }
+  };
+  const begin = (request: Request, connections: Connections | undefined): Exchange => {
+    return { request, timing: new RequestTiming(), corsOrigins, connections };
   };
 
   return {
     handle(request, connections) {
       const { path, query } = splitUrl(request.url);
-      if (path === HEALTH_PATH && (request.method === 'GET' || request.method === 'HEAD')) {
-        return answerHealth(request);
-      }
-      return answer({ request, timing: new RequestTiming(), corsOrigins, connections }, path, query);
+      const isRead = request.method === 'GET' || request.method === 'HEAD';
+      if (path === HEALTH_PATH && isRead) return answerHealth(request);
+      const exchange = begin(request, connections);
+      return guard(exchange, async () => {
+        const match = matchSpacePath(path);
+        if (match !== undefined) return answerSpace(options, exchange, match, query);
+        if (path.startsWith(UPLOADS_PREFIX)) return uploads.answer(options.core, exchange, path, query);
+        throw notFound();
+      });
+    },
+    handleSpace(match, query, request, connections) {
+      const exchange = begin(request, connections);
+      return guard(exchange, () => answerSpace(options, exchange, match, query));
     },
     refuse(request, connections) {
-      const exchange = { request, timing: new RequestTiming(), corsOrigins, connections };
-      return errorAnswer(exchange, notFound(), reportFailure);
+      return errorAnswer(begin(request, connections), notFound(), reportFailure);
     },
   };
 }

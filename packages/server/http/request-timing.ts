@@ -4,25 +4,27 @@ export type StepName = 'cas_auth' | 'cas_dispatch' | `cas_meta_${string}` | `cas
 
 const MICROSECONDS_PER_MS = 1000;
 
-/** Parallel arrays: a request has a handful of steps, and a search through them costs less than a map. */
+interface Step {
+  readonly name: StepName;
+  durationMs: number;
+  calls: number;
+}
+
+/** A request has a handful of steps: a search through a list costs less than a map. */
 export class RequestTiming {
   private readonly startedAt = performance.now();
-  private readonly names: StepName[] = [];
-  private readonly durationsMs: number[] = [];
-  private readonly calls: number[] = [];
+  private readonly steps: Step[] = [];
 
   /** Adds one call of a step that began at `startedAt` (of `performance.now()`) and has just ended. */
   record(name: StepName, startedAt: number): void {
     const durationMs = performance.now() - startedAt;
-    const index = this.names.indexOf(name);
-    if (index < 0) {
-      this.names.push(name);
-      this.durationsMs.push(durationMs);
-      this.calls.push(1);
+    for (const step of this.steps) {
+      if (step.name !== name) continue;
+      step.durationMs += durationMs;
+      step.calls += 1;
       return;
     }
-    this.durationsMs[index] = (this.durationsMs[index] as number) + durationMs;
-    this.calls[index] = (this.calls[index] as number) + 1;
+    this.steps.push({ name, durationMs, calls: 1 });
   }
 
   /** Times `step`, which may answer at once or later; a failure counts as a call too. */
@@ -52,9 +54,8 @@ export class RequestTiming {
   /** The header's value: `cas_edge` first, each name once. */
   render(): string {
     let text = `cas_edge;dur=${inMilliseconds(performance.now() - this.startedAt)}`;
-    for (let index = 0; index < this.names.length; index += 1) {
-      text += `, ${this.names[index]};dur=${inMilliseconds(this.durationsMs[index] as number)}`;
-      const calls = this.calls[index] as number;
+    for (const { name, durationMs, calls } of this.steps) {
+      text += `, ${name};dur=${inMilliseconds(durationMs)}`;
       if (calls > 1) text += `;desc="${calls} calls"`;
     }
     return text;

@@ -41,10 +41,11 @@ interface AuthorizedCall {
   readonly publicUrl: string | undefined;
 }
 
+/** Throws or rejects; async only where there is something to wait for between reading the request and the core. */
 type Operation = (call: AuthorizedCall) => Promise<Response>;
 
 export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
-  async readMetadata(call) {
+  readMetadata(call) {
     const hash = readHash(call);
     refuseQuery(call);
     return dispatch(call, () => readMetadata(call.core, call.space, hash));
@@ -70,7 +71,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     return dispatch(call, () => leaseNode(call.core, call.space, hash, leaseDurationMs, uploadOrigin));
   },
 
-  async getUsage(call) {
+  getUsage(call) {
     refuseQuery(call);
     return dispatch(call, () => getUsage(call.core, call.space));
   },
@@ -87,7 +88,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     }
   },
 
-  async listRootRefs(call) {
+  listRootRefs(call) {
     const page = parseListRootRefsQuery(new URLSearchParams(call.query));
     return dispatch(call, () => listRootRefs(call.core, call.space, readRefDomain(call), page));
   },
