@@ -28,7 +28,7 @@ export function codeOf(error: unknown): string | undefined {
 }
 
 export function isBusy(error: unknown): boolean {
-  return error instanceof SQLiteError && (error.code ?? '').startsWith('SQLITE_BUSY');
+  return codeOf(error)?.startsWith('SQLITE_BUSY') ?? false;
 }
 
 export function isSurelyNotCommitted(error: unknown): boolean {

@@ -132,6 +132,41 @@ describe('a failing disk', () => {
     await expect(world.store.open(object, 0, 10)).rejects.toThrow();
   });
 
+  test('what is acknowledged is on disk first: bytes before their name, the name before the answer', async () => {
+    const steps: string[] = [];
+    const note = <Args extends unknown[], Result>(step: string, run: (...args: Args) => Result) => {
+      return (...args: Args): Result => {
+        steps.push(step);
+        return run(...args);
+      };
+    };
+    world = await openContentStore({
+      link: note('link', diskFiles.link),
+      syncFolder: note('sync folder', diskFiles.syncFolder),
+      remove: note('remove', diskFiles.remove),
+      async create(path) {
+        const file = await diskFiles.create(path);
+        const write = note('write', (buffer: Uint8Array, position: number) => file.write(buffer, position));
+        const sync = note('sync file', () => file.sync());
+        return Object.assign(Object.create(file) as OpenFile, { write, sync, close: () => file.close() });
+      },
+    });
+    const generation = newGeneration();
+    const staged = await receive(generation);
+    await staged.seal();
+    expect(steps.filter((step, index) => step !== steps[index - 1])).toEqual([
+      'write',
+      'sync file',
+      'link',
+      'sync folder',
+    ]);
+    world.finish(generation);
+    await staged.release();
+    steps.length = 0;
+    await world.store.delete(generation, SPACE);
+    expect(steps).toEqual(['remove', 'sync folder']);
+  });
+
   test('a deletion that fails is told, and can be repeated', async () => {
     world = await openContentStore({
       remove: (path) =>

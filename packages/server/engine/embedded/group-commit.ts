@@ -17,8 +17,7 @@ const BATCH_BODIES_MAX = 512;
 const BATCH_DURATION_MS_MAX = 20;
 /** ms between tries while another process holds the write lock */
 const BUSY_RETRY_MS = 1;
-/** ms of tries after which the waiting bodies are turned away */
-const BUSY_DURATION_MS_MAX = 5_000;
+const BUSY_MS_MAX = 5_000;
 
 type Body = (scope: WriteScope) => unknown;
 
@@ -41,6 +40,8 @@ interface GroupCommitOptions {
   readonly cache: NodeCache | undefined;
   readonly clock: Clock;
   readonly onFatal: (error: Error) => void;
+  /** ms of tries for another process's lock after which the waiting bodies are turned away */
+  readonly busyMsMax?: number;
 }
 
 export class GroupCommit {
@@ -112,7 +113,7 @@ export class GroupCommit {
 
   /** Takes the write lock; waits without blocking while another process holds it. */
   async #begin(): Promise<unknown> {
-    const giveUpAt = performance.now() + BUSY_DURATION_MS_MAX;
+    const giveUpAt = performance.now() + (this.#options.busyMsMax ?? BUSY_MS_MAX);
     for (;;) {
       try {
         this.#options.sql.begin.run();

@@ -28,6 +28,7 @@ interface Entry {
 export class SharedReceivingRegistry implements ReceivingRegistry {
   readonly #database: Database;
   readonly #pid: number;
+  #isClosed = false;
   readonly #insert: Statement<{ id: number }, [number, string, string, number]>;
   readonly #delete: Statement<unknown, [number]>;
   readonly #byGeneration: Statement<Entry, [string]>;
@@ -51,7 +52,7 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
     const id = this.#insert.get(this.#pid, generation, spaceKey(space), bytes)?.id;
     let hasEnded = false;
     return () => {
-      if (hasEnded || id === undefined) return;
+      if (hasEnded || this.#isClosed || id === undefined) return;
       hasEnded = true;
       this.#delete.run(id);
     };
@@ -68,6 +69,7 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#database.run('DELETE FROM receiving WHERE pid = ?', [this.#pid]);
     for (const statement of [this.#insert, this.#delete, this.#byGeneration, this.#bySpace]) {
       statement.finalize();
