@@ -156,24 +156,32 @@ function findContentProblems(
   return [...problems, ...orphans.map((generation) => `content ${generation} belongs to nothing`)];
 }
 
-/** Object files by generation, and leftovers of interrupted uploads. */
-export function listObjectFiles(data: string): {
-  readonly objects: readonly string[];
+/** What the content folder holds and should not, or should hold and does not; empty lists when it is tidy. */
+export interface Leftovers {
+  /** objects that no record speaks of */
+  readonly orphans: readonly string[];
+  /** records whose object is not there */
+  readonly missing: readonly string[];
+  /** uploads on their way, by name */
   readonly incoming: readonly string[];
-} {
+}
+
+/** While nothing is being received and no generation is open. */
+export function findLeftovers(data: string): Leftovers {
   const list = (folder: string): string[] =>
     readdirSync(folder, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => entry.name);
-  return { objects: list(objectsFolder(data)).sort(), incoming: list(incomingFolder(data)) };
-}
-
-/** Generations whose bytes must be files, by the records. */
-export function listExpectedObjects(data: string): readonly string[] {
   const database = new Database(databasePath(data), { readonly: true });
   try {
     const rows = database.query<Row, []>('SELECT generation FROM contents WHERE inline_bytes IS NULL').all();
-    return rows.map((row) => hex(row.generation)).sort();
+    const required = new Set(rows.map(({ generation }) => hex(generation)));
+    const objects = new Set(list(objectsFolder(data)));
+    return {
+      orphans: [...objects].filter((generation) => !required.has(generation)),
+      missing: [...required].filter((generation) => !objects.has(generation)),
+      incoming: list(incomingFolder(data)),
+    };
   } finally {
     database.close();
   }
