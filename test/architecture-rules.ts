@@ -248,7 +248,7 @@ function isTest(path: string): boolean {
 }
 
 /** Resolves a relative link or import against the file that holds it. */
-export function resolvePath(from: string, relative: string): string {
+function resolvePath(from: string, relative: string): string {
   const parts = from.split('/').slice(0, -1);
   for (const part of relative.split('/')) {
     if (part === '..') parts.pop();

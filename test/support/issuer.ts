@@ -2,7 +2,7 @@
 import { generateKeyPairSync, type KeyObject, randomUUID, sign } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 
-export const PERMISSIONS = [
+const PERMISSIONS = [
   'cas:nodes:read',
   'cas:nodes:lease',
   'cas:usage:read',

@@ -3,7 +3,7 @@ import { expect } from 'bun:test';
 import type { SpaceUsage } from '@holdfast/protocol';
 import type { CanonicalNode } from './canonical-node.ts';
 
-export interface ApiAnswer {
+interface ApiAnswer {
   readonly status: number;
   // biome-ignore lint/suspicious/noExplicitAny: a test reads fields of answers it then judges
   readonly json: any;
@@ -24,7 +24,7 @@ export interface SpaceClient {
   roots(query?: string): Promise<ApiAnswer>;
 }
 
-export const MINUTE_MS = 60_000;
+const MINUTE_MS = 60_000;
 
 export function makeSpaceClient(
   url: string,
