@@ -9,12 +9,15 @@ import { startSupervising } from './supervisor.ts';
 /** Addresses that mean every interface: a client on this machine reaches them by loopback. */
 const ANY_HOST: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 const SECOND_SIGNAL_EXIT_CODE = 1;
+/** Files of the data folder are for their owner alone, also in a folder that others may enter. */
+const PRIVATE_UMASK = 0o077;
 
 /**
  * Serves until SIGTERM or SIGINT, then drains and resolves; a second signal ends the process at once. `printLine` writes to
  * stdout: the listening line first, with --dev also a token. Throws ServeError when the server cannot start.
  */
 export async function serve(config: ServeConfig, printLine: (line: string) => void): Promise<void> {
+  process.umask(PRIVATE_UMASK);
   const log = openLog(config.logLevel);
   // First of all, so that a signal while starting is not lost.
   const told = awaitSignal();

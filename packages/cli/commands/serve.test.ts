@@ -1,6 +1,6 @@
 /** `holdfast serve` as its own process: what it prints, how it ends, and several workers on one port. */
 import { afterEach, describe, expect, test } from 'bun:test';
-import { chmodSync, existsSync, mkdirSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { makeIssuer } from '../../../test/support/issuer.ts';
@@ -133,6 +133,7 @@ describe('listening', () => {
     expect(server.url).toMatch(/^http:\/\/\[::1\]:\d+$/);
     expect((await fetch(`${server.url}/health`)).status).toBe(200);
     expect(statSync(data).mode & 0o777).toBe(0o700);
+    for (const name of readdirSync(data)) expect(statSync(join(data, name)).mode & 0o077).toBe(0);
   });
 
   test.each<[string, string[], number, RegExp]>([

@@ -43,7 +43,7 @@ export interface HandlerOptions {
   readonly uploadsInFlightMax?: number;
 }
 
-export type Handle = (request: Request, connections?: Connections) => Response | Promise<Response>;
+type Handle = (request: Request, connections?: Connections) => Response | Promise<Response>;
 
 export interface Handler {
   /** Answers any request. */
