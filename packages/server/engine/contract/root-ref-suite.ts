@@ -110,6 +110,26 @@ export function testRootRefs(subject: StoreUnderTest): void {
     await fc.assert(property, { numRuns: 40 });
   });
 
+  test('a page of an old revision is whole, however much came and went since', async () => {
+    const old = Array.from({ length: 12 }, (_, index) => hashAt(index * 1000));
+    await commit(subject.store, SPACE, DOMAIN, new Map(old.map((hash) => [hash, 1])));
+    for (let from = 1; from < 11_000; from += 1000) {
+      const others = Array.from({ length: 998 }, (_, index) => hashAt(from + index));
+      await commit(subject.store, SPACE, DOMAIN, new Map(others.map((hash) => [hash, 1])));
+      if (from % 2000 === 1)
+        await commit(subject.store, SPACE, DOMAIN, new Map(others.map((hash) => [hash, -1])));
+    }
+    await commit(
+      subject.store,
+      SPACE,
+      DOMAIN,
+      new Map(old.map((hash, index) => [hash, index % 2 === 0 ? -1 : 1])),
+    );
+    for (const limit of [3, 12, 50]) {
+      expect([...(await walk(subject.store, SPACE, 1, limit))]).toEqual(old.map((hash) => [hash, 1]));
+    }
+  });
+
   test('history goes when it is old enough; a revision that needs it is refused, later ones are not', async () => {
     for (const [index, delta] of [1, 1, 1].entries()) {
       subject.clock.set(NOW + index * 10);

@@ -4,38 +4,48 @@ import type { RootRefBalance } from '../../core/model.ts';
 import { bytesToHex, hexToBytes } from './rows.ts';
 import type { ReadStatements } from './statements.ts';
 
+/** rows and seeks of one step; what a later revision added or took away has to be passed over */
+const STEP_ROWS_MAX = 2_000;
+const FETCH_ROWS = 256;
 const BEFORE_ALL = new Uint8Array(0);
 
-interface PageRequest {
+export interface BalancePageRequest {
   readonly revision: number | 'current';
   readonly after: Hash | undefined;
   readonly limit: number;
 }
 
-/** Call inside one read transaction. `undefined` when the history of that revision is gone or has not been yet. */
-export function findBalancePage(
+export interface BalancePageStep {
+  readonly revision: number;
+  readonly items: RootRefBalance[];
+  /** where the next step goes on; undefined: the page is full or the domain at its end */
+  readonly resumeAfter: Hash | undefined;
+}
+
+/**
+ * One bounded step; call inside one read transaction. What a revision held never changes, so the steps of a page need not
+ * see the same commit. `undefined`: the history of that revision is gone.
+ */
+export function findBalanceStep(
   sql: ReadStatements,
   spaceId: number,
   domain: string,
-  page: PageRequest,
-): { revision: number; items: RootRefBalance[] } | undefined {
+  page: BalancePageRequest,
+  rowsMax: number = STEP_ROWS_MAX,
+): BalancePageStep | undefined {
   const row = sql.findDomain.get(spaceId, domain);
   const latest = (row?.revision as number | undefined) ?? 0;
   const revision = page.revision === 'current' ? latest : page.revision;
   if (revision > latest) return undefined;
-  if (row === null) return { revision, items: [] };
+  if (row === null) return { revision, items: [], resumeAfter: undefined };
   if (revision < (row.history_floor as number)) return undefined;
   const id = row.id as number;
   const after = page.after === undefined ? BEFORE_ALL : hexToBytes(page.after);
-  const items =
-    revision === latest
-      ? findCurrent(sql, id, after, page.limit)
-      : mergeInOrder(
-          walkCurrent(sql, id, revision, after, page.limit),
-          walkHistory(sql, id, revision, after),
-          page.limit,
-        );
-  return { revision, items };
+  if (revision === latest) {
+    return { revision, items: findCurrent(sql, id, after, page.limit), resumeAfter: undefined };
+  }
+  const walks = [walkCurrent(sql, id, revision, after), walkHistory(sql, id, revision, after)] as const;
+  return { revision, ...merge(walks, page.limit, rowsMax) };
 }
 
 function findCurrent(sql: ReadStatements, id: number, after: Uint8Array, limit: number): RootRefBalance[] {
@@ -45,63 +55,73 @@ function findCurrent(sql: ReadStatements, id: number, after: Uint8Array, limit: 
   }));
 }
 
-/** Balances that already stood at `revision` and still stand. */
+/** `balance` undefined: this row says nothing of the revision. */
+interface Passed {
+  readonly hash: Hash;
+  readonly balance: number | undefined;
+}
+
+/** Balances that stand now: those that already stood at `revision` count. */
 function* walkCurrent(
   sql: ReadStatements,
   id: number,
   revision: number,
   start: Uint8Array,
-  limit: number,
-): Generator<RootRefBalance> {
+): Generator<Passed, undefined> {
   let after = start;
   for (;;) {
-    const rows = sql.findBalances.all(id, after, limit);
+    const rows = sql.findBalances.all(id, after, FETCH_ROWS);
     for (const row of rows) {
-      if ((row.from_revision as number) > revision) continue;
-      yield { hash: bytesToHex(row.hash as Uint8Array), balance: row.balance as number };
+      const stood = (row.from_revision as number) <= revision;
+      yield {
+        hash: bytesToHex(row.hash as Uint8Array),
+        balance: stood ? (row.balance as number) : undefined,
+      };
     }
     const last = rows.at(-1);
-    if (last === undefined || rows.length < limit) return;
+    if (last === undefined || rows.length < FETCH_ROWS) return;
     after = last.hash as Uint8Array;
   }
 }
 
-/** Balances that stood at `revision` and were superseded since. A hash with a long history costs two seeks, not a walk. */
+/** Balances superseded since: those that stood at `revision` count. A hash with a long history costs two seeks. */
 function* walkHistory(
   sql: ReadStatements,
   id: number,
   revision: number,
   start: Uint8Array,
-): Generator<RootRefBalance> {
+): Generator<Passed, undefined> {
   let after = start;
   for (;;) {
     const next = sql.findHistoryHash.get(id, after);
     if (next === null) return;
     after = next.hash as Uint8Array;
     const row = sql.findHistoryAt.get(id, after, revision);
-    if (row !== null && (row.to_revision as number) > revision) {
-      yield { hash: bytesToHex(after), balance: row.balance as number };
-    }
+    const stood = row !== null && (row.to_revision as number) > revision;
+    yield { hash: bytesToHex(after), balance: stood ? (row.balance as number) : undefined };
   }
 }
 
-/** A hash stands in one of the two at most: it was superseded after `revision` or it was not. */
-function mergeInOrder(
-  left: Generator<RootRefBalance>,
-  right: Generator<RootRefBalance>,
+/** A hash has a balance in one of the two at most: it was superseded after `revision` or it was not. */
+function merge(
+  [current, history]: readonly [Generator<Passed, undefined>, Generator<Passed, undefined>],
   limit: number,
-): RootRefBalance[] {
+  rowsMax: number,
+): { items: RootRefBalance[]; resumeAfter: Hash | undefined } {
   const items: RootRefBalance[] = [];
-  let a = left.next();
-  let b = right.next();
-  while (items.length < limit && !(a.done && b.done)) {
-    if (b.done || (!a.done && a.value.hash < b.value.hash)) {
-      items.push(a.value as RootRefBalance);
-      a = left.next();
-    } else {
-      items.push(b.value);
-      b = right.next();
-    }
+  let left = current.next().value;
+  let right = history.next().value;
+  let last: Hash | undefined;
+  for (let passed = 0; items.length < limit; passed++) {
+    const isLeft = right === undefined || (left !== undefined && left.hash < right.hash);
+    const next = isLeft ? left : right;
+    if (next === undefined) break;
+    // Not between two rows of one hash: the next step begins after it.
+    if (passed >= rowsMax && next.hash !== last) return { items, resumeAfter: last };
+    last = next.hash;
+    if (next.balance !== undefined) items.push({ hash: next.hash, balance: next.balance });
+    if (isLeft) left = current.next().value;
+    else right = history.next().value;
   }
-  return items;
+  return { items, resumeAfter: undefined };
 }

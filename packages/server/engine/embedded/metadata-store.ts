@@ -1,7 +1,15 @@
 /** core/ports.ts MetadataStore on SQLite: writes through group commit, reads on a connection of their own. */
 import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
-import type { ContentRow, Generation, NodeRow, Space, SpaceCounters, UploadRow } from '../../core/model.ts';
+import type {
+  ContentRow,
+  Generation,
+  NodeRow,
+  RootRefBalance,
+  Space,
+  SpaceCounters,
+  UploadRow,
+} from '../../core/model.ts';
 import type {
   Awaitable,
   Clock,
@@ -11,7 +19,7 @@ import type {
   SpaceTransaction,
   SweepCutoffs,
 } from '../../core/ports.ts';
-import { findBalancePage } from './balance-page.ts';
+import { type BalancePageRequest, findBalanceStep } from './balance-page.ts';
 import { openReader, openWriter, READER_CACHE_BYTES, shortenBusyTimeout } from './database.ts';
 import { storageError } from './failure.ts';
 import { GroupCommit } from './group-commit.ts';
@@ -157,16 +165,24 @@ export class SqliteMetadataStore implements MetadataStore {
     return count;
   }
 
-  findBalancesAt(
-    space: Space,
-    domain: string,
-    page: { readonly revision: number | 'current'; readonly after: Hash | undefined; readonly limit: number },
-  ) {
-    return this.#readAtOneInstant(() => {
-      const id = this.#findSpaceId(space);
-      if (id !== undefined) return findBalancePage(this.#reads, id, domain, page);
-      return page.revision === 'current' || page.revision === 0 ? { revision: 0, items: [] } : undefined;
-    });
+  async findBalancesAt(space: Space, domain: string, page: BalancePageRequest) {
+    const items: RootRefBalance[] = [];
+    let { revision, after } = page;
+    for (;;) {
+      const rest = { revision, after, limit: page.limit - items.length };
+      const step = this.#readAtOneInstant(() => {
+        const id = this.#findSpaceId(space);
+        if (id !== undefined) return findBalanceStep(this.#reads, id, domain, rest);
+        const isEmpty = revision === 'current' || revision === 0;
+        return isEmpty ? { revision: 0, items: [], resumeAfter: undefined } : undefined;
+      });
+      if (step === undefined) return undefined;
+      items.push(...step.items);
+      if (step.resumeAfter === undefined) return { revision: step.revision, items };
+      revision = step.revision;
+      after = step.resumeAfter;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
   }
 
   findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): readonly Space[] {

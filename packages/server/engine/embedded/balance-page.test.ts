@@ -1,0 +1,62 @@
+/** However small the steps, together they are the page. */
+import { afterAll, expect, test } from 'bun:test';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Hash } from '@holdfast/protocol';
+import { hashAt, ManualClock, SPACE } from '../contract/samples.ts';
+import { findBalanceStep } from './balance-page.ts';
+import { openReader } from './database.ts';
+import { SqliteMetadataStore } from './metadata-store.ts';
+import { finalize, prepareReads } from './statements.ts';
+
+const HASHES = Array.from({ length: 9 }, (_, index) => hashAt(index));
+const folder = await mkdtemp(join(tmpdir(), 'holdfast-page-'));
+const path = join(folder, 'holdfast.db');
+const onFatal = (error: Error) => {
+  throw error;
+};
+const store = new SqliteMetadataStore({ path, clock: new ManualClock(), onFatal, isShared: false });
+/** revision → balances, written with every hash coming, changing and going at some revision */
+const revisions: ReadonlyMap<Hash, number>[] = [new Map()];
+for (let revision = 1; revision <= 12; revision++) {
+  const before = revisions[revision - 1] as ReadonlyMap<Hash, number>;
+  const changes = HASHES.map((hash, index) => {
+    const was = before.get(hash) ?? 0;
+    const step = (revision * 7 + index * 5) % 4;
+    return { hash, before: was, after: step === 0 ? 0 : step === 1 ? was + 1 : was };
+  });
+  await store.transact(SPACE, (tx) =>
+    tx.insertRootRefCommit(
+      'd',
+      { requestId: `${revision}`, payloadDigest: new Uint8Array(32), revision },
+      changes,
+    ),
+  );
+  revisions.push(new Map(changes.filter(({ after }) => after !== 0).map(({ hash, after }) => [hash, after])));
+}
+const reader = openReader(path, 0);
+const sql = prepareReads(reader);
+
+afterAll(async () => {
+  finalize(sql);
+  reader.close();
+  await store.close();
+  await rm(folder, { recursive: true });
+});
+
+test.each([1, 2, 3, 5, 100])('steps of %i rows', (rowsMax) => {
+  for (const [revision, expected] of revisions.entries()) {
+    const found: [Hash, number][] = [];
+    let after: Hash | undefined;
+    for (let steps = 0; ; steps++) {
+      expect(steps).toBeLessThan(50);
+      const step = findBalanceStep(sql, 1, 'd', { revision, after, limit: 100 }, rowsMax);
+      if (step === undefined) throw new Error('the history is gone');
+      found.push(...step.items.map(({ hash, balance }): [Hash, number] => [hash, balance]));
+      if (step.resumeAfter === undefined) break;
+      after = step.resumeAfter;
+    }
+    expect(found).toEqual([...expected]);
+  }
+});
