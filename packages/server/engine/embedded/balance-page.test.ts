@@ -23,7 +23,7 @@ for (let revision = 1; revision <= 12; revision++) {
   const before = revisions[revision - 1] as ReadonlyMap<Hash, number>;
   const changes = HASHES.map((hash, index) => {
     const was = before.get(hash) ?? 0;
-    const step = (revision * 7 + index * 5) % 4;
+    const step = (revision * revision * 3 + index * revision + index * 5) % 7;
     return { hash, before: was, after: step === 0 ? 0 : step === 1 ? was + 1 : was };
   });
   await store.transact(SPACE, (tx) =>
