@@ -35,7 +35,7 @@ describe('parseDuration', () => {
     '٥m',
     '9007199254740992ms',
     '999999999999d',
-    '1'.repeat(400) + 's',
+    `${'1'.repeat(400)}s`,
   ])('refuses %p', (text) => {
     expect(() => parseDuration(text)).toThrow(RangeError);
   });

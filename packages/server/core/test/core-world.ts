@@ -9,8 +9,8 @@ import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { type CanonicalNode, makeNode, seededBytes } from '../../../../test/support/canonical-node.ts';
-import { ByteSpoiler, incomingFolder } from '../../../../test/support/embedded-files.ts';
-import { listExpectedObjects, listObjectFiles, recount } from '../../../../test/support/embedded-recount.ts';
+import { ByteSpoiler, objectsFolder } from '../../../../test/support/embedded-files.ts';
+import { findLeftovers, recount } from '../../../../test/support/embedded-recount.ts';
 import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
 import { type EmbeddedEngine, openEmbeddedEngine } from '../../engine/embedded/open-embedded-engine.ts';
 import type { Core, CoreSettings } from '../core.ts';
@@ -224,7 +224,9 @@ export class CoreWorld {
   }
 
   objectFiles(): readonly string[] {
-    return listObjectFiles(this.#dataDir).objects.filter((name) => !name.endsWith('.kept'));
+    return readdirSync(objectsFolder(this.#dataDir), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && !entry.name.endsWith('.kept'))
+      .map((entry) => entry.name);
   }
 
   async sweepAll(): Promise<void> {
@@ -241,8 +243,9 @@ export class CoreWorld {
       await this.#engine.close();
       expect(this.#fatal).toEqual([]);
       expect(recount(this.#dataDir).problems).toEqual([]);
-      expect(this.objectFiles()).toEqual(listExpectedObjects(this.#dataDir).slice());
-      expect(readdirSync(incomingFolder(this.#dataDir))).toEqual([]);
+      const { orphans, missing, incoming } = findLeftovers(this.#dataDir);
+      expect(orphans.filter((name) => !name.endsWith('.kept'))).toEqual([]);
+      expect({ missing, incoming }).toEqual({ missing: [], incoming: [] });
     } finally {
       this.#folder.remove();
     }
