@@ -24,8 +24,8 @@ import type { ReceivingRegistry } from './receiving-registry.ts';
 import { StagedFiles } from './staged-files.ts';
 import { DiskUploadReceiver } from './upload-receiver.ts';
 
-/** ranges up to this are answered from memory; larger ones from the file, which the system sends without copying */
-const MEMORY_BYTES_MAX = 64 * 1024;
+/** ranges up to this are answered from memory, larger ones as a stream (contract section 5: 8 MiB of a node at most) */
+const MEMORY_BYTES_MAX = 8 * 1024 * 1024;
 
 interface ContentStoreOptions {
   /** the content folder */
@@ -84,15 +84,19 @@ export class DiskContentStore implements ContentStore {
   }
 
   /**
-   * Damage is always met before the first byte: the whole range is proven first, then the file itself is the body. Reading
-   * it twice is far cheaper than sending it from here, and what was just proven is in the system's memory.
+   * What is handed out are the very bytes that were proven, never the file to be read again when they are sent: a slow reader
+   * takes minutes, and damage done meanwhile would reach it as a complete answer.
    */
-  open(object: StoredObject, start: number, end: number): Promise<OpenContent> {
+  open(
+    object: StoredObject,
+    start: number,
+    end: number,
+    onBroken: (proof: ContentDamaged | ContentLost) => void,
+  ): Promise<OpenContent> {
     return this.#guard('reading content', async () => {
       const reader = await this.#reader(object);
       if (end - start <= MEMORY_BYTES_MAX) return { body: await reader.readBytes(start, end) };
-      await reader.proveRange(start, end);
-      return { body: this.#files.toBlob(this.#layout.objectOf(object.generation), start, end) };
+      return { body: await reader.openStream(start, end, onBroken) };
     });
   }
 

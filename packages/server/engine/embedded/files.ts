@@ -19,8 +19,6 @@ export interface OpenFile {
 
 export interface Files {
   openToRead(path: string): Promise<OpenFile>;
-  /** Bytes [start, end) of a file that never changes, read when they are sent. */
-  toBlob(path: string, start: number, end: number): Blob;
   /** Fails with EEXIST when there is such a file. */
   create(path: string): Promise<OpenFile>;
   link(from: string, to: string): Promise<void>;
@@ -125,7 +123,6 @@ export const diskFiles: Files = {
     new DiskFile(
       await openFd(path, fs.constants.O_WRONLY | fs.constants.O_CREAT | fs.constants.O_EXCL, 0o600),
     ),
-  toBlob: (path, start, end) => Bun.file(path).slice(start, end),
   link,
   rename,
   remove: unlink,

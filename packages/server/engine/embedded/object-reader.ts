@@ -1,11 +1,14 @@
 /** Reads one object, block by block, and lets no byte out before its block is proven. Closes the file when it ends. */
 import type { Hash } from '@holdfast/protocol';
 import type { Generation } from '../../core/model.ts';
-import { ContentDamaged } from '../../core/ports.ts';
+import { ContentDamaged, type ContentLost } from '../../core/ports.ts';
 import type { BlockIntegrity } from './block-integrity.ts';
 import type { BlockPool } from './block-pool.ts';
 import type { OpenFile } from './files.ts';
 import { ReadPace } from './read-pace.ts';
+
+/** bytes proven at a time for a stream: all that it holds in memory */
+const WINDOW_BYTES = 1024 * 1024;
 
 type Use = (bytes: Uint8Array, position: number) => void;
 
@@ -18,13 +21,75 @@ interface ReaderOptions {
 
 export class ObjectReader {
   readonly #options: ReaderOptions;
+  readonly #pace: ReadPace;
 
   constructor(options: ReaderOptions) {
     this.#options = options;
+    this.#pace = new ReadPace(options.file);
   }
 
   /** Canonical bytes [start, end), in memory. */
   async readBytes(start: number, end: number): Promise<Uint8Array> {
+    try {
+      return await this.#window(start, end);
+    } finally {
+      this.#options.file.closeNow();
+    }
+  }
+
+  /**
+   * The same bytes, a window at a time. Resolves once the first window is proven; damage met later errors the stream and is
+   * told to `onBroken`.
+   */
+  async openStream(
+    start: number,
+    end: number,
+    onBroken: (proof: ContentDamaged | ContentLost) => void,
+  ): Promise<ReadableStream<Uint8Array>> {
+    const { file } = this.#options;
+    let position = start;
+    const next = async (): Promise<Uint8Array> => {
+      try {
+        const bytes = await this.#window(position, Math.min(position + WINDOW_BYTES, end));
+        position += bytes.length;
+        if (position >= end) file.closeNow();
+        return bytes;
+      } catch (error) {
+        file.closeNow();
+        throw error;
+      }
+    };
+    let first: Uint8Array | undefined = await next();
+    return new ReadableStream<Uint8Array>(
+      {
+        async pull(controller) {
+          try {
+            controller.enqueue(first ?? (await next()));
+          } catch (error) {
+            if (error instanceof ContentDamaged) onBroken(error);
+            throw error;
+          }
+          first = undefined;
+          if (position >= end) controller.close();
+        },
+        cancel: () => file.closeNow(),
+      },
+      { highWaterMark: 0 },
+    );
+  }
+
+  /** Reads everything: length, every block, the digest. */
+  async verify(hash: Hash): Promise<void> {
+    const hasher = new Bun.CryptoHasher('sha256');
+    try {
+      await this.#prove(0, this.#options.integrity.canonicalSize, (bytes) => hasher.update(bytes));
+    } finally {
+      this.#options.file.closeNow();
+    }
+    if (hasher.digest('hex') !== hash) throw this.#damaged('does not have its digest');
+  }
+
+  async #window(start: number, end: number): Promise<Uint8Array> {
     const out = new Uint8Array(end - start);
     await this.#prove(start, end, (bytes, position) => {
       const from = Math.max(start - position, 0);
@@ -33,29 +98,16 @@ export class ObjectReader {
     return out;
   }
 
-  /** Proves every block of [start, end) and keeps nothing. */
-  async proveRange(start: number, end: number): Promise<void> {
-    await this.#prove(start, end, () => undefined);
-  }
-
-  /** Reads everything: length, every block, the digest. */
-  async verify(hash: Hash): Promise<void> {
-    const hasher = new Bun.CryptoHasher('sha256');
-    await this.#prove(0, this.#options.integrity.canonicalSize, (bytes) => hasher.update(bytes));
-    if (hasher.digest('hex') !== hash) throw this.#damaged('does not have its digest');
-  }
-
   async #prove(start: number, end: number, use: Use): Promise<void> {
     const { file, integrity, pool } = this.#options;
     const { blockBytes, canonicalSize } = integrity;
-    const pace = new ReadPace(file);
     const buffer = pool.take(blockBytes);
     try {
       this.#checkSize(file.sizeNow());
       for (let position = start - (start % blockBytes); position < end; position += blockBytes) {
         const block = buffer.subarray(0, Math.min(blockBytes, canonicalSize - position));
         // Awaiting only what is not there yet: a warm file is proven without leaving this turn.
-        const reading = pace.read(block, position);
+        const reading = this.#pace.read(block, position);
         const length = typeof reading === 'number' ? reading : await reading;
         if (length !== block.length || !integrity.isIntact(block, position)) {
           await this.#readAgain(block, position);
@@ -64,7 +116,6 @@ export class ObjectReader {
       }
     } finally {
       pool.give(buffer);
-      file.closeNow();
     }
   }
 

@@ -1,7 +1,7 @@
 /** The embedded engine: rows in SQLite, bytes on local disk, both in one data folder. */
 import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Clock, ContentStore, MetadataStore } from '../../core/ports.ts';
 import { DiskContentStore } from './content-store.ts';
 import { codeOf } from './failure.ts';
@@ -100,7 +100,7 @@ async function prepareFolder(
   if (recorded !== undefined) return recorded;
   const id = marker ?? randomBytes(STORE_ID_BYTES).toString('hex');
   if (marker === undefined) await writeFile(layout.marker, `${id}\n`, { flush: true, mode: 0o600 });
-  await files.syncFolder(layout.root);
+  for (const folder of [layout.root, dirname(layout.root)]) await files.syncFolder(folder);
   return await metadata.insertStoreValue(STORE_ID_NAME, id);
 }
 

@@ -181,26 +181,28 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     const hash = hexToBytes(before.hash);
     const generation = hexToBytes(before.generation);
     const verdict = verdictCode(before.evidence);
-    if (
-      after.generation === before.generation &&
-      after.evidence === before.evidence &&
-      after.rejection === before.rejection
-    ) {
-      const { touchUpload } = this.#scope.sql;
+    const { sql } = this.#scope;
+    const change = changeOfUpload(before, after);
+    if (change === 'times') {
       const { urlExpiresAt, touchedAt } = after;
-      this.#scope.writeOne(AS_READ, touchUpload, id, hash, urlExpiresAt, touchedAt, generation, verdict);
+      this.#scope.writeOne(AS_READ, sql.touchUpload, id, hash, urlExpiresAt, touchedAt, generation, verdict);
+      return;
+    }
+    const verdictColumns = uploadVerdictToSql(after);
+    if (change === 'verdict') {
+      this.#scope.writeOne(AS_READ, sql.finishUpload, id, hash, ...verdictColumns, generation, verdict);
       return;
     }
     this.#scope.writeOne(
       AS_READ,
-      this.#scope.sql.updateUpload,
+      sql.updateUpload,
       id,
       hash,
       hexToBytes(after.generation),
       after.createdAt,
       after.urlExpiresAt,
       after.touchedAt,
-      ...uploadVerdictToSql(after),
+      ...verdictColumns,
       generation,
       verdict,
     );
@@ -373,4 +375,12 @@ function isCountChangeOnly(before: NodeRow, after: NodeRow): boolean {
     before.leaseExpiresAt === after.leaseExpiresAt &&
     collectableCode(before) === collectableCode(after)
   );
+}
+
+/** Which statement is enough: the fewer columns it names, the fewer trees it touches. */
+function changeOfUpload(before: UploadRow, after: UploadRow): 'times' | 'verdict' | 'all' {
+  if (after.generation !== before.generation || after.createdAt !== before.createdAt) return 'all';
+  if (after.evidence === before.evidence && after.rejection === before.rejection) return 'times';
+  const areTimesSame = after.urlExpiresAt === before.urlExpiresAt && after.touchedAt === before.touchedAt;
+  return areTimesSame ? 'verdict' : 'all';
 }

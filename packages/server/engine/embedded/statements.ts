@@ -106,6 +106,9 @@ const WRITE_STATEMENTS = {
   /** another URL was signed or another lease called: no evidence is rewritten, the generation's index is not touched */
   touchUpload:
     'UPDATE uploads SET url_expires_at = ?3, touched_at = ?4 WHERE space = ?1 AND hash = ?2 AND generation = ?5 AND verdict IS ?6',
+  /** a PUT was completed: neither index is touched */
+  finishUpload:
+    'UPDATE uploads SET rejection_code = ?3, rejection_message = ?4, verdict = ?5, bad_code = ?6, bad_message = ?7, canonical_size = ?8, size = ?9, content_type = ?10, refs = ?11, integrity = ?12, inline = ?13 WHERE space = ?1 AND hash = ?2 AND generation = ?14 AND verdict IS ?15',
   deleteUpload: 'DELETE FROM uploads WHERE space = ?1 AND hash = ?2 AND generation = ?3',
   countActiveUploads:
     'SELECT count(*) AS count FROM (SELECT 1 FROM uploads WHERE space = ?1 AND url_expires_at > ?2 LIMIT ?3)',
