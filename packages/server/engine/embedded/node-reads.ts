@@ -67,7 +67,9 @@ export class NodeReads {
     if (!place.isInline) return { generation, canonicalSize, integrity, inlineBytes: undefined };
     const row = this.#options.fromDisk.findInlineBytes.get(place.id, hexToBytes(generation));
     if (row === null) return undefined;
-    return { generation, canonicalSize, integrity, inlineBytes: row.inline_bytes as Uint8Array };
+    // NULL is damage like any other: without bytes the content is looked for where it cannot be, and found lost.
+    const inlineBytes = (row.inline_bytes as Uint8Array | null) ?? undefined;
+    return { generation, canonicalSize, integrity, inlineBytes };
   }
 
   #findJoined(spaceId: number, hash: Hash) {
