@@ -216,10 +216,10 @@ export interface StoredObject {
 
 export interface OpenContent {
   /**
-   * The range at once when it is small; else a blob of exactly its bytes, all proven already, that the runtime sends from
-   * where they lie; or a stream with backpressure.
+   * The range at once when it is small, else a stream with backpressure. Never the stored file itself: what is sent must be
+   * the bytes that were proven, however late they are sent.
    */
-  readonly body: Uint8Array | Blob | ReadableStream<Uint8Array>;
+  readonly body: Uint8Array | ReadableStream<Uint8Array>;
 }
 
 export interface NodeLimits {

@@ -1,7 +1,8 @@
 /**
  * Where content too large for memory waits for its reader. The runtime frames a streamed body without Content-Length, which
  * the spec wants, and keeps a connection open when a body ends early. So a large range is proven block by block into a
- * private file first, and that file is the body: damage anywhere answers 503, and what is sent was all proven.
+ * private file first, and that file is the body: damage anywhere answers 503, and what is sent was all proven. The file has
+ * no name where the system can open one without (Linux), so that nothing can reach it any more and a crash leaves nothing.
  */
 import { mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,8 +12,9 @@ export interface ContentSpool {
   hold(stream: ReadableStream<Uint8Array>, length: number): Promise<Blob>;
 }
 
-/** ms a spooled file keeps its name: the runtime opens it in the turn in which the answer is handed over. */
-const NAME_KEPT_MS = 2000;
+/** ms a spooled file can still be opened: the runtime does so in the turn in which the answer is handed over. */
+const OPENABLE_MS = 2000;
+const CAN_OPEN_DESCRIPTORS = process.platform === 'linux';
 
 export class LengthMismatch extends Error {
   override readonly name = 'LengthMismatch';
@@ -27,8 +29,13 @@ export async function openFileSpool(folder: string): Promise<ContentSpool> {
 
 async function holdInFile(folder: string, stream: ReadableStream<Uint8Array>, length: number): Promise<Blob> {
   const path = join(folder, crypto.randomUUID());
-  const file = await open(path, 'wx', 0o600);
+  const file = await open(path, 'wx+', 0o600);
+  const forget = async (): Promise<void> => {
+    await file.close();
+    if (!CAN_OPEN_DESCRIPTORS) await rm(path, { force: true });
+  };
   try {
+    if (CAN_OPEN_DESCRIPTORS) await rm(path);
     let written = 0;
     for await (const chunk of stream as unknown as AsyncIterable<Uint8Array>) {
       written += chunk.length;
@@ -37,11 +44,9 @@ async function holdInFile(folder: string, stream: ReadableStream<Uint8Array>, le
     }
     if (written !== length) throw new LengthMismatch(`content of ${length} bytes came as ${written}`);
   } catch (error) {
-    await rm(path, { force: true });
+    await forget();
     throw error;
-  } finally {
-    await file.close();
   }
-  setTimeout(() => void rm(path, { force: true }).catch(() => undefined), NAME_KEPT_MS).unref();
-  return Bun.file(path);
+  setTimeout(() => void forget().catch(() => undefined), OPENABLE_MS).unref();
+  return Bun.file(CAN_OPEN_DESCRIPTORS ? `/proc/self/fd/${file.fd}` : path);
 }

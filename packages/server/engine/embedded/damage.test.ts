@@ -35,7 +35,7 @@ describe('objects', () => {
   let path: string;
   let node: Uint8Array;
   let hash: string;
-  const openRange = (start: number, end: number) => world.store.open(object, start, end);
+  const openRange = (start: number, end: number) => world.store.open(object, start, end, () => undefined);
 
   beforeEach(async () => {
     world = await openContentStore();
@@ -79,9 +79,44 @@ describe('objects', () => {
       await flipByte(path, position);
     }
     const { body } = await openRange(0, node.length);
-    if (!(body instanceof Blob)) throw new Error('expected the file itself');
-    expect(body.size).toBe(node.length);
-    expect(Buffer.compare(await body.bytes(), node)).toBe(0);
+    if (!(body instanceof Uint8Array)) throw new Error('expected the bytes themselves');
+    expect(Buffer.compare(body, node)).toBe(0);
+  });
+
+  test('damage done while a range waits for its reader never leaves as part of it', async () => {
+    const { body } = await openRange(0, node.length);
+    await flipByte(path, 3 * MIB);
+    if (!(body instanceof Uint8Array)) throw new Error('expected the bytes themselves');
+    expect(Buffer.compare(body, node)).toBe(0);
+  });
+
+  test('damage done while a streamed range waits breaks the stream before it and is told', async () => {
+    const large = sampleNode(12 * MIB, 4);
+    const generation = newGeneration();
+    await world.put(generation, large.node);
+    world.finish(generation);
+    const inspected = await world.store.inspect(SPACE, generation, large.hash, LIMITS);
+    if (!inspected.found || inspected.evidence.verdict !== 'good') throw new Error('turned down');
+    const { integrity } = inspected.evidence;
+    const target = { space: SPACE, generation, canonicalSize: large.node.length, integrity };
+    const told: Error[] = [];
+    const { body } = await world.store.open(target, 0, large.node.length, (proof) => told.push(proof));
+    if (!(body instanceof ReadableStream)) throw new Error('expected a stream');
+    const reader = body.getReader();
+    const read: Uint8Array[] = [];
+    const first = await reader.read();
+    if (first.value !== undefined) read.push(first.value);
+    await flipByte(world.layout.objectOf(generation), 9 * MIB);
+    const failure = await errorOf(
+      (async () => {
+        for (let next = await reader.read(); !next.done; next = await reader.read()) read.push(next.value);
+      })(),
+    );
+    expect(failure).toBeInstanceOf(ContentDamaged);
+    expect(told).toEqual([failure as Error]);
+    const got = Buffer.concat(read);
+    expect(got.length).toBeLessThanOrEqual(9 * MIB);
+    expect(Buffer.compare(got, large.node.subarray(0, got.length))).toBe(0);
   });
 
   test('a shorter or longer file is damaged, also for ranges that are still there', async () => {

@@ -95,7 +95,7 @@ describe('a failing disk', () => {
     const { integrity } = inspected.evidence;
     const object = { space: SPACE, generation, canonicalSize: node.length, integrity };
     isBroken = true;
-    const opening = world.store.open(object, 0, 10);
+    const opening = world.store.open(object, 0, 10, () => undefined);
     expect(await opening.catch((error) => error)).toBeInstanceOf(StoreUnavailable);
     const verifying = world.store.verify(object, hash);
     expect(await verifying.catch((error) => error)).toBeInstanceOf(StoreUnavailable);
@@ -126,10 +126,10 @@ describe('a failing disk', () => {
     const { integrity } = inspected.evidence;
     const object = { space: SPACE, generation, canonicalSize: node.length, integrity };
     badReads = 1;
-    const { body } = await world.store.open(object, 0, 10);
+    const { body } = await world.store.open(object, 0, 10, () => undefined);
     expect(body).toEqual(node.slice(0, 10));
     badReads = 2;
-    await expect(world.store.open(object, 0, 10)).rejects.toThrow();
+    await expect(world.store.open(object, 0, 10, () => undefined)).rejects.toThrow();
   });
 
   test('what is acknowledged is on disk first: bytes before their name, the name before the answer', async () => {

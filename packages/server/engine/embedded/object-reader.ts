@@ -38,8 +38,8 @@ export class ObjectReader {
   }
 
   /**
-   * The same bytes, a window at a time. Resolves once the first window is proven; damage met later errors the stream and is
-   * told to `onBroken`.
+   * The same bytes, a window at a time. Resolves once all of it is proven, so that damage at rest is met before the first
+   * byte; each window is proven again when it is read to be sent. Damage met then errors the stream, is told to `onBroken`.
    */
   async openStream(
     start: number,
@@ -59,17 +59,21 @@ export class ObjectReader {
         throw error;
       }
     };
-    let first: Uint8Array | undefined = await next();
+    try {
+      await this.#prove(start, end, () => undefined);
+    } catch (error) {
+      file.closeNow();
+      throw error;
+    }
     return new ReadableStream<Uint8Array>(
       {
         async pull(controller) {
           try {
-            controller.enqueue(first ?? (await next()));
+            controller.enqueue(await next());
           } catch (error) {
             if (error instanceof ContentDamaged) onBroken(error);
             throw error;
           }
-          first = undefined;
           if (position >= end) controller.close();
         },
         cancel: () => file.closeNow(),
