@@ -26,6 +26,14 @@ export interface StartOptions {
   readonly readyWithinMs?: number;
 }
 
+/** Everything started here that may still run: a row that fails half way must not leave a server behind. */
+const running = new Set<Bun.Subprocess>();
+
+/** Tells what is still running to end; for the end of a row that failed and of the program. */
+export function endLeftServers(): void {
+  for (const child of running) child.kill('SIGTERM');
+}
+
 export async function startServer(command: readonly string[], options: StartOptions): Promise<ServerProcess> {
   const child = Bun.spawn(pinned(command, options.core), {
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
@@ -34,6 +42,8 @@ export async function startServer(command: readonly string[], options: StartOpti
     stdout: 'pipe',
     stderr: Bun.file(options.logFile),
   });
+  running.add(child);
+  void child.exited.then(() => running.delete(child));
   const lines: string[] = [];
   void collectLines(child.stdout, lines);
   const server: ServerProcess = {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
 import type { Bench, Row } from './bench.ts';
+import { endLeftServers } from './child-process.ts';
 import { runChild } from './children.ts';
 import { measureFsyncMs } from './disk.ts';
 import { chooseCores, describeMachine, pinSelf } from './machine.ts';
@@ -80,6 +81,7 @@ async function runBench(options: Options): Promise<boolean> {
       try {
         verdicts.push(...(await row.run(bench)).map(judge));
       } catch (error) {
+        endLeftServers();
         notRun.push({ row: row.name, reason: error instanceof Error ? error.message : String(error) });
       }
     }
@@ -103,11 +105,15 @@ async function runBench(options: Options): Promise<boolean> {
   }
 }
 
-/** The scratch folder goes at the end, also when the run is interrupted. */
+/** Servers end and the scratch folder goes, also when the run is interrupted. */
 function endWith(folder: string): () => void {
-  const remove = (): void => rmSync(folder, { recursive: true, force: true });
-  process.on('exit', remove);
-  return remove;
+  const end = (): void => {
+    endLeftServers();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  process.on('exit', end);
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => process.exit(1));
+  return end;
 }
 
 function selectRows(names: readonly string[] | undefined): readonly Row[] {
