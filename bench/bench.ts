@@ -24,7 +24,7 @@ export interface Bench {
   readonly progress: (text: string) => void;
 }
 
-export interface Target {
+interface Target {
   /** the figure that is compared: a ratio (median of pairs) or a plain value */
   readonly figure: 'ratio' | 'value';
   readonly sense: 'at least' | 'at most';

@@ -91,7 +91,7 @@ async function isReady(ready: StartOptions['ready'], lines: readonly string[]): 
 }
 
 /** The process and all its descendants that are alive. */
-export function processTree(root: number): number[] {
+function processTree(root: number): number[] {
   const children = new Map<number, number[]>();
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue;

@@ -137,7 +137,7 @@ interface LeaseAnswer {
 }
 
 /** Lease, PUT, lease: the way every node gets in. Throws unless the node is ready afterwards. */
-export async function putNode(
+async function putNode(
   server: EnteredSpace,
   node: { readonly hash: string; readonly bytes: Uint8Array },
 ): Promise<void> {

@@ -51,7 +51,7 @@ function toParts(request: RequestTemplate): { before: Buffer; after: Buffer | un
   };
 }
 
-export function formatCounter(count: number): string {
+function formatCounter(count: number): string {
   return String(count).padStart(COUNTER_DIGITS, '0');
 }
 
