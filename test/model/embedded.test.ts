@@ -2,7 +2,6 @@ import { describeModel } from './describe-model.ts';
 import { makeEmbeddedUnderTest } from './embedded-under-test.ts';
 
 describeModel('the embedded engine', makeEmbeddedUnderTest, {
-  seed: 20260101,
   sequences: 500,
   stepsMax: 60,
   timeoutMs: 180_000,

@@ -21,7 +21,6 @@ export interface ContentPlace {
   readonly id: number;
   readonly canonicalSize: number;
   readonly integrity: Uint8Array;
-  readonly isInline: boolean;
 }
 
 export function nodeKey(spaceId: number, hash: Hash): string {

@@ -1,6 +1,6 @@
 /** Reads of nodes and their content outside transactions. */
 import type { Hash } from '@holdfast/protocol';
-import type { ContentRow, Generation, NodeRow } from '../../core/model.ts';
+import type { ContentRow, NodeRow } from '../../core/model.ts';
 import { type ContentPlace, type NodeCache, nodeKey } from './node-cache.ts';
 import { hexToBytes, joinedContentFromSql, nodeFromSql } from './rows.ts';
 import type { ReadStatements } from './statements.ts';
@@ -42,7 +42,7 @@ export class NodeReads {
     const node = this.findNode(spaceId, hash);
     if (node === undefined) return undefined;
     const place = this.#findPlace(cache, spaceId, node);
-    return { node, content: place && this.#readContent(node.generation, place) };
+    return { node, content: place && this.#readContent(node, place) };
   }
 
   #findPlace(cache: NodeCache, spaceId: number, node: NodeRow): ContentPlace | undefined {
@@ -55,16 +55,16 @@ export class NodeReads {
       id: row.id as number,
       canonicalSize: row.canonical_size as number,
       integrity: row.integrity as Uint8Array,
-      isInline: row.inline === 1,
     };
     cache.set(key, { node, place });
     return place;
   }
 
   /** `undefined`: the record is gone. */
-  #readContent(generation: Generation, place: ContentPlace): ContentRow | undefined {
+  #readContent({ generation, inline }: NodeRow, place: ContentPlace): ContentRow | undefined {
     const { canonicalSize, integrity } = place;
-    if (!place.isInline) return { generation, canonicalSize, integrity, inlineBytes: undefined };
+    // What the node says, not whether bytes are there: those may be lost, and may come back.
+    if (!inline) return { generation, canonicalSize, integrity, inlineBytes: undefined };
     const row = this.#options.fromDisk.findInlineBytes.get(place.id, hexToBytes(generation));
     if (row === null) return undefined;
     // NULL is damage like any other: without bytes the content is looked for where it cannot be, and found lost.

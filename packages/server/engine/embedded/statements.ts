@@ -29,8 +29,7 @@ const READ_STATEMENTS = {
   findUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash = ?2`,
   findContent: `SELECT ${CONTENT_COLUMNS} FROM contents WHERE generation = ?1`,
   /** ?1 generation */
-  findContentPlace:
-    'SELECT id, space, canonical_size, integrity, inline_bytes IS NOT NULL AS inline FROM contents WHERE generation = ?1',
+  findContentPlace: 'SELECT id, space, canonical_size, integrity FROM contents WHERE generation = ?1',
   /** ?1 id, ?2 the generation it is expected to have */
   findInlineBytes: 'SELECT inline_bytes FROM contents WHERE id = ?1 AND generation = ?2',
   findDomain: 'SELECT id, revision, history_floor FROM domains WHERE space = ?1 AND domain = ?2',
