@@ -175,7 +175,7 @@ export class World {
     const { hash } = pool;
     const row = await this.core.metadata.findNode(space, hash);
     const expected = model.nodes.get(hash);
-    const answer = await this.ask(() => readMetadata(this.core, space, hash));
+    const answer = await this.ask(async () => readMetadata(this.core, space, hash));
     const isReadable = expected?.state === 'ready' || expected?.state === 'rotten';
     if (expected === undefined) {
       expect(row === undefined ? 'absent' : `${pool.name} is ${row.state}`).toBe('absent');

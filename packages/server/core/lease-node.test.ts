@@ -41,7 +41,9 @@ test('the first lease opens a generation, later ones return it with a URL signed
   const second = await world.begin(node);
   expect(second.upload.expiresAt).toBe(world.now + 5 * MINUTE_MS);
   expect(await generationOf(node)).toBe(generation);
-  expect((await failureOf(readMetadata(world.core, SPACE, node.hash))).code).toBe('NOT_FOUND');
+  expect((await failureOf((async () => readMetadata(world.core, SPACE, node.hash))())).code).toBe(
+    'NOT_FOUND',
+  );
   await world.put(first, node.bytes);
   expect((await world.lease(node)).state).toBe('ready');
 });

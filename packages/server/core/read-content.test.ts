@@ -167,5 +167,7 @@ test('a waiting parent is no ready node: its content and metadata are 404', asyn
   const parent = smallNode(1, [smallNode(2).hash]);
   await world.upload(parent);
   expect(await failureOf(read(parent))).toMatchObject({ code: 'NOT_FOUND' });
-  expect(await failureOf(readMetadata(world.core, SPACE, parent.hash))).toMatchObject({ code: 'NOT_FOUND' });
+  expect(await failureOf((async () => readMetadata(world.core, SPACE, parent.hash))())).toMatchObject({
+    code: 'NOT_FOUND',
+  });
 });

@@ -1,7 +1,9 @@
 /** readMetadata (spec readMetadata). */
 import { ApiError, type Hash, type NodeDescription, refsToHashes } from '@holdfast/protocol';
+import { after } from './awaitable.ts';
 import type { Core } from './core.ts';
 import type { NodeRow, Space } from './model.ts';
+import type { Awaitable } from './ports.ts';
 
 /** A rotten node is damaged content under sound metadata: its metadata still answers (contract section 4). */
 export function isReadable(node: NodeRow | undefined): node is NodeRow {
@@ -11,10 +13,14 @@ export function isReadable(node: NodeRow | undefined): node is NodeRow {
 export const nodeNotFound = (): ApiError =>
   new ApiError('NOT_FOUND', 'this Space has no ready node with this hash; lease it to learn what is missing');
 
-export async function readMetadata(core: Core, space: Space, hash: Hash): Promise<NodeDescription> {
-  const node = await core.metadata.findNode(space, hash);
+/** Throws or rejects with NOT_FOUND. */
+export function readMetadata(core: Core, space: Space, hash: Hash): Awaitable<NodeDescription> {
+  return after(core.metadata.findNode(space, hash), describeNode);
+}
+
+function describeNode(node: NodeRow | undefined): NodeDescription {
   if (!isReadable(node)) throw nodeNotFound();
-  const { size, contentType, leaseStartedAt, leaseExpiresAt, childRefCount, rootRefCount } = node;
+  const { hash, size, contentType, leaseStartedAt, leaseExpiresAt, childRefCount, rootRefCount } = node;
   return {
     metadata: { hash, size, contentType, refs: refsToHashes(node.refs) },
     state: { leaseStartedAt, leaseExpiresAt, childRefCount, rootRefCount },

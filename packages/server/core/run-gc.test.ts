@@ -105,7 +105,9 @@ test('a storage failure ends the pass with 503; what went stays gone, the next p
   expect(await failureOf(gc())).toMatchObject({ code: 'SERVICE_UNAVAILABLE', status: 503 });
   expect(await isGone(early)).toBe(true);
   expect(await stateOf(late)).toBe('claimed');
-  expect(await failureOf(readMetadata(world.core, SPACE, late.hash))).toMatchObject({ status: 404 });
+  expect(await failureOf((async () => readMetadata(world.core, SPACE, late.hash))())).toMatchObject({
+    status: 404,
+  });
   expect(await failureOf(readContent(world.core, SPACE, late.hash, undefined))).toMatchObject({
     status: 404,
   });

@@ -11,7 +11,9 @@ import {
   type SpacePathMatch,
 } from '@holdfast/protocol';
 import type { Capability } from '../auth/capability.ts';
+import { after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
+import type { Awaitable } from '../core/ports.ts';
 import type { ContentSpool } from './content-spool.ts';
 import { type CorsOrigins, preflightHeaders } from './cors.ts';
 import { errorAnswer, type ReportFailure } from './error-answer.ts';
@@ -43,7 +45,7 @@ export interface HandlerOptions {
   readonly uploadsInFlightMax?: number;
 }
 
-type Handle = (request: Request, connections?: Connections) => Response | Promise<Response>;
+type Handle = (request: Request, connections?: Connections) => Awaitable<Response>;
 
 export interface Handler {
   /** Answers any request. */
@@ -54,7 +56,7 @@ export interface Handler {
     query: string | undefined,
     request: Request,
     connections?: Connections,
-  ) => Promise<Response>;
+  ) => Awaitable<Response>;
   /** Answers 404: for a request whose path, as it was sent, is none of `ROUTES`. */
   readonly refuse: Handle;
 }
@@ -99,12 +101,26 @@ export function createHandler(options: HandlerOptions): Handler {
   const uploads = new UploadGate(options.uploadsInFlightMax ?? UPLOADS_IN_FLIGHT_MAX);
   let inFlight = 0;
 
-  /** Counts the request while `step` answers it, and turns whatever it throws into an answer. */
-  const guard = async (exchange: Exchange, step: () => Promise<Response>): Promise<Response> => {
+  /**
+   * Counts the request while `step` answers it, and turns whatever it throws into an answer. A step that answers at once is
+   * not made to wait: the runtime sends a plain Response sooner than a promise of one.
+   */
+  const guard = (exchange: Exchange, step: () => Awaitable<Response>): Awaitable<Response> => {
     if (inFlight >= requestsMax) return errorAnswer(exchange, overloaded(), reportFailure);
     inFlight += 1;
     try {
-      return await step();
+      const answer = step();
+      if (answer instanceof Promise) return settle(exchange, answer);
+      inFlight -= 1;
+      return answer;
+    } catch (error) {
+      inFlight -= 1;
+      return errorAnswer(exchange, error, reportFailure);
+    }
+  };
+  const settle = async (exchange: Exchange, answer: Promise<Response>): Promise<Response> => {
+    try {
+      return await answer;
     } catch (error) {
       return errorAnswer(exchange, error, reportFailure);
     } finally {
@@ -121,7 +137,7 @@ export function createHandler(options: HandlerOptions): Handler {
       const isRead = request.method === 'GET' || request.method === 'HEAD';
       if (path === HEALTH_PATH && isRead) return answerHealth(request);
       const exchange = begin(request, connections);
-      return guard(exchange, async () => {
+      return guard(exchange, () => {
         const match = matchSpacePath(path);
         if (match !== undefined) return answerSpace(options, exchange, match, query);
         if (path.startsWith(UPLOADS_PREFIX)) return uploads.answer(options.core, exchange, path, query);
@@ -138,12 +154,12 @@ export function createHandler(options: HandlerOptions): Handler {
   };
 }
 
-async function answerSpace(
+function answerSpace(
   options: HandlerOptions,
   exchange: Exchange,
   match: SpacePathMatch,
   query: string | undefined,
-): Promise<Response> {
+): Awaitable<Response> {
   const appId = readId(match.appId);
   const spaceId = readId(match.spaceId);
   const { request, timing } = exchange;
@@ -154,17 +170,18 @@ async function answerSpace(
   const judged = timing.measure('cas_auth', () =>
     options.authorize(authorization, appId, spaceId, operation),
   );
-  const capability = judged instanceof Promise ? await judged : judged;
-  return SPACE_OPERATIONS[operation]({
-    core: withTiming(options.core, timing),
-    exchange,
-    space: { appId: capability.appId, spaceId: capability.spaceId },
-    rawHash: match.hash,
-    query,
-    refDomain: capability.refDomain,
-    spool: options.spool,
-    publicUrl: options.publicUrl,
-  });
+  return after(judged, (capability) =>
+    SPACE_OPERATIONS[operation]({
+      core: withTiming(options.core, timing),
+      exchange,
+      space: { appId: capability.appId, spaceId: capability.spaceId },
+      rawHash: match.hash,
+      query,
+      refDomain: capability.refDomain,
+      spool: options.spool,
+      publicUrl: options.publicUrl,
+    }),
+  );
 }
 
 /** Uploads are counted apart: they are long and hold buffers. */

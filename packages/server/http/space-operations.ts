@@ -10,11 +10,13 @@ import {
   parseNoQuery,
   parseUpdateRootRefsRequest,
 } from '@holdfast/protocol';
+import { after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
 import { getUsage } from '../core/get-usage.ts';
 import { leaseNode } from '../core/lease-node.ts';
 import { listRootRefs } from '../core/list-root-refs.ts';
 import type { Space } from '../core/model.ts';
+import type { Awaitable } from '../core/ports.ts';
 import { readContent } from '../core/read-content.ts';
 import { readMetadata } from '../core/read-metadata.ts';
 import { runGc } from '../core/run-gc.ts';
@@ -42,7 +44,7 @@ interface AuthorizedCall {
 }
 
 /** Throws or rejects; async only where there is something to wait for between reading the request and the core. */
-type Operation = (call: AuthorizedCall) => Promise<Response>;
+type Operation = (call: AuthorizedCall) => Awaitable<Response>;
 
 export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   readMetadata(call) {
@@ -100,11 +102,12 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   },
 };
 
-async function dispatch(call: AuthorizedCall, operation: () => Promise<unknown>): Promise<Response> {
+function dispatch(call: AuthorizedCall, operation: () => Awaitable<unknown>): Awaitable<Response> {
   const startedAt = performance.now();
-  const result = await operation();
-  call.exchange.timing.record('cas_dispatch', startedAt);
-  return jsonAnswer(call.exchange, 200, JSON.stringify(result));
+  return after(operation(), (result) => {
+    call.exchange.timing.record('cas_dispatch', startedAt);
+    return jsonAnswer(call.exchange, 200, JSON.stringify(result));
+  });
 }
 
 function readHash({ rawHash }: AuthorizedCall): Hash {

@@ -1,0 +1,7 @@
+/** Going on with what may be there already: engines in this process answer at once, and then nobody waits a turn. */
+import type { Awaitable } from './ports.ts';
+
+/** `use(value)`, now or when the promise settles. What `use` throws is thrown now, or rejects. */
+export function after<T, R>(value: Awaitable<T>, use: (value: T) => Awaitable<R>): Awaitable<R> {
+  return value instanceof Promise ? value.then(use) : use(value);
+}
