@@ -28,6 +28,8 @@ describe('data folder', () => {
     const script = `
       const { holdDataFolder } = await import(${JSON.stringify(join(import.meta.dir, 'data-folder.ts'))});
       holdDataFolder(${JSON.stringify(path)});
+      // Whoever forgets what it was given holds the folder all the same.
+      Bun.gc(true);
       console.log('held');
       setInterval(() => {}, 1000);`;
     const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe', stderr: 'inherit' });

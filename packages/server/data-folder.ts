@@ -28,6 +28,9 @@ function makeFolder(dataDir: string): void {
   }
 }
 
+/** A database nobody refers to is closed by the garbage collector, and its lock with it: these stay until they are released. */
+const HELD = new Set<Database>();
+
 /**
  * An exclusive transaction that is never ended: the operating system drops it with the process, so that no stale lock can be
  * left behind. The database stays empty.
@@ -49,7 +52,13 @@ function lockFolder(dataDir: string): HeldDataFolder {
     throw explainFolderError(dataDir, error);
   }
   const held = database;
-  return { release: () => held.close() };
+  HELD.add(held);
+  return {
+    release: () => {
+      HELD.delete(held);
+      held.close();
+    },
+  };
 }
 
 /** What the disk said about a data folder, as one line with advice. Errors that are no such thing come back unchanged. */
