@@ -2,11 +2,12 @@
 import { CommanderError } from 'commander';
 import { CliError, type ExitCode } from './cli-error.ts';
 import { printable, printNote } from './output.ts';
-import { buildProgram } from './program.ts';
+import { buildProgram, separateVariadicValues } from './program.ts';
 
 async function run(args: readonly string[]): Promise<ExitCode> {
   try {
-    await buildProgram().parseAsync(args, { from: 'user' });
+    const program = buildProgram();
+    await program.parseAsync(separateVariadicValues(program, args), { from: 'user' });
     return 0;
   } catch (error) {
     // Commander has already printed its own line, or the help that was asked for.

@@ -44,12 +44,9 @@ export function parseRefDomainValue(text: string): string {
   return text;
 }
 
-/** Collects the values of an option that may be repeated, each perhaps several names joined by commas. */
+/** Collects the values of an option that may be repeated, each perhaps several names joined by commas or spaces. */
 function collectNames(text: string, previous: readonly string[] | undefined): readonly string[] {
-  const names = text
-    .split(',')
-    .map((name) => name.trim())
-    .filter((name) => name !== '');
+  const names = text.split(/[\s,]+/).filter((name) => name !== '');
   if (names.length === 0) throw new InvalidArgumentError('It is empty.');
   return [...new Set([...(previous ?? []), ...names])];
 }

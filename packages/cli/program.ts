@@ -58,3 +58,19 @@ export function buildProgram(): Command {
   for (const register of COMMANDS) register(program);
   return program;
 }
+
+/** `--permission=a b` as `--permission a b`: commander lets following words belong only to a value that is a word itself. */
+export function separateVariadicValues(program: Command, args: readonly string[]): readonly string[] {
+  const variadic = new Set(findVariadicFlags(program));
+  const end = args.indexOf('--');
+  return args.flatMap((arg, index) => {
+    const at = arg.indexOf('=');
+    const isSeparable = (end === -1 || index < end) && at !== -1 && variadic.has(arg.slice(0, at));
+    return isSeparable ? [arg.slice(0, at), arg.slice(at + 1)] : [arg];
+  });
+}
+
+function findVariadicFlags(command: Command): string[] {
+  const own = command.options.flatMap(({ variadic, long }) => (variadic && long ? [long] : []));
+  return [...own, ...command.commands.flatMap(findVariadicFlags)];
+}

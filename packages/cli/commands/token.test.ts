@@ -70,6 +70,13 @@ describe('the token', () => {
     ]);
   });
 
+  test('takes following words after --permission=, and words within one argument', async () => {
+    const found = await claims(...BASE, '--permission=cas:nodes:read', 'cas:nodes:lease', '--ttl', '1m');
+    expect(found.permissions).toEqual(['cas:nodes:read', 'cas:nodes:lease']);
+    const quoted = await claims(...BASE, '--permission', 'cas:usage:read cas:gc:execute');
+    expect(quoted.permissions).toEqual(['cas:usage:read', 'cas:gc:execute']);
+  });
+
   test('comes with its expiry as JSON', async () => {
     const { token, expiresAt } = JSON.parse(await place.print(...READ, '--json')) as Record<string, unknown>;
     expect((decodeJwt(token as string).exp as number) * 1000).toBe(expiresAt as number);
