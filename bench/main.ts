@@ -64,20 +64,7 @@ async function runBench(options: Options): Promise<boolean> {
         continue;
       }
       progress(`measuring ${row.name} …`);
-      const raw = join(out, `${row.name}.txt`);
-      const bench: Bench = {
-        cores,
-        folder,
-        rounds: options.rounds,
-        seconds: options.seconds,
-        connections: 64,
-        quick: options.quick,
-        hasWrk: findProgram('wrk') !== undefined && !options.quick,
-        scaleNodes: options.quick ? { small: 100, large: 400 } : { small: 1000, large: options.large },
-        profileFolder: options.profile === undefined ? undefined : out,
-        record: (text) => appendFileSync(raw, text),
-        progress,
-      };
+      const bench = makeBench(options, { cores, folder, out, row: row.name, progress });
       try {
         verdicts.push(...(await row.run(bench)).map(judge));
       } catch (error) {
@@ -103,6 +90,33 @@ async function runBench(options: Options): Promise<boolean> {
   } finally {
     ended();
   }
+}
+interface Place {
+  readonly cores: Bench['cores'];
+  /** scratch */
+  readonly folder: string;
+  /** where results go */
+  readonly out: string;
+  readonly row: string;
+  readonly progress: Bench['progress'];
+}
+
+/** What one row is given to measure with. */
+function makeBench(options: Options, { cores, folder, out, row, progress }: Place): Bench {
+  const raw = join(out, `${row}.txt`);
+  return {
+    cores,
+    folder,
+    rounds: options.rounds,
+    seconds: options.seconds,
+    connections: 64,
+    quick: options.quick,
+    hasWrk: findProgram('wrk') !== undefined && !options.quick,
+    scaleNodes: options.quick ? { small: 100, large: 400 } : { small: 1000, large: options.large },
+    profileFolder: options.profile === undefined ? undefined : out,
+    record: (text) => appendFileSync(raw, text),
+    progress,
+  };
 }
 
 /** Servers end and the scratch folder goes, also when the run is interrupted. */
