@@ -216,10 +216,11 @@ export interface StoredObject {
 
 export interface OpenContent {
   /**
-   * The range at once when it is small, else a stream with backpressure. Never the stored file itself: what is sent must be
-   * the bytes that were proven, however late they are sent.
+   * The range at once when it is small; else a blob of exactly its bytes, to be handed to the runtime in the same turn; or a
+   * stream with backpressure. Never the stored file itself: what is sent must be the bytes that were proven, however late
+   * they are sent.
    */
-  readonly body: Uint8Array | ReadableStream<Uint8Array>;
+  readonly body: Uint8Array | Blob | ReadableStream<Uint8Array>;
 }
 
 export interface NodeLimits {

@@ -59,6 +59,10 @@ function toSendable(
   length: number,
   spool: ContentSpool,
 ): Uint8Array | Blob | Promise<Uint8Array | Blob> {
+  if (body instanceof Blob) {
+    if (body.size !== length) throw new LengthMismatch(`content of ${length} bytes came as ${body.size}`);
+    return body;
+  }
   if (body instanceof ReadableStream) {
     return length <= BUFFERED_ANSWER_BYTES_MAX ? collect(body, length) : spool.hold(body, length);
   }

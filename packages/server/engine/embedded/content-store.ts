@@ -1,4 +1,5 @@
 /** core/ports.ts ContentStore on local disk. Every byte is proven by its block's checksum before it leaves. */
+import { join } from 'node:path';
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, Space } from '../../core/model.ts';
 import {
@@ -20,11 +21,14 @@ import type { Files, OpenFile } from './files.ts';
 import { ObjectJudge, tooLarge } from './object-judge.ts';
 import { ObjectLayout } from './object-layout.ts';
 import { ObjectReader } from './object-reader.ts';
+import { PrivateCopies } from './private-copies.ts';
 import type { ReceivingRegistry } from './receiving-registry.ts';
 import { StagedFiles } from './staged-files.ts';
 import { DiskUploadReceiver } from './upload-receiver.ts';
 
-/** ranges up to this are answered from memory, larger ones as a stream (contract section 5: 8 MiB of a node at most) */
+/** ranges up to this are answered from memory: quicker than by a copy */
+const SMALL_BYTES_MAX = 256 * 1024;
+/** where no copy can be made, larger ones are a stream (contract section 5: 8 MiB of a node at most) */
 const MEMORY_BYTES_MAX = 8 * 1024 * 1024;
 
 interface ContentStoreOptions {
@@ -49,6 +53,7 @@ export class DiskContentStore implements ContentStore {
   readonly #pool = new BlockPool();
   readonly #registry: ReceivingRegistry;
   readonly #staged: StagedFiles;
+  readonly #copies: PrivateCopies;
 
   constructor(options: ContentStoreOptions) {
     const { root, storeId, files, inlineBytesMax, registry, isFinished, onFatal } = options;
@@ -56,6 +61,7 @@ export class DiskContentStore implements ContentStore {
     this.#files = files;
     this.#layout = new ObjectLayout(root);
     this.#storeId = storeId;
+    this.#copies = new PrivateCopies(files, this.#layout.outgoing);
     this.#staged = new StagedFiles({ files, layout: this.#layout, isFinished, onFatal });
     const receiver = new DiskUploadReceiver({
       staged: this.#staged,
@@ -68,7 +74,11 @@ export class DiskContentStore implements ContentStore {
 
   /** Once, before serving, by the process that has the store to itself. */
   resolveInterrupted(): Promise<void> {
-    return this.#guard('cleaning up after a crash', () => this.#staged.resolveAll());
+    return this.#guard('cleaning up after a crash', async () => {
+      const { outgoing } = this.#layout;
+      for (const name of await this.#files.list(outgoing)) await this.#files.remove(join(outgoing, name));
+      await this.#staged.resolveAll();
+    });
   }
 
   inspect(_space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject> {
@@ -95,9 +105,36 @@ export class DiskContentStore implements ContentStore {
   ): Promise<OpenContent> {
     return this.#guard('reading content', async () => {
       const reader = await this.#reader(object);
+      if (end - start <= SMALL_BYTES_MAX) return { body: await reader.readBytes(start, end) };
+      const copy = await this.#copy(reader, object.generation, start, end);
+      if (copy !== undefined) return { body: copy };
       if (end - start <= MEMORY_BYTES_MAX) return { body: await reader.readBytes(start, end) };
       return { body: await reader.openStream(start, end, onBroken) };
     });
+  }
+
+  /** The range, proven on the disk now, as a private copy made now or before; undefined when there is no room for one. */
+  async #copy(
+    reader: ObjectReader,
+    generation: Generation,
+    start: number,
+    end: number,
+  ): Promise<Blob | undefined> {
+    const key = `${generation}.${start}.${end}`;
+    try {
+      let copy: Blob | undefined;
+      if (this.#copies.isKnown(key)) {
+        await reader.proveRange(start, end);
+        copy = await this.#copies.find(key);
+      }
+      copy ??= await this.#copies.make(key, end - start, (write) => reader.copyRange(start, end, write));
+      // Without a copy the reader goes on with the answer.
+      if (copy !== undefined) reader.close();
+      return copy;
+    } catch (error) {
+      reader.close();
+      throw error;
+    }
   }
 
   verify(object: StoredObject, hash: Hash): Promise<void> {
@@ -133,6 +170,7 @@ export class DiskContentStore implements ContentStore {
   }
 
   async close(): Promise<void> {
+    await this.#copies.close();
     this.#registry.close();
   }
 

@@ -2,7 +2,13 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdir, open, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import type { ContentRow } from '../../core/model.ts';
-import { ContentDamaged, ContentLost, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
+import {
+  ContentDamaged,
+  ContentLost,
+  type OpenContent,
+  type StoredObject,
+  StoreUnavailable,
+} from '../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
 import { BLOCK_BYTES } from './block-integrity.ts';
 import { type ContentWorld, openContentStore } from './content-store-world.ts';
@@ -20,6 +26,10 @@ async function flipByte(path: string, position: number): Promise<void> {
   } finally {
     await file.close();
   }
+}
+
+async function bytesOf(body: OpenContent['body']): Promise<Uint8Array> {
+  return body instanceof Uint8Array ? body : await new Response(body).bytes();
 }
 
 function errorOf(promise: Promise<unknown>): Promise<unknown> {
@@ -79,18 +89,25 @@ describe('objects', () => {
       await flipByte(path, position);
     }
     const { body } = await openRange(0, node.length);
-    if (!(body instanceof Uint8Array)) throw new Error('expected the bytes themselves');
-    expect(Buffer.compare(body, node)).toBe(0);
+    expect(Buffer.compare(await bytesOf(body), node)).toBe(0);
   });
 
   test('damage done while a range waits for its reader never leaves as part of it', async () => {
-    const { body } = await openRange(0, node.length);
-    await flipByte(path, 3 * MIB);
-    if (!(body instanceof Uint8Array)) throw new Error('expected the bytes themselves');
-    expect(Buffer.compare(body, node)).toBe(0);
+    for (const [start, end] of [
+      [0, node.length],
+      [3 * MIB, 3 * MIB + 100_000],
+    ] as const) {
+      const { body } = await openRange(start, end);
+      await flipByte(path, 3 * MIB + 10);
+      expect(Buffer.compare(await bytesOf(body), node.subarray(start, end))).toBe(0);
+      expect(await errorOf(openRange(start, end))).toBeInstanceOf(ContentDamaged);
+      await flipByte(path, 3 * MIB + 10);
+    }
   });
 
   test('damage done while a streamed range waits breaks the stream before it and is told', async () => {
+    await world.destroy();
+    world = await openContentStore({ createUnnamed: () => Promise.reject(new Error('no room for a copy')) });
     const large = sampleNode(12 * MIB, 4);
     const generation = newGeneration();
     await world.put(generation, large.node);

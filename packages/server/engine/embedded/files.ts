@@ -1,6 +1,7 @@
 /** The file operations the content store makes: a thin seam, so that tests can make a disk full, broken or away. */
 import * as fs from 'node:fs';
 import { link, readdir, readFile, rename, stat, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 export interface OpenFile {
@@ -17,10 +18,21 @@ export interface OpenFile {
   close(): Promise<void>;
 }
 
+/** A file that no path leads to. */
+export interface UnnamedFile {
+  /** Writes all of `buffer`. */
+  write(buffer: Uint8Array, position: number): Promise<void>;
+  /** Its first `length` bytes. The runtime opens it anew when it sends it, which must be before `close`. */
+  toBlob(length: number): Blob;
+  /** Whoever has it open keeps it. */
+  close(): void;
+}
+
 export interface Files {
   openToRead(path: string): Promise<OpenFile>;
   /** Fails with EEXIST when there is such a file. */
   create(path: string): Promise<OpenFile>;
+  createUnnamed(folder: string): Promise<UnnamedFile>;
   link(from: string, to: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   remove(path: string): Promise<void>;
@@ -117,12 +129,32 @@ function writeFd(fd: number, buffer: Uint8Array, offset: number, length: number,
   });
 }
 
+/** Elsewhere a file keeps its name until it is closed, because only Linux opens a descriptor by a path. */
+const CAN_OPEN_DESCRIPTORS = process.platform === 'linux';
+
+async function createUnnamed(folder: string): Promise<UnnamedFile> {
+  const path = join(folder, crypto.randomUUID());
+  const { O_RDWR, O_CREAT, O_EXCL } = fs.constants;
+  const fd = await openFd(path, O_RDWR | O_CREAT | O_EXCL, 0o600);
+  if (CAN_OPEN_DESCRIPTORS) fs.unlinkSync(path);
+  const file = new DiskFile(fd);
+  return {
+    write: (buffer, position) => file.write(buffer, position),
+    toBlob: (length) => Bun.file(CAN_OPEN_DESCRIPTORS ? `/proc/self/fd/${fd}` : path).slice(0, length),
+    close() {
+      file.closeNow();
+      if (!CAN_OPEN_DESCRIPTORS) fs.rmSync(path, { force: true });
+    },
+  };
+}
+
 export const diskFiles: Files = {
   openToRead: async (path) => new DiskFile(await openFd(path, fs.constants.O_RDONLY)),
   create: async (path) =>
     new DiskFile(
       await openFd(path, fs.constants.O_WRONLY | fs.constants.O_CREAT | fs.constants.O_EXCL, 0o600),
     ),
+  createUnnamed,
   link,
   rename,
   remove: unlink,

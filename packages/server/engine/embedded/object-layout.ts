@@ -3,6 +3,7 @@
  *
  *     STORE                         the store's id: proves that this is the store and it is there
  *     incoming/<generation>.<process token>.<n>   an upload on its way, or the intent of one that was sealed
+ *     outgoing/                     copies of large answers; they have no name, so it looks empty
  *     objects/<last two hex digits>/<generation>  one object, never changed
  *
  * All 256 folders are made once, when the store is, so a missing one means that the store is not healthy.
@@ -17,12 +18,14 @@ export class ObjectLayout {
   readonly root: string;
   readonly marker: string;
   readonly incoming: string;
+  readonly outgoing: string;
   readonly objects: string;
 
   constructor(root: string) {
     this.root = root;
     this.marker = join(root, 'STORE');
     this.incoming = join(root, 'incoming');
+    this.outgoing = join(root, 'outgoing');
     this.objects = join(root, 'objects');
   }
 

@@ -10,7 +10,7 @@ import { ReadPace } from './read-pace.ts';
 /** bytes proven at a time for a stream: all that it holds in memory */
 const WINDOW_BYTES = 1024 * 1024;
 
-type Use = (bytes: Uint8Array, position: number) => void;
+type Use = (bytes: Uint8Array, position: number) => void | Promise<void>;
 
 interface ReaderOptions {
   readonly file: OpenFile;
@@ -35,6 +35,22 @@ export class ObjectReader {
     } finally {
       this.#options.file.closeNow();
     }
+  }
+
+  /** Proves every block of [start, end) and keeps nothing. The caller closes. */
+  async proveRange(start: number, end: number): Promise<void> {
+    await this.#prove(start, end, () => undefined);
+  }
+
+  /** Proves [start, end) and gives it to `write`, block by block, in order. The caller closes. */
+  async copyRange(start: number, end: number, write: (bytes: Uint8Array) => Promise<void>): Promise<void> {
+    await this.#prove(start, end, (bytes, position) =>
+      write(bytes.subarray(Math.max(start - position, 0), end - position)),
+    );
+  }
+
+  close(): void {
+    this.#options.file.closeNow();
   }
 
   /**
@@ -86,7 +102,9 @@ export class ObjectReader {
   async verify(hash: Hash): Promise<void> {
     const hasher = new Bun.CryptoHasher('sha256');
     try {
-      await this.#prove(0, this.#options.integrity.canonicalSize, (bytes) => hasher.update(bytes));
+      await this.#prove(0, this.#options.integrity.canonicalSize, (bytes) => {
+        hasher.update(bytes);
+      });
     } finally {
       this.#options.file.closeNow();
     }
@@ -116,7 +134,8 @@ export class ObjectReader {
         if (length !== block.length || !integrity.isIntact(block, position)) {
           await this.#readAgain(block, position);
         }
-        use(block, position);
+        const using = use(block, position);
+        if (using !== undefined) await using;
       }
     } finally {
       pool.give(buffer);

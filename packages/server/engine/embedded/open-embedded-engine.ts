@@ -95,7 +95,7 @@ async function prepareFolder(
       `${layout.root} is not the content folder of this data (its STORE file should hold ${recorded}): mount its disk or restore it; to go on without its bytes, write that id into the file`,
     );
   }
-  files.makeFolders([layout.incoming, ...layout.shards()]);
+  files.makeFolders([layout.incoming, layout.outgoing, ...layout.shards()]);
   await files.syncFolder(layout.objects);
   if (recorded !== undefined) return recorded;
   const id = marker ?? randomBytes(STORE_ID_BYTES).toString('hex');
