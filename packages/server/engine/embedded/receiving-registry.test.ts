@@ -55,6 +55,30 @@ describe('several processes', () => {
     mine.close();
   });
 
+  test('a process that ended counts for nothing, asked for or not', async () => {
+    // Only Linux tells such processes apart.
+    if (process.platform !== 'linux') return;
+    // The shell becomes a sleep, which never asks for the exit code of the child it started.
+    const parent = Bun.spawn(['sh', '-c', 'true & echo $!; exec sleep 60'], { stdout: 'pipe' });
+    try {
+      const { value } = await parent.stdout.getReader().read();
+      const pid = Number(new TextDecoder().decode(value));
+      const isZombie = async () => /\) Z/.test(await Bun.file(`/proc/${pid}/stat`).text());
+      for (let tries = 0; tries < 200 && !(await isZombie()); tries++) await Bun.sleep(10);
+      expect(await isZombie()).toBe(true);
+      const ended = new SharedReceivingRegistry(path, pid);
+      const mine = new SharedReceivingRegistry(path);
+      const generation = newGeneration();
+      ended.begin(SPACE, generation, 9);
+      expect([mine.reservedBytes(SPACE), mine.isReceiving(generation)]).toEqual([0, false]);
+      ended.close();
+      mine.close();
+    } finally {
+      parent.kill();
+      await parent.exited;
+    }
+  });
+
   test('a pid that is used again takes nothing over from its last life', () => {
     const before = new SharedReceivingRegistry(path);
     before.begin(SPACE, newGeneration(), 100);

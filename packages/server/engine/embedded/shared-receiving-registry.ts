@@ -20,6 +20,7 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS receiving_by_space ON receiving (space);
 `;
 
+/** What one process is receiving. */
 interface Entry {
   readonly pid: number;
   readonly bytes: number;
@@ -31,7 +32,7 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
   #isClosed = false;
   readonly #insert: Statement<{ id: number }, [number, string, string, number]>;
   readonly #delete: Statement<unknown, [number]>;
-  readonly #byGeneration: Statement<Entry, [string]>;
+  readonly #byGeneration: Statement<Pick<Entry, 'pid'>, [string]>;
   readonly #bySpace: Statement<Entry, [string]>;
 
   /** `pid`: this process's own, unless a test stands in for another. */
@@ -44,8 +45,10 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
       'INSERT INTO receiving (pid, generation, space, bytes) VALUES (?, ?, ?, ?) RETURNING id',
     );
     this.#delete = this.#database.prepare('DELETE FROM receiving WHERE id = ?');
-    this.#byGeneration = this.#database.prepare('SELECT pid, bytes FROM receiving WHERE generation = ?');
-    this.#bySpace = this.#database.prepare('SELECT pid, bytes FROM receiving WHERE space = ?');
+    this.#byGeneration = this.#database.prepare('SELECT DISTINCT pid FROM receiving WHERE generation = ?');
+    this.#bySpace = this.#database.prepare(
+      'SELECT pid, sum(bytes) AS bytes FROM receiving WHERE space = ? GROUP BY pid',
+    );
   }
 
   begin(space: Space, generation: Generation, bytes: number): () => void {
