@@ -58,8 +58,8 @@ describe('several processes', () => {
   test('a process that ended counts for nothing, asked for or not', async () => {
     // Only Linux tells such processes apart.
     if (process.platform !== 'linux') return;
-    // The shell becomes a sleep, which never asks for the exit code of the child it started.
-    const parent = Bun.spawn(['sh', '-c', 'true & echo $!; exec sleep 60'], { stdout: 'pipe' });
+    // The shell becomes a sleep before its child ends; a sleep never asks for a child's exit code.
+    const parent = Bun.spawn(['sh', '-c', 'sleep 0.2 & echo $!; exec sleep 60'], { stdout: 'pipe' });
     try {
       const { value } = await parent.stdout.getReader().read();
       const pid = Number(new TextDecoder().decode(value));
