@@ -8,7 +8,8 @@ import { ByteSpoiler } from '../support/embedded-files.ts';
 import { makeTempFolder } from '../support/temp-folder.ts';
 import type { EngineUnderTest } from './engine-under-test.ts';
 
-export function makeEmbeddedUnderTest(): EngineUnderTest {
+/** `workers`: one keeps rows in memory, several share the folder and read them each time. */
+export function makeEmbeddedUnderTest(workers: number): EngineUnderTest {
   const folder = makeTempFolder('model', { fast: true });
   const dataDir = join(folder.path, 'data');
   mkdirSync(dataDir);
@@ -19,7 +20,7 @@ export function makeEmbeddedUnderTest(): EngineUnderTest {
     async open({ clock }) {
       engine = await openEmbeddedEngine({
         dataDir,
-        workers: 1,
+        workers,
         clock,
         onFatal: (error) => failures.push(error),
       });

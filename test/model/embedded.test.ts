@@ -1,8 +1,7 @@
 import { describeModel } from './describe-model.ts';
 import { makeEmbeddedUnderTest } from './embedded-under-test.ts';
 
-describeModel('the embedded engine', makeEmbeddedUnderTest, {
-  sequences: 500,
-  stepsMax: 60,
-  timeoutMs: 180_000,
-});
+const RUN = { sequences: 400, stepsMax: 60, timeoutMs: 240_000 };
+
+describeModel('the embedded engine', () => makeEmbeddedUnderTest(1), RUN);
+describeModel('the embedded engine, one process of several', () => makeEmbeddedUnderTest(2), RUN);
