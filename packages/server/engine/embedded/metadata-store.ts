@@ -32,6 +32,7 @@ import { SpaceDirectory } from './space-directory.ts';
 import { SqliteSpaceTransaction } from './space-transaction.ts';
 import { finalize, prepareAll, prepareReads, type ReadStatements, type Statements } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
+import { WriteAheadLog } from './write-ahead-log.ts';
 
 /** Larger nodes get a file of their own. */
 const INLINE_BYTES_MAX = 32 * 1024;
@@ -70,6 +71,7 @@ export class SqliteMetadataStore implements MetadataStore {
   readonly #spaces = new SpaceDirectory();
   readonly #watermarkWalk = { afterSpace: 0 };
   readonly #sweepWalk: SweepWalk;
+  readonly #log: WriteAheadLog;
 
   /** @throws DataFolderNewer */
   constructor({ path, clock, onFatal, isShared, databasePagesMax }: MetadataStoreOptions) {
@@ -89,6 +91,7 @@ export class SqliteMetadataStore implements MetadataStore {
     const cache = isShared ? undefined : new NodeCache();
     this.#nodes = new NodeReads({ sql: this.#reads, fromDisk: this.#diskReads, cache });
     this.#sweepWalk = new SweepWalk(this.#reads);
+    this.#log = new WriteAheadLog(this.#writer);
     this.#commits = new GroupCommit({
       database: this.#writer,
       sql: this.#writes,
@@ -190,11 +193,13 @@ export class SqliteMetadataStore implements MetadataStore {
   }
 
   async maintain(cutoffs: SweepCutoffs): Promise<boolean> {
-    return await this.#commits.submit((scope) => {
+    const isMoreLeft = await this.#commits.submit((scope) => {
       const isLeaseLeft = moveWatermarks(scope, this.#watermarkWalk, cutoffs.now);
       const isHistoryLeft = pruneHistory(scope, cutoffs);
       return isLeaseLeft || isHistoryLeft;
     });
+    this.#log.emptyWhenIdle();
+    return isMoreLeft;
   }
 
   findNodesToScrub(

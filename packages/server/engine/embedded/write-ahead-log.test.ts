@@ -1,0 +1,71 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
+import { openReader, openWriter } from './database.ts';
+import { WriteAheadLog } from './write-ahead-log.ts';
+
+let folder: ReturnType<typeof makeTempFolder>;
+let path: string;
+let writer: ReturnType<typeof openWriter>;
+
+beforeEach(() => {
+  folder = makeTempFolder('write-ahead-log');
+  path = join(folder.path, 'test.db');
+  writer = openWriter(path, undefined);
+  writer.run('CREATE TABLE facts (id INTEGER PRIMARY KEY) STRICT');
+});
+
+afterEach(() => {
+  writer.close(true);
+  folder.remove();
+});
+
+const logBytes = (): number => statSync(`${path}-wal`).size;
+
+test('the log is emptied at the second look without a write between', () => {
+  const log = new WriteAheadLog(writer);
+  log.emptyWhenIdle();
+  writer.run('INSERT INTO facts DEFAULT VALUES');
+  log.emptyWhenIdle();
+  expect(logBytes()).toBeGreaterThan(0);
+  log.emptyWhenIdle();
+  expect(logBytes()).toBe(0);
+  writer.run('INSERT INTO facts DEFAULT VALUES');
+  log.emptyWhenIdle();
+  expect(logBytes()).toBeGreaterThan(0);
+});
+
+test('writes of another connection count as writes', () => {
+  const other = openWriter(path, undefined);
+  const log = new WriteAheadLog(writer);
+  log.emptyWhenIdle();
+  for (let round = 0; round < 3; round += 1) {
+    other.run('INSERT INTO facts DEFAULT VALUES');
+    log.emptyWhenIdle();
+    expect(logBytes()).toBeGreaterThan(0);
+  }
+  log.emptyWhenIdle();
+  expect(logBytes()).toBe(0);
+  other.close(true);
+});
+
+test('a reader in the way leaves it for later, and nothing is lost', () => {
+  writer.run('PRAGMA busy_timeout = 1');
+  const reader = openReader(path, 1024 * 1024);
+  const count = reader.query<{ count: number }, []>('SELECT count(*) AS count FROM facts');
+  const log = new WriteAheadLog(writer);
+  reader.run('BEGIN');
+  expect(count.get()?.count).toBe(0);
+  writer.run('INSERT INTO facts DEFAULT VALUES');
+  log.emptyWhenIdle();
+  log.emptyWhenIdle();
+  expect(count.get()?.count).toBe(0);
+  expect(logBytes()).toBeGreaterThan(0);
+  reader.run('COMMIT');
+  log.emptyWhenIdle();
+  expect(logBytes()).toBe(0);
+  expect(count.get()?.count).toBe(1);
+  count.finalize();
+  reader.close(true);
+});
