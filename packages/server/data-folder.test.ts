@@ -54,6 +54,7 @@ describe('data folder', () => {
   test.each([
     ['EACCES', /cannot be written/],
     ['SQLITE_READONLY', /cannot be written/],
+    ['ENOENT', /cannot be made or opened/],
     ['EROFS', /read-only/],
     ['ENOSPC', /full/],
     ['SQLITE_FULL', /full/],

@@ -77,6 +77,10 @@ export function explainFolderError(dataDir: string, error: unknown): unknown {
       return new ServeError(
         `the data folder ${dataDir} cannot be written: check its owner and mode, or choose another --data folder`,
       );
+    case 'ENOENT':
+    case 'ENAMETOOLONG':
+    case 'ELOOP':
+      return new ServeError(`the data folder ${dataDir} cannot be made or opened there: choose another --data folder`);
     case 'EROFS':
       return new ServeError(
         `the data folder ${dataDir} is on a read-only file system: remount it, or choose another --data folder`,
