@@ -80,7 +80,9 @@ export function explainFolderError(dataDir: string, error: unknown): unknown {
     case 'ENOENT':
     case 'ENAMETOOLONG':
     case 'ELOOP':
-      return new ServeError(`the data folder ${dataDir} cannot be made or opened there: choose another --data folder`);
+      return new ServeError(
+        `the data folder ${dataDir} cannot be made or opened there: choose another --data folder`,
+      );
     case 'EROFS':
       return new ServeError(
         `the data folder ${dataDir} is on a read-only file system: remount it, or choose another --data folder`,
