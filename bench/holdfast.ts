@@ -1,7 +1,7 @@
 /** Our server as a user runs it: the command line makes the key, registers the App, mints the token and serves. */
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
+import { AUTHORITIES, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { importJWK, type JWK, SignJWT } from 'jose';
 import type { Bench } from './bench.ts';
 import { type ServerProcess, startServer } from './child-process.ts';
@@ -12,14 +12,6 @@ const BUN_FLAGS = ['--no-env-file', '--no-install', `--config=${join(ROOT, 'bin'
 const CLI = join(ROOT, 'packages', 'cli', 'main.ts');
 const ISSUER = 'https://bench.example';
 const AUDIENCE = 'holdfast-bench';
-const PERMISSIONS = [
-  'cas:nodes:read',
-  'cas:nodes:lease',
-  'cas:usage:read',
-  'cas:gc:execute',
-  'cas:root-refs:read',
-  'cas:root-refs:update',
-];
 
 export const APP = 'bench';
 export const REF_DOMAIN = 'bench';
@@ -97,7 +89,7 @@ async function mintTokens(keyPath: string, spaces: readonly string[]): Promise<M
   const jwk = JSON.parse(readFileSync(keyPath, 'utf8')) as JWK & { readonly alg: string };
   const key = await importJWK(jwk);
   const tokens = spaces.map(async (spaceId): Promise<[string, string]> => {
-    const claims = { ver: 1, spaceId, refDomain: REF_DOMAIN, permissions: PERMISSIONS };
+    const claims = { ver: 1, spaceId, refDomain: REF_DOMAIN, permissions: AUTHORITIES };
     const token = new SignJWT(claims).setProtectedHeader({
       alg: jwk.alg,
       ...(jwk.kid === undefined ? {} : { kid: jwk.kid }),
