@@ -1,6 +1,9 @@
 /** The facts the rules speak of. Plain data; no I/O, no behaviour. Shared by core and engines. */
 import type { Hash, RejectionCode } from '@holdfast/protocol';
 
+/** A Space as engines key it: 32 lowercase hex digits (core/space-key.ts). */
+export type SpaceKey = string;
+
 /** One tenant's namespace: nothing crosses it. Two different strings never share data. */
 export interface Space {
   readonly appId: string;
@@ -12,6 +15,12 @@ export interface Space {
  * It is also the generation-scoped, write-once key of the bytes (contract section 5); never reused.
  */
 export type Generation = string;
+
+/** What a stored object is called by: enough to look for its records, whoever listed it. */
+export interface ObjectKey {
+  readonly spaceKey: SpaceKey;
+  readonly generation: Generation;
+}
 
 /** `waiting`: validated, never ready. `rotten`: was ready, content proven bad. `claimed`: a collection has begun. */
 export type NodeRowState = 'waiting' | 'ready' | 'rotten' | 'claimed';
@@ -42,6 +51,8 @@ export interface NodeRow {
   readonly heldDomainCount: number;
   /** ms; last lease call, kept only while waiting (the 24 h rule), else 0 */
   readonly waitingTouchedAt: number;
+  /** ms; until then the claim belongs to the pass that made it, afterwards it is a leftover; 0 unless claimed */
+  readonly claimHeldUntil: number;
 }
 
 /** What validation learned about one received object. Opaque `integrity` is made and checked by the content store. */
@@ -78,6 +89,17 @@ export interface ContentRow {
   readonly canonicalSize: number;
   readonly integrity: Uint8Array;
   readonly inlineBytes: Uint8Array | undefined;
+  /** ms; when the last URL by which a client can write this very key expires; 0 where our own target judges every PUT */
+  readonly urlExpiresAt: number;
+}
+
+/** The object of a closed generation is to be deleted, and once more when no URL can bring it back. */
+export interface DiscardRow {
+  readonly generation: Generation;
+  /** ms; not before */
+  readonly dueAt: number;
+  /** as ContentRow's */
+  readonly urlExpiresAt: number;
 }
 
 export interface SpaceCounters {

@@ -3,10 +3,13 @@
  * A port method throws only for failure; absence is `undefined`. Failure is never turned into absence.
  */
 import type { Hash } from '@holdfast/protocol';
+import type { LeaseWindow } from './lease-state.ts';
 import type {
   ContentRow,
+  DiscardRow,
   Generation,
   NodeRow,
+  ObjectKey,
   RootRefBalance,
   RootRefCommit,
   Space,
@@ -26,6 +29,16 @@ export type Awaitable<T> = T | Promise<T>;
 export interface MetadataStore {
   /** The largest canonical node, bytes, that may be kept as a row by `insertContent` with inlineBytes; 0 = never. */
   readonly inlineBytesMax: number;
+  /**
+   * The instant by which leases, expiries and collections are judged, ms. Where several processes share the store it is the
+   * store's own clock, never a process's: their clocks may differ.
+   */
+  readClock(): Awaitable<number>;
+  /**
+   * Only where a transaction costs round trips: the renewal of a ready row in one statement, by the rule of
+   * core/lease-state.ts `renewLease`. Resolves when it is durable; `undefined`: the row is not there or not ready.
+   */
+  renewReadyLease?(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined>;
   transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T>;
   findNode(space: Space, hash: Hash): Awaitable<NodeRow | undefined>;
   /** The node and the content it points at, read at one instant. */
@@ -34,7 +47,8 @@ export interface MetadataStore {
     hash: Hash,
   ): Awaitable<{ readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined>;
   findUpload(space: Space, hash: Hash): Awaitable<UploadRow | undefined>;
-  readCounters(space: Space, now: number): Awaitable<SpaceCounters>;
+  /** At the instant of the read by `readClock`'s clock. */
+  readCounters(space: Space): Awaitable<SpaceCounters>;
   /** Balances of `domain` as of `revision`, hash order, hash > after. `undefined` when that history is gone. */
   findBalancesAt(
     space: Space,
@@ -50,8 +64,8 @@ export interface MetadataStore {
     after: ScrubPosition | undefined,
     limit: number,
   ): Awaitable<{ readonly items: readonly ScrubItem[]; readonly next: ScrubPosition | undefined }>;
-  /** Which of `generations` still have a record (upload, content, or discard). */
-  findKnownGenerations(generations: readonly Generation[]): Awaitable<ReadonlySet<Generation>>;
+  /** Which generations among `keys` still have a record (upload, content, or discard). */
+  findKnownGenerations(keys: readonly ObjectKey[]): Awaitable<ReadonlySet<Generation>>;
   close(): Promise<void>;
 }
 
@@ -104,14 +118,14 @@ export interface SpaceTransaction {
   insertContent(row: ContentRow): Awaitable<void>;
   deleteContent(generation: Generation): Awaitable<void>;
 
-  /** Records that the object of a closed generation is to be deleted from the content store. */
-  addDiscard(generation: Generation): Awaitable<void>;
+  /** Records that the object of a closed generation is to be deleted from the content store; replaces its earlier record. */
+  setDiscard(row: DiscardRow): Awaitable<void>;
   removeDiscard(generation: Generation): Awaitable<void>;
-  findDiscards(limit: number): Awaitable<readonly Generation[]>;
+  findDiscards(dueAtOrBefore: number, limit: number): Awaitable<readonly DiscardRow[]>;
 
   /** Eligible rows (contract section 7) with leaseExpiresAt <= now, oldest expiry first, then hash. */
   findCandidates(limit: number): Awaitable<readonly NodeRow[]>;
-  findClaimed(limit: number): Awaitable<readonly NodeRow[]>;
+  findClaimed(heldUntilAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
   findAbandonedWaiting(touchedAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
   findAbandonedUploads(keptUntilAtOrBefore: number, limit: number): Awaitable<readonly UploadRow[]>;
 
@@ -155,10 +169,25 @@ export interface ContentStore {
   verify(object: StoredObject, hash: Hash): Promise<void>;
   /** Proves inline bytes by their integrity record; throws ContentDamaged. */
   verifyInline(content: ContentRow): void;
-  delete(generation: Generation, space: Space): Promise<void>;
-  /** Removes leftovers of interrupted uploads whose generation `isKnown` denies; bounded work per call. */
-  sweep(isKnown: (generations: readonly Generation[]) => Awaitable<ReadonlySet<Generation>>): Promise<void>;
+  /**
+   * Deletes many; never rejects for a single object. The first failure ends it, `failure` holds it; `deleted` are those that
+   * are certainly gone. Called only for keys of claimed or closed generations: a delete may land late.
+   */
+  delete(space: Space, generations: readonly Generation[]): Promise<DeletedObjects>;
+  /**
+   * Removes leftovers of interrupted or late uploads whose generation `findKnown` does not know on a look made after they were
+   * listed; `now` by the metadata store's clock, ms; bounded work per call.
+   */
+  sweep(
+    findKnown: (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>,
+    now: number,
+  ): Promise<void>;
   close(): Promise<void>;
+}
+
+export interface DeletedObjects {
+  readonly deleted: ReadonlySet<Generation>;
+  readonly failure: unknown;
 }
 
 export type ContentUploads =
