@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { formatAuthority, parseServeConfig, type ServeFlags } from './config.ts';
-import { ConfigError, ServeError } from './serve-error.ts';
+import { ConfigError } from './serve-error.ts';
 
 describe('serve configuration', () => {
   test('defaults', () => {
@@ -9,6 +9,7 @@ describe('serve configuration', () => {
       host: '127.0.0.1',
       port: 8420,
       dataDir: './holdfast-data',
+      engines: { kind: 'embedded', content: undefined },
       publicUrl: undefined,
       nodeBytesMax: 33_554_432,
       activeUploadsMax: 1024,
@@ -98,13 +99,30 @@ describe('serve configuration', () => {
     expect(() => parseServeConfig({}, { HOLDFAST_CORS_ORIGINS: 'https://a.example/' })).toThrow(/CORS/);
   });
 
-  test('an engine this build does not have is refused without its URL, which may hold a password', () => {
-    for (const flags of [{ metadata: 'postgres://u:hush@h/db' }, { content: 's3://hush' }]) {
-      const parse = () => parseServeConfig(flags, {});
-      expect(parse).toThrow(ServeError);
-      expect(parse).not.toThrow(ConfigError);
-      expect(parse).not.toThrow(/hush/);
-    }
+  test('engines are chosen by their URLs, flags before variables', () => {
+    const metadata = 'postgres://u:hush@h/db';
+    const content = 's3://bucket?endpoint=http://h:1';
+    expect(parseServeConfig({ metadata, content }, {}).engines).toMatchObject({
+      kind: 'scaleout',
+      metadata: { host: 'h', password: 'hush' },
+      content: { bucket: 'bucket', endpoint: 'http://h:1' },
+    });
+    const variables = { HOLDFAST_METADATA: metadata, HOLDFAST_CONTENT: content };
+    expect(parseServeConfig({ content: 's3://other' }, variables).engines).toMatchObject({
+      kind: 'scaleout',
+      content: { bucket: 'other' },
+    });
+    expect(parseServeConfig({ content }, {}).engines).toMatchObject({
+      kind: 'embedded',
+      content: { bucket: 'bucket' },
+    });
+  });
+
+  test('rows in PostgreSQL with bytes in a folder are refused, and why', () => {
+    const parse = () => parseServeConfig({ metadata: 'postgres://u:hush@h/db' }, {});
+    expect(parse).toThrow(ConfigError);
+    expect(parse).toThrow(/--content.*cannot share bytes in one folder/);
+    expect(parse).not.toThrow(/hush/);
   });
 
   test('any text for any flag is understood or refused in one line', () => {

@@ -5,7 +5,8 @@ import {
   parseDuration,
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
-import { ConfigError, ServeError } from './serve-error.ts';
+import { type PostgresAddress, parsePostgresUrl, parseS3Url, type S3Address } from './engine-urls.ts';
+import { ConfigError } from './serve-error.ts';
 
 /** As given on the command line; a flag wins over its variable (`--max-node-bytes` is `HOLDFAST_MAX_NODE_BYTES`). */
 export interface ServeFlags {
@@ -26,7 +27,9 @@ export interface ServeConfig {
   readonly host: string;
   /** 0 picks one */
   readonly port: number;
+  /** holds what is not in another engine; not touched when nothing is to be kept there */
   readonly dataDir: string;
+  readonly engines: EnginesConfig;
   /** origin (and path prefix) of upload URLs, no trailing slash; undefined: `http://` and the Host of the lease */
   readonly publicUrl: string | undefined;
   readonly nodeBytesMax: number;
@@ -38,6 +41,14 @@ export interface ServeConfig {
   readonly corsOrigins: '*' | readonly string[];
   readonly logLevel: LogLevel;
 }
+
+/**
+ * Where rows and bytes are. Bytes beside rows in one folder, or in S3; rows in PostgreSQL only with bytes in S3, for a folder
+ * is no place that several machines share.
+ */
+export type EnginesConfig =
+  | { readonly kind: 'embedded'; readonly content: S3Address | undefined }
+  | { readonly kind: 'scaleout'; readonly metadata: PostgresAddress; readonly content: S3Address };
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -56,15 +67,18 @@ const PORT_MAX = 65_535;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Throws ConfigError (wrong usage), or ServeError for an engine this build does not have. */
+/** Throws ConfigError (wrong usage). */
 export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConfig {
   const read = (flag: string | undefined, variable: string): string | undefined =>
     flag ?? nonEmpty(env[variable]);
-  refuseOtherEngine('--metadata', read(flags.metadata, 'HOLDFAST_METADATA'));
-  refuseOtherEngine('--content', read(flags.content, 'HOLDFAST_CONTENT'));
   return {
     ...parseListen(read(flags.listen, 'HOLDFAST_LISTEN') ?? LISTEN_DEFAULT),
     dataDir: read(flags.data, 'HOLDFAST_DATA') ?? DATA_DIR_DEFAULT,
+    engines: parseEngines(
+      read(flags.metadata, 'HOLDFAST_METADATA'),
+      read(flags.content, 'HOLDFAST_CONTENT'),
+      env,
+    ),
     publicUrl: parsePublicUrl(read(flags.publicUrl, 'HOLDFAST_PUBLIC_URL')),
     nodeBytesMax: parseInteger('--max-node-bytes', read(flags.maxNodeBytes, 'HOLDFAST_MAX_NODE_BYTES'), {
       min: NODE_BYTES_MIN,
@@ -173,11 +187,17 @@ function parseLogLevel(text: string | undefined): LogLevel {
   throw new ConfigError(`HOLDFAST_LOG_LEVEL ${quote(text ?? '')} must be one of ${LOG_LEVELS.join(', ')}`);
 }
 
-/** The URL itself is not quoted: it may hold a password. */
-function refuseOtherEngine(flag: string, url: string | undefined): void {
-  if (url === undefined) return;
-  throw new ServeError(
-    `${flag} names an engine this holdfast does not have; leave it out to keep everything in the --data folder`,
+function parseEngines(
+  metadataUrl: string | undefined,
+  contentUrl: string | undefined,
+  env: Environment,
+): EnginesConfig {
+  const content = contentUrl === undefined ? undefined : parseS3Url(contentUrl, env);
+  if (metadataUrl === undefined) return { kind: 'embedded', content };
+  const metadata = parsePostgresUrl(metadataUrl, env);
+  if (content !== undefined) return { kind: 'scaleout', metadata, content };
+  throw new ConfigError(
+    '--metadata needs --content: rows in PostgreSQL are for several servers, and these cannot share bytes in one folder; give --content s3://BUCKET?endpoint=URL',
   );
 }
 
