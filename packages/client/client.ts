@@ -1,10 +1,16 @@
 /** `createClient`: one Space of one App behind plain functions. Web standards only: Node ≥ 20, Bun, Deno, browsers. */
-import { type Hash, isPathId, NODE_BYTES_MAX_DEFAULT, type RootRefPage } from '@holdfast/protocol';
+import {
+  type Hash,
+  isPathId,
+  NODE_BYTES_MAX_DEFAULT,
+  type RootRefPage,
+  type UploadInstruction,
+} from '@holdfast/protocol';
 import { type Clock, systemClock } from './deadline.ts';
 import { CasError } from './errors.ts';
 import { TIMEOUTS_DEFAULT, type Timeouts } from './limits.ts';
 import { type CallOptions, createOperations, type Operations } from './operations.ts';
-import { type NewNode, type PutOptions, type PutResult, putNode } from './put-node.ts';
+import { type NewNode, type PutOptions, type PutResult, putNode, uploadNode } from './put-node.ts';
 import { RETRY_POLICY_DEFAULT, type RetryPolicy } from './retry.ts';
 import { type RootRefsOptions, rootRefPages } from './root-ref-pages.ts';
 import { createSha256, type Sha256 } from './sha256.ts';
@@ -36,6 +42,15 @@ export interface ClientOptions {
 export interface Client extends Operations {
   /** Stores a node: its bytes are hashed once, uploaded only when the server lacks them, and leased. */
   putNode(node: NewNode, options?: PutOptions): Promise<PutResult>;
+  /**
+   * The PUT that a lease asked for: all canonical bytes, to the target exactly as told. `superseded`: the instruction is over
+   * (expired, or the upload is finished already). Either way the next lease tells the outcome.
+   */
+  uploadNode(
+    upload: UploadInstruction,
+    canonicalBytes: Uint8Array,
+    options?: CallOptions,
+  ): Promise<'accepted' | 'superseded'>;
   /** The whole node, verified against its hash. */
   getNode(hash: Hash, options?: CallOptions): Promise<VerifiedNode>;
   /** The node as a stream that ends well only if it matches its hash. */
@@ -69,6 +84,7 @@ export function createClient(options: ClientOptions): Client {
   return {
     ...operations,
     putNode: (node, callOptions) => putNode(transport, operations, node, callOptions),
+    uploadNode: (upload, bytes, callOptions) => uploadNode(transport, upload, bytes, callOptions),
     getNode: (hash, callOptions) => getNode(operations, settings, hash, callOptions),
     openNode: (hash, callOptions) => openNode(operations, settings, hash, callOptions),
     rootRefs: (callOptions) => rootRefPages(operations, callOptions),

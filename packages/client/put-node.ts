@@ -126,16 +126,30 @@ const SUPERSEDED_STATUSES: ReadonlySet<number> = new Set([
   412, // the generation is finished: someone was first, or our own PUT succeeded and its answer was lost
 ]);
 
-/**
- * The PUT, exactly as told and without the capability. Safe to send again: an interrupted PUT leaves nothing, a finished
- * one answers 412 and keeps its bytes.
- */
 async function upload(
   transport: Transport,
   instruction: UploadInstruction,
   bytes: Uint8Array,
   signal: AbortSignal | undefined,
 ): Promise<UploadEnd> {
+  try {
+    return { kind: await uploadNode(transport, instruction, bytes, { signal }) };
+  } catch (error) {
+    if (!(error instanceof CasError) || signal?.aborted) throw error;
+    return { kind: 'failed', error };
+  }
+}
+
+/**
+ * The PUT, exactly as told and without the capability. Safe to send again: an interrupted PUT leaves nothing, a finished
+ * one answers 412 and keeps its bytes. Throws CasError.
+ */
+export async function uploadNode(
+  transport: Transport,
+  instruction: UploadInstruction,
+  bytes: Uint8Array,
+  { signal }: CallOptions = {},
+): Promise<'accepted' | 'superseded'> {
   const plan = {
     operation: 'uploadNode' as const,
     method: instruction.method,
@@ -148,11 +162,11 @@ async function upload(
   };
   try {
     await request(transport, plan, (answer) => answer.readNothing());
-    return { kind: 'accepted' };
+    return 'accepted';
   } catch (error) {
-    if (!(error instanceof CasError) || signal?.aborted) throw error;
-    if (error.status !== undefined && SUPERSEDED_STATUSES.has(error.status)) return { kind: 'superseded' };
-    return { kind: 'failed', error };
+    const status = error instanceof CasError && !signal?.aborted ? error.status : undefined;
+    if (status !== undefined && SUPERSEDED_STATUSES.has(status)) return 'superseded';
+    throw error;
   }
 }
 
