@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ensureInstalled } from './install.mjs';
+import { findNeededEngines, makeSharedEngines } from './shared-engines.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const bin = (name) => join(root, 'node_modules', '.bin', name);
@@ -29,10 +30,11 @@ function findTestFiles(folder) {
   });
 }
 
-function run(command, args) {
+function run(command, args, environment = {}) {
   return new Promise((resolve) => {
     const child = spawn(command, args, {
       cwd: root,
+      env: { ...process.env, ...environment },
       stdio: ['ignore', 'inherit', 'inherit'],
       timeout: FILE_TIMEOUT_MS,
       killSignal: 'SIGKILL',
@@ -43,7 +45,7 @@ function run(command, args) {
 }
 
 /** Counts from the JUnit report; a file that died before it could report is one failure. */
-async function runTestFile(file, reportFolder) {
+async function runTestFile(file, reportFolder, environment) {
   const report = join(reportFolder, `${file.replaceAll('/', '_')}.xml`);
   const args = [
     'test',
@@ -53,7 +55,7 @@ async function runTestFile(file, reportFolder) {
     '--reporter=junit',
     `--reporter-outfile=${report}`,
   ];
-  const exitedWell = await run(bin('bun'), args);
+  const exitedWell = await run(bin('bun'), args, environment);
   const suites = existsSync(report) ? /<testsuites[^>]*>/.exec(readFileSync(report, 'utf8'))?.[0] : undefined;
   if (suites === undefined) return { passed: 0, failed: 1, skipped: 0 };
   const count = (name) => Number(new RegExp(`\\b${name}="(\\d+)"`).exec(suites)?.[1] ?? 0);
@@ -61,6 +63,16 @@ async function runTestFile(file, reportFolder) {
   const skipped = count('skipped');
   const passed = count('tests') - failed - skipped;
   return { passed, failed: exitedWell || failed > 0 ? failed : 1, skipped };
+}
+
+/** Undefined, and said why, when an engine the file needs cannot be had. */
+async function provide(engines, file) {
+  try {
+    return await engines.provide(findNeededEngines(root, file));
+  } catch (error) {
+    console.error(`holdfast: ${error.message}`);
+    return undefined;
+  }
 }
 
 async function main() {
@@ -80,14 +92,20 @@ async function main() {
   const files = findTestFiles(root)
     .filter((file) => filters.length === 0 || filters.some((filter) => file.includes(filter)))
     .sort();
+  const engines = makeSharedEngines(root, bin('bun'));
   for (const file of files) {
-    const startedAt = Date.now();
     console.log(`\n== ${file}`);
-    const counts = await runTestFile(file, reportFolder);
+    const environment = await provide(engines, file);
+    const startedAt = Date.now();
+    const counts =
+      environment === undefined
+        ? { passed: 0, failed: 1, skipped: 0 }
+        : await runTestFile(file, reportFolder, environment);
     for (const [name, count] of Object.entries(counts)) total[name] += count;
     if (counts.failed > 0 || counts.skipped > 0) broken.push(file);
     console.log(`== ${file}: ${counts.passed} passed, ${counts.failed} failed, ${Date.now() - startedAt} ms`);
   }
+  await engines.end();
   rmSync(reportFolder, { recursive: true, force: true });
   if (broken.length > 0) console.log(`\nnot good: ${broken.join(', ')}`);
   const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : '';

@@ -156,11 +156,29 @@ function makeServer(prepared: PreparedServer, port: number, started: EngineProce
 /** Stopped first, so that it starts no backend between the look for them and their end. */
 async function crash(postmaster: EngineProcess): Promise<void> {
   process.kill(postmaster.pid, 'SIGSTOP');
+  await until(() => /^[TZ]$/.test(readState(postmaster.pid)));
   const backends = findDescendants(postmaster.pid);
   for (const pid of backends) killIfThere(pid);
   await postmaster.kill();
+  // Dead is enough: whoever inherits them buries them when it pleases.
+  await until(() => backends.every((pid) => /^Z?$/.test(readState(pid))));
+}
+
+async function until(condition: () => boolean): Promise<void> {
   const deadline = Date.now() + START_MS_MAX;
-  while (backends.some((pid) => existsSync(`/proc/${pid}`)) && Date.now() < deadline) await Bun.sleep(5);
+  while (!condition()) {
+    if (Date.now() > deadline) throw new Error(`PostgreSQL was not gone ${START_MS_MAX} ms after its kill`);
+    await Bun.sleep(2);
+  }
+}
+
+/** One letter, as the kernel gives it; '' when there is no such process. */
+function readState(pid: number): string {
+  try {
+    return /\) (\S) /.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1] ?? '';
+  } catch {
+    return '';
+  }
 }
 
 function killIfThere(pid: number): void {
