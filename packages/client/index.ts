@@ -31,4 +31,55 @@ export type { RetryPolicy } from './retry.ts';
 export type { RootRefsOptions } from './root-ref-pages.ts';
 export type { Sha256 } from './sha256.ts';
 export type { FetchFunction } from './transport.ts';
+export {
+  type BuiltDirectory,
+  type BuiltFile,
+  buildSmallFile,
+  buildSymlink,
+  DirectoryBuilder,
+  FileBuilder,
+  FileIndexBuilder,
+  type NodeDigest,
+  type NodeSink,
+} from './tree/build.ts';
+export {
+  CHUNK_BYTES_MAX,
+  CHUNK_BYTES_MIN,
+  compareNames,
+  type DirectoryEntry,
+  type DirectoryIndex,
+  type DirectoryIndexChild,
+  type EntryKind,
+  type FileIndex,
+  type FileIndexChild,
+  findNameFault,
+  findSymlinkTargetFault,
+  type NodeParts,
+  TreeFormatError,
+  type TreeNode,
+  type TreeTotals,
+} from './tree/format.ts';
+export { type ParsedNode, parseTreeNode } from './tree/format-file.ts';
+export {
+  type ProgressCounters,
+  type ProgressEvent,
+  type ProgressJob,
+  type ProgressPhase,
+  type ProgressReporter,
+  type ProgressSnapshot,
+  type ProgressTotals,
+  type RunningProgress,
+  SILENT_PROGRESS,
+  startProgress,
+} from './tree/progress.ts';
+export {
+  createNodeSource,
+  type FileReadOptions,
+  openTree,
+  type TreeItem,
+  TreePathError,
+  type TreeReader,
+} from './tree/read.ts';
+export type { ByteRange } from './tree/read-file.ts';
+export type { DirectoryRef, FileRef, NodeSource, ReadOptions } from './tree/read-node.ts';
 export type { OpenNode, VerifiedNode } from './verified-read.ts';
