@@ -1,0 +1,178 @@
+/**
+ * A TCP proxy on loopback that is as bad as networks are: it passes, hangs (swallows what comes and says nothing), resets,
+ * slows (bytes/s, delay before each chunk) or cuts a connection off after so many bytes. What it does may change at any
+ * time, for all connections or for the next ones alone, and connections that are open follow.
+ */
+import { connect as connectTo, createServer, type Server, type Socket } from 'node:net';
+
+export type Weather =
+  | { readonly kind: 'pass' }
+  /** takes connections and bytes, forwards nothing more and never answers; closes nothing */
+  | { readonly kind: 'hang' }
+  /** resets every connection, the open ones at once */
+  | { readonly kind: 'reset' }
+  /** in each direction of each connection */
+  | { readonly kind: 'slow'; readonly bytesPerSecond: number; readonly delayMs: number }
+  /** each connection passes so many bytes of answers more and is then reset */
+  | { readonly kind: 'cut'; readonly afterBytes: number };
+
+export interface TcpProxy {
+  readonly port: number;
+  /** `host:port` */
+  readonly address: string;
+  /** connections that are open right now */
+  readonly connections: number;
+  /** connections ever taken */
+  readonly accepted: number;
+  /** for every connection, open or to come; forgets what `setWeatherOnce` left */
+  setWeather(weather: Weather): void;
+  /** for the next `count` connections alone */
+  setWeatherOnce(weather: Weather, count?: number): void;
+  close(): Promise<void>;
+}
+
+const PASS: Weather = { kind: 'pass' };
+
+export async function startTcpProxy(target: { host?: string; port: number }): Promise<TcpProxy> {
+  const links = new Set<Link>();
+  let weather = PASS;
+  let exceptions: Weather[] = [];
+  let accepted = 0;
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
+    accepted += 1;
+    const link = new Link(client, target, exceptions.shift() ?? weather);
+    links.add(link);
+    client.once('close', () => links.delete(link));
+  });
+  await listen(server);
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('the proxy listens on no port');
+  return {
+    port: address.port,
+    address: `127.0.0.1:${address.port}`,
+    get connections() {
+      return links.size;
+    },
+    get accepted() {
+      return accepted;
+    },
+    setWeather(next) {
+      weather = next;
+      exceptions = [];
+      for (const link of links) link.follow(next);
+    },
+    setWeatherOnce(next, count = 1) {
+      exceptions = Array.from({ length: count }, () => next);
+    },
+    close() {
+      for (const link of links) link.reset();
+      return new Promise((resolve) => server.close(() => resolve()));
+    },
+  };
+}
+
+function listen(server: Server): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ port: 0, host: '127.0.0.1' }, () => resolve());
+  });
+}
+
+/** One connection of a client and its other half. */
+class Link {
+  readonly #client: Socket;
+  readonly #upstream: Socket;
+  #weather: Weather = PASS;
+  #answerBytesLeft = Number.POSITIVE_INFINITY;
+  /** called when the weather changes: whoever holds bytes back looks again */
+  #wake: (() => void)[] = [];
+  #isReset = false;
+
+  constructor(client: Socket, target: { host?: string; port: number }, weather: Weather) {
+    this.#client = client;
+    this.#upstream = connectTo({
+      host: target.host ?? '127.0.0.1',
+      port: target.port,
+      allowHalfOpen: true,
+      noDelay: true,
+    });
+    for (const socket of [client, this.#upstream]) {
+      // An error is followed by `close`, which ends the other half.
+      socket.on('error', () => {});
+      socket.on('close', (hadError) => (hadError ? this.reset() : undefined));
+    }
+    client.on('close', () => this.#upstream.destroy());
+    this.follow(weather);
+    void this.#carry(client, this.#upstream, false);
+    void this.#carry(this.#upstream, client, true);
+  }
+
+  follow(weather: Weather): void {
+    this.#weather = weather;
+    this.#answerBytesLeft = weather.kind === 'cut' ? weather.afterBytes : Number.POSITIVE_INFINITY;
+    if (weather.kind === 'reset') this.reset();
+    for (const wake of this.#wake.splice(0)) wake();
+  }
+
+  reset(): void {
+    if (this.#isReset) return;
+    this.#isReset = true;
+    this.#client.resetAndDestroy();
+    this.#upstream.destroy();
+    for (const wake of this.#wake.splice(0)) wake();
+  }
+
+  async #carry(from: Socket, to: Socket, areAnswers: boolean): Promise<void> {
+    try {
+      for await (const chunk of from) {
+        let bytes = chunk as Buffer;
+        while (bytes.length > 0 && !this.#isReset) {
+          const part = await this.#admit(bytes.length, areAnswers);
+          if (!to.write(bytes.subarray(0, part)) && !to.destroyed) await this.#drained(to);
+          bytes = bytes.subarray(part);
+          if (areAnswers) this.#answerBytesLeft -= part;
+          if (this.#answerBytesLeft <= 0) this.reset();
+        }
+        if (this.#isReset) return;
+      }
+      // The end is news too: a network that hangs does not bring it.
+      while (this.#weather.kind === 'hang' && !this.#isReset) await this.#changed();
+      if (!this.#isReset) to.end();
+    } catch {
+      this.reset();
+    }
+  }
+
+  /** Waits for leave to forward; how many of `length` bytes may go now. */
+  async #admit(length: number, areAnswers: boolean): Promise<number> {
+    while (!this.#isReset) {
+      const weather = this.#weather;
+      if (weather.kind === 'hang') {
+        await this.#changed();
+        continue;
+      }
+      const left = areAnswers ? Math.min(length, this.#answerBytesLeft) : length;
+      if (weather.kind !== 'slow') return left;
+      const part = Math.min(left, Math.max(1, Math.ceil(weather.bytesPerSecond / SLICES_PER_SECOND)));
+      const pause = Bun.sleep(weather.delayMs + (part / weather.bytesPerSecond) * 1000);
+      await Promise.race([pause, this.#changed()]);
+      return part;
+    }
+    return length;
+  }
+
+  #changed(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake.push(resolve);
+    });
+  }
+
+  #drained(to: Socket): Promise<void> {
+    return new Promise((resolve) => {
+      to.once('drain', resolve);
+      to.once('close', resolve);
+    });
+  }
+}
+
+const SLICES_PER_SECOND = 20;
