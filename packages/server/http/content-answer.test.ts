@@ -7,6 +7,9 @@ import { seededBytes } from '../../../test/support/canonical-node.ts';
 import type { ContentStore, OpenContent } from '../core/ports.ts';
 import { type HandlerWorld, openHandlerWorld, SPACE_URL } from '../test/handler-world.ts';
 import { type ContentSpool, openFileSpool } from './content-spool.ts';
+import type { StreamWatch } from './content-stream.ts';
+import type { Connections } from './exchange.ts';
+import { BUFFERED_ANSWERS_MAX } from './http-limits.ts';
 
 const MIB = 1024 * 1024;
 const CONTENT_BYTES = 10 * MIB;
@@ -141,6 +144,135 @@ describe('a store that streams', () => {
   });
 });
 
+describe('a caller that goes away', () => {
+  /** A stream that gives one piece and then nothing, as a store that is slow. */
+  function stalling() {
+    const state = { isCancelled: false };
+    const asked = Promise.withResolvers<void>();
+    const stream = new ReadableStream<Uint8Array>(
+      {
+        pull(controller) {
+          if (controller.desiredSize !== null) controller.enqueue(content.slice(0, MIB));
+          asked.resolve();
+          return new Promise<void>(() => undefined);
+        },
+        cancel() {
+          state.isCancelled = true;
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    return { stream, state, asked: asked.promise };
+  }
+
+  test.each([
+    ['in memory', 4 * MIB],
+    ['in the spool', CONTENT_BYTES],
+  ])('ends what the store sends: %s', async (_, length) => {
+    const { stream, state, asked } = stalling();
+    const gone = new AbortController();
+    const core = { ...world.core, content: withOpen(opening(stream)) };
+    const request = new Request(`${SPACE_URL}/cas/nodes/${hash}/content`, {
+      headers: { range: `bytes=0-${length - 1}` },
+      signal: gone.signal,
+    });
+    const answer = Promise.resolve(world.handler({ core }).handle(request));
+    await asked;
+    expect(state.isCancelled).toBe(false);
+    gone.abort();
+    await answer;
+    expect(state.isCancelled).toBe(true);
+    expect(world.failures.at(-1)?.kind).toBe('caller-gone');
+  });
+
+  test('before the store has opened: nothing is read', async () => {
+    const { stream, state } = streamOf(content, MIB);
+    const gone = new AbortController();
+    const core = {
+      ...world.core,
+      content: withOpen(async () => {
+        gone.abort();
+        return { body: stream };
+      }),
+    };
+    const request = new Request(`${SPACE_URL}/cas/nodes/${hash}/content`, { signal: gone.signal });
+    await world.handler({ core }).handle(request);
+    expect(state).toEqual({ asked: 0, isCancelled: true });
+  });
+});
+
+describe('memory', () => {
+  test('many answers being sent: the next goes through a file, a small one does not', async () => {
+    let pendingRequests = BUFFERED_ANSWERS_MAX;
+    let spooled = 0;
+    const { spool } = world.options;
+    const counting: ContentSpool = {
+      hold(...args) {
+        spooled += 1;
+        return spool.hold(...args);
+      },
+    };
+    const ask = async (length: number): Promise<void> => {
+      const bytes = content.slice(0, length);
+      const core = { ...world.core, content: withOpen(opening(streamOf(bytes, MIB).stream)) };
+      const connections: Connections = { timeout: () => undefined, pendingRequests };
+      const request = new Request(`${SPACE_URL}/cas/nodes/${hash}/content`, {
+        headers: { range: `bytes=0-${length - 1}` },
+      });
+      const answer = await world.handler({ core, spool: counting }).handle(request, connections);
+      expect(Buffer.compare(await answer.bytes(), bytes)).toBe(0);
+    };
+    await ask(MIB);
+    expect(spooled).toBe(0);
+    // One of those pending is this request itself.
+    pendingRequests += 1;
+    await ask(MIB);
+    expect(spooled).toBe(1);
+    await ask(64 * 1024);
+    expect(spooled).toBe(1);
+  });
+
+  test('answers being gathered count too, until they are whole or have failed', async () => {
+    const waiting: (() => void)[] = [];
+    let spooled = 0;
+    const spool: ContentSpool = {
+      hold: async () => {
+        spooled += 1;
+        return new Blob([content.slice(0, MIB)]);
+      },
+    };
+    const open: ContentStore['open'] = async () => ({
+      body: new ReadableStream<Uint8Array>(
+        {
+          async pull(controller) {
+            await new Promise<void>((resolve) => waiting.push(resolve));
+            controller.error(Object.assign(new Error('gone'), { code: 'EIO' }));
+          },
+        },
+        { highWaterMark: 0 },
+      ),
+    });
+    const handler = world.handler({ core: { ...world.core, content: withOpen(open) }, spool });
+    const ask = (): Promise<Response> => {
+      const headers = { range: `bytes=0-${MIB - 1}` };
+      return Promise.resolve(
+        handler.handle(new Request(`${SPACE_URL}/cas/nodes/${hash}/content`, { headers })),
+      );
+    };
+    const gathering = Array.from({ length: BUFFERED_ANSWERS_MAX }, ask);
+    while (waiting.length < BUFFERED_ANSWERS_MAX) await Bun.sleep(1);
+    expect((await ask()).status).toBe(206);
+    expect(spooled).toBe(1);
+    for (const fail of waiting.splice(0)) fail();
+    for (const answer of await Promise.all(gathering)) expect(answer.status).toBe(503);
+    const next = ask();
+    while (waiting.length === 0) await Bun.sleep(1);
+    expect(spooled).toBe(1);
+    waiting[0]?.();
+    expect((await next).status).toBe(503);
+  });
+});
+
 describe('the spool', () => {
   let folder: string;
   let spool: ContentSpool;
@@ -153,16 +285,27 @@ describe('the spool', () => {
 
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
+  const watch = (signal = new AbortController().signal): StreamWatch => ({
+    signal,
+    onProgress: () => undefined,
+  });
+
   test('begins empty, and keeps nothing of what failed', async () => {
     expect(await readdir(folder)).toEqual([]);
-    await expect(spool.hold(streamOf(content, MIB, MIB).stream, CONTENT_BYTES)).rejects.toThrow('gone');
-    await expect(spool.hold(streamOf(content, MIB).stream, CONTENT_BYTES + 1)).rejects.toThrow('came as');
-    await expect(spool.hold(streamOf(content, MIB).stream, CONTENT_BYTES - 1)).rejects.toThrow('came as');
+    await expect(spool.hold(streamOf(content, MIB, MIB).stream, CONTENT_BYTES, watch())).rejects.toThrow(
+      'gone',
+    );
+    await expect(spool.hold(streamOf(content, MIB).stream, CONTENT_BYTES + 1, watch())).rejects.toThrow(
+      'came as',
+    );
+    await expect(spool.hold(streamOf(content, MIB).stream, CONTENT_BYTES - 1, watch())).rejects.toThrow(
+      'came as',
+    );
     expect(await readdir(folder)).toEqual([]);
   });
 
   test('holds exactly the bytes, and forgets them', async () => {
-    const blob = await spool.hold(streamOf(content, MIB).stream, CONTENT_BYTES);
+    const blob = await spool.hold(streamOf(content, MIB).stream, CONTENT_BYTES, watch());
     expect(Buffer.compare(await blob.bytes(), content)).toBe(0);
     const deadline = Date.now() + 10_000;
     while ((await readdir(folder)).length > 0 && Date.now() < deadline) await Bun.sleep(100);

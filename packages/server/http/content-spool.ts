@@ -6,28 +6,30 @@
  */
 import { mkdir, open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readExactly, type StreamWatch } from './content-stream.ts';
 
 export interface ContentSpool {
-  /** Takes exactly `length` bytes. Rejects with the stream's error, or when it ends early or late; keeps nothing then. */
-  hold(stream: ReadableStream<Uint8Array>, length: number): Promise<Blob>;
+  /** Takes exactly `length` bytes. Rejects as `readExactly` does, or with the disk's error; keeps nothing then. */
+  hold(stream: ReadableStream<Uint8Array>, length: number, watch: StreamWatch): Promise<Blob>;
 }
 
 /** ms a spooled file can still be opened: the runtime does so in the turn in which the answer is handed over. */
 const OPENABLE_MS = 2000;
 const CAN_OPEN_DESCRIPTORS = process.platform === 'linux';
 
-export class LengthMismatch extends Error {
-  override readonly name = 'LengthMismatch';
-}
-
 /** `folder` is this process's own: whatever an earlier life left in it goes. */
 export async function openFileSpool(folder: string): Promise<ContentSpool> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   for (const name of await readdir(folder)) await rm(join(folder, name), { force: true });
-  return { hold: (stream, length) => holdInFile(folder, stream, length) };
+  return { hold: (stream, length, watch) => holdInFile(folder, stream, length, watch) };
 }
 
-async function holdInFile(folder: string, stream: ReadableStream<Uint8Array>, length: number): Promise<Blob> {
+async function holdInFile(
+  folder: string,
+  stream: ReadableStream<Uint8Array>,
+  length: number,
+  watch: StreamWatch,
+): Promise<Blob> {
   const path = join(folder, crypto.randomUUID());
   const file = await open(path, 'wx+', 0o600);
   const forget = async (): Promise<void> => {
@@ -36,13 +38,7 @@ async function holdInFile(folder: string, stream: ReadableStream<Uint8Array>, le
   };
   try {
     if (CAN_OPEN_DESCRIPTORS) await rm(path);
-    let written = 0;
-    for await (const chunk of stream as unknown as AsyncIterable<Uint8Array>) {
-      written += chunk.length;
-      if (written > length) break;
-      await file.writeFile(chunk);
-    }
-    if (written !== length) throw new LengthMismatch(`content of ${length} bytes came as ${written}`);
+    await readExactly(stream, length, watch, (piece) => file.writeFile(piece));
   } catch (error) {
     await forget();
     throw error;

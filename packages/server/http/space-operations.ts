@@ -21,8 +21,7 @@ import { readContent } from '../core/read-content.ts';
 import { readMetadata } from '../core/read-metadata.ts';
 import { runGc } from '../core/run-gc.ts';
 import { updateRootRefs } from '../core/update-root-refs.ts';
-import { contentAnswer } from './content-answer.ts';
-import type { ContentSpool } from './content-spool.ts';
+import { contentAnswer, type GatheringPlaces } from './content-answer.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
 import { GC_SECONDS_MAX, IDLE_SECONDS_MAX } from './http-limits.ts';
 import { readJsonBody, readOptionalJsonBody } from './request-body.ts';
@@ -38,7 +37,7 @@ interface AuthorizedCall {
   readonly query: string | undefined;
   /** from the verified capability, the only place it may come from */
   readonly refDomain: string | undefined;
-  readonly spool: ContentSpool;
+  readonly placesFor: (exchange: Exchange) => GatheringPlaces;
   /** origin of upload URLs; undefined: as the caller reaches us */
   readonly publicUrl: string | undefined;
 }
@@ -56,12 +55,12 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   async readContent(call) {
     const hash = readHash(call);
     refuseQuery(call);
-    const { exchange, core, space, spool } = call;
+    const { exchange, core, space, placesFor } = call;
     const range = exchange.request.headers.get('range') ?? undefined;
     const startedAt = performance.now();
     const content = await readContent(core, space, hash, range);
     exchange.timing.record('cas_dispatch', startedAt);
-    return contentAnswer(exchange, content, spool);
+    return contentAnswer(exchange, content, placesFor(exchange));
   },
 
   async leaseNode(call) {
