@@ -93,6 +93,7 @@ function createNode(source: { hash: string; bytes: Uint8Array }, index: number, 
     rootRefCount: isHeld ? 1 : 0,
     heldDomainCount: isHeld ? 1 : 0,
     waitingTouchedAt: 0,
+    claimHeldUntil: 0,
   };
   return { node, bytes, integrity: integrity.finish() };
 }
@@ -105,7 +106,7 @@ async function insertAll(
 ): Promise<void> {
   for (const { node, bytes, integrity } of rows) {
     const { generation, canonicalSize } = node;
-    await tx.insertContent({ generation, canonicalSize, integrity, inlineBytes: bytes });
+    await tx.insertContent({ generation, canonicalSize, integrity, inlineBytes: bytes, urlExpiresAt: 0 });
     await tx.insertNode(node);
   }
   const requestId = `fill-${revision}`;

@@ -67,7 +67,6 @@ async function openParts(
   const core: Core = {
     metadata: engine.metadata,
     content: engine.content,
-    clock,
     random: { bytes: (count) => randomBytes(count) },
     signer,
     settings: {

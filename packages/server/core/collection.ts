@@ -3,11 +3,14 @@
  * Whatever instant a crash picks, what is left is a claimed row: it does not read as ready, its edges still protect its
  * children, and the next pass or sweep finishes it, or a lease revives it (contract section 7). Inline bytes are rows
  * themselves, so they and their node go in one transaction.
+ *
+ * A pass holds the claims it is finishing: until the hold ends no other pass or sweep, of any process, takes them, so that it
+ * reports all it deleted. Safety does not rest on it: whoever else finishes a claim, only one forgets it.
  */
 import { ApiError } from '@holdfast/protocol';
-import { deleteObjects } from './contents.ts';
+import { findUrlExpiries } from './contents.ts';
 import type { Core } from './core.ts';
-import { removeNodeWithEdges } from './edges.ts';
+import { removeNodesWithEdges } from './edges.ts';
 import { isEligible } from './eligibility.ts';
 import { assertInvariant } from './invariant.ts';
 import type { Generation, NodeRow, Space } from './model.ts';
@@ -18,77 +21,50 @@ export interface Claims {
   readonly examined: number;
   /** gone already, bytes and row */
   readonly forgotten: readonly NodeRow[];
-  /** claimed rows whose objects are now to be deleted */
+  /** claimed rows, held by the caller, whose objects are now to be deleted */
   readonly claimed: readonly NodeRow[];
 }
 
-/** The claims that one pass, or one step of the sweep, is finishing. */
-export type HeldClaims = Set<Generation>;
+/** ms; what deleting the objects of one transaction's claims takes, with room. A process that dies holds its claims so long. */
+export const CLAIM_HOLD_MS = 10_000;
 
 const STORAGE_RETRY_AFTER_SECONDS = 2;
 
-/**
- * What passes and sweep steps of this process hold right now. A claim that another holds is not a leftover: it is left to
- * its pass, which so reports all it deleted. Not needed for safety: whoever else finishes a claim, only one forgets it.
- */
-const underWay = new Set<HeldClaims>();
-
-/** Runs one pass or sweep step; when it ends, however it ends, claims it did not finish are leftovers. */
-export async function holdingClaims<T>(work: (held: HeldClaims) => Promise<T>): Promise<T> {
-  const held: HeldClaims = new Set();
-  underWay.add(held);
-  try {
-    return await work(held);
-  } finally {
-    underWay.delete(held);
-  }
-}
-
-export async function claimCandidates(
-  tx: SpaceTransaction,
-  limit: number,
-  held: HeldClaims,
-): Promise<Claims> {
+export async function claimCandidates(core: Core, tx: SpaceTransaction, limit: number): Promise<Claims> {
   const candidates = await tx.findCandidates(limit);
-  const forgotten: NodeRow[] = [];
-  const claimed: NodeRow[] = [];
-  for (const candidate of candidates) {
-    // Read again: forgetting one candidate of this batch changes its children.
-    const row = await tx.findNode(candidate.hash);
-    assertInvariant(
-      row !== undefined && isEligible(row, tx.now),
-      'a candidate is eligible when it is claimed',
-    );
-    if (row.inline) {
-      await forget(tx, row);
-      forgotten.push(row);
-    } else {
-      const claim: NodeRow = { ...row, state: 'claimed' };
-      await tx.updateNode(row, claim);
-      // Before the commit, so that no other transaction sees the claim without its holder. Undone, it holds nothing.
-      held.add(claim.generation);
-      claimed.push(claim);
-    }
+  for (const row of candidates) {
+    assertInvariant(isEligible(row, tx.now), 'a candidate is eligible when it is claimed');
   }
-  return { examined: candidates.length, forgotten, claimed };
+  // No candidate is another's child: each has no edges.
+  const inline = candidates.filter((row) => row.inline);
+  await forgetAll(core, tx, inline, tx.now);
+  const claimed = await holdAll(
+    tx,
+    candidates.filter((row) => !row.inline),
+  );
+  return { examined: candidates.length, forgotten: inline, claimed };
 }
 
 /** Claims that an interrupted pass left behind. */
-export async function findLeftoverClaims(
-  tx: SpaceTransaction,
-  limit: number,
-  held: HeldClaims,
-): Promise<Claims> {
-  const others = [...underWay].filter((other) => other !== held);
-  const all = await tx.findClaimed(limit);
-  const claimed = all.filter(({ generation }) => !others.some((other) => other.has(generation)));
-  for (const { generation } of claimed) held.add(generation);
+export async function findLeftoverClaims(tx: SpaceTransaction, limit: number): Promise<Claims> {
+  const claimed = await holdAll(tx, await tx.findClaimed(tx.now, limit));
   return { examined: claimed.length, forgotten: [], claimed };
 }
 
+async function holdAll(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<NodeRow[]> {
+  const held: NodeRow[] = [];
+  for (const row of rows) {
+    const claim: NodeRow = { ...row, state: 'claimed', claimHeldUntil: tx.now + CLAIM_HOLD_MS };
+    await tx.updateNode(row, claim);
+    held.push(claim);
+  }
+  return held;
+}
+
 /**
- * Deletes the claimed objects and forgets their rows; the rows that really went are returned. A storage failure ends it
- * with 503 after what was deleted has been forgotten; the rest stays claimed.
+ * Deletes the objects of claims that the caller holds and forgets their rows; the rows that really went are returned. A
+ * storage failure ends it with 503 after what was deleted has been forgotten; the rest stays claimed, and is let go of, so
+ * that the next pass finishes it.
  */
 export async function finishClaims(
   core: Core,
@@ -96,34 +72,67 @@ export async function finishClaims(
   claimed: readonly NodeRow[],
 ): Promise<NodeRow[]> {
   if (claimed.length === 0) return [];
-  const generations = claimed.map(({ generation }) => generation);
-  const { deleted, failure } = await deleteObjects(core, space, generations);
-  const forgotten = await core.metadata.transact(space, async (tx) => {
-    const gone: NodeRow[] = [];
-    for (const claim of claimed) {
-      if (!deleted.has(claim.generation)) continue;
-      const row = await tx.findNode(claim.hash);
-      // Revived by a lease, or finished by another pass: then it is no longer ours to forget.
-      if (row?.state !== 'claimed' || row.generation !== claim.generation) continue;
-      await forget(tx, row);
-      gone.push(row);
-    }
-    return gone;
-  });
-  if (failure !== undefined) {
-    throw new ApiError(
-      'SERVICE_UNAVAILABLE',
-      'the content store failed to delete; run the collection again',
-      {
-        retryAfterSeconds: STORAGE_RETRY_AFTER_SECONDS,
-        cause: failure,
-      },
+  const settle = (deleted: ReadonlySet<Generation>) =>
+    core.metadata.transact(space, (tx) => settleClaims(core, tx, claimed, deleted));
+  let failure: unknown;
+  let forgotten: NodeRow[];
+  try {
+    const outcome = await core.content.delete(
+      space,
+      claimed.map(({ generation }) => generation),
     );
+    failure = outcome.failure;
+    forgotten = await settle(outcome.deleted);
+  } catch (error) {
+    // When this fails too, the claims are held until their time is over.
+    await settle(new Set()).catch(() => {});
+    throw error;
   }
-  return forgotten;
+  if (failure === undefined) return forgotten;
+  throw new ApiError('SERVICE_UNAVAILABLE', 'the content store failed to delete; run the collection again', {
+    retryAfterSeconds: STORAGE_RETRY_AFTER_SECONDS,
+    cause: failure,
+  });
 }
 
-async function forget(tx: SpaceTransaction, row: NodeRow): Promise<void> {
-  await tx.deleteContent(row.generation);
-  await removeNodeWithEdges(tx, row);
+/** Forgets the rows whose objects are gone, lets go of the others. */
+async function settleClaims(
+  core: Core,
+  tx: SpaceTransaction,
+  claimed: readonly NodeRow[],
+  deleted: ReadonlySet<Generation>,
+): Promise<NodeRow[]> {
+  const rows = await tx.findNodes(claimed.map(({ hash }) => hash));
+  const gone: NodeRow[] = [];
+  let deletedAfter = tx.now;
+  for (const [index, claim] of claimed.entries()) {
+    const row = rows[index];
+    // Revived by a lease, or finished by another pass: then it is no longer ours to forget.
+    if (row?.state !== 'claimed' || row.generation !== claim.generation) continue;
+    if (deleted.has(claim.generation)) {
+      gone.push(row);
+      deletedAfter = Math.min(deletedAfter, claim.claimHeldUntil - CLAIM_HOLD_MS);
+    } else if (row.claimHeldUntil === claim.claimHeldUntil) {
+      await tx.updateNode(row, { ...row, claimHeldUntil: 0 });
+    }
+  }
+  await forgetAll(core, tx, gone, deletedAfter);
+  return gone;
+}
+
+/** `deletedAfter`: their objects were deleted at this instant or later. */
+async function forgetAll(
+  core: Core,
+  tx: SpaceTransaction,
+  rows: readonly NodeRow[],
+  deletedAfter: number,
+): Promise<void> {
+  const expiries = await findUrlExpiries(core, tx, rows);
+  for (const [index, { generation }] of rows.entries()) {
+    const urlExpiresAt = expiries[index] ?? 0;
+    // A URL that was good then can have brought the object back since, or still can.
+    if (urlExpiresAt > deletedAfter) await tx.setDiscard({ generation, dueAt: urlExpiresAt, urlExpiresAt });
+    await tx.deleteContent(generation);
+  }
+  await removeNodesWithEdges(tx, rows);
 }

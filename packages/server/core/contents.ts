@@ -2,52 +2,45 @@
 import { ApiError, bytesToHash, type Hash } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import { assertInvariant } from './invariant.ts';
-import type { ContentRow, Generation, NodeRow, Space } from './model.ts';
+import type { ContentRow, Generation, NodeRow, Space, UploadRow } from './model.ts';
 import { ContentDamaged, ContentLost, type SpaceTransaction, type StoredObject } from './ports.ts';
 import { sha256 } from './sha256.ts';
 
 /**
- * Lets go of a closed generation's bytes. Inline bytes go with this transaction; an object is recorded for deletion,
- * which the sweep does outside any transaction.
+ * Lets go of a closed generation's bytes. Inline bytes go with this transaction; an object is recorded for deletion, which
+ * the sweep does outside any transaction, and does again once no URL can bring the object back.
  */
 export async function closeContent(
   tx: SpaceTransaction,
-  generation: Generation,
-  inline: boolean,
+  { generation, inline, urlExpiresAt }: ClosedContent,
 ): Promise<void> {
   await tx.deleteContent(generation);
-  if (!inline) await tx.addDiscard(generation);
+  if (!inline) await tx.setDiscard({ generation, dueAt: tx.now, urlExpiresAt });
 }
 
-const OBJECT_DELETES_IN_FLIGHT_MAX = 8;
+interface ClosedContent {
+  readonly generation: Generation;
+  readonly inline: boolean;
+  /** as ContentRow's */
+  readonly urlExpiresAt: number;
+}
 
-/**
- * Deletes the objects of generations that nothing points at any more, outside any transaction. The first failure ends it;
- * those in flight beside it still count, so that one object that cannot be deleted does not hold up the others for ever.
- */
-export async function deleteObjects(
+/** When the last URL by which a client can write the key of this upload expires; 0 where our own target judges every PUT. */
+export function urlExpiryOf(core: Core, upload: UploadRow): number {
+  return core.content.upload.kind === 'direct' ? upload.urlExpiresAt : 0;
+}
+
+/** The same of rows that have content, aligned with them. */
+export async function findUrlExpiries(
   core: Core,
-  space: Space,
-  generations: readonly Generation[],
-): Promise<{ readonly deleted: ReadonlySet<Generation>; readonly failure: unknown }> {
-  const deleted = new Set<Generation>();
-  let failure: unknown;
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    while (failure === undefined) {
-      const generation = generations[next];
-      next += 1;
-      if (generation === undefined) return;
-      try {
-        await core.content.delete(generation, space);
-        deleted.add(generation);
-      } catch (error) {
-        failure ??= error ?? new Error('delete failed');
-      }
-    }
-  };
-  await Promise.all(Array.from({ length: OBJECT_DELETES_IN_FLIGHT_MAX }, worker));
-  return { deleted, failure };
+  tx: SpaceTransaction,
+  rows: readonly NodeRow[],
+): Promise<readonly number[]> {
+  if (core.content.upload.kind === 'server') return rows.map(() => 0);
+  const contents = await Promise.all(
+    rows.map(({ inline, generation }) => (inline ? undefined : tx.findContent(generation))),
+  );
+  return contents.map((content) => content?.urlExpiresAt ?? 0);
 }
 
 export function storedObject(space: Space, content: ContentRow): StoredObject {

@@ -1,10 +1,12 @@
-/** What every operation is given. Built once by the composition root; tests inject clock, randomness and faults here. */
-import type { Clock, ContentStore, MetadataStore, Randomness, Signer } from './ports.ts';
+/**
+ * What every operation is given. Built once by the composition root; tests inject stores, randomness and faults here. Time is
+ * the metadata store's, always: several processes share it, and their own clocks may differ.
+ */
+import type { ContentStore, MetadataStore, Randomness, Signer } from './ports.ts';
 
 export interface Core {
   readonly metadata: MetadataStore;
   readonly content: ContentStore;
-  readonly clock: Clock;
   readonly random: Randomness;
   readonly signer: Signer;
   readonly settings: CoreSettings;

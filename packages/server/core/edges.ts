@@ -8,58 +8,87 @@ import { assertInvariant } from './invariant.ts';
 import type { NodeRow } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
 
-/** Distinct children in first-occurrence order, with how often each occurs. */
-function countChildren(refs: Uint8Array): ReadonlyMap<Hash, number> {
-  const counts = new Map<Hash, number>();
-  for (const child of refsToHashes(refs)) counts.set(child, (counts.get(child) ?? 0) + 1);
-  return counts;
+/** What some parents refer to. */
+export interface Children {
+  /** distinct, in first-occurrence order, with how often each occurs */
+  readonly counts: ReadonlyMap<Hash, number>;
+  /** those that have one */
+  readonly rows: ReadonlyMap<Hash, NodeRow>;
 }
 
-/** The children's rows, by hash; absent ones are left out. */
-async function findChildren(tx: SpaceTransaction, children: readonly Hash[]): Promise<Map<Hash, NodeRow>> {
-  const rows = await tx.findNodes(children);
-  const byHash = new Map<Hash, NodeRow>();
-  for (const row of rows) if (row !== undefined) byHash.set(row.hash, row);
-  return byHash;
+export async function findChildren(tx: SpaceTransaction, refs: readonly Uint8Array[]): Promise<Children> {
+  const counts = new Map<Hash, number>();
+  for (const each of refs) {
+    for (const child of refsToHashes(each)) counts.set(child, (counts.get(child) ?? 0) + 1);
+  }
+  const rows = new Map<Hash, NodeRow>();
+  if (counts.size === 0) return { counts, rows };
+  for (const row of await tx.findNodes([...counts.keys()])) if (row !== undefined) rows.set(row.hash, row);
+  return { counts, rows };
 }
 
 /** Every distinct child that is not ready, in first-occurrence order. */
-export async function findUnreadyChildren(tx: SpaceTransaction, refs: Uint8Array): Promise<Hash[]> {
-  if (refs.length === 0) return [];
-  const distinct = [...countChildren(refs).keys()];
-  const rows = await findChildren(tx, distinct);
-  return distinct.filter((child) => rows.get(child)?.state !== 'ready');
+export function listUnready({ counts, rows }: Children): Hash[] {
+  return [...counts.keys()].filter((child) => rows.get(child)?.state !== 'ready');
 }
 
-/** Adds (`sign` 1) or takes away (-1) one parent's edges. */
-export async function changeEdges(tx: SpaceTransaction, refs: Uint8Array, sign: 1 | -1): Promise<void> {
-  if (refs.length === 0) return;
-  const counts = countChildren(refs);
-  const rows = await findChildren(tx, [...counts.keys()]);
-  for (const [child, count] of counts) {
-    const row = rows.get(child);
-    if (row !== undefined) {
-      const childRefCount = row.childRefCount + sign * count;
-      assertInvariant(childRefCount >= 0, 'childRefCount is never negative');
-      await tx.updateNode(row, { ...row, childRefCount });
-    } else {
-      const loose = (await tx.findLooseEdges(child)) + sign * count;
-      assertInvariant(loose >= 0, 'loose edges are never negative');
-      await tx.setLooseEdges(child, loose);
-    }
+/** Adds the edges of a row that is about to be made, and returns those that were waiting for it: its childRefCount. */
+export async function addEdges(tx: SpaceTransaction, hash: Hash, children: Children): Promise<number> {
+  const absent = listAbsent(children);
+  const [waiting = 0, ...loose] = await tx.findLooseEdges([hash, ...absent]);
+  for (const [child, count] of children.counts) {
+    const row = children.rows.get(child);
+    if (row !== undefined) await tx.updateNode(row, { ...row, childRefCount: row.childRefCount + count });
+  }
+  for (const [index, child] of absent.entries()) {
+    await tx.setLooseEdges(child, (loose[index] ?? 0) + countOf(children, child));
+  }
+  if (waiting !== 0) await tx.setLooseEdges(hash, 0);
+  return waiting;
+}
+
+/** Removes rows with their edges; edges that other parents have to them stay, as loose ones. `rows` as they are now. */
+export async function removeNodesWithEdges(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<void> {
+  if (rows.length === 0) return;
+  const children = await findChildren(
+    tx,
+    rows.map(({ refs }) => refs),
+  );
+  await removeEdges(tx, children, new Set(rows.map(({ hash }) => hash)));
+  for (const row of rows) {
+    const left = row.childRefCount - (children.counts.get(row.hash) ?? 0);
+    assertInvariant(left >= 0, 'childRefCount is never negative');
+    await tx.deleteNode(row);
+    if (left > 0) await tx.setLooseEdges(row.hash, left);
   }
 }
 
-/** The edges that were waiting for this hash to get a row. */
-export async function takeLooseEdges(tx: SpaceTransaction, hash: Hash): Promise<number> {
-  const count = await tx.findLooseEdges(hash);
-  if (count !== 0) await tx.setLooseEdges(hash, 0);
-  return count;
+/** From all children but those that go with their parents. */
+async function removeEdges(
+  tx: SpaceTransaction,
+  children: Children,
+  leaving: ReadonlySet<Hash>,
+): Promise<void> {
+  for (const row of children.rows.values()) {
+    if (leaving.has(row.hash)) continue;
+    const childRefCount = row.childRefCount - countOf(children, row.hash);
+    assertInvariant(childRefCount >= 0, 'childRefCount is never negative');
+    await tx.updateNode(row, { ...row, childRefCount });
+  }
+  const absent = listAbsent(children);
+  if (absent.length === 0) return;
+  const loose = await tx.findLooseEdges(absent);
+  for (const [index, child] of absent.entries()) {
+    const left = (loose[index] ?? 0) - countOf(children, child);
+    assertInvariant(left >= 0, 'loose edges are never negative');
+    await tx.setLooseEdges(child, left);
+  }
 }
 
-/** Removes a row with its edges; edges that point at it stay, as loose ones. */
-export async function removeNodeWithEdges(tx: SpaceTransaction, row: NodeRow): Promise<void> {
-  await changeEdges(tx, row.refs, -1);
-  await tx.deleteNode(row);
-  if (row.childRefCount > 0) await tx.setLooseEdges(row.hash, row.childRefCount);
+function listAbsent({ counts, rows }: Children): Hash[] {
+  return [...counts.keys()].filter((child) => !rows.has(child));
+}
+
+function countOf({ counts }: Children, child: Hash): number {
+  return counts.get(child) ?? 0;
 }

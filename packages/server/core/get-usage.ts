@@ -4,7 +4,7 @@ import type { Core } from './core.ts';
 import type { Space } from './model.ts';
 
 export async function getUsage(core: Core, space: Space): Promise<SpaceUsage> {
-  const counters = await core.metadata.readCounters(space, core.clock.now());
+  const counters = await core.metadata.readCounters(space);
   const { upload } = core.content;
   const receiving = upload.kind === 'server' ? upload.receiver.reservedBytes(space) : 0;
   return {

@@ -1,8 +1,8 @@
 /** What one lease request does, decided inside one transaction. No I/O: `inspect` asks the caller to look and come back. */
 import { ApiError, type Hash } from '@holdfast/protocol';
-import { closeContent } from './contents.ts';
+import { closeContent, findUrlExpiries, urlExpiryOf } from './contents.ts';
 import type { Core } from './core.ts';
-import { changeEdges, findUnreadyChildren, takeLooseEdges } from './edges.ts';
+import { addEdges, findChildren, listUnready } from './edges.ts';
 import { createGeneration } from './generation.ts';
 import type { Inspection, LeaseRequest } from './lease-node.ts';
 import { type LeaseWindow, renewLease } from './lease-state.ts';
@@ -20,6 +20,8 @@ type BadEvidence = Extract<UploadEvidence, { verdict: 'bad' }>;
 
 const NEVER_LEASED: LeaseWindow = { leaseStartedAt: 0, leaseExpiresAt: 0 };
 const UPLOAD_LIMIT_RETRY_AFTER_SECONDS = 5;
+/** ms; a PUT to a store that takes it itself has ended so long after its URL expired; a slower one is found by the store's sweep */
+const PUT_DURATION_MS_MAX = 600_000;
 
 export async function decideLease(
   core: Core,
@@ -45,8 +47,8 @@ export async function decideLease(
         'what is stored for this hash contradicts the uploaded bytes; tell the operator of this server',
     });
   }
-  if (node !== undefined) return restoreContent(tx, node, upload, evidence, request);
-  return publish(tx, upload, evidence, request);
+  if (node !== undefined) return restoreContent(core, tx, node, upload, evidence, request);
+  return publish(core, tx, upload, evidence, request);
 }
 
 function isBeingReceived(core: Core, upload: UploadRow): boolean {
@@ -76,7 +78,7 @@ async function settleWaiting(
   node: NodeRow,
   request: LeaseRequest,
 ): Promise<LeaseDecision> {
-  const childHashes = await findUnreadyChildren(tx, node.refs);
+  const childHashes = listUnready(await findChildren(tx, [node.refs]));
   if (childHashes.length > 0) {
     await tx.updateNode(node, { ...node, waitingTouchedAt: tx.now });
     return { kind: 'children', hash: node.hash, childHashes };
@@ -99,13 +101,24 @@ async function decideUnfinished(
     return { kind: 'inspect', generation: upload.generation };
   }
   if (!isReceiving && upload.urlExpiresAt <= tx.now) {
-    await tx.deleteUpload(upload);
+    await replaceUnfinished(core, tx, upload);
     return openGeneration(core, tx, upload.hash, upload.rejection);
   }
   const urlExpiresAt = Math.max(upload.urlExpiresAt, tx.now + core.settings.uploadTtlMs);
   const row: UploadRow = { ...upload, touchedAt: tx.now, urlExpiresAt };
   await tx.updateUpload(upload, row);
   return { kind: 'upload', row };
+}
+
+/**
+ * Our own target judges every PUT by the record, which is gone now. A store that takes PUTs itself may be in the middle of one
+ * that began while the URL was good: what it makes of it goes when it has certainly ended.
+ */
+async function replaceUnfinished(core: Core, tx: SpaceTransaction, upload: UploadRow): Promise<void> {
+  await tx.deleteUpload(upload);
+  if (core.content.upload.kind === 'server') return;
+  const { generation, urlExpiresAt } = upload;
+  await tx.setDiscard({ generation, dueAt: tx.now + PUT_DURATION_MS_MAX, urlExpiresAt });
 }
 
 async function rejectUpload(
@@ -117,7 +130,11 @@ async function rejectUpload(
   await tx.deleteUpload(upload);
   const judged = upload.evidence;
   // Bytes that our own target found bad were never kept, so there is nothing to let go.
-  if (judged?.verdict !== 'bad') await closeContent(tx, upload.generation, judged?.inline ?? false);
+  if (judged?.verdict !== 'bad') {
+    const { generation } = upload;
+    const urlExpiresAt = urlExpiryOf(core, upload);
+    await closeContent(tx, { generation, inline: judged?.inline ?? false, urlExpiresAt });
+  }
   return openGeneration(core, tx, upload.hash, { code: evidence.code, message: evidence.message });
 }
 
@@ -160,14 +177,16 @@ function contradicts(node: NodeRow, evidence: GoodEvidence): boolean {
 
 /** Heals a rotten row or revives a claimed one: its edges, counts and root refs still stand, only the bytes are new. */
 async function restoreContent(
+  core: Core,
   tx: SpaceTransaction,
   node: NodeRow,
   upload: UploadRow,
   evidence: GoodEvidence,
   request: LeaseRequest,
 ): Promise<LeaseDecision> {
-  await closeContent(tx, node.generation, node.inline);
-  await acceptContent(tx, upload, evidence);
+  const [urlExpiresAt = 0] = await findUrlExpiries(core, tx, [node]);
+  await closeContent(tx, { generation: node.generation, inline: node.inline, urlExpiresAt });
+  await acceptContent(core, tx, upload, evidence);
   const lease = renewLease(node, tx.now, request.durationMs);
   await tx.updateNode(node, {
     ...node,
@@ -175,21 +194,23 @@ async function restoreContent(
     state: 'ready',
     generation: upload.generation,
     inline: evidence.inline,
+    claimHeldUntil: 0,
   });
   return { kind: 'ready', hash: node.hash, ...lease };
 }
 
 /** The first good upload of a hash without a row: row, edges, counts and lease in one transaction. */
 async function publish(
+  core: Core,
   tx: SpaceTransaction,
   upload: UploadRow,
   evidence: GoodEvidence,
   request: LeaseRequest,
 ): Promise<LeaseDecision> {
   const { hash } = upload;
-  await acceptContent(tx, upload, evidence);
-  const childHashes = await findUnreadyChildren(tx, evidence.refs);
-  await changeEdges(tx, evidence.refs, 1);
+  await acceptContent(core, tx, upload, evidence);
+  const children = await findChildren(tx, [evidence.refs]);
+  const childHashes = listUnready(children);
   const isReady = childHashes.length === 0;
   const lease = isReady ? renewLease(NEVER_LEASED, tx.now, request.durationMs) : NEVER_LEASED;
   await tx.insertNode({
@@ -202,16 +223,22 @@ async function publish(
     generation: upload.generation,
     inline: evidence.inline,
     ...lease,
-    childRefCount: await takeLooseEdges(tx, hash),
+    childRefCount: await addEdges(tx, hash, children),
     rootRefCount: 0,
     heldDomainCount: 0,
     waitingTouchedAt: isReady ? 0 : tx.now,
+    claimHeldUntil: 0,
   });
   return isReady ? { kind: 'ready', hash, ...lease } : { kind: 'children', hash, childHashes };
 }
 
 /** The generation is judged good: its upload record goes, its content record stays (or is made, for a direct upload). */
-async function acceptContent(tx: SpaceTransaction, upload: UploadRow, evidence: GoodEvidence): Promise<void> {
+async function acceptContent(
+  core: Core,
+  tx: SpaceTransaction,
+  upload: UploadRow,
+  evidence: GoodEvidence,
+): Promise<void> {
   await tx.deleteUpload(upload);
   if (upload.evidence !== undefined) return;
   await tx.insertContent({
@@ -219,5 +246,6 @@ async function acceptContent(tx: SpaceTransaction, upload: UploadRow, evidence: 
     canonicalSize: evidence.canonicalSize,
     integrity: evidence.integrity,
     inlineBytes: undefined,
+    urlExpiresAt: urlExpiryOf(core, upload),
   });
 }

@@ -32,6 +32,10 @@ export async function leaseNode(
   uploadOrigin: string,
 ): Promise<LeaseResponse> {
   const request: LeaseRequest = { hash, durationMs: clampLeaseDuration(leaseDurationMs) };
+  if (core.metadata.renewReadyLease !== undefined) {
+    const lease = await core.metadata.renewReadyLease(space, hash, request.durationMs);
+    if (lease !== undefined) return answer(core, space, { kind: 'ready', hash, ...lease }, uploadOrigin);
+  }
   let inspection: Inspection | undefined;
   for (let round = 0; round < INSPECTION_ROUNDS_MAX; round += 1) {
     const known = inspection;

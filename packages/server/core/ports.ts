@@ -101,8 +101,11 @@ export interface SpaceTransaction {
   updateNode(before: NodeRow, after: NodeRow): Awaitable<void>;
   deleteNode(before: NodeRow): Awaitable<void>;
 
-  /** Edges of waiting parents to hashes that have no row; 0 when none. */
-  findLooseEdges(hash: Hash): Awaitable<number>;
+  /**
+   * Edges of waiting parents to hashes that have no row. Aligned with `hashes`; 0 where there are none. All that one body
+   * needs are asked for at once, so that an engine that locks them locks them in hash order.
+   */
+  findLooseEdges(hashes: readonly Hash[]): Awaitable<readonly number[]>;
   /** Sets the count; 0 removes the record. */
   setLooseEdges(hash: Hash, count: number): Awaitable<void>;
 
@@ -227,7 +230,7 @@ export interface StagedUpload {
   seal(): Promise<boolean>;
   /**
    * Always the last call, whatever happened: drops what was staged and not sealed, ends the receiving state. It never
-   * touches a sealed object: whether that may go is decided by records, in a transaction (`addDiscard`).
+   * touches a sealed object: whether that may go is decided by records, in a transaction (`setDiscard`).
    */
   release(): Promise<void>;
 }

@@ -3,11 +3,11 @@
  * parents and unfinished uploads past their time, objects of closed generations, claims of interrupted passes, old
  * root-ref history. Bounded per call, and harmless when two run at once.
  */
-import { findLeftoverClaims, finishClaims, holdingClaims } from './collection.ts';
-import { closeContent, deleteObjects } from './contents.ts';
+import { findLeftoverClaims, finishClaims } from './collection.ts';
+import { closeContent, findUrlExpiries, urlExpiryOf } from './contents.ts';
 import type { Core } from './core.ts';
-import { removeNodeWithEdges } from './edges.ts';
-import type { Space } from './model.ts';
+import { removeNodesWithEdges } from './edges.ts';
+import type { DiscardRow, Generation, Space } from './model.ts';
 import type { SpaceTransaction, SweepCutoffs } from './ports.ts';
 
 const SPACES_PER_SWEEP_MAX = 32;
@@ -18,7 +18,7 @@ type Attempt = (part: () => Promise<boolean>) => Promise<boolean>;
 
 /** One bounded step. A failure in one part does not keep the others from being swept; the first is thrown at the end. */
 export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }> {
-  const now = core.clock.now();
+  const now = await core.metadata.readClock();
   const { abandonedAfterMs, rootRefHistoryMs } = core.settings;
   const cutoffs: SweepCutoffs = {
     now,
@@ -40,7 +40,7 @@ export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }>
     moreToDo = (await sweepSpace(core, space, cutoffs, attempt)) || moreToDo;
   }
   await attempt(async () => {
-    await core.content.sweep((generations) => core.metadata.findKnownGenerations(generations));
+    await core.content.sweep((keys) => core.metadata.findKnownGenerations(keys), now);
     return false;
   });
   moreToDo = (await attempt(() => core.metadata.maintain(cutoffs))) || moreToDo;
@@ -66,45 +66,66 @@ async function sweepSpace(
   return moreToDo;
 }
 
-function finishLeftovers(core: Core, space: Space): Promise<number> {
-  return holdingClaims(async (held) => {
-    const { claimed } = await core.metadata.transact(space, (tx) =>
-      findLeftoverClaims(tx, ROWS_PER_TRANSACTION_MAX, held),
-    );
-    await finishClaims(core, space, claimed);
-    return claimed.length;
-  });
+async function finishLeftovers(core: Core, space: Space): Promise<number> {
+  const { claimed } = await core.metadata.transact(space, (tx) =>
+    findLeftoverClaims(tx, ROWS_PER_TRANSACTION_MAX),
+  );
+  await finishClaims(core, space, claimed);
+  return claimed.length;
 }
 
 async function dropAbandoned(core: Core, tx: SpaceTransaction, cutoffs: SweepCutoffs): Promise<number> {
   const parents = await tx.findAbandonedWaiting(cutoffs.abandonedAt, ROWS_PER_TRANSACTION_MAX);
-  for (const { hash } of parents) {
-    // Read again: dropping one parent changes the counts of another that is its child.
-    const parent = await tx.findNode(hash);
-    if (parent?.state !== 'waiting') continue;
-    await closeContent(tx, parent.generation, parent.inline);
-    await removeNodeWithEdges(tx, parent);
-  }
   const uploads = await tx.findAbandonedUploads(cutoffs.abandonedAt, ROWS_PER_TRANSACTION_MAX);
+  const expiries = await findUrlExpiries(core, tx, parents);
+  for (const [index, { generation, inline }] of parents.entries()) {
+    await closeContent(tx, { generation, inline, urlExpiresAt: expiries[index] ?? 0 });
+  }
+  await removeNodesWithEdges(tx, parents);
   for (const upload of uploads) {
     const { upload: target } = core.content;
     if (target.kind === 'server' && target.receiver.isReceiving(upload.generation)) continue;
     await tx.deleteUpload(upload);
-    const { evidence } = upload;
-    if (evidence?.verdict !== 'bad') await closeContent(tx, upload.generation, evidence?.inline ?? false);
+    const { evidence, generation } = upload;
+    if (evidence?.verdict === 'bad') continue;
+    await closeContent(tx, {
+      generation,
+      inline: evidence?.inline ?? false,
+      urlExpiresAt: urlExpiryOf(core, upload),
+    });
   }
   return Math.max(parents.length, uploads.length);
 }
 
-/** Deletes outside any transaction, then forgets the records of what is gone. */
+/** Deletes outside any transaction, then forgets the records of what is gone for good. */
 async function deleteDiscards(core: Core, space: Space): Promise<number> {
-  const discards = await core.metadata.transact(space, (tx) => tx.findDiscards(ROWS_PER_TRANSACTION_MAX));
-  const { deleted, failure } = await deleteObjects(core, space, discards);
-  if (deleted.size > 0) {
-    await core.metadata.transact(space, async (tx) => {
-      for (const generation of deleted) await tx.removeDiscard(generation);
-    });
-  }
+  const { now, due } = await core.metadata.transact(space, async (tx) => ({
+    now: tx.now,
+    due: await tx.findDiscards(tx.now, ROWS_PER_TRANSACTION_MAX),
+  }));
+  if (due.length === 0) return 0;
+  const { deleted, failure } = await core.content.delete(
+    space,
+    due.map(({ generation }) => generation),
+  );
+  const gone = due.filter(({ generation }) => deleted.has(generation));
+  if (gone.length > 0) await core.metadata.transact(space, (tx) => settleDiscards(tx, gone, now));
   if (failure !== undefined) throw failure;
-  return discards.length;
+  return due.length;
+}
+
+/** `deletedAfter`: the objects were deleted at this instant or later. */
+async function settleDiscards(
+  tx: SpaceTransaction,
+  gone: readonly DiscardRow[],
+  deletedAfter: number,
+): Promise<void> {
+  // Read again: a record that was set anew meanwhile speaks of an object that may have come after the delete.
+  const current = new Map<Generation, DiscardRow>();
+  for (const row of await tx.findDiscards(tx.now, ROWS_PER_TRANSACTION_MAX)) current.set(row.generation, row);
+  for (const row of gone) {
+    if (current.get(row.generation)?.dueAt !== row.dueAt) continue;
+    if (row.urlExpiresAt <= deletedAfter) await tx.removeDiscard(row.generation);
+    else await tx.setDiscard({ ...row, dueAt: row.urlExpiresAt });
+  }
 }

@@ -8,8 +8,7 @@ import {
 } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import { assertInvariant } from './invariant.ts';
-import type { NodeRow, Space } from './model.ts';
-import type { SpaceTransaction } from './ports.ts';
+import type { NodeRow, RootRefCommit, Space } from './model.ts';
 import { sha256 } from './sha256.ts';
 
 interface RootRefChange {
@@ -31,40 +30,38 @@ export async function updateRootRefs(
   request: RootRefCommitRequest,
 ): Promise<UpdateRootRefsResponse> {
   const payloadDigest = sha256(canonicalRootRefPayload(request.changes));
+  const { requestId, changes } = request;
+  const hashes = changes.map(({ hash }) => hash);
   return core.metadata.transact(space, async (tx) => {
-    const known = await tx.findRootRefCommit(refDomain, request.requestId);
-    if (known !== undefined) {
-      if (Buffer.compare(known.payloadDigest, payloadDigest) === 0) {
-        return { success: true, idempotent: true, revision: known.revision };
-      }
-      throw new ApiError(
-        'IDEMPOTENCY_CONFLICT',
-        'this requestId was committed with other changes; use a new requestId for new changes',
-      );
+    // Asked for together: where a read is a round trip, this is one.
+    const [known, latest, nodes, balances] = await Promise.all([
+      tx.findRootRefCommit(refDomain, requestId),
+      tx.findRevision(refDomain),
+      tx.findNodes(hashes),
+      tx.findBalances(refDomain, hashes),
+    ]);
+    if (known !== undefined) return answerReplay(known, payloadDigest);
+    const missing = nodes.indexOf(undefined);
+    if (missing >= 0) {
+      throw new ApiError('NOT_FOUND', `this Space has no node ${hashes[missing]}; nothing was committed`);
     }
-    const revision = (await tx.findRevision(refDomain)) + 1;
-    const { requestId, changes } = request;
-    await applyChanges(tx, refDomain, { requestId, payloadDigest, revision }, changes);
+    const plans = changes.map((change, index) => planChange(change, nodes[index], balances[index]));
+    for (const { node, changed } of plans) if (changed !== node) await tx.updateNode(node, changed);
+    const revision = latest + 1;
+    const written = plans.filter(({ before, after }) => before !== after);
+    await tx.insertRootRefCommit(refDomain, { requestId, payloadDigest, revision }, written);
     return { success: true, idempotent: false, revision };
   });
 }
 
-async function applyChanges(
-  tx: SpaceTransaction,
-  refDomain: string,
-  commit: { requestId: string; payloadDigest: Uint8Array; revision: number },
-  changes: readonly RootRefChange[],
-): Promise<void> {
-  const hashes = changes.map(({ hash }) => hash);
-  const nodes = await tx.findNodes(hashes);
-  const balances = await tx.findBalances(refDomain, hashes);
-  const missing = nodes.indexOf(undefined);
-  if (missing >= 0)
-    throw new ApiError('NOT_FOUND', `this Space has no node ${hashes[missing]}; nothing was committed`);
-  const plans = changes.map((change, index) => planChange(change, nodes[index], balances[index]));
-  const written = plans.filter(({ before, after }) => before !== after);
-  for (const { node, changed } of plans) if (changed !== node) await tx.updateNode(node, changed);
-  await tx.insertRootRefCommit(refDomain, commit, written);
+function answerReplay(known: RootRefCommit, payloadDigest: Uint8Array): UpdateRootRefsResponse {
+  if (Buffer.compare(known.payloadDigest, payloadDigest) === 0) {
+    return { success: true, idempotent: true, revision: known.revision };
+  }
+  throw new ApiError(
+    'IDEMPOTENCY_CONFLICT',
+    'this requestId was committed with other changes; use a new requestId for new changes',
+  );
 }
 
 interface PlannedChange {

@@ -6,6 +6,7 @@ import type {
   ContentLost,
   ContentStore,
   ContentUploads,
+  DeletedObjects,
   InspectedObject,
   NodeLimits,
   OpenContent,
@@ -67,12 +68,13 @@ export class TimedContentStore implements ContentStore {
     this.timing.record('cas_content_verify_inline', startedAt);
   }
 
-  delete(generation: Generation, space: Space): Promise<void> {
-    return this.timing.watch('cas_content_delete', performance.now(), this.inner.delete(generation, space));
+  delete(space: Space, generations: readonly Generation[]): Promise<DeletedObjects> {
+    const startedAt = performance.now();
+    return this.timing.watch('cas_content_delete', startedAt, this.inner.delete(space, generations));
   }
 
-  sweep(isKnown: Parameters<ContentStore['sweep']>[0]): Promise<void> {
-    return this.inner.sweep(isKnown);
+  sweep(findKnown: Parameters<ContentStore['sweep']>[0], now: number): Promise<void> {
+    return this.inner.sweep(findKnown, now);
   }
 
   close(): Promise<void> {

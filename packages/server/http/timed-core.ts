@@ -9,7 +9,6 @@ export function withTiming(core: Core, timing: RequestTiming): Core {
   return {
     metadata: new TimedMetadataStore(core.metadata, timing),
     content: new TimedContentStore(core.content, timing),
-    clock: core.clock,
     random: core.random,
     signer: core.signer,
     settings: core.settings,

@@ -1,6 +1,6 @@
 /** A MetadataStore whose verbs become steps of one request's timing. One small object per request: prototype methods only. */
 import type { Hash } from '@holdfast/protocol';
-import type { Generation, Space } from '../core/model.ts';
+import type { Generation, ObjectKey, Space } from '../core/model.ts';
 import type {
   Awaitable,
   MetadataStore,
@@ -17,14 +17,27 @@ type Answer<
 export class TimedMetadataStore implements MetadataStore {
   private readonly inner: MetadataStore;
   private readonly timing: RequestTiming;
+  /** There only where the inner store has it: the rules ask. */
+  readonly renewReadyLease?: NonNullable<MetadataStore['renewReadyLease']>;
 
   constructor(inner: MetadataStore, timing: RequestTiming) {
     this.inner = inner;
     this.timing = timing;
+    if (inner.renewReadyLease === undefined) return;
+    this.renewReadyLease = (space, hash, durationMs) => {
+      const startedAt = performance.now();
+      const renewed = this.inner.renewReadyLease?.(space, hash, durationMs);
+      return timing.watch('cas_meta_renew_ready_lease', startedAt, renewed ?? Promise.resolve(undefined));
+    };
   }
 
   get inlineBytesMax(): number {
     return this.inner.inlineBytesMax;
+  }
+
+  readClock(): Awaitable<number> {
+    const startedAt = performance.now();
+    return this.timing.watch('cas_meta_read_clock', startedAt, this.inner.readClock());
   }
 
   transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T> {
@@ -48,9 +61,9 @@ export class TimedMetadataStore implements MetadataStore {
     return this.timing.watch('cas_meta_find_upload', startedAt, this.inner.findUpload(space, hash));
   }
 
-  readCounters(space: Space, now: number): Answer<'readCounters'> {
+  readCounters(space: Space): Answer<'readCounters'> {
     const startedAt = performance.now();
-    return this.timing.watch('cas_meta_read_counters', startedAt, this.inner.readCounters(space, now));
+    return this.timing.watch('cas_meta_read_counters', startedAt, this.inner.readCounters(space));
   }
 
   findBalancesAt(
@@ -78,8 +91,8 @@ export class TimedMetadataStore implements MetadataStore {
     return this.inner.findNodesToScrub(after, limit);
   }
 
-  findKnownGenerations(generations: readonly Generation[]): Awaitable<ReadonlySet<Generation>> {
-    return this.inner.findKnownGenerations(generations);
+  findKnownGenerations(keys: readonly ObjectKey[]): Awaitable<ReadonlySet<Generation>> {
+    return this.inner.findKnownGenerations(keys);
   }
 
   close(): Promise<void> {

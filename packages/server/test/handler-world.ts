@@ -39,7 +39,6 @@ export async function openHandlerWorld(): Promise<HandlerWorld> {
   const core: Core = {
     metadata: engine.metadata,
     content: engine.content,
-    clock,
     random: { bytes: (count) => randomBytes(count) },
     signer: createSigner(randomBytes(32)),
     settings: {

@@ -16,7 +16,7 @@ import { type EmbeddedEngine, openEmbeddedEngine } from '../../engine/embedded/o
 import type { Core, CoreSettings } from '../core.ts';
 import { leaseNode } from '../lease-node.ts';
 import type { Generation, NodeRow, Space } from '../model.ts';
-import type { ContentStore, Signer, StagedUpload, UploadReceiver } from '../ports.ts';
+import type { ContentStore, DeletedObjects, Signer, StagedUpload, UploadReceiver } from '../ports.ts';
 import { receiveUpload } from '../receive-upload.ts';
 import { sweep } from '../sweep.ts';
 
@@ -156,7 +156,6 @@ export class CoreWorld {
     this.#core = {
       metadata: this.#engine.metadata,
       content: withDoors(this.#engine.content, this.doors),
-      clock,
       random: { bytes: (count) => this.#randomBytes(count) },
       signer,
       settings: this.#settings,
@@ -208,7 +207,8 @@ export class CoreWorld {
   }
 
   async looseEdges(node: CanonicalNode): Promise<number> {
-    return this.#core.metadata.transact(SPACE, (tx) => tx.findLooseEdges(node.hash));
+    const [count] = await this.#core.metadata.transact(SPACE, (tx) => tx.findLooseEdges([node.hash]));
+    return count ?? 0;
   }
 
   async spoil(node: CanonicalNode, how: 'flipped' | 'lost', offset = -1): Promise<void> {
@@ -287,13 +287,38 @@ function withDoors(content: ContentStore, doors: Doors): ContentStore {
     open: (...given) => through(doors.open, () => content.open(...given)),
     verify: (...given) => through(doors.verify, () => content.verify(...given)),
     verifyInline: (given) => content.verifyInline(given),
-    delete: (generation, space) => {
-      const step = (): Promise<void> => content.delete(generation, space);
-      return doors.delete === undefined ? step() : doors.delete(step, generation);
-    },
-    sweep: (given) => content.sweep(given),
+    delete: (space, generations) =>
+      doors.delete === undefined
+        ? content.delete(space, generations)
+        : deleteThrough(doors.delete, content, space, generations),
+    sweep: (...given) => content.sweep(...given),
     close: () => content.close(),
   };
+}
+
+/** Each object by itself, all at once. */
+async function deleteThrough(
+  door: NonNullable<Doors['delete']>,
+  content: ContentStore,
+  space: Space,
+  generations: readonly Generation[],
+): Promise<DeletedObjects> {
+  const deleted = new Set<Generation>();
+  let failure: unknown;
+  const deleteOne = async (generation: Generation): Promise<void> => {
+    const step = async (): Promise<void> => {
+      const outcome = await content.delete(space, [generation]);
+      if (outcome.failure !== undefined) throw outcome.failure;
+    };
+    try {
+      await door(step, generation);
+      deleted.add(generation);
+    } catch (error) {
+      failure ??= error;
+    }
+  };
+  await Promise.all(generations.map(deleteOne));
+  return { deleted, failure };
 }
 
 const sign = (purpose: string, message: string): Buffer =>

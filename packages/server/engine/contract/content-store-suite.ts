@@ -108,9 +108,12 @@ function testObjects(subject: ContentUnderTest): void {
 
   test('an object that is not there is lost; deleting it again is nothing', async () => {
     const { object, hash } = await putSample(subject, 200_000);
-    await subject.opened.store.delete(object.generation, SPACE);
-    await subject.opened.store.delete(object.generation, SPACE);
-    await subject.opened.store.delete(newGeneration(), SPACE);
+    const absent = newGeneration();
+    for (const generations of [[object.generation], [object.generation, absent], []]) {
+      const { deleted, failure } = await subject.opened.store.delete(SPACE, generations);
+      expect(failure).toBeUndefined();
+      expect([...deleted].sort()).toEqual([...generations].sort());
+    }
     const opening = subject.opened.store.open(object, 0, 10, noBreak);
     expect(await opening.catch((error) => error)).toBeInstanceOf(ContentLost);
     const verifying = subject.opened.store.verify(object, hash);

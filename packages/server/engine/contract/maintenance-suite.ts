@@ -3,7 +3,16 @@ import { expect, test } from 'bun:test';
 import type { Space } from '../../core/model.ts';
 import type { ScrubItem, ScrubPosition } from '../../core/ports.ts';
 import type { StoreUnderTest } from './metadata-store-suite.ts';
-import { hashAt, insertNodes, NOW, newGeneration, openUpload, readyNode, SPACE } from './samples.ts';
+import {
+  discardOf,
+  hashAt,
+  insertNodes,
+  NOW,
+  newGeneration,
+  openUpload,
+  readyNode,
+  SPACE,
+} from './samples.ts';
 
 const CUTOFFS = { now: NOW, abandonedAt: NOW - 100, historyAt: 0 };
 
@@ -19,7 +28,9 @@ export function testMaintenance(subject: StoreUnderTest): void {
       readyNode(hashAt(1), { state: 'waiting', waitingTouchedAt });
     await insertNodes(subject.store, inSpace('waiting-new'), [waiting(NOW - 99)]);
     await insertNodes(subject.store, inSpace('waiting-old'), [waiting(NOW - 100)]);
-    await insertNodes(subject.store, inSpace('claimed'), [readyNode(hashAt(1), { state: 'claimed' })]);
+    await insertNodes(subject.store, inSpace('claimed'), [
+      readyNode(hashAt(1), { state: 'claimed', claimHeldUntil: NOW }),
+    ]);
     const upload = (spaceId: string, touchedAt: number, urlExpiresAt: number) =>
       subject.store.transact(inSpace(spaceId), (tx) =>
         tx.insertUpload(openUpload(hashAt(1), { touchedAt, urlExpiresAt })),
@@ -27,7 +38,15 @@ export function testMaintenance(subject: StoreUnderTest): void {
     await upload('upload-old', NOW - 100, NOW - 100);
     await upload('upload-touched', NOW - 99, NOW - 100);
     await upload('upload-open', NOW - 100, NOW - 99);
-    await subject.store.transact(inSpace('discard'), (tx) => tx.addDiscard(newGeneration()));
+    await subject.store.transact(inSpace('discard'), (tx) =>
+      tx.setDiscard(discardOf(newGeneration(), { dueAt: NOW })),
+    );
+    await subject.store.transact(inSpace('discard-later'), (tx) =>
+      tx.setDiscard(discardOf(newGeneration(), { dueAt: NOW + 1 })),
+    );
+    await insertNodes(subject.store, inSpace('claim-held'), [
+      readyNode(hashAt(1), { state: 'claimed', claimHeldUntil: NOW + 1 }),
+    ]);
     expect(await names(10)).toEqual(['claimed', 'discard', 'upload-old', 'waiting-old']);
   });
 
@@ -37,7 +56,7 @@ export function testMaintenance(subject: StoreUnderTest): void {
       const spaceId = `space-${index}`;
       expected.add(spaceId);
       if (index % 2 === 0) {
-        await subject.store.transact(inSpace(spaceId), (tx) => tx.addDiscard(newGeneration()));
+        await subject.store.transact(inSpace(spaceId), (tx) => tx.setDiscard(discardOf(newGeneration())));
       } else {
         await insertNodes(subject.store, inSpace(spaceId), [readyNode(hashAt(1), { state: 'claimed' })]);
       }
@@ -67,6 +86,7 @@ export function testMaintenance(subject: StoreUnderTest): void {
             canonicalSize: row.canonicalSize,
             integrity: new Uint8Array([index]),
             inlineBytes: undefined,
+            urlExpiresAt: 0,
           });
         });
         expected.set(row.generation, space);

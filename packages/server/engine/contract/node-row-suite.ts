@@ -1,8 +1,9 @@
 /** Node rows, loose edges, content rows, discards, and the walks over them. */
 import { expect, test } from 'bun:test';
-import type { NodeRow } from '../../core/model.ts';
+import type { DiscardRow, NodeRow } from '../../core/model.ts';
 import type { StoreUnderTest } from './metadata-store-suite.ts';
 import {
+  discardOf,
   hashAt,
   insertNodes,
   NOW,
@@ -36,6 +37,7 @@ export function testNodeRows(subject: StoreUnderTest): void {
         rootRefCount: largest,
         heldDomainCount: 3,
         waitingTouchedAt: state === 'waiting' ? NOW : 0,
+        claimHeldUntil: state === 'claimed' ? largest : 0,
       }),
     );
     for (const row of rows) await insertNodes(subject.store, { appId: 'a', spaceId: row.state }, [row]);
@@ -54,7 +56,8 @@ export function testNodeRows(subject: StoreUnderTest): void {
       { state: 'rotten' },
       { state: 'ready', generation: newGeneration(), inline: false },
       { childRefCount: 0, rootRefCount: 0, heldDomainCount: 0 },
-      { state: 'claimed' },
+      { state: 'claimed', claimHeldUntil: NOW + 10 },
+      { claimHeldUntil: 0 },
     ];
     let expected = row;
     for (const step of steps) {
@@ -82,11 +85,20 @@ export function testNodeRows(subject: StoreUnderTest): void {
   });
 
   test('loose edges are a count per hash, 0 when none', async () => {
-    await subject.store.transact(SPACE, (tx) => tx.setLooseEdges(hashAt(1), 3));
-    expect(await subject.store.transact(SPACE, (tx) => tx.findLooseEdges(hashAt(1)))).toBe(3);
-    await subject.store.transact(SPACE, (tx) => tx.setLooseEdges(hashAt(1), 0));
-    expect(await subject.store.transact(SPACE, (tx) => tx.findLooseEdges(hashAt(1)))).toBe(0);
-    await subject.store.transact(SPACE, (tx) => tx.setLooseEdges(hashAt(1), 0));
+    const [one, two, none] = [hashAt(1), hashAt(2), hashAt(3)];
+    const find = (hashes: string[]) => subject.store.transact(SPACE, (tx) => tx.findLooseEdges(hashes));
+    expect(await find([one, none])).toEqual([0, 0]);
+    await subject.store.transact(SPACE, async (tx) => {
+      await tx.setLooseEdges(one, 3);
+      await tx.setLooseEdges(two, 5);
+      expect(await tx.findLooseEdges([two, none, one, two])).toEqual([5, 0, 3, 5]);
+      await tx.setLooseEdges(two, 4);
+    });
+    expect(await find([two, none, one])).toEqual([4, 0, 3]);
+    await subject.store.transact(SPACE, (tx) => tx.setLooseEdges(one, 0));
+    expect(await find([one, two])).toEqual([0, 4]);
+    await subject.store.transact(SPACE, (tx) => tx.setLooseEdges(one, 0));
+    expect(await find([])).toEqual([]);
   });
 
   test('content is write-once, read with its node, and gone when deleted', async () => {
@@ -97,6 +109,7 @@ export function testNodeRows(subject: StoreUnderTest): void {
       canonicalSize: 134,
       integrity: new Uint8Array([1, 2, 3]),
       inlineBytes: bytes,
+      urlExpiresAt: NOW + 300,
     };
     await insertNodes(subject.store, SPACE, [row]);
     expect(await subject.store.findNodeWithContent(SPACE, row.hash)).toEqual({
@@ -119,7 +132,13 @@ export function testNodeRows(subject: StoreUnderTest): void {
 
   test('content without inline bytes, and content of another Space', async () => {
     const generation = newGeneration();
-    const content = { generation, canonicalSize: 9, integrity: new Uint8Array(0), inlineBytes: undefined };
+    const content = {
+      generation,
+      canonicalSize: 9,
+      integrity: new Uint8Array(0),
+      inlineBytes: undefined,
+      urlExpiresAt: 0,
+    };
     await subject.store.transact(SPACE, (tx) => tx.insertContent(content));
     expect(await subject.store.transact(SPACE, (tx) => tx.findContent(generation))).toEqual(content);
     const other = { appId: 'other', spaceId: 'space' };
@@ -153,15 +172,12 @@ export function testNodeRows(subject: StoreUnderTest): void {
     expect((await find(1))[0]).toEqual({ ...(rows[7] as NodeRow), childRefCount: 0 });
   });
 
-  test('claimed and abandoned waiting rows are found, bounded', async () => {
+  test('abandoned waiting rows are found, bounded', async () => {
     const waiting = [4, 2, 3].map((index) =>
       readyNode(hashAt(index), { state: 'waiting', waitingTouchedAt: NOW + index }),
     );
-    const claimed = [7, 6].map((index) => readyNode(hashAt(index), { state: 'claimed' }));
-    await insertNodes(subject.store, SPACE, [...waiting, ...claimed, readyNode(hashAt(9))]);
+    await insertNodes(subject.store, SPACE, [...waiting, readyNode(hashAt(9))]);
     await subject.store.transact(SPACE, async (tx) => {
-      expect((await tx.findClaimed(10)).map(({ hash }) => hash).sort()).toEqual([hashAt(6), hashAt(7)]);
-      expect((await tx.findClaimed(1)).length).toBe(1);
       const abandoned = await tx.findAbandonedWaiting(NOW + 3, 10);
       expect(abandoned.map(({ hash }) => hash).sort()).toEqual([hashAt(2), hashAt(3)]);
       expect((await tx.findAbandonedWaiting(NOW + 3, 1)).length).toBe(1);
@@ -169,17 +185,44 @@ export function testNodeRows(subject: StoreUnderTest): void {
     });
   });
 
-  test('discards are kept until removed; recording one twice is recording it once', async () => {
-    const generations = [newGeneration(), newGeneration(), newGeneration()];
-    await subject.store.transact(SPACE, async (tx) => {
-      for (const generation of [...generations, ...generations]) await tx.addDiscard(generation);
-    });
-    await subject.store.transact(SPACE, async (tx) => {
-      expect([...(await tx.findDiscards(10))].sort()).toEqual(generations);
-      expect((await tx.findDiscards(2)).length).toBe(2);
-      await tx.removeDiscard(generations[0]!);
-    });
-    const left = await subject.store.transact(SPACE, (tx) => tx.findDiscards(10));
-    expect([...left].sort()).toEqual(generations.slice(1));
+  test('claims are found once their hold is over, bounded', async () => {
+    const claimed = [7, 6, 5].map((index) =>
+      readyNode(hashAt(index), { state: 'claimed', claimHeldUntil: NOW + index }),
+    );
+    const free = readyNode(hashAt(4), { state: 'claimed' });
+    await insertNodes(subject.store, SPACE, [...claimed, free, readyNode(hashAt(9))]);
+    const find = async (at: number, limit: number) => {
+      const found = await subject.store.transact(SPACE, (tx) => tx.findClaimed(at, limit));
+      return found.map(({ hash }) => hash).sort();
+    };
+    expect(await find(NOW, 10)).toEqual([hashAt(4)]);
+    expect(await find(NOW + 6, 10)).toEqual([hashAt(4), hashAt(5), hashAt(6)]);
+    expect((await find(NOW + 6, 2)).length).toBe(2);
+    await updateNode(subject.store, SPACE, hashAt(7), { claimHeldUntil: 0 });
+    await updateNode(subject.store, SPACE, hashAt(5), { claimHeldUntil: NOW + 20 });
+    await updateNode(subject.store, SPACE, hashAt(4), { state: 'ready' });
+    expect(await find(NOW + 10, 10)).toEqual([hashAt(6), hashAt(7)]);
+  });
+
+  test('discards are found when they are due, earliest first, and kept until removed', async () => {
+    const [first, second, third] = [newGeneration(), newGeneration(), newGeneration()];
+    const set = (row: DiscardRow) => subject.store.transact(SPACE, (tx) => tx.setDiscard(row));
+    const find = (at: number, limit: number) =>
+      subject.store.transact(SPACE, (tx) => tx.findDiscards(at, limit));
+    const late = discardOf(first, { dueAt: NOW + 5, urlExpiresAt: NOW + 5 });
+    await set(late);
+    await set(discardOf(second, { dueAt: NOW + 2, urlExpiresAt: NOW + 9 }));
+    await set(discardOf(third));
+    expect(await find(NOW - 1, 10)).toEqual([]);
+    expect(await find(NOW, 10)).toEqual([discardOf(third)]);
+    expect((await find(NOW + 5, 10)).map(({ generation }) => generation)).toEqual([third, second, first]);
+    expect((await find(NOW + 5, 2)).length).toBe(2);
+    // Recorded again it is one record, as it was set last.
+    const again = discardOf(second, { dueAt: NOW + 9, urlExpiresAt: NOW + 9 });
+    await set(again);
+    await subject.store.transact(SPACE, (tx) => tx.removeDiscard(third));
+    expect(await find(NOW + 9, 10)).toEqual([late, again]);
+    const other = { appId: 'other', spaceId: 'space' };
+    expect(await subject.store.transact(other, (tx) => tx.findDiscards(NOW + 9, 10))).toEqual([]);
   });
 }

@@ -4,7 +4,7 @@ import { encodeNode } from '@holdfast/protocol';
 import type { Space } from '../../core/model.ts';
 import type { StagedUpload, UploadReceiver } from '../../core/ports.ts';
 import type { ContentUnderTest } from './content-store-suite.ts';
-import { digestOf, newGeneration, SPACE, sampleNode } from './samples.ts';
+import { digestOf, NOW, newGeneration, SPACE, sampleNode } from './samples.ts';
 
 const LIMITS = { nodeBytesMax: 2_000_000 };
 const OTHER: Space = { appId: 'app', spaceId: 'other' };
@@ -31,7 +31,12 @@ export function testReceiver(subject: ContentUnderTest): void {
         contentType: 'application/octet-stream',
       });
       expect(evidence.inline).toBe(staged.inlineBytes !== undefined);
-      const content = { generation, canonicalSize: node.length, integrity: evidence.integrity };
+      const content = {
+        generation,
+        canonicalSize: node.length,
+        integrity: evidence.integrity,
+        urlExpiresAt: 0,
+      };
       if (staged.inlineBytes !== undefined) {
         expect(staged.inlineBytes).toEqual(node);
         subject.opened.store.verifyInline({ ...content, inlineBytes: staged.inlineBytes });
@@ -53,7 +58,8 @@ export function testReceiver(subject: ContentUnderTest): void {
     for (let at = 0; at < node.length; at += 97) {
       const inlineBytes = node.slice();
       inlineBytes[at] = (inlineBytes[at] as number) ^ 1;
-      const row = { generation: newGeneration(), canonicalSize: node.length, integrity: evidence.integrity };
+      const { integrity } = evidence;
+      const row = { generation: newGeneration(), canonicalSize: node.length, integrity, urlExpiresAt: 0 };
       expect(() => subject.opened.store.verifyInline({ ...row, inlineBytes })).toThrow();
     }
   });
@@ -159,7 +165,7 @@ export function testReceiver(subject: ContentUnderTest): void {
     if (evidence.verdict !== 'good') throw new Error('turned down');
     const object = { space: SPACE, generation, canonicalSize: node.length, integrity: evidence.integrity };
     await subject.opened.store.verify(object, hash);
-    await subject.opened.store.sweep(async (generations) => new Set(generations));
+    await subject.opened.store.sweep(async (keys) => new Set(keys.map(({ generation }) => generation)), NOW);
     await subject.opened.store.verify(object, hash);
   });
 
@@ -180,7 +186,10 @@ export function testReceiver(subject: ContentUnderTest): void {
       if (generation === finished) subject.opened.finish(generation);
       await staged.release();
     }
-    await subject.opened.store.sweep((generations) => new Set(generations.filter((one) => one !== unknown)));
+    await subject.opened.store.sweep((keys) => {
+      const generations = keys.map(({ generation }) => generation);
+      return new Set(generations.filter((one) => one !== unknown));
+    }, NOW);
     const isThere = async (generation: string) =>
       (await subject.opened.store.inspect(SPACE, generation, hash, LIMITS)).found;
     expect([await isThere(unknown), await isThere(open), await isThere(finished)]).toEqual([

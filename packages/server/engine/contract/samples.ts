@@ -1,6 +1,6 @@
 /** Rows and nodes for the engines' contract suites. */
 import { encodeNode, type Hash } from '@holdfast/protocol';
-import type { Generation, NodeRow, Space, UploadRow } from '../../core/model.ts';
+import type { DiscardRow, Generation, NodeRow, Space, UploadRow } from '../../core/model.ts';
 import type { Clock, MetadataStore, SpaceTransaction } from '../../core/ports.ts';
 
 export const SPACE: Space = { appId: 'app', spaceId: 'space' };
@@ -47,6 +47,7 @@ export function readyNode(hash: Hash, changes: Partial<NodeRow> = {}): NodeRow {
     rootRefCount: 0,
     heldDomainCount: 0,
     waitingTouchedAt: 0,
+    claimHeldUntil: 0,
     ...changes,
   };
 }
@@ -62,6 +63,10 @@ export function openUpload(hash: Hash, changes: Partial<UploadRow> = {}): Upload
     evidence: undefined,
     ...changes,
   };
+}
+
+export function discardOf(generation: Generation, changes: Partial<DiscardRow> = {}): DiscardRow {
+  return { generation, dueAt: NOW, urlExpiresAt: 0, ...changes };
 }
 
 /** A valid canonical node of about `bytes` bytes whose content differs by `seed`. */

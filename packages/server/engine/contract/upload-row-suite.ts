@@ -1,8 +1,9 @@
 /** Upload rows: the current generation of a hash and what is known of it. */
 import { expect, test } from 'bun:test';
-import type { UploadEvidence, UploadRow } from '../../core/model.ts';
+import type { Generation, ObjectKey, Space, UploadEvidence, UploadRow } from '../../core/model.ts';
+import { spaceKeyOf } from '../../core/space-key.ts';
 import type { StoreUnderTest } from './metadata-store-suite.ts';
-import { hashAt, NOW, newGeneration, openUpload, SPACE } from './samples.ts';
+import { discardOf, hashAt, NOW, newGeneration, openUpload, SPACE } from './samples.ts';
 
 const GOOD = {
   verdict: 'good' as const,
@@ -14,6 +15,13 @@ const GOOD = {
   inline: false,
 } satisfies UploadEvidence;
 const BAD: UploadEvidence = { verdict: 'bad', code: 'NODE_DIGEST_MISMATCH', message: 'not these bytes' };
+
+const OTHER: Space = { appId: 'b', spaceId: 'b' };
+
+const keyOf = (space: Space, generation: Generation): ObjectKey => ({
+  spaceKey: spaceKeyOf(space),
+  generation,
+});
 
 export function testUploadRows(subject: StoreUnderTest): void {
   const insert = (row: UploadRow) => subject.store.transact(SPACE, (tx) => tx.insertUpload(row));
@@ -85,12 +93,14 @@ export function testUploadRows(subject: StoreUnderTest): void {
         canonicalSize: 1,
         integrity: new Uint8Array(1),
         inlineBytes: undefined,
+        urlExpiresAt: 0,
       });
     });
-    await subject.store.transact({ appId: 'b', spaceId: 'b' }, (tx) => tx.addDiscard(discard));
-    const known = await subject.store.findKnownGenerations([upload.generation, content, unknown, discard]);
+    await subject.store.transact(OTHER, (tx) => tx.setDiscard(discardOf(discard)));
+    const here = [upload.generation, content, unknown].map((generation) => keyOf(SPACE, generation));
+    const known = await subject.store.findKnownGenerations([...here, keyOf(OTHER, discard)]);
     expect([...known].sort()).toEqual([upload.generation, content, discard].sort());
     await subject.store.transact(SPACE, (tx) => tx.deleteUpload(upload));
-    expect([...(await subject.store.findKnownGenerations([upload.generation]))]).toEqual([]);
+    expect([...(await subject.store.findKnownGenerations([keyOf(SPACE, upload.generation)]))]).toEqual([]);
   });
 }

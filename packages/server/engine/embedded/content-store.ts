@@ -1,13 +1,14 @@
 /** core/ports.ts ContentStore on local disk. Every byte is proven by its block's checksum before it leaves. */
 import { join } from 'node:path';
 import type { Hash } from '@holdfast/protocol';
-import type { ContentRow, Generation, Space } from '../../core/model.ts';
+import type { ContentRow, Generation, ObjectKey, Space } from '../../core/model.ts';
 import {
   type Awaitable,
   ContentDamaged,
   ContentLost,
   type ContentStore,
   type ContentUploads,
+  type DeletedObjects,
   type InspectedObject,
   type NodeLimits,
   type OpenContent,
@@ -30,6 +31,9 @@ import { DiskUploadReceiver } from './upload-receiver.ts';
 const SMALL_BYTES_MAX = 256 * 1024;
 /** where no copy can be made, larger ones are a stream (contract section 5: 8 MiB of a node at most) */
 const MEMORY_BYTES_MAX = 8 * 1024 * 1024;
+
+const DELETES_IN_FLIGHT_MAX = 8;
+const ANY_SPACE = '';
 
 interface ContentStoreOptions {
   /** the content folder */
@@ -152,7 +156,29 @@ export class DiskContentStore implements ContentStore {
     }
   }
 
-  delete(generation: Generation, _space: Space): Promise<void> {
+  /** After the first failure none begins, but those in flight beside it still count. */
+  async delete(_space: Space, generations: readonly Generation[]): Promise<DeletedObjects> {
+    const deleted = new Set<Generation>();
+    let failure: unknown;
+    let next = 0;
+    const worker = async (): Promise<void> => {
+      while (failure === undefined) {
+        const generation = generations[next];
+        next += 1;
+        if (generation === undefined) return;
+        try {
+          await this.#delete(generation);
+          deleted.add(generation);
+        } catch (error) {
+          failure ??= error;
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: DELETES_IN_FLIGHT_MAX }, worker));
+    return { deleted, failure };
+  }
+
+  #delete(generation: Generation): Promise<void> {
     return this.#guard('deleting content', async () => {
       try {
         await this.#files.remove(this.#layout.objectOf(generation));
@@ -165,8 +191,13 @@ export class DiskContentStore implements ContentStore {
     });
   }
 
-  sweep(isKnown: (generations: readonly Generation[]) => Awaitable<ReadonlySet<Generation>>): Promise<void> {
-    return this.#guard('sweeping', () => this.#staged.sweep(isKnown));
+  /** Names here do not tell the Space: they are of no other deployment, and no generation is given twice. */
+  sweep(findKnown: (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>): Promise<void> {
+    return this.#guard('sweeping', () =>
+      this.#staged.sweep((generations) =>
+        findKnown(generations.map((generation) => ({ spaceKey: ANY_SPACE, generation }))),
+      ),
+    );
   }
 
   async close(): Promise<void> {

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
+import { NOW, newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
 import { openTemporaryEngine, receiverOf, stage, type TemporaryEngine } from './engine-world.ts';
 import { ContentFolderMissing } from './open-embedded-engine.ts';
 
@@ -61,7 +61,7 @@ test('a sealed object whose record failed can be taken over by the same PUT, rep
   await staged.seal();
   await staged.release();
   expect(await incoming()).toHaveLength(1);
-  await engine.content.sweep((generations) => engine.metadata.findKnownGenerations(generations));
+  await engine.content.sweep((keys) => engine.metadata.findKnownGenerations(keys), NOW);
   expect(await isObjectThere(generation)).toBe(true);
   const target = { space: SPACE, generation, hash };
   const again = await receiverOf(engine.content).receive(target, node, node.length, LIMITS);
@@ -71,7 +71,7 @@ test('a sealed object whose record failed can be taken over by the same PUT, rep
     const upload = await tx.findUpload(hash);
     if (upload !== undefined) await tx.deleteUpload(upload);
   });
-  await engine.content.sweep((generations) => engine.metadata.findKnownGenerations(generations));
+  await engine.content.sweep((keys) => engine.metadata.findKnownGenerations(keys), NOW);
   expect(await isObjectThere(generation)).toBe(false);
   expect(await incoming()).toEqual([]);
 });
@@ -81,16 +81,16 @@ test('names the store did not give are left alone', async () => {
   await writeFile(strange, 'not ours');
   const dead = `${newGeneration()}.999999999-abcdef.1`;
   await writeFile(join(engine.dataDir, 'content', 'incoming', dead), 'half');
-  await engine.content.sweep(() => new Set());
+  await engine.content.sweep(() => new Set(), NOW);
   expect(await incoming()).toEqual(['README']);
   await rm(strange);
 });
 
 test('uploads on their way are not swept', async () => {
   const { generation, staged, finish } = await stage(engine.metadata, engine.content, hash, node);
-  await engine.content.sweep(() => new Set());
+  await engine.content.sweep(() => new Set(), NOW);
   await staged.seal();
-  await engine.content.sweep(() => new Set());
+  await engine.content.sweep(() => new Set(), NOW);
   await finish();
   await staged.release();
   expect(await isObjectThere(generation)).toBe(true);

@@ -83,7 +83,7 @@ export async function stage(
       if (evidence.verdict !== 'good') throw new Error(`turned down: ${evidence.message}`);
       const { canonicalSize, integrity } = evidence;
       await metadata.transact(SPACE, async (tx) => {
-        await tx.insertContent({ generation, canonicalSize, integrity, inlineBytes });
+        await tx.insertContent({ generation, canonicalSize, integrity, inlineBytes, urlExpiresAt: 0 });
         await tx.updateUpload(upload, { ...upload, evidence });
       });
     },

@@ -163,24 +163,34 @@ describe('a failing disk', () => {
     world.finish(generation);
     await staged.release();
     steps.length = 0;
-    await world.store.delete(generation, SPACE);
+    await world.store.delete(SPACE, [generation]);
     expect(steps).toEqual(['remove', 'sync folder']);
   });
 
-  test('a deletion that fails is told, and can be repeated', async () => {
+  test('a deletion that fails is told beside those that did not, ends the others, and can be repeated', async () => {
+    const generations = Array.from({ length: 40 }, () => newGeneration());
+    const stuck = generations[3]!;
+    let isBroken = false;
     world = await openContentStore({
-      remove: (path) =>
-        isBroken && path.includes('objects') ? Promise.reject(failure('EIO')) : diskFiles.remove(path),
+      remove: async (path) => {
+        if (isBroken && path.includes('objects') && path.endsWith(stuck)) throw failure('EIO');
+        await diskFiles.remove(path);
+      },
     });
-    const generation = newGeneration();
-    isBroken = false;
-    await world.put(generation, node);
+    for (const generation of generations) await world.put(generation, node);
     isBroken = true;
-    await expect(world.store.delete(generation, SPACE)).rejects.toBeInstanceOf(StoreUnavailable);
+    const first = await world.store.delete(SPACE, generations);
+    expect(first.failure).toBeInstanceOf(StoreUnavailable);
+    expect(first.deleted.has(stuck)).toBe(false);
+    expect(first.deleted.size).toBeLessThan(generations.length - 1);
+    for (const generation of generations) {
+      const { found } = await world.store.inspect(SPACE, generation, hash, LIMITS);
+      expect(found).toBe(!first.deleted.has(generation));
+    }
     isBroken = false;
-    expect((await world.store.inspect(SPACE, generation, hash, LIMITS)).found).toBe(true);
-    await world.store.delete(generation, SPACE);
-    expect((await world.store.inspect(SPACE, generation, hash, LIMITS)).found).toBe(false);
+    const second = await world.store.delete(SPACE, generations);
+    expect([second.deleted.size, second.failure]).toEqual([generations.length, undefined]);
+    expect((await world.store.inspect(SPACE, stuck, hash, LIMITS)).found).toBe(false);
   });
 
   test('64 uploads at once hold one block each, not their nodes', async () => {

@@ -5,6 +5,7 @@ import type {
   ContentRow,
   Generation,
   NodeRow,
+  ObjectKey,
   RootRefBalance,
   Space,
   SpaceCounters,
@@ -72,9 +73,11 @@ export class SqliteMetadataStore implements MetadataStore {
   readonly #watermarkWalk = { afterSpace: 0 };
   readonly #sweepWalk: SweepWalk;
   readonly #log: WriteAheadLog;
+  readonly #clock: Clock;
 
   /** @throws DataFolderNewer */
   constructor({ path, clock, onFatal, isShared, databasePagesMax }: MetadataStoreOptions) {
+    this.#clock = clock;
     this.#writer = openWriter(path, databasePagesMax);
     try {
       migrate(this.#writer, path);
@@ -132,7 +135,12 @@ export class SqliteMetadataStore implements MetadataStore {
     });
   }
 
-  readCounters(space: Space, now: number): SpaceCounters {
+  readClock(): number {
+    return this.#clock.now();
+  }
+
+  readCounters(space: Space): SpaceCounters {
+    const now = this.#clock.now();
     return this.#readAtOneInstant(() => {
       const id = this.#findSpaceId(space);
       const row = id === undefined ? null : this.#reads.findCounters.get(id);
@@ -223,14 +231,17 @@ export class SqliteMetadataStore implements MetadataStore {
     });
   }
 
-  findKnownGenerations(generations: readonly Generation[]): ReadonlySet<Generation> {
+  /** By generation alone: one database holds all Spaces, and no generation is given twice. */
+  findKnownGenerations(keys: readonly Pick<ObjectKey, 'generation'>[]): ReadonlySet<Generation> {
     const { isUploadKnown, isContentKnown, isDiscardKnown } = this.#reads;
     return this.#read(() => {
-      const known = generations.filter((generation) => {
+      const known = new Set<Generation>();
+      for (const { generation } of keys) {
         const key = hexToBytes(generation);
-        return [isUploadKnown, isContentKnown, isDiscardKnown].some((sql) => sql.get(key) !== null);
-      });
-      return new Set(known);
+        const isKnown = [isUploadKnown, isContentKnown, isDiscardKnown].some((sql) => sql.get(key) !== null);
+        if (isKnown) known.add(generation);
+      }
+      return known;
     });
   }
 
@@ -255,6 +266,18 @@ export class SqliteMetadataStore implements MetadataStore {
       if (row !== undefined) return row.value as string;
       scope.writeOne('a store value is made once', scope.sql.insertStoreValue, name, value);
       return value;
+    });
+  }
+
+  /** What killed processes held, their passes will not finish. The caller has the store to itself. */
+  releaseClaims(): Promise<void> {
+    return this.#commits.submit((scope) => {
+      for (let space = 0; ; ) {
+        const row = scope.find(scope.sql.nextSpaceClaimed, space);
+        if (row === undefined) return;
+        space = row.space as number;
+        scope.write(scope.sql.releaseClaims, space);
+      }
     });
   }
 

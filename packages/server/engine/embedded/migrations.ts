@@ -1,9 +1,10 @@
 /** Brings a database to this build's schema. Each migration is one transaction; `user_version` says how many ran. */
 import type { Database } from 'bun:sqlite';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
+import sharedStores from './migrations/0002-shared-stores.sql' with { type: 'text' };
 
 /** In order; a migration that has shipped is never edited. */
-const MIGRATIONS: readonly string[] = [initial];
+const MIGRATIONS: readonly string[] = [initial, sharedStores];
 
 /** The data folder was written by a newer Holdfast; this one would not understand it. */
 export class DataFolderNewer extends Error {

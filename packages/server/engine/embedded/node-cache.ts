@@ -20,6 +20,7 @@ export interface ContentPlace {
   /** its integer id in the contents table */
   readonly id: number;
   readonly canonicalSize: number;
+  readonly urlExpiresAt: number;
   readonly integrity: Uint8Array;
 }
 

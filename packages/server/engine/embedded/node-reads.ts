@@ -54,6 +54,7 @@ export class NodeReads {
     const place: ContentPlace = {
       id: row.id as number,
       canonicalSize: row.canonical_size as number,
+      urlExpiresAt: row.url_expires_at as number,
       integrity: row.integrity as Uint8Array,
     };
     cache.set(key, { node, place });
@@ -62,14 +63,14 @@ export class NodeReads {
 
   /** `undefined`: the record is gone. */
   #readContent({ generation, inline }: NodeRow, place: ContentPlace): ContentRow | undefined {
-    const { canonicalSize, integrity } = place;
+    const { canonicalSize, integrity, urlExpiresAt } = place;
     // What the node says, not whether bytes are there: those may be lost, and may come back.
-    if (!inline) return { generation, canonicalSize, integrity, inlineBytes: undefined };
+    if (!inline) return { generation, canonicalSize, integrity, inlineBytes: undefined, urlExpiresAt };
     const row = this.#options.fromDisk.findInlineBytes.get(place.id, hexToBytes(generation));
     if (row === null) return undefined;
     // NULL is damage like any other: without bytes the content is looked for where it cannot be, and found lost.
     const inlineBytes = (row.inline_bytes as Uint8Array | null) ?? undefined;
-    return { generation, canonicalSize, integrity, inlineBytes };
+    return { generation, canonicalSize, integrity, inlineBytes, urlExpiresAt };
   }
 
   #findJoined(spaceId: number, hash: Hash) {

@@ -22,6 +22,8 @@ export interface EmbeddedEngineOptions {
   readonly dataDir: string;
   /** processes that serve this folder together */
   readonly workers: number;
+  /** no other process has the folder open now; true when left out and there is but one worker */
+  readonly isAlone?: boolean;
   readonly clock: Clock;
   /** the outcome of a write is unknown, or an invariant is broken: end the process and start again from what is durable */
   readonly onFatal: (error: Error) => void;
@@ -42,7 +44,7 @@ export class ContentFolderMissing extends Error {
 
 /** @throws DataFolderNewer, ContentFolderMissing, or the disk's own error */
 export async function openEmbeddedEngine(options: EmbeddedEngineOptions): Promise<EmbeddedEngine> {
-  const { dataDir, clock, onFatal, workers, files = diskFiles } = options;
+  const { dataDir, clock, onFatal, workers, isAlone = workers === 1, files = diskFiles } = options;
   const metadata = new SqliteMetadataStore({
     path: join(dataDir, DATABASE_FILE),
     clock,
@@ -63,8 +65,10 @@ export async function openEmbeddedEngine(options: EmbeddedEngineOptions): Promis
       isFinished: (generation) => metadata.isFinished(generation),
       onFatal,
     });
-    if (workers === 1) await content.resolveInterrupted();
-    else await content.sweep((generations) => metadata.findKnownGenerations(generations));
+    if (isAlone) {
+      await metadata.releaseClaims();
+      await content.resolveInterrupted();
+    } else await content.sweep((keys) => metadata.findKnownGenerations(keys));
     return {
       metadata,
       content,

@@ -3,6 +3,7 @@ import type { Hash, RejectionCode } from '@holdfast/protocol';
 import { isCollectable } from '../../core/eligibility.ts';
 import type {
   ContentRow,
+  DiscardRow,
   Generation,
   NodeRow,
   NodeRowState,
@@ -45,6 +46,7 @@ export function nodeFromSql(row: SqlRow, hash?: Hash): NodeRow {
     rootRefCount: row.root_ref_count as number,
     heldDomainCount: row.held_domain_count as number,
     waitingTouchedAt: row.waiting_touched_at as number,
+    claimHeldUntil: row.claim_held_until as number,
   };
 }
 
@@ -58,6 +60,7 @@ export function contentFromSql(row: SqlRow, generation?: Generation): ContentRow
     canonicalSize: row.canonical_size as number,
     integrity: row.integrity as Uint8Array,
     inlineBytes: (row.inline_bytes as Uint8Array | null) ?? undefined,
+    urlExpiresAt: row.url_expires_at as number,
   };
 }
 
@@ -69,6 +72,15 @@ export function joinedContentFromSql(row: SqlRow, space: number): ContentRow | u
     canonicalSize: row.content_canonical_size as number,
     integrity: row.integrity as Uint8Array,
     inlineBytes: (row.inline_bytes as Uint8Array | null) ?? undefined,
+    urlExpiresAt: row.url_expires_at as number,
+  };
+}
+
+export function discardFromSql(row: SqlRow): DiscardRow {
+  return {
+    generation: bytesToHex(row.generation as Uint8Array),
+    dueAt: row.due_at as number,
+    urlExpiresAt: row.url_expires_at as number,
   };
 }
 

@@ -1,14 +1,22 @@
 /** The row verbs of core/ports.ts SpaceTransaction on SQLite. All are synchronous; the port lets them be. */
 import type { Hash } from '@holdfast/protocol';
-import type { ContentRow, Generation, NodeRow, RootRefCommit, Space, UploadRow } from '../../core/model.ts';
+import type {
+  ContentRow,
+  DiscardRow,
+  Generation,
+  NodeRow,
+  RootRefCommit,
+  Space,
+  UploadRow,
+} from '../../core/model.ts';
 import type { SpaceTransaction } from '../../core/ports.ts';
 import { usageDelta } from '../../core/usage-delta.ts';
 import { nodeKey } from './node-cache.ts';
 import { RootRefLedger } from './root-ref-ledger.ts';
 import {
-  bytesToHex,
   collectableCode,
   contentFromSql,
+  discardFromSql,
   hexToBytes,
   nodeFromSql,
   stateCode,
@@ -73,6 +81,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       row.rootRefCount,
       row.heldDomainCount,
       row.waitingTouchedAt,
+      row.claimHeldUntil,
       collectableCode(row),
     );
     this.#changed(id, row.hash, undefined, row);
@@ -126,6 +135,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       after.rootRefCount,
       after.heldDomainCount,
       after.waitingTouchedAt,
+      after.claimHeldUntil,
       collectableCode(after),
       ...guardsOf(before),
     );
@@ -143,10 +153,14 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     this.#changed(id, before.hash, before, undefined);
   }
 
-  findLooseEdges(hash: Hash): number {
-    if (this.#id === undefined) return 0;
-    const row = this.#scope.find(this.#scope.sql.findLooseEdges, this.#id, hexToBytes(hash));
-    return (row?.count as number | undefined) ?? 0;
+  findLooseEdges(hashes: readonly Hash[]): readonly number[] {
+    const id = this.#id;
+    if (id === undefined) return hashes.map(() => 0);
+    const { findLooseEdges } = this.#scope.sql;
+    return hashes.map((hash) => {
+      const row = this.#scope.find(findLooseEdges, id, hexToBytes(hash));
+      return (row?.count as number | undefined) ?? 0;
+    });
   }
 
   setLooseEdges(hash: Hash, count: number): void {
@@ -240,6 +254,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       row.canonicalSize,
       row.integrity,
       row.inlineBytes ?? null,
+      row.urlExpiresAt,
     );
   }
 
@@ -247,18 +262,19 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     this.#scope.write(this.#scope.sql.deleteContent, hexToBytes(generation), this.#write());
   }
 
-  addDiscard(generation: Generation): void {
-    this.#scope.write(this.#scope.sql.insertDiscard, hexToBytes(generation), this.#write());
+  setDiscard({ generation, dueAt, urlExpiresAt }: DiscardRow): void {
+    const key = hexToBytes(generation);
+    this.#scope.write(this.#scope.sql.setDiscard, key, this.#write(), dueAt, urlExpiresAt);
   }
 
   removeDiscard(generation: Generation): void {
     this.#scope.write(this.#scope.sql.deleteDiscard, hexToBytes(generation), this.#write());
   }
 
-  findDiscards(limit: number): readonly Generation[] {
+  findDiscards(dueAtOrBefore: number, limit: number): readonly DiscardRow[] {
     if (this.#id === undefined) return [];
-    const rows = this.#scope.findAll(this.#scope.sql.findDiscards, this.#id, limit);
-    return rows.map((row) => bytesToHex(row.generation as Uint8Array));
+    const rows = this.#scope.findAll(this.#scope.sql.findDiscards, this.#id, dueAtOrBefore, limit);
+    return rows.map((row) => discardFromSql(row));
   }
 
   findCandidates(limit: number): readonly NodeRow[] {
@@ -267,9 +283,9 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     return rows.map((row) => nodeFromSql(row));
   }
 
-  findClaimed(limit: number): readonly NodeRow[] {
+  findClaimed(heldUntilAtOrBefore: number, limit: number): readonly NodeRow[] {
     if (this.#id === undefined) return [];
-    const rows = this.#scope.findAll(this.#scope.sql.findClaimed, this.#id, limit);
+    const rows = this.#scope.findAll(this.#scope.sql.findClaimed, this.#id, heldUntilAtOrBefore, limit);
     return rows.map((row) => nodeFromSql(row));
   }
 
@@ -352,7 +368,8 @@ function isStateSame(before: NodeRow, after: NodeRow): boolean {
     before.state === after.state &&
     before.generation === after.generation &&
     before.inline === after.inline &&
-    before.waitingTouchedAt === after.waitingTouchedAt
+    before.waitingTouchedAt === after.waitingTouchedAt &&
+    before.claimHeldUntil === after.claimHeldUntil
   );
 }
 

@@ -59,11 +59,11 @@ export class StagedFiles {
    * it, and another PUT of the same bytes takes it over (`seal`).
    */
   async sweep(
-    isKnown: (generations: readonly Generation[]) => Awaitable<ReadonlySet<Generation>>,
+    findKnown: (generations: readonly Generation[]) => Awaitable<ReadonlySet<Generation>>,
   ): Promise<void> {
     const leftovers = (await this.#findLeftovers(false)).slice(0, LEFTOVERS_PER_SWEEP_MAX);
     if (leftovers.length === 0) return;
-    const known = await isKnown(leftovers.map(({ generation }) => generation));
+    const known = await findKnown(leftovers.map(({ generation }) => generation));
     for (const { path, generation } of leftovers) {
       const isFinished = this.#options.isFinished(generation);
       if (known.has(generation) && !isFinished && (await this.#isSealed(path, generation))) continue;

@@ -2,15 +2,15 @@
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 
 const NODE_COLUMNS =
-  'hash, state, size, canonical_size, content_type, refs, generation, inline, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at';
+  'hash, state, size, canonical_size, content_type, refs, generation, inline, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at, claim_held_until';
 const UPLOAD_COLUMNS =
   'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline';
-const CONTENT_COLUMNS = 'generation, space, canonical_size, integrity, inline_bytes';
+const CONTENT_COLUMNS = 'generation, space, canonical_size, integrity, inline_bytes, url_expires_at';
 const NODE_COLUMNS_JOINED = NODE_COLUMNS.split(', ')
   .map((column) => `nodes.${column}`)
   .join(', ');
 const CONTENT_COLUMNS_JOINED =
-  'contents.generation AS content_generation, contents.space AS content_space, contents.canonical_size AS content_canonical_size, contents.integrity, contents.inline_bytes';
+  'contents.generation AS content_generation, contents.space AS content_space, contents.canonical_size AS content_canonical_size, contents.integrity, contents.inline_bytes, contents.url_expires_at';
 
 /** Parameters are positional; `?1` is the Space's integer id unless the name says otherwise. */
 const READ_STATEMENTS = {
@@ -29,7 +29,8 @@ const READ_STATEMENTS = {
   findUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash = ?2`,
   findContent: `SELECT ${CONTENT_COLUMNS} FROM contents WHERE generation = ?1`,
   /** ?1 generation */
-  findContentPlace: 'SELECT id, space, canonical_size, integrity FROM contents WHERE generation = ?1',
+  findContentPlace:
+    'SELECT id, space, canonical_size, integrity, url_expires_at FROM contents WHERE generation = ?1',
   /** ?1 id, ?2 the generation it is expected to have */
   findInlineBytes: 'SELECT inline_bytes FROM contents WHERE id = ?1 AND generation = ?2',
   findDomain: 'SELECT id, revision, history_floor FROM domains WHERE space = ?1 AND domain = ?2',
@@ -51,10 +52,11 @@ const READ_STATEMENTS = {
   nextSpaceWaiting:
     'SELECT space, waiting_touched_at AS oldest FROM nodes WHERE state = 0 AND space > ?1 ORDER BY space, waiting_touched_at LIMIT 1',
   nextSpaceClaimed:
-    'SELECT space, 0 AS oldest FROM nodes INDEXED BY nodes_claimed WHERE state = 3 AND space > ?1 ORDER BY space LIMIT 1',
+    'SELECT space, claim_held_until AS oldest FROM nodes INDEXED BY nodes_claimed WHERE state = 3 AND space > ?1 ORDER BY space, claim_held_until LIMIT 1',
   nextSpaceUploading:
     'SELECT space, url_expires_at AS oldest FROM uploads WHERE space > ?1 ORDER BY space, url_expires_at LIMIT 1',
-  nextSpaceDiscarding: 'SELECT space, 0 AS oldest FROM discards WHERE space > ?1 ORDER BY space LIMIT 1',
+  nextSpaceDiscarding:
+    'SELECT space, due_at AS oldest FROM discards WHERE space > ?1 ORDER BY space, due_at LIMIT 1',
   hasAbandonedUpload:
     'SELECT 1 AS known FROM uploads WHERE space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 LIMIT 1',
 } as const;
@@ -83,14 +85,14 @@ const WRITE_STATEMENTS = {
     'SELECT lease_expires_at FROM nodes WHERE space = ?1 AND collectable = ?2 AND lease_expires_at > ?3 AND lease_expires_at <= ?4 ORDER BY lease_expires_at LIMIT 1 OFFSET ?5',
 
   insertNode:
-    'INSERT INTO nodes (space, hash, state, size, canonical_size, content_type, refs, generation, inline, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at, collectable) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)',
+    'INSERT INTO nodes (space, hash, state, size, canonical_size, content_type, refs, generation, inline, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at, claim_held_until, collectable) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)',
   /** Only what each names is written, so that an index it does not name is not touched. `was` columns guard lost updates. */
   updateNodeLease:
     'UPDATE nodes SET lease_started_at = ?3, lease_expires_at = ?4 WHERE space = ?1 AND hash = ?2 AND lease_expires_at = ?5 AND state = ?6',
   updateNodeCounts:
     'UPDATE nodes SET child_ref_count = ?3, root_ref_count = ?4, held_domain_count = ?5 WHERE space = ?1 AND hash = ?2 AND child_ref_count = ?6 AND root_ref_count = ?7',
   updateNode:
-    'UPDATE nodes SET state = ?3, generation = ?4, inline = ?5, lease_started_at = ?6, lease_expires_at = ?7, child_ref_count = ?8, root_ref_count = ?9, held_domain_count = ?10, waiting_touched_at = ?11, collectable = ?12 WHERE space = ?1 AND hash = ?2 AND state = ?13 AND generation = ?14 AND lease_expires_at = ?15 AND child_ref_count = ?16 AND root_ref_count = ?17',
+    'UPDATE nodes SET state = ?3, generation = ?4, inline = ?5, lease_started_at = ?6, lease_expires_at = ?7, child_ref_count = ?8, root_ref_count = ?9, held_domain_count = ?10, waiting_touched_at = ?11, claim_held_until = ?12, collectable = ?13 WHERE space = ?1 AND hash = ?2 AND state = ?14 AND generation = ?15 AND lease_expires_at = ?16 AND child_ref_count = ?17 AND root_ref_count = ?18',
   deleteNode:
     'DELETE FROM nodes WHERE space = ?1 AND hash = ?2 AND state = ?3 AND generation = ?4 AND lease_expires_at = ?5 AND child_ref_count = ?6 AND root_ref_count = ?7',
 
@@ -113,14 +115,18 @@ const WRITE_STATEMENTS = {
     'SELECT count(*) AS count FROM (SELECT 1 FROM uploads WHERE space = ?1 AND url_expires_at > ?2 LIMIT ?3)',
 
   /** ?1 generation */
-  insertContent: `INSERT INTO contents (${CONTENT_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5)`,
+  insertContent: `INSERT INTO contents (${CONTENT_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,
   deleteContent: 'DELETE FROM contents WHERE generation = ?1 AND space = ?2',
-  insertDiscard: 'INSERT INTO discards (generation, space) VALUES (?1, ?2) ON CONFLICT DO NOTHING',
+  setDiscard:
+    'INSERT INTO discards (generation, space, due_at, url_expires_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET due_at = excluded.due_at, url_expires_at = excluded.url_expires_at',
   deleteDiscard: 'DELETE FROM discards WHERE generation = ?1 AND space = ?2',
-  findDiscards: 'SELECT generation FROM discards WHERE space = ?1 ORDER BY generation LIMIT ?2',
+  findDiscards:
+    'SELECT generation, due_at, url_expires_at FROM discards WHERE space = ?1 AND due_at <= ?2 ORDER BY due_at, generation LIMIT ?3',
 
   findCandidates: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = ?1 AND collectable = 1 AND lease_expires_at <= ?2 ORDER BY lease_expires_at, hash LIMIT ?3`,
-  findClaimed: `SELECT ${NODE_COLUMNS} FROM nodes INDEXED BY nodes_claimed WHERE state = 3 AND space = ?1 ORDER BY hash LIMIT ?2`,
+  findClaimed: `SELECT ${NODE_COLUMNS} FROM nodes INDEXED BY nodes_claimed WHERE state = 3 AND space = ?1 AND claim_held_until <= ?2 ORDER BY claim_held_until, hash LIMIT ?3`,
+  releaseClaims:
+    'UPDATE nodes INDEXED BY nodes_claimed SET claim_held_until = 0 WHERE state = 3 AND space = ?1 AND claim_held_until > 0',
   findAbandonedWaiting: `SELECT ${NODE_COLUMNS} FROM nodes WHERE state = 0 AND space = ?1 AND waiting_touched_at <= ?2 ORDER BY waiting_touched_at, hash LIMIT ?3`,
   findAbandonedUploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 ORDER BY url_expires_at, touched_at, hash LIMIT ?3`,
 

@@ -64,8 +64,8 @@ export class SweepWalk {
     }
   }
 
-  #isDue(kind: Kind, id: number, oldest: number, { abandonedAt }: SweepCutoffs): boolean {
-    if (kind === 'nextSpaceClaimed' || kind === 'nextSpaceDiscarding') return true;
+  #isDue(kind: Kind, id: number, oldest: number, { now, abandonedAt }: SweepCutoffs): boolean {
+    if (kind === 'nextSpaceClaimed' || kind === 'nextSpaceDiscarding') return oldest <= now;
     if (oldest > abandonedAt) return false;
     if (kind === 'nextSpaceWaiting') return true;
     return this.#sql.hasAbandonedUpload.get(id, abandonedAt) !== null;
