@@ -55,13 +55,19 @@ export async function runHoldfast(
   return { exitCode, stdout, stderr };
 }
 
-/** Registers an App of `issuer` in the data folder, whether a server runs on it or not. */
-export async function addApp(data: string, appId: string, issuer: Issuer): Promise<void> {
+/** Registers an App of `issuer` in the data folder, whether a server runs on it or not; or in `metadataUrl`. */
+export async function addApp(
+  data: string,
+  appId: string,
+  issuer: Issuer,
+  metadataUrl?: string,
+): Promise<void> {
   const keySet = join(data, '..', `${appId}.jwks.json`);
   issuer.writeKeySet(keySet);
+  const place = metadataUrl === undefined ? ['--data', data] : ['--metadata', metadataUrl];
   const { exitCode, stderr } = await runHoldfast([
     ...['app', 'add', appId, '--issuer', issuer.issuer, '--audience', issuer.audience],
-    ...['--jwks-file', keySet, '--data', data],
+    ...['--jwks-file', keySet, ...place],
   ]);
   if (exitCode !== 0) throw new Error(`holdfast app add failed with ${exitCode}: ${stderr}`);
 }

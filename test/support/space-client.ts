@@ -27,17 +27,19 @@ export interface SpaceClient {
 const MINUTE_MS = 60_000;
 
 export function makeSpaceClient(
-  url: string,
+  /** a server, or which of several the next request goes to */
+  url: string | (() => string),
   appId: string,
   spaceId: string,
   token: string,
   /** false: a connection for each request; fetch repeats a request by itself when a connection it reused breaks */
   keepalive = true,
 ): SpaceClient {
-  const spaceUrl = `${url}/v1/apps/${encodeURIComponent(appId)}/spaces/${encodeURIComponent(spaceId)}`;
+  const spacePath = `/v1/apps/${encodeURIComponent(appId)}/spaces/${encodeURIComponent(spaceId)}`;
+  const findSpaceUrl = (): string => `${typeof url === 'string' ? url : url()}${spacePath}`;
   const authorization = `Bearer ${token}`;
   const request = (method: string, path: string, body?: unknown): Promise<Response> =>
-    fetch(`${spaceUrl}${path}`, {
+    fetch(`${findSpaceUrl()}${path}`, {
       method,
       keepalive,
       headers: body === undefined ? { authorization } : { authorization, 'content-type': 'application/json' },
@@ -57,7 +59,9 @@ export function makeSpaceClient(
       body: bytes as Uint8Array<ArrayBuffer>,
     });
   return {
-    spaceUrl,
+    get spaceUrl() {
+      return findSpaceUrl();
+    },
     request,
     lease,
     put,
@@ -76,7 +80,7 @@ export function makeSpaceClient(
     },
     metadata: (hash) => ask('GET', `/cas/nodes/${hash}/metadata`),
     content: (hash, range) =>
-      fetch(`${spaceUrl}/cas/nodes/${hash}/content`, {
+      fetch(`${findSpaceUrl()}/cas/nodes/${hash}/content`, {
         keepalive,
         headers: range === undefined ? { authorization } : { authorization, range },
       }),
