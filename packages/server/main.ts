@@ -26,7 +26,7 @@ export async function serve(config: ServeConfig, printLine: (line: string) => vo
     const devApp = config.isDev ? await openDevApp(config.dataDir) : undefined;
     const serving =
       config.workers === 1
-        ? await startServing(config, log, { worker: 0, port: config.port })
+        ? await startServing(config, log, { worker: 0, port: config.port, isAlone: true })
         : await startSupervising(config, log);
     await announce(config, serving, devApp, printLine);
     log.info({ host: config.host, port: serving.port, workers: config.workers }, 'listening');

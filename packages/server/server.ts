@@ -28,6 +28,8 @@ export interface OpenServerOptions {
   readonly onFatal: (error: Error) => void;
   /** this process's number among `config.workers`; 0 is the one that does the background work */
   readonly worker: number;
+  /** no other process serves this data: what interrupted ones left half done may be cleared up at once */
+  readonly isAlone: boolean;
   readonly clock?: Clock;
 }
 
@@ -52,13 +54,13 @@ export async function openServer(options: OpenServerOptions): Promise<OpenServer
 }
 
 async function openParts(
-  { config, log, onFatal, worker, clock = { now: Date.now } }: OpenServerOptions,
+  { config, log, onFatal, worker, isAlone, clock = { now: Date.now } }: OpenServerOptions,
   opened: (() => Promise<void>)[],
   close: () => Promise<void>,
 ): Promise<OpenServer> {
   const { dataDir, workers } = config;
   const signer = await openSigner(dataDir);
-  const engine = await openEmbeddedEngine({ dataDir, workers, clock, onFatal });
+  const engine = await openEmbeddedEngine({ dataDir, workers, isAlone, clock, onFatal });
   opened.push(() => engine.close());
   const registryStore = openEmbeddedRegistryStore(dataDir);
   opened.push(async () => registryStore.close());

@@ -2,7 +2,7 @@
 import type { ServeConfig } from './config.ts';
 import { type Listener, listen } from './listener.ts';
 import type { Log } from './log.ts';
-import { type OpenServer, openServer } from './server.ts';
+import { type OpenServer, type OpenServerOptions, openServer } from './server.ts';
 
 /** A broken invariant or an unknown outcome: whoever supervises starts again from what is durable. */
 const FATAL_EXIT_CODE = 70;
@@ -17,13 +17,13 @@ export interface ServingProcess {
 export async function startServing(
   config: ServeConfig,
   log: Log,
-  place: { readonly worker: number; readonly port: number },
+  place: Pick<OpenServerOptions, 'worker' | 'isAlone'> & { readonly port: number },
 ): Promise<ServingProcess> {
   const onFatal = (error: Error): never => {
     log.fatal({ err: error }, 'the server has to end: it starts clean from what is durable');
     process.exit(FATAL_EXIT_CODE);
   };
-  const server = await openServer({ config, log, onFatal, worker: place.worker });
+  const server = await openServer({ config, log, onFatal, worker: place.worker, isAlone: place.isAlone });
   let listener: Listener;
   try {
     listener = listen(config, place.port, server, log);

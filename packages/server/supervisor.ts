@@ -37,7 +37,7 @@ export async function startSupervising(config: ServeConfig, log: Log): Promise<S
   };
   try {
     // The first worker picks the port and prepares the data folder; the others follow it.
-    supervision.port = await startWorker(supervision, 0, RESTART_MS_MIN);
+    supervision.port = await startWorker(supervision, 0, RESTART_MS_MIN, true);
     const others = Array.from({ length: config.workers - 1 }, (_, index) => index + 1);
     await Promise.all(others.map((worker) => startWorker(supervision, worker, RESTART_MS_MIN)));
   } catch (error) {
@@ -55,13 +55,18 @@ export async function startSupervising(config: ServeConfig, log: Log): Promise<S
 }
 
 /** Resolves with the port when it listens. Rejects with ServeError when it fails to start. */
-function startWorker(supervision: Supervision, worker: number, restartMs: number): Promise<number> {
+function startWorker(
+  supervision: Supervision,
+  worker: number,
+  restartMs: number,
+  isAlone = false,
+): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>();
   let listeningAt: number | undefined;
   const onMessage = (message: FromWorker, child: Subprocess): void => {
     if (message.kind === 'ready') {
       const { config, port } = supervision;
-      child.send({ kind: 'start', config, worker, port } satisfies ToWorker);
+      child.send({ kind: 'start', config, worker, port, isAlone } satisfies ToWorker);
     } else if (message.kind === 'listening') {
       listeningAt = performance.now();
       resolve(message.port);

@@ -11,10 +11,10 @@ const tell = (message: FromWorker): void => {
 };
 
 async function start(order: Extract<ToWorker, { kind: 'start' }>): Promise<void> {
-  const { config, worker, port } = order;
+  const { config, worker, port, isAlone } = order;
   const log = openLog(config.logLevel, { worker });
   try {
-    serving = await startServing(config, log, { worker, port });
+    serving = await startServing(config, log, { worker, port, isAlone });
     tell({ kind: 'listening', port: serving.port });
   } catch (error) {
     if (!(error instanceof ServeError)) log.fatal({ err: error }, 'a worker could not start');

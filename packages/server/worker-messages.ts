@@ -2,7 +2,14 @@
 import type { ServeConfig } from './config.ts';
 
 export type ToWorker =
-  | { readonly kind: 'start'; readonly config: ServeConfig; readonly worker: number; readonly port: number }
+  | {
+      readonly kind: 'start';
+      readonly config: ServeConfig;
+      readonly worker: number;
+      readonly port: number;
+      /** no other worker has been started yet */
+      readonly isAlone: boolean;
+    }
   | { readonly kind: 'drain' };
 
 export type FromWorker =

@@ -48,7 +48,7 @@ async function register(
   keys: readonly RegisteredKey[],
   suspendedAppId: string,
 ): Promise<void> {
-  const registry = openRegistry({ dataDir });
+  const registry = await openRegistry({ kind: 'folder', dataDir });
   for (const { identity, jwks } of keys) {
     const { appId, issuer, audience } = identity;
     await registry.addApp({ appId, issuer, audience, keys: { kind: 'static', jwks } });
@@ -79,7 +79,7 @@ export async function openTestServer(): Promise<TestServer> {
   const onFatal = (error: Error) => {
     throw error;
   };
-  const server = await openServer({ config, log, onFatal, worker: 0, clock: { now } });
+  const server = await openServer({ config, log, onFatal, worker: 0, isAlone: true, clock: { now } });
   const listener = listen(config, 0, server, log);
   const settle = async () => {
     for (let steps = 0; steps < SWEEP_STEPS_MAX; steps++) {
