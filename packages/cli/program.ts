@@ -1,6 +1,7 @@
 /** The tree of commands. To add one: write `commands/<name>.ts` and add its `register…` to `COMMANDS`. */
 import { Command } from 'commander';
 import { registerAppCommand } from './commands/app.ts';
+import { registerBundleCommand } from './commands/bundle.ts';
 import { registerGcCommand } from './commands/gc.ts';
 import { registerKeyCommand } from './commands/key.ts';
 import { registerNodeCommand } from './commands/node.ts';
@@ -17,6 +18,7 @@ const COMMANDS: readonly ((program: Command) => void)[] = [
   registerAppCommand,
   registerKeyCommand,
   registerTokenCommand,
+  registerBundleCommand,
   registerNodeCommand,
   registerRefsCommand,
   registerUsageCommand,

@@ -14,6 +14,22 @@ export type {
   UpdateRootRefsResponse,
   UploadInstruction,
 } from '@holdfast/protocol';
+export { BundleError } from './bundle/bundle-error.ts';
+export { formatCid } from './bundle/cid.ts';
+export { type CreateBundleOptions, createBundle } from './bundle/create-bundle.ts';
+export {
+  type ImportBundleOptions,
+  type ImportBundleResult,
+  type ImportedRoot,
+  type ImportProgress,
+  importBundle,
+} from './bundle/import-bundle.ts';
+export {
+  type BundleNode,
+  type BundleReader,
+  type ReadBundleOptions,
+  readBundle,
+} from './bundle/read-bundle.ts';
 export { type Client, type ClientOptions, createClient } from './client.ts';
 export type { ContentRange, NodeContent } from './content.ts';
 export type { Clock } from './deadline.ts';

@@ -1,0 +1,159 @@
+/** `holdfast bundle`: nodes and all below them as one CAR file, out of a Space and into one. */
+import { open } from 'node:fs/promises';
+import { Readable } from 'node:stream';
+import {
+  BundleError,
+  createBundle,
+  formatCid,
+  type Hash,
+  type ImportBundleResult,
+  importBundle,
+} from '@holdfast/client';
+import { isHash } from '@holdfast/protocol';
+import { type Command, InvalidArgumentError } from 'commander';
+import { CliError, UsageError } from '../cli-error.ts';
+import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
+import { describeFileError } from '../files.ts';
+import { writeToFile, writeToStdout } from '../node-output.ts';
+import { jsonOption } from '../options.ts';
+import { printJson, printLine, printNote } from '../output.ts';
+
+interface Flags extends ConnectionFlags {
+  readonly json?: true;
+}
+
+export function registerBundleCommand(program: Command): void {
+  const bundle = program.command('bundle').description('nodes and all below them as one CAR file');
+  registerCreate(bundle);
+  registerImport(bundle);
+}
+
+interface CreateFlags extends Flags {
+  readonly out?: string;
+}
+
+const CREATE_HELP = `
+Writes a CAR version 1 (CIDv1, raw, sha2-256) that standard IPLD tools read and verify: every node once, children first,
+each verified against its hash. The same nodes give the same file. With --out the file appears only when it is whole.
+
+Examples:
+  holdfast bundle create HASH > tree.car
+  holdfast bundle create HASH_1 HASH_2 --out both.car --json`;
+
+function registerCreate(bundle: Command): void {
+  const command = bundle
+    .command('create')
+    .description('write nodes and all below them as a CAR file')
+    .argument('<hashes...>', 'the roots', collectHashes)
+    .option('--out <file>', 'write here instead of stdout');
+  withConnection(command.addOption(jsonOption()).addHelpText('after', CREATE_HELP)).action(create);
+}
+
+async function create(roots: readonly Hash[], flags: CreateFlags): Promise<void> {
+  const { out, json } = flags;
+  if (json && out === undefined)
+    throw new UsageError('stdout carries the bundle; with --json give --out FILE too');
+  if (out === undefined && process.stdout.isTTY) {
+    throw new UsageError('a bundle is not for a terminal; write it to a file: add > x.car, or --out x.car');
+  }
+  await withBundleErrors(() =>
+    withClient(flags, async (client) => {
+      let written = { nodes: 0, bytes: 0 };
+      const stream = createBundle(client, roots, {
+        onNode: (progress) => {
+          written = progress;
+        },
+      });
+      if (out === undefined) return writeToStdout(stream);
+      await writeToFile(stream, out);
+      if (json) printJson({ roots: roots.map(describeRoot), ...written, file: out });
+    }),
+  );
+}
+
+interface ImportFlags extends Flags {
+  readonly check?: true;
+  readonly maxNodeBytes?: number;
+}
+
+const IMPORT_HELP = `
+Verifies every block and stores the nodes that the Space lacks, children first. Interrupted, the same command goes on where
+it stopped. Prints the roots; everything below them is leased until the time shown. Hold it for longer by a root ref:
+  holdfast refs update HASH=+1
+
+Examples:
+  holdfast bundle import tree.car
+  curl https://example.org/tree.car | holdfast bundle import`;
+
+function registerImport(bundle: Command): void {
+  const command = bundle
+    .command('import')
+    .description('store the nodes of a CAR file')
+    .argument('[file]', 'the bundle; - or nothing reads stdin', '-')
+    .option('--check', 'also below roots that are ready: nodes whose bytes were lost are stored again')
+    .option('--max-node-bytes <n>', 'the largest node taken (default: 33554432)', parseNodeBytes);
+  withConnection(command.addOption(jsonOption()).addHelpText('after', IMPORT_HELP)).action(importFile);
+}
+
+async function importFile(path: string, flags: ImportFlags): Promise<void> {
+  if (path === '-' && process.stdin.isTTY) {
+    throw new UsageError('name the file of the bundle, or pipe one in: holdfast bundle import x.car');
+  }
+  const result = await withBundleErrors(() =>
+    withClient(flags, async (client) =>
+      importBundle(client, await openInput(path), { check: flags.check, nodeBytesMax: flags.maxNodeBytes }),
+    ),
+  );
+  if (flags.json) return printJson(describeResult(result));
+  for (const { hash } of result.roots) printLine(hash);
+  const { nodes, uploadedNodes, roots } = result;
+  const safeUntil = Math.min(...roots.map(({ leaseExpiresAt }) => leaseExpiresAt));
+  printNote(
+    `${nodes} nodes verified, ${uploadedNodes} uploaded; leased until ${new Date(safeUntil).toISOString()}`,
+  );
+}
+
+function describeResult({ roots, ...progress }: ImportBundleResult): unknown {
+  return { roots: roots.map((root) => ({ ...root, cid: formatCid(root.hash) })), ...progress };
+}
+
+function describeRoot(hash: Hash): unknown {
+  return { hash, cid: formatCid(hash) };
+}
+
+async function openInput(path: string): Promise<ReadableStream<Uint8Array>> {
+  if (path === '-') return Readable.toWeb(process.stdin) as unknown as ReadableStream<Uint8Array>;
+  try {
+    const file = await open(path);
+    // Opening a folder succeeds; only reading it would fail, later and without its name.
+    if ((await file.stat()).isDirectory()) {
+      await file.close();
+      throw Object.assign(new Error('a folder'), { code: 'EISDIR' });
+    }
+    return Readable.toWeb(file.createReadStream()) as unknown as ReadableStream<Uint8Array>;
+  } catch (error) {
+    throw new CliError(`${path} cannot be read: ${describeFileError(error)}`);
+  }
+}
+
+async function withBundleErrors<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw error instanceof BundleError ? new CliError(error.message) : error;
+  }
+}
+
+function collectHashes(text: string, previous: readonly Hash[] | undefined): readonly Hash[] {
+  if (!isHash(text)) throw new InvalidArgumentError('A hash is 64 lowercase hexadecimal characters.');
+  return [...(previous ?? []), text];
+}
+
+function parseNodeBytes(text: string): number {
+  const bytes = /^\d{1,10}$/.test(text) ? Number(text) : 0;
+  if (bytes >= 1 && bytes <= NODE_BYTES_LIMIT) return bytes;
+  throw new InvalidArgumentError(`It must be an integer from 1 to ${NODE_BYTES_LIMIT}.`);
+}
+
+/** A node is held in memory while it is uploaded; more than this would make the process fail instead. */
+const NODE_BYTES_LIMIT = 1024 * 1024 * 1024;

@@ -1,0 +1,163 @@
+/** Writing nodes and all below them as a CAR version 1: children first, each node once, each verified before it counts. */
+import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import type { Client } from '../client.ts';
+import type { CallOptions } from '../operations.ts';
+import { BundleError } from './bundle-error.ts';
+import { concat, encodeCarHeader } from './car-header.ts';
+import { CID_BYTES, encodeCid } from './cid.ts';
+import { HASHES_MAX, HashSet } from './hash-set.ts';
+import { type LoadedNode, loadNode } from './load-node.ts';
+import { mapInOrder } from './map-in-order.ts';
+import { encodeVarint } from './varint.ts';
+
+/** Nodes of one bundle: what the set of written ones can hold. */
+export const BUNDLE_NODES_MAX = HASHES_MAX;
+/** Nodes that are read at once; with HELD_CONTENT_BYTES_MAX each they take at most 32 MiB. */
+const READ_AHEAD_NODES = 8;
+/** Parents that wait for their children hold at most this many bytes; further ones are read a second time. */
+const HELD_PARENT_BYTES_MAX = 16 * 1024 * 1024;
+
+export interface CreateBundleOptions extends CallOptions {
+  /** Called after each node with the totals so far. */
+  readonly onNode?: ((written: { readonly nodes: number; readonly bytes: number }) => void) | undefined;
+}
+
+/**
+ * The bundle of `roots` as a stream; nothing is read further than it is consumed. The same nodes give the same bytes. The
+ * stream errors with BundleError or CasError, and what came before is then no whole bundle: its roots come last. Memory:
+ * about 48 MiB, and 16 to 43 bytes for each node (at most about 128 MiB, at BUNDLE_NODES_MAX).
+ */
+export function createBundle(
+  client: Client,
+  roots: readonly Hash[],
+  options: CreateBundleOptions = {},
+): ReadableStream<Uint8Array> {
+  const chunks = writeBundle(client, [...new Set(roots)], options);
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await chunks.next();
+        if (done === true) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel() {
+        await chunks.return();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+async function* writeBundle(
+  client: Client,
+  roots: readonly Hash[],
+  options: CreateBundleOptions,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const header = encodeCarHeader(roots);
+  // Before the first byte: a root that is not there should leave nothing behind that looks like a bundle.
+  for (const root of roots) await client.readMetadata(root, options);
+  yield header;
+  let bytes = header.length;
+  let nodes = 0;
+  for await (const node of walkChildrenFirst(client, roots, options)) {
+    const length = CID_BYTES + node.canonicalSize;
+    const prefix = concat([encodeVarint(length), encodeCid(node.hash)]);
+    if (node.bytes === undefined) {
+      yield prefix;
+      yield* readLargeNode(client, node.hash, options);
+    } else yield concat([prefix, node.bytes]);
+    nodes += 1;
+    bytes += prefix.length + node.canonicalSize;
+    options.onNode?.({ nodes, bytes });
+  }
+}
+
+/** The canonical bytes of a node that is not held. Verified when the last chunk comes. */
+async function* readLargeNode(
+  client: Client,
+  hash: Hash,
+  options: CallOptions,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const { metadata, body } = await client.openNode(hash, options);
+  yield encodeNodeHeader(metadata);
+  const reader = body.getReader();
+  try {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}
+
+/** A parent whose children are being written. The outermost one stands for the list of roots. */
+interface Frame {
+  readonly parent: Parent | undefined;
+  /** children that are parents themselves, the next one last */
+  readonly waiting: Parent[];
+}
+
+/** `node` is forgotten when too many bytes wait; it is then read again. */
+interface Parent {
+  readonly hash: Hash;
+  node: LoadedNode | undefined;
+}
+
+/**
+ * Every node below and including `roots`, once. For each parent first its leaves in the order of the refs, read in
+ * parallel, then its other children with all below them, then itself.
+ */
+async function* walkChildrenFirst(
+  client: Client,
+  roots: readonly Hash[],
+  options: CallOptions,
+): AsyncGenerator<LoadedNode, void, undefined> {
+  const written = new HashSet();
+  let heldBytes = 0;
+  const load = (hash: Hash): Promise<LoadedNode> => loadNode(client, hash, options);
+  const hold = (node: LoadedNode): Parent => {
+    const size = node.bytes?.length ?? 0;
+    if (heldBytes + size > HELD_PARENT_BYTES_MAX) return { hash: node.hash, node: undefined };
+    heldBytes += size;
+    return { hash: node.hash, node };
+  };
+  const release = ({ node }: Parent): void => {
+    heldBytes -= node?.bytes?.length ?? 0;
+  };
+
+  async function* open(
+    refs: readonly Hash[],
+    waiting: Parent[],
+  ): AsyncGenerator<LoadedNode, void, undefined> {
+    const unwritten = [...new Set(refs)].filter((ref) => !written.has(ref));
+    for await (const child of mapInOrder(unwritten, READ_AHEAD_NODES, load)) {
+      if (child.refs.length > 0) waiting.push(hold(child));
+      else if (addWritten(written, child.hash)) yield child;
+    }
+    waiting.reverse();
+  }
+
+  const outermost: Frame = { parent: undefined, waiting: [] };
+  const stack: Frame[] = [outermost];
+  yield* open(roots, outermost.waiting);
+  for (let frame = stack.at(-1); frame !== undefined; frame = stack.at(-1)) {
+    const next = frame.waiting.pop();
+    if (next === undefined) {
+      stack.pop();
+      if (frame.parent === undefined) return;
+      const { hash, node } = frame.parent;
+      release(frame.parent);
+      if (addWritten(written, hash)) yield node ?? (await load(hash));
+    } else if (written.has(next.hash)) release(next);
+    else {
+      const opened: Frame = { parent: next, waiting: [] };
+      stack.push(opened);
+      yield* open((next.node ?? (await load(next.hash))).refs, opened.waiting);
+    }
+  }
+}
+
+function addWritten(written: HashSet, hash: Hash): boolean {
+  if (written.size < BUNDLE_NODES_MAX) return written.add(hash);
+  throw new BundleError(
+    `there are more than ${BUNDLE_NODES_MAX} nodes below these roots; make several bundles of parts of them`,
+  );
+}

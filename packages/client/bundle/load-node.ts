@@ -1,0 +1,43 @@
+/** One node for a bundle: verified, and held in memory when it is small. */
+import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import type { Client } from '../client.ts';
+import { findNodeUpTo } from '../leaf-first-read.ts';
+import type { CallOptions } from '../operations.ts';
+import { concat } from './car-header.ts';
+
+/** Content up to this is held in memory while its turn comes; larger content is streamed when it does. */
+const HELD_CONTENT_BYTES_MAX = 4 * 1024 * 1024;
+
+export interface LoadedNode {
+  readonly hash: Hash;
+  readonly refs: readonly Hash[];
+  /** of content and everything before it, bytes */
+  readonly canonicalSize: number;
+  /** The canonical bytes; undefined when they are too many to be held. */
+  readonly bytes: Uint8Array | undefined;
+}
+
+/**
+ * The node, verified against its hash; only of a large node without children nothing is verified yet, as nothing of it will be
+ * used unverified. Throws CasError.
+ */
+export async function loadNode(client: Client, hash: Hash, options: CallOptions): Promise<LoadedNode> {
+  const node = await findNodeUpTo(client, hash, HELD_CONTENT_BYTES_MAX, options);
+  if (node === undefined) return loadLargeNode(client, hash, options);
+  const bytes = concat([node.header, node.content]);
+  return { hash, refs: node.refs, canonicalSize: bytes.length, bytes };
+}
+
+/** Children are followed only once proven, so a large parent is read through; a large leaf has nothing to follow. */
+async function loadLargeNode(client: Client, hash: Hash, options: CallOptions): Promise<LoadedNode> {
+  const { metadata, body } = await client.openNode(hash, options);
+  if (metadata.refs.length === 0) await body.cancel();
+  else await drain(body);
+  const canonicalSize = encodeNodeHeader(metadata).length + metadata.size;
+  return { hash, refs: metadata.refs, canonicalSize, bytes: undefined };
+}
+
+async function drain(body: ReadableStream<Uint8Array>): Promise<void> {
+  const reader = body.getReader();
+  while (!(await reader.read()).done);
+}

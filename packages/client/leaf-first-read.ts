@@ -1,0 +1,93 @@
+/** Verified reads that take one request for a node without children: its content answer says all, and the hash proves it. */
+import { encodeNodeHeader, type Hash, NodeFormatError } from '@holdfast/protocol';
+import type { Client } from './client.ts';
+import { hashCanonicalBytes } from './digest.ts';
+import { CasError, VerificationError } from './errors.ts';
+import type { CallOptions } from './operations.ts';
+
+/** The SHA-256 of both pieces, one after the other. */
+type Digest = (header: Uint8Array, content: Uint8Array) => Hash | Promise<Hash>;
+
+export interface LeafFirstNode {
+  readonly contentType: string;
+  readonly refs: readonly Hash[];
+  readonly content: Uint8Array;
+  /** the canonical bytes before the content */
+  readonly header: Uint8Array;
+}
+
+export interface LeafFirstOptions extends CallOptions {
+  /** WebCrypto, or the built-in SHA-256, when left out. */
+  readonly digest?: Digest | undefined;
+}
+
+type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNode'>;
+
+/**
+ * The node, verified against `hash`; undefined when its content has more than `contentBytesMax` bytes, of which none were then
+ * read. Throws CasError, VerificationError.
+ */
+export async function findNodeUpTo(
+  client: ReadingClient,
+  hash: Hash,
+  contentBytesMax: number,
+  options: LeafFirstOptions = {},
+): Promise<LeafFirstNode | undefined> {
+  const { digest = digestByWebCrypto, signal } = options;
+  const { contentType, size, body } = await client.readContent(hash, { signal });
+  if (size > contentBytesMax) {
+    await body.cancel();
+    return undefined;
+  }
+  const content = await collect(body, size);
+  if (content === undefined) {
+    // The connection broke: the SDK's whole read takes it up again.
+    const node = await client.getNode(hash, { signal });
+    return { ...node.metadata, content: node.content, header: encodeNodeHeader(node.metadata) };
+  }
+  const leaf = encodeHeader(hash, { contentType, refs: [], size });
+  if ((await digest(leaf, content)) === hash) return { contentType, refs: [], content, header: leaf };
+  const { metadata } = await client.readMetadata(hash, { signal });
+  const header = encodeHeader(hash, { contentType: metadata.contentType, refs: metadata.refs, size });
+  const actual = await digest(header, content);
+  if (actual === hash) return { contentType: metadata.contentType, refs: metadata.refs, content, header };
+  throw new VerificationError(
+    `${hash}: what came hashes to ${actual}; do not use it, and have the node put again`,
+    'readContent',
+  );
+}
+
+function encodeHeader(hash: Hash, node: Parameters<typeof encodeNodeHeader>[0]): Uint8Array {
+  try {
+    return encodeNodeHeader(node);
+  } catch (error) {
+    if (!(error instanceof NodeFormatError)) throw error;
+    throw new VerificationError(`${hash}: no node can be what came: ${error.message}`, 'readContent');
+  }
+}
+
+async function digestByWebCrypto(header: Uint8Array, content: Uint8Array): Promise<Hash> {
+  const bytes = new Uint8Array(header.length + content.length);
+  bytes.set(header);
+  bytes.set(content, header.length);
+  return hashCanonicalBytes(bytes);
+}
+
+/** All `size` bytes; undefined when the connection broke. */
+async function collect(body: ReadableStream<Uint8Array>, size: number): Promise<Uint8Array | undefined> {
+  const whole = new Uint8Array(size);
+  const reader = body.getReader();
+  let offset = 0;
+  try {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) {
+      whole.set(next.value, offset);
+      offset += next.value.length;
+    }
+    return whole;
+  } catch (error) {
+    const isBreak =
+      error instanceof CasError && (error.code === 'CONNECTION_FAILED' || error.code === 'TIMED_OUT');
+    if (isBreak) return undefined;
+    throw error;
+  }
+}
