@@ -1,0 +1,34 @@
+/** Every bound on what the rows' store may take or wait for. Tests shorten the times. */
+
+export interface PostgresLimits {
+  /** ms until a connection must be open */
+  readonly connectMs: number;
+  /** ms one statement may run; the server ends it */
+  readonly statementMs: number;
+  /** ms one statement may wait for a lock; the transaction is then tried again */
+  readonly lockMs: number;
+  /** ms the server keeps a transaction whose process sends nothing */
+  readonly idleInTransactionMs: number;
+  /** ms past `statementMs` without any answer until the network is taken to hang and the connection is given up */
+  readonly silenceMs: number;
+  /** ms a request may wait for a connection */
+  readonly admissionMs: number;
+  /** requests that may wait for a connection; further ones are refused at once */
+  readonly waitingMax: number;
+  /** ms after which a connection is replaced, so that a moved or reloaded server is noticed */
+  readonly lifetimeMs: number;
+  /** ms a connection may be without work */
+  readonly idleMs: number;
+}
+
+export const POSTGRES_LIMITS: PostgresLimits = {
+  connectMs: 5_000,
+  statementMs: 10_000,
+  lockMs: 4_000,
+  idleInTransactionMs: 15_000,
+  silenceMs: 3_000,
+  admissionMs: 3_000,
+  waitingMax: 2_048,
+  lifetimeMs: 30 * 60_000,
+  idleMs: 5 * 60_000,
+};

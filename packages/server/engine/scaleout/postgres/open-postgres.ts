@@ -1,0 +1,32 @@
+/**
+ * The door of this room. Composition:
+ *
+ *     const pool = await openPostgres(address);       // connects once and migrates; SchemaNewer, StoreUnavailable
+ *     new PostgresMetadataStore({ pool, onFatal })    // core/ports.ts MetadataStore; its close() leaves the pool open
+ *     await findOrCreateSecret(pool, 'signer', () => bytes)
+ *     new BackgroundTurns(pool, holder)
+ *     await pool.close()                              // last
+ *
+ * For stores of one's own on the same database: `pool.read(doing, text, parameters)` and `pool.run(…)` run one statement
+ * (`$1` …; rows as in sql-values.ts: bytea is `\x…` text, int8 a number), `pool.lend(work)` lends one connection for a
+ * transaction. Tables come by a numbered file in `migrations/` that is named in migrations.ts; `apps` is there already.
+ */
+import type { PostgresAddress } from './address.ts';
+import { PostgresPool } from './connection-pool.ts';
+import { POSTGRES_LIMITS, type PostgresLimits } from './limits.ts';
+import { migrate } from './migrations.ts';
+
+/** Resolves with a pool on a database that has this build's schema. @throws SchemaNewer, StoreUnavailable */
+export async function openPostgres(
+  address: PostgresAddress,
+  limits: Partial<PostgresLimits> = {},
+): Promise<PostgresPool> {
+  const pool = new PostgresPool(address, { ...POSTGRES_LIMITS, ...limits });
+  try {
+    await migrate(pool);
+    return pool;
+  } catch (error) {
+    await pool.close();
+    throw error;
+  }
+}
