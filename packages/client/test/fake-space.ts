@@ -45,6 +45,8 @@ export class FakeSpace {
   /** Used up in order, one per call of that kind. */
   readonly #faults = new Map<string, Fault[]>();
   readonly #uploads = new Map<string, { generation: number; bytes: Uint8Array | undefined }>();
+  /** validated bytes of parents whose children are not all ready */
+  readonly #waiting = new Map<string, Uint8Array>();
   readonly #rejections = new Map<string, { code: string; message: string }>();
   #generation = 0;
 
@@ -121,16 +123,13 @@ export class FakeSpace {
   #lease(hash: string): Response {
     const ready = { hash, state: 'ready', leaseStartedAt: 1, leaseExpiresAt: 2 };
     if (this.nodes.has(hash)) return json(ready);
+    const waiting = this.#waiting.get(hash);
+    if (waiting !== undefined) return this.#publish(hash, waiting);
     const upload = this.#uploads.get(hash);
     if (upload?.bytes !== undefined) {
       this.#uploads.delete(hash);
       if (sha256Hex(upload.bytes) === hash) {
-        const missing = refsToHashes(decodeNode(upload.bytes).refs).filter((ref) => !this.nodes.has(ref));
-        if (missing.length > 0) {
-          return json({ hash, state: 'validated_awaiting_children', childHashes: [...new Set(missing)] });
-        }
-        this.nodes.set(hash, upload.bytes);
-        return json(ready);
+        return this.#publish(hash, upload.bytes);
       }
       this.#rejections.set(hash, {
         code: 'NODE_DIGEST_MISMATCH',
@@ -142,6 +141,17 @@ export class FakeSpace {
     const rejection = this.#rejections.get(hash);
     const state = rejection === undefined ? 'awaiting_upload' : 'awaiting_replacement_upload';
     return json({ hash, state, rejection, upload: this.#instruct(hash) });
+  }
+
+  #publish(hash: string, bytes: Uint8Array): Response {
+    const missing = refsToHashes(decodeNode(bytes).refs).filter((ref) => !this.nodes.has(ref));
+    if (missing.length > 0) {
+      this.#waiting.set(hash, bytes);
+      return json({ hash, state: 'validated_awaiting_children', childHashes: [...new Set(missing)] });
+    }
+    this.#waiting.delete(hash);
+    this.nodes.set(hash, bytes);
+    return json({ hash, state: 'ready', leaseStartedAt: 1, leaseExpiresAt: 2 });
   }
 
   #instruct(hash: string): unknown {

@@ -1,0 +1,59 @@
+/**
+ * How many requests run at once: one more per round trip while answers come quickly, half as many when the server says
+ * 429 or an answer is lost, a little fewer when answers become slow (additive increase, multiplicative decrease). Pure.
+ */
+
+export interface AdaptiveLimitOptions {
+  readonly start: number;
+  readonly max: number;
+}
+
+const OVERLOAD_FACTOR = 0.5;
+const SLOW_FACTOR = 0.9;
+/** An answer this slow, and this many times slower than the fastest, says that requests queue up. */
+const SLOW_ANSWER_MS_MIN = 400;
+const SLOW_ANSWER_FACTOR = 4;
+/** Weight of the newest answer in the smoothed latency. */
+const LATENCY_WEIGHT = 0.2;
+
+export class AdaptiveLimit {
+  readonly #max: number;
+  #limit: number;
+  #fastestMs = Number.POSITIVE_INFINITY;
+  #smoothedMs: number | undefined;
+  /** Decreases that share one cause count once: no further one before this many answers have come. */
+  #answersUntilDecrease = 0;
+
+  constructor({ start, max }: AdaptiveLimitOptions) {
+    this.#max = Math.max(1, max);
+    this.#limit = Math.min(Math.max(1, start), this.#max);
+  }
+
+  /** at least 1 */
+  get limit(): number {
+    return Math.floor(this.#limit);
+  }
+
+  /** An answer came after `ms`. Only answers of one kind should be told: an upload takes longer than a question. */
+  onAnswer(ms: number): void {
+    this.#answersUntilDecrease = Math.max(0, this.#answersUntilDecrease - 1);
+    this.#fastestMs = Math.min(this.#fastestMs, Math.max(1, ms));
+    this.#smoothedMs =
+      this.#smoothedMs === undefined ? ms : this.#smoothedMs + LATENCY_WEIGHT * (ms - this.#smoothedMs);
+    const isSlow =
+      this.#smoothedMs > SLOW_ANSWER_MS_MIN && this.#smoothedMs > SLOW_ANSWER_FACTOR * this.#fastestMs;
+    if (isSlow) this.#decrease(SLOW_FACTOR);
+    else this.#limit = Math.min(this.#max, this.#limit + 1 / this.#limit);
+  }
+
+  /** The server shed load, or an answer never came. */
+  onOverload(): void {
+    this.#decrease(OVERLOAD_FACTOR);
+  }
+
+  #decrease(factor: number): void {
+    if (this.#answersUntilDecrease > 0) return;
+    this.#answersUntilDecrease = this.limit;
+    this.#limit = Math.max(1, this.#limit * factor);
+  }
+}
