@@ -1,6 +1,7 @@
 /** Collection: what is eligible, in which order, and every step of it beside other requests (contract section 7). */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
+import { CLAIM_HOLD_MS } from './collection.ts';
 import { getUsage } from './get-usage.ts';
 import { readContent } from './read-content.ts';
 import { readMetadata } from './read-metadata.ts';
@@ -144,6 +145,49 @@ test('a claim that a pass is finishing is left to it: by the sweep, and by anoth
   });
 });
 
+test('a claim that another process is finishing is left to it while it holds it, and finished once the hold is over', async () => {
+  await world.close();
+  world = await CoreWorld.open({}, { workers: 2 });
+  const beside = await world.openBeside();
+  const nodes = [objectNode(1), objectNode(2), objectNode(3)];
+  await world.publish(...nodes);
+  world.now += MINUTE_MS;
+  for (const heldMs of [CLAIM_HOLD_MS - 1, CLAIM_HOLD_MS]) {
+    const deleting = new Gate();
+    world.doors.delete = async (step) => {
+      await deleting.pass();
+      await step();
+    };
+    const pass = gc();
+    await deleting.reached;
+    world.now += heldMs;
+    const isHeld = heldMs < CLAIM_HOLD_MS;
+    const finished = isHeld ? 0 : nodes.length;
+    expect(await runGc(beside, SPACE, 100)).toMatchObject({ examined: finished, deleted: finished });
+    await sweep(beside);
+    expect(await Promise.all(nodes.map(isGone))).toEqual(nodes.map(() => !isHeld));
+    deleting.open();
+    expect(await pass).toMatchObject({ examined: 3, deleted: nodes.length - finished });
+    delete world.doors.delete;
+    await world.publish(...nodes);
+    world.now += MINUTE_MS;
+  }
+});
+
+test('processes that collect at once report between them every node that went, once', async () => {
+  await world.close();
+  world = await CoreWorld.open({}, { workers: 3 });
+  const cores = [world.core, await world.openBeside(), await world.openBeside()];
+  const nodes = Array.from({ length: 40 }, (_, index) => (index % 3 === 0 ? smallNode : objectNode)(index));
+  await world.publish(...nodes);
+  world.now += MINUTE_MS;
+  const passes = cores.flatMap((core) => [runGc(core, SPACE, 7), runGc(core, SPACE, 100)]);
+  const [results] = await Promise.all([Promise.all(passes), ...cores.map((core) => sweep(core))]);
+  expect(results.reduce((sum, { deleted }) => sum + deleted, 0)).toBe(nodes.length);
+  expect(results.reduce((sum, { examined }) => sum + examined, 0)).toBe(nodes.length);
+  expect(await Promise.all(nodes.map(isGone))).toEqual(nodes.map(() => true));
+});
+
 test('two passes at once delete each node once between them', async () => {
   const nodes = [objectNode(1), smallNode(2), objectNode(3), smallNode(4)];
   await world.publish(...nodes);
@@ -245,6 +289,24 @@ test('rotten nodes are collected like ready ones, with their bytes already lost'
   expect(await gc()).toEqual(NOTHING);
   world.now += MINUTE_MS;
   expect(await gc()).toMatchObject({ examined: 2, deleted: 2 });
+});
+
+test('claims of a killed server are finished by the first pass after its restart', async () => {
+  const nodes = [objectNode(1), objectNode(2)];
+  await world.publish(...nodes);
+  world.now += MINUTE_MS;
+  const deleting = new Gate();
+  world.doors.delete = async (step) => {
+    await deleting.pass();
+    await step();
+  };
+  const killed = gc().catch((error: unknown) => error);
+  await deleting.reached;
+  await world.restart();
+  delete world.doors.delete;
+  expect(await gc()).toMatchObject({ examined: 2, deleted: 2 });
+  deleting.open();
+  expect(await killed).toBeInstanceOf(Error);
 });
 
 test('a pass that fails before it forgets is finished after a restart', async () => {

@@ -19,6 +19,7 @@ import type { Generation, NodeRow, Space } from '../model.ts';
 import type { ContentStore, DeletedObjects, Signer, StagedUpload, UploadReceiver } from '../ports.ts';
 import { receiveUpload } from '../receive-upload.ts';
 import { sweep } from '../sweep.ts';
+import { DirectStore } from './direct-store.ts';
 
 export const SPACE: Space = { appId: 'app', spaceId: 'space' };
 export const ORIGIN = 'http://127.0.0.1:1';
@@ -111,6 +112,13 @@ export class SlowBody {
   }
 }
 
+interface WorldOptions {
+  /** processes that may open the data together */
+  readonly workers?: number;
+  /** clients write to the content store themselves */
+  readonly isDirect?: boolean;
+}
+
 export class CoreWorld {
   now = 1_700_000_000_000;
   readonly doors: Doors = {};
@@ -118,21 +126,26 @@ export class CoreWorld {
   readonly #folder = makeTempFolder('core', { fast: true });
   readonly #dataDir: string;
   readonly #settings: CoreSettings;
+  readonly #workers: number;
+  readonly #direct: DirectStore | undefined;
   readonly #fatal: Error[] = [];
   #engine!: EmbeddedEngine;
+  readonly #others: EmbeddedEngine[] = [];
   #core!: Core;
   #randomState = 1;
 
-  private constructor(settings: Partial<CoreSettings>) {
+  private constructor(settings: Partial<CoreSettings>, { workers = 1, isDirect = false }: WorldOptions) {
     this.#settings = { ...SETTINGS, ...settings };
+    this.#workers = workers;
+    if (isDirect) this.#direct = new DirectStore(() => this.now, this.#settings.uploadTtlMs);
     this.#dataDir = join(this.#folder.path, 'data');
     mkdirSync(this.#dataDir);
     this.spoiler = new ByteSpoiler(this.#dataDir);
   }
 
-  static async open(settings: Partial<CoreSettings> = {}): Promise<CoreWorld> {
-    const world = new CoreWorld(settings);
-    await world.#open();
+  static async open(settings: Partial<CoreSettings> = {}, options: WorldOptions = {}): Promise<CoreWorld> {
+    const world = new CoreWorld(settings, options);
+    await world.restart();
     return world;
   }
 
@@ -140,22 +153,34 @@ export class CoreWorld {
     return this.#core;
   }
 
-  async restart(): Promise<void> {
-    await this.#engine.close();
-    await this.#open();
+  get direct(): DirectStore {
+    if (this.#direct === undefined) throw new Error('this world receives uploads itself');
+    return this.#direct;
   }
 
-  async #open(): Promise<void> {
+  async restart(): Promise<void> {
+    await this.#engine?.close();
+    this.#engine = await this.#openEngine(true);
+    this.#core = this.#coreOf(this.#engine, this.doors);
+  }
+
+  /** Another process on the same data, without doors. */
+  async openBeside(): Promise<Core> {
+    const engine = await this.#openEngine(false);
+    this.#others.push(engine);
+    return this.#coreOf(engine, {});
+  }
+
+  #openEngine(isAlone: boolean): Promise<EmbeddedEngine> {
     const clock = { now: () => this.now };
-    this.#engine = await openEmbeddedEngine({
-      dataDir: this.#dataDir,
-      workers: 1,
-      clock,
-      onFatal: (error) => this.#fatal.push(error),
-    });
-    this.#core = {
-      metadata: this.#engine.metadata,
-      content: withDoors(this.#engine.content, this.doors),
+    const onFatal = (error: Error) => this.#fatal.push(error);
+    return openEmbeddedEngine({ dataDir: this.#dataDir, workers: this.#workers, isAlone, clock, onFatal });
+  }
+
+  #coreOf(engine: EmbeddedEngine, doors: Doors): Core {
+    return {
+      metadata: engine.metadata,
+      content: withDoors(this.#direct ?? engine.content, doors),
       random: { bytes: (count) => this.#randomBytes(count) },
       signer,
       settings: this.#settings,
@@ -179,6 +204,12 @@ export class CoreWorld {
     const answer = await this.lease(node);
     if ('upload' in answer) return answer;
     throw new Error(`expected an upload instruction, got ${answer.state}`);
+  }
+
+  /** Lease, PUT to the store itself, lease: the last answer. */
+  async uploadDirectly(node: CanonicalNode, bytes = node.bytes): Promise<LeaseResponse> {
+    expect(this.direct.put((await this.begin(node)).upload.url, bytes)).toBe(200);
+    return this.lease(node);
   }
 
   put({ upload }: AwaitingUpload, body: Uint8Array | SlowBody, declaredLength?: number): Promise<void> {
@@ -238,14 +269,17 @@ export class CoreWorld {
   async close(): Promise<void> {
     try {
       for (const name of Object.keys(this.doors)) delete this.doors[name as keyof Doors];
+      // Past every URL and hold, and past what the sweep of a store leaves to PUTs that are still on their way.
+      if (this.#direct !== undefined) this.now += 3 * DAY_MS;
       await this.sweepAll();
       await this.sweepAll();
-      await this.#engine.close();
+      for (const engine of [...this.#others, this.#engine]) await engine.close();
       expect(this.#fatal).toEqual([]);
       expect(recount(this.#dataDir).problems).toEqual([]);
       const { orphans, missing, incoming } = findLeftovers(this.#dataDir);
       expect(orphans.filter((name) => !name.endsWith('.kept'))).toEqual([]);
-      expect({ missing, incoming }).toEqual({ missing: [], incoming: [] });
+      const elsewhere = this.#direct?.generations ?? [];
+      expect({ missing: [...missing].sort(), incoming }).toEqual({ missing: [...elsewhere], incoming: [] });
     } finally {
       this.#folder.remove();
     }
@@ -264,11 +298,28 @@ export async function failureOf(request: Promise<unknown>): Promise<ApiError> {
 }
 
 function withDoors(content: ContentStore, doors: Doors): ContentStore {
-  const through = <T>(door: Door<T> | undefined, step: () => Promise<T>): Promise<T> =>
-    door === undefined ? step() : door(step);
-  if (content.upload.kind !== 'server') throw new Error('the embedded engine receives uploads itself');
-  const { receiver } = content.upload;
-  const watched: UploadReceiver = {
+  const { upload } = content;
+  return {
+    upload: upload.kind === 'server' ? { kind: 'server', receiver: watch(upload.receiver, doors) } : upload,
+    inspect: (...given) => through(doors.inspect, () => content.inspect(...given)),
+    open: (...given) => through(doors.open, () => content.open(...given)),
+    verify: (...given) => through(doors.verify, () => content.verify(...given)),
+    verifyInline: (given) => content.verifyInline(given),
+    delete: (space, generations) =>
+      doors.delete === undefined
+        ? content.delete(space, generations)
+        : deleteThrough(doors.delete, content, space, generations),
+    sweep: (...given) => content.sweep(...given),
+    close: () => content.close(),
+  };
+}
+
+function through<T>(door: Door<T> | undefined, step: () => Promise<T>): Promise<T> {
+  return door === undefined ? step() : door(step);
+}
+
+function watch(receiver: UploadReceiver, doors: Doors): UploadReceiver {
+  return {
     isReceiving: (generation) => receiver.isReceiving(generation),
     reservedBytes: (space) => receiver.reservedBytes(space),
     receive: async (...given) => {
@@ -280,19 +331,6 @@ function withDoors(content: ContentStore, doors: Doors): ContentStore {
         release: () => staged.release(),
       };
     },
-  };
-  return {
-    upload: { kind: 'server', receiver: watched },
-    inspect: (...given) => through(doors.inspect, () => content.inspect(...given)),
-    open: (...given) => through(doors.open, () => content.open(...given)),
-    verify: (...given) => through(doors.verify, () => content.verify(...given)),
-    verifyInline: (given) => content.verifyInline(given),
-    delete: (space, generations) =>
-      doors.delete === undefined
-        ? content.delete(space, generations)
-        : deleteThrough(doors.delete, content, space, generations),
-    sweep: (...given) => content.sweep(...given),
-    close: () => content.close(),
   };
 }
 

@@ -1,0 +1,121 @@
+/**
+ * A content store that clients write to themselves, as they do with S3: it knows no records and no limits, only its keys and
+ * the expiry signed into a URL. A PUT is judged when it begins and may land any time later; a deleted key can be written again
+ * by a URL that is still good.
+ */
+import type { Hash } from '@holdfast/protocol';
+import { ObjectJudge, tooLarge } from '../../engine/embedded/object-judge.ts';
+import type { Generation, ObjectKey, Space, UploadEvidence } from '../model.ts';
+import {
+  type Awaitable,
+  ContentDamaged,
+  ContentLost,
+  type ContentStore,
+  type DeletedObjects,
+  type NodeLimits,
+  type OpenContent,
+  type StoredObject,
+} from '../ports.ts';
+import { sha256 } from '../sha256.ts';
+import { spaceKeyOf } from '../space-key.ts';
+
+const DAY_MS = 86_400_000;
+const TIME_DIGITS = 12;
+
+interface DirectObject {
+  readonly key: ObjectKey;
+  readonly bytes: Uint8Array;
+}
+
+/** What the store answers to a PUT. */
+type PutStatus = 200 | 403 | 412;
+
+export class DirectStore implements ContentStore {
+  readonly upload = {
+    kind: 'direct' as const,
+    signUpload: async (space: Space, generation: Generation, expiresAt: number) => ({
+      url: `direct:${spaceKeyOf(space)}/${generation}/${expiresAt}`,
+      headers: { 'if-none-match': '*' },
+    }),
+  };
+
+  readonly #now: () => number;
+  readonly #urlLifeMs: number;
+  readonly #objects = new Map<Generation, DirectObject>();
+
+  constructor(now: () => number, urlLifeMs: number) {
+    this.#now = now;
+    this.#urlLifeMs = urlLifeMs;
+  }
+
+  get generations(): readonly Generation[] {
+    return [...this.#objects.keys()].sort();
+  }
+
+  /** The client's PUT, whole at once. */
+  put(url: string, bytes: Uint8Array): PutStatus {
+    return this.beginPut(url)(bytes);
+  }
+
+  /** The client's PUT while its URL is good; the bytes land when the result is called. */
+  beginPut(url: string): (bytes: Uint8Array) => PutStatus {
+    const [spaceKey = '', generation = '', expiresAt] = url.slice('direct:'.length).split('/');
+    if (Number(expiresAt) <= this.#now()) return () => 403;
+    return (bytes) => {
+      if (this.#objects.has(generation)) return 412;
+      this.#objects.set(generation, { key: { spaceKey, generation }, bytes: bytes.slice() });
+      return 200;
+    };
+  }
+
+  async inspect(_space: Space, generation: Generation, hash: Hash, { nodeBytesMax }: NodeLimits) {
+    const object = this.#objects.get(generation);
+    if (object === undefined) return { found: false as const };
+    const { bytes } = object;
+    if (bytes.length > nodeBytesMax) return { found: true as const, evidence: tooLarge(nodeBytesMax) };
+    const judge = new ObjectJudge(hash);
+    judge.read(bytes);
+    const evidence: UploadEvidence = judge.judge(0);
+    if (evidence.verdict === 'bad') return { found: true as const, evidence };
+    return { found: true as const, evidence: { ...evidence, integrity: sha256(bytes) } };
+  }
+
+  async open(object: StoredObject, start: number, end: number): Promise<OpenContent> {
+    return { body: this.#prove(object).slice(start, end) };
+  }
+
+  async verify(object: StoredObject): Promise<void> {
+    this.#prove(object);
+  }
+
+  verifyInline(): void {
+    throw new ContentDamaged('nothing is kept as a row where clients write to the store');
+  }
+
+  async delete(_space: Space, generations: readonly Generation[]): Promise<DeletedObjects> {
+    for (const generation of generations) this.#objects.delete(generation);
+    return { deleted: new Set(generations), failure: undefined };
+  }
+
+  async sweep(
+    findKnown: (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>,
+    now: number,
+  ): Promise<void> {
+    const keys = [...this.#objects.values()].map(({ key }) => key);
+    const known = await findKnown(keys);
+    for (const { generation } of keys) {
+      const createdAt = Number.parseInt(generation.slice(0, TIME_DIGITS), 16);
+      const isOld = createdAt + this.#urlLifeMs + DAY_MS <= now;
+      if (isOld && !known.has(generation)) this.#objects.delete(generation);
+    }
+  }
+
+  async close(): Promise<void> {}
+
+  #prove({ generation, integrity }: StoredObject): Uint8Array {
+    const object = this.#objects.get(generation);
+    if (object === undefined) throw new ContentLost(`there is no object ${generation}`);
+    if (Buffer.compare(sha256(object.bytes), integrity) !== 0) throw new ContentDamaged('other bytes');
+    return object.bytes;
+  }
+}
