@@ -50,6 +50,7 @@ export type { FetchFunction } from './transport.ts';
 export {
   type BuiltDirectory,
   type BuiltFile,
+  buildFile,
   buildSmallFile,
   buildSymlink,
   DirectoryBuilder,
@@ -58,6 +59,7 @@ export {
   type NodeDigest,
   type NodeSink,
 } from './tree/build.ts';
+export { chunkStream, findChunkEnd } from './tree/chunker.ts';
 export {
   CHUNK_BYTES_MAX,
   CHUNK_BYTES_MIN,

@@ -6,6 +6,7 @@
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import { hashCanonicalBytes } from '../digest.ts';
 import { LevelStack } from './build-levels.ts';
+import { chunkStream } from './chunker.ts';
 import {
   addTotal,
   CHILDREN_MAX,
@@ -203,6 +204,16 @@ export class FileBuilder {
     const hash = await emitNode(this.#sink, encodeChunk(content));
     await this.#index.add({ hash, bytes: content.length });
   }
+}
+
+/** A file of any size from its bytes in pieces of any size. Memory: a few chunks. */
+export async function buildFile(
+  sink: NodeSink,
+  pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+): Promise<BuiltFile> {
+  const builder = new FileBuilder(sink);
+  for await (const chunk of chunkStream(pieces)) await builder.add(chunk);
+  return builder.finish();
 }
 
 /** A file that is a single chunk: at most CHUNK_BYTES_MIN bytes, or what the chunker does not cut. */
