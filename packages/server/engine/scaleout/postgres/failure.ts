@@ -63,7 +63,8 @@ export function storageError(error: unknown, doing: string): Error {
     return new InvariantViolation(`broken invariant while ${doing} (${code}): ${detail}`);
   }
   const hint = HINTS[code] ?? 'try again; see the cause if it lasts';
-  return new StoreUnavailable(`PostgreSQL: ${doing} failed (${code}): ${hint}`, { cause: new Error(detail) });
+  const cause = Object.assign(new Error(detail), { code });
+  return new StoreUnavailable(`PostgreSQL: ${doing} failed (${code}): ${hint}`, { cause });
 }
 
 /** The server's or system's own words, without the statement and parameters the driver hangs on its errors. */
