@@ -148,3 +148,9 @@ export function expectHash(value: unknown, what: string, answer?: Answer): strin
   expectThat(/^[0-9a-f]{64}$/.test(text), `${what}: 64 lowercase hex`, text, answer);
   return text;
 }
+
+/** A PUT that came too late. A store that takes the PUT itself may also tell two writers at once to try again. */
+export function expectAlreadyThere(uploadKind: 'embedded' | 'direct', answer: Answer, what: string): void {
+  const refusals = uploadKind === 'direct' ? [409, 412] : [412];
+  expectThat(refusals.includes(answer.status), `${what}: ${refusals.join(' or ')}`, answer.status, answer);
+}

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { describeBody, describeHeaders, redact } from './answer.ts';
 import { allChecks } from './checks/all-checks.ts';
 import { SpaceClient } from './space-client.ts';
-import { type Check, type CheckContext, RuleBroken } from './suite.ts';
+import { type Check, type CheckContext, type Need, RuleBroken } from './suite.ts';
 import { type ConformanceOptions, openTarget, type Target } from './target.ts';
 
 export interface CheckResult {
@@ -37,6 +37,7 @@ export interface Report {
 const CONCURRENCY_DEFAULT = 4;
 /** A sweep comes every few seconds of real time. */
 const BACKGROUND_WAIT_MS = 15_000;
+const WAITS: readonly Need[] = ['minute', 'real-minute', 'upload-expiry', 'store-expiry'];
 /** Checks that mostly wait cost nothing side by side. */
 const CONCURRENCY_WAITING = 64;
 
@@ -111,8 +112,7 @@ export async function runConformance(options: ConformanceOptions): Promise<Repor
   const startedAt = performance.now();
   const target = await openTarget(options);
   const checks = selectChecks(options.only);
-  const waits = (check: Check) =>
-    check.needs.some((need) => need === 'minute' || need === 'real-minute' || need === 'upload-expiry');
+  const waits = (check: Check) => check.needs.some((need) => WAITS.includes(need));
   const together = options.advanceClock ? 1 : (options.concurrency ?? CONCURRENCY_DEFAULT);
   const quick = await runAll(
     checks.filter((check) => !waits(check)),

@@ -7,6 +7,7 @@ import type { Target } from './target.ts';
  * What a target must offer for a check to say anything. Where it does not, the check is `not applicable`, never passed.
  * - `socket`: a real TCP listener, for raw bytes
  * - `embedded-upload`, `direct-upload`: who receives the PUT
+ * - `store-expiry`: a store that takes the PUT judges the URL by its own clock: real time that must pass
  * - `minute`, `upload-expiry`, `day`: time that must pass (a movable clock, or `--slow` where waiting is bearable)
  * - `real-minute`: real time that must pass, whatever the target's clock says (`--slow`)
  * - `node-limit`, `upload-limit`: the limit is small enough to reach
@@ -21,6 +22,7 @@ export type Need =
   | 'minute'
   | 'real-minute'
   | 'upload-expiry'
+  | 'store-expiry'
   | 'day'
   | 'node-limit'
   | 'upload-limit'

@@ -147,6 +147,7 @@ function whyNot(facts: Facts, need: Need): string | undefined {
     minute: whyNoTime(options, 61_000),
     'real-minute': options.slow ? undefined : 'a real minute must pass: run with --slow',
     'upload-expiry': whyNoTime(options, facts.uploadTtlMs),
+    'store-expiry': whyNoTime({ ...options, advanceClock: undefined }, facts.uploadTtlMs),
     day: options.advanceClock
       ? undefined
       : 'a day must pass: only a target whose clock can be moved shows it',
@@ -170,7 +171,10 @@ function whyNot(facts: Facts, need: Need): string | undefined {
   return reasons[need];
 }
 
-function whyNoTime(options: ConformanceOptions, ms: number): string | undefined {
+function whyNoTime(
+  options: Pick<ConformanceOptions, 'slow'> & { readonly advanceClock?: unknown },
+  ms: number,
+): string | undefined {
   if (options.advanceClock || ms <= SHORT_WAIT_MS_MAX) return undefined;
   if (ms > LONG_WAIT_MS_MAX) return `${Math.ceil(ms / 1000)} s must pass: too long to wait`;
   return options.slow ? undefined : `${Math.ceil(ms / 1000)} s must pass: run with --slow`;

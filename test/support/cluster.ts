@@ -6,10 +6,11 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { openCeph, type TestBuckets } from './ceph-server.ts';
 import { type Issuer, makeIssuer } from './issuer.ts';
+import { type MovableClock, shiftClock } from './movable-clock.ts';
 import { openPostgres, type TestDatabases } from './postgres-server.ts';
 import { APP, SPACE } from './running-server.ts';
 import type { TestBucket } from './s3-request.ts';
-import { addApp, ROOT, type ServerProcess, startServer } from './server-process.ts';
+import { addApp, type ServerProcess, startServer } from './server-process.ts';
 import { makeSpaceClient, type SpaceClient } from './space-client.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 import { makeTempFolder } from './temp-folder.ts';
@@ -32,6 +33,8 @@ export interface ClusterOptions {
   readonly isProxied?: boolean;
   /** how far the clock of each process is off, ms */
   readonly clockOffsetsMs?: readonly number[];
+  /** moves the clocks of all processes, and the database's with them */
+  readonly clock?: MovableClock;
 }
 
 export interface ClusterServer {
@@ -59,8 +62,8 @@ export interface Cluster extends ClusterEngines {
 }
 
 const PROCESSES = 3;
+const TOKEN_SECONDS = 3600;
 const LOG_CHARS_SHOWN = 3000;
-const SHIFTED_CLOCK = join(ROOT, 'test', 'support', 'shifted-clock.ts');
 
 export interface OpenEngines extends ClusterEngines {
   close(): Promise<void>;
@@ -117,6 +120,10 @@ export async function startCluster(engines: ClusterEngines, options: ClusterOpti
     await remove();
     throw error;
   }
+  const makeToken = (spaceId: string): string => {
+    const iat = Math.floor((options.clock?.now() ?? Date.now()) / 1000);
+    return issuer.token(spaceId, { iat, exp: iat + TOKEN_SECONDS });
+  };
   return {
     ...engines,
     servers,
@@ -130,12 +137,12 @@ export async function startCluster(engines: ClusterEngines, options: ClusterOpti
         if (server === undefined) throw new Error('no server of the cluster runs');
         return server.process.url;
       };
-      return makeSpaceClient(findUrl, APP, spaceId, issuer.token(spaceId), false);
+      return makeSpaceClient(findUrl, APP, spaceId, makeToken(spaceId), false);
     },
     clientOf(index, spaceId = SPACE) {
       const server = servers[index];
       if (server === undefined) throw new Error(`the cluster has no server ${index}`);
-      return makeSpaceClient(() => server.process.url, APP, spaceId, issuer.token(spaceId), false);
+      return makeSpaceClient(() => server.process.url, APP, spaceId, makeToken(spaceId), false);
     },
     logs: () =>
       servers
@@ -179,7 +186,6 @@ class RealClusterServer implements ClusterServer {
       metadata.searchParams.set(name, value);
     }
     const endpoint = this.s3Proxy === undefined ? bucket.endpoint : `http://${this.s3Proxy.address}`;
-    const offsetMs = this.#options.clockOffsetsMs?.[this.index];
     this.#process = await startServer({
       data: this.#data,
       arguments: [
@@ -188,9 +194,15 @@ class RealClusterServer implements ClusterServer {
       ],
       environment: {
         ...makeS3Environment(bucket),
-        ...(offsetMs === undefined ? {} : shiftClock(offsetMs)),
+        ...this.#clockEnvironment(),
       },
     });
+  }
+
+  #clockEnvironment(): Record<string, string> {
+    const offsetMs = this.#options.clockOffsetsMs?.[this.index];
+    if (this.#options.clock !== undefined) return this.#options.clock.environment(offsetMs);
+    return offsetMs === undefined ? {} : shiftClock(offsetMs);
   }
 
   async kill(): Promise<void> {
@@ -206,11 +218,4 @@ class RealClusterServer implements ClusterServer {
     await this.postgresProxy?.close();
     await this.s3Proxy?.close();
   }
-}
-
-function shiftClock(offsetMs: number): Record<string, string> {
-  return {
-    BUN_OPTIONS: `--preload=${SHIFTED_CLOCK}`,
-    HOLDFAST_TEST_CLOCK_OFFSET_MS: String(offsetMs),
-  };
 }

@@ -6,6 +6,7 @@ import { authKeyChecks } from './auth-keys.ts';
 import { authScopeChecks } from './auth-scope.ts';
 import { authTokenChecks } from './auth-tokens.ts';
 import { childrenChecks } from './children.ts';
+import { directUploadChecks } from './direct-uploads.ts';
 import { gcChecks } from './gc.ts';
 import { headerChecks } from './headers.ts';
 import { healthAndRouteChecks } from './health-and-routes.ts';
@@ -39,6 +40,7 @@ export const allChecks: readonly Check[] = [
   ...childrenChecks,
   ...uploadTargetChecks,
   ...uploadOverlapChecks,
+  ...directUploadChecks,
   ...uploadLimitChecks,
   ...readChecks,
   ...usageChecks,

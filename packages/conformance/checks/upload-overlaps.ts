@@ -5,7 +5,7 @@ import { type Check, type CheckContext, check } from '../suite.ts';
 import { inPieces } from './upload-target.ts';
 
 /** A body whose second half waits until it is told. */
-function held(bytes: Uint8Array): {
+export function held(bytes: Uint8Array): {
   body: ReadableStream<Uint8Array>;
   finish: () => void;
   breakOff: () => void;
@@ -39,7 +39,7 @@ function held(bytes: Uint8Array): {
   return { body, finish, breakOff, started };
 }
 
-async function pause(ms: number): Promise<void> {
+export async function pause(ms: number): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, ms));
 }
 

@@ -167,23 +167,6 @@ export function inPieces(bytes: Uint8Array, size = 65_536): ReadableStream<Uint8
   });
 }
 
-/** Replays against direct upload targets may succeed, but never change what is read. */
-async function directReplay({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
-  expectStatus(await client.put(upload, node.bytes), 200);
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
-  const replay = await client.put(upload, makeNode().bytes);
-  expectThat(
-    replay.status >= 400,
-    'the store refuses a second PUT to an existing object',
-    replay.status,
-    replay,
-  );
-  const answer = await client.readContent(node.hash);
-  expectBytes(answer.bytes, node.content, 'content after a replayed PUT', answer);
-}
-
 export const uploadTargetChecks: readonly Check[] = [
   check(
     'upload.answer',
@@ -229,12 +212,5 @@ export const uploadTargetChecks: readonly Check[] = [
     'tokens do not matter',
     noBearer,
     'embedded-upload',
-  ),
-  check(
-    'upload.direct-replay',
-    'contract 5: a replay is never read or published',
-    'a store that takes the PUT itself',
-    directReplay,
-    'direct-upload',
   ),
 ];

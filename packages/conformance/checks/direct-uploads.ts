@@ -1,0 +1,253 @@
+/** Uploads that a store takes itself, by a presigned URL: what the URL allows, and that replays never count. */
+import type { Answer } from '../answer.ts';
+import {
+  expectAlreadyThere,
+  expectBytes,
+  expectEqual,
+  expectError,
+  expectStatus,
+  expectThat,
+} from '../expect.ts';
+import { makeNode, makeNodeOfCanonicalSize } from '../node-bytes.ts';
+import { NO_USAGE } from '../space-client.ts';
+import { type Check, type CheckContext, check } from '../suite.ts';
+import type { Upload } from '../wire.ts';
+import { held, pause } from './upload-overlaps.ts';
+
+const TARGET = 'contract 5: upload target: PUT with the returned headers exactly; no bearer token';
+const ONCE = 'contract 5: a URL that is still valid can never alter or resurrect content';
+const REFUSALS = 'contract 5: 409 and 412 both say that the object is already there';
+/** Past the last whole second that a signature counts in. */
+const EXPIRY_MARGIN_MS = 1_500;
+
+function expectForbidden(answer: Answer, what: string): void {
+  expectThat([400, 401, 403].includes(answer.status), `${what} is refused`, answer.status, answer);
+}
+
+async function instruction({ client }: CheckContext): Promise<void> {
+  const { url, headers } = await client.instruction(makeNode().hash);
+  const names = Object.keys(headers).map((name) => name.toLowerCase());
+  expectThat(!names.includes('authorization'), 'no bearer token in upload.headers', names);
+  expectThat(!/eyJ[\w-]{5,}\./.test(url), 'no capability in the URL', '(one)');
+  const signed = new URL(url).searchParams.get('X-Amz-SignedHeaders')?.split(';') ?? [];
+  for (const name of ['content-type', 'if-none-match', 'host']) {
+    expectThat(signed.includes(name), `the signature covers ${name}`, signed);
+  }
+}
+
+async function replay({ client }: CheckContext): Promise<void> {
+  const node = makeNode();
+  const upload = await client.instruction(node.hash);
+  expectStatus(await client.put(upload, node.bytes), 200);
+  const refuse = async (when: string) => {
+    for (const bytes of [node.bytes, makeNode().bytes, new Uint8Array()]) {
+      expectAlreadyThere('direct', await client.put(upload, bytes), when);
+    }
+  };
+  await refuse('before the lease');
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await refuse('after publication');
+  const answer = await client.readContent(node.hash);
+  expectBytes(answer.bytes, node.content, 'content after replayed PUTs', answer);
+}
+
+async function wrongHeaders({ client }: CheckContext): Promise<void> {
+  const node = makeNode();
+  const upload = await client.instruction(node.hash);
+  const wrongs: readonly Record<string, string | undefined>[] = [
+    { 'if-none-match': undefined },
+    { 'if-none-match': '"etag"' },
+    { 'content-type': undefined },
+    { 'content-type': 'application/octet-stream' },
+    { 'content-type': 'application/vnd.holdfast.cas-node.v2' },
+  ];
+  for (const headers of wrongs) {
+    const answer = await client.put(upload, node.bytes, headers);
+    expectForbidden(answer, `a PUT with the headers ${JSON.stringify(headers)}`);
+  }
+  expectEqual((await client.leased(node.hash)).state, 'awaiting_upload', 'state after refused PUTs');
+  expectStatus(await client.put(upload, node.bytes), 200, 'refused PUTs leave the URL good');
+  for (const headers of wrongs) await client.put(upload, makeNode().bytes, headers);
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+}
+
+async function tamperedUrl({ client }: CheckContext): Promise<void> {
+  const [node, other] = [makeNode(), makeNode()];
+  const upload = await client.instruction(node.hash);
+  const foreign = new URL((await client.instruction(other.hash)).url);
+  const refused = async (change: (url: URL) => void, what: string): Promise<void> => {
+    const url = new URL(upload.url);
+    change(url);
+    expectForbidden(await client.put({ ...upload, url: url.href }, node.bytes), what);
+  };
+  const set = (name: string, value: (before: string) => string) => (url: URL) =>
+    url.searchParams.set(name, value(url.searchParams.get(name) ?? ''));
+  const flip = (text: string) => `${text.startsWith('0') ? '1' : '0'}${text.slice(1)}`;
+  await refused(set('X-Amz-Signature', flip), 'another signature');
+  await refused((url) => url.searchParams.delete('X-Amz-Signature'), 'no signature');
+  await refused(
+    set('X-Amz-Expires', (seconds) => String(Number(seconds) + 3600)),
+    'a longer life',
+  );
+  await refused(
+    set('X-Amz-SignedHeaders', () => 'host'),
+    'fewer signed headers',
+  );
+  await refused((url) => {
+    url.pathname = foreign.pathname;
+  }, 'the key of another generation');
+  await refused((url) => {
+    url.pathname = `${url.pathname}0`;
+  }, 'a key of its own choice');
+  expectStatus(await client.put(upload, node.bytes), 200, 'the URL as it was given');
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  expectEqual((await client.leased(other.hash)).state, 'awaiting_upload', 'state of the other');
+}
+
+async function otherMethods({ client, target }: CheckContext): Promise<void> {
+  const node = makeNode();
+  const upload = await client.instruction(node.hash);
+  expectStatus(await client.put(upload, node.bytes), 200);
+  for (const method of ['GET', 'DELETE', 'POST']) {
+    const answer = await target.send(upload.url, { method, headers: { ...upload.headers } });
+    expectThat(answer.status >= 400, `${method} with the URL of a PUT is refused`, answer.status, answer);
+  }
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+}
+
+async function overlapping({ client, target }: CheckContext): Promise<void> {
+  const node = makeNodeOfCanonicalSize(Math.min(target.nodeBytesMax, 40_000));
+  const upload = await client.instruction(node.hash);
+  const slow = held(makeNodeOfCanonicalSize(40_000).bytes);
+  const slowAnswer = client.put(upload, slow.body);
+  await Promise.race([slow.started, slowAnswer]);
+  await pause(50);
+  expectStatus(await client.put(upload, node.bytes), 200, 'the first to complete wins');
+  slow.finish();
+  expectAlreadyThere('direct', await slowAnswer, 'the PUT that completes second');
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state: the winner’s bytes count');
+  const answer = await client.readContent(node.hash);
+  expectBytes(answer.bytes, node.content, 'content', answer);
+}
+
+async function interrupted({ client }: CheckContext): Promise<void> {
+  const node = makeNodeOfCanonicalSize(40_000);
+  const upload = await client.instruction(node.hash);
+  const broken = held(node.bytes);
+  const abort = new AbortController();
+  const attempt = client.put(upload, broken.body, {}, abort.signal).catch(() => undefined);
+  await Promise.race([broken.started, attempt]);
+  await pause(50);
+  broken.breakOff();
+  abort.abort();
+  await attempt;
+  await pause(50);
+  expectEqual((await client.leased(node.hash)).state, 'awaiting_upload', 'state after an interrupted PUT');
+  expectStatus(await client.put(upload, node.bytes), 200, 'the same URL after an interrupted PUT');
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+}
+
+/** The object may be gone by then, so the store may take a replay; it must count for nothing. */
+async function replayAfterRejection({ client }: CheckContext): Promise<void> {
+  const node = makeNode();
+  const upload = await client.instruction(node.hash);
+  expectStatus(await client.put(upload, makeNode().bytes), 200, 'wrong bytes are accepted by the PUT');
+  const lease = await client.leased(node.hash);
+  expectThat(lease.state === 'awaiting_replacement_upload', 'a rejection', lease.state);
+  expectThat(keyOf(lease.upload) !== keyOf(upload), 'a replacement has a key of its own', 'the same key');
+  await client.put(upload, node.bytes);
+  const still = await client.leased(node.hash);
+  expectEqual(still.state, 'awaiting_replacement_upload', 'state: good bytes under the rejected key');
+  expectError(await client.call('readMetadata', { hash: node.hash }), 404, 'NOT_FOUND', 'not published');
+  await client.expectUsage(NO_USAGE, 'after a replay');
+  expectStatus(await client.put(lease.upload, node.bytes), 200, 'the replacement');
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  const answer = await client.readContent(node.hash);
+  expectBytes(answer.bytes, node.content, 'content', answer);
+}
+
+function keyOf(upload: Upload): string {
+  return new URL(upload.url).pathname;
+}
+
+/** By the store's clock, whatever the server's says. */
+async function outlive(upload: Upload): Promise<void> {
+  await pause(Math.max(0, upload.expiresAt - Date.now()) + EXPIRY_MARGIN_MS);
+}
+
+async function expired({ client }: CheckContext): Promise<void> {
+  const [node, finished] = [makeNode(), makeNode()];
+  const done = await client.instruction(finished.hash);
+  const upload = await client.instruction(node.hash);
+  expectStatus(await client.put(done, finished.bytes), 200);
+  await outlive(upload);
+  expectForbidden(await client.put(upload, node.bytes), 'an expired URL');
+  expectEqual(
+    (await client.leased(finished.hash)).state,
+    'ready',
+    'state: a complete object is accepted whenever it finished',
+  );
+  const again = await client.leased(node.hash);
+  expectThat(again.state === 'awaiting_upload', 'a lease that asks for bytes again', again.state);
+  expectThat(keyOf(again.upload) !== keyOf(upload), 'expired without an object: a new generation', 'the old');
+  expectStatus(await client.put(again.upload, node.bytes), 200);
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+}
+
+async function rejectionOutlivesTheUrl({ client }: CheckContext): Promise<void> {
+  const node = makeNode();
+  expectStatus(await client.put(await client.instruction(node.hash), makeNode().bytes), 200);
+  const first = await client.leased(node.hash);
+  expectThat(first.state === 'awaiting_replacement_upload', 'a rejection', first.state);
+  await outlive(first.upload);
+  const later = await client.leased(node.hash);
+  expectThat(later.state === 'awaiting_replacement_upload', 'the rejection survives the URL', later.state);
+  expectEqual(later.rejection, first.rejection, 'rejection');
+  expectStatus(await client.put(later.upload, node.bytes), 200, 'the new URL');
+  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+}
+
+function direct(
+  id: string,
+  clause: string,
+  title: string,
+  run: Check['run'],
+  ...needs: Check['needs']
+): Check {
+  return check(`upload.direct-${id}`, clause, title, run, 'direct-upload', ...needs);
+}
+
+export const directUploadChecks: readonly Check[] = [
+  direct('instruction', TARGET, 'what the signature covers, and no token', instruction),
+  direct('replay', ONCE, 'a second PUT is refused and changes nothing', replay),
+  direct('headers', TARGET, 'other headers than the returned ones', wrongHeaders),
+  direct('tampered', TARGET, 'a URL that was changed', tamperedUrl),
+  direct('methods', TARGET, 'only PUT', otherMethods),
+  direct('overlapping', REFUSALS, 'the later start wins by finishing first', overlapping),
+  direct(
+    'interrupted',
+    'contract 5: an interrupted PUT leaves nothing, and the same URL can be used again',
+    'a body that breaks off',
+    interrupted,
+  ),
+  direct(
+    'once-rejected',
+    'contract 5: a replay is never read or published',
+    'good bytes under a rejected key',
+    replayAfterRejection,
+  ),
+  direct(
+    'expired',
+    'contract 5: expired without an object: a new generation; a complete object is accepted whenever it finished',
+    'a URL that ran out',
+    expired,
+    'store-expiry',
+  ),
+  direct(
+    'rejection-outlives-url',
+    'contract 5: expired without an object: a new generation; the rejection survives',
+    'the reason after the URL has expired',
+    rejectionOutlivesTheUrl,
+    'store-expiry',
+  ),
+];
