@@ -1,0 +1,118 @@
+/**
+ * The body of one answer: read piece by piece with a time limit for each, counted against the length it must have, so that
+ * a short or over-long one never looks complete. Holds its request's place until it has ended.
+ */
+import { AttemptFailed } from './failure.ts';
+
+interface AnswerBodyOptions {
+  readonly response: Response;
+  readonly controller: AbortController;
+  readonly stallMsMax: number;
+  /** called once, when nothing more comes */
+  readonly onEnd: () => void;
+}
+
+export class AnswerBody {
+  readonly #options: AnswerBodyOptions;
+  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  #isEnded = false;
+  #isKept = false;
+
+  constructor(options: AnswerBodyOptions) {
+    this.#options = options;
+    if (options.response.body === null) this.#end();
+  }
+
+  /** Outlives the call that asked for it; whoever keeps it reads it to its end or cancels it. */
+  get isKept(): boolean {
+    return this.#isKept;
+  }
+
+  keep(): this {
+    this.#isKept = true;
+    return this;
+  }
+
+  /** The next piece; `undefined` at the end. Rejects with AttemptFailed. */
+  async read(): Promise<Uint8Array | undefined> {
+    if (this.#isEnded) return undefined;
+    this.#reader ??= this.#options.response.body?.getReader() as ReadableStreamDefaultReader<Uint8Array>;
+    const reader = this.#reader;
+    const { done, value } = await this.#inTime(() => reader.read());
+    if (done) this.#end();
+    return done ? undefined : value;
+  }
+
+  /** All of it, which must be `length` bytes. Rejects with AttemptFailed. */
+  async readAll(length: number): Promise<Uint8Array<ArrayBuffer>> {
+    const { response } = this.#options;
+    if (response.headers.get('content-length') !== String(length)) return this.#collect(length);
+    const bytes = this.#isEnded ? new Uint8Array(0) : await this.#inTime(() => response.bytes());
+    this.#end();
+    if (bytes.length !== length) throw wrongLength(length, bytes.length);
+    return bytes;
+  }
+
+  /** As much as there is, `bytesMax` at most. Rejects with AttemptFailed. */
+  async readText(bytesMax: number): Promise<string> {
+    const pieces: Uint8Array[] = [];
+    let length = 0;
+    for (let piece = await this.read(); piece !== undefined; piece = await this.read()) {
+      length += piece.length;
+      if (length > bytesMax) {
+        this.cancel();
+        throw new AttemptFailed(`an answer of the object store is longer than ${bytesMax} bytes`);
+      }
+      pieces.push(piece);
+    }
+    return new TextDecoder().decode(Buffer.concat(pieces));
+  }
+
+  /** Ends the request; the connection is cut if bytes are still to come. */
+  cancel(): void {
+    if (this.#isEnded) return;
+    this.#end();
+    this.#options.controller.abort();
+    this.#reader?.cancel().catch(() => undefined);
+  }
+
+  async #collect(length: number): Promise<Uint8Array<ArrayBuffer>> {
+    const bytes = new Uint8Array(length);
+    let position = 0;
+    for (let piece = await this.read(); piece !== undefined; piece = await this.read()) {
+      if (position + piece.length > length) {
+        this.cancel();
+        throw wrongLength(length, position + piece.length);
+      }
+      bytes.set(piece, position);
+      position += piece.length;
+    }
+    if (position !== length) throw wrongLength(length, position);
+    return bytes;
+  }
+
+  async #inTime<T>(read: () => Promise<T>): Promise<T> {
+    const { controller, stallMsMax } = this.#options;
+    const stalled = new AttemptFailed(`the object store sent nothing for ${stallMsMax} ms`);
+    const timer = setTimeout(() => controller.abort(stalled), stallMsMax);
+    try {
+      return await read();
+    } catch (error) {
+      this.#end();
+      if (error === stalled) throw error;
+      throw new AttemptFailed('the object store broke off its answer', { cause: error });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #end(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    this.#options.onEnd();
+  }
+}
+
+export function wrongLength(expected: number, got: number): AttemptFailed {
+  return new AttemptFailed(`the object store sent ${got} bytes where ${expected} were due`);
+}

@@ -1,0 +1,89 @@
+/** Credentials as every AWS tool finds them: variables, shared files and profiles, web identity, container, instance. */
+
+export interface Credentials {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  readonly sessionToken?: string | undefined;
+  readonly expiration?: Date | undefined;
+}
+
+/** Looks for credentials anew; rejects when there are none. */
+export type CredentialProvider = () => Promise<Credentials>;
+
+/** Asked for new ones this long before the old expire. */
+const RENEW_BEFORE_MS = 5 * 60_000;
+/** between two renewals that fail, or that a store asks for by refusing what we have */
+const RENEW_INTERVAL_MS = 10_000;
+const PROVIDE_MS_MAX = 15_000;
+
+/** Loaded when it is needed: it is large, and a server without S3 has no use for it. */
+export async function openDefaultProvider(): Promise<CredentialProvider> {
+  const { defaultProvider } = await import('@aws-sdk/credential-provider-node');
+  const provide = defaultProvider();
+  return () => provide({ forceRefresh: true });
+}
+
+/** Keeps credentials and renews them before they expire, off the request path as long as the old ones are good. */
+export class CredentialSource {
+  readonly #provide: CredentialProvider;
+  readonly #now: () => number;
+  #current: Credentials | undefined;
+  #renewing: Promise<Credentials> | undefined;
+  #renewedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(provide: CredentialProvider, now: () => number) {
+    this.#provide = provide;
+    this.#now = now;
+  }
+
+  /** Rejects only when there are none that are still good. */
+  async get(): Promise<Credentials> {
+    const current = this.#current;
+    const leftMs = leftOf(current, this.#now());
+    if (current === undefined || leftMs <= 0) return this.#renew();
+    if (leftMs < RENEW_BEFORE_MS && this.#mayRenew()) {
+      // The old ones are still good: should this fail, the next request tries again.
+      this.#renew().catch(() => undefined);
+    }
+    return current;
+  }
+
+  /** Called when the store refuses `refused` as expired or unknown. Resolves whether there are others to try. */
+  async replace(refused: Credentials): Promise<boolean> {
+    if (this.#current === refused && this.#mayRenew()) await this.#renew();
+    return this.#current?.secretAccessKey !== refused.secretAccessKey;
+  }
+
+  #mayRenew(): boolean {
+    return this.#now() - this.#renewedAt >= RENEW_INTERVAL_MS;
+  }
+
+  #renew(): Promise<Credentials> {
+    this.#renewing ??= this.#provideInTime().finally(() => {
+      this.#renewing = undefined;
+    });
+    return this.#renewing;
+  }
+
+  async #provideInTime(): Promise<Credentials> {
+    this.#renewedAt = this.#now();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const tooLate = new Promise<never>((_, reject) => {
+      timer = setTimeout(
+        () => reject(new Error(`no credentials within ${PROVIDE_MS_MAX} ms`)),
+        PROVIDE_MS_MAX,
+      );
+    });
+    try {
+      this.#current = await Promise.race([this.#provide(), tooLate]);
+      return this.#current;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+function leftOf(credentials: Credentials | undefined, now: number): number {
+  if (credentials?.expiration === undefined) return Number.POSITIVE_INFINITY;
+  return credentials.expiration.getTime() - now;
+}

@@ -1,0 +1,21 @@
+/** The integrity record of an object in S3: its ETag as seen while its bytes were validated. */
+import { ETAG_CHARACTERS_MAX } from './limits.ts';
+
+/** A strong entity tag: quoted, printable. Weak ones (`W/`) cannot be asked for by If-Match. */
+const STRONG = /^"[\x21\x23-\x7e]+"$/;
+
+export function findStrongEtag(headers: Headers): string | undefined {
+  const etag = headers.get('etag');
+  if (etag === null || etag.length > ETAG_CHARACTERS_MAX || !STRONG.test(etag)) return undefined;
+  return etag;
+}
+
+export function etagToIntegrity(etag: string): Uint8Array {
+  return new TextEncoder().encode(etag);
+}
+
+/** `undefined`: the record holds no ETag, and so speaks of no object here. */
+export function findEtagOf(integrity: Uint8Array): string | undefined {
+  const etag = new TextDecoder('latin1').decode(integrity);
+  return etag.length <= ETAG_CHARACTERS_MAX && STRONG.test(etag) ? etag : undefined;
+}

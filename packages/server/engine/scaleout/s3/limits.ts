@@ -1,0 +1,65 @@
+/** Every limit of the S3 engine, in one place. Tests shorten the times. */
+
+const SECOND_MS = 1000;
+const MINUTE_MS = 60 * SECOND_MS;
+const HOUR_MS = 60 * MINUTE_MS;
+
+export interface S3Limits {
+  /** requests of this process under way at once; below the runtime's own limit (256), whose queue knows no bound */
+  readonly requestsInFlightMax: number;
+  /** requests that wait for one of those places; one more is refused */
+  readonly requestsWaitingMax: number;
+  readonly waitMsMax: number;
+  /** from sending a request to the head of its answer */
+  readonly headMsMax: number;
+  /** the same for requests about many objects */
+  readonly batchHeadMsMax: number;
+  /** between two pieces of a body that is being read */
+  readonly stallMsMax: number;
+  /** attempts of one request */
+  readonly attemptsMax: number;
+  /** no further attempt begins after this */
+  readonly operationMsMax: number;
+  /** the pause before the first repetition; doubled for each further one, taken by chance between 0 and that */
+  readonly retryPauseMs: number;
+  readonly retryPauseMsMax: number;
+  /** a stream whose reader pauses this long gives its place up, and asks for the rest when the reader goes on */
+  readonly idleReaderMs: number;
+  /** how long a look at the marker stands for the bucket's health, where it guards no proof */
+  readonly healthMs: number;
+  /** between two pages of the sweep's listing */
+  readonly listIntervalMs: number;
+  /** from the start of one walk over all keys to the start of the next */
+  readonly walkIntervalMs: number;
+  /** keys of one listing */
+  readonly listKeysMax: number;
+  /** an object without a record is left alone until it is this much older than the life of its URL */
+  readonly strayAgeMs: number;
+}
+
+export const S3_LIMITS: S3Limits = {
+  requestsInFlightMax: 128,
+  requestsWaitingMax: 1024,
+  waitMsMax: 10 * SECOND_MS,
+  headMsMax: 8 * SECOND_MS,
+  batchHeadMsMax: 30 * SECOND_MS,
+  stallMsMax: 8 * SECOND_MS,
+  attemptsMax: 4,
+  operationMsMax: 20 * SECOND_MS,
+  retryPauseMs: 50,
+  retryPauseMsMax: 2 * SECOND_MS,
+  idleReaderMs: 5 * SECOND_MS,
+  healthMs: 5 * SECOND_MS,
+  listIntervalMs: SECOND_MS,
+  walkIntervalMs: HOUR_MS,
+  listKeysMax: 1000,
+  strayAgeMs: 24 * HOUR_MS,
+};
+
+/** DeleteObjects takes no more. */
+export const DELETE_BATCH_MAX = 1000;
+/** of an answer that says an error */
+export const ERROR_BYTES_MAX = 64 * 1024;
+/** of an answer that lists 1000 keys */
+export const LIST_BYTES_MAX = 4 * 1024 * 1024;
+export const ETAG_CHARACTERS_MAX = 256;

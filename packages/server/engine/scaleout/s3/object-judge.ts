@@ -1,0 +1,58 @@
+/** Judges the bytes of one uploaded object while they stream: length, then digest, then format (contract section 5). */
+import { type Hash, NodeFormatError, type NodeHeader, NodeHeaderParser } from '@holdfast/protocol';
+import type { UploadEvidence } from '../../../core/model.ts';
+
+type BadEvidence = Extract<UploadEvidence, { verdict: 'bad' }>;
+
+export class ObjectJudge {
+  readonly #hash: Hash;
+  readonly #hasher = new Bun.CryptoHasher('sha256');
+  readonly #header = new NodeHeaderParser();
+  #bytes = 0;
+
+  constructor(hash: Hash) {
+    this.#hash = hash;
+  }
+
+  push(piece: Uint8Array): void {
+    this.#bytes += piece.length;
+    this.#hasher.update(piece);
+    this.#header.push(piece);
+  }
+
+  /** Call once, after the last byte. */
+  judge(integrity: Uint8Array): UploadEvidence {
+    const digest = this.#hasher.digest('hex');
+    if (digest !== this.#hash) {
+      return bad('NODE_DIGEST_MISMATCH', `the uploaded ${this.#bytes} bytes have the digest ${digest}`);
+    }
+    const header = this.#parseHeader();
+    if (header instanceof NodeFormatError) return bad('INVALID_CANONICAL_NODE', header.message);
+    return {
+      verdict: 'good',
+      canonicalSize: this.#bytes,
+      size: header.size,
+      contentType: header.contentType,
+      refs: header.refs.slice(),
+      integrity,
+      inline: false,
+    };
+  }
+
+  #parseHeader(): NodeHeader | NodeFormatError {
+    try {
+      return this.#header.finish(this.#bytes);
+    } catch (error) {
+      if (error instanceof NodeFormatError) return error;
+      throw error;
+    }
+  }
+}
+
+export function tooLarge(nodeBytesMax: number): BadEvidence {
+  return bad('NODE_TOO_LARGE', `the upload has more than ${nodeBytesMax} bytes, the most a node may have`);
+}
+
+function bad(code: BadEvidence['code'], message: string): BadEvidence {
+  return { verdict: 'bad', code, message };
+}

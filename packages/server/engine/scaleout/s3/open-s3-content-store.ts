@@ -1,0 +1,79 @@
+/** Opens the bucket: is it ours, and does it do what it must? Nothing is served before both are known. */
+import { type ContentStore, StoreUnavailable } from '../../../core/ports.ts';
+import type { S3Address } from './address.ts';
+import { S3ContentStore } from './content-store.ts';
+import { type CredentialProvider, CredentialSource, openDefaultProvider } from './credentials.ts';
+import { S3_LIMITS, type S3Limits } from './limits.ts';
+import { StoreMarker } from './marker.ts';
+import { ObjectKeys } from './object-key.ts';
+import { probeStore } from './probe.ts';
+import { S3Client } from './s3-client.ts';
+import { S3StoreRefused } from './store-refused.ts';
+import { UploadUrls } from './upload-urls.ts';
+
+export interface S3ContentStoreConfig {
+  readonly address: S3Address;
+  readonly uploadTtlMs: number;
+  readonly identity: StoreIdentity;
+  /** how to get credentials; undefined: as every AWS tool does */
+  readonly credentials?: CredentialProvider;
+  readonly limits?: Partial<S3Limits>;
+  /** ms since the epoch, for signatures and probe keys */
+  readonly now?: () => number;
+}
+
+/** Which bucket belongs to the rows. Kept with them. */
+export interface StoreIdentity {
+  /** letters, digits and `-`; made once, by chance, and the same in every process */
+  readonly storeId: string;
+  /** the marker was written once: a bucket without it is another one */
+  readonly isMarked: boolean;
+  /** records that the marker is written; before anything else is */
+  noteMarked(): Promise<void>;
+}
+
+/** Rejects with S3StoreRefused, in one line. */
+export async function openS3ContentStore(config: S3ContentStoreConfig): Promise<ContentStore> {
+  const { address, uploadTtlMs, identity, now = Date.now } = config;
+  const limits = { ...S3_LIMITS, ...config.limits };
+  const provide = config.credentials ?? (await openDefaultProvider());
+  const credentials = new CredentialSource(provide, now);
+  const client = new S3Client({ address, credentials, limits, now });
+  const keys = new ObjectKeys(address.prefix);
+  const marker = new StoreMarker(client, keys, identity.storeId, limits);
+  const uploadUrls = new UploadUrls(address, credentials, uploadTtlMs);
+  try {
+    await claimBucket(marker, identity);
+    await probeStore({ client, keys, uploadUrls, limits, now, bucket: address.bucket });
+  } catch (error) {
+    client.close();
+    throw error;
+  }
+  return new S3ContentStore({ client, keys, marker, uploadUrls, limits, uploadTtlMs });
+}
+
+/** Two deployments in one place would take each other's objects for strays and delete them. */
+async function claimBucket(marker: StoreMarker, identity: StoreIdentity): Promise<void> {
+  const { storeId, isMarked } = identity;
+  try {
+    let found = await marker.find();
+    if (found === undefined && isMarked) {
+      throw new S3StoreRefused(
+        'the bucket has lost its marker object, or is not the one these rows belong to; correct --content, or restore the bucket',
+      );
+    }
+    if (found === undefined) {
+      await marker.write();
+      found = await marker.find();
+    }
+    if (found !== storeId) {
+      throw new S3StoreRefused(
+        'the bucket belongs to other rows than those of --metadata or --data; name the right one, or give --content a prefix of its own: s3://BUCKET/PREFIX',
+      );
+    }
+    if (!isMarked) await identity.noteMarked();
+  } catch (error) {
+    if (error instanceof StoreUnavailable) throw new S3StoreRefused(error.message, { cause: error });
+    throw error;
+  }
+}

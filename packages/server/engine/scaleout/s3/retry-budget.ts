@@ -1,0 +1,30 @@
+/**
+ * Bounds what repetitions may add to a store in trouble: each takes a token, each success gives a tenth of one back. While
+ * all goes well every request may be repeated; in an outage the load grows by a tenth, not by a multiple.
+ */
+const TOKENS_MAX = 100;
+const TOKENS_PER_SUCCESS = 0.1;
+
+export class RetryBudget {
+  #tokens = TOKENS_MAX;
+
+  noteSuccess(): void {
+    this.#tokens = Math.min(TOKENS_MAX, this.#tokens + TOKENS_PER_SUCCESS);
+  }
+
+  /** Whether a repetition may be sent. */
+  take(): boolean {
+    if (this.#tokens < 1) return false;
+    this.#tokens -= 1;
+    return true;
+  }
+}
+
+/** ms before the `repetition`-th repetition (from 1), by chance, so that those who failed together do not return together. */
+export function pauseOf(
+  repetition: number,
+  limits: { readonly retryPauseMs: number; readonly retryPauseMsMax: number },
+  random: () => number,
+): number {
+  return random() * Math.min(limits.retryPauseMsMax, limits.retryPauseMs * 2 ** (repetition - 1));
+}
