@@ -22,7 +22,7 @@ import {
 } from './read-node.ts';
 
 /** What the nodes above say of a page or index. All undefined at the root of a directory known by its hash alone. */
-interface Expected {
+export interface ExpectedDirectoryPart {
   /** 0: a page */
   readonly level?: number;
   readonly totals?: TreeTotals;
@@ -31,7 +31,7 @@ interface Expected {
   readonly endName?: Uint8Array | undefined;
 }
 
-type Part =
+export type DirectoryPart =
   | { readonly type: 'directory'; readonly entries: readonly DirectoryEntry[] }
   | ({ readonly type: 'directory-index' } & DirectoryIndex);
 
@@ -52,7 +52,7 @@ export async function findDirectoryEntry(
   name: Uint8Array,
   options: CallOptions,
 ): Promise<DirectoryEntry | undefined> {
-  let part = await readPart(source, hashOf(directory), expectRoot(directory), options);
+  let part = await readDirectoryPart(source, hashOf(directory), expectRoot(directory), options);
   let endName: Uint8Array | undefined;
   while (part.type === 'directory-index') {
     const at = findLastNotAfter(part.children, ({ firstName }) => firstName, name);
@@ -60,7 +60,7 @@ export async function findDirectoryEntry(
     if (child === undefined) return undefined;
     const expected = expectChild(part, at, endName);
     endName = expected.endName;
-    part = await readPart(source, child.hash, expected, options);
+    part = await readDirectoryPart(source, child.hash, expected, options);
   }
   const found = part.entries[findLastNotAfter(part.entries, (entry) => entry.name, name)];
   return found !== undefined && compareNames(found.name, name) === 0 ? found : undefined;
@@ -70,10 +70,10 @@ export async function findDirectoryEntry(
 async function* walkPages(
   source: NodeSource,
   hash: Hash,
-  expected: Expected,
+  expected: ExpectedDirectoryPart,
   options: ReadOptions,
 ): AsyncGenerator<() => Promise<readonly DirectoryEntry[]>, void, undefined> {
-  const part = await readPart(source, hash, expected, options);
+  const part = await readDirectoryPart(source, hash, expected, options);
   if (part.type === 'directory') {
     yield async () => part.entries;
     return;
@@ -88,19 +88,23 @@ async function* walkPages(
 async function readPage(
   source: NodeSource,
   hash: Hash,
-  expected: Expected,
+  expected: ExpectedDirectoryPart,
   options: ReadOptions,
 ): Promise<readonly DirectoryEntry[]> {
-  const part = await readPart(source, hash, expected, options);
-  // readPart has checked that the level is 0.
+  const part = await readDirectoryPart(source, hash, expected, options);
+  // readDirectoryPart has checked that the level is 0.
   return part.type === 'directory' ? part.entries : [];
 }
 
-function expectRoot(directory: DirectoryRef): Expected {
+function expectRoot(directory: DirectoryRef): ExpectedDirectoryPart {
   return typeof directory === 'string' ? {} : { totals: directory };
 }
 
-function expectChild(index: DirectoryIndex, at: number, endName: Uint8Array | undefined): Expected {
+export function expectChild(
+  index: DirectoryIndex,
+  at: number,
+  endName: Uint8Array | undefined,
+): ExpectedDirectoryPart {
   const child = index.children[at] as DirectoryIndexChild;
   return {
     level: index.level - 1,
@@ -110,17 +114,20 @@ function expectChild(index: DirectoryIndex, at: number, endName: Uint8Array | un
   };
 }
 
-async function readPart(
+export async function readDirectoryPart(
   source: NodeSource,
   hash: Hash,
-  expected: Expected,
+  expected: ExpectedDirectoryPart,
   options: CallOptions,
-): Promise<Part> {
+): Promise<DirectoryPart> {
   const node = await readTreeNode(source, hash, options);
   return atNode(hash, () => checkPart(node, expected));
 }
 
-function checkPart(node: ParsedNode, { level, totals, firstName, endName }: Expected): Part {
+function checkPart(
+  node: ParsedNode,
+  { level, totals, firstName, endName }: ExpectedDirectoryPart,
+): DirectoryPart {
   if (node.type !== 'directory' && node.type !== 'directory-index') {
     throw new TreeFormatError(`a directory should be here; this is a ${node.type}`);
   }

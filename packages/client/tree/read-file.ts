@@ -19,13 +19,13 @@ export interface ByteRange {
 }
 
 /** What the nodes above say of a part of a file. */
-interface Expected {
+export interface ExpectedFilePart {
   /** 0: a chunk; undefined at the root */
   readonly level: number | undefined;
   readonly bytes: number | undefined;
 }
 
-type Part = Extract<ParsedNode, { readonly type: 'file' | 'chunk' | 'file-index' }>;
+export type FilePart = Extract<ParsedNode, { readonly type: 'file' | 'chunk' | 'file-index' }>;
 
 /**
  * The bytes of `file`, or those of `range` that exist, in order. Each piece is at most CHUNK_BYTES_MAX and was verified as
@@ -51,11 +51,11 @@ export async function* readFilePieces(
 async function* walkPieces(
   source: NodeSource,
   hash: Hash,
-  expected: Expected,
+  expected: ExpectedFilePart,
   range: ByteRange,
   options: ReadOptions,
 ): AsyncGenerator<() => Promise<Uint8Array>, void, undefined> {
-  const part = await readPart(source, hash, expected, options);
+  const part = await readFilePart(source, hash, expected, options);
   if (part.type !== 'file-index') {
     yield async () => part.content.subarray(range.start, range.end);
     return;
@@ -76,26 +76,26 @@ async function* walkPieces(
 async function readChunk(
   source: NodeSource,
   hash: Hash,
-  expected: Expected,
+  expected: ExpectedFilePart,
   range: ByteRange,
   options: ReadOptions,
 ): Promise<Uint8Array> {
-  const part = await readPart(source, hash, expected, options);
-  // readPart has checked that the level is 0.
+  const part = await readFilePart(source, hash, expected, options);
+  // readFilePart has checked that the level is 0.
   return part.type === 'file-index' ? new Uint8Array(0) : part.content.subarray(range.start, range.end);
 }
 
-async function readPart(
+export async function readFilePart(
   source: NodeSource,
   hash: Hash,
-  expected: Expected,
+  expected: ExpectedFilePart,
   options: ReadOptions,
-): Promise<Part> {
+): Promise<FilePart> {
   const node = await readTreeNode(source, hash, options);
   return atNode(hash, () => checkPart(node, expected));
 }
 
-function checkPart(node: ParsedNode, { level, bytes }: Expected): Part {
+function checkPart(node: ParsedNode, { level, bytes }: ExpectedFilePart): FilePart {
   if (node.type !== 'file' && node.type !== 'chunk' && node.type !== 'file-index') {
     throw new TreeFormatError(`a file should be here; this is a ${node.type}`);
   }
@@ -114,7 +114,7 @@ function checkPart(node: ParsedNode, { level, bytes }: Expected): Part {
 }
 
 /** Bytes of the file in this node and below. */
-export function countFileBytes(part: Part): number {
+export function countFileBytes(part: FilePart): number {
   if (part.type !== 'file-index') return part.content.length;
   return part.children.reduce((total, child) => addTotal(total, child.bytes), 0);
 }
