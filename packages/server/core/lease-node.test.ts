@@ -1,5 +1,6 @@
 /** The lease and upload machine, step by step and with requests between each other's steps (contract section 5). */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { leaseNode } from './lease-node.ts';
 import { readMetadata } from './read-metadata.ts';
 import { runGc } from './run-gc.ts';
 import {
@@ -66,6 +67,40 @@ test('a renewal keeps the start while the lease runs, never shortens, and starts
     leaseStartedAt: world.now,
     leaseExpiresAt: world.now + MINUTE_MS,
   });
+});
+
+test('a store that renews ready rows by itself is asked first, and only it where the row is ready', async () => {
+  const node = smallNode(1);
+  const { metadata } = world.core;
+  const asked: unknown[] = [];
+  let transactions = 0;
+  const renewing = Object.assign(Object.create(metadata) as typeof metadata, {
+    findUpload: metadata.findUpload.bind(metadata),
+    transact: (...given: Parameters<typeof metadata.transact>) => {
+      transactions += 1;
+      return metadata.transact(...given);
+    },
+    renewReadyLease: async (...given: unknown[]) => {
+      asked.push(given);
+      const row = await metadata.findNode(SPACE, node.hash);
+      return row?.state === 'ready' ? { leaseStartedAt: 7, leaseExpiresAt: 8 } : undefined;
+    },
+  });
+  const lease = (durationMs: number) =>
+    leaseNode({ ...world.core, metadata: renewing }, SPACE, node.hash, durationMs, ORIGIN);
+  const begun = await lease(1);
+  if (!('upload' in begun)) throw new Error('expected an upload instruction');
+  await world.put(begun, node.bytes);
+  expect(await lease(2 * MINUTE_MS)).toMatchObject({ leaseExpiresAt: world.now + 2 * MINUTE_MS });
+  transactions = 0;
+  expect(await lease(3 * MINUTE_MS)).toEqual({
+    state: 'ready',
+    hash: node.hash,
+    leaseStartedAt: 7,
+    leaseExpiresAt: 8,
+  });
+  expect(transactions).toBe(0);
+  expect(asked).toEqual([1, 2, 3].map((minutes) => [SPACE, node.hash, minutes * MINUTE_MS]));
 });
 
 test('a lease on a ready node does no content I/O', async () => {

@@ -123,6 +123,20 @@ function testObjects(subject: ContentUnderTest): void {
     });
   });
 
+  test('many objects are deleted at once, and no other', async () => {
+    const samples = [];
+    for (let index = 0; index < 30; index++) samples.push(await putSample(subject, 40_000 + index));
+    const [kept, ...gone] = samples as [(typeof samples)[0], ...typeof samples];
+    const { store } = subject.opened;
+    const generations = gone.map(({ object }) => object.generation);
+    const { deleted, failure } = await store.delete(SPACE, generations);
+    expect([failure, [...deleted].sort()]).toEqual([undefined, generations.sort()]);
+    for (const { object, hash } of gone) {
+      expect(await store.inspect(SPACE, object.generation, hash, LIMITS)).toEqual({ found: false });
+    }
+    await store.verify(kept.object, kept.hash);
+  });
+
   test('inspect validates what lies under a key', async () => {
     const { object, hash, node } = await putSample(subject, 300_000);
     const inspect = (asHash: string, nodeBytesMax: number) =>

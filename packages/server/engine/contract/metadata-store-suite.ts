@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe } from 'bun:test';
 import type { MetadataStore } from '../../core/ports.ts';
 import { testMaintenance } from './maintenance-suite.ts';
 import { testNodeRows } from './node-row-suite.ts';
+import { testReadyLeases } from './ready-lease-suite.ts';
 import { testRootRefs } from './root-ref-suite.ts';
 import { ManualClock } from './samples.ts';
 import { testTransactions } from './transaction-suite.ts';
@@ -53,6 +54,7 @@ export function testMetadataStore(name: string, adapter: MetadataStoreAdapter): 
     testNodeRows(subject);
     testUploadRows(subject);
     testUsage(subject);
+    testReadyLeases(subject);
     testRootRefs(subject);
     testMaintenance(subject);
   });

@@ -1,0 +1,45 @@
+/** What an older Holdfast wrote is read by this one. */
+import { Database } from 'bun:sqlite';
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { hashAt, ManualClock, NOW, newGeneration, SPACE } from '../contract/samples.ts';
+import { SqliteMetadataStore } from './metadata-store.ts';
+import initial from './migrations/0001-initial.sql' with { type: 'text' };
+import { migrate } from './migrations.ts';
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'holdfast-migrations-'));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+test('from schema 1: claims are leftovers, discards are due, content has no URL that is still good', async () => {
+  const path = join(folder, 'holdfast.db');
+  const [claimed, discarded] = [newGeneration(), newGeneration()];
+  const database = new Database(path);
+  migrate(database, path, [initial]);
+  database.run(
+    "INSERT INTO spaces (id, app_id, space_id, node_count, not_ready_node_count) VALUES (1, 'app', 'space', 1, 1)",
+  );
+  database.run(
+    `INSERT INTO nodes VALUES (1, x'${hashAt(1)}', 3, 100, 134, 'text/plain', x'', x'${claimed}', 0, 0, 0, 0, 0, 0, 0, 0)`,
+  );
+  database.run(`INSERT INTO contents VALUES (1, x'${claimed}', 1, 134, x'01', NULL)`);
+  database.run(`INSERT INTO discards VALUES (x'${discarded}', 1)`);
+  database.close();
+
+  const fail = (error: Error): never => {
+    throw error;
+  };
+  const store = new SqliteMetadataStore({ path, clock: new ManualClock(), onFatal: fail, isShared: false });
+  const cutoffs = { now: NOW, abandonedAt: 0, historyAt: 0 };
+  expect(store.findSpacesToSweep(cutoffs, 10)).toEqual([SPACE]);
+  await store.transact(SPACE, async (tx) => {
+    expect(await tx.findClaimed(NOW, 10)).toMatchObject([{ hash: hashAt(1), claimHeldUntil: 0 }]);
+    expect(await tx.findDiscards(NOW, 10)).toEqual([{ generation: discarded, dueAt: 0, urlExpiresAt: 0 }]);
+    expect(await tx.findContent(claimed)).toMatchObject({ canonicalSize: 134, urlExpiresAt: 0 });
+  });
+  await store.close();
+});
