@@ -290,6 +290,15 @@ async function scrubAll(world: World): Promise<void> {
   }
 }
 
-export async function endAllPuts(world: World): Promise<void> {
+/** The end of a run: two days later nothing of it is under way, and the store holds nothing that belongs to nobody. */
+export async function outliveAll(world: World): Promise<void> {
+  await endAllPuts(world);
+  if (world.engine.direct === undefined) return;
+  for (let day = 0; day < 3; day += 1) await advance(world, world.now + DAY_MS + 1);
+  await world.audit();
+  await world.auditStore();
+}
+
+async function endAllPuts(world: World): Promise<void> {
   while (world.openPuts.length > 0) await endPut(world, 0, 'abort');
 }

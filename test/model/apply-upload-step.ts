@@ -3,6 +3,7 @@ import { expect } from 'bun:test';
 import { type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { leaseNode } from '../../packages/server/core/lease-node.ts';
 import { receiveUpload } from '../../packages/server/core/receive-upload.ts';
+import { beginPutDirectly, endPutDirectly, putDirectly, putDirectlyForged } from './apply-direct-put.ts';
 import { POOL, type PoolNode } from './node-pool.ts';
 import { type ExpectedLease, MODEL_SETTINGS } from './reference-space.ts';
 import type { BodyKind, HeaderKind, UploadStep } from './steps.ts';
@@ -167,6 +168,7 @@ export async function put(
   headers: HeaderKind,
   isDeclared: boolean,
 ): Promise<void> {
+  if (world.engine.direct !== undefined) return putDirectly(world, url, body, headers);
   const answer = await world.ask(() =>
     receiveUpload(world.core, {
       token: tokenOf(url.instruction.url),
@@ -204,6 +206,7 @@ function expectPut(world: World, answer: Answer<void>, error: string | undefined
 
 /** One character of the signed URL changed: never accepted, whatever it was. */
 async function putForged(world: World, url: KnownUrl, position: number): Promise<void> {
+  if (world.engine.direct !== undefined) return putDirectlyForged(world, url, position);
   const token = tokenOf(url.instruction.url);
   const index = position % token.length;
   const replacement = token[index] === 'A' ? 'B' : 'A';
@@ -219,6 +222,7 @@ async function putForged(world: World, url: KnownUrl, position: number): Promise
 }
 
 async function beginPut(world: World, url: KnownUrl, body: Uint8Array, isDeclared: boolean): Promise<void> {
+  if (world.engine.direct !== undefined) return beginPutDirectly(world, url, body);
   const model = world.model(url.space);
   const id = world.nextId();
   const half = Math.floor(body.length / 2);
@@ -252,6 +256,7 @@ async function beginPut(world: World, url: KnownUrl, body: Uint8Array, isDeclare
 export async function endPut(world: World, pick: number, how: 'finish' | 'abort'): Promise<void> {
   const open = at(world.openPuts, pick);
   world.openPuts.splice(world.openPuts.indexOf(open), 1);
+  if (world.engine.direct !== undefined) return endPutDirectly(world, open, how);
   const { url, body } = open;
   const model = world.model(url.space);
   const answer = await open.end(how);

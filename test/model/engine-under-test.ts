@@ -6,6 +6,13 @@ import type { NodeRow, Space } from '../../packages/server/core/model.ts';
 import type { Clock, ContentStore, MetadataStore } from '../../packages/server/core/ports.ts';
 
 export interface EngineUnderTest {
+  /** Where the store takes the PUT itself, by the URLs of its instructions; absent: the server does. */
+  readonly direct?: {
+    /** the instant a run begins at, ms: such a store judges URLs by the real time, and lets those of the future pass */
+    startsAt(): number;
+    /** Names of objects that neither `generations` nor their records speak of; empty when the store is tidy. */
+    findOrphans(generations: ReadonlySet<string>): Promise<readonly string[]>;
+  };
   /** Opens the engine over its own fresh data; called again after `close` it finds the data it left. */
   open(world: {
     readonly clock: Clock;
