@@ -10,6 +10,8 @@ import { testReceiver } from './receiver-suite.ts';
 import { newGeneration, SPACE, sampleNode } from './samples.ts';
 
 export interface ContentStoreAdapter {
+  /** the kind of its `upload`: what receives uploads itself is tested for that too */
+  readonly upload: ContentStore['upload']['kind'];
   /** A store with nothing in it. */
   open(): Promise<OpenedContentStore>;
 }
@@ -41,7 +43,8 @@ export function testContentStore(name: string, adapter: ContentStoreAdapter): vo
     });
     afterEach(() => subject.opened.destroy());
     testObjects(subject);
-    testReceiver(subject);
+    if (adapter.upload === 'server') testReceiver(subject);
+    else testDirectUploads(subject);
   });
 }
 
@@ -149,6 +152,48 @@ function testObjects(subject: ContentUnderTest): void {
     expect((await read(subject.opened.store, again, 0, node.length)).length).toBe(node.length);
     expect(codeOf(await inspect('0'.repeat(64), node.length))).toBe('NODE_DIGEST_MISMATCH');
     expect(codeOf(await inspect(hash, node.length - 1))).toBe('NODE_TOO_LARGE');
+  });
+}
+
+function testDirectUploads(subject: ContentUnderTest): void {
+  const sign = (generation: Generation, expiresAt: number) => {
+    const { upload } = subject.opened.store;
+    if (upload.kind !== 'direct') throw new Error('this store receives uploads itself');
+    return upload.signUpload(SPACE, generation, expiresAt);
+  };
+  const put = async (
+    { url, headers }: { readonly url: string; readonly headers: Record<string, string> },
+    body: Uint8Array,
+  ): Promise<number> => (await fetch(url, { method: 'PUT', headers, body: body.slice() })).status;
+
+  test('an upload URL takes one upload, exactly as it says, until it expires', async () => {
+    const { hash, node } = sampleNode(50_000, 1);
+    const generation = newGeneration();
+    const target = await sign(generation, Date.now() + 60_000);
+    const { 'if-none-match': condition, ...unconditional } = target.headers;
+    expect(condition).toBe('*');
+    const wrong = [
+      { ...target, headers: unconditional },
+      { ...target, headers: { ...target.headers, 'content-type': 'text/plain' } },
+      { ...target, url: target.url.slice(0, target.url.indexOf('?')) },
+      { ...target, url: target.url.replace(generation, newGeneration()) },
+      await sign(generation, Date.now() - 1000),
+    ];
+    for (const each of wrong) expect(await put(each, node)).toBeOneOf([400, 403]);
+    expect(await subject.opened.store.inspect(SPACE, generation, hash, LIMITS)).toEqual({ found: false });
+    expect(await put(target, node)).toBe(200);
+    for (const again of [target, await sign(generation, Date.now() + 90_000)]) {
+      expect(await put(again, node.subarray(1))).toBeOneOf([409, 412]);
+    }
+    const inspected = await subject.opened.store.inspect(SPACE, generation, hash, LIMITS);
+    expect(codeOf(inspected)).toBe('good');
+  });
+
+  test('inline bytes are none of its making', () => {
+    const content = { generation: newGeneration(), canonicalSize: 3, urlExpiresAt: 0 };
+    const inlineBytes = new Uint8Array(3);
+    const row = { ...content, integrity: new Uint8Array(8), inlineBytes };
+    expect(() => subject.opened.store.verifyInline(row)).toThrow(ContentDamaged);
   });
 }
 

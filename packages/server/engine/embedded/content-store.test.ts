@@ -1,4 +1,4 @@
 import { testContentStore } from '../contract/content-store-suite.ts';
 import { openContentStore } from './content-store-world.ts';
 
-testContentStore('embedded', { open: () => openContentStore() });
+testContentStore('embedded', { upload: 'server', open: () => openContentStore() });

@@ -51,7 +51,8 @@ export class CredentialSource {
   /** Called when the store refuses `refused` as expired or unknown. Resolves whether there are others to try. */
   async replace(refused: Credentials): Promise<boolean> {
     if (this.#current === refused && this.#mayRenew()) await this.#renew();
-    return this.#current?.secretAccessKey !== refused.secretAccessKey;
+    const { secretAccessKey, sessionToken } = this.#current ?? refused;
+    return secretAccessKey !== refused.secretAccessKey || sessionToken !== refused.sessionToken;
   }
 
   #mayRenew(): boolean {

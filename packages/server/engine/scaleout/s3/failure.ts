@@ -16,15 +16,10 @@ export class RecordContradicted extends Error {
 
 /** The store refused this request for good: wrong credentials, no permission, no such bucket. */
 export class RequestRefused extends StoreUnavailable {
-  readonly status: number;
-  readonly code: string | undefined;
-
   constructor(doing: string, status: number, code: string | undefined) {
     super(
       `the object store refused ${doing} (${status}${code === undefined ? '' : ` ${code}`}): ${hint(code)}`,
     );
-    this.status = status;
-    this.code = code;
   }
 }
 

@@ -3,6 +3,7 @@ import { type ContentStore, StoreUnavailable } from '../../../core/ports.ts';
 import type { S3Address } from './address.ts';
 import { S3ContentStore } from './content-store.ts';
 import { type CredentialProvider, CredentialSource, openDefaultProvider } from './credentials.ts';
+import { AttemptFailed, RequestRefused } from './failure.ts';
 import { S3_LIMITS, type S3Limits } from './limits.ts';
 import { StoreMarker } from './marker.ts';
 import { ObjectKeys } from './object-key.ts';
@@ -32,7 +33,7 @@ export interface StoreIdentity {
   noteMarked(): Promise<void>;
 }
 
-/** Rejects with S3StoreRefused, in one line. */
+/** Rejects with S3StoreRefused when the bucket will not do, or with StoreUnavailable when it cannot be used right now. */
 export async function openS3ContentStore(config: S3ContentStoreConfig): Promise<ContentStore> {
   const { address, uploadTtlMs, identity, now = Date.now } = config;
   const limits = { ...S3_LIMITS, ...config.limits };
@@ -47,7 +48,7 @@ export async function openS3ContentStore(config: S3ContentStoreConfig): Promise<
     await probeStore({ client, keys, uploadUrls, limits, now, bucket: address.bucket });
   } catch (error) {
     client.close();
-    throw error;
+    throw explain(error);
   }
   return new S3ContentStore({ client, keys, marker, uploadUrls, limits, uploadTtlMs });
 }
@@ -55,25 +56,28 @@ export async function openS3ContentStore(config: S3ContentStoreConfig): Promise<
 /** Two deployments in one place would take each other's objects for strays and delete them. */
 async function claimBucket(marker: StoreMarker, identity: StoreIdentity): Promise<void> {
   const { storeId, isMarked } = identity;
-  try {
-    let found = await marker.find();
-    if (found === undefined && isMarked) {
-      throw new S3StoreRefused(
-        'the bucket has lost its marker object, or is not the one these rows belong to; correct --content, or restore the bucket',
-      );
-    }
-    if (found === undefined) {
-      await marker.write();
-      found = await marker.find();
-    }
-    if (found !== storeId) {
-      throw new S3StoreRefused(
-        'the bucket belongs to other rows than those of --metadata or --data; name the right one, or give --content a prefix of its own: s3://BUCKET/PREFIX',
-      );
-    }
-    if (!isMarked) await identity.noteMarked();
-  } catch (error) {
-    if (error instanceof StoreUnavailable) throw new S3StoreRefused(error.message, { cause: error });
-    throw error;
+  let found = await marker.find();
+  if (found === undefined && isMarked) {
+    throw new S3StoreRefused(
+      'the bucket has lost its marker object, or is not the one these rows belong to; correct --content, or restore the bucket',
+    );
   }
+  if (found === undefined) {
+    await marker.write();
+    found = await marker.find();
+  }
+  if (found !== storeId) {
+    throw new S3StoreRefused(
+      'the bucket belongs to other rows than those of --metadata or --data; name the right one, or give --content a prefix of its own: s3://BUCKET/PREFIX',
+    );
+  }
+  if (!isMarked) await identity.noteMarked();
+}
+
+function explain(error: unknown): unknown {
+  if (error instanceof RequestRefused) return new S3StoreRefused(error.message, { cause: error });
+  if (!(error instanceof AttemptFailed)) return error;
+  return new StoreUnavailable(`${error.message}; check the endpoint in --content and that the store runs`, {
+    cause: error,
+  });
 }

@@ -2,7 +2,6 @@
  * What a bucket must do before anything is entrusted to it, tried out at every start (docs/design.md, "Scale-out engine:
  * bytes"): uploads only as signed, one write a key however many try, reads only of the very bytes that were validated.
  */
-import { StoreUnavailable } from '../../../core/ports.ts';
 import { deleteKeys } from './batch-delete.ts';
 import { findStrongEtag } from './etag.ts';
 import { AttemptFailed } from './failure.ts';
@@ -24,7 +23,7 @@ const GUARDS: Readonly<Record<string, string>> = {
   'x-amz-copy-source-range': 'bytes=0-0',
 };
 
-/** Rejects with S3StoreRefused. Upload URLs are guarded afterwards as this bucket needs it. */
+/** Rejects with S3StoreRefused, or what a failing store makes of a request. Upload URLs are guarded afterwards as this bucket needs it. */
 export async function probeStore(parts: ProbeParts & { readonly bucket: string }): Promise<void> {
   const probe = new ProbeRequests(parts);
   try {
@@ -32,8 +31,6 @@ export async function probeStore(parts: ProbeParts & { readonly bucket: string }
     await chooseGuards(probe, parts);
     await checkWriteOnce(probe);
     await checkReads(probe, parts);
-  } catch (error) {
-    throw explain(error);
   } finally {
     // What cannot be deleted now, the walk over strays deletes later.
     await deleteKeys(parts.client, parts.limits, probe.keysUsed);
@@ -187,15 +184,6 @@ async function checkDelete(
       'the object store still serves a deleted object; use one that reads what was written last',
     );
   }
-}
-
-function explain(error: unknown): unknown {
-  if (error instanceof S3StoreRefused) return error;
-  if (error instanceof StoreUnavailable) return new S3StoreRefused(error.message, { cause: error });
-  if (!(error instanceof AttemptFailed)) return error;
-  return new S3StoreRefused(`${error.message}; check the endpoint in --content and that the store runs`, {
-    cause: error,
-  });
 }
 
 const notWriteOnce = (what: string): S3StoreRefused =>
