@@ -75,8 +75,10 @@ async function finishLeftovers(core: Core, space: Space): Promise<number> {
 }
 
 async function dropAbandoned(core: Core, tx: SpaceTransaction, cutoffs: SweepCutoffs): Promise<number> {
-  const parents = await tx.findAbandonedWaiting(cutoffs.abandonedAt, ROWS_PER_TRANSACTION_MAX);
-  const uploads = await tx.findAbandonedUploads(cutoffs.abandonedAt, ROWS_PER_TRANSACTION_MAX);
+  const [parents, uploads] = await Promise.all([
+    tx.findAbandonedWaiting(cutoffs.abandonedAt, ROWS_PER_TRANSACTION_MAX),
+    tx.findAbandonedUploads(cutoffs.abandonedAt, ROWS_PER_TRANSACTION_MAX),
+  ]);
   const expiries = await findUrlExpiries(core, tx, parents);
   for (const [index, { generation, inline }] of parents.entries()) {
     await closeContent(tx, { generation, inline, urlExpiresAt: expiries[index] ?? 0 });
