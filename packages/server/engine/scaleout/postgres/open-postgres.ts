@@ -4,7 +4,7 @@
  *     const pool = await openPostgres(address);       // connects once and migrates; SchemaNewer, StoreUnavailable
  *     new PostgresMetadataStore({ pool, onFatal })    // core/ports.ts MetadataStore; its close() leaves the pool open
  *     await findOrCreateSecret(pool, 'signer', () => bytes)
- *     new BackgroundTurns(pool, holder)
+ *     new PostgresTurns(pool, holder)
  *     await pool.close()                              // last
  *
  * For stores of one's own on the same database: `pool.read(doing, text, parameters)` and `pool.run(…)` run one statement
