@@ -6,11 +6,10 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { openCeph, type TestBuckets } from './ceph-server.ts';
 import { type Issuer, makeIssuer } from './issuer.ts';
-import { type MovableClock, shiftClock } from './movable-clock.ts';
 import { openPostgres, type TestDatabases } from './postgres-server.ts';
 import { APP, SPACE } from './running-server.ts';
 import type { TestBucket } from './s3-request.ts';
-import { addApp, type ServerProcess, startServer } from './server-process.ts';
+import { addApp, ROOT, type ServerProcess, startServer } from './server-process.ts';
 import { makeSpaceClient, type SpaceClient } from './space-client.ts';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 import { makeTempFolder } from './temp-folder.ts';
@@ -33,8 +32,6 @@ export interface ClusterOptions {
   readonly isProxied?: boolean;
   /** how far the clock of each process is off, ms */
   readonly clockOffsetsMs?: readonly number[];
-  /** moves the clocks of all processes, and the database's with them */
-  readonly clock?: MovableClock;
 }
 
 export interface ClusterServer {
@@ -62,7 +59,9 @@ export interface Cluster extends ClusterEngines {
 }
 
 const PROCESSES = 3;
+const SHIFTED_CLOCK = join(ROOT, 'test', 'support', 'shifted-clock.ts');
 const TOKEN_SECONDS = 3600;
+const TOKEN_AGE_SECONDS = 60;
 const LOG_CHARS_SHOWN = 3000;
 
 export interface OpenEngines extends ClusterEngines {
@@ -121,7 +120,8 @@ export async function startCluster(engines: ClusterEngines, options: ClusterOpti
     throw error;
   }
   const makeToken = (spaceId: string): string => {
-    const iat = Math.floor((options.clock?.now() ?? Date.now()) / 1000);
+    // Early enough for a server whose clock is behind.
+    const iat = Math.floor(Date.now() / 1000) - TOKEN_AGE_SECONDS;
     return issuer.token(spaceId, { iat, exp: iat + TOKEN_SECONDS });
   };
   return {
@@ -186,6 +186,7 @@ class RealClusterServer implements ClusterServer {
       metadata.searchParams.set(name, value);
     }
     const endpoint = this.s3Proxy === undefined ? bucket.endpoint : `http://${this.s3Proxy.address}`;
+    const offsetMs = this.#options.clockOffsetsMs?.[this.index];
     this.#process = await startServer({
       data: this.#data,
       arguments: [
@@ -194,15 +195,9 @@ class RealClusterServer implements ClusterServer {
       ],
       environment: {
         ...makeS3Environment(bucket),
-        ...this.#clockEnvironment(),
+        ...(offsetMs === undefined ? {} : shiftClock(offsetMs)),
       },
     });
-  }
-
-  #clockEnvironment(): Record<string, string> {
-    const offsetMs = this.#options.clockOffsetsMs?.[this.index];
-    if (this.#options.clock !== undefined) return this.#options.clock.environment(offsetMs);
-    return offsetMs === undefined ? {} : shiftClock(offsetMs);
   }
 
   async kill(): Promise<void> {
@@ -218,4 +213,11 @@ class RealClusterServer implements ClusterServer {
     await this.postgresProxy?.close();
     await this.s3Proxy?.close();
   }
+}
+
+function shiftClock(offsetMs: number): Record<string, string> {
+  return {
+    BUN_OPTIONS: `--preload=${SHIFTED_CLOCK}`,
+    HOLDFAST_TEST_CLOCK_OFFSET_MS: String(offsetMs),
+  };
 }

@@ -1,0 +1,215 @@
+/**
+ * Recounts the scale-out engine from its rows alone, in one snapshot and with statements of its own, compares what is kept
+ * (counters, counts, flags, records) with what is there, and the bucket with the rows. Knows schema and keys on purpose: it
+ * is the second opinion.
+ */
+import { SQL } from 'bun';
+import { listKeys, type TestBucket } from './s3-request.ts';
+
+type Row = Record<string, number | string | boolean | null>;
+
+export interface ScaleoutRecount {
+  /** what is kept and wrong, one line each; empty when all is right */
+  readonly problems: readonly string[];
+  /** by Space: what getUsage must answer at `now` */
+  usage(appId: string, spaceId: string, now: number): Record<string, number>;
+  /** hashes of all rows of a Space by state */
+  hashes(appId: string, spaceId: string, state: keyof typeof STATES): readonly string[];
+  /** generations that a row or an upload points at */
+  readonly owned: ReadonlySet<string>;
+  /** generations whose object a ready row needs */
+  readonly required: ReadonlySet<string>;
+  /** generations that wait for their deletion */
+  readonly discarded: ReadonlySet<string>;
+}
+
+const STATES = { waiting: 0, ready: 1, rotten: 2, claimed: 3 } as const;
+const REF_DIGITS = 64;
+
+const STATEMENTS = {
+  spaces: 'SELECT space::text, app_id, space_id FROM spaces',
+  nodes: `SELECT space::text, encode(hash, 'hex') AS hash, encode(generation, 'hex') AS generation, state, size,
+    canonical_size, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, inline, collectable, lease_counted,
+    encode(refs, 'hex') AS refs FROM nodes`,
+  looseEdges: `SELECT space::text, encode(hash, 'hex') AS hash, count FROM loose_edges`,
+  uploads: `SELECT space::text, encode(hash, 'hex') AS hash, encode(generation, 'hex') AS generation FROM uploads`,
+  contents: `SELECT space::text, encode(generation, 'hex') AS generation, canonical_size, inline_bytes IS NOT NULL AS inline
+    FROM contents`,
+  discards: `SELECT space::text, encode(generation, 'hex') AS generation FROM discards`,
+  balances: `SELECT space::text, domain, encode(hash, 'hex') AS hash, balance FROM balances`,
+  counters: `SELECT space::text, sum(node_count)::bigint AS node_count,
+    sum(ready_content_bytes)::bigint AS ready_content_bytes, sum(ready_stored_bytes)::bigint AS ready_stored_bytes,
+    sum(waiting_bytes)::bigint AS waiting_bytes, sum(not_ready_node_count)::bigint AS not_ready_node_count,
+    sum(leased_count)::bigint AS leased_count FROM usage_counters GROUP BY space`,
+  strangers: `SELECT DISTINCT space::text FROM (SELECT space FROM nodes UNION ALL SELECT space FROM uploads UNION ALL
+    SELECT space FROM balances UNION ALL SELECT space FROM contents) AS known
+    WHERE space NOT IN (SELECT space FROM spaces)`,
+} as const;
+
+type Tables = Record<keyof typeof STATEMENTS, Row[]>;
+
+async function readTables(metadataUrl: string): Promise<Tables> {
+  await using sql = new SQL(metadataUrl, { max: 1 });
+  return sql.begin('ISOLATION LEVEL REPEATABLE READ READ ONLY', async (tx) => {
+    const tables: Partial<Tables> = {};
+    for (const [name, statement] of Object.entries(STATEMENTS)) {
+      tables[name as keyof Tables] = await tx.unsafe(statement);
+    }
+    return tables as Tables;
+  });
+}
+
+export async function recountScaleout(metadataUrl: string): Promise<ScaleoutRecount> {
+  const tables = await readTables(metadataUrl);
+  const { spaces, nodes, uploads, discards } = tables;
+  const find = (appId: string, spaceId: string): Row[] => {
+    const space = spaces.find((row) => row.app_id === appId && row.space_id === spaceId)?.space;
+    return nodes.filter((row) => row.space === space);
+  };
+  return {
+    problems: [
+      ...tables.strangers.map(({ space }) => `${space} has rows and no names`),
+      ...spaces.flatMap(({ space }) => {
+        const rows = ofSpace(tables, String(space));
+        return [...findCounterProblems(rows), ...findEdgeProblems(rows), ...findBalanceProblems(rows)];
+      }),
+      ...spaces.flatMap(({ space }) => findContentProblems(ofSpace(tables, String(space)))),
+    ],
+    usage: (appId, spaceId, now) => usageOf(find(appId, spaceId), now),
+    hashes: (appId, spaceId, state) =>
+      find(appId, spaceId)
+        .filter((row) => row.state === STATES[state])
+        .map((row) => String(row.hash)),
+    owned: new Set([...nodes, ...uploads].map((row) => String(row.generation))),
+    required: new Set(
+      nodes
+        .filter(({ state, inline }) => state === STATES.ready && inline === false)
+        .map((row) => String(row.generation)),
+    ),
+    discarded: new Set(discards.map((row) => String(row.generation))),
+  };
+}
+
+function ofSpace(tables: Tables, space: string): Tables {
+  const entries = Object.entries(tables).map(([name, rows]) => [
+    name,
+    rows.filter((row) => row.space === space),
+  ]);
+  return Object.fromEntries(entries) as Tables;
+}
+
+function usageOf(nodes: readonly Row[], now: number): Record<string, number> {
+  const sum = (rows: readonly Row[], column: string): number =>
+    rows.reduce((total, row) => total + Number(row[column]), 0);
+  const ready = nodes.filter((row) => row.state === STATES.ready);
+  const waiting = nodes.filter((row) => row.state === STATES.waiting);
+  return {
+    nodeCount: nodes.length,
+    readyContentBytes: sum(ready, 'size'),
+    readyStoredBytes: sum(ready, 'canonical_size'),
+    reservedBytes: sum(waiting, 'canonical_size'),
+    notReadyNodeCount: nodes.length - ready.length,
+    leasedNodeCount: nodes.filter((row) => Number(row.lease_expires_at) > now).length,
+  };
+}
+
+/** `leased_count` counts the marked rows, whether their lease has run out meanwhile or not. */
+function findCounterProblems({ nodes, counters }: Tables): string[] {
+  const usage = usageOf(nodes, 0);
+  const [row] = counters;
+  const kept = {
+    nodeCount: row?.node_count,
+    readyContentBytes: row?.ready_content_bytes,
+    readyStoredBytes: row?.ready_stored_bytes,
+    reservedBytes: row?.waiting_bytes,
+    notReadyNodeCount: row?.not_ready_node_count,
+    leasedNodeCount: row?.leased_count,
+  };
+  const expected: Record<string, number> = {
+    ...usage,
+    leasedNodeCount: nodes.filter((each) => each.lease_counted === true).length,
+  };
+  return Object.entries(kept)
+    .filter(([name, value]) => Number(value ?? 0) !== expected[name])
+    .map(([name, value]) => `counter ${name} is ${value}, the rows say ${expected[name]}`);
+}
+
+function findEdgeProblems({ nodes, looseEdges }: Tables): string[] {
+  const expected = new Map<string, number>();
+  for (const { refs } of nodes) {
+    for (const [child] of String(refs).matchAll(new RegExp(`.{${REF_DIGITS}}`, 'g'))) {
+      expected.set(child, (expected.get(child) ?? 0) + 1);
+    }
+  }
+  const kept = new Map(nodes.map((row) => [String(row.hash), Number(row.child_ref_count)]));
+  const problems: string[] = [];
+  for (const row of looseEdges) {
+    const hash = String(row.hash);
+    if (kept.has(hash)) problems.push(`${hash} has a row and loose edges`);
+    if (Number(row.count) === 0) problems.push(`${hash} has loose edges that count 0`);
+    kept.set(hash, Number(row.count));
+  }
+  return [
+    ...problems,
+    ...[...new Set([...expected.keys(), ...kept.keys()])]
+      .filter((hash) => (expected.get(hash) ?? 0) !== (kept.get(hash) ?? 0))
+      .map((hash) => `${hash} has ${expected.get(hash) ?? 0} edges, kept are ${kept.get(hash) ?? 0}`),
+  ];
+}
+
+function findBalanceProblems({ nodes, balances }: Tables): string[] {
+  const sums = new Map<string, { sum: number; domains: number }>();
+  for (const row of balances) {
+    const hash = String(row.hash);
+    const { sum, domains } = sums.get(hash) ?? { sum: 0, domains: 0 };
+    sums.set(hash, { sum: sum + Number(row.balance), domains: domains + 1 });
+  }
+  const problems: string[] = [];
+  for (const row of nodes) {
+    const hash = String(row.hash);
+    const { sum, domains } = sums.get(hash) ?? { sum: 0, domains: 0 };
+    sums.delete(hash);
+    if (sum !== Number(row.root_ref_count) || domains !== Number(row.held_domain_count)) {
+      problems.push(`${hash} keeps ${row.root_ref_count} root refs, its balances say ${sum}`);
+    }
+    const isReadable = row.state === STATES.ready || row.state === STATES.rotten;
+    const isFree = isReadable && Number(row.child_ref_count) === 0 && sum === 0 && domains === 0;
+    if (isFree !== row.collectable) problems.push(`${hash} is collectable: ${row.collectable}, wrong`);
+  }
+  return [...problems, ...[...sums.keys()].map((hash) => `${hash} has balances and no row`)];
+}
+
+function findContentProblems({ nodes, contents, uploads }: Tables): string[] {
+  const known = new Map(contents.map((row) => [String(row.generation), row]));
+  for (const { generation } of uploads) known.delete(String(generation));
+  const problems: string[] = [];
+  for (const row of nodes) {
+    const content = known.get(String(row.generation));
+    known.delete(String(row.generation));
+    if (content === undefined) problems.push(`node ${row.hash} has no content record`);
+    else if (Number(content.canonical_size) !== Number(row.canonical_size)) {
+      problems.push(`node ${row.hash}: sizes differ`);
+    } else if (content.inline !== row.inline) problems.push(`node ${row.hash}: inline differs`);
+  }
+  return [...problems, ...[...known.keys()].map((generation) => `content ${generation} belongs to nothing`)];
+}
+
+/** What the bucket holds and should not, or should hold and does not; empty lists when it is tidy. */
+export interface BucketLeftovers {
+  /** objects no row and no upload points at */
+  readonly orphans: readonly string[];
+  /** generations of ready rows whose object is not there */
+  readonly missing: readonly string[];
+}
+
+export async function findBucketLeftovers(
+  counted: ScaleoutRecount,
+  bucket: TestBucket,
+): Promise<BucketLeftovers> {
+  const keys = await listKeys(bucket, 'nodes/');
+  const generations = new Set(keys.map((key) => key.slice(key.lastIndexOf('/') + 1)));
+  return {
+    orphans: [...generations].filter((generation) => !counted.owned.has(generation)),
+    missing: [...counted.required].filter((generation) => !generations.has(generation)),
+  };
+}
