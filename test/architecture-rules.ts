@@ -100,9 +100,13 @@ const ROOMS: readonly Room[] = [
   },
 ];
 
-/** Only the composition roots may name a concrete engine: of the server, and of its administration. */
+/** Only the composition roots may name a concrete engine: of the server, one for each engine, and of its administration. */
 const ENGINES_FOLDER = 'packages/server/engine/';
-const COMPOSITION_ROOTS: readonly string[] = ['packages/server/server.ts', 'packages/server/admin.ts'];
+const COMPOSITION_ROOTS: readonly string[] = [
+  'packages/server/open-embedded.ts',
+  'packages/server/open-scaleout.ts',
+  'packages/server/admin.ts',
+];
 
 /** Names that would bind a portable package to one runtime. */
 const RUNTIME_GLOBALS = /(?<![\w.'"])(?:Bun|process|Buffer|Deno|__dirname|require)(?=[.([])/;

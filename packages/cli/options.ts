@@ -4,10 +4,10 @@ import { InvalidArgumentError, Option } from 'commander';
 
 export const DATA_DIR_DEFAULT = './holdfast-data';
 
-/** The flag, else HOLDFAST_DATA as for `serve`, else the folder `npm start` uses. */
+/** Without a default: whether it was given decides between the folder and a database. */
 export function dataOption(): Option {
-  const description = 'data folder of the embedded engine (or HOLDFAST_DATA)';
-  return new Option('--data <dir>', description).default(process.env.HOLDFAST_DATA || DATA_DIR_DEFAULT);
+  const description = `data folder of the embedded engine (or HOLDFAST_DATA; default: ${DATA_DIR_DEFAULT})`;
+  return new Option('--data <dir>', description);
 }
 
 export function jsonOption(): Option {

@@ -1,16 +1,22 @@
 /** Administration of the registry of Apps: what `holdfast app` and `serve --dev` do to it. Works while servers run. */
 import { type AppRegistration, parseAppRegistration, RegistrationError } from './auth/app-registration.ts';
 import type { AppRecord, AppStatus, RegistryStore } from './auth/registry-store.ts';
+import { StoreUnavailable } from './core/ports.ts';
 import {
   hasEmbeddedRegistry,
   openEmbeddedRegistryStore,
   RegistryFileError,
 } from './engine/embedded/registry-store.ts';
+import { PostgresPool } from './engine/scaleout/postgres/connection-pool.ts';
+import { POSTGRES_LIMITS } from './engine/scaleout/postgres/limits.ts';
+import { migrate, SchemaNewer } from './engine/scaleout/postgres/migrations.ts';
+import { hasPostgresRegistry, PostgresRegistryStore } from './engine/scaleout/postgres/registry-store.ts';
+import type { PostgresAddress } from './engine-urls.ts';
 
-export interface RegistryOptions {
-  /** the data folder of the embedded engine; made if missing */
-  readonly dataDir: string;
-}
+/** Where the registry is: in the data folder of the embedded engine, made if missing, or in a database. */
+export type RegistryPlace =
+  | { readonly kind: 'folder'; readonly dataDir: string }
+  | { readonly kind: 'database'; readonly address: PostgresAddress };
 
 /** Every verb rejects with RegistryError when it cannot be done; a change holds in every process within 5 s. */
 export interface Registry {
@@ -28,14 +34,43 @@ export class RegistryError extends Error {
   override readonly name = 'RegistryError';
 }
 
-/** The registry of a data folder; `undefined` when it has none yet. Makes nothing: a mistyped folder stays away. */
-export function findRegistry(options: RegistryOptions): Registry | undefined {
-  return hasEmbeddedRegistry(options.dataDir) ? openRegistry(options) : undefined;
+/** The registry that is there; `undefined` when none is yet. Makes nothing: a mistyped place stays as it is. */
+export async function findRegistry(place: RegistryPlace): Promise<Registry | undefined> {
+  if (place.kind === 'folder') return hasEmbeddedRegistry(place.dataDir) ? openRegistry(place) : undefined;
+  return withPool(place.address, async (pool) => {
+    return (await hasPostgresRegistry(pool)) ? openInDatabase(pool) : undefined;
+  });
 }
 
-/** Throws RegistryError when the data folder cannot be used. */
-export function openRegistry({ dataDir }: RegistryOptions): Registry {
-  const store = openStore(dataDir);
+/** Makes the registry if there is none. Rejects with RegistryError when it cannot be used. */
+export async function openRegistry(place: RegistryPlace): Promise<Registry> {
+  if (place.kind === 'database') return withPool(place.address, openInDatabase);
+  const { dataDir } = place;
+  const store = await explain(async () => openEmbeddedRegistryStore(dataDir));
+  return administer(store, async () => store.close());
+}
+
+/** Keeps the pool open only for a registry that was opened on it. */
+async function withPool<T extends Registry | undefined>(
+  address: PostgresAddress,
+  open: (pool: PostgresPool) => Promise<T>,
+): Promise<T> {
+  const pool = new PostgresPool({ ...address, connectionsMax: 1 }, POSTGRES_LIMITS);
+  let registry: T | undefined;
+  try {
+    registry = await explain(() => open(pool));
+    return registry;
+  } finally {
+    if (registry === undefined) await pool.close();
+  }
+}
+
+async function openInDatabase(pool: PostgresPool): Promise<Registry> {
+  await migrate(pool);
+  return administer(new PostgresRegistryStore(pool), () => pool.close());
+}
+
+function administer(store: RegistryStore, close: () => Promise<void>): Registry {
   return {
     listApps: () => explain(async () => store.readAll()),
     addApp: (registration, { replace = false } = {}) =>
@@ -52,7 +87,7 @@ export function openRegistry({ dataDir }: RegistryOptions): Registry {
       explain(async () => {
         if (!(await store.remove(appId))) throw unknownApp(appId);
       }),
-    close: async () => store.close(),
+    close,
   };
 }
 
@@ -91,14 +126,6 @@ function issuerTaken(record: AppRecord): RegistryError {
   );
 }
 
-function openStore(dataDir: string): RegistryStore {
-  try {
-    return openEmbeddedRegistryStore(dataDir);
-  } catch (error) {
-    throw toRegistryError(error);
-  }
-}
-
 async function explain<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -108,7 +135,11 @@ async function explain<T>(work: () => Promise<T>): Promise<T> {
 }
 
 function toRegistryError(error: unknown): unknown {
-  const isExpected = error instanceof RegistryFileError || error instanceof RegistrationError;
+  const isExpected =
+    error instanceof RegistryFileError ||
+    error instanceof RegistrationError ||
+    error instanceof SchemaNewer ||
+    error instanceof StoreUnavailable;
   return isExpected ? new RegistryError(error.message, { cause: error }) : error;
 }
 

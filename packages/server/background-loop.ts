@@ -31,6 +31,8 @@ export function startLoop({ name, log, step, retryMs }: LoopOptions): Background
       lastFailure = undefined;
       return delayMs;
     } catch (error) {
+      // What it was using may have been closed already.
+      if (isStopped) return retryMs;
       const failure = error instanceof Error ? error.message : String(error);
       if (failure !== lastFailure)
         log.error({ loop: name, err: error }, 'background work failed; it will be tried again');

@@ -1,53 +1,104 @@
-/** What a server does on its own: the sweep and the scrub (contract sections 5 and 7). One process of a data folder does it. */
+/**
+ * What servers do on their own: the sweep and the scrub (contract sections 5 and 7). Where several processes share engines,
+ * each task is done by the one that has its turn.
+ */
 import { type BackgroundLoop, startLoop } from './background-loop.ts';
+import type { BackgroundTurns } from './background-turns.ts';
 import type { Core } from './core/core.ts';
-import type { ScrubPosition } from './core/ports.ts';
 import { scrub } from './core/scrub.ts';
 import { sweep } from './core/sweep.ts';
 import type { Log } from './log.ts';
 
-const SWEEP_INTERVAL_MS = 3000;
+/** How often a server works on its own, and how fast it may read from a store that also serves. */
+export interface BackgroundPace {
+  readonly sweepIntervalMs: number;
+  readonly scrubBytesPerSecond: number;
+  /** from one step of the scrub, of at most 8 nodes, to the next */
+  readonly scrubIntervalMs: number;
+  /** from the end of one walk of the scrub over everything to the start of the next */
+  readonly scrubPauseMs: number;
+  /** after a failure, and before the first step */
+  readonly retryMs: number;
+  /** between questions for a turn that another process has, and while this one rests in its own */
+  readonly askMs: number;
+}
+
+export const DISK_PACE: BackgroundPace = {
+  sweepIntervalMs: 3000,
+  scrubBytesPerSecond: 8 * 1024 * 1024,
+  scrubIntervalMs: 250,
+  scrubPauseMs: 60_000,
+  retryMs: 5000,
+  askMs: 5000,
+};
+
+/** In S3 each node costs a request, and those are paid for: at most 8 a second. */
+export const S3_PACE: BackgroundPace = { ...DISK_PACE, scrubIntervalMs: 1000 };
+
 /** between sweeps while there is more to do */
 const SWEEP_BUSY_INTERVAL_MS = 50;
-const SWEEP_RETRY_MS = 5000;
 
-/** What the scrub may take from a disk that also serves. */
-const SCRUB_BYTES_PER_SECOND = 8 * 1024 * 1024;
-const SCRUB_STEP_INTERVAL_MS = 250;
-/** from the end of one walk over everything to the start of the next */
-const SCRUB_PAUSE_MS = 60_000;
-const SCRUB_RETRY_MS = 10_000;
+interface BackgroundOptions {
+  readonly core: Core;
+  readonly turns: BackgroundTurns;
+  readonly pace: BackgroundPace;
+  readonly log: Log;
+}
 
-export function startBackgroundWork(core: Core, log: Log): BackgroundLoop {
+export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop {
+  const { log, turns, pace } = options;
+  const { retryMs } = pace;
   const loops = [
-    startLoop({ name: 'sweep', log, step: () => sweepOnce(core), retryMs: SWEEP_RETRY_MS }),
-    startLoop({ name: 'scrub', log, step: scrubSteps(core, log), retryMs: SCRUB_RETRY_MS }),
+    startLoop({ name: 'sweep', log, step: () => sweepOnce(options), retryMs }),
+    startLoop({ name: 'scrub', log, step: makeScrubStep(options), retryMs }),
   ];
+  const stop = async (): Promise<void> => {
+    await Promise.all(loops.map((loop) => loop.stop()));
+    // Whoever goes on only waits for the turn to run out when this does not reach the store.
+    await turns.release().catch(() => undefined);
+  };
+  let stopping: Promise<void> | undefined;
   return {
-    async stop() {
-      await Promise.all(loops.map((loop) => loop.stop()));
+    stop: () => {
+      stopping ??= stop();
+      return stopping;
     },
   };
 }
 
-async function sweepOnce(core: Core): Promise<number> {
+/** The answers: ms until the next step. */
+async function sweepOnce({ core, turns, pace }: BackgroundOptions): Promise<number> {
+  if ((await turns.take('sweep')) === undefined) return pace.askMs;
   const { moreToDo } = await sweep(core);
-  return moreToDo ? SWEEP_BUSY_INTERVAL_MS : SWEEP_INTERVAL_MS;
+  return moreToDo ? SWEEP_BUSY_INTERVAL_MS : pace.sweepIntervalMs;
 }
 
-function scrubSteps(core: Core, log: Log): () => Promise<number> {
-  let position: ScrubPosition | undefined;
+/** While it rests it goes on asking for its turn, so that no other process begins meanwhile. */
+function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
+  const { core, turns, pace, log } = options;
+  /** of the monotonic clock, ms */
+  let restsUntil = 0;
   return async () => {
-    const { next, bytes, foundRotten, foundSound } = await scrub(core, position);
-    position = next;
-    if (foundRotten > 0) {
-      log.error(
-        { nodes: foundRotten },
-        'the scrub found damaged content; lease those nodes again to heal them, and check the disk',
-      );
-    }
-    if (foundSound > 0) log.warn({ nodes: foundSound }, 'the scrub found content good again');
-    if (next === undefined) return SCRUB_PAUSE_MS;
-    return Math.max(SCRUB_STEP_INTERVAL_MS, (bytes / SCRUB_BYTES_PER_SECOND) * 1000);
+    const turn = await turns.take('scrub');
+    if (turn === undefined) return pace.askMs;
+    const restMs = restsUntil - performance.now();
+    if (restMs > 0) return Math.min(restMs, pace.askMs);
+    const { next, bytes, foundRotten, foundSound } = await scrub(core, turn.position);
+    await turns.note('scrub', next);
+    reportFindings(log, foundRotten, foundSound);
+    const paceMs = Math.max(pace.scrubIntervalMs, (bytes / pace.scrubBytesPerSecond) * 1000);
+    const pauseMs = next === undefined ? pace.scrubPauseMs : paceMs;
+    restsUntil = performance.now() + pauseMs;
+    return Math.min(pauseMs, pace.askMs);
   };
+}
+
+function reportFindings(log: Log, foundRotten: number, foundSound: number): void {
+  if (foundRotten > 0) {
+    log.error(
+      { nodes: foundRotten },
+      'the scrub found damaged content; lease those nodes again to heal them, and check the store',
+    );
+  }
+  if (foundSound > 0) log.warn({ nodes: foundSound }, 'the scrub found content good again');
 }

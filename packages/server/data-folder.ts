@@ -14,11 +14,12 @@ export interface HeldDataFolder {
 
 /** Makes the folder if it is missing and takes its lock. Throws ServeError. */
 export function holdDataFolder(dataDir: string): HeldDataFolder {
-  makeFolder(dataDir);
+  makeDataFolder(dataDir);
   return lockFolder(dataDir);
 }
 
-function makeFolder(dataDir: string): void {
+/** Makes the folder if it is missing, private to its owner. Throws ServeError. */
+export function makeDataFolder(dataDir: string): void {
   try {
     mkdirSync(dataDir, { recursive: true, mode: FOLDER_MODE });
     if (!statSync(dataDir).isDirectory()) throw notAFolder(dataDir);

@@ -3,8 +3,8 @@ import { link, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AUTHORITIES } from '@holdfast/protocol';
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
-import { openRegistry, RegistryError } from './admin.ts';
-import { explainFolderError } from './data-folder.ts';
+import { openRegistry, RegistryError, type RegistryPlace } from './admin.ts';
+import { explainFolderError, makeDataFolder } from './data-folder.ts';
 import { ServeError } from './serve-error.ts';
 
 const APP_ID = 'demo';
@@ -22,12 +22,13 @@ export interface DevApp {
   describe(url: string): Promise<readonly string[]>;
 }
 
-/** Registers the App (again: an earlier registration of it is replaced). Throws ServeError. */
-export async function openDevApp(dataDir: string): Promise<DevApp> {
+/** Registers the App (again: an earlier registration of it is replaced); its key is in `dataDir`. Throws ServeError. */
+export async function openDevApp(dataDir: string, place: RegistryPlace): Promise<DevApp> {
+  makeDataFolder(dataDir);
   const key = await openKey(dataDir);
   const { d: _, ...publicKey } = key;
   try {
-    const registry = openRegistry({ dataDir });
+    const registry = await openRegistry(place);
     try {
       const jwks = JSON.stringify({ keys: [publicKey] });
       const registration = {

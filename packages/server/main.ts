@@ -1,6 +1,7 @@
 /** `holdfast serve`: from a configuration to a server that runs until it is told to end (contract section 9). */
+import type { RegistryPlace } from './admin.ts';
 import { formatAuthority, type ServeConfig } from './config.ts';
-import { holdDataFolder } from './data-folder.ts';
+import { type HeldDataFolder, holdDataFolder } from './data-folder.ts';
 import { type DevApp, openDevApp } from './dev-app.ts';
 import { openLog } from './log.ts';
 import { type ServingProcess, startServing } from './serving-process.ts';
@@ -21,21 +22,32 @@ export async function serve(config: ServeConfig, printLine: (line: string) => vo
   const log = openLog(config.logLevel);
   // First of all, so that a signal while starting is not lost.
   const told = awaitSignal();
-  const folder = holdDataFolder(config.dataDir);
+  const folder = holdFolder(config);
   try {
-    const devApp = config.isDev ? await openDevApp(config.dataDir) : undefined;
+    const devApp = config.isDev ? await openDevApp(config.dataDir, registryPlaceOf(config)) : undefined;
     const serving =
       config.workers === 1
         ? await startServing(config, log, { worker: 0, port: config.port, isAlone: true })
         : await startSupervising(config, log);
     await announce(config, serving, devApp, printLine);
-    log.info({ host: config.host, port: serving.port, workers: config.workers }, 'listening');
+    const { host, workers, engines } = config;
+    log.info({ host, port: serving.port, workers, engines: engines.kind }, 'listening');
     log.info({ signal: await told }, 'draining');
     await serving.end();
     log.info('ended');
   } finally {
-    folder.release();
+    folder?.release();
   }
+}
+
+/** Where rows are in a database nothing is kept in a folder, and any number of servers may run. */
+function holdFolder({ engines, dataDir }: ServeConfig): HeldDataFolder | undefined {
+  return engines.kind === 'embedded' ? holdDataFolder(dataDir) : undefined;
+}
+
+function registryPlaceOf({ engines, dataDir }: ServeConfig): RegistryPlace {
+  if (engines.kind === 'embedded') return { kind: 'folder', dataDir };
+  return { kind: 'database', address: engines.metadata };
 }
 
 async function announce(

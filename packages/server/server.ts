@@ -1,32 +1,29 @@
-/** The composition root: the only file that knows concrete engines. Opens everything, in order, and closes it in reverse. */
+/** The composition root: puts engines, rules, authorization and HTTP together, and takes them apart in reverse. */
 import { randomBytes } from 'node:crypto';
-import { join } from 'node:path';
 import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
 import { REAL_AUTH_WORLD } from './auth/auth-world.ts';
 import { authorize, openAuthorizer } from './auth/authorize.ts';
 import type { BackgroundLoop } from './background-loop.ts';
-import { startBackgroundWork } from './background-work.ts';
+import { DISK_PACE, S3_PACE, startBackgroundWork } from './background-work.ts';
 import type { ServeConfig } from './config.ts';
 import type { Core } from './core/core.ts';
 import { InvariantViolation } from './core/invariant.ts';
 import type { Clock } from './core/ports.ts';
 import { explainFolderError } from './data-folder.ts';
-import { DataFolderNewer } from './engine/embedded/migrations.ts';
-import { ContentFolderMissing, openEmbeddedEngine } from './engine/embedded/open-embedded-engine.ts';
-import { openEmbeddedRegistryStore, RegistryFileError } from './engine/embedded/registry-store.ts';
+import { type Engines, Opened } from './engines.ts';
 import { openFileSpool } from './http/content-spool.ts';
 import type { FailureReport } from './http/error-answer.ts';
 import { createHandler, type Handler } from './http/handler.ts';
 import type { Log } from './log.ts';
-import { ServeError } from './serve-error.ts';
-import { openSigner } from './signer.ts';
+import { openEmbedded } from './open-embedded.ts';
+import { openScaleout } from './open-scaleout.ts';
 
 export interface OpenServerOptions {
   readonly config: ServeConfig;
   readonly log: Log;
   /** a broken invariant, or a write of unknown outcome: the process has to end, now */
   readonly onFatal: (error: Error) => void;
-  /** this process's number among `config.workers`; 0 is the one that does the background work */
+  /** this process's number among `config.workers` */
   readonly worker: number;
   /** no other process serves this data: what interrupted ones left half done may be cleared up at once */
   readonly isAlone: boolean;
@@ -35,40 +32,67 @@ export interface OpenServerOptions {
 
 export interface OpenServer extends Handler {
   readonly core: Core;
+  readonly background: BackgroundLoop;
   close(): Promise<void>;
 }
 
-/** The data folder exists and is held by the caller (data-folder.ts). Rejects with ServeError. */
+/** A step of background work that waits for an engine that is away is not waited for any longer. */
+const BACKGROUND_END_MS_MAX = 2000;
+
+/** A data folder that the engines need exists and is held by the caller (data-folder.ts). Rejects with ServeError. */
 export async function openServer(options: OpenServerOptions): Promise<OpenServer> {
-  const { dataDir } = options.config;
-  const opened: (() => Promise<void>)[] = [];
-  const close = async (): Promise<void> => {
-    for (const each of opened.splice(0).reverse()) await each();
-  };
+  const opened = new Opened();
   try {
-    return await openParts(options, opened, close);
+    const engines = await openEngines(options);
+    opened.add(() => engines.close());
+    return await openParts(options, engines, opened);
   } catch (error) {
-    await close().catch(() => undefined);
-    throw explainStartError(dataDir, error);
+    await opened.close().catch(() => undefined);
+    throw error;
   }
 }
 
+function openEngines({ config, log, onFatal, worker, isAlone, clock }: OpenServerOptions): Promise<Engines> {
+  const { engines, dataDir, workers } = config;
+  return engines.kind === 'scaleout'
+    ? openScaleout({ ...engines, uploadTtlMs: config.uploadTtlMs, log, onFatal })
+    : openEmbedded({ dataDir, workers, worker, isAlone, clock: clock ?? REAL_CLOCK, onFatal });
+}
+
+const REAL_CLOCK: Clock = { now: () => Date.now() };
+
 async function openParts(
-  { config, log, onFatal, worker, isAlone, clock = { now: Date.now } }: OpenServerOptions,
-  opened: (() => Promise<void>)[],
-  close: () => Promise<void>,
+  { config, log, onFatal, clock = REAL_CLOCK }: OpenServerOptions,
+  engines: Engines,
+  opened: Opened,
 ): Promise<OpenServer> {
-  const { dataDir, workers } = config;
-  const signer = await openSigner(dataDir);
-  const engine = await openEmbeddedEngine({ dataDir, workers, isAlone, clock, onFatal });
-  opened.push(() => engine.close());
-  const registryStore = openEmbeddedRegistryStore(dataDir);
-  opened.push(async () => registryStore.close());
-  const authorizer = await openAuthorizer(registryStore, { ...REAL_AUTH_WORLD, now: () => clock.now() });
-  opened.push(async () => authorizer.close());
-  const core: Core = {
-    metadata: engine.metadata,
-    content: engine.content,
+  const world = { ...REAL_AUTH_WORLD, now: () => clock.now() };
+  const authorizer = await openAuthorizer(engines.registryStore, world);
+  opened.add(() => authorizer.close());
+  const core = makeCore(config, engines);
+  const { spoolFolder } = engines;
+  const spool = await openFileSpool(spoolFolder).catch((error: unknown) => {
+    throw explainFolderError(spoolFolder, error);
+  });
+  const handler = createHandler({
+    core,
+    authorize: (authorization, appId, spaceId, operation) =>
+      authorize(authorizer, authorization, appId, spaceId, operation),
+    spool,
+    reportFailure: (report) => logFailure(log, report, onFatal),
+    publicUrl: config.publicUrl,
+    corsOrigins: config.corsOrigins,
+  });
+  const pace = config.engines.content === undefined ? DISK_PACE : S3_PACE;
+  const background = startBackgroundWork({ core, turns: engines.turns, pace, log });
+  opened.add(() => Promise.race([background.stop(), Bun.sleep(BACKGROUND_END_MS_MAX)]));
+  return { ...handler, core, background, close: () => opened.close() };
+}
+
+function makeCore(config: ServeConfig, { metadata, content, signer }: Engines): Core {
+  return {
+    metadata,
+    content,
     random: { bytes: (count) => randomBytes(count) },
     signer,
     settings: {
@@ -79,21 +103,6 @@ async function openParts(
       rootRefHistoryMs: ROOT_REF_HISTORY_MS,
     },
   };
-  const spool = await openFileSpool(join(dataDir, 'spool', String(worker)));
-  const handler = createHandler({
-    core,
-    authorize: (authorization, appId, spaceId, operation) =>
-      authorize(authorizer, authorization, appId, spaceId, operation),
-    spool,
-    reportFailure: (report) => logFailure(log, report, onFatal),
-    publicUrl: config.publicUrl,
-    corsOrigins: config.corsOrigins,
-  });
-  if (worker === 0) {
-    const background: BackgroundLoop = startBackgroundWork(core, log);
-    opened.push(() => background.stop());
-  }
-  return { ...handler, core, close };
 }
 
 function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => void): void {
@@ -103,13 +112,4 @@ function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => 
   else if (kind === 'unexpected') log.error(fields, 'a request failed unexpectedly');
   else log.warn(fields, 'a request failed: storage or the registry could not be used');
   if (error instanceof InvariantViolation) onFatal(error);
-}
-
-function explainStartError(dataDir: string, error: unknown): unknown {
-  const isExplained =
-    error instanceof DataFolderNewer ||
-    error instanceof ContentFolderMissing ||
-    error instanceof RegistryFileError;
-  if (isExplained) return new ServeError(error.message, { cause: error });
-  return explainFolderError(dataDir, error);
 }

@@ -42,6 +42,8 @@ export async function startServing(
 }
 
 async function endServing(listener: Listener, server: OpenServer): Promise<void> {
+  // Requests in flight still need the engines, background work does not: it ends meanwhile.
+  void server.background.stop();
   await listener.drain();
   await server.close();
 }

@@ -33,7 +33,7 @@ process.on('message', (message: ToWorker) => {
   if (message.kind === 'start') void start(message);
   else void drain();
 });
-// The data folder's lock is the supervisor's: without it this process has no right to go on.
+// A data folder's lock is the supervisor's: without it this process has no right to go on.
 process.on('disconnect', () => process.exit(process.exitCode ?? 1));
 process.on('SIGTERM', () => void drain());
 // A terminal sends it to the whole group; the supervisor says what it means.

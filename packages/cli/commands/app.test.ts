@@ -148,10 +148,14 @@ describe('app add', () => {
     expect(await place.fail(1, ...ADD.slice(0, -1), '.')).toContain('folder');
   });
 
-  test('fails for another engine, and never shows its URL', async () => {
-    const line = await place.fail(1, ...ADD, '--metadata', 'postgres://user:hunter2@h/d');
-    expect(line).toContain('--data');
-    expect(line).not.toContain('hunter2');
+  test('fails for a database that is away or whose URL is wrong, and never shows it', async () => {
+    const away = await place.fail(1, ...ADD, '--metadata', 'postgres://user:hunter2@127.0.0.1:1/d');
+    expect(away).toMatch(/PostgreSQL.*ECONNREFUSED/);
+    const wrong = await place.fail(2, ...ADD, '--metadata', 'postgres://user:hunter2@h');
+    expect(wrong).toContain('--metadata names no database');
+    const both = await place.fail(2, ...ADD, '--metadata', 'postgres://user:hunter2@h/d', '--data', 'd');
+    expect(both).toContain('--metadata');
+    for (const line of [away, wrong, both]) expect(line).not.toContain('hunter2');
   });
 
   test('fails for a data folder that is a file, that cannot be written, or of a newer version', async () => {
@@ -222,7 +226,6 @@ describe('app suspend, resume, remove', () => {
     await place.print(...ADD);
     expect(await place.fail(1, 'app', verb, 'nobody')).toContain('holdfast app list');
     expect(await place.fail(2, 'app', verb)).toContain('app-id');
-    expect(await place.fail(1, 'app', verb, 'demo', '--metadata', 'postgres://h/d')).toContain('--data');
     expect(await list()).toMatchObject([{ appId: 'demo', status: 'active' }]);
   });
 });

@@ -1,10 +1,11 @@
-/** `holdfast app`: the Apps a data folder serves, and whose tokens each believes (contract section 9). */
+/** `holdfast app`: the Apps that servers serve, and whose tokens each believes (contract section 9). */
 import { ALGORITHMS, formatDuration, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
 import {
   collectKnownNames,
+  DATA_DIR_DEFAULT,
   dataOption,
   jsonOption,
   parseDurationValue,
@@ -12,13 +13,13 @@ import {
 } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../output.ts';
 
-interface RegistryPlace {
-  readonly data: string;
+interface PlaceOptions {
+  readonly data?: string;
   readonly metadata?: string;
   readonly json?: true;
 }
 
-interface AddOptions extends RegistryPlace {
+interface AddOptions extends PlaceOptions {
   readonly issuer: string;
   readonly audience: string;
   readonly jwksFile?: string;
@@ -34,6 +35,7 @@ Needed: --issuer, --audience, and --jwks-file or --jwks-url. An example:
 
 type Server = typeof import('@holdfast/server');
 type Registry = import('@holdfast/server').Registry;
+type RegistryPlace = import('@holdfast/server').RegistryPlace;
 type App = Awaited<ReturnType<Registry['listApps']>>[number];
 
 export function registerAppCommand(program: Command): void {
@@ -96,7 +98,7 @@ async function addApp(appId: string, options: AddOptions): Promise<void> {
 
 function registerList(app: Command): void {
   const command = app.command('list').description('list the registered Apps');
-  withPlace(command).action(async (options: RegistryPlace) => {
+  withPlace(command).action(async (options: PlaceOptions) => {
     const apps = await withRegistry(
       options,
       (server, place) => server.findRegistry(place),
@@ -105,7 +107,7 @@ function registerList(app: Command): void {
     );
     if (options.json) printJson(apps.map(describe));
     else if (apps.length === 0)
-      printNote(`no App is registered in ${options.data}; add one with: holdfast app add`);
+      printNote(`no App is registered in ${describePlace(options)}; add one with: holdfast app add`);
     else printTable(['APP', 'STATUS', 'ISSUER', 'AUDIENCE', 'KEYS', 'MAX LIFETIME'], apps.map(toCells));
   });
 }
@@ -120,7 +122,7 @@ function registerSetStatus(
     .command(verb)
     .description(description)
     .argument('<app-id>', 'the App', parsePathIdValue);
-  withPlace(command).action(async (appId: string, options: RegistryPlace) => {
+  withPlace(command).action(async (appId: string, options: PlaceOptions) => {
     const changed = await withExistingRegistry(options, appId, (registry) =>
       registry.setAppStatus(appId, status),
     );
@@ -133,7 +135,7 @@ function registerRemove(app: Command): void {
     .command('remove')
     .description('unregister an App; its data stays and serves again when the App is added again')
     .argument('<app-id>', 'the App', parsePathIdValue);
-  withPlace(command).action(async (appId: string, options: RegistryPlace) => {
+  withPlace(command).action(async (appId: string, options: PlaceOptions) => {
     await withExistingRegistry(options, appId, (registry) => registry.removeApp(appId));
     if (options.json) printJson({ appId, removed: true });
     else printLine(`App ${JSON.stringify(appId)} is removed; its data is kept`);
@@ -144,41 +146,40 @@ function withPlace(command: Command): Command {
   return command
     .addOption(dataOption())
     .addOption(
-      new Option('--metadata <url>', 'registry in PostgreSQL (not in this version yet)').conflicts('data'),
+      new Option(
+        '--metadata <url>',
+        'database of servers that share one, postgres://… (or HOLDFAST_METADATA)',
+      ).conflicts('data'),
     )
     .addOption(jsonOption());
 }
 
 function withExistingRegistry<T>(
-  place: RegistryPlace,
+  options: PlaceOptions,
   appId: string,
   work: (registry: Registry) => Promise<T>,
 ): Promise<T> {
   return withRegistry(
-    place,
-    (server, folder) => server.findRegistry(folder),
+    options,
+    (server, place) => server.findRegistry(place),
     work,
     () => {
-      throw new CliError(
-        `there is no App ${JSON.stringify(appId)}: the folder ${place.data} has no registry yet; check --data`,
-      );
+      const advice = `${describePlace(options)} has no registry yet; check ${isDatabase(options) ? '--metadata' : '--data'}`;
+      throw new CliError(`there is no App ${JSON.stringify(appId)}: ${advice}`);
     },
   );
 }
 
 /** Opens what `open` finds, does the work and closes it. The server's door is loaded only now: start-up stays quick. */
 async function withRegistry<T>(
-  { data, metadata }: RegistryPlace,
-  open: (server: Server, place: { readonly dataDir: string }) => Registry | undefined,
+  options: PlaceOptions,
+  open: (server: Server, place: RegistryPlace) => Promise<Registry | undefined>,
   work: (registry: Registry) => Promise<T>,
   whenMissing?: () => T,
 ): Promise<T> {
-  if (metadata !== undefined) {
-    throw new CliError('this holdfast has no PostgreSQL engine yet; use --data DIR in place of --metadata');
-  }
   const server = await import('@holdfast/server');
   try {
-    const registry = open(server, { dataDir: data });
+    const registry = await open(server, findPlace(server, options));
     if (registry === undefined) return (whenMissing as () => T)();
     try {
       return await work(registry);
@@ -186,11 +187,32 @@ async function withRegistry<T>(
       await registry.close();
     }
   } catch (error) {
+    if (error instanceof server.ConfigError) throw new UsageError(error.message);
     throw error instanceof server.RegistryError ? new CliError(error.message) : error;
   }
 }
 
-function report(options: RegistryPlace, app: App, line: string): void {
+/** A flag before a variable, and a database before a folder, as `serve` has it. */
+function findPlace(server: Server, options: PlaceOptions): RegistryPlace {
+  if (!isDatabase(options)) return { kind: 'folder', dataDir: dataDirOf(options) };
+  const url = options.metadata ?? (process.env.HOLDFAST_METADATA as string);
+  return { kind: 'database', address: server.parsePostgresUrl(url, process.env) };
+}
+
+function isDatabase({ data, metadata }: PlaceOptions): boolean {
+  return metadata !== undefined || (data === undefined && (process.env.HOLDFAST_METADATA ?? '') !== '');
+}
+
+function dataDirOf({ data }: PlaceOptions): string {
+  return data ?? (process.env.HOLDFAST_DATA || DATA_DIR_DEFAULT);
+}
+
+/** The database is not named: its URL may hold a password. */
+function describePlace(options: PlaceOptions): string {
+  return isDatabase(options) ? 'the database' : dataDirOf(options);
+}
+
+function report(options: PlaceOptions, app: App, line: string): void {
   if (options.json) printJson(describe(app));
   else printLine(line);
 }

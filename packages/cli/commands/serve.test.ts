@@ -145,7 +145,8 @@ describe('listening', () => {
       /no-such-host\.invalid:0.*--listen/,
     ],
     ['wrong usage', ['--workers', 'many'], 2, /--workers "many"/],
-    ['another engine', ['--metadata', 'postgres://u:hush@h/d'], 1, /--metadata/],
+    ['rows in a database without bytes in S3', ['--metadata', 'postgres://u:hush@h/d'], 2, /needs --content/],
+    ['a store that is none', ['--content', 's3://u:hush@bucket'], 2, /--content.*AWS_ACCESS_KEY_ID/],
   ])('%s is one clear line', async (_, args, exitCode, message) => {
     const outcome = (await tryStartServer({
       data: join(makeFolder(), 'data'),

@@ -9,18 +9,24 @@ type ServeFlags = import('@holdfast/server').ServeFlags;
 const HELP_AFTER = `
 Every flag can also be given as a variable, such as HOLDFAST_LISTEN or HOLDFAST_MAX_NODE_BYTES; the flag wins.
 Further variables: HOLDFAST_LOG_LEVEL (info), HOLDFAST_CORS_ORIGINS (*, or origins joined by commas).
+With --metadata and --content any number of servers share the two engines and need no data folder. S3 credentials come from
+the usual AWS variables and files. A URL given as a flag can be seen in the list of processes: a password belongs into
+HOLDFAST_METADATA, or PGPASSWORD.
 Logs go to stderr as JSON lines. SIGTERM drains and ends the server; a second one ends it at once.`;
 
 /** Values are judged by the server's own configuration, which also reads the variables: so no defaults here. */
 export function registerServeCommand(program: Command): void {
   program
     .command('serve')
-    .description('serve the Space API from a data folder')
+    .description('serve the Space API from a data folder, or from PostgreSQL and S3')
     .option('--listen <host:port>', 'address to listen on; port 0 picks one (default: 127.0.0.1:8420)')
     .option('--data <dir>', `data folder, made if missing (default: ${DATA_DIR_DEFAULT})`)
     .option('--public-url <url>', 'address clients reach this server by, for upload URLs')
-    .option('--metadata <url>', 'rows in another engine than the data folder')
-    .option('--content <url>', 'bytes in another engine than the data folder')
+    .option('--metadata <url>', 'rows in PostgreSQL: postgres://USER:PASSWORD@HOST:5432/DATABASE')
+    .option(
+      '--content <url>',
+      'bytes in S3: s3://BUCKET[/PREFIX]?endpoint=URL&region=REGION&style=path|virtual',
+    )
     .option('--max-node-bytes <n>', 'largest canonical node (default: 33554432)')
     .option('--max-active-uploads <n>', 'active upload generations per Space (default: 1024)')
     .option('--upload-ttl <duration>', 'how long an upload URL is good for (default: 5m)')

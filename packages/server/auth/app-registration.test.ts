@@ -42,6 +42,8 @@ describe('turned down with one line that says why', () => {
     ['an id of 257 characters', { appId: 'a'.repeat(257) }, 'App id'],
     ['an empty issuer', { issuer: '' }, 'issuer'],
     ['a lone surrogate', { issuer: '\ud800' }, 'issuer'],
+    ['a NUL', { issuer: 'a\u0000' }, 'issuer'],
+    ['a URL with a NUL', { keys: { kind: 'url', url: 'https://issuer.test/\u0000' } }, 'http or https'],
     ['an audience too long', { audience: 'a'.repeat(2049) }, 'audience'],
     ['a lifetime of 0', { tokenLifetimeMsMax: 0 }, 'lifetime'],
     ['a fraction of a ms', { tokenLifetimeMsMax: 0.5 }, 'lifetime'],

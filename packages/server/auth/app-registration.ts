@@ -62,9 +62,10 @@ export async function parseAppRegistration(registration: AppRegistration, now: n
 }
 
 function checkText(name: string, value: string): void {
-  if (value === '' || value.length > TEXT_LENGTH_MAX || !value.isWellFormed()) {
+  const isUsable = value !== '' && value.length <= TEXT_LENGTH_MAX && value.isWellFormed();
+  if (!isUsable || value.includes('\u0000')) {
     throw new RegistrationError(
-      `the ${name} is empty or longer than ${TEXT_LENGTH_MAX} characters; give another`,
+      `the ${name} is empty, longer than ${TEXT_LENGTH_MAX} characters or no text; give another`,
     );
   }
 }
@@ -80,7 +81,8 @@ function parseAlgorithms(names: readonly string[] | undefined): readonly Algorit
 
 function checkUrl(text: string): void {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url === undefined || !/^https?:$/.test(url.protocol) || text.length > TEXT_LENGTH_MAX) {
+  const isUsable = text.length <= TEXT_LENGTH_MAX && text.isWellFormed() && !text.includes('\u0000');
+  if (url === undefined || !/^https?:$/.test(url.protocol) || !isUsable) {
     throw new RegistrationError(
       'the key-set URL is not an http or https URL; give one such as https://…/jwks.json',
     );
