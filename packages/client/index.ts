@@ -63,21 +63,27 @@ export { chunkStream, findChunkEnd } from './tree/chunker.ts';
 export {
   CHUNK_BYTES_MAX,
   CHUNK_BYTES_MIN,
+  CHUNK_CONTENT_TYPE,
   compareNames,
   type DirectoryEntry,
   type DirectoryIndex,
   type DirectoryIndexChild,
   type EntryKind,
+  FILE_CONTENT_TYPE,
   type FileIndex,
   type FileIndexChild,
   findNameFault,
   findSymlinkTargetFault,
   type NodeParts,
+  SYMLINK_CONTENT_TYPE,
   TreeFormatError,
   type TreeNode,
   type TreeTotals,
 } from './tree/format.ts';
 export { type ParsedNode, parseTreeNode } from './tree/format-file.ts';
+export { MemoryTree } from './tree/memory-supply.ts';
+export { requestPatiently } from './tree/patient-requests.ts';
+export { type PushPlan, planPush } from './tree/plan-push.ts';
 export {
   type ProgressCounters,
   type ProgressEvent,
@@ -90,6 +96,24 @@ export {
   SILENT_PROGRESS,
   startProgress,
 } from './tree/progress.ts';
+export { type PullOptions, type PullResult, pullTree } from './tree/pull.ts';
+export { type Conflict, PullConflictError } from './tree/pull-check.ts';
+export {
+  createPatientSource,
+  type PatientSourceOptions,
+  type ReadingClient,
+  RottenNodeError,
+} from './tree/pull-source.ts';
+export {
+  type ExistingFile,
+  type FoundEntry,
+  type NewFile,
+  type PartialFile,
+  type PullTarget,
+  PullTargetError,
+} from './tree/pull-target.ts';
+export { type PushClient, type PushOptions, type PushResult, pushTree } from './tree/push.ts';
+export { type NodeSupply, type PushNode, SourceChangedError } from './tree/push-supply.ts';
 export {
   createNodeSource,
   type FileReadOptions,
@@ -100,4 +124,7 @@ export {
 } from './tree/read.ts';
 export type { ByteRange } from './tree/read-file.ts';
 export type { DirectoryRef, FileRef, NodeSource, ReadOptions } from './tree/read-node.ts';
+export { TreeReadError } from './tree/walk-error.ts';
+export { findText, formatName, formatPath, pathBytes, pathNames, type TreePath } from './tree/walk-path.ts';
+export { type LeftDirectory, type WalkedEntry, type WalkOptions, walkTree } from './tree/walk-tree.ts';
 export type { OpenNode, VerifiedNode } from './verified-read.ts';

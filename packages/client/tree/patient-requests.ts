@@ -3,11 +3,12 @@
  * server asks for it, and the reporter always knows what is waited for. Counts requests when they are answered, so that
  * tries alone do not look like movement.
  */
-import { type Clock, sleep } from '../deadline.ts';
+import { type Clock, sleep, systemClock } from '../deadline.ts';
 import { CasError } from '../errors.ts';
 import { planRetry, RETRY_POLICY_DEFAULT } from '../retry.ts';
-import type { AdaptiveLimit } from './adaptive-limit.ts';
+import { AdaptiveLimit } from './adaptive-limit.ts';
 import type { ProgressReporter } from './progress.ts';
+import { PATIENCE_MS_DEFAULT } from './push-limits.ts';
 
 /** Between two tries, unless the server asks for more. */
 const RETRY_DELAY_MS_MAX = 10_000;
@@ -20,6 +21,18 @@ export interface PatientRequestsOptions {
   readonly patienceMs: number;
   readonly progress: ProgressReporter;
   readonly signal: AbortSignal | undefined;
+}
+
+/** One request of a job, tried again as those of a push are. Throws the last CasError, or the signal's reason. */
+export function requestPatiently<T>(
+  what: string,
+  request: () => Promise<T>,
+  options: Pick<PatientRequestsOptions, 'progress' | 'signal'> & { readonly patienceMs?: number | undefined },
+): Promise<T> {
+  const { progress, signal, patienceMs = PATIENCE_MS_DEFAULT } = options;
+  const limit = new AdaptiveLimit({ start: 1, max: 1 });
+  const all = { clock: systemClock, random: Math.random, limit, patienceMs, progress, signal };
+  return new PatientRequests(all).send(what, false, request);
 }
 
 export class PatientRequests {

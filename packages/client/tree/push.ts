@@ -16,6 +16,7 @@ import { ByteBudget } from './byte-budget.ts';
 import { NodeWalk, type VisitResult } from './node-walk.ts';
 import { PatientRequests } from './patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
+import { PARALLEL_MAX_DEFAULT, PARALLEL_START, PATIENCE_MS_DEFAULT } from './push-limits.ts';
 import { type NodeSupply, type PushNode, SourceChangedError } from './push-supply.ts';
 
 /** What a push needs of a client. Make the client with `retry: { attemptsMax: 1 }`: the push tries again by itself. */
@@ -46,10 +47,7 @@ export interface PushResult {
   readonly uploadedBytes: number;
 }
 
-const PARALLEL_START = 6;
-const PARALLEL_MAX_DEFAULT = 32;
 const MEMORY_BYTES_MAX_DEFAULT = 24 * 1024 * 1024;
-const PATIENCE_MS_DEFAULT = 5 * 60_000;
 /** Nodes below the root live by the edges of their parents; their own lease only covers what goes wrong in between. */
 const INNER_LEASE_MS = 60 * 60_000;
 /** A waiting parent is dropped 24 h after its last lease call; those that wait are leased again this often. */

@@ -1,0 +1,85 @@
+/** What a push would send, found by reading alone: nothing on the server changes, no lease, no upload is begun. */
+import type { Hash } from '@holdfast/protocol';
+import type { Client } from '../client.ts';
+import { type Clock, systemClock } from '../deadline.ts';
+import { CasError } from '../errors.ts';
+import type { CallOptions } from '../operations.ts';
+import { AdaptiveLimit } from './adaptive-limit.ts';
+import { NodeWalk, type VisitResult } from './node-walk.ts';
+import { PatientRequests } from './patient-requests.ts';
+import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
+import { PARALLEL_MAX_DEFAULT, PARALLEL_START, PATIENCE_MS_DEFAULT } from './push-limits.ts';
+import type { NodeSupply, PushNode } from './push-supply.ts';
+
+export interface PlanPushOptions extends CallOptions {
+  readonly parallelMax?: number | undefined;
+  readonly patienceMs?: number | undefined;
+  readonly progress?: ProgressReporter | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export interface PushPlan {
+  readonly root: Hash;
+  /** of the whole tree */
+  readonly entryCount: number;
+  readonly bytes: number;
+  /** what the Space lacks */
+  readonly missingNodes: number;
+  /** bytes of files and link targets in them */
+  readonly missingBytes: number;
+}
+
+/**
+ * Asks from the top down which nodes the Space lacks (`cas:nodes:read`). Nodes that wait for children count as missing. A
+ * node that is there is believed, with everything below it. Throws CasError.
+ */
+export async function planPush<Node extends PushNode>(
+  client: Pick<Client, 'readMetadata'>,
+  supply: NodeSupply<Node>,
+  options: PlanPushOptions = {},
+): Promise<PushPlan> {
+  const { signal, progress = SILENT_PROGRESS, clock = systemClock } = options;
+  const limit = new AdaptiveLimit({
+    start: PARALLEL_START,
+    max: options.parallelMax ?? PARALLEL_MAX_DEFAULT,
+  });
+  const patienceMs = options.patienceMs ?? PATIENCE_MS_DEFAULT;
+  const requests = new PatientRequests({ clock, random: Math.random, limit, patienceMs, progress, signal });
+  let missingNodes = 0;
+  let missingBytes = 0;
+  const visit = async (node: Node): Promise<VisitResult<Node>> => {
+    const isThere = await requests.send('a read', true, () => isReady(client, node.hash, { signal }));
+    if (isThere) {
+      progress.count({ files: node.entryCount, bytes: node.bytes, deduplicatedBytes: node.bytes });
+      return { kind: 'done' };
+    }
+    missingNodes += 1;
+    if (!node.isLeaf) {
+      return { kind: 'children', children: await supply.listChildren(node), again: false };
+    }
+    missingBytes += node.bytes;
+    progress.count({ files: node.entryCount, bytes: node.bytes });
+    return { kind: 'done' };
+  };
+  progress.phase('negotiate');
+  const ignore = (): void => undefined;
+  await new NodeWalk<Node>({ visit, limit: () => limit.limit, onTwin: ignore, onFailure: ignore }).run(
+    supply.root,
+  );
+  const { hash, entryCount, bytes } = supply.root;
+  return { root: hash, entryCount, bytes, missingNodes, missingBytes };
+}
+
+async function isReady(
+  client: Pick<Client, 'readMetadata'>,
+  hash: Hash,
+  options: CallOptions,
+): Promise<boolean> {
+  try {
+    await client.readMetadata(hash, options);
+    return true;
+  } catch (error) {
+    if (error instanceof CasError && error.code === 'NOT_FOUND') return false;
+    throw error;
+  }
+}

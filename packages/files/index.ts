@@ -1,0 +1,11 @@
+/** Trees on disk: scanned and pushed, pulled and written. Names are raw bytes, links are never followed. */
+export {
+  type PushedFolder,
+  type PushFolderOptions,
+  planFolder,
+  pushFolder,
+  TreeBusyError,
+} from './push-folder.ts';
+export { ScanError } from './scan-problem.ts';
+export { defaultCacheFolder, statePath } from './state-location.ts';
+export { TreeState, TreeStateBusyError } from './tree-state.ts';

@@ -1,0 +1,129 @@
+/** `push` of a path: scan, push what is missing, again if something changed meanwhile, and the root ref at the end. */
+import {
+  type Client,
+  type ProgressReporter,
+  type PushPlan,
+  type PushResult,
+  planPush,
+  pushTree,
+  SourceChangedError,
+} from '@holdfast/client';
+import { toByteString } from './byte-names.ts';
+import { FolderSupply } from './folder-supply.ts';
+import { IgnoreRules } from './ignore-rules.ts';
+import {
+  type CommitOptions,
+  commitRootRef,
+  type RootRefCommit,
+  settleEarlierCommit,
+} from './root-ref-commit.ts';
+import { type ScannedRoot, scanTree } from './scan.ts';
+import type { TreeState } from './tree-state.ts';
+
+export interface PushFolderOptions {
+  /** One that does not try again by itself (`retry: { attemptsMax: 1 }`): the push does. */
+  readonly client: Client;
+  /** absolute */
+  readonly path: string;
+  readonly state: TreeState;
+  /** Texts of pattern files from outside the tree. */
+  readonly ignorePatterns: readonly string[];
+  /** Names of pattern files that are honoured in every folder. */
+  readonly ignoreFileNames: readonly string[];
+  readonly recordsMtime: boolean;
+  readonly skipsSpecial: boolean;
+  readonly leaseDurationMs: number;
+  readonly check: boolean;
+  readonly parallelMax: number;
+  /** How long no request may succeed, ms; the engine's default when left out. */
+  readonly patienceMs?: number | undefined;
+  /** Commit a root ref, remembered under this scope while it is not answered. */
+  readonly rootRefScope?: string | undefined;
+  readonly progress: ProgressReporter;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface PushedFolder extends PushResult {
+  readonly kind: ScannedRoot['kind'];
+  readonly entryCount: number;
+  readonly bytes: number;
+  /** entries that had to be read here */
+  readonly readCount: number;
+  readonly commit: RootRefCommit | undefined;
+}
+
+/** How often a tree that changes while it is pushed is taken up from the start. */
+const ROUNDS_MAX = 4;
+
+/** The tree kept changing. `message` is one line that names where. */
+export class TreeBusyError extends Error {
+  override readonly name = 'TreeBusyError';
+}
+
+/**
+ * Makes the tree at `path` ready and leased. Throws ScanError, TreeBusyError, CasError, or the reason of the signal; the
+ * same call then takes it up where it stopped.
+ */
+export async function pushFolder(options: PushFolderOptions): Promise<PushedFolder> {
+  const distrusted = new Set<string>();
+  for (let round = 1; ; round += 1) {
+    const scanned = await scan(options, distrusted);
+    try {
+      return await pushScanned(options, scanned);
+    } catch (error) {
+      if (!(error instanceof SourceChangedError)) throw error;
+      distrusted.add(error.source);
+      if (round === ROUNDS_MAX) {
+        const message = `${error.source} keeps changing while it is pushed: stop what writes to it, or leave it out with .holdfastignore`;
+        throw new TreeBusyError(message, { cause: error });
+      }
+      options.progress.warn(`${error.source} changed while it was pushed; it is read again`);
+    }
+  }
+}
+
+/** What `pushFolder` would send, found without changing anything on the server. */
+export async function planFolder(options: PushFolderOptions): Promise<PushPlan> {
+  const scanned = await scan(options, new Set());
+  const supply = new FolderSupply(toByteString(options.path), scanned, options.state);
+  const { client, progress, signal, parallelMax, patienceMs } = options;
+  return planPush(client, supply, { progress, signal, parallelMax, patienceMs });
+}
+
+function scan(options: PushFolderOptions, distrusted: ReadonlySet<string>): Promise<ScannedRoot> {
+  const { state, ignoreFileNames, recordsMtime, skipsSpecial, progress, signal } = options;
+  return scanTree({
+    root: toByteString(options.path),
+    state,
+    rules: IgnoreRules.from(options.ignorePatterns),
+    ignoreFileNames,
+    recordsMtime,
+    skipsSpecial,
+    distrusted,
+    progress,
+    signal,
+  });
+}
+
+async function pushScanned(options: PushFolderOptions, scanned: ScannedRoot): Promise<PushedFolder> {
+  const { client, state, progress, signal, rootRefScope } = options;
+  const { leaseDurationMs, check, parallelMax, patienceMs } = options;
+  const supply = new FolderSupply(toByteString(options.path), scanned, state);
+  const commitOptions: CommitOptions | undefined =
+    rootRefScope === undefined
+      ? undefined
+      : { client, state, scope: rootRefScope, progress, signal, patienceMs };
+  if (commitOptions !== undefined) await settleEarlierCommit(scanned.hash, commitOptions);
+  const pushed = await pushTree(client, supply, {
+    leaseDurationMs,
+    check,
+    parallelMax,
+    patienceMs,
+    progress,
+    signal,
+  });
+  if (commitOptions !== undefined) progress.phase('commit');
+  const commit = commitOptions === undefined ? undefined : await commitRootRef(scanned.hash, commitOptions);
+  const { kind, entryCount, bytes, readCount } = scanned;
+  return { ...pushed, kind, entryCount, bytes, readCount, commit };
+}

@@ -1,0 +1,88 @@
+/**
+ * The root ref of a push: one commit of +1 that happens exactly once. Its request id is on disk before it is sent and
+ * forgotten once it is answered, so a resumed push replays its own commit, and a later push never takes an old one for its
+ * own.
+ */
+import { randomUUID } from 'node:crypto';
+import { CasError, type Client, type ProgressReporter, requestPatiently } from '@holdfast/client';
+import type { Hash } from '@holdfast/protocol';
+import type { PendingCommit, TreeState } from './tree-state.ts';
+
+/** What the commit needs of a client. */
+export type CommitClient = Pick<Client, 'updateRootRefs'>;
+
+export interface RootRefCommit {
+  readonly requestId: string;
+  readonly revision: number;
+  /** it had been committed by an earlier, interrupted run */
+  readonly isReplay: boolean;
+}
+
+export interface CommitOptions {
+  readonly client: CommitClient;
+  readonly state: TreeState;
+  /** Names server, App, Space and domain: a request id means something there only. */
+  readonly scope: string;
+  readonly progress: ProgressReporter;
+  readonly signal: AbortSignal | undefined;
+  readonly patienceMs: number | undefined;
+}
+
+/**
+ * Settles what an earlier run left open for another tree, before it is forgotten: sent once more it either happened before,
+ * happens now, or fails for good.
+ */
+export async function settleEarlierCommit(hash: Hash, options: CommitOptions): Promise<void> {
+  const { state, scope, progress } = options;
+  const pending = state.findCommit(scope);
+  if (pending === undefined || pending.hash === hash) return;
+  try {
+    await send(pending, options);
+    progress.warn(
+      `an interrupted push of this path had begun to give its tree ${pending.hash} a root ref; it has one now. To drop it: holdfast refs update ${pending.hash}=-1`,
+    );
+  } catch (error) {
+    if (isOutcomeOpen(error)) throw error;
+  }
+  state.dropCommit(scope);
+}
+
+/** Commits +1 for `hash`, which is ready. Throws CasError; the id is kept as long as the outcome is open. */
+export async function commitRootRef(hash: Hash, options: CommitOptions): Promise<RootRefCommit> {
+  const { state, scope } = options;
+  const pending = state.findCommit(scope) ?? { requestId: randomUUID(), hash };
+  state.keepCommit(scope, pending);
+  try {
+    const { revision, idempotent } = await send(pending, options);
+    state.dropCommit(scope);
+    return { requestId: pending.requestId, revision, isReplay: idempotent };
+  } catch (error) {
+    if (!isOutcomeOpen(error)) state.dropCommit(scope);
+    throw error;
+  }
+}
+
+/** The very same request on every try: the server knows its id again. */
+function send({ requestId, hash }: PendingCommit, options: CommitOptions) {
+  const { client, signal } = options;
+  const commit = { requestId, changes: { [hash]: 1 } };
+  return requestPatiently(
+    'the commit of the root ref',
+    () => client.updateRootRefs(commit, { signal }),
+    options,
+  );
+}
+
+/** Whether the commit may have happened although no good answer came. An answer of 4xx says that it did not. */
+function isOutcomeOpen(error: unknown): boolean {
+  if (!(error instanceof CasError)) return true;
+  const { status } = error;
+  return (
+    status === undefined ||
+    status < 400 ||
+    status >= 500 ||
+    status === 429 ||
+    status === 401 ||
+    status === 403
+  );
+}

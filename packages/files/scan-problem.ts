@@ -1,0 +1,70 @@
+/** Entries that cannot be stored: gathered while scanning, told together, because a user wants to mend them in one go. */
+
+/** How many are named; the rest are counted. */
+const NAMED_MAX = 10;
+
+export interface ScanProblem {
+  /** for people, relative to the root */
+  readonly path: string;
+  readonly reason: string;
+}
+
+/** The tree cannot be stored as it is. Nothing was sent. `message` is one line. */
+export class ScanError extends Error {
+  override readonly name = 'ScanError';
+  readonly problems: readonly ScanProblem[];
+
+  constructor(problems: readonly ScanProblem[], total: number) {
+    const named = problems.slice(0, NAMED_MAX).map(({ path, reason }) => `${path} (${reason})`);
+    const rest = total > named.length ? ` and ${total - named.length} more` : '';
+    const what = total === 1 ? 'one entry cannot be stored' : `${total} entries cannot be stored`;
+    super(`${what}: ${named.join(', ')}${rest}`);
+    this.problems = problems;
+  }
+}
+
+/** Problems that are kept; more are only counted. */
+const KEPT_MAX = 100;
+
+export class ScanProblems {
+  readonly #kept: ScanProblem[] = [];
+  #total = 0;
+
+  add(path: string, reason: string): void {
+    this.#total += 1;
+    if (this.#kept.length < KEPT_MAX) this.#kept.push({ path, reason });
+  }
+
+  /** Throws ScanError when there are any. */
+  throwIfAny(): void {
+    if (this.#total > 0) throw new ScanError(this.#kept, this.#total);
+  }
+}
+
+/** What a failed file operation means to a person. */
+export function describeSystemError(error: unknown): string {
+  const code = codeOf(error);
+  switch (code) {
+    case 'EACCES':
+    case 'EPERM':
+      return 'permission denied';
+    case 'ENAMETOOLONG':
+      return 'its path is longer than the system allows';
+    case 'EIO':
+      return 'the disk failed to read it';
+    case 'EMFILE':
+    case 'ENFILE':
+      return 'too many files are open; raise the limit with ulimit -n';
+    default:
+      return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** The entry went away, or became something else, between being seen and being read. */
+export function isGone(error: unknown): boolean {
+  return ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENXIO'].includes(codeOf(error));
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : '';
+}

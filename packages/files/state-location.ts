@@ -1,0 +1,18 @@
+/** Where the state of a folder lies: one file per folder in the user's cache. */
+import { createHash } from 'node:crypto';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+
+/** `$XDG_CACHE_HOME/holdfast`, or `~/.cache/holdfast`. A relative XDG_CACHE_HOME counts as unset, as its specification says. */
+export function defaultCacheFolder(environment: Readonly<Record<string, string | undefined>>): string {
+  const base = environment.XDG_CACHE_HOME;
+  return join(base?.startsWith('/') ? base : join(homedir(), '.cache'), 'holdfast');
+}
+
+/** `path` is absolute. Trees with and without times are told apart: they are different trees. */
+export function statePath(cacheFolder: string, path: string, recordsMtime: boolean): string {
+  const key = createHash('sha256')
+    .update(`${recordsMtime ? 'mtime' : 'plain'}\0${path}`)
+    .digest('hex');
+  return join(cacheFolder, 'trees', `${key.slice(0, 32)}.sqlite`);
+}
