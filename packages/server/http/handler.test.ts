@@ -149,6 +149,7 @@ describe('load', () => {
   function busyHandler(options: { requestsInFlightMax?: number; uploadsInFlightMax?: number }) {
     const { promise, resolve } = Promise.withResolvers<undefined>();
     const metadata = {
+      readClock: () => Date.now(),
       findNode: () => promise,
       findUpload: () => promise,
     } as unknown as MetadataStore;

@@ -13,6 +13,7 @@ import type { SpaceTransaction } from '../../core/ports.ts';
 import { usageDelta } from '../../core/usage-delta.ts';
 import { nodeKey } from './node-cache.ts';
 import { RootRefLedger } from './root-ref-ledger.ts';
+import { changeOfUpload, guardsOf, isCountChangeOnly, isLeaseChangeOnly } from './row-changes.ts';
 import {
   collectableCode,
   contentFromSql,
@@ -351,53 +352,4 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     const watermark = this.#scope.ledger.readWatermark(id);
     return Number(after > watermark) - Number(before > watermark);
   }
-}
-
-function guardsOf(before: NodeRow): [number, Uint8Array, number, number, number] {
-  return [
-    stateCode(before.state),
-    hexToBytes(before.generation),
-    before.leaseExpiresAt,
-    before.childRefCount,
-    before.rootRefCount,
-  ];
-}
-
-function isStateSame(before: NodeRow, after: NodeRow): boolean {
-  return (
-    before.state === after.state &&
-    before.generation === after.generation &&
-    before.inline === after.inline &&
-    before.waitingTouchedAt === after.waitingTouchedAt &&
-    before.claimHeldUntil === after.claimHeldUntil
-  );
-}
-
-function areCountsSame(before: NodeRow, after: NodeRow): boolean {
-  return (
-    before.childRefCount === after.childRefCount &&
-    before.rootRefCount === after.rootRefCount &&
-    before.heldDomainCount === after.heldDomainCount
-  );
-}
-
-function isLeaseChangeOnly(before: NodeRow, after: NodeRow): boolean {
-  return isStateSame(before, after) && areCountsSame(before, after);
-}
-
-function isCountChangeOnly(before: NodeRow, after: NodeRow): boolean {
-  return (
-    isStateSame(before, after) &&
-    before.leaseStartedAt === after.leaseStartedAt &&
-    before.leaseExpiresAt === after.leaseExpiresAt &&
-    collectableCode(before) === collectableCode(after)
-  );
-}
-
-/** Which statement is enough: the fewer columns it names, the fewer trees it touches. */
-function changeOfUpload(before: UploadRow, after: UploadRow): 'times' | 'verdict' | 'all' {
-  if (after.generation !== before.generation || after.createdAt !== before.createdAt) return 'all';
-  if (after.evidence === before.evidence && after.rejection === before.rejection) return 'times';
-  const areTimesSame = after.urlExpiresAt === before.urlExpiresAt && after.touchedAt === before.touchedAt;
-  return areTimesSame ? 'verdict' : 'all';
 }

@@ -1,0 +1,53 @@
+/** What changed between two forms of a row, and so which statement writes it. Pure. */
+import type { NodeRow, UploadRow } from '../../core/model.ts';
+import { collectableCode, hexToBytes, stateCode } from './rows.ts';
+
+/** Values that prove in a statement that the row is still as it was read. */
+export function guardsOf(before: NodeRow): [number, Uint8Array, number, number, number] {
+  return [
+    stateCode(before.state),
+    hexToBytes(before.generation),
+    before.leaseExpiresAt,
+    before.childRefCount,
+    before.rootRefCount,
+  ];
+}
+
+function isStateSame(before: NodeRow, after: NodeRow): boolean {
+  return (
+    before.state === after.state &&
+    before.generation === after.generation &&
+    before.inline === after.inline &&
+    before.waitingTouchedAt === after.waitingTouchedAt &&
+    before.claimHeldUntil === after.claimHeldUntil
+  );
+}
+
+function areCountsSame(before: NodeRow, after: NodeRow): boolean {
+  return (
+    before.childRefCount === after.childRefCount &&
+    before.rootRefCount === after.rootRefCount &&
+    before.heldDomainCount === after.heldDomainCount
+  );
+}
+
+export function isLeaseChangeOnly(before: NodeRow, after: NodeRow): boolean {
+  return isStateSame(before, after) && areCountsSame(before, after);
+}
+
+export function isCountChangeOnly(before: NodeRow, after: NodeRow): boolean {
+  return (
+    isStateSame(before, after) &&
+    before.leaseStartedAt === after.leaseStartedAt &&
+    before.leaseExpiresAt === after.leaseExpiresAt &&
+    collectableCode(before) === collectableCode(after)
+  );
+}
+
+/** Which statement is enough: the fewer columns it names, the fewer trees it touches. */
+export function changeOfUpload(before: UploadRow, after: UploadRow): 'times' | 'verdict' | 'all' {
+  if (after.generation !== before.generation || after.createdAt !== before.createdAt) return 'all';
+  if (after.evidence === before.evidence && after.rejection === before.rejection) return 'times';
+  const areTimesSame = after.urlExpiresAt === before.urlExpiresAt && after.touchedAt === before.touchedAt;
+  return areTimesSame ? 'verdict' : 'all';
+}
