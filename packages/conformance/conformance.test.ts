@@ -37,5 +37,10 @@ async function describeTarget(
   });
 }
 
-await describeTarget('in process', server.inProcess, ['socket', 'direct-upload', 'store-expiry', 'real-minute']);
+await describeTarget('in process', server.inProcess, [
+  'socket',
+  'direct-upload',
+  'store-expiry',
+  'real-minute',
+]);
 await describeTarget('over a socket', server.overSocket, ['direct-upload', 'store-expiry', 'real-minute']);

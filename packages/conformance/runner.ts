@@ -57,7 +57,11 @@ function sleep(ms: number): Promise<void> {
 
 function openContext(target: Target): CheckContext {
   const newSpace = (suffix = '') =>
-    new SpaceClient(target, target.identity, `conformance-${randomBytes(12).toString('hex')}${suffix}`);
+    new SpaceClient(
+      { send: target.send, now: target.tokenNow },
+      target.identity,
+      `conformance-${randomBytes(12).toString('hex')}${suffix}`,
+    );
   const elapse = async (ms: number) => {
     if (target.options.advanceClock) await target.options.advanceClock(ms);
     else await sleep(ms);

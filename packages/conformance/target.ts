@@ -30,6 +30,8 @@ export interface ConformanceOptions {
   readonly slow?: boolean;
   /** The target's clock, ms, when the caller owns it. */
   readonly now?: () => number;
+  /** The clock by which the target judges capabilities, ms, when it is another than `now`. */
+  readonly tokenNow?: () => number;
   /** Moves the target's clock forward. Checks then run one after another. */
   readonly advanceClock?: (ms: number) => void | Promise<void>;
   /** Has the target do its background work (the sweep) now; without it, checks wait for it to come. */
@@ -65,6 +67,8 @@ export interface Target {
   readonly hasOwnHost: boolean;
   /** ms by the target's clock, as well as it is known */
   now(): number;
+  /** ms by the clock that judges capabilities */
+  tokenNow(): number;
   send(url: string, init: RequestInit): Promise<Answer>;
   /** Undefined when the need is met, else the reason it is not. */
   whyNot(need: Need): string | undefined;
@@ -105,7 +109,7 @@ export async function openTarget(given: ConformanceOptions): Promise<Target> {
   const send = (url: string, init: RequestInit) => sendTo(options, url, init);
 
   const probe = new SpaceClient(
-    { send, now },
+    { send, now: options.tokenNow ?? now },
     options.identity,
     `conformance-${randomBytes(8).toString('hex')}`,
   );
@@ -132,10 +136,10 @@ export async function openTarget(given: ConformanceOptions): Promise<Target> {
     uploadTtlMs,
     hasOwnHost: uploadUrl.host === new URL(options.baseUrl).host,
   };
-  return { ...facts, now, send, whyNot: (need) => whyNot(facts, need) };
+  return { ...facts, now, tokenNow: options.tokenNow ?? now, send, whyNot: (need) => whyNot(facts, need) };
 }
 
-type Facts = Omit<Target, 'now' | 'send' | 'whyNot'>;
+type Facts = Omit<Target, 'now' | 'tokenNow' | 'send' | 'whyNot'>;
 
 function whyNot(facts: Facts, need: Need): string | undefined {
   const { options } = facts;

@@ -22,6 +22,8 @@ export interface ClusterEngines {
 
 export interface ClusterOptions {
   readonly processes?: number;
+  /** the App it registers and its clients speak as */
+  readonly appId?: string;
   /** those of `openEngines` by default */
   readonly engines?: ClusterEngines;
   /** further arguments of `holdfast serve` */
@@ -103,14 +105,15 @@ export function makeS3Environment(bucket: TestBucket): Record<string, string> {
 
 export async function startCluster(engines: ClusterEngines, options: ClusterOptions = {}): Promise<Cluster> {
   const folder = makeTempFolder('cluster');
-  const issuer = makeIssuer();
+  const appId = options.appId ?? APP;
+  const issuer = makeIssuer(`https://issuer.test/${appId}`);
   const servers: RealClusterServer[] = [];
   const remove = async (): Promise<void> => {
     await Promise.all(servers.map((server) => server.remove()));
     folder.remove();
   };
   try {
-    await addApp(join(folder.path, 'data'), APP, issuer, engines.metadataUrl);
+    await addApp(join(folder.path, 'data'), appId, issuer, engines.metadataUrl);
     for (let index = 0; index < (options.processes ?? PROCESSES); index += 1) {
       servers.push(new RealClusterServer(index, join(folder.path, `data-${index}`), engines, options));
     }
@@ -137,12 +140,12 @@ export async function startCluster(engines: ClusterEngines, options: ClusterOpti
         if (server === undefined) throw new Error('no server of the cluster runs');
         return server.process.url;
       };
-      return makeSpaceClient(findUrl, APP, spaceId, makeToken(spaceId), false);
+      return makeSpaceClient(findUrl, appId, spaceId, makeToken(spaceId), false);
     },
     clientOf(index, spaceId = SPACE) {
       const server = servers[index];
       if (server === undefined) throw new Error(`the cluster has no server ${index}`);
-      return makeSpaceClient(() => server.process.url, APP, spaceId, makeToken(spaceId), false);
+      return makeSpaceClient(() => server.process.url, appId, spaceId, makeToken(spaceId), false);
     },
     logs: () =>
       servers

@@ -33,14 +33,25 @@ export interface TcpProxy {
 
 const PASS: Weather = { kind: 'pass' };
 
-export async function startTcpProxy(target: { host?: string; port: number }): Promise<TcpProxy> {
+interface ProxyTarget {
+  readonly host?: string;
+  readonly port: number;
+}
+
+/** With several targets each connection goes to the next one. */
+export async function startTcpProxy(target: ProxyTarget | readonly ProxyTarget[]): Promise<TcpProxy> {
+  const targets = [target].flat();
   const links = new Set<Link>();
   let weather = PASS;
   let exceptions: Weather[] = [];
   let accepted = 0;
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
     accepted += 1;
-    const link = new Link(client, target, exceptions.shift() ?? weather);
+    const link = new Link(
+      client,
+      targets[accepted % targets.length] as ProxyTarget,
+      exceptions.shift() ?? weather,
+    );
     links.add(link);
     client.once('close', () => links.delete(link));
   });
@@ -88,7 +99,7 @@ class Link {
   #wake: (() => void)[] = [];
   #isReset = false;
 
-  constructor(client: Socket, target: { host?: string; port: number }, weather: Weather) {
+  constructor(client: Socket, target: ProxyTarget, weather: Weather) {
     this.#client = client;
     this.#upstream = connectTo({
       host: target.host ?? '127.0.0.1',

@@ -49,7 +49,7 @@ async function audiences(context: CheckContext): Promise<void> {
 }
 
 function seconds(context: CheckContext): number {
-  return Math.floor(context.target.now() / 1000);
+  return Math.floor(context.target.tokenNow() / 1000);
 }
 
 async function timesAccepted(context: CheckContext): Promise<void> {
@@ -126,7 +126,7 @@ async function claimShapes(context: CheckContext): Promise<void> {
 
 /** A capability that ends while the server may remember it. */
 async function expiresWhileCached({ client, target, elapse }: CheckContext): Promise<void> {
-  const now = Math.floor(target.now() / 1000);
+  const now = Math.floor(target.tokenNow() / 1000);
   const ending = client.withClaims({ iat: now - 100, exp: now - 25 });
   const token = ending.token();
   const call = () => client.call('getUsage', { headers: { authorization: `Bearer ${token}` } });

@@ -23,7 +23,7 @@ async function hmacWithPublicKey(context: CheckContext): Promise<void> {
     JSON.stringify(publicJwk(client.identity.key)),
   ];
   for (const secret of secrets) {
-    const message = `${segment({ ...goodHeader(client.identity), alg: 'HS256' })}.${segment(goodClaims(client.identity, client.spaceId, target.now()))}`;
+    const message = `${segment({ ...goodHeader(client.identity), alg: 'HS256' })}.${segment(goodClaims(client.identity, client.spaceId, target.tokenNow()))}`;
     const signature = createHmac('sha256', secret).update(message).digest();
     expectUnauthorized(
       await bearing(context, `Bearer ${message}.${base64url(signature)}`),
@@ -55,7 +55,7 @@ async function badSignatures(context: CheckContext): Promise<void> {
   const bytes = Buffer.from(signature, 'base64url');
   const flipped = Buffer.from(bytes);
   flipped[0] = (flipped[0] ?? 0) ^ 1;
-  const claims = goodClaims(client.identity, client.spaceId, target.now());
+  const claims = goodClaims(client.identity, client.spaceId, target.tokenNow());
   const forms = {
     'a flipped bit': `${header}.${payload}.${base64url(flipped)}`,
     'a cut signature': `${header}.${payload}.${base64url(bytes.subarray(0, -1))}`,
@@ -64,7 +64,7 @@ async function badSignatures(context: CheckContext): Promise<void> {
     'a zero signature': `${header}.${payload}.${base64url(Buffer.alloc(bytes.length))}`,
     'another payload': `${header}.${segment({ ...claims, sub: 'someone else' })}.${signature}`,
     'another header': `${segment({ ...goodHeader(client.identity), typ: 'jwt' })}.${payload}.${signature}`,
-    'a stranger’s key': mintToken(client.identity, client.spaceId, target.now(), {
+    'a stranger’s key': mintToken(client.identity, client.spaceId, target.tokenNow(), {
       key: strangerKey(client.identity.key),
     }),
   };

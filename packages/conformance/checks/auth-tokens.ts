@@ -31,7 +31,7 @@ export function bearing({ client }: CheckContext, authorization: string | undefi
 /** A token of raw parts, signed by the identity's key over exactly these parts. */
 function rawToken({ client, target }: CheckContext, parts: { header?: string; payload?: string }): string {
   const header = parts.header ?? segment(goodHeader(client.identity));
-  const payload = parts.payload ?? segment(goodClaims(client.identity, client.spaceId, target.now()));
+  const payload = parts.payload ?? segment(goodClaims(client.identity, client.spaceId, target.tokenNow()));
   const { key } = client.identity;
   return `${header}.${payload}.${base64url(signBytes(key, algorithmOf(key), `${header}.${payload}`))}`;
 }
@@ -88,7 +88,7 @@ async function notJwt(context: CheckContext): Promise<void> {
 async function noIssuerOrAlgorithm(context: CheckContext): Promise<void> {
   const { client } = context;
   const token = (header: Fields, claims: Fields) =>
-    mintToken(client.identity, client.spaceId, context.target.now(), { header, claims });
+    mintToken(client.identity, client.spaceId, context.target.tokenNow(), { header, claims });
   const forms = {
     'no iss': token({}, { iss: undefined }),
     'iss a number': token({}, { iss: 1 }),
@@ -127,7 +127,7 @@ const UNSUPPORTED = [
 async function unsupportedAlgorithms(context: CheckContext): Promise<void> {
   const { client, target } = context;
   for (const alg of UNSUPPORTED) {
-    const token = mintToken(client.identity, client.spaceId, target.now(), { header: { alg } });
+    const token = mintToken(client.identity, client.spaceId, target.tokenNow(), { header: { alg } });
     const answer = await bearing(context, `Bearer ${token}`);
     if (alg === '') expectThat(answer.status === 401, '401 for an empty alg', answer.status, answer);
     else expectUnauthorized(answer, 'unsupported_algorithm', `alg ${alg}`);
@@ -136,7 +136,7 @@ async function unsupportedAlgorithms(context: CheckContext): Promise<void> {
 
 async function unsignedToken(context: CheckContext): Promise<void> {
   const { client, target } = context;
-  const token = mintToken(client.identity, client.spaceId, target.now(), {
+  const token = mintToken(client.identity, client.spaceId, target.tokenNow(), {
     header: { alg: 'none' },
     signature: new Uint8Array(),
   });
