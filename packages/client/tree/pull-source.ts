@@ -1,0 +1,140 @@
+/** Verified nodes of a Space for long jobs: one request for a node without children, several at once, tried with patience. */
+import type { Hash } from '@holdfast/protocol';
+import type { Client } from '../client.ts';
+import { type Clock, systemClock } from '../deadline.ts';
+import { CasError } from '../errors.ts';
+import { findNodeUpTo } from '../leaf-first-read.ts';
+import type { CallOptions } from '../operations.ts';
+import { AdaptiveLimit } from './adaptive-limit.ts';
+import type { NodeDigest } from './build.ts';
+import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from './format.ts';
+import { PatientRequests } from './patient-requests.ts';
+import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
+import type { NodeSource } from './read-node.ts';
+
+/** Make the client with `retry: { attemptsMax: 1 }`: the source tries again by itself. */
+export type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNode'>;
+
+export interface PatientSourceOptions {
+  /** WebCrypto, or the built-in SHA-256, when left out. */
+  readonly digest?: NodeDigest | undefined;
+  /** Requests at once, at most; 24 when left out. How many there are adapts to the server. */
+  readonly parallelMax?: number | undefined;
+  /** How long no request may succeed before reading fails, ms; 5 minutes when left out. */
+  readonly patienceMs?: number | undefined;
+  readonly progress?: ProgressReporter | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: (() => number) | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const PARALLEL_START = 8;
+const PARALLEL_MAX_DEFAULT = 24;
+const PATIENCE_MS_DEFAULT = 5 * 60_000;
+/** Any trouble of a store is a 503 too; rot is one that comes again after the wait the server asked for. */
+const ROT_EVIDENCE_MIN = 2;
+
+/** The Space knows the node, but its bytes are lost or damaged: they must be pushed again. */
+export class RottenNodeError extends Error {
+  override readonly name = 'RottenNodeError';
+  readonly hash: Hash;
+
+  constructor(hash: Hash, cause: unknown) {
+    super(`${hash}: the server has lost the bytes of this node, or they are damaged`, { cause });
+    this.hash = hash;
+  }
+}
+
+/** Rejects with CasError (VERIFICATION_FAILED among them), RottenNodeError, TreeFormatError for what is too large. */
+export function createPatientSource(client: ReadingClient, options: PatientSourceOptions = {}): NodeSource {
+  const { digest, progress = SILENT_PROGRESS, signal } = options;
+  const limit = new AdaptiveLimit({
+    start: PARALLEL_START,
+    max: options.parallelMax ?? PARALLEL_MAX_DEFAULT,
+  });
+  const requests = new PatientRequests({
+    clock: options.clock ?? systemClock,
+    random: options.random ?? Math.random,
+    limit,
+    patienceMs: options.patienceMs ?? PATIENCE_MS_DEFAULT,
+    progress,
+    signal,
+  });
+  const turns = new Turns(() => limit.limit);
+
+  async function read(hash: Hash, call: CallOptions, evidence: { count: number }): Promise<NodeParts> {
+    const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, { ...call, digest }).catch(
+      async (error: unknown) => {
+        if (await looksRotten(client, hash, error, call)) evidence.count += 1;
+        throw evidence.count >= ROT_EVIDENCE_MIN ? new RottenNodeError(hash, error) : error;
+      },
+    );
+    if (node !== undefined) return node;
+    throw new TreeFormatError(
+      `the node has more than ${TREE_NODE_CONTENT_BYTES_MAX} bytes, no tree node has`,
+      hash,
+    );
+  }
+
+  return {
+    async readNode(hash, call = {}) {
+      const done = await turns.take();
+      const evidence = { count: 0 };
+      try {
+        const node = await requests.send(`reading ${hash}`, true, () =>
+          read(hash, { signal: call.signal ?? signal }, evidence),
+        );
+        progress.count({ transferredNodes: 1, transferredBytes: node.content.length });
+        return node;
+      } finally {
+        done();
+      }
+    },
+  };
+}
+
+/** A 503 for the content alone, while the metadata is fine: a server that is only busy does not describe the node either. */
+async function looksRotten(
+  client: ReadingClient,
+  hash: Hash,
+  error: unknown,
+  call: CallOptions,
+): Promise<boolean> {
+  if (!(error instanceof CasError) || error.code !== 'SERVICE_UNAVAILABLE') return false;
+  if (error.requestOperation !== 'readContent') return false;
+  try {
+    await client.readMetadata(hash, call);
+    return true;
+  } catch {
+    // Then the first error tells more.
+    return false;
+  }
+}
+
+/** Lets in as many as the limit allows at the time, first come first served. */
+class Turns {
+  readonly #limit: () => number;
+  readonly #waiting: (() => void)[] = [];
+  #running = 0;
+
+  constructor(limit: () => number) {
+    this.#limit = limit;
+  }
+
+  /** Resolves with the function that ends the turn. */
+  async take(): Promise<() => void> {
+    if (this.#running < this.#limit() && this.#waiting.length === 0) this.#running += 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    return () => this.#end();
+  }
+
+  #end(): void {
+    this.#running -= 1;
+    while (this.#running < this.#limit()) {
+      const next = this.#waiting.shift();
+      if (next === undefined) return;
+      this.#running += 1;
+      next();
+    }
+  }
+}

@@ -1,0 +1,311 @@
+/**
+ * Pulling a tree: first a look at what stands in the target, then everything that lacks, several files at once. Each node is
+ * verified before a byte of it is written, each file gets its name when it is whole.
+ */
+import { encodeNodeHeader } from '@holdfast/protocol';
+import { hashCanonicalBytes } from '../digest.ts';
+import type { CallOptions } from '../operations.ts';
+import type { NodeDigest } from './build.ts';
+import { ByteBudget } from './byte-budget.ts';
+import { CHUNK_BYTES_MAX, CHUNK_CONTENT_TYPE, type DirectoryEntry } from './format.ts';
+import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
+import { type CheckedTarget, TargetCheck } from './pull-check.ts';
+import { PullSelection } from './pull-selection.ts';
+import type { NewFile, PullTarget } from './pull-target.ts';
+import { TaskPool } from './pull-tasks.ts';
+import { openTree, type TreeItem } from './read.ts';
+import type { NodeSource } from './read-node.ts';
+import { withPath } from './walk-error.ts';
+import { type ChunkPlace, openFile, readChunk } from './walk-file.ts';
+import { formatPath, type TreePath } from './walk-path.ts';
+import { type WalkedEntry, walkTree } from './walk-tree.ts';
+
+export interface PullOptions extends CallOptions {
+  /** Only these, given by their names from the root; everything when left out or empty. */
+  readonly paths?: readonly (readonly Uint8Array[])[] | undefined;
+  /** Replaces files and links that are in the way; folders never. */
+  readonly force?: boolean | undefined;
+  /** WebCrypto, or the built-in SHA-256, when left out. */
+  readonly digest?: NodeDigest | undefined;
+  /** Bytes of files in memory on their way in; 24 MiB when left out. */
+  readonly memoryBytesMax?: number | undefined;
+  readonly progress?: ProgressReporter | undefined;
+}
+
+export interface PullResult {
+  /** entries of the tree that the target now has, by what was to do */
+  readonly files: number;
+  readonly folders: number;
+  readonly links: number;
+  /** of files and links */
+  readonly bytes: number;
+  readonly writtenFiles: number;
+  readonly writtenBytes: number;
+}
+
+const MEMORY_BYTES_MAX_DEFAULT = 24 * 1024 * 1024;
+/** Files at work; how many requests they send is the source's matter. */
+const FILES_MAX = 48;
+/** Chunks of one file at work. */
+const CHUNKS_MAX = 12;
+/** Existing files that are compared at once. */
+const COMPARED_MAX = 4;
+
+/**
+ * Brings `root` into `target`. A directory's entries go into the target's folder itself; a file or link goes to `rootPath`.
+ * Interrupted at any point, the same call takes it up again. Throws PullConflictError before anything is written,
+ * PullTargetError, TreeReadError, CasError.
+ */
+export async function pullTree(
+  source: NodeSource,
+  root: TreeItem,
+  target: PullTarget,
+  rootPath: TreePath | undefined,
+  options: PullOptions = {},
+): Promise<PullResult> {
+  const ending = new AbortController();
+  const signal =
+    options.signal === undefined ? ending.signal : AbortSignal.any([options.signal, ending.signal]);
+  const pull = new Pull(source, target, { ...options, signal }, ending);
+  if (root.kind === 'directory') {
+    const reader = openTree(source);
+    for (const names of options.paths ?? []) await reader.resolvePath(root.hash, names, { signal });
+    return pull.runDirectory(root);
+  }
+  if (rootPath === undefined) throw new TypeError('a file or link needs a path');
+  return pull.runSingle({ ...root, name: rootPath.name }, rootPath);
+}
+
+class Pull {
+  readonly #source: NodeSource;
+  readonly #target: PullTarget;
+  readonly #options: PullOptions;
+  readonly #force: boolean;
+  readonly #digest: NodeDigest;
+  readonly #call: CallOptions;
+  readonly #selection: PullSelection;
+  readonly #progress: ProgressReporter;
+  readonly #budget: ByteBudget;
+  readonly #tasks: TaskPool;
+  readonly #result = { files: 0, folders: 0, links: 0, bytes: 0, writtenFiles: 0, writtenBytes: 0 };
+
+  constructor(source: NodeSource, target: PullTarget, options: PullOptions, ending: AbortController) {
+    this.#source = source;
+    this.#target = target;
+    this.#options = options;
+    this.#force = options.force ?? false;
+    this.#digest = options.digest ?? digestByWebCrypto;
+    this.#call = { signal: options.signal };
+    this.#selection = new PullSelection(options.paths ?? []);
+    this.#progress = options.progress ?? SILENT_PROGRESS;
+    this.#budget = new ByteBudget(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT);
+    this.#tasks = new TaskPool(FILES_MAX, (error) => ending.abort(error));
+  }
+
+  async runDirectory(root: TreeItem): Promise<PullResult> {
+    if ((this.#options.paths ?? []).length === 0) this.#progress.expect({ bytes: root.bytes });
+    this.#progress.phase('check');
+    const checked = await this.#check(root);
+    this.#progress.phase('transfer');
+    try {
+      await this.#write(root, checked);
+    } catch (error) {
+      this.#tasks.fail(error);
+    }
+    await this.#tasks.finish();
+    return this.#result;
+  }
+
+  async runSingle(entry: DirectoryEntry, path: TreePath): Promise<PullResult> {
+    this.#progress.expect({ files: 1, bytes: entry.bytes });
+    const check = this.#startCheck();
+    const walked: WalkedEntry = { type: 'entry', path, entry, ordinal: 0, isEntered: false };
+    await check.look(walked);
+    check.finish();
+    this.#progress.phase('transfer');
+    const folder = new OpenFolder(this.#target, path.parent, undefined, undefined);
+    await this.#take(walked, check, folder);
+    await this.#tasks.finish();
+    folder.release();
+    return this.#result;
+  }
+
+  #startCheck(): TargetCheck {
+    return new TargetCheck({
+      source: this.#source,
+      target: this.#target,
+      digest: this.#digest,
+      selection: this.#selection,
+      force: this.#force,
+      call: this.#call,
+    });
+  }
+
+  /** Walks only where the target has folders already. */
+  async #check(root: TreeItem): Promise<CheckedTarget> {
+    const check = this.#startCheck();
+    const comparing = new TaskPool(COMPARED_MAX, () => undefined);
+    const enter = (path: TreePath): boolean => {
+      if (this.#selection.positionOf(path) === 'outside') return false;
+      const found = this.#target.find(path);
+      return found?.kind === 'folder' && found.isExactName;
+    };
+    if (this.#target.isEmpty()) return check;
+    for await (const step of walkTree(this.#source, root, { ...this.#call, enter })) {
+      if (step.type === 'left' || this.#selection.positionOf(step.path) === 'outside') continue;
+      this.#progress.item(formatPath(step.path));
+      await comparing.start(() => check.look(step));
+    }
+    await comparing.finish();
+    check.finish();
+    return check;
+  }
+
+  async #write(root: TreeItem, checked: CheckedTarget): Promise<void> {
+    const enter = (path: TreePath): boolean => this.#selection.positionOf(path) !== 'outside';
+    let folder = new OpenFolder(this.#target, undefined, undefined, undefined);
+    for await (const step of walkTree(this.#source, root, { ...this.#call, enter })) {
+      if (step.type === 'left') {
+        folder.release();
+        folder = folder.parent ?? folder;
+      } else if (this.#selection.positionOf(step.path) === 'outside') continue;
+      else if (step.isEntered) folder = this.#enterFolder(step, checked, folder);
+      else await this.#take(step, checked, folder);
+    }
+  }
+
+  #enterFolder(
+    { path, entry, ordinal }: WalkedEntry,
+    checked: CheckedTarget,
+    parent: OpenFolder,
+  ): OpenFolder {
+    const stood = checked.existing.has(ordinal);
+    if (!stood || this.#force) this.#target.makeFolder(path, stood);
+    const isInside = this.#selection.positionOf(path) === 'inside';
+    if (isInside) this.#result.folders += 1;
+    return new OpenFolder(this.#target, path, parent, isInside ? entry.mtimeNs : undefined);
+  }
+
+  /** A file or link: done already, or begun here and finished by a task. */
+  async #take(step: WalkedEntry, checked: CheckedTarget, folder: OpenFolder): Promise<void> {
+    const { path, entry, ordinal } = step;
+    this.#progress.item(formatPath(path));
+    if (checked.modeOnly.has(ordinal)) this.#target.setExecutable(path, entry.isExecutable);
+    if (checked.done.has(ordinal) || checked.modeOnly.has(ordinal)) return this.#count(entry, false);
+    const mayReplace = this.#force && checked.existing.has(ordinal);
+    const file: NewFile = { isExecutable: entry.isExecutable, mtimeNs: entry.mtimeNs, mayReplace };
+    // Larger ones take their room chunk by chunk.
+    const room = entry.bytes <= CHUNK_BYTES_MAX ? entry.bytes : 0;
+    folder.hold();
+    await this.#startWithRoom(this.#tasks, room, async () => {
+      try {
+        if (entry.kind === 'file') await this.#pullFile(path, entry, file);
+        else await this.#pullLink(path, entry, file);
+        this.#count(entry, true);
+        folder.release();
+      } catch (error) {
+        throw withPath(path, error);
+      }
+    });
+  }
+
+  /** Starts `task` once there is room in memory for `bytes`, which is given back at its end, or when it never began. */
+  async #startWithRoom(tasks: TaskPool, bytes: number, task: () => Promise<void>): Promise<void> {
+    await this.#budget.acquire(bytes);
+    try {
+      await tasks.start(() => task().finally(() => this.#budget.release(bytes)));
+    } catch (error) {
+      this.#budget.release(bytes);
+      throw error;
+    }
+  }
+
+  async #pullLink(path: TreePath, entry: DirectoryEntry, file: NewFile): Promise<void> {
+    const linkTarget = await openTree(this.#source).readSymlink(entry, this.#call);
+    this.#target.makeLink(path, linkTarget, file);
+  }
+
+  async #pullFile(path: TreePath, entry: DirectoryEntry, file: NewFile): Promise<void> {
+    const opened = await openFile(this.#source, entry, this.#call);
+    if (opened.type === 'whole') return this.#target.writeFile(path, opened.content, file);
+    const partial = this.#target.openPartial(path, entry.hash, file);
+    const chunks = new TaskPool(CHUNKS_MAX, () => undefined);
+    try {
+      for await (const chunk of opened.chunks) {
+        await this.#startWithRoom(chunks, chunk.bytes, async () => {
+          if (await this.#hasChunk(partial, chunk)) return;
+          await partial.write(chunk.offset, await readChunk(this.#source, chunk, this.#call));
+        });
+      }
+      await chunks.finish();
+      await partial.commit(entry.bytes);
+    } catch (error) {
+      // Nothing may still write when the file is given up.
+      await chunks.finish().catch(() => undefined);
+      partial.abandon();
+      throw error;
+    }
+  }
+
+  /** Whether an interrupted pull has brought this chunk. */
+  async #hasChunk(
+    partial: { readonly foundBytes: number; read(offset: number, length: number): Promise<Uint8Array> },
+    { hash, offset, bytes }: ChunkPlace,
+  ): Promise<boolean> {
+    if (offset + bytes > partial.foundBytes) return false;
+    const content = await partial.read(offset, bytes);
+    const header = encodeNodeHeader({ contentType: CHUNK_CONTENT_TYPE, refs: [], size: content.length });
+    return (await this.#digest(header, content)) === hash;
+  }
+
+  #count(entry: DirectoryEntry, isWritten: boolean): void {
+    const { bytes } = entry;
+    this.#result.bytes += bytes;
+    if (entry.kind === 'file') this.#result.files += 1;
+    else this.#result.links += 1;
+    if (isWritten && entry.kind === 'file') this.#result.writtenFiles += 1;
+    if (isWritten) this.#result.writtenBytes += bytes;
+    this.#progress.count({ files: 1, bytes, deduplicatedBytes: isWritten ? 0 : bytes });
+  }
+}
+
+/** A folder that is being filled: finished once the walk has left it and all its tasks and folders are. */
+class OpenFolder {
+  readonly parent: OpenFolder | undefined;
+  readonly #target: PullTarget;
+  readonly #path: TreePath | undefined;
+  readonly #mtimeNs: bigint | undefined;
+  /** the walk itself is one */
+  #holders = 1;
+
+  constructor(
+    target: PullTarget,
+    path: TreePath | undefined,
+    parent: OpenFolder | undefined,
+    mtimeNs: bigint | undefined,
+  ) {
+    this.#target = target;
+    this.#path = path;
+    this.parent = parent;
+    this.#mtimeNs = mtimeNs;
+    parent?.hold();
+  }
+
+  hold(): void {
+    this.#holders += 1;
+  }
+
+  release(): void {
+    this.#holders -= 1;
+    if (this.#holders > 0) return;
+    this.#target.finishFolder(this.#path, this.#mtimeNs);
+    this.parent?.release();
+  }
+}
+
+async function digestByWebCrypto(header: Uint8Array, content: Uint8Array): Promise<string> {
+  const bytes = new Uint8Array(header.length + content.length);
+  bytes.set(header);
+  bytes.set(content, header.length);
+  return hashCanonicalBytes(bytes);
+}

@@ -1,0 +1,60 @@
+/** Where an entry is in a tree: a chain of raw names, as long as the tree is deep. */
+
+export interface TreePath {
+  /** undefined: the entry stands in the root itself */
+  readonly parent: TreePath | undefined;
+  /** raw bytes */
+  readonly name: Uint8Array;
+}
+
+/** The names from the root on. */
+export function pathNames(path: TreePath | undefined): Uint8Array[] {
+  const names: Uint8Array[] = [];
+  for (let at = path; at !== undefined; at = at.parent) names.push(at.name);
+  return names.reverse();
+}
+
+/** The raw bytes, joined by slashes. */
+export function pathBytes(path: TreePath | undefined): Uint8Array {
+  const names = pathNames(path);
+  const whole = new Uint8Array(names.reduce((length, name) => length + name.length + 1, 0));
+  let offset = 0;
+  for (const name of names) {
+    whole.set(name, offset);
+    whole[offset + name.length] = 0x2f;
+    offset += name.length + 1;
+  }
+  return whole.subarray(0, Math.max(0, whole.length - 1));
+}
+
+/** For people: one line that is safe on a terminal. */
+export function formatPath(path: TreePath | undefined): string {
+  return path === undefined ? '.' : pathNames(path).map(formatName).join('/');
+}
+
+/** What a terminal would obey or turn around: controls, line and direction marks. */
+const UNSAFE =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is being removed
+  /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/** A name, or any raw text, for people: bytes that are no UTF-8 as `\xNN`, unsafe characters as `\uNNNN`. */
+export function formatName(name: Uint8Array): string {
+  const text = findText(name) ?? formatBytes(name);
+  return text.replace(UNSAFE, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** The text that `bytes` are in UTF-8; undefined when they are not. */
+export function findText(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    // That is the answer: they are not.
+    return undefined;
+  }
+}
+
+function formatBytes(name: Uint8Array): string {
+  return Array.from(name, (byte) =>
+    byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : `\\x${byte.toString(16).padStart(2, '0')}`,
+  ).join('');
+}

@@ -1,0 +1,127 @@
+/** The names and contents of files that are not whole yet. */
+import {
+  close,
+  closeSync,
+  constants,
+  fchmodSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  futimesSync,
+  openSync,
+  read,
+  readdirSync,
+  renameSync,
+  unlinkSync,
+  write,
+} from 'node:fs';
+import { promisify } from 'node:util';
+import type { Hash, NewFile } from '@holdfast/client';
+
+const readAt = promisify(read);
+const writeAt = promisify(write);
+const closeLater = promisify(close);
+
+const PARTIAL_NAME = /^\.holdfast-([0-9a-f]{16})-(\d{1,10})-[0-9a-f]{8}\.part$/;
+const CREATE_FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+const REOPEN_FLAGS = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+/** A name that no other pull uses: `.holdfast-<of the file>-<process>-<random>.part`. */
+export function makePartialName(hash: Hash): string {
+  const random = crypto.getRandomValues(new Uint32Array(1))[0] ?? 0;
+  return `.holdfast-${hash.slice(0, 16)}-${process.pid}-${random.toString(16).padStart(8, '0')}.part`;
+}
+
+/** Names of files in a folder that pulls have left which are over. */
+export function listAbandoned(folder: Buffer): { readonly name: string; readonly hashStart: string }[] {
+  // Other names need not be text: as latin1 they are only looked through.
+  return readdirSync(folder, { encoding: 'latin1' }).flatMap((name) => {
+    const [, hashStart, pid] = PARTIAL_NAME.exec(name) ?? [];
+    return hashStart === undefined || isAlive(Number(pid)) ? [] : [{ name, hashStart }];
+  });
+}
+
+/** Another pull's file is nobody's while its process is gone; one of this process is being written. */
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return !(error instanceof Error && 'code' in error && error.code === 'ESRCH');
+  }
+}
+
+/** Exactly the mode a new file gets here; never set-uid, set-gid or sticky. */
+export function modeOf({ isExecutable }: Pick<NewFile, 'isExecutable'>): number {
+  return (isExecutable ? 0o777 : 0o666) & ~process.umask();
+}
+
+export function createPartial(path: Buffer, file: NewFile): number {
+  return openSync(path, CREATE_FLAGS, modeOf(file));
+}
+
+/**
+ * Takes over an abandoned file under the name `path`, which makes it ours alone; its descriptor, or undefined when it is not
+ * what a pull of this user leaves.
+ */
+export function findTakenOver(abandoned: Buffer, path: Buffer, file: NewFile): number | undefined {
+  try {
+    renameSync(abandoned, path);
+  } catch {
+    // Someone else was first, or it is gone: then there is nothing to take over.
+    return undefined;
+  }
+  let descriptor: number | undefined;
+  try {
+    descriptor = openSync(path, REOPEN_FLAGS);
+    const stat = fstatSync(descriptor);
+    if (stat.isFile() && stat.nlink === 1 && stat.uid === process.geteuid?.()) {
+      fchmodSync(descriptor, modeOf(file));
+      return descriptor;
+    }
+  } catch {
+    // A link or without rights: not taken over, and made anew.
+  }
+  if (descriptor !== undefined) closeSync(descriptor);
+  unlinkSync(path);
+  return undefined;
+}
+
+/** The bytes that exist of these; shorter at the end of the file. */
+export async function readRange(descriptor: number, offset: number, length: number): Promise<Uint8Array> {
+  const bytes = new Uint8Array(length);
+  let done = 0;
+  while (done < length) {
+    const { bytesRead } = await readAt(descriptor, bytes, done, length - done, offset + done);
+    if (bytesRead === 0) break;
+    done += bytesRead;
+  }
+  return bytes.subarray(0, done);
+}
+
+export async function writeRange(descriptor: number, offset: number, bytes: Uint8Array): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    done += (await writeAt(descriptor, bytes, done, bytes.length - done, offset + done)).bytesWritten;
+  }
+}
+
+/** Length, time and, when asked for, durability. */
+export function sealPartial(
+  descriptor: number,
+  file: NewFile,
+  options: { readonly bytes: number; readonly fsync: boolean },
+): void {
+  if (fstatSync(descriptor).size !== options.bytes) ftruncateSync(descriptor, options.bytes);
+  const { mtimeNs } = file;
+  if (mtimeNs !== undefined) futimesSync(descriptor, secondsOf(mtimeNs), secondsOf(mtimeNs));
+  if (options.fsync) fsyncSync(descriptor);
+}
+
+/** As exact as the runtime takes times: about a quarter of a microsecond. */
+export function secondsOf(mtimeNs: bigint): number {
+  return Number(mtimeNs) / 1e9;
+}
+
+export function closeQuietly(descriptor: number): void {
+  closeLater(descriptor).catch(() => undefined);
+}

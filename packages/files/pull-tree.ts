@@ -1,0 +1,60 @@
+/** Pulling a tree to this machine. */
+import { mkdirSync } from 'node:fs';
+import { basename, dirname, resolve } from 'node:path';
+import {
+  type Hash,
+  type NodeSource,
+  openTree,
+  type PullOptions,
+  type PullResult,
+  PullTargetError,
+  pullTree,
+  type TreeItem,
+} from '@holdfast/client';
+import { explain } from './pull-failure.ts';
+import { openFolderTarget } from './pull-target.ts';
+
+export interface PullToPathOptions extends PullOptions {
+  /** Each file and folder is on disk before the next step counts on it. */
+  readonly fsync?: boolean | undefined;
+}
+
+/**
+ * Brings the tree `hash` to `destination`: the folder that gets its entries, or, when it is a file or link, its own path.
+ * Missing folders up to there are made. Throws what `pullTree` throws.
+ */
+export async function pullToPath(
+  source: NodeSource,
+  hash: Hash,
+  destination: string,
+  options: PullToPathOptions = {},
+): Promise<PullResult & { readonly item: TreeItem }> {
+  const item = await openTree(source).readItem(hash, { signal: options.signal });
+  const path = resolve(destination);
+  const isFolder = item.kind === 'directory';
+  if (!isFolder && (options.paths ?? []).length > 0) {
+    throw new PullTargetError(`${hash} is a ${item.kind}: there are no paths in it; leave --path away`);
+  }
+  const base = isFolder ? path : dirname(path);
+  const target = makeTarget(base, options);
+  try {
+    const name = new TextEncoder().encode(basename(path));
+    const rootPath = isFolder ? undefined : { parent: undefined, name };
+    return { ...(await pullTree(source, item, target, rootPath, options)), item };
+  } finally {
+    target.close();
+  }
+}
+
+function makeTarget(base: string, { fsync }: PullToPathOptions): ReturnType<typeof openFolderTarget> {
+  try {
+    mkdirSync(base, { recursive: true });
+    return openFolderTarget(base, { fsync });
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : '';
+    if (code === 'EEXIST' || code === 'ENOTDIR') {
+      throw new PullTargetError(`${base} is no folder, or below a file; choose another place for the tree`);
+    }
+    throw explain(error, `${base} cannot be made`);
+  }
+}
