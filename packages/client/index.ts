@@ -40,6 +40,12 @@ export {
   type RequestOperation,
   VerificationError,
 } from './errors.ts';
+export {
+  type LeaseKeeper,
+  type LeaseKeeperEvent,
+  type LeaseKeeperOptions,
+  startLeaseKeeper,
+} from './lease-keeper.ts';
 export type { Timeouts } from './limits.ts';
 export type { CallOptions } from './operations.ts';
 export type { NewNode, PutOptions, PutResult } from './put-node.ts';

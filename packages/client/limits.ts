@@ -38,3 +38,19 @@ export const DAMAGED_UPLOADS_MAX = 2;
 
 /** The lease that `putNode` asks for when not told. */
 export const PUT_LEASE_DURATION_MS_DEFAULT = 60 * MINUTE_MS;
+
+/** The lease that a keeper asks for when not told. */
+export const KEEPER_LEASE_DURATION_MS_DEFAULT = 60 * MINUTE_MS;
+
+/** Renewals of one keeper on their way at once, when not told. */
+export const KEEPER_CONCURRENCY_DEFAULT = 4;
+
+/** How often a keeper looks at its clock: so long what is due waits, and sleep goes unnoticed after waking. */
+export const KEEPER_TICK_MS = 5 * SECOND_MS;
+
+/** A clock further than this from where a timer says it should be has jumped; a busy machine is late by less. */
+export const KEEPER_CLOCK_TOLERANCE_MS = 20 * SECOND_MS;
+
+/** After a failed renewal: the first wait is up to this, each further one up to twice as long, none beyond the maximum. */
+export const KEEPER_RETRY_MS_BASE = 2 * SECOND_MS;
+export const KEEPER_RETRY_MS_MAX = MINUTE_MS;

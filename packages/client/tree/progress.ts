@@ -129,20 +129,26 @@ export function startProgress({
   let totals: ProgressTotals = {};
   let phase: ProgressPhase = 'scan';
   let item: string | undefined;
+  /** Something is to be told; something went on. Requests alone do not: they are also what a stalled job sends. */
   let isChanged = true;
+  let isMoved = true;
   let movedAt = startedAt;
   let toldStallAt: number | undefined;
   let stopTimer: (() => void) | undefined;
 
   const tick = (): void => {
     const at = clock.now();
-    if (isChanged) {
-      isChanged = false;
+    if (isMoved) {
       if (toldStallAt !== undefined) onEvent({ type: 'resumed', at, stalledMs: at - movedAt });
       toldStallAt = undefined;
       movedAt = at;
+    }
+    if (isChanged || isMoved) {
       onEvent({ type: 'progress', at, phase, counters: { ...counters }, totals, item });
-    } else if (at - (toldStallAt ?? movedAt) >= STALL_AFTER_MS) {
+    }
+    isChanged = false;
+    isMoved = false;
+    if (at - (toldStallAt ?? movedAt) >= STALL_AFTER_MS) {
       toldStallAt = at;
       onEvent({ type: 'stall', at, sinceAt: movedAt, cause: explainStall(waits, item) });
     }
@@ -164,11 +170,14 @@ export function startProgress({
   return {
     phase(next) {
       phase = next;
-      isChanged = true;
+      isMoved = true;
     },
     count(more) {
-      for (const name of Object.keys(more) as (keyof ProgressCounters)[]) counters[name] += more[name] ?? 0;
-      isChanged = true;
+      for (const name of Object.keys(more) as (keyof ProgressCounters)[]) {
+        counters[name] += more[name] ?? 0;
+        if (name === 'requests') isChanged = true;
+        else isMoved = true;
+      }
     },
     expect(more) {
       totals = { ...totals, ...more };
@@ -176,7 +185,7 @@ export function startProgress({
     },
     item(next) {
       item = next;
-      isChanged = true;
+      isMoved = true;
     },
     waitFor(cause) {
       const wait = { cause };
