@@ -1,5 +1,11 @@
 /** Which Space the client commands talk to and on whose authority, and what their failures mean to a person. */
-import { CasError, type Client, createClient, type RequestOperation } from '@holdfast/client';
+import {
+  CasError,
+  type Client,
+  type ClientOptions,
+  createClient,
+  type RequestOperation,
+} from '@holdfast/client';
 import { OPERATIONS } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from './cli-error.ts';
@@ -31,8 +37,9 @@ export function withConnection(command: Command): Command {
 export async function withClient<T>(
   flags: ConnectionFlags,
   work: (client: Client) => Promise<T>,
+  options: Pick<ClientOptions, 'retry' | 'fetch'> = {},
 ): Promise<T> {
-  const client = openClient(flags);
+  const client = openClient(flags, options);
   try {
     return await work(client);
   } catch (error) {
@@ -40,7 +47,7 @@ export async function withClient<T>(
   }
 }
 
-function openClient(flags: ConnectionFlags): Client {
+function openClient(flags: ConnectionFlags, options: Pick<ClientOptions, 'retry' | 'fetch'>): Client {
   const baseUrl = findSetting(flags.url, 'HOLDFAST_URL');
   const appId = findSetting(flags.app, 'HOLDFAST_APP');
   const spaceId = findSetting(flags.space, 'HOLDFAST_SPACE');
@@ -64,6 +71,7 @@ function openClient(flags: ConnectionFlags): Client {
       spaceId,
       token,
       createSha256: () => new Bun.CryptoHasher('sha256'),
+      ...options,
     });
   } catch (error) {
     // Only what was given can be wrong here: nothing has been sent.

@@ -2,9 +2,12 @@
 import { Command } from 'commander';
 import { registerAppCommand } from './commands/app.ts';
 import { registerBundleCommand } from './commands/bundle.ts';
+import { registerCatCommand } from './commands/cat.ts';
 import { registerGcCommand } from './commands/gc.ts';
 import { registerKeyCommand } from './commands/key.ts';
+import { registerLsCommand } from './commands/ls.ts';
 import { registerNodeCommand } from './commands/node.ts';
+import { registerPullCommand } from './commands/pull.ts';
 import { registerRefsCommand } from './commands/refs.ts';
 import { registerServeCommand } from './commands/serve.ts';
 import { registerTokenCommand } from './commands/token.ts';
@@ -18,6 +21,9 @@ const COMMANDS: readonly ((program: Command) => void)[] = [
   registerAppCommand,
   registerKeyCommand,
   registerTokenCommand,
+  registerPullCommand,
+  registerLsCommand,
+  registerCatCommand,
   registerBundleCommand,
   registerNodeCommand,
   registerRefsCommand,

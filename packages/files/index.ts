@@ -1,5 +1,5 @@
 /** Trees on disk: scanned and pushed, pulled and written. Names are raw bytes, links are never followed. */
-export { type PullToPathOptions, pullToPath } from './pull-tree.ts';
+export { openSpaceSource, type PullToPathOptions, pullToPath } from './pull-tree.ts';
 export {
   type PushedFolder,
   type PushFolderOptions,

@@ -1,0 +1,50 @@
+/** `holdfast cat`: the bytes of one file of a tree. */
+import { once } from 'node:events';
+import { openTree } from '@holdfast/client';
+import type { Command } from 'commander';
+import { CliError, UsageError } from '../cli-error.ts';
+import { type ConnectionFlags, withConnection } from '../connection.ts';
+import { jsonOption } from '../options.ts';
+import { printJson } from '../output.ts';
+import {
+  describeItem,
+  findLocation,
+  LOCATION_HELP,
+  parseLocation,
+  type TreeLocation,
+  withSource,
+} from '../tree-connection.ts';
+
+interface CatFlags extends ConnectionFlags {
+  readonly json?: true;
+}
+
+const HELP = `
+Every byte was verified before it is written. A link has no bytes of its own here: it is not followed. With --json only what
+the file is, not its bytes.
+
+Examples:
+  holdfast cat HASH/README.md
+  holdfast cat HASH > file          HASH is a file, as ls --long shows it`;
+
+export function registerCatCommand(program: Command): void {
+  const command = program
+    .command('cat')
+    .description('write a file of a tree to stdout')
+    .argument('<location>', LOCATION_HELP, parseLocation);
+  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(write);
+}
+
+async function write(location: TreeLocation, flags: CatFlags): Promise<void> {
+  await withSource(flags, async (source) => {
+    const item = await findLocation(source, location);
+    if (flags.json) return printJson(describeItem(item));
+    if (item.kind === 'directory') throw new UsageError('this is a directory; list it: holdfast ls');
+    if (item.kind === 'symlink') {
+      throw new CliError('this is a link, and links are not followed; its target: holdfast tree');
+    }
+    for await (const piece of openTree(source).readFile(item)) {
+      if (!process.stdout.write(piece)) await once(process.stdout, 'drain');
+    }
+  });
+}

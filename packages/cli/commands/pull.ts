@@ -1,0 +1,74 @@
+/** `holdfast pull`: a tree out of a Space into a folder. */
+import { type Hash, type PullResult, SILENT_PROGRESS } from '@holdfast/client';
+import { openSpaceSource, pullToPath } from '@holdfast/files';
+import type { Command } from 'commander';
+import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
+import { jsonOption } from '../options.ts';
+import { printJson, printNote } from '../output.ts';
+import { explainTreeError, parseRoot, parseTreePath } from '../tree-connection.ts';
+
+interface PullFlags extends ConnectionFlags {
+  readonly json?: true;
+  readonly force?: true;
+  readonly fsync?: true;
+  readonly path?: readonly (readonly Uint8Array[])[];
+}
+
+const HELP = `
+Every node is verified before a byte of it is written, every file gets its name when it is whole, and nothing is ever written
+through a link. Interrupted, the same command goes on: what has the right bytes and mode counts as done. Anything else that
+is in the way and no folder stops it before it writes, unless --force replaces it; files that are not in the tree stay.
+When HASH is a file, DIR is the path of the file.
+
+Examples:
+  holdfast pull HASH ./copy
+  holdfast pull HASH ./copy --path src docs/design.md`;
+
+export function registerPullCommand(program: Command): void {
+  const command = program
+    .command('pull')
+    .description('write a tree to a folder')
+    .argument('<hash>', 'the tree', parseRoot)
+    .argument('<dir>', 'the folder that gets its entries; made when missing')
+    .option('--path <paths...>', 'only these of the tree, with all below them', collectPath)
+    .option('--force', 'replace files and links that are in the way')
+    .option('--fsync', 'safe against power loss at every step: slower');
+  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(pull);
+}
+
+async function pull(hash: Hash, directory: string, flags: PullFlags): Promise<void> {
+  const progress = SILENT_PROGRESS;
+  try {
+    const result = await withClient(
+      flags,
+      (client) =>
+        pullToPath(openSpaceSource(client, { progress }), hash, directory, {
+          paths: flags.path,
+          force: flags.force,
+          fsync: flags.fsync,
+          progress,
+        }),
+      { retry: { attemptsMax: 1 } },
+    );
+    if (flags.json) printJson(describeResult(hash, result));
+    else printNote(summarize(result));
+  } catch (error) {
+    throw explainTreeError(error);
+  }
+}
+
+function describeResult(hash: Hash, result: PullResult): unknown {
+  const { files, folders, links, bytes, writtenFiles, writtenBytes } = result;
+  return { hash, files, folders, links, bytes, writtenFiles, writtenBytes };
+}
+
+function summarize({ files, bytes, writtenFiles, writtenBytes }: PullResult): string {
+  return `${files} files with ${bytes} bytes are there; ${writtenFiles} with ${writtenBytes} bytes were written`;
+}
+
+function collectPath(
+  text: string,
+  previous: readonly (readonly Uint8Array[])[] | undefined,
+): readonly (readonly Uint8Array[])[] {
+  return [...(previous ?? []), parseTreePath(text)];
+}

@@ -1,0 +1,104 @@
+/** What the commands that read trees share: HASH/path, verified nodes, and failures as one line. */
+import {
+  formatName,
+  type Hash,
+  type NodeSource,
+  openTree,
+  PullConflictError,
+  PullTargetError,
+  RottenNodeError,
+  TreeFormatError,
+  type TreeItem,
+  TreePathError,
+  TreeReadError,
+} from '@holdfast/client';
+import { openSpaceSource } from '@holdfast/files';
+import { isHash } from '@holdfast/protocol';
+import { InvalidArgumentError } from 'commander';
+import { CliError } from './cli-error.ts';
+import { type ConnectionFlags, withClient } from './connection.ts';
+
+export const LOCATION_HELP = 'HASH or HASH/path';
+
+/** A place in a tree as the command line names it. */
+export interface TreeLocation {
+  readonly root: Hash;
+  readonly names: readonly Uint8Array[];
+  /** as it was given */
+  readonly text: string;
+}
+
+/** Slashes at the end and twice in a row count as one. */
+export function parseLocation(text: string): TreeLocation {
+  const [root = '', ...names] = text.split('/');
+  if (!isHash(root)) {
+    throw new InvalidArgumentError(`Write ${LOCATION_HELP}; a hash is 64 lowercase hexadecimal characters.`);
+  }
+  return { root, names: parseNames(names), text };
+}
+
+/** The names of a path within a tree. */
+export function parseTreePath(text: string): readonly Uint8Array[] {
+  const names = parseNames(text.split('/'));
+  if (names.length === 0) throw new InvalidArgumentError('A path has at least one name.');
+  return names;
+}
+
+function parseNames(names: readonly string[]): Uint8Array[] {
+  return names.filter((name) => name !== '').map((name) => new TextEncoder().encode(name));
+}
+
+export function parseRoot(text: string): Hash {
+  if (!isHash(text)) throw new InvalidArgumentError('A hash is 64 lowercase hexadecimal characters.');
+  return text;
+}
+
+/** Does `work` with the verified nodes of the Space. Throws CliError for what reading trees throws. */
+export async function withSource<T>(
+  flags: ConnectionFlags,
+  work: (source: NodeSource) => Promise<T>,
+): Promise<T> {
+  try {
+    return await withClient(flags, (client) => work(openSpaceSource(client)), { retry: { attemptsMax: 1 } });
+  } catch (error) {
+    throw explainTreeError(error);
+  }
+}
+
+/** The CliError for what reading and pulling trees throws; anything else as it is. */
+export function explainTreeError(error: unknown): unknown {
+  const isKnown =
+    error instanceof TreeReadError ||
+    error instanceof TreeFormatError ||
+    error instanceof TreePathError ||
+    error instanceof RottenNodeError ||
+    error instanceof PullConflictError ||
+    error instanceof PullTargetError;
+  return isKnown ? new CliError(error.message, { cause: error }) : error;
+}
+
+export function findLocation(source: NodeSource, { root, names }: TreeLocation): Promise<TreeItem> {
+  return openTree(source).resolvePath(root, names);
+}
+
+/** An entry as `--json` shows it. Names that are no UTF-8 have their bytes too. */
+export function describeItem(item: TreeItem): Record<string, unknown> {
+  const { kind, hash, bytes, entryCount, isExecutable, mtimeNs } = item;
+  return {
+    kind,
+    hash,
+    bytes,
+    ...(kind === 'directory' ? { entryCount } : {}),
+    ...(kind === 'file' ? { isExecutable } : {}),
+    ...(mtimeNs === undefined ? {} : { mtimeNs: String(mtimeNs) }),
+  };
+}
+
+/** `name` (or `path`) as text, and as hex where the text does not say it all. */
+export function describeName(key: 'name' | 'path' | 'target', bytes: Uint8Array): Record<string, string> {
+  const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
+  const isExact = Buffer.from(text).equals(bytes);
+  return isExact
+    ? { [key]: text }
+    : { [key]: formatName(bytes), [`${key}Hex`]: Buffer.from(bytes).toString('hex') };
+}
