@@ -51,10 +51,7 @@ function openClient(flags: ConnectionFlags, options: Pick<ClientOptions, 'retry'
   const baseUrl = findSetting(flags.url, 'HOLDFAST_URL');
   const appId = findSetting(flags.app, 'HOLDFAST_APP');
   const spaceId = findSetting(flags.space, 'HOLDFAST_SPACE');
-  const token =
-    flags.tokenFile === undefined
-      ? findSetting(undefined, 'HOLDFAST_TOKEN')
-      : readTextFile(flags.tokenFile, 'the token file').trim();
+  const token = findToken(flags);
   const missing = [
     ...(baseUrl === undefined ? ['HOLDFAST_URL or --url'] : []),
     ...(appId === undefined ? ['HOLDFAST_APP or --app'] : []),
@@ -69,13 +66,58 @@ function openClient(flags: ConnectionFlags, options: Pick<ClientOptions, 'retry'
       baseUrl,
       appId,
       spaceId,
-      token,
+      token: flags.tokenFile === undefined ? token : rereadToken(flags.tokenFile, token),
       createSha256: () => new Bun.CryptoHasher('sha256'),
       ...options,
     });
   } catch (error) {
     // Only what was given can be wrong here: nothing has been sent.
     throw error instanceof CasError ? new UsageError(`${error.message}; check HOLDFAST_URL or --url`) : error;
+  }
+}
+
+function findToken({ tokenFile }: ConnectionFlags): string | undefined {
+  if (tokenFile === undefined) return findSetting(undefined, 'HOLDFAST_TOKEN');
+  return readTextFile(tokenFile, 'the token file').trim();
+}
+
+/** How long a token that was read is used before its file is looked at again. */
+const TOKEN_REREAD_MS = 1_000;
+
+/** A job may outlive its token: whoever writes a new one into the file keeps it going. */
+function rereadToken(file: string, first: string): () => string {
+  let token = first;
+  let readAt = performance.now();
+  return () => {
+    if (performance.now() - readAt > TOKEN_REREAD_MS) {
+      token = readTextFile(file, 'the token file').trim();
+      readAt = performance.now();
+    }
+    return token;
+  };
+}
+
+/**
+ * Names the Space and refDomain that the flags, variables and token speak of. The token is not verified here: the name only
+ * tells apart what belongs to different places.
+ */
+export function describeScope(flags: ConnectionFlags): string {
+  const place = [
+    findSetting(flags.url, 'HOLDFAST_URL'),
+    findSetting(flags.app, 'HOLDFAST_APP'),
+    findSetting(flags.space, 'HOLDFAST_SPACE'),
+  ];
+  return JSON.stringify([...place.map((part) => part ?? ''), readRefDomain(findToken(flags) ?? '')]);
+}
+
+function readRefDomain(token: string): string {
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
+    const domain = (claims as { refDomain?: unknown } | null)?.refDomain;
+    return typeof domain === 'string' ? domain : '';
+  } catch {
+    // The server says what is wrong with it.
+    return '';
   }
 }
 

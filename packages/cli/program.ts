@@ -8,6 +8,7 @@ import { registerKeyCommand } from './commands/key.ts';
 import { registerLsCommand } from './commands/ls.ts';
 import { registerNodeCommand } from './commands/node.ts';
 import { registerPullCommand } from './commands/pull.ts';
+import { registerPushCommand } from './commands/push.ts';
 import { registerRefsCommand } from './commands/refs.ts';
 import { registerServeCommand } from './commands/serve.ts';
 import { registerTokenCommand } from './commands/token.ts';
@@ -21,6 +22,7 @@ const COMMANDS: readonly ((program: Command) => void)[] = [
   registerAppCommand,
   registerKeyCommand,
   registerTokenCommand,
+  registerPushCommand,
   registerPullCommand,
   registerLsCommand,
   registerCatCommand,

@@ -69,9 +69,11 @@ class Scan {
   readonly #state: TreeState;
   readonly #problems = new ScanProblems();
   readonly #reading = new Set<Promise<unknown>>();
-  #entryCount = 0;
+  /** the root is one */
+  #entryCount = 1;
   #bytes = 0;
   #readCount = 0;
+  #item: string | undefined;
   #turnEndsAt = performance.now() + TURN_MS;
 
   constructor(options: ScanOptions) {
@@ -107,12 +109,11 @@ class Scan {
   }
 
   async #scanDirectory(path: ByteString, row: DirectoryRow, outerRules: IgnoreRules) {
-    const { progress } = this.#options;
     const names = listNames(this.#absolute(path));
     const rules = outerRules.enter(path, this.#readPatterns(path, names));
     const seen = new SeenEntries(this.#state, row.id);
     const writer = new DirectoryWriter(this.#state, row);
-    if (path !== '') progress.item(displayName(path));
+    this.#item = displayName(path === '' ? this.#options.root : path);
     for (const name of names) {
       if (performance.now() > this.#turnEndsAt) await this.#yield();
       const child = joinPath(path, name);
@@ -247,12 +248,13 @@ class Scan {
     seenAt: number,
   ): Promise<SeenEntry> {
     const isLarge = before.size > CHUNK_BYTES_MIN;
-    if (isLarge) this.#options.progress.item(displayName(path));
+    if (isLarge) this.#item = displayName(path);
     let readBytes = 0;
     const { hash, bytes, stats, indexNodes } = await hashFile(this.#absolute(path), before, (more) => {
       this.#options.signal?.throwIfAborted();
       readBytes += more;
       this.#count(0, more);
+      this.#report();
     });
     this.#count(1, bytes - readBytes);
     const entry: SeenEntry = {
@@ -380,6 +382,8 @@ class Scan {
 
   #report(): void {
     this.#options.progress.expect({ files: this.#entryCount, bytes: this.#bytes });
+    // Reading on is movement, even within one file of hours.
+    if (this.#item !== undefined) this.#options.progress.item(this.#item);
   }
 
   async #yield(): Promise<void> {

@@ -55,17 +55,20 @@ export async function planPush<Node extends PushNode>(
     }
     missingNodes += 1;
     if (!node.isLeaf) {
-      return { kind: 'children', children: await supply.listChildren(node), again: false };
+      const children = await supply.listChildren(node);
+      const below = children.reduce((total, child) => total + child.entryCount, 0);
+      progress.count({ files: node.entryCount - below });
+      return { kind: 'children', children, again: false };
     }
     missingBytes += node.bytes;
     progress.count({ files: node.entryCount, bytes: node.bytes });
     return { kind: 'done' };
   };
   progress.phase('negotiate');
-  const ignore = (): void => undefined;
-  await new NodeWalk<Node>({ visit, limit: () => limit.limit, onTwin: ignore, onFailure: ignore }).run(
-    supply.root,
-  );
+  const onTwin = ({ entryCount: files, bytes }: Node): void =>
+    progress.count({ files, bytes, deduplicatedBytes: bytes });
+  const onFailure = (): void => undefined;
+  await new NodeWalk<Node>({ visit, limit: () => limit.limit, onTwin, onFailure }).run(supply.root);
   const { hash, entryCount, bytes } = supply.root;
   return { root: hash, entryCount, bytes, missingNodes, missingBytes };
 }

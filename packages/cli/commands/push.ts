@@ -1,0 +1,251 @@
+/** `holdfast push`: a folder, file or link into a Space, as a tree of nodes. */
+
+import { lstatSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Client, PushPlan } from '@holdfast/client';
+import {
+  defaultCacheFolder,
+  type PushedFolder,
+  type PushFolderOptions,
+  planFolder,
+  pushFolder,
+  ScanError,
+  statePath,
+  TreeBusyError,
+  TreeState,
+  TreeStateBusyError,
+} from '@holdfast/files';
+import { formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { CliError } from '../cli-error.ts';
+import { type ConnectionFlags, describeScope, withClient, withConnection } from '../connection.ts';
+import { describeFileError, readTextFile } from '../files.ts';
+import { jsonOption, parseDurationValue } from '../options.ts';
+import { printJson, printLine, printNote } from '../output.ts';
+import { formatBytes, formatCount } from '../progress/format-progress.ts';
+import { type JobContext, runJob } from '../progress/run-job.ts';
+
+interface Flags extends ConnectionFlags {
+  readonly rootRef?: true;
+  readonly lease: number;
+  readonly check?: true;
+  readonly dryRun?: true;
+  readonly ignoreFile?: readonly string[];
+  readonly gitignore?: true;
+  /** false after --no-ignore */
+  readonly ignore: boolean;
+  readonly skipSpecial?: true;
+  readonly mtime?: true;
+  readonly jobs: number;
+  /** false after --no-cache */
+  readonly cache: string | false | undefined;
+  readonly quiet?: true;
+  readonly json?: true;
+}
+
+const JOBS_DEFAULT = 32;
+const JOBS_MAX = 256;
+const IGNORE_FILE_NAME = '.holdfastignore';
+const CONTINUE = 'run the same command again: it continues where it stopped';
+
+const HELP = `
+Prints the hash of the tree as the last line on stdout; everything else goes to stderr. Only what the Space lacks is
+uploaded. Interrupted in any way, the same command continues and repeats no finished upload.
+
+The tree is safe until its lease ends (--lease), or for as long as it has a root ref (--root-ref needs a token made with
+--ref-domain and cas:root-refs:update). Names are stored byte for byte, links as they are and never followed, one bit of the
+mode (executable), no times unless --mtime. Sockets, pipes, devices and what cannot be read stop the push before anything is
+sent; --skip-special leaves the first three out.
+
+Left out are what the patterns (as in .gitignore) of a ${IGNORE_FILE_NAME} in any folder, and of --ignore-file, say.
+
+Examples:
+  holdfast push ./linux-source
+  holdfast push ./site --root-ref --ignore-file build/ignore.txt
+  holdfast push ./photos --check           look at every node, and upload again what the server lost
+  holdfast push ./photos --dry-run`;
+
+export function registerPushCommand(program: Command): void {
+  const command = program
+    .command('push')
+    .description('store a folder, file or link and everything below it')
+    .argument('<path>', 'what to store')
+    .option('--root-ref', "give the tree a root ref (+1) in the token's refDomain, exactly once")
+    .addOption(
+      new Option('--lease <duration>', 'how long the tree is protected, 1m to 24h')
+        .argParser(parseDurationValue)
+        .default(LEASE_DURATION_MS_MAX, formatDuration(LEASE_DURATION_MS_MAX)),
+    )
+    .option('--check', 'lease every node instead of trusting a ready one, and upload again what was lost')
+    .option('--dry-run', 'only say what would be uploaded')
+    .option('--ignore-file <file>', 'more patterns of what to leave out; may be repeated', collectFiles)
+    .option('--gitignore', 'honour .gitignore files in the tree too')
+    .option('--no-ignore', `store everything, also what a ${IGNORE_FILE_NAME} leaves out`)
+    .option('--skip-special', 'leave sockets, pipes and devices out instead of failing')
+    .option('--mtime', 'record modification times (a tree with times has another hash)')
+    .addOption(
+      new Option('--jobs <n>', 'requests at once, at most').argParser(parseJobs).default(JOBS_DEFAULT),
+    )
+    .option('--cache <dir>', 'where hashes are remembered (default: the cache folder of the user)')
+    .option('--no-cache', 'hash every file again, whatever is remembered')
+    .option('--quiet', 'show warnings and errors only');
+  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(push);
+}
+
+async function push(path: string, flags: Flags): Promise<void> {
+  const absolute = resolve(path);
+  checkRoot(path, absolute);
+  const ignorePatterns = flags.ignore ? readPatterns(flags.ignoreFile) : [];
+  // The push tries again by itself, and tells what it waits for.
+  const clientOptions = { retry: { attemptsMax: 1 } };
+  await withClient(
+    flags,
+    async (client) => {
+      const state = openState(absolute, flags);
+      try {
+        await run(client, state, absolute, path, ignorePatterns, flags);
+      } finally {
+        state.close();
+      }
+    },
+    clientOptions,
+  );
+}
+
+async function run(
+  client: Client,
+  state: TreeState,
+  absolute: string,
+  path: string,
+  ignorePatterns: readonly string[],
+  flags: Flags,
+): Promise<void> {
+  const optionsFor = ({ progress, signal }: JobContext): PushFolderOptions => ({
+    client,
+    path: absolute,
+    state,
+    ignorePatterns,
+    ignoreFileNames: !flags.ignore
+      ? []
+      : flags.gitignore
+        ? [IGNORE_FILE_NAME, '.gitignore']
+        : [IGNORE_FILE_NAME],
+    recordsMtime: flags.mtime === true,
+    skipsSpecial: flags.skipSpecial === true,
+    leaseDurationMs: flags.lease,
+    check: flags.check === true,
+    parallelMax: flags.jobs,
+    rootRefScope: flags.rootRef === true ? describeScope(flags) : undefined,
+    progress,
+    signal,
+  });
+  const job = { job: 'push', subject: path, flags, toContinue: CONTINUE } as const;
+  const explained =
+    <T>(work: (context: JobContext) => Promise<T>) =>
+    (context: JobContext) =>
+      work(context).catch((error: unknown) => {
+        throw explainFailure(error);
+      });
+  if (flags.dryRun) {
+    return printPlan(
+      await runJob(
+        job,
+        explained((context) => planFolder(optionsFor(context))),
+        ({ root }) => root,
+      ),
+      flags,
+    );
+  }
+  const pushed = await runJob(
+    job,
+    explained((context) => pushFolder(optionsFor(context))),
+    ({ root }) => root,
+  );
+  printPushed(pushed, flags);
+}
+
+function printPushed(pushed: PushedFolder, flags: Flags): void {
+  const { root, leaseExpiresAt, commit } = pushed;
+  if (flags.json) {
+    printJson(pushed);
+    return;
+  }
+  const until = new Date(leaseExpiresAt).toISOString();
+  if (!flags.quiet) {
+    const safe =
+      commit === undefined ? `safe until ${until}` : `has a root ref since revision ${commit.revision}`;
+    printNote(safe);
+  }
+  printLine(root);
+}
+
+function printPlan(plan: PushPlan, flags: Flags): void {
+  if (flags.json) {
+    printJson(plan);
+    return;
+  }
+  if (!flags.quiet) {
+    printNote(
+      plan.missingNodes === 0
+        ? 'everything is there already'
+        : `would upload ${formatCount(plan.missingNodes)} nodes with ${formatBytes(plan.missingBytes)} of content`,
+    );
+  }
+  printLine(plan.root);
+}
+
+/** What a user can do about it, in one line. The SDK's own errors are explained where all commands do. */
+function explainFailure(error: unknown): unknown {
+  if (error instanceof ScanError) {
+    return new CliError(
+      `${error.message}; nothing was sent. Leave them out with ${IGNORE_FILE_NAME} (or --skip-special for sockets, pipes and devices), or make them readable`,
+      { cause: error },
+    );
+  }
+  if (error instanceof TreeBusyError) return new CliError(error.message, { cause: error });
+  if (error instanceof Error && 'syscall' in error) {
+    return new CliError(`the folder cannot be read: ${describeFileError(error)}`, { cause: error });
+  }
+  return error;
+}
+
+function checkRoot(path: string, absolute: string): void {
+  let isLink: boolean;
+  try {
+    isLink = lstatSync(absolute).isSymbolicLink();
+  } catch (error) {
+    throw new CliError(`${path} cannot be read: ${describeFileError(error)}`);
+  }
+  if (isLink)
+    printNote(`${path} is a symbolic link and is stored as one; name what it leads to to store that`);
+}
+
+function readPatterns(files: readonly string[] | undefined): string[] {
+  return (files ?? []).map((file) => readTextFile(file, 'the file of patterns'));
+}
+
+function openState(absolute: string, flags: Flags): TreeState {
+  const folder = typeof flags.cache === 'string' ? resolve(flags.cache) : defaultCacheFolder(process.env);
+  try {
+    const state = TreeState.open(statePath(folder, absolute, flags.mtime === true));
+    if (flags.cache === false) state.forgetEntries();
+    return state;
+  } catch (error) {
+    if (error instanceof TreeStateBusyError) {
+      throw new CliError('another push of this path is running; wait for it to end, or stop it');
+    }
+    throw new CliError(
+      `the cache folder ${folder} cannot be used: ${describeFileError(error)}; choose another with --cache DIR`,
+    );
+  }
+}
+
+function collectFiles(file: string, previous: readonly string[] | undefined): readonly string[] {
+  return [...(previous ?? []), file];
+}
+
+function parseJobs(text: string): number {
+  const jobs = /^\d{1,3}$/.test(text) ? Number(text) : 0;
+  if (jobs >= 1 && jobs <= JOBS_MAX) return jobs;
+  throw new InvalidArgumentError(`It must be an integer from 1 to ${JOBS_MAX}.`);
+}

@@ -1,0 +1,95 @@
+/** Words and numbers of the progress views. Pure. */
+import type { ProgressCounters, ProgressJob, ProgressPhase, ProgressSnapshot } from '@holdfast/client';
+import type { Rates } from './job-rates.ts';
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
+
+export function formatBytes(bytes: number): string {
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1_024 && unit < UNITS.length - 1) {
+    value /= 1_024;
+    unit += 1;
+  }
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
+}
+
+export function formatCount(count: number): string {
+  return count.toLocaleString('en-US');
+}
+
+/** Rounded to what a person reads: seconds, then minutes, then hours. */
+export function formatTime(ms: number): string {
+  const seconds = Math.round(ms / 1_000);
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${seconds % 60} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+const VERBS: Readonly<Record<ProgressJob, string>> = {
+  push: 'uploading',
+  pull: 'downloading',
+  verify: 'verifying',
+  'bundle-create': 'writing',
+  'bundle-import': 'importing',
+};
+
+export function describePhase(job: ProgressJob, phase: ProgressPhase): string {
+  switch (phase) {
+    case 'scan':
+      return job === 'push' ? 'reading' : 'looking';
+    case 'negotiate':
+      return 'asking what is missing';
+    case 'transfer':
+      return VERBS[job];
+    case 'check':
+      return 'checking';
+    case 'commit':
+      return 'committing the root ref';
+  }
+}
+
+/** Dealt with, of how much, and how much of it was there already. */
+export function describeAmounts({ phase, counters, totals }: ProgressSnapshot): string {
+  if (phase === 'scan' && counters.files === 0) {
+    return `${formatCount(totals.files ?? 0)} entries, ${formatBytes(totals.bytes ?? 0)} so far`;
+  }
+  const files =
+    totals.files === undefined
+      ? `${formatCount(counters.files)} entries`
+      : `${formatCount(counters.files)} of ${formatCount(totals.files)} entries`;
+  const bytes =
+    totals.bytes === undefined
+      ? formatBytes(counters.bytes)
+      : `${formatBytes(counters.bytes)} of ${formatBytes(totals.bytes)}`;
+  return `${files}, ${bytes}${describeShare(counters)}`;
+}
+
+function describeShare({ bytes, deduplicatedBytes }: ProgressCounters): string {
+  if (bytes === 0) return '';
+  return `, ${Math.floor((100 * deduplicatedBytes) / bytes)} % there already`;
+}
+
+export function describeRates({ bytesPerSecond, remainingMs }: Rates): string {
+  const parts = [
+    ...(bytesPerSecond > 0 ? [`${formatBytes(bytesPerSecond)}/s`] : []),
+    ...(remainingMs === undefined ? [] : [`${formatTime(remainingMs)} left`]),
+  ];
+  return parts.length === 0 ? '' : `, ${parts.join(', ')}`;
+}
+
+/** The share that is dealt with, 0 to 1; undefined while the whole is not known. */
+export function shareDone({ phase, counters, totals }: ProgressSnapshot): number | undefined {
+  if (phase === 'scan' || totals.bytes === undefined || totals.files === undefined) return undefined;
+  // Many small files take as long as one large one: the entry counts as much as its bytes.
+  const whole = totals.bytes + totals.files;
+  return whole === 0 ? undefined : Math.min(1, (counters.bytes + counters.files) / whole);
+}
+
+export function describeEnd(counters: ProgressCounters, elapsedMs: number): string {
+  const { files, bytes, transferredBytes, requests } = counters;
+  return `${formatCount(files)} entries, ${formatBytes(bytes)}${describeShare(counters)}; ${formatBytes(
+    transferredBytes,
+  )} sent or received in ${formatCount(requests)} request${requests === 1 ? '' : 's'}, ${formatTime(elapsedMs)}`;
+}

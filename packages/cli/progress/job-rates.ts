@@ -1,0 +1,57 @@
+/** How fast a job goes, from its own counters over the last seconds, and how long it may still take. Pure. */
+import type { ProgressSnapshot } from '@holdfast/client';
+
+/** Rates are taken over this window. */
+const WINDOW_MS = 8_000;
+
+interface Sample {
+  readonly at: number;
+  readonly files: number;
+  /** bytes that took work: read while scanning, sent or received later; what was there already took none */
+  readonly bytes: number;
+}
+
+export interface Rates {
+  /** bytes per second */
+  readonly bytesPerSecond: number;
+  /** undefined while nothing can be said */
+  readonly remainingMs: number | undefined;
+}
+
+export class JobRates {
+  #samples: Sample[] = [];
+  #phase: string | undefined;
+
+  /** Takes in what is known at `at` (ms) and says what follows from it. */
+  add(at: number, { phase, counters, totals }: ProgressSnapshot): Rates {
+    if (phase !== this.#phase && (phase === 'scan' || this.#phase === 'scan')) this.#samples = [];
+    this.#phase = phase;
+    const isScan = phase === 'scan';
+    const sample = {
+      at,
+      files: isScan ? (totals.files ?? 0) : counters.files,
+      bytes: isScan ? (totals.bytes ?? 0) : counters.bytes - counters.deduplicatedBytes,
+    };
+    this.#samples.push(sample);
+    while ((this.#samples[0] as Sample).at < at - WINDOW_MS) this.#samples.shift();
+    const first = this.#samples[0] as Sample;
+    const seconds = (at - first.at) / 1_000;
+    if (seconds < 1) return { bytesPerSecond: 0, remainingMs: undefined };
+    const bytesPerSecond = (sample.bytes - first.bytes) / seconds;
+    const filesPerSecond = (sample.files - first.files) / seconds;
+    if (isScan || totals.bytes === undefined || totals.files === undefined) {
+      return { bytesPerSecond, remainingMs: undefined };
+    }
+    // What is left may turn out to be there already, so this is an upper bound that shrinks.
+    const waits = [
+      secondsFor(totals.bytes - counters.bytes, bytesPerSecond),
+      secondsFor(totals.files - counters.files, filesPerSecond),
+    ];
+    const longest = Math.max(...waits);
+    return { bytesPerSecond, remainingMs: Number.isFinite(longest) ? longest * 1_000 : undefined };
+  }
+}
+
+function secondsFor(left: number, perSecond: number): number {
+  return left <= 0 ? 0 : left / perSecond;
+}

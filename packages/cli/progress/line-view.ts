@@ -1,0 +1,76 @@
+/** Plain lines for logs and pipes: a line when something begins or ends, and one every few seconds in between. */
+import type { ProgressEvent, ProgressJob, ProgressPhase } from '@holdfast/client';
+import { printable } from '../output.ts';
+import { describeAmounts, describeEnd, describePhase, describeRates, formatTime } from './format-progress.ts';
+import { JobRates } from './job-rates.ts';
+import type { ProgressView, ViewOutput } from './progress-view.ts';
+
+const LINE_INTERVAL_MS = 5_000;
+
+export class LineView implements ProgressView {
+  readonly #output: ViewOutput;
+  /** warnings only */
+  readonly #isQuiet: boolean;
+  readonly #rates = new JobRates();
+  #job: ProgressJob = 'push';
+  #phase: ProgressPhase | undefined;
+  #saidAt = 0;
+
+  constructor(output: ViewOutput, isQuiet: boolean) {
+    this.#output = output;
+    this.#isQuiet = isQuiet;
+  }
+
+  take(event: ProgressEvent): void {
+    switch (event.type) {
+      case 'warning':
+        this.#write(`warning: ${event.message}`);
+        break;
+      case 'start':
+        this.#job = event.job;
+        this.#saidAt = event.at;
+        this.#say(`${event.job} ${event.subject}`);
+        break;
+      case 'progress':
+        this.#takeProgress(event);
+        break;
+      case 'stall':
+        this.#say(`stalled for ${formatTime(event.at - event.sinceAt)}: ${event.cause}`);
+        break;
+      case 'resumed':
+        this.#say(`going on after ${formatTime(event.stalledMs)}`);
+        break;
+      case 'done':
+        this.#say(`done: ${describeEnd(event.counters, event.elapsedMs)}`);
+        break;
+      case 'failed':
+        // The command's own last line says what failed.
+        this.#say(`stopped: ${describeEnd(event.counters, event.elapsedMs)}`);
+        break;
+    }
+  }
+
+  close(): void {
+    // Nothing was changed.
+  }
+
+  #takeProgress(event: Extract<ProgressEvent, { type: 'progress' }>): void {
+    const rates = this.#rates.add(event.at, event);
+    const isNewPhase = event.phase !== this.#phase && this.#phase !== undefined;
+    this.#phase = event.phase;
+    if (!isNewPhase && event.at - this.#saidAt < LINE_INTERVAL_MS) return;
+    this.#saidAt = event.at;
+    const item = event.item === undefined || event.phase === 'commit' ? '' : `, ${event.item}`;
+    this.#say(
+      `${describePhase(this.#job, event.phase)}: ${describeAmounts(event)}${describeRates(rates)}${item}`,
+    );
+  }
+
+  #say(line: string): void {
+    if (!this.#isQuiet) this.#write(line);
+  }
+
+  #write(line: string): void {
+    this.#output.write(`${printable(line)}\n`);
+  }
+}

@@ -1,0 +1,34 @@
+/** The three ways a job is shown on stderr: live on a terminal, lines where it is piped, events with `--json`. */
+import type { ProgressEvent } from '@holdfast/client';
+import { JsonView } from './json-view.ts';
+import { LineView } from './line-view.ts';
+import { LiveView } from './live-view.ts';
+
+export interface ProgressView {
+  take(event: ProgressEvent): void;
+  /** Leaves the terminal as it was found. Safe to call more than once, also from a handler of a signal. */
+  close(): void;
+}
+
+/** Where a view writes: stderr, or a test's memory. */
+export interface ViewOutput {
+  readonly isTTY: boolean;
+  /** of the terminal */
+  readonly columns: number;
+  write(text: string): void;
+}
+
+export interface ViewOptions {
+  readonly isJson: boolean;
+  readonly isQuiet: boolean;
+  readonly output: ViewOutput;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+}
+
+export function chooseView({ isJson, isQuiet, output, environment }: ViewOptions): ProgressView {
+  if (isJson) return new JsonView(output, isQuiet);
+  if (isQuiet) return new LineView(output, true);
+  const isCapable = output.isTTY && environment.TERM !== 'dumb';
+  // https://no-color.org: any value but the empty one.
+  return isCapable ? new LiveView(output, !environment.NO_COLOR) : new LineView(output, false);
+}

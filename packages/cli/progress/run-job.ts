@@ -1,0 +1,75 @@
+/** Runs one long job with its view, and ends it well when the user interrupts it. */
+import { type ProgressJob, type ProgressReporter, startProgress } from '@holdfast/client';
+import { CliError } from '../cli-error.ts';
+import { chooseView, type ViewOutput } from './progress-view.ts';
+
+export interface JobFlags {
+  readonly json?: true;
+  readonly quiet?: true;
+}
+
+export interface JobContext {
+  readonly progress: ProgressReporter;
+  /** Fires on Ctrl-C or SIGTERM; the job then rejects with its reason. */
+  readonly signal: AbortSignal;
+}
+
+export interface JobOptions {
+  readonly job: ProgressJob;
+  /** what it works on, for people */
+  readonly subject: string;
+  readonly flags: JobFlags;
+  /** How an interrupted job is taken up again, as the end of a sentence. */
+  readonly toContinue: string;
+  /** Where the view is shown; stderr when left out. */
+  readonly output?: ViewOutput | undefined;
+}
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+/** After the second Ctrl-C nothing is waited for. The contract knows 1 for all that was not done. */
+const EXIT_INTERRUPTED = 1;
+
+/** `resultOf` names the hash the job came to, for its last event. Throws what `work` throws, CliError when interrupted. */
+export async function runJob<T>(
+  { job, subject, flags, toContinue, output = stderrOutput() }: JobOptions,
+  work: (context: JobContext) => Promise<T>,
+  resultOf: (value: T) => string | undefined = () => undefined,
+): Promise<T> {
+  const view = chooseView({
+    isJson: flags.json === true,
+    isQuiet: flags.quiet === true,
+    output,
+    environment: process.env,
+  });
+  const interrupting = new AbortController();
+  const onSignal = (): void => {
+    if (interrupting.signal.aborted) {
+      view.close();
+      process.exit(EXIT_INTERRUPTED);
+    }
+    interrupting.abort(new CliError(`interrupted; ${toContinue}`));
+  };
+  for (const signal of SIGNALS) process.on(signal, onSignal);
+  const progress = startProgress({ job, subject, onEvent: (event) => view.take(event) });
+  try {
+    const value = await work({ progress, signal: interrupting.signal });
+    progress.done(resultOf(value));
+    return value;
+  } catch (error) {
+    progress.fail(error instanceof Error ? error.message : String(error));
+    throw error;
+  } finally {
+    view.close();
+    for (const signal of SIGNALS) process.off(signal, onSignal);
+  }
+}
+
+function stderrOutput(): ViewOutput {
+  return {
+    isTTY: process.stderr.isTTY === true,
+    get columns() {
+      return process.stderr.columns ?? 80;
+    },
+    write: (text) => void process.stderr.write(text),
+  };
+}
