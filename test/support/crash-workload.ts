@@ -1,10 +1,11 @@
 /**
- * Clients at work on one Space until the server goes away: uploads of leaves and parents, renewals, commits, collections.
- * Each records what was answered in `CrashFacts`; what was in flight when the connection broke stays unknown.
+ * Clients at work on one Space: uploads of leaves and parents, renewals, commits, collections. Each records what was
+ * answered in `CrashFacts`; what was in flight when the connection broke stays unknown. Over one server they end when it
+ * goes away; over several (`outlivesServers`) they go on, also past answers that say to come again.
  */
 import { expect } from 'bun:test';
 import { makeNode, seededBytes } from './canonical-node.ts';
-import type { CrashFacts, NodeFact } from './crash-facts.ts';
+import type { CrashFacts, NodeFact, PendingCommit } from './crash-facts.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import type { SpaceClient } from './space-client.ts';
 
@@ -17,16 +18,22 @@ export interface Workload {
   isStopped(): boolean;
   /** names new content; never repeats over a whole test */
   nextNumber(): number;
+  /** a broken connection, a 503 or a 429 is not the end: the next request may go to another server */
+  readonly outlivesServers?: boolean;
 }
 
 const UPLOADERS = 4;
+/** More than any request takes. */
 const LEASE_MARGIN_MS = 10_000;
+const OUTAGE_LEASE_MARGIN_MS = 40_000;
+const OUTAGE_PAUSE_MS = 20;
 const SMALL_BYTES_MAX = 3000;
 const LARGE_BYTES_MAX = 300_000;
 
 /** Resolves when every client has stopped, which each does when the server is gone or `isStopped` says so. */
 export async function work(workload: Workload): Promise<void> {
-  const clients = [...Array.from({ length: UPLOADERS }, () => upload), commit, collect, renew];
+  const readers = workload.outlivesServers === true ? [read] : [];
+  const clients = [...Array.from({ length: UPLOADERS }, () => upload), commit, collect, renew, ...readers];
   await Promise.all(clients.map((step) => repeat(workload, step)));
 }
 
@@ -35,10 +42,26 @@ async function repeat(workload: Workload, step: (workload: Workload) => Promise<
     try {
       await step(workload);
     } catch (error) {
-      if (isConnectionError(error)) return;
-      throw error;
+      const isUndecided = error instanceof NothingDecided || isConnectionError(error);
+      if (!isUndecided) throw error;
+      if (workload.outlivesServers !== true) return;
+      await Bun.sleep(OUTAGE_PAUSE_MS);
     }
   }
+}
+
+/** The server said to come again: whether the request took effect is not known. */
+class NothingDecided extends Error {
+  override readonly name = 'NothingDecided';
+}
+
+function expectDecided(workload: Workload, { status }: { readonly status: number }): void {
+  if (workload.outlivesServers === true && (status === 503 || status === 429)) throw new NothingDecided();
+  expect(status).toBe(200);
+}
+
+function marginOf(workload: Workload): number {
+  return workload.outlivesServers === true ? OUTAGE_LEASE_MARGIN_MS : LEASE_MARGIN_MS;
 }
 
 /** Thrown by fetch when the peer is gone; an assertion or anything else is a failure of the test. */
@@ -54,17 +77,17 @@ async function upload(workload: Workload): Promise<void> {
   const { facts, client, random } = workload;
   const fact = facts.add(makeNextNode(workload));
   const first = await client.lease(fact.node.hash);
-  expect(first.status).toBe(200);
+  expectDecided(workload, first);
   expect(first.json.state).toBe('awaiting_upload');
   const isBad = random.chance(0.1);
   const bytes = isBad ? fact.node.bytes.slice(1) : fact.node.bytes;
-  const answer = await client.put(first.json.upload, bytes);
-  expect(answer.status).toBe(200);
+  expectDecided(workload, await client.put(first.json.upload, bytes));
   fact.isBad = isBad;
   fact.isPut = true;
   if (random.chance(0.2)) return;
-  const { status, json } = await client.lease(fact.node.hash);
-  expect(status).toBe(200);
+  const answer = await client.lease(fact.node.hash);
+  expectDecided(workload, answer);
+  const { json } = answer;
   fact.isPut = false;
   if (isBad) {
     expect(json.rejection?.code ?? json.state).toBe('NODE_DIGEST_MISMATCH');
@@ -96,21 +119,42 @@ async function renew(workload: Workload): Promise<void> {
   const { facts, client, random } = workload;
   const leased = facts
     .readyFacts()
-    .filter(({ leaseExpiresAt }) => leaseExpiresAt > workload.now() + LEASE_MARGIN_MS);
+    .filter(({ leaseExpiresAt }) => leaseExpiresAt > workload.now() + marginOf(workload));
   const fact = random.pick(leased);
   if (fact === undefined) return Bun.sleep(2);
-  const { status, json } = await client.lease(fact.node.hash, 60_000 + random.below(60_000));
-  expect(status).toBe(200);
+  const answer = await client.lease(fact.node.hash, 60_000 + random.below(60_000));
+  expectDecided(workload, answer);
+  const { json } = answer;
   expect(json.state).toBe('ready');
   expect(json.leaseExpiresAt).toBeGreaterThanOrEqual(fact.leaseExpiresAt);
   noteReady(fact, json);
 }
 
-/** Roots and releases nodes that nothing may collect meanwhile, so every commit must succeed. */
+/**
+ * Roots and releases nodes that nothing may collect meanwhile, so every commit must succeed. One that was not answered is
+ * sent again as it was, before any other.
+ */
 async function commit(workload: Workload): Promise<void> {
-  const { facts, client, random } = workload;
+  const { facts, client } = workload;
+  const isAgain = facts.pendingCommit !== undefined;
+  const pending = facts.pendingCommit ?? makeNextCommit(workload);
+  if (pending === undefined) return Bun.sleep(2);
+  facts.pendingCommit = pending;
+  const answer = await client.commit(pending.requestId, pending.changes);
+  // Unapplied, it may by now meet a node that was collected.
+  const isOvertaken = isAgain && (answer.status === 404 || answer.status === 409);
+  if (!isOvertaken) {
+    expectDecided(workload, answer);
+    if (!isAgain) expect(answer.json.idempotent).toBe(false);
+    facts.applyCommit(pending, answer.json.revision);
+  }
+  facts.pendingCommit = undefined;
+}
+
+function makeNextCommit(workload: Workload): PendingCommit | undefined {
+  const { facts, random } = workload;
   const isSafe = ({ node, leaseExpiresAt }: NodeFact): boolean =>
-    leaseExpiresAt > workload.now() + LEASE_MARGIN_MS || (facts.balances.get(node.hash) ?? 0) > 0;
+    leaseExpiresAt > workload.now() + marginOf(workload) || (facts.balances.get(node.hash) ?? 0) > 0;
   const safe = facts.readyFacts().filter(isSafe);
   const changes: Record<string, number> = {};
   for (let count = 1 + random.below(5); count > 0; count -= 1) {
@@ -119,22 +163,31 @@ async function commit(workload: Workload): Promise<void> {
     const balance = facts.balances.get(hash) ?? 0;
     changes[hash] = balance > 0 && random.chance(0.6) ? -balance : 1 + random.below(3);
   }
-  if (Object.keys(changes).length === 0) return Bun.sleep(2);
-  const pending = { requestId: `request-${workload.nextNumber()}`, changes };
-  facts.pendingCommit = pending;
-  const { status, json } = await client.commit(pending.requestId, changes);
-  expect({ status, idempotent: json.idempotent }).toEqual({ status: 200, idempotent: false });
-  facts.pendingCommit = undefined;
-  facts.applyCommit(pending, json.revision);
+  if (Object.keys(changes).length === 0) return undefined;
+  return { requestId: `request-${workload.nextNumber()}`, changes };
 }
 
 async function collect(workload: Workload): Promise<void> {
   const { facts, client, random } = workload;
   const maxNodes = 1 + random.below(20);
   facts.deletedUnreported += maxNodes;
-  const { status, json } = await client.gc(maxNodes);
-  expect(status).toBe(200);
+  const answer = await client.gc(maxNodes);
+  expectDecided(workload, answer);
   facts.deletedUnreported -= maxNodes;
-  facts.deletedReported += json.deleted;
+  facts.deletedReported += answer.json.deleted;
   await Bun.sleep(random.below(30));
+}
+
+/** Reads a node whose lease still runs, whole or in part: what looks complete must be right. */
+async function read(workload: Workload): Promise<void> {
+  const { facts, client, random } = workload;
+  const leased = facts
+    .readyFacts()
+    .filter(({ leaseExpiresAt }) => leaseExpiresAt > workload.now() + marginOf(workload));
+  const node = random.pick(leased)?.node;
+  if (node === undefined || node.content.length === 0) return Bun.sleep(2);
+  const start = random.chance(0.5) ? 0 : random.below(node.content.length);
+  const answer = await client.content(node.hash, start === 0 ? undefined : `bytes=${start}-`);
+  if (answer.status !== 206) expectDecided(workload, answer);
+  expect(Buffer.compare(await answer.bytes(), node.content.subarray(start))).toBe(0);
 }
