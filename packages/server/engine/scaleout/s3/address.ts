@@ -14,20 +14,29 @@ export interface S3Address {
   readonly style: 'path' | 'virtual';
 }
 
-/** The bucket itself as servers address it, without a slash at the end. */
-export function serverUrlOf(address: S3Address): string {
+/** The bucket in addresses: `origin` + `path` + `/` + key. */
+export interface BucketUrl {
+  readonly origin: string;
+  /** as clients say it in `Host` */
+  readonly host: string;
+  /** empty, or `/` and the bucket */
+  readonly path: string;
+}
+
+/** As servers address the bucket. */
+export function serverUrlOf(address: S3Address): BucketUrl {
   return bucketUrl(address, address.endpoint ?? awsEndpoint(address.region));
 }
 
-/** The same for the holders of upload URLs. */
-export function clientUrlOf(address: S3Address): string {
+/** As the holders of upload URLs do. */
+export function clientUrlOf(address: S3Address): BucketUrl {
   return bucketUrl(address, address.publicEndpoint ?? address.endpoint ?? awsEndpoint(address.region));
 }
 
-function bucketUrl({ bucket, style }: S3Address, endpoint: string): string {
-  if (style === 'path') return `${endpoint}/${bucket}`;
-  const { protocol, host } = new URL(endpoint);
-  return `${protocol}//${bucket}.${host}`;
+function bucketUrl({ bucket, style }: S3Address, endpoint: string): BucketUrl {
+  const { protocol, host, origin } = new URL(endpoint);
+  if (style === 'path') return { origin, host, path: `/${bucket}` };
+  return { origin: `${protocol}//${bucket}.${host}`, host: `${bucket}.${host}`, path: '' };
 }
 
 function awsEndpoint(region: string): string {

@@ -32,10 +32,7 @@ export function readRange<T>(
 
 function checkAnswer(answer: S3Answer, etag: string, size: number, start: number, end: number): void {
   const { status, code, headers } = answer;
-  if (status === 404 && code !== undefined && code !== 'NoSuchKey') {
-    throw new AttemptFailed(`the object store answered 404 ${code}`);
-  }
-  if (status === 404) throw new RecordContradicted('the object is not there');
+  if (status === 404 && code === 'NoSuchKey') throw new RecordContradicted('the object is not there');
   if (status === 412) throw new RecordContradicted('the object has another ETag');
   if (status === 416) throw new RecordContradicted('the object is too short for the range');
   if (status !== 206) throw new AttemptFailed(`the object store answered ${status} to a range`);

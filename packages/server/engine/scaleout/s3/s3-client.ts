@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreUnavailable } from '../../../core/ports.ts';
-import { type S3Address, serverUrlOf } from './address.ts';
+import { type BucketUrl, type S3Address, serverUrlOf } from './address.ts';
 import { AnswerBody } from './answer-body.ts';
 import type { CredentialSource, Credentials } from './credentials.ts';
 import { AttemptFailed, RequestRefused } from './failure.ts';
@@ -49,8 +49,8 @@ const CREDENTIAL_CODES: ReadonlySet<string> = new Set([
   'InvalidAccessKeyId',
 ]);
 const SKEW_CODE = 'RequestTimeTooSkewed';
-/** Objects are named by keys that need no escapes in a path: letters, digits, `.`, `_`, `-` and `/`. */
-const PLAIN_KEY = /^[A-Za-z0-9._/-]+$/;
+/** Compression would make lengths and ranges mean something else. */
+const UNSIGNED_HEADERS = { 'accept-encoding': 'identity' };
 
 interface S3ClientOptions {
   readonly address: S3Address;
@@ -62,7 +62,7 @@ interface S3ClientOptions {
 
 export class S3Client {
   readonly #options: S3ClientOptions;
-  readonly #bucketUrl: string;
+  readonly #bucket: BucketUrl;
   readonly #slots: Slots;
   readonly #budget = new RetryBudget();
   readonly #underWay = new Set<AbortController>();
@@ -72,7 +72,7 @@ export class S3Client {
 
   constructor(options: S3ClientOptions) {
     this.#options = options;
-    this.#bucketUrl = serverUrlOf(options.address);
+    this.#bucket = serverUrlOf(options.address);
     this.#slots = new Slots(options.limits);
   }
 
@@ -148,7 +148,7 @@ export class S3Client {
   async #attempt<T>(call: S3Call, take: (answer: S3Answer) => Promise<T>): Promise<T> {
     const { limits } = this.#options;
     const credentials = await this.#credentials();
-    const request = await this.#sign(call, credentials);
+    const request = this.#sign(call, credentials);
     return this.exchange(request, call.headMsMax ?? limits.headMsMax, async ({ response, body }) => {
       const { status, headers } = response;
       if (status >= 200 && status < 300) return take({ status, headers, code: undefined, body });
@@ -170,16 +170,12 @@ export class S3Client {
     }
   }
 
-  #sign(call: S3Call, credentials: Credentials): Promise<SignedRequest> {
+  #sign({ method, key, query, headers = {}, body }: S3Call, credentials: Credentials): SignedRequest {
     const { address, now } = this.#options;
-    const { method, key, query, body } = call;
-    if (key !== undefined && !PLAIN_KEY.test(key)) throw new Error(`object key ${key} needs escapes`);
-    const search = query === undefined ? '' : `?${new URLSearchParams(query)}`.replaceAll('+', '%20');
-    const url = `${this.#bucketUrl}${key === undefined ? '' : `/${key}`}${search}`;
-    // Compression would make lengths and ranges mean something else.
-    const headers = { 'accept-encoding': 'identity', ...call.headers };
     const { region } = address;
-    return signRequest({ method, url, headers, body, region, at: now() + this.#skewMs }, credentials);
+    const at = now() + this.#skewMs;
+    const request = { method, bucket: this.#bucket, key, query, headers, body, region, at };
+    return signRequest(request, UNSIGNED_HEADERS, credentials);
   }
 
   async #judgeRefusal(

@@ -3,7 +3,7 @@
  * headers that matter are signed, so the store refuses a request that leaves one out or changes it.
  */
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
-import { clientUrlOf, type S3Address, serverUrlOf } from './address.ts';
+import { type BucketUrl, clientUrlOf, type S3Address, serverUrlOf } from './address.ts';
 import type { CredentialSource } from './credentials.ts';
 import { presignUrl } from './request-signer.ts';
 
@@ -15,13 +15,17 @@ export interface UploadTarget {
 const SECOND_MS = 1000;
 
 export class UploadUrls {
-  readonly #address: S3Address;
+  readonly #clientUrl: BucketUrl;
+  readonly #serverUrl: BucketUrl;
+  readonly #region: string;
   readonly #credentials: CredentialSource;
   readonly #uploadTtlMs: number;
   #guards: Readonly<Record<string, string>> = {};
 
   constructor(address: S3Address, credentials: CredentialSource, uploadTtlMs: number) {
-    this.#address = address;
+    this.#clientUrl = clientUrlOf(address);
+    this.#serverUrl = serverUrlOf(address);
+    this.#region = address.region;
     this.#credentials = credentials;
     this.#uploadTtlMs = uploadTtlMs;
   }
@@ -43,15 +47,15 @@ export class UploadUrls {
     const endsAt = Math.floor(expiresAt / SECOND_MS);
     const beginsAt = Math.min(Math.floor((expiresAt - this.#uploadTtlMs) / SECOND_MS), endsAt - 1);
     const headers = { 'content-type': NODE_MEDIA_TYPE, 'if-none-match': '*', ...this.#guards };
-    const bucketUrl = audience === 'clients' ? clientUrlOf(this.#address) : serverUrlOf(this.#address);
     const request = {
       method: 'PUT',
-      url: `${bucketUrl}/${key}`,
+      bucket: audience === 'clients' ? this.#clientUrl : this.#serverUrl,
+      key,
       headers,
-      region: this.#address.region,
+      region: this.#region,
       at: beginsAt * SECOND_MS,
       lifeSeconds: endsAt - beginsAt,
     };
-    return { url: await presignUrl(request, await this.#credentials.get()), headers };
+    return { url: presignUrl(request, await this.#credentials.get()), headers };
   }
 }
