@@ -16,6 +16,8 @@ export const FUNCTION_LINES_MAX = 70;
 interface Room {
   readonly folder: string;
   readonly folders: readonly string[];
+  /** exceptions from `folders` */
+  readonly exceptFolders?: readonly string[];
   readonly packages: readonly string[];
   readonly nodeModules: boolean;
   /** why, in the words a reader of the failure needs */
@@ -24,6 +26,7 @@ interface Room {
 
 const PROTOCOL = '@holdfast/protocol';
 const CLIENT = '@holdfast/client';
+const FILES = '@holdfast/files';
 const SERVER = '@holdfast/server';
 
 /** First match wins, so the narrow rooms come first. Tools beside a package run on the developer's machine only. */
@@ -49,17 +52,18 @@ const ROOMS: readonly Room[] = [
     nodeModules: true,
     reason: 'a tool of client knows client and protocol',
   },
+  ...clientRooms(),
   {
-    folder: 'packages/client/',
-    folders: ['packages/client/'],
-    packages: [PROTOCOL],
-    nodeModules: false,
-    reason: 'the SDK runs on web standards and protocol alone',
+    folder: 'packages/files/',
+    folders: ['packages/files/'],
+    packages: [PROTOCOL, CLIENT, 'ignore', 'bun:sqlite', 'bun'],
+    nodeModules: true,
+    reason: 'files gives the SDK its disk: it knows the SDK, never the command line or the server',
   },
   {
     folder: 'packages/cli/',
     folders: ['packages/cli/'],
-    packages: [PROTOCOL, CLIENT, SERVER, 'commander', 'jose'],
+    packages: [PROTOCOL, CLIENT, FILES, SERVER, 'commander', 'jose'],
     nodeModules: true,
     reason: 'the command line uses the SDK and the door of the server, never its inside',
   },
@@ -100,10 +104,44 @@ const ROOMS: readonly Room[] = [
   },
 ];
 
+/** Inside the SDK: the tree format stands alone, building and reading know it, jobs know all of these; the root knows none. */
+function clientRooms(): Room[] {
+  const tree = 'packages/client/tree/';
+  const room = (folder: string, folders: readonly string[], reason: string): Room => {
+    return { folder, folders, packages: [PROTOCOL], nodeModules: false, reason };
+  };
+  const except = (exceptFolders: readonly string[], of: Room): Room => ({ ...of, exceptFolders });
+  const bundle = 'packages/client/bundle/';
+  const door = 'packages/client/index.ts';
+  const all = ['packages/client/'];
+  return [
+    room(`${tree}format`, [`${tree}format`], 'the tree format is layouts and their rules alone'),
+    room(`${tree}chunker`, [`${tree}format`, 'packages/client/sha256.ts'], 'cutting is a part of the format'),
+    room(
+      `${tree}build`,
+      [`${tree}build`, `${tree}format`, `${tree}chunker`, 'packages/client/digest.ts'],
+      'building is pure: nodes leave it through its sink',
+    ),
+    room(
+      `${tree}read`,
+      [`${tree}read`, `${tree}format`, 'packages/client/client.ts', 'packages/client/operations.ts'],
+      'reading knows the format, and nodes through its source',
+    ),
+    except([bundle, door], room(tree, all, 'trees know the SDK around them, not bundles')),
+    except([tree, door], room(bundle, all, 'bundles carry nodes of any kind: they know no trees')),
+    room(door, all, 'the door of the SDK runs on web standards and protocol alone'),
+    except(
+      [tree, bundle, door],
+      room('packages/client/', all, 'the SDK runs on web standards and protocol alone'),
+    ),
+  ];
+}
+
 /** Only the composition roots may name a concrete engine: of the server, one for each engine, and of its administration. */
 const ENGINES_FOLDER = 'packages/server/engine/';
 const COMPOSITION_ROOTS: readonly string[] = [
   'packages/server/open-embedded.ts',
+  'packages/server/open-bucket.ts',
   'packages/server/open-scaleout.ts',
   'packages/server/admin.ts',
 ];
@@ -198,7 +236,10 @@ function findImportViolations({ path, text }: SourceFile): string[] {
 
 function isAllowed(room: Room, target: string): boolean {
   if (target.startsWith('node:')) return room.nodeModules;
-  if (target.startsWith('packages/')) return room.folders.some((folder) => target.startsWith(folder));
+  if (target.startsWith('packages/')) {
+    const isBelow = (folder: string): boolean => target.startsWith(folder);
+    return room.folders.some(isBelow) && !(room.exceptFolders ?? []).some(isBelow);
+  }
   return room.packages.includes(target);
 }
 

@@ -114,6 +114,34 @@ describe('planted violations are found', () => {
       /may not import 'node:fs'/,
     ],
     [
+      'tree format → SDK',
+      'packages/client/tree/format-x.ts',
+      `import type { C } from '../client.ts';`,
+      /layouts and their rules alone/,
+    ],
+    [
+      'tree building → reading',
+      'packages/client/tree/build.ts',
+      `import { r } from './read.ts';`,
+      /building is pure/,
+    ],
+    ['tree → bundle', 'packages/client/tree/push.ts', `import { b } from '../bundle/b.ts';`, /not bundles/],
+    ['bundle → tree', 'packages/client/bundle/b.ts', `import { b } from '../tree/push.ts';`, /know no trees/],
+    ['SDK root → tree', 'packages/client/client.ts', `import { b } from './tree/push.ts';`, /may not import/],
+    ['SDK root → its door', 'packages/client/client.ts', `import { b } from './index.ts';`, /may not import/],
+    [
+      'files → server',
+      'packages/files/a.ts',
+      `import { s } from '@holdfast/server';`,
+      /gives the SDK its disk/,
+    ],
+    [
+      'files → inside of the SDK',
+      'packages/files/a.ts',
+      `import { s } from '../client/tree/push.ts';`,
+      /its door/,
+    ],
+    [
       'cli → inside of server',
       'packages/cli/a.ts',
       `import { z } from '../server/core/b.ts';`,
@@ -167,7 +195,7 @@ describe('planted violations are found', () => {
     expect(findViolations([{ path: 'packages/server/core/a.ts', text }])).toEqual([]);
     expect(
       findViolations([
-        { path: 'packages/server/server.ts', text: `import { z } from './engine/embedded/z.ts';` },
+        { path: 'packages/server/open-embedded.ts', text: `import { z } from './engine/embedded/z.ts';` },
       ]),
     ).toEqual([]);
   });

@@ -69,7 +69,7 @@ export function isHashBoundary(hash: Hash): boolean {
 }
 
 /** Hashes `parts` and hands the node to `sink`; settles with its hash once it was taken. */
-export async function emitNode(sink: NodeSink, parts: NodeParts): Promise<Hash> {
+async function emitNode(sink: NodeSink, parts: NodeParts): Promise<Hash> {
   const { refs, content } = parts;
   // The encoders give no other content types.
   const contentType = parts.contentType as TreeContentType;

@@ -55,7 +55,7 @@ export function encodeFileIndex({ level, children }: FileIndex): NodeParts {
 }
 
 /** Throws TreeFormatError. */
-export function parseFileIndex(node: NodeParts): FileIndex {
+function parseFileIndex(node: NodeParts): FileIndex {
   const reader = new FieldReader(node.content);
   const level = reader.header();
   checkIndexShape(level, node.refs.length);

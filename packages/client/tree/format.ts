@@ -43,8 +43,13 @@ export const INDEX_LEVEL_MAX = 12;
 export const NAME_BYTES_MAX = 1024;
 export const SYMLINK_TARGET_BYTES_MAX = 4096;
 
+/** No more than this are the fields of a directory's entry, all together, besides its name. */
+const ENTRY_FIELDS_BYTES_MAX = 32;
 /** The largest content of a tree node: what a reader must be ready to hold. */
-export const TREE_NODE_CONTENT_BYTES_MAX = CHUNK_BYTES_MAX;
+export const TREE_NODE_CONTENT_BYTES_MAX = Math.max(
+  CHUNK_BYTES_MAX,
+  CHILDREN_MAX * (NAME_BYTES_MAX + ENTRY_FIELDS_BYTES_MAX),
+);
 
 /** Bytes that are no node of the tree format, or parts that make none. The message says which rule they break. */
 export class TreeFormatError extends Error {

@@ -95,7 +95,7 @@ export interface ProgressOptions {
 /** Between two `progress` events. */
 export const PROGRESS_INTERVAL_MS = 200;
 /** Without any movement for this long a job says why; and again after as long. */
-export const STALL_AFTER_MS = 10_000;
+const STALL_AFTER_MS = 10_000;
 
 const COUNTERS_NONE: ProgressCounters = {
   files: 0,

@@ -20,7 +20,7 @@ export interface ReadOptions extends CallOptions {
   readonly readAheadNodes?: number | undefined;
 }
 
-export const READ_AHEAD_NODES_DEFAULT = 3;
+const READ_AHEAD_NODES_DEFAULT = 3;
 
 export function hashOf(ref: FileRef): Hash {
   return typeof ref === 'string' ? ref : ref.hash;
