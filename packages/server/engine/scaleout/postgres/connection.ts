@@ -17,8 +17,12 @@ export interface TripCounter {
 
 const KEEP_ALIVE_MS = 30_000;
 
+let connectionsOpened = 0;
+
 export class PostgresConnection {
   readonly openedAt = performance.now();
+  /** tells the connections of this process apart */
+  readonly number = connectionsOpened++;
   readonly #sql: postgres.Sql;
   readonly #socket: Socket;
   readonly #limits: PostgresLimits;

@@ -51,12 +51,20 @@ export function isLost(error: unknown): boolean {
 /** A transaction that failed so has changed nothing and may be run again. */
 export function isRepeatable(error: unknown): boolean {
   const code = codeOf(error);
-  return code !== undefined && REPEATABLE_CODES.has(code);
+  return code !== undefined && REPEATABLE_CODES.has(code) && !isWriteOnceBroken(error);
+}
+
+/** Somebody else's row would go away when looked at again; content of a generation never does. */
+function isWriteOnceBroken(error: unknown): boolean {
+  return (
+    codeOf(error) === '23505' && (error as { constraint_name?: unknown }).constraint_name === 'contents_pkey'
+  );
 }
 
 /** What callers are told: a broken rule, or a failure that has changed nothing they were told of. */
 export function storageError(error: unknown, doing: string): Error {
   if (error instanceof StoreUnavailable || error instanceof InvariantViolation) return error;
+  if (isWriteOnceBroken(error)) return new Error('a generation already has content: keys are write-once');
   const code = codeOf(error) ?? 'unknown';
   const detail = plainMessage(error);
   if (INVARIANT_CODES.has(code)) {

@@ -36,6 +36,7 @@ export const WIRE_TYPES = {
   bytea: type(17, asText, (text) => text),
   int8: type(20, asText, Number),
   byteaArray: type(1001, arrayLiteral, (text) => text),
+  boolArray: type(1000, arrayLiteral, (text) => text),
   int2Array: type(1005, arrayLiteral, (text) => text),
   int4Array: type(1007, arrayLiteral, (text) => text),
   int8Array: type(1016, arrayLiteral, (text) => text),

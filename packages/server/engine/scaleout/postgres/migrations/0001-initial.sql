@@ -155,7 +155,6 @@ CREATE INDEX nodes_claimed_due ON nodes (claim_held_until, space) WHERE state = 
 CREATE INDEX uploads_due ON uploads (active_at, space);
 CREATE INDEX discards_due ON discards (due_at, space);
 CREATE INDEX balance_history_due ON balance_history (superseded_at, space, domain);
-CREATE INDEX usage_counters_leased ON usage_counters (space) WHERE leased_count <> 0;
 
 CREATE TABLE secrets (
   name text COLLATE "C" NOT NULL PRIMARY KEY,

@@ -1,0 +1,402 @@
+/**
+ * The row verbs of core/ports.ts SpaceTransaction on PostgreSQL: one unit of work. Reads lock what they find and remember it;
+ * writes change what is remembered and go out together with the commit. Range reads see the writes: those go out first.
+ */
+import type { Hash } from '@holdfast/protocol';
+import { assertInvariant } from '../../../core/invariant.ts';
+import type {
+  ContentRow,
+  DiscardRow,
+  Generation,
+  NodeRow,
+  RootRefCommit,
+  Space,
+  SpaceKey,
+  UploadRow,
+} from '../../../core/model.ts';
+import type { Awaitable, SpaceTransaction } from '../../../core/ports.ts';
+import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
+import { RowChanges } from './row-changes.ts';
+import {
+  type CountedNode,
+  contentFromSql,
+  discardFromSql,
+  hashesToSql,
+  nodeFromSql,
+  uploadFromSql,
+} from './rows.ts';
+import { byteaToHex, hexToBytea, type SqlResult, type SqlRow, type SqlValue } from './sql-values.ts';
+import { RunAgain, type Statement, type TransactionWire } from './transaction-wire.ts';
+import type { UploadLimit } from './upload-limit.ts';
+
+export interface TransactionOptions {
+  readonly wire: TransactionWire;
+  readonly space: Space;
+  readonly spaceKey: SpaceKey;
+  /** the Space's names are written already */
+  readonly isSpaceKnown: boolean;
+  readonly uploadLimit: UploadLimit;
+}
+
+type NodeRange = 'findCandidates' | 'findClaimed' | 'findAbandonedWaiting';
+
+export class PostgresSpaceTransaction implements SpaceTransaction {
+  readonly #options: TransactionOptions;
+  readonly #wire: TransactionWire;
+  readonly #key: SpaceKey;
+  readonly #rows: RowChanges;
+  readonly #rootRefs: RootRefLedger;
+  #isSpaceWritten: boolean;
+  #hasFlushed = false;
+  /** active uploads, counted ahead for a hash that turned out to be new */
+  #countedAhead: { readonly count: number; readonly atMost: number } | undefined;
+
+  constructor(options: TransactionOptions) {
+    this.#options = options;
+    this.#wire = options.wire;
+    this.#key = options.spaceKey;
+    this.#rows = new RowChanges(this.#key);
+    this.#rootRefs = new RootRefLedger(this.#wire, this.#key);
+    this.#isSpaceWritten = options.isSpaceKnown;
+  }
+
+  /** Known with the first answer. A body that asks earlier is run again when it is: none on a hot path does. */
+  get now(): number {
+    const { now } = this.#wire;
+    if (now !== undefined) return now;
+    const again = new RunAgain('the instant of the transaction is not known yet');
+    this.#wire.fail(again);
+    throw again;
+  }
+
+  /** The Space's names are there if this transaction commits. */
+  get isSpaceWritten(): boolean {
+    return this.#isSpaceWritten;
+  }
+
+  /** Something was written already, so that there is something to commit even if nothing is left to write. */
+  get hasFlushed(): boolean {
+    return this.#hasFlushed;
+  }
+
+  /** What is left to write, for the commit. */
+  takeWrites(): Statement[] {
+    const writes = [...this.#rootRefs.takeWrites(), ...this.#rows.takeWrites(this.#wire.slot)];
+    if (writes.length === 0 || this.#isSpaceWritten) return writes;
+    return [...this.#writeSpace(), ...writes];
+  }
+
+  #writeSpace(): Statement[] {
+    this.#isSpaceWritten = true;
+    const { appId, spaceId } = this.#options.space;
+    return [
+      ['insertSpace', [this.#key, appId, spaceId]],
+      ['checkSpace', [this.#key, appId, spaceId]],
+    ];
+  }
+
+  findNode(hash: Hash): Awaitable<NodeRow | undefined> {
+    const known = this.#rows.nodes.get(hash);
+    return known === undefined ? this.#lockNode(hash) : known.current?.row;
+  }
+
+  /** Its upload comes along: where there is no ready row, that is looked at next. */
+  async #lockNode(hash: Hash): Promise<NodeRow | undefined> {
+    const key = hexToBytea(hash);
+    const [node, upload] = await Promise.all([
+      this.#wire.send('lockNode', [this.#key, key]),
+      this.#rows.uploads.has(hash) ? undefined : this.#wire.send('lockUpload', [this.#key, key]),
+      this.#countAhead(key),
+    ]);
+    this.#rows.learnNode(hash, countedNode(node.rows[0]));
+    if (upload !== undefined) this.#rows.learnUpload(hash, uploadOf(upload));
+    return this.#rows.nodes.get(hash)?.current?.row;
+  }
+
+  async #countAhead(key: string): Promise<void> {
+    const atMost = this.#options.uploadLimit.findAtMostToCountAhead(this.#key);
+    // The Space's row must be there to be held.
+    if (atMost === undefined || this.#countedAhead !== undefined || !this.#options.isSpaceKnown) return;
+    const [, { rows }] = await Promise.all([
+      this.#wire.send('shareSpaceForNew', [this.#key, key]),
+      this.#wire.send('countActiveUploadsForNew', [this.#key, this.#wire.clock, atMost, key]),
+    ]);
+    const count = rows[0]?.count as number | undefined;
+    if (count !== undefined) this.#countedAhead = { count, atMost };
+  }
+
+  findNodes(hashes: readonly Hash[]): Awaitable<readonly (NodeRow | undefined)[]> {
+    const { nodes } = this.#rows;
+    const unknown = sortedUnknown(hashes, nodes);
+    const aligned = () => hashes.map((hash) => nodes.get(hash)?.current?.row);
+    if (unknown.length === 0) return aligned();
+    const publishing = this.#findPublishing();
+    if (publishing === undefined) return this.#lockNodes(unknown).then(aligned);
+    return this.#lockNodesAndAbsent(unknown, publishing).then(aligned);
+  }
+
+  async #lockNodes(hashes: readonly Hash[]): Promise<void> {
+    const { rows } = await this.#wire.send('lockNodes', [this.#key, hashesToSql(hashes)]);
+    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNode(row));
+    for (const hash of hashes) this.#rows.learnNode(hash, undefined);
+  }
+
+  /** The hash whose first row is being made: it was looked for alone, has an upload, and its edges are asked for next. */
+  #findPublishing(): Hash | undefined {
+    for (const [hash, { stored }] of this.#rows.nodes) {
+      if (
+        stored === undefined &&
+        this.#rows.uploads.get(hash)?.stored !== undefined &&
+        !this.#rows.loose.has(hash)
+      )
+        return hash;
+    }
+    return undefined;
+  }
+
+  /** Children of a row that is about to be made: those without a row, and the new row itself, are locked in the same trip. */
+  async #lockNodesAndAbsent(hashes: readonly Hash[], publishing: Hash): Promise<void> {
+    const own = sortedUnknown([publishing, ...hashes], this.#rows.loose);
+    const [{ rows }, absent, appeared] = await Promise.all([
+      this.#wire.send('lockNodes', [this.#key, hashesToSql(hashes)]),
+      this.#wire.send('lockAbsent', [this.#key, hashesToSql(own)]),
+      this.#wire.send('findAppeared', [this.#key, hashesToSql(own)]),
+    ]);
+    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNode(row));
+    for (const hash of hashes) this.#rows.learnNode(hash, undefined);
+    this.#learnLoose(absent);
+    this.#assertStillAbsent(appeared);
+  }
+
+  insertNode(row: NodeRow): void {
+    this.#wire.assertUsable();
+    this.#rows.insertNode(row);
+  }
+
+  updateNode(before: NodeRow, after: NodeRow): Awaitable<void> {
+    this.#wire.assertUsable();
+    this.#rows.updateNode(before, after);
+  }
+
+  deleteNode(before: NodeRow): Awaitable<void> {
+    this.#wire.assertUsable();
+    this.#rows.deleteNode(before);
+  }
+
+  /**
+   * A hash without a row is locked by a record of its edges, made if there is none; then its row is looked for once more. Two
+   * transactions that make a row and an edge to it at once thus never miss each other: the later one waits here, and either
+   * finds the other's edges or meets its row and begins again.
+   */
+  findLooseEdges(hashes: readonly Hash[]): Awaitable<readonly number[]> {
+    this.#wire.assertUsable();
+    const { loose } = this.#rows;
+    const unknown = sortedUnknown(hashes, loose);
+    const aligned = () => hashes.map((hash) => loose.get(hash)?.current ?? 0);
+    return unknown.length === 0 ? aligned() : this.#lockLoose(unknown).then(aligned);
+  }
+
+  async #lockLoose(hashes: readonly Hash[]): Promise<void> {
+    const keys = hashesToSql(hashes);
+    const [locked, appeared] = await Promise.all([
+      this.#wire.send('lockLooseEdges', [this.#key, keys]),
+      this.#wire.send('findAppeared', [this.#key, keys]),
+    ]);
+    this.#learnLoose(locked);
+    this.#assertStillAbsent(appeared);
+  }
+
+  #learnLoose({ rows }: SqlResult): void {
+    for (const row of rows) {
+      const count = row.count as number;
+      this.#rows.loose.set(byteaToHex(row.hash), { stored: count, current: count, isPlaced: true });
+    }
+  }
+
+  #assertStillAbsent({ rows }: SqlResult): void {
+    for (const row of rows) {
+      const hash = byteaToHex(row.hash);
+      const known = this.#rows.nodes.get(hash);
+      if (known === undefined || known.stored !== undefined || !this.#rows.loose.has(hash)) continue;
+      const again = new RunAgain('a row appeared where there was none');
+      this.#wire.fail(again);
+      throw again;
+    }
+  }
+
+  setLooseEdges(hash: Hash, count: number): void {
+    this.#wire.assertUsable();
+    this.#rows.setLoose(hash, count);
+  }
+
+  findUpload(hash: Hash): Awaitable<UploadRow | undefined> {
+    const known = this.#rows.uploads.get(hash);
+    return known === undefined ? this.#lockUpload(hash) : known.current;
+  }
+
+  async #lockUpload(hash: Hash): Promise<UploadRow | undefined> {
+    const found = await this.#wire.send('lockUpload', [this.#key, hexToBytea(hash)]);
+    this.#rows.learnUpload(hash, uploadOf(found));
+    return this.#rows.uploads.get(hash)?.current;
+  }
+
+  insertUpload(row: UploadRow): void {
+    this.#wire.assertUsable();
+    this.#rows.insertUpload(row);
+  }
+
+  updateUpload(before: UploadRow, after: UploadRow): Awaitable<void> {
+    this.#wire.assertUsable();
+    if (this.#rows.uploads.has(before.hash)) return this.#rows.changeUpload(before, after);
+    return this.#lockUpload(before.hash).then(() => this.#rows.changeUpload(before, after));
+  }
+
+  deleteUpload(before: UploadRow): Awaitable<void> {
+    this.#wire.assertUsable();
+    if (this.#rows.uploads.has(before.hash)) return this.#rows.changeUpload(before, undefined);
+    return this.#lockUpload(before.hash).then(() => this.#rows.changeUpload(before, undefined));
+  }
+
+  async countActiveUploads(atMost: number): Promise<number> {
+    const { uploadLimit } = this.#options;
+    const ahead = this.#countedAhead;
+    if (ahead?.atMost === atMost && !this.#rows.hasUploadChanges()) {
+      this.#assertFarFromLimit(ahead.count, atMost);
+      return ahead.count;
+    }
+    const isClose = uploadLimit.isClose(this.#key, atMost);
+    const answers = [
+      ...(this.#isSpaceWritten ? [] : this.#writeSpace()).map((write) => this.#wire.send(...write)),
+      ...this.#flush(),
+      this.#wire.send(isClose ? 'lockSpace' : 'shareSpace', [this.#key]),
+    ];
+    const counting = this.#wire.send('countActiveUploads', [this.#key, this.#wire.clock, atMost]);
+    const [{ rows }] = await Promise.all([counting, ...answers]);
+    const count = rows[0]?.count as number;
+    if (!isClose) this.#assertFarFromLimit(count, atMost);
+    return count;
+  }
+
+  /** Held together, the lock makes no count exact: close to the limit the body is run again and holds it alone. */
+  #assertFarFromLimit(count: number, atMost: number): void {
+    if (!this.#options.uploadLimit.noteCount(this.#key, count, atMost)) return;
+    const again = new RunAgain('the limit of active uploads is close');
+    this.#wire.fail(again);
+    throw again;
+  }
+
+  async findContent(generation: Generation): Promise<ContentRow | undefined> {
+    const change = this.#rows.contents.get(generation);
+    if (change !== undefined) return change.insert;
+    const { rows } = await this.#wire.send('findContent', [this.#key, hexToBytea(generation)]);
+    return rows[0] && contentFromSql(rows[0]);
+  }
+
+  insertContent(row: ContentRow): void {
+    this.#wire.assertUsable();
+    const { contents } = this.#rows;
+    const change = contents.get(row.generation);
+    assertInvariant(change === undefined, 'a generation has content once: keys are write-once');
+    contents.set(row.generation, { insert: row, isDeleted: false });
+  }
+
+  deleteContent(generation: Generation): void {
+    this.#wire.assertUsable();
+    this.#rows.contents.set(generation, { insert: undefined, isDeleted: true });
+  }
+
+  setDiscard(row: DiscardRow): void {
+    this.#wire.assertUsable();
+    this.#rows.discards.set(row.generation, row);
+  }
+
+  removeDiscard(generation: Generation): void {
+    this.#wire.assertUsable();
+    this.#rows.discards.set(generation, undefined);
+  }
+
+  async findDiscards(dueAtOrBefore: number, limit: number): Promise<readonly DiscardRow[]> {
+    const { rows } = await this.#findRange('findDiscards', [this.#key, dueAtOrBefore, limit]);
+    return rows.map(discardFromSql);
+  }
+
+  findCandidates(limit: number): Promise<readonly NodeRow[]> {
+    return this.#findNodeRange('findCandidates', this.#wire.clock, limit);
+  }
+
+  findClaimed(heldUntilAtOrBefore: number, limit: number): Promise<readonly NodeRow[]> {
+    return this.#findNodeRange('findClaimed', heldUntilAtOrBefore, limit);
+  }
+
+  findAbandonedWaiting(touchedAtOrBefore: number, limit: number): Promise<readonly NodeRow[]> {
+    return this.#findNodeRange('findAbandonedWaiting', touchedAtOrBefore, limit);
+  }
+
+  async findAbandonedUploads(keptUntilAtOrBefore: number, limit: number): Promise<readonly UploadRow[]> {
+    const found = await this.#findRange('findAbandonedUploads', [this.#key, keptUntilAtOrBefore, limit]);
+    return found.rows.map((row) => {
+      const upload = uploadFromSql(row);
+      this.#rows.learnUpload(upload.hash, upload);
+      return this.#rows.uploads.get(upload.hash)?.current ?? upload;
+    });
+  }
+
+  findRootRefCommit(domain: string, requestId: string): Promise<RootRefCommit | undefined> {
+    return this.#rootRefs.findCommit(domain, requestId);
+  }
+
+  findRevision(domain: string): Promise<number> {
+    return this.#rootRefs.findRevision(domain);
+  }
+
+  findBalances(domain: string, hashes: readonly Hash[]): Promise<readonly number[]> {
+    return this.#rootRefs.findBalances(domain, hashes);
+  }
+
+  insertRootRefCommit(
+    domain: string,
+    commit: RootRefCommit,
+    changes: readonly BalanceChange[],
+  ): Promise<void> {
+    return this.#rootRefs.insertCommit(domain, commit, changes);
+  }
+
+  async #findNodeRange(name: NodeRange, at: number | null, limit: number): Promise<NodeRow[]> {
+    const { rows } = await this.#findRange(name, [this.#key, at, limit]);
+    return rows.map((row) => {
+      const node = countedNode(row) as CountedNode;
+      this.#rows.learnNode(node.row.hash, node);
+      return this.#rows.nodes.get(node.row.hash)?.current?.row ?? node.row;
+    });
+  }
+
+  async #findRange(
+    name: NodeRange | 'findDiscards' | 'findAbandonedUploads',
+    parameters: readonly SqlValue[],
+  ) {
+    const flushed = this.#flush();
+    const [found] = await Promise.all([this.#wire.send(name, parameters), ...flushed]);
+    return found;
+  }
+
+  #flush(): Promise<SqlResult>[] {
+    const writes = this.takeWrites();
+    if (writes.length > 0) this.#hasFlushed = true;
+    return writes.map((write) => this.#wire.send(...write));
+  }
+}
+
+/** What `known` does not hold yet, in hash order, once each. */
+function sortedUnknown(hashes: readonly Hash[], known: ReadonlyMap<Hash, unknown>): Hash[] {
+  const unknown = new Set<Hash>();
+  for (const hash of hashes) if (!known.has(hash)) unknown.add(hash);
+  return [...unknown].sort();
+}
+
+function countedNode(row: SqlRow | undefined): CountedNode | undefined {
+  return row && { row: nodeFromSql(row), isLeaseCounted: row.lease_counted as boolean };
+}
+
+function uploadOf({ rows }: SqlResult): UploadRow | undefined {
+  return rows[0] && uploadFromSql(rows[0]);
+}

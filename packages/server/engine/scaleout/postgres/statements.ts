@@ -1,0 +1,310 @@
+/**
+ * Every SQL statement on the tables of migration 1, by name. `$1` is the Space unless the statement is of the background work.
+ * plans.test.ts explains each on full tables: none may scan a table, and those of a Space may use no index without it.
+ */
+
+const NODE_COLUMNS =
+  'hash, generation, size, canonical_size, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, waiting_touched_at, claim_held_until, held_domain_count, state, inline, collectable, lease_counted, content_type, refs';
+const UPLOAD_COLUMNS =
+  'hash, generation, created_at, url_expires_at, touched_at, active_at, canonical_size, size, verdict, inline, rejection_code, rejection_message, bad_code, bad_message, content_type, refs, integrity';
+const NODE_ARRAYS =
+  '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::integer[], $13::smallint[], $14::boolean[], $15::boolean[], $16::boolean[], $17::text[], $18::bytea[]';
+const UPLOAD_ARRAYS =
+  '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::smallint[], $11::boolean[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::bytea[]';
+
+const of = (table: string, columns: string): string =>
+  columns
+    .split(', ')
+    .map((column) => `${table}.${column}`)
+    .join(', ');
+
+const NODE_WITH_CONTENT = `${of('nodes', NODE_COLUMNS)}, contents.generation AS content_generation, contents.canonical_size AS content_canonical_size, contents.url_expires_at AS content_url_expires_at, contents.integrity AS content_integrity, contents.inline_bytes AS content_inline_bytes FROM nodes LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation`;
+
+/** The instant at which this transaction began, ms: the same for all its statements. */
+const NOW = 'floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint';
+/** `parameter`: what a test's clock says, or NULL */
+const nowOr = (parameter: string): string => `coalesce(${parameter}::bigint, ${NOW})`;
+
+/**
+ * Fails (division by zero) unless the statement changed as many rows as it was given: they were read and locked, so anything
+ * else is a broken invariant. It has to fail on the server: the COMMIT is already under way.
+ */
+const guarded = (change: string, expected: string): string =>
+  `WITH changed AS (${change} RETURNING 1) SELECT 1 / (count(*) = ${expected})::integer AS guard FROM changed`;
+
+/** Adds to one slot of the counters. */
+const COUNTER_COLUMNS =
+  'node_count, ready_content_bytes, ready_stored_bytes, waiting_bytes, not_ready_node_count, leased_count';
+const ADD_TO_SLOT = `ON CONFLICT (space, slot) DO UPDATE SET ${COUNTER_COLUMNS.split(', ')
+  .map((column) => `${column} = usage_counters.${column} + excluded.${column}`)
+  .join(', ')}, lease_watermark = greatest(usage_counters.lease_watermark, excluded.lease_watermark)`;
+
+/** Of requests: everything here keeps to one Space, by index. */
+export const SPACE_STATEMENTS = {
+  findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2`,
+  findNodeWithContent: `SELECT ${NODE_WITH_CONTENT} WHERE nodes.space = $1 AND nodes.hash = $2`,
+  findUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = $2`,
+
+  /** $2 a clock or NULL. One statement, so one instant. */
+  readCounters: `WITH clock AS MATERIALIZED (SELECT ${nowOr('$2')} AS now),
+    sums AS MATERIALIZED (SELECT ${COUNTER_COLUMNS.split(', ')
+      .map((column) => `coalesce(sum(${column}), 0)::bigint AS ${column}`)
+      .join(', ')}, coalesce(max(lease_watermark), 0) AS lease_watermark FROM usage_counters WHERE space = $1)
+    SELECT sums.*,
+      (SELECT count(*) FROM nodes WHERE space = $1 AND lease_counted AND lease_expires_at <= clock.now) AS ended_count,
+      -- Only where the clock has stepped back behind what upkeep has already taken out: a walk over the Space.
+      CASE WHEN sums.lease_watermark > clock.now THEN
+        (SELECT count(*) FROM nodes WHERE space = $1 AND NOT lease_counted AND lease_expires_at > clock.now)
+      ELSE 0 END AS resumed_count
+    FROM sums, clock`,
+
+  /**
+   * core/lease-state.ts renewLease for many rows: $2 hashes, $3 durations, $4 a clock or NULL, $5 slot. Rows are locked in hash
+   * order, read after the lock, and written only where the expiry grows.
+   */
+  renewReadyLeases: `WITH clock AS MATERIALIZED (SELECT ${nowOr('$4')} AS now),
+    locked AS MATERIALIZED (
+      SELECT hash, lease_started_at, lease_expires_at, lease_counted FROM nodes
+      WHERE space = $1 AND hash = ANY ($2::bytea[]) AND state = 1 ORDER BY hash FOR UPDATE),
+    wanted AS MATERIALIZED (
+      SELECT locked.hash, lease_counted, lease_expires_at AS was,
+        CASE WHEN lease_expires_at > clock.now THEN lease_started_at ELSE clock.now END AS started,
+        greatest(lease_expires_at, clock.now + asked.duration) AS expires
+      FROM locked JOIN unnest($2::bytea[], $3::bigint[]) AS asked (hash, duration) USING (hash) CROSS JOIN clock),
+    renewed AS (
+      UPDATE nodes SET lease_started_at = wanted.started, lease_expires_at = wanted.expires, lease_counted = true
+      FROM wanted WHERE nodes.space = $1 AND nodes.hash = wanted.hash AND wanted.expires > wanted.was),
+    counted AS (
+      INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark)
+      SELECT $1::uuid, $5::smallint, 0, 0, 0, 0, 0, count(*), 0 FROM wanted
+      WHERE NOT lease_counted AND expires > was HAVING count(*) > 0 ${ADD_TO_SLOT})
+    SELECT hash, started, expires FROM wanted`,
+
+  lockNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2 FOR UPDATE`,
+  lockNodes: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[]) ORDER BY hash FOR UPDATE`,
+  /** Which of $2 have a row by now, on a look made after their placeholders were taken */
+  findAppeared: 'SELECT hash FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[])',
+  insertNodes: `INSERT INTO nodes (space, ${NODE_COLUMNS}) SELECT $1::uuid, given.* FROM unnest(${NODE_ARRAYS}) AS given`,
+  /** Only what each names is written, so that an index it does not name is not touched. Last: how many */
+  updateNodeLeases: guarded(
+    `UPDATE nodes SET lease_started_at = given.started, lease_expires_at = given.expires, lease_counted = given.counted
+     FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::boolean[]) AS given (hash, started, expires, counted)
+     WHERE nodes.space = $1 AND nodes.hash = given.hash`,
+    '$6::bigint',
+  ),
+  updateNodeCounts: guarded(
+    `UPDATE nodes SET child_ref_count = given.children, root_ref_count = given.roots, held_domain_count = given.domains,
+       collectable = given.collectable
+     FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::integer[], $6::boolean[])
+       AS given (hash, children, roots, domains, collectable)
+     WHERE nodes.space = $1 AND nodes.hash = given.hash`,
+    '$7::bigint',
+  ),
+  updateNodes: guarded(
+    `UPDATE nodes SET generation = given.generation, lease_started_at = given.lease_started_at,
+       lease_expires_at = given.lease_expires_at, child_ref_count = given.child_ref_count,
+       root_ref_count = given.root_ref_count, waiting_touched_at = given.waiting_touched_at,
+       claim_held_until = given.claim_held_until, held_domain_count = given.held_domain_count, state = given.state,
+       inline = given.inline, collectable = given.collectable, lease_counted = given.lease_counted
+     FROM unnest(${NODE_ARRAYS}) AS given (${NODE_COLUMNS}) WHERE nodes.space = $1 AND nodes.hash = given.hash`,
+    '$19::bigint',
+  ),
+  deleteNodes: guarded('DELETE FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[])', '$3::bigint'),
+
+  /** Locks hashes that have no row, in hash order, by a record that is made if there is none. */
+  lockLooseEdges: `INSERT INTO loose_edges (space, hash, count)
+    SELECT $1::uuid, hash, 0 FROM unnest($2::bytea[]) AS asked (hash) ORDER BY hash
+    ON CONFLICT (space, hash) DO UPDATE SET count = loose_edges.count RETURNING hash, count`,
+  /** The same for those of $2 that have no row. */
+  lockAbsent: `INSERT INTO loose_edges (space, hash, count)
+    SELECT $1::uuid, hash, 0 FROM unnest($2::bytea[]) AS asked (hash)
+    WHERE NOT EXISTS (SELECT FROM nodes WHERE nodes.space = $1 AND nodes.hash = asked.hash) ORDER BY hash
+    ON CONFLICT (space, hash) DO UPDATE SET count = loose_edges.count RETURNING hash, count`,
+  setLooseEdges: `INSERT INTO loose_edges (space, hash, count)
+    SELECT $1::uuid, hash, count FROM unnest($2::bytea[], $3::bigint[]) AS given (hash, count) ORDER BY hash
+    ON CONFLICT (space, hash) DO UPDATE SET count = excluded.count`,
+  deleteLooseEdges: 'DELETE FROM loose_edges WHERE space = $1 AND hash = ANY ($2::bytea[])',
+
+  lockUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = $2 FOR UPDATE`,
+  insertUploads: `INSERT INTO uploads (space, ${UPLOAD_COLUMNS}) SELECT $1::uuid, given.* FROM unnest(${UPLOAD_ARRAYS}) AS given`,
+  updateUploads: guarded(
+    `UPDATE uploads SET ${UPLOAD_COLUMNS.split(', ')
+      .slice(1)
+      .map((column) => `${column} = given.${column}`)
+      .join(', ')}
+     FROM unnest(${UPLOAD_ARRAYS}) AS given (${UPLOAD_COLUMNS})
+     WHERE uploads.space = $1 AND uploads.hash = given.hash`,
+    '$19::bigint',
+  ),
+  deleteUploads: guarded('DELETE FROM uploads WHERE space = $1 AND hash = ANY ($2::bytea[])', '$3::bigint'),
+  /** $2 a clock or NULL, $3 at most */
+  countActiveUploads: `SELECT count(*) AS count FROM (
+    SELECT 1 FROM uploads WHERE space = $1 AND url_expires_at > ${nowOr('$2')} LIMIT $3) AS active`,
+  /** The same for a hash ($4) that has neither row nor upload; no row otherwise, and nothing is counted then. */
+  countActiveUploadsForNew: `SELECT (SELECT count(*) FROM (
+      SELECT 1 FROM uploads WHERE space = $1 AND url_expires_at > ${nowOr('$2')} LIMIT $3) AS active) AS count
+    WHERE NOT EXISTS (SELECT FROM nodes WHERE space = $1 AND hash = $4)
+      AND NOT EXISTS (SELECT FROM uploads WHERE space = $1 AND hash = $4)`,
+
+  findContent:
+    'SELECT generation, canonical_size, url_expires_at, integrity, inline_bytes FROM contents WHERE space = $1 AND generation = $2',
+  insertContents: `INSERT INTO contents (space, generation, canonical_size, url_expires_at, integrity, inline_bytes)
+    SELECT $1::uuid, given.* FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[]) AS given`,
+  deleteContents: 'DELETE FROM contents WHERE space = $1 AND generation = ANY ($2::bytea[])',
+
+  setDiscards: `INSERT INTO discards (space, generation, due_at, url_expires_at)
+    SELECT $1::uuid, given.* FROM unnest($2::bytea[], $3::bigint[], $4::bigint[]) AS given
+    ON CONFLICT (space, generation) DO UPDATE SET due_at = excluded.due_at, url_expires_at = excluded.url_expires_at`,
+  deleteDiscards: 'DELETE FROM discards WHERE space = $1 AND generation = ANY ($2::bytea[])',
+  /** In all of these: $2 the instant, $3 limit. What another transaction works on is left to it. */
+  findDiscards: `SELECT generation, due_at, url_expires_at FROM discards WHERE space = $1 AND due_at <= $2
+    ORDER BY due_at, generation LIMIT $3`,
+  findCandidates: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND collectable AND lease_expires_at <= ${nowOr('$2')}
+    ORDER BY lease_expires_at, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
+  findClaimed: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND state = 3 AND claim_held_until <= $2
+    ORDER BY claim_held_until, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
+  findAbandonedWaiting: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND state = 0 AND waiting_touched_at <= $2
+    ORDER BY waiting_touched_at, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
+  findAbandonedUploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND url_expires_at <= $2 AND touched_at <= $2
+    ORDER BY url_expires_at, touched_at, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
+
+  /** $2 domain in all of these */
+  lockDomain: 'SELECT revision FROM domains WHERE space = $1 AND domain = $2 FOR UPDATE',
+  insertDomain: 'INSERT INTO domains (space, domain, revision, history_floor) VALUES ($1, $2, $3, 0)',
+  /** $3 the next revision */
+  advanceRevision: guarded(
+    'UPDATE domains SET revision = $3 WHERE space = $1 AND domain = $2 AND revision = $3 - 1',
+    '1',
+  ),
+  findCommit:
+    'SELECT payload_digest, revision FROM root_ref_commits WHERE space = $1 AND domain = $2 AND request_id = $3',
+  insertCommit:
+    'INSERT INTO root_ref_commits (space, domain, request_id, payload_digest, revision) VALUES ($1, $2, $3, $4, $5)',
+  findBalances:
+    'SELECT hash, balance, from_revision FROM balances WHERE space = $1 AND domain = $2 AND hash = ANY ($3::bytea[])',
+  /** $3 hashes, $4 since which revision, $5 balances, $6 until which revision, $7 when, or NULL for now */
+  insertHistory: `INSERT INTO balance_history (space, domain, hash, from_revision, balance, to_revision, superseded_at)
+    SELECT $1::uuid, $2::text, hash, since, balance, $6::bigint, ${nowOr('$7')}
+    FROM unnest($3::bytea[], $4::bigint[], $5::bigint[]) AS given (hash, since, balance)`,
+  setBalances: `INSERT INTO balances (space, domain, hash, balance, from_revision)
+    SELECT $1::uuid, $2::text, hash, balance, $5::bigint FROM unnest($3::bytea[], $4::bigint[]) AS given (hash, balance)
+    ON CONFLICT (space, domain, hash) DO UPDATE SET balance = excluded.balance, from_revision = excluded.from_revision`,
+  deleteBalances: guarded(
+    'DELETE FROM balances WHERE space = $1 AND domain = $2 AND hash = ANY ($3::bytea[])',
+    '$4::bigint',
+  ),
+  /** $3 after, $4 limit: the page of the latest revision. One row without a hash when it is empty. */
+  findLatestBalances: `SELECT domains.revision, page.hash, page.balance FROM domains LEFT JOIN LATERAL (
+      SELECT hash, balance FROM balances WHERE space = $1 AND domain = $2 AND hash > $3 ORDER BY hash LIMIT $4) AS page ON true
+    WHERE domains.space = $1 AND domains.domain = $2`,
+  /**
+   * $3 after, $4 revision, $5 rows of each kind at most: what stands now and since when (kind 0), and of each hash with a history
+   * what stood at the revision (kind 1), with one seek per hash however long its history is. `balance` NULL: nothing then.
+   */
+  findBalancesAt: `WITH RECURSIVE known AS MATERIALIZED (
+      SELECT revision, history_floor FROM domains WHERE space = $1 AND domain = $2),
+    walk (hash, step) AS (
+      (SELECT hash, 1 FROM balance_history WHERE space = $1 AND domain = $2 AND hash > $3 ORDER BY hash LIMIT 1)
+      UNION ALL
+      SELECT next.hash, step + 1 FROM walk CROSS JOIN LATERAL (
+        SELECT hash FROM balance_history WHERE space = $1 AND domain = $2 AND hash > walk.hash ORDER BY hash LIMIT 1) AS next
+      WHERE step < $5)
+    SELECT -1 AS kind, NULL::bytea AS hash, revision AS balance, history_floor AS floor FROM known
+    UNION ALL
+    (SELECT 0, hash, CASE WHEN from_revision <= $4 THEN balance END, NULL FROM balances
+      WHERE space = $1 AND domain = $2 AND hash > $3 ORDER BY hash LIMIT $5)
+    UNION ALL
+    SELECT 1, walk.hash, CASE WHEN past.to_revision > $4 THEN past.balance END, NULL FROM walk LEFT JOIN LATERAL (
+      SELECT balance, to_revision FROM balance_history
+      WHERE space = $1 AND domain = $2 AND hash = walk.hash AND from_revision <= $4
+      ORDER BY from_revision DESC LIMIT 1) AS past ON true`,
+
+  /** $2 appId, $3 spaceId: names are written with the first row of a Space, and never change. */
+  insertSpace:
+    'INSERT INTO spaces (space, app_id, space_id) VALUES ($1, $2, $3) ON CONFLICT (space) DO NOTHING',
+  checkSpace: 'SELECT 1 / (app_id = $2 AND space_id = $3)::integer AS guard FROM spaces WHERE space = $1',
+  /** Those who open uploads far from the limit hold it together, one close to the limit alone. */
+  shareSpace: 'SELECT 1 AS locked FROM spaces WHERE space = $1 FOR KEY SHARE',
+  /** The same for a hash ($2) that has neither row nor upload; otherwise nothing is held. */
+  shareSpaceForNew: `SELECT 1 AS locked FROM spaces WHERE space = $1
+      AND NOT EXISTS (SELECT FROM nodes WHERE space = $1 AND hash = $2)
+      AND NOT EXISTS (SELECT FROM uploads WHERE space = $1 AND hash = $2) FOR KEY SHARE OF spaces`,
+  lockSpace: 'SELECT 1 AS locked FROM spaces WHERE space = $1 FOR UPDATE',
+
+  /** $2 slot, then the deltas in the order of the columns */
+  addCounters: `INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0) ${ADD_TO_SLOT}`,
+  /** Upkeep: takes ended leases ($2 now, $4 at most) out of the counter, in slot $3. */
+  endLeases: `WITH ended AS MATERIALIZED (
+      SELECT hash FROM nodes WHERE space = $1 AND lease_counted AND lease_expires_at <= $2
+      ORDER BY lease_expires_at LIMIT $4 FOR UPDATE SKIP LOCKED),
+    taken AS (
+      UPDATE nodes SET lease_counted = false FROM ended WHERE nodes.space = $1 AND nodes.hash = ended.hash
+      RETURNING nodes.lease_expires_at),
+    counted AS (
+      INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark)
+      SELECT $1::uuid, $3::smallint, 0, 0, 0, 0, 0, -count(*), max(lease_expires_at) FROM taken HAVING count(*) > 0 ${ADD_TO_SLOT})
+    SELECT count(*) AS count FROM taken`,
+  /** $2 domains, $3 hashes, $4 and $5 from and to which revision. The floor rises with what goes. */
+  deleteHistory: `WITH old AS MATERIALIZED (
+      SELECT * FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::bigint[]) AS given (domain, hash, since, until)),
+    raised AS (
+      UPDATE domains SET history_floor = greatest(history_floor, floors.until)
+      FROM (SELECT domain, max(until) AS until FROM old GROUP BY domain) AS floors
+      WHERE domains.space = $1 AND domains.domain = floors.domain)
+    DELETE FROM balance_history USING old
+    WHERE balance_history.space = $1 AND balance_history.domain = old.domain COLLATE "C"
+      AND balance_history.hash = old.hash AND balance_history.from_revision = old.since`,
+} as const;
+
+/** What has come due, oldest first, from a point on: $1 until when, $2 and $3 after which instant and Space, $4 rows. */
+const dueSpaces = (column: string, table: string, condition = 'true'): string =>
+  `WITH due AS MATERIALIZED (
+     SELECT ${column} AS due_at, space FROM ${table} WHERE ${condition} AND ${column} <= $1
+       AND (${column}, space) > ($2::bigint, $3::uuid) ORDER BY ${column}, space LIMIT $4),
+   found AS (SELECT space, min(due_at) AS due_at FROM due GROUP BY space),
+   last AS (SELECT due_at, space FROM due ORDER BY due_at DESC, space DESC LIMIT 1)
+   SELECT found.space, found.due_at, spaces.app_id, spaces.space_id, (SELECT count(*) FROM due) AS passed,
+     last.due_at AS last_due_at, last.space AS last_space
+   FROM found CROSS JOIN last LEFT JOIN spaces ON spaces.space = found.space ORDER BY found.due_at, found.space`;
+
+/** Of background work alone: these look across Spaces, by index and bounded, and change nothing. */
+export const BACKGROUND_STATEMENTS = {
+  findWaitingDue: dueSpaces('waiting_touched_at', 'nodes', 'state = 0'),
+  findClaimedDue: dueSpaces('claim_held_until', 'nodes', 'state = 3'),
+  findUploadsDue: dueSpaces('active_at', 'uploads'),
+  findDiscardsDue: dueSpaces('due_at', 'discards'),
+  /** $1 the Space after which to look, $2 how many: Spaces with counted leases, and their first expiry */
+  findLeasedSpaces: `WITH RECURSIVE walk (space, step) AS (
+      (SELECT space, 1 FROM nodes WHERE lease_counted AND space > $1 ORDER BY space LIMIT 1)
+      UNION ALL
+      SELECT next.space, step + 1 FROM walk CROSS JOIN LATERAL (
+        SELECT space FROM nodes WHERE lease_counted AND space > walk.space ORDER BY space LIMIT 1) AS next WHERE step < $2)
+    SELECT walk.space, first.lease_expires_at FROM walk CROSS JOIN LATERAL (
+      SELECT lease_expires_at FROM nodes WHERE space = walk.space AND lease_counted ORDER BY lease_expires_at LIMIT 1) AS first
+    ORDER BY walk.space`,
+  /** $1 superseded at or before, $2 rows */
+  findOldHistory: `SELECT space, domain, hash, from_revision, to_revision FROM balance_history WHERE superseded_at <= $1
+    ORDER BY superseded_at LIMIT $2`,
+  /** $1 Space, $2 hash after which, $3 rows */
+  findNodesToScrub: `SELECT nodes.space, spaces.app_id, spaces.space_id, ${NODE_WITH_CONTENT}
+    LEFT JOIN spaces ON spaces.space = nodes.space
+    WHERE (nodes.space, nodes.hash) > ($1::uuid, $2::bytea) ORDER BY nodes.space, nodes.hash LIMIT $3`,
+  /** $1 Spaces, $2 generations */
+  findKnownGenerations: `SELECT asked.generation FROM unnest($1::uuid[], $2::bytea[]) AS asked (space, generation)
+    WHERE EXISTS (SELECT FROM contents WHERE contents.space = asked.space AND contents.generation = asked.generation)
+      OR EXISTS (SELECT FROM uploads WHERE uploads.space = asked.space AND uploads.generation = asked.generation)
+      OR EXISTS (SELECT FROM discards WHERE discards.space = asked.space AND discards.generation = asked.generation)`,
+} as const;
+
+/** Of a transaction and the store itself: they touch no table of a Space. */
+export const CONTROL_STATEMENTS = {
+  begin: 'BEGIN',
+  commit: 'COMMIT',
+  rollback: 'ROLLBACK',
+  /** the instant of the transaction, $1 a test's clock or NULL */
+  readNow: `SELECT ${nowOr('$1')} AS now`,
+  readConnectionsMax: "SELECT current_setting('max_connections')::integer AS count",
+} as const;
+
+export const SQL = { ...SPACE_STATEMENTS, ...BACKGROUND_STATEMENTS, ...CONTROL_STATEMENTS } as const;
