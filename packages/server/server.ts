@@ -52,11 +52,12 @@ export async function openServer(options: OpenServerOptions): Promise<OpenServer
   }
 }
 
-function openEngines({ config, log, onFatal, worker, isAlone, clock }: OpenServerOptions): Promise<Engines> {
-  const { engines, dataDir, workers } = config;
-  return engines.kind === 'scaleout'
-    ? openScaleout({ ...engines, uploadTtlMs: config.uploadTtlMs, log, onFatal })
-    : openEmbedded({ dataDir, workers, worker, isAlone, clock: clock ?? REAL_CLOCK, onFatal });
+function openEngines(options: OpenServerOptions): Promise<Engines> {
+  const { config, log, onFatal, worker, isAlone, clock = REAL_CLOCK } = options;
+  const { engines, dataDir, workers, uploadTtlMs } = config;
+  if (engines.kind === 'scaleout') return openScaleout({ ...engines, uploadTtlMs, log, onFatal });
+  const bucket = engines.content;
+  return openEmbedded({ dataDir, bucket, uploadTtlMs, workers, worker, isAlone, clock, log, onFatal });
 }
 
 const REAL_CLOCK: Clock = { now: () => Date.now() };

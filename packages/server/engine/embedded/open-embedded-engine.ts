@@ -11,11 +11,13 @@ import { ObjectLayout } from './object-layout.ts';
 import { LocalReceivingRegistry } from './receiving-registry.ts';
 import { SharedReceivingRegistry } from './shared-receiving-registry.ts';
 
-const DATABASE_FILE = 'holdfast.db';
+export const DATABASE_FILE = 'holdfast.db';
 const RECEIVING_FILE = 'live.db';
 const CONTENT_FOLDER = 'content';
 const STORE_ID_BYTES = 16;
-const STORE_ID_NAME = 'content-store-id';
+/** Names of values kept with the rows: the id of the content folder, or of another store that has the bytes instead. */
+export const FOLDER_STORE_ID = 'content-store-id';
+export const OTHER_STORE_ID = 'other-store-id';
 
 export interface EmbeddedEngineOptions {
   /** exists; its lock is held by the caller */
@@ -92,7 +94,12 @@ async function prepareFolder(
   files: Files,
   layout: ObjectLayout,
 ): Promise<string> {
-  const recorded = metadata.findStoreValue(STORE_ID_NAME);
+  if (metadata.findStoreValue(OTHER_STORE_ID) !== undefined) {
+    throw new ContentFolderMissing(
+      `the bytes of ${dirname(layout.root)} are in another store: give its --content, as before`,
+    );
+  }
+  const recorded = metadata.findStoreValue(FOLDER_STORE_ID);
   const marker = await readMarker(files, layout);
   if (recorded !== undefined && marker !== recorded) {
     throw new ContentFolderMissing(
@@ -105,7 +112,7 @@ async function prepareFolder(
   const id = marker ?? randomBytes(STORE_ID_BYTES).toString('hex');
   if (marker === undefined) await writeFile(layout.marker, `${id}\n`, { flush: true, mode: 0o600 });
   for (const folder of [layout.root, dirname(layout.root)]) await files.syncFolder(folder);
-  return await metadata.insertStoreValue(STORE_ID_NAME, id);
+  return await metadata.insertStoreValue(FOLDER_STORE_ID, id);
 }
 
 async function readMarker(files: Files, layout: ObjectLayout): Promise<string | undefined> {
