@@ -1,0 +1,105 @@
+/**
+ * More load than a server's share of PostgreSQL carries is shed, not queued without end; a server told to end finishes what
+ * it has begun while the others go on.
+ */
+import { afterAll, expect, test } from 'bun:test';
+import { makeNode, seededBytes } from './support/canonical-node.ts';
+import { type Cluster, type ClusterOptions, openEngines, startCluster } from './support/cluster.ts';
+import { readResidentBytes } from './support/server-process.ts';
+
+const CONNECTIONS = 2;
+/** Under the number of requests that this process sends at once. */
+const CROWD = 240;
+const WAVES = 3;
+/** Longer than a request may wait for a connection and be served. */
+const ANSWER_MS_MAX = 20_000;
+const MEMORY_BYTES_MAX = 500 * 1024 * 1024;
+const LARGE_BYTES = 900_000;
+const DRAIN_MS_MAX = 15_000;
+
+const engines = await openEngines();
+const clusters: Cluster[] = [];
+afterAll(async () => {
+  for (const cluster of clusters) await cluster.remove();
+  await engines.close();
+});
+
+async function start(options: ClusterOptions): Promise<Cluster> {
+  const cluster = await startCluster(engines, {
+    isProxied: true,
+    appId: `load-${clusters.length}`,
+    ...options,
+  });
+  clusters.push(cluster);
+  return cluster;
+}
+
+test('a crowd is served as far as it goes, and the rest is told to come again', async () => {
+  const cluster = await start({
+    processes: 2,
+    metadataParameters: { connections: String(CONNECTIONS) },
+  });
+  const [crowded, calm] = cluster.servers;
+  const client = cluster.clientOf(0);
+  const node = makeNode('wanted by all');
+  await client.store(node, 3_600_000);
+  crowded?.postgresProxy?.setWeather({ kind: 'slow', bytesPerSecond: 10_000_000, delayMs: 25 });
+  const counts = new Map<number, number>();
+  for (let wave = 0; wave < WAVES; wave += 1) {
+    const startedAt = performance.now();
+    const crowd = Array.from({ length: CROWD }, async (_, index) => {
+      // Each needs a transaction of its own.
+      const requestId = `wave ${wave} ${index}`;
+      const response = await client.request('POST', '/root-refs', {
+        requestId,
+        changes: { [node.hash]: 1 },
+      });
+      counts.set(response.status, (counts.get(response.status) ?? 0) + 1);
+      if (response.status !== 200) expect(response.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
+      await response.arrayBuffer();
+    });
+    const healthAt = performance.now();
+    expect((await fetch(`${crowded?.process.url}/health`)).status).toBe(200);
+    expect(performance.now() - healthAt).toBeLessThan(5000);
+    expect((await cluster.clientOf(1).metadata(node.hash)).status).toBe(200);
+    await Promise.all(crowd);
+    expect(performance.now() - startedAt).toBeLessThan(ANSWER_MS_MAX);
+  }
+  expect([...counts.keys()].filter((status) => ![200, 429, 503].includes(status))).toEqual([]);
+  expect(counts.get(200) ?? 0).toBeGreaterThan(WAVES * CONNECTIONS);
+  expect((counts.get(429) ?? 0) + (counts.get(503) ?? 0)).toBeGreaterThan(CROWD / 4);
+  expect(readResidentBytes(crowded?.process.pid ?? 0)).toBeLessThan(MEMORY_BYTES_MAX);
+  crowded?.postgresProxy?.setWeather({ kind: 'pass' });
+  const { json } = await client.metadata(node.hash);
+  expect(json.state.rootRefCount).toBeGreaterThanOrEqual(counts.get(200) ?? 0);
+  expect((await client.roots()).json.revision).toBe(json.state.rootRefCount);
+  expect(calm?.process.isRunning()).toBe(true);
+}, 120_000);
+
+test('SIGTERM: what has begun is finished, and the others go on', async () => {
+  const cluster = await start({ processes: 2 });
+  const [leaving, staying] = cluster.servers;
+  const client = cluster.clientOf(0);
+  const large = makeNode(seededBytes(LARGE_BYTES, 1));
+  const uploaded = makeNode(seededBytes(LARGE_BYTES, 2));
+  await client.store(large, 3_600_000);
+  const { json } = await client.lease(uploaded.hash);
+  expect((await client.put(json.upload, uploaded.bytes)).status).toBe(200);
+  leaving?.s3Proxy?.setWeather({ kind: 'slow', bytesPerSecond: 600_000, delayMs: 0 });
+  leaving?.postgresProxy?.setWeather({ kind: 'slow', bytesPerSecond: 10_000_000, delayMs: 150 });
+  const content = client.content(large.hash).then((answer) => answer.bytes());
+  const lease = client.lease(uploaded.hash);
+  const commit = client.commit('while it ends', { [large.hash]: 1 });
+  await Bun.sleep(100);
+  const startedAt = performance.now();
+  const ended = leaving?.terminate();
+  expect(Buffer.compare(await content, large.content)).toBe(0);
+  expect((await lease).json.state).toBe('ready');
+  expect(await commit).toEqual({ status: 200, json: { success: true, idempotent: false, revision: 1 } });
+  expect(await ended).toBe(0);
+  expect(performance.now() - startedAt).toBeLessThan(DRAIN_MS_MAX);
+  await expect(fetch(`${leaving?.process.url}/health`)).rejects.toThrow();
+  const other = cluster.clientOf(staying?.index ?? 1);
+  expect((await other.content(uploaded.hash)).status).toBe(200);
+  expect((await other.roots()).json.revision).toBe(1);
+}, 120_000);
