@@ -1,19 +1,137 @@
 /** Composition of the scale-out engines: rows in PostgreSQL, bytes in S3. Nothing is kept on this machine. */
-
+import { randomBytes, randomUUID } from 'node:crypto';
+import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { formatAuthority } from './config.ts';
+import { type Clock, StoreUnavailable } from './core/ports.ts';
+import { PostgresTurns } from './engine/scaleout/postgres/background-turns.ts';
+import { PostgresPool } from './engine/scaleout/postgres/connection-pool.ts';
+import { POSTGRES_LIMITS } from './engine/scaleout/postgres/limits.ts';
+import { PostgresMetadataStore } from './engine/scaleout/postgres/metadata-store.ts';
+import { SchemaNewer } from './engine/scaleout/postgres/migrations.ts';
+import { openPostgres } from './engine/scaleout/postgres/open-postgres.ts';
+import { PostgresRegistryStore } from './engine/scaleout/postgres/registry-store.ts';
+import { findOrCreateSecret, findSecret } from './engine/scaleout/postgres/secrets.ts';
+import type { StoreIdentity } from './engine/scaleout/s3/open-s3-content-store.ts';
 import type { PostgresAddress, S3Address } from './engine-urls.ts';
-import type { Engines } from './engines.ts';
+import { type Engines, Opened } from './engines.ts';
 import type { Log } from './log.ts';
+import { openBucket } from './open-bucket.ts';
 import { ServeError } from './serve-error.ts';
+import { createSigner, SECRET_BYTES } from './signer.ts';
+import { attemptStart } from './start-attempts.ts';
 
 interface ScaleoutOptions {
   readonly metadata: PostgresAddress;
   readonly content: S3Address;
   readonly uploadTtlMs: number;
+  /** tests move it; left out, the database's clock decides */
+  readonly clock: Clock | undefined;
   readonly log: Log;
   readonly onFatal: (error: Error) => void;
 }
 
+/** Beside those of requests: however many of these wait, the registry is read in time and background work has its turn. */
+const CONTROL_CONNECTIONS = 2;
+const SECRET_NAMES = { signer: 'signer', storeId: 'content-store-id', storeMarked: 'content-store-marked' };
+
 /** Rejects with ServeError. */
-export async function openScaleout(_: ScaleoutOptions): Promise<Engines> {
-  throw new ServeError('the scale-out engines are not there yet; leave out --metadata and --content');
+export async function openScaleout(options: ScaleoutOptions): Promise<Engines> {
+  const { metadata: address, content: bucket, uploadTtlMs, clock, log, onFatal } = options;
+  const opened = new Opened();
+  try {
+    const pool = await openRows(address, log);
+    opened.add(() => pool.close());
+    const control = new PostgresPool({ ...address, connectionsMax: CONTROL_CONNECTIONS }, POSTGRES_LIMITS);
+    opened.add(() => control.close());
+    const secret = await findOrCreateSecret(control, SECRET_NAMES.signer, () => randomBytes(SECRET_BYTES));
+    const metadata = await PostgresMetadataStore.open({
+      pool,
+      onFatal,
+      ...(clock === undefined ? {} : { clock }),
+    });
+    opened.add(() => metadata.close());
+    const readIdentity = () => readStoreIdentity(control);
+    const content = await openBucket({ address: bucket, uploadTtlMs, log, readIdentity });
+    opened.add(() => content.close());
+    return {
+      metadata,
+      content,
+      registryStore: new PostgresRegistryStore(control),
+      signer: createSigner(secret),
+      turns: new PostgresTurns(control, randomUUID()),
+      spoolFolder: makeSpoolFolder(opened),
+      close: () => opened.close(),
+    };
+  } catch (error) {
+    await opened.close().catch(() => undefined);
+    throw explain(address, error);
+  }
+}
+
+async function openRows(address: PostgresAddress, log: Log): Promise<PostgresPool> {
+  if (address.tlsRootFile !== undefined) assertReadable(address.tlsRootFile);
+  return attemptStart({
+    name: `PostgreSQL (${formatAuthority(address.host, address.port)})`,
+    open: () => openPostgres(address),
+    isPassing: (error) => error instanceof StoreUnavailable && !isLasting(error),
+    log,
+  });
+}
+
+/** SQL states that only a person can change: wrong password or user, no such database, no rights, a schema that does not fit. */
+const LASTING_STATES = /^(?:28|3D|42|0A|22|23)/;
+
+function isLasting({ cause }: StoreUnavailable): boolean {
+  const code = (cause as { code?: unknown } | undefined)?.code;
+  return typeof code === 'string' && LASTING_STATES.test(code);
+}
+
+function assertReadable(path: string): void {
+  try {
+    accessSync(path, constants.R_OK);
+  } catch {
+    throw new ServeError(
+      `the certificates ${path} of --metadata cannot be read: correct sslrootcert, or its mode`,
+    );
+  }
+}
+
+async function readStoreIdentity(pool: PostgresPool): Promise<StoreIdentity> {
+  const { storeId, storeMarked } = SECRET_NAMES;
+  const id = await findOrCreateSecret(pool, storeId, () => Buffer.from(randomUUID()));
+  return {
+    storeId: Buffer.from(id).toString(),
+    isMarked: (await findSecret(pool, storeMarked)) !== undefined,
+    async noteMarked() {
+      await findOrCreateSecret(pool, storeMarked, () => new Uint8Array([1]));
+    },
+  };
+}
+
+/** Private, and gone with the process: what a `kill -9` leaves is an empty folder, for its files have no names. */
+function makeSpoolFolder(opened: Opened): string {
+  const parent = tmpdir();
+  let folder: string;
+  try {
+    folder = mkdtempSync(join(parent, 'holdfast-spool-'));
+  } catch {
+    throw new ServeError(
+      `the temporary folder ${parent} cannot be written: make it writable, or set TMPDIR to one with room for large answers`,
+    );
+  }
+  const remove = (): void => rmSync(folder, { recursive: true, force: true });
+  process.once('exit', remove);
+  opened.add(() => {
+    process.off('exit', remove);
+    remove();
+  });
+  return folder;
+}
+
+function explain({ host, port, database }: PostgresAddress, error: unknown): unknown {
+  if (!(error instanceof StoreUnavailable) && !(error instanceof SchemaNewer)) return error;
+  const place = `${formatAuthority(host, port)}/${database}`;
+  return new ServeError(`--metadata, database ${place}: ${error.message}`, { cause: error });
 }

@@ -53,11 +53,12 @@ export async function openServer(options: OpenServerOptions): Promise<OpenServer
 }
 
 function openEngines(options: OpenServerOptions): Promise<Engines> {
-  const { config, log, onFatal, worker, isAlone, clock = REAL_CLOCK } = options;
+  const { config, log, onFatal, worker, isAlone, clock } = options;
   const { engines, dataDir, workers, uploadTtlMs } = config;
-  if (engines.kind === 'scaleout') return openScaleout({ ...engines, uploadTtlMs, log, onFatal });
+  if (engines.kind === 'scaleout') return openScaleout({ ...engines, uploadTtlMs, clock, log, onFatal });
   const bucket = engines.content;
-  return openEmbedded({ dataDir, bucket, uploadTtlMs, workers, worker, isAlone, clock, log, onFatal });
+  const folder = { dataDir, bucket, uploadTtlMs, workers, worker, isAlone };
+  return openEmbedded({ ...folder, clock: clock ?? REAL_CLOCK, log, onFatal });
 }
 
 const REAL_CLOCK: Clock = { now: () => Date.now() };

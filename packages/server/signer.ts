@@ -8,7 +8,7 @@ import { ServeError } from './serve-error.ts';
 type Purpose = Parameters<Signer['sign']>[0];
 
 const SECRET_NAME = 'secret.key';
-const SECRET_BYTES = 32;
+export const SECRET_BYTES = 32;
 const SECRET_MODE = 0o600;
 
 /** Opens the data folder's secret and makes it the first time, durable before it is used. Throws ServeError. */
