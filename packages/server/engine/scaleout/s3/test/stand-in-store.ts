@@ -21,7 +21,7 @@ export interface StandInAnswer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Uint8Array | string;
-  /** bytes of the body after which the connection ends, or goes silent */
+  /** bytes of the body (-1: not even the head) after which the connection ends, or goes silent */
   readonly breakOff?: { readonly afterBytes: number; readonly how: 'end' | 'hang' };
   /** sent without Content-Length */
   readonly isChunked?: boolean;
@@ -308,7 +308,7 @@ function serveRequests(
     }
   };
   socket.on('data', (data) => {
-    received = Buffer.concat([received, data]);
+    received = Buffer.concat([received, Buffer.from(data)]);
     void advance();
   });
 }
@@ -338,11 +338,14 @@ async function send(
   answer: StandInAnswer,
   counts: { sentBytes: number },
 ): Promise<void> {
-  const body =
-    typeof answer.body === 'string' ? Buffer.from(answer.body) : (answer.body ?? new Uint8Array(0));
+  const body = bytesOf(answer.body);
   const framing = answer.isChunked === true ? 'transfer-encoding: chunked' : `content-length: ${body.length}`;
   const headers = Object.entries(answer.headers ?? {}).map(([name, value]) => `${name}: ${value}\r\n`);
   const date = `date: ${new Date().toUTCString()}\r\n`;
+  if (answer.breakOff?.afterBytes === -1) {
+    if (answer.breakOff.how === 'end') socket.end();
+    return untilClosed(socket);
+  }
   socket.write(`HTTP/1.1 ${answer.status} X\r\n${headers.join('')}${date}${framing}\r\n\r\n`);
   if (method === 'HEAD') return;
   const sent = body.subarray(0, answer.breakOff?.afterBytes ?? body.length);
@@ -357,6 +360,14 @@ async function send(
   if (answer.breakOff !== undefined)
     await new Promise<void>((resolve) => socket.once('close', () => resolve()));
   else if (answer.isChunked === true) socket.write('\r\n0\r\n\r\n');
+}
+
+function bytesOf(body: Uint8Array | string = ''): Uint8Array {
+  return typeof body === 'string' ? new TextEncoder().encode(body) : body;
+}
+
+function untilClosed(socket: Socket): Promise<void> {
+  return new Promise((resolve) => socket.once('close', () => resolve()));
 }
 
 function onceWritable(socket: Socket, resolve: () => void): void {
