@@ -1,0 +1,135 @@
+/** The built SDK in real headless Chromium: a page pushes a tree and reads it back, with WebCrypto and without. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { createClient, createNodeSource, openTree, type TreeItem } from '../packages/client/index.ts';
+import { buildPackage } from '../packages/client/tools/build-package.ts';
+import { ensureChromium, openPage } from './support/headless-chromium.ts';
+import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
+import { makeTempFolder } from './support/temp-folder.ts';
+
+const MINUTE_MS = 60_000;
+const SHAPE = { largeBytes: 4 * 1024 * 1024, entryCount: 280 };
+
+let running: RunningServer;
+const folder = makeTempFolder('browser');
+
+beforeAll(
+  async () => {
+    await ensureChromium();
+    await buildPackage(join(folder.path, 'sdk'));
+    running = await startFreshServer('browser');
+  },
+  { timeout: 12 * MINUTE_MS },
+);
+afterAll(async () => {
+  await running?.remove();
+  folder.remove();
+});
+
+interface Report {
+  readonly failure?: string;
+  readonly root: string;
+}
+
+function describeConnection(spaceId: string): {
+  baseUrl: string;
+  appId: string;
+  spaceId: string;
+  token: string;
+} {
+  return { baseUrl: running.server.url, appId: APP, spaceId, token: running.issuer.token(spaceId) };
+}
+
+/** Serves the page and what it asks for on any host name, until its report has come. */
+async function runPage(host: string, spaceId: string): Promise<Report> {
+  const report = Promise.withResolvers<Report>();
+  const site = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    async fetch(request) {
+      const { pathname } = new URL(request.url);
+      if (pathname === '/report') {
+        report.resolve((await request.json()) as Report);
+        return new Response();
+      }
+      if (pathname === '/config.json') {
+        return Response.json({ connection: describeConnection(spaceId), ...SHAPE });
+      }
+      if (pathname === '/index.js') return new Response(Bun.file(join(folder.path, 'sdk', 'index.js')));
+      if (pathname === '/page.mjs') {
+        return new Response(Bun.file(join(import.meta.dir, 'support', 'browser-page.mjs')));
+      }
+      const page = '<!doctype html><title>SDK</title><script type="module" src="/page.mjs"></script>';
+      return new Response(page, { headers: { 'content-type': 'text/html' } });
+    },
+  });
+  const browser = openPage(`http://${host}:${site.port}/`);
+  try {
+    const ended = browser.ended.then((output) => ({ failure: `the browser ended: ${output}`, root: '' }));
+    return await Promise.race([report.promise, ended]);
+  } finally {
+    await browser.close();
+    await site.stop(true);
+  }
+}
+
+/** The bytes of `large`, as the page makes them. */
+function makeNoise(): Uint8Array {
+  const words = new Int32Array(SHAPE.largeBytes / 4);
+  let x = 7;
+  for (let index = 0; index < words.length; index += 1) {
+    x ^= x << 13;
+    x ^= x >>> 17;
+    x ^= x << 5;
+    words[index] = x;
+  }
+  return new Uint8Array(words.buffer);
+}
+
+describe('a page with the SDK', () => {
+  const roots: string[] = [];
+  const pages = [
+    { host: '127.0.0.1', isSecure: true, name: 'pushes and reads verified' },
+    {
+      host: 'page.test',
+      isSecure: false,
+      name: 'does so without a secure context, where WebCrypto is missing',
+    },
+  ];
+  for (const { host, isSecure, name } of pages) {
+    test(
+      name,
+      async () => {
+        const report = await runPage(host, `space of ${host}`);
+        expect(report).toEqual({
+          root: expect.stringMatching(/^[0-9a-f]{64}$/),
+          uploadedNodes: expect.any(Number),
+          again: { requests: 1, uploadedNodes: 0 },
+          readBytes: SHAPE.largeBytes,
+          isExecutable: true,
+          linkTarget: 'large',
+          damageCode: 'VERIFICATION_FAILED',
+          isSecureContext: isSecure,
+          hasWebCrypto: isSecure,
+        } as never);
+        roots.push(report.root);
+      },
+      2 * MINUTE_MS,
+    );
+  }
+
+  test('makes the same tree everywhere, and others read what it pushed', async () => {
+    expect(new Set(roots).size).toBe(1);
+    const [root = ''] = roots;
+    const tree = openTree(createNodeSource(createClient(describeConnection('space of 127.0.0.1'))));
+    const names: string[] = [];
+    let large: TreeItem | undefined;
+    for await (const entry of tree.readDirectory(root)) {
+      names.push(Buffer.from(entry.name).toString('latin1'));
+      if (names.at(-1) === 'large') large = entry;
+    }
+    expect(names).toEqual(['large', 'link', 'wide', '\xff\xfe']);
+    const pieces = await Array.fromAsync(tree.readFile(large as TreeItem));
+    expect(Buffer.concat(pieces).equals(makeNoise())).toBe(true);
+  });
+});

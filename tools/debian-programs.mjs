@@ -1,0 +1,63 @@
+// Programs that tests need and the distribution has: installed by apt where they are missing, which is then said. Nothing is
+// started here, and nothing but the tests needs any of it.
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join } from 'node:path';
+
+const STEP_TIMEOUT_MS = 10 * 60 * 1000;
+/** Another installation that runs right now is waited for. */
+const LOCK_SECONDS = 300;
+
+/**
+ * Sets the exit code 1, and says what to do, when a program is missing and cannot be installed.
+ * @param {{ user: string, programs: string[], packages: string[], megabytes: number }} wanted who needs which programs, of
+ *   which packages, and what they weigh to download
+ */
+export function ensurePrograms(wanted) {
+  try {
+    installMissing(wanted);
+  } catch (error) {
+    console.error(`holdfast: ${error.message}`);
+    process.exitCode = 1;
+  }
+}
+
+function installMissing({ user, programs, packages, megabytes }) {
+  const missing = findMissing(programs);
+  if (missing.length === 0) return;
+  const byHand = `apt-get install --no-install-recommends ${packages.join(' ')}`;
+  const need = `${user} need ${missing.join(', ')}`;
+  if (process.getuid?.() !== 0) throw new Error(`${need}: only root may install it; run as root: ${byHand}`);
+  console.error(`holdfast: ${need}: installing from the distribution, once (about ${megabytes} MB)`);
+  if (!apt('update') || !apt('install', '-y', '--no-install-recommends', ...packages)) {
+    throw new Error(`${need}, and apt-get failed, see above; mend the cause or run: ${byHand}`);
+  }
+  const left = findMissing(programs);
+  if (left.length > 0)
+    throw new Error(`${packages.join(', ')} are installed, and ${left.join(', ')} are not there`);
+}
+
+function findMissing(programs) {
+  const folders = (process.env.PATH ?? '').split(delimiter);
+  const isThere = (program) =>
+    folders.some((folder) => {
+      try {
+        accessSync(join(folder, program), constants.X_OK);
+        return true;
+      } catch {
+        return false;
+      }
+    });
+  return programs.filter((program) => !isThere(program));
+}
+
+function apt(...args) {
+  console.error(`holdfast: apt-get ${args.join(' ')}`);
+  const result = spawnSync('apt-get', ['-q', '-o', `DPkg::Lock::Timeout=${LOCK_SECONDS}`, ...args], {
+    // stdout belongs to whoever called; progress and complaints go to stderr.
+    stdio: ['ignore', 2, 2],
+    timeout: STEP_TIMEOUT_MS,
+    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+  });
+  return result.status === 0;
+}
