@@ -51,6 +51,12 @@ export class TransactionWire {
     this.#failure ??= failure;
   }
 
+  /** Begins now rather than with the first statement: then the instant is known. */
+  async begin(): Promise<void> {
+    this.#begun ??= this.#begin();
+    await this.#begun;
+  }
+
   /** Sends at once; rejects when the statement fails, and then the transaction has. */
   async send(...[name, parameters]: Statement): Promise<SqlResult> {
     this.assertUsable();

@@ -41,10 +41,15 @@ export class Transactions {
   async run<T>(space: Space, clock: number | null, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T> {
     if (this.#isClosed) throw new StoreUnavailable('the store is closing: try again');
     const { pool, slotOf } = this.#options;
+    let isRepeated = false;
     const outcome = await repeatWhereSafe('a transaction', () =>
-      pool.lend((connection) =>
-        this.#attempt(space, new TransactionWire(connection, slotOf(connection), clock), body),
-      ),
+      pool.lend(async (connection) => {
+        const wire = new TransactionWire(connection, slotOf(connection), clock);
+        // Perhaps the body asks for the instant before anything else: this time it is known.
+        if (isRepeated) await wire.begin();
+        isRepeated = true;
+        return this.#attempt(space, wire, body);
+      }),
     );
     if (outcome.ok) return outcome.value;
     throw outcome.error;
