@@ -162,19 +162,19 @@ export class TreeState {
   }
 
   /** Forgets what stood below `directory` under names that `isThere` no longer finds. */
-  dropMissing(directory: number, isThere: (name: ByteString, kind: 'directory' | 'file') => boolean): void {
+  dropMissing(directory: number, isThere: (name: ByteString) => boolean): void {
     for (const { id, name } of this.#readAll<{ id: number; name: Uint8Array }>(
       'SELECT id, name FROM directories WHERE parent = ?',
       directory,
     )) {
-      if (!isThere(byteStringOf(name), 'directory')) this.#dropDirectory(id);
+      if (!isThere(byteStringOf(name))) this.#dropDirectory(id);
     }
     for (const { name } of this.#readAll<{ name: Uint8Array }>(
       'SELECT name FROM files WHERE directory = ?',
       directory,
     )) {
       const text = byteStringOf(name);
-      if (!isThere(text, 'file')) this.dropFile(directory, text);
+      if (!isThere(text)) this.dropFile(directory, text);
     }
   }
 

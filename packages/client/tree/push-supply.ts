@@ -17,6 +17,8 @@ export interface NodeSupply<Node extends PushNode> {
   readonly root: Node;
   /** The canonical bytes. Rejects with SourceChangedError when what the node was made of is no longer the same. */
   makeNode(node: Node): Promise<Uint8Array>;
+  /** The engine no longer looks at what `makeNode` gave: its memory may be used again. */
+  releaseNode?(bytes: Uint8Array): void;
   /** The children of a node in the order of its refs, duplicates included; none of a leaf. At most 256. */
   listChildren(node: Node): Promise<readonly Node[]>;
   /** The canonical size of what `makeNode` would give, bytes; an upper bound will do. */

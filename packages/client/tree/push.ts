@@ -29,7 +29,7 @@ export interface PushOptions extends CallOptions {
   readonly check?: boolean | undefined;
   /** Requests at once, at most; 32 when left out. How many there are adapts to the server. */
   readonly parallelMax?: number | undefined;
-  /** Bytes of nodes in memory on their way out; 24 MiB when left out. */
+  /** Bytes of nodes in memory on their way out; 16 MiB when left out. */
   readonly memoryBytesMax?: number | undefined;
   /** How long no request may succeed before the push fails, ms; 5 minutes when left out. */
   readonly patienceMs?: number | undefined;
@@ -47,7 +47,7 @@ export interface PushResult {
   readonly uploadedBytes: number;
 }
 
-const MEMORY_BYTES_MAX_DEFAULT = 24 * 1024 * 1024;
+const MEMORY_BYTES_MAX_DEFAULT = 16 * 1024 * 1024;
 /** Nodes below the root live by the edges of their parents; their own lease only covers what goes wrong in between. */
 const INNER_LEASE_MS = 60 * 60_000;
 /** A waiting parent is dropped 24 h after its last lease call; those that wait are leased again this often. */
@@ -212,23 +212,26 @@ class Push<Node extends PushNode> {
   ): Promise<boolean> {
     const bytesHeld = this.#supply.sizeOf(node);
     await this.#budget.acquire(bytesHeld);
+    let bytes: Uint8Array | undefined;
     try {
       this.#progress.phase('transfer');
       this.#progress.item(this.#supply.nameOf(node));
-      const bytes = await this.#supply.makeNode(node);
+      const made = await this.#supply.makeNode(node);
+      bytes = made;
       // The server judges every digest anyway; ours is worth its time only to tell who is wrong.
-      if (isSuspect && (await hashCanonicalBytes(bytes)) !== node.hash) {
+      if (isSuspect && (await hashCanonicalBytes(made)) !== node.hash) {
         throw new SourceChangedError(this.#supply.nameOf(node));
       }
       const end = await this.#requests.send(`the upload of ${this.#supply.nameOf(node)}`, false, () =>
-        this.#client.uploadNode(upload, bytes, { signal: this.#signal }),
+        this.#client.uploadNode(upload, made, { signal: this.#signal }),
       );
       if (end === 'superseded') return false;
       this.#uploadedNodes += 1;
-      this.#uploadedBytes += bytes.length;
-      this.#progress.count({ transferredNodes: 1, transferredBytes: bytes.length });
+      this.#uploadedBytes += made.length;
+      this.#progress.count({ transferredNodes: 1, transferredBytes: made.length });
       return true;
     } finally {
+      if (bytes !== undefined) this.#supply.releaseNode?.(bytes);
       this.#budget.release(bytesHeld);
     }
   }

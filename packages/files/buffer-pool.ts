@@ -1,0 +1,33 @@
+/**
+ * Memory of large nodes, used again and again: left to the garbage collector, buffers of megabytes pile up faster than it
+ * looks.
+ */
+import { CHUNK_BYTES_MAX } from '@holdfast/client';
+
+/** Smaller buffers are cheap to make and quick to go. */
+const POOLED_BYTES_MIN = 64 * 1024;
+/** Buffers come in a few sizes, so that most fit a next node. */
+const SIZES: readonly number[] = [512 * 1024, 1024 * 1024, 2 * 1024 * 1024, CHUNK_BYTES_MAX + 4096];
+/** Kept of each size while nobody uses them. */
+const KEPT_MAX = 8;
+
+export class BufferPool {
+  readonly #free = new Map<number, ArrayBuffer[]>();
+
+  /** `length` bytes of any content. */
+  take(length: number): Uint8Array {
+    const size = SIZES.find((one) => one >= length);
+    if (size === undefined || length < POOLED_BYTES_MIN) return new Uint8Array(length);
+    const memory = this.#free.get(size)?.pop() ?? new ArrayBuffer(size);
+    return new Uint8Array(memory, 0, length);
+  }
+
+  /** Takes back what `take` gave; nothing may look at it any more. */
+  give(bytes: Uint8Array): void {
+    const { buffer } = bytes;
+    if (!(buffer instanceof ArrayBuffer) || !SIZES.includes(buffer.byteLength)) return;
+    const free = this.#free.get(buffer.byteLength) ?? [];
+    this.#free.set(buffer.byteLength, free);
+    if (free.length < KEPT_MAX) free.push(buffer);
+  }
+}
