@@ -50,7 +50,8 @@ export class CredentialSource {
 
   /** Called when the store refuses `refused` as expired or unknown. Resolves whether there are others to try. */
   async replace(refused: Credentials): Promise<boolean> {
-    if (this.#current === refused && this.#mayRenew()) await this.#renew();
+    const mayRenew = this.#renewing !== undefined || this.#mayRenew();
+    if (this.#current === refused && mayRenew) await this.#renew();
     const { secretAccessKey, sessionToken } = this.#current ?? refused;
     return secretAccessKey !== refused.secretAccessKey || sessionToken !== refused.sessionToken;
   }

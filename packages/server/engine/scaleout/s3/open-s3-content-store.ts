@@ -45,7 +45,7 @@ export async function openS3ContentStore(config: S3ContentStoreConfig): Promise<
   const uploadUrls = new UploadUrls(address, credentials, uploadTtlMs);
   try {
     await claimBucket(marker, identity);
-    await probeStore({ client, keys, uploadUrls, limits, now, bucket: address.bucket });
+    await probeStore({ client, keys, uploadUrls, limits, bucket: address.bucket });
   } catch (error) {
     client.close();
     throw explain(error);

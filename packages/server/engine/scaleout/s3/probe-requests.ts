@@ -17,8 +17,6 @@ export interface ProbeParts {
   readonly keys: ObjectKeys;
   readonly uploadUrls: UploadUrls;
   readonly limits: S3Limits;
-  /** ms since the epoch */
-  readonly now: () => number;
 }
 
 export interface ProbedObject {
@@ -40,7 +38,7 @@ export class ProbeRequests {
   }
 
   newKey(): string {
-    const time = this.#parts.now().toString(16).padStart(TIME_DIGITS, '0');
+    const time = this.#parts.client.now().toString(16).padStart(TIME_DIGITS, '0');
     const key = this.#parts.keys.probeOf(time + randomBytes(RANDOM_BYTES).toString('hex'));
     this.#keysUsed.push(key);
     return key;
@@ -52,7 +50,7 @@ export class ProbeRequests {
 
   /** An upload URL that `sinceMs` ago was still good. */
   sign(key: string, sinceMs = -PROBE_URL_MS): Promise<UploadTarget> {
-    return this.#parts.uploadUrls.sign(key, this.#parts.now() - sinceMs, 'servers');
+    return this.#parts.uploadUrls.sign(key, this.#parts.client.now() - sinceMs, 'servers');
   }
 
   /** The status of a PUT. */

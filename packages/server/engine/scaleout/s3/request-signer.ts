@@ -29,8 +29,8 @@ const ALGORITHM = 'AWS4-HMAC-SHA256';
 const SERVICE = 's3';
 const DAY_DIGITS = 8;
 const EMPTY_BODY_DIGEST = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
-/** letters, digits, `.`, `_`, `-` and `/`: written into paths and signatures as they are */
-const PLAIN_KEY = /^[A-Za-z0-9._/-]+$/;
+/** letters, digits, `.`, `_`, `-` between single `/`, and no `.` or `..`: the same in an address and in a signature */
+const PLAIN_KEY = /^(?!\.{1,2}(?:\/|$))[A-Za-z0-9._-]+(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._-]+)*$/;
 
 /** `unsignedHeaders` go along unsigned: somebody between us and the store may change them. */
 export function signRequest(

@@ -81,6 +81,11 @@ export class S3Client {
     return this.#slots.taken;
   }
 
+  /** ms since the epoch, as the store has it, as far as we know */
+  now(): number {
+    return this.#options.now() + this.#skewMs;
+  }
+
   /**
    * Sends `call` until `take` has made something of an answer: a success, or an error that says something about the object.
    * `take` may reject with AttemptFailed to have it sent again. The body lives as long as `take`, unless it is kept.
@@ -171,10 +176,8 @@ export class S3Client {
   }
 
   #sign({ method, key, query, headers = {}, body }: S3Call, credentials: Credentials): SignedRequest {
-    const { address, now } = this.#options;
-    const { region } = address;
-    const at = now() + this.#skewMs;
-    const request = { method, bucket: this.#bucket, key, query, headers, body, region, at };
+    const { region } = this.#options.address;
+    const request = { method, bucket: this.#bucket, key, query, headers, body, region, at: this.now() };
     return signRequest(request, UNSIGNED_HEADERS, credentials);
   }
 

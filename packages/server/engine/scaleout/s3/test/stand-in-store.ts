@@ -40,7 +40,6 @@ export interface Flaws {
   readonly etags?: 'weak';
   readonly reads?: 'public';
   readonly deletes?: 'ignored';
-  readonly clockAheadMs?: number;
 }
 
 export interface StoredBytes {
@@ -228,7 +227,7 @@ function judge(standIn: StandIn, seen: SeenRequest): StandInAnswer | undefined {
   const date = isPresigned ? (query.get('X-Amz-Date') ?? '') : (headers['x-amz-date'] ?? '');
   if (signatureOf(seen, signed, date, secret) !== signed.signature)
     return errorAnswer(403, 'SignatureDoesNotMatch');
-  const ageMs = Date.now() + (flaws.clockAheadMs ?? 0) - instantOf(date);
+  const ageMs = Date.now() - instantOf(date);
   if (!isPresigned && Math.abs(ageMs) > SKEW_MS_MAX) return errorAnswer(403, 'RequestTimeTooSkewed');
   const isExpired = isPresigned && ageMs > Number(query.get('X-Amz-Expires')) * 1000;
   return isExpired && flaws.expiry !== 'ignored' ? errorAnswer(403, 'AccessDenied') : undefined;
@@ -371,6 +370,11 @@ function untilClosed(socket: Socket): Promise<void> {
 }
 
 function onceWritable(socket: Socket, resolve: () => void): void {
-  socket.once('drain', resolve);
-  socket.once('close', resolve);
+  const settle = (): void => {
+    socket.off('drain', settle);
+    socket.off('close', settle);
+    resolve();
+  };
+  socket.on('drain', settle);
+  socket.on('close', settle);
 }
