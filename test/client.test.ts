@@ -288,12 +288,14 @@ describe('the built package', () => {
     for (const [index, example] of examples.entries()) {
       results.push(await runOnNode(`example-${index}.mjs`, example, 'readme'));
     }
-    expect(results.map(({ exitCode, stderr }) => [exitCode, stderr])).toEqual(Array(3).fill([0, '']));
-    const [walk, waiting, failing] = results.map(({ stdout }) => stdout);
+    expect(results.map(({ exitCode, stderr }) => [exitCode, stderr])).toEqual(Array(5).fill([0, '']));
+    const [walk, waiting, tree, keeping, failing] = results.map(({ stdout }) => stdout);
     expect(walk).toMatch(
       /^ready [0-9a-f]{64}\ntext\/plain hello\nell\n[0-9a-f]{64} 1\n\{\n {2}nodeCount: 2,/,
     );
     expect(waiting).toContain('f'.repeat(64));
+    expect(tree).toMatch(/^[0-9a-f]{64} true\n0\nalpha\.txt file 1200000\nbeta\.txt file 1000000\nbeta\n$/);
+    expect(keeping).toBe('safe for 60 minutes\n');
     expect(failing).toBe('no such node\n');
   });
 });
