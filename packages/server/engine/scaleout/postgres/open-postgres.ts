@@ -2,10 +2,10 @@
  * The door of this room. Composition:
  *
  *     const pool = await openPostgres(address);       // connects once and migrates; SchemaNewer, StoreUnavailable
- *     new PostgresMetadataStore({ pool, onFatal })    // core/ports.ts MetadataStore; its close() leaves the pool open
+ *     await PostgresMetadataStore.open({ pool, onFatal })   // core/ports.ts; no clock: the database's decides
  *     await findOrCreateSecret(pool, 'signer', () => bytes)
  *     new PostgresTurns(pool, holder)
- *     await pool.close()                              // last
+ *     await pool.close()                              // last: closing a store leaves the pool open
  *
  * For stores of one's own on the same database: `pool.read(doing, text, parameters)` and `pool.run(…)` run one statement
  * (`$1` …; rows as in sql-values.ts: bytea is `\x…` text, int8 a number), `pool.lend(work)` lends one connection for a

@@ -52,6 +52,10 @@ export interface CountedNode {
   readonly isLeaseCounted: boolean;
 }
 
+export function countedNodeFromSql(row: SqlRow): CountedNode {
+  return { row: nodeFromSql(row), isLeaseCounted: row.lease_counted as boolean };
+}
+
 export const collectableFlag = (row: NodeRow): string => flag(isCollectable(row));
 export const countedFlag = (node: CountedNode): string => flag(node.isLeaseCounted);
 

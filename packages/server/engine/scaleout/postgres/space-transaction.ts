@@ -17,16 +17,9 @@ import type {
 import type { Awaitable, SpaceTransaction } from '../../../core/ports.ts';
 import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
 import { RowChanges } from './row-changes.ts';
-import {
-  type CountedNode,
-  contentFromSql,
-  discardFromSql,
-  hashesToSql,
-  nodeFromSql,
-  uploadFromSql,
-} from './rows.ts';
-import { byteaToHex, hexToBytea, type SqlResult, type SqlRow, type SqlValue } from './sql-values.ts';
-import { RunAgain, type Statement, type TransactionWire } from './transaction-wire.ts';
+import { contentFromSql, countedNodeFromSql, discardFromSql, hashesToSql, uploadFromSql } from './rows.ts';
+import { byteaToHex, hexToBytea, type SqlResult, type SqlValue } from './sql-values.ts';
+import { NowUnknown, RunAgain, type Statement, type TransactionWire } from './transaction-wire.ts';
 import type { UploadLimit } from './upload-limit.ts';
 
 export interface TransactionOptions {
@@ -60,11 +53,11 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     this.#isSpaceWritten = options.isSpaceKnown;
   }
 
-  /** Known with the first answer. A body that asks earlier is run again when it is: none on a hot path does. */
+  /** Known with the first answer. A body that asks earlier is run again, when it is known: none on a hot path does. */
   get now(): number {
     const { now } = this.#wire;
     if (now !== undefined) return now;
-    const again = new RunAgain('the instant of the transaction is not known yet');
+    const again = new NowUnknown('the instant of the transaction is not known yet');
     this.#wire.fail(again);
     throw again;
   }
@@ -103,12 +96,14 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   /** Its upload comes along: where there is no ready row, that is looked at next. */
   async #lockNode(hash: Hash): Promise<NodeRow | undefined> {
     const key = hexToBytea(hash);
-    const [node, upload] = await Promise.all([
-      this.#wire.send('lockNode', [this.#key, key]),
+    // The upload first: a publication takes it away as it makes the row. Whoever waits for one that is under way finds no
+    // upload, and must then see the row.
+    const [upload, node] = await Promise.all([
       this.#rows.uploads.has(hash) ? undefined : this.#wire.send('lockUpload', [this.#key, key]),
+      this.#wire.send('lockNode', [this.#key, key]),
       this.#countAhead(key),
     ]);
-    this.#rows.learnNode(hash, countedNode(node.rows[0]));
+    this.#rows.learnNode(hash, node.rows[0] && countedNodeFromSql(node.rows[0]));
     if (upload !== undefined) this.#rows.learnUpload(hash, uploadOf(upload));
     return this.#rows.nodes.get(hash)?.current?.row;
   }
@@ -137,7 +132,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
 
   async #lockNodes(hashes: readonly Hash[]): Promise<void> {
     const { rows } = await this.#wire.send('lockNodes', [this.#key, hashesToSql(hashes)]);
-    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNode(row));
+    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNodeFromSql(row));
     for (const hash of hashes) this.#rows.learnNode(hash, undefined);
   }
 
@@ -162,7 +157,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
       this.#wire.send('lockAbsent', [this.#key, hashesToSql(own)]),
       this.#wire.send('findAppeared', [this.#key, hashesToSql(own)]),
     ]);
-    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNode(row));
+    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNodeFromSql(row));
     for (const hash of hashes) this.#rows.learnNode(hash, undefined);
     this.#learnLoose(absent);
     this.#assertStillAbsent(appeared);
@@ -364,7 +359,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   async #findNodeRange(name: NodeRange, at: number | null, limit: number): Promise<NodeRow[]> {
     const { rows } = await this.#findRange(name, [this.#key, at, limit]);
     return rows.map((row) => {
-      const node = countedNode(row) as CountedNode;
+      const node = countedNodeFromSql(row);
       this.#rows.learnNode(node.row.hash, node);
       return this.#rows.nodes.get(node.row.hash)?.current?.row ?? node.row;
     });
@@ -391,10 +386,6 @@ function sortedUnknown(hashes: readonly Hash[], known: ReadonlyMap<Hash, unknown
   const unknown = new Set<Hash>();
   for (const hash of hashes) if (!known.has(hash)) unknown.add(hash);
   return [...unknown].sort();
-}
-
-function countedNode(row: SqlRow | undefined): CountedNode | undefined {
-  return row && { row: nodeFromSql(row), isLeaseCounted: row.lease_counted as boolean };
 }
 
 function uploadOf({ rows }: SqlResult): UploadRow | undefined {

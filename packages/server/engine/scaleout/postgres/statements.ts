@@ -18,7 +18,11 @@ const of = (table: string, columns: string): string =>
     .map((column) => `${table}.${column}`)
     .join(', ');
 
-const NODE_WITH_CONTENT = `${of('nodes', NODE_COLUMNS)}, contents.generation AS content_generation, contents.canonical_size AS content_canonical_size, contents.url_expires_at AS content_url_expires_at, contents.integrity AS content_integrity, contents.inline_bytes AS content_inline_bytes FROM nodes LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation`;
+const CONTENT_JOINED =
+  'contents.generation AS content_generation, contents.canonical_size AS content_canonical_size, contents.url_expires_at AS content_url_expires_at, contents.integrity AS content_integrity, contents.inline_bytes AS content_inline_bytes';
+/** One seek per row, whatever the planner thinks of how many there are. */
+const spaceNamesOf = (table: string): string =>
+  `(SELECT app_id FROM spaces WHERE spaces.space = ${table}.space) AS app_id, (SELECT space_id FROM spaces WHERE spaces.space = ${table}.space) AS space_id`;
 
 /** The instant at which this transaction began, ms: the same for all its statements. */
 const NOW = 'floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint';
@@ -42,7 +46,9 @@ const ADD_TO_SLOT = `ON CONFLICT (space, slot) DO UPDATE SET ${COUNTER_COLUMNS.s
 /** Of requests: everything here keeps to one Space, by index. */
 export const SPACE_STATEMENTS = {
   findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2`,
-  findNodeWithContent: `SELECT ${NODE_WITH_CONTENT} WHERE nodes.space = $1 AND nodes.hash = $2`,
+  findNodeWithContent: `SELECT ${of('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes
+    LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
+    WHERE nodes.space = $1 AND nodes.hash = $2`,
   findUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = $2`,
 
   /** $2 a clock or NULL. One statement, so one instant. */
@@ -264,9 +270,9 @@ const dueSpaces = (column: string, table: string, condition = 'true'): string =>
        AND (${column}, space) > ($2::bigint, $3::uuid) ORDER BY ${column}, space LIMIT $4),
    found AS (SELECT space, min(due_at) AS due_at FROM due GROUP BY space),
    last AS (SELECT due_at, space FROM due ORDER BY due_at DESC, space DESC LIMIT 1)
-   SELECT found.space, found.due_at, spaces.app_id, spaces.space_id, (SELECT count(*) FROM due) AS passed,
+   SELECT found.space, found.due_at, ${spaceNamesOf('found')}, (SELECT count(*) FROM due) AS passed,
      last.due_at AS last_due_at, last.space AS last_space
-   FROM found CROSS JOIN last LEFT JOIN spaces ON spaces.space = found.space ORDER BY found.due_at, found.space`;
+   FROM found CROSS JOIN last ORDER BY found.due_at, found.space`;
 
 /** Of background work alone: these look across Spaces, by index and bounded, and change nothing. */
 export const BACKGROUND_STATEMENTS = {
@@ -287,9 +293,11 @@ export const BACKGROUND_STATEMENTS = {
   findOldHistory: `SELECT space, domain, hash, from_revision, to_revision FROM balance_history WHERE superseded_at <= $1
     ORDER BY superseded_at LIMIT $2`,
   /** $1 Space, $2 hash after which, $3 rows */
-  findNodesToScrub: `SELECT nodes.space, spaces.app_id, spaces.space_id, ${NODE_WITH_CONTENT}
-    LEFT JOIN spaces ON spaces.space = nodes.space
-    WHERE (nodes.space, nodes.hash) > ($1::uuid, $2::bytea) ORDER BY nodes.space, nodes.hash LIMIT $3`,
+  findNodesToScrub: `SELECT page.*, ${spaceNamesOf('page')}, ${CONTENT_JOINED} FROM (
+      SELECT space, ${NODE_COLUMNS} FROM nodes WHERE (space, hash) > ($1::uuid, $2::bytea) ORDER BY space, hash LIMIT $3) AS page
+    LEFT JOIN LATERAL (
+      SELECT * FROM contents WHERE contents.space = page.space AND contents.generation = page.generation LIMIT 1) AS contents ON true
+    ORDER BY page.space, page.hash`,
   /** $1 Spaces, $2 generations */
   findKnownGenerations: `SELECT asked.generation FROM unnest($1::uuid[], $2::bytea[]) AS asked (space, generation)
     WHERE EXISTS (SELECT FROM contents WHERE contents.space = asked.space AND contents.generation = asked.generation)

@@ -14,6 +14,9 @@ export class RunAgain extends Error {
   override readonly name = 'RunAgain';
 }
 
+/** The body asked what time it is before anything was read. */
+export class NowUnknown extends RunAgain {}
+
 export class TransactionWire {
   /** of the counters: transactions of different connections seldom meet there */
   readonly slot: number;
@@ -47,14 +50,15 @@ export class TransactionWire {
     return this.#failure;
   }
 
-  fail(failure: unknown): void {
-    this.#failure ??= failure;
-  }
-
-  /** Begins now rather than with the first statement: then the instant is known. */
+  /** Begins by itself, so that `now` is known before anything is read. */
   async begin(): Promise<void> {
     this.#begun ??= this.#begin();
     await this.#begun;
+    if (this.#failure instanceof NowUnknown) this.#failure = undefined;
+  }
+
+  fail(failure: unknown): void {
+    this.#failure ??= failure;
   }
 
   /** Sends at once; rejects when the statement fails, and then the transaction has. */

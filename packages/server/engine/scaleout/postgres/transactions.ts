@@ -6,7 +6,7 @@ import type { PostgresConnection } from './connection.ts';
 import type { PostgresPool } from './connection-pool.ts';
 import { isLost, isRepeatable, storageError } from './failure.ts';
 import { PostgresSpaceTransaction } from './space-transaction.ts';
-import { RunAgain, TransactionWire } from './transaction-wire.ts';
+import { NowUnknown, RunAgain, TransactionWire } from './transaction-wire.ts';
 import type { UploadLimit } from './upload-limit.ts';
 
 /** ms after which nothing is tried again */
@@ -41,15 +41,10 @@ export class Transactions {
   async run<T>(space: Space, clock: number | null, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T> {
     if (this.#isClosed) throw new StoreUnavailable('the store is closing: try again');
     const { pool, slotOf } = this.#options;
-    let isRepeated = false;
     const outcome = await repeatWhereSafe('a transaction', () =>
-      pool.lend(async (connection) => {
-        const wire = new TransactionWire(connection, slotOf(connection), clock);
-        // Perhaps the body asks for the instant before anything else: this time it is known.
-        if (isRepeated) await wire.begin();
-        isRepeated = true;
-        return this.#attempt(space, wire, body);
-      }),
+      pool.lend((connection) =>
+        this.#attempt(space, new TransactionWire(connection, slotOf(connection), clock), body),
+      ),
     );
     if (outcome.ok) return outcome.value;
     throw outcome.error;
@@ -67,12 +62,13 @@ export class Transactions {
     const spaceKey = spaceKeyOf(space);
     const { uploadLimit } = this.#options;
     const isSpaceKnown = this.#isKnown(spaceKey, space);
-    const tx = new PostgresSpaceTransaction({ wire, space, spaceKey, isSpaceKnown, uploadLimit });
-    let outcome: Outcome<T>;
-    try {
-      outcome = { ok: true, value: await body(tx) };
-    } catch (error) {
-      outcome = { ok: false, error };
+    const open = () => new PostgresSpaceTransaction({ wire, space, spaceKey, isSpaceKnown, uploadLimit });
+    let tx = open();
+    let outcome = await outcomeOf(() => body(tx));
+    if (wire.failure instanceof NowUnknown) {
+      await outcomeOf(() => wire.begin());
+      tx = open();
+      outcome = await outcomeOf(() => body(tx));
     }
     // What went wrong with the transaction itself goes before what the body made of it.
     if (wire.failure !== undefined || !outcome.ok) {
@@ -100,6 +96,14 @@ export class Transactions {
     if (this.#known.has(key)) return;
     if (this.#known.size >= SPACES_KNOWN_MAX) this.#known.clear();
     this.#known.set(key, space);
+  }
+}
+
+async function outcomeOf<T>(work: () => Awaitable<T>): Promise<Outcome<T>> {
+  try {
+    return { ok: true, value: await work() };
+  } catch (error) {
+    return { ok: false, error };
   }
 }
 

@@ -1,17 +1,24 @@
 /** A store, or several on one database as several processes have them, on a real PostgreSQL. */
+import type { LeaseResponse } from '@holdfast/protocol';
+import type { CanonicalNode } from '../../../../../../test/support/canonical-node.ts';
 import {
   openPostgres as openServer,
   type TestDatabases,
 } from '../../../../../../test/support/postgres-server.ts';
+import type { Core, CoreSettings } from '../../../../core/core.ts';
+import { leaseNode } from '../../../../core/lease-node.ts';
 import type { Clock } from '../../../../core/ports.ts';
+import { sha256 } from '../../../../core/sha256.ts';
+import { DirectStore } from '../../../../core/test/direct-store.ts';
 import { parsePostgresUrl } from '../../../../engine-urls.ts';
+import { SPACE } from '../../../contract/samples.ts';
 import type { PostgresAddress } from '../address.ts';
 import type { PostgresPool } from '../connection-pool.ts';
 import type { PostgresLimits } from '../limits.ts';
 import { PostgresMetadataStore } from '../metadata-store.ts';
 import { openPostgres } from '../open-postgres.ts';
 
-interface StoreInstance {
+export interface StoreInstance {
   readonly store: PostgresMetadataStore;
   readonly pool: PostgresPool;
   /** what the store has called fatal */
@@ -53,4 +60,49 @@ export async function openInstance(url: string, options: InstanceOptions = {}): 
       await pool.close();
     },
   };
+}
+
+const SETTINGS: CoreSettings = {
+  nodeBytesMax: 128 * 1024,
+  activeUploadsMax: 4_096,
+  uploadTtlMs: 5 * 60_000,
+  abandonedAfterMs: 86_400_000,
+  rootRefHistoryMs: 86_400_000,
+};
+
+/** The rules over these rows, clients writing to `content` themselves. */
+export function coreOf(
+  { store }: StoreInstance,
+  content: DirectStore,
+  settings: Partial<CoreSettings> = {},
+): Core {
+  return {
+    metadata: store,
+    content,
+    random: { bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },
+    signer: {
+      sign: (_purpose, message) => sha256(new TextEncoder().encode(message)),
+      verify: () => true,
+    },
+    settings: { ...SETTINGS, ...settings },
+  };
+}
+
+export function makeContent(now: () => number = Date.now): DirectStore {
+  return new DirectStore(now, SETTINGS.uploadTtlMs);
+}
+
+export const leaseFor = (core: Core, { hash }: CanonicalNode, durationMs = 60_000): Promise<LeaseResponse> =>
+  leaseNode(core, SPACE, hash, durationMs, 'http://unused');
+
+/** Lease and PUT: all but the lease that publishes. */
+export async function bring(core: Core, content: DirectStore, node: CanonicalNode): Promise<void> {
+  const answer = await leaseFor(core, node);
+  if (!('upload' in answer)) throw new Error(`expected an upload instruction, got ${answer.state}`);
+  if (content.put(answer.upload.url, node.bytes) !== 200) throw new Error('the store takes no PUT');
+}
+
+export async function publish(core: Core, content: DirectStore, node: CanonicalNode): Promise<LeaseResponse> {
+  await bring(core, content, node);
+  return leaseFor(core, node);
 }
