@@ -67,6 +67,12 @@ export {
 } from './tree/build.ts';
 export { chunkStream, findChunkEnd } from './tree/chunker.ts';
 export {
+  type Difference,
+  type DifferenceAspect,
+  type DifferenceKind,
+  diffTrees,
+} from './tree/diff-trees.ts';
+export {
   CHUNK_BYTES_MAX,
   CHUNK_BYTES_MIN,
   CHUNK_CONTENT_TYPE,
@@ -133,4 +139,6 @@ export type { DirectoryRef, FileRef, NodeSource, ReadOptions } from './tree/read
 export { TreeReadError } from './tree/walk-error.ts';
 export { findText, formatName, formatPath, pathBytes, pathNames, type TreePath } from './tree/walk-path.ts';
 export { type LeftDirectory, type WalkedEntry, type WalkOptions, walkTree } from './tree/walk-tree.ts';
+export { measureTrees, type TreeUsage, USAGE_ROOTS_MAX } from './tree/walk-usage.ts';
+export { type TreeFault, type VerifyOptions, type VerifyResult, verifyTree } from './tree/walk-verify.ts';
 export type { OpenNode, VerifiedNode } from './verified-read.ts';

@@ -11,6 +11,7 @@ import {
   openSync,
   read,
   readdirSync,
+  readSync,
   renameSync,
   unlinkSync,
   write,
@@ -21,6 +22,9 @@ import type { Hash, NewFile } from '@holdfast/client';
 const readAt = promisify(read);
 const writeAt = promisify(write);
 const closeLater = promisify(close);
+
+/** Reading so little takes less than asking another thread to. */
+const AT_ONCE_BYTES_MAX = 64 * 1024;
 
 const PARTIAL_NAME = /^\.holdfast-([0-9a-f]{16})-(\d{1,10})-[0-9a-f]{8}\.part$/;
 const CREATE_FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
@@ -92,7 +96,10 @@ export async function readRange(descriptor: number, offset: number, length: numb
   const bytes = new Uint8Array(length);
   let done = 0;
   while (done < length) {
-    const { bytesRead } = await readAt(descriptor, bytes, done, length - done, offset + done);
+    const bytesRead =
+      length <= AT_ONCE_BYTES_MAX
+        ? readSync(descriptor, bytes, done, length - done, offset + done)
+        : (await readAt(descriptor, bytes, done, length - done, offset + done)).bytesRead;
     if (bytesRead === 0) break;
     done += bytesRead;
   }

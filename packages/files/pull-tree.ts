@@ -4,7 +4,6 @@ import { basename, dirname, resolve } from 'node:path';
 import {
   createPatientSource,
   type Hash,
-  type NodeDigest,
   type NodeSource,
   openTree,
   type PatientSourceOptions,
@@ -19,24 +18,12 @@ import { digestAtOnce } from './hash-file.ts';
 import { explain } from './pull-failure.ts';
 import { openFolderTarget } from './pull-target.ts';
 
-/** Up to this, handing bytes to another thread costs more than it gains. */
-const DIGEST_AT_ONCE_BYTES_MAX = 128 * 1024;
-
-/** Small nodes at once, large ones on other threads beside each other. */
-const digestNode: NodeDigest = async (header, content) => {
-  if (content.length <= DIGEST_AT_ONCE_BYTES_MAX) return digestAtOnce(header, content);
-  const bytes = new Uint8Array(header.length + content.length);
-  bytes.set(header);
-  bytes.set(content, header.length);
-  return Buffer.from(await crypto.subtle.digest('SHA-256', bytes)).toString('hex');
-};
-
 /** The nodes of a Space, verified by what this runtime hashes fastest with. */
 export function openSpaceSource(
   client: ReadingClient,
   options: Omit<PatientSourceOptions, 'digest'> = {},
 ): NodeSource {
-  return createPatientSource(client, { ...options, digest: digestNode });
+  return createPatientSource(client, { ...options, digest: digestAtOnce });
 }
 
 export interface PullToPathOptions extends PullOptions {
@@ -65,7 +52,10 @@ export async function pullToPath(
   try {
     const name = new TextEncoder().encode(basename(path));
     const rootPath = isFolder ? undefined : { parent: undefined, name };
-    return { ...(await pullTree(source, item, target, rootPath, { digest: digestNode, ...options })), item };
+    return {
+      ...(await pullTree(source, item, target, rootPath, { digest: digestAtOnce, ...options })),
+      item,
+    };
   } finally {
     target.close();
   }

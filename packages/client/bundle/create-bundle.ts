@@ -1,13 +1,13 @@
 /** Writing nodes and all below them as a CAR version 1: children first, each node once, each verified before it counts. */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
+import { HASHES_MAX, HashTable } from '../hash-table.ts';
+import { mapInOrder } from '../map-in-order.ts';
 import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
 import { concat, encodeCarHeader } from './car-header.ts';
 import { CID_BYTES, encodeCid } from './cid.ts';
-import { HASHES_MAX, HashSet } from './hash-set.ts';
 import { type LoadedNode, loadNode } from './load-node.ts';
-import { mapInOrder } from './map-in-order.ts';
 import { encodeVarint } from './varint.ts';
 
 /** Nodes of one bundle: what the set of written ones can hold. */
@@ -110,7 +110,7 @@ async function* walkChildrenFirst(
   roots: readonly Hash[],
   options: CallOptions,
 ): AsyncGenerator<LoadedNode, void, undefined> {
-  const written = new HashSet();
+  const written = new HashTable();
   let heldBytes = 0;
   const load = (hash: Hash): Promise<LoadedNode> => loadNode(client, hash, options);
   const hold = (node: LoadedNode): Parent => {
@@ -155,7 +155,7 @@ async function* walkChildrenFirst(
   }
 }
 
-function addWritten(written: HashSet, hash: Hash): boolean {
+function addWritten(written: HashTable, hash: Hash): boolean {
   if (written.size < BUNDLE_NODES_MAX) return written.add(hash);
   throw new BundleError(
     `there are more than ${BUNDLE_NODES_MAX} nodes below these roots; make several bundles of parts of them`,

@@ -27,7 +27,7 @@ export interface PullOptions extends CallOptions {
   readonly force?: boolean | undefined;
   /** WebCrypto, or the built-in SHA-256, when left out. */
   readonly digest?: NodeDigest | undefined;
-  /** Bytes of files in memory on their way in; 24 MiB when left out. */
+  /** Bytes of files in memory on their way in; 8 MiB when left out. */
   readonly memoryBytesMax?: number | undefined;
   readonly progress?: ProgressReporter | undefined;
 }
@@ -43,7 +43,7 @@ export interface PullResult {
   readonly writtenBytes: number;
 }
 
-const MEMORY_BYTES_MAX_DEFAULT = 24 * 1024 * 1024;
+const MEMORY_BYTES_MAX_DEFAULT = 8 * 1024 * 1024;
 /** Files at work; how many requests they send is the source's matter. */
 const FILES_MAX = 48;
 /** Chunks of one file at work. */
@@ -122,6 +122,10 @@ class Pull {
     const walked: WalkedEntry = { type: 'entry', path, entry, ordinal: 0, isEntered: false };
     await check.look(walked);
     check.finish();
+    if (check.done.has(0)) {
+      this.#count(entry, false);
+      return this.#result;
+    }
     this.#progress.phase('transfer');
     const folder = new OpenFolder(this.#target, path.parent, undefined, undefined);
     await this.#take(walked, check, folder);
@@ -151,10 +155,38 @@ class Pull {
       return found?.kind === 'folder' && found.isExactName;
     };
     if (this.#target.isEmpty()) return check;
+    let folder = new LookedFolder(undefined, () => true);
     for await (const step of walkTree(this.#source, root, { ...this.#call, enter })) {
-      if (step.type === 'left' || this.#selection.positionOf(step.path) === 'outside') continue;
+      if (step.type === 'left') {
+        folder.release();
+        folder = folder.parent ?? folder;
+        continue;
+      }
+      if (this.#selection.positionOf(step.path) === 'outside') {
+        // What is not asked for is not looked at, so the folder is not known to be done.
+        folder.hold();
+        folder.release(false);
+        continue;
+      }
       this.#progress.item(formatPath(step.path));
-      await comparing.start(() => check.look(step));
+      const { entry, ordinal, isEntered } = step;
+      if (isEntered) {
+        // Its own time is set when all below is written: it is never done before.
+        folder = new LookedFolder(folder, () => {
+          if (entry.mtimeNs !== undefined) return false;
+          check.done.add(ordinal);
+          this.#result.folders += 1;
+          return true;
+        });
+      } else folder.hold();
+      const holder = folder;
+      await comparing.start(async () => {
+        await check.look(step);
+        if (isEntered) return;
+        const isDone = check.done.has(ordinal);
+        if (isDone) this.#count(entry, false);
+        holder.release(isDone);
+      });
     }
     await comparing.finish();
     check.finish();
@@ -162,7 +194,8 @@ class Pull {
   }
 
   async #write(root: TreeItem, checked: CheckedTarget): Promise<void> {
-    const enter = (path: TreePath): boolean => this.#selection.positionOf(path) !== 'outside';
+    const enter = (path: TreePath, _entry: DirectoryEntry, ordinal: number): boolean =>
+      !checked.done.has(ordinal) && this.#selection.positionOf(path) !== 'outside';
     let folder = new OpenFolder(this.#target, undefined, undefined, undefined);
     for await (const step of walkTree(this.#source, root, { ...this.#call, enter })) {
       if (step.type === 'left') {
@@ -170,7 +203,7 @@ class Pull {
         folder = folder.parent ?? folder;
       } else if (this.#selection.positionOf(step.path) === 'outside') continue;
       else if (step.isEntered) folder = this.#enterFolder(step, checked, folder);
-      else await this.#take(step, checked, folder);
+      else if (step.entry.kind !== 'directory') await this.#take(step, checked, folder);
     }
   }
 
@@ -190,8 +223,12 @@ class Pull {
   async #take(step: WalkedEntry, checked: CheckedTarget, folder: OpenFolder): Promise<void> {
     const { path, entry, ordinal } = step;
     this.#progress.item(formatPath(path));
-    if (checked.modeOnly.has(ordinal)) this.#target.setExecutable(path, entry.isExecutable);
-    if (checked.done.has(ordinal) || checked.modeOnly.has(ordinal)) return this.#count(entry, false);
+    // Counted when it was looked at.
+    if (checked.done.has(ordinal)) return;
+    if (checked.modeOnly.has(ordinal)) {
+      this.#target.setExecutable(path, entry.isExecutable);
+      return this.#count(entry, false);
+    }
     const mayReplace = this.#force && checked.existing.has(ordinal);
     const file: NewFile = { isExecutable: entry.isExecutable, mtimeNs: entry.mtimeNs, mayReplace };
     // Larger ones take their room chunk by chunk.
@@ -266,6 +303,31 @@ class Pull {
     if (isWritten && entry.kind === 'file') this.#result.writtenFiles += 1;
     if (isWritten) this.#result.writtenBytes += bytes;
     this.#progress.count({ files: 1, bytes, deduplicatedBytes: isWritten ? 0 : bytes });
+  }
+}
+
+/** A folder that is being looked at: done when all below it is. */
+class LookedFolder {
+  readonly parent: LookedFolder | undefined;
+  readonly #onDone: () => boolean;
+  #holders = 1;
+  #isDone = true;
+
+  /** `onDone` says whether that makes the folder itself done. */
+  constructor(parent: LookedFolder | undefined, onDone: () => boolean) {
+    this.parent = parent;
+    this.#onDone = onDone;
+    parent?.hold();
+  }
+
+  hold(): void {
+    this.#holders += 1;
+  }
+
+  release(isDone = true): void {
+    this.#holders -= 1;
+    this.#isDone &&= isDone;
+    if (this.#holders === 0) this.parent?.release(this.#isDone && this.#onDone());
   }
 }
 

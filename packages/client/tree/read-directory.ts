@@ -22,7 +22,7 @@ import {
 } from './read-node.ts';
 
 /** What the nodes above say of a page or index. All undefined at the root of a directory known by its hash alone. */
-interface ExpectedDirectoryPart {
+export interface ExpectedDirectoryPart {
   /** 0: a page */
   readonly level?: number;
   readonly totals?: TreeTotals;
@@ -31,7 +31,7 @@ interface ExpectedDirectoryPart {
   readonly endName?: Uint8Array | undefined;
 }
 
-type DirectoryPart =
+export type DirectoryPart =
   | { readonly type: 'directory'; readonly entries: readonly DirectoryEntry[] }
   | ({ readonly type: 'directory-index' } & DirectoryIndex);
 
@@ -100,7 +100,7 @@ function expectRoot(directory: DirectoryRef): ExpectedDirectoryPart {
   return typeof directory === 'string' ? {} : { totals: directory };
 }
 
-function expectChild(
+export function expectChild(
   index: DirectoryIndex,
   at: number,
   endName: Uint8Array | undefined,
@@ -114,7 +114,7 @@ function expectChild(
   };
 }
 
-async function readDirectoryPart(
+export async function readDirectoryPart(
   source: NodeSource,
   hash: Hash,
   expected: ExpectedDirectoryPart,

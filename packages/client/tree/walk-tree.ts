@@ -24,7 +24,7 @@ export interface LeftDirectory {
 
 export interface WalkOptions extends CallOptions {
   /** Whether to go into a directory; asked a little ahead. Always when left out. */
-  readonly enter?: ((path: TreePath, entry: DirectoryEntry) => boolean) | undefined;
+  readonly enter?: ((path: TreePath, entry: DirectoryEntry, ordinal: number) => boolean) | undefined;
   /** Where the root stands; its entries then have longer paths. */
   readonly rootPath?: TreePath | undefined;
 }
@@ -36,16 +36,14 @@ const ENTRIES_AHEAD = 64;
 /** Deeper levels look no further ahead: this bounds what is held for a tree of any depth. */
 const DEPTH_AHEAD_MAX = 64;
 
-interface Upcoming {
-  readonly path: TreePath;
-  readonly entry: DirectoryEntry;
-  readonly isEntered: boolean;
-}
+type Upcoming = Omit<WalkedEntry, 'type'>;
 
 interface Level {
   readonly path: TreePath | undefined;
   readonly entries: AsyncGenerator<DirectoryEntry, void, undefined>;
   readonly upcoming: Upcoming[];
+  /** of the entry that is looked at next */
+  nextOrdinal: number;
   directoriesAhead: number;
   isRead: boolean;
 }
@@ -58,15 +56,19 @@ export async function* walkTree(
 ): AsyncGenerator<WalkedEntry | LeftDirectory, void, undefined> {
   const ahead = new ReadAhead(source);
   const enter = options.enter ?? (() => true);
-  const open = (directory: { readonly hash: string } & TreeTotals, path: TreePath | undefined): Level => ({
+  const open = (
+    directory: { readonly hash: string } & TreeTotals,
+    path: TreePath | undefined,
+    nextOrdinal: number,
+  ): Level => ({
     path,
     entries: readDirectoryEntries(ahead, directory, options),
     upcoming: [],
+    nextOrdinal,
     directoriesAhead: 0,
     isRead: false,
   });
-  const levels: Level[] = [open(root, options.rootPath)];
-  let ordinal = 0;
+  const levels: Level[] = [open(root, options.rootPath, 0)];
   for (let level = levels.at(-1); level !== undefined; level = levels.at(-1)) {
     await lookAhead(level, levels.length <= DEPTH_AHEAD_MAX ? ahead : undefined, enter, options);
     const next = level.upcoming.shift();
@@ -75,12 +77,10 @@ export async function* walkTree(
       yield { type: 'left', path: level.path };
       continue;
     }
-    yield { type: 'entry', ...next, ordinal };
-    ordinal += 1;
-    if (next.isEntered) {
-      level.directoriesAhead -= 1;
-      levels.push(open(next.entry, next.path));
-    } else ordinal += next.entry.entryCount;
+    yield { type: 'entry', ...next };
+    if (!next.isEntered) continue;
+    level.directoriesAhead -= 1;
+    levels.push(open(next.entry, next.path, next.ordinal + 1));
   }
 }
 
@@ -105,8 +105,10 @@ async function lookAhead(
       return;
     }
     const path = { parent: level.path, name: entry.name };
-    const isEntered = entry.kind === 'directory' && enter(path, entry);
-    level.upcoming.push({ path, entry, isEntered });
+    const ordinal = level.nextOrdinal;
+    level.nextOrdinal += 1 + entry.entryCount;
+    const isEntered = entry.kind === 'directory' && enter(path, entry, ordinal);
+    level.upcoming.push({ path, entry, ordinal, isEntered });
     if (!isEntered) continue;
     level.directoriesAhead += 1;
     ahead?.start(entry.hash, options);

@@ -1,0 +1,211 @@
+/**
+ * Verifying a tree: every node is read, hashed and held against what the nodes above say of it. What is wrong is collected
+ * with its path, and the walk goes on beside it. A node that many paths share is read once.
+ */
+import { bytesToHash, type Hash } from '@holdfast/protocol';
+import { HASHES_MAX, HashTable } from '../hash-table.ts';
+import type { CallOptions } from '../operations.ts';
+import { createSha256 } from '../sha256.ts';
+import { TreeFormatError } from './format.ts';
+import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
+import { openTree, type TreeItem } from './read.ts';
+import { type ExpectedDirectoryPart, expectChild, readDirectoryPart } from './read-directory.ts';
+import { type ExpectedFilePart, readFilePart } from './read-file.ts';
+import type { NodeSource } from './read-node.ts';
+import { explainNodeError } from './walk-error.ts';
+import { formatPath, type TreePath } from './walk-path.ts';
+
+export interface TreeFault {
+  /** undefined is the root */
+  readonly path: TreePath | undefined;
+  readonly hash: Hash;
+  readonly message: string;
+}
+
+export interface VerifyOptions extends CallOptions {
+  /** Called for each fault as it is found. */
+  readonly onFault?: ((fault: TreeFault) => void) | undefined;
+  readonly progress?: ProgressReporter | undefined;
+}
+
+export interface VerifyResult {
+  /** nodes that were read and are good; those that are shared count once */
+  readonly nodes: number;
+  /** of their contents */
+  readonly bytes: number;
+  readonly faults: number;
+}
+
+/** Nodes that are read at once; how many requests that makes is the source's matter. */
+const READING_MAX = 16;
+
+/** One node to be read, and what is expected of it. */
+type Step =
+  | {
+      readonly type: 'directory';
+      readonly hash: Hash;
+      readonly path: TreePath | undefined;
+      readonly expected: ExpectedDirectoryPart;
+    }
+  | {
+      readonly type: 'file';
+      readonly hash: Hash;
+      readonly path: TreePath | undefined;
+      readonly expected: ExpectedFilePart;
+    }
+  | {
+      readonly type: 'symlink';
+      readonly hash: Hash;
+      readonly path: TreePath | undefined;
+      readonly bytes: number;
+    };
+
+/** Throws only what is no fault of a node: a lost connection, a refusal, the reason of the signal. */
+export async function verifyTree(
+  source: NodeSource,
+  root: Hash,
+  options: VerifyOptions = {},
+): Promise<VerifyResult> {
+  return new Verification(source, options).run(root);
+}
+
+class Verification {
+  readonly #source: NodeSource;
+  readonly #options: VerifyOptions;
+  readonly #progress: ProgressReporter;
+  readonly #good = new HashTable();
+  /** The next one is last, so that memory is depth times width times READING_MAX. */
+  readonly #stack: Step[] = [];
+  #reading = 0;
+  #failure: { readonly error: unknown } | undefined;
+  #nodes = 0;
+  #bytes = 0;
+  #faults = 0;
+
+  constructor(source: NodeSource, options: VerifyOptions) {
+    this.#source = {
+      readNode: async (hash, call) => {
+        const node = await source.readNode(hash, call);
+        this.#nodes += 1;
+        this.#bytes += node.content.length;
+        this.#progress.count({ bytes: node.content.length });
+        return node;
+      },
+    };
+    this.#options = options;
+    this.#progress = options.progress ?? SILENT_PROGRESS;
+  }
+
+  async run(root: Hash): Promise<VerifyResult> {
+    this.#progress.phase('check');
+    const first = await this.#findRoot(root);
+    if (first !== undefined) this.#stack.push(first);
+    await new Promise<void>((resolve) => this.#readOn(resolve));
+    if (this.#failure !== undefined) throw this.#failure.error;
+    return { nodes: this.#nodes, bytes: this.#bytes, faults: this.#faults };
+  }
+
+  /** Keeps as many visits going as there may be; calls `onEnd` when none is left. */
+  #readOn(onEnd: () => void): void {
+    while (this.#reading < READING_MAX && this.#failure === undefined) {
+      const step = this.#stack.pop();
+      if (step === undefined) break;
+      if (this.#good.has(keyOf(step))) continue;
+      this.#progress.item(formatPath(step.path));
+      this.#reading += 1;
+      void this.#visit(step)
+        .catch((error: unknown) => {
+          this.#failure ??= { error };
+        })
+        .finally(() => {
+          this.#reading -= 1;
+          this.#readOn(onEnd);
+        });
+    }
+    if (this.#reading === 0) onEnd();
+  }
+
+  async #findRoot(hash: Hash): Promise<Step | undefined> {
+    let item: TreeItem;
+    try {
+      item = await openTree(this.#source).readItem(hash, this.#options);
+    } catch (error) {
+      this.#addFault({ path: undefined, hash }, error);
+      return undefined;
+    }
+    this.#nodes = 0;
+    this.#bytes = 0;
+    return stepTo(item, undefined);
+  }
+
+  async #visit(step: Step): Promise<void> {
+    try {
+      const children = await this.#read(step);
+      // Beyond what can be remembered, shared nodes are read again.
+      if (this.#good.size < HASHES_MAX) this.#good.add(keyOf(step));
+      // The first child last: it comes next.
+      this.#stack.push(...children.reverse());
+      if (step.type === 'file' && step.expected.level === undefined) this.#progress.count({ files: 1 });
+    } catch (error) {
+      this.#addFault(step, error);
+    }
+  }
+
+  /** Reads one node; what is below it. */
+  async #read(step: Step): Promise<Step[]> {
+    const { hash, path } = step;
+    const call = { signal: this.#options.signal };
+    if (step.type === 'symlink') {
+      await openTree(this.#source).readSymlink({ hash, bytes: step.bytes }, call);
+      return [];
+    }
+    if (step.type === 'file') {
+      const part = await readFilePart(this.#source, hash, step.expected, call);
+      if (part.type !== 'file-index') return [];
+      const level = part.level - 1;
+      return part.children.map((child) => ({
+        type: 'file',
+        hash: child.hash,
+        path,
+        expected: { level, bytes: child.bytes },
+      }));
+    }
+    const part = await readDirectoryPart(this.#source, hash, step.expected, call);
+    if (part.type === 'directory') {
+      return part.entries.map((entry) => stepTo(entry, { parent: path, name: entry.name }));
+    }
+    return part.children.map((child, at) => ({
+      type: 'directory',
+      hash: child.hash,
+      path,
+      expected: expectChild(part, at, step.expected.endName),
+    }));
+  }
+
+  #addFault({ path, hash }: Pick<TreeFault, 'path' | 'hash'>, error: unknown): void {
+    const message = explainNodeError(error);
+    // Not the node's fault: a lost connection ends the job.
+    if (message === undefined) throw error;
+    this.#faults += 1;
+    const faultHash = error instanceof TreeFormatError ? (error.hash ?? hash) : hash;
+    this.#options.onFault?.({ path, hash: faultHash, message });
+  }
+}
+
+/** The node and all that is expected of it: the same page may be right in one place and wrong in another. */
+function keyOf(step: Step): Hash {
+  const sha256 = createSha256();
+  const expected = step.type === 'symlink' ? { bytes: step.bytes } : step.expected;
+  const parts = JSON.stringify([step.type, step.hash, expected], (_key, value: unknown) =>
+    value instanceof Uint8Array ? Array.from(value) : value,
+  );
+  sha256.update(new TextEncoder().encode(parts));
+  return bytesToHash(sha256.digest());
+}
+
+function stepTo(item: TreeItem, path: TreePath | undefined): Step {
+  const { kind, hash, bytes, entryCount } = item;
+  if (kind === 'symlink') return { type: 'symlink', hash, path, bytes };
+  if (kind === 'file') return { type: 'file', hash, path, expected: { level: undefined, bytes } };
+  return { type: 'directory', hash, path, expected: { totals: { bytes, entryCount } } };
+}
