@@ -3,6 +3,8 @@ import { Command } from 'commander';
 import { registerAppCommand } from './commands/app.ts';
 import { registerBundleCommand } from './commands/bundle.ts';
 import { registerCatCommand } from './commands/cat.ts';
+import { registerDiffCommand } from './commands/diff.ts';
+import { registerDuCommand } from './commands/du.ts';
 import { registerGcCommand } from './commands/gc.ts';
 import { registerKeyCommand } from './commands/key.ts';
 import { registerLsCommand } from './commands/ls.ts';
@@ -12,7 +14,9 @@ import { registerPushCommand } from './commands/push.ts';
 import { registerRefsCommand } from './commands/refs.ts';
 import { registerServeCommand } from './commands/serve.ts';
 import { registerTokenCommand } from './commands/token.ts';
+import { registerTreeCommand } from './commands/tree.ts';
 import { registerUsageCommand } from './commands/usage.ts';
+import { registerVerifyCommand } from './commands/verify.ts';
 import { printable } from './output.ts';
 import cliPackage from './package.json' with { type: 'json' };
 
@@ -26,6 +30,10 @@ const COMMANDS: readonly ((program: Command) => void)[] = [
   registerPullCommand,
   registerLsCommand,
   registerCatCommand,
+  registerTreeCommand,
+  registerDiffCommand,
+  registerVerifyCommand,
+  registerDuCommand,
   registerBundleCommand,
   registerNodeCommand,
   registerRefsCommand,

@@ -4,6 +4,7 @@ import {
   type Hash,
   type NodeSource,
   openTree,
+  type ProgressJob,
   PullConflictError,
   PullTargetError,
   RottenNodeError,
@@ -17,6 +18,7 @@ import { isHash } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { CliError } from './cli-error.ts';
 import { type ConnectionFlags, withClient } from './connection.ts';
+import { type JobContext, type JobFlags, runJob } from './progress/run-job.ts';
 
 export const LOCATION_HELP = 'HASH or HASH/path';
 
@@ -59,7 +61,31 @@ export async function withSource<T>(
   work: (source: NodeSource) => Promise<T>,
 ): Promise<T> {
   try {
-    return await withClient(flags, (client) => work(openSpaceSource(client)), { retry: { attemptsMax: 1 } });
+    return await withClient(flags, (client) => work(openSpaceSource(client, { patienceMs: 0 })));
+  } catch (error) {
+    throw explainTreeError(error);
+  }
+}
+
+export interface TreeJob {
+  readonly job: ProgressJob;
+  readonly subject: string;
+  readonly flags: ConnectionFlags & JobFlags;
+  /** how an interrupted job is taken up again */
+  readonly toContinue: string;
+}
+
+/** As `withSource`, for a job that takes its time: it has a view, and patience with the network. */
+export async function runTreeJob<T>(
+  job: TreeJob,
+  work: (source: NodeSource, context: JobContext) => Promise<T>,
+): Promise<T> {
+  try {
+    return await withClient(
+      job.flags,
+      (client) => runJob(job, (context) => work(openSpaceSource(client, context), context)),
+      { retry: { attemptsMax: 1 } },
+    );
   } catch (error) {
     throw explainTreeError(error);
   }

@@ -1,14 +1,16 @@
 /** `holdfast pull`: a tree out of a Space into a folder. */
-import { type Hash, type PullResult, SILENT_PROGRESS } from '@holdfast/client';
-import { openSpaceSource, pullToPath } from '@holdfast/files';
+import type { Hash, PullResult } from '@holdfast/client';
+import { pullToPath } from '@holdfast/files';
 import type { Command } from 'commander';
-import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
+import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printNote } from '../output.ts';
-import { explainTreeError, parseRoot, parseTreePath } from '../tree-connection.ts';
+import { formatBytes, formatCount } from '../progress/format-progress.ts';
+import { parseRoot, parseTreePath, runTreeJob } from '../tree-connection.ts';
 
 interface PullFlags extends ConnectionFlags {
   readonly json?: true;
+  readonly quiet?: true;
   readonly force?: true;
   readonly fsync?: true;
   readonly path?: readonly (readonly Uint8Array[])[];
@@ -32,29 +34,23 @@ export function registerPullCommand(program: Command): void {
     .argument('<dir>', 'the folder that gets its entries; made when missing')
     .option('--path <paths...>', 'only these of the tree, with all below them', collectPath)
     .option('--force', 'replace files and links that are in the way')
-    .option('--fsync', 'safe against power loss at every step: slower');
+    .option('--fsync', 'safe against power loss at every step: slower')
+    .option('--quiet', 'show warnings and errors only');
   withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(pull);
 }
 
 async function pull(hash: Hash, directory: string, flags: PullFlags): Promise<void> {
-  const progress = SILENT_PROGRESS;
-  try {
-    const result = await withClient(
-      flags,
-      (client) =>
-        pullToPath(openSpaceSource(client, { progress }), hash, directory, {
-          paths: flags.path,
-          force: flags.force,
-          fsync: flags.fsync,
-          progress,
-        }),
-      { retry: { attemptsMax: 1 } },
-    );
-    if (flags.json) printJson(describeResult(hash, result));
-    else printNote(summarize(result));
-  } catch (error) {
-    throw explainTreeError(error);
-  }
+  const toContinue = 'run the same command again: what is done stays';
+  const result = await runTreeJob({ job: 'pull', subject: hash, flags, toContinue }, (source, context) =>
+    pullToPath(source, hash, directory, {
+      ...context,
+      paths: flags.path,
+      force: flags.force,
+      fsync: flags.fsync,
+    }),
+  );
+  if (flags.json) printJson(describeResult(hash, result));
+  else if (!flags.quiet) printNote(summarize(result));
 }
 
 function describeResult(hash: Hash, result: PullResult): unknown {
@@ -62,8 +58,10 @@ function describeResult(hash: Hash, result: PullResult): unknown {
   return { hash, files, folders, links, bytes, writtenFiles, writtenBytes };
 }
 
-function summarize({ files, bytes, writtenFiles, writtenBytes }: PullResult): string {
-  return `${files} files with ${bytes} bytes are there; ${writtenFiles} with ${writtenBytes} bytes were written`;
+function summarize({ files, links, writtenFiles, writtenBytes }: PullResult): string {
+  const others = links === 0 ? '' : ` and ${formatCount(links)} links`;
+  const what = `${formatCount(files)} files${others} are there`;
+  return `${what}; wrote ${formatCount(writtenFiles)} files, ${formatBytes(writtenBytes)}`;
 }
 
 function collectPath(

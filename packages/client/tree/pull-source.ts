@@ -10,17 +10,18 @@ import type { NodeDigest } from './build.ts';
 import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from './format.ts';
 import { PatientRequests } from './patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
+import { PARALLEL_MAX_DEFAULT, PARALLEL_START, PATIENCE_MS_DEFAULT } from './push-limits.ts';
 import type { NodeSource } from './read-node.ts';
 
-/** Make the client with `retry: { attemptsMax: 1 }`: the source tries again by itself. */
+/** For a long job make the client with `retry: { attemptsMax: 1 }`: the source tries again by itself, with patience. */
 export type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNode'>;
 
 export interface PatientSourceOptions {
   /** WebCrypto, or the built-in SHA-256, when left out. */
   readonly digest?: NodeDigest | undefined;
-  /** Requests at once, at most; 24 when left out. How many there are adapts to the server. */
+  /** Requests at once, at most; 32 when left out. How many there are adapts to the server. */
   readonly parallelMax?: number | undefined;
-  /** How long no request may succeed before reading fails, ms; 5 minutes when left out. */
+  /** How long no request may succeed before reading fails, ms; 5 minutes when left out; 0 leaves trying to the client. */
   readonly patienceMs?: number | undefined;
   readonly progress?: ProgressReporter | undefined;
   readonly clock?: Clock | undefined;
@@ -28,9 +29,6 @@ export interface PatientSourceOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-const PARALLEL_START = 8;
-const PARALLEL_MAX_DEFAULT = 24;
-const PATIENCE_MS_DEFAULT = 5 * 60_000;
 /** Any trouble of a store is a 503 too; rot is one that comes again after the wait the server asked for. */
 const ROT_EVIDENCE_MIN = 2;
 
@@ -48,6 +46,8 @@ export class RottenNodeError extends Error {
 /** Rejects with CasError (VERIFICATION_FAILED among them), RottenNodeError, TreeFormatError for what is too large. */
 export function createPatientSource(client: ReadingClient, options: PatientSourceOptions = {}): NodeSource {
   const { digest, progress = SILENT_PROGRESS, signal } = options;
+  // Without patience the client has tried again already.
+  const evidenceMin = options.patienceMs === 0 ? 1 : ROT_EVIDENCE_MIN;
   const limit = new AdaptiveLimit({
     start: PARALLEL_START,
     max: options.parallelMax ?? PARALLEL_MAX_DEFAULT,
@@ -66,7 +66,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
     const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, { ...call, digest }).catch(
       async (error: unknown) => {
         if (await looksRotten(client, hash, error, call)) evidence.count += 1;
-        throw evidence.count >= ROT_EVIDENCE_MIN ? new RottenNodeError(hash, error) : error;
+        throw evidence.count >= evidenceMin ? new RottenNodeError(hash, error) : error;
       },
     );
     if (node !== undefined) return node;

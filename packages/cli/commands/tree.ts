@@ -1,0 +1,83 @@
+/** `holdfast tree`: a directory and all below it. */
+import { formatName, openTree, pathBytes, type TreePath, type WalkedEntry, walkTree } from '@holdfast/client';
+import { type Command, InvalidArgumentError } from 'commander';
+import { CliError } from '../cli-error.ts';
+import { type ConnectionFlags, withConnection } from '../connection.ts';
+import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
+import { jsonOption } from '../options.ts';
+import { printNote } from '../output.ts';
+import { formatBytes, formatCount } from '../progress/format-progress.ts';
+import {
+  describeItem,
+  describeName,
+  findLocation,
+  LOCATION_HELP,
+  parseLocation,
+  type TreeLocation,
+  withSource,
+} from '../tree-connection.ts';
+
+interface TreeFlags extends ConnectionFlags {
+  readonly json?: true;
+  readonly depth?: number;
+}
+
+const HELP = `
+A line for each entry, indented by its depth: folders end in /, executable files in *, links show their targets. With --json one list of all entries with their paths.
+
+Examples:
+  holdfast tree HASH --depth 2
+  holdfast tree HASH/src --json`;
+
+export function registerTreeCommand(program: Command): void {
+  const command = program
+    .command('tree')
+    .description('show a directory of a tree with all below it')
+    .argument('<location>', LOCATION_HELP, parseLocation)
+    .option('--depth <n>', 'only so many levels', parseDepth);
+  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(draw);
+}
+
+async function draw(location: TreeLocation, flags: TreeFlags): Promise<void> {
+  await withSource(flags, async (source) => {
+    const item = await findLocation(source, location);
+    if (item.kind !== 'directory') throw new CliError('this is no directory; show it: holdfast ls --long');
+    const json = flags.json ? new JsonListWriter('entries') : undefined;
+    if (json === undefined) await writeLineSlowly(formatName(new TextEncoder().encode(location.text)));
+    const enter = (path: TreePath): boolean => depthOf(path) < (flags.depth ?? Number.POSITIVE_INFINITY);
+    for await (const step of walkTree(source, item, { enter })) {
+      if (step.type === 'left') continue;
+      const target =
+        step.entry.kind === 'symlink' ? await openTree(source).readSymlink(step.entry) : undefined;
+      if (json === undefined) await writeLineSlowly(drawLine(step, target));
+      else await json.add(describe(step, target));
+    }
+    json?.end();
+    if (json === undefined) printNote(`${formatCount(item.entryCount)} entries, ${formatBytes(item.bytes)}`);
+  });
+}
+
+const INDENTATION = '  ';
+
+function drawLine({ path, entry }: WalkedEntry, target: Uint8Array | undefined): string {
+  const mark = entry.kind === 'directory' ? '/' : entry.isExecutable ? '*' : '';
+  const shownTarget = target === undefined ? '' : ` -> ${formatName(target)}`;
+  return `${INDENTATION.repeat(depthOf(path))}${formatName(entry.name)}${mark}${shownTarget}`;
+}
+
+function describe({ path, entry }: WalkedEntry, target: Uint8Array | undefined): unknown {
+  const shownTarget = target === undefined ? {} : describeName('target', target);
+  return { ...describeName('path', pathBytes(path)), ...describeItem(entry), ...shownTarget };
+}
+
+function depthOf(path: TreePath): number {
+  let depth = 0;
+  for (let at: TreePath | undefined = path; at !== undefined; at = at.parent) depth += 1;
+  return depth;
+}
+
+function parseDepth(text: string): number {
+  const depth = /^\d{1,6}$/.test(text) ? Number(text) : 0;
+  if (depth >= 1) return depth;
+  throw new InvalidArgumentError('It must be an integer of 1 or more.');
+}

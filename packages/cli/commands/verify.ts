@@ -1,0 +1,59 @@
+/** `holdfast verify`: every byte of a tree, checked. */
+import { formatPath, type Hash, pathBytes, type TreeFault, verifyTree } from '@holdfast/client';
+import type { Command } from 'commander';
+import { CliError } from '../cli-error.ts';
+import { type ConnectionFlags, withConnection } from '../connection.ts';
+import { jsonOption } from '../options.ts';
+import { printJson, printLine, printNote } from '../output.ts';
+import { formatBytes, formatCount } from '../progress/format-progress.ts';
+import { describeName, parseRoot, runTreeJob } from '../tree-connection.ts';
+
+interface VerifyFlags extends ConnectionFlags {
+  readonly json?: true;
+  readonly quiet?: true;
+}
+
+/** Faults that are kept for --json; all are counted, and shown as they are found without it. */
+const FAULTS_KEPT_MAX = 10_000;
+
+const HELP = `
+Reads every node below and including HASH and holds it against its hash and against what the nodes above say of it. Names
+each node that is missing, damaged or no part of a tree, with its path, and then fails (1). Heal them from the original:
+  holdfast push --check PATH
+
+Example:
+  holdfast verify HASH --json`;
+
+export function registerVerifyCommand(program: Command): void {
+  const command = program
+    .command('verify')
+    .description('check every byte of a tree')
+    .argument('<hash>', 'the tree', parseRoot)
+    .option('--quiet', 'show what is wrong only');
+  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(verify);
+}
+
+async function verify(root: Hash, flags: VerifyFlags): Promise<void> {
+  const faults: TreeFault[] = [];
+  const toContinue = 'run the same command again: it begins anew';
+  const result = await runTreeJob({ job: 'verify', subject: root, flags, toContinue }, (source, context) =>
+    verifyTree(source, root, {
+      ...context,
+      onFault: (fault) => {
+        if (faults.length < FAULTS_KEPT_MAX) faults.push(fault);
+        if (!flags.json) printLine(`${formatPath(fault.path)}: ${fault.message}`);
+      },
+    }),
+  );
+  if (flags.json) printJson({ root, ...result, faults: faults.map(describe), faultCount: result.faults });
+  if (result.faults > 0) {
+    const count = result.faults === 1 ? '1 node is' : `${formatCount(result.faults)} nodes are`;
+    throw new CliError(`${count} missing or wrong; heal from the original: holdfast push --check PATH`);
+  }
+  if (flags.json || flags.quiet) return;
+  printNote(`${formatCount(result.nodes)} nodes with ${formatBytes(result.bytes)} are all good`);
+}
+
+function describe({ path, hash, message }: TreeFault): unknown {
+  return { ...describeName('path', pathBytes(path)), hash, message };
+}
