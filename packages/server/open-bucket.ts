@@ -31,9 +31,10 @@ export async function openBucket({
       log,
     });
   } catch (error) {
-    const isExplained = error instanceof S3StoreRefused || error instanceof StoreUnavailable;
-    if (!isExplained) throw error;
-    throw new ServeError(`--content, bucket ${address.bucket} (${place}): ${error.message}`, {
+    const store = `--content, bucket ${address.bucket} (${place})`;
+    if (error instanceof S3StoreRefused) throw new ServeError(`${store}: ${error.message}`, { cause: error });
+    if (!(error instanceof StoreUnavailable)) throw error;
+    throw new ServeError(`${store}: ${error.message}; check its address, and that the store runs`, {
       cause: error,
     });
   }

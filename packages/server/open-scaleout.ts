@@ -83,9 +83,13 @@ async function openRows(address: PostgresAddress, log: Log): Promise<PostgresPoo
 /** SQL states that only a person can change: wrong password or user, no such database, no rights, a schema that does not fit. */
 const LASTING_STATES = /^(?:28|3D|42|0A|22|23)/;
 
-function isLasting({ cause }: StoreUnavailable): boolean {
+function isLasting(error: StoreUnavailable): boolean {
+  return LASTING_STATES.test(stateOf(error));
+}
+
+function stateOf({ cause }: Error): string {
   const code = (cause as { code?: unknown } | undefined)?.code;
-  return typeof code === 'string' && LASTING_STATES.test(code);
+  return typeof code === 'string' ? code : '';
 }
 
 function assertReadable(path: string): void {
@@ -130,8 +134,14 @@ function makeSpoolFolder(opened: Opened): string {
   return folder;
 }
 
-function explain({ host, port, database }: PostgresAddress, error: unknown): unknown {
+function explain({ host, port, database, tls }: PostgresAddress, error: unknown): unknown {
   if (!(error instanceof StoreUnavailable) && !(error instanceof SchemaNewer)) return error;
   const place = `${formatAuthority(host, port)}/${database}`;
-  return new ServeError(`--metadata, database ${place}: ${error.message}`, { cause: error });
+  // A server without TLS just hangs up.
+  const isTlsAskedFor = tls === 'require' || tls === 'verify-full';
+  const advice =
+    isTlsAskedFor && stateOf(error) === 'CONNECTION_CLOSED'
+      ? '; perhaps it has no TLS, which sslmode asks for'
+      : '';
+  return new ServeError(`--metadata, database ${place}: ${error.message}${advice}`, { cause: error });
 }
