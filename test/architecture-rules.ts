@@ -102,6 +102,17 @@ const ROOMS: readonly Room[] = [
     nodeModules: true,
     reason: "an engine knows core's ports and its own driver, never http or another engine",
   },
+  {
+    folder: 'packages/server/engine/scaleout/s3/',
+    folders: [
+      'packages/server/engine/scaleout/s3/',
+      'packages/server/core/',
+      'packages/server/engine-urls.ts',
+    ],
+    packages: [PROTOCOL, '@aws-sdk/credential-provider-node'],
+    nodeModules: true,
+    reason: "bytes know core's ports and where the bucket is, never rows, http or another engine",
+  },
 ];
 
 /** Inside the SDK: the tree format stands alone, building and reading know it, jobs know all of these; the root knows none. */

@@ -90,6 +90,12 @@ describe('planted violations are found', () => {
       `import { z } from '../scaleout/b.ts';`,
       /may not/,
     ],
+    [
+      'bytes → rows',
+      'packages/server/engine/scaleout/s3/a.ts',
+      `import { z } from '../postgres/b.ts';`,
+      /never rows/,
+    ],
     ['auth → http', 'packages/server/auth/a.ts', `export { z } from '../http/b.ts';`, /may not import/],
     [
       'main → engine',

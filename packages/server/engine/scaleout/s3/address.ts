@@ -1,18 +1,5 @@
-/** Where the bucket is, and how keys are written into addresses. Pure. */
-
-/** A bucket, or a part of one, in a store that speaks S3. */
-export interface S3Address {
-  readonly bucket: string;
-  /** what every key begins with: empty, or a path of letters, digits, `.`, `_`, `-` that ends in `/` */
-  readonly prefix: string;
-  /** origin that servers send requests to; undefined: the one of AWS in `region` */
-  readonly endpoint: string | undefined;
-  /** origin of upload URLs, where clients reach the store by another name than servers; undefined: `endpoint` */
-  readonly publicEndpoint: string | undefined;
-  readonly region: string;
-  /** where the bucket stands in an address: before its path, or before its host */
-  readonly style: 'path' | 'virtual';
-}
+/** How requests address the bucket. Pure. */
+import type { S3Address } from '../../../engine-urls.ts';
 
 /** The bucket in addresses: `origin` + `path` + `/` + key. */
 export interface BucketUrl {

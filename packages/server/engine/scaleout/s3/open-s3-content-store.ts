@@ -1,6 +1,6 @@
 /** Opens the bucket: is it ours, and does it do what it must? Nothing is served before both are known. */
 import { type ContentStore, StoreUnavailable } from '../../../core/ports.ts';
-import type { S3Address } from './address.ts';
+import type { S3Address } from '../../../engine-urls.ts';
 import { S3ContentStore } from './content-store.ts';
 import { type CredentialProvider, CredentialSource, openDefaultProvider } from './credentials.ts';
 import { AttemptFailed, RequestRefused } from './failure.ts';

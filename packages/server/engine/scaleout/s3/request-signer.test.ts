@@ -2,7 +2,8 @@
 import { describe, expect, test } from 'bun:test';
 import { createHash, createHmac } from 'node:crypto';
 import fc from 'fast-check';
-import { clientUrlOf, type S3Address, serverUrlOf } from './address.ts';
+import type { S3Address } from '../../../engine-urls.ts';
+import { clientUrlOf, serverUrlOf } from './address.ts';
 import { presignUrl, signRequest } from './request-signer.ts';
 
 /** "Signature Calculations for the Authorization Header", "Authenticating Requests: Using Query Parameters". */

@@ -5,7 +5,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreUnavailable } from '../../../core/ports.ts';
-import { type BucketUrl, type S3Address, serverUrlOf } from './address.ts';
+import type { S3Address } from '../../../engine-urls.ts';
+import { type BucketUrl, serverUrlOf } from './address.ts';
 import { AnswerBody } from './answer-body.ts';
 import type { CredentialSource, Credentials } from './credentials.ts';
 import { AttemptFailed, RequestRefused } from './failure.ts';

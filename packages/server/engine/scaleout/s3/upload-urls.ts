@@ -3,7 +3,8 @@
  * headers that matter are signed, so the store refuses a request that leaves one out or changes it.
  */
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
-import { type BucketUrl, clientUrlOf, type S3Address, serverUrlOf } from './address.ts';
+import type { S3Address } from '../../../engine-urls.ts';
+import { type BucketUrl, clientUrlOf, serverUrlOf } from './address.ts';
 import type { CredentialSource } from './credentials.ts';
 import { presignUrl } from './request-signer.ts';
 

@@ -1,5 +1,5 @@
 /** Content stores for the tests of this room: in a bucket of the real S3, or of a stand-in that misbehaves. */
-import { listKeys, sendToBucket, type TestBucket } from '../../../../../../test/support/s3-request.ts';
+import { sendToBucket, type TestBucket } from '../../../../../../test/support/s3-request.ts';
 import type { Generation } from '../../../../core/model.ts';
 import type { ContentStore } from '../../../../core/ports.ts';
 import { SPACE } from '../../../contract/samples.ts';
@@ -53,13 +53,6 @@ export async function putDirectly(
   const { url, headers } = await store.upload.signUpload(SPACE, generation, Date.now() + UPLOAD_TTL_MS);
   const response = await fetch(url, { method: 'PUT', headers, body: bytes.slice() });
   if (!response.ok) throw new Error(`the upload was answered ${response.status}: ${await response.text()}`);
-}
-
-/** The one key that ends in the generation. */
-export async function keyOf(bucket: TestBucket, generation: Generation): Promise<string> {
-  const keys = (await listKeys(bucket)).filter((key) => key.endsWith(generation));
-  if (keys.length !== 1) throw new Error(`${keys.length} keys of generation ${generation}`);
-  return keys[0] as string;
 }
 
 /** Writes past every rule, as nobody can who only holds an upload URL. */

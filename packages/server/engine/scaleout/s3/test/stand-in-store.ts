@@ -42,7 +42,7 @@ export interface Flaws {
   readonly deletes?: 'ignored';
 }
 
-export interface StoredBytes {
+interface StoredBytes {
   readonly bytes: Buffer;
   readonly etag: string;
   readonly isPublic: boolean;
