@@ -191,6 +191,26 @@ describe('trouble', () => {
     expect(keeper.safeUntil).toBeGreaterThan(clock.now());
   });
 
+  test('a lease that ends while its renewal is on its way is told before the new one', async () => {
+    const { server, clock, keeper, events, told } = start({ leaseDurationMs: MINUTE_MS });
+    await clock.advance(2_000);
+    keeper.add(A);
+    await clock.advance(0);
+    const safeUntil = keeper.safeUntil as number;
+    let answer = (): void => undefined;
+    server.answers.set(A, () => {
+      return new Promise((resolve) => {
+        answer = () => resolve({ hash: A, state: 'ready', leaseStartedAt: 1, leaseExpiresAt: 2 });
+      });
+    });
+    await clock.advance(60_500);
+    expect(told()).toEqual(['renewed']);
+    answer();
+    await clock.advance(0);
+    expect(told()).toEqual(['renewed', 'lapsed', 'renewed']);
+    expect(events[1]).toEqual({ type: 'lapsed', hash: A, lapsedAt: safeUntil });
+  });
+
   test('a server that asks for patience gets it', async () => {
     const { server, clock, keeper } = start();
     const details = {
@@ -281,7 +301,8 @@ describe('sleep and changed clocks', () => {
   });
 
   test('a request that slept on its way does not count for longer than it may', async () => {
-    const { server, clock, keeper, told } = start();
+    const { server, clock, keeper, events, told } = start();
+    const sentAt = clock.now();
     let answer = (): void => undefined;
     server.answers.set(A, () => {
       server.answers.delete(A);
@@ -296,6 +317,7 @@ describe('sleep and changed clocks', () => {
     await clock.advance(10_000);
     expect(keeper.safeUntil).toBeGreaterThanOrEqual(clock.now() + 9 * MINUTE_MS);
     expect(server.asked.length).toBeGreaterThanOrEqual(2);
+    expect(events[0]).toEqual({ type: 'renewed', hash: A, safeUntil: sentAt + 10 * MINUTE_MS });
     expect(told()).toContain('clock-jumped');
   });
 
@@ -309,6 +331,17 @@ describe('sleep and changed clocks', () => {
     expect(told()).toContain('clock-jumped');
     expect(keeper.safeUntil).toBeLessThan(before - 50 * MINUTE_MS);
     expect(keeper.safeUntil).toBeGreaterThanOrEqual(clock.now() + 9 * MINUTE_MS);
+  });
+
+  test('and stays moved when the renewal fails', async () => {
+    const { server, clock, keeper } = start();
+    keeper.add(A);
+    await clock.advance(0);
+    const before = keeper.safeUntil as number;
+    server.answers.set(A, () => Promise.reject(new Error('planted')));
+    clock.jump(-3 * MINUTE_MS);
+    await clock.advance(5_000);
+    expect(keeper.safeUntil).toBe(before - 3 * MINUTE_MS);
   });
 
   test('a machine that is a little late has not slept', async () => {

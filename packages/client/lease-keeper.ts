@@ -65,7 +65,7 @@ export interface LeaseKeeper {
 
 interface Root {
   readonly hash: Hash;
-  /** leased until then at least; 0: never yet */
+  /** leased until then at least; 0: never yet, or lost */
   safeUntil: number;
   /** when to renew; infinite while that is under way and when lost */
   dueAt: number;
@@ -142,8 +142,8 @@ class RunningKeeper {
   safeUntil(): number | undefined {
     const now = this.#clock.now();
     let earliest = Number.POSITIVE_INFINITY;
-    for (const { safeUntil, isLost } of this.#roots.values()) {
-      if (isLost || safeUntil <= now) return undefined;
+    for (const { safeUntil } of this.#roots.values()) {
+      if (safeUntil <= now) return undefined;
       earliest = Math.min(earliest, safeUntil);
     }
     return this.#roots.size === 0 ? undefined : earliest;

@@ -181,6 +181,19 @@ describe('wide directories', () => {
     }
   }, 30_000);
 
+  test('that fit one page exactly are that page alone', async () => {
+    const nodes = new MemoryNodes();
+    const root = await buildDirectory(nodes, numbered(CHILDREN_MAX));
+    // Some page may end earlier; then there is an index above.
+    const pages = pagesOf(nodes);
+    expect(nodes.emitted.length).toBe(pages.length === 1 ? 1 : pages.length + 1);
+    const names = numbered(5000).filter(({ name: own }) => !isNameBoundary(0, own));
+    const full = new MemoryNodes();
+    const { hash } = await buildDirectory(full, names.slice(0, CHILDREN_MAX));
+    expect(full.emitted).toEqual([hash]);
+    expect(root.entryCount).toBe(CHILDREN_MAX);
+  });
+
   test('another entry among 10,000 changes few pages', async () => {
     const before = new MemoryNodes();
     const entries = numbered(10_000);
@@ -309,6 +322,25 @@ describe('files', () => {
       const ends =
         node.children.length === CHILDREN_MAX || isHashBoundary(node.children.at(-1)?.hash as string);
       expect(ends || isLast).toBe(true);
+    }
+  });
+
+  test('with indexes that are full to the last have nothing above or beside them', async () => {
+    const child = { hash: 'a'.repeat(64), bytes: 3 };
+    expect(isHashBoundary(child.hash)).toBe(false);
+    for (const [count, emitted] of [
+      [CHILDREN_MAX, 1],
+      [2 * CHILDREN_MAX, 3],
+      [CHILDREN_MAX ** 2, CHILDREN_MAX + 1],
+      [CHILDREN_MAX ** 2 + 1, CHILDREN_MAX + 4],
+    ] as const) {
+      const nodes = new MemoryNodes();
+      const builder = new FileIndexBuilder(nodes);
+      for (let index = 0; index < count; index += 1) await builder.add(child);
+      const { hash, bytes } = await builder.finish();
+      expect(bytes).toBe(3 * count);
+      expect(nodes.emitted.length).toBe(emitted);
+      expect(nodes.emitted.at(-1)).toBe(hash);
     }
   });
 

@@ -30,6 +30,26 @@ function cutBySpecification(bytes: Uint8Array): number[] {
   return ends;
 }
 
+/** 32 bytes whose hash begins with exactly 17, 18, 21 and 22 zero bits. */
+function findWindows(): Map<number, Uint8Array> {
+  const gear = Int32Array.from({ length: 256 }, (_, byte) =>
+    createHash('sha256').update(Uint8Array.of(byte)).digest().readInt32LE(0),
+  );
+  const found = new Map<number, Uint8Array>();
+  const wanted = new Set([17, 18, 21, 22]);
+  for (let seed = 1; found.size < wanted.size && seed < 50; seed += 1) {
+    const bytes = noise(seed * 7919, 4 * MIB);
+    let hash = 0;
+    for (let at = 0; at < bytes.length; at += 1) {
+      hash = ((hash << 1) + (gear[bytes[at] as number] as number)) | 0;
+      if (at < 32 || (hash & (~0 << 15)) !== 0) continue;
+      const zeroBits = Math.clz32(hash);
+      if (wanted.has(zeroBits) && !found.has(zeroBits)) found.set(zeroBits, bytes.slice(at - 31, at + 1));
+    }
+  }
+  return found;
+}
+
 function cutAtOnce(bytes: Uint8Array): number[] {
   const ends: number[] = [];
   for (let start = 0; start < bytes.length; start = ends.at(-1) as number) {
@@ -131,6 +151,26 @@ describe('where files are cut', () => {
       expect(cutAtOnce(data.subarray(0, length))).toEqual(expected);
       expect(endsOf(await cutStreamed([data.subarray(0, length)]))).toEqual(expected);
     }
+  });
+
+  test('changes its measure exactly at the minimum and at the target', () => {
+    const windows = findWindows();
+    /** One such window at the end of a chunk of `length`, in bytes that are no cut. */
+    const cutWith = (zeroBits: number, length: number): number | undefined => {
+      const bytes = new Uint8Array(CHUNK_BYTES_TARGET + 1000).fill(0x41);
+      bytes.set(windows.get(zeroBits) as Uint8Array, length - 32);
+      return findChunkEnd(bytes, 0, false);
+    };
+    expect(cutWith(22, CHUNK_BYTES_MIN - 1)).toBeUndefined();
+    expect(cutWith(22, CHUNK_BYTES_MIN)).toBe(CHUNK_BYTES_MIN);
+    expect(cutWith(21, CHUNK_BYTES_MIN)).toBeUndefined();
+    expect(cutWith(22, CHUNK_BYTES_TARGET - 1)).toBe(CHUNK_BYTES_TARGET - 1);
+    expect(cutWith(21, CHUNK_BYTES_TARGET - 1)).toBeUndefined();
+    expect(cutWith(18, CHUNK_BYTES_TARGET - 1)).toBeUndefined();
+    expect(cutWith(18, CHUNK_BYTES_TARGET)).toBe(CHUNK_BYTES_TARGET);
+    expect(cutWith(17, CHUNK_BYTES_TARGET)).toBeUndefined();
+    expect(cutWith(17, CHUNK_BYTES_TARGET + 5)).toBeUndefined();
+    expect(cutWith(18, CHUNK_BYTES_TARGET + 5)).toBe(CHUNK_BYTES_TARGET + 5);
   });
 
   test('is forced at the maximum where no hash fits, and known there without more bytes', () => {

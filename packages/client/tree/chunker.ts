@@ -50,7 +50,8 @@ export function findChunkEnd(
 
 /**
  * The end of a chunk whose last byte is the first from `from` up to but not including `end` where the hash has no bit of
- * `mask`; 0 when there is none. Four bytes at a time measures 10 to 30 % faster than one.
+ * `mask`; 0 when there is none. Four bytes at a time measure about a tenth faster than one; words and
+ * interleaved lanes no better.
  */
 function scanForCut(bytes: Uint8Array, from: number, end: number, mask: number): number {
   if (from >= end) return 0;
