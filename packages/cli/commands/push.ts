@@ -2,7 +2,7 @@
 
 import { lstatSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type { Client, PushPlan } from '@holdfast/client';
+import { CasError, type Client, type PushPlan } from '@holdfast/client';
 import {
   defaultCacheFolder,
   type PushedFolder,
@@ -109,7 +109,18 @@ async function push(path: string, flags: Flags): Promise<void> {
       }
     },
     clientOptions,
-  );
+  ).catch((error: unknown) => {
+    throw isResumable(error) ? new CliError(`${(error as Error).message}; then ${CONTINUE}`) : error;
+  });
+}
+
+/** Whether the push itself was right, and only the server or the token failed it. */
+function isResumable(error: unknown): boolean {
+  const cause = error instanceof CliError ? error.cause : undefined;
+  if (!(cause instanceof CasError)) return false;
+  const { code, status = 0 } = cause;
+  const isAway = code === 'CONNECTION_FAILED' || code === 'TIMED_OUT';
+  return isAway || status === 401 || status === 429 || status >= 500;
 }
 
 async function run(

@@ -1,4 +1,7 @@
-/** Plain lines for logs and pipes: a line when something begins or ends, and one every few seconds in between. */
+/**
+ * Plain lines for logs and pipes: one every few seconds, and when something begins or ends. A job that fails before there was
+ * anything to say says nothing here: the command's own line is then the only one.
+ */
 import type { ProgressEvent, ProgressJob, ProgressPhase } from '@holdfast/client';
 import { printable } from '../output.ts';
 import { describeAmounts, describeEnd, describePhase, describeRates, formatTime } from './format-progress.ts';
@@ -6,6 +9,8 @@ import { JobRates } from './job-rates.ts';
 import type { ProgressView, ViewOutput } from './progress-view.ts';
 
 const LINE_INTERVAL_MS = 5_000;
+/** A phase that follows so soon is not worth a line. */
+const PHASE_MS_MIN = 1_000;
 
 export class LineView implements ProgressView {
   readonly #output: ViewOutput;
@@ -15,6 +20,8 @@ export class LineView implements ProgressView {
   #job: ProgressJob = 'push';
   #phase: ProgressPhase | undefined;
   #saidAt = 0;
+  /** said before the first line there is */
+  #title: string | undefined;
 
   constructor(output: ViewOutput, isQuiet: boolean) {
     this.#output = output;
@@ -29,7 +36,7 @@ export class LineView implements ProgressView {
       case 'start':
         this.#job = event.job;
         this.#saidAt = event.at;
-        this.#say(`${event.job} ${event.subject}`);
+        this.#title = `${event.job} ${event.subject}`;
         break;
       case 'progress':
         this.#takeProgress(event);
@@ -45,7 +52,7 @@ export class LineView implements ProgressView {
         break;
       case 'failed':
         // The command's own last line says what failed.
-        this.#say(`stopped: ${describeEnd(event.counters, event.elapsedMs)}`);
+        if (this.#title === undefined) this.#say(`stopped: ${describeEnd(event.counters, event.elapsedMs)}`);
         break;
     }
   }
@@ -58,7 +65,7 @@ export class LineView implements ProgressView {
     const rates = this.#rates.add(event.at, event);
     const isNewPhase = event.phase !== this.#phase && this.#phase !== undefined;
     this.#phase = event.phase;
-    if (!isNewPhase && event.at - this.#saidAt < LINE_INTERVAL_MS) return;
+    if (event.at - this.#saidAt < (isNewPhase ? PHASE_MS_MIN : LINE_INTERVAL_MS)) return;
     this.#saidAt = event.at;
     const item = event.item === undefined || event.phase === 'commit' ? '' : `, ${event.item}`;
     this.#say(
@@ -67,7 +74,10 @@ export class LineView implements ProgressView {
   }
 
   #say(line: string): void {
-    if (!this.#isQuiet) this.#write(line);
+    if (this.#isQuiet) return;
+    if (this.#title !== undefined) this.#write(this.#title);
+    this.#title = undefined;
+    this.#write(line);
   }
 
   #write(line: string): void {

@@ -1,0 +1,267 @@
+/**
+ * `holdfast push` killed, cut off and starved at any point: the same command continues, no finished upload is repeated, and
+ * the tree gets its root ref exactly once.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type CountingProxy, startCountingProxy } from './support/counting-proxy.ts';
+import { buildPlan, type DirectoryPlan, directory, file, writePlan } from './support/disk-trees.ts';
+import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
+import { makeRandom } from './support/seeded-random.ts';
+import { ROOT } from './support/server-process.ts';
+import { startTcpProxy } from './support/tcp-proxy.ts';
+import { makeTempFolder } from './support/temp-folder.ts';
+
+const HOLDFAST = join(ROOT, 'bin', 'holdfast');
+const KILLS = 32;
+const ENDS_MS_MAX = 60_000;
+
+const folder = makeTempFolder('push-crash');
+let running: RunningServer;
+let proxy: CountingProxy;
+
+beforeAll(async () => {
+  running = await startFreshServer('push-crash-server');
+  proxy = startCountingProxy(running.server.url);
+});
+afterAll(async () => {
+  await proxy.close();
+  await running.remove();
+  folder.remove();
+});
+
+interface Push {
+  readonly child: Bun.Subprocess<'ignore', 'pipe', 'pipe'>;
+  readonly ended: Promise<{ exitCode: number; stdout: string; stderr: string }>;
+}
+
+function startPush(
+  path: string,
+  space: string,
+  options: { url?: string; args?: readonly string[]; token?: string } = {},
+): Push {
+  const child = Bun.spawn([HOLDFAST, 'push', path, ...(options.args ?? [])], {
+    env: {
+      PATH: process.env.PATH ?? '',
+      HOME: folder.path,
+      HOLDFAST_URL: options.url ?? proxy.url,
+      HOLDFAST_APP: APP,
+      HOLDFAST_SPACE: space,
+      HOLDFAST_TOKEN: options.token ?? running.issuer.token(space),
+    },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    timeout: ENDS_MS_MAX,
+  });
+  const ended = Promise.all([
+    child.exited,
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]).then(([exitCode, stdout, stderr]) => ({ exitCode, stdout, stderr }));
+  return { child, ended };
+}
+
+async function balanceOf(space: string, hash: string): Promise<number> {
+  const { json } = await running.client(space).roots('?limit=200');
+  return json.items.find((item: { hash: string }) => item.hash === hash)?.refCount ?? 0;
+}
+
+function makePlan(seed: number): DirectoryPlan {
+  const many = (count: number, size: number, from: number) =>
+    directory(Object.fromEntries(Array.from({ length: count }, (_, i) => [`f${i}`, file(size, from + i)])));
+  return directory({
+    small: many(120, 300, seed),
+    more: directory({ deep: many(60, 5_000, seed + 1_000) }),
+    big: file(6_000_000, seed),
+  });
+}
+
+/** Every upload that the server acknowledged, by node; none may be there twice. */
+function countRepeats(): { readonly distinct: number; readonly repeated: string[] } {
+  const seen = new Map<string, number>();
+  for (const { kind, status, hash } of proxy.passed) {
+    if (kind === 'upload' && status === 200) seen.set(hash, (seen.get(hash) ?? 0) + 1);
+  }
+  return { distinct: seen.size, repeated: [...seen].filter(([, times]) => times > 1).map(([hash]) => hash) };
+}
+
+/** Runs a push and kills it when `isTime` says so of a request that passes; whether it came to that. */
+async function killWhen(
+  path: string,
+  space: string,
+  isTime: (kind: string, moment: 'asked' | 'answered') => boolean,
+): Promise<boolean> {
+  const push = startPush(path, space, { args: ['--root-ref'] });
+  let isKilled = false;
+  proxy.onRequest = (kind, moment) => {
+    if (isKilled || !isTime(kind, moment)) return;
+    isKilled = true;
+    push.child.kill('SIGKILL');
+  };
+  await push.ended;
+  proxy.onRequest = undefined;
+  return isKilled;
+}
+
+describe('kill -9', () => {
+  test(`at ${KILLS} random requests, then one clean run`, async () => {
+    const random = makeRandom(7);
+    const path = join(folder.path, 'killed');
+    const plan = makePlan(1);
+    writePlan(path, plan);
+    const { root, tree } = await buildPlan(plan);
+    proxy.forget();
+    for (let kills = 0; kills < KILLS; kills += 1) {
+      let left = 1 + random.below(30);
+      expect(await killWhen(path, 'killed', () => --left === 0)).toBe(true);
+    }
+    const last = await startPush(path, 'killed', { args: ['--root-ref'] }).ended;
+    expect(last).toMatchObject({ exitCode: 0, stdout: `${root}\n` });
+    const { distinct, repeated } = countRepeats();
+    expect(repeated).toEqual([]);
+    expect(distinct).toBe(tree.nodes.size);
+    expect(await balanceOf('killed', root)).toBe(1);
+    // A later run is a push of its own, with a root ref of its own.
+    expect((await startPush(path, 'killed', { args: ['--root-ref'] }).ended).exitCode).toBe(0);
+    expect(await balanceOf('killed', root)).toBe(2);
+  }, 300_000);
+
+  test.each(['asked', 'answered'] as const)(
+    'when the commit is %s leaves exactly one root ref',
+    async (moment) => {
+      const path = join(folder.path, `commit-${moment}`);
+      const plan = directory({ f: file(10, moment.length) });
+      writePlan(path, plan);
+      const { root } = await buildPlan(plan);
+      for (let kills = 0; kills < 3; kills += 1) {
+        const isTime = (kind: string, now: string): boolean => kind === 'root-refs' && now === moment;
+        expect(await killWhen(path, moment, isTime)).toBe(true);
+      }
+      expect((await startPush(path, moment, { args: ['--root-ref'] }).ended).exitCode).toBe(0);
+      expect(await balanceOf(moment, root)).toBe(1);
+    },
+  );
+
+  test('when the commit was sent, and the tree changed since: the first has its one root ref, and is named', async () => {
+    const path = join(folder.path, 'changed');
+    const before = directory({ f: file(10, 1) });
+    writePlan(path, before);
+    expect(
+      await killWhen(path, 'changed', (kind, moment) => kind === 'root-refs' && moment === 'answered'),
+    ).toBe(true);
+    writeFileSync(join(path, 'g'), 'new');
+    const { exitCode, stdout, stderr } = await startPush(path, 'changed', { args: ['--root-ref'] }).ended;
+    expect(exitCode).toBe(0);
+    const old = (await buildPlan(before)).root;
+    expect(stderr).toContain(`holdfast refs update ${old}=-1`);
+    expect(await balanceOf('changed', old)).toBe(1);
+    expect(await balanceOf('changed', stdout.trim())).toBe(1);
+  });
+});
+
+describe('a push goes on', () => {
+  test('while the server is killed and started again', async () => {
+    const path = join(folder.path, 'restart');
+    const plan = makePlan(5_000);
+    writePlan(path, plan);
+    const { root, tree } = await buildPlan(plan);
+    proxy.forget();
+    const push = startPush(path, 'restart');
+    for (let restarts = 0; restarts < 3; restarts += 1) {
+      const goal = proxy.passed.length + 60;
+      while (proxy.passed.length < goal && push.child.exitCode === null) await Bun.sleep(5);
+      await running.restart('SIGKILL');
+      proxy.setTarget(running.server.url);
+    }
+    expect(await push.ended).toMatchObject({ exitCode: 0, stdout: `${root}\n` });
+    const { distinct, repeated } = countRepeats();
+    expect(repeated).toEqual([]);
+    // An upload whose answer the kill swallowed was not counted.
+    expect(distinct).toBeLessThanOrEqual(tree.nodes.size);
+    expect(await running.client('restart').usage()).toMatchObject({
+      nodeCount: tree.nodes.size,
+      notReadyNodeCount: 0,
+    });
+  }, 120_000);
+
+  test('through a network that hangs, resets and cuts', async () => {
+    const path = join(folder.path, 'network');
+    const plan = makePlan(9_000);
+    writePlan(path, plan);
+    const { root } = await buildPlan(plan);
+    const weather = await startTcpProxy({ port: running.server.port });
+    const push = startPush(path, 'network', { url: `http://${weather.address}` });
+    const kinds = [
+      { kind: 'reset' },
+      { kind: 'cut', afterBytes: 700 },
+      { kind: 'slow', bytesPerSecond: 200_000, delayMs: 20 },
+      { kind: 'hang' },
+    ] as const;
+    for (const kind of kinds) {
+      weather.setWeather(kind);
+      await Bun.sleep(700);
+      // A hang ends by the network breaking the connection for good, long before the client's own time limit.
+      if (kind.kind === 'hang') weather.setWeather({ kind: 'reset' });
+      weather.setWeather({ kind: 'pass' });
+      await Bun.sleep(200);
+    }
+    expect(await push.ended).toMatchObject({ exitCode: 0, stdout: `${root}\n` });
+    await weather.close();
+  }, 120_000);
+
+  test('after its token expired, with a new one', async () => {
+    const path = join(folder.path, 'expired');
+    const plan = makePlan(13_000);
+    writePlan(path, plan);
+    const { root } = await buildPlan(plan);
+    proxy.forget();
+    const now = Math.floor(Date.now() / 1000);
+    // Within the tolerance of clocks for a second or two more.
+    const token = running.issuer.token('expired', { iat: now - 60, exp: now - 28 });
+    proxy.onRequest = () => Bun.sleep(25);
+    const first = await startPush(path, 'expired', { token }).ended;
+    proxy.onRequest = undefined;
+    expect(first.exitCode).toBe(1);
+    expect(first.stdout).toBe('');
+    expect(first.stderr).toContain('expired');
+    expect(first.stderr).toContain('run the same command again');
+    const { exitCode, stdout } = await startPush(path, 'expired').ended;
+    expect([exitCode, stdout]).toEqual([0, `${root}\n`]);
+    expect(countRepeats().repeated).toEqual([]);
+  }, 60_000);
+
+  test('after Ctrl-C, which says so', async () => {
+    const path = join(folder.path, 'interrupted');
+    writePlan(path, makePlan(17_000));
+    const push = startPush(path, 'interrupted');
+    proxy.onRequest = () => {
+      proxy.onRequest = undefined;
+      push.child.kill('SIGINT');
+    };
+    const { exitCode, stdout, stderr } = await push.ended;
+    expect([exitCode, stdout]).toEqual([1, '']);
+    expect(stderr.trimEnd().split('\n').at(-1)).toBe(
+      'holdfast: interrupted; run the same command again: it continues where it stopped',
+    );
+    expect((await startPush(path, 'interrupted').ended).exitCode).toBe(0);
+  });
+});
+
+describe('two pushes of one folder', () => {
+  test('never run at the same time', async () => {
+    const path = join(folder.path, 'twice');
+    writePlan(path, directory({ f: file(10) }));
+    proxy.forget();
+    proxy.onRequest = () => Bun.sleep(1_500);
+    const first = startPush(path, 'twice');
+    while (proxy.passed.length === 0 && first.child.exitCode === null) await Bun.sleep(20);
+    const second = await startPush(path, 'twice').ended;
+    proxy.onRequest = undefined;
+    expect(second.exitCode).toBe(1);
+    expect(second.stderr).toContain('another push of this path is running');
+    expect((await first.ended).exitCode).toBe(0);
+    rmSync(path, { recursive: true });
+  });
+});

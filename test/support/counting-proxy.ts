@@ -1,0 +1,76 @@
+/** An HTTP proxy in front of a server that counts what passes, by operation and by node. */
+export interface Passed {
+  /** `lease`, `upload`, `metadata`, `content`, `root-refs` or another last part of a path */
+  readonly kind: string;
+  /** of the node; '' where there is none */
+  readonly hash: string;
+  readonly status: number;
+  readonly bytes: number;
+}
+
+export interface CountingProxy {
+  readonly url: string;
+  /** everything since the last `forget` */
+  readonly passed: readonly Passed[];
+  forget(): void;
+  /** Called when a request has come and when its answer is about to go; what it does happens first. */
+  onRequest: ((kind: string, moment: 'asked' | 'answered') => void | Promise<void>) | undefined;
+  /** The server that answers from now on; it may be away. */
+  setTarget(url: string): void;
+  close(): Promise<void>;
+}
+
+export function startCountingProxy(firstTarget: string): CountingProxy {
+  let target = firstTarget;
+  let passed: Passed[] = [];
+  /** upload targets name no hash: the lease that gave one does */
+  const hashOfUpload = new Map<string, string>();
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    idleTimeout: 60,
+    async fetch(request) {
+      const { pathname, search } = new URL(request.url);
+      const body = request.method === 'GET' ? undefined : await request.bytes();
+      const headers = new Headers(request.headers);
+      const isUpload = pathname.startsWith('/uploads/');
+      const kind = isUpload ? 'upload' : (pathname.split('/').at(-1) ?? '');
+      await proxy.onRequest?.(kind, 'asked');
+      let answer: Response;
+      try {
+        answer = await fetch(`${target}${pathname}${search}`, {
+          method: request.method,
+          headers,
+          ...(body === undefined ? {} : { body }),
+          redirect: 'manual',
+        });
+      } catch {
+        return new Response('the server is away', { status: 502 });
+      }
+      const bytes = await answer.bytes();
+      const hash = isUpload ? (hashOfUpload.get(pathname) ?? '') : (/[0-9a-f]{64}/.exec(pathname)?.[0] ?? '');
+      if (kind === 'lease' && answer.status === 200) {
+        const { upload } = JSON.parse(new TextDecoder().decode(bytes)) as { upload?: { url: string } };
+        if (upload !== undefined) hashOfUpload.set(new URL(upload.url).pathname, hash);
+      }
+      passed.push({ kind, hash, status: answer.status, bytes: body?.length ?? 0 });
+      await proxy.onRequest?.(kind, 'answered');
+      return new Response(bytes, { status: answer.status, headers: answer.headers });
+    },
+  });
+  const proxy: CountingProxy = {
+    url: `http://127.0.0.1:${server.port}`,
+    get passed() {
+      return passed;
+    },
+    onRequest: undefined,
+    forget() {
+      passed = [];
+    },
+    setTarget(url) {
+      target = url;
+    },
+    close: () => server.stop(true),
+  };
+  return proxy;
+}
