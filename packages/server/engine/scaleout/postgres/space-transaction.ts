@@ -19,7 +19,7 @@ import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
 import { RowChanges } from './row-changes.ts';
 import { contentFromSql, countedNodeFromSql, discardFromSql, hashesToSql, uploadFromSql } from './rows.ts';
 import { byteaToHex, hexToBytea, type SqlResult, type SqlValue } from './sql-values.ts';
-import { NowUnknown, RunAgain, type Statement, type TransactionWire } from './transaction-wire.ts';
+import { NowUnknown, type Statement, type TransactionWire } from './transaction-wire.ts';
 import type { UploadLimit } from './upload-limit.ts';
 
 export interface TransactionOptions {
@@ -213,9 +213,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
       const hash = byteaToHex(row.hash);
       const known = this.#rows.nodes.get(hash);
       if (known === undefined || known.stored !== undefined || !this.#rows.loose.has(hash)) continue;
-      const again = new RunAgain('a row appeared where there was none');
-      this.#wire.fail(again);
-      throw again;
+      this.#wire.runAgain('a row appeared where there was none');
     }
   }
 
@@ -269,15 +267,24 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     const [{ rows }] = await Promise.all([counting, ...answers]);
     const count = rows[0]?.count as number;
     if (!isClose) this.#assertFarFromLimit(count, atMost);
+    if (count >= atMost) await this.#assertNoUploadAppeared();
     return count;
+  }
+
+  /** Who is refused must not be so for the upload of the very hash it asks for, made by another while this one counted. */
+  async #assertNoUploadAppeared(): Promise<void> {
+    const absent = [...this.#rows.uploads].filter(([, { stored }]) => stored === undefined);
+    const found = await Promise.all(
+      absent.map(([hash]) => this.#wire.send('lockUpload', [this.#key, hexToBytea(hash)])),
+    );
+    if (found.some(({ rows }) => rows.length > 0))
+      this.#wire.runAgain('an upload appeared where there was none');
   }
 
   /** Held together, the lock makes no count exact: close to the limit the body is run again and holds it alone. */
   #assertFarFromLimit(count: number, atMost: number): void {
     if (!this.#options.uploadLimit.noteCount(this.#key, count, atMost)) return;
-    const again = new RunAgain('the limit of active uploads is close');
-    this.#wire.fail(again);
-    throw again;
+    this.#wire.runAgain('the limit of active uploads is close');
   }
 
   async findContent(generation: Generation): Promise<ContentRow | undefined> {

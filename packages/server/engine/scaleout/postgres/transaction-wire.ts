@@ -61,6 +61,13 @@ export class TransactionWire {
     this.#failure ??= failure;
   }
 
+  /** The body met what it could not foresee: it is run again from its start. */
+  runAgain(why: string): never {
+    const again = new RunAgain(why);
+    this.fail(again);
+    throw again;
+  }
+
   /** Sends at once; rejects when the statement fails, and then the transaction has. */
   async send(...[name, parameters]: Statement): Promise<SqlResult> {
     this.assertUsable();
