@@ -35,6 +35,8 @@ const HINTS: Readonly<Record<string, string>> = {
   '25006': 'this PostgreSQL is read-only, a standby perhaps: give the address of the primary',
   ECONNREFUSED: 'nothing listens there: check that PostgreSQL runs, and its address',
   ENOTFOUND: 'its name is unknown: check the address',
+  CONNECTION_CLOSED:
+    'the connection was closed: try again; check the network, and that the server speaks TLS if it must',
   CONNECT_TIMEOUT: 'it did not answer in time: check the network and the address',
 };
 
