@@ -12,6 +12,7 @@ import type { NodeStep, RangeKind, WorldStep } from './steps.ts';
 import { type Answer, at, type World } from './world.ts';
 
 const DAY_MS = 86_400_000;
+const DAYS_TO_OUTLIVE = 4;
 const BACKGROUND_STEPS_MAX = 1000;
 
 export async function applyNodeStep(world: World, step: NodeStep): Promise<void> {
@@ -290,11 +291,14 @@ async function scrubAll(world: World): Promise<void> {
   }
 }
 
-/** The end of a run: two days later nothing of it is under way, and the store holds nothing that belongs to nobody. */
+/**
+ * The end of a run: some days later, each with a sweep, nothing of it is under way and the store holds nothing that belongs
+ * to nobody.
+ */
 export async function outliveAll(world: World): Promise<void> {
   await endAllPuts(world);
   if (world.engine.direct === undefined) return;
-  for (let day = 0; day < 3; day += 1) await advance(world, world.now + DAY_MS + 1);
+  for (let day = 0; day < DAYS_TO_OUTLIVE; day += 1) await advance(world, world.now + DAY_MS + 1);
   await world.audit();
   await world.auditStore();
 }

@@ -12,6 +12,10 @@ export interface ModelRun {
   readonly sequences: number;
   readonly stepsMax: number;
   readonly timeoutMs: number;
+  /** steps from one comparison of everything to the next; 1 unless told */
+  readonly auditEvery?: number;
+  /** false: a sequence that fails is told as it is, for an engine that takes too long to try smaller ones */
+  readonly shrinks?: boolean;
   /** situations this engine has no part in */
   readonly without?: readonly string[];
 }
@@ -32,12 +36,13 @@ export function describeModel(name: string, makeEngine: () => EngineUnderTest, r
         const sightings = new Map<string, number>();
         await fc.assert(
           fc.asyncProperty(makeSequenceArbitrary(run.stepsMax), (sequence) =>
-            runSequence(makeEngine(), sequence, sightings),
+            runSequence(makeEngine(), sequence, sightings, run.auditEvery ?? 1),
           ),
           {
             seed: SEED,
             numRuns: sequences,
             verbose: fc.VerbosityLevel.None,
+            endOnFailure: run.shrinks === false,
             ...(MODEL_PATH && { path: MODEL_PATH }),
           },
         );
@@ -101,14 +106,16 @@ async function runSequence(
   engine: EngineUnderTest,
   sequence: Sequence,
   sightings: Map<string, number>,
+  auditEvery: number,
 ): Promise<void> {
   const world = new World(engine, findFocus(sequence), sightings);
   try {
     await world.open();
-    for (const step of sequence.steps) {
+    for (const [index, step] of sequence.steps.entries()) {
       await applyStep(world, step);
-      await world.audit();
+      if (index % auditEvery === 0) await world.audit();
     }
+    await world.audit();
     await outliveAll(world);
     await world.close();
   } finally {

@@ -193,6 +193,9 @@ export class World {
         model.usage(this.now),
       );
       await Promise.all(POOL.map((node) => this.#auditNode(space, model, node)));
+      const absent = POOL.map(({ hash }) => hash).filter((hash) => !model.nodes.has(hash));
+      const edges = await this.core.metadata.transact(space, (tx) => tx.findLooseEdges(absent));
+      expect(edges).toEqual(absent.map((hash) => model.childRefCount(hash)));
     }
   }
 
@@ -204,8 +207,6 @@ export class World {
     const isReadable = expected?.state === 'ready' || expected?.state === 'rotten';
     if (expected === undefined) {
       expect(row === undefined ? 'absent' : `${pool.name} is ${row.state}`).toBe('absent');
-      const edges = await this.core.metadata.transact(space, (tx) => tx.findLooseEdges([hash]));
-      expect(edges).toEqual([model.childRefCount(hash)]);
     } else {
       const { state, leaseStartedAt, leaseExpiresAt } = expected;
       expect({

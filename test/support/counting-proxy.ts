@@ -1,5 +1,5 @@
 /** An HTTP proxy in front of a server that counts what passes, by operation and by node. */
-export interface Passed {
+interface Passed {
   /** `lease`, `upload`, `metadata`, `content`, `root-refs` or another last part of a path */
   readonly kind: string;
   /** of the node; '' where there is none */

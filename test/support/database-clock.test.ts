@@ -5,7 +5,7 @@ import { openPostgres } from './postgres-server.ts';
 
 const HOUR_MS = 3_600_000;
 const NEAR_MS = 2000;
-const READ = 'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS ms';
+const READ = `SELECT (extract(epoch FROM least(clock_timestamp(), statement_timestamp(), transaction_timestamp(), now())) * 1000)::bigint AS ms`;
 const postgres = await openPostgres();
 afterAll(() => postgres.close());
 

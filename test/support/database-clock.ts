@@ -1,6 +1,6 @@
 /**
- * Time that a test moves on, in one database while servers run over it: its `clock_timestamp()`, found before the built-in
- * one on the search path. Servers judge leases, expiries and collections by it; their own clocks and the store of the bytes
+ * Time that a test moves on, in one database while servers run over it: its clock functions, found before the built-in
+ * ones on the search path. Servers judge leases, expiries and collections by it; their own clocks and the store of the bytes
  * keep the real time.
  */
 import { SQL } from 'bun';
@@ -9,6 +9,13 @@ export interface DatabaseClock {
   /** ms */
   now(): number;
   advance(ms: number): Promise<void>;
+}
+
+const CLOCKS = ['clock_timestamp', 'statement_timestamp', 'transaction_timestamp', 'now'] as const;
+
+function shadow(name: string): string {
+  return `CREATE FUNCTION public.${name}() RETURNS timestamptz LANGUAGE sql VOLATILE AS
+    'SELECT pg_catalog.${name}() + (SELECT offset_ms FROM public.test_clock) * interval ''1 ms''';`;
 }
 
 /** `metadataUrl`: a database nobody has connected to yet. */
@@ -22,8 +29,7 @@ export async function openDatabaseClock(metadataUrl: string): Promise<DatabaseCl
   await run(`
     CREATE TABLE public.test_clock (offset_ms bigint NOT NULL);
     INSERT INTO public.test_clock VALUES (0);
-    CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS
-      'SELECT pg_catalog.clock_timestamp() + (SELECT offset_ms FROM public.test_clock) * interval ''1 ms''';
+    ${CLOCKS.map(shadow).join('\n')}
     ALTER DATABASE ${new URL(metadataUrl).pathname.slice(1)} SET search_path = public, pg_catalog;
   `);
   return {

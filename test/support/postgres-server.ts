@@ -91,7 +91,7 @@ export async function openPostgres(): Promise<TestDatabases> {
 }
 
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
-  const folder = makeTempFolder('pg', { fast: options.durable === false });
+  const folder = makeTempFolder('pg');
   const user = process.getuid?.() === 0 ? NOBODY : undefined;
   if (user !== undefined) {
     chownSync(folder.path, user.uid, user.gid);

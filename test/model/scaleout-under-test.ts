@@ -1,0 +1,116 @@
+/** The scale-out engine in this process: rows in a real PostgreSQL that has the model's clock, bytes in a real S3. */
+import { SQL } from 'bun';
+import type { NodeRow } from '../../packages/server/core/model.ts';
+import type { ContentStore, MetadataStore } from '../../packages/server/core/ports.ts';
+import { PostgresMetadataStore } from '../../packages/server/engine/scaleout/postgres/metadata-store.ts';
+import { openPostgres } from '../../packages/server/engine/scaleout/postgres/open-postgres.ts';
+import { openS3ContentStore } from '../../packages/server/engine/scaleout/s3/open-s3-content-store.ts';
+import { parsePostgresUrl, parseS3Url } from '../../packages/server/engine-urls.ts';
+import { type ClusterEngines, formatContentUrl } from '../support/cluster.ts';
+import { listKeys, sendToBucket, type TestBucket } from '../support/s3-request.ts';
+import type { EngineUnderTest } from './engine-under-test.ts';
+import { MODEL_SETTINGS } from './reference-space.ts';
+
+/** One database for all runs, emptied after each, and a prefix of the bucket for each. */
+export function makeScaleoutUnderTest({ metadataUrl, bucket }: ClusterEngines, run: number): EngineUnderTest {
+  const prefix = `run-${run}/`;
+  const spoiler = new ObjectSpoiler(bucket, prefix);
+  const address = { ...parseS3Url(formatContentUrl(bucket), {}), prefix };
+  const { accessKeyId, secretAccessKey } = bucket;
+  const failures: Error[] = [];
+  let opened: (() => Promise<void>)[] = [];
+  let isMarked = false;
+  const close = async (): Promise<void> => {
+    for (const each of opened.splice(0).reverse()) await each();
+  };
+  return {
+    direct: {
+      startsAt: () => Date.now(),
+      async findOrphans(generations) {
+        const keys = await listKeys(bucket, `${prefix}nodes/`);
+        return keys.filter((key) => !generations.has(key.slice(key.lastIndexOf('/') + 1)));
+      },
+    },
+    async open({ clock }): Promise<{ metadata: MetadataStore; content: ContentStore }> {
+      const pool = await openPostgres({ ...parsePostgresUrl(metadataUrl, {}), connectionsMax: 8 });
+      opened = [() => pool.close()];
+      const metadata = await PostgresMetadataStore.open({
+        pool,
+        clock,
+        onFatal: (error) => failures.push(error),
+      });
+      opened.push(() => metadata.close());
+      const content = await openS3ContentStore({
+        address,
+        uploadTtlMs: MODEL_SETTINGS.uploadTtlMs,
+        identity: {
+          storeId: `run-${run}`,
+          isMarked,
+          noteMarked: async () => {
+            isMarked = true;
+          },
+        },
+        credentials: async () => ({ accessKeyId, secretAccessKey }),
+        limits: { listIntervalMs: 0, walkIntervalMs: 0, healthMs: 0 },
+      });
+      opened.push(() => content.close());
+      return { metadata, content };
+    },
+    async close() {
+      await close();
+      if (failures.length > 0) throw new AggregateError(failures, 'the engine asked to end the process');
+    },
+    damage: (_space, node, how) => spoiler.spoil(node, how),
+    mend: (_space, node) => spoiler.restore(node),
+    async destroy() {
+      await close();
+      await emptyDatabase(metadataUrl);
+    },
+  };
+}
+
+async function emptyDatabase(metadataUrl: string): Promise<void> {
+  await using sql = new SQL(metadataUrl, { max: 1 });
+  const rows = await sql`SELECT tablename FROM pg_tables WHERE schemaname = 'public'`;
+  const names = rows.map(({ tablename }: { tablename: string }) => tablename);
+  const kept = ['holdfast_schema', 'apps', 'apps_version', 'secrets'];
+  await sql.unsafe(`TRUNCATE ${names.filter((name: string) => !kept.includes(name)).join(', ')}`);
+}
+
+/** Spoils objects behind the engine's back, and puts them back as they were. */
+class ObjectSpoiler {
+  readonly #bucket: TestBucket;
+  readonly #prefix: string;
+  readonly #kept = new Map<string, { key: string; bytes: Uint8Array<ArrayBuffer> }>();
+
+  constructor(bucket: TestBucket, prefix: string) {
+    this.#bucket = bucket;
+    this.#prefix = prefix;
+  }
+
+  async spoil({ generation }: NodeRow, how: 'flipped' | 'lost'): Promise<void> {
+    const key = (await listKeys(this.#bucket, this.#prefix)).find((each) => each.endsWith(`/${generation}`));
+    if (key === undefined) throw new Error(`no object of generation ${generation}`);
+    const bytes = await (await this.#send('GET', key)).bytes();
+    this.#kept.set(generation, { key, bytes });
+    if (how === 'lost') await this.#send('DELETE', key);
+    else {
+      const flipped = bytes.slice();
+      flipped[flipped.length - 1] = (flipped.at(-1) ?? 0) ^ 1;
+      await this.#send('PUT', key, flipped);
+    }
+  }
+
+  async restore({ generation }: NodeRow): Promise<void> {
+    const kept = this.#kept.get(generation);
+    if (kept === undefined) throw new Error(`generation ${generation} was never spoiled`);
+    await this.#send('PUT', kept.key, kept.bytes);
+  }
+
+  async #send(method: string, key: string, body?: Uint8Array<ArrayBuffer>): Promise<Response> {
+    const request = { method, key, ...(body === undefined ? {} : { body }) };
+    const response = await sendToBucket(this.#bucket, request);
+    if (!response.ok) throw new Error(`${method} ${key} answered ${response.status}`);
+    return response;
+  }
+}

@@ -1,0 +1,177 @@
+/** The local half of a push: what is remembered of files, what is left out, what is recorded. */
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test';
+import { chmodSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { createNodeSource, openTree, SILENT_PROGRESS } from '../packages/client/index.ts';
+import { type PushFolderOptions, ScanError, TreeState } from '../packages/files/index.ts';
+import { buildPlan, contentOf, directory, file, type Plan, plans, writePlan } from './support/disk-trees.ts';
+import { PushWorld } from './support/push-world.ts';
+
+let world: PushWorld;
+beforeAll(async () => {
+  world = await PushWorld.start();
+});
+afterAll(() => world.end());
+afterEach(() => world.closeStates());
+
+describe('what is remembered', () => {
+  test('never hides a change', async () => {
+    await fc.assert(
+      fc.asyncProperty(plans, plans, async (before, after) => {
+        const path = world.fresh('remembered');
+        const state = world.openState();
+        writePlan(path, before);
+        await world.push(path, { state, space: 'remembered' });
+        rmSync(path, { recursive: true });
+        writePlan(path, after);
+        const { root } = await world.push(path, { state, space: 'remembered' });
+        expect(root).toBe((await buildPlan(after)).root);
+        rmSync(path, { recursive: true });
+      }),
+      { numRuns: 15 },
+    );
+  });
+
+  test('does not mistake a file of the same size and time', async () => {
+    const path = world.fresh('touched');
+    writePlan(path, directory({ f: file(10, 1) }));
+    const at = new Date(1_700_000_000_000);
+    utimesSync(join(path, 'f'), at, at);
+    const state = world.openState();
+    const first = await world.push(path, { state });
+    writeFileSync(join(path, 'f'), contentOf({ kind: 'file', size: 10, seed: 2 }));
+    utimesSync(join(path, 'f'), at, at);
+    expect((await world.push(path, { state })).root).not.toBe(first.root);
+  });
+
+  test('knows a changed mode and a file that grew past one chunk and back', async () => {
+    const path = world.fresh('grown');
+    const state = world.openState();
+    const at = async (plan: Plan): Promise<void> => {
+      rmSync(path, { recursive: true, force: true });
+      writePlan(path, plan);
+      expect((await world.push(path, { state, space: 'grown' })).root).toBe((await buildPlan(plan)).root);
+    };
+    await at(directory({ f: file(10) }));
+    await at(directory({ f: file(5_000_000) }));
+    await at(directory({ f: file(10) }));
+    chmodSync(join(path, 'f'), 0o700);
+    expect((await world.push(path, { state, space: 'grown' })).root).not.toBe(
+      (await buildPlan(directory({ f: file(10) }))).root,
+    );
+  });
+
+  test('survives in its file, and is made anew when it is damaged', async () => {
+    const path = world.fresh('state');
+    writePlan(path, directory({ f: file(10), big: file(400_000) }));
+    const statePath = `${world.fresh('state')}.sqlite`;
+    await Bun.sleep(150);
+    const first = TreeState.open(statePath);
+    const { root, readCount } = await world.push(path, { state: first });
+    first.close();
+    expect(readCount).toBe(2);
+    const second = TreeState.open(statePath);
+    expect(await world.push(path, { state: second })).toMatchObject({ root, readCount: 0 });
+    second.close();
+    writeFileSync(
+      statePath,
+      'this is no database, whatever its name says; long enough to be read as a page of one'.repeat(99),
+    );
+    const third = world.openState(statePath);
+    expect(await world.push(path, { state: third })).toMatchObject({ root, readCount: 2 });
+  });
+});
+
+describe('what is left out', () => {
+  test('is what the patterns say, the innermost last, those from outside first', async () => {
+    const path = world.fresh('ignored');
+    writePlan(
+      path,
+      directory({
+        'keep.log': file(1),
+        'a.log': file(2),
+        deep: directory({ 'b.log': file(3), 'c.txt': file(4) }),
+        node_modules: directory({ x: file(5) }),
+        '\u00ff.log': file(6),
+      }),
+    );
+    writeFileSync(join(path, '.holdfastignore'), '*.log\n!keep.log\n/node_modules/\n');
+    writeFileSync(join(path, 'deep/.holdfastignore'), '!b.log\n');
+    const names = async (options: Partial<PushFolderOptions>): Promise<string[]> => {
+      const { root, space } = await world.push(path, options);
+      const reader = openTree(createNodeSource(world.connect(space)));
+      const found: string[] = [];
+      const walk = async (hash: string, prefix: string): Promise<void> => {
+        for await (const entry of reader.readDirectory(hash)) {
+          const name = `${prefix}${Buffer.from(entry.name).toString('latin1')}`;
+          found.push(name);
+          if (entry.kind === 'directory') await walk(entry.hash, `${name}/`);
+        }
+      };
+      await walk(root, '');
+      return found;
+    };
+    expect(await names({})).toEqual([
+      '.holdfastignore',
+      'deep',
+      'deep/.holdfastignore',
+      'deep/b.log',
+      'deep/c.txt',
+      'keep.log',
+      '\u00ff.log',
+    ]);
+    expect(await names({ ignorePatterns: ['deep/\n'] })).toEqual([
+      '.holdfastignore',
+      'keep.log',
+      '\u00ff.log',
+    ]);
+    expect((await names({ ignoreFileNames: [] })).length).toBe(10);
+  });
+
+  test('is never a special file without a word', async () => {
+    const path = world.fresh('special');
+    writePlan(path, directory({ f: file(1) }));
+    const socket = createServer().listen(join(path, 's'));
+    await new Promise((resolve) => socket.once('listening', resolve));
+    Bun.spawnSync(['mkfifo', join(path, 'p')]);
+    const error = await world.push(path).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(ScanError);
+    expect((error as Error).message).toBe('2 entries cannot be stored: p (named pipe), s (socket)');
+    expect(world.proxy.passed).toEqual([]);
+    const warnings: string[] = [];
+    const progress = { ...SILENT_PROGRESS, warn: (message: string) => void warnings.push(message) };
+    expect((await world.push(path, { skipsSpecial: true, progress })).root).toBe(
+      (await buildPlan(directory({ f: file(1) }))).root,
+    );
+    expect(warnings).toEqual(['p is left out: it is a named pipe', 's is left out: it is a socket']);
+    socket.close();
+  });
+
+  test('is never what a link leads to', async () => {
+    const path = world.fresh('links');
+    mkdirSync(path);
+    symlinkSync('/etc', join(path, 'folder'));
+    symlinkSync('/etc/hostname', join(path, '.holdfastignore'));
+    const plan: Plan = directory({
+      folder: { kind: 'symlink', target: '/etc' },
+      '.holdfastignore': { kind: 'symlink', target: '/etc/hostname' },
+    });
+    expect((await world.push(path)).root).toBe((await buildPlan(plan)).root);
+  });
+});
+
+describe('times', () => {
+  test('are recorded only when asked for', async () => {
+    const path = world.fresh('times');
+    writePlan(path, directory({ f: file(1) }));
+    const plain = await world.push(path);
+    utimesSync(join(path, 'f'), 1, 1.5);
+    expect((await world.push(path)).root).toBe(plain.root);
+    const timed = await world.push(path, { recordsMtime: true });
+    expect(timed.root).not.toBe(plain.root);
+    const reader = openTree(createNodeSource(world.connect(timed.space)));
+    for await (const entry of reader.readDirectory(timed.root)) expect(entry.mtimeNs).toBe(1_500_000_000n);
+  });
+});

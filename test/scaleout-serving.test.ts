@@ -1,0 +1,204 @@
+/** Servers on PostgreSQL and S3 at work: large answers, callers that go away, Apps that change, turns at background work. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { createHash } from 'node:crypto';
+import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { SQL } from 'bun';
+import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-node.ts';
+import { type Cluster, type ClusterServer, openEngines, startCluster } from './support/cluster.ts';
+import { makeIssuer } from './support/issuer.ts';
+import { APP, SPACE } from './support/running-server.ts';
+import { addApp, readResidentBytes, runHoldfast } from './support/server-process.ts';
+import { makeTempFolder } from './support/temp-folder.ts';
+
+const MIB = 1024 * 1024;
+const HOUR_MS = 3_600_000;
+const TEST_MS_MAX = 60_000;
+const WAIT_MS_MAX = 20_000;
+const SLOW_READERS = 140;
+
+const engines = await openEngines();
+let cluster: Cluster;
+/** 20 MiB: larger than what is answered from memory */
+let large: CanonicalNode;
+/** 8 MiB: as large as that may be */
+let medium: CanonicalNode;
+
+beforeAll(async () => {
+  cluster = await startCluster(engines, { processes: 2, isProxied: true });
+  large = makeNode(seededBytes(20 * MIB, 1));
+  medium = makeNode(seededBytes(8 * MIB, 2));
+  for (const node of [large, medium]) await cluster.client().store(node, HOUR_MS);
+}, TEST_MS_MAX);
+afterAll(async () => {
+  await cluster.remove();
+  await engines.close();
+});
+
+const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + WAIT_MS_MAX;
+  while (!(await holds()) && Date.now() < deadline) await Bun.sleep(20);
+  expect(await holds()).toBe(true);
+}
+
+function serverAt(index: number): ClusterServer {
+  const server = cluster.servers[index];
+  if (server === undefined) throw new Error(`the cluster has no server ${index}`);
+  return server;
+}
+
+/** A caller of server 0 that has asked for a node's content and reads nothing of the answer. */
+function askAndWait(hash: string): Promise<Socket> {
+  const { port } = serverAt(0).process;
+  const head = [
+    `GET /v1/apps/${APP}/spaces/${SPACE}/cas/nodes/${hash}/content HTTP/1.1`,
+    'Host: h',
+    `Authorization: Bearer ${cluster.issuer.token(SPACE)}`,
+  ];
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.pause();
+      socket.write(`${head.join('\r\n')}\r\n\r\n`, () => resolve(socket));
+    });
+    socket.on('error', reject);
+  });
+}
+
+describe('large content', () => {
+  test.each([
+    ['gathered in memory', () => medium],
+    ['put together in a file', () => large],
+  ])('%s has its length, its type and the steps of its making', async (_, nodeOf) => {
+    const node = nodeOf();
+    for (const index of [0, 1]) {
+      const answer = await cluster.clientOf(index).content(node.hash);
+      expect(answer.status).toBe(200);
+      expect(answer.headers.get('content-length')).toBe(String(node.content.length));
+      expect(answer.headers.get('transfer-encoding')).toBeNull();
+      const timing = answer.headers.get('server-timing') ?? '';
+      expect(timing).toMatch(/cas_meta_find_node_with_content;dur=/);
+      expect(timing).toMatch(/cas_content_open;dur=/);
+      expect(sha256(await answer.bytes())).toBe(sha256(node.content));
+      const part = await cluster.clientOf(index).content(node.hash, `bytes=1-${node.content.length - 2}`);
+      expect(part.status).toBe(206);
+      expect(part.headers.get('content-length')).toBe(String(node.content.length - 2));
+      expect(sha256(await part.bytes())).toBe(sha256(node.content.subarray(1, -1)));
+    }
+  });
+
+  test(
+    'a caller that goes away ends what the store sends',
+    async () => {
+      const proxy = serverAt(0).s3Proxy;
+      if (proxy === undefined) throw new Error('the cluster has no proxies');
+      for (const node of [medium, large]) {
+        const before = proxy.accepted;
+        // At this rate the object takes a minute and more.
+        proxy.setWeather({ kind: 'slow', bytesPerSecond: 100_000, delayMs: 0 });
+        const socket = await askAndWait(node.hash);
+        await Bun.sleep(1000);
+        const busy = proxy.connections;
+        expect(busy).toBeGreaterThan(0);
+        socket.destroy();
+        await until(() => proxy.connections < busy);
+        proxy.setWeather({ kind: 'pass' });
+        expect((await cluster.clientOf(0).content(node.hash)).status).toBe(200);
+        expect(proxy.accepted).toBeGreaterThanOrEqual(before);
+      }
+    },
+    TEST_MS_MAX,
+  );
+
+  test(
+    'many slow readers take a bounded amount of memory',
+    async () => {
+      const { pid } = serverAt(0).process;
+      const before = readResidentBytes(pid);
+      const sockets: Socket[] = [];
+      try {
+        for (let wave = 0; wave < SLOW_READERS / 20; wave += 1) {
+          sockets.push(...(await Promise.all(Array.from({ length: 20 }, () => askAndWait(medium.hash)))));
+          await until(() => sockets.every((socket) => socket.readableLength > 0));
+        }
+        // All of their answers in memory would be more.
+        expect(readResidentBytes(pid) - before).toBeLessThan(SLOW_READERS * 8 * MIB * 0.75);
+        const answer = await cluster.clientOf(0).content(medium.hash);
+        expect(sha256(await answer.bytes())).toBe(sha256(medium.content));
+      } finally {
+        for (const socket of sockets) socket.destroy();
+      }
+    },
+    TEST_MS_MAX,
+  );
+});
+
+test(
+  'an App that is suspended, resumed and removed is so on every server within 5 s',
+  async () => {
+    const folder = makeTempFolder('scaleout-app');
+    const issuer = makeIssuer('https://life.test');
+    const administer = async (...args: readonly string[]): Promise<void> => {
+      const { exitCode, stderr } = await runHoldfast(['app', ...args], {
+        environment: { HOLDFAST_METADATA: engines.metadataUrl },
+      });
+      expect([exitCode, stderr]).toEqual([0, '']);
+    };
+    const expectEffect = async (expected: string): Promise<void> => {
+      const changedAt = performance.now();
+      for (const { process } of cluster.servers) {
+        for (;;) {
+          const answer = await fetch(`${process.url}/v1/apps/life/spaces/space/cas/usage`, {
+            headers: { authorization: `Bearer ${issuer.token('space')}` },
+          });
+          const body = (await answer.json()) as { error?: string };
+          if ((body.error ?? 'ok') === expected) break;
+          if (performance.now() - changedAt > 5000)
+            throw new Error(`${expected} expected, got ${body.error}`);
+          await Bun.sleep(50);
+        }
+      }
+    };
+    try {
+      await addApp(join(folder.path, 'data'), 'life', issuer, engines.metadataUrl);
+      await expectEffect('ok');
+      await administer('suspend', 'life');
+      await expectEffect('APP_SUSPENDED');
+      await administer('resume', 'life');
+      await expectEffect('ok');
+      await administer('remove', 'life');
+      await expectEffect('unknown_issuer');
+    } finally {
+      folder.remove();
+    }
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'background work is done by one server; when that one drains another goes on at once',
+  async () => {
+    const sql = new SQL(engines.metadataUrl, { max: 1 });
+    const readTurns = async (): Promise<Record<string, string>> => {
+      const rows = await sql`SELECT name, holder FROM background_turns WHERE held_until > 0`;
+      return Object.fromEntries(rows.map(({ name, holder }: Record<string, string>) => [name, holder]));
+    };
+    try {
+      await until(async () => Object.keys(await readTurns()).length === 2);
+      const before = await readTurns();
+      for (const server of cluster.servers) {
+        expect(await server.terminate()).toBe(0);
+        await server.start();
+      }
+      await until(async () => {
+        const after = await readTurns();
+        return ['sweep', 'scrub'].every((task) => after[task] !== undefined && after[task] !== before[task]);
+      });
+      expect(cluster.logs()).not.toContain('background work failed');
+    } finally {
+      await sql.close();
+    }
+  },
+  TEST_MS_MAX,
+);

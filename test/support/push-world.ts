@@ -1,0 +1,83 @@
+/** What the tests of pushing share: a server behind a counting proxy, folders to push, states that are closed. */
+import { join } from 'node:path';
+import { type Client, createClient, SILENT_PROGRESS } from '../../packages/client/index.ts';
+import {
+  type PushedFolder,
+  type PushFolderOptions,
+  pushFolder,
+  TreeState,
+} from '../../packages/files/index.ts';
+import { type CountingProxy, startCountingProxy } from './counting-proxy.ts';
+import { APP, type RunningServer, startFreshServer } from './running-server.ts';
+import { makeTempFolder } from './temp-folder.ts';
+
+export class PushWorld {
+  readonly proxy: CountingProxy;
+  readonly #running: RunningServer;
+  readonly #folder = makeTempFolder('push');
+  readonly #states: TreeState[] = [];
+  #count = 0;
+
+  static async start(): Promise<PushWorld> {
+    return new PushWorld(await startFreshServer('push-server'));
+  }
+
+  private constructor(running: RunningServer) {
+    this.#running = running;
+    this.proxy = startCountingProxy(running.server.url);
+  }
+
+  async end(): Promise<void> {
+    await this.proxy.close();
+    await this.#running.remove();
+    this.#folder.remove();
+  }
+
+  /** A path where nothing is yet. */
+  fresh(name: string): string {
+    this.#count += 1;
+    return join(this.#folder.path, `${name}-${this.#count}`);
+  }
+
+  connect(spaceId: string): Client {
+    const token = this.#running.issuer.token(spaceId);
+    return createClient({ baseUrl: this.proxy.url, appId: APP, spaceId, token, retry: { attemptsMax: 1 } });
+  }
+
+  openState(path = ':memory:'): TreeState {
+    const state = TreeState.open(path);
+    this.#states.push(state);
+    return state;
+  }
+
+  closeStates(): void {
+    for (const state of this.#states.splice(0)) state.close();
+  }
+
+  options(path: string, changes: Partial<PushFolderOptions> = {}): PushFolderOptions {
+    return {
+      client: this.connect('space'),
+      path,
+      state: changes.state ?? this.openState(),
+      ignorePatterns: [],
+      ignoreFileNames: ['.holdfastignore'],
+      recordsMtime: false,
+      skipsSpecial: false,
+      leaseDurationMs: 600_000,
+      check: false,
+      parallelMax: 16,
+      progress: SILENT_PROGRESS,
+      ...changes,
+    };
+  }
+
+  /** A push with its own Space and state unless told otherwise, and the requests it took. */
+  async push(path: string, options: Partial<PushFolderOptions> & { readonly space?: string } = {}) {
+    const { space = `space-${++this.#count}`, ...rest } = options;
+    this.proxy.forget();
+    const result: PushedFolder = await pushFolder(
+      this.options(path, { client: this.connect(space), ...rest }),
+    );
+    return { ...result, space, requests: [...this.proxy.passed] };
+  }
+}
