@@ -50,6 +50,8 @@ export interface FolderTargetOptions {
   readonly fsync?: boolean | undefined;
   /** Instead of what the system offers, for tests. */
   readonly folders?: FolderAccess | undefined;
+  /** Instead of `lstat`, for tests: a file system that folds case. */
+  readonly findStat?: ((at: Buffer) => Stats | undefined) | undefined;
 }
 
 export interface FolderTarget extends PullTarget {
@@ -58,18 +60,20 @@ export interface FolderTarget extends PullTarget {
 
 /** `base` is a folder that is there. Throws what opening it throws. */
 export function openFolderTarget(base: string, options: FolderTargetOptions = {}): FolderTarget {
-  return new LocalTarget(base, options.folders ?? openFolders(base), options.fsync ?? false);
+  return new LocalTarget(base, options);
 }
 
 class LocalTarget implements FolderTarget {
   readonly #base: string;
   readonly #folders: FolderAccess;
   readonly #fsync: boolean;
+  readonly #findStat: (at: Buffer) => Stats | undefined;
 
-  constructor(base: string, folders: FolderAccess, fsync: boolean) {
+  constructor(base: string, options: FolderTargetOptions) {
     this.#base = base;
-    this.#folders = folders;
-    this.#fsync = fsync;
+    this.#folders = options.folders ?? openFolders(base);
+    this.#fsync = options.fsync ?? false;
+    this.#findStat = options.findStat ?? ((at) => lstatSync(at, { throwIfNoEntry: false }));
   }
 
   close(): void {
@@ -83,7 +87,7 @@ class LocalTarget implements FolderTarget {
   find(path: TreePath): FoundEntry | undefined {
     return this.#try(path, 'cannot be looked at', () => {
       const at = this.#locate(path);
-      const stat = findStat(at);
+      const stat = this.#findStat(at);
       if (stat === undefined) return undefined;
       const kind = kindOf(stat);
       return {
@@ -127,7 +131,7 @@ class LocalTarget implements FolderTarget {
   makeFolder(path: TreePath, mayReplace: boolean): void {
     this.#try(path, 'cannot be made', () => {
       const at = this.#locate(path);
-      const stat = findStat(at);
+      const stat = this.#findStat(at);
       if (stat !== undefined) {
         if (!mayReplace) throw this.#appeared(path);
         if (stat.isDirectory()) return;
@@ -213,7 +217,7 @@ class LocalTarget implements FolderTarget {
   /** The final name, in one step; the last look at what stands there and the rename are one turn of this process. */
   #putInPlace(partial: Buffer, path: TreePath, mayReplace: boolean): void {
     const at = this.#locate(path);
-    const stat = findStat(at);
+    const stat = this.#findStat(at);
     if (stat !== undefined && (!mayReplace || stat.isDirectory())) {
       unlinkIfThere(partial);
       throw this.#appeared(path);
@@ -233,7 +237,7 @@ class LocalTarget implements FolderTarget {
     const name = Buffer.from(path.name);
     const swapped = swapCase(name);
     if (swapped === undefined) return true;
-    const other = findStat(this.#locateIn(path, swapped));
+    const other = this.#findStat(this.#locateIn(path, swapped));
     if (other?.ino !== stat.ino || other.dev !== stat.dev) return true;
     const listed = readdirSync(this.#folders.prefix(path.parent), { encoding: 'buffer' });
     return listed.some((candidate) => candidate.equals(name));
@@ -263,10 +267,6 @@ class LocalTarget implements FolderTarget {
       throw explain(error, `${this.#shown(path)} ${what}`);
     }
   }
-}
-
-function findStat(at: Buffer): Stats | undefined {
-  return lstatSync(at, { throwIfNoEntry: false });
 }
 
 function kindOf(stat: Stats): FoundEntry['kind'] {

@@ -16,7 +16,7 @@ import {
 } from '@holdfast/client';
 import { digestAtOnce } from './hash-file.ts';
 import { explain } from './pull-failure.ts';
-import { openFolderTarget } from './pull-target.ts';
+import { type FolderTargetOptions, openFolderTarget } from './pull-target.ts';
 
 /** The nodes of a Space, verified by what this runtime hashes fastest with. */
 export function openSpaceSource(
@@ -26,10 +26,7 @@ export function openSpaceSource(
   return createPatientSource(client, { ...options, digest: digestAtOnce });
 }
 
-export interface PullToPathOptions extends PullOptions {
-  /** Each file and folder is on disk before the next step counts on it. */
-  readonly fsync?: boolean | undefined;
-}
+export interface PullToPathOptions extends PullOptions, FolderTargetOptions {}
 
 /**
  * Brings the tree `hash` to `destination`: the folder that gets its entries, or, when it is a file or link, its own path.
@@ -61,10 +58,10 @@ export async function pullToPath(
   }
 }
 
-function makeTarget(base: string, { fsync }: PullToPathOptions): ReturnType<typeof openFolderTarget> {
+function makeTarget(base: string, options: FolderTargetOptions): ReturnType<typeof openFolderTarget> {
   try {
     mkdirSync(base, { recursive: true });
-    return openFolderTarget(base, { fsync });
+    return openFolderTarget(base, options);
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : '';
     if (code === 'EEXIST' || code === 'ENOTDIR') {
