@@ -29,6 +29,9 @@ const CLIENT = '@holdfast/client';
 const FILES = '@holdfast/files';
 const SERVER = '@holdfast/server';
 
+/** The ports by which engines give and take whole deployments. */
+const MIGRATION = 'packages/server/migration/';
+
 /** First match wins, so the narrow rooms come first. Tools beside a package run on the developer's machine only. */
 const ROOMS: readonly Room[] = [
   {
@@ -96,8 +99,20 @@ const ROOMS: readonly Room[] = [
     reason: 'http knows core, auth and protocol, never an engine',
   },
   {
+    folder: MIGRATION,
+    folders: [MIGRATION, 'packages/server/core/', 'packages/server/auth/'],
+    packages: [PROTOCOL],
+    nodeModules: true,
+    reason: 'copying a deployment knows the rules and its own ports, no engine',
+  },
+  {
     folder: 'packages/server/engine/embedded/',
-    folders: ['packages/server/engine/embedded/', 'packages/server/core/', 'packages/server/auth/'],
+    folders: [
+      'packages/server/engine/embedded/',
+      'packages/server/core/',
+      'packages/server/auth/',
+      MIGRATION,
+    ],
     packages: [PROTOCOL, 'bun:sqlite', 'bun'],
     nodeModules: true,
     reason: "an engine knows core's ports and its own driver, never http or another engine",
@@ -108,6 +123,7 @@ const ROOMS: readonly Room[] = [
       'packages/server/engine/scaleout/s3/',
       'packages/server/core/',
       'packages/server/engine-urls.ts',
+      MIGRATION,
     ],
     packages: [PROTOCOL, '@aws-sdk/credential-provider-node'],
     nodeModules: true,

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { makeLocalTurns, NO_TURNS } from './background-turns.ts';
 import type { Clock, ContentStore, MetadataStore } from './core/ports.ts';
 import { explainFolderError } from './data-folder.ts';
+import { CopyUnfinished } from './engine/embedded/copy-marks.ts';
 import { DataFolderNewer } from './engine/embedded/migrations.ts';
 import { ContentFolderMissing, openEmbeddedEngine } from './engine/embedded/open-embedded-engine.ts';
 import { openEmbeddedRows } from './engine/embedded/open-embedded-rows.ts';
@@ -80,6 +81,7 @@ function explainStartError(dataDir: string, error: unknown): unknown {
   const isExplained =
     error instanceof DataFolderNewer ||
     error instanceof ContentFolderMissing ||
+    error instanceof CopyUnfinished ||
     error instanceof RegistryFileError;
   if (isExplained) return new ServeError(error.message, { cause: error });
   return explainFolderError(dataDir, error);

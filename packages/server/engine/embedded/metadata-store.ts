@@ -269,6 +269,11 @@ export class SqliteMetadataStore implements MetadataStore {
     });
   }
 
+  async removeStoreValue(name: string): Promise<void> {
+    if (this.findStoreValue(name) === undefined) return;
+    await this.#commits.submit((scope) => scope.write(scope.sql.deleteStoreValue, name));
+  }
+
   /** What killed processes held, their passes will not finish. The caller has the store to itself. */
   releaseClaims(): Promise<void> {
     return this.#commits.submit((scope) => {

@@ -4,6 +4,7 @@ import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Clock, ContentStore, MetadataStore } from '../../core/ports.ts';
 import { DiskContentStore } from './content-store.ts';
+import { beginServing } from './copy-marks.ts';
 import { codeOf } from './failure.ts';
 import { diskFiles, type Files } from './files.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
@@ -29,6 +30,8 @@ export interface EmbeddedEngineOptions {
   readonly clock: Clock;
   /** the outcome of a write is unknown, or an invariant is broken: end the process and start again from what is durable */
   readonly onFatal: (error: Error) => void;
+  /** to be copied: nobody is served, and an unfinished copy may be opened (copy-marks.ts) */
+  readonly isForCopy?: boolean;
   /** tests put a failing disk here */
   readonly files?: Files;
 }
@@ -44,7 +47,7 @@ export class ContentFolderMissing extends Error {
   override readonly name = 'ContentFolderMissing';
 }
 
-/** @throws DataFolderNewer, ContentFolderMissing, or the disk's own error */
+/** @throws DataFolderNewer, ContentFolderMissing, CopyUnfinished, or the disk's own error */
 export async function openEmbeddedEngine(options: EmbeddedEngineOptions): Promise<EmbeddedEngine> {
   const { dataDir, clock, onFatal, workers, isAlone = workers === 1, files = diskFiles } = options;
   const metadata = new SqliteMetadataStore({
@@ -54,6 +57,7 @@ export async function openEmbeddedEngine(options: EmbeddedEngineOptions): Promis
     isShared: workers > 1,
   });
   try {
+    if (options.isForCopy !== true) await beginServing(metadata, dataDir);
     const root = join(dataDir, CONTENT_FOLDER);
     const content = new DiskContentStore({
       root,

@@ -1,6 +1,7 @@
 /** The rows of the embedded engine alone, for bytes that are kept in another store. */
 import { join } from 'node:path';
 import type { Clock, MetadataStore } from '../../core/ports.ts';
+import { beginServing } from './copy-marks.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
 import {
   ContentFolderMissing,
@@ -31,12 +32,13 @@ export interface EmbeddedRows {
   noteMarked(): Promise<void>;
 }
 
-/** @throws DataFolderNewer, ContentFolderMissing, or the disk's own error */
+/** @throws DataFolderNewer, ContentFolderMissing, CopyUnfinished, or the disk's own error */
 export async function openEmbeddedRows(options: EmbeddedRowsOptions): Promise<EmbeddedRows> {
   const { dataDir, workers, isAlone, clock, onFatal } = options;
   const path = join(dataDir, DATABASE_FILE);
   const metadata = new SqliteMetadataStore({ path, clock, onFatal, isShared: workers > 1 });
   try {
+    await beginServing(metadata, dataDir);
     if (metadata.findStoreValue(FOLDER_STORE_ID) !== undefined) {
       throw new ContentFolderMissing(
         `the bytes of ${dataDir} are in that folder: leave --content out, or begin with another --data folder`,

@@ -151,6 +151,7 @@ const WRITE_STATEMENTS = {
   deleteHistory: 'DELETE FROM balance_history WHERE domain = ?1 AND hash = ?2 AND from_revision = ?3',
 
   insertStoreValue: 'INSERT INTO store (name, value) VALUES (?1, ?2)',
+  deleteStoreValue: 'DELETE FROM store WHERE name = ?1',
 } as const;
 
 const ALL_STATEMENTS = { ...READ_STATEMENTS, ...WRITE_STATEMENTS };

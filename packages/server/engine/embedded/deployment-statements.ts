@@ -1,0 +1,73 @@
+/** SQL of copying a whole deployment (migration/ports.ts). Run by no server. */
+import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
+import type { SqlRow } from './statements.ts';
+
+const NODE_COLUMNS =
+  'hash, state, size, canonical_size, content_type, refs, generation, inline, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at, claim_held_until';
+const UPLOAD_COLUMNS =
+  'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline';
+const CONTENT_JOINED =
+  'contents.generation AS content_generation, contents.space AS content_space, contents.canonical_size AS content_canonical_size, contents.integrity, contents.inline_bytes, contents.url_expires_at';
+const DOMAIN = '(SELECT id FROM domains WHERE space = ?1 AND domain = ?2)';
+
+const values = (first: number, count: number): string =>
+  Array.from({ length: count }, (_, index) => `?${first + index}`).join(', ');
+
+/** `?1` is the Space's integer id, `?2` the domain where there is one. Request ids travel as bytes: they may hold anything. */
+const SQL = {
+  begin: 'BEGIN IMMEDIATE',
+  commit: 'COMMIT',
+  rollback: 'ROLLBACK',
+
+  /** ?1 name */
+  findMark: 'SELECT value FROM store WHERE name = ?1',
+  setMark:
+    'INSERT INTO store (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+  removeMark: 'DELETE FROM store WHERE name = ?1',
+
+  readTotals:
+    'SELECT count(*) AS spaces, coalesce(sum(node_count), 0) AS nodes, coalesce(sum(ready_stored_bytes + waiting_bytes), 0) AS bytes FROM spaces',
+  /** ?1 id after which, ?2 limit */
+  listSpaces: 'SELECT id, app_id, space_id FROM spaces WHERE id > ?1 ORDER BY id LIMIT ?2',
+  findSpaceId: 'SELECT id FROM spaces WHERE app_id = ?1 AND space_id = ?2',
+
+  nodes: `SELECT ${NODE_COLUMNS.split(', ')
+    .map((column) => `nodes.${column}`)
+    .join(
+      ', ',
+    )}, ${CONTENT_JOINED} FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation WHERE nodes.space = ?1 AND nodes.hash > ?2 ORDER BY nodes.hash LIMIT ?3`,
+  looseEdges: 'SELECT hash, count FROM loose_edges WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
+  uploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3`,
+  /** ?1 generation */
+  findContent:
+    'SELECT generation, canonical_size, integrity, inline_bytes, url_expires_at FROM contents WHERE generation = ?1',
+  domains:
+    'SELECT domain, revision, history_floor FROM domains WHERE space = ?1 AND domain > ?2 ORDER BY domain LIMIT ?3',
+  balances: `SELECT hash, balance, from_revision FROM balances WHERE domain = ${DOMAIN} AND hash > ?3 ORDER BY hash LIMIT ?4`,
+  history: `SELECT hash, from_revision, to_revision, balance, superseded_at FROM balance_history WHERE domain = ${DOMAIN} AND (hash, from_revision) > (?3, ?4) ORDER BY hash, from_revision LIMIT ?5`,
+  commits: `SELECT CAST(request_id AS BLOB) AS request_id, payload_digest, revision FROM root_ref_commits WHERE domain = ${DOMAIN} AND request_id > CAST(?3 AS TEXT) ORDER BY request_id LIMIT ?4`,
+
+  insertSpace:
+    'INSERT INTO spaces (app_id, space_id, lease_watermark) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING',
+  readWatermark: 'SELECT lease_watermark FROM spaces WHERE id = ?1',
+  insertNode: `INSERT INTO nodes (space, ${NODE_COLUMNS}, collectable) VALUES (${values(1, 17)})`,
+  insertContent:
+    'INSERT INTO contents (space, generation, canonical_size, integrity, inline_bytes, url_expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)',
+  insertLooseEdges: 'INSERT INTO loose_edges (space, hash, count) VALUES (?1, ?2, ?3)',
+  insertUpload: `INSERT INTO uploads (space, ${UPLOAD_COLUMNS}) VALUES (${values(1, 17)})`,
+  insertDomain: 'INSERT INTO domains (space, domain, revision, history_floor) VALUES (?1, ?2, ?3, ?4)',
+  insertBalance: `INSERT INTO balances (domain, hash, balance, from_revision) VALUES (${DOMAIN}, ?3, ?4, ?5)`,
+  insertHistory: `INSERT INTO balance_history (domain, hash, from_revision, to_revision, balance, superseded_at) VALUES (${DOMAIN}, ?3, ?4, ?5, ?6, ?7)`,
+  insertCommit: `INSERT INTO root_ref_commits (domain, request_id, payload_digest, revision) VALUES (${DOMAIN}, CAST(?3 AS TEXT), ?4, ?5)`,
+  addCounters:
+    'UPDATE spaces SET node_count = node_count + ?2, ready_content_bytes = ready_content_bytes + ?3, ready_stored_bytes = ready_stored_bytes + ?4, waiting_bytes = waiting_bytes + ?5, not_ready_node_count = not_ready_node_count + ?6, leased_count = leased_count + ?7 WHERE id = ?1',
+} as const;
+
+export type DeploymentStatements = {
+  readonly [Name in keyof typeof SQL]: Statement<SqlRow, SQLQueryBindings[]>;
+};
+
+export function prepareDeploymentStatements(database: Database): DeploymentStatements {
+  const prepared = Object.entries(SQL).map(([name, sql]) => [name, database.prepare(sql)] as const);
+  return Object.fromEntries(prepared) as DeploymentStatements;
+}

@@ -1,0 +1,103 @@
+/** How far a copy has come: what is kept with the target's rows, in the transaction that writes them. */
+import { type UsageDelta, usageOf } from '../core/usage-delta.ts';
+import { DOMAIN_KINDS, SPACE_KINDS, SPACE_START, type SpacePlace } from './walk-space.ts';
+
+export type CopyPhase = 'copy' | 'verify';
+
+export interface CopyCounts {
+  readonly spaces: number;
+  readonly nodes: number;
+  /** canonical bytes of those nodes */
+  readonly bytes: number;
+}
+
+export const COUNTS_NONE: CopyCounts = { spaces: 0, nodes: 0, bytes: 0 };
+
+export interface Checkpoint {
+  /** of the source: the copy is of what the source was then, and still is */
+  readonly epoch: string;
+  readonly phase: CopyPhase;
+  /** the reader's position of the last Space that is complete in this phase */
+  readonly completeUntil: string | undefined;
+  /** in the Space after that one */
+  readonly place: SpacePlace;
+  /** dealt with in this phase */
+  readonly counts: CopyCounts;
+  /** while verifying: what the target's rows of the Space under way, up to `place`, add to its counters */
+  readonly tally: UsageDelta;
+  /** nodes whose bytes the source no longer had */
+  readonly damagedNodes: number;
+}
+
+export const TALLY_NONE: UsageDelta = usageOf(undefined);
+
+const VERSION = 1;
+const KINDS: readonly string[] = [...SPACE_KINDS, ...DOMAIN_KINDS];
+
+export function startPhase(epoch: string, phase: CopyPhase, damagedNodes: number): Checkpoint {
+  return {
+    ...{ epoch, phase, damagedNodes, completeUntil: undefined, place: SPACE_START },
+    ...{ counts: COUNTS_NONE, tally: TALLY_NONE },
+  };
+}
+
+export function formatCheckpoint(checkpoint: Checkpoint): string {
+  return JSON.stringify({ version: VERSION, ...checkpoint });
+}
+
+/** `undefined`: not one that this version wrote. */
+export function parseCheckpoint(text: string): Checkpoint | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+  if (!isRecord(value) || value.version !== VERSION) return undefined;
+  const { epoch, phase, completeUntil, place, counts, tally, damagedNodes } = value;
+  const isRight =
+    typeof epoch === 'string' &&
+    (phase === 'copy' || phase === 'verify') &&
+    isOptionalText(completeUntil) &&
+    isPlace(place) &&
+    isRecordOfCounts<CopyCounts>(counts, COUNTS_NONE) &&
+    isRecordOfCounts<UsageDelta>(tally, TALLY_NONE) &&
+    isCount(damagedNodes);
+  if (!isRight) return undefined;
+  return {
+    epoch,
+    phase,
+    completeUntil,
+    place: { kind: place.kind, domain: place.domain, after: place.after },
+    counts,
+    tally,
+    damagedNodes,
+  };
+}
+
+function isPlace(value: unknown): value is SpacePlace {
+  if (!isRecord(value)) return false;
+  const { kind, domain, after } = value;
+  return (
+    typeof kind === 'string' && KINDS.includes(kind) && typeof domain === 'string' && isOptionalText(after)
+  );
+}
+
+/** The same names as `sample` has, each with a count. */
+function isRecordOfCounts<T extends object>(value: unknown, sample: T): value is T {
+  if (!isRecord(value)) return false;
+  const names = Object.keys(sample);
+  return Object.keys(value).length === names.length && names.every((name) => isCount(value[name]));
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function isOptionalText(value: unknown): value is string | undefined {
+  return value === undefined || typeof value === 'string';
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,160 @@
+/**
+ * Copies a whole deployment to an empty one and verifies it. Interrupted at any instant it goes on where it was: all that
+ * the target has is rows up to its checkpoint, and objects under keys that only their own bytes can have.
+ */
+import {
+  type Checkpoint,
+  type CopyCounts,
+  formatCheckpoint,
+  parseCheckpoint,
+  startPhase,
+} from './checkpoint.ts';
+import { type CopyRun, RUN_LIMITS, type RunLimits, saveCheckpoint } from './copy-run.ts';
+import { copySpaces } from './copy-spaces.ts';
+import type { MigrationEvent, MigrationResult } from './events.ts';
+import { PAUSES_MS, type Patience, patiently } from './patience.ts';
+import { MigrationRefused, type SourceDeployment, type TargetDeployment } from './ports.ts';
+import { verifySpaces } from './verify-spaces.ts';
+
+export interface CopyOptions {
+  readonly source: SourceDeployment;
+  readonly target: TargetDeployment;
+  readonly signal: AbortSignal;
+  onEvent(event: MigrationEvent): void;
+  /** a name that was never given before */
+  makeEpoch(): string;
+  readonly limits?: Partial<RunLimits>;
+  readonly pausesMs?: readonly number[];
+}
+
+/**
+ * Resolves when the target is whole and verified; at once when it was before. Rejects with MigrationRefused, StoreUnavailable,
+ * what the stores throw, or the signal's reason: then the same call goes on.
+ */
+export async function copyDeployment(options: CopyOptions): Promise<MigrationResult> {
+  const startedAt = performance.now();
+  const tell: CopyRun['tell'] = (event) => options.onEvent({ ...event, at: Date.now() } as MigrationEvent);
+  const end = (apps: number, counts: CopyCounts, damagedNodes: number): MigrationResult => {
+    const result = { apps, counts, damagedNodes, elapsedMs: Math.round(performance.now() - startedAt) };
+    tell({ type: 'done', ...result });
+    return result;
+  };
+  const opened = await openCheckpoint(options);
+  if (opened === 'finished') {
+    const { spaces, nodes, bytes } = await options.target.rows.readTotals();
+    return end((await options.target.readApps()).length, { spaces, nodes, bytes }, 0);
+  }
+  const run = await beginRun(options, opened, tell);
+  if (run.checkpoint.phase === 'copy') {
+    await copySpaces(run);
+    await saveCheckpoint(run, startPhase(run.checkpoint.epoch, 'verify', run.damagedNodes));
+  }
+  await verifySpaces(run);
+  return end(await finish(run), run.checkpoint.counts, run.checkpoint.damagedNodes);
+}
+
+interface OpenedCheckpoint {
+  readonly checkpoint: Checkpoint;
+  readonly isResumed: boolean;
+}
+
+async function beginRun(
+  { source, target, signal, limits, pausesMs = PAUSES_MS }: CopyOptions,
+  { checkpoint, isResumed }: OpenedCheckpoint,
+  tell: CopyRun['tell'],
+): Promise<CopyRun> {
+  const patience: Patience = {
+    pausesMs,
+    signal,
+    onRetry: ({ message }, pauseMs) => tell({ type: 'retry', message, pauseMs }),
+  };
+  const totals = await source.rows.readTotals();
+  const apps = await source.readApps();
+  tell({ type: 'start', totals: { ...totals, apps: apps.length }, isResumed });
+  // Before anything else: what the target signs from its first start on is what the source would have.
+  await target.replaceSecret(await source.readSecret());
+  const { damagedNodes } = checkpoint;
+  return {
+    ...{ source, target, totals, patience, checkpoint, damagedNodes, tell },
+    limits: { ...RUN_LIMITS, ...limits },
+  };
+}
+
+/** The marks first, then the look for others: a server that starts in between finds the marks. */
+async function openCheckpoint({
+  source,
+  target,
+  makeEpoch,
+}: CopyOptions): Promise<OpenedCheckpoint | 'finished'> {
+  await source.assertAlone();
+  await target.assertAlone();
+  const known = await findCopy(source, target);
+  if (known === 'finished') return known;
+  if (known !== undefined) return { checkpoint: known, isResumed: true };
+  const epoch = (await source.rows.findMark('epoch')) ?? makeEpoch();
+  await source.rows.setMark('epoch', epoch);
+  const checkpoint = startPhase(epoch, 'copy', 0);
+  await target.rows.setMark('unfinished', formatCheckpoint(checkpoint));
+  try {
+    await source.assertAlone();
+    await target.assertAlone();
+  } catch (error) {
+    await target.rows.removeMark('unfinished');
+    throw error;
+  }
+  return { checkpoint, isResumed: false };
+}
+
+/**
+ * What the target has of this very source: the checkpoint of an interrupted copy, or all of it; `undefined`: the target is
+ * empty. Changes nothing. Throws MigrationRefused for anything else.
+ */
+export async function findCopy(
+  { rows: source }: Pick<SourceDeployment, 'rows'>,
+  target: Pick<TargetDeployment, 'rows' | 'readApps'>,
+): Promise<Checkpoint | 'finished' | undefined> {
+  const epoch = await source.findMark('epoch');
+  const text = await target.rows.findMark('unfinished');
+  if (text === undefined) {
+    if (epoch !== undefined && (await target.rows.findMark('finished')) === epoch) return 'finished';
+    if ((await target.rows.isEmpty()) && (await target.readApps()).length === 0) return undefined;
+    throw new MigrationRefused(
+      'the target is not empty: it holds Apps or data of its own; give an empty one',
+    );
+  }
+  const checkpoint = parseCheckpoint(text);
+  if (checkpoint === undefined) {
+    throw new MigrationRefused(
+      'the target holds an unfinished copy that another version of holdfast began: finish it with that one, or empty the target',
+    );
+  }
+  if (checkpoint.epoch !== epoch) {
+    throw new MigrationRefused(
+      'the target holds an unfinished copy of another source, or of this one before a server ran on it again: empty the target and begin again',
+    );
+  }
+  return checkpoint;
+}
+
+/** Resolves with the number of Apps. */
+async function finish(run: CopyRun): Promise<number> {
+  const { source, target, patience } = run;
+  const { epoch } = run.checkpoint;
+  const apps = await patiently(patience, () => source.readApps());
+  await patiently(patience, () => target.replaceApps(apps));
+  const [arrived, secrets] = await patiently(patience, async () => [
+    await target.readApps(),
+    [await source.readSecret(), await target.readSecret()],
+  ]);
+  if (!Bun.deepEquals(arrived, apps) || !Bun.deepEquals(secrets[0], secrets[1])) {
+    throw new MigrationRefused('registry or secret did not arrive whole: run the same command again');
+  }
+  if ((await patiently(patience, () => source.rows.findMark('epoch'))) !== epoch) {
+    throw new MigrationRefused(
+      'a server was started on the source while it was copied, so the copy may be out of date: stop it, empty the target and begin again',
+    );
+  }
+  await patiently(patience, () => target.rows.setMark('finished', epoch));
+  await patiently(patience, () => target.rows.removeMark('unfinished'));
+  return apps.length;
+}

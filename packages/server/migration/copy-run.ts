@@ -1,0 +1,107 @@
+/** One run of a copy: its two sides, its checkpoint, what it tells, and how it goes through all Spaces from there. */
+import type { Space } from '../core/model.ts';
+import { type Checkpoint, COUNTS_NONE, type CopyCounts, formatCheckpoint, TALLY_NONE } from './checkpoint.ts';
+import type { MigrationEvent } from './events.ts';
+import { type Patience, patiently } from './patience.ts';
+import type { ListedSpace, SourceDeployment, TargetDeployment, Totals } from './ports.ts';
+import { readPageAt, SPACE_START, type WalkedPage, type WalkLimits } from './walk-space.ts';
+
+export interface RunLimits extends WalkLimits {
+  /** entries that are written together, or a page more */
+  readonly batchEntriesMax: number;
+  /** objects that travel at once */
+  readonly objectsInFlightMax: number;
+}
+
+export const RUN_LIMITS: RunLimits = {
+  pageEntriesMax: 512,
+  pageBytesMax: 64 * 1024 * 1024,
+  batchEntriesMax: 512,
+  objectsInFlightMax: 16,
+};
+
+const SPACES_LISTED_MAX = 1_000;
+
+export interface CopyRun {
+  readonly source: SourceDeployment;
+  readonly target: TargetDeployment;
+  readonly totals: Totals;
+  readonly limits: RunLimits;
+  readonly patience: Patience;
+  checkpoint: Checkpoint;
+  /** met so far, earlier runs included */
+  damagedNodes: number;
+  tell(event: DistributiveOmit<MigrationEvent, 'at'>): void;
+}
+
+type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
+
+/** What a phase does with the pages of one Space. */
+export interface SpaceVisit {
+  page(page: WalkedPage): Promise<void>;
+}
+
+/** Visits every page from the checkpoint on, Space by Space. `visit` moves the checkpoint. */
+export async function visitSpaces(run: CopyRun, begin: (listed: ListedSpace) => SpaceVisit): Promise<void> {
+  for (;;) {
+    const after = run.checkpoint.completeUntil;
+    const spaces = await patiently(run.patience, () => run.source.rows.listSpaces(after, SPACES_LISTED_MAX));
+    for (const listed of spaces) {
+      const visit = begin(listed);
+      let place = run.checkpoint.place;
+      for (let isComplete = false; !isComplete; ) {
+        const page = await readSourcePage(run, listed.space, place);
+        await visit.page(page);
+        isComplete = page.next === undefined;
+        place = page.next ?? SPACE_START;
+      }
+    }
+    if (spaces.length < SPACES_LISTED_MAX) return;
+  }
+}
+
+function readSourcePage(run: CopyRun, space: Space, place: Checkpoint['place']): Promise<WalkedPage> {
+  return patiently(run.patience, () => readPageAt(run.source.rows, space, place, run.limits));
+}
+
+/** The checkpoint after everything up to `page`, whose nodes count as `more`. */
+export function advance(
+  checkpoint: Checkpoint,
+  { position }: ListedSpace,
+  { next }: Pick<WalkedPage, 'next'>,
+  more: Pick<CopyCounts, 'nodes' | 'bytes'>,
+): Checkpoint {
+  const isComplete = next === undefined;
+  const { counts } = checkpoint;
+  return {
+    ...checkpoint,
+    completeUntil: isComplete ? position : checkpoint.completeUntil,
+    place: next ?? SPACE_START,
+    tally: isComplete ? TALLY_NONE : checkpoint.tally,
+    counts: {
+      spaces: counts.spaces + Number(isComplete),
+      nodes: counts.nodes + more.nodes,
+      bytes: counts.bytes + more.bytes,
+    },
+  };
+}
+
+/** What the nodes of a page add to the counts. */
+export function countNodes({ part }: WalkedPage): Pick<CopyCounts, 'nodes' | 'bytes'> {
+  if (part.kind !== 'nodes') return COUNTS_NONE;
+  const bytes = part.entries.reduce((sum, { row }) => sum + row.canonicalSize, 0);
+  return { nodes: part.entries.length, bytes };
+}
+
+export async function saveCheckpoint(run: CopyRun, checkpoint: Checkpoint): Promise<void> {
+  await patiently(run.patience, () => run.target.rows.setMark('unfinished', formatCheckpoint(checkpoint)));
+  run.checkpoint = checkpoint;
+}
+
+export function tellProgress(run: CopyRun): void {
+  const { phase, counts } = run.checkpoint;
+  run.tell({ type: 'progress', phase, counts, totals: run.totals });
+}
+
+export const describeSpace = ({ appId, spaceId }: Space): string =>
+  `Space ${JSON.stringify(spaceId)} of App ${JSON.stringify(appId)}`;

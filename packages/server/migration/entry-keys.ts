@@ -1,0 +1,28 @@
+/** The key of each kind of entry as one text, by which pages are resumed on either side. Pure. */
+import type { Hash } from '@holdfast/protocol';
+import type { Entries, EntryKind } from './ports.ts';
+
+const HASH_DIGITS = 64;
+
+const KEYS: { readonly [K in EntryKind]: (entry: Entries[K]) => string } = {
+  nodes: ({ row }) => row.hash,
+  looseEdges: ({ hash }) => hash,
+  uploads: ({ row }) => row.hash,
+  domains: ({ domain }) => domain,
+  balances: ({ hash }) => hash,
+  history: ({ hash, fromRevision }) => `${hash}${fromRevision}`,
+  commits: ({ requestId }) => requestId,
+};
+
+export function keyOf<K extends EntryKind>(kind: K, entry: Entries[K]): string {
+  return KEYS[kind](entry);
+}
+
+/** The two parts of a key of history; before all others when there is none. */
+export function parseHistoryKey(key: string | undefined): {
+  readonly hash: Hash;
+  readonly fromRevision: number;
+} {
+  if (key === undefined) return { hash: '', fromRevision: 0 };
+  return { hash: key.slice(0, HASH_DIGITS), fromRevision: Number(key.slice(HASH_DIGITS)) };
+}

@@ -1,0 +1,47 @@
+/** What a copy says of itself while it runs, for whoever shows it. */
+import type { Hash } from '@holdfast/protocol';
+import type { Space } from '../core/model.ts';
+import type { CopyCounts, CopyPhase } from './checkpoint.ts';
+import type { Totals } from './ports.ts';
+
+interface At {
+  /** ms since the epoch */
+  readonly at: number;
+}
+
+export type MigrationEvent =
+  | (At & {
+      readonly type: 'start';
+      readonly totals: Totals & { readonly apps: number };
+      /** an interrupted copy goes on */
+      readonly isResumed: boolean;
+    })
+  | (At & {
+      readonly type: 'progress';
+      readonly phase: CopyPhase;
+      /** dealt with in this phase, earlier runs included */
+      readonly counts: CopyCounts;
+      readonly totals: Totals;
+    })
+  /** The source no longer has these bytes. */
+  | (At & { readonly type: 'damaged' } & DamagedNode)
+  /** A step failed and is tried again. */
+  | (At & { readonly type: 'retry'; readonly message: string; readonly pauseMs: number })
+  | (At & { readonly type: 'done' } & MigrationResult);
+
+export interface DamagedNode {
+  readonly space: Space;
+  readonly hash: Hash;
+  /** what is wrong, in one line */
+  readonly reason: string;
+  /** how the node stands in the target */
+  readonly outcome: 'rotten' | 'waiting' | 'upload-again';
+}
+
+export interface MigrationResult {
+  readonly apps: number;
+  readonly counts: CopyCounts;
+  readonly damagedNodes: number;
+  /** ms, of this run */
+  readonly elapsedMs: number;
+}
