@@ -49,8 +49,14 @@ function serverAt(index: number): ClusterServer {
   return server;
 }
 
-/** A caller of server 0 that has asked for a node's content and reads nothing of the answer. */
-function askAndWait(hash: string): Promise<Socket> {
+interface SlowReader {
+  readonly socket: Socket;
+  /** its answer has begun */
+  isAnswered: boolean;
+}
+
+/** A caller of server 0 that has asked for a node's content, and stops reading with the first bytes of the answer. */
+function askSlowly(hash: string): Promise<SlowReader> {
   const { port } = serverAt(0).process;
   const head = [
     `GET /v1/apps/${APP}/spaces/${SPACE}/cas/nodes/${hash}/content HTTP/1.1`,
@@ -59,8 +65,12 @@ function askAndWait(hash: string): Promise<Socket> {
   ];
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1', () => {
+      socket.write(`${head.join('\r\n')}\r\n\r\n`, () => resolve(reader));
+    });
+    const reader: SlowReader = { socket, isAnswered: false };
+    socket.once('data', () => {
       socket.pause();
-      socket.write(`${head.join('\r\n')}\r\n\r\n`, () => resolve(socket));
+      reader.isAnswered = true;
     });
     socket.on('error', reject);
   });
@@ -97,7 +107,7 @@ describe('large content', () => {
         const before = proxy.accepted;
         // At this rate the object takes a minute and more.
         proxy.setWeather({ kind: 'slow', bytesPerSecond: 100_000, delayMs: 0 });
-        const socket = await askAndWait(node.hash);
+        const { socket } = await askSlowly(node.hash);
         await Bun.sleep(1000);
         const busy = proxy.connections;
         expect(busy).toBeGreaterThan(0);
@@ -116,18 +126,18 @@ describe('large content', () => {
     async () => {
       const { pid } = serverAt(0).process;
       const before = readResidentBytes(pid);
-      const sockets: Socket[] = [];
+      const readers: SlowReader[] = [];
       try {
         for (let wave = 0; wave < SLOW_READERS / 20; wave += 1) {
-          sockets.push(...(await Promise.all(Array.from({ length: 20 }, () => askAndWait(medium.hash)))));
-          await until(() => sockets.every((socket) => socket.readableLength > 0));
+          readers.push(...(await Promise.all(Array.from({ length: 20 }, () => askSlowly(medium.hash)))));
+          await until(() => readers.every(({ isAnswered }) => isAnswered));
         }
         // All of their answers in memory would be more.
         expect(readResidentBytes(pid) - before).toBeLessThan(SLOW_READERS * 8 * MIB * 0.75);
         const answer = await cluster.clientOf(0).content(medium.hash);
         expect(sha256(await answer.bytes())).toBe(sha256(medium.content));
       } finally {
-        for (const socket of sockets) socket.destroy();
+        for (const { socket } of readers) socket.destroy();
       }
     },
     TEST_MS_MAX,

@@ -20,8 +20,8 @@ export const GC_SECONDS_MAX = 240;
 
 /** Content up to here is answered from memory (contract section 5: at most 8 MiB of a node in memory). */
 export const BUFFERED_ANSWER_BYTES_MAX = 8 * 1024 * 1024;
-/** Such answers at once by one process, gathered or being sent: 512 MiB. The next ones are put together in a file. */
-export const BUFFERED_ANSWERS_MAX = 64;
+/** Such answers at once by one process, gathered or being sent: 256 MiB. The next ones are put together in a file. */
+export const BUFFERED_ANSWERS_MAX = 32;
 /** Content up to here is answered from memory whatever else is under way. */
 export const SMALL_ANSWER_BYTES_MAX = 64 * 1024;
 
