@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { createNodeSource, openTree, SILENT_PROGRESS } from '../packages/client/index.ts';
-import { type PushFolderOptions, ScanError, TreeState } from '../packages/files/index.ts';
+import { type PushFolderOptions, ScanError, TreeBusyError, TreeState } from '../packages/files/index.ts';
 import { buildPlan, contentOf, directory, file, type Plan, plans, writePlan } from './support/disk-trees.ts';
 import { PushWorld } from './support/push-world.ts';
 
@@ -81,6 +81,40 @@ describe('what is remembered', () => {
     );
     const third = world.openState(statePath);
     expect(await world.push(path, { state: third })).toMatchObject({ root, readCount: 2 });
+  });
+});
+
+describe('what changes meanwhile', () => {
+  test('is read again', async () => {
+    const path = world.fresh('moving');
+    writePlan(path, directory({ a: file(500_000, 1), b: file(10, 1) }));
+    let changes = 0;
+    world.proxy.onRequest = (kind) => {
+      if (kind !== 'upload' || changes > 0) return;
+      changes += 1;
+      writeFileSync(join(path, 'a'), contentOf({ kind: 'file', size: 500_000, seed: 2 }));
+      rmSync(join(path, 'b'));
+    };
+    const warnings: string[] = [];
+    const progress = { ...SILENT_PROGRESS, warn: (message: string) => void warnings.push(message) };
+    const { root } = await world.push(path, { progress });
+    world.proxy.onRequest = undefined;
+    expect(root).toBe((await buildPlan(directory({ a: file(500_000, 2) }))).root);
+    expect(warnings.join()).toContain('changed while it was pushed');
+  });
+
+  test('and never rests ends the push by its name', async () => {
+    const path = world.fresh('restless');
+    writePlan(path, directory({ log: file(1_000, 1) }));
+    let seed = 1;
+    world.proxy.onRequest = (kind) => {
+      if (kind === 'upload')
+        writeFileSync(join(path, 'log'), contentOf({ kind: 'file', size: 1_000, seed: ++seed }));
+    };
+    const error = await world.push(path).catch((reason: unknown) => reason);
+    world.proxy.onRequest = undefined;
+    expect(error).toBeInstanceOf(TreeBusyError);
+    expect((error as Error).message).toStartWith('log keeps changing');
   });
 });
 

@@ -151,7 +151,7 @@ describe('what is there', () => {
     expect(uploads((await world.push(path, { state, space })).requests)).toBe(2);
   });
 
-  test('is uploaded again with check when the server has lost it', async () => {
+  test('is leased node by node with check, and not uploaded again', async () => {
     const path = world.fresh('check');
     writePlan(path, plan);
     const { space, requests } = await world.push(path);

@@ -38,7 +38,7 @@ export interface HashedFile extends BuiltFile {
   readonly indexNodes: readonly IndexNode[];
 }
 
-export interface IndexNode {
+interface IndexNode {
   readonly hash: Hash;
   /** canonical */
   readonly bytes: Uint8Array;

@@ -9,7 +9,7 @@ import type { Hash } from '@holdfast/protocol';
 import type { PendingCommit, TreeState } from './tree-state.ts';
 
 /** What the commit needs of a client. */
-export type CommitClient = Pick<Client, 'updateRootRefs'>;
+type CommitClient = Pick<Client, 'updateRootRefs'>;
 
 export interface RootRefCommit {
   readonly requestId: string;

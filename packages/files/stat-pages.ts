@@ -7,7 +7,7 @@ import { type ByteString, byteStringOf, bytesOf } from './byte-names.ts';
 
 export const PAGE_ENTRIES_MAX = 256;
 
-export type SeenKind = 'file' | 'directory' | 'symlink';
+type SeenKind = 'file' | 'directory' | 'symlink';
 const KINDS: readonly SeenKind[] = ['file', 'directory', 'symlink'];
 
 /** How a file or link is known again. Instants are ms since the epoch as the file system gives them. */
