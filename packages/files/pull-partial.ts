@@ -30,10 +30,20 @@ const PARTIAL_NAME = /^\.holdfast-([0-9a-f]{16})-(\d{1,10})-[0-9a-f]{8}\.part$/;
 const CREATE_FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 const REOPEN_FLAGS = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
-/** A name that no other pull uses: `.holdfast-<of the file>-<process>-<random>.part`. */
+/** Names that pulls of this process write to. */
+const written = new Set<string>();
+
+/** A name that no other pull uses, until `forgetPartialName`: `.holdfast-<of the file>-<process>-<random>.part`. */
 export function makePartialName(hash: Hash): string {
   const random = crypto.getRandomValues(new Uint32Array(1))[0] ?? 0;
-  return `.holdfast-${hash.slice(0, 16)}-${process.pid}-${random.toString(16).padStart(8, '0')}.part`;
+  const name = `.holdfast-${hash.slice(0, 16)}-${process.pid}-${random.toString(16).padStart(8, '0')}.part`;
+  written.add(name);
+  return name;
+}
+
+/** Nothing is written under it any more: what is left of it is abandoned. */
+export function forgetPartialName(name: string): void {
+  written.delete(name);
 }
 
 /** Names of files in a folder that pulls have left which are over. */
@@ -41,12 +51,13 @@ export function listAbandoned(folder: Buffer): { readonly name: string; readonly
   // Other names need not be text: as latin1 they are only looked through.
   return readdirSync(folder, { encoding: 'latin1' }).flatMap((name) => {
     const [, hashStart, pid] = PARTIAL_NAME.exec(name) ?? [];
-    return hashStart === undefined || isAlive(Number(pid)) ? [] : [{ name, hashStart }];
+    return hashStart === undefined || isWritten(name, Number(pid)) ? [] : [{ name, hashStart }];
   });
 }
 
-/** Another pull's file is nobody's while its process is gone; one of this process is being written. */
-function isAlive(pid: number): boolean {
+/** Another pull's file is nobody's once its process is gone. */
+function isWritten(name: string, pid: number): boolean {
+  if (pid === process.pid) return written.has(name);
   try {
     process.kill(pid, 0);
     return true;

@@ -34,6 +34,7 @@ import {
   closeQuietly,
   createPartial,
   findTakenOver,
+  forgetPartialName,
   listAbandoned,
   makePartialName,
   readRange,
@@ -42,6 +43,8 @@ import {
   writeRange,
 } from './pull-partial.ts';
 
+/** What is small is written in one go: there is nothing to find again. */
+const NO_HASH = '0'.repeat(64);
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const EXECUTABLE_BY_OWNER = 0o100;
 
@@ -142,8 +145,7 @@ class LocalTarget implements FolderTarget {
   }
 
   makeLink(path: TreePath, target: Uint8Array, file: Omit<NewFile, 'isExecutable'>): void {
-    this.#try(path, 'cannot be made', () => {
-      const partial = this.#locatePartial(path, '0'.repeat(16));
+    this.#withPartial(path, 'cannot be made', (partial) => {
       symlinkSync(Buffer.from(target), partial);
       if (file.mtimeNs !== undefined) lutimesSync(partial, secondsOf(file.mtimeNs), secondsOf(file.mtimeNs));
       this.#putInPlace(partial, path, file.mayReplace);
@@ -151,16 +153,12 @@ class LocalTarget implements FolderTarget {
   }
 
   writeFile(path: TreePath, content: Uint8Array, file: NewFile): void {
-    this.#try(path, 'cannot be written', () => {
-      const partial = this.#locatePartial(path, '0'.repeat(16));
+    this.#withPartial(path, 'cannot be written', (partial) => {
       const descriptor = createPartial(partial, file);
       try {
         for (let done = 0; done < content.length; ) done += writeSync(descriptor, content, done);
         sealPartial(descriptor, file, { bytes: content.length, fsync: this.#fsync });
         this.#putInPlace(partial, path, file.mayReplace);
-      } catch (error) {
-        unlinkIfThere(partial);
-        throw error;
       } finally {
         closeSync(descriptor);
       }
@@ -177,6 +175,10 @@ class LocalTarget implements FolderTarget {
         throw explain(error, `${this.#shown(path)} cannot be written`);
       });
     };
+    const end = (): void => {
+      forgetPartialName(name);
+      closeQuietly(descriptor);
+    };
     return {
       foundBytes: fstatSync(descriptor).size,
       read: (offset, length) => readRange(descriptor, offset, length),
@@ -186,9 +188,9 @@ class LocalTarget implements FolderTarget {
           sealPartial(descriptor, file, { bytes, fsync: this.#fsync });
           this.#putInPlace(locate(), path, file.mayReplace);
         });
-        closeQuietly(descriptor);
+        end();
       },
-      abandon: () => closeQuietly(descriptor),
+      abandon: end,
     };
   }
 
@@ -218,10 +220,7 @@ class LocalTarget implements FolderTarget {
   #putInPlace(partial: Buffer, path: TreePath, mayReplace: boolean): void {
     const at = this.#locate(path);
     const stat = this.#findStat(at);
-    if (stat !== undefined && (!mayReplace || stat.isDirectory())) {
-      unlinkIfThere(partial);
-      throw this.#appeared(path);
-    }
+    if (stat !== undefined && (!mayReplace || stat.isDirectory())) throw this.#appeared(path);
     renameSync(partial, at);
   }
 
@@ -252,8 +251,20 @@ class LocalTarget implements FolderTarget {
     return Buffer.concat([this.#folders.prefix(path.parent), Buffer.from(name)]);
   }
 
-  #locatePartial(path: TreePath, hash: Hash): Buffer {
-    return this.#locateIn(path, makePartialName(hash));
+  /** Does `work` under a name of its own beside `path`; nothing is left there when it fails. */
+  #withPartial(path: TreePath, what: string, work: (partial: Buffer) => void): void {
+    const name = makePartialName(NO_HASH);
+    this.#try(path, what, () => {
+      const partial = this.#locateIn(path, name);
+      try {
+        work(partial);
+      } catch (error) {
+        unlinkIfThere(partial);
+        throw error;
+      } finally {
+        forgetPartialName(name);
+      }
+    });
   }
 
   #shown(path: TreePath | undefined): string {
