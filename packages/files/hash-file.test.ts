@@ -1,0 +1,71 @@
+/** Hashing files as the format's own builder does, whatever their size; changes while reading are noticed. */
+import { afterAll, describe, expect, test } from 'bun:test';
+import { appendFileSync, lstatSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, chunkStream, FileBuilder, MemoryTree } from '@holdfast/client';
+import { FileBusyError, hashFile } from './hash-file.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'holdfast-hash-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+function randomBytes(length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  for (let at = 0; at < length; at += 65_536) crypto.getRandomValues(bytes.subarray(at, at + 65_536));
+  return bytes;
+}
+
+async function buildHash(content: Uint8Array): Promise<string> {
+  const builder = new FileBuilder(new MemoryTree());
+  for await (const chunk of chunkStream([content])) await builder.add(chunk);
+  return (await builder.finish()).hash;
+}
+
+describe('hashFile', () => {
+  const sizes = [
+    0,
+    1,
+    CHUNK_BYTES_MIN,
+    CHUNK_BYTES_MIN + 1,
+    CHUNK_BYTES_MAX,
+    CHUNK_BYTES_MAX + 1,
+    30_000_000,
+  ];
+
+  test.each(sizes)('of %d random bytes', async (size) => {
+    const content = randomBytes(size);
+    const path = join(folder, `random-${size}`);
+    writeFileSync(path, content);
+    let read = 0;
+    const hashed = await hashFile(path, lstatSync(path), (bytes) => {
+      read += bytes;
+    });
+    expect(hashed).toMatchObject({ hash: await buildHash(content), bytes: size });
+    expect(read).toBe(hashed.indexNodes.length === 0 ? 0 : size);
+  });
+
+  test.each(sizes)('of %d equal bytes, which are only cut at the maximum', async (size) => {
+    const content = new Uint8Array(size);
+    const path = join(folder, `zero-${size}`);
+    writeFileSync(path, content);
+    expect((await hashFile(path, lstatSync(path), () => undefined)).hash).toBe(await buildHash(content));
+  });
+
+  test.each([100, 9_000_000])('of %d bytes that grew since they were seen', async (size) => {
+    const path = join(folder, `grown-${size}`);
+    const content = randomBytes(size);
+    writeFileSync(path, content);
+    const before = lstatSync(path);
+    appendFileSync(path, 'more');
+    const { hash, stats } = await hashFile(path, before, () => undefined);
+    expect(hash).toBe(await buildHash(Buffer.concat([content, Buffer.from('more')])));
+    expect(stats.size).toBe(size + 4);
+  });
+
+  test('of a file that never rests', async () => {
+    const path = join(folder, 'restless');
+    writeFileSync(path, randomBytes(9_000_000));
+    const hashing = hashFile(path, lstatSync(path), () => appendFileSync(path, '.'));
+    expect(await hashing.catch((error: unknown) => error)).toBeInstanceOf(FileBusyError);
+  });
+});
