@@ -14,7 +14,7 @@ const WAVES = 3;
 /** Longer than a request may wait for a connection and be served. */
 const ANSWER_MS_MAX = 20_000;
 const MEMORY_BYTES_MAX = 500 * 1024 * 1024;
-const LARGE_BYTES = 900_000;
+const LARGE_BYTES = 400_000;
 const DRAIN_MS_MAX = 15_000;
 
 const engines = await openEngines();
@@ -85,8 +85,8 @@ test('SIGTERM: what has begun is finished, and the others go on', async () => {
   await client.store(large, 3_600_000);
   const { json } = await client.lease(uploaded.hash);
   expect((await client.put(json.upload, uploaded.bytes)).status).toBe(200);
-  leaving?.s3Proxy?.setWeather({ kind: 'slow', bytesPerSecond: 600_000, delayMs: 0 });
-  leaving?.postgresProxy?.setWeather({ kind: 'slow', bytesPerSecond: 10_000_000, delayMs: 150 });
+  leaving?.s3Proxy?.setWeather({ kind: 'slow', bytesPerSecond: 400_000, delayMs: 0 });
+  leaving?.postgresProxy?.setWeather({ kind: 'slow', bytesPerSecond: 10_000_000, delayMs: 60 });
   const content = client.content(large.hash).then((answer) => answer.bytes());
   const lease = client.lease(uploaded.hash);
   const commit = client.commit('while it ends', { [large.hash]: 1 });

@@ -86,10 +86,14 @@ async function publish(racer: Racer, node: CanonicalNode): Promise<void> {
   const first = await client.lease(node.hash);
   expect(first.status).toBe(200);
   if (first.json.upload !== undefined) {
-    const { status } = await client.put(first.json.upload, node.bytes);
-    facts.see(status === 200 ? 'put' : 'put refused');
-    // Another client was first, with the same generation.
-    expect([200, 409, 412]).toContain(status);
+    // Sometimes twice at once; and another client may be first, with the same generation.
+    const puts = Array.from({ length: racer.random.chance(0.3) ? 2 : 1 }, () =>
+      client.put(first.json.upload, node.bytes),
+    );
+    const statuses = (await Promise.all(puts)).map(({ status }) => status);
+    for (const status of statuses) facts.see(status === 200 ? 'put' : 'put refused');
+    expect(statuses.filter((status) => ![200, 409, 412].includes(status))).toEqual([]);
+    expect(statuses.filter((status) => status === 200).length).toBeLessThan(2);
   }
   noteLease(facts, node, first);
   noteLease(facts, node, await client.lease(node.hash, 60_000 + racer.random.below(30_000)));
@@ -238,7 +242,7 @@ test(`${CLIENTS} clients of three processes race on shared trees`, async () => {
     'commit 200',
     'commit 409',
   ]) {
-    expect(`${what}: ${(facts.counts.get(what) ?? 0) > 5}`).toBe(`${what}: true`);
+    expect(`${what}: ${(facts.counts.get(what) ?? 0) > 3}`).toBe(`${what}: true`);
   }
   expect(facts.deleted).toBeGreaterThan(ROUNDS);
 }, 180_000);
