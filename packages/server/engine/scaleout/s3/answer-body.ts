@@ -6,6 +6,8 @@ import { AttemptFailed } from './failure.ts';
 
 interface AnswerBodyOptions {
   readonly response: Response;
+  /** false: none comes, whatever the head says. Looking at `response.body` would make a stream of it, which is slower. */
+  readonly hasBody: boolean;
   readonly controller: AbortController;
   readonly stallMsMax: number;
   /** called once, when nothing more comes */
@@ -20,7 +22,7 @@ export class AnswerBody {
 
   constructor(options: AnswerBodyOptions) {
     this.#options = options;
-    if (options.response.body === null) this.#end();
+    if (!options.hasBody) this.#end();
   }
 
   /** Outlives the call that asked for it; whoever keeps it reads it to its end or cancels it. */
@@ -36,11 +38,11 @@ export class AnswerBody {
   /** The next piece; `undefined` at the end. Rejects with AttemptFailed. */
   async read(): Promise<Uint8Array | undefined> {
     if (this.#isEnded) return undefined;
-    this.#reader ??= this.#options.response.body?.getReader() as ReadableStreamDefaultReader<Uint8Array>;
+    this.#reader ??= this.#options.response.body?.getReader();
     const reader = this.#reader;
-    const { done, value } = await this.#inTime(() => reader.read());
-    if (done) this.#end();
-    return done ? undefined : value;
+    const piece = reader === undefined ? undefined : await this.#inTime(() => reader.read());
+    if (piece?.value === undefined) this.#end();
+    return piece?.value;
   }
 
   /** All of it, which must be `length` bytes. Rejects with AttemptFailed. */

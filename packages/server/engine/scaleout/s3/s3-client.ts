@@ -134,7 +134,8 @@ export class S3Client {
       throw error;
     }
     const { stallMsMax } = this.#options.limits;
-    const body = new AnswerBody({ response, controller, stallMsMax, onEnd });
+    const hasBody = request.method !== 'HEAD';
+    const body = new AnswerBody({ response, hasBody, controller, stallMsMax, onEnd });
     let isTaken = false;
     try {
       const taken = await take({ response, body });
