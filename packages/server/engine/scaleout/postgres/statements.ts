@@ -3,22 +3,22 @@
  * plans.test.ts explains each on full tables: none may scan a table, and those of a Space may use no index without it.
  */
 
-const NODE_COLUMNS =
+export const NODE_COLUMNS =
   'hash, generation, size, canonical_size, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, waiting_touched_at, claim_held_until, held_domain_count, state, inline, collectable, lease_counted, content_type, refs';
-const UPLOAD_COLUMNS =
+export const UPLOAD_COLUMNS =
   'hash, generation, created_at, url_expires_at, touched_at, active_at, canonical_size, size, verdict, inline, rejection_code, rejection_message, bad_code, bad_message, content_type, refs, integrity';
 const NODE_ARRAYS =
   '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::integer[], $13::smallint[], $14::boolean[], $15::boolean[], $16::boolean[], $17::text[], $18::bytea[]';
 const UPLOAD_ARRAYS =
   '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::smallint[], $11::boolean[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::bytea[]';
 
-const of = (table: string, columns: string): string =>
+export const columnsOf = (table: string, columns: string): string =>
   columns
     .split(', ')
     .map((column) => `${table}.${column}`)
     .join(', ');
 
-const CONTENT_JOINED =
+export const CONTENT_JOINED =
   'contents.generation AS content_generation, contents.canonical_size AS content_canonical_size, contents.url_expires_at AS content_url_expires_at, contents.integrity AS content_integrity, contents.inline_bytes AS content_inline_bytes';
 /** One seek per row, whatever the planner thinks of how many there are. */
 const spaceNamesOf = (table: string): string =>
@@ -46,7 +46,7 @@ const ADD_TO_SLOT = `ON CONFLICT (space, slot) DO UPDATE SET ${COUNTER_COLUMNS.s
 /** Of requests: everything here keeps to one Space, by index. */
 export const SPACE_STATEMENTS = {
   findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2`,
-  findNodeWithContent: `SELECT ${of('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes
+  findNodeWithContent: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes
     LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
     WHERE nodes.space = $1 AND nodes.hash = $2`,
   findUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = $2`,

@@ -1,0 +1,66 @@
+/** SQL of copying a whole deployment (migration/ports.ts). Run by no server. `$1` is the Space where there is one. */
+import { CONTENT_JOINED, columnsOf, NODE_COLUMNS, SPACE_STATEMENTS, UPLOAD_COLUMNS } from './statements.ts';
+
+/** What our own sessions are called, so that those of servers can be told from them. */
+export const SESSION_NAME = 'holdfast-migrate';
+/** Of a session that is alone in the database with copying. The digits are the ASCII of `holdfast`. */
+const LOCK = '7525335033474315124';
+
+const NOW_MS = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
+
+const { insertSpace, checkSpace, insertNodes, insertContents, insertUploads, setLooseEdges, addCounters } =
+  SPACE_STATEMENTS;
+
+export const DEPLOYMENT_SQL = {
+  nameSession: `SET application_name = '${SESSION_NAME}'`,
+  tryLock: `SELECT pg_try_advisory_lock(${LOCK}) AS locked`,
+  unlock: `SELECT pg_advisory_unlock(${LOCK}) AS unlocked`,
+  /** sessions of servers, and turns at background work that one holds or held until a moment ago */
+  findServers: `SELECT
+      (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'holdfast') AS sessions,
+      (SELECT count(*) FROM background_turns WHERE held_until > ${NOW_MS}) AS turns`,
+
+  /** $1 name */
+  findMark: 'SELECT value FROM copy_marks WHERE name = $1',
+  setMark:
+    'INSERT INTO copy_marks (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+  removeMark: 'DELETE FROM copy_marks WHERE name = $1',
+  /** Of a server that starts: is there an unfinished copy? Those that are complete are of something that changes now. */
+  beginServing: `WITH gone AS (DELETE FROM copy_marks WHERE name <> 'unfinished')
+    SELECT count(*) AS unfinished FROM copy_marks WHERE name = 'unfinished'`,
+
+  readTotals: `SELECT (SELECT count(*) FROM spaces) AS spaces, coalesce(sum(node_count), 0)::bigint AS nodes,
+    coalesce(sum(ready_stored_bytes + waiting_bytes), 0)::bigint AS bytes FROM usage_counters`,
+  /** $1 after which, $2 limit */
+  listSpaces:
+    'SELECT space, app_id, space_id FROM spaces WHERE space > $1::uuid ORDER BY space LIMIT $2::bigint',
+
+  nodes: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes
+    LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
+    WHERE nodes.space = $1 AND nodes.hash > $2 ORDER BY nodes.hash LIMIT $3::bigint`,
+  looseEdges:
+    'SELECT hash, count FROM loose_edges WHERE space = $1 AND hash > $2 ORDER BY hash LIMIT $3::bigint',
+  uploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash > $2 ORDER BY hash LIMIT $3::bigint`,
+  domains: `SELECT domain, revision, history_floor FROM domains WHERE space = $1 AND domain > $2
+    ORDER BY domain LIMIT $3::bigint`,
+  /** $2 domain in all below */
+  balances: `SELECT hash, balance, from_revision FROM balances WHERE space = $1 AND domain = $2 AND hash > $3
+    ORDER BY hash LIMIT $4::bigint`,
+  history: `SELECT hash, from_revision, to_revision, balance, superseded_at FROM balance_history
+    WHERE space = $1 AND domain = $2 AND (hash, from_revision) > ($3::bytea, $4::bigint)
+    ORDER BY hash, from_revision LIMIT $5::bigint`,
+  commits: `SELECT request_id, payload_digest, revision FROM root_ref_commits
+    WHERE space = $1 AND domain = $2 AND request_id > $3 ORDER BY request_id LIMIT $4::bigint`,
+
+  ...{ insertSpace, checkSpace, insertNodes, insertContents, insertUploads, setLooseEdges, addCounters },
+  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor)
+    SELECT $1::uuid, given.* FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS given`,
+  insertBalances: `INSERT INTO balances (space, domain, hash, balance, from_revision)
+    SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bigint[], $5::bigint[]) AS given`,
+  insertHistory: `INSERT INTO balance_history (space, domain, hash, from_revision, to_revision, balance, superseded_at)
+    SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[]) AS given`,
+  insertCommits: `INSERT INTO root_ref_commits (space, domain, request_id, payload_digest, revision)
+    SELECT $1::uuid, $2::text, given.* FROM unnest($3::bytea[], $4::bytea[], $5::bigint[]) AS given`,
+} as const;
+
+export type DeploymentStatement = keyof typeof DEPLOYMENT_SQL;
