@@ -212,3 +212,25 @@ test(
   },
   TEST_MS_MAX,
 );
+
+test(
+  'a server whose engines have fallen silent says so, and still ends in time',
+  async () => {
+    const server = serverAt(1);
+    server.postgresProxy?.setWeather({ kind: 'hang' });
+    server.s3Proxy?.setWeather({ kind: 'hang' });
+    try {
+      const answer = await cluster.clientOf(1).content(medium.hash);
+      expect(answer.status).toBe(503);
+      expect(answer.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
+      expect((await fetch(`${server.process.url}/health`)).status).toBe(200);
+      const endsAt = performance.now() + 15_000;
+      expect(await server.terminate()).toBe(0);
+      expect(performance.now()).toBeLessThan(endsAt);
+    } finally {
+      server.postgresProxy?.setWeather({ kind: 'pass' });
+      server.s3Proxy?.setWeather({ kind: 'pass' });
+    }
+  },
+  TEST_MS_MAX,
+);

@@ -7,7 +7,7 @@ import { formatAuthority } from './config.ts';
 import { type Clock, StoreUnavailable } from './core/ports.ts';
 import { PostgresTurns } from './engine/scaleout/postgres/background-turns.ts';
 import { PostgresPool } from './engine/scaleout/postgres/connection-pool.ts';
-import { POSTGRES_LIMITS } from './engine/scaleout/postgres/limits.ts';
+import { POSTGRES_LIMITS, type PostgresLimits } from './engine/scaleout/postgres/limits.ts';
 import { PostgresMetadataStore } from './engine/scaleout/postgres/metadata-store.ts';
 import { SchemaNewer } from './engine/scaleout/postgres/migrations.ts';
 import { openPostgres } from './engine/scaleout/postgres/open-postgres.ts';
@@ -34,6 +34,13 @@ interface ScaleoutOptions {
 
 /** Beside those of requests: however many of these wait, the registry is read in time and background work has its turn. */
 const CONTROL_CONNECTIONS = 2;
+/** What they are asked is small: a server that takes longer is away, and is soon asked again. */
+const CONTROL_LIMITS: PostgresLimits = {
+  ...POSTGRES_LIMITS,
+  connectMs: 3000,
+  statementMs: 4000,
+  silenceMs: 1000,
+};
 const SECRET_NAMES = { signer: 'signer', storeId: 'content-store-id', storeMarked: 'content-store-marked' };
 
 /** Rejects with ServeError. */
@@ -42,9 +49,9 @@ export async function openScaleout(options: ScaleoutOptions): Promise<Engines> {
   const opened = new Opened();
   try {
     const pool = await openRows(address, log);
-    opened.add(() => pool.close());
-    const control = new PostgresPool({ ...address, connectionsMax: CONTROL_CONNECTIONS }, POSTGRES_LIMITS);
-    opened.add(() => control.close());
+    const control = new PostgresPool({ ...address, connectionsMax: CONTROL_CONNECTIONS }, CONTROL_LIMITS);
+    // Together: each may have to wait for a server that does not answer.
+    opened.add(() => Promise.all([pool.close(), control.close()]).then(() => undefined));
     const secret = await findOrCreateSecret(control, SECRET_NAMES.signer, () => randomBytes(SECRET_BYTES));
     const metadata = await PostgresMetadataStore.open({
       pool,
@@ -137,11 +144,11 @@ function makeSpoolFolder(opened: Opened): string {
 function explain({ host, port, database, tls }: PostgresAddress, error: unknown): unknown {
   if (!(error instanceof StoreUnavailable) && !(error instanceof SchemaNewer)) return error;
   const place = `${formatAuthority(host, port)}/${database}`;
-  // A server without TLS just hangs up.
+  // One without TLS hangs up, and we hang up on one that cannot prove who it is.
   const isTlsAskedFor = tls === 'require' || tls === 'verify-full';
   const advice =
     isTlsAskedFor && stateOf(error) === 'CONNECTION_CLOSED'
-      ? '; perhaps it has no TLS, which sslmode asks for'
+      ? '; perhaps it has no TLS, or no certificate that is trusted: check sslmode and sslrootcert'
       : '';
   return new ServeError(`--metadata, database ${place}: ${error.message}${advice}`, { cause: error });
 }
