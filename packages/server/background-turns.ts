@@ -11,7 +11,7 @@ export interface BackgroundTurns {
   release(): Promise<void>;
 }
 
-export interface BackgroundTurn {
+interface BackgroundTurn {
   /** how far the task has come, in its own words; undefined: at its beginning */
   readonly position: string | undefined;
 }

@@ -46,7 +46,7 @@ export interface ServeConfig {
  * Where rows and bytes are. Bytes beside rows in one folder, or in S3; rows in PostgreSQL only with bytes in S3, for a folder
  * is no place that several machines share.
  */
-export type EnginesConfig =
+type EnginesConfig =
   | { readonly kind: 'embedded'; readonly content: S3Address | undefined }
   | { readonly kind: 'scaleout'; readonly metadata: PostgresAddress; readonly content: S3Address };
 

@@ -3,7 +3,7 @@ import type { Log } from './log.ts';
 
 export const START_ATTEMPTS_MAX = 6;
 /** No try begins later than this. */
-export const START_PATIENCE_MS = 30_000;
+const START_PATIENCE_MS = 30_000;
 const PAUSE_MS_MIN = 500;
 const PAUSE_MS_MAX = 5000;
 
