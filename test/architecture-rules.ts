@@ -118,6 +118,19 @@ const ROOMS: readonly Room[] = [
     reason: "an engine knows core's ports and its own driver, never http or another engine",
   },
   {
+    folder: 'packages/server/engine/scaleout/postgres/',
+    folders: [
+      'packages/server/engine/scaleout/postgres/',
+      'packages/server/core/',
+      'packages/server/auth/',
+      MIGRATION,
+      'packages/server/engine-urls.ts',
+    ],
+    packages: [PROTOCOL, 'postgres'],
+    nodeModules: true,
+    reason: 'rows in PostgreSQL know nothing of where the bytes are, nor of http',
+  },
+  {
     folder: 'packages/server/engine/scaleout/s3/',
     folders: [
       'packages/server/engine/scaleout/s3/',

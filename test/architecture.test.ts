@@ -96,6 +96,12 @@ describe('planted violations are found', () => {
       `import { z } from '../postgres/b.ts';`,
       /never rows/,
     ],
+    [
+      'rows → bytes',
+      'packages/server/engine/scaleout/postgres/a.ts',
+      `import { z } from '../s3/b.ts';`,
+      /nothing of where the bytes are/,
+    ],
     ['auth → http', 'packages/server/auth/a.ts', `export { z } from '../http/b.ts';`, /may not import/],
     [
       'main → engine',
