@@ -2,15 +2,12 @@
  * Names of files as byte strings: strings whose characters are the raw bytes, 0 to 255. Names that are no UTF-8 survive, byte
  * order is string order, and the many that are ASCII are the same string everywhere.
  */
-import { readdirSync } from 'node:fs';
 
 /** A name or path of raw bytes, one character each. */
 export type ByteString = string;
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII is meant
 const ASCII = /^[\x00-\x7f]*$/;
-/** What a decoder puts in place of bytes that are no UTF-8. */
-const REPLACEMENT = '\ufffd';
 
 export function toByteString(text: string): ByteString {
   return ASCII.test(text) ? text : Buffer.from(text, 'utf8').toString('latin1');
@@ -46,18 +43,4 @@ export function displayName(name: ByteString): string {
 
 export function joinPath(folder: ByteString, name: ByteString): ByteString {
   return folder === '' ? name : `${folder}/${name}`;
-}
-
-/**
- * The names in a folder in byte order. As text first, which takes a third of the memory of raw names; only a folder that has
- * a name which may not be UTF-8 is read again as bytes.
- */
-export function listNames(folder: ByteString): ByteString[] {
-  const path = toFsPath(folder);
-  const texts = readdirSync(path);
-  const isText = !texts.some((name) => name.includes(REPLACEMENT));
-  const names = isText
-    ? texts.map(toByteString)
-    : (readdirSync(path, { encoding: 'buffer' }) as unknown as Buffer[]).map(byteStringOf);
-  return names.sort();
 }

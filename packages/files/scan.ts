@@ -5,11 +5,12 @@
 import { lstatSync, readFileSync, type Stats } from 'node:fs';
 import type { ProgressReporter } from '@holdfast/client';
 import type { Hash } from '@holdfast/protocol';
-import { type ByteString, displayName, joinPath, listNames, toFsPath } from './byte-names.ts';
+import { type ByteString, displayName, joinPath, toFsPath } from './byte-names.ts';
 import { type ComingEntry, DirectoryWriter } from './directory-writer.ts';
 import { EntryReader, type FoundEntry, isLarge, kindOf } from './entry-reader.ts';
 import { FileBusyError } from './hash-file.ts';
 import type { IgnoreRules } from './ignore-rules.ts';
+import { listNames, type NameList } from './name-list.ts';
 import { describeSystemError, isGone, isSystemError, ScanProblems } from './scan-problem.ts';
 import { SeenEntries } from './seen-entries.ts';
 import type { Fingerprint, SeenEntry } from './stat-pages.ts';
@@ -152,7 +153,7 @@ class Scan {
       await writer.add(visited instanceof Promise ? (await visited).coming : visited);
     }
     const built = await writer.finish();
-    if (built.isChanged) this.#dropMissing(row.id, names);
+    if (built.isChanged) this.#state.dropMissing(row.id, (name) => names.has(name));
     this.#state.saveSometimes();
     return built;
   }
@@ -264,9 +265,9 @@ class Scan {
   }
 
   /** Texts of the pattern files of a folder. A link in their place is not followed. */
-  #readPatterns(path: ByteString, names: readonly ByteString[]): string[] {
+  #readPatterns(path: ByteString, names: NameList): string[] {
     return this.#options.ignoreFileNames.flatMap((fileName) => {
-      if (!names.includes(fileName)) return [];
+      if (!names.has(fileName)) return [];
       const filePath = joinPath(path, fileName);
       try {
         const file = toFsPath(this.#absolute(filePath));
@@ -278,19 +279,6 @@ class Scan {
         this.#takeFailure(filePath, error);
       }
       return [];
-    });
-  }
-
-  #dropMissing(directory: number, names: readonly ByteString[]): void {
-    this.#state.dropMissing(directory, (name) => {
-      let low = 0;
-      let high = names.length;
-      while (low < high) {
-        const middle = (low + high) >>> 1;
-        if ((names[middle] as ByteString) < name) low = middle + 1;
-        else high = middle;
-      }
-      return names[low] === name;
     });
   }
 
