@@ -40,6 +40,10 @@ export interface HoldfastOptions {
   readonly fill?: (dataFolder: string) => Promise<void>;
   /** default: one */
   readonly spaces?: readonly string[];
+  /** how many share the port; default: one */
+  readonly processes?: number;
+  /** the environment that names engines of their own (HOLDFAST_METADATA …); left out, everything is in the data folder */
+  readonly engines?: Readonly<Record<string, string>>;
 }
 
 export async function startHoldfast(bench: Bench, options: HoldfastOptions): Promise<Holdfast> {
@@ -51,21 +55,22 @@ export async function startHoldfast(bench: Bench, options: HoldfastOptions): Pro
   mkdirSync(dataFolder, { recursive: true });
   if (!existsSync(key)) runCli(['key', 'new', '--out', key, '--jwks', jwks]);
   const app = ['app', 'add', APP, '--issuer', ISSUER, '--audience', AUDIENCE, '--jwks-file', jwks];
-  runCli([...app, '--data', dataFolder]);
+  const environment = { ...process.env, ...options.engines };
+  runCli([...app, ...(options.engines === undefined ? ['--data', dataFolder] : ['--replace'])], environment);
   await options.fill?.(dataFolder);
   const profile = bench.profileFolder;
   const flags =
     profile === undefined
       ? []
       : ['--cpu-prof', '--cpu-prof-dir', profile, '--cpu-prof-name', `${options.name}.cpuprofile`];
-  const server = await startServer(
-    [process.execPath, ...BUN_FLAGS, ...flags, CLI, 'serve', '--listen', '127.0.0.1:0', '--data', dataFolder],
-    {
-      core: bench.cores?.server,
-      logFile: join(folder, 'server.log'),
-      ready: { line: /^holdfast listening on / },
-    },
-  );
+  const processes = String(options.processes ?? 1);
+  const serve = ['serve', '--listen', '127.0.0.1:0', '--data', dataFolder, '--workers', processes];
+  const server = await startServer([process.execPath, ...BUN_FLAGS, ...flags, CLI, ...serve], {
+    core: bench.cores?.server,
+    env: { ...options.engines },
+    logFile: join(folder, 'server.log'),
+    ready: { line: /^holdfast listening on / },
+  });
   const port = Number(/:(\d+)\s*$/.exec(server.lines[0] ?? '')?.[1]);
   const tokens = await mintTokens(key, options.spaces ?? ['bench']);
   const spaces = [...tokens].map(([space, token]) => ({
@@ -100,8 +105,8 @@ async function mintTokens(keyPath: string, spaces: readonly string[]): Promise<M
   return new Map(await Promise.all(tokens));
 }
 
-function runCli(args: readonly string[]): string {
-  const done = Bun.spawnSync([process.execPath, ...BUN_FLAGS, CLI, ...args], { stdin: 'ignore' });
+function runCli(args: readonly string[], env: Record<string, string | undefined> = process.env): string {
+  const done = Bun.spawnSync([process.execPath, ...BUN_FLAGS, CLI, ...args], { stdin: 'ignore', env });
   if (done.exitCode !== 0) throw new Error(`holdfast ${args[0]} failed: ${done.stderr.toString().trim()}`);
   return done.stdout.toString();
 }

@@ -21,9 +21,9 @@ export function chooseCores(): Cores | undefined {
   return server === undefined || load === undefined ? undefined : { server, load };
 }
 
-/** Moves this process, all threads, to one core. */
-export function pinSelf(core: number): void {
-  Bun.spawnSync(['taskset', '-acp', String(core), String(process.pid)]);
+/** Moves this process, all threads, to these cores; what it starts from now on begins there too. */
+export function pinSelf(...cores: readonly number[]): void {
+  Bun.spawnSync(['taskset', '-acp', cores.join(','), String(process.pid)]);
 }
 
 export function pinned(command: readonly string[], core: number | undefined): string[] {

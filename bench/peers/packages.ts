@@ -10,6 +10,8 @@ export const PEER_PACKAGES: readonly PeerPackage[] = [
   { package: 'wrk', binary: 'wrk' },
   { package: 'nginx-light', binary: 'nginx' },
   { package: 'docker-registry', binary: 'docker-registry' },
+  { package: 'postgresql-15', binary: 'pgbench' },
+  { package: 'radosgw', binary: 'radosgw' },
 ];
 
 const POLICY_FILE = '/usr/sbin/policy-rc.d';

@@ -6,6 +6,7 @@ import { MEMORY_ROW } from './memory.ts';
 import { METADATA_ROW } from './metadata.ts';
 import { RENEWAL_ROW } from './renewal.ts';
 import { SCALE_ROW } from './scale.ts';
+import { SCALEOUT_ROW } from './scaleout.ts';
 import { SMALL_UPLOADS_ROW } from './small-uploads.ts';
 
 export const ROWS: readonly Row[] = [
@@ -16,4 +17,5 @@ export const ROWS: readonly Row[] = [
   COMMITS_ROW,
   SCALE_ROW,
   MEMORY_ROW,
+  SCALEOUT_ROW,
 ];

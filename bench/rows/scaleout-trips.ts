@@ -1,0 +1,181 @@
+/** What each operation costs where engines are a network away: round trips to PostgreSQL and requests to S3, counted. */
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import type { LeaseResponse } from '@holdfast/protocol';
+import type { Core } from '../../packages/server/core/core.ts';
+import { getUsage } from '../../packages/server/core/get-usage.ts';
+import { leaseNode } from '../../packages/server/core/lease-node.ts';
+import { listRootRefs } from '../../packages/server/core/list-root-refs.ts';
+import { readContent } from '../../packages/server/core/read-content.ts';
+import { readMetadata } from '../../packages/server/core/read-metadata.ts';
+import { runGc } from '../../packages/server/core/run-gc.ts';
+import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
+import type { PostgresPool } from '../../packages/server/engine/scaleout/postgres/connection-pool.ts';
+import { PostgresMetadataStore } from '../../packages/server/engine/scaleout/postgres/metadata-store.ts';
+import { openPostgres } from '../../packages/server/engine/scaleout/postgres/open-postgres.ts';
+import { openS3ContentStore } from '../../packages/server/engine/scaleout/s3/open-s3-content-store.ts';
+import { parsePostgresUrl, parseS3Url } from '../../packages/server/engine-urls.ts';
+import { createSigner } from '../../packages/server/signer.ts';
+import { formatContentUrl } from '../../test/support/cluster.ts';
+import { createNodeSource } from '../load/canonical-nodes.ts';
+import type { Deployment } from '../scaleout.ts';
+
+const SPACE = { appId: 'bench', spaceId: 'trips' };
+const DOMAIN = 'trips';
+const LEASE_MS = 60_000;
+const UPLOAD_TTL_MS = 300_000;
+const DAY_MS = 86_400_000;
+/** The first uses of a statement on a connection cost a trip more; the third run is what it goes on costing. */
+const RUNS = 3;
+
+/** Lines such as `readMetadata: 1 to PostgreSQL, 0 to S3`. */
+export async function describeTrips(deployment: Deployment): Promise<string[]> {
+  const world = await openWorld(deployment);
+  const work = new TripWork(world.core);
+  const trips = new TripCount(world.pool);
+  try {
+    const ready = await work.publish();
+    const isReady = async (): Promise<string> => ready;
+    const { core } = world;
+    await trips.count('lease of a ready node', isReady, (hash) => work.lease(hash));
+    await trips.count('lease that opens an upload', newHash, (hash) => work.lease(hash));
+    await trips.count(
+      'lease that validates and publishes 4 KiB',
+      () => work.bring(),
+      (hash) => work.lease(hash),
+    );
+    await trips.count('readMetadata', isReady, (hash) => readMetadata(core, SPACE, hash));
+    await trips.count('readContent', isReady, (hash) => readContent(core, SPACE, hash, undefined));
+    await trips.count('getUsage', isReady, () => getUsage(core, SPACE));
+    await trips.count('commit of 1', isReady, (hash) => work.commit([hash]));
+    const many = await Promise.all(Array.from({ length: 100 }, () => work.publish()));
+    await trips.count(
+      'commit of 100',
+      async () => many,
+      (hashes) => work.commit(hashes),
+    );
+    await trips.count('page of root refs', isReady, () => listRootRefs(core, SPACE, DOMAIN, { limit: 50 }));
+    await trips.count('GC pass with nothing to do', isReady, () => runGc(core, SPACE, 100));
+    return [`round trips, counted: ${trips.lines.join('; ')}`];
+  } finally {
+    await world.close();
+  }
+}
+
+/** One connection, so that every statement is known to it after its first use. */
+async function openWorld({ metadataUrl, bucket }: Deployment) {
+  const pool = await openPostgres({ ...parsePostgresUrl(metadataUrl, {}), connectionsMax: 1 });
+  const metadata = await PostgresMetadataStore.open({
+    pool,
+    onFatal(error) {
+      throw error;
+    },
+  });
+  const { accessKeyId, secretAccessKey } = bucket;
+  const content = await openS3ContentStore({
+    // A prefix of its own: the servers' part of the bucket is marked as theirs.
+    address: { ...parseS3Url(formatContentUrl(bucket), {}), prefix: 'trips/' },
+    uploadTtlMs: UPLOAD_TTL_MS,
+    identity: { storeId: randomUUID(), isMarked: false, noteMarked: async () => {} },
+    credentials: async () => ({ accessKeyId, secretAccessKey }),
+  });
+  const core: Core = {
+    metadata,
+    content,
+    random: { bytes: (count) => new Uint8Array(randomBytes(count)) },
+    signer: createSigner(randomBytes(32)),
+    settings: {
+      nodeBytesMax: 2 ** 25,
+      activeUploadsMax: 1024,
+      uploadTtlMs: UPLOAD_TTL_MS,
+      abandonedAfterMs: DAY_MS,
+      rootRefHistoryMs: DAY_MS,
+    },
+  };
+  return {
+    pool,
+    core,
+    async close() {
+      await content.close();
+      await metadata.close();
+      await pool.close();
+    },
+  };
+}
+
+async function newHash(): Promise<string> {
+  return createHash('sha256').update(randomUUID()).digest('hex');
+}
+
+/** What the operations are given: nodes on their way in, and commits. */
+class TripWork {
+  readonly #core: Core;
+  readonly #next = createNodeSource(4096, `trips-${randomUUID()}`);
+  #commits = 0;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  lease(hash: string): Promise<LeaseResponse> {
+    return leaseNode(this.#core, SPACE, hash, LEASE_MS, 'http://127.0.0.1');
+  }
+
+  /** Uploaded, and not yet judged by a lease. */
+  async bring(): Promise<string> {
+    const { hash, bytes } = this.#next();
+    const body = bytes.slice();
+    const answer = await this.lease(hash);
+    if (answer.state !== 'awaiting_upload') throw new Error(`A new node answered ${answer.state}.`);
+    const put = await fetch(answer.upload.url, { method: 'PUT', headers: answer.upload.headers, body });
+    if (!put.ok) throw new Error(`The S3 store answered a PUT with ${put.status}.`);
+    return hash;
+  }
+
+  async publish(): Promise<string> {
+    const hash = await this.bring();
+    await this.lease(hash);
+    return hash;
+  }
+
+  commit(hashes: readonly string[]): Promise<unknown> {
+    this.#commits += 1;
+    const changes = [...hashes].sort().map((hash) => ({ hash, delta: 1 }));
+    return updateRootRefs(this.#core, SPACE, DOMAIN, { requestId: `trip-${this.#commits}`, changes });
+  }
+}
+
+class TripCount {
+  readonly lines: string[] = [];
+  readonly #pool: PostgresPool;
+
+  constructor(pool: PostgresPool) {
+    this.#pool = pool;
+  }
+
+  async count<T>(name: string, prepare: () => Promise<T>, run: (given: T) => unknown): Promise<void> {
+    for (let turn = 1; turn <= RUNS; turn++) {
+      const given = await prepare();
+      const tripsBefore = this.#pool.counter.roundTrips;
+      const requests = await countRequests(() => run(given));
+      const trips = this.#pool.counter.roundTrips - tripsBefore;
+      if (turn === RUNS) this.lines.push(`${name}: ${trips} to PostgreSQL, ${requests} to S3`);
+    }
+  }
+}
+
+/** The engine sends by the global fetch; nothing else runs meanwhile. */
+async function countRequests(work: () => unknown): Promise<number> {
+  const plain = globalThis.fetch;
+  let requests = 0;
+  const counting = (...given: Parameters<typeof fetch>): Promise<Response> => {
+    requests += 1;
+    return plain(...given);
+  };
+  globalThis.fetch = Object.assign(counting, { preconnect: plain.preconnect });
+  try {
+    await work();
+  } finally {
+    globalThis.fetch = plain;
+  }
+  return requests;
+}
