@@ -71,12 +71,13 @@ function describeShare({ bytes, deduplicatedBytes }: ProgressCounters): string {
   return `, ${Math.floor((100 * deduplicatedBytes) / bytes)} % there already`;
 }
 
+/** Empty while nothing can be said. */
 export function describeRates({ bytesPerSecond, remainingMs }: Rates): string {
   const parts = [
     ...(bytesPerSecond > 0 ? [`${formatBytes(bytesPerSecond)}/s`] : []),
     ...(remainingMs === undefined ? [] : [`${formatTime(remainingMs)} left`]),
   ];
-  return parts.length === 0 ? '' : `, ${parts.join(', ')}`;
+  return parts.join(', ');
 }
 
 /** The share that is dealt with, 0 to 1; undefined while the whole is not known. */

@@ -67,10 +67,13 @@ export class LineView implements ProgressView {
     this.#phase = event.phase;
     if (event.at - this.#saidAt < (isNewPhase ? PHASE_MS_MIN : LINE_INTERVAL_MS)) return;
     this.#saidAt = event.at;
-    const item = event.item === undefined || event.phase === 'commit' ? '' : `, ${event.item}`;
-    this.#say(
-      `${describePhase(this.#job, event.phase)}: ${describeAmounts(event)}${describeRates(rates)}${item}`,
-    );
+    const parts = [
+      describeAmounts(event),
+      describeRates(rates),
+      event.phase === 'commit' ? '' : (event.item ?? ''),
+    ];
+    const known = parts.filter((part) => part !== '').join(', ');
+    this.#say(`${describePhase(this.#job, event.phase)}: ${known}`);
   }
 
   #say(line: string): void {

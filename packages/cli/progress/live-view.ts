@@ -105,7 +105,8 @@ export class LiveView implements ProgressView {
     const title = this.#fit(`${this.#job} ${this.#subject}: ${phase}${bar}`);
     return [
       this.#style('bold', title),
-      this.#fit(`  ${describeAmounts(last)}${this.#rateText}`),
+      this.#fit(`  ${describeAmounts(last)}`),
+      ...(this.#rateText === '' ? [] : [this.#fit(`  ${this.#rateText}`)]),
       ...(last.item === undefined ? [] : [this.#style('dim', this.#fit(`  ${last.item}`))]),
       ...(this.#stall === undefined ? [] : [this.#style('yellow', this.#fit(`  ${this.#stall}`))]),
     ];

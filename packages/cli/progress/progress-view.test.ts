@@ -1,0 +1,189 @@
+/** The views of a job: what a person, a log and a program are told, and that a terminal is left as it was found. */
+import { describe, expect, test } from 'bun:test';
+import type { ProgressEvent, ProgressSnapshot } from '@holdfast/client';
+import fc from 'fast-check';
+import { formatBytes, formatTime } from './format-progress.ts';
+import { JobRates } from './job-rates.ts';
+import { chooseView, type ViewOptions } from './progress-view.ts';
+
+const AT = 1_800_000_000_000;
+const counters = {
+  files: 40,
+  bytes: 3_000_000,
+  deduplicatedBytes: 1_500_000,
+  transferredNodes: 10,
+  transferredBytes: 1_600_000,
+  requests: 31,
+};
+const snapshot: ProgressSnapshot = {
+  phase: 'transfer',
+  counters,
+  totals: { files: 100, bytes: 6_000_000 },
+  item: 'src/\u001b[31mred',
+};
+
+const JOB: readonly ProgressEvent[] = [
+  { type: 'start', at: AT, job: 'push', subject: './tree' },
+  { type: 'progress', at: AT + 200, ...snapshot },
+  { type: 'progress', at: AT + 6_000, ...snapshot, counters: { ...counters, files: 50, bytes: 4_000_000 } },
+  { type: 'warning', at: AT + 7_000, message: 'odd' },
+  { type: 'stall', at: AT + 20_000, sinceAt: AT + 6_000, cause: 'the server is away' },
+  { type: 'resumed', at: AT + 21_000, stalledMs: 15_000 },
+  { type: 'done', at: AT + 22_000, elapsedMs: 22_000, counters, result: 'f'.repeat(64) },
+];
+
+function show(
+  options: Partial<ViewOptions> = {},
+  events: readonly ProgressEvent[] = JOB,
+  columns = 80,
+  isTTY = true,
+): string {
+  let text = '';
+  const output = {
+    isTTY,
+    columns,
+    write: (more: string): void => {
+      text += more;
+    },
+  };
+  const view = chooseView({ isJson: false, isQuiet: false, output, environment: {}, ...options });
+  for (const event of events) view.take(event);
+  view.close();
+  view.close();
+  return text;
+}
+
+const showPiped = (options: Partial<ViewOptions> = {}, events = JOB): string =>
+  show(options, events, 80, false);
+
+describe('the live view', () => {
+  test('shows amounts, share, time left, the item, and why nothing moves', () => {
+    const text = show();
+    for (const part of [
+      '40 of 100 entries',
+      '2.9 MiB of 5.7 MiB',
+      '50 % there already',
+      'left',
+      'stalled for 14 s: the server is away',
+      'warning: odd',
+      'push done',
+    ]) {
+      expect(text).toContain(part);
+    }
+  });
+
+  test('hides the cursor and always gives it back', () => {
+    for (let length = 1; length <= JOB.length; length += 1) {
+      const text = show({}, JOB.slice(0, length));
+      expect(text.split('\u001b[?25l').length).toBe(2);
+      expect(text.split('\u001b[?25h').length).toBe(2);
+      expect(text.lastIndexOf('\u001b[?25h')).toBeGreaterThan(text.lastIndexOf('\u001b[?25l'));
+    }
+  });
+
+  test('erases exactly what it drew, and leaves one line at the end', () => {
+    expect(screenAfter(show())).toEqual(['warning: odd', expect.stringContaining('push done')]);
+    expect(screenAfter(show({}, JOB.slice(0, 3)))).toEqual([]);
+  });
+
+  test('never writes a line that would wrap, nor what a name would do to the terminal', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 200 }), fc.string({ unit: 'binary' }), (columns, item) => {
+        const text = show(
+          {},
+          [JOB[0] as ProgressEvent, { type: 'progress', at: AT, ...snapshot, item }],
+          columns,
+        );
+        // biome-ignore lint/suspicious/noControlCharactersInRegex: what the view itself writes is taken out
+        const plain = text.replace(/\u001b\[[0-9;?]*[A-Za-z]|\r/g, '');
+        // biome-ignore lint/suspicious/noControlCharactersInRegex: nothing else of the kind may be left
+        expect(plain).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f]/);
+        const widest = Math.max(...plain.split('\n').map((line) => [...line].length));
+        expect(widest).toBeLessThan(Math.max(20, columns));
+      }),
+    );
+  });
+
+  test('has colours unless NO_COLOR says otherwise', () => {
+    expect(show()).toContain('\u001b[32m');
+    expect(show({ environment: { NO_COLOR: '' } })).toContain('\u001b[32m');
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are what is looked for
+    expect(show({ environment: { NO_COLOR: '1' } })).not.toMatch(/\u001b\[[0-9]*m/);
+  });
+});
+
+describe('plain lines', () => {
+  test('are said where there is no terminal, or a dumb one', () => {
+    const lines = showPiped().trimEnd().split('\n');
+    expect(lines).toEqual([
+      'push ./tree',
+      expect.stringMatching(
+        /^uploading: 50 of 100 entries, 3\.8 MiB of 5\.7 MiB, 37 % there already, .*left, src\/\\u001b\[31mred$/,
+      ),
+      'warning: odd',
+      'stalled for 14 s: the server is away',
+      'going on after 15 s',
+      expect.stringMatching(
+        /^done: 40 entries, 2\.9 MiB, 50 % there already; 1\.5 MiB sent or received in 31 requests, 22 s$/,
+      ),
+    ]);
+    expect(show({ environment: { TERM: 'dumb' } })).not.toContain('\u001b');
+  });
+
+  test('are none for a job that fails at once', () => {
+    const failed = { type: 'failed', at: AT + 10, elapsedMs: 10, counters, message: 'no' } as const;
+    expect(showPiped({}, [JOB[0] as ProgressEvent, failed])).toBe('');
+  });
+
+  test('are warnings alone when quiet', () => {
+    expect(showPiped({ isQuiet: true })).toBe('warning: odd\n');
+  });
+});
+
+test('events are one line of JSON each', () => {
+  const lines = show({ isJson: true }).trimEnd().split('\n');
+  expect(lines.map((line) => JSON.parse(line))).toEqual(JSON.parse(JSON.stringify(JOB)));
+  expect(show({ isJson: true, isQuiet: true })).toContain('"warning"');
+});
+
+test('rates and times are those of the last seconds', () => {
+  const rates = new JobRates();
+  const at = (ms: number, files: number, bytes: number) =>
+    rates.add(AT + ms, {
+      ...snapshot,
+      counters: { ...counters, files, bytes, deduplicatedBytes: 0 },
+      totals: { files: 100, bytes: 10_000 },
+    });
+  expect(at(0, 0, 0).remainingMs).toBeUndefined();
+  expect(at(2_000, 10, 2_000)).toEqual({ bytesPerSecond: 1_000, remainingMs: 18_000 });
+  expect(at(4_000, 100, 10_000).remainingMs).toBe(0);
+});
+
+test('numbers are those a person reads', () => {
+  expect([0, 1_023, 1_024, 150 * 1_024, 3.5 * 2 ** 30].map(formatBytes)).toEqual([
+    '0 B',
+    '1023 B',
+    '1.0 KiB',
+    '150 KiB',
+    '3.5 GiB',
+  ]);
+  expect([0, 59_400, 61_000, 7_260_000].map(formatTime)).toEqual(['0 s', '59 s', '1 min 1 s', '2 h 1 min']);
+});
+
+/** What a terminal shows in the end, colours apart: lines, cursor up, clear below. */
+function screenAfter(text: string): string[] {
+  const lines: string[] = [];
+  let row = 0;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a small terminal reads escape sequences
+  for (const [part, count, letter] of text.matchAll(/\u001b\[\??([0-9]*)([A-Za-z])|\r|[^\u001b\r]+/g)) {
+    if (letter === 'A') row -= Number(count);
+    else if (letter === 'J') lines.length = row;
+    else if (letter === undefined && part !== '\r') {
+      for (const line of part.split(/(?<=\n)/)) {
+        lines[row] = (lines[row] ?? '') + line.replace('\n', '');
+        if (line.endsWith('\n')) row += 1;
+      }
+    }
+  }
+  return lines.filter((line) => line !== '');
+}
