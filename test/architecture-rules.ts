@@ -177,12 +177,13 @@ function clientRooms(): Room[] {
   ];
 }
 
-/** Only the composition roots may name a concrete engine: of the server, one for each engine, and of its administration. */
+/** Only the composition roots may name a concrete engine: of the server, one for each engine, of copies between them, and of its administration. */
 const ENGINES_FOLDER = 'packages/server/engine/';
 const COMPOSITION_ROOTS: readonly string[] = [
   'packages/server/open-embedded.ts',
   'packages/server/open-bucket.ts',
   'packages/server/open-scaleout.ts',
+  'packages/server/open-deployment.ts',
   'packages/server/admin.ts',
 ];
 

@@ -50,9 +50,8 @@ const S3_EXAMPLE = 's3://BUCKET?endpoint=http://HOST:PORT&region=REGION';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** User and password may come from PGUSER and PGPASSWORD instead. Throws ConfigError. */
-export function parsePostgresUrl(text: string, env: Environment): PostgresAddress {
-  const flag = '--metadata';
+/** User and password may come from PGUSER and PGPASSWORD instead. `flag` names it in messages. Throws ConfigError. */
+export function parsePostgresUrl(text: string, env: Environment, flag = '--metadata'): PostgresAddress {
   const url = parseUrl(flag, text, ['postgres:', 'postgresql:'], POSTGRES_EXAMPLE);
   const parameters = readParameters(flag, url, ['sslmode', 'sslrootcert', 'connections']);
   const database = decode(flag, url.pathname.slice(1), POSTGRES_EXAMPLE);
@@ -80,8 +79,7 @@ export function parsePostgresUrl(text: string, env: Environment): PostgresAddres
 }
 
 /** Credentials are no part of it: they come from the usual AWS variables and files. Throws ConfigError. */
-export function parseS3Url(text: string, env: Environment): S3Address {
-  const flag = '--content';
+export function parseS3Url(text: string, env: Environment, flag = '--content'): S3Address {
   const url = parseUrl(flag, text, ['s3:'], S3_EXAMPLE);
   const parameters = readParameters(flag, url, ['endpoint', 'public-endpoint', 'region', 'style']);
   if (url.username !== '' || url.password !== '') {

@@ -7,6 +7,7 @@ import { formatAuthority } from './config.ts';
 import { type Clock, StoreUnavailable } from './core/ports.ts';
 import { PostgresTurns } from './engine/scaleout/postgres/background-turns.ts';
 import { PostgresPool } from './engine/scaleout/postgres/connection-pool.ts';
+import { beginServing, CopyUnfinished } from './engine/scaleout/postgres/deployment-lock.ts';
 import { POSTGRES_LIMITS, type PostgresLimits } from './engine/scaleout/postgres/limits.ts';
 import { PostgresMetadataStore } from './engine/scaleout/postgres/metadata-store.ts';
 import { SchemaNewer } from './engine/scaleout/postgres/migrations.ts';
@@ -41,7 +42,12 @@ const CONTROL_LIMITS: PostgresLimits = {
   statementMs: 4000,
   silenceMs: 1000,
 };
-const SECRET_NAMES = { signer: 'signer', storeId: 'content-store-id', storeMarked: 'content-store-marked' };
+/** Of the values that all processes of a database share. */
+export const SECRET_NAMES = {
+  signer: 'signer',
+  storeId: 'content-store-id',
+  storeMarked: 'content-store-marked',
+};
 
 /** Rejects with ServeError. */
 export async function openScaleout(options: ScaleoutOptions): Promise<Engines> {
@@ -52,6 +58,7 @@ export async function openScaleout(options: ScaleoutOptions): Promise<Engines> {
     const control = new PostgresPool({ ...address, connectionsMax: CONTROL_CONNECTIONS }, CONTROL_LIMITS);
     // Together: each may have to wait for a server that does not answer.
     opened.add(() => Promise.all([pool.close(), control.close()]).then(() => undefined));
+    await beginServing(control);
     const secret = await findOrCreateSecret(control, SECRET_NAMES.signer, () => randomBytes(SECRET_BYTES));
     const metadata = await PostgresMetadataStore.open({
       pool,
@@ -109,7 +116,7 @@ function assertReadable(path: string): void {
   }
 }
 
-async function readStoreIdentity(pool: PostgresPool): Promise<StoreIdentity> {
+export async function readStoreIdentity(pool: PostgresPool): Promise<StoreIdentity> {
   const { storeId, storeMarked } = SECRET_NAMES;
   const id = await findOrCreateSecret(pool, storeId, () => Buffer.from(randomUUID()));
   return {
@@ -142,7 +149,8 @@ function makeSpoolFolder(opened: Opened): string {
 }
 
 function explain({ host, port, database, tls }: PostgresAddress, error: unknown): unknown {
-  if (!(error instanceof StoreUnavailable) && !(error instanceof SchemaNewer)) return error;
+  const isRefusal = error instanceof SchemaNewer || error instanceof CopyUnfinished;
+  if (!(error instanceof StoreUnavailable) && !isRefusal) return error;
   const place = `${formatAuthority(host, port)}/${database}`;
   // One without TLS hangs up, and we hang up on one that cannot prove who it is.
   const isTlsAskedFor = tls === 'require' || tls === 'verify-full';

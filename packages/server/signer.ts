@@ -1,6 +1,6 @@
 /** core/ports.ts Signer: HMAC-SHA-256 under a key per purpose, all drawn from one secret kept with the data. */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { link, open, readFile, rm } from 'node:fs/promises';
+import { link, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Signer } from './core/ports.ts';
 import { ServeError } from './serve-error.ts';
@@ -14,7 +14,7 @@ const SECRET_MODE = 0o600;
 /** Opens the data folder's secret and makes it the first time, durable before it is used. Throws ServeError. */
 export async function openSigner(dataDir: string): Promise<Signer> {
   const path = join(dataDir, SECRET_NAME);
-  const secret = (await findSecret(path)) ?? (await createSecret(dataDir, path));
+  const secret = await readFolderSecret(dataDir);
   if (secret.length !== SECRET_BYTES) {
     throw new ServeError(
       `the secret ${path} has ${secret.length} bytes instead of ${SECRET_BYTES}: restore it; removing it voids all upload URLs and cursors in use`,
@@ -43,6 +43,20 @@ function deriveKey(secret: Uint8Array, purpose: Purpose): Uint8Array {
   return createHmac('sha256', secret).update(`holdfast v1 ${purpose}`).digest();
 }
 
+/** The data folder's secret as a copy of the deployment takes it along; made when it has none. Throws ServeError. */
+export async function readFolderSecret(dataDir: string): Promise<Uint8Array> {
+  const path = join(dataDir, SECRET_NAME);
+  return (await findSecret(path)) ?? (await createSecret(dataDir, path));
+}
+
+/** Only where no server runs. Durable when it resolves. */
+export async function replaceFolderSecret(dataDir: string, secret: Uint8Array): Promise<void> {
+  const path = join(dataDir, SECRET_NAME);
+  const draft = await writeDraft(path, secret);
+  await rename(draft, path);
+  await syncFolder(dataDir);
+}
+
 async function findSecret(path: string): Promise<Uint8Array | undefined> {
   try {
     return await readFile(path);
@@ -56,14 +70,7 @@ async function findSecret(path: string): Promise<Uint8Array | undefined> {
 
 /** Whole and durable under another name first: of processes that start together, the first link wins for all. */
 async function createSecret(dataDir: string, path: string): Promise<Uint8Array> {
-  const draft = `${path}.${crypto.randomUUID()}`;
-  const file = await open(draft, 'wx', SECRET_MODE);
-  try {
-    await file.writeFile(randomBytes(SECRET_BYTES));
-    await file.sync();
-  } finally {
-    await file.close();
-  }
+  const draft = await writeDraft(path, randomBytes(SECRET_BYTES));
   try {
     await link(draft, path);
   } catch (error) {
@@ -71,13 +78,29 @@ async function createSecret(dataDir: string, path: string): Promise<Uint8Array> 
   } finally {
     await rm(draft, { force: true });
   }
-  const folder = await open(dataDir, 'r');
+  await syncFolder(dataDir);
+  return readFile(path);
+}
+
+async function writeDraft(path: string, secret: Uint8Array): Promise<string> {
+  const draft = `${path}.${crypto.randomUUID()}`;
+  const file = await open(draft, 'wx', SECRET_MODE);
+  try {
+    await file.writeFile(secret);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  return draft;
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r');
   try {
     await folder.sync();
   } finally {
     await folder.close();
   }
-  return readFile(path);
 }
 
 function codeOf(error: unknown): string | undefined {

@@ -6,21 +6,28 @@ import { codeOf, storageError } from './failure.ts';
 import { diskFiles } from './files.ts';
 import type { ObjectLayout } from './object-layout.ts';
 
+interface ContentIntakeOptions {
+  readonly receiver: UploadReceiver;
+  readonly layout: ObjectLayout;
+  /** throws once a write had an outcome nobody knows: nothing goes on from there */
+  readonly assertSound: () => void;
+}
+
 export class EmbeddedContentIntake implements ContentIntake {
   readonly uploads = 'server';
-  readonly #receiver: UploadReceiver;
-  readonly #layout: ObjectLayout;
+  readonly #options: ContentIntakeOptions;
 
-  constructor(receiver: UploadReceiver, layout: ObjectLayout) {
-    this.#receiver = receiver;
-    this.#layout = layout;
+  constructor(options: ContentIntakeOptions) {
+    this.#options = options;
   }
 
   async take(target: IntakeTarget, open: () => ReadableStream<Uint8Array>): Promise<TakenContent> {
+    const { receiver, assertSound } = this.#options;
+    assertSound();
     const { canonicalSize } = target;
     // One byte more than it has would be another node.
     const limits = { nodeBytesMax: canonicalSize };
-    const staged = await this.#receiver.receive(target, open(), canonicalSize, limits);
+    const staged = await receiver.receive(target, open(), canonicalSize, limits);
     try {
       return await seal(staged);
     } catch (error) {
@@ -31,7 +38,7 @@ export class EmbeddedContentIntake implements ContentIntake {
 
   async isThere({ generation, canonicalSize }: StoredObject): Promise<boolean> {
     try {
-      const file = await diskFiles.openToRead(this.#layout.objectOf(generation));
+      const file = await diskFiles.openToRead(this.#options.layout.objectOf(generation));
       try {
         return file.sizeNow() === canonicalSize;
       } finally {

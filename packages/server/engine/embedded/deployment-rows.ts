@@ -42,15 +42,19 @@ interface DeploymentRowsOptions {
   readonly path: string;
   /** of the engine; its counters and clock are asked, nothing is written through it */
   readonly metadata: MetadataStore;
+  /** throws once a write had an outcome nobody knows: nothing goes on from there */
+  readonly assertSound: () => void;
 }
 
 export class EmbeddedDeploymentRows implements DeploymentWriter {
   readonly #metadata: MetadataStore;
+  readonly #assertSound: () => void;
   readonly #database: Database;
   readonly #sql: DeploymentStatements;
 
-  constructor({ path, metadata }: DeploymentRowsOptions) {
+  constructor({ path, metadata, assertSound }: DeploymentRowsOptions) {
     this.#metadata = metadata;
+    this.#assertSound = assertSound;
     this.#database = openWriter(path, undefined);
     this.#sql = prepareDeploymentStatements(this.#database);
   }
@@ -251,6 +255,7 @@ export class EmbeddedDeploymentRows implements DeploymentWriter {
   }
 
   #transact(work: () => unknown): void {
+    this.#assertSound();
     try {
       this.#sql.begin.run();
       work();

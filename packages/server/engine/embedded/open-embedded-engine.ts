@@ -14,7 +14,7 @@ import { SharedReceivingRegistry } from './shared-receiving-registry.ts';
 
 export const DATABASE_FILE = 'holdfast.db';
 const RECEIVING_FILE = 'live.db';
-const CONTENT_FOLDER = 'content';
+export const CONTENT_FOLDER = 'content';
 const STORE_ID_BYTES = 16;
 /** Names of values kept with the rows: the id of the content folder, or of another store that has the bytes instead. */
 export const FOLDER_STORE_ID = 'content-store-id';

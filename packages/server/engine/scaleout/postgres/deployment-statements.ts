@@ -4,7 +4,7 @@ import { CONTENT_JOINED, columnsOf, NODE_COLUMNS, SPACE_STATEMENTS, UPLOAD_COLUM
 /** What our own sessions are called, so that those of servers can be told from them. */
 export const SESSION_NAME = 'holdfast-migrate';
 /** Of a session that is alone in the database with copying. The digits are the ASCII of `holdfast`. */
-const LOCK = '7525335033474315124';
+const LOCK = '7525352680829580148';
 
 const NOW_MS = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 

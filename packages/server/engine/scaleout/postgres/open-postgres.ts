@@ -30,3 +30,18 @@ export async function openPostgres(
     throw error;
   }
 }
+
+/** Whether a Holdfast was ever here. Makes nothing. @throws StoreUnavailable */
+export async function hasPostgresRows(address: PostgresAddress): Promise<boolean> {
+  const pool = new PostgresPool({ ...address, connectionsMax: 1 }, POSTGRES_LIMITS);
+  try {
+    const { rows } = await pool.read(
+      'looking for tables',
+      "SELECT to_regclass('spaces') IS NOT NULL AS exists",
+      [],
+    );
+    return rows[0]?.exists === true;
+  } finally {
+    await pool.close();
+  }
+}

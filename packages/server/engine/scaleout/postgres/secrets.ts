@@ -5,6 +5,8 @@ import { byteaToBytes, bytesToBytea } from './sql-values.ts';
 const SQL = {
   find: 'SELECT value FROM secrets WHERE name = $1',
   insert: 'INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING',
+  replace:
+    'INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
 } as const;
 
 /** @throws StoreUnavailable */
@@ -25,4 +27,9 @@ export async function findOrCreateSecret(
   const kept = await findSecret(pool, name);
   if (kept === undefined) throw new Error(`the shared value ${name} was removed while it was made`);
   return kept;
+}
+
+/** Only where no server runs: each keeps what it has read. @throws StoreUnavailable */
+export async function replaceSecret(pool: PostgresPool, name: string, value: Uint8Array): Promise<void> {
+  await pool.run('keeping a shared value', SQL.replace, [name, bytesToBytea(value)]);
 }

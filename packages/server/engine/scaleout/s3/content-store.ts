@@ -34,7 +34,7 @@ import type { UploadUrls } from './upload-urls.ts';
 /** ranges up to this are read whole: quicker than as a stream */
 const SMALL_BYTES_MAX = 1024 * 1024;
 
-interface S3ContentStoreParts {
+export interface S3ContentStoreParts {
   readonly client: S3Client;
   readonly keys: ObjectKeys;
   readonly marker: StoreMarker;

@@ -1,9 +1,11 @@
 /** Opens the bucket: is it ours, and does it do what it must? Nothing is served before both are known. */
 import { type ContentStore, StoreUnavailable } from '../../../core/ports.ts';
 import type { S3Address } from '../../../engine-urls.ts';
-import { S3ContentStore } from './content-store.ts';
+import type { ContentIntake } from '../../../migration/ports.ts';
+import { S3ContentStore, type S3ContentStoreParts } from './content-store.ts';
 import { type CredentialProvider, CredentialSource, openDefaultProvider } from './credentials.ts';
-import { AttemptFailed, RequestRefused } from './failure.ts';
+import { S3ContentIntake } from './deployment-content.ts';
+import { AttemptFailed, CredentialsMissing, RequestRefused } from './failure.ts';
 import { S3_LIMITS, type S3Limits } from './limits.ts';
 import { StoreMarker } from './marker.ts';
 import { ObjectKeys } from './object-key.ts';
@@ -35,6 +37,18 @@ export interface StoreIdentity {
 
 /** Rejects with S3StoreRefused when the bucket will not do, or with StoreUnavailable when it cannot be used right now. */
 export async function openS3ContentStore(config: S3ContentStoreConfig): Promise<ContentStore> {
+  return new S3ContentStore(await openBucketParts(config));
+}
+
+/** The same, and who takes the bytes of a deployment that is copied here. */
+export async function openS3Deployment(
+  config: S3ContentStoreConfig,
+): Promise<{ readonly content: ContentStore; readonly intake: ContentIntake }> {
+  const parts = await openBucketParts(config);
+  return { content: new S3ContentStore(parts), intake: new S3ContentIntake(parts) };
+}
+
+async function openBucketParts(config: S3ContentStoreConfig): Promise<S3ContentStoreParts> {
   const { address, uploadTtlMs, identity, now = Date.now } = config;
   const limits = { ...S3_LIMITS, ...config.limits };
   const provide = config.credentials ?? (await openDefaultProvider());
@@ -50,7 +64,7 @@ export async function openS3ContentStore(config: S3ContentStoreConfig): Promise<
     client.close();
     throw explain(error);
   }
-  return new S3ContentStore({ client, keys, marker, uploadUrls, limits, uploadTtlMs });
+  return { client, keys, marker, uploadUrls, limits, uploadTtlMs };
 }
 
 /** Two deployments in one place would take each other's objects for strays and delete them. */
@@ -75,7 +89,8 @@ async function claimBucket(marker: StoreMarker, identity: StoreIdentity): Promis
 }
 
 function explain(error: unknown): unknown {
-  if (error instanceof RequestRefused) return new S3StoreRefused(error.message, { cause: error });
+  if (error instanceof RequestRefused || error instanceof CredentialsMissing)
+    return new S3StoreRefused(error.message, { cause: error });
   if (!(error instanceof AttemptFailed)) return error;
   return new StoreUnavailable(`${error.message}; check the endpoint in --content and that the store runs`, {
     cause: error,

@@ -9,8 +9,19 @@ export interface SignedRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string | Uint8Array<ArrayBuffer> | undefined;
+  readonly body?: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | undefined;
 }
+
+/** Bytes that are read while they are sent. Their digest, known before, is signed: the store refuses other bytes. */
+export interface StreamedBody {
+  /** 64 lowercase hex digits */
+  readonly sha256: string;
+  readonly length: number;
+  /** from the start; once for each attempt */
+  open(): ReadableStream<Uint8Array>;
+}
+
+export type RequestBody = string | Uint8Array<ArrayBuffer> | StreamedBody;
 
 export interface UnsignedRequest {
   readonly method: string;
@@ -34,13 +45,14 @@ const PLAIN_KEY = /^(?!\.{1,2}(?:\/|$))[A-Za-z0-9._-]+(?:\/(?!\.{1,2}(?:\/|$))[A
 
 /** `unsignedHeaders` go along unsigned: somebody between us and the store may change them. */
 export function signRequest(
-  request: UnsignedRequest & { readonly body?: string | Uint8Array<ArrayBuffer> | undefined },
+  request: UnsignedRequest & { readonly body?: RequestBody | undefined },
   unsignedHeaders: Readonly<Record<string, string>>,
   credentials: Credentials,
 ): SignedRequest {
   const { method, body } = request;
   const date = formatDate(request.at);
-  const digest = body === undefined ? EMPTY_BODY_DIGEST : sha256Hex(body);
+  const isStreamed = isStreamedBody(body);
+  const digest = isStreamed ? body.sha256 : body === undefined ? EMPTY_BODY_DIGEST : sha256Hex(body);
   const headers: Record<string, string> = {
     ...request.headers,
     'x-amz-content-sha256': digest,
@@ -61,7 +73,12 @@ export function signRequest(
   );
   const signature = sign(credentials, scope, date, canonical);
   headers.authorization = `${ALGORITHM} Credential=${credentials.accessKeyId}/${scope}, SignedHeaders=${names.join(';')}, Signature=${signature}`;
-  return { method, url: urlOf(request, path, query), headers: Object.assign(headers, unsignedHeaders), body };
+  Object.assign(headers, unsignedHeaders, isStreamed ? { 'content-length': String(body.length) } : {});
+  return { method, url: urlOf(request, path, query), headers, body: isStreamed ? body.open() : body };
+}
+
+function isStreamedBody(body: RequestBody | undefined): body is StreamedBody {
+  return typeof body === 'object' && 'open' in body;
 }
 
 /** The URL that whoever holds it may use with exactly these headers, from `at` on for `lifeSeconds`. */

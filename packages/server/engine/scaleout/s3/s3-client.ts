@@ -9,9 +9,9 @@ import type { S3Address } from '../../../engine-urls.ts';
 import { type BucketUrl, serverUrlOf } from './address.ts';
 import { AnswerBody } from './answer-body.ts';
 import type { CredentialSource, Credentials } from './credentials.ts';
-import { AttemptFailed, RequestRefused } from './failure.ts';
+import { AttemptFailed, CredentialsMissing, RequestRefused } from './failure.ts';
 import { ERROR_BYTES_MAX, type S3Limits } from './limits.ts';
-import { type SignedRequest, signRequest } from './request-signer.ts';
+import { type RequestBody, type SignedRequest, signRequest } from './request-signer.ts';
 import { pauseOf, RetryBudget } from './retry-budget.ts';
 import { Slots } from './slots.ts';
 import { parseErrorCode } from './xml-answers.ts';
@@ -22,7 +22,7 @@ export interface S3Call {
   readonly key?: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string | Uint8Array<ArrayBuffer>;
+  readonly body?: RequestBody;
   /** what it is for, in words that end up in an error message: "reading content" */
   readonly doing: string;
   readonly headMsMax?: number;
@@ -170,10 +170,7 @@ export class S3Client {
     try {
       return await this.#options.credentials.get();
     } catch (error) {
-      throw new StoreUnavailable(
-        'no AWS credentials for the object store; give AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role',
-        { cause: error },
-      );
+      throw new CredentialsMissing(error);
     }
   }
 

@@ -1,0 +1,191 @@
+/** Composition of a copy: whole deployments of either kind, opened alone, as where it comes from or where it goes. */
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { UPLOAD_TTL_MS_DEFAULT } from '@holdfast/protocol';
+import type { AppRecord, RegistryStore } from './auth/registry-store.ts';
+import { formatAuthority } from './config.ts';
+import { type ContentStore, StoreUnavailable } from './core/ports.ts';
+import { explainFolderError, holdDataFolder } from './data-folder.ts';
+import type { DeploymentPlace } from './deployment-place.ts';
+import { EmbeddedContentIntake } from './engine/embedded/deployment-content.ts';
+import { EmbeddedDeploymentRows } from './engine/embedded/deployment-rows.ts';
+import { DataFolderNewer } from './engine/embedded/migrations.ts';
+import { ObjectLayout } from './engine/embedded/object-layout.ts';
+import {
+  CONTENT_FOLDER,
+  ContentFolderMissing,
+  DATABASE_FILE,
+  openEmbeddedEngine,
+} from './engine/embedded/open-embedded-engine.ts';
+import { openEmbeddedRegistryStore, RegistryFileError } from './engine/embedded/registry-store.ts';
+import type { PostgresPool } from './engine/scaleout/postgres/connection-pool.ts';
+import { assertNoServer, holdDeployment } from './engine/scaleout/postgres/deployment-lock.ts';
+import { PostgresDeploymentRows } from './engine/scaleout/postgres/deployment-rows.ts';
+import { PostgresMetadataStore } from './engine/scaleout/postgres/metadata-store.ts';
+import { SchemaNewer } from './engine/scaleout/postgres/migrations.ts';
+import { hasPostgresRows, openPostgres } from './engine/scaleout/postgres/open-postgres.ts';
+import { PostgresRegistryStore } from './engine/scaleout/postgres/registry-store.ts';
+import { findOrCreateSecret, replaceSecret } from './engine/scaleout/postgres/secrets.ts';
+import { openS3Deployment } from './engine/scaleout/s3/open-s3-content-store.ts';
+import { S3StoreRefused } from './engine/scaleout/s3/store-refused.ts';
+import { Opened } from './engines.ts';
+import type { ContentIntake, DeploymentWriter, TargetDeployment } from './migration/ports.ts';
+import { readStoreIdentity, SECRET_NAMES } from './open-scaleout.ts';
+import { ServeError } from './serve-error.ts';
+import { readFolderSecret, replaceFolderSecret, SECRET_BYTES } from './signer.ts';
+
+/** Either side of a copy. */
+export interface OpenDeployment extends TargetDeployment {
+  /** to read from, too */
+  readonly store: ContentStore;
+  close(): Promise<void>;
+}
+
+/** ms; a copy is in no hurry, and counts tables that grew for years */
+const STATEMENT_MS = 600_000;
+
+/** Whether anything was ever kept there. Makes nothing. Rejects with ServeError. */
+export async function hasDeployment(place: DeploymentPlace): Promise<boolean> {
+  if (place.kind === 'folder') return existsSync(join(place.dataDir, DATABASE_FILE));
+  return explain(place, () => hasPostgresRows(place.metadata));
+}
+
+/** Makes what is missing, as a server would. Rejects with ServeError, or MigrationRefused. */
+export function openDeployment(place: DeploymentPlace): Promise<OpenDeployment> {
+  return place.kind === 'folder' ? openFolder(place.dataDir) : openScaleout(place);
+}
+
+async function openFolder(dataDir: string): Promise<OpenDeployment> {
+  const opened = new Opened();
+  try {
+    const folder = holdDataFolder(dataDir);
+    opened.add(() => folder.release());
+    let fatal: Error | undefined;
+    const engine = await openEmbeddedEngine({
+      dataDir,
+      workers: 1,
+      clock: { now: () => Date.now() },
+      isForCopy: true,
+      onFatal: (error) => {
+        fatal ??= error;
+      },
+    });
+    opened.add(() => engine.close());
+    const assertSound = (): void => {
+      if (fatal !== undefined) throw fatal;
+    };
+    const path = join(dataDir, DATABASE_FILE);
+    const rows = new EmbeddedDeploymentRows({ path, metadata: engine.metadata, assertSound });
+    opened.add(() => rows.close());
+    const registry = openEmbeddedRegistryStore(dataDir);
+    opened.add(() => registry.close());
+    const { content } = engine;
+    if (content.upload.kind !== 'server') throw new Error('the embedded engine receives uploads itself');
+    const intake = new EmbeddedContentIntake({
+      receiver: content.upload.receiver,
+      layout: new ObjectLayout(join(dataDir, CONTENT_FOLDER)),
+      assertSound,
+    });
+    return {
+      ...makeDeployment(rows, content, intake, registry),
+      // The lock of the folder is held.
+      assertAlone: async () => undefined,
+      readSecret: () => readFolderSecret(dataDir),
+      replaceSecret: (secret) => replaceFolderSecret(dataDir, secret),
+      close: () => opened.close(),
+    };
+  } catch (error) {
+    await opened.close().catch(() => undefined);
+    throw explainFolder(dataDir, error);
+  }
+}
+
+type ScaleoutPlace = Extract<DeploymentPlace, { kind: 'scaleout' }>;
+
+async function openScaleout(place: ScaleoutPlace): Promise<OpenDeployment> {
+  const opened = new Opened();
+  try {
+    return await explain(place, () => openScaleoutParts(place, opened));
+  } catch (error) {
+    await opened.close().catch(() => undefined);
+    throw error;
+  }
+}
+
+async function openScaleoutParts(place: ScaleoutPlace, opened: Opened): Promise<OpenDeployment> {
+  const pool = await openPostgres(place.metadata, { statementMs: STATEMENT_MS });
+  opened.add(() => pool.close());
+  const held = await holdDeployment(pool);
+  opened.add(() => held.release());
+  // Before the bucket: nothing is written to that of a database that is in use.
+  await assertNoServer(pool);
+  const metadata = await PostgresMetadataStore.open({ pool, onFatal: () => undefined });
+  opened.add(() => metadata.close());
+  const { content, intake } = await openS3Deployment({
+    address: place.content,
+    uploadTtlMs: UPLOAD_TTL_MS_DEFAULT,
+    identity: await readStoreIdentity(pool),
+  });
+  opened.add(() => content.close());
+  const registry = new PostgresRegistryStore(pool);
+  opened.add(() => registry.close());
+  return {
+    ...makeDeployment(new PostgresDeploymentRows({ pool, metadata }), content, intake, registry),
+    assertAlone: () => assertNoServer(pool),
+    readSecret: () => readSharedSecret(pool),
+    replaceSecret: (secret) => replaceSecret(pool, SECRET_NAMES.signer, secret),
+    close: () => opened.close(),
+  };
+}
+
+const readSharedSecret = (pool: PostgresPool): Promise<Uint8Array> =>
+  findOrCreateSecret(pool, SECRET_NAMES.signer, () => randomBytes(SECRET_BYTES));
+
+function makeDeployment(
+  rows: DeploymentWriter,
+  store: ContentStore,
+  content: ContentIntake,
+  registry: RegistryStore,
+): Pick<OpenDeployment, 'rows' | 'store' | 'content' | 'readApps' | 'replaceApps'> {
+  return {
+    ...{ rows, store, content },
+    readApps: async () => registry.readAll(),
+    replaceApps: (apps) => replaceApps(registry, apps),
+  };
+}
+
+/** One by one: the target is served by nobody before all are there. */
+async function replaceApps(registry: RegistryStore, apps: readonly AppRecord[]): Promise<void> {
+  const wanted = new Map(apps.map((app) => [app.appId, app]));
+  for (const app of await registry.readAll()) {
+    if (Bun.deepEquals(app, wanted.get(app.appId))) wanted.delete(app.appId);
+    else await registry.remove(app.appId);
+  }
+  for (const app of wanted.values()) {
+    const outcome = await registry.insert(app);
+    if (outcome !== 'inserted')
+      throw new ServeError(`the App ${JSON.stringify(app.appId)} is registered twice`);
+  }
+}
+
+function explainFolder(dataDir: string, error: unknown): unknown {
+  const isExplained =
+    error instanceof DataFolderNewer ||
+    error instanceof ContentFolderMissing ||
+    error instanceof RegistryFileError;
+  if (isExplained) return new ServeError(error.message, { cause: error });
+  return explainFolderError(dataDir, error);
+}
+
+/** Names the place without its secrets. */
+async function explain<T>({ metadata, content }: ScaleoutPlace, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const isRows = error instanceof SchemaNewer || error instanceof StoreUnavailable;
+    if (!isRows && !(error instanceof S3StoreRefused)) throw error;
+    const place = `${formatAuthority(metadata.host, metadata.port)}/${metadata.database}, bucket ${content.bucket}`;
+    throw new ServeError(`${place}: ${error.message}`, { cause: error });
+  }
+}
