@@ -7,6 +7,8 @@ import { CID } from 'multiformats/cid';
 import * as raw from 'multiformats/codecs/raw';
 import { sha256 } from 'multiformats/hashes/sha2';
 import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-node.ts';
+import { ByteSpoiler } from './support/embedded-files.ts';
+import { findPlace } from './support/find-place.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
 import { type CommandResult, ROOT, runHoldfast } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
@@ -32,7 +34,7 @@ function environment(spaceId: string): Record<string, string> {
 }
 
 function run(spaceId: string, ...args: string[]): Promise<CommandResult> {
-  return runHoldfast(['bundle', ...args], { cwd: folder.path, environment: environment(spaceId) });
+  return runHoldfast(['bundle', ...args, '--quiet'], { cwd: folder.path, environment: environment(spaceId) });
 }
 
 async function runBadly(exitCode: number, spaceId: string, ...args: string[]): Promise<string> {
@@ -118,7 +120,7 @@ describe('a bundle', () => {
       [
         'sh',
         '-c',
-        '"$0" bundle create "$1" | HOLDFAST_SPACE=target HOLDFAST_TOKEN="$TARGET_TOKEN" "$0" bundle import --json',
+        '"$0" bundle create "$1" --quiet | HOLDFAST_SPACE=target HOLDFAST_TOKEN="$TARGET_TOKEN" "$0" bundle import --json --quiet',
         join(ROOT, 'bin', 'holdfast'),
         root,
       ],
@@ -153,7 +155,10 @@ describe('a bundle', () => {
     expect(Buffer.compare(readFileSync(await create('target', 'back.car', root)), readFileSync(path))).toBe(
       0,
     );
-    const again = await run('target', 'import', path);
+    const again = await runHoldfast(['bundle', 'import', path], {
+      cwd: folder.path,
+      environment: environment('target'),
+    });
     expect([again.exitCode, again.stdout]).toEqual([0, `${root}\n`]);
     expect(again.stderr).toContain(`${sample.length} nodes verified, 0 uploaded; leased until 20`);
   });
@@ -217,9 +222,19 @@ describe('a bundle', () => {
     expect(await runBadly(1, 'hostile', 'import', text)).toContain('is no canonical node');
   });
 
-  test('heals a rotten node with --check', async () => {
+  test('heals a rotten node with --check, and only with it', async () => {
     const path = await create('source', 'heal.car', root);
-    expect((await run('source', 'import', path, '--check', '--json')).exitCode).toBe(0);
+    await run('healing', 'import', path);
+    const { hash } = sample[7]!;
+    const spoiler = new ByteSpoiler(running.data);
+    spoiler.spoil(findPlace(running.data, 'healing', hash), 'lost');
+    const read = (): Promise<Response> => running.client('healing').content(hash);
+    expect((await read()).status).toBe(503);
+    await run('healing', 'import', path);
+    expect((await read()).status).toBe(503);
+    const { stdout } = await run('healing', 'import', path, '--check', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ nodes: sample.length, uploadedNodes: 1 });
+    expect((await read()).status).toBe(200);
   });
 });
 

@@ -1,5 +1,6 @@
 /** What the commands that read trees share: HASH/path, verified nodes, and failures as one line. */
 import {
+  explainNodeError,
   formatName,
   type Hash,
   type NodeSource,
@@ -7,8 +8,6 @@ import {
   type ProgressJob,
   PullConflictError,
   PullTargetError,
-  RottenNodeError,
-  TreeFormatError,
   type TreeItem,
   TreePathError,
   TreeReadError,
@@ -93,14 +92,14 @@ export async function runTreeJob<T>(
 
 /** The CliError for what reading and pulling trees throws; anything else as it is. */
 export function explainTreeError(error: unknown): unknown {
-  const isKnown =
+  const isWhole =
     error instanceof TreeReadError ||
-    error instanceof TreeFormatError ||
     error instanceof TreePathError ||
-    error instanceof RottenNodeError ||
     error instanceof PullConflictError ||
     error instanceof PullTargetError;
-  return isKnown ? new CliError(error.message, { cause: error }) : error;
+  if (isWhole) return new CliError(error.message, { cause: error });
+  const message = explainNodeError(error);
+  return message === undefined ? error : new CliError(message, { cause: error });
 }
 
 export function findLocation(source: NodeSource, { root, names }: TreeLocation): Promise<TreeItem> {

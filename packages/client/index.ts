@@ -136,7 +136,7 @@ export {
 } from './tree/read.ts';
 export type { ByteRange } from './tree/read-file.ts';
 export type { DirectoryRef, FileRef, NodeSource, ReadOptions } from './tree/read-node.ts';
-export { TreeReadError } from './tree/walk-error.ts';
+export { explainNodeError, TreeReadError } from './tree/walk-error.ts';
 export { findText, formatName, formatPath, pathBytes, pathNames, type TreePath } from './tree/walk-path.ts';
 export { type LeftDirectory, type WalkedEntry, type WalkOptions, walkTree } from './tree/walk-tree.ts';
 export { measureTrees, type TreeUsage, USAGE_ROOTS_MAX } from './tree/walk-usage.ts';

@@ -3,6 +3,7 @@ import { open } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import {
   BundleError,
+  type Client,
   createBundle,
   formatCid,
   type Hash,
@@ -17,9 +18,11 @@ import { describeFileError } from '../files.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
+import { type JobContext, type JobOptions, runJob } from '../progress/run-job.ts';
 
 interface Flags extends ConnectionFlags {
   readonly json?: true;
+  readonly quiet?: true;
 }
 
 export function registerBundleCommand(program: Command): void {
@@ -45,7 +48,8 @@ function registerCreate(bundle: Command): void {
     .command('create')
     .description('write nodes and all below them as a CAR file')
     .argument('<hashes...>', 'the roots', collectHashes)
-    .option('--out <file>', 'write here instead of stdout');
+    .option('--out <file>', 'write here instead of stdout')
+    .option('--quiet', 'show warnings and errors only');
   withConnection(command.addOption(jsonOption()).addHelpText('after', CREATE_HELP)).action(create);
 }
 
@@ -56,19 +60,20 @@ async function create(roots: readonly Hash[], flags: CreateFlags): Promise<void>
   if (out === undefined && process.stdout.isTTY) {
     throw new UsageError('a bundle is not for a terminal; write it to a file: add > x.car, or --out x.car');
   }
-  await withBundleErrors(() =>
-    withClient(flags, async (client) => {
-      let written = { nodes: 0, bytes: 0 };
-      const stream = createBundle(client, roots, {
-        onNode: (progress) => {
-          written = progress;
-        },
-      });
-      if (out === undefined) return writeToStdout(stream);
-      await writeToFile(stream, out);
-      if (json) printJson({ roots: roots.map(describeRoot), ...written, file: out });
-    }),
-  );
+  const toContinue = 'run the same command again: it begins anew';
+  const job = { job: 'bundle-create' as const, subject: roots.join(' '), flags, toContinue };
+  const written = await runBundleJob(job, async (client, { progress, signal }) => {
+    progress.phase('transfer');
+    let total = { nodes: 0, bytes: 0 };
+    const onNode = (next: typeof total): void => {
+      progress.count({ transferredNodes: 1, transferredBytes: next.bytes - total.bytes });
+      total = next;
+    };
+    const stream = createBundle(client, roots, { signal, onNode });
+    await (out === undefined ? writeToStdout(stream) : writeToFile(stream, out));
+    return total;
+  });
+  if (json) printJson({ roots: roots.map(describeRoot), ...written, file: out });
 }
 
 interface ImportFlags extends Flags {
@@ -91,7 +96,8 @@ function registerImport(bundle: Command): void {
     .description('store the nodes of a CAR file')
     .argument('[file]', 'the bundle; - or nothing reads stdin', '-')
     .option('--check', 'also below roots that are ready: nodes whose bytes were lost are stored again')
-    .option('--max-node-bytes <n>', 'the largest node taken (default: 33554432)', parseNodeBytes);
+    .option('--max-node-bytes <n>', 'the largest node taken (default: 33554432)', parseNodeBytes)
+    .option('--quiet', 'print the roots only');
   withConnection(command.addOption(jsonOption()).addHelpText('after', IMPORT_HELP)).action(importFile);
 }
 
@@ -99,13 +105,27 @@ async function importFile(path: string, flags: ImportFlags): Promise<void> {
   if (path === '-' && process.stdin.isTTY) {
     throw new UsageError('name the file of the bundle, or pipe one in: holdfast bundle import x.car');
   }
-  const result = await withBundleErrors(() =>
-    withClient(flags, async (client) =>
-      importBundle(client, await openInput(path), { check: flags.check, nodeBytesMax: flags.maxNodeBytes }),
-    ),
-  );
+  const toContinue = 'run the same command again: what arrived is not uploaded again';
+  const job = { job: 'bundle-import' as const, subject: path, flags, toContinue };
+  const result = await runBundleJob(job, async (client, { progress, signal }) => {
+    progress.phase('transfer');
+    let done = { nodes: 0, uploadedNodes: 0, bytes: 0 };
+    return importBundle(client, await openInput(path), {
+      check: flags.check,
+      nodeBytesMax: flags.maxNodeBytes,
+      signal,
+      onNode: (next) => {
+        progress.count({
+          bytes: next.bytes - done.bytes,
+          transferredNodes: next.uploadedNodes - done.uploadedNodes,
+        });
+        done = next;
+      },
+    });
+  });
   if (flags.json) return printJson(describeResult(result));
   for (const { hash } of result.roots) printLine(hash);
+  if (flags.quiet) return;
   const { nodes, uploadedNodes, roots } = result;
   const safeUntil = Math.min(...roots.map(({ leaseExpiresAt }) => leaseExpiresAt));
   printNote(
@@ -136,9 +156,13 @@ async function openInput(path: string): Promise<ReadableStream<Uint8Array>> {
   }
 }
 
-async function withBundleErrors<T>(work: () => Promise<T>): Promise<T> {
+/** Does `work` under a view of its own. Throws CliError for what is wrong with a bundle. */
+async function runBundleJob<T>(
+  job: JobOptions & { readonly flags: Flags },
+  work: (client: Client, context: JobContext) => Promise<T>,
+): Promise<T> {
   try {
-    return await work();
+    return await withClient(job.flags, (client) => runJob(job, (context) => work(client, context)));
   } catch (error) {
     throw error instanceof BundleError ? new CliError(error.message) : error;
   }

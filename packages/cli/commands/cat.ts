@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { openTree } from '@holdfast/client';
 import type { Command } from 'commander';
-import { CliError, UsageError } from '../cli-error.ts';
+import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { jsonOption } from '../options.ts';
 import { printJson } from '../output.ts';
@@ -39,7 +39,7 @@ async function write(location: TreeLocation, flags: CatFlags): Promise<void> {
   await withSource(flags, async (source) => {
     const item = await findLocation(source, location);
     if (flags.json) return printJson(describeItem(item));
-    if (item.kind === 'directory') throw new UsageError('this is a directory; list it: holdfast ls');
+    if (item.kind === 'directory') throw new CliError('it is a directory; list it: holdfast ls');
     if (item.kind === 'symlink') {
       throw new CliError('this is a link, and links are not followed; its target: holdfast tree');
     }
