@@ -19,7 +19,8 @@ const PROVIDE_MS_MAX = 15_000;
 /** Loaded when it is needed: it is large, and a server without S3 has no use for it. */
 export async function openDefaultProvider(): Promise<CredentialProvider> {
   const { defaultProvider } = await import('@aws-sdk/credential-provider-node');
-  const provide = defaultProvider();
+  // Files are read again when they are asked for: they may have been replaced.
+  const provide = defaultProvider({ ignoreCache: true });
   return () => provide({ forceRefresh: true });
 }
 

@@ -14,6 +14,16 @@ export class RecordContradicted extends Error {
   override readonly name = 'RecordContradicted';
 }
 
+/** There is nothing to sign with. */
+export class CredentialsMissing extends StoreUnavailable {
+  constructor(cause: unknown) {
+    super(
+      'there are no AWS credentials; give AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role',
+      { cause },
+    );
+  }
+}
+
 /** The store refused this request for good: wrong credentials, no permission, no such bucket. */
 export class RequestRefused extends StoreUnavailable {
   constructor(doing: string, status: number, code: string | undefined) {

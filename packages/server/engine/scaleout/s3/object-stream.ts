@@ -9,8 +9,10 @@ import type { S3Limits } from './limits.ts';
 import { type RecordedObject, readRange } from './object-range.ts';
 import type { S3Client } from './s3-client.ts';
 
-/** Breaks of one stream, however far it got between them. */
-const BREAKS_MAX = 8;
+/** Breaks of one stream, and those in a row between which it got no further. */
+const BREAKS_MAX = 64;
+const VAIN_BREAKS_MAX = 5;
+const PROGRESS_BYTES = 64 * 1024;
 
 interface ObjectStreamOptions {
   readonly client: S3Client;
@@ -28,11 +30,14 @@ export class ObjectStream {
   #body: AnswerBody | undefined;
   #idleTimer: ReturnType<typeof setTimeout> | undefined;
   #breaks = 0;
+  #vainBreaks = 0;
+  #brokeAt = 0;
   #isCancelled = false;
 
   constructor(options: ObjectStreamOptions) {
     this.#options = options;
     this.#position = options.start;
+    this.#brokeAt = options.start;
   }
 
   /** The next piece; `undefined` at the end of the range. Rejects with ContentDamaged, ContentLost or StoreUnavailable. */
@@ -52,8 +57,7 @@ export class ObjectStream {
         this.#drop();
         if (error instanceof RecordContradicted) throw await this.#options.prove(error);
         if (!(error instanceof AttemptFailed)) throw error;
-        if (this.#breaks === BREAKS_MAX) throw brokenOff(error);
-        this.#breaks += 1;
+        if (!this.#mayGoOn()) throw brokenOff(error);
       }
     }
   }
@@ -62,6 +66,14 @@ export class ObjectStream {
     this.#isCancelled = true;
     clearTimeout(this.#idleTimer);
     this.#drop();
+  }
+
+  #mayGoOn(): boolean {
+    if (this.#position - this.#brokeAt >= PROGRESS_BYTES) this.#vainBreaks = 0;
+    this.#brokeAt = this.#position;
+    this.#vainBreaks += 1;
+    this.#breaks += 1;
+    return this.#vainBreaks <= VAIN_BREAKS_MAX && this.#breaks <= BREAKS_MAX;
   }
 
   async #reopen(): Promise<Uint8Array> {
