@@ -36,6 +36,7 @@ test('a lease is never shortened, and covers what was asked', () => {
         const renewed = renewLease(current, now, durationMs);
         expect(renewed.leaseExpiresAt).toBeGreaterThanOrEqual(current.leaseExpiresAt);
         expect(renewed.leaseExpiresAt).toBeGreaterThanOrEqual(now + durationMs);
+        expect(renewed.leaseExpiresAt - renewed.leaseStartedAt).toBeGreaterThanOrEqual(durationMs);
         expect(renewed.leaseStartedAt).toBe(current.leaseExpiresAt > now ? startedAt : now);
       },
     ),

@@ -75,7 +75,7 @@ export const SPACE_STATEMENTS = {
     wanted AS MATERIALIZED (
       SELECT locked.hash, lease_counted, lease_expires_at AS was,
         CASE WHEN lease_expires_at > clock.now THEN lease_started_at ELSE clock.now END AS started,
-        greatest(lease_expires_at, clock.now + asked.duration) AS expires
+        greatest(lease_expires_at, greatest(clock.now, lease_started_at) + asked.duration) AS expires
       FROM locked JOIN unnest($2::bytea[], $3::bigint[]) AS asked (hash, duration) USING (hash) CROSS JOIN clock),
     renewed AS (
       UPDATE nodes SET lease_started_at = wanted.started, lease_expires_at = wanted.expires, lease_counted = true
