@@ -8,13 +8,13 @@ import { answersOf, host } from './raw-protocol.ts';
 
 const CLOSE = 'connection: close';
 
-function putHead(upload: Upload, framing: readonly string[]): string {
+export function putHead(upload: Upload, framing: readonly string[]): string {
   const url = new URL(upload.url);
   const headers = Object.entries(upload.headers).map(([name, value]) => `${name}: ${value}`);
   return `PUT ${url.pathname}${url.search} HTTP/1.1\r\n${[`host: ${url.host}`, ...headers, ...framing].join('\r\n')}\r\n\r\n`;
 }
 
-const statusSeen = (received: string) => /^HTTP\/1\.1 [2-5]\d\d/m.test(received);
+export const statusSeen = (received: string) => /^HTTP\/1\.1 [2-5]\d\d/m.test(received);
 
 async function reservedWhileReceiving(context: CheckContext): Promise<void> {
   const { client } = context;

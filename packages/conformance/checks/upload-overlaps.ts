@@ -5,7 +5,7 @@ import { type Check, type CheckContext, check } from '../suite.ts';
 import { inPieces } from './upload-target.ts';
 
 /** A body whose second half waits until it is told. */
-export function held(bytes: Uint8Array): {
+function held(bytes: Uint8Array): {
   body: ReadableStream<Uint8Array>;
   finish: () => void;
   breakOff: () => void;
