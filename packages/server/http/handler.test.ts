@@ -2,8 +2,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
-import { ContentDamaged, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
+import { ContentDamaged, type ContentUploads, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
 import { type HandlerWorld, leaseRequest, openHandlerWorld, SPACE_URL } from '../test/handler-world.ts';
+import type { Connections } from './exchange.ts';
 
 const HASH = 'a'.repeat(64);
 
@@ -182,6 +183,35 @@ describe('load', () => {
     expect((await first).status).toBe(412);
     expect((await other).status).toBe(404);
     expect((await handle(put())).status).toBe(412);
+  });
+});
+
+describe('patience', () => {
+  /** A store that clients upload to themselves; what it is asked for beyond a URL is not there. */
+  const direct = (): Core => {
+    const upload: ContentUploads = {
+      kind: 'direct',
+      signUpload: async () => ({ url: 'http://store/key', headers: {} }),
+    };
+    const content = Object.assign(Object.create(world.core.content), {
+      inspect: async () => ({ found: false }),
+    });
+    return { ...world.core, content: Object.defineProperty(content, 'upload', { value: upload }) };
+  };
+
+  test.each<[string, () => Core | undefined, () => Request, number[]]>([
+    ['a lease that may have to read an upload', direct, () => leaseRequest('c'.repeat(64)), [240, 45]],
+    ['a lease that has not', () => undefined, () => leaseRequest('d'.repeat(64)), []],
+    ['a pass', () => undefined, () => new Request(`${SPACE_URL}/cas/gc`, { method: 'POST' }), [240, 45]],
+  ])('the connection of %s waits as long as that may take', async (_, coreOf, requestOf, expected) => {
+    const timeouts: number[] = [];
+    const connections: Connections = {
+      timeout: (_, seconds) => timeouts.push(seconds),
+      pendingRequests: 1,
+    };
+    const answer = await world.handler({ core: coreOf() ?? world.core }).handle(requestOf(), connections);
+    expect(answer.status).toBe(200);
+    expect(timeouts).toEqual(expected);
   });
 });
 

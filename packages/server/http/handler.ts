@@ -190,6 +190,7 @@ function answerSpace(
       refDomain: capability.refDomain,
       placesFor,
       publicUrl: options.publicUrl,
+      isUploadDirect: options.core.content.upload.kind === 'direct',
     }),
   );
 }

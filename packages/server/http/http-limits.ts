@@ -17,6 +17,8 @@ export const UPLOAD_STALL_SECONDS_MAX = 60;
 export const UPLOAD_DURATION_MS_MAX = 60 * 60 * 1000;
 /** Seconds a collection pass of the largest size may work before its connection counts as dead; 0 = no bound. */
 export const GC_SECONDS_MAX = 240;
+/** Seconds a lease may take to validate what a client has put into the store itself, before its connection counts as dead. */
+export const VALIDATION_SECONDS_MAX = 240;
 
 /** Content up to here is answered from memory (contract section 5: at most 8 MiB of a node in memory). */
 export const BUFFERED_ANSWER_BYTES_MAX = 8 * 1024 * 1024;

@@ -23,7 +23,7 @@ import { runGc } from '../core/run-gc.ts';
 import { updateRootRefs } from '../core/update-root-refs.ts';
 import { contentAnswer, type GatheringPlaces } from './content-answer.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
-import { GC_SECONDS_MAX, IDLE_SECONDS_MAX } from './http-limits.ts';
+import { GC_SECONDS_MAX, IDLE_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http-limits.ts';
 import { readJsonBody, readOptionalJsonBody } from './request-body.ts';
 import { originOf } from './request-url.ts';
 
@@ -40,6 +40,8 @@ interface AuthorizedCall {
   readonly placesFor: (exchange: Exchange) => GatheringPlaces;
   /** origin of upload URLs; undefined: as the caller reaches us */
   readonly publicUrl: string | undefined;
+  /** clients upload to the store itself: a lease then reads what they have put there */
+  readonly isUploadDirect: boolean;
 }
 
 /** Throws or rejects; async only where there is something to wait for between reading the request and the core. */
@@ -69,7 +71,9 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     const { request } = call.exchange;
     const { leaseDurationMs } = parseLeaseRequest(await readJsonBody(request));
     const uploadOrigin = call.publicUrl ?? originOf(request);
-    return dispatch(call, () => leaseNode(call.core, call.space, hash, leaseDurationMs, uploadOrigin));
+    const lease = (): Awaitable<Response> =>
+      dispatch(call, () => leaseNode(call.core, call.space, hash, leaseDurationMs, uploadOrigin));
+    return call.isUploadDirect ? waitingUpTo(VALIDATION_SECONDS_MAX, call, lease) : lease();
   },
 
   getUsage(call) {
@@ -79,14 +83,10 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
 
   async runGc(call) {
     refuseQuery(call);
-    const { request, connections } = call.exchange;
-    const { maxNodes } = parseGcRequest(await readOptionalJsonBody(request));
-    connections?.timeout(request, GC_SECONDS_MAX);
-    try {
-      return await dispatch(call, () => runGc(call.core, call.space, maxNodes));
-    } finally {
-      connections?.timeout(request, IDLE_SECONDS_MAX);
-    }
+    const { maxNodes } = parseGcRequest(await readOptionalJsonBody(call.exchange.request));
+    return waitingUpTo(GC_SECONDS_MAX, call, () =>
+      dispatch(call, () => runGc(call.core, call.space, maxNodes)),
+    );
   },
 
   listRootRefs(call) {
@@ -100,6 +100,20 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     return dispatch(call, () => updateRootRefs(call.core, call.space, readRefDomain(call), update));
   },
 };
+
+/** Gives an answer that takes its time longer than the usual silence, during which the connection does not count as dead. */
+async function waitingUpTo(
+  seconds: number,
+  { exchange: { request, connections } }: AuthorizedCall,
+  answer: () => Awaitable<Response>,
+): Promise<Response> {
+  connections?.timeout(request, seconds);
+  try {
+    return await answer();
+  } finally {
+    connections?.timeout(request, IDLE_SECONDS_MAX);
+  }
+}
 
 function dispatch(call: AuthorizedCall, operation: () => Awaitable<unknown>): Awaitable<Response> {
   const startedAt = performance.now();
