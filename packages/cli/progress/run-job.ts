@@ -68,7 +68,8 @@ function stderrOutput(): ViewOutput {
   return {
     isTTY: process.stderr.isTTY === true,
     get columns() {
-      return process.stderr.columns ?? 80;
+      // A terminal that does not know its width says 0.
+      return process.stderr.columns || 80;
     },
     write: (text) => void process.stderr.write(text),
   };

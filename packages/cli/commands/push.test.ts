@@ -1,0 +1,128 @@
+/** `holdfast push` as a command: its flags, what goes to stdout and what to stderr, and what it says when it cannot. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { Workplace } from '../test/run-holdfast.ts';
+
+const HASH = /^[0-9a-f]{64}$/;
+const place = new Workplace();
+let server: Bun.Subprocess<'ignore', 'pipe', 'ignore'>;
+
+beforeAll(async () => {
+  server = Bun.spawn(
+    [process.execPath, `${import.meta.dir}/../main.ts`, 'serve', '--dev', '--listen', '127.0.0.1:0'],
+    {
+      cwd: place.folder,
+      env: { PATH: process.env.PATH ?? '', HOME: place.folder },
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'ignore',
+    },
+  );
+  let said = '';
+  for await (const chunk of server.stdout) {
+    said += new TextDecoder().decode(chunk);
+    if (said.includes('npx holdfast')) break;
+  }
+  for (const [, name, value] of said.matchAll(/^export (\w+)=(\S+)$/gm))
+    place.environment[name as string] = value as string;
+  mkdirSync(place.path('tree/sub'), { recursive: true });
+  writeFileSync(place.path('tree/a.txt'), 'a');
+  writeFileSync(place.path('tree/sub/b.log'), 'b');
+});
+afterAll(async () => {
+  server.kill('SIGTERM');
+  await server.exited;
+  place.remove();
+});
+
+describe('holdfast push', () => {
+  test('prints the hash alone on stdout, and nothing else at all when quiet', async () => {
+    const loud = await place.run('push', 'tree');
+    expect(loud.exitCode).toBe(0);
+    expect(loud.stdout.trimEnd()).toMatch(HASH);
+    expect(loud.stderr).toContain('safe until');
+    expect(await place.print('push', 'tree', '--quiet')).toBe(loud.stdout);
+    expect(await place.print('push', place.path('tree/'), '--quiet')).toBe(loud.stdout);
+  });
+
+  test('with --json prints the result, and events as lines on stderr', async () => {
+    const { stdout, stderr } = await place.run('push', 'tree', '--json');
+    const result = JSON.parse(stdout);
+    expect(result).toMatchObject({
+      root: expect.stringMatching(HASH),
+      kind: 'directory',
+      entryCount: 4,
+      bytes: 2,
+    });
+    const events = stderr
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(events[0]).toMatchObject({ type: 'start', job: 'push' });
+    expect(events.at(-1)).toMatchObject({ type: 'done', result: result.root });
+  });
+
+  test('leaves out what patterns say', async () => {
+    const whole = await place.print('push', 'tree', '--quiet');
+    writeFileSync(place.path('patterns'), '*.log\n');
+    const without = await place.print('push', 'tree', '--quiet', '--ignore-file', 'patterns');
+    expect(without).not.toBe(whole);
+    expect(await place.print('push', 'tree', '--quiet', '--ignore-file', 'patterns', '--no-ignore')).toBe(
+      whole,
+    );
+    mkdirSync(place.path('git'));
+    writeFileSync(place.path('git/.gitignore'), 'x\n');
+    const versioned = await place.print('push', 'git', '--quiet');
+    writeFileSync(place.path('git/x'), 'x');
+    expect(await place.print('push', 'git', '--quiet', '--gitignore')).toBe(versioned);
+    expect(await place.print('push', 'git', '--quiet')).not.toBe(versioned);
+  });
+
+  test('plans without sending', async () => {
+    mkdirSync(place.path('plan'));
+    writeFileSync(place.path('plan/f'), 'planned');
+    const planned = await place.run('push', 'plan', '--dry-run');
+    expect(planned.stderr).toContain('would upload 2 nodes with 7 B');
+    const { stdout } = await place.run('push', 'plan', '--dry-run', '--json');
+    expect(JSON.parse(stdout)).toMatchObject({ missingNodes: 2, missingBytes: 7 });
+    expect(await place.print('push', 'plan', '--quiet')).toBe(planned.stdout);
+    expect((await place.run('push', 'plan', '--dry-run')).stderr).toContain('everything is there already');
+  });
+
+  test('stores a link as a link, and says so', async () => {
+    symlinkSync('tree', place.path('link'));
+    const { exitCode, stderr } = await place.run('push', 'link');
+    expect(exitCode).toBe(0);
+    expect(stderr).toContain('link is a symbolic link and is stored as one');
+  });
+
+  test('remembers where it is told to', async () => {
+    await place.print('push', 'tree', '--quiet', '--cache', 'elsewhere');
+    expect(existsSync(place.path('elsewhere/trees'))).toBe(true);
+    const { stdout } = await place.run('push', 'tree', '--json', '--no-cache');
+    expect(JSON.parse(stdout).readCount).toBe(2);
+  });
+
+  test('says in one line what is wrong, and what to do', async () => {
+    expect(await place.fail(1, 'push', 'nowhere')).toContain('it does not exist; check the path');
+    Bun.spawnSync(['mkfifo', place.path('pipe')]);
+    mkdirSync(place.path('special'));
+    Bun.spawnSync(['mkfifo', place.path('special/pipe')]);
+    expect(await place.fail(1, 'push', 'special')).toContain('pipe (named pipe); nothing was sent');
+    writeFileSync(place.path('file'), '');
+    expect(await place.fail(1, 'push', 'tree', '--cache', 'file')).toContain('choose another with --cache');
+    writeFileSync(place.path('token'), 'not.a.token');
+    expect(await place.fail(1, 'push', 'tree', '--token-file', 'token')).toContain('invalid_token');
+    expect(await place.fail(1, 'push', 'tree', '--space', 'elsewhere')).toContain('resource_scope_mismatch');
+    for (const args of [[], ['tree', '--jobs', '0'], ['tree', '--lease', 'long'], ['tree', 'tree']]) {
+      await place.fail(2, 'push', ...args);
+    }
+  });
+
+  test('needs the permission and the refDomain for a root ref', async () => {
+    const { exitCode, stdout } = await place.run('push', 'tree', '--root-ref');
+    expect([exitCode, stdout.trimEnd()]).toEqual([0, expect.stringMatching(HASH)]);
+    const { stdout: listed } = await place.run('refs', 'list');
+    expect(listed).toBe(`${stdout.trimEnd()} 1\n`);
+  });
+});
