@@ -67,7 +67,7 @@ function isWritten(name: string, pid: number): boolean {
 }
 
 /** Exactly the mode a new file gets here; never set-uid, set-gid or sticky. */
-export function modeOf({ isExecutable }: Pick<NewFile, 'isExecutable'>): number {
+function modeOf({ isExecutable }: Pick<NewFile, 'isExecutable'>): number {
   return (isExecutable ? 0o777 : 0o666) & ~process.umask();
 }
 

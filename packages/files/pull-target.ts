@@ -46,7 +46,8 @@ import {
 /** What is small is written in one go: there is nothing to find again. */
 const NO_HASH = '0'.repeat(64);
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-const EXECUTABLE_BY_OWNER = 0o100;
+/** By anyone, as a push sees it. */
+const EXECUTABLE_BITS = 0o111;
 
 export interface FolderTargetOptions {
   /** Each file and folder is on disk before the next step counts on it: slow, and safe against power loss. */
@@ -96,7 +97,7 @@ class LocalTarget implements FolderTarget {
       return {
         kind,
         bytes: stat.size,
-        isExecutable: (stat.mode & EXECUTABLE_BY_OWNER) !== 0,
+        isExecutable: (stat.mode & EXECUTABLE_BITS) !== 0,
         linkTarget: kind === 'link' ? readlinkSync(at, { encoding: 'buffer' }) : undefined,
         isExactName: this.#isExactName(path, stat),
       };

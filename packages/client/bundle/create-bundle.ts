@@ -11,7 +11,7 @@ import { type LoadedNode, loadNode } from './load-node.ts';
 import { encodeVarint } from './varint.ts';
 
 /** Nodes of one bundle: what the set of written ones can hold. */
-export const BUNDLE_NODES_MAX = HASHES_MAX;
+const BUNDLE_NODES_MAX = HASHES_MAX;
 /** Nodes that are read at once; with HELD_CONTENT_BYTES_MAX each they take at most 32 MiB. */
 const READ_AHEAD_NODES = 8;
 /** Parents that wait for their children hold at most this many bytes; further ones are read a second time. */

@@ -1,7 +1,7 @@
 /** Unsigned varints as CAR and CID use them: little-endian groups of 7 bits, shortest form only. */
 
 /** 2^53 - 1 needs 8 bytes; anything longer is no length this code could use. */
-export const VARINT_BYTES_MAX = 8;
+const VARINT_BYTES_MAX = 8;
 
 const GROUP = 0x80;
 
