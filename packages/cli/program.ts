@@ -8,6 +8,7 @@ import { registerDuCommand } from './commands/du.ts';
 import { registerGcCommand } from './commands/gc.ts';
 import { registerKeyCommand } from './commands/key.ts';
 import { registerLsCommand } from './commands/ls.ts';
+import { registerMigrateCommand } from './commands/migrate.ts';
 import { registerNodeCommand } from './commands/node.ts';
 import { registerPullCommand } from './commands/pull.ts';
 import { registerPushCommand } from './commands/push.ts';
@@ -24,6 +25,7 @@ import cliPackage from './package.json' with { type: 'json' };
 const COMMANDS: readonly ((program: Command) => void)[] = [
   registerServeCommand,
   registerAppCommand,
+  registerMigrateCommand,
   registerKeyCommand,
   registerTokenCommand,
   registerPushCommand,

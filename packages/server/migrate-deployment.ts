@@ -1,5 +1,6 @@
 /** `holdfast migrate`: from two places to a copied and verified deployment. */
 import { randomUUID } from 'node:crypto';
+import { StoreUnavailable } from './core/ports.ts';
 import type { DeploymentPlace } from './deployment-place.ts';
 import { copyDeployment, findCopy } from './migration/copy-deployment.ts';
 import type { MigrationEvent, MigrationResult } from './migration/events.ts';
@@ -87,6 +88,9 @@ async function explainRefusal<T>(work: () => Promise<T>): Promise<T> {
     return await work();
   } catch (error) {
     if (error instanceof MigrationRefused) throw new ServeError(error.message, { cause: error });
+    if (error instanceof StoreUnavailable) {
+      throw new ServeError(`${error.message}; then run the same command again to go on`, { cause: error });
+    }
     throw error;
   }
 }

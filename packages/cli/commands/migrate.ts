@@ -1,0 +1,146 @@
+/** `holdfast migrate`: copies a whole deployment from one engine to another, verified and resumable. */
+import { type Command, Option } from 'commander';
+import { CliError, UsageError } from '../cli-error.ts';
+import { readTextFile } from '../files.ts';
+import { printJson, printLine } from '../output.ts';
+import { formatBytes, formatCount, formatTime } from '../progress/format-progress.ts';
+import { MigrationView } from '../progress/migration-view.ts';
+
+interface MigrateFlags {
+  readonly from?: string;
+  readonly fromFile?: string;
+  readonly to?: string;
+  readonly toFile?: string;
+  readonly dryRun?: true;
+  readonly json?: true;
+  readonly quiet?: true;
+}
+
+type Server = typeof import('@holdfast/server');
+type Migration = import('@holdfast/server').Migration;
+type MigrationPlan = import('@holdfast/server').MigrationPlan;
+type MigrationResult = import('@holdfast/server').MigrationResult;
+
+const PLACE = 'DIR, or postgres://…,s3://…';
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+const HELP_AFTER = `
+A place is a data folder, or a database and a bucket joined by a comma:
+  postgres://USER@HOST:5432/DATABASE,s3://BUCKET?endpoint=http://HOST:PORT&region=REGION
+A URL given as a flag can be seen in the list of processes: a password belongs into a file (--to-file, --from-file), into
+HOLDFAST_MIGRATE_FROM or HOLDFAST_MIGRATE_TO, or into PGPASSWORD. S3 credentials come from the usual AWS variables and files.
+
+Stop every server of both sides first. The target must be empty. The source stays as it is. An interrupted copy, however it
+was interrupted, goes on when the same command is run again; until it is complete no server starts on the target.
+
+Examples:
+  holdfast migrate --from /srv/holdfast --to-file scale-out.url --dry-run
+  holdfast migrate --from /srv/holdfast --to-file scale-out.url
+  holdfast migrate --from-file scale-out.url --to /srv/holdfast`;
+
+export function registerMigrateCommand(program: Command): void {
+  program
+    .command('migrate')
+    .description('copy a whole deployment to another engine, verified; run again to go on')
+    .option('--from <place>', `the deployment to copy: ${PLACE} (or HOLDFAST_MIGRATE_FROM)`)
+    .addOption(new Option('--from-file <file>', 'file that holds the place alone').conflicts('from'))
+    .option('--to <place>', `where it goes, empty: ${PLACE} (or HOLDFAST_MIGRATE_TO)`)
+    .addOption(new Option('--to-file <file>', 'file that holds the place alone').conflicts('to'))
+    .option('--dry-run', 'only say what would be copied')
+    .option('--json', 'print the result as JSON, and events on stderr')
+    .option('--quiet', 'print no progress')
+    .addHelpText('after', HELP_AFTER)
+    .action(runMigrate);
+}
+
+async function runMigrate(flags: MigrateFlags): Promise<void> {
+  const server = await import('@holdfast/server');
+  try {
+    const places = readPlaces(server, flags);
+    if (flags.dryRun) reportPlan(flags, await server.planMigration(places));
+    else reportResult(flags, await migrate(server, places, flags));
+  } catch (error) {
+    if (error instanceof server.ConfigError) throw new UsageError(error.message);
+    throw error instanceof server.ServeError ? new CliError(error.message) : error;
+  }
+}
+
+async function migrate(server: Server, places: Migration, flags: MigrateFlags): Promise<MigrationResult> {
+  const interrupting = new AbortController();
+  const view = new MigrationView({
+    isJson: flags.json === true,
+    isQuiet: flags.quiet === true,
+    environment: process.env,
+    output: {
+      isTTY: process.stderr.isTTY === true,
+      get columns() {
+        return process.stderr.columns ?? 80;
+      },
+      write: (text) => void process.stderr.write(text),
+    },
+  });
+  const onSignal = (): void => {
+    // The second one waits for nothing: what is done is durable.
+    if (interrupting.signal.aborted) process.exit(1);
+    interrupting.abort(new CliError('interrupted; run the same command again to go on'));
+  };
+  for (const signal of SIGNALS) process.on(signal, onSignal);
+  try {
+    return await server.migrateDeployment(places, {
+      signal: interrupting.signal,
+      onEvent: (event) => view.take(event),
+    });
+  } finally {
+    view.close();
+    for (const signal of SIGNALS) process.off(signal, onSignal);
+  }
+}
+
+function readPlaces(server: Server, flags: MigrateFlags): Migration {
+  const read = (
+    name: '--from' | '--to',
+    flag: string | undefined,
+    file: string | undefined,
+    variable: string,
+  ) => {
+    const text = file === undefined ? (flag ?? process.env[variable]) : readTextFile(file, 'the place');
+    if (text === undefined || text.trim() === '') {
+      throw new UsageError(`${name} is missing; give ${name} or ${name}-file: ${PLACE}`);
+    }
+    return server.parseDeploymentPlace(name, text, process.env);
+  };
+  return {
+    from: read('--from', flags.from, flags.fromFile, 'HOLDFAST_MIGRATE_FROM'),
+    to: read('--to', flags.to, flags.toFile, 'HOLDFAST_MIGRATE_TO'),
+  };
+}
+
+const TARGETS: Readonly<Record<MigrationPlan['target'], string>> = {
+  empty: 'the target is empty: everything is to be copied',
+  unfinished: 'the target has a part of it: the copy goes on from there',
+  finished: 'the target has all of it: nothing is left to do',
+};
+
+function reportPlan({ json }: MigrateFlags, { totals, target }: MigrationPlan): void {
+  if (json) printJson({ ...totals, target });
+  else {
+    printLine(describeAmounts(totals.apps, totals));
+    printLine(TARGETS[target]);
+  }
+}
+
+function reportResult({ json }: MigrateFlags, result: MigrationResult): void {
+  const { apps, counts, damagedNodes, elapsedMs } = result;
+  if (json) {
+    printJson({ apps, ...counts, damagedNodes, elapsedMs });
+    return;
+  }
+  printLine(`migrated and verified: ${describeAmounts(apps, counts)}, in ${formatTime(elapsedMs)}`);
+  if (damagedNodes > 0) {
+    printLine(`${formatCount(damagedNodes)} nodes had bad bytes in the source; each was named above`);
+  }
+}
+
+function describeAmounts(apps: number, { spaces, nodes, bytes }: MigrationResult['counts']): string {
+  return `${formatCount(apps)} Apps, ${formatCount(spaces)} Spaces, ${formatCount(nodes)} nodes, ${formatBytes(bytes)}`;
+}
