@@ -1,0 +1,51 @@
+/** Which files of a run need which engine, and that a shared engine ends with whoever asked for it, however that ended. */
+import { expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { SQL } from 'bun';
+import { findNeededEngines } from '../../tools/shared-engines.mjs';
+import { SHARED_POSTGRES_VARIABLE } from './postgres-server.ts';
+import { findDescendants, ROOT } from './server-process.ts';
+
+const KEEPER = join(ROOT, 'test', 'support', 'shared-engines.ts');
+const GONE_MS_MAX = 10_000;
+
+test('a test file needs the engines it imports, itself or through others', () => {
+  const find = (file: string): string[] => findNeededEngines(ROOT, join(...file.split('/'))).sort();
+  expect(find('test/cluster-races.test.ts')).toEqual(['ceph', 'postgres']);
+  expect(find('test/model/scaleout.test.ts')).toEqual(['ceph', 'postgres']);
+  expect(find('test/support/database-clock.test.ts')).toEqual(['postgres']);
+  expect(find('test/support/ceph-server.test.ts')).toEqual(['ceph']);
+  expect(find('test/crash.test.ts')).toEqual([]);
+  expect(find('test/model/embedded.test.ts')).toEqual([]);
+});
+
+async function untilGone(pids: readonly number[]): Promise<void> {
+  const isThere = (pid: number): boolean => {
+    try {
+      return process.kill(pid, 0);
+    } catch {
+      return false;
+    }
+  };
+  const deadline = Date.now() + GONE_MS_MAX;
+  while (pids.some(isThere) && Date.now() < deadline) await Bun.sleep(20);
+  expect(pids.filter(isThere)).toEqual([]);
+}
+
+for (const how of ['its input ends', 'it is killed'] as const) {
+  test(`the shared PostgreSQL ends when ${how}`, async () => {
+    const keeper = Bun.spawn([process.execPath, KEEPER, 'postgres'], { stdin: 'pipe', stdout: 'pipe' });
+    const lines = keeper.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    const url = JSON.parse((await lines.read()).value ?? '')[SHARED_POSTGRES_VARIABLE];
+    {
+      await using sql = new SQL(url, { max: 1 });
+      expect((await sql`SELECT 1 AS one`)[0].one).toBe(1);
+    }
+    const processes = findDescendants(keeper.pid);
+    expect(processes.length).toBeGreaterThan(3);
+    if (how === 'it is killed') keeper.kill('SIGKILL');
+    else keeper.stdin.end();
+    await keeper.exited;
+    await untilGone(processes);
+  }, 60_000);
+}
