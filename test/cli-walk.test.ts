@@ -51,7 +51,12 @@ async function runSteps(steps: readonly Step[]): Promise<string[]> {
   const script = steps.map(({ command }, index) => `${command}\necho "${mark(index)}"`).join('\n');
   const child = Bun.spawn(['bash', '-c', `exec 2>&1\n${script}`], {
     cwd: folder.path,
-    env: { ...process.env, NO_COLOR: '1', NPM_CONFIG_LOGLEVEL: 'error' },
+    env: {
+      ...process.env,
+      XDG_CACHE_HOME: join(folder.path, 'cache'),
+      NO_COLOR: '1',
+      NPM_CONFIG_LOGLEVEL: 'error',
+    },
     stdin: 'ignore',
     stdout: 'pipe',
   });

@@ -7,7 +7,9 @@ import {
   planPush,
   pushTree,
   SourceChangedError,
+  startLeaseKeeper,
 } from '@holdfast/client';
+import { type Hash, LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
 import { toByteString } from './byte-names.ts';
 import { FolderSupply } from './folder-supply.ts';
 import { IgnoreRules } from './ignore-rules.ts';
@@ -122,8 +124,24 @@ async function pushScanned(options: PushFolderOptions, scanned: ScannedRoot): Pr
     progress,
     signal,
   });
-  if (commitOptions !== undefined) progress.phase('commit');
-  const commit = commitOptions === undefined ? undefined : await commitRootRef(scanned.hash, commitOptions);
+  const commit =
+    commitOptions === undefined ? undefined : await commitKept(scanned.hash, commitOptions, options);
   const { kind, entryCount, bytes, readCount } = scanned;
   return { ...pushed, kind, entryCount, bytes, readCount, commit };
+}
+
+/** A commit may take many tries: the root is leased until it is held by its root ref. */
+async function commitKept(
+  root: Hash,
+  commitOptions: CommitOptions,
+  { client, leaseDurationMs, progress }: PushFolderOptions,
+): Promise<RootRefCommit> {
+  progress.phase('commit');
+  const keeper = startLeaseKeeper({ client, leaseDurationMs });
+  keeper.add(root, { safeUntil: Date.now() + Math.max(leaseDurationMs, LEASE_DURATION_MS_MIN) });
+  try {
+    return await commitRootRef(root, commitOptions);
+  } finally {
+    await keeper.stop();
+  }
 }

@@ -9,6 +9,7 @@ import type { Client } from '../client.ts';
 import { type Clock, systemClock } from '../deadline.ts';
 import { hashCanonicalBytes } from '../digest.ts';
 import { CasError } from '../errors.ts';
+import { type LeaseKeeper, startLeaseKeeper } from '../lease-keeper.ts';
 import { DAMAGED_UPLOADS_MAX, PUT_ROUNDS_MAX } from '../limits.ts';
 import type { CallOptions } from '../operations.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
@@ -82,6 +83,8 @@ class Push<Node extends PushNode> {
   readonly #budget: ByteBudget;
   readonly #requests: PatientRequests;
   readonly #walk: NodeWalk<Node>;
+  /** While all below a ready root is checked, only the root's own lease keeps it. */
+  readonly #keeper: LeaseKeeper | undefined;
   #leaseExpiresAt = 0;
   #uploadedNodes = 0;
   #uploadedBytes = 0;
@@ -109,6 +112,10 @@ class Push<Node extends PushNode> {
       progress: this.#progress,
       signal: this.#signal,
     });
+    const { random } = options;
+    this.#keeper = this.#check
+      ? startLeaseKeeper({ client, leaseDurationMs: this.#leaseDurationMs, clock: this.#clock, random })
+      : undefined;
     this.#walk = new NodeWalk({
       visit: (node, round) => this.#visit(node, round),
       limit: () => this.#limit.limit,
@@ -120,16 +127,19 @@ class Push<Node extends PushNode> {
   async run(): Promise<PushResult> {
     const { root } = this.#supply;
     const onCallerAbort = (): void => this.#ending.abort(this.#callerSignal?.reason);
-    this.#callerSignal?.throwIfAborted();
     this.#callerSignal?.addEventListener('abort', onCallerAbort, { once: true });
     this.#progress.phase('negotiate');
     const stopKeeping = this.#keepWaiting();
     try {
+      this.#callerSignal?.throwIfAborted();
       await this.#walk.run(root);
       // After a long check the root's own lease is old.
-      if (this.#check) await this.#lease(root);
+      if (this.#check && (await this.#lease(root)).state !== 'ready') {
+        throw unsettled('the root went away while the tree was checked');
+      }
     } finally {
       stopKeeping();
+      await this.#keeper?.stop();
       this.#callerSignal?.removeEventListener('abort', onCallerAbort);
     }
     return {
@@ -200,7 +210,10 @@ class Push<Node extends PushNode> {
     const lease = await this.#requests.send('a lease', true, () =>
       this.#client.leaseNode(node.hash, { leaseDurationMs }, { signal: this.#signal }),
     );
-    if (isRoot && lease.state === 'ready') this.#leaseExpiresAt = lease.leaseExpiresAt;
+    if (isRoot && lease.state === 'ready') {
+      this.#leaseExpiresAt = lease.leaseExpiresAt;
+      this.#keeper?.add(node.hash, { safeUntil: lease.leaseExpiresAt });
+    }
     return lease;
   }
 
