@@ -1,13 +1,25 @@
 /**
- * One connection to PostgreSQL. Statements sent in one turn travel together (pipelined) and are answered in order. When it
- * is lost, everything it was asked rejects and it is of no use any more: the pool opens another.
+ * One connection to PostgreSQL. Statements sent in one turn are one flight: they travel together, are answered in order, and once
+ * one has failed the server passes over the others. When the connection is lost, everything it was asked rejects and it is of no
+ * use any more: the pool opens another.
  */
-import { readFileSync } from 'node:fs';
-import { createConnection, isIP, type Socket } from 'node:net';
-import postgres from 'postgres';
+import type { Socket } from 'node:net';
 import type { PostgresAddress } from './address.ts';
+import { Handshake } from './handshake.ts';
 import type { PostgresLimits } from './limits.ts';
-import { type SqlResult, type SqlRow, type SqlValue, WIRE_TYPES } from './sql-values.ts';
+import type { SqlResult, SqlRow, SqlValue } from './sql-values.ts';
+import {
+  type Column,
+  type Message,
+  MessageReader,
+  MessageWriter,
+  parseColumns,
+  parseCompletion,
+  parseFailure,
+  parseRow,
+  type ServerFailure,
+} from './wire-messages.ts';
+import { closed, openSocket } from './wire-socket.ts';
 
 /** Counted over all connections of a pool; the bench and tests read it. */
 export interface TripCounter {
@@ -15,7 +27,34 @@ export interface TripCounter {
   roundTrips: number;
 }
 
-const KEEP_ALIVE_MS = 30_000;
+/** A statement as the server knows it: by name, from its first flight on. */
+interface Prepared {
+  readonly name: string;
+  isKnown: boolean;
+  columns: readonly Column[];
+}
+
+interface Asked {
+  /** undefined: a script, whose last statement answers */
+  readonly statement: Prepared | undefined;
+  columns: readonly Column[];
+  rows: SqlRow[];
+  answer: SqlResult | undefined;
+  resolve(result: SqlResult): void;
+  reject(error: Error): void;
+}
+
+interface Flight {
+  readonly asked: readonly Asked[];
+  /** how many are answered */
+  answered: number;
+}
+
+/** Another statement under the same name, or none: both end with the connection. */
+const STALE_CODES: ReadonlySet<string> = new Set(['0A000', '26000']);
+
+/** ms the server has to hang up when it is told that we end */
+const END_MS_MAX = 1_000;
 
 let connectionsOpened = 0;
 
@@ -23,42 +62,45 @@ export class PostgresConnection {
   readonly openedAt = performance.now();
   /** tells the connections of this process apart */
   readonly number = connectionsOpened++;
-  readonly #sql: postgres.Sql;
-  readonly #socket: Socket;
   readonly #limits: PostgresLimits;
   readonly #counter: TripCounter;
-  readonly #pending = new Set<(error: Error) => void>();
-  /** statements this connection has described to the server: the first use of one costs a round trip more */
-  readonly #described = new Set<string>();
-  #progressAt = 0;
+  readonly #handshake: Handshake;
+  readonly #reader = new MessageReader();
+  readonly #writer = new MessageWriter();
+  readonly #statements = new Map<string, Prepared>();
+  #prepared = 0;
+  readonly #flights: Flight[] = [];
+  #gathered: Asked[] = [];
+  #socket: Socket | undefined;
+  #starting: { resolve(): void; reject(error: Error): void } | undefined;
   #lost: Error | undefined;
+  #heardAt = 0;
   #silenceMs: number;
 
-  private constructor(sql: postgres.Sql, socket: Socket, limits: PostgresLimits, counter: TripCounter) {
-    this.#sql = sql;
-    this.#socket = socket;
+  private constructor(address: PostgresAddress, limits: PostgresLimits, counter: TripCounter) {
     this.#limits = limits;
     this.#counter = counter;
+    this.#handshake = new Handshake(address);
     this.#silenceMs = limits.statementMs + limits.silenceMs;
   }
 
-  /** Rejects with the driver's or system's own error. */
+  /** Rejects with the server's or system's own error. */
   static async open(
     address: PostgresAddress,
     limits: PostgresLimits,
     counter: TripCounter,
   ): Promise<PostgresConnection> {
-    const socket = connect(address);
-    const sql = postgres(driverOptions(address, limits, socket));
-    const connection = new PostgresConnection(sql, socket, limits, counter);
-    watchSocket(socket, (error) => connection.lose(error));
+    const connection = new PostgresConnection(address, limits, counter);
     const timer = setTimeout(() => connection.lose(connectTimedOut()), limits.connectMs);
     try {
+      const socket = await openSocket(address, (made) => connection.#own(made));
+      await connection.#start(socket);
       await connection.query(settingsOf(limits));
       return connection;
     } catch (error) {
-      connection.lose(error instanceof Error ? error : new Error('no connection'));
-      throw error;
+      const reason = connection.#lost ?? asError(error);
+      connection.lose(reason);
+      throw reason;
     } finally {
       clearTimeout(timer);
     }
@@ -68,26 +110,23 @@ export class PostgresConnection {
     return this.#lost === undefined;
   }
 
-  /** Without parameters the text may hold several statements; the rows are then those of the last. */
+  /** One statement; `$1` … are the parameters. Prepared at its first use. */
   query(text: string, parameters: readonly SqlValue[] = []): Promise<SqlResult> {
-    if (this.#lost !== undefined) return Promise.reject(this.#lost);
-    this.#count(text, parameters.length > 0);
-    return new Promise<SqlResult>((resolve, reject) => {
-      this.#pending.add(reject);
-      const settle = (): void => {
-        this.#pending.delete(reject);
-        this.#progressAt = performance.now();
-      };
-      this.#statement(text, parameters).then(
-        (result) => {
-          settle();
-          resolve(toResult(result));
-        },
-        (error) => {
-          settle();
-          reject(error);
-        },
-      );
+    return this.#ask((resolve, reject) => {
+      const statement = this.#prepare(text);
+      this.#writer.bind(statement.name, parameters).execute();
+      if (this.#gathered.length === 0) queueMicrotask(() => this.#send());
+      this.#gathered.push({ statement, columns: [], rows: [], answer: undefined, resolve, reject });
+    });
+  }
+
+  /** Several statements without parameters; the answer is the last one's. */
+  script(text: string): Promise<SqlResult> {
+    return this.#ask((resolve, reject) => {
+      this.#send();
+      const asked = { statement: undefined, columns: [], rows: [], answer: undefined, resolve, reject };
+      this.#flights.push({ asked: [asked], answered: 0 });
+      this.#socket?.write(this.#writer.script(text).take());
     });
   }
 
@@ -103,126 +142,162 @@ export class PostgresConnection {
 
   /** For the pool's watch: gives the connection up when an answer is owed and nothing has come for too long. */
   checkSilence(): void {
-    if (this.#pending.size === 0 || performance.now() - this.#progressAt < this.#silenceMs) return;
-    this.lose(Object.assign(new Error('the network or the server hangs'), { code: 'CONNECTION_CLOSED' }));
+    if (this.#flights.length === 0 || performance.now() - this.#heardAt < this.#silenceMs) return;
+    this.lose(closed('the network or the server hangs'));
   }
 
   /** Ends it at once; what is pending rejects with `error`. */
   lose(error: Error): void {
     if (this.#lost !== undefined) return;
     this.#lost = error;
-    const pending = [...this.#pending];
-    this.#pending.clear();
-    for (const reject of pending) reject(error);
-    this.#socket.destroy();
-    // The driver only has to let go of what it holds; there is nobody left whom its complaints could reach.
-    this.#sql.end({ timeout: 0 }).catch(() => undefined);
+    const pending = [
+      ...this.#flights.flatMap(({ asked, answered }) => asked.slice(answered)),
+      ...this.#gathered,
+    ];
+    this.#flights.length = 0;
+    this.#gathered = [];
+    this.#starting?.reject(error);
+    for (const { reject } of pending) reject(error);
+    this.#socket?.destroy();
   }
 
   /** Ends it in order: the server is told. Call when nothing is pending. */
   async end(): Promise<void> {
-    if (this.#lost !== undefined) return;
+    const socket = this.#socket;
+    if (this.#lost !== undefined || socket === undefined) return;
     this.#lost = Object.assign(new Error('the connection has ended'), { code: 'CONNECTION_ENDED' });
-    await this.#sql.end({ timeout: 1 });
-    this.#socket.destroy();
+    const timer = setTimeout(() => socket.destroy(), END_MS_MAX);
+    const ended = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+    socket.end(this.#writer.terminate().take());
+    await ended;
+    clearTimeout(timer);
   }
 
-  #statement(text: string, parameters: readonly SqlValue[]): PromiseLike<postgres.RowList<postgres.Row[]>> {
-    const statement = this.#sql.unsafe(text, parameters as never[], { prepare: parameters.length > 0 });
-    // The driver keeps something for ever for each such array that fails: one array per text, not one per call.
-    return Object.assign(statement, { strings: stringsOf(text) });
-  }
-
-  #count(text: string, hasParameters: boolean): void {
-    if (this.#pending.size === 0) {
+  #ask(send: (resolve: Asked['resolve'], reject: Asked['reject']) => void): Promise<SqlResult> {
+    if (this.#lost !== undefined) return Promise.reject(this.#lost);
+    if (this.#flights.length === 0 && this.#gathered.length === 0) {
       this.#counter.roundTrips += 1;
-      this.#progressAt = performance.now();
+      this.#heardAt = performance.now();
     }
-    if (hasParameters && !this.#described.has(text)) {
-      this.#described.add(text);
-      this.#counter.roundTrips += 1;
-    }
+    return new Promise(send);
   }
-}
 
-const stringsByText = new Map<string, readonly string[]>();
+  #prepare(text: string): Prepared {
+    const known = this.#statements.get(text);
+    if (known !== undefined) return known;
+    const made: Prepared = { name: `s${this.#prepared++}`, isKnown: false, columns: [] };
+    this.#statements.set(text, made);
+    this.#writer.parse(made.name, text).describe(made.name);
+    return made;
+  }
 
-/** Texts are constants of statements.ts and migrations, so this stays small. */
-function stringsOf(text: string): readonly string[] {
-  const known = stringsByText.get(text);
-  if (known !== undefined) return known;
-  const strings = [text];
-  stringsByText.set(text, strings);
-  return strings;
-}
+  #send(): void {
+    if (this.#gathered.length === 0 || this.#lost !== undefined) return;
+    this.#flights.push({ asked: this.#gathered, answered: 0 });
+    this.#gathered = [];
+    this.#socket?.write(this.#writer.sync().take());
+  }
 
-/** Made here, so that it can be destroyed here. */
-function connect({ host, port }: PostgresAddress): Socket {
-  return createConnection({
-    host,
-    port,
-    noDelay: true,
-    keepAlive: true,
-    keepAliveInitialDelay: KEEP_ALIVE_MS,
-  });
-}
-
-/** The driver takes all listeners off a socket it encrypts, and misses one that fails before it listens. */
-function watchSocket(socket: Socket, onClosed: (error: Error) => void): void {
-  let failure: Error | undefined;
-  const listen = (): void => {
+  #own(socket: Socket): void {
+    if (this.#lost !== undefined) socket.destroy();
+    this.#socket = socket;
+    let failure: Error | undefined;
     socket.on('error', (error) => {
       failure ??= error;
     });
-    socket.on('close', () => {
-      onClosed(
-        failure ?? Object.assign(new Error('the connection was closed'), { code: 'CONNECTION_CLOSED' }),
-      );
+    socket.on('close', () => this.lose(failure ?? closed('the connection was closed')));
+  }
+
+  #start(socket: Socket): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#lost !== undefined) throw this.#lost;
+      this.#starting = { resolve, reject };
+      socket.on('data', (bytes) => this.#hear(bytes as Uint8Array));
+      socket.write(this.#handshake.begin());
     });
-  };
-  const removeAllListeners = socket.removeAllListeners.bind(socket);
-  socket.removeAllListeners = (event?: string) => {
-    removeAllListeners(event);
-    listen();
-    return socket;
-  };
-  listen();
-}
+  }
 
-function driverOptions(
-  address: PostgresAddress,
-  limits: PostgresLimits,
-  socket: Socket,
-): postgres.Options<Record<string, never>> {
-  const options = {
-    host: address.host,
-    port: address.port,
-    database: address.database,
-    username: address.user,
-    password: address.password ?? '',
-    ssl: tlsOptions(address),
-    // One connection each: pooling, admission and the watch over hanging networks are ours.
-    max: 1,
-    socket: () => Object.assign(socket, { host: address.host }),
-    connect_timeout: limits.connectMs / 1_000,
-    idle_timeout: 0,
-    max_lifetime: null,
-    backoff: () => 0,
-    fetch_types: false,
-    no_subscribe: true,
-    types: WIRE_TYPES,
-    connection: { application_name: 'holdfast' },
-    onnotice: () => undefined,
-  };
-  return options as unknown as postgres.Options<Record<string, never>>;
-}
+  #hear(bytes: Uint8Array): void {
+    this.#heardAt = performance.now();
+    try {
+      for (const message of this.#reader.read(bytes)) {
+        if (this.#starting === undefined) this.#handle(message);
+        else this.#handleStart(message, this.#starting);
+      }
+    } catch (error) {
+      this.lose(Object.assign(asError(error), { code: 'CONNECTION_CLOSED' }));
+    }
+  }
 
-function tlsOptions({ tls, host, tlsRootFile }: PostgresAddress): unknown {
-  if (tls === 'disable') return false;
-  if (tls === 'prefer') return 'prefer';
-  if (tls === 'require') return { rejectUnauthorized: false };
-  const ca = tlsRootFile === undefined ? {} : { ca: readFileSync(tlsRootFile) };
-  return { rejectUnauthorized: true, ...(isIP(host) === 0 ? { servername: host } : {}), ...ca };
+  #handleStart(message: Message, starting: { resolve(): void }): void {
+    if (message.type === 'R') {
+      const answer = this.#handshake.answer(message);
+      if (answer !== undefined) this.#socket?.write(answer);
+    } else if (message.type === 'E') {
+      this.lose(parseFailure(message));
+    } else if (message.type === 'Z') {
+      this.#starting = undefined;
+      starting.resolve();
+    }
+  }
+
+  #handle(message: Message): void {
+    const [flight] = this.#flights;
+    const asked = flight?.asked[flight.answered];
+    if (flight === undefined) {
+      // Nobody asked: the server says why it hangs up.
+      if (message.type === 'E') this.lose(parseFailure(message));
+    } else if (message.type === 'Z') this.#land(flight);
+    else if (asked !== undefined) this.#answer(flight, asked, message);
+  }
+
+  #answer(flight: Flight, asked: Asked, message: Message): void {
+    const { type } = message;
+    if (type === 'D') asked.rows.push(parseRow(message, asked.columns));
+    else if (type === 'T') this.#describe(asked, parseColumns(message));
+    else if (type === 'n') this.#describe(asked, []);
+    else if (type === '2' && asked.statement !== undefined) asked.columns = asked.statement.columns;
+    else if (type === 'C' || type === 'I') this.#complete(flight, asked, message);
+    else if (type === 'E') this.#fail(flight, parseFailure(message));
+  }
+
+  #describe(asked: Asked, columns: readonly Column[]): void {
+    asked.columns = columns;
+    if (asked.statement === undefined) return;
+    asked.statement.columns = columns;
+    asked.statement.isKnown = true;
+  }
+
+  #complete(flight: Flight, asked: Asked, message: Message): void {
+    const { command, count } = message.type === 'C' ? parseCompletion(message) : { command: '', count: 0 };
+    asked.answer = { rows: asked.rows, command, count };
+    if (asked.statement === undefined) {
+      // Of a script: another statement may follow, and the last one answers.
+      asked.rows = [];
+      return;
+    }
+    flight.answered += 1;
+    asked.resolve(asked.answer);
+  }
+
+  /** The first that failed says why; the server passes over those after it. */
+  #fail(flight: Flight, failure: ServerFailure): void {
+    const [failed, ...passedOver] = flight.asked.slice(flight.answered);
+    flight.answered = flight.asked.length;
+    for (const [text, statement] of this.#statements) if (!statement.isKnown) this.#statements.delete(text);
+    failed?.reject(failure);
+    for (const { reject } of passedOver) reject(failure);
+    if (STALE_CODES.has(failure.code)) this.lose(closed('the server has forgotten or changed a statement'));
+  }
+
+  /** Everything of the flight is answered. */
+  #land(flight: Flight): void {
+    this.#flights.shift();
+    for (const { answer, resolve, reject } of flight.asked.slice(flight.answered)) {
+      if (answer === undefined) reject(closed('the server left a statement unanswered'));
+      else resolve(answer);
+    }
+  }
 }
 
 /**
@@ -236,6 +311,7 @@ function settingsOf(limits: PostgresLimits): string {
     lock_timeout: limits.lockMs,
     idle_in_transaction_session_timeout: limits.idleInTransactionMs,
     default_transaction_isolation: 'read committed',
+    standard_conforming_strings: 'on',
     plan_cache_mode: 'force_generic_plan',
     enable_seqscan: 'off',
     jit: 'off',
@@ -245,11 +321,7 @@ function settingsOf(limits: PostgresLimits): string {
     JOIN pg_settings USING (name)`;
 }
 
-function toResult(result: postgres.RowList<postgres.Row[]>): SqlResult {
-  // Several statements in one text give one result each.
-  const last = Array.isArray(result[0]) ? (result.at(-1) as unknown as typeof result) : result;
-  return { rows: last as unknown as SqlRow[], count: last.count ?? 0, command: last.command };
-}
+const asError = (error: unknown): Error => (error instanceof Error ? error : new Error('no connection'));
 
 const connectTimedOut = (): Error =>
   Object.assign(new Error('PostgreSQL did not answer in time'), { code: 'CONNECT_TIMEOUT' });

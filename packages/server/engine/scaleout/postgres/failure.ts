@@ -58,9 +58,7 @@ export function isRepeatable(error: unknown): boolean {
 
 /** Somebody else's row would go away when looked at again; content of a generation never does. */
 function isWriteOnceBroken(error: unknown): boolean {
-  return (
-    codeOf(error) === '23505' && (error as { constraint_name?: unknown }).constraint_name === 'contents_pkey'
-  );
+  return codeOf(error) === '23505' && (error as { constraint?: unknown }).constraint === 'contents_pkey';
 }
 
 /** What callers are told: a broken rule, or a failure that has changed nothing they were told of. */

@@ -69,7 +69,7 @@ const find = (index: number) => instance.store.findNode(SPACE, hashAt(index));
 /** Straight to the server, past the proxy. */
 async function administer(statement: string): Promise<void> {
   const pool = await openPostgres(addressOf(url, { connectionsMax: 1 }));
-  await pool.lend((connection) => connection.query(statement));
+  await pool.lend((connection) => connection.script(statement));
   await pool.close();
 }
 

@@ -51,23 +51,23 @@ export async function migrate(pool: PostgresPool, migrations: readonly string[] 
 
 async function migrateOnce(connection: PostgresConnection, migrations: readonly string[]): Promise<void> {
   if ((await findVersion(connection)) === migrations.length) return;
-  await connection.query(CREATE_TABLE);
-  await connection.query(CREATE_ROW);
+  await connection.script(CREATE_TABLE);
+  await connection.script(CREATE_ROW);
   await connection.withPatience(PATIENCE_MS, async () => {
-    await connection.query(
+    await connection.script(
       `BEGIN; SET LOCAL statement_timeout = ${PATIENCE_MS}; SET LOCAL lock_timeout = ${PATIENCE_MS}`,
     );
     try {
-      const { rows } = await connection.query(`${READ_VERSION} FOR UPDATE`);
+      const { rows } = await connection.script(`${READ_VERSION} FOR UPDATE`);
       const version = rows[0]?.version as number;
       assertKnown(version, migrations.length);
-      for (const sql of migrations.slice(version)) await connection.query(sql);
-      const { command } = await connection.query(
+      for (const sql of migrations.slice(version)) await connection.script(sql);
+      const { command } = await connection.script(
         `UPDATE holdfast_schema SET version = ${migrations.length}; COMMIT`,
       );
       if (command !== 'COMMIT') throw new Error('PostgreSQL rolled the migration back');
     } catch (error) {
-      await connection.query('ROLLBACK').catch(() => undefined);
+      await connection.script('ROLLBACK').catch(() => undefined);
       throw error;
     }
   });
@@ -75,7 +75,7 @@ async function migrateOnce(connection: PostgresConnection, migrations: readonly 
 
 async function findVersion(connection: PostgresConnection): Promise<number | undefined> {
   try {
-    const { rows } = await connection.query(READ_VERSION);
+    const { rows } = await connection.script(READ_VERSION);
     return rows[0]?.version as number | undefined;
   } catch (error) {
     if (codeOf(error) === NO_TABLE) return undefined;

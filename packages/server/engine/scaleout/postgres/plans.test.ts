@@ -48,17 +48,20 @@ beforeAll(async () => {
   databases = await openDatabases();
   const opened = await openInstance(await databases.createDatabase());
   close = opened.close;
-  await new Promise<void>((resolve) => {
-    void opened.pool.lend(async (lent) => {
+  await new Promise<void>((resolve, reject) => {
+    const lending = opened.pool.lend(async (lent) => {
       connection = lent;
-      await connection.query(FILL);
+      await connection.withPatience(START_MS_MAX, () =>
+        connection.script(`SET statement_timeout = 0; ${FILL}`),
+      );
       // What every session of the engine has, but for the switch that would hide a missing index.
-      await connection.query('SET enable_seqscan = on');
+      await connection.script('SET enable_seqscan = on');
       resolve();
       await new Promise<void>((done) => {
         giveBack = done;
       });
     });
+    lending.catch(reject);
   });
 }, START_MS_MAX);
 afterAll(async () => {
@@ -70,14 +73,14 @@ afterAll(async () => {
 async function planOf(sql: string): Promise<Plan[]> {
   const count = Math.max(0, ...[...sql.matchAll(/\$(\d+)/g)].map(([, number]) => Number(number)));
   const values = Array.from({ length: count }, () => 'NULL').join(', ');
-  await connection.query(`PREPARE explained AS ${sql}`);
+  await connection.script(`PREPARE explained AS ${sql}`);
   try {
     const execute = `EXPLAIN (FORMAT JSON) EXECUTE explained${count === 0 ? '' : `(${values})`}`;
-    const { rows } = await connection.query(execute);
+    const { rows } = await connection.script(execute);
     const explained = rows[0]?.['QUERY PLAN'] as readonly { Plan: Plan }[];
     return explained.flatMap(({ Plan: plan }) => flatten(plan));
   } finally {
-    await connection.query('DEALLOCATE explained');
+    await connection.script('DEALLOCATE explained');
   }
 }
 

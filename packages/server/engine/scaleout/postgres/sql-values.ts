@@ -15,35 +15,6 @@ export interface SqlResult {
   readonly command: string;
 }
 
-const arrayLiteral = (values: readonly (string | number | null)[]): string =>
-  `{${values.map((value) => (value === null ? 'NULL' : quoteElement(value))).join(',')}}`;
-
-function quoteElement(value: string | number): string {
-  if (typeof value === 'number') return String(value);
-  return `"${value.replace(/[\\"]/g, '\\$&')}"`;
-}
-
-const type = (to: number, serialize: (value: never) => string, parse: (text: string) => unknown) => ({
-  to,
-  from: [to],
-  serialize,
-  parse,
-});
-const asText = (value: string | number): string => String(value);
-
-/** Of the driver, by PostgreSQL's type numbers. Arrays are only ever sent. */
-export const WIRE_TYPES = {
-  bytea: type(17, asText, (text) => text),
-  int8: type(20, asText, Number),
-  byteaArray: type(1001, arrayLiteral, (text) => text),
-  boolArray: type(1000, arrayLiteral, (text) => text),
-  int2Array: type(1005, arrayLiteral, (text) => text),
-  int4Array: type(1007, arrayLiteral, (text) => text),
-  int8Array: type(1016, arrayLiteral, (text) => text),
-  textArray: type(1009, arrayLiteral, (text) => text),
-  uuidArray: type(2951, arrayLiteral, (text) => text),
-};
-
 export const hexToBytea = (hex: string): string => `\\x${hex}`;
 export const bytesToBytea = (bytes: Uint8Array): string => `\\x${bytes.toHex()}`;
 export const byteaToHex = (bytea: unknown): string => (bytea as string).slice(2);

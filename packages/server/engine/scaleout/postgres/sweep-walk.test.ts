@@ -26,7 +26,7 @@ afterAll(async () => {
 });
 beforeEach(() => administer('DELETE FROM discards'));
 
-const administer = (script: string) => instance.pool.lend((connection) => connection.query(script));
+const administer = (script: string) => instance.pool.lend((connection) => connection.script(script));
 
 /** `rows` due in a Space, at instants from `at` on. */
 const setDue = (space: number, rows: number, at: number) =>

@@ -87,22 +87,24 @@ export class TransactionWire {
   /** Writes and commits in one trip. Rejects with the failure; a connection lost on the way leaves the outcome open. */
   async commit(writes: readonly Statement[]): Promise<void> {
     this.#hasEnded = true;
+    const wasUsable = this.#connection.isUsable;
     this.#begun ??= this.#begin();
     const answers = writes.map(([name, parameters]) => this.#query(name, parameters));
     const committed = this.#query('commit', []);
     await Promise.allSettled([this.#begun, ...answers, committed]);
     if (this.#failure === undefined) {
-      // A failed transaction answers COMMIT with ROLLBACK; then a statement has failed, which was thrown below.
+      // A failed transaction answers COMMIT with ROLLBACK; but then a statement has failed, which is told below.
       const { command } = await committed;
       if (command === 'COMMIT') return;
       throw storageError(new Error(`COMMIT was answered with ${command}`), 'committing');
     }
-    if (isLost(this.#failure)) {
+    if (isLost(this.#failure) && wasUsable) {
       throw storageError(
         this.#failure,
         'committing, with an outcome nobody knows: repeat the request; the commit',
       );
     }
+    await this.rollback();
     throw this.#failure;
   }
 

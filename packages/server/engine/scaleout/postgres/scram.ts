@@ -1,0 +1,56 @@
+/** The client's side of SCRAM-SHA-256 (RFC 5802, RFC 7677): the password is proven and never sent. Pure. */
+import { createHash, createHmac, pbkdf2Sync, timingSafeEqual } from 'node:crypto';
+
+export const SCRAM_MECHANISM = 'SCRAM-SHA-256';
+/** A server that asks for more wants our time, not our password. */
+const ITERATIONS_MAX = 1_000_000;
+const KEY_BYTES = 32;
+const NO_CHANNEL_BINDING = 'n,,';
+
+export interface ScramProof {
+  readonly message: string;
+  /** what the server must answer, base64: that it knows the password too */
+  readonly serverSignature: string;
+}
+
+/** PostgreSQL takes the user from the start of the connection, not from here. */
+export const beginScram = (nonce: string, user = ''): string => `${NO_CHANNEL_BINDING}${bareOf(nonce, user)}`;
+
+const bareOf = (nonce: string, user: string): string => `n=${user},r=${nonce}`;
+
+/** @throws when the server's challenge is none to our nonce */
+export function proveScram(password: string, nonce: string, challenge: string, user = ''): ScramProof {
+  const fields = fieldsOf(challenge);
+  const serverNonce = fields.get('r') ?? '';
+  const iterations = Number(fields.get('i'));
+  const salt = Buffer.from(fields.get('s') ?? '', 'base64');
+  const isChallenge = serverNonce.startsWith(nonce) && serverNonce.length > nonce.length && salt.length > 0;
+  if (!isChallenge || !Number.isInteger(iterations) || iterations < 1 || iterations > ITERATIONS_MAX) {
+    throw new Error('the server answered the authentication with no proper challenge');
+  }
+  const salted = pbkdf2Sync(password.normalize('NFKC'), salt, iterations, KEY_BYTES, 'sha256');
+  const clientKey = hmac(salted, 'Client Key');
+  const binding = Buffer.from(NO_CHANNEL_BINDING).toString('base64');
+  const withoutProof = `c=${binding},r=${serverNonce}`;
+  const signed = `${bareOf(nonce, user)},${challenge},${withoutProof}`;
+  const signature = hmac(createHash('sha256').update(clientKey).digest(), signed);
+  const proof = Buffer.from(clientKey.map((byte, index) => byte ^ (signature[index] as number)));
+  return {
+    message: `${withoutProof},p=${proof.toString('base64')}`,
+    serverSignature: hmac(hmac(salted, 'Server Key'), signed).toString('base64'),
+  };
+}
+
+/** @throws when the server does not know the password: it is not the one it says it is */
+export function checkServer({ serverSignature }: ScramProof, answer: string): void {
+  const given = Buffer.from(fieldsOf(answer).get('v') ?? '', 'base64');
+  const expected = Buffer.from(serverSignature, 'base64');
+  if (given.length === expected.length && timingSafeEqual(given, expected)) return;
+  throw new Error('the server did not prove that it knows the password');
+}
+
+function fieldsOf(message: string): Map<string, string> {
+  return new Map(message.split(',').map((field) => [field.slice(0, 1), field.slice(2)]));
+}
+
+const hmac = (key: Uint8Array, text: string): Buffer => createHmac('sha256', key).update(text).digest();

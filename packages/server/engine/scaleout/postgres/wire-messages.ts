@@ -1,0 +1,311 @@
+/** The messages of PostgreSQL's protocol 3.0, made and taken apart. Values travel as text. Pure. */
+import type { SqlValue } from './sql-values.ts';
+
+const PROTOCOL_VERSION = 196_608;
+const SSL_REQUEST_CODE = 80_877_103;
+const FIRST_BYTES = 4_096;
+/** More than a row of ours can have; a length beyond it is no message. */
+export const MESSAGE_BYTES_MAX = 256 * 1024 * 1024;
+const HEAD_BYTES = 5;
+
+/** Gathers messages that are sent together. */
+export class MessageWriter {
+  #bytes = Buffer.allocUnsafe(FIRST_BYTES);
+  #length = 0;
+
+  startup(parameters: Readonly<Record<string, string>>): this {
+    return this.#message(undefined, () => {
+      this.#int32(PROTOCOL_VERSION);
+      for (const [name, value] of Object.entries(parameters)) {
+        this.#text(name);
+        this.#text(value);
+      }
+      this.#byte(0);
+    });
+  }
+
+  sslRequest(): this {
+    return this.#message(undefined, () => this.#int32(SSL_REQUEST_CODE));
+  }
+
+  password(answer: string): this {
+    return this.#message('p', () => this.#text(answer));
+  }
+
+  saslInitial(mechanism: string, answer: string): this {
+    return this.#message('p', () => {
+      this.#text(mechanism);
+      this.#value(answer);
+    });
+  }
+
+  saslResponse(answer: string): this {
+    return this.#message('p', () => this.#raw(answer));
+  }
+
+  parse(name: string, sql: string): this {
+    return this.#message('P', () => {
+      this.#text(name);
+      this.#text(sql);
+      this.#int16(0);
+    });
+  }
+
+  describe(name: string): this {
+    return this.#message('D', () => {
+      this.#raw('S');
+      this.#text(name);
+    });
+  }
+
+  bind(name: string, parameters: readonly SqlValue[]): this {
+    return this.#message('B', () => {
+      this.#byte(0);
+      this.#text(name);
+      this.#int16(0);
+      this.#int16(parameters.length);
+      for (const value of parameters) {
+        if (value === null) this.#int32(-1);
+        else this.#value(textOf(value));
+      }
+      this.#int16(0);
+    });
+  }
+
+  execute(): this {
+    return this.#message('E', () => {
+      this.#byte(0);
+      this.#int32(0);
+    });
+  }
+
+  sync(): this {
+    return this.#message('S', () => undefined);
+  }
+
+  /** Several statements in one text, without parameters */
+  script(sql: string): this {
+    return this.#message('Q', () => this.#text(sql));
+  }
+
+  terminate(): this {
+    return this.#message('X', () => undefined);
+  }
+
+  /** What was gathered; the writer begins anew. */
+  take(): Uint8Array {
+    const taken = Buffer.from(this.#bytes.subarray(0, this.#length));
+    this.#length = 0;
+    return taken;
+  }
+
+  #message(type: string | undefined, body: () => void): this {
+    if (type !== undefined) this.#raw(type);
+    const start = this.#length;
+    this.#int32(0);
+    body();
+    this.#bytes.writeInt32BE(this.#length - start, start);
+    return this;
+  }
+
+  #reserve(count: number): void {
+    if (this.#length + count <= this.#bytes.length) return;
+    const grown = Buffer.allocUnsafe(Math.max(this.#bytes.length * 2, this.#length + count));
+    this.#bytes.copy(grown, 0, 0, this.#length);
+    this.#bytes = grown;
+  }
+
+  #byte(value: number): void {
+    this.#reserve(1);
+    this.#bytes[this.#length++] = value;
+  }
+
+  #int16(value: number): void {
+    this.#reserve(2);
+    this.#length = this.#bytes.writeInt16BE(value, this.#length);
+  }
+
+  #int32(value: number): void {
+    this.#reserve(4);
+    this.#length = this.#bytes.writeInt32BE(value, this.#length);
+  }
+
+  /** UTF-8 takes 3 bytes for one unit of a string at most. */
+  #raw(text: string): void {
+    this.#reserve(text.length * 3);
+    this.#length += this.#bytes.write(text, this.#length);
+  }
+
+  /** Ends with a zero, so it cannot hold one. */
+  #text(text: string): void {
+    if (text.includes('\0')) throw new Error('PostgreSQL takes no text with U+0000');
+    this.#raw(text);
+    this.#byte(0);
+  }
+
+  #value(text: string): void {
+    this.#reserve(4 + text.length * 3);
+    const at = this.#length;
+    this.#length += 4;
+    this.#length += this.#bytes.write(text, this.#length);
+    this.#bytes.writeInt32BE(this.#length - at - 4, at);
+  }
+}
+
+function textOf(value: Exclude<SqlValue, null>): string {
+  if (typeof value === 'string') return value;
+  if (typeof value === 'boolean') return value ? 't' : 'f';
+  if (typeof value === 'number') return String(value);
+  return `{${value.map((element) => (element === null ? 'NULL' : quoteElement(element))).join(',')}}`;
+}
+
+function quoteElement(value: string | number): string {
+  if (typeof value === 'number') return String(value);
+  return `"${value.replace(/[\\"]/g, '\\$&')}"`;
+}
+
+/** One message: its type, and its body within `bytes`. */
+export interface Message {
+  readonly type: string;
+  readonly bytes: Buffer;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Cuts what arrives into messages, wherever the network cut it. */
+export class MessageReader {
+  #parts: Uint8Array[] = [];
+  #length = 0;
+  #needed = HEAD_BYTES;
+
+  /** @throws when what came is no message */
+  *read(arrived: Uint8Array): Generator<Message> {
+    this.#parts.push(arrived);
+    this.#length += arrived.length;
+    if (this.#length < this.#needed) return;
+    const [only] = this.#parts;
+    const bytes =
+      this.#parts.length === 1 && only !== undefined
+        ? Buffer.from(only.buffer, only.byteOffset, only.byteLength)
+        : Buffer.concat(this.#parts);
+    let at = 0;
+    this.#needed = HEAD_BYTES;
+    while (bytes.length - at >= HEAD_BYTES) {
+      const length = bytes.readInt32BE(at + 1);
+      if (length < 4 || length > MESSAGE_BYTES_MAX) throw new Error('not a message of PostgreSQL');
+      if (bytes.length - at < length + 1) {
+        this.#needed = length + 1;
+        break;
+      }
+      yield {
+        type: String.fromCharCode(bytes[at] as number),
+        bytes,
+        start: at + HEAD_BYTES,
+        end: at + 1 + length,
+      };
+      at += length + 1;
+    }
+    this.#parts = at < bytes.length ? [bytes.subarray(at)] : [];
+    this.#length = bytes.length - at;
+  }
+}
+
+export interface Column {
+  readonly name: string;
+  /** the type's number in PostgreSQL */
+  readonly type: number;
+}
+
+const COLUMN_TAIL_BYTES = 18;
+const TYPE_OFFSET = 6;
+
+/** @throws when the message is cut short */
+export function parseColumns({ bytes, start, end }: Message): Column[] {
+  const columns: Column[] = [];
+  let at = start + 2;
+  for (let left = bytes.readInt16BE(start); left > 0; left -= 1) {
+    const nameEnd = findZero(bytes, at, end);
+    if (nameEnd + 1 + COLUMN_TAIL_BYTES > end) throw new Error('a description that is cut short');
+    columns.push({
+      name: bytes.toString('utf8', at, nameEnd),
+      type: bytes.readInt32BE(nameEnd + 1 + TYPE_OFFSET),
+    });
+    at = nameEnd + 1 + COLUMN_TAIL_BYTES;
+  }
+  return columns;
+}
+
+const BOOLEAN = 16;
+const JSON_TYPE = 114;
+const INTEGERS: ReadonlySet<number> = new Set([20, 21, 23, 26]);
+/** Integers, bytes, truth values and uuids are plain ASCII. */
+const PLAIN: ReadonlySet<number> = new Set([...INTEGERS, BOOLEAN, 17, 2950]);
+
+/** Column → number, string, boolean, null; bytes as `\x…` text. @throws when the message is cut short */
+export function parseRow(
+  { bytes, start, end }: Message,
+  columns: readonly Column[],
+): Record<string, unknown> {
+  if (bytes.readInt16BE(start) !== columns.length) throw new Error('a row that is not as described');
+  const row: Record<string, unknown> = {};
+  let at = start + 2;
+  for (const { name, type } of columns) {
+    const length = bytes.readInt32BE(at);
+    at += 4;
+    if (length < -1 || at + length > end) throw new Error('a row that is cut short');
+    if (length === -1) {
+      row[name] = null;
+      continue;
+    }
+    row[name] = parseValue(bytes.toString(PLAIN.has(type) ? 'latin1' : 'utf8', at, at + length), type);
+    at += length;
+  }
+  return row;
+}
+
+function parseValue(text: string, type: number): unknown {
+  if (INTEGERS.has(type)) return Number(text);
+  if (type === BOOLEAN) return text === 't';
+  if (type === JSON_TYPE) return JSON.parse(text);
+  return text;
+}
+
+/** `SELECT 3` → what was done, and to how many rows */
+export function parseCompletion({ bytes, start, end }: Message): { command: string; count: number } {
+  const tag = bytes.toString('utf8', start, end - 1);
+  const words = tag.split(' ');
+  const isNumber = (word: string): boolean => /^\d+$/.test(word);
+  return {
+    command: words.filter((word) => !isNumber(word)).join(' '),
+    count: Number(words.findLast(isNumber) ?? 0),
+  };
+}
+
+/** What went wrong: `code` is the SQLSTATE. Holds neither statement nor parameters. */
+export class ServerFailure extends Error {
+  override readonly name = 'ServerFailure';
+  readonly code: string;
+  readonly constraint: string | undefined;
+
+  constructor(message: string, code: string, constraint: string | undefined) {
+    super(message);
+    this.code = code;
+    this.constraint = constraint;
+  }
+}
+
+export function parseFailure({ bytes, start, end }: Message): ServerFailure {
+  const fields = new Map<string, string>();
+  for (let at = start; at < end && bytes[at] !== 0; ) {
+    const zero = findZero(bytes, at + 1, end);
+    fields.set(String.fromCharCode(bytes[at] as number), bytes.toString('utf8', at + 1, zero));
+    at = zero + 1;
+  }
+  return new ServerFailure(fields.get('M') ?? 'no message', fields.get('C') ?? 'XX000', fields.get('n'));
+}
+
+function findZero(bytes: Buffer, from: number, end: number): number {
+  const zero = bytes.indexOf(0, from);
+  if (zero === -1 || zero >= end) throw new Error('a text without an end');
+  return zero;
+}
