@@ -76,7 +76,8 @@ class Verification {
   readonly #good = new HashTable();
   /** The next one is last, so that memory is depth times width times READING_MAX. */
   readonly #stack: Step[] = [];
-  #reading = 0;
+  /** what is being read, and the steps that wait to hear whether it is good */
+  readonly #reading = new Map<Hash, Step[]>();
   #failure: { readonly error: unknown } | undefined;
   #nodes = 0;
   #bytes = 0;
@@ -107,22 +108,25 @@ class Verification {
 
   /** Keeps as many visits going as there may be; calls `onEnd` when none is left. */
   #readOn(onEnd: () => void): void {
-    while (this.#reading < READING_MAX && this.#failure === undefined) {
+    while (this.#reading.size < READING_MAX && this.#failure === undefined) {
       const step = this.#stack.pop();
       if (step === undefined) break;
-      if (this.#good.has(keyOf(step))) continue;
+      const key = keyOf(step);
+      const twins = this.#reading.get(key);
+      if (twins !== undefined) twins.push(step);
+      if (twins !== undefined || this.#good.has(key)) continue;
       this.#progress.item(formatPath(step.path));
-      this.#reading += 1;
-      void this.#visit(step)
+      this.#reading.set(key, []);
+      void this.#visit(step, key)
         .catch((error: unknown) => {
           this.#failure ??= { error };
         })
         .finally(() => {
-          this.#reading -= 1;
+          this.#reading.delete(key);
           this.#readOn(onEnd);
         });
     }
-    if (this.#reading === 0) onEnd();
+    if (this.#reading.size === 0) onEnd();
   }
 
   async #findRoot(hash: Hash): Promise<Step | undefined> {
@@ -138,16 +142,16 @@ class Verification {
     return stepTo(item, undefined);
   }
 
-  async #visit(step: Step): Promise<void> {
+  async #visit(step: Step, key: Hash): Promise<void> {
     try {
       const children = await this.#read(step);
       // Beyond what can be remembered, shared nodes are read again.
-      if (this.#good.size < HASHES_MAX) this.#good.add(keyOf(step));
+      if (this.#good.size < HASHES_MAX) this.#good.add(key);
       // The first child last: it comes next.
       this.#stack.push(...children.reverse());
       if (step.type === 'file' && step.expected.level === undefined) this.#progress.count({ files: 1 });
     } catch (error) {
-      this.#addFault(step, error);
+      for (const place of [step, ...(this.#reading.get(key) ?? [])]) this.#addFault(place, error);
     }
   }
 
