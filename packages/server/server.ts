@@ -109,9 +109,24 @@ function makeCore(config: ServeConfig, { metadata, content, signer }: Engines): 
 
 function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => void): void {
   const { kind, requestId, error } = report;
-  const fields = { requestId, err: error };
-  if (kind === 'caller-gone') log.debug(fields, 'a caller went away before its answer');
-  else if (kind === 'unexpected') log.error(fields, 'a request failed unexpectedly');
-  else log.warn(fields, 'a request failed: storage or the registry could not be used');
+  if (kind === 'caller-gone') log.debug({ requestId, err: error }, 'a caller went away before its answer');
+  else if (kind === 'unexpected') log.error({ requestId, err: error }, 'a request failed unexpectedly');
+  else
+    log.warn(
+      { requestId, reasons: reasonsOf(error) },
+      'a request failed: storage or the registry could not be used',
+    );
   if (error instanceof InvariantViolation) onFatal(error);
+}
+
+const REASONS_MAX = 5;
+
+/** What went wrong and why, outermost first: while an engine is away there are too many such lines for stacks. */
+function reasonsOf(error: unknown): string[] {
+  const reasons: string[] = [];
+  for (let each = error; each !== undefined && reasons.length < REASONS_MAX; ) {
+    reasons.push(each instanceof Error ? each.message : String(each));
+    each = each instanceof Error ? each.cause : undefined;
+  }
+  return reasons;
 }
