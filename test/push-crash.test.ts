@@ -39,7 +39,7 @@ interface Push {
 function startPush(
   path: string,
   space: string,
-  options: { url?: string; args?: readonly string[]; token?: string } = {},
+  options: { url?: string; args?: readonly string[]; token?: string; onStderr?: (text: string) => void } = {},
 ): Push {
   const child = Bun.spawn([HOLDFAST, 'push', path, ...(options.args ?? [])], {
     env: {
@@ -58,9 +58,22 @@ function startPush(
   const ended = Promise.all([
     child.exited,
     new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
+    readText(child.stderr, options.onStderr),
   ]).then(([exitCode, stdout, stderr]) => ({ exitCode, stdout, stderr }));
   return { child, ended };
+}
+
+async function readText(
+  stream: ReadableStream<Uint8Array>,
+  onText: (text: string) => void = () => undefined,
+): Promise<string> {
+  let text = '';
+  for await (const chunk of stream) {
+    const more = new TextDecoder().decode(chunk);
+    text += more;
+    onText(more);
+  }
+  return text;
 }
 
 async function balanceOf(space: string, hash: string): Promise<number> {
@@ -210,6 +223,27 @@ describe('a push goes on', () => {
     expect(await push.ended).toMatchObject({ exitCode: 0, stdout: `${root}\n` });
     await weather.close();
   }, 120_000);
+
+  test('when the server was away for longer than it keeps quiet about', async () => {
+    const path = join(folder.path, 'away');
+    writePlan(path, makePlan(21_000));
+    proxy.setTarget('http://127.0.0.1:1');
+    const { exitCode, stderr } = await startPush(path, 'away', {
+      args: ['--json'],
+      onStderr: (text) => {
+        if (text.includes('"type":"stall"')) proxy.setTarget(running.server.url);
+      },
+    }).ended;
+    expect(exitCode).toBe(0);
+    const said = stderr
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    const stall = said.find(({ type }) => type === 'stall');
+    expect(stall?.cause).toContain('trying again');
+    expect(said.map(({ type }) => type)).toContain('resumed');
+    expect(said.at(-1)?.type).toBe('done');
+  }, 60_000);
 
   test('after its token expired, with a new one', async () => {
     const path = join(folder.path, 'expired');

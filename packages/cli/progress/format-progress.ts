@@ -14,6 +14,10 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
 }
 
+function formatEntries(count: number): string {
+  return `${formatCount(count)} ${count === 1 ? 'entry' : 'entries'}`;
+}
+
 export function formatCount(count: number): string {
   return count.toLocaleString('en-US');
 }
@@ -53,12 +57,12 @@ export function describePhase(job: ProgressJob, phase: ProgressPhase): string {
 /** Dealt with, of how much, and how much of it was there already. */
 export function describeAmounts({ phase, counters, totals }: ProgressSnapshot): string {
   if (phase === 'scan' && counters.files === 0) {
-    return `${formatCount(totals.files ?? 0)} entries, ${formatBytes(totals.bytes ?? 0)} so far`;
+    return `${formatEntries(totals.files ?? 0)}, ${formatBytes(totals.bytes ?? 0)} so far`;
   }
   const files =
     totals.files === undefined
-      ? `${formatCount(counters.files)} entries`
-      : `${formatCount(counters.files)} of ${formatCount(totals.files)} entries`;
+      ? formatEntries(counters.files)
+      : `${formatCount(counters.files)} of ${formatEntries(totals.files)}`;
   const bytes =
     totals.bytes === undefined
       ? formatBytes(counters.bytes)
@@ -90,7 +94,7 @@ export function shareDone({ phase, counters, totals }: ProgressSnapshot): number
 
 export function describeEnd(counters: ProgressCounters, elapsedMs: number): string {
   const { files, bytes, transferredBytes, requests } = counters;
-  return `${formatCount(files)} entries, ${formatBytes(bytes)}${describeShare(counters)}; ${formatBytes(
+  return `${formatEntries(files)}, ${formatBytes(bytes)}${describeShare(counters)}; ${formatBytes(
     transferredBytes,
   )} sent or received in ${formatCount(requests)} request${requests === 1 ? '' : 's'}, ${formatTime(elapsedMs)}`;
 }
