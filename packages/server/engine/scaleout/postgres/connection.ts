@@ -205,7 +205,10 @@ export class PostgresConnection {
     socket.on('error', (error) => {
       failure ??= error;
     });
-    socket.on('close', () => this.lose(failure ?? closed('the connection was closed')));
+    socket.on('close', () => {
+      // Not the one under an encrypted one: that tells more of what was wrong.
+      if (this.#socket === socket) this.lose(failure ?? closed('the connection was closed'));
+    });
   }
 
   #start(socket: Socket): Promise<void> {

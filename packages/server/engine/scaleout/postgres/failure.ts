@@ -33,6 +33,11 @@ const HINTS: Readonly<Record<string, string>> = {
   '53300': 'PostgreSQL has no connection left: raise its max_connections or give each process fewer',
   '57014': 'a statement took too long: check the load of PostgreSQL',
   '25006': 'this PostgreSQL is read-only, a standby perhaps: give the address of the primary',
+  DEPTH_ZERO_SELF_SIGNED_CERT:
+    'its certificate is not trusted: give the file of its authority as sslrootcert',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    'its certificate is not trusted: give the file of its authority as sslrootcert',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is of another host: check the address',
   ECONNREFUSED: 'nothing listens there: check that PostgreSQL runs, and its address',
   ENOTFOUND: 'its name is unknown: check the address',
   CONNECTION_CLOSED:
