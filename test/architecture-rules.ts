@@ -126,7 +126,7 @@ const ROOMS: readonly Room[] = [
       MIGRATION,
       'packages/server/engine-urls.ts',
     ],
-    packages: [PROTOCOL, 'postgres'],
+    packages: [PROTOCOL],
     nodeModules: true,
     reason: 'rows in PostgreSQL know nothing of where the bytes are, nor of http',
   },
