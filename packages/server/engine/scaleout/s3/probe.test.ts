@@ -5,7 +5,7 @@ import { newGeneration, SPACE } from '../../contract/samples.ts';
 import { openS3ContentStore, type S3ContentStoreConfig } from './open-s3-content-store.ts';
 import { S3StoreRefused } from './store-refused.ts';
 import { configOf } from './test/s3-world.ts';
-import { type Flaws, type StandIn, startStandIn } from './test/stand-in-store.ts';
+import { errorAnswer, type Flaws, type StandIn, startStandIn } from './test/stand-in-store.ts';
 
 let standIn: StandIn;
 let opened: ContentStore[] = [];
@@ -43,6 +43,7 @@ describe('the probe refuses a store', () => {
       { condition: 'racy' },
       /let 2 of 32 writers that raced for one key win/,
     ],
+    ['that forgets if-none-match later', { condition: 'forgotten' }, /took a second write/],
     [
       'whose upload URLs can copy',
       { unsignedHeaders: 'obeyed past every guard' },
@@ -69,6 +70,13 @@ describe('the probe refuses a store', () => {
     expect(failure).toBeInstanceOf(S3StoreRefused);
     expect((failure as Error).message).toMatch(/InvalidAccessKeyId.*AWS_ACCESS_KEY_ID/);
   });
+});
+
+test('a bucket that does not exist is refused in words', async () => {
+  standIn.intruder = () => errorAnswer(404, 'NoSuchBucket');
+  const failure = await failureOf({});
+  expect(failure).toBeInstanceOf(S3StoreRefused);
+  expect((failure as Error).message).toMatch(/NoSuchBucket.*create it/);
 });
 
 describe('the probe accepts a store', () => {

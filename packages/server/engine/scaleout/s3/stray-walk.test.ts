@@ -55,6 +55,7 @@ describe('on Ceph RGW', () => {
       `some/prefix/nodes/${'0'.repeat(32)}`,
       `some/prefix/nodes/zz/${spaceKey}/${newGeneration()}`,
       keyOf(newGeneration()).replace(/nodes\/../, 'nodes/0g'),
+      keyOf(newGeneration()).replace(/nodes\/(.)/, (_, digit) => `nodes/${digit === '0' ? '1' : '0'}`),
       `${keyOf(newGeneration())}/more`,
       `other/${keyOf(newGeneration())}`,
       'some/prefix/nodes/ä + %2F & <>"\'',

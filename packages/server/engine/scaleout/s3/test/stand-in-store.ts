@@ -25,6 +25,8 @@ export interface StandInAnswer {
   readonly breakOff?: { readonly afterBytes: number; readonly how: 'end' | 'hang' };
   /** sent without Content-Length */
   readonly isChunked?: boolean;
+  /** sent a moment after the body, which is chunked */
+  readonly afterthought?: Uint8Array;
 }
 
 /** What the store does wrong all the time. */
@@ -32,8 +34,8 @@ export interface Flaws {
   readonly signatures?: 'ignored';
   readonly expiry?: 'ignored';
   readonly unsignedHeaders?: 'obeyed' | 'obeyed past every guard';
-  /** `racy`: writers that come while another one's write is under way win too */
-  readonly condition?: 'ignored' | 'racy';
+  /** `racy`: writers that come while another one's write is under way win too; `forgotten`: after as many as race */
+  readonly condition?: 'ignored' | 'racy' | 'forgotten';
   readonly takenStatus?: 409 | 412;
   readonly ifMatch?: 'ignored';
   readonly ranges?: 'ignored';
@@ -69,6 +71,8 @@ export interface StandIn {
 
 const ACCESS_KEY_ID = 'standinaccesskey';
 const SECRET = 'standinsecretkey0123456789';
+const AFTERTHOUGHT_MS = 50;
+const RACERS = 32;
 const SKEW_MS_MAX = 15 * 60_000;
 
 export function etagOf(bytes: Uint8Array): string {
@@ -124,8 +128,7 @@ async function answerOf(standIn: StandIn, seen: SeenRequest): Promise<StandInAns
   if (standIn.flaws.condition === 'racy' && seen.method === 'PUT' && !standIn.objects.has(seen.key)) {
     const judged = judge(standIn, seen);
     if (judged === undefined) {
-      const isSecond =
-        standIn.seen.filter(({ key, method }) => key === seen.key && method === 'PUT').length === 2;
+      const isSecond = putsOf(standIn, seen.key) === 2;
       await Bun.sleep(20);
       return isSecond ? store(standIn, seen, false) : answer();
     }
@@ -159,14 +162,20 @@ function put(standIn: StandIn, seen: SeenRequest): StandInAnswer {
   return store(standIn, seen, flaws.condition !== 'ignored');
 }
 
-function store({ objects, flaws }: StandIn, seen: SeenRequest, isConditional: boolean): StandInAnswer {
+function store(standIn: StandIn, seen: SeenRequest, isConditional: boolean): StandInAnswer {
+  const { objects, flaws } = standIn;
   const { key, body, headers } = seen;
-  if (isConditional && headers['if-none-match'] === '*' && objects.has(key)) {
+  const isForgotten = flaws.condition === 'forgotten' && putsOf(standIn, key) > RACERS;
+  if (isConditional && !isForgotten && headers['if-none-match'] === '*' && objects.has(key)) {
     return errorAnswer(flaws.takenStatus ?? 412, 'PreconditionFailed');
   }
   const isPublic = headers['x-amz-acl'] === 'public-read' || headers['x-amz-grant-read'] !== undefined;
   objects.set(key, { bytes: Buffer.from(body), etag: etagOf(body), isPublic });
   return { status: 200, headers: { etag: etagOf(body) } };
+}
+
+function putsOf({ seen }: StandIn, key: string): number {
+  return seen.filter((request) => request.key === key && request.method === 'PUT').length;
 }
 
 function read({ objects, flaws }: StandIn, { key, headers }: SeenRequest): StandInAnswer {
@@ -354,6 +363,11 @@ async function send(
     const piece = sent.subarray(start, start + PIECE);
     counts.sentBytes += piece.length;
     if (!socket.write(piece)) await new Promise<void>((resolve) => onceWritable(socket, resolve));
+  }
+  if (answer.afterthought !== undefined) {
+    await Bun.sleep(AFTERTHOUGHT_MS);
+    socket.write(`\r\n${answer.afterthought.length.toString(16)}\r\n`);
+    socket.write(answer.afterthought);
   }
   if (answer.breakOff?.how === 'end') socket.end();
   if (answer.breakOff !== undefined)
