@@ -118,6 +118,7 @@ export {
 } from './tree/pull-source.ts';
 export {
   type ExistingFile,
+  type FinishedFolder,
   type FoundEntry,
   type NewFile,
   type PartialFile,

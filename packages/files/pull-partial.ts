@@ -46,8 +46,14 @@ export function forgetPartialName(name: string): void {
   written.delete(name);
 }
 
-/** Names of files in a folder that pulls have left which are over. */
-export function listAbandoned(folder: Buffer): { readonly name: string; readonly hashStart: string }[] {
+export interface AbandonedFile {
+  readonly name: string;
+  /** the first characters of the hash of the file it was to be */
+  readonly hashStart: string;
+}
+
+/** Files in a folder that pulls have left which are over. */
+export function listAbandoned(folder: Buffer): AbandonedFile[] {
   // Other names need not be text: as latin1 they are only looked through.
   return readdirSync(folder, { encoding: 'latin1' }).flatMap((name) => {
     const [, hashStart, pid] = PARTIAL_NAME.exec(name) ?? [];

@@ -20,6 +20,7 @@ import {
 } from 'node:fs';
 import {
   type ExistingFile,
+  type FinishedFolder,
   type FoundEntry,
   type Hash,
   type NewFile,
@@ -31,6 +32,7 @@ import {
 import { explain, shownPath } from './pull-failure.ts';
 import { type FolderAccess, openFolders } from './pull-folders.ts';
 import {
+  type AbandonedFile,
   closeQuietly,
   createPartial,
   findTakenOver,
@@ -72,6 +74,8 @@ class LocalTarget implements FolderTarget {
   readonly #folders: FolderAccess;
   readonly #fsync: boolean;
   readonly #findStat: (at: Buffer) => Stats | undefined;
+  /** Of folders that are being filled: what interrupted pulls left there, listed once. */
+  readonly #abandoned = new Map<TreePath | undefined, readonly AbandonedFile[]>();
 
   constructor(base: string, options: FolderTargetOptions) {
     this.#base = base;
@@ -195,10 +199,12 @@ class LocalTarget implements FolderTarget {
     };
   }
 
-  finishFolder(path: TreePath | undefined, mtimeNs: bigint | undefined): void {
+  finishFolder(path: TreePath | undefined, { stood, mtimeNs }: FinishedFolder): void {
+    this.#abandoned.delete(path);
     this.#try(path, 'cannot be finished', () => {
       const folder = this.#folders.prefix(path);
-      for (const { name } of listAbandoned(folder)) unlinkIfThere(Buffer.concat([folder, Buffer.from(name)]));
+      const leftovers = stood ? listAbandoned(folder) : [];
+      for (const { name } of leftovers) unlinkIfThere(Buffer.concat([folder, Buffer.from(name)]));
       if (mtimeNs !== undefined) utimesSync(folder, secondsOf(mtimeNs), secondsOf(mtimeNs));
       if (this.#fsync) syncFolder(folder);
     });
@@ -209,7 +215,9 @@ class LocalTarget implements FolderTarget {
     const folder = this.#folders.prefix(path.parent);
     const name = makePartialName(hash);
     const at = Buffer.concat([folder, Buffer.from(name)]);
-    for (const abandoned of listAbandoned(folder)) {
+    const listed = this.#abandoned.get(path.parent) ?? listAbandoned(folder);
+    this.#abandoned.set(path.parent, listed);
+    for (const abandoned of listed) {
       if (abandoned.hashStart !== hash.slice(0, abandoned.hashStart.length)) continue;
       const descriptor = findTakenOver(Buffer.concat([folder, Buffer.from(abandoned.name)]), at, file);
       if (descriptor !== undefined) return { name, descriptor };

@@ -28,6 +28,12 @@ export interface NewFile {
   readonly mayReplace: boolean;
 }
 
+export interface FinishedFolder {
+  /** whether it was there before this pull */
+  readonly stood: boolean;
+  readonly mtimeNs: bigint | undefined;
+}
+
 /** A file under a name of its own until `commit`. */
 export interface PartialFile {
   /** How many bytes of an interrupted pull of the same file are in it. They prove nothing. */
@@ -53,8 +59,8 @@ export interface PullTarget {
   writeFile(path: TreePath, content: Uint8Array, file: NewFile): void;
   /** `hash` finds again what an interrupted pull left of the same file. */
   openPartial(path: TreePath, hash: Hash, file: NewFile): PartialFile;
-  /** All in the folder is done: takes away what interrupted pulls left in it, and sets its time. */
-  finishFolder(path: TreePath | undefined, mtimeNs: bigint | undefined): void;
+  /** All in the folder is done: takes away what interrupted pulls left in it, if it stood before, and sets its time. */
+  finishFolder(path: TreePath | undefined, folder: FinishedFolder): void;
 }
 
 /** Something in the target is in the way, or the system refused. `message` says what and what to do. */

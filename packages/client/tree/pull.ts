@@ -11,7 +11,7 @@ import { CHUNK_BYTES_MAX, CHUNK_CONTENT_TYPE, type DirectoryEntry } from './form
 import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
 import { type CheckedTarget, TargetCheck } from './pull-check.ts';
 import { PullSelection } from './pull-selection.ts';
-import type { NewFile, PullTarget } from './pull-target.ts';
+import type { FinishedFolder, NewFile, PullTarget } from './pull-target.ts';
 import { TaskPool } from './pull-tasks.ts';
 import { openTree, type TreeItem } from './read.ts';
 import type { NodeSource } from './read-node.ts';
@@ -127,7 +127,7 @@ class Pull {
       return this.#result;
     }
     this.#progress.phase('transfer');
-    const folder = new OpenFolder(this.#target, path.parent, undefined, undefined);
+    const folder = new OpenFolder(this.#target, path.parent, undefined, { stood: true, mtimeNs: undefined });
     await this.#take(walked, check, folder);
     await this.#tasks.finish();
     folder.release();
@@ -196,7 +196,7 @@ class Pull {
   async #write(root: TreeItem, checked: CheckedTarget): Promise<void> {
     const enter = (path: TreePath, _entry: DirectoryEntry, ordinal: number): boolean =>
       !checked.done.has(ordinal) && this.#selection.positionOf(path) !== 'outside';
-    let folder = new OpenFolder(this.#target, undefined, undefined, undefined);
+    let folder = new OpenFolder(this.#target, undefined, undefined, { stood: true, mtimeNs: undefined });
     for await (const step of walkTree(this.#source, root, { ...this.#call, enter })) {
       if (step.type === 'left') {
         folder.release();
@@ -216,7 +216,10 @@ class Pull {
     if (!stood || this.#force) this.#target.makeFolder(path, stood);
     const isInside = this.#selection.positionOf(path) === 'inside';
     if (isInside) this.#result.folders += 1;
-    return new OpenFolder(this.#target, path, parent, isInside ? entry.mtimeNs : undefined);
+    return new OpenFolder(this.#target, path, parent, {
+      stood,
+      mtimeNs: isInside ? entry.mtimeNs : undefined,
+    });
   }
 
   /** A file or link: done already, or begun here and finished by a task. */
@@ -336,7 +339,7 @@ class OpenFolder {
   readonly parent: OpenFolder | undefined;
   readonly #target: PullTarget;
   readonly #path: TreePath | undefined;
-  readonly #mtimeNs: bigint | undefined;
+  readonly #finished: FinishedFolder;
   /** the walk itself is one */
   #holders = 1;
 
@@ -344,12 +347,12 @@ class OpenFolder {
     target: PullTarget,
     path: TreePath | undefined,
     parent: OpenFolder | undefined,
-    mtimeNs: bigint | undefined,
+    finished: FinishedFolder,
   ) {
     this.#target = target;
     this.#path = path;
     this.parent = parent;
-    this.#mtimeNs = mtimeNs;
+    this.#finished = finished;
     parent?.hold();
   }
 
@@ -360,7 +363,7 @@ class OpenFolder {
   release(): void {
     this.#holders -= 1;
     if (this.#holders > 0) return;
-    this.#target.finishFolder(this.#path, this.#mtimeNs);
+    this.#target.finishFolder(this.#path, this.#finished);
     this.parent?.release();
   }
 }

@@ -30,11 +30,11 @@ export interface WalkOptions extends CallOptions {
 }
 
 /** Directories whose first node is on its way before the walk gets there, for each open level. */
-const DIRECTORIES_AHEAD = 4;
+const DIRECTORIES_AHEAD = 8;
 /** Entries that are looked through for them. */
 const ENTRIES_AHEAD = 64;
 /** Deeper levels look no further ahead: this bounds what is held for a tree of any depth. */
-const DEPTH_AHEAD_MAX = 64;
+const DEPTH_AHEAD_MAX = 32;
 
 type Upcoming = Omit<WalkedEntry, 'type'>;
 

@@ -118,7 +118,7 @@ describe('a walk', () => {
     });
     const walk = walkTree(nodes, root);
     await walk.next();
-    expect(nodes.reads.length).toBeLessThanOrEqual(1 + 4);
+    expect(nodes.reads.length).toBeLessThanOrEqual(1 + 8);
     for await (const _ of walk);
     expect(nodes.reads).toHaveLength(31);
   });
