@@ -1,13 +1,16 @@
 import { afterAll, describe, expect, test } from 'bun:test';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RowResult } from './bench.ts';
 import { createNodeSource } from './load/canonical-nodes.ts';
 import { COUNTER_MARKER, formatRequest } from './load/spec.ts';
+import { hashAndWrite } from './peers/hash-and-write.ts';
 import { summarizeProfile } from './profile.ts';
 import { formatReport, judge, type Report } from './report.ts';
 import { formatNumber, median, pairRatios, quantile } from './stats.ts';
+import { runCommand } from './trees/run-command.ts';
+import { makeLargeFile, makeManyFiles } from './trees/tree-input.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'bench-test-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -50,13 +53,42 @@ describe('the smoke run', () => {
       expect(result.ours.values.length).toBe(1);
       expect(result.ours.values[0]).toBeGreaterThan(0);
       expect(result.peer?.values[0]).toBeGreaterThan(0);
-      expect(reached).toBe(
-        result.target.sense === 'at least' ? figure >= result.target.bound : figure <= result.target.bound,
-      );
+      const { sense = '', bound = Number.NaN } = result.target ?? {};
+      expect(reached).toBe(sense === 'at least' ? figure >= bound : figure <= bound);
     }
     for (const row of rows) expect(readFileSync(join(out, `${row}.txt`), 'utf8')).toContain('"done":');
     expect(readFileSync(join(out, 'report.txt'), 'utf8')).toContain('commits-20');
   }, 120_000);
+
+  test('pushes and pulls trees, counts the requests and watches the memory', async () => {
+    const out = join(folder, 'tree-results');
+    const command = [process.execPath, join(import.meta.dir, 'main.ts'), '--quick', '--json', '--out', out];
+    const child = Bun.spawn([...command, '--only', 'push-tree', 'push-large'], {
+      stdout: 'pipe',
+      stderr: 'pipe',
+    });
+    const [text, problem] = await Promise.all([
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+    ]);
+    expect(await child.exited, problem).toBe(0);
+    const report = JSON.parse(text) as Report;
+    expect(report.notRun).toEqual([]);
+    const byName = new Map(report.verdicts.map((verdict) => [verdict.result.row, verdict]));
+    for (const row of ['push-tree', 'push-large']) {
+      for (const step of ['first', 'unchanged', 'edited', 'pull']) {
+        expect(byName.get(`${row}-${step}`)?.result.ours.values[0]).toBeGreaterThan(0);
+        expect(byName.get(`${row}-${step}`)?.reached).toBeUndefined();
+      }
+      for (const name of ['requests', 'push-memory', 'pull-memory'])
+        expect(byName.get(`${row}-${name}`)?.reached).toBe(true);
+      expect(byName.get(`${row}-push-memory`)?.figure).toBeGreaterThan(20);
+      expect(readFileSync(join(out, `${row}.txt`), 'utf8')).toContain('"tool":"holdfast"');
+    }
+    expect(byName.get('push-tree-requests-unchanged')?.figure).toBe(1);
+    expect(byName.get('push-tree-requests-edited')?.figure).toBeGreaterThan(4);
+    expect(byName.get('push-large-bound')?.result.peer?.values[0]).toBeGreaterThan(0);
+  }, 180_000);
 
   test('refuses a row that it does not have', async () => {
     const child = Bun.spawn(
@@ -103,6 +135,17 @@ describe('figures', () => {
     notes: [],
   });
 
+  const machine: Report['machine'] = {
+    cpu: '',
+    cores: 2,
+    memoryGiB: 1,
+    kernel: '',
+    bun: '',
+    fileSystem: '',
+    fsyncMs: 1,
+    loadAverage: 0,
+  };
+
   test('a target is judged by the median of the pairs, not by the ratio of the medians', () => {
     const verdict = judge(row('at least', 0.5, [1, 10, 100], [10, 10, 1000]));
     expect(verdict.figure).toBeCloseTo(0.1);
@@ -115,21 +158,29 @@ describe('figures', () => {
     expect(judge(row('at most', 120, [121])).reached).toBe(false);
   });
 
+  test('a comparison without a target is not judged, and shows all it is compared with', () => {
+    const side = (label: string, values: number[]) => ({ label, unit: 's', values });
+    const compared = {
+      ...row('at most', 0, [2], [4]),
+      target: undefined,
+      others: [side('third', [1]), side('fourth', [8])],
+    };
+    const verdict = judge(compared);
+    expect([verdict.figure, verdict.reached]).toEqual([0.5, undefined]);
+    expect(verdict.others.map(({ ratios }) => ratios.median)).toEqual([2, 0.25]);
+    const report = { commit: 'c', startedAt: 't', settings: {}, machine, packages: {}, notRun: [] };
+    const text = formatReport({ ...report, verdicts: [verdict] });
+    expect(text).toContain('SHOWN    r: w');
+    expect(text).toContain('fourth 8 (8–8) s, ratio 0.25');
+    expect(text).not.toContain('MISSED');
+  });
+
   test('a missed target and a row not run both show', () => {
     const report = {
       commit: 'c',
       startedAt: 't',
       settings: {},
-      machine: {
-        cpu: '',
-        cores: 2,
-        memoryGiB: 1,
-        kernel: '',
-        bun: '',
-        fileSystem: '',
-        fsyncMs: 1,
-        loadAverage: 0,
-      },
+      machine,
       packages: {},
       verdicts: [judge(row('at most', 1, [2]))],
       notRun: [{ row: 'content', reason: 'not installed: nginx-light' }],
@@ -149,6 +200,53 @@ describe('figures', () => {
       samples: [1, 1, 1, 2],
     };
     expect(summarizeProfile(profile).split('\n')).toEqual([' 75.0%  hot a/b.ts:1', ' 25.0%  cold a/b.ts:1']);
+  });
+});
+
+describe('trees', () => {
+  test('a command is asked what it used', async () => {
+    const burn =
+      'const held = new Uint8Array(64e6).fill(1); const end = Date.now() + 400; while (Date.now() < end);';
+    const run = await runCommand([process.execPath, '-e', burn]);
+    expect(run.elapsedMs).toBeGreaterThan(400);
+    expect(run.cpuMs).toBeGreaterThan(50);
+    expect(run.peakMiB).toBeGreaterThan(61);
+    await expect(
+      runCommand([process.execPath, '-e', 'console.error("no"); process.exit(3)']),
+    ).rejects.toThrow('ended with 3: no');
+  });
+
+  test('a change is small, and can be taken back', () => {
+    const many = makeManyFiles(join(folder, 'many'), 30);
+    const large = makeLargeFile(join(folder, 'large'), 2);
+    for (const { folder: input, files, edit, reset } of [many, large]) {
+      const before = readTree(input);
+      expect(before.size).toBe(files);
+      edit(1);
+      const after = readTree(input);
+      expect([...after].filter(([path, bytes]) => !bytes.equals(before.get(path) as Buffer)).length).toBe(1);
+      reset();
+      expect(readTree(input)).toEqual(before);
+    }
+    const bytes = [...readTree(many.folder).values()].reduce((sum, content) => sum + content.length, 0);
+    expect(bytes).toBe(many.bytes);
+  });
+
+  function readTree(root: string): Map<string, Buffer> {
+    const entries = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) =>
+      entry.isFile(),
+    );
+    const paths = entries.map(({ parentPath, name }) => join(parentPath, name)).sort();
+    return new Map(paths.map((path) => [path, readFileSync(path)]));
+  }
+
+  test('the bound reads, hashes, writes and leaves nothing', () => {
+    const [source, target] = [join(folder, 'bound-source'), join(folder, 'bound-target')];
+    writeFileSync(source, new Uint8Array(5_000_000));
+    const { hashMs, writeMs, bytes } = hashAndWrite(source, target);
+    expect(bytes).toBe(5_000_000);
+    expect(Math.min(hashMs, writeMs)).toBeGreaterThan(0);
+    expect(existsSync(target)).toBe(false);
   });
 });
 

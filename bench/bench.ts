@@ -43,10 +43,13 @@ export interface Side {
 export interface RowResult {
   readonly row: string;
   readonly workload: string;
-  readonly target: Target;
+  /** absent when it is shown for comparison and nobody has set a bound */
+  readonly target: Target | undefined;
   readonly ours: Side;
   /** absent when the target is a plain value */
   readonly peer: Side | undefined;
+  /** more of them, shown and not judged */
+  readonly others?: readonly Side[];
   /** notes a reader needs to judge the figure: CPU shares, what was counted */
   readonly notes: readonly string[];
 }
@@ -55,6 +58,8 @@ export interface Row {
   readonly name: string;
   /** Debian packages the row cannot do without */
   readonly packages: readonly string[];
+  /** The smoke run leaves out peers that are not installed. */
+  readonly isQuickWithoutPeers?: boolean;
   readonly run: (bench: Bench) => Promise<readonly RowResult[]>;
 }
 

@@ -65,7 +65,7 @@ export async function startHoldfast(bench: Bench, options: HoldfastOptions): Pro
       : ['--cpu-prof', '--cpu-prof-dir', profile, '--cpu-prof-name', `${options.name}.cpuprofile`];
   const processes = String(options.processes ?? 1);
   const serve = ['serve', '--listen', '127.0.0.1:0', '--data', dataFolder, '--workers', processes];
-  const server = await startServer([process.execPath, ...BUN_FLAGS, ...flags, CLI, ...serve], {
+  const server = await startServer(cliCommand(serve, flags), {
     core: bench.cores?.server,
     env: { ...options.engines },
     logFile: join(folder, 'server.log'),
@@ -106,9 +106,14 @@ async function mintTokens(keyPath: string, spaces: readonly string[]): Promise<M
 }
 
 function runCli(args: readonly string[], env: Record<string, string | undefined> = process.env): string {
-  const done = Bun.spawnSync([process.execPath, ...BUN_FLAGS, CLI, ...args], { stdin: 'ignore', env });
+  const done = Bun.spawnSync(cliCommand(args), { stdin: 'ignore', env });
   if (done.exitCode !== 0) throw new Error(`holdfast ${args[0]} failed: ${done.stderr.toString().trim()}`);
   return done.stdout.toString();
+}
+
+/** The command line as bin/holdfast starts it; `flags` are the runtime's. */
+export function cliCommand(args: readonly string[], flags: readonly string[] = []): string[] {
+  return [process.execPath, ...BUN_FLAGS, ...flags, CLI, ...args];
 }
 
 /** One authorised call; returns the parsed JSON answer, throws on any status but 200. */

@@ -10,7 +10,10 @@ export interface Verdict {
   readonly ratios: Summary | undefined;
   readonly ours: Summary;
   readonly peer: Summary | undefined;
-  readonly reached: boolean;
+  /** ours against each of the result's other sides */
+  readonly others: readonly { readonly side: Summary; readonly ratios: Summary }[];
+  /** undefined without a target */
+  readonly reached: boolean | undefined;
 }
 
 export interface Report {
@@ -27,16 +30,25 @@ export interface Report {
 export function judge(result: RowResult): Verdict {
   const { target, ours, peer } = result;
   const ratios = peer === undefined ? undefined : summarize(pairRatios(ours.values, peer.values));
-  const figure = target.figure === 'ratio' ? (ratios?.median ?? Number.NaN) : summarize(ours.values).median;
-  const reached = target.sense === 'at least' ? figure >= target.bound : figure <= target.bound;
+  const isRatio = target === undefined ? peer !== undefined : target.figure === 'ratio';
+  const figure = isRatio ? (ratios?.median ?? Number.NaN) : summarize(ours.values).median;
+  const others = (result.others ?? []).map((side) => ({
+    side: summarize(side.values),
+    ratios: summarize(pairRatios(ours.values, side.values)),
+  }));
   return {
     result,
     figure,
     ratios,
     ours: summarize(ours.values),
     peer: peer && summarize(peer.values),
-    reached,
+    others,
+    reached: target === undefined ? undefined : isReached(target, figure),
   };
+}
+
+function isReached({ sense, bound }: NonNullable<RowResult['target']>, figure: number): boolean {
+  return sense === 'at least' ? figure >= bound : figure <= bound;
 }
 
 export function formatReport(report: Report): string {
@@ -59,16 +71,27 @@ export function formatReport(report: Report): string {
   return `${lines.join('\n')}\n`;
 }
 
+const VERDICT_WORDS: Readonly<Record<string, string>> = {
+  true: 'REACHED',
+  false: 'MISSED ',
+  undefined: 'SHOWN  ',
+};
+
 function formatVerdict(verdict: Verdict): string[] {
   const { result, ratios, peer } = verdict;
+  const target = result.target === undefined ? 'no target, for comparison' : `target ${result.target.text}`;
   const lines = [
-    `${verdict.reached ? 'REACHED' : 'MISSED '}  ${result.row}: ${result.workload}`,
-    `         target ${result.target.text}; measured ${formatNumber(verdict.figure)}`,
+    `${VERDICT_WORDS[String(verdict.reached)]}  ${result.row}: ${result.workload}`,
+    `         ${target}; measured ${formatNumber(verdict.figure)}`,
     `         ${formatSide(result.ours, verdict.ours)}`,
   ];
   if (result.peer !== undefined && peer !== undefined)
     lines.push(`         ${formatSide(result.peer, peer)}`);
   if (ratios !== undefined) lines.push(`         ratio ${formatSpread(ratios)}`);
+  for (const [index, { side, ratios: toSide }] of verdict.others.entries()) {
+    const other = result.others?.[index];
+    if (other !== undefined) lines.push(`         ${formatSide(other, side)}, ratio ${formatSpread(toSide)}`);
+  }
   return [...lines, ...result.notes.map((note) => `         · ${note}`), ''];
 }
 

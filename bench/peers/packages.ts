@@ -12,6 +12,9 @@ export const PEER_PACKAGES: readonly PeerPackage[] = [
   { package: 'docker-registry', binary: 'docker-registry' },
   { package: 'postgresql-15', binary: 'pgbench' },
   { package: 'radosgw', binary: 'radosgw' },
+  { package: 'restic', binary: 'restic' },
+  { package: 'borgbackup', binary: 'borg' },
+  { package: 'rsync', binary: 'rsync' },
 ];
 
 const POLICY_FILE = '/usr/sbin/policy-rc.d';

@@ -4,6 +4,8 @@ import { COMMITS_ROW } from './commits.ts';
 import { CONTENT_ROW } from './content.ts';
 import { MEMORY_ROW } from './memory.ts';
 import { METADATA_ROW } from './metadata.ts';
+import { PUSH_LARGE_ROW } from './push-large.ts';
+import { PUSH_TREE_ROW } from './push-tree.ts';
 import { RENEWAL_ROW } from './renewal.ts';
 import { SCALE_ROW } from './scale.ts';
 import { SCALEOUT_ROW } from './scaleout.ts';
@@ -17,5 +19,7 @@ export const ROWS: readonly Row[] = [
   COMMITS_ROW,
   SCALE_ROW,
   MEMORY_ROW,
+  PUSH_TREE_ROW,
+  PUSH_LARGE_ROW,
   SCALEOUT_ROW,
 ];

@@ -1,0 +1,105 @@
+/** A folder of many files: push, push again, push after one change, pull; requests counted, memory watched. */
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Bench, Row, RowResult } from '../bench.ts';
+import { pinSelf } from '../machine.ts';
+import { listTreePeers, TREE_TOOL_PACKAGES } from '../peers/tree-tools.ts';
+import {
+  type Compared,
+  compareTools,
+  describeMost,
+  describePeaks,
+  describeSteps,
+  requestsPerNode,
+} from '../trees/compare-tools.ts';
+import { createHoldfastTool } from '../trees/holdfast-trees.ts';
+import { makeManyFiles, type TreeInput } from '../trees/tree-input.ts';
+
+export const PUSH_TREE_ROW: Row = {
+  name: 'push-tree',
+  packages: TREE_TOOL_PACKAGES,
+  isQuickWithoutPeers: true,
+  run: (bench) => runUnpinned(bench, runPushTreeRow),
+};
+
+const FILES = 10_000;
+const MEMORY_FILES = 100_000;
+const ROUNDS_MAX = 3;
+const REQUESTS_PER_NODE_MAX = 4;
+/** An unchanged tree needs one lease of its root. */
+const REQUESTS_UNCHANGED_MAX = 2;
+
+/** Clients, servers and peers share all cores: tools of one process and ours of two get the same machine. */
+export async function runUnpinned<T>(bench: Bench, run: (bench: Bench) => Promise<T>): Promise<T> {
+  const { cores } = bench;
+  if (cores !== undefined) pinSelf(cores.server, cores.load);
+  try {
+    return await run({ ...bench, cores: undefined });
+  } finally {
+    if (cores !== undefined) pinSelf(cores.load);
+  }
+}
+
+async function runPushTreeRow(bench: Bench): Promise<readonly RowResult[]> {
+  const ours = createHoldfastTool(bench);
+  const input = makeManyFiles(join(bench.folder, 'many-files'), bench.quick ? 60 : FILES);
+  try {
+    const compared = await compareTools(bench, {
+      input,
+      rounds: Math.min(bench.rounds, ROUNDS_MAX),
+      tools: [ours, ...listTreePeers(bench)],
+    });
+    const workload = describeInput(input);
+    return [
+      ...describeSteps('push-tree', workload, compared),
+      ...describeRequests(input, compared),
+      ...describePeaks('push-tree', workload, compared.ours),
+      ...(await measureManyFiles(bench)),
+    ];
+  } finally {
+    rmSync(input.folder, { recursive: true, force: true });
+  }
+}
+
+/** Memory on a tree that is ten times as wide; nothing to compare with, so it runs once. */
+async function measureManyFiles(bench: Bench): Promise<RowResult[]> {
+  const input = makeManyFiles(join(bench.folder, 'more-files'), bench.quick ? 120 : MEMORY_FILES, true);
+  try {
+    const compared = await compareTools(bench, { input, rounds: 1, tools: [createHoldfastTool(bench)] });
+    return describePeaks('push-tree-wide', `${input.files} files of 64 bytes`, compared.ours);
+  } finally {
+    rmSync(input.folder, { recursive: true, force: true });
+  }
+}
+
+function describeInput({ files, bytes }: TreeInput): string {
+  return `${files} files, ${Math.round(bytes / 2 ** 20)} MiB, as a source tree has them`;
+}
+
+function describeRequests({ depth }: TreeInput, { ours }: Compared): RowResult[] {
+  const requests = (runs: readonly { readonly requests?: number }[]): number[] =>
+    runs.map((run) => run.requests ?? Number.NaN);
+  const editedMax = depth * REQUESTS_PER_NODE_MAX;
+  return [
+    describeMost('push-tree-requests', 'requests per node the server lacked, first and edited push', 4, {
+      values: requestsPerNode([...ours.first, ...ours.edited]),
+      unit: 'requests/node',
+      text: `≤ ${REQUESTS_PER_NODE_MAX} per changed node`,
+    }),
+    describeMost(
+      'push-tree-requests-unchanged',
+      'requests of a push without changes',
+      REQUESTS_UNCHANGED_MAX,
+      {
+        values: requests(ours.unchanged),
+        unit: 'requests',
+        text: `O(1): ≤ ${REQUESTS_UNCHANGED_MAX}, whatever the tree`,
+      },
+    ),
+    describeMost('push-tree-requests-edited', 'requests of a push after one file changed', editedMax, {
+      values: requests(ours.edited),
+      unit: 'requests',
+      text: `O(depth): ≤ ${REQUESTS_PER_NODE_MAX} for each of the ${depth} nodes from the root to the file`,
+    }),
+  ];
+}

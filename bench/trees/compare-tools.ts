@@ -1,0 +1,185 @@
+/** First push, unchanged push, push of a small change, pull: each by every tool in turn, on the same input. */
+import { readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Bench, RowResult, Side } from '../bench.ts';
+import { formatNumber, median } from '../stats.ts';
+import { runCommand } from './run-command.ts';
+import type { TreeInput } from './tree-input.ts';
+import type { ToolRun, TreeTool } from './tree-tool.ts';
+
+export const STEPS = ['first', 'unchanged', 'edited', 'pull'] as const;
+export type Step = (typeof STEPS)[number];
+
+/** Runs of one tool, per step one per round. */
+export type StepRuns = Readonly<Record<Step, readonly ToolRun[]>>;
+
+export interface Compared {
+  readonly ours: StepRuns;
+  readonly tools: readonly { readonly tool: TreeTool; readonly runs: StepRuns }[];
+}
+
+export interface CompareOptions {
+  readonly input: TreeInput;
+  readonly rounds: number;
+  /** Ours is the first. */
+  readonly tools: readonly TreeTool[];
+  /** Called before the first push of each round. */
+  readonly beforeRound?: (round: number) => Promise<void>;
+}
+
+/** A file may have changed within the tick of its own time; tools read such files again. */
+const SETTLE_MS = 1_200;
+
+/** Step by step, tool after tool, round after round. What we pull is compared with the input, byte by byte. */
+export async function compareTools(bench: Bench, options: CompareOptions): Promise<Compared> {
+  const { input, tools } = options;
+  const runs = new Map(tools.map((tool) => [tool, emptyRuns()]));
+  for (let round = 1; round <= options.rounds; round++) {
+    bench.record(`# round ${round}\n`);
+    await options.beforeRound?.(round);
+    try {
+      for (const tool of tools) await tool.begin();
+      for (const step of STEPS) {
+        if (step === 'edited') input.edit(round);
+        await readAll(input.folder);
+        if (!bench.quick) await Bun.sleep(SETTLE_MS);
+        for (const tool of tools) {
+          const run = await runStep(bench, tool, step, input);
+          runs.get(tool)?.[step].push(run);
+          const { elapsedMs, cpuMs, peakMiB, serverCpuMs, requests, nodes } = run;
+          const line = {
+            tool: tool.name,
+            step,
+            done: true,
+            elapsedMs,
+            cpuMs,
+            peakMiB,
+            serverCpuMs,
+            requests,
+            nodes,
+          };
+          bench.record(`${JSON.stringify(line)}\n`);
+        }
+      }
+    } finally {
+      for (const tool of tools) await tool.end();
+      input.reset();
+    }
+  }
+  const all = tools.map((tool) => ({ tool, runs: runs.get(tool) ?? emptyRuns() }));
+  return { ours: all[0]?.runs ?? emptyRuns(), tools: all };
+}
+
+async function runStep(bench: Bench, tool: TreeTool, step: Step, input: TreeInput): Promise<ToolRun> {
+  // What others have written is on the disk before the next begins.
+  if (!bench.quick) await runCommand(['sync']);
+  if (step !== 'pull') return tool.push(input.folder);
+  const target = join(bench.folder, `pulled-by-${tool.name}`);
+  try {
+    const run = await tool.pull(target, input.folder);
+    if (tool.name === 'holdfast') await runCommand(['diff', '-r', '--no-dereference', input.folder, target]);
+    return run;
+  } finally {
+    rmSync(target, { recursive: true, force: true });
+  }
+}
+
+function emptyRuns(): Record<Step, ToolRun[]> {
+  return { first: [], unchanged: [], edited: [], pull: [] };
+}
+
+/** Brings the input into the page cache, where every tool finds it. */
+async function readAll(folder: string): Promise<void> {
+  for (const name of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    if (!name.isFile()) continue;
+    for await (const _ of Bun.file(join(name.parentPath, name.name)).stream());
+  }
+}
+
+const STEP_TEXTS: Readonly<Record<Step, string>> = {
+  first: 'first push',
+  unchanged: 'push again, nothing changed',
+  edited: 'push again after a small change',
+  pull: 'pull into an empty place',
+};
+
+/** A row per step: seconds of ours against each peer, for comparison, without a target. */
+export function describeSteps(row: string, workload: string, { ours, tools }: Compared): RowResult[] {
+  const [, ...peers] = tools;
+  return STEPS.map((step) => {
+    const side = (label: string, runs: StepRuns): Side => ({
+      label,
+      unit: 's',
+      values: runs[step].map(({ elapsedMs }) => elapsedMs / 1000),
+    });
+    const [first, ...others] = peers.map(({ tool, runs }) => side(tool.name, runs));
+    return {
+      row: `${row}-${step}`,
+      workload: `${STEP_TEXTS[step]}: ${workload}`,
+      target: undefined,
+      ours: side('holdfast', ours),
+      peer: first,
+      others,
+      notes: [
+        tools.map(({ tool, runs }) => `${tool.name} ${describeCost(runs[step])}`).join('; '),
+        ...(step === 'first' ? tools.map(({ tool }) => tool.note) : []),
+      ],
+    };
+  });
+}
+
+function describeCost(runs: readonly ToolRun[]): string {
+  const middle = (pick: (run: ToolRun) => number): string => formatNumber(median(runs.map(pick)));
+  const server = runs.some((run) => run.serverCpuMs !== undefined)
+    ? ` + server ${middle((run) => (run.serverCpuMs ?? 0) / 1000)} s`
+    : '';
+  return `CPU ${middle((run) => run.cpuMs / 1000)} s${server}, ${middle((run) => run.peakMiB)} MiB`;
+}
+
+/** A row for a plain value of ours that must not go above `bound`: the highest there was. */
+export function describeMost(
+  row: string,
+  workload: string,
+  bound: number,
+  {
+    values,
+    unit,
+    text,
+    notes = [],
+  }: { values: readonly number[]; unit: string; text: string; notes?: string[] },
+): RowResult {
+  return {
+    row,
+    workload,
+    target: { figure: 'value', sense: 'at most', bound, text },
+    ours: { label: 'holdfast', unit, values: [Math.max(...values)] },
+    peer: undefined,
+    notes,
+  };
+}
+
+/** Requests per node that was new to the server. */
+export function requestsPerNode(runs: readonly ToolRun[]): number[] {
+  return runs.map(({ requests = Number.NaN, nodes = 0 }) => requests / Math.max(1, nodes));
+}
+
+/** Peaks of all pushes, and of all pulls, as rows. */
+export function describePeaks(row: string, workload: string, ours: StepRuns): RowResult[] {
+  const peaksOf = (steps: readonly Step[]) =>
+    steps.flatMap((step) => ours[step].map(({ peakMiB }) => peakMiB));
+  const text = `≤ ${PEAK_MIB_MAX} MiB`;
+  return [
+    describeMost(`${row}-push-memory`, `highest resident memory of push: ${workload}`, PEAK_MIB_MAX, {
+      values: peaksOf(['first', 'unchanged', 'edited']),
+      unit: 'MiB',
+      text,
+    }),
+    describeMost(`${row}-pull-memory`, `highest resident memory of pull: ${workload}`, PEAK_MIB_MAX, {
+      values: peaksOf(['pull']),
+      unit: 'MiB',
+      text,
+    }),
+  ];
+}
+
+const PEAK_MIB_MAX = 200;

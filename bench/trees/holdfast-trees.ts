@@ -1,0 +1,82 @@
+/** Our own push and pull: the command line as a user runs it, against our server with its defaults, over loopback. */
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Bench } from '../bench.ts';
+import { APP, cliCommand, type Holdfast, startHoldfast } from '../holdfast.ts';
+import { runCommand } from './run-command.ts';
+import type { ToolRun, TreeTool } from './tree-tool.ts';
+
+/** The last line of `push --json` and `pull --json` on stderr. */
+interface DoneEvent {
+  readonly type: 'done';
+  readonly counters: { readonly requests: number; readonly transferredNodes: number };
+  readonly result?: string;
+}
+
+export function createHoldfastTool(bench: Bench): TreeTool {
+  const cache = join(bench.folder, 'push-cache');
+  let server: Holdfast | undefined;
+  let root = '';
+  let count = 0;
+
+  async function run(args: readonly string[]): Promise<ToolRun & { result: string | undefined }> {
+    if (server === undefined) throw new Error('The server of the tree rows does not run.');
+    const before = server.process.cpuMs();
+    const env = {
+      HOLDFAST_URL: `http://127.0.0.1:${server.port}`,
+      HOLDFAST_APP: APP,
+      HOLDFAST_SPACE: 'bench',
+      HOLDFAST_TOKEN: server.token,
+    };
+    const profile = profileFlags(bench, `${args[0]}-${++count}`);
+    const {
+      stdout: _,
+      stderr,
+      ...spent
+    } = await runCommand(cliCommand([...args, '--json'], profile), { env });
+    const { counters, result } = parseDone(stderr);
+    return {
+      ...spent,
+      serverCpuMs: server.process.cpuMs() - before,
+      requests: counters.requests,
+      nodes: counters.transferredNodes,
+      result,
+    };
+  }
+
+  return {
+    name: 'holdfast',
+    note: 'holdfast: through HTTP into its server, which fsyncs every node; the server checks every hash again; no encryption, no compression',
+    async begin() {
+      rmSync(cache, { recursive: true, force: true });
+      mkdirSync(cache, { recursive: true });
+      server = await startHoldfast(bench, { name: 'trees' });
+    },
+    async push(input) {
+      const { result, ...spent } = await run(['push', input, '--cache', cache]);
+      root = result ?? '';
+      return spent;
+    },
+    async pull(target) {
+      const { result: _, ...spent } = await run(['pull', root, target]);
+      return spent;
+    },
+    async end() {
+      await server?.close();
+      server = undefined;
+    },
+  };
+}
+
+function profileFlags(bench: Bench, name: string): string[] {
+  if (bench.profileFolder === undefined) return [];
+  return ['--cpu-prof', '--cpu-prof-dir', bench.profileFolder, '--cpu-prof-name', `${name}.cpuprofile`];
+}
+
+function parseDone(stderr: string): DoneEvent {
+  const event = JSON.parse(stderr.trim().split('\n').at(-1) ?? '{}') as Partial<DoneEvent>;
+  if (event.type !== 'done' || event.counters === undefined) {
+    throw new Error(`The command did not say that it is done; it ended with ${stderr.trim().slice(-300)}`);
+  }
+  return event as DoneEvent;
+}
