@@ -39,11 +39,24 @@ describe('what is remembered', () => {
     writePlan(path, directory({ f: file(10, 1) }));
     const at = new Date(1_700_000_000_000);
     utimesSync(join(path, 'f'), at, at);
+    // Long enough for the change just made to count as settled.
+    await Bun.sleep(200);
     const state = world.openState();
-    const first = await world.push(path, { state });
+    // One Space: elsewhere the upload itself would notice.
+    const options = { state, space: 'touched' };
+    const first = await world.push(path, options);
     writeFileSync(join(path, 'f'), contentOf({ kind: 'file', size: 10, seed: 2 }));
     utimesSync(join(path, 'f'), at, at);
-    expect((await world.push(path, { state })).root).not.toBe(first.root);
+    expect((await world.push(path, options)).root).not.toBe(first.root);
+  });
+
+  test('is not trusted of a file whose last change may not be over', async () => {
+    const path = world.fresh('unsettled');
+    writePlan(path, directory({ f: file(10, 1) }));
+    const soon = new Date(Date.now() + 3_600_000);
+    utimesSync(join(path, 'f'), soon, soon);
+    const state = world.openState();
+    for (let round = 0; round < 3; round += 1) expect((await world.push(path, { state })).readCount).toBe(1);
   });
 
   test('knows a changed mode and a file that grew past one chunk and back', async () => {

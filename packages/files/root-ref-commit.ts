@@ -50,7 +50,8 @@ export async function settleEarlierCommit(hash: Hash, options: CommitOptions): P
 /** Commits +1 for `hash`, which is ready. Throws CasError; the id is kept as long as the outcome is open. */
 export async function commitRootRef(hash: Hash, options: CommitOptions): Promise<RootRefCommit> {
   const { state, scope } = options;
-  const pending = state.findCommit(scope) ?? { requestId: randomUUID(), hash };
+  const earlier = state.findCommit(scope);
+  const pending = earlier?.hash === hash ? earlier : { requestId: randomUUID(), hash };
   state.keepCommit(scope, pending);
   try {
     const { revision, idempotent } = await send(pending, options);
