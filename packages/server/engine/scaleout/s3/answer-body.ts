@@ -2,7 +2,7 @@
  * The body of one answer: read piece by piece with a time limit for each, counted against the length it must have, so that
  * a short or over-long one never looks complete. Holds its request's place until it has ended.
  */
-import { AttemptFailed } from './failure.ts';
+import { AttemptFailed, causeOf } from './failure.ts';
 
 interface AnswerBodyOptions {
   readonly response: Response;
@@ -102,7 +102,7 @@ export class AnswerBody {
     } catch (error) {
       this.#end();
       if (error === stalled) throw error;
-      throw new AttemptFailed('the object store broke off its answer', { cause: error });
+      throw new AttemptFailed('the object store broke off its answer', { cause: causeOf(error) });
     } finally {
       clearTimeout(timer);
     }

@@ -6,6 +6,13 @@ export class AttemptFailed extends Error {
   override readonly name = 'AttemptFailed';
 }
 
+/** Why an attempt failed, without the address: that of an upload URL holds its signature, and causes end up in logs. */
+export function causeOf(error: unknown): Error {
+  const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
+  const said = String(message ?? error).replace(/https?:\/\/\S+/g, 'the object store');
+  return new Error(typeof code === 'string' ? `${code}: ${said}` : said);
+}
+
 /**
  * What the store answered contradicts the record of the object: not there, another ETag, another length. No proof yet; that
  * takes a second look at a store known to be healthy (object-proof.ts).

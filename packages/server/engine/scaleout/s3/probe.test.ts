@@ -136,6 +136,16 @@ describe('the bucket belongs to its rows', () => {
     expect(opened.length).toBe(4);
   });
 
+  test('what is said of a failure never holds the signature of an upload URL', async () => {
+    standIn.intruder = (seen, answer) =>
+      seen.query.has('X-Amz-Signature')
+        ? { ...answer(), breakOff: { afterBytes: -1, how: 'end' } }
+        : answer();
+    const failure = await failureOf({});
+    expect(failure).toBeInstanceOf(StoreUnavailable);
+    expect(Bun.inspect(failure, { depth: 10 })).not.toContain('X-Amz-Signature');
+  });
+
   test('a store that cannot be reached is no refusal: it may come back', async () => {
     await standIn.close();
     const failure = await failureOf({});

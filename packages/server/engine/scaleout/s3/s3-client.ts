@@ -9,7 +9,7 @@ import type { S3Address } from '../../../engine-urls.ts';
 import { type BucketUrl, serverUrlOf } from './address.ts';
 import { AnswerBody } from './answer-body.ts';
 import type { CredentialSource, Credentials } from './credentials.ts';
-import { AttemptFailed, CredentialsMissing, RequestRefused } from './failure.ts';
+import { AttemptFailed, CredentialsMissing, causeOf, RequestRefused } from './failure.ts';
 import { ERROR_BYTES_MAX, type S3Limits } from './limits.ts';
 import { type RequestBody, type SignedRequest, signRequest } from './request-signer.ts';
 import { pauseOf, RetryBudget } from './retry-budget.ts';
@@ -219,7 +219,7 @@ async function fetchHead(
     });
   } catch (error) {
     if (error instanceof AttemptFailed) throw error;
-    throw new AttemptFailed('the object store cannot be reached', { cause: error });
+    throw new AttemptFailed('the object store cannot be reached', { cause: causeOf(error) });
   } finally {
     clearTimeout(timer);
   }
