@@ -2,7 +2,7 @@
 import { CONTENT_JOINED, columnsOf, NODE_COLUMNS, SPACE_STATEMENTS, UPLOAD_COLUMNS } from './statements.ts';
 
 /** What our own sessions are called, so that those of servers can be told from them. */
-export const SESSION_NAME = 'holdfast-migrate';
+const SESSION_NAME = 'holdfast-migrate';
 /** Of a session that is alone in the database with copying. The digits are the ASCII of `holdfast`. */
 const LOCK = '7525352680829580148';
 

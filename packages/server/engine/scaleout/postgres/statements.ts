@@ -174,29 +174,39 @@ export const SPACE_STATEMENTS = {
   findAbandonedUploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND url_expires_at <= $2 AND touched_at <= $2
     ORDER BY url_expires_at, touched_at, hash LIMIT $3 FOR UPDATE SKIP LOCKED`,
 
-  /** $2 domain in all of these */
-  lockDomain: 'SELECT revision FROM domains WHERE space = $1 AND domain = $2 FOR UPDATE',
-  insertDomain: 'INSERT INTO domains (space, domain, revision, history_floor) VALUES ($1, $2, $3, 0)',
-  /** $3 the next revision */
-  advanceRevision: guarded(
-    'UPDATE domains SET revision = $3 WHERE space = $1 AND domain = $2 AND revision = $3 - 1',
-    '1',
+  /** Root refs of one transaction, or of several commits that share one: every array has an element per row. */
+  lockDomains:
+    'SELECT domain, revision FROM domains WHERE space = $1 AND domain = ANY ($2::text[]) ORDER BY domain FOR UPDATE',
+  insertDomains: `INSERT INTO domains (space, domain, revision, history_floor)
+    SELECT $1::uuid, domain, revision, 0 FROM unnest($2::text[], $3::bigint[]) AS given (domain, revision) ORDER BY domain`,
+  /** $3 from which revision, $4 to which, $5 how many */
+  advanceRevisions: guarded(
+    `UPDATE domains SET revision = given.until FROM unnest($2::text[], $3::bigint[], $4::bigint[]) AS given (domain, since, until)
+     WHERE domains.space = $1 AND domains.domain = given.domain COLLATE "C" AND domains.revision = given.since`,
+    '$5::bigint',
   ),
-  findCommit:
-    'SELECT payload_digest, revision FROM root_ref_commits WHERE space = $1 AND domain = $2 AND request_id = $3',
-  insertCommit:
-    'INSERT INTO root_ref_commits (space, domain, request_id, payload_digest, revision) VALUES ($1, $2, $3, $4, $5)',
-  findBalances:
-    'SELECT hash, balance, from_revision FROM balances WHERE space = $1 AND domain = $2 AND hash = ANY ($3::bytea[])',
-  /** $3 hashes, $4 since which revision, $5 balances, $6 until which revision, $7 when, or NULL for now */
-  insertHistory: `INSERT INTO balance_history (space, domain, hash, from_revision, balance, to_revision, superseded_at)
-    SELECT $1::uuid, $2::text, hash, since, balance, $6::bigint, ${nowOr('$7')}
-    FROM unnest($3::bytea[], $4::bigint[], $5::bigint[]) AS given (hash, since, balance)`,
+  /** $2 domains, $3 request ids */
+  findCommits: `SELECT known.domain, known.request_id, known.payload_digest, known.revision
+    FROM unnest($2::text[], $3::bytea[]) AS asked (domain, request_id) JOIN root_ref_commits AS known
+    ON known.space = $1 AND known.domain = asked.domain COLLATE "C" AND known.request_id = asked.request_id`,
+  insertCommits: `INSERT INTO root_ref_commits (space, domain, request_id, payload_digest, revision)
+    SELECT $1::uuid, given.* FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bigint[]) AS given`,
+  /** $2 domains, $3 hashes */
+  findBalances: `SELECT known.domain, known.hash, known.balance, known.from_revision
+    FROM unnest($2::text[], $3::bytea[]) AS asked (domain, hash) JOIN balances AS known
+    ON known.space = $1 AND known.domain = asked.domain COLLATE "C" AND known.hash = asked.hash`,
+  /** $4 since which revision, $5 until which, $6 balances, $7 when, or NULL for now */
+  insertHistory: `INSERT INTO balance_history (space, domain, hash, from_revision, to_revision, balance, superseded_at)
+    SELECT $1::uuid, given.*, ${nowOr('$7')}
+    FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[]) AS given`,
+  /** $4 balances, $5 since which revision */
   setBalances: `INSERT INTO balances (space, domain, hash, balance, from_revision)
-    SELECT $1::uuid, $2::text, hash, balance, $5::bigint FROM unnest($3::bytea[], $4::bigint[]) AS given (hash, balance)
+    SELECT $1::uuid, given.* FROM unnest($2::text[], $3::bytea[], $4::bigint[], $5::bigint[]) AS given
     ON CONFLICT (space, domain, hash) DO UPDATE SET balance = excluded.balance, from_revision = excluded.from_revision`,
+  /** $4 how many */
   deleteBalances: guarded(
-    'DELETE FROM balances WHERE space = $1 AND domain = $2 AND hash = ANY ($3::bytea[])',
+    `DELETE FROM balances USING unnest($2::text[], $3::bytea[]) AS given (domain, hash)
+     WHERE balances.space = $1 AND balances.domain = given.domain COLLATE "C" AND balances.hash = given.hash`,
     '$4::bigint',
   ),
   /** $3 after, $4 limit: the page of the latest revision. One row without a hash when it is empty. */
