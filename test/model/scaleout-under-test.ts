@@ -11,24 +11,42 @@ import { listKeys, sendToBucket, type TestBucket } from '../support/s3-request.t
 import type { EngineUnderTest } from './engine-under-test.ts';
 import { MODEL_SETTINGS } from './reference-space.ts';
 
-/** One database for all runs, emptied after each, and a prefix of the bucket for each. */
-export function makeScaleoutUnderTest({ metadataUrl, bucket }: ClusterEngines, run: number): EngineUnderTest {
-  const prefix = `run-${run}/`;
-  const spoiler = new ObjectSpoiler(bucket, prefix);
-  const address = { ...parseS3Url(formatContentUrl(bucket), {}), prefix };
+/** The store of bytes, for all runs: what it proves of the bucket when it opens takes longer than many a run. */
+export function openContentUnderTest({ bucket }: ClusterEngines): Promise<ContentStore> {
   const { accessKeyId, secretAccessKey } = bucket;
+  return openS3ContentStore({
+    address: parseS3Url(formatContentUrl(bucket), {}),
+    uploadTtlMs: MODEL_SETTINGS.uploadTtlMs,
+    identity: { storeId: 'model', isMarked: false, noteMarked: async () => {} },
+    credentials: async () => ({ accessKeyId, secretAccessKey }),
+    limits: { listIntervalMs: 0, walkIntervalMs: 0, healthMs: 0 },
+  });
+}
+
+/** One database for all runs, emptied after each. */
+export function makeScaleoutUnderTest(
+  { metadataUrl, bucket }: ClusterEngines,
+  content: ContentStore,
+): EngineUnderTest {
+  const spoiler = new ObjectSpoiler(bucket);
   const failures: Error[] = [];
   let opened: (() => Promise<void>)[] = [];
-  let isMarked = false;
+  let startedAt = 0;
   const close = async (): Promise<void> => {
     for (const each of opened.splice(0).reverse()) await each();
   };
   return {
     direct: {
-      startsAt: () => Date.now(),
+      startsAt() {
+        startedAt = Date.now();
+        return startedAt;
+      },
       async findOrphans(generations) {
-        const keys = await listKeys(bucket, `${prefix}nodes/`);
-        return keys.filter((key) => !generations.has(key.slice(key.lastIndexOf('/') + 1)));
+        const keys = await listKeys(bucket, 'nodes/');
+        const found = keys.map((key) => key.slice(key.lastIndexOf('/') + 1));
+        // What earlier runs left is not this one's.
+        const own = found.filter((generation) => Number.parseInt(generation.slice(0, 12), 16) >= startedAt);
+        return own.filter((generation) => !generations.has(generation));
       },
     },
     async open({ clock }): Promise<{ metadata: MetadataStore; content: ContentStore }> {
@@ -40,20 +58,6 @@ export function makeScaleoutUnderTest({ metadataUrl, bucket }: ClusterEngines, r
         onFatal: (error) => failures.push(error),
       });
       opened.push(() => metadata.close());
-      const content = await openS3ContentStore({
-        address,
-        uploadTtlMs: MODEL_SETTINGS.uploadTtlMs,
-        identity: {
-          storeId: `run-${run}`,
-          isMarked,
-          noteMarked: async () => {
-            isMarked = true;
-          },
-        },
-        credentials: async () => ({ accessKeyId, secretAccessKey }),
-        limits: { listIntervalMs: 0, walkIntervalMs: 0, healthMs: 0 },
-      });
-      opened.push(() => content.close());
       return { metadata, content };
     },
     async close() {
@@ -80,16 +84,14 @@ async function emptyDatabase(metadataUrl: string): Promise<void> {
 /** Spoils objects behind the engine's back, and puts them back as they were. */
 class ObjectSpoiler {
   readonly #bucket: TestBucket;
-  readonly #prefix: string;
   readonly #kept = new Map<string, { key: string; bytes: Uint8Array<ArrayBuffer> }>();
 
-  constructor(bucket: TestBucket, prefix: string) {
+  constructor(bucket: TestBucket) {
     this.#bucket = bucket;
-    this.#prefix = prefix;
   }
 
   async spoil({ generation }: NodeRow, how: 'flipped' | 'lost'): Promise<void> {
-    const key = (await listKeys(this.#bucket, this.#prefix)).find((each) => each.endsWith(`/${generation}`));
+    const key = (await listKeys(this.#bucket, 'nodes/')).find((each) => each.endsWith(`/${generation}`));
     if (key === undefined) throw new Error(`no object of generation ${generation}`);
     const bytes = await (await this.#send('GET', key)).bytes();
     this.#kept.set(generation, { key, bytes });
