@@ -1,11 +1,11 @@
 /** Composition of a copy: whole deployments of either kind, opened alone, as where it comes from or where it goes. */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { UPLOAD_TTL_MS_DEFAULT } from '@holdfast/protocol';
 import type { AppRecord, RegistryStore } from './auth/registry-store.ts';
 import { formatAuthority } from './config.ts';
-import { type ContentStore, StoreUnavailable } from './core/ports.ts';
+import { type Clock, type ContentStore, type MetadataStore, StoreUnavailable } from './core/ports.ts';
 import { explainFolderError, holdDataFolder } from './data-folder.ts';
 import type { DeploymentPlace } from './deployment-place.ts';
 import { EmbeddedContentIntake } from './engine/embedded/deployment-content.ts';
@@ -16,8 +16,10 @@ import {
   CONTENT_FOLDER,
   ContentFolderMissing,
   DATABASE_FILE,
+  type EmbeddedEngineOptions,
   openEmbeddedEngine,
 } from './engine/embedded/open-embedded-engine.ts';
+import { openEmbeddedRows } from './engine/embedded/open-embedded-rows.ts';
 import { openEmbeddedRegistryStore, RegistryFileError } from './engine/embedded/registry-store.ts';
 import type { PostgresPool } from './engine/scaleout/postgres/connection-pool.ts';
 import { assertNoServer, holdDeployment } from './engine/scaleout/postgres/deployment-lock.ts';
@@ -29,6 +31,7 @@ import { PostgresRegistryStore } from './engine/scaleout/postgres/registry-store
 import { findOrCreateSecret, replaceSecret } from './engine/scaleout/postgres/secrets.ts';
 import { openS3Deployment } from './engine/scaleout/s3/open-s3-content-store.ts';
 import { S3StoreRefused } from './engine/scaleout/s3/store-refused.ts';
+import type { S3Address } from './engine-urls.ts';
 import { Opened } from './engines.ts';
 import type { ContentIntake, DeploymentWriter, TargetDeployment } from './migration/ports.ts';
 import { readStoreIdentity, SECRET_NAMES } from './open-scaleout.ts';
@@ -44,49 +47,41 @@ export interface OpenDeployment extends TargetDeployment {
 
 /** ms; a copy is in no hurry, and counts tables that grew for years */
 const STATEMENT_MS = 600_000;
+const REAL_CLOCK: Clock = { now: () => Date.now() };
 
 /** Whether anything was ever kept there. Makes nothing. Rejects with ServeError. */
 export async function hasDeployment(place: DeploymentPlace): Promise<boolean> {
   if (place.kind === 'folder') return existsSync(join(place.dataDir, DATABASE_FILE));
-  return explain(place, () => hasPostgresRows(place.metadata));
+  return explainScaleout(place, () => hasPostgresRows(place.metadata));
 }
 
 /** Makes what is missing, as a server would. Rejects with ServeError, or MigrationRefused. */
 export function openDeployment(place: DeploymentPlace): Promise<OpenDeployment> {
-  return place.kind === 'folder' ? openFolder(place.dataDir) : openScaleout(place);
+  return place.kind === 'folder' ? openFolder(place) : openScaleout(place);
 }
 
-async function openFolder(dataDir: string): Promise<OpenDeployment> {
+async function openFolder(place: FolderPlace): Promise<OpenDeployment> {
+  const { dataDir } = place;
   const opened = new Opened();
   try {
     const folder = holdDataFolder(dataDir);
     opened.add(() => folder.release());
     let fatal: Error | undefined;
-    const engine = await openEmbeddedEngine({
-      dataDir,
-      workers: 1,
-      clock: { now: () => Date.now() },
-      isForCopy: true,
-      onFatal: (error) => {
-        fatal ??= error;
-      },
-    });
-    opened.add(() => engine.close());
     const assertSound = (): void => {
       if (fatal !== undefined) throw fatal;
     };
-    const path = join(dataDir, DATABASE_FILE);
-    const rows = new EmbeddedDeploymentRows({ path, metadata: engine.metadata, assertSound });
+    const onFatal = (error: Error): void => {
+      fatal ??= error;
+    };
+    const options = { dataDir, workers: 1, isAlone: true, isForCopy: true, clock: REAL_CLOCK, onFatal };
+    const { metadata, content, intake } =
+      place.content === undefined
+        ? await openFolderContent(options, assertSound, opened)
+        : await openBesideBucket(options, place.content, opened);
+    const rows = new EmbeddedDeploymentRows({ path: join(dataDir, DATABASE_FILE), metadata, assertSound });
     opened.add(() => rows.close());
     const registry = openEmbeddedRegistryStore(dataDir);
     opened.add(() => registry.close());
-    const { content } = engine;
-    if (content.upload.kind !== 'server') throw new Error('the embedded engine receives uploads itself');
-    const intake = new EmbeddedContentIntake({
-      receiver: content.upload.receiver,
-      layout: new ObjectLayout(join(dataDir, CONTENT_FOLDER)),
-      assertSound,
-    });
     return {
       ...makeDeployment(rows, content, intake, registry),
       // The lock of the folder is held.
@@ -97,16 +92,57 @@ async function openFolder(dataDir: string): Promise<OpenDeployment> {
     };
   } catch (error) {
     await opened.close().catch(() => undefined);
-    throw explainFolder(dataDir, error);
+    throw explainFolder(place, error);
   }
 }
 
+interface Stores {
+  readonly metadata: MetadataStore;
+  readonly content: ContentStore;
+  readonly intake: ContentIntake;
+}
+
+async function openFolderContent(
+  options: EmbeddedEngineOptions,
+  assertSound: () => void,
+  opened: Opened,
+): Promise<Stores> {
+  const engine = await openEmbeddedEngine(options);
+  opened.add(() => engine.close());
+  const { metadata, content } = engine;
+  if (content.upload.kind !== 'server') throw new Error('the embedded engine receives uploads itself');
+  const { receiver } = content.upload;
+  const layout = new ObjectLayout(join(options.dataDir, CONTENT_FOLDER));
+  return { metadata, content, intake: new EmbeddedContentIntake({ receiver, layout, assertSound }) };
+}
+
+/** Rows in the folder, bytes in S3. */
+async function openBesideBucket(
+  options: Parameters<typeof openEmbeddedRows>[0],
+  address: S3Address,
+  opened: Opened,
+): Promise<Stores> {
+  const rows = await openEmbeddedRows(options);
+  opened.add(() => rows.metadata.close());
+  const storeId = await rows.findOrCreateStoreId(randomUUID);
+  const { metadata, isMarked } = rows;
+  const identity = { storeId, isMarked, noteMarked: () => rows.noteMarked() };
+  const { content, intake } = await openS3Deployment({
+    address,
+    uploadTtlMs: UPLOAD_TTL_MS_DEFAULT,
+    identity,
+  });
+  opened.add(() => content.close());
+  return { metadata, content, intake };
+}
+
+type FolderPlace = Extract<DeploymentPlace, { kind: 'folder' }>;
 type ScaleoutPlace = Extract<DeploymentPlace, { kind: 'scaleout' }>;
 
 async function openScaleout(place: ScaleoutPlace): Promise<OpenDeployment> {
   const opened = new Opened();
   try {
-    return await explain(place, () => openScaleoutParts(place, opened));
+    return await explainScaleout(place, () => openScaleoutParts(place, opened));
   } catch (error) {
     await opened.close().catch(() => undefined);
     throw error;
@@ -169,17 +205,19 @@ async function replaceApps(registry: RegistryStore, apps: readonly AppRecord[]):
   }
 }
 
-function explainFolder(dataDir: string, error: unknown): unknown {
+function explainFolder({ dataDir, content }: FolderPlace, error: unknown): unknown {
   const isExplained =
     error instanceof DataFolderNewer ||
     error instanceof ContentFolderMissing ||
     error instanceof RegistryFileError;
   if (isExplained) return new ServeError(error.message, { cause: error });
-  return explainFolderError(dataDir, error);
+  const isOfBucket = error instanceof S3StoreRefused || error instanceof StoreUnavailable;
+  if (content === undefined || !isOfBucket) return explainFolderError(dataDir, error);
+  return new ServeError(`${dataDir}, bucket ${content.bucket}: ${error.message}`, { cause: error });
 }
 
 /** Names the place without its secrets. */
-async function explain<T>({ metadata, content }: ScaleoutPlace, work: () => Promise<T>): Promise<T> {
+async function explainScaleout<T>({ metadata, content }: ScaleoutPlace, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

@@ -9,8 +9,8 @@ import type { SpaceClient } from './space-client.ts';
 /** A client of a Space, of the domain of its root refs. */
 export type ClientOf = (spaceId: string, refDomain?: string) => SpaceClient;
 
-export const SPACES = ['space', 'ä/💾 %2F', '..x'] as const;
-export const DOMAINS = ['test', 'app:drafts'] as const;
+const SPACES = ['space', 'ä/💾 %2F', '..x'] as const;
+const DOMAINS = ['test', 'app:drafts'] as const;
 const [HOME] = SPACES;
 
 const MINUTE_MS = 60_000;

@@ -92,7 +92,7 @@ export async function registerApp(place: Place, appId: string, issuer: Issuer): 
 }
 
 /** `clockOffsetMs`: how far the server's clock is off. */
-export function serveOptions(place: Place, clockOffsetMs?: number) {
+function serveOptions(place: Place, clockOffsetMs?: number) {
   const { engines, data } = place;
   const urls = engines && ['--metadata', engines.metadataUrl, '--content', formatContentUrl(engines.bucket)];
   const shift = {

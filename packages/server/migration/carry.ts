@@ -13,7 +13,7 @@ import type { DamagedNode } from './events.ts';
 import type { ContentIntake, NodeEntry, TakenContent, UploadEntry } from './ports.ts';
 
 /** Of bytes that are not there: no store takes it for the record of an object, so a look at it proves rot. */
-export const NO_INTEGRITY: Uint8Array = new Uint8Array(0);
+const NO_INTEGRITY: Uint8Array = new Uint8Array(0);
 
 export interface Carrier {
   readonly source: ContentStore;

@@ -19,25 +19,25 @@ export interface UploadEntry {
   readonly content: ContentRow | undefined;
 }
 
-export interface LooseEdgeEntry {
+interface LooseEdgeEntry {
   readonly hash: Hash;
   readonly count: number;
 }
 
-export interface DomainEntry {
+interface DomainEntry {
   readonly domain: string;
   readonly revision: number;
   readonly historyFloor: number;
 }
 
-export interface BalanceEntry {
+interface BalanceEntry {
   readonly hash: Hash;
   readonly balance: number;
   readonly fromRevision: number;
 }
 
 /** What a balance was in revisions [fromRevision, toRevision). */
-export interface HistoryEntry {
+interface HistoryEntry {
   readonly hash: Hash;
   readonly fromRevision: number;
   readonly toRevision: number;
@@ -46,7 +46,7 @@ export interface HistoryEntry {
   readonly supersededAt: number;
 }
 
-export interface CommitEntry {
+interface CommitEntry {
   readonly requestId: string;
   readonly payloadDigest: Uint8Array;
   readonly revision: number;

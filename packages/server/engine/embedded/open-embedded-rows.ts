@@ -21,6 +21,8 @@ interface EmbeddedRowsOptions {
   readonly isAlone: boolean;
   readonly clock: Clock;
   readonly onFatal: (error: Error) => void;
+  /** to be copied: nobody is served, and an unfinished copy may be opened (copy-marks.ts) */
+  readonly isForCopy?: boolean;
 }
 
 export interface EmbeddedRows {
@@ -38,7 +40,7 @@ export async function openEmbeddedRows(options: EmbeddedRowsOptions): Promise<Em
   const path = join(dataDir, DATABASE_FILE);
   const metadata = new SqliteMetadataStore({ path, clock, onFatal, isShared: workers > 1 });
   try {
-    await beginServing(metadata, dataDir);
+    if (options.isForCopy !== true) await beginServing(metadata, dataDir);
     if (metadata.findStoreValue(FOLDER_STORE_ID) !== undefined) {
       throw new ContentFolderMissing(
         `the bytes of ${dataDir} are in that folder: leave --content out, or begin with another --data folder`,

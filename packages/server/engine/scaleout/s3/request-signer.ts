@@ -13,7 +13,7 @@ export interface SignedRequest {
 }
 
 /** Bytes that are read while they are sent. Their digest, known before, is signed: the store refuses other bytes. */
-export interface StreamedBody {
+interface StreamedBody {
   /** 64 lowercase hex digits */
   readonly sha256: string;
   readonly length: number;

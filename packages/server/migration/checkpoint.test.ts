@@ -1,0 +1,68 @@
+/** The checkpoint: whatever is formatted is parsed again, and nothing else is taken for one. */
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { type Checkpoint, formatCheckpoint, parseCheckpoint, startPhase, TALLY_NONE } from './checkpoint.ts';
+import { DOMAIN_KINDS, SPACE_KINDS } from './walk-space.ts';
+
+const count = fc.nat({ max: Number.MAX_SAFE_INTEGER });
+/** keys hold any text, request ids for one */
+const text = fc.string({ unit: 'binary', maxLength: 300 });
+const checkpoints: fc.Arbitrary<Checkpoint> = fc.record({
+  epoch: text,
+  phase: fc.constantFrom('copy', 'verify'),
+  completeUntil: fc.option(text, { nil: undefined }),
+  place: fc.record({
+    kind: fc.constantFrom(...SPACE_KINDS, ...DOMAIN_KINDS),
+    domain: text,
+    after: fc.option(text, { nil: undefined }),
+  }),
+  counts: fc.record({ spaces: count, nodes: count, bytes: count }),
+  tally: fc.record({
+    nodeCount: count,
+    readyContentBytes: count,
+    readyStoredBytes: count,
+    waitingBytes: count,
+    notReadyNodeCount: count,
+  }),
+  damagedNodes: count,
+});
+
+describe('a checkpoint', () => {
+  test('is parsed as it was formatted, in text that a database takes', () => {
+    fc.assert(
+      fc.property(checkpoints, (checkpoint) => {
+        const formatted = formatCheckpoint(checkpoint);
+        expect(formatted).not.toContain('\u0000');
+        expect(parseCheckpoint(formatted)).toEqual(checkpoint);
+      }),
+    );
+  });
+
+  test('is no other text', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.string(), fc.json()), (other) => {
+        expect(parseCheckpoint(other)).toBeUndefined();
+      }),
+    );
+  });
+
+  test('with one field of another kind is none', () => {
+    const whole = JSON.parse(formatCheckpoint(startPhase('epoch', 'copy', 0)));
+    const wrong: readonly [string, unknown][] = [
+      ['version', 2],
+      ['epoch', 7],
+      ['phase', 'done'],
+      ['completeUntil', 3],
+      ['place', { kind: 'nodes', domain: 1 }],
+      ['place', { kind: 'tables', domain: '' }],
+      ['counts', { spaces: 1, nodes: 1 }],
+      ['counts', { spaces: 1, nodes: -1, bytes: 0 }],
+      ['tally', { ...TALLY_NONE, more: 1 }],
+      ['damagedNodes', 0.5],
+    ];
+    expect(parseCheckpoint(JSON.stringify(whole))).toBeDefined();
+    for (const [name, value] of wrong) {
+      expect([name, parseCheckpoint(JSON.stringify({ ...whole, [name]: value }))]).toEqual([name, undefined]);
+    }
+  });
+});
