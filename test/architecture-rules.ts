@@ -59,7 +59,7 @@ const ROOMS: readonly Room[] = [
   {
     folder: 'packages/files/',
     folders: ['packages/files/'],
-    packages: [PROTOCOL, CLIENT, 'ignore', 'bun:sqlite', 'bun'],
+    packages: [PROTOCOL, CLIENT, 'ignore', 'bun:sqlite', 'bun:ffi', 'bun'],
     nodeModules: true,
     reason: 'files gives the SDK its disk: it knows the SDK, never the command line or the server',
   },

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readStanding } from '../packages/files/test/pull-world.ts';
-import { directory, file } from './support/disk-trees.ts';
+import { directory, file, writePlan } from './support/disk-trees.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';
 import { findPlace } from './support/find-place.ts';
 import { ROOT, readResidentBytes, runHoldfast } from './support/server-process.ts';
@@ -33,6 +33,23 @@ describe('there and back', () => {
     expect(await commands.push('home', target)).toBe(root);
     const again = JSON.parse(await commands.runWell('home', 'pull', root, target, '--json'));
     expect(again).toMatchObject({ hash: root, files: 6, links: 1, folders: 4, writtenFiles: 0 });
+  });
+
+  test('times that were recorded come back to the nanosecond', async () => {
+    const source = commands.fresh('source');
+    writePlan(source, sampleTree);
+    for (const [name, time] of Object.entries({
+      'README.md': '2001-02-03T04:05:06.123456789Z',
+      'src/deep': '1965-01-01T00:00:00.000000001Z',
+      link: '2030-01-01T00:00:00.999999999Z',
+    })) {
+      const touched = Bun.spawnSync(['touch', '--no-dereference', '--date', time, join(source, name)]);
+      expect(touched.exitCode).toBe(0);
+    }
+    const root = (await commands.runWell('times', 'push', source, '--mtime', '--quiet')).trimEnd();
+    const target = commands.fresh();
+    await commands.runWell('times', 'pull', root, target, '--quiet');
+    expect((await commands.runWell('times', 'push', target, '--mtime', '--quiet')).trimEnd()).toBe(root);
   });
 
   test('a file root goes to DIR itself', async () => {

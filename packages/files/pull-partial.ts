@@ -7,7 +7,6 @@ import {
   fstatSync,
   fsyncSync,
   ftruncateSync,
-  futimesSync,
   openSync,
   read,
   readdirSync,
@@ -129,21 +128,13 @@ export async function writeRange(descriptor: number, offset: number, bytes: Uint
   }
 }
 
-/** Length, time and, when asked for, durability. */
+/** Length and, when asked for, durability. */
 export function sealPartial(
   descriptor: number,
-  file: NewFile,
   options: { readonly bytes: number; readonly fsync: boolean },
 ): void {
   if (fstatSync(descriptor).size !== options.bytes) ftruncateSync(descriptor, options.bytes);
-  const { mtimeNs } = file;
-  if (mtimeNs !== undefined) futimesSync(descriptor, secondsOf(mtimeNs), secondsOf(mtimeNs));
   if (options.fsync) fsyncSync(descriptor);
-}
-
-/** As exact as the runtime takes times: about a quarter of a microsecond. */
-export function secondsOf(mtimeNs: bigint): number {
-  return Number(mtimeNs) / 1e9;
 }
 
 export function closeQuietly(descriptor: number): void {

@@ -6,7 +6,6 @@ import {
   fstatSync,
   fsyncSync,
   lstatSync,
-  lutimesSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -15,7 +14,6 @@ import {
   type Stats,
   symlinkSync,
   unlinkSync,
-  utimesSync,
   writeSync,
 } from 'node:fs';
 import {
@@ -41,9 +39,9 @@ import {
   makePartialName,
   readRange,
   sealPartial,
-  secondsOf,
   writeRange,
 } from './pull-partial.ts';
+import { setTimes } from './pull-times.ts';
 
 /** What is small is written in one go: there is nothing to find again. */
 const NO_HASH = '0'.repeat(64);
@@ -152,8 +150,7 @@ class LocalTarget implements FolderTarget {
   makeLink(path: TreePath, target: Uint8Array, file: Omit<NewFile, 'isExecutable'>): void {
     this.#withPartial(path, 'cannot be made', (partial) => {
       symlinkSync(Buffer.from(target), partial);
-      if (file.mtimeNs !== undefined) lutimesSync(partial, secondsOf(file.mtimeNs), secondsOf(file.mtimeNs));
-      this.#putInPlace(partial, path, file.mayReplace);
+      this.#putInPlace(partial, path, file);
     });
   }
 
@@ -162,8 +159,8 @@ class LocalTarget implements FolderTarget {
       const descriptor = createPartial(partial, file);
       try {
         for (let done = 0; done < content.length; ) done += writeSync(descriptor, content, done);
-        sealPartial(descriptor, file, { bytes: content.length, fsync: this.#fsync });
-        this.#putInPlace(partial, path, file.mayReplace);
+        sealPartial(descriptor, { bytes: content.length, fsync: this.#fsync });
+        this.#putInPlace(partial, path, file);
       } finally {
         closeSync(descriptor);
       }
@@ -190,8 +187,8 @@ class LocalTarget implements FolderTarget {
       write,
       commit: async (bytes) => {
         this.#try(path, 'cannot be written', () => {
-          sealPartial(descriptor, file, { bytes, fsync: this.#fsync });
-          this.#putInPlace(locate(), path, file.mayReplace);
+          sealPartial(descriptor, { bytes, fsync: this.#fsync });
+          this.#putInPlace(locate(), path, file);
         });
         end();
       },
@@ -205,7 +202,7 @@ class LocalTarget implements FolderTarget {
       const folder = this.#folders.prefix(path);
       const leftovers = stood ? listAbandoned(folder) : [];
       for (const { name } of leftovers) unlinkIfThere(Buffer.concat([folder, Buffer.from(name)]));
-      if (mtimeNs !== undefined) utimesSync(folder, secondsOf(mtimeNs), secondsOf(mtimeNs));
+      if (mtimeNs !== undefined) setTimes(folder, mtimeNs);
       if (this.#fsync) syncFolder(folder);
     });
   }
@@ -226,10 +223,11 @@ class LocalTarget implements FolderTarget {
   }
 
   /** The final name, in one step; the last look at what stands there and the rename are one turn of this process. */
-  #putInPlace(partial: Buffer, path: TreePath, mayReplace: boolean): void {
+  #putInPlace(partial: Buffer, path: TreePath, file: Omit<NewFile, 'isExecutable'>): void {
+    if (file.mtimeNs !== undefined) setTimes(partial, file.mtimeNs);
     const at = this.#locate(path);
     const stat = this.#findStat(at);
-    if (stat !== undefined && (!mayReplace || stat.isDirectory())) throw this.#appeared(path);
+    if (stat !== undefined && (!file.mayReplace || stat.isDirectory())) throw this.#appeared(path);
     renameSync(partial, at);
   }
 
