@@ -3,7 +3,7 @@
  * the tree gets its root ref exactly once.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CountingProxy, startCountingProxy } from './support/counting-proxy.ts';
 import { buildPlan, type DirectoryPlan, directory, file, writePlan } from './support/disk-trees.ts';
@@ -283,19 +283,47 @@ describe('a push goes on', () => {
   });
 });
 
-describe('two pushes of one folder', () => {
-  test('never run at the same time', async () => {
-    const path = join(folder.path, 'twice');
-    writePlan(path, directory({ f: file(10) }));
-    proxy.forget();
-    proxy.onRequest = () => Bun.sleep(1_500);
-    const first = startPush(path, 'twice');
-    while (proxy.passed.length === 0 && first.child.exitCode === null) await Bun.sleep(20);
-    const second = await startPush(path, 'twice').ended;
+describe('pushes of one folder at the same time', () => {
+  test('all end well, each with its own root ref', async () => {
+    const path = join(folder.path, 'together');
+    const plan = makePlan(25_000);
+    writePlan(path, plan);
+    const { root, tree } = await buildPlan(plan);
+    const pushes = Array.from(
+      { length: 3 },
+      () => startPush(path, 'together', { args: ['--root-ref'] }).ended,
+    );
+    for (const { exitCode, stdout } of await Promise.all(pushes)) {
+      expect([exitCode, stdout]).toEqual([0, `${root}\n`]);
+    }
+    expect(await balanceOf('together', root)).toBe(3);
+    expect(await running.client('together').usage()).toMatchObject({
+      nodeCount: tree.nodes.size,
+      notReadyNodeCount: 0,
+    });
+  });
+
+  test('leave no commit open when one of them is killed', async () => {
+    const path = join(folder.path, 'one-killed');
+    const plan = directory({ f: file(10, 9) });
+    writePlan(path, plan);
+    const { root } = await buildPlan(plan);
+    let answered = 0;
+    let second: Push | undefined;
+    // The first is held at its commit until the second has been killed at its own, committed but not answered.
+    proxy.onRequest = async (kind, moment) => {
+      if (kind !== 'root-refs' || moment !== 'answered') return;
+      answered += 1;
+      if (answered === 1) second = startPush(path, 'one-killed', { args: ['--root-ref'] });
+      else second?.child.kill('SIGKILL');
+      await second?.ended;
+    };
+    const first = startPush(path, 'one-killed', { args: ['--root-ref'] });
+    await first.ended;
     proxy.onRequest = undefined;
-    expect(second.exitCode).toBe(1);
-    expect(second.stderr).toContain('another push of this path is running');
+    expect(answered).toBe(2);
     expect((await first.ended).exitCode).toBe(0);
-    rmSync(path, { recursive: true });
+    expect((await startPush(path, 'one-killed', { args: ['--root-ref'] }).ended).exitCode).toBe(0);
+    expect(await balanceOf('one-killed', root)).toBe(2);
   });
 });

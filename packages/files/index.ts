@@ -1,4 +1,6 @@
 /** Trees on disk: scanned and pushed, pulled and written. Names are raw bytes, links are never followed. */
+
+export { openTemporaryState, openTreeState } from './open-tree-state.ts';
 export { openSpaceSource, type PullToPathOptions, pullToPath } from './pull-tree.ts';
 export {
   type PushedFolder,
@@ -8,5 +10,5 @@ export {
   TreeBusyError,
 } from './push-folder.ts';
 export { ScanError } from './scan-problem.ts';
-export { defaultCacheFolder, statePath } from './state-location.ts';
+export { defaultCacheFolder } from './state-location.ts';
 export { TreeState, TreeStateBusyError } from './tree-state.ts';

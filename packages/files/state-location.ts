@@ -9,10 +9,13 @@ export function defaultCacheFolder(environment: Readonly<Record<string, string |
   return join(base?.startsWith('/') ? base : join(homedir(), '.cache'), 'holdfast');
 }
 
-/** `path` is absolute. Trees with and without times are told apart: they are different trees. */
-export function statePath(cacheFolder: string, path: string, recordsMtime: boolean): string {
+/**
+ * `path` is absolute. Trees with and without times are told apart: they are different trees. Of pushes of one path at the
+ * same time each has a slot, from 0 on.
+ */
+export function statePath(cacheFolder: string, path: string, recordsMtime: boolean, slot: number): string {
   const key = createHash('sha256')
     .update(`${recordsMtime ? 'mtime' : 'plain'}\0${path}`)
     .digest('hex');
-  return join(cacheFolder, 'trees', `${key.slice(0, 32)}.sqlite`);
+  return join(cacheFolder, 'trees', `${key.slice(0, 32)}${slot === 0 ? '' : `-${slot}`}.sqlite`);
 }

@@ -61,24 +61,29 @@ type Bytes = Uint8Array<ArrayBuffer>;
 
 export class TreeState {
   readonly #database: Database;
+  readonly #onClosed: () => void;
   readonly #statements = new Map<string, Statement>();
   #isWriting = false;
   #savedAt = performance.now();
 
-  /** Throws TreeStateBusyError; a file that is damaged or of another version is replaced. */
-  static open(path: string): TreeState {
+  /**
+   * Throws TreeStateBusyError; a file that is damaged or of another version is replaced. `onClosed` is called when the state
+   * was closed.
+   */
+  static open(path: string, onClosed: () => void = () => undefined): TreeState {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     try {
-      return new TreeState(path);
+      return new TreeState(path, onClosed);
     } catch (error) {
       if (error instanceof TreeStateBusyError) throw error;
       if (!isDamage(error)) throw error;
       for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
-      return new TreeState(path);
+      return new TreeState(path, onClosed);
     }
   }
 
-  private constructor(path: string) {
+  private constructor(path: string, onClosed: () => void) {
+    this.#onClosed = onClosed;
     this.#database = new Database(path, { create: true, strict: true });
     try {
       // Names and hashes of private files: for their owner only.
@@ -113,6 +118,7 @@ export class TreeState {
     this.save();
     for (const statement of this.#statements.values()) statement.finalize();
     this.#database.close();
+    this.#onClosed();
   }
 
   /** Everything written so far outlives the process. */

@@ -103,6 +103,16 @@ describe('holdfast push', () => {
     expect(JSON.parse(stdout).readCount).toBe(2);
   });
 
+  test('goes on without remembering where nothing can be kept, except for a root ref', async () => {
+    writeFileSync(place.path('no-folder'), '');
+    place.environment.XDG_CACHE_HOME = place.path('no-folder');
+    const { exitCode, stderr } = await place.run('push', 'tree');
+    expect(exitCode).toBe(0);
+    expect(stderr).toContain('nothing will be remembered of this push');
+    expect(await place.fail(1, 'push', 'tree', '--root-ref')).toContain('choose another with --cache DIR');
+    delete place.environment.XDG_CACHE_HOME;
+  });
+
   test('says in one line what is wrong, and what to do', async () => {
     expect(await place.fail(1, 'push', 'nowhere')).toContain('it does not exist; check the path');
     Bun.spawnSync(['mkfifo', place.path('pipe')]);

@@ -5,14 +5,15 @@ import { resolve } from 'node:path';
 import { CasError, type Client, type PushPlan } from '@holdfast/client';
 import {
   defaultCacheFolder,
+  openTemporaryState,
+  openTreeState,
   type PushedFolder,
   type PushFolderOptions,
   planFolder,
   pushFolder,
   ScanError,
-  statePath,
   TreeBusyError,
-  TreeState,
+  type TreeState,
   TreeStateBusyError,
 } from '@holdfast/files';
 import { formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
@@ -214,6 +215,12 @@ function explainFailure(error: unknown): unknown {
     );
   }
   if (error instanceof TreeBusyError) return new CliError(error.message, { cause: error });
+  if (error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_')) {
+    const advice = 'check the disk, then delete the cache folder or choose another with --cache DIR';
+    return new CliError(`what is remembered of this path cannot be used (${error.message}); ${advice}`, {
+      cause: error,
+    });
+  }
   if (error instanceof Error && 'syscall' in error) {
     return new CliError(`the folder cannot be read: ${describeFileError(error)}`, { cause: error });
   }
@@ -235,19 +242,26 @@ function readPatterns(files: readonly string[] | undefined): string[] {
   return (files ?? []).map((file) => readTextFile(file, 'the file of patterns'));
 }
 
-function openState(absolute: string, flags: Flags): TreeState {
-  const folder = typeof flags.cache === 'string' ? resolve(flags.cache) : defaultCacheFolder(process.env);
+function openState(path: string, flags: Flags): TreeState {
+  const cacheFolder =
+    typeof flags.cache === 'string' ? resolve(flags.cache) : defaultCacheFolder(process.env);
+  const rootRefScope = flags.rootRef === true ? describeScope(flags) : undefined;
   try {
-    const state = TreeState.open(statePath(folder, absolute, flags.mtime === true));
+    const state = openTreeState({ cacheFolder, path, recordsMtime: flags.mtime === true, rootRefScope });
     if (flags.cache === false) state.forgetEntries();
     return state;
   } catch (error) {
-    if (error instanceof TreeStateBusyError) {
-      throw new CliError('another push of this path is running; wait for it to end, or stop it');
+    const reason = describeFileError(error);
+    // What is remembered only saves time; the request id of a commit must outlive the process.
+    if (typeof flags.cache === 'string' || flags.rootRef || error instanceof TreeStateBusyError) {
+      throw new CliError(
+        `the cache folder ${cacheFolder} cannot be used: ${reason}; choose another with --cache DIR`,
+      );
     }
-    throw new CliError(
-      `the cache folder ${folder} cannot be used: ${describeFileError(error)}; choose another with --cache DIR`,
+    printNote(
+      `nothing will be remembered of this push: the cache folder ${cacheFolder} cannot be used: ${reason}`,
     );
+    return openTemporaryState();
   }
 }
 

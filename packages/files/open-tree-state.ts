@@ -1,0 +1,54 @@
+/** Opening what is remembered of a path: the file nobody else holds, the one with an open commit first. */
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { statePath } from './state-location.ts';
+import { TreeState, TreeStateBusyError } from './tree-state.ts';
+
+/** Pushes of one path at the same time. */
+const SLOTS_MAX = 16;
+
+export interface TreeStateOptions {
+  readonly cacheFolder: string;
+  /** absolute */
+  readonly path: string;
+  readonly recordsMtime: boolean;
+  /** Take up the state in which a commit of this scope is open, if there is one. */
+  readonly rootRefScope?: string | undefined;
+}
+
+/** Throws TreeStateBusyError when too many pushes of this path run, or what the system says of the folder. */
+export function openTreeState(options: TreeStateOptions): TreeState {
+  const { cacheFolder, path, recordsMtime, rootRefScope } = options;
+  let free: TreeState | undefined;
+  for (let slot = 0; slot < SLOTS_MAX; slot += 1) {
+    const file = statePath(cacheFolder, path, recordsMtime, slot);
+    if (free !== undefined && !existsSync(file)) break;
+    const state = openUnlessBusy(file);
+    if (state === undefined) continue;
+    if (rootRefScope === undefined) return state;
+    if (state.findCommit(rootRefScope) !== undefined) {
+      free?.close();
+      return state;
+    }
+    if (free === undefined) free = state;
+    else state.close();
+  }
+  if (free !== undefined) return free;
+  throw new TreeStateBusyError(`${SLOTS_MAX} pushes of this path are running`);
+}
+
+/** A state that is gone when it is closed, for where nothing can be kept. */
+export function openTemporaryState(): TreeState {
+  const folder = mkdtempSync(join(tmpdir(), 'holdfast-state-'));
+  return TreeState.open(join(folder, 'state.sqlite'), () => rmSync(folder, { recursive: true, force: true }));
+}
+
+function openUnlessBusy(file: string): TreeState | undefined {
+  try {
+    return TreeState.open(file);
+  } catch (error) {
+    if (error instanceof TreeStateBusyError) return undefined;
+    throw error;
+  }
+}
