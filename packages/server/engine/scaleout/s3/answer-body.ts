@@ -95,13 +95,14 @@ export class AnswerBody {
 
   async #inTime<T>(read: () => Promise<T>): Promise<T> {
     const { controller, stallMsMax } = this.#options;
-    const stalled = new AttemptFailed(`the object store sent nothing for ${stallMsMax} ms`);
-    const timer = setTimeout(() => controller.abort(stalled), stallMsMax);
+    const timer = setTimeout(() => {
+      controller.abort(new AttemptFailed(`the object store sent nothing for ${stallMsMax} ms`));
+    }, stallMsMax);
     try {
       return await read();
     } catch (error) {
       this.#end();
-      if (error === stalled) throw error;
+      if (error instanceof AttemptFailed) throw error;
       throw new AttemptFailed('the object store broke off its answer', { cause: causeOf(error) });
     } finally {
       clearTimeout(timer);

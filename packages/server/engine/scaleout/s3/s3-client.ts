@@ -210,8 +210,9 @@ async function fetchHead(
   headMsMax: number,
 ): Promise<Response> {
   const { method, url, headers, body } = request;
-  const late = new AttemptFailed(`the object store did not answer within ${headMsMax} ms`);
-  const timer = setTimeout(() => controller.abort(late), headMsMax);
+  const timer = setTimeout(() => {
+    controller.abort(new AttemptFailed(`the object store did not answer within ${headMsMax} ms`));
+  }, headMsMax);
   try {
     return await fetch(url, {
       ...{ method, headers, signal: controller.signal, redirect: 'manual', decompress: false },
