@@ -15,7 +15,7 @@ export class BufferPool {
   readonly #free = new Map<number, ArrayBuffer[]>();
 
   /** `length` bytes of any content. */
-  take(length: number): Uint8Array {
+  take(length: number): Uint8Array<ArrayBuffer> {
     const size = SIZES.find((one) => one >= length);
     if (size === undefined || length < POOLED_BYTES_MIN) return new Uint8Array(length);
     const memory = this.#free.get(size)?.pop() ?? new ArrayBuffer(size);
