@@ -110,7 +110,7 @@ export class PostgresMetadataStore implements MetadataStore {
   }
 
   transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T> {
-    return this.#guard(this.#transactions.run(space, this.#clockParameter, body));
+    return this.#guard(this.#transactions.run(space, () => this.#clockParameter, body));
   }
 
   async findNode(space: Space, hash: Hash): Promise<NodeRow | undefined> {

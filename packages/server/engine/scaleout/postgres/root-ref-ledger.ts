@@ -48,10 +48,15 @@ export class RootRefLedger {
   readonly #domains = new Map<string, Domain>();
   #commits: { readonly domain: string; readonly commit: RootRefCommit }[] = [];
   #history: Superseded[] = [];
+  #changeCount = 0;
 
   constructor(wire: TransactionWire, space: SpaceKey) {
     this.#wire = wire;
     this.#space = space;
+  }
+
+  get changeCount(): number {
+    return this.#changeCount;
   }
 
   /** A domain's row is locked before anything else of it is read: commits of one domain come one after another. */
@@ -170,6 +175,7 @@ export class RootRefLedger {
         this.#history.push({ domain, hash, ...known.current, until: revision });
       known.current = after === 0 ? undefined : { balance: after, since: revision };
     }
+    this.#changeCount += 1;
     state.revision = revision;
     state.commits.set(commit.requestId, commit);
     this.#commits.push({ domain, commit });
@@ -248,6 +254,8 @@ function keysToSql(keys: readonly { readonly domain: string; readonly hash: Hash
   return [keys.map(({ domain }) => domain), keys.map(({ hash }) => hexToBytea(hash))];
 }
 
-const requestIdToSql = (requestId: string): string => bytesToBytea(new TextEncoder().encode(requestId));
-const requestIdFromSql = (bytea: unknown): string =>
-  new TextDecoder('utf-8', { ignoreBOM: true }).decode(byteaToBytes(bytea));
+const encoder = new TextEncoder();
+/** An id may begin with what looks like a byte order mark. */
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+const requestIdToSql = (requestId: string): string => bytesToBytea(encoder.encode(requestId));
+const requestIdFromSql = (bytea: unknown): string => decoder.decode(byteaToBytes(bytea));

@@ -42,10 +42,16 @@ export class RowChanges {
   readonly contents = new Map<Generation, { insert: ContentRow | undefined; isDeleted: boolean }>();
   readonly discards = new Map<Generation, DiscardRow | undefined>();
   readonly #space: SpaceKey;
-  readonly #usage = { counts: [0, 0, 0, 0, 0, 0] };
+  #usage = [0, 0, 0, 0, 0, 0];
+  #changeCount = 0;
 
   constructor(space: SpaceKey) {
     this.#space = space;
+  }
+
+  /** Grows with every write of a node; a commit of root refs writes no other rows. */
+  get changeCount(): number {
+    return this.#changeCount;
   }
 
   learnNode(hash: Hash, stored: CountedNode | undefined): void {
@@ -93,8 +99,9 @@ export class RowChanges {
       delta.notReadyNodeCount,
       leased,
     ];
-    this.#usage.counts = this.#usage.counts.map((count, index) => count + (deltas[index] as number));
+    this.#usage = this.#usage.map((count, index) => count + (deltas[index] as number));
     known.current = next;
+    this.#changeCount += 1;
   }
 
   insertUpload(row: UploadRow): void {
@@ -131,9 +138,9 @@ export class RowChanges {
       ...this.#takeContents(),
       ...this.#takeDiscards(),
     ];
-    const { counts } = this.#usage;
+    const counts = this.#usage;
     if (counts.some((count) => count !== 0)) {
-      this.#usage.counts = counts.map(() => 0);
+      this.#usage = counts.map(() => 0);
       // Last: other transactions may wait for this row.
       writes.push(['addCounters', [this.#space, slot, ...counts]]);
     }

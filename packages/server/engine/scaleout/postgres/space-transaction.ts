@@ -15,20 +15,22 @@ import type {
   UploadRow,
 } from '../../../core/model.ts';
 import type { Awaitable, SpaceTransaction } from '../../../core/ports.ts';
-import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
+import { type BalanceChange, RootRefLedger, type RootRefReads } from './root-ref-ledger.ts';
 import { RowChanges } from './row-changes.ts';
 import { contentFromSql, countedNodeFromSql, discardFromSql, hashesToSql, uploadFromSql } from './rows.ts';
 import { byteaToHex, hexToBytea, type SqlResult, type SqlValue } from './sql-values.ts';
 import { NowUnknown, type Statement, type TransactionWire } from './transaction-wire.ts';
 import type { UploadLimit } from './upload-limit.ts';
 
-export interface TransactionOptions {
+interface TransactionOptions {
   readonly wire: TransactionWire;
   readonly space: Space;
   readonly spaceKey: SpaceKey;
   /** the Space's names are written already */
   readonly isSpaceKnown: boolean;
   readonly uploadLimit: UploadLimit;
+  /** called when the body turns out to be a commit of root refs */
+  readonly onCommit?: () => void;
 }
 
 type NodeRange = 'findCandidates' | 'findClaimed' | 'findAbandonedWaiting';
@@ -343,7 +345,22 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     });
   }
 
+  /** All that these commits look at, in one trip; their bodies then find it here. */
+  async prefetch(reads: readonly RootRefReads[]): Promise<void> {
+    const hashes = reads.flatMap((each) => each.hashes);
+    await Promise.all([
+      this.#rootRefs.prefetch(reads),
+      this.#lockNodes(sortedUnknown(hashes, this.#rows.nodes)),
+    ]);
+  }
+
+  /** Grows with every write: whether a body has changed anything. */
+  get changeCount(): number {
+    return this.#rows.changeCount + this.#rootRefs.changeCount;
+  }
+
   findRootRefCommit(domain: string, requestId: string): Promise<RootRefCommit | undefined> {
+    this.#options.onCommit?.();
     return this.#rootRefs.findCommit(domain, requestId);
   }
 

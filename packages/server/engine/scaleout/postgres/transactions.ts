@@ -2,6 +2,13 @@
 import type { Space, SpaceKey } from '../../../core/model.ts';
 import { type Awaitable, type SpaceTransaction, StoreUnavailable } from '../../../core/ports.ts';
 import { spaceKeyOf } from '../../../core/space-key.ts';
+import {
+  type Body,
+  CommitGroups,
+  findCommitReads,
+  type GroupedCommit,
+  type Outcome,
+} from './commit-groups.ts';
 import type { PostgresConnection } from './connection.ts';
 import type { PostgresPool } from './connection-pool.ts';
 import { isLost, isRepeatable, storageError } from './failure.ts';
@@ -25,28 +32,27 @@ interface TransactionsOptions {
   slotOf(connection: PostgresConnection): number;
 }
 
-/** What the body itself threw: nobody's business here. */
-type Outcome<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: unknown };
+/** ms; a function, since each run asks anew: what a test's clock says; null: the database's is asked */
+type FindClock = () => number | null;
 
 export class Transactions {
   readonly #options: TransactionsOptions;
   readonly #known = new Map<SpaceKey, Space>();
+  readonly #groups = new CommitGroups();
   #isClosed = false;
 
   constructor(options: TransactionsOptions) {
     this.#options = options;
   }
 
-  /** `clock`: what a test's clock says; null: the database's is asked. */
-  async run<T>(space: Space, clock: number | null, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T> {
+  async run<T>(space: Space, clock: FindClock, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T> {
     if (this.#isClosed) throw new StoreUnavailable('the store is closing: try again');
-    const { pool, slotOf } = this.#options;
-    const outcome = await repeatWhereSafe('a transaction', () =>
-      pool.lend((connection) =>
-        this.#attempt(space, new TransactionWire(connection, slotOf(connection), clock), body),
-      ),
-    );
-    if (outcome.ok) return outcome.value;
+    const key = spaceKeyOf(space);
+    const reads = this.#groups.isBusy(key) ? findCommitReads(body) : undefined;
+    const outcome = await (reads === undefined
+      ? this.#runAlone(space, key, clock, body)
+      : this.#groups.join(key, { body, reads }));
+    if (outcome.ok) return outcome.value as T;
     throw outcome.error;
   }
 
@@ -54,36 +60,110 @@ export class Transactions {
     this.#isClosed = true;
   }
 
-  async #attempt<T>(
+  async #runAlone(space: Space, key: SpaceKey, clock: FindClock, body: Body): Promise<Outcome> {
+    let end: (() => void) | undefined;
+    const onCommit = (): void => {
+      end ??= this.#groups.begin(key, {
+        runAlone: (each) => this.#runAlone(space, key, clock, each),
+        runTogether: (commits) => this.#runTogether(space, key, clock, commits),
+      });
+    };
+    try {
+      return await repeatWhereSafe('a transaction', () =>
+        this.#lend(clock, (wire) => this.#attempt(space, key, wire, body, onCommit)),
+      );
+    } finally {
+      end?.();
+    }
+  }
+
+  /** Undefined: something was in the way, nothing has changed, and each is to run by itself. */
+  async #runTogether(
     space: Space,
+    key: SpaceKey,
+    clock: FindClock,
+    commits: readonly GroupedCommit[],
+  ): Promise<readonly Outcome[] | undefined> {
+    try {
+      return await this.#lend(clock, (wire) => this.#attemptTogether(space, key, wire, commits));
+    } catch (error) {
+      if (error instanceof RunAgain || isRepeatable(error) || isLost(error)) return undefined;
+      throw storageError(error, 'a transaction of several commits');
+    }
+  }
+
+  #lend<T>(clock: FindClock, work: (wire: TransactionWire) => Promise<T>): Promise<T> {
+    const { pool, slotOf } = this.#options;
+    return pool.lend((connection) => work(new TransactionWire(connection, slotOf(connection), clock())));
+  }
+
+  async #attempt(
+    space: Space,
+    key: SpaceKey,
     wire: TransactionWire,
-    body: (tx: SpaceTransaction) => Awaitable<T>,
-  ): Promise<Outcome<T>> {
-    const spaceKey = spaceKeyOf(space);
-    const { uploadLimit } = this.#options;
-    const isSpaceKnown = this.#isKnown(spaceKey, space);
-    const open = () => new PostgresSpaceTransaction({ wire, space, spaceKey, isSpaceKnown, uploadLimit });
-    let tx = open();
+    body: Body,
+    onCommit: () => void,
+  ): Promise<Outcome> {
+    let tx = this.#open(space, key, wire, onCommit);
     let outcome = await outcomeOf(() => body(tx));
     if (wire.failure instanceof NowUnknown) {
       await outcomeOf(() => wire.begin());
-      tx = open();
+      tx = this.#open(space, key, wire, onCommit);
       outcome = await outcomeOf(() => body(tx));
     }
-    // What went wrong with the transaction itself goes before what the body made of it.
-    if (wire.failure !== undefined || !outcome.ok) {
+    if (outcome.ok || wire.failure !== undefined) await this.#finish(space, key, wire, tx);
+    else await wire.rollback();
+    return outcome;
+  }
+
+  /** A body that fails takes nothing of the others; one that had written by then would, so then each runs by itself. */
+  async #attemptTogether(
+    space: Space,
+    key: SpaceKey,
+    wire: TransactionWire,
+    commits: readonly GroupedCommit[],
+  ): Promise<readonly Outcome[]> {
+    const tx = this.#open(space, key, wire);
+    await outcomeOf(() => tx.prefetch(commits.map(({ reads }) => reads)));
+    const outcomes: Outcome[] = [];
+    for (const { body } of commits) {
+      if (wire.failure !== undefined) break;
+      const before = tx.changeCount;
+      const outcome = await outcomeOf(() => body(tx));
+      if (!outcome.ok && tx.changeCount !== before) wire.fail(new RunAgain('a commit failed half way'));
+      outcomes.push(outcome);
+    }
+    await this.#finish(space, key, wire, tx);
+    return outcomes;
+  }
+
+  #open(
+    space: Space,
+    spaceKey: SpaceKey,
+    wire: TransactionWire,
+    onCommit?: () => void,
+  ): PostgresSpaceTransaction {
+    const { uploadLimit } = this.#options;
+    const isSpaceKnown = this.#isKnown(spaceKey, space);
+    const watch = onCommit === undefined ? {} : { onCommit };
+    return new PostgresSpaceTransaction({ wire, space, spaceKey, isSpaceKnown, uploadLimit, ...watch });
+  }
+
+  /** Commits what was written, if anything. Throws what went wrong with the transaction, whatever a body made of it. */
+  async #finish(
+    space: Space,
+    key: SpaceKey,
+    wire: TransactionWire,
+    tx: PostgresSpaceTransaction,
+  ): Promise<void> {
+    if (wire.failure !== undefined) {
       await wire.rollback();
-      if (wire.failure !== undefined) throw wire.failure;
-      return outcome;
+      throw wire.failure;
     }
     const writes = tx.takeWrites();
-    if (writes.length === 0 && !tx.hasFlushed) {
-      await wire.rollback();
-      return outcome;
-    }
+    if (writes.length === 0 && !tx.hasFlushed) return wire.rollback();
     await wire.commit(writes);
-    if (tx.isSpaceWritten) this.#remember(spaceKey, space);
-    return outcome;
+    if (tx.isSpaceWritten) this.#remember(key, space);
   }
 
   /** Also that these are its names: another Space with the same key is no known one. */
@@ -99,7 +179,8 @@ export class Transactions {
   }
 }
 
-async function outcomeOf<T>(work: () => Awaitable<T>): Promise<Outcome<T>> {
+/** What a body itself threw is nobody's business here. */
+async function outcomeOf(work: () => Awaitable<unknown>): Promise<Outcome> {
   try {
     return { ok: true, value: await work() };
   } catch (error) {
