@@ -162,7 +162,9 @@ async function runBundleJob<T>(
   work: (client: Client, context: JobContext) => Promise<T>,
 ): Promise<T> {
   try {
-    return await withClient(job.flags, (client) => runJob(job, (context) => work(client, context)));
+    return await withClient(job.flags, (client) => runJob(job, (context) => work(client, context)), {
+      retry: { attemptsMax: ATTEMPTS_MAX },
+    });
   } catch (error) {
     throw error instanceof BundleError ? new CliError(error.message) : error;
   }
@@ -179,5 +181,7 @@ function parseNodeBytes(text: string): number {
   throw new InvalidArgumentError(`It must be an integer from 1 to ${NODE_BYTES_LIMIT}.`);
 }
 
+/** Tries of one request: with the waits in between, a network that is away for half a minute is no reason to fail. */
+const ATTEMPTS_MAX = 16;
 /** A node is held in memory while it is uploaded; more than this would make the process fail instead. */
 const NODE_BYTES_LIMIT = 1024 * 1024 * 1024;

@@ -117,7 +117,9 @@ describe('creating', () => {
     const absent = 'a'.repeat(64);
     const reader = createBundle(space.client(), [absent]).getReader();
     await expectCasError(reader.read(), 'NOT_FOUND');
-    await expectCasError(bundleOf(space.client(), store(space, 'root', [absent])), 'NOT_FOUND');
+    const lost = await rejection(bundleOf(space.client(), store(space, 'root', [absent])));
+    expect(lost).toBeInstanceOf(BundleError);
+    expect(String(lost)).toContain(`${absent}: readContent:`);
     expect(await rejection(bundleOf(space.client()))).toBeInstanceOf(BundleError);
   });
 

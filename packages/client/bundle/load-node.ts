@@ -1,8 +1,10 @@
 /** One node for a bundle: verified, and held in memory when it is small. */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
+import { CasError } from '../errors.ts';
 import { findNodeUpTo } from '../leaf-first-read.ts';
 import type { CallOptions } from '../operations.ts';
+import { BundleError } from './bundle-error.ts';
 import { concat } from './car-header.ts';
 
 /** Content up to this is held in memory while its turn comes; larger content is streamed when it does. */
@@ -19,13 +21,25 @@ export interface LoadedNode {
 
 /**
  * The node, verified against its hash; only of a large node without children nothing is verified yet, as nothing of it will be
- * used unverified. Throws CasError.
+ * used unverified. Throws CasError; BundleError for a node that is lost.
  */
 export async function loadNode(client: Client, hash: Hash, options: CallOptions): Promise<LoadedNode> {
-  const node = await findNodeUpTo(client, hash, HELD_CONTENT_BYTES_MAX, options);
+  const node = await findNodeUpTo(client, hash, HELD_CONTENT_BYTES_MAX, options).catch((error: unknown) => {
+    throw withHash(hash, error);
+  });
   if (node === undefined) return loadLargeNode(client, hash, options);
   const bytes = concat([node.header, node.content]);
   return { hash, refs: node.refs, canonicalSize: bytes.length, bytes };
+}
+
+/** A node that cannot be had is named: among thousands the reason alone would not help. */
+function withHash(hash: Hash, error: unknown): unknown {
+  const isNodesOwn =
+    error instanceof CasError && (error.code === 'NOT_FOUND' || error.code === 'SERVICE_UNAVAILABLE');
+  if (!isNodesOwn) return error;
+  return new BundleError(`${hash}: ${error.message}; store this node again, then make the bundle`, {
+    cause: error,
+  });
 }
 
 /** Children are followed only once proven, so a large parent is read through; a large leaf has nothing to follow. */

@@ -1,7 +1,7 @@
 /** Verified nodes of a Space for long jobs: one request for a node without children, several at once, tried with patience. */
 import type { Hash } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
-import { type Clock, systemClock } from '../deadline.ts';
+import { type Clock, sleep, systemClock } from '../deadline.ts';
 import { CasError } from '../errors.ts';
 import { findNodeUpTo } from '../leaf-first-read.ts';
 import type { CallOptions } from '../operations.ts';
@@ -31,6 +31,8 @@ export interface PatientSourceOptions {
 
 /** Any trouble of a store is a 503 too; rot is one that comes again after the wait the server asked for. */
 const ROT_EVIDENCE_MIN = 2;
+const ROT_WAIT_MS_MAX = 1_000;
+const MEASURED_BYTES_MAX = 64 * 1024;
 
 /** The Space knows the node, but its bytes are lost or damaged: they must be pushed again. */
 export class RottenNodeError extends Error {
@@ -48,12 +50,13 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   const { digest, progress = SILENT_PROGRESS, signal } = options;
   // Without patience the client has tried again already.
   const evidenceMin = options.patienceMs === 0 ? 1 : ROT_EVIDENCE_MIN;
+  const clock = options.clock ?? systemClock;
   const limit = new AdaptiveLimit({
     start: PARALLEL_START,
     max: options.parallelMax ?? PARALLEL_MAX_DEFAULT,
   });
   const requests = new PatientRequests({
-    clock: options.clock ?? systemClock,
+    clock,
     random: options.random ?? Math.random,
     limit,
     patienceMs: options.patienceMs ?? PATIENCE_MS_DEFAULT,
@@ -62,30 +65,45 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   });
   const turns = new Turns(() => limit.limit);
 
-  async function read(hash: Hash, call: CallOptions, evidence: { count: number }): Promise<NodeParts> {
-    const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, { ...call, digest }).catch(
-      async (error: unknown) => {
-        if (await looksRotten(client, hash, error, call)) evidence.count += 1;
-        throw evidence.count >= evidenceMin ? new RottenNodeError(hash, error) : error;
-      },
-    );
-    if (node !== undefined) return node;
-    throw new TreeFormatError(
-      `the node has more than ${TREE_NODE_CONTENT_BYTES_MAX} bytes, no tree node has`,
-      hash,
-    );
+  async function read(hash: Hash, call: CallOptions): Promise<NodeParts> {
+    const askedAt = clock.now();
+    const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, { ...call, digest });
+    if (node === undefined) {
+      const message = `the node has more than ${TREE_NODE_CONTENT_BYTES_MAX} bytes, no tree node has`;
+      throw new TreeFormatError(message, hash);
+    }
+    // Large nodes take the time of their bytes, which says nothing of how busy the server is.
+    if (node.content.length <= MEASURED_BYTES_MAX) limit.onAnswer(clock.now() - askedAt);
+    // The metadata of a parent is a request of its own.
+    const requestCount = node.refs.length > 0 ? 1 : 0;
+    progress.count({
+      transferredNodes: 1,
+      transferredBytes: node.content.length,
+      requests: requestCount,
+    });
+    return node;
+  }
+
+  /** Rot is looked at twice before it is believed, here, so that nothing else waits for it. */
+  async function readUnlessRotten(hash: Hash, call: CallOptions): Promise<NodeParts> {
+    for (let evidence = 1; ; evidence += 1) {
+      try {
+        return await read(hash, call);
+      } catch (error) {
+        if (!(await looksRotten(client, hash, error, call))) throw error;
+        if (evidence >= evidenceMin) throw new RottenNodeError(hash, error);
+        const askedMs = error instanceof CasError ? error.retryAfterMs : undefined;
+        await sleep(clock, Math.min(askedMs ?? ROT_WAIT_MS_MAX, ROT_WAIT_MS_MAX), call.signal);
+      }
+    }
   }
 
   return {
     async readNode(hash, call = {}) {
       const done = await turns.take();
-      const evidence = { count: 0 };
       try {
-        const node = await requests.send(`reading ${hash}`, true, () =>
-          read(hash, { signal: call.signal ?? signal }, evidence),
-        );
-        progress.count({ transferredNodes: 1, transferredBytes: node.content.length });
-        return node;
+        const options = { signal: call.signal ?? signal };
+        return await requests.send(`reading ${hash}`, false, () => readUnlessRotten(hash, options));
       } finally {
         done();
       }
