@@ -24,7 +24,13 @@ import {
 const MIB = 1024 * 1024;
 const NODE_LIMITS = { nodeBytesMax: 32 * MIB };
 /** Quick, so that tests of time-outs are: nothing here waits for a store in another country. */
-const QUICK: Partial<S3Limits> = { retryPauseMs: 1, headMsMax: 300, stallMsMax: 200, batchHeadMsMax: 300 };
+const QUICK: Partial<S3Limits> = {
+  attemptsMax: 4,
+  retryPauseMs: 1,
+  headMsMax: 300,
+  stallMsMax: 200,
+  batchHeadMsMax: 300,
+};
 
 let standIn: StandIn;
 let store: ContentStore;
