@@ -1,0 +1,113 @@
+/** Reading with patience: what is retried, what is believed, how much runs at once. */
+import { expect, test } from 'bun:test';
+import { encodeNode } from '@holdfast/protocol';
+import { FakeSpace, failure, rejection, sha256Hex } from '../test/fake-space.ts';
+import { TreeFormatError } from './format.ts';
+import { encodeDirectory } from './format-directory.ts';
+import { SILENT_PROGRESS } from './progress.ts';
+import { createPatientSource, type PatientSourceOptions, RottenNodeError } from './pull-source.ts';
+
+const rotten = (): Response => failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': '1' });
+
+function open(space: FakeSpace, options: PatientSourceOptions = {}) {
+  const client = space.client({ retry: { attemptsMax: 1 } });
+  return createPatientSource(client, { clock: space.clock, random: () => 0.5, ...options });
+}
+
+test('a leaf takes one request, a parent two', async () => {
+  const space = new FakeSpace();
+  const source = open(space);
+  const leaf = space.store('leaf');
+  expect((await source.readNode(leaf)).refs).toEqual([]);
+  expect(space.kinds()).toEqual(['content']);
+  const parts = encodeDirectory([
+    {
+      name: Uint8Array.of(97),
+      kind: 'file',
+      hash: leaf,
+      bytes: 4,
+      entryCount: 0,
+      isExecutable: false,
+      mtimeNs: undefined,
+    },
+  ]);
+  const bytes = encodeNode(parts);
+  space.nodes.set(sha256Hex(bytes), bytes);
+  expect((await source.readNode(sha256Hex(bytes))).refs).toEqual([leaf]);
+  expect(space.kinds()).toEqual(['content', 'content', 'metadata']);
+});
+
+test('content that is refused twice while the metadata is fine is rot', async () => {
+  const space = new FakeSpace();
+  const hash = space.store('lost');
+  space.plant('content', rotten, rotten);
+  const error = await rejection(open(space).readNode(hash));
+  expect(error).toBeInstanceOf(RottenNodeError);
+  expect((error as RottenNodeError).hash).toBe(hash);
+  expect(space.kinds()).toEqual(['content', 'metadata', 'content', 'metadata']);
+});
+
+test('content that is refused once is read again', async () => {
+  const space = new FakeSpace();
+  const hash = space.store('busy');
+  space.plant('content', rotten);
+  expect((await open(space).readNode(hash)).content).toHaveLength(4);
+});
+
+test('a server that answers nothing is no proof of rot, and waited for', async () => {
+  const space = new FakeSpace();
+  const hash = space.store('away');
+  space.plant('content', rotten, rotten, rotten);
+  space.plant('metadata', rotten, rotten, rotten);
+  const waits: string[] = [];
+  const progress = {
+    ...SILENT_PROGRESS,
+    waitFor: (cause: string) => {
+      waits.push(cause);
+      return () => undefined;
+    },
+  };
+  expect((await open(space, { progress }).readNode(hash)).content).toHaveLength(4);
+  expect(waits.some((cause) => cause.includes('trying again'))).toBe(true);
+});
+
+test('without patience one look is enough', async () => {
+  const space = new FakeSpace();
+  const hash = space.store('lost');
+  space.plant('content', rotten);
+  expect(await rejection(open(space, { patienceMs: 0 }).readNode(hash))).toBeInstanceOf(RottenNodeError);
+});
+
+test('wrong bytes are not asked for again', async () => {
+  const space = new FakeSpace();
+  const hash = space.store('true');
+  space.nodes.set(hash, encodeNode({ contentType: 'text/plain', refs: [], content: Uint8Array.of(1) }));
+  expect(await rejection(open(space).readNode(hash))).toMatchObject({ code: 'VERIFICATION_FAILED' });
+  expect(space.kinds()).toEqual(['content', 'metadata']);
+});
+
+test('a node larger than any of a tree is refused before its bytes', async () => {
+  const space = new FakeSpace();
+  const hash = space.store('x'.repeat(4 * 1024 * 1024 + 1));
+  expect(await rejection(open(space).readNode(hash))).toBeInstanceOf(TreeFormatError);
+});
+
+test('no more requests run at once than allowed', async () => {
+  const space = new FakeSpace();
+  const hashes = Array.from({ length: 30 }, (_, index) => space.store(`node ${index}`));
+  let running = 0;
+  let peak = 0;
+  const client = space.client({
+    retry: { attemptsMax: 1 },
+    fetch: async (url, init) => {
+      running += 1;
+      peak = Math.max(peak, running);
+      await Bun.sleep(1);
+      running -= 1;
+      return space.fetch(url, init);
+    },
+  });
+  const source = createPatientSource(client, { clock: space.clock, parallelMax: 3 });
+  await Promise.all(hashes.map((hash) => source.readNode(hash)));
+  expect(peak).toBe(3);
+});
