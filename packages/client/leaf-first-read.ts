@@ -19,6 +19,8 @@ export interface LeafFirstNode {
 export interface LeafFirstOptions extends CallOptions {
   /** WebCrypto, or the built-in SHA-256, when left out. */
   readonly digest?: Digest | undefined;
+  /** The node will have refs: the metadata is asked for beside the content, not after it. */
+  readonly expectsRefs?: boolean | undefined;
 }
 
 type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNode'>;
@@ -34,6 +36,9 @@ export async function findNodeUpTo(
   options: LeafFirstOptions = {},
 ): Promise<LeafFirstNode | undefined> {
   const { digest = digestByWebCrypto, signal } = options;
+  const describing = options.expectsRefs === true ? client.readMetadata(hash, { signal }) : undefined;
+  // It is awaited below; when the content fails first, that is what is told.
+  describing?.catch(() => undefined);
   const { contentType, size, body } = await client.readContent(hash, { signal });
   if (size > contentBytesMax) {
     await body.cancel();
@@ -45,9 +50,11 @@ export async function findNodeUpTo(
     const node = await client.getNode(hash, { signal });
     return { ...node.metadata, content: node.content, header: encodeNodeHeader(node.metadata) };
   }
-  const leaf = encodeHeader(hash, { contentType, refs: [], size });
-  if ((await digest(leaf, content)) === hash) return { contentType, refs: [], content, header: leaf };
-  const { metadata } = await client.readMetadata(hash, { signal });
+  if (describing === undefined) {
+    const leaf = encodeHeader(hash, { contentType, refs: [], size });
+    if ((await digest(leaf, content)) === hash) return { contentType, refs: [], content, header: leaf };
+  }
+  const { metadata } = await (describing ?? client.readMetadata(hash, { signal }));
   const header = encodeHeader(hash, { contentType: metadata.contentType, refs: metadata.refs, size });
   const actual = await digest(header, content);
   if (actual === hash) return { contentType: metadata.contentType, refs: metadata.refs, content, header };

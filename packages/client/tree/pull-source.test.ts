@@ -37,6 +37,19 @@ test('a leaf takes one request, a parent two', async () => {
   expect(space.kinds()).toEqual(['content', 'content', 'metadata']);
 });
 
+test('what will have refs is described beside its content; a wrong guess costs a request, nothing else', async () => {
+  const space = new FakeSpace();
+  const leaf = space.store('leaf');
+  const gates = Promise.withResolvers<void>();
+  space.plant('content', () => gates.promise.then(() => failure(404, 'NOT_FOUND')));
+  const reading = open(space).readNode(leaf, { expectsRefs: true });
+  for (let round = 0; space.calls.length < 2 && round < 1_000; round += 1) await Bun.sleep(0);
+  expect(space.kinds().toSorted()).toEqual(['content', 'metadata']);
+  gates.resolve();
+  expect(await rejection(reading)).toMatchObject({ code: 'NOT_FOUND', requestOperation: 'readContent' });
+  expect((await open(space).readNode(leaf, { expectsRefs: true })).refs).toEqual([]);
+});
+
 test('content that is refused twice while the metadata is fine is rot', async () => {
   const space = new FakeSpace();
   const hash = space.store('lost');

@@ -11,7 +11,7 @@ import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from './
 import { PatientRequests } from './patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
 import { PARALLEL_MAX_DEFAULT, PARALLEL_START, PATIENCE_MS_DEFAULT } from './push-limits.ts';
-import type { NodeSource } from './read-node.ts';
+import type { NodeSource, ReadNodeOptions } from './read-node.ts';
 
 /** For a long job make the client with `retry: { attemptsMax: 1 }`: the source tries again by itself, with patience. */
 export type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNode'>;
@@ -65,7 +65,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   });
   const turns = new Turns(() => limit.limit);
 
-  async function read(hash: Hash, call: CallOptions): Promise<NodeParts> {
+  async function read(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
     const askedAt = clock.now();
     const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, { ...call, digest });
     if (node === undefined) {
@@ -85,7 +85,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   }
 
   /** Rot is looked at twice before it is believed, here, so that nothing else waits for it. */
-  async function readUnlessRotten(hash: Hash, call: CallOptions): Promise<NodeParts> {
+  async function readUnlessRotten(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
     for (let evidence = 1; ; evidence += 1) {
       try {
         return await read(hash, call);
@@ -102,7 +102,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
     async readNode(hash, call = {}) {
       const done = await turns.take();
       try {
-        const options = { signal: call.signal ?? signal };
+        const options = { ...call, signal: call.signal ?? signal };
         return await requests.send(`reading ${hash}`, false, () => readUnlessRotten(hash, options));
       } finally {
         done();

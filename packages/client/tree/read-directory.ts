@@ -120,7 +120,7 @@ export async function readDirectoryPart(
   expected: ExpectedDirectoryPart,
   options: CallOptions,
 ): Promise<DirectoryPart> {
-  const node = await readTreeNode(source, hash, options);
+  const node = await readTreeNode(source, hash, { ...options, expectsRefs: true });
   return atNode(hash, () => checkPart(node, expected));
 }
 

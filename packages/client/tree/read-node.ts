@@ -7,7 +7,12 @@ import { type ParsedNode, parseTreeNode } from './format-file.ts';
 /** Where nodes come from: a Space, a bundle, a folder of them. */
 export interface NodeSource {
   /** The node, verified against `hash`. Rejects when there is none, or it does not match. */
-  readNode(hash: Hash, options?: CallOptions): Promise<NodeParts>;
+  readNode(hash: Hash, options?: ReadNodeOptions): Promise<NodeParts>;
+}
+
+export interface ReadNodeOptions extends CallOptions {
+  /** The node will have refs: a source that asks for these apart may do so at once. A guess that may be wrong. */
+  readonly expectsRefs?: boolean | undefined;
 }
 
 /** A file or link by its hash, or by what its parent says of it: then the node must agree. */
@@ -30,9 +35,9 @@ export function hashOf(ref: FileRef): Hash {
 export async function readTreeNode(
   source: NodeSource,
   hash: Hash,
-  options: CallOptions,
+  { signal, expectsRefs }: ReadNodeOptions,
 ): Promise<ParsedNode> {
-  const node = await source.readNode(hash, { signal: options.signal });
+  const node = await source.readNode(hash, { signal, expectsRefs });
   return atNode(hash, () => parseTreeNode(node));
 }
 

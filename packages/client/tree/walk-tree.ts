@@ -2,7 +2,7 @@
 import type { CallOptions } from '../operations.ts';
 import type { DirectoryEntry, NodeParts, TreeTotals } from './format.ts';
 import { readDirectoryEntries } from './read-directory.ts';
-import type { NodeSource } from './read-node.ts';
+import type { NodeSource, ReadNodeOptions } from './read-node.ts';
 import { withPath } from './walk-error.ts';
 import type { TreePath } from './walk-path.ts';
 
@@ -126,13 +126,13 @@ class ReadAhead implements NodeSource {
 
   start(hash: string, options: CallOptions): void {
     if (this.#started.has(hash)) return;
-    const node = this.#source.readNode(hash, { signal: options.signal });
+    const node = this.#source.readNode(hash, { signal: options.signal, expectsRefs: true });
     // Its failure is met when its turn comes, or never, when the walk ends before.
     node.catch(() => undefined);
     this.#started.set(hash, node);
   }
 
-  readNode(hash: string, options?: CallOptions): Promise<NodeParts> {
+  readNode(hash: string, options?: ReadNodeOptions): Promise<NodeParts> {
     const started = this.#started.get(hash);
     this.#started.delete(hash);
     return started ?? this.#source.readNode(hash, options);
