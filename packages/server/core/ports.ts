@@ -167,6 +167,7 @@ export interface ContentStore {
     start: number,
     end: number,
     onBroken: (proof: ContentDamaged | ContentLost) => void,
+    caller?: ContentCaller,
   ): Promise<OpenContent>;
   /** Reads all of the object: digest, length, integrity. Same errors as `open`. */
   verify(object: StoredObject, hash: Hash): Promise<void>;
@@ -253,6 +254,14 @@ export interface OpenContent {
    * they are sent.
    */
   readonly body: Uint8Array | Blob | ReadableStream<Uint8Array>;
+}
+
+/** Who waits for content. A store that has it far away may ask. */
+export interface ContentCaller {
+  /** Whether there is memory for a range of `length` bytes as a whole, which is quicker to get than a stream of it. */
+  mayGather(length: number): boolean;
+  /** aborts when nobody waits any more */
+  readonly signal: AbortSignal;
 }
 
 export interface NodeLimits {

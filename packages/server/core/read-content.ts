@@ -4,7 +4,7 @@ import { parseByteRange } from './byte-range.ts';
 import { isProofOfRot, markRotten, rottenContent, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
-import { ContentLost, type OpenContent } from './ports.ts';
+import { type ContentCaller, ContentLost, type OpenContent } from './ports.ts';
 import { isReadable, nodeNotFound } from './read-metadata.ts';
 
 export interface ContentAnswer {
@@ -31,6 +31,7 @@ export async function readContent(
   space: Space,
   hash: Hash,
   rangeHeader: string | undefined,
+  caller?: ContentCaller,
 ): Promise<ContentAnswer> {
   for (let look = 0; look < LOOKS_MAX; look += 1) {
     const found = await core.metadata.findNodeWithContent(space, hash);
@@ -41,7 +42,7 @@ export async function readContent(
     if (range.kind === 'unsatisfiable') throw rangeNotSatisfiable(node.size);
     const start = range.kind === 'part' ? range.start : 0;
     const end = range.kind === 'part' ? range.end : node.size;
-    const body = await openProven(core, space, node, found.content, start, end);
+    const body = await openProven(core, space, node, found.content, { start, end, caller });
     if (body === undefined) continue;
     const status = range.kind === 'part' ? 206 : 200;
     return { status, contentType: node.contentType, size: node.size, start, end, body };
@@ -60,8 +61,11 @@ async function openProven(
   space: Space,
   node: NodeRow,
   content: ContentRow | undefined,
-  start: number,
-  end: number,
+  {
+    start,
+    end,
+    caller,
+  }: { readonly start: number; readonly end: number; readonly caller: ContentCaller | undefined },
 ): Promise<Body | undefined> {
   const headerLength = node.canonicalSize - node.size;
   try {
@@ -71,10 +75,12 @@ async function openProven(
       return content.inlineBytes.subarray(headerLength + start, headerLength + end);
     }
     const object = storedObject(space, content);
-    const opened = await core.content.open(object, headerLength + start, headerLength + end, () => {
+    const onBroken = (): void => {
       // The broken connection is the answer; a failed marking leaves the next read to prove it again.
       markRotten(core, space, node).catch(() => {});
-    });
+    };
+    const from = headerLength + start;
+    const opened = await core.content.open(object, from, headerLength + end, onBroken, caller);
     return opened.body;
   } catch (error) {
     if (!isProofOfRot(error)) throw error;

@@ -1,29 +1,19 @@
 /** Answers of readContent (spec readContent; contract section 8). */
 import type { ContentAnswer } from '../core/read-content.ts';
-import type { ContentMemory } from './content-memory.ts';
-import type { ContentSpool } from './content-spool.ts';
-import { LengthMismatch, readExactly, type StreamWatch } from './content-stream.ts';
+import type { ContentGathering } from './content-gathering.ts';
+import { LengthMismatch } from './content-stream.ts';
 import { corsHeaders, type HeaderFields, OPEN_CORS_HEADERS } from './cors.ts';
 import type { Exchange } from './exchange.ts';
-import { BUFFERED_ANSWER_BYTES_MAX, IDLE_SECONDS_MAX, SMALL_ANSWER_BYTES_MAX } from './http-limits.ts';
-
-/** Where content that arrives as a stream is put together before it is sent. */
-export interface GatheringPlaces {
-  readonly memory: ContentMemory;
-  readonly spool: ContentSpool;
-  /** answers on their way to their readers right now */
-  readonly countSending: () => number;
-}
 
 export async function contentAnswer(
   exchange: Exchange,
   content: ContentAnswer,
-  places: GatheringPlaces,
+  gathering: ContentGathering,
 ): Promise<Response> {
   const { body, status } = content;
   const isHead = exchange.request.method === 'HEAD';
   if (isHead && body instanceof ReadableStream) await body.cancel();
-  const bytes = isHead ? null : await toSendable(exchange, body, content.end - content.start, places);
+  const bytes = isHead ? null : await toSendable(body, content.end - content.start, gathering);
   const { corsOrigins } = exchange;
   const isPlain = corsOrigins === '*' && status === 200 && !(bytes instanceof Blob);
   if (isPlain) return new Response(bytes as BodyInit | null, { headers: plainHeaders(exchange, content) });
@@ -65,48 +55,12 @@ function contentHeaders(exchange: Exchange, content: ContentAnswer): HeaderField
 
 /** A body whose length the runtime knows, so that it sends Content-Length. */
 function toSendable(
-  exchange: Exchange,
   body: ContentAnswer['body'],
   length: number,
-  places: GatheringPlaces,
+  gathering: ContentGathering,
 ): Uint8Array | Blob | Promise<Uint8Array | Blob> {
-  if (body instanceof ReadableStream) return gather(exchange, body, length, places);
+  if (body instanceof ReadableStream) return gathering.gather(body, length);
   const given = body instanceof Blob ? body.size : body.length;
   if (given !== length) throw new LengthMismatch(`content of ${length} bytes came as ${given}`);
   return body;
-}
-
-async function gather(
-  { request, connections }: Exchange,
-  stream: ReadableStream<Uint8Array>,
-  length: number,
-  { memory, spool, countSending }: GatheringPlaces,
-): Promise<Uint8Array | Blob> {
-  const watch: StreamWatch = {
-    signal: request.signal,
-    onProgress: () => connections?.timeout(request, IDLE_SECONDS_MAX),
-  };
-  if (length <= SMALL_ANSWER_BYTES_MAX) return collect(stream, length, watch);
-  if (length > BUFFERED_ANSWER_BYTES_MAX || !memory.tryTake(countSending())) {
-    return spool.hold(stream, length, watch);
-  }
-  try {
-    return await collect(stream, length, watch);
-  } finally {
-    memory.give();
-  }
-}
-
-async function collect(
-  stream: ReadableStream<Uint8Array>,
-  length: number,
-  watch: StreamWatch,
-): Promise<Uint8Array> {
-  const bytes = new Uint8Array(length);
-  let at = 0;
-  await readExactly(stream, length, watch, (piece) => {
-    bytes.set(piece, at);
-    at += piece.length;
-  });
-  return bytes;
 }

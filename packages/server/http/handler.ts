@@ -14,7 +14,7 @@ import type { Capability } from '../auth/capability.ts';
 import { after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
 import type { Awaitable } from '../core/ports.ts';
-import type { GatheringPlaces } from './content-answer.ts';
+import type { GatheringPlaces } from './content-gathering.ts';
 import { ContentMemory } from './content-memory.ts';
 import type { ContentSpool } from './content-spool.ts';
 import { type CorsOrigins, preflightHeaders } from './cors.ts';
@@ -101,14 +101,13 @@ export function createHandler(options: HandlerOptions): Handler {
   const { corsOrigins, reportFailure } = options;
   const requestsMax = options.requestsInFlightMax ?? REQUESTS_IN_FLIGHT_MAX;
   const uploads = new UploadGate(options.uploadsInFlightMax ?? UPLOADS_IN_FLIGHT_MAX);
-  const memory = new ContentMemory();
   let inFlight = 0;
-  /** A request whose caller has gone is no longer pending while its answer is still being made. */
-  const placesFor = ({ connections }: Exchange): GatheringPlaces => ({
-    memory,
+  const places: GatheringPlaces = {
+    memory: new ContentMemory(),
     spool: options.spool,
-    countSending: () => Math.max(0, (connections?.pendingRequests ?? 0) - inFlight),
-  });
+    // A request whose caller has gone is no longer pending while its answer is still being made.
+    countSending: ({ connections }) => Math.max(0, (connections?.pendingRequests ?? 0) - inFlight),
+  };
 
   /**
    * Counts the request while `step` answers it, and turns whatever it throws into an answer. A step that answers at once is
@@ -148,14 +147,14 @@ export function createHandler(options: HandlerOptions): Handler {
       const exchange = begin(request, connections);
       return guard(exchange, () => {
         const match = matchSpacePath(path);
-        if (match !== undefined) return answerSpace(options, exchange, match, query, placesFor);
+        if (match !== undefined) return answerSpace(options, exchange, match, query, places);
         if (path.startsWith(UPLOADS_PREFIX)) return uploads.answer(options.core, exchange, path, query);
         throw notFound();
       });
     },
     handleSpace(match, query, request, connections) {
       const exchange = begin(request, connections);
-      return guard(exchange, () => answerSpace(options, exchange, match, query, placesFor));
+      return guard(exchange, () => answerSpace(options, exchange, match, query, places));
     },
     refuse(request, connections) {
       return errorAnswer(begin(request, connections), notFound(), reportFailure);
@@ -168,7 +167,7 @@ function answerSpace(
   exchange: Exchange,
   match: SpacePathMatch,
   query: string | undefined,
-  placesFor: (exchange: Exchange) => GatheringPlaces,
+  places: GatheringPlaces,
 ): Awaitable<Response> {
   const appId = readId(match.appId);
   const spaceId = readId(match.spaceId);
@@ -188,7 +187,7 @@ function answerSpace(
       rawHash: match.hash,
       query,
       refDomain: capability.refDomain,
-      placesFor,
+      places,
       publicUrl: options.publicUrl,
       isUploadDirect: options.core.content.upload.kind === 'direct',
     }),

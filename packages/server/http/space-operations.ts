@@ -21,7 +21,8 @@ import { readContent } from '../core/read-content.ts';
 import { readMetadata } from '../core/read-metadata.ts';
 import { runGc } from '../core/run-gc.ts';
 import { updateRootRefs } from '../core/update-root-refs.ts';
-import { contentAnswer, type GatheringPlaces } from './content-answer.ts';
+import { contentAnswer } from './content-answer.ts';
+import { ContentGathering, type GatheringPlaces } from './content-gathering.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
 import { GC_SECONDS_MAX, IDLE_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http-limits.ts';
 import { readJsonBody, readOptionalJsonBody } from './request-body.ts';
@@ -37,7 +38,7 @@ interface AuthorizedCall {
   readonly query: string | undefined;
   /** from the verified capability, the only place it may come from */
   readonly refDomain: string | undefined;
-  readonly placesFor: (exchange: Exchange) => GatheringPlaces;
+  readonly places: GatheringPlaces;
   /** origin of upload URLs; undefined: as the caller reaches us */
   readonly publicUrl: string | undefined;
   /** clients upload to the store itself: a lease then reads what they have put there */
@@ -57,12 +58,17 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   async readContent(call) {
     const hash = readHash(call);
     refuseQuery(call);
-    const { exchange, core, space, placesFor } = call;
+    const { exchange, core, space, places } = call;
     const range = exchange.request.headers.get('range') ?? undefined;
     const startedAt = performance.now();
-    const content = await readContent(core, space, hash, range);
-    exchange.timing.record('cas_dispatch', startedAt);
-    return contentAnswer(exchange, content, placesFor(exchange));
+    const gathering = new ContentGathering(exchange, places);
+    try {
+      const content = await readContent(core, space, hash, range, gathering);
+      exchange.timing.record('cas_dispatch', startedAt);
+      return await contentAnswer(exchange, content, gathering);
+    } finally {
+      gathering.end();
+    }
   },
 
   async leaseNode(call) {

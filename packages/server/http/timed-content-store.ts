@@ -2,6 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, Space, UploadEvidence } from '../core/model.ts';
 import type {
+  ContentCaller,
   ContentDamaged,
   ContentLost,
   ContentStore,
@@ -53,9 +54,11 @@ export class TimedContentStore implements ContentStore {
     start: number,
     end: number,
     onBroken: (proof: ContentDamaged | ContentLost) => void,
+    caller: ContentCaller | undefined,
   ): Promise<OpenContent> {
     const startedAt = performance.now();
-    return this.timing.watch('cas_content_open', startedAt, this.inner.open(object, start, end, onBroken));
+    const opened = this.inner.open(object, start, end, onBroken, caller);
+    return this.timing.watch('cas_content_open', startedAt, opened);
   }
 
   verify(object: StoredObject, hash: Hash): Promise<void> {

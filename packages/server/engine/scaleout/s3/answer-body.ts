@@ -14,6 +14,9 @@ interface AnswerBodyOptions {
   readonly onEnd: () => void;
 }
 
+/** A body that comes more slowly is better read in pieces, each of which shows that it comes. */
+const BLOB_BYTES_PER_MS_MIN = 512;
+
 export class AnswerBody {
   readonly #options: AnswerBodyOptions;
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
@@ -55,6 +58,30 @@ export class AnswerBody {
     return bytes;
   }
 
+  /**
+   * All of it, which must be `length` bytes, without looking at the pieces: for a range of MiB half the work of `readAll`.
+   * Resolves with `undefined`, the request ended, when it came too slowly, broke off or did not say its length; or when
+   * `signal` aborts.
+   */
+  async findBlob(length: number, signal: AbortSignal): Promise<Blob | undefined> {
+    const { response, stallMsMax } = this.#options;
+    const cancel = (): void => this.cancel();
+    signal.addEventListener('abort', cancel, { once: true });
+    try {
+      const isSaid = response.headers.get('content-length') === String(length);
+      if (!isSaid || this.#isEnded || signal.aborted) return undefined;
+      const blob = await this.#inTime(() => response.blob(), stallMsMax + length / BLOB_BYTES_PER_MS_MIN);
+      this.#end();
+      return blob.size === length ? blob : undefined;
+    } catch (error) {
+      if (error instanceof AttemptFailed) return undefined;
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', cancel);
+      this.cancel();
+    }
+  }
+
   /** As much as there is, `bytesMax` at most. Rejects with AttemptFailed. */
   async readText(bytesMax: number): Promise<string> {
     const pieces: Uint8Array[] = [];
@@ -93,11 +120,11 @@ export class AnswerBody {
     return bytes;
   }
 
-  async #inTime<T>(read: () => Promise<T>): Promise<T> {
-    const { controller, stallMsMax } = this.#options;
+  async #inTime<T>(read: () => Promise<T>, msMax = this.#options.stallMsMax): Promise<T> {
+    const { controller } = this.#options;
     const timer = setTimeout(() => {
-      controller.abort(new AttemptFailed(`the object store sent nothing for ${stallMsMax} ms`));
-    }, stallMsMax);
+      controller.abort(new AttemptFailed(`the object store sent too little for ${msMax} ms`));
+    }, msMax);
     try {
       return await read();
     } catch (error) {

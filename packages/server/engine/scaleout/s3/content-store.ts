@@ -6,6 +6,7 @@ import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, ObjectKey, Space } from '../../../core/model.ts';
 import {
   type Awaitable,
+  type ContentCaller,
   ContentDamaged,
   type ContentLost,
   type ContentStore,
@@ -15,6 +16,7 @@ import {
   type NodeLimits,
   type OpenContent,
   type StoredObject,
+  StoreUnavailable,
 } from '../../../core/ports.ts';
 import { spaceKeyOf } from '../../../core/space-key.ts';
 import { deleteKeys } from './batch-delete.ts';
@@ -67,9 +69,13 @@ export class S3ContentStore implements ContentStore {
     start: number,
     end: number,
     onBroken: (proof: ContentDamaged | ContentLost) => void,
+    caller?: ContentCaller,
   ): Promise<OpenContent> {
     const recorded = this.#recordedObject(object);
-    if (end - start > SMALL_BYTES_MAX) return this.#openStream(recorded, start, end, onBroken);
+    if (end - start > SMALL_BYTES_MAX) {
+      const blob = await this.#findBlob(recorded, start, end, caller);
+      return blob === undefined ? this.#openStream(recorded, start, end, onBroken) : { body: blob };
+    }
     // Nothing cannot be asked for: the byte before it proves the object as well.
     const from = start === end ? Math.max(0, start - 1) : start;
     const to = start === end ? from + 1 : end;
@@ -113,6 +119,23 @@ export class S3ContentStore implements ContentStore {
 
   async close(): Promise<void> {
     this.#parts.client.close();
+  }
+
+  /** The range as a whole, where there is memory for it and the store sends it without a break. */
+  async #findBlob(
+    recorded: RecordedObject,
+    start: number,
+    end: number,
+    caller: ContentCaller | undefined,
+  ): Promise<Blob | undefined> {
+    if (caller?.mayGather(end - start) !== true) return undefined;
+    const blob = await this.#proving(recorded, () =>
+      readRange(this.#parts.client, recorded, { start, end }, (body) =>
+        body.findBlob(end - start, caller.signal),
+      ),
+    );
+    if (caller.signal.aborted) throw new StoreUnavailable('nobody waits for this content any more');
+    return blob;
   }
 
   async #openStream(
