@@ -19,7 +19,6 @@ import {
   tellProgress,
   visitSpaces,
 } from './copy-run.ts';
-import { keyOf } from './entry-keys.ts';
 import { mapSome, patiently } from './patience.ts';
 import {
   type BatchPart,
@@ -55,7 +54,7 @@ class SpaceVerification implements SpaceVisit {
 
   async page(page: WalkedPage): Promise<void> {
     const run = this.#run;
-    const tally = addUp(run.checkpoint.tally, await this.#comparePage(page.part));
+    const tally = addUp(run.checkpoint.tally, await this.#comparePage(page));
     if (page.next === undefined) await this.#compareCounters(tally);
     const checkpoint = advance({ ...run.checkpoint, tally }, this.#listed, page, countNodes(page));
     run.checkpoint = checkpoint;
@@ -67,8 +66,9 @@ class SpaceVerification implements SpaceVisit {
   }
 
   /** Resolves with what the target's nodes of the page add to its counters. */
-  async #comparePage(part: BatchPart): Promise<UsageDelta> {
-    const found = await this.#readTarget(part);
+  async #comparePage(page: WalkedPage): Promise<UsageDelta> {
+    const { part } = page;
+    const found = await this.#readTarget(page);
     if (found.entries.length !== part.entries.length) {
       throw this.#differs(`${part.kind}: ${found.entries.length} rows arrived of ${part.entries.length}`);
     }
@@ -84,8 +84,8 @@ class SpaceVerification implements SpaceVisit {
     return TALLY_NONE;
   }
 
-  /** The same stretch: the entries up to the last key of the source's page. */
-  async #readTarget(part: BatchPart): Promise<BatchPart> {
+  /** The same stretch: a page of nodes may have been cut by its bytes. */
+  async #readTarget({ part, next }: WalkedPage): Promise<BatchPart> {
     const { kind, domain } = part;
     const { space } = this.#listed;
     const { place } = this.#run.checkpoint;
@@ -93,12 +93,7 @@ class SpaceVerification implements SpaceVisit {
     const entries = await patiently(this.#run.patience, () =>
       this.#run.target.rows.readPage({ space, kind, domain, after: place.after, limit }),
     );
-    const last = part.kind === 'nodes' ? part.entries.at(-1)?.row.hash : undefined;
-    // Pages of nodes may have been cut by their bytes. One row too many at the very end shows in the counters.
-    const isCut = last !== undefined && part.entries.length < entries.length;
-    const end = isCut
-      ? entries.findIndex((entry) => keyOf(kind, entry as never) === last) + 1
-      : entries.length;
+    const end = next?.kind === kind ? part.entries.length : entries.length;
     return { kind, domain, entries: entries.slice(0, end) } as BatchPart;
   }
 
