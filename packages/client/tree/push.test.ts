@@ -226,6 +226,38 @@ describe('pushTree', () => {
     expect(space.nodes.size).toBe(tree.nodes.size);
   });
 
+  test('leases parents that wait for long again, so that none is dropped', async () => {
+    const space = new FakeSpace();
+    const tree = new MemoryTree();
+    const { hash } = await build(tree, PLAN);
+    const supply = tree.supply(hash);
+    let open = (): void => undefined;
+    const isOpen = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const held = {
+      ...supply,
+      // Parents pass, leaves wait: by now the root has waited for hours.
+      makeNode: async (node: typeof supply.root) => {
+        if ((tree.nodes.get(node.hash)?.refs.length ?? 0) === 0) await isOpen;
+        return supply.makeNode(node);
+      },
+    };
+    const pushing = pushTree(space.client(), held, { clock: space.clock, random: () => 0.5 });
+    const leasesOfRoot = (): number =>
+      space.calls.filter(({ kind, url }) => kind === 'lease' && url.pathname.includes(hash)).length;
+    while (leasesOfRoot() < 2) await new Promise((resolve) => setTimeout(resolve, 1));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    space.clock.expire();
+    for (let tries = 0; leasesOfRoot() < 3 && tries < 1_000; tries += 1)
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    expect(leasesOfRoot()).toBe(3);
+    open();
+    expect((await pushing).root).toBe(hash);
+    expect(space.nodes.size).toBe(tree.nodes.size);
+    expect(space.clock.runningLimits).toBe(0);
+  });
+
   test('refuses a server that names children the node does not have', async () => {
     const space = new FakeSpace();
     space.plant('lease', () => json({ hash: 'x', state: 'ready' }));
