@@ -44,8 +44,8 @@ export class CommitGroups {
   }
 
   /**
-   * Tells that a commit of the Space is on its way alone; call the result when it has ended. Undefined where one is on its way
-   * already.
+   * Tells that a commit of the Space is on its way alone: those that come meanwhile join the next group. Call the result when it
+   * has ended. Undefined where one is on its way already.
    */
   begin(space: SpaceKey, options: CommitGroupsOptions): (() => void) | undefined {
     if (this.isBusy(space)) return undefined;

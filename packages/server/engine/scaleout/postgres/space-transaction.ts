@@ -20,7 +20,7 @@ import { RowChanges } from './row-changes.ts';
 import { contentFromSql, countedNodeFromSql, discardFromSql, hashesToSql, uploadFromSql } from './rows.ts';
 import { byteaToHex, hexToBytea, type SqlResult, type SqlValue } from './sql-values.ts';
 import { NowUnknown, type Statement, type TransactionWire } from './transaction-wire.ts';
-import type { UploadLimit } from './upload-limit.ts';
+import { UploadCount, type UploadLimit } from './upload-limit.ts';
 
 interface TransactionOptions {
   readonly wire: TransactionWire;
@@ -41,10 +41,9 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   readonly #key: SpaceKey;
   readonly #rows: RowChanges;
   readonly #rootRefs: RootRefLedger;
+  readonly #uploads: UploadCount;
   #isSpaceWritten: boolean;
   #hasFlushed = false;
-  /** active uploads, counted ahead for a hash that turned out to be new */
-  #countedAhead: { readonly count: number; readonly atMost: number } | undefined;
 
   constructor(options: TransactionOptions) {
     this.#options = options;
@@ -52,6 +51,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     this.#key = options.spaceKey;
     this.#rows = new RowChanges(this.#key);
     this.#rootRefs = new RootRefLedger(this.#wire, this.#key);
+    this.#uploads = new UploadCount(this.#wire, this.#key, options.uploadLimit);
     this.#isSpaceWritten = options.isSpaceKnown;
   }
 
@@ -103,23 +103,12 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     const [upload, node] = await Promise.all([
       this.#rows.uploads.has(hash) ? undefined : this.#wire.send('lockUpload', [this.#key, key]),
       this.#wire.send('lockNode', [this.#key, key]),
-      this.#countAhead(key),
+      // The Space's row must be there to be held.
+      this.#options.isSpaceKnown ? this.#uploads.countAhead(key) : undefined,
     ]);
     this.#rows.learnNode(hash, node.rows[0] && countedNodeFromSql(node.rows[0]));
     if (upload !== undefined) this.#rows.learnUpload(hash, uploadOf(upload));
     return this.#rows.nodes.get(hash)?.current?.row;
-  }
-
-  async #countAhead(key: string): Promise<void> {
-    const atMost = this.#options.uploadLimit.findAtMostToCountAhead(this.#key);
-    // The Space's row must be there to be held.
-    if (atMost === undefined || this.#countedAhead !== undefined || !this.#options.isSpaceKnown) return;
-    const [, { rows }] = await Promise.all([
-      this.#wire.send('shareSpaceForNew', [this.#key, key]),
-      this.#wire.send('countActiveUploadsForNew', [this.#key, this.#wire.clock, atMost, key]),
-    ]);
-    const count = rows[0]?.count as number | undefined;
-    if (count !== undefined) this.#countedAhead = { count, atMost };
   }
 
   findNodes(hashes: readonly Hash[]): Awaitable<readonly (NodeRow | undefined)[]> {
@@ -252,41 +241,8 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return this.#lockUpload(before.hash).then(() => this.#rows.changeUpload(before, undefined));
   }
 
-  async countActiveUploads(atMost: number): Promise<number> {
-    const { uploadLimit } = this.#options;
-    const ahead = this.#countedAhead;
-    if (ahead?.atMost === atMost && !this.#rows.hasUploadChanges()) {
-      this.#assertFarFromLimit(ahead.count, atMost);
-      return ahead.count;
-    }
-    const isClose = uploadLimit.isClose(this.#key, atMost);
-    const answers = [
-      ...(this.#isSpaceWritten ? [] : this.#writeSpace()).map((write) => this.#wire.send(...write)),
-      ...this.#flush(),
-      this.#wire.send(isClose ? 'lockSpace' : 'shareSpace', [this.#key]),
-    ];
-    const counting = this.#wire.send('countActiveUploads', [this.#key, this.#wire.clock, atMost]);
-    const [{ rows }] = await Promise.all([counting, ...answers]);
-    const count = rows[0]?.count as number;
-    if (!isClose) this.#assertFarFromLimit(count, atMost);
-    if (count >= atMost) await this.#assertNoUploadAppeared();
-    return count;
-  }
-
-  /** Who is refused must not be so for the upload of the very hash it asks for, made by another while this one counted. */
-  async #assertNoUploadAppeared(): Promise<void> {
-    const absent = [...this.#rows.uploads].filter(([, { stored }]) => stored === undefined);
-    const found = await Promise.all(
-      absent.map(([hash]) => this.#wire.send('lockUpload', [this.#key, hexToBytea(hash)])),
-    );
-    if (found.some(({ rows }) => rows.length > 0))
-      this.#wire.runAgain('an upload appeared where there was none');
-  }
-
-  /** Held together, the lock makes no count exact: close to the limit the body is run again and holds it alone. */
-  #assertFarFromLimit(count: number, atMost: number): void {
-    if (!this.#options.uploadLimit.noteCount(this.#key, count, atMost)) return;
-    this.#wire.runAgain('the limit of active uploads is close');
+  countActiveUploads(atMost: number): Promise<number> {
+    return this.#uploads.count(atMost, this.#rows.hasUploadChanges(), () => this.#writeWithSpace());
   }
 
   async findContent(generation: Generation): Promise<ContentRow | undefined> {
@@ -396,6 +352,12 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     const flushed = this.#flush();
     const [found] = await Promise.all([this.#wire.send(name, parameters), ...flushed]);
     return found;
+  }
+
+  /** The Space's row, which is to be locked, and what was written. */
+  #writeWithSpace(): Promise<SqlResult>[] {
+    const space = this.#isSpaceWritten ? [] : this.#writeSpace();
+    return [...space.map((write) => this.#wire.send(...write)), ...this.#flush()];
   }
 
   #flush(): Promise<SqlResult>[] {

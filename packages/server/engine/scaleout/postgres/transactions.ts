@@ -39,6 +39,8 @@ export class Transactions {
   readonly #options: TransactionsOptions;
   readonly #known = new Map<SpaceKey, Space>();
   readonly #groups = new CommitGroups();
+  /** by Space: transactions of one body that are on their way */
+  readonly #alone = new Map<SpaceKey, number>();
   #isClosed = false;
 
   constructor(options: TransactionsOptions) {
@@ -48,10 +50,12 @@ export class Transactions {
   async run<T>(space: Space, clock: FindClock, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T> {
     if (this.#isClosed) throw new StoreUnavailable('the store is closing: try again');
     const key = spaceKeyOf(space);
-    const reads = this.#groups.isBusy(key) ? findCommitReads(body) : undefined;
-    const outcome = await (reads === undefined
-      ? this.#runAlone(space, key, clock, body)
-      : this.#groups.join(key, { body, reads }));
+    // A body is asked what it is only where there may be others to go with.
+    const isBusy = this.#groups.isBusy(key);
+    const reads = isBusy || this.#alone.has(key) ? findCommitReads(body) : undefined;
+    const outcome = await (isBusy && reads !== undefined
+      ? this.#groups.join(key, { body, reads })
+      : this.#runAlone(space, key, clock, body, reads !== undefined));
     if (outcome.ok) return outcome.value as T;
     throw outcome.error;
   }
@@ -60,19 +64,30 @@ export class Transactions {
     this.#isClosed = true;
   }
 
-  async #runAlone(space: Space, key: SpaceKey, clock: FindClock, body: Body): Promise<Outcome> {
+  async #runAlone(
+    space: Space,
+    key: SpaceKey,
+    clock: FindClock,
+    body: Body,
+    isCommit: boolean,
+  ): Promise<Outcome> {
     let end: (() => void) | undefined;
     const onCommit = (): void => {
       end ??= this.#groups.begin(key, {
-        runAlone: (each) => this.#runAlone(space, key, clock, each),
+        runAlone: (each) => this.#runAlone(space, key, clock, each, true),
         runTogether: (commits) => this.#runTogether(space, key, clock, commits),
       });
     };
+    if (isCommit) onCommit();
+    this.#alone.set(key, (this.#alone.get(key) ?? 0) + 1);
     try {
       return await repeatWhereSafe('a transaction', () =>
         this.#lend(clock, (wire) => this.#attempt(space, key, wire, body, onCommit)),
       );
     } finally {
+      const left = (this.#alone.get(key) ?? 1) - 1;
+      if (left === 0) this.#alone.delete(key);
+      else this.#alone.set(key, left);
       end?.();
     }
   }

@@ -4,6 +4,7 @@
  * PostgreSQL can run at once would not reach it; close to it each holds the row alone, which waits for all the others.
  */
 import type { SpaceKey } from '../../../core/model.ts';
+import { RunAgain, type TransactionWire } from './transaction-wire.ts';
 
 /** ms for which a Space that came close is taken to be close still */
 const CLOSE_MS = 5_000;
@@ -37,5 +38,64 @@ export class UploadLimit {
     if (this.#closeUntil.size >= SPACES_MAX) this.#closeUntil.clear();
     this.#closeUntil.set(space, performance.now() + CLOSE_MS);
     return true;
+  }
+}
+
+/** The count of active uploads in one transaction. */
+export class UploadCount {
+  readonly #wire: TransactionWire;
+  readonly #space: SpaceKey;
+  readonly #limit: UploadLimit;
+  #ahead: { readonly count: number; readonly atMost: number } | undefined;
+
+  constructor(wire: TransactionWire, space: SpaceKey, limit: UploadLimit) {
+    this.#wire = wire;
+    this.#space = space;
+    this.#limit = limit;
+  }
+
+  /** Counts while `key` is looked for, if the limit is known by now: used if the hash turns out to be new. */
+  async countAhead(key: string): Promise<void> {
+    const atMost = this.#limit.findAtMostToCountAhead(this.#space);
+    if (atMost === undefined || this.#ahead !== undefined) return;
+    const [, { rows }] = await Promise.all([
+      this.#wire.send('shareSpaceForNew', [this.#space, key]),
+      this.#wire.send('countActiveUploadsForNew', [this.#space, this.#wire.clock, atMost, key]),
+    ]);
+    const count = rows[0]?.count as number | undefined;
+    if (count !== undefined) this.#ahead = { count, atMost };
+  }
+
+  /** `write` sends what was written by now, the Space's row among it; `hasChanges`: uploads are among it too. */
+  async count(
+    atMost: number,
+    hasChanges: boolean,
+    write: () => readonly Promise<unknown>[],
+  ): Promise<number> {
+    if (this.#ahead?.atMost === atMost && !hasChanges) {
+      this.#assertFar(this.#ahead.count, atMost);
+      return this.#ahead.count;
+    }
+    const isClose = this.#limit.isClose(this.#space, atMost);
+    const written = write();
+    const [{ rows }] = await Promise.all([this.#lockAndCount(isClose, atMost), ...written]);
+    const count = rows[0]?.count as number;
+    if (!isClose) this.#assertFar(count, atMost);
+    return count;
+  }
+
+  async #lockAndCount(isClose: boolean, atMost: number) {
+    const locking = this.#wire.send(isClose ? 'lockSpace' : 'shareSpace', [this.#space]);
+    const counting = this.#wire.send('countActiveUploads', [this.#space, this.#wire.clock, atMost]);
+    const [, counted] = await Promise.all([locking, counting]);
+    return counted;
+  }
+
+  /** Held together, the lock makes no count exact: close to the limit the body is run again and holds it alone. */
+  #assertFar(count: number, atMost: number): void {
+    if (!this.#limit.noteCount(this.#space, count, atMost)) return;
+    const again = new RunAgain('the limit of active uploads is close');
+    this.#wire.fail(again);
+    throw again;
   }
 }

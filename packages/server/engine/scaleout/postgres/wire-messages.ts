@@ -159,8 +159,12 @@ function textOf(value: Exclude<SqlValue, null>): string {
   return `{${value.map((element) => (element === null ? 'NULL' : quoteElement(element))).join(',')}}`;
 }
 
+const BYTEA = /^\\x[0-9a-f]*$/;
+
 function quoteElement(value: string | number): string {
   if (typeof value === 'number') return String(value);
+  // Bytes, by far the most: only their leading backslash is special.
+  if (BYTEA.test(value)) return `\\${value}`;
   return `"${value.replace(/[\\"]/g, '\\$&')}"`;
 }
 

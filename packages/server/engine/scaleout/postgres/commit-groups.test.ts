@@ -1,0 +1,176 @@
+/** Commits that share a transaction are what they would be one after another, and cost less. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { ApiError } from '@holdfast/protocol';
+import type { TestDatabases } from '../../../../../test/support/postgres-server.ts';
+import type { Core } from '../../../core/core.ts';
+import { leaseNode } from '../../../core/lease-node.ts';
+import type { MetadataStore, SpaceTransaction } from '../../../core/ports.ts';
+import { updateRootRefs } from '../../../core/update-root-refs.ts';
+import { hashAt, insertNodes, readyNode, SPACE } from '../../contract/samples.ts';
+import { type Body, findCommitReads } from './commit-groups.ts';
+import {
+  coreOf,
+  makeContent,
+  openDatabases,
+  openInstance,
+  type StoreInstance,
+} from './test/postgres-world.ts';
+
+const START_MS_MAX = 60_000;
+const NODES = 10;
+
+let databases: TestDatabases;
+let instance: StoreInstance;
+let core: Core;
+
+beforeAll(async () => {
+  databases = await openDatabases();
+}, START_MS_MAX);
+afterAll(() => databases.close());
+beforeEach(async () => {
+  instance = await openInstance(await databases.createDatabase());
+  core = coreOf(instance, makeContent());
+  await insertNodes(
+    instance.store,
+    SPACE,
+    Array.from({ length: NODES }, (_, index) => readyNode(hashAt(index))),
+  );
+});
+afterEach(async () => {
+  expect(instance.fatal).toEqual([]);
+  await instance.close();
+});
+
+const commit = (domain: string, requestId: string, deltas: Readonly<Record<number, number>>) =>
+  updateRootRefs(core, SPACE, domain, {
+    requestId,
+    changes: Object.entries(deltas).map(([index, delta]) => ({ hash: hashAt(Number(index)), delta })),
+  }).catch((error: unknown) => {
+    if (error instanceof ApiError) return error.code;
+    throw error;
+  });
+
+const rootRefsOf = async (index: number) =>
+  (await instance.store.findNode(SPACE, hashAt(index)))?.rootRefCount;
+
+const balancesAt = async (domain: string, revision: number) => {
+  const page = await instance.store.findBalancesAt(SPACE, domain, { revision, after: undefined, limit: 100 });
+  return page?.items.map(({ hash, balance }) => [hash, balance]);
+};
+
+test('many at once take few round trips, and each revision is what its commit made it', async () => {
+  const count = 100;
+  const before = instance.pool.counter.roundTrips;
+  const [, ...answers] = await Promise.all([
+    commit('first', 'alone', { 0: 0 }),
+    ...Array.from({ length: count }, (_, index) => commit('one', String(index), { [index % NODES]: 1 })),
+  ]);
+  // Alone: 2 each.
+  expect(instance.pool.counter.roundTrips - before).toBeLessThan(count / 2);
+  const revisions = answers.map((answer) => (typeof answer === 'string' ? answer : answer.revision));
+  expect(revisions).toEqual(Array.from({ length: count }, (_, index) => index + 1));
+  for (const revision of [1, 5, 37, 99, 100]) {
+    const expected = Array.from({ length: NODES }, (_, index) => {
+      return [hashAt(index), Math.floor(revision / NODES) + Number(index < revision % NODES)];
+    }).filter(([, balance]) => balance !== 0);
+    expect(await balancesAt('one', revision)).toEqual(expected);
+  }
+});
+
+test('those that fail take nothing of the others', async () => {
+  const [, ...answers] = await Promise.all([
+    commit('first', 'alone', { 0: 1 }),
+    commit('one', 'a', { 0: 1 }),
+    commit('one', 'b', { 1: 2 }),
+    commit('one', 'c', { 1: -5 }),
+    commit('two', 'd', { 999: 1 }),
+    commit('two', 'e', { 1: -2, 2: 1 }),
+    commit('one', 'b', { 1: 2 }),
+    commit('one', 'b', { 1: 3 }),
+    commit('two', 'f', { 2: -1 }),
+  ]);
+  const made = (revision: number, idempotent = false) => ({ success: true, idempotent, revision });
+  expect(answers).toEqual([
+    made(1),
+    made(2),
+    'CONFLICT',
+    'NOT_FOUND',
+    made(1),
+    made(2, true),
+    'IDEMPOTENCY_CONFLICT',
+    made(2),
+  ]);
+  expect([await rootRefsOf(0), await rootRefsOf(1), await rootRefsOf(2)]).toEqual([2, 0, 0]);
+  expect(await balancesAt('two', 1)).toEqual([
+    [hashAt(1), -2],
+    [hashAt(2), 1],
+  ]);
+  expect(await balancesAt('two', 2)).toEqual([[hashAt(1), -2]]);
+});
+
+test('a group that the server turns down goes one by one', async () => {
+  await instance.pool.lend((connection) =>
+    connection.script(`CREATE FUNCTION turn_down() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF (SELECT count(*) FROM added) > 1 THEN RAISE EXCEPTION 'planted' USING ERRCODE = '40001'; END IF;
+        RETURN NULL; END $$;
+      CREATE TRIGGER planted AFTER INSERT ON root_ref_commits REFERENCING NEW TABLE AS added
+        FOR EACH STATEMENT EXECUTE FUNCTION turn_down()`),
+  );
+  const answers = await Promise.all(
+    Array.from({ length: 12 }, (_, index) => commit(`domain${index % 3}`, String(index), { [index % 3]: 1 })),
+  );
+  expect(answers.filter((answer) => typeof answer === 'string')).toEqual([]);
+  expect([await rootRefsOf(0), await rootRefsOf(1), await rootRefsOf(2)]).toEqual([4, 4, 4]);
+});
+
+test('a commit waits for no other kind of transaction', async () => {
+  let release!: () => void;
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const other = instance.store.transact(SPACE, async (tx) => {
+    await tx.findNode(hashAt(9));
+    await released;
+  });
+  await Promise.all([commit('one', 'a', { 0: 1 }), commit('one', 'b', { 1: 1 })]);
+  release();
+  await other;
+  expect([await rootRefsOf(0), await rootRefsOf(1)]).toEqual([1, 1]);
+});
+
+describe('what a body reads first', () => {
+  /** The body that an operation hands to the store. */
+  async function bodyOf(operation: (core: Core) => Promise<unknown>): Promise<Body> {
+    let body: Body | undefined;
+    const transact = ((_space, given) => {
+      body = given as Body;
+      throw new Error('not run');
+    }) satisfies MetadataStore['transact'];
+    const metadata = { transact, renewReadyLease: undefined } as unknown as MetadataStore;
+    await operation({ ...core, metadata }).catch(() => undefined);
+    if (body === undefined) throw new Error('the operation has no transaction');
+    return body;
+  }
+
+  test('tells a commit, and what to read for it', async () => {
+    const request = { requestId: 'r', changes: [{ hash: hashAt(3), delta: 1 }] };
+    const body = await bodyOf((fake) => updateRootRefs(fake, SPACE, 'photos', request));
+    expect(findCommitReads(body)).toEqual({ domain: 'photos', requestId: 'r', hashes: [hashAt(3)] });
+  });
+
+  test('of any other kind it is left alone', async () => {
+    const lease = await bodyOf((fake) => leaseNode(fake, SPACE, hashAt(1), 60_000, ''));
+    const bodies: Body[] = [
+      lease,
+      () => 1,
+      (tx) => tx.now,
+      () => {
+        throw new Error('stop');
+      },
+      (tx: SpaceTransaction) =>
+        Promise.all([tx.findRootRefCommit('d', 'r'), tx.findNodes([]), tx.findCandidates(1)]),
+      (tx: SpaceTransaction) => tx.findRootRefCommit('d', 'r'),
+    ];
+    for (const body of bodies) expect(findCommitReads(body)).toBeUndefined();
+  });
+});
