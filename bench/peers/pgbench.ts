@@ -102,8 +102,10 @@ function fillIn(name: keyof typeof SPACE_STATEMENTS, values: readonly string[]):
   return `${filled.replace(/\s+/g, ' ')};`;
 }
 
-const DOMAIN_TEXT = `'${DOMAIN}'::text`;
 const hashes = `ARRAY[${HASH}]`;
+const DOMAINS = `ARRAY['${DOMAIN}']`;
+const REVISION = `(SELECT revision FROM domains WHERE space = ${SPACE} AND domain = '${DOMAIN}')`;
+const REQUEST_IDS = `ARRAY[convert_to(${UNIQUE}::text, 'UTF8')]`;
 
 export const RENEWAL_SCRIPT: PgbenchScript = {
   text: fillIn('renewReadyLeases', [SPACE, hashes, `ARRAY[${LEASE_MS}]`, 'NULL', '0']),
@@ -113,23 +115,23 @@ export const RENEWAL_SCRIPT: PgbenchScript = {
 /** The two trips of a commit of one change: everything is read and locked, everything is written. */
 const COMMIT_READS = [
   'BEGIN;',
-  fillIn('findCommit', [SPACE, DOMAIN_TEXT, `convert_to(${UNIQUE}::text, 'UTF8')`]),
-  fillIn('lockDomain', [SPACE, DOMAIN_TEXT]),
+  fillIn('lockDomains', [SPACE, DOMAINS]),
+  fillIn('findCommits', [SPACE, DOMAINS, REQUEST_IDS]),
   fillIn('lockNodes', [SPACE, hashes]),
-  fillIn('findBalances', [SPACE, DOMAIN_TEXT, hashes]),
+  fillIn('findBalances', [SPACE, DOMAINS, hashes]),
 ];
 const COMMIT_WRITES = [
+  fillIn('advanceRevisions', [...[SPACE, DOMAINS, `ARRAY[${REVISION}]`, `ARRAY[${REVISION} + 1]`], '1']),
+  fillIn('insertCommits', [
+    ...[SPACE, DOMAINS, REQUEST_IDS, `ARRAY[sha256(convert_to(${UNIQUE}::text, 'UTF8'))]`],
+    'ARRAY[2]',
+  ]),
+  fillIn('insertHistory', [
+    ...[SPACE, DOMAINS, hashes, `ARRAY[${UNIQUE}]`, `ARRAY[${UNIQUE} + 1]`],
+    ...['ARRAY[1]', 'NULL'],
+  ]),
+  fillIn('setBalances', [SPACE, DOMAINS, hashes, 'ARRAY[2]', 'ARRAY[2]']),
   fillIn('updateNodeCounts', [SPACE, hashes, 'ARRAY[0]', 'ARRAY[2]', 'ARRAY[1]', 'ARRAY[false]', '1']),
-  fillIn('insertHistory', [SPACE, DOMAIN_TEXT, hashes, `ARRAY[${UNIQUE}]`, 'ARRAY[1]', `${UNIQUE}`, 'NULL']),
-  fillIn('setBalances', [SPACE, DOMAIN_TEXT, hashes, 'ARRAY[2]', '2']),
-  fillIn('insertCommit', [
-    ...[SPACE, DOMAIN_TEXT, `convert_to(${UNIQUE}::text, 'UTF8')`],
-    ...[`sha256(convert_to(${UNIQUE}::text, 'UTF8'))`, '2'],
-  ]),
-  fillIn('advanceRevision', [
-    ...[SPACE, DOMAIN_TEXT],
-    `(SELECT revision + 1 FROM domains WHERE space = ${SPACE} AND domain = ${DOMAIN_TEXT})`,
-  ]),
   'COMMIT;',
 ];
 
