@@ -15,6 +15,7 @@ import {
 import { findBucketLeftovers, recountScaleout } from './support/scaleout-recount.ts';
 import { makeRandom } from './support/seeded-random.ts';
 import { ROOT } from './support/server-process.ts';
+import { startTcpProxy, type TcpProxy } from './support/tcp-proxy.ts';
 
 const TEST_MS_MAX = 240_000;
 const SPACES = 24;
@@ -85,6 +86,10 @@ interface KilledRun {
   readonly last: Progress | undefined;
 }
 
+function eventOf(line: string) {
+  return line.startsWith('{') ? JSON.parse(line) : { type: line };
+}
+
 /** Kills the run some milliseconds after so many words of progress, or after its start. */
 async function runAndKill(from: Place, to: Place, isEarly: boolean): Promise<KilledRun> {
   const { args, environment } = places.command(from, to);
@@ -104,7 +109,7 @@ async function runAndKill(from: Place, to: Place, isEarly: boolean): Promise<Kil
     const lines = (text + decoder.decode(chunk, { stream: true })).split('\n');
     text = lines.pop() ?? '';
     for (const line of lines) {
-      const event = line.startsWith('{') ? JSON.parse(line) : { type: line };
+      const event = eventOf(line);
       if (event.type === 'progress') told.push(event);
       else if (!['start', 'done', 'retry'].includes(event.type)) throw new Error(`it said: ${line}`);
     }
@@ -165,6 +170,106 @@ describe(`a copy that is killed ten times (seed ${SEED})`, () => {
       expect(await withServer(back, issuer, describeAll)).toEqual(expected);
       expect(recount(back.data).problems).toEqual([]);
       expect(findLeftovers(back.data)).toEqual({ orphans: [], missing: [], incoming: [] });
+    },
+    TEST_MS_MAX,
+  );
+});
+
+/** As it is reached through proxies. */
+async function behindProxies(place: Place) {
+  const engines = place.engines as NonNullable<Place['engines']>;
+  const metadata = new URL(engines.metadataUrl);
+  const rows = await startTcpProxy({ port: Number(metadata.port) });
+  const bytes = await startTcpProxy({ port: Number(new URL(engines.bucket.endpoint).port) });
+  metadata.port = String(rows.port);
+  const bucket = { ...engines.bucket, endpoint: `http://${bytes.address}` };
+  const proxied: Place = { ...place, engines: { ...engines, metadataUrl: metadata.href, bucket } };
+  return { proxied, rows, bytes };
+}
+
+describe('a copy whose engines are away for seconds', () => {
+  const OUTAGE_MS = 2_500;
+
+  /** Both engines go away in turn, each time some steps have been told. */
+  async function migrateThroughOutages(from: Place, to: Place, proxies: readonly TcpProxy[]) {
+    const { args, environment } = places.command(from, to);
+    const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), ...args, '--json'], {
+      cwd: ROOT,
+      env: { ...process.env, ...environment },
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'pipe',
+    });
+    const outages = [...proxies, ...proxies];
+    let steps = 0;
+    let retries = 0;
+    let text = '';
+    const decoder = new TextDecoder();
+    for await (const chunk of child.stderr) {
+      const lines = (text + decoder.decode(chunk, { stream: true })).split('\n');
+      text = lines.pop() ?? '';
+      for (const { type } of lines.map(eventOf)) {
+        if (type === 'retry') retries += 1;
+        if (type !== 'progress') continue;
+        steps += 1;
+        const proxy = steps % 5 === 0 ? outages.shift() : undefined;
+        if (proxy === undefined) continue;
+        proxy.setWeather({ kind: 'reset' });
+        setTimeout(() => proxy.setWeather({ kind: 'pass' }), OUTAGE_MS);
+      }
+    }
+    const stdout = await new Response(child.stdout).text();
+    return { exitCode: await child.exited, stdout, retries, outagesLeft: outages.length };
+  }
+
+  test(
+    'waits for them, and goes on by itself, there and back',
+    async () => {
+      const place = await places.makeEngines();
+      const { proxied, rows, bytes } = await behindProxies(place);
+      const back = places.makeFolder();
+      try {
+        const expected = await withServer(source, issuer, describeAll);
+        for (const [from, to] of [
+          [source, proxied],
+          [proxied, back],
+        ] as const) {
+          const outcome = await migrateThroughOutages(from, to, [rows, bytes]);
+          expect([outcome.exitCode, outcome.outagesLeft]).toEqual([0, 0]);
+          expect(outcome.retries).toBeGreaterThanOrEqual(2);
+        }
+        expect(await withServer(place, issuer, describeAll)).toEqual(expected);
+        expect(await withServer(back, issuer, describeAll)).toEqual(expected);
+        expect(recount(back.data).problems).toEqual([]);
+      } finally {
+        await rows.close();
+        await bytes.close();
+      }
+    },
+    TEST_MS_MAX,
+  );
+
+  test(
+    'is interrupted by Ctrl-C at a page, and by nothing lost',
+    async () => {
+      const target = places.makeFolder();
+      const { args, environment } = places.command(source, target);
+      const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), ...args], {
+        cwd: ROOT,
+        env: { ...process.env, ...environment },
+        stdout: 'pipe',
+        stderr: 'pipe',
+      });
+      let said = '';
+      for await (const chunk of child.stderr) {
+        // Once: a second one ends it at once.
+        if (said === '') child.kill('SIGINT');
+        said += new TextDecoder().decode(chunk);
+      }
+      expect([await child.exited, await new Response(child.stdout).text()]).toEqual([1, '']);
+      expect(said).toMatch(/holdfast: interrupted; run the same command again to go on\n$/);
+      const outcome = await places.migrate(source, target);
+      expect([outcome.exitCode, outcome.stderr]).toEqual([0, expect.stringMatching(/^going on with 1 Apps/)]);
     },
     TEST_MS_MAX,
   );

@@ -46,7 +46,7 @@ export interface OpenDeployment extends TargetDeployment {
 }
 
 /** ms; a copy is in no hurry, and counts tables that grew for years */
-const STATEMENT_MS = 600_000;
+const STATEMENT_MS = 120_000;
 const REAL_CLOCK: Clock = { now: () => Date.now() };
 
 /** Whether anything was ever kept there. Makes nothing. Rejects with ServeError. */
