@@ -71,9 +71,9 @@ function isWritten(name: string, pid: number): boolean {
   }
 }
 
-/** Exactly the mode a new file gets here; never set-uid, set-gid or sticky. */
+/** Before the umask, which the system takes off a new file by itself; never set-uid, set-gid or sticky. */
 function modeOf({ isExecutable }: Pick<NewFile, 'isExecutable'>): number {
-  return (isExecutable ? 0o777 : 0o666) & ~process.umask();
+  return isExecutable ? 0o777 : 0o666;
 }
 
 export function createPartial(path: Buffer, file: NewFile): number {
@@ -96,7 +96,7 @@ export function findTakenOver(abandoned: Buffer, path: Buffer, file: NewFile): n
     descriptor = openSync(path, REOPEN_FLAGS);
     const stat = fstatSync(descriptor);
     if (stat.isFile() && stat.nlink === 1 && stat.uid === process.geteuid?.()) {
-      fchmodSync(descriptor, modeOf(file));
+      fchmodSync(descriptor, modeOf(file) & ~process.umask());
       return descriptor;
     }
   } catch {

@@ -73,7 +73,7 @@ describe('what was pulled is the tree', () => {
         expect([again.writtenFiles, again.writtenBytes]).toEqual([0, 0]);
         rmSync(target, { recursive: true });
       }),
-      { numRuns: 25 },
+      { numRuns: 15 },
     );
   });
 
@@ -95,7 +95,7 @@ describe('what was pulled is the tree', () => {
         expect(readStanding(target)).toEqual(standingOf(plan));
         rmSync(target, { recursive: true });
       }),
-      { numRuns: 8 },
+      { numRuns: 5 },
     );
   });
 
