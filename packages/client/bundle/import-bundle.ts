@@ -7,7 +7,7 @@ import { BundleError } from './bundle-error.ts';
 import { type BundleNode, type BundleReader, type ReadBundleOptions, readBundle } from './read-bundle.ts';
 
 /** Nodes that are being stored at once, and the bytes they may have together (one larger node goes alone). */
-const STORING_NODES_MAX = 8;
+const STORING_NODES_MAX = 32;
 const STORING_BYTES_MAX = 32 * 1024 * 1024;
 
 export interface ImportBundleOptions extends CallOptions, ReadBundleOptions {
