@@ -306,13 +306,14 @@ export class PostgresConnection {
 /**
  * Set by a statement, since poolers refuse parameters of the start they do not know; those this server does not know are left
  * out. Every statement of this engine is a search by key, so one plan serves all values, and a plan made while a table was small
- * must not turn into a scan when it has grown.
+ * must not turn into a scan when it has grown. What is acknowledged is on disk: a server that would not wait for that is told to.
  */
 function settingsOf(limits: PostgresLimits): string {
   const settings = {
     statement_timeout: limits.statementMs,
     lock_timeout: limits.lockMs,
     idle_in_transaction_session_timeout: limits.idleInTransactionMs,
+    synchronous_commit: 'on',
     default_transaction_isolation: 'read committed',
     standard_conforming_strings: 'on',
     plan_cache_mode: 'force_generic_plan',
@@ -320,8 +321,8 @@ function settingsOf(limits: PostgresLimits): string {
     jit: 'off',
   };
   const wanted = Object.entries(settings).map(([name, value]) => `('${name}', '${value}')`);
-  return `SELECT set_config(wanted.name, wanted.value, false) FROM (VALUES ${wanted.join(', ')}) AS wanted (name, value)
-    JOIN pg_settings USING (name)`;
+  return `SELECT set_config(name, CASE WHEN name = 'synchronous_commit' AND setting <> 'off' THEN setting ELSE value END, false)
+    FROM (VALUES ${wanted.join(', ')}) AS wanted (name, value) JOIN pg_settings USING (name)`;
 }
 
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error('no connection'));

@@ -293,6 +293,23 @@ describe('more work than connections', () => {
   });
 });
 
+test('a server that would answer before it is on disk is told to wait, a stricter one is left as it is', async () => {
+  for (const [configured, expected] of [
+    ['off', 'on'],
+    ['on', 'on'],
+    ['remote_apply', 'remote_apply'],
+  ]) {
+    await administer(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = ${configured}',
+      current_database()); END $$`);
+    const pool = await openPostgres(addressOf(url, { connectionsMax: 1 }));
+    const { rows } = await pool.read('looking', 'SELECT current_setting($1) AS setting', [
+      'synchronous_commit',
+    ]);
+    expect(rows[0]?.setting).toBe(expected);
+    await pool.close();
+  }
+});
+
 test('no failure tells the password', async () => {
   const { password = '' } = new URL(url);
   expect(password.length).toBeGreaterThan(8);

@@ -5,7 +5,7 @@ const PROTOCOL_VERSION = 196_608;
 const SSL_REQUEST_CODE = 80_877_103;
 const FIRST_BYTES = 4_096;
 /** More than a row of ours can have; a length beyond it is no message. */
-export const MESSAGE_BYTES_MAX = 256 * 1024 * 1024;
+const MESSAGE_BYTES_MAX = 256 * 1024 * 1024;
 const HEAD_BYTES = 5;
 
 /** Gathers messages that are sent together. */
