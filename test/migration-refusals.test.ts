@@ -1,11 +1,10 @@
 /** What a copy refuses, and says; what bad bytes in the source become; that a dry run changes nothing. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { existsSync, readFileSync, rmSync, unlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-node.ts';
-import { ByteSpoiler, databasePath } from './support/embedded-files.ts';
+import { ByteSpoiler } from './support/embedded-files.ts';
 import {
-  environmentOf,
   failToServe,
   findBytes,
   MIGRATED_APP,
@@ -16,10 +15,11 @@ import {
   withServer,
 } from './support/migration-places.ts';
 import { listKeys } from './support/s3-request.ts';
-import { type CommandResult, runHoldfast } from './support/server-process.ts';
+import { type CommandResult, ROOT, runHoldfast } from './support/server-process.ts';
 
 const TEST_MS_MAX = 120_000;
 const FILE_BYTES = 300_000;
+const INTERRUPT_ATTEMPTS = 8;
 
 const places = openMigrationPlaces('migration-refusals');
 const { issuer } = places;
@@ -150,8 +150,7 @@ describe('a target', () => {
   test(
     'whose copy was interrupted, and whose source was served since',
     async () => {
-      const target = places.makeFolder();
-      await interrupt(source, target);
+      const target = await makeInterrupted(source, places.makeFolder);
       expect(await failToServe(target)).toMatch(/^1: holdfast: .*unfinished copy/);
       expect((await places.migrate(source, target, '--dry-run')).stdout).toContain('goes on from there');
       const other = places.makeFolder();
@@ -165,22 +164,23 @@ describe('a target', () => {
   );
 });
 
-/** A copy whose source fails in its middle: an object that can be neither read nor proven lost. */
-async function interrupt(from: Place, to: Place): Promise<void> {
-  const marker = join(from.data, 'content', 'STORE');
-  const id = readFileSync(marker);
-  const { args, environment } = places.command(from, to);
-  const child = Bun.spawn([join(import.meta.dir, '..', 'bin', 'holdfast'), ...args, '--json'], {
-    env: { ...process.env, ...environment },
-    stderr: 'pipe',
-    stdout: 'ignore',
-  });
-  for await (const chunk of child.stderr) {
-    if (new TextDecoder().decode(chunk).includes('"start"')) break;
+/** The target of a copy that was killed in its middle: a new one for each try, for a copy may be quicker than its killer. */
+async function makeInterrupted(from: Place, make: () => Promise<Place> | Place): Promise<Place> {
+  for (let attempt = 0; attempt < INTERRUPT_ATTEMPTS; attempt += 1) {
+    const to = await make();
+    const { args, environment } = places.command(from, to);
+    const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), ...args, '--json'], {
+      env: { ...process.env, ...environment },
+      stderr: 'pipe',
+      stdout: 'ignore',
+    });
+    for await (const chunk of child.stderr) {
+      if (new TextDecoder().decode(chunk).includes('"start"')) child.kill('SIGKILL');
+    }
+    await child.exited;
+    if (child.exitCode === null) return to;
   }
-  child.kill('SIGKILL');
-  await child.exited;
-  writeFileSync(marker, id);
+  throw new Error(`${INTERRUPT_ATTEMPTS} copies were complete before they could be killed`);
 }
 
 describe('servers on PostgreSQL', () => {
@@ -195,26 +195,32 @@ describe('servers on PostgreSQL', () => {
         expectRefusal(await places.migrate(here, places.makeFolder()), running);
         expectRefusal(await places.migrate(source, here), running);
       });
-      const target = places.makeFolder();
-      expect((await places.migrate(here, target)).exitCode).toBe(0);
+      const target = await makeInterrupted(here, places.makeFolder);
+      await withServer(here, issuer, async () => undefined);
+      expectRefusal(await places.migrate(here, target), /before a server ran on it again/);
     },
     TEST_MS_MAX,
   );
 
+  test('whose password is wrong is refused without a word of it', async () => {
+    const url = new URL(engines.engines?.metadataUrl as string);
+    url.password = 'open-sesame';
+    const wrong = { ...engines, engines: { ...engines.engines, metadataUrl: url.href } } as Place;
+    const outcome = await places.migrate(source, wrong);
+    expectRefusal(outcome, /PostgreSQL refuses the password/);
+    expect(outcome.stderr).not.toContain('sesame');
+  });
+
   test(
-    'are refused by an unfinished copy, which the first word of the command takes up',
+    'do not start on an unfinished copy; the command goes on with it, however its places are given',
     async () => {
-      await interrupt(source, engines);
-      expect(await failToServe(engines)).toMatch(/^1: holdfast: .*unfinished copy/);
-      const { args, environment } = places.command(source, engines);
-      const byFlag = await runHoldfast(
-        [...args.slice(0, 1), '--from', source.data, '--to', placeText(engines)],
-        {
-          environment: { ...environment, ...environmentOf(engines) },
-        },
-      );
+      const target = await makeInterrupted(source, places.makeEngines);
+      expect(await failToServe(target)).toMatch(/^1: holdfast: .*unfinished copy/);
+      const { environment } = places.command(source, target);
+      const flags = ['--from', source.data, '--to', placeText(target)];
+      const byFlag = await runHoldfast(['migrate', ...flags], { environment });
       expect(byFlag.exitCode).toBe(0);
-      await withServer(engines, issuer, async (clientOf) => {
+      await withServer(target, issuer, async (clientOf) => {
         expect((await clientOf('space').content(node.hash)).status).toBe(200);
       });
     },
@@ -288,7 +294,6 @@ describe('bad bytes in the source', () => {
         await places.migrate(here, places.makeFolder()),
         /is not the content folder of this data/,
       );
-      rmSync(databasePath(here.data));
     },
     TEST_MS_MAX,
   );

@@ -197,3 +197,56 @@ describe('a deployment born in PostgreSQL and S3', () => {
     TEST_MS_MAX,
   );
 });
+
+describe('a folder whose bytes are in a bucket', () => {
+  test(
+    'answers the same from a folder alone, and beside another bucket',
+    async () => {
+      const source = await places.makeFolderAndBucket();
+      await registerApp(source, MIGRATED_APP, issuer);
+      const zoo = await withServer(source, issuer, (clientOf) => fillZoo(clientOf, 4));
+      const fresh = await withServer(source, issuer, (clientOf) => fillUploads(clientOf('space'), 700));
+      const answers = await withServer(source, issuer, (clientOf) => describeZoo(clientOf, zoo));
+      const alone = places.makeFolder();
+      const beside = await places.makeFolderAndBucket();
+      for (const [from, to] of [
+        [source, alone],
+        [alone, beside],
+      ] as const) {
+        const outcome = await places.migrate(from, to);
+        expect([outcome.exitCode, outcome.stdout]).toEqual([
+          0,
+          expect.stringMatching(/^migrated and verified/),
+        ]);
+        expect(await withServer(to, issuer, (clientOf) => describeZoo(clientOf, zoo))).toEqual(answers);
+      }
+      const finish = (place: Place) =>
+        withServer(place, issuer, (clientOf) => finishZoo(clientOf, zoo, fresh));
+      const expected = await finish(source);
+      expect(await finish(alone)).toEqual(expected);
+      expect(await finish(beside)).toEqual(expected);
+    },
+    TEST_MS_MAX,
+  );
+
+  test(
+    'is not taken for one that has them, nor the other way round',
+    async () => {
+      const source = await places.makeFolderAndBucket();
+      await registerApp(source, MIGRATED_APP, issuer);
+      await withServer(source, issuer, async () => undefined);
+      const target = places.makeFolder();
+      const missing = await places.migrate({ data: source.data }, target);
+      expect([missing.exitCode, missing.stderr]).toEqual([
+        1,
+        expect.stringContaining('are in another store'),
+      ]);
+      const alone = places.makeFolder();
+      await registerApp(alone, MIGRATED_APP, issuer);
+      await withServer(alone, issuer, async () => undefined);
+      const wrong = await places.migrate({ ...source, data: alone.data }, target);
+      expect([wrong.exitCode, wrong.stderr]).toEqual([1, expect.stringContaining('are in that folder')]);
+    },
+    TEST_MS_MAX,
+  );
+});

@@ -2,10 +2,12 @@
 import { Database } from 'bun:sqlite';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { openCeph } from './ceph-server.ts';
 import { formatContentUrl, makeS3Environment, type OpenEngines, openEngines } from './cluster.ts';
 import type { ClientOf } from './deployment-zoo.ts';
 import { databasePath } from './embedded-files.ts';
 import { type Issuer, makeIssuer } from './issuer.ts';
+import type { TestBucket } from './s3-request.ts';
 import {
   addApp,
   type CommandResult,
@@ -20,10 +22,11 @@ import { makeTempFolder } from './temp-folder.ts';
 
 const SHIFTED_CLOCK = join(ROOT, 'test', 'support', 'shifted-clock.ts');
 
-/** Without engines everything is in the folder. */
+/** Without engines everything is in the folder, but for bytes in a bucket where there is one. */
 export interface Place {
   readonly data: string;
   readonly engines?: OpenEngines;
+  readonly bucket?: TestBucket;
 }
 
 export interface MigrationPlaces {
@@ -32,6 +35,8 @@ export interface MigrationPlaces {
   makeFolder(): Place;
   /** a fresh database and a fresh bucket */
   makeEngines(): Promise<Place>;
+  /** a folder that is not there yet, for rows, and a fresh bucket for bytes */
+  makeFolderAndBucket(): Promise<Place>;
   /** arguments and environment of `holdfast migrate`: no URL is an argument */
   command(from: Place, to: Place): { readonly args: string[]; readonly environment: Record<string, string> };
   migrate(from: Place, to: Place, ...flags: readonly string[]): Promise<CommandResult>;
@@ -42,7 +47,7 @@ export const MIGRATED_APP = 'app';
 
 export function openMigrationPlaces(purpose: string): MigrationPlaces {
   const folder = makeTempFolder(purpose);
-  const opened: OpenEngines[] = [];
+  const opened: { close(): Promise<void> }[] = [];
   let made = 0;
   const nextPath = (name: string): string => join(folder.path, `${name}-${made++}`);
   const command: MigrationPlaces['command'] = (from, to) => {
@@ -63,6 +68,11 @@ export function openMigrationPlaces(purpose: string): MigrationPlaces {
       mkdirSync(data);
       return { data, engines };
     },
+    async makeFolderAndBucket() {
+      const ceph = await openCeph();
+      opened.push(ceph);
+      return { data: nextPath('data'), bucket: await ceph.createBucket() };
+    },
     command,
     migrate(from, to, ...flags) {
       const { args, environment } = command(from, to);
@@ -75,14 +85,17 @@ export function openMigrationPlaces(purpose: string): MigrationPlaces {
   };
 }
 
-export function placeText({ data, engines }: Place): string {
-  return engines === undefined ? data : `${engines.metadataUrl},${formatContentUrl(engines.bucket)}`;
+export function placeText({ data, engines, bucket }: Place): string {
+  if (engines !== undefined) return `${engines.metadataUrl},${formatContentUrl(engines.bucket)}`;
+  return bucket === undefined ? data : `${data},${formatContentUrl(bucket)}`;
 }
 
-export function environmentOf(...places: readonly Place[]): Record<string, string> {
+function environmentOf(...places: readonly Place[]): Record<string, string> {
   return Object.assign(
     {},
-    ...places.map(({ engines }) => (engines === undefined ? {} : makeS3Environment(engines.bucket))),
+    ...places.map(({ engines, bucket = engines?.bucket }) =>
+      bucket === undefined ? {} : makeS3Environment(bucket),
+    ),
   );
 }
 
@@ -93,14 +106,17 @@ export async function registerApp(place: Place, appId: string, issuer: Issuer): 
 
 /** `clockOffsetMs`: how far the server's clock is off. */
 function serveOptions(place: Place, clockOffsetMs?: number) {
-  const { engines, data } = place;
-  const urls = engines && ['--metadata', engines.metadataUrl, '--content', formatContentUrl(engines.bucket)];
+  const { engines, data, bucket = engines?.bucket } = place;
+  const urls = [
+    ...(engines === undefined ? [] : ['--metadata', engines.metadataUrl]),
+    ...(bucket === undefined ? [] : ['--content', formatContentUrl(bucket)]),
+  ];
   const shift = {
     BUN_OPTIONS: `--preload=${SHIFTED_CLOCK}`,
     HOLDFAST_TEST_CLOCK_OFFSET_MS: String(clockOffsetMs),
   };
   const environment = { ...environmentOf(place), ...(clockOffsetMs === undefined ? {} : shift) };
-  return { data, arguments: urls ?? [], environment };
+  return { data, arguments: urls, environment };
 }
 
 /** What a server prints that must not start. */
