@@ -9,6 +9,7 @@ import { PUSH_TREE_ROW } from './push-tree.ts';
 import { RENEWAL_ROW } from './renewal.ts';
 import { SCALE_ROW } from './scale.ts';
 import { SCALEOUT_ROW } from './scaleout.ts';
+import { SCALEOUT_SIZING_ROW } from './scaleout-sizing.ts';
 import { SMALL_UPLOADS_ROW } from './small-uploads.ts';
 
 export const ROWS: readonly Row[] = [
@@ -22,4 +23,5 @@ export const ROWS: readonly Row[] = [
   PUSH_TREE_ROW,
   PUSH_LARGE_ROW,
   SCALEOUT_ROW,
+  SCALEOUT_SIZING_ROW,
 ];

@@ -55,6 +55,11 @@ export async function describeTrips(deployment: Deployment): Promise<string[]> {
     );
     await trips.count('page of root refs', isReady, () => listRootRefs(core, SPACE, DOMAIN, { limit: 50 }));
     await trips.count('GC pass with nothing to do', isReady, () => runGc(core, SPACE, 100));
+    await trips.count(
+      'GC pass that takes 100 nodes',
+      () => work.publishExpired(100, world.pool),
+      () => runGc(core, SPACE, 100),
+    );
     return [`round trips, counted: ${trips.lines.join('; ')}`];
   } finally {
     await world.close();
@@ -135,6 +140,13 @@ class TripWork {
     const hash = await this.bring();
     await this.lease(hash);
     return hash;
+  }
+
+  /** Leases last a minute at least, so their end is written by hand. */
+  async publishExpired(count: number, pool: PostgresPool): Promise<void> {
+    const hashes = await Promise.all(Array.from({ length: count }, () => this.publish()));
+    const text = 'UPDATE nodes SET lease_expires_at = 1 WHERE hash = ANY ($1::bytea[])';
+    await pool.run('ending leases', text, [hashes.map((hash) => `\\x${hash}`)]);
   }
 
   commit(hashes: readonly string[]): Promise<unknown> {
