@@ -23,7 +23,7 @@ export function openContentUnderTest({ bucket }: ClusterEngines): Promise<Conten
   });
 }
 
-/** One database for all runs, emptied after each. */
+/** One database and one bucket for all runs, emptied after each. */
 export function makeScaleoutUnderTest(
   { metadataUrl, bucket }: ClusterEngines,
   content: ContentStore,
@@ -31,22 +31,15 @@ export function makeScaleoutUnderTest(
   const spoiler = new ObjectSpoiler(bucket);
   const failures: Error[] = [];
   let opened: (() => Promise<void>)[] = [];
-  let startedAt = 0;
   const close = async (): Promise<void> => {
     for (const each of opened.splice(0).reverse()) await each();
   };
   return {
     direct: {
-      startsAt() {
-        startedAt = Date.now();
-        return startedAt;
-      },
+      startsAt: () => Date.now(),
       async findOrphans(generations) {
         const keys = await listKeys(bucket, 'nodes/');
-        const found = keys.map((key) => key.slice(key.lastIndexOf('/') + 1));
-        // What earlier runs left is not this one's.
-        const own = found.filter((generation) => Number.parseInt(generation.slice(0, 12), 16) >= startedAt);
-        return own.filter((generation) => !generations.has(generation));
+        return keys.filter((key) => !generations.has(key.slice(key.lastIndexOf('/') + 1)));
       },
     },
     async open({ clock }): Promise<{ metadata: MetadataStore; content: ContentStore }> {
@@ -69,6 +62,7 @@ export function makeScaleoutUnderTest(
     async destroy() {
       await close();
       await emptyDatabase(metadataUrl);
+      await emptyBucket(bucket);
     },
   };
 }
@@ -79,6 +73,10 @@ async function emptyDatabase(metadataUrl: string): Promise<void> {
   const names = rows.map(({ tablename }: { tablename: string }) => tablename);
   const kept = ['holdfast_schema', 'apps', 'apps_version', 'secrets'];
   await sql.unsafe(`TRUNCATE ${names.filter((name: string) => !kept.includes(name)).join(', ')}`);
+}
+
+async function emptyBucket(bucket: TestBucket): Promise<void> {
+  for (const key of await listKeys(bucket, 'nodes/')) await sendToBucket(bucket, { method: 'DELETE', key });
 }
 
 /** Spoils objects behind the engine's back, and puts them back as they were. */
