@@ -18,6 +18,7 @@ let running: RunningServer;
 
 beforeAll(async () => {
   running = await startFreshServer('bundles');
+  await storeSample('source');
 });
 afterAll(async () => {
   await running.remove();
@@ -95,7 +96,6 @@ async function writeCar(name: string, roots: string[], nodes: readonly Canonical
 
 describe('a bundle', () => {
   test('is read and verified by the CAR library', async () => {
-    await storeSample('source');
     const path = await create('source', 'sample.car', root);
     const car = await CarReader.fromBytes(readFileSync(path));
     expect(car.version).toBe(1);

@@ -50,7 +50,13 @@ export async function importBundle(
   try {
     const isAllReady = await areReady(client, bundle.roots, options);
     const storing = new Storing(client, bundle, options, isAllReady && options.check !== true);
-    for await (const node of bundle.nodes) await storing.begin(node);
+    try {
+      for await (const node of bundle.nodes) await storing.begin(node);
+    } catch (error) {
+      // What is on its way arrives: the next try then need not send it again.
+      await storing.end().catch(() => undefined);
+      throw error;
+    }
     const progress = await storing.end();
     const roots: ImportedRoot[] = [];
     for (const root of bundle.roots) {
