@@ -126,6 +126,7 @@ export class PostgresDeploymentRows implements DeploymentWriter {
   }
 }
 
+/** Everything in one flight: what follows a failure is passed over, COMMIT too. */
 async function runTogether(connection: PostgresConnection, writes: readonly Write[]): Promise<void> {
   const sent = [
     connection.query('BEGIN'),
@@ -134,9 +135,22 @@ async function runTogether(connection: PostgresConnection, writes: readonly Writ
   ];
   const outcomes = await Promise.allSettled(sent);
   const failed = outcomes.find((outcome) => outcome.status === 'rejected');
-  if (failed !== undefined) throw failed.reason;
+  if (failed !== undefined) {
+    await rollBack(connection);
+    throw failed.reason;
+  }
   const committed = await sent.at(-1);
   if (committed?.command !== 'COMMIT') throw new StoreUnavailable('PostgreSQL rolled a batch of a copy back');
+}
+
+async function rollBack(connection: PostgresConnection): Promise<void> {
+  if (!connection.isUsable) return;
+  try {
+    await connection.query('ROLLBACK');
+  } catch (error) {
+    // A connection in an unknown state goes nowhere near other work.
+    connection.lose(error instanceof Error ? error : new Error('ROLLBACK failed'));
+  }
 }
 
 const DOMAIN_KINDS: ReadonlySet<EntryKind> = new Set(['balances', 'history', 'commits']);

@@ -7,7 +7,7 @@ export interface PostgresLimits {
   readonly statementMs: number;
   /** ms one statement may wait for a lock; the transaction is then tried again */
   readonly lockMs: number;
-  /** ms the server keeps a transaction whose process sends nothing */
+  /** ms the server keeps a transaction, and its locks, whose process sends nothing: more than `lockMs`, less than two of them */
   readonly idleInTransactionMs: number;
   /** ms past `statementMs` without any answer until the network is taken to hang and the connection is given up */
   readonly silenceMs: number;
@@ -25,7 +25,7 @@ export const POSTGRES_LIMITS: PostgresLimits = {
   connectMs: 5_000,
   statementMs: 10_000,
   lockMs: 4_000,
-  idleInTransactionMs: 15_000,
+  idleInTransactionMs: 6_000,
   silenceMs: 3_000,
   admissionMs: 3_000,
   waitingMax: 2_048,
