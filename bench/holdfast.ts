@@ -10,8 +10,8 @@ const ROOT = join(import.meta.dir, '..');
 /** As bin/holdfast starts it, without its shell: a profile flag must be able to go in between. */
 const BUN_FLAGS = ['--no-env-file', '--no-install', `--config=${join(ROOT, 'bin', 'bunfig.toml')}`];
 const CLI = join(ROOT, 'packages', 'cli', 'main.ts');
-/** As bin/holdfast sets it. */
-export const RUNTIME_ENV = { UV_THREADPOOL_SIZE: process.env.UV_THREADPOOL_SIZE ?? '8' };
+/** As bin/holdfast sets it for `serve`. */
+const SERVER_ENV = { UV_THREADPOOL_SIZE: process.env.UV_THREADPOOL_SIZE ?? '8' };
 const ISSUER = 'https://bench.example';
 const AUDIENCE = 'holdfast-bench';
 
@@ -69,7 +69,7 @@ export async function startHoldfast(bench: Bench, options: HoldfastOptions): Pro
   const serve = ['serve', '--listen', '127.0.0.1:0', '--data', dataFolder, '--workers', processes];
   const server = await startServer(cliCommand(serve, flags), {
     core: bench.cores?.server,
-    env: { ...RUNTIME_ENV, ...options.engines },
+    env: { ...SERVER_ENV, ...options.engines },
     logFile: join(folder, 'server.log'),
     ready: { line: /^holdfast listening on / },
   });
@@ -113,7 +113,7 @@ function runCli(args: readonly string[], env: Record<string, string | undefined>
   return done.stdout.toString();
 }
 
-/** The command line as bin/holdfast starts it, to be run with `RUNTIME_ENV`; `flags` are the runtime's. */
+/** The command line as bin/holdfast starts it; `flags` are the runtime's. */
 export function cliCommand(args: readonly string[], flags: readonly string[] = []): string[] {
   return [process.execPath, ...BUN_FLAGS, ...flags, CLI, ...args];
 }

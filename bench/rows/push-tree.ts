@@ -24,7 +24,7 @@ export const PUSH_TREE_ROW: Row = {
 
 const FILES = 10_000;
 const MEMORY_FILES = 100_000;
-const ROUNDS_MAX = 3;
+const ROUNDS_MAX = 2;
 const REQUESTS_PER_NODE_MAX = 4;
 /** An unchanged tree needs one lease of its root. */
 const REQUESTS_UNCHANGED_MAX = 2;

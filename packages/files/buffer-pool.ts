@@ -11,7 +11,7 @@ const SIZES: readonly number[] = [512 * 1024, 1024 * 1024, 2 * 1024 * 1024, CHUN
 /** Kept of each size while nobody uses them. */
 const KEPT_MAX = 8;
 
-export class BufferPool {
+class BufferPool {
   readonly #free = new Map<number, ArrayBuffer[]>();
 
   /** `length` bytes of any content. */
@@ -31,3 +31,6 @@ export class BufferPool {
     if (free.length < KEPT_MAX) free.push(buffer);
   }
 }
+
+/** One for reading and sending: what was hashed with is sent from later. */
+export const chunkMemory = new BufferPool();

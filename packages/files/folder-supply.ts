@@ -12,7 +12,7 @@ import {
   SYMLINK_CONTENT_TYPE,
 } from '@holdfast/client';
 import { decodeNode, encodeNode, encodeNodeHeader, refsToHashes } from '@holdfast/protocol';
-import { BufferPool } from './buffer-pool.ts';
+import { chunkMemory } from './buffer-pool.ts';
 import { type ByteString, byteStringOf, displayName, joinPath, toFsPath } from './byte-names.ts';
 import type { ScannedRoot } from './scan.ts';
 import type { TreeState } from './tree-state.ts';
@@ -51,7 +51,6 @@ export class FolderSupply implements NodeSupply<FolderNode> {
   readonly root: FolderNode;
   readonly #path: ByteString;
   readonly #state: TreeState;
-  readonly #memory = new BufferPool();
 
   /** `path`: absolute, of the root that was scanned into `state`. */
   constructor(path: ByteString, scanned: ScannedRoot, state: TreeState) {
@@ -88,7 +87,7 @@ export class FolderSupply implements NodeSupply<FolderNode> {
   }
 
   releaseNode(bytes: Uint8Array): void {
-    this.#memory.give(bytes);
+    chunkMemory.give(bytes);
   }
 
   async listChildren(node: FolderNode): Promise<readonly FolderNode[]> {
@@ -171,7 +170,7 @@ export class FolderSupply implements NodeSupply<FolderNode> {
 
   async #readPiece(node: FolderNode, offset: number, contentType: string): Promise<Uint8Array> {
     const header = encodeNodeHeader({ contentType, refs: [], size: node.bytes });
-    const bytes = this.#memory.take(header.length + node.bytes);
+    const bytes = chunkMemory.take(header.length + node.bytes);
     bytes.set(header);
     const content = bytes.subarray(header.length);
     const path = this.#fsPath(node.place.path);

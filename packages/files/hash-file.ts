@@ -17,7 +17,7 @@ import {
   type TreeNode,
 } from '@holdfast/client';
 import { bytesToHash, encodeNodeHeader, type Hash } from '@holdfast/protocol';
-import { BufferPool } from './buffer-pool.ts';
+import { chunkMemory } from './buffer-pool.ts';
 import { type ByteString, toFsPath } from './byte-names.ts';
 import type { Fingerprint } from './stat-pages.ts';
 
@@ -152,19 +152,16 @@ async function hashPieces(
   }
 }
 
-/** What is being hashed elsewhere: fresh memory for each chunk costs more than cutting it. */
-const digestMemory = new BufferPool();
-
 /** On another thread; `chunk` is copied before the first await. */
 async function digestChunk(chunk: Uint8Array): Promise<Hash> {
   const header = encodeNodeHeader({ contentType: CHUNK_CONTENT_TYPE, refs: [], size: chunk.length });
-  const bytes = digestMemory.take(header.length + chunk.length);
+  const bytes = chunkMemory.take(header.length + chunk.length);
   bytes.set(header);
   bytes.set(chunk, header.length);
   try {
     return bytesToHash(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)));
   } finally {
-    digestMemory.give(bytes);
+    chunkMemory.give(bytes);
   }
 }
 
