@@ -17,7 +17,7 @@ export const RUN_LIMITS: RunLimits = {
   pageEntriesMax: 512,
   pageBytesMax: 64 * 1024 * 1024,
   batchEntriesMax: 512,
-  objectsInFlightMax: 16,
+  objectsInFlightMax: 32,
 };
 
 const SPACES_LISTED_MAX = 1_000;

@@ -1,0 +1,27 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { testDeploymentRows } from '../contract/deployment-suite.ts';
+import { ManualClock } from '../contract/samples.ts';
+import { beginServing } from './copy-marks.ts';
+import { EmbeddedDeploymentRows } from './deployment-rows.ts';
+import { SqliteMetadataStore } from './metadata-store.ts';
+
+testDeploymentRows('embedded', async () => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'holdfast-deployment-'));
+  const path = join(dataDir, 'holdfast.db');
+  const onFatal = (error: Error): void => {
+    throw error;
+  };
+  const metadata = new SqliteMetadataStore({ path, clock: new ManualClock(), onFatal, isShared: false });
+  const rows = new EmbeddedDeploymentRows({ path, metadata, assertSound: () => undefined });
+  return {
+    ...{ rows, metadata },
+    beginServing: () => beginServing(metadata, dataDir),
+    async destroy() {
+      rows.close();
+      await metadata.close();
+      await rm(dataDir, { recursive: true });
+    },
+  };
+});
