@@ -59,7 +59,7 @@ describe('there and back', () => {
     expect(readStanding(target)).toEqual(readStanding(source));
   });
 
-  test('a conflict stops it before it writes; --force and --path', async () => {
+  test('a conflict stops it before it writes; --force and --range', async () => {
     const { root, source } = await commands.pushPlan('home', sampleTree);
     const target = commands.fresh();
     mkdirSync(target);
@@ -68,7 +68,7 @@ describe('there and back', () => {
       /^holdfast: large: another file .*--force/,
     );
     expect(readdirSync(target)).toEqual(['large']);
-    await commands.runWell('home', 'pull', root, target, '--path', 'src/main.ts', 'README.md');
+    await commands.runWell('home', 'pull', root, target, '--range', 'src/main.ts', 'README.md');
     expect(readdirSync(target).toSorted()).toEqual(['README.md', 'large', 'src']);
     await commands.runWell('home', 'pull', root, target, '--force');
     expect(readStanding(target)).toEqual(readStanding(source));
@@ -90,7 +90,7 @@ describe('there and back', () => {
     expect(countFiles(source)).toBeGreaterThan(10_000);
     const root = await commands.push('real', source);
     const target = commands.fresh();
-    await commands.runWell('real', 'pull', root, target, '--path', 'a', '--quiet');
+    await commands.runWell('real', 'pull', root, target, '--range', 'a', '--quiet');
     rmSync(join(target, 'a', readdirSync(join(target, 'a'))[0] as string), { recursive: true });
     const peak = await pullAndWatch('real', root, target);
     expect(Bun.spawnSync(['diff', '-r', '--no-dereference', source, target]).exitCode).toBe(0);

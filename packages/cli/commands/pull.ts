@@ -13,7 +13,7 @@ interface PullFlags extends ConnectionFlags {
   readonly quiet?: true;
   readonly force?: true;
   readonly fsync?: true;
-  readonly path?: readonly (readonly Uint8Array[])[];
+  readonly range?: readonly (readonly Uint8Array[])[];
 }
 
 const HELP = `
@@ -24,7 +24,7 @@ When HASH is a file, DIR is the path of the file.
 
 Examples:
   holdfast pull HASH ./copy
-  holdfast pull HASH ./copy --path src docs/design.md`;
+  holdfast pull HASH ./copy --range src docs/design.md`;
 
 export function registerPullCommand(program: Command): void {
   const command = program
@@ -32,7 +32,7 @@ export function registerPullCommand(program: Command): void {
     .description('write a tree to a folder')
     .argument('<hash>', 'the tree', parseRoot)
     .argument('<dir>', 'the folder that gets its entries; made when missing')
-    .option('--path <paths...>', 'only these of the tree, with all below them', collectPath)
+    .option('--range <paths...>', 'only these paths of the tree, with all below them', collectPath)
     .option('--force', 'replace files and links that are in the way')
     .option('--fsync', 'safe against power loss at every step: slower')
     .option('--quiet', 'show warnings and errors only');
@@ -44,7 +44,7 @@ async function pull(hash: Hash, directory: string, flags: PullFlags): Promise<vo
   const result = await runTreeJob({ job: 'pull', subject: hash, flags, toContinue }, (source, context) =>
     pullToPath(source, hash, directory, {
       ...context,
-      paths: flags.path,
+      paths: flags.range,
       force: flags.force,
       fsync: flags.fsync,
     }),
