@@ -269,7 +269,7 @@ describe('a copy whose engines are away for seconds', () => {
       expect([await child.exited, await new Response(child.stdout).text()]).toEqual([1, '']);
       expect(said).toMatch(/holdfast: interrupted; run the same command again to go on\n$/);
       const outcome = await places.migrate(source, target);
-      expect([outcome.exitCode, outcome.stderr]).toEqual([0, expect.stringMatching(/^going on with 1 Apps/)]);
+      expect([outcome.exitCode, outcome.stderr]).toEqual([0, expect.stringMatching(/^going on with 1 App,/)]);
     },
     TEST_MS_MAX,
   );

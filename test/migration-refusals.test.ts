@@ -102,7 +102,7 @@ describe('a dry run', () => {
       const target = places.makeFolder();
       const outcome = await places.migrate(source, target, '--dry-run');
       expect([outcome.exitCode, outcome.stderr]).toEqual([0, '']);
-      expect(outcome.stdout).toMatch(/^1 Apps, 1 Spaces, 1 nodes, 293 KiB\nthe target is empty/);
+      expect(outcome.stdout).toMatch(/^1 App, 1 Space, 1 node, 293 KiB\nthe target is empty/);
       expect(existsSync(target.data)).toBe(false);
       const json = await places.migrate(source, engines, '--dry-run', '--json');
       expect(JSON.parse(json.stdout)).toMatchObject({ apps: 1, spaces: 1, nodes: 1, target: 'empty' });

@@ -3,8 +3,8 @@ import { type Command, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
 import { printJson, printLine } from '../output.ts';
-import { formatBytes, formatCount, formatTime } from '../progress/format-progress.ts';
-import { MigrationView } from '../progress/migration-view.ts';
+import { formatCount, formatTime } from '../progress/format-progress.ts';
+import { describeDeployment, MigrationView } from '../progress/migration-view.ts';
 
 interface MigrateFlags {
   readonly from?: string;
@@ -124,7 +124,7 @@ const TARGETS: Readonly<Record<MigrationPlan['target'], string>> = {
 function reportPlan({ json }: MigrateFlags, { totals, target }: MigrationPlan): void {
   if (json) printJson({ ...totals, target });
   else {
-    printLine(describeAmounts(totals.apps, totals));
+    printLine(describeDeployment(totals));
     printLine(TARGETS[target]);
   }
 }
@@ -135,12 +135,8 @@ function reportResult({ json }: MigrateFlags, result: MigrationResult): void {
     printJson({ apps, ...counts, damagedNodes, elapsedMs });
     return;
   }
-  printLine(`migrated and verified: ${describeAmounts(apps, counts)}, in ${formatTime(elapsedMs)}`);
+  printLine(`migrated and verified: ${describeDeployment({ apps, ...counts })}, in ${formatTime(elapsedMs)}`);
   if (damagedNodes > 0) {
-    printLine(`${formatCount(damagedNodes)} nodes had bad bytes in the source; each was named above`);
+    printLine(`${formatCount(damagedNodes)} of the source's nodes had bad bytes; each was named above`);
   }
-}
-
-function describeAmounts(apps: number, { spaces, nodes, bytes }: MigrationResult['counts']): string {
-  return `${formatCount(apps)} Apps, ${formatCount(spaces)} Spaces, ${formatCount(nodes)} nodes, ${formatBytes(bytes)}`;
 }

@@ -61,7 +61,8 @@ export class MigrationView {
     const interval = this.#isLive ? LIVE_INTERVAL_MS : LINE_INTERVAL_MS;
     if (!isNewPhase && event.at - this.#saidAt < interval) return;
     this.#saidAt = event.at;
-    const line = `${PHASES[event.phase]}: ${describeAmounts(event)}${rates}`;
+    const amounts = [describeAmounts(event), rates].filter((part) => part !== '').join(', ');
+    const line = `${PHASES[event.phase]}: ${amounts}`;
     if (!this.#isLive) this.#say(line);
     else {
       const columns = Math.max(COLUMNS_MIN, this.#output.columns) - 1;
@@ -79,8 +80,7 @@ export class MigrationView {
 function describeEvent(event: Exclude<MigrationEvent, Progress>): string | undefined {
   switch (event.type) {
     case 'start': {
-      const { apps, spaces, nodes, bytes } = event.totals;
-      const what = `${formatCount(apps)} Apps, ${formatCount(spaces)} Spaces, ${formatCount(nodes)} nodes, ${formatBytes(bytes)}`;
+      const what = describeDeployment(event.totals);
       return `${event.isResumed ? 'going on with' : 'copying'} ${what}`;
     }
     case 'damaged': {
@@ -94,6 +94,19 @@ function describeEvent(event: Exclude<MigrationEvent, Progress>): string | undef
       // The command's own result says it.
       return undefined;
   }
+}
+
+interface DeploymentAmounts {
+  readonly apps: number;
+  readonly spaces: number;
+  readonly nodes: number;
+  readonly bytes: number;
+}
+
+export function describeDeployment({ apps, spaces, nodes, bytes }: DeploymentAmounts): string {
+  const count = (amount: number, one: string): string =>
+    `${formatCount(amount)} ${one}${amount === 1 ? '' : 's'}`;
+  return `${count(apps, 'App')}, ${count(spaces, 'Space')}, ${count(nodes, 'node')}, ${formatBytes(bytes)}`;
 }
 
 function describeAmounts({ phase, counts, totals }: Progress): string {
