@@ -1,5 +1,5 @@
 /** First push, unchanged push, push of a small change, pull: each by every tool in turn, on the same input. */
-import { readdirSync, rmSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench, RowResult, Side } from '../bench.ts';
 import { formatNumber, median } from '../stats.ts';
@@ -29,6 +29,7 @@ export interface CompareOptions {
 
 /** A file may have changed within the tick of its own time; tools read such files again. */
 const SETTLE_MS = 1_200;
+const PIECE_BYTES = 1024 * 1024;
 
 /** Step by step, tool after tool, round after round. What we pull is compared with the input, byte by byte. */
 export async function compareTools(bench: Bench, options: CompareOptions): Promise<Compared> {
@@ -41,8 +42,10 @@ export async function compareTools(bench: Bench, options: CompareOptions): Promi
       for (const tool of tools) await tool.begin();
       for (const step of STEPS) {
         if (step === 'edited') input.edit(round);
-        await readAll(input.folder);
-        if (!bench.quick) await Bun.sleep(SETTLE_MS);
+        if (step === 'first' || step === 'edited') {
+          readAll(input.folder);
+          if (!bench.quick) await Bun.sleep(SETTLE_MS);
+        }
         for (const tool of tools) {
           const run = await runStep(bench, tool, step, input);
           runs.get(tool)?.[step].push(run);
@@ -89,10 +92,13 @@ function emptyRuns(): Record<Step, ToolRun[]> {
 }
 
 /** Brings the input into the page cache, where every tool finds it. */
-async function readAll(folder: string): Promise<void> {
-  for (const name of readdirSync(folder, { recursive: true, withFileTypes: true })) {
-    if (!name.isFile()) continue;
-    for await (const _ of Bun.file(join(name.parentPath, name.name)).stream());
+function readAll(folder: string): void {
+  const piece = new Uint8Array(PIECE_BYTES);
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    const file = openSync(join(entry.parentPath, entry.name), 'r');
+    while (readSync(file, piece) > 0);
+    closeSync(file);
   }
 }
 
