@@ -7,8 +7,8 @@ import { runCommand } from './run-command.ts';
 import type { TreeInput } from './tree-input.ts';
 import type { ToolRun, TreeTool } from './tree-tool.ts';
 
-export const STEPS = ['first', 'unchanged', 'edited', 'pull'] as const;
-export type Step = (typeof STEPS)[number];
+const STEPS = ['first', 'unchanged', 'edited', 'pull'] as const;
+type Step = (typeof STEPS)[number];
 
 /** Runs of one tool, per step one per round. */
 export type StepRuns = Readonly<Record<Step, readonly ToolRun[]>>;
