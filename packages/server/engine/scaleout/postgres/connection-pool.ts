@@ -153,6 +153,10 @@ export class PostgresPool {
   #giveBack(connection: PostgresConnection): void {
     this.#lent.delete(connection);
     if (!connection.isUsable) return;
+    if (!connection.isIdle) {
+      connection.lose(leftOpen());
+      return;
+    }
     const now = performance.now();
     if (now - connection.openedAt > this.#limits.lifetimeMs) connection.end().catch(() => undefined);
     else this.#idle.push({ connection, since: now });
@@ -175,6 +179,7 @@ export class PostgresPool {
   }
 }
 
+const leftOpen = (): Error => new Error('a connection came back in the middle of its work');
 const closing = (): StoreUnavailable => new StoreUnavailable('the store is closing: try again');
 const exhausted = (): StoreUnavailable =>
   new StoreUnavailable('every connection to PostgreSQL is in use: try again, or allow each process more');

@@ -1,7 +1,8 @@
 /**
  * One connection to PostgreSQL. Statements sent in one turn are one flight: they travel together, are answered in order, and once
- * one has failed the server passes over the others. When the connection is lost, everything it was asked rejects and it is of no
- * use any more: the pool opens another.
+ * one has failed the server passes over the others. A flight succeeds or fails as a whole, when the server is ready for the next:
+ * a statement outside a transaction is answered before it is committed. When the connection is lost, everything it was asked
+ * rejects and it is of no use any more: the pool opens another.
  */
 import type { Socket } from 'node:net';
 import type { PostgresAddress } from './address.ts';
@@ -48,10 +49,15 @@ interface Flight {
   readonly asked: readonly Asked[];
   /** how many are answered */
   answered: number;
+  /** of the first that failed, or of the commit of them all */
+  failure: ServerFailure | undefined;
 }
 
 /** Another statement under the same name, or none: both end with the connection. */
 const STALE_CODES: ReadonlySet<string> = new Set(['0A000', '26000']);
+
+/** What the server says of itself when it is ready: it is in no transaction. */
+const IDLE = 'I'.charCodeAt(0);
 
 /** ms the server has to hang up when it is told that we end */
 const END_MS_MAX = 1_000;
@@ -76,6 +82,7 @@ export class PostgresConnection {
   #lost: Error | undefined;
   #heardAt = 0;
   #silenceMs: number;
+  #isInTransaction = false;
 
   private constructor(address: PostgresAddress, limits: PostgresLimits, counter: TripCounter) {
     this.#limits = limits;
@@ -110,11 +117,15 @@ export class PostgresConnection {
     return this.#lost === undefined;
   }
 
+  /** Whether another may have it: nothing is asked, and no transaction was left open. */
+  get isIdle(): boolean {
+    return this.#flights.length === 0 && this.#gathered.length === 0 && !this.#isInTransaction;
+  }
+
   /** One statement; `$1` … are the parameters. Prepared at its first use. */
   query(text: string, parameters: readonly SqlValue[] = []): Promise<SqlResult> {
     return this.#ask((resolve, reject) => {
-      const statement = this.#prepare(text);
-      this.#writer.bind(statement.name, parameters).execute();
+      const statement = this.#write(text, parameters);
       if (this.#gathered.length === 0) queueMicrotask(() => this.#send());
       this.#gathered.push({ statement, columns: [], rows: [], answer: undefined, resolve, reject });
     });
@@ -125,7 +136,7 @@ export class PostgresConnection {
     return this.#ask((resolve, reject) => {
       this.#send();
       const asked = { statement: undefined, columns: [], rows: [], answer: undefined, resolve, reject };
-      this.#flights.push({ asked: [asked], answered: 0 });
+      this.#flights.push({ asked: [asked], answered: 0, failure: undefined });
       this.#socket?.write(this.#writer.script(text).take());
     });
   }
@@ -150,14 +161,11 @@ export class PostgresConnection {
   lose(error: Error): void {
     if (this.#lost !== undefined) return;
     this.#lost = error;
-    const pending = [
-      ...this.#flights.flatMap(({ asked, answered }) => asked.slice(answered)),
-      ...this.#gathered,
-    ];
-    this.#flights.length = 0;
-    this.#gathered = [];
+    const flights = this.#flights.splice(0);
+    const gathered = this.#gathered.splice(0);
     this.#starting?.reject(error);
-    for (const { reject } of pending) reject(error);
+    for (const { asked, failure } of flights) for (const { reject } of asked) reject(failure ?? error);
+    for (const { reject } of gathered) reject(error);
     this.#socket?.destroy();
   }
 
@@ -182,6 +190,18 @@ export class PostgresConnection {
     return new Promise(send);
   }
 
+  #write(text: string, parameters: readonly SqlValue[]): Prepared {
+    try {
+      const statement = this.#prepare(text);
+      this.#writer.bind(statement.name, parameters).execute();
+      return statement;
+    } catch (error) {
+      // What is half written would be taken for something else.
+      this.lose(asError(error));
+      throw error;
+    }
+  }
+
   #prepare(text: string): Prepared {
     const known = this.#statements.get(text);
     if (known !== undefined) return known;
@@ -193,7 +213,7 @@ export class PostgresConnection {
 
   #send(): void {
     if (this.#gathered.length === 0 || this.#lost !== undefined) return;
-    this.#flights.push({ asked: this.#gathered, answered: 0 });
+    this.#flights.push({ asked: this.#gathered, answered: 0, failure: undefined });
     this.#gathered = [];
     this.#socket?.write(this.#writer.sync().take());
   }
@@ -239,6 +259,7 @@ export class PostgresConnection {
     } else if (message.type === 'E') {
       this.lose(parseFailure(message));
     } else if (message.type === 'Z') {
+      this.#handshake.assertDone();
       this.#starting = undefined;
       starting.resolve();
     }
@@ -250,7 +271,8 @@ export class PostgresConnection {
     if (flight === undefined) {
       // Nobody asked: the server says why it hangs up.
       if (message.type === 'E') this.lose(parseFailure(message));
-    } else if (message.type === 'Z') this.#land(flight);
+    } else if (message.type === 'Z') this.#land(flight, message);
+    else if (message.type === 'E') this.#fail(flight, parseFailure(message));
     else if (asked !== undefined) this.#answer(flight, asked, message);
   }
 
@@ -261,7 +283,6 @@ export class PostgresConnection {
     else if (type === 'n') this.#describe(asked, []);
     else if (type === '2' && asked.statement !== undefined) asked.columns = asked.statement.columns;
     else if (type === 'C' || type === 'I') this.#complete(flight, asked, message);
-    else if (type === 'E') this.#fail(flight, parseFailure(message));
   }
 
   #describe(asked: Asked, columns: readonly Column[]): void {
@@ -280,26 +301,26 @@ export class PostgresConnection {
       return;
     }
     flight.answered += 1;
-    asked.resolve(asked.answer);
   }
 
   /** The first that failed says why; the server passes over those after it. */
   #fail(flight: Flight, failure: ServerFailure): void {
-    const [failed, ...passedOver] = flight.asked.slice(flight.answered);
     flight.answered = flight.asked.length;
+    flight.failure ??= failure;
     for (const [text, statement] of this.#statements) if (!statement.isKnown) this.#statements.delete(text);
-    failed?.reject(failure);
-    for (const { reject } of passedOver) reject(failure);
-    if (STALE_CODES.has(failure.code)) this.lose(closed('the server has forgotten or changed a statement'));
   }
 
-  /** Everything of the flight is answered. */
-  #land(flight: Flight): void {
+  /** Everything of the flight is answered, and committed if it was no part of a transaction. */
+  #land({ asked, failure }: Flight, { bytes, start }: Message): void {
     this.#flights.shift();
-    for (const { answer, resolve, reject } of flight.asked.slice(flight.answered)) {
-      if (answer === undefined) reject(closed('the server left a statement unanswered'));
+    this.#isInTransaction = bytes[start] !== IDLE;
+    for (const { answer, resolve, reject } of asked) {
+      if (failure !== undefined) reject(failure);
+      else if (answer === undefined) reject(closed('the server left a statement unanswered'));
       else resolve(answer);
     }
+    if (failure !== undefined && STALE_CODES.has(failure.code))
+      this.lose(closed('the server has forgotten or changed a statement'));
   }
 }
 

@@ -64,6 +64,12 @@ describe('a server', () => {
     expect(() => handshake.answer(asks(OK))).toThrow('proof');
   });
 
+  test('that begins to ask and then lets us in without an answer is not trusted', () => {
+    const { handshake } = begun();
+    expect(() => handshake.answer(asks(OK))).toThrow('proof');
+    expect(() => handshake.assertDone()).toThrow('end of the authentication');
+  });
+
   test('that proves nothing is not trusted', () => {
     const { handshake, nonce } = begun();
     handshake.answer(asks(CONTINUE, `r=${nonce}abc,s=c2FsdA==,i=4096`));

@@ -15,8 +15,10 @@ const SASL_FINAL = 12;
 export class Handshake {
   readonly #address: PostgresAddress;
   readonly #nonce = randomBytes(NONCE_BYTES).toString('base64');
+  #hasBegunScram = false;
   #proof: ScramProof | undefined;
   #isServerProven = false;
+  #isDone = false;
 
   constructor(address: PostgresAddress) {
     this.#address = address;
@@ -34,8 +36,8 @@ export class Handshake {
     const rest = bytes.subarray(start + 4, end);
     const writer = new MessageWriter();
     if (kind === OK) {
-      if (this.#proof !== undefined && !this.#isServerProven)
-        throw new Error('the server left out its proof');
+      if (this.#hasBegunScram && !this.#isServerProven) throw new Error('the server left out its proof');
+      this.#isDone = true;
       return undefined;
     }
     if (kind === CLEARTEXT) return writer.password(this.#password).take();
@@ -44,6 +46,7 @@ export class Handshake {
       if (!rest.toString('latin1').split('\0').includes(SCRAM_MECHANISM)) {
         throw new Error(`the server wants a way of authentication other than ${SCRAM_MECHANISM}`);
       }
+      this.#hasBegunScram = true;
       return writer.saslInitial(SCRAM_MECHANISM, beginScram(this.#nonce)).take();
     }
     if (kind === SASL_CONTINUE) {
@@ -56,6 +59,11 @@ export class Handshake {
       return undefined;
     }
     throw new Error('the server wants a way of authentication that is not supported: use scram-sha-256');
+  }
+
+  /** @throws when the server would begin before it has let us in, and so perhaps without its proof */
+  assertDone(): void {
+    if (!this.#isDone) throw new Error('the server left out the end of the authentication');
   }
 
   get #password(): string {
