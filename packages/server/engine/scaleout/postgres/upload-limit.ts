@@ -58,12 +58,13 @@ export class UploadCount {
   async countAhead(key: string): Promise<void> {
     const atMost = this.#limit.findAtMostToCountAhead(this.#space);
     if (atMost === undefined || this.#ahead !== undefined) return;
-    const [, { rows }] = await Promise.all([
+    const [shared, { rows }] = await Promise.all([
       this.#wire.send('shareSpaceForNew', [this.#space, key]),
       this.#wire.send('countActiveUploadsForNew', [this.#space, this.#wire.clock, atMost, key]),
     ]);
     const count = rows[0]?.count as number | undefined;
-    if (count !== undefined) this.#ahead = { count, atMost };
+    // Where the hash was there at the lock and is gone at the count, nothing is held.
+    if (count !== undefined && shared.rows.length > 0) this.#ahead = { count, atMost };
   }
 
   /** `write` sends what was written by now, the Space's row among it; `hasChanges`: uploads are among it too. */
