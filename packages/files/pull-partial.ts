@@ -7,6 +7,7 @@ import {
   fstatSync,
   fsyncSync,
   ftruncateSync,
+  lstatSync,
   openSync,
   read,
   readdirSync,
@@ -51,12 +52,20 @@ export interface AbandonedFile {
   readonly hashStart: string;
 }
 
+/** Whether a pull could have left this: then it may be an entry of a tree all the same. */
+export function isPartialName(name: Uint8Array): boolean {
+  return PARTIAL_NAME.test(Buffer.from(name).toString('latin1'));
+}
+
 /** Files in a folder that pulls have left which are over. */
 export function listAbandoned(folder: Buffer): AbandonedFile[] {
   // Other names need not be text: as latin1 they are only looked through.
   return readdirSync(folder, { encoding: 'latin1' }).flatMap((name) => {
     const [, hashStart, pid] = PARTIAL_NAME.exec(name) ?? [];
-    return hashStart === undefined || isWritten(name, Number(pid)) ? [] : [{ name, hashStart }];
+    if (hashStart === undefined || isWritten(name, Number(pid))) return [];
+    // A pull leaves no folders.
+    const stat = lstatSync(Buffer.concat([folder, Buffer.from(name)]), { throwIfNoEntry: false });
+    return stat === undefined || stat.isDirectory() ? [] : [{ name, hashStart }];
   });
 }
 

@@ -8,6 +8,7 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmSync,
   type Stats,
   symlinkSync,
   writeFileSync,
@@ -311,14 +312,35 @@ describe('an interrupted pull', () => {
     expect(listAll(target)).toEqual(['large']);
   });
 
-  test('leaves files that the next one takes away; those of a pull that is running stay', async () => {
+  test('leaves files that the next one takes away; those of a pull that is running stay, and folders', async () => {
     const { root, source } = await makeSource(directory({ sub: directory({ a: file(10) }) }));
     const target = fresh();
     mkdirSync(join(target, 'sub'), { recursive: true });
     const name = (pid: number): string => `.holdfast-${'0'.repeat(16)}-${pid}-0badcafe.part`;
     for (const pid of [4_194_999, process.ppid]) writeFileSync(join(target, 'sub', name(pid)), 'x');
+    mkdirSync(join(target, name(4_194_998)));
     await pullToPath(source, root, target);
-    expect(listAll(target)).toEqual(['sub', join('sub', name(process.ppid)), join('sub', 'a')]);
+    const kept = [name(4_194_998), 'sub', join('sub', name(process.ppid)), join('sub', 'a')];
+    expect(listAll(target)).toEqual(kept);
+  });
+
+  test('leaves nothing that is taken for what the tree itself has', async () => {
+    const large = file(5_000_000, 3);
+    const { root: largeRoot } = await makeSource(large);
+    const name = (start: string): string => `.holdfast-${start}-4194999-0badcafe.part`;
+    const entries = { [name(largeRoot.slice(0, 16))]: file(5, 1), '!large': large, large };
+    const plan = directory({
+      ...entries,
+      sub: directory({ [name('0'.repeat(16))]: file(7), a: file(1), [name('1'.repeat(16))]: directory() }),
+    });
+    const { root, source } = await makeSource(plan);
+    const target = fresh();
+    await pullToPath(source, root, target);
+    expect(readStanding(target)).toEqual(standingOf(plan));
+    rmSync(join(target, 'large'));
+    await pullToPath(source, root, target, { paths: [[Buffer.from('large')]] });
+    expect(readStanding(target)).toEqual(standingOf(plan));
+    expect((await pullToPath(source, root, target)).writtenFiles).toBe(0);
   });
 
   test('that someone else left as a link is not written through', async () => {

@@ -35,6 +35,7 @@ import {
   createPartial,
   findTakenOver,
   forgetPartialName,
+  isPartialName,
   listAbandoned,
   makePartialName,
   readRange,
@@ -75,6 +76,9 @@ class LocalTarget implements FolderTarget {
   /** Of folders that are being filled: what interrupted pulls left there, listed once. */
   readonly #abandoned = new Map<TreePath | undefined, readonly AbandonedFile[]>();
 
+  /** The tree itself has entries named as what interrupted pulls leave: then nothing is taken for that. */
+  #hasPartialNames = false;
+
   constructor(base: string, options: FolderTargetOptions) {
     this.#base = base;
     this.#folders = options.folders ?? openFolders(base);
@@ -88,6 +92,10 @@ class LocalTarget implements FolderTarget {
 
   isEmpty(): boolean {
     return readdirSync(this.#folders.prefix(undefined), { encoding: 'buffer' }).length === 0;
+  }
+
+  noteEntry(path: TreePath): void {
+    this.#hasPartialNames ||= isPartialName(path.name);
   }
 
   find(path: TreePath): FoundEntry | undefined {
@@ -200,11 +208,15 @@ class LocalTarget implements FolderTarget {
     this.#abandoned.delete(path);
     this.#try(path, 'cannot be finished', () => {
       const folder = this.#folders.prefix(path);
-      const leftovers = stood ? listAbandoned(folder) : [];
+      const leftovers = stood ? this.#listAbandoned(folder) : [];
       for (const { name } of leftovers) unlinkIfThere(Buffer.concat([folder, Buffer.from(name)]));
       if (mtimeNs !== undefined) setTimes(folder, mtimeNs);
       if (this.#fsync) syncFolder(folder);
     });
+  }
+
+  #listAbandoned(folder: Buffer): readonly AbandonedFile[] {
+    return this.#hasPartialNames ? [] : listAbandoned(folder);
   }
 
   /** What an interrupted pull left of the same file, or a new one. */
@@ -212,7 +224,7 @@ class LocalTarget implements FolderTarget {
     const folder = this.#folders.prefix(path.parent);
     const name = makePartialName(hash);
     const at = Buffer.concat([folder, Buffer.from(name)]);
-    const listed = this.#abandoned.get(path.parent) ?? listAbandoned(folder);
+    const listed = this.#abandoned.get(path.parent) ?? this.#listAbandoned(folder);
     this.#abandoned.set(path.parent, listed);
     for (const abandoned of listed) {
       if (abandoned.hashStart !== hash.slice(0, abandoned.hashStart.length)) continue;

@@ -50,6 +50,8 @@ export interface PartialFile {
 export interface PullTarget {
   /** Nothing stands in the folder itself: no entry needs to be looked for. */
   isEmpty(): boolean;
+  /** The tree has this entry. Told of every entry in a folder of the target before anything in that folder is taken away. */
+  noteEntry(path: TreePath): void;
   find(path: TreePath): FoundEntry | undefined;
   openExisting(path: TreePath): ExistingFile;
   setExecutable(path: TreePath, isExecutable: boolean): void;

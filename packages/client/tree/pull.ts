@@ -119,6 +119,7 @@ class Pull {
   async runSingle(entry: DirectoryEntry, path: TreePath): Promise<PullResult> {
     this.#progress.expect({ files: 1, bytes: entry.bytes });
     const check = this.#startCheck();
+    this.#target.noteEntry(path);
     const walked: WalkedEntry = { type: 'entry', path, entry, ordinal: 0, isEntered: false };
     await check.look(walked);
     check.finish();
@@ -162,6 +163,7 @@ class Pull {
         folder = folder.parent ?? folder;
         continue;
       }
+      this.#target.noteEntry(step.path);
       if (this.#selection.positionOf(step.path) === 'outside') {
         // What is not asked for is not looked at, so the folder is not known to be done.
         folder.hold();
@@ -201,8 +203,11 @@ class Pull {
       if (step.type === 'left') {
         folder.release();
         folder = folder.parent ?? folder;
-      } else if (this.#selection.positionOf(step.path) === 'outside') continue;
-      else if (step.isEntered) folder = this.#enterFolder(step, checked, folder);
+        continue;
+      }
+      this.#target.noteEntry(step.path);
+      if (this.#selection.positionOf(step.path) === 'outside') continue;
+      if (step.isEntered) folder = this.#enterFolder(step, checked, folder);
       else if (step.entry.kind !== 'directory') await this.#take(step, checked, folder);
     }
   }
