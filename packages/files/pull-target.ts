@@ -246,7 +246,7 @@ class LocalTarget implements FolderTarget {
   #appeared(path: TreePath): PullTargetError {
     return new PullTargetError(
       `${this.#shown(path)} has appeared while pulling, or this file system takes its name for another one of the tree ` +
-        '(upper and lower case); pull where names differ by case, or leave one out by --path',
+        '(upper and lower case); pull where names differ by case, or leave one out by --range',
     );
   }
 

@@ -124,7 +124,7 @@ describe('what was pulled is the tree', () => {
     await pullToPath(source, root, target, { force: true });
     expect(readStanding(target)).toEqual(standingOf(plan));
     expect(await failureOf(pullToPath(source, root, target, { paths: [[Buffer.from('x')]] }))).toContain(
-      '--path',
+      '--range',
     );
   });
 

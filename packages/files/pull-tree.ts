@@ -42,7 +42,7 @@ export async function pullToPath(
   const path = resolve(destination);
   const isFolder = item.kind === 'directory';
   if (!isFolder && (options.paths ?? []).length > 0) {
-    throw new PullTargetError(`${hash} is a ${item.kind}: there are no paths in it; leave --path away`);
+    throw new PullTargetError(`${hash} is a ${item.kind}: there are no paths in it; leave --range away`);
   }
   const base = isFolder ? path : dirname(path);
   const target = makeTarget(base, options);
