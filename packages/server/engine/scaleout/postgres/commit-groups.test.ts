@@ -4,10 +4,10 @@ import { ApiError } from '@holdfast/protocol';
 import type { TestDatabases } from '../../../../../test/support/postgres-server.ts';
 import type { Core } from '../../../core/core.ts';
 import { leaseNode } from '../../../core/lease-node.ts';
-import type { MetadataStore, SpaceTransaction } from '../../../core/ports.ts';
+import { type MetadataStore, type SpaceTransaction, StoreUnavailable } from '../../../core/ports.ts';
 import { updateRootRefs } from '../../../core/update-root-refs.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../../contract/samples.ts';
-import { type Body, findCommitReads } from './commit-groups.ts';
+import { type Body, CommitGroups, findCommitReads } from './commit-groups.ts';
 import {
   coreOf,
   makeContent,
@@ -121,6 +121,74 @@ test('a group that the server turns down goes one by one', async () => {
   );
   expect(answers.filter((answer) => typeof answer === 'string')).toEqual([]);
   expect([await rootRefsOf(0), await rootRefsOf(1), await rootRefsOf(2)]).toEqual([4, 4, 4]);
+});
+
+test('one that fails half way leaves nothing, and the others are made', async () => {
+  const halfWay: Body = async (tx) => {
+    const [, , [node]] = await Promise.all([
+      tx.findRootRefCommit('one', 'half'),
+      tx.findRevision('one'),
+      tx.findNodes([hashAt(1)]),
+      tx.findBalances('one', [hashAt(1)]),
+    ]);
+    if (node === undefined) throw new Error('no node');
+    await tx.updateNode(node, { ...node, rootRefCount: node.rootRefCount + 7, heldDomainCount: 1 });
+    throw new Error('half way');
+  };
+  const [, ...answers] = await Promise.all([
+    commit('first', 'alone', { 0: 1 }),
+    commit('one', 'a', { 1: 1 }),
+    instance.store.transact(SPACE, halfWay).catch((error: Error) => error.message),
+    commit('one', 'b', { 1: 2 }),
+  ]);
+  expect(answers[1]).toBe('half way');
+  expect(answers.filter((answer) => typeof answer === 'object')).toHaveLength(2);
+  expect(await rootRefsOf(1)).toBe(3);
+});
+
+test('a group whose COMMIT is not answered is refused as a whole, and every request can be repeated', async () => {
+  // The server hangs up while it commits: nobody here can know what became of it.
+  await instance.pool.lend((connection) =>
+    connection.script(`CREATE FUNCTION hang_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF (SELECT count(*) FROM root_ref_commits WHERE domain = 'one') > 2 THEN
+          PERFORM pg_terminate_backend(pg_backend_pid()); END IF;
+        RETURN NULL; END $$;
+      CREATE CONSTRAINT TRIGGER planted AFTER INSERT ON root_ref_commits DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION hang_up()`),
+  );
+  const requests = ['a', 'b', 'c'].map((id, index) => [id, { [index]: 1 }] as const);
+  // Those before it go alone.
+  const [, , ...answers] = await Promise.allSettled([
+    commit('first', 'alone', { 0: 0 }),
+    commit('first', 'beside', { 0: 0 }),
+    ...requests.map(([id, deltas]) => commit('one', id, deltas)),
+  ]);
+  for (const answer of answers) {
+    if (answer.status === 'fulfilled') throw new Error(`answered ${JSON.stringify(answer.value)}`);
+    expect(answer.reason).toBeInstanceOf(StoreUnavailable);
+    expect((answer.reason as Error).message).toContain('outcome');
+  }
+  await instance.pool.lend((connection) => connection.script('DROP TRIGGER planted ON root_ref_commits'));
+  for (const [id, deltas] of requests) await commit('one', id, deltas);
+  for (const [id, deltas] of requests)
+    expect(await commit('one', id, deltas)).toMatchObject({ idempotent: true });
+  expect([await rootRefsOf(0), await rootRefsOf(1), await rootRefsOf(2)]).toEqual([1, 1, 1]);
+});
+
+test('a commit whose group does not begin is refused, and never runs', async () => {
+  const groups = new CommitGroups(20);
+  let runs = 0;
+  const run = async () => {
+    runs += 1;
+    return { ok: true, value: undefined } as const;
+  };
+  const end = groups.begin('space', { runAlone: run, runTogether: async () => undefined });
+  const reads = { domain: 'one', requestId: 'r', hashes: [] };
+  await expect(groups.join('space', { body: () => 1, reads })).rejects.toThrow(StoreUnavailable);
+  const late = groups.join('space', { body: () => 1, reads });
+  end?.();
+  expect(await late).toEqual({ ok: true, value: undefined });
+  expect(runs).toBe(1);
 });
 
 test('a commit waits for no other kind of transaction', async () => {

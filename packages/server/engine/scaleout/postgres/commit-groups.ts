@@ -5,7 +5,7 @@
  */
 import type { Hash } from '@holdfast/protocol';
 import type { SpaceKey } from '../../../core/model.ts';
-import type { Awaitable, SpaceTransaction } from '../../../core/ports.ts';
+import { type Awaitable, type SpaceTransaction, StoreUnavailable } from '../../../core/ports.ts';
 import type { RootRefReads } from './root-ref-ledger.ts';
 
 /** What a body threw is its own; nothing else of the group knows of it. */
@@ -22,6 +22,8 @@ export interface GroupedCommit {
 }
 
 interface Job extends GroupedCommit {
+  /** while it waits */
+  readonly timer: ReturnType<typeof setTimeout>;
   settle(outcome: Promise<Outcome> | Outcome): void;
 }
 
@@ -34,10 +36,17 @@ interface CommitGroupsOptions {
 /** changes of one group, so that it does not hold its rows for long */
 const CHANGES_MAX = 2_000;
 const COMMITS_MAX = 64;
+/** ms a commit waits for its group to begin: those before it have given up by then, so the store is in trouble */
+const WAIT_MS_MAX = 10_000;
 
 export class CommitGroups {
   /** by Space, while a commit of it is on its way: those that wait for the next group */
   readonly #waiting = new Map<SpaceKey, Job[]>();
+  readonly #waitMs: number;
+
+  constructor(waitMs = WAIT_MS_MAX) {
+    this.#waitMs = waitMs;
+  }
 
   isBusy(space: SpaceKey): boolean {
     return this.#waiting.has(space);
@@ -53,10 +62,20 @@ export class CommitGroups {
     return () => void this.#drain(space, options);
   }
 
-  /** Joins the next group of a Space that is busy. Rejects with what kept the group from committing. */
+  /**
+   * Joins the next group of a Space that is busy. Rejects with what kept the group from committing, or with StoreUnavailable when
+   * none has begun for too long.
+   */
   join(space: SpaceKey, commit: GroupedCommit): Promise<Outcome> {
-    return new Promise((resolve) => {
-      this.#waiting.get(space)?.push({ ...commit, settle: resolve });
+    return new Promise((resolve, reject) => {
+      const waiting = this.#waiting.get(space);
+      const job: Job = { ...commit, settle: resolve, timer: setTimeout(() => refuse(), this.#waitMs) };
+      const refuse = (): void => {
+        // Not taken into a group yet, so nothing of it was done.
+        waiting?.splice(waiting.indexOf(job), 1);
+        reject(new StoreUnavailable('too many commits of this Space wait for the database: try again'));
+      };
+      waiting?.push(job);
     });
   }
 
@@ -77,7 +96,9 @@ function takeGroup(waiting: Job[]): Job[] {
     changes += reads.hashes.length;
     return index > 0 && (changes > CHANGES_MAX || index >= COMMITS_MAX);
   });
-  return waiting.splice(0, end === -1 ? waiting.length : end);
+  const group = waiting.splice(0, end === -1 ? waiting.length : end);
+  for (const { timer } of group) clearTimeout(timer);
+  return group;
 }
 
 async function runGroup(
