@@ -10,6 +10,7 @@ import { makeCephConfig } from './ceph-config.ts';
 import {
   type EngineProcess,
   findFreePorts,
+  ownEngineFolder,
   runEngineCommand,
   startEngineProcess,
   untilReady,
@@ -93,6 +94,7 @@ class CephStore implements CephServer {
   constructor(firstPort: number) {
     const gatewayPort = firstPort + 1;
     this.#monitorPort = firstPort;
+    ownEngineFolder(this.#folder, FOLDER_PREFIX);
     this.endpoint = `http://127.0.0.1:${gatewayPort}`;
     for (const name of ['mon', 'osd', 'rgw', 'log', 'out']) mkdirSync(join(this.#folder, name));
     const ports = {

@@ -2,8 +2,9 @@
  * A server of the scale-out engine (PostgreSQL, a Ceph daemon) as a process of a test. It dies with the process that started
  * it, whatever ends that: the kernel kills it (PR_SET_PDEATHSIG), so that no failed or interrupted test leaves one behind.
  */
-import { existsSync, openSync, readFileSync } from 'node:fs';
+import { existsSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { dirname, join } from 'node:path';
 
 export interface EngineProcess {
   readonly pid: number;
@@ -101,6 +102,31 @@ export async function untilReady(
       throw new Error(`${what} did not start within ${withinMs} ms: ${process.log()}`);
     }
     await Bun.sleep(POLL_MS);
+  }
+}
+
+const OWNER = 'owner';
+
+/**
+ * Notes that the folder is this process's, and removes those of the same prefix whose process is gone: killed before it
+ * could. The whole path of the prefix, such as `/tmp/hf-`.
+ */
+export function ownEngineFolder(path: string, prefix: string): void {
+  writeFileSync(join(path, OWNER), String(process.pid));
+  const parent = dirname(prefix);
+  for (const name of readdirSync(parent)) {
+    const other = join(parent, name);
+    if (other.startsWith(prefix) && isAbandoned(other)) rmSync(other, { recursive: true, force: true });
+  }
+}
+
+function isAbandoned(folder: string): boolean {
+  try {
+    const pid = Number(readFileSync(join(folder, OWNER), 'utf8'));
+    return pid > 0 && !existsSync(`/proc/${pid}`);
+  } catch {
+    // Not ours to judge, or just being made or removed.
+    return false;
   }
 }
 

@@ -11,6 +11,7 @@ import { SQL } from 'bun';
 import {
   type EngineProcess,
   findFreePorts,
+  ownEngineFolder,
   runEngineCommand,
   type SystemUser,
   startEngineProcess,
@@ -52,6 +53,8 @@ export interface PostgresOptions {
 }
 
 const USER = 'holdfast';
+/** what mkdtemp adds */
+const FOLDER_SUFFIX_LENGTH = 6;
 const START_MS_MAX = 60_000;
 const START_ATTEMPTS = 3;
 /** PostgreSQL refuses to run as root; this user is on every Linux. */
@@ -92,6 +95,7 @@ export async function openPostgres(): Promise<TestDatabases> {
 
 export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
   const folder = makeTempFolder('pg');
+  ownEngineFolder(folder.path, folder.path.slice(0, -FOLDER_SUFFIX_LENGTH));
   const user = process.getuid?.() === 0 ? NOBODY : undefined;
   if (user !== undefined) {
     chownSync(folder.path, user.uid, user.gid);

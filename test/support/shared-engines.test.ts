@@ -1,8 +1,11 @@
 /** Which files of a run need which engine, and that a shared engine ends with whoever asked for it, however that ended. */
 import { expect, test } from 'bun:test';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SQL } from 'bun';
 import { findNeededEngines } from '../../tools/shared-engines.mjs';
+import { ownEngineFolder } from './engine-process.ts';
 import { SHARED_POSTGRES_VARIABLE } from './postgres-server.ts';
 import { findDescendants, ROOT } from './server-process.ts';
 
@@ -49,3 +52,20 @@ for (const how of ['its input ends', 'it is killed'] as const) {
     await untilGone(processes);
   }, 60_000);
 }
+
+test('what a killed process left in the temporary folder goes with the next start', () => {
+  const prefix = join(tmpdir(), `hf-owner-test-${process.pid}-`);
+  const [dead, living, other] = [1, 2, 3].map((name) => `${prefix}${name}`) as [string, string, string];
+  try {
+    for (const path of [dead, living, other]) mkdirSync(path);
+    const child = Bun.spawnSync(['true']);
+    writeFileSync(join(dead, 'owner'), String(child.pid));
+    writeFileSync(join(living, 'owner'), String(process.ppid));
+    const own = `${prefix}own`;
+    mkdirSync(own);
+    ownEngineFolder(own, prefix);
+    expect([dead, living, other, own].map((path) => existsSync(path))).toEqual([false, true, true, true]);
+  } finally {
+    for (const name of ['1', '2', '3', 'own']) rmSync(`${prefix}${name}`, { recursive: true, force: true });
+  }
+});
