@@ -178,6 +178,8 @@ export function testDeploymentRows(engine: string, open: () => Promise<Deploymen
         'ä',
         '💾',
         '\uffff',
+        '\ufeff',
+        '\ufeffa',
         '\'\\"{}',
         ' ',
       ];

@@ -193,7 +193,7 @@ const ENTRIES_FROM_SQL: { readonly [K in EntryKind]: (row: SqlRow) => Entries[K]
     supersededAt: row.superseded_at as number,
   }),
   commits: (row) => ({
-    requestId: new TextDecoder().decode(byteaToBytes(row.request_id)),
+    requestId: decoder.decode(byteaToBytes(row.request_id)),
     payloadDigest: byteaToBytes(row.payload_digest),
     revision: row.revision as number,
   }),
@@ -260,4 +260,6 @@ function writesOfNodes(space: SpaceKey, nodes: readonly NodeEntry[]): Write[] {
 
 const hashesOf = (entries: readonly { readonly hash: string }[]): string[] =>
   entries.map(({ hash }) => hexToBytea(hash));
+/** An id may begin with what looks like a byte order mark. */
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 const textToBytea = (text: string): string => bytesToBytea(new TextEncoder().encode(text));
