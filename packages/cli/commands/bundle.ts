@@ -66,7 +66,8 @@ async function create(roots: readonly Hash[], flags: CreateFlags): Promise<void>
     progress.phase('transfer');
     let total = { nodes: 0, bytes: 0 };
     const onNode = (next: typeof total): void => {
-      progress.count({ transferredNodes: 1, transferredBytes: next.bytes - total.bytes });
+      const bytes = next.bytes - total.bytes;
+      progress.count({ files: 1, bytes, transferredNodes: 1, transferredBytes: bytes });
       total = next;
     };
     const stream = createBundle(client, roots, { signal, onNode });
@@ -109,15 +110,20 @@ async function importFile(path: string, flags: ImportFlags): Promise<void> {
   const job = { job: 'bundle-import' as const, subject: path, flags, toContinue };
   const result = await runBundleJob(job, async (client, { progress, signal }) => {
     progress.phase('transfer');
-    let done = { nodes: 0, uploadedNodes: 0, bytes: 0 };
+    let done = { nodes: 0, uploadedNodes: 0, nodeBytes: 0, uploadedBytes: 0 };
     return importBundle(client, await openInput(path), {
       check: flags.check,
       nodeBytesMax: flags.maxNodeBytes,
       signal,
       onNode: (next) => {
+        const bytes = next.nodeBytes - done.nodeBytes;
+        const transferredBytes = next.uploadedBytes - done.uploadedBytes;
         progress.count({
-          bytes: next.bytes - done.bytes,
+          files: next.nodes - done.nodes,
+          bytes,
+          deduplicatedBytes: bytes - transferredBytes,
           transferredNodes: next.uploadedNodes - done.uploadedNodes,
+          transferredBytes,
         });
         done = next;
       },

@@ -14,8 +14,10 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
 }
 
-function formatEntries(count: number): string {
-  return `${formatCount(count)} ${count === 1 ? 'entry' : 'entries'}`;
+/** Bundles know no entries of trees: what they count are nodes. */
+function formatEntries(job: ProgressJob, count: number): string {
+  const [one, many] = job.startsWith('bundle-') ? ['node', 'nodes'] : ['entry', 'entries'];
+  return `${formatCount(count)} ${count === 1 ? one : many}`;
 }
 
 export function formatCount(count: number): string {
@@ -55,23 +57,24 @@ export function describePhase(job: ProgressJob, phase: ProgressPhase): string {
 }
 
 /** Dealt with, of how much, and how much of it was there already. */
-export function describeAmounts({ phase, counters, totals }: ProgressSnapshot): string {
+export function describeAmounts(job: ProgressJob, { phase, counters, totals }: ProgressSnapshot): string {
   if (phase === 'scan' && counters.files === 0) {
-    return `${formatEntries(totals.files ?? 0)}, ${formatBytes(totals.bytes ?? 0)} so far`;
+    return `${formatEntries(job, totals.files ?? 0)}, ${formatBytes(totals.bytes ?? 0)} so far`;
   }
   const files =
     totals.files === undefined
-      ? formatEntries(counters.files)
-      : `${formatCount(counters.files)} of ${formatEntries(totals.files)}`;
+      ? formatEntries(job, counters.files)
+      : `${formatCount(counters.files)} of ${formatEntries(job, totals.files)}`;
   const bytes =
     totals.bytes === undefined
       ? formatBytes(counters.bytes)
       : `${formatBytes(counters.bytes)} of ${formatBytes(totals.bytes)}`;
-  return `${files}, ${bytes}${describeShare(counters)}`;
+  return `${files}, ${bytes}${describeShare(job, counters)}`;
 }
 
-function describeShare({ bytes, deduplicatedBytes }: ProgressCounters): string {
-  if (bytes === 0) return '';
+function describeShare(job: ProgressJob, { bytes, deduplicatedBytes }: ProgressCounters): string {
+  // Jobs that bring nothing anywhere find nothing there already.
+  if (bytes === 0 || job === 'verify' || job === 'bundle-create') return '';
   return `, ${Math.floor((100 * deduplicatedBytes) / bytes)} % there already`;
 }
 
@@ -92,9 +95,10 @@ export function shareDone({ phase, counters, totals }: ProgressSnapshot): number
   return whole === 0 ? undefined : Math.min(1, (counters.bytes + counters.files) / whole);
 }
 
-export function describeEnd(counters: ProgressCounters, elapsedMs: number): string {
+export function describeEnd(job: ProgressJob, counters: ProgressCounters, elapsedMs: number): string {
   const { files, bytes, transferredBytes, requests } = counters;
-  return `${formatEntries(files)}, ${formatBytes(bytes)}${describeShare(counters)}; ${formatBytes(
-    transferredBytes,
-  )} sent or received in ${formatCount(requests)} request${requests === 1 ? '' : 's'}, ${formatTime(elapsedMs)}`;
+  const amounts = `${formatEntries(job, files)}, ${formatBytes(bytes)}${describeShare(job, counters)}`;
+  // Jobs that do not count their requests say nothing of them.
+  const asked = requests === 0 ? '' : ` in ${formatCount(requests)} request${requests === 1 ? '' : 's'}`;
+  return `${amounts}; ${formatBytes(transferredBytes)} sent or received${asked}, ${formatTime(elapsedMs)}`;
 }

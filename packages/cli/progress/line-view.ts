@@ -48,11 +48,12 @@ export class LineView implements ProgressView {
         this.#say(`going on after ${formatTime(event.stalledMs)}`);
         break;
       case 'done':
-        this.#say(`done: ${describeEnd(event.counters, event.elapsedMs)}`);
+        this.#say(`done: ${describeEnd(this.#job, event.counters, event.elapsedMs)}`);
         break;
       case 'failed':
         // The command's own last line says what failed.
-        if (this.#title === undefined) this.#say(`stopped: ${describeEnd(event.counters, event.elapsedMs)}`);
+        if (this.#title === undefined)
+          this.#say(`stopped: ${describeEnd(this.#job, event.counters, event.elapsedMs)}`);
         break;
     }
   }
@@ -68,7 +69,7 @@ export class LineView implements ProgressView {
     if (event.at - this.#saidAt < (isNewPhase ? PHASE_MS_MIN : LINE_INTERVAL_MS)) return;
     this.#saidAt = event.at;
     const parts = [
-      describeAmounts(event),
+      describeAmounts(this.#job, event),
       describeRates(rates),
       event.phase === 'commit' ? '' : (event.item ?? ''),
     ];

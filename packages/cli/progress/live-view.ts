@@ -64,10 +64,15 @@ export class LiveView implements ProgressView {
         this.#printAbove(this.#style('yellow', `warning: ${printable(event.message)}`));
         break;
       case 'done':
-        this.#end(this.#style('green', `${this.#job} done: ${describeEnd(event.counters, event.elapsedMs)}`));
+        this.#end(
+          this.#style(
+            'green',
+            `${this.#job} done: ${describeEnd(this.#job, event.counters, event.elapsedMs)}`,
+          ),
+        );
         break;
       case 'failed':
-        this.#end(`${this.#job} stopped: ${describeEnd(event.counters, event.elapsedMs)}`);
+        this.#end(`${this.#job} stopped: ${describeEnd(this.#job, event.counters, event.elapsedMs)}`);
         break;
     }
   }
@@ -105,7 +110,7 @@ export class LiveView implements ProgressView {
     const title = this.#fit(`${this.#job} ${this.#subject}: ${phase}${bar}`);
     return [
       this.#style('bold', title),
-      this.#fit(`  ${describeAmounts(last)}`),
+      this.#fit(`  ${describeAmounts(this.#job, last)}`),
       ...(this.#rateText === '' ? [] : [this.#fit(`  ${this.#rateText}`)]),
       ...(last.item === undefined ? [] : [this.#style('dim', this.#fit(`  ${last.item}`))]),
       ...(this.#stall === undefined ? [] : [this.#style('yellow', this.#fit(`  ${this.#stall}`))]),

@@ -1,8 +1,8 @@
 /** The views of a job: what a person, a log and a program are told, and that a terminal is left as it was found. */
 import { describe, expect, test } from 'bun:test';
-import type { ProgressEvent, ProgressSnapshot } from '@holdfast/client';
+import type { ProgressEvent, ProgressJob, ProgressSnapshot } from '@holdfast/client';
 import fc from 'fast-check';
-import { formatBytes, formatTime } from './format-progress.ts';
+import { describeEnd, formatBytes, formatTime } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
 import { chooseView, type ViewOptions } from './progress-view.ts';
 
@@ -128,6 +128,16 @@ describe('plain lines', () => {
       ),
     ]);
     expect(show({ environment: { TERM: 'dumb' } })).not.toContain('\u001b');
+  });
+
+  test('of bundles count nodes, and of jobs that bring nothing no share', () => {
+    const endOf = (job: ProgressJob, requests: number): string =>
+      describeEnd(job, { ...counters, requests }, 3_000);
+    expect(endOf('bundle-import', 0)).toBe(
+      '40 nodes, 2.9 MiB, 50 % there already; 1.5 MiB sent or received, 3 s',
+    );
+    expect(endOf('bundle-create', 0)).toBe('40 nodes, 2.9 MiB; 1.5 MiB sent or received, 3 s');
+    expect(endOf('verify', 1)).toBe('40 entries, 2.9 MiB; 1.5 MiB sent or received in 1 request, 3 s');
   });
 
   test('are none for a job that fails at once', () => {

@@ -167,7 +167,12 @@ describe('importing', () => {
     const half = new FakeSpace();
     const nodes = await nodesOf(bytes);
     for (const { hash, bytes: node } of nodes.slice(0, 12)) half.nodes.set(hash, node);
-    expect(await importBundle(half.client(), streamOf(bytes))).toMatchObject({ uploadedNodes: count - 12 });
+    const sum = (some: typeof nodes): number => some.reduce((total, node) => total + node.bytes.length, 0);
+    expect(await importBundle(half.client(), streamOf(bytes))).toMatchObject({
+      uploadedNodes: count - 12,
+      uploadedBytes: sum(nodes.slice(12)),
+      nodeBytes: sum(nodes),
+    });
     expect(half.kinds().filter((kind) => kind === 'upload')).toHaveLength(count - 12);
   });
 

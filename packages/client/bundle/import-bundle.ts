@@ -22,6 +22,10 @@ export interface ImportProgress {
   readonly nodes: number;
   /** of these, how many the Space did not have */
   readonly uploadedNodes: number;
+  /** canonical bytes of the nodes that are done */
+  readonly nodeBytes: number;
+  /** of these, those of the nodes that the Space did not have */
+  readonly uploadedBytes: number;
   /** bytes of the file that were read */
   readonly bytes: number;
 }
@@ -105,6 +109,8 @@ class Storing {
   #runningBytes = 0;
   #nodes = 0;
   #uploadedNodes = 0;
+  #nodeBytes = 0;
+  #uploadedBytes = 0;
   #failure: { readonly error: unknown } | undefined;
 
   constructor(client: Client, bundle: BundleReader, options: ImportBundleOptions, isVerifyingOnly: boolean) {
@@ -119,7 +125,7 @@ class Storing {
   async begin(node: BundleNode): Promise<void> {
     this.#options.signal?.throwIfAborted();
     if (this.#wanted.has(node.hash)) this.roots.add(node.hash);
-    if (this.#isVerifyingOnly) return this.#count(false);
+    if (this.#isVerifyingOnly) return this.#count(node, false);
     const size = node.bytes.length;
     while (this.#running.size > 0 && !this.#hasRoom(node.hash, size)) {
       await Promise.race(this.#running.values());
@@ -160,17 +166,27 @@ class Storing {
       { contentType, refs, content },
       { leaseDurationMs: LEASE_DURATION_MS_MAX, signal: this.#options.signal },
     );
-    this.#count(uploaded);
+    this.#count(node, uploaded);
   }
 
-  #count(uploaded: boolean): void {
+  #count({ bytes }: BundleNode, uploaded: boolean): void {
     this.#nodes += 1;
-    if (uploaded) this.#uploadedNodes += 1;
+    this.#nodeBytes += bytes.length;
+    if (uploaded) {
+      this.#uploadedNodes += 1;
+      this.#uploadedBytes += bytes.length;
+    }
     this.#options.onNode?.(this.#progress());
   }
 
   #progress(): ImportProgress {
-    return { nodes: this.#nodes, uploadedNodes: this.#uploadedNodes, bytes: this.#bundle.position() };
+    return {
+      nodes: this.#nodes,
+      uploadedNodes: this.#uploadedNodes,
+      nodeBytes: this.#nodeBytes,
+      uploadedBytes: this.#uploadedBytes,
+      bytes: this.#bundle.position(),
+    };
   }
 }
 
