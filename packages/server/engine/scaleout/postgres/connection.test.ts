@@ -167,6 +167,48 @@ test('a server that begins without letting us in is not trusted', async () => {
   expect(await codeOf(open(await serve([], [READY])))).toBe('CONNECTION_CLOSED');
 });
 
+describe('TLS', () => {
+  /** A server that answers the request for TLS with `answer`, and hears what comes then. */
+  async function answering(answer: Uint8Array | string, tls: PostgresAddress['tls']) {
+    const heard: Buffer[] = [];
+    const made = createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.once('data', () => {
+        socket.on('data', (bytes) => {
+          heard.push(bytes as Buffer);
+          socket.destroy();
+        });
+        socket.write(answer);
+      });
+    });
+    server = made;
+    await new Promise<void>((resolve) => made.listen(0, '127.0.0.1', () => resolve()));
+    const { port } = made.address() as { port: number };
+    const names = { host: '127.0.0.1', database: 'd', user: 'u', password: 'correct horse' };
+    const address = { ...names, port, tls, tlsRootFile: undefined, connectionsMax: 1 };
+    return { failure: await codeOf(open(address)), heard: Buffer.concat(heard) };
+  }
+
+  test('that is required and refused ends it, before anybody is named', async () => {
+    for (const tls of ['require', 'verify-full'] as const) {
+      const { failure: code, heard } = await answering('N', tls);
+      expect({ code, heard: heard.length }).toEqual({ code: 'CONNECTION_CLOSED', heard: 0 });
+    }
+  });
+
+  test('that is only preferred may be refused', async () => {
+    const { heard } = await answering('N', 'prefer');
+    expect(heard.toString('latin1')).toContain('user\0u\0');
+  });
+
+  test('that was granted is not preceded by anything', async () => {
+    for (const tls of ['prefer', 'require'] as const) {
+      const { failure: code, heard } = await answering(Buffer.concat([Buffer.from('S'), LET_IN, READY]), tls);
+      expect({ code, heard: heard.length }).toEqual({ code: 'CONNECTION_CLOSED', heard: 0 });
+    }
+  });
+});
+
 test('a parameter that is none ends the connection before half a message is sent', async () => {
   const connection = await open(await serve([]));
   await expect(connection.query('SELECT $1', [undefined as unknown as string])).rejects.toThrow();
