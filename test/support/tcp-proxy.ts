@@ -32,6 +32,8 @@ export interface TcpProxy {
 }
 
 const PASS: Weather = { kind: 'pass' };
+/** between the last byte that passes and the reset */
+const CUT_PAUSE_MS = 20;
 
 interface ProxyTarget {
   readonly host?: string;
@@ -142,7 +144,11 @@ class Link {
           if (!to.write(bytes.subarray(0, part)) && !to.destroyed) await this.#drained(to);
           bytes = bytes.subarray(part);
           if (areAnswers) this.#answerBytesLeft -= part;
-          if (this.#answerBytesLeft <= 0) this.reset();
+          if (this.#answerBytesLeft <= 0) {
+            // A reset also takes back what its receiver has not read yet.
+            await Bun.sleep(CUT_PAUSE_MS);
+            this.reset();
+          }
         }
         if (this.#isReset) return;
       }
