@@ -18,12 +18,14 @@ import { ROOT } from './support/server-process.ts';
 import { startTcpProxy, type TcpProxy } from './support/tcp-proxy.ts';
 
 const TEST_MS_MAX = 240_000;
-const SPACES = 24;
+const SPACES = 40;
 const KILLS = 10;
 /** of those, before it has told anything */
 const EARLY_KILLS = 3;
+const EARLY_MS_MAX = 1_200;
+/** after what was told */
+const KILL_DELAY_MS_MAX = 10;
 const SIZES = [700, 30_000, 90_000, 400_000];
-const RUNS_MAX = 3 * KILLS;
 
 const places = openMigrationPlaces('migration-crash');
 const { issuer } = places;
@@ -80,6 +82,11 @@ interface Progress {
   readonly counts: { readonly spaces: number; readonly nodes: number };
 }
 
+/** Spaces that are done, of `STEPS`: each is copied and then verified. */
+const stepsOf = (told: Progress | undefined): number =>
+  told === undefined ? 0 : told.counts.spaces + (told.phase === 'verify' ? SPACES : 0);
+const STEPS = 2 * SPACES;
+
 interface KilledRun {
   readonly isComplete: boolean;
   readonly first: Progress | undefined;
@@ -90,8 +97,8 @@ function eventOf(line: string) {
   return line.startsWith('{') ? JSON.parse(line) : { type: line };
 }
 
-/** Kills the run some milliseconds after so many words of progress, or after its start. */
-async function runAndKill(from: Place, to: Place, isEarly: boolean): Promise<KilledRun> {
+/** Kills the run some milliseconds after it has told of so many steps; early: at a random time before it tells of any. */
+async function runAndKill(from: Place, to: Place, untilSteps: number, isEarly: boolean): Promise<KilledRun> {
   const { args, environment } = places.command(from, to);
   const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), ...args, '--json'], {
     cwd: ROOT,
@@ -100,8 +107,7 @@ async function runAndKill(from: Place, to: Place, isEarly: boolean): Promise<Kil
     stdout: 'ignore',
     stderr: 'pipe',
   });
-  const patience = isEarly ? 0 : 1 + random.below(16);
-  const timer = isEarly ? setTimeout(() => child.kill('SIGKILL'), random.below(1_200)) : undefined;
+  const timer = isEarly ? setTimeout(() => child.kill('SIGKILL'), random.below(EARLY_MS_MAX)) : undefined;
   const told: Progress[] = [];
   let text = '';
   const decoder = new TextDecoder();
@@ -113,31 +119,32 @@ async function runAndKill(from: Place, to: Place, isEarly: boolean): Promise<Kil
       if (event.type === 'progress') told.push(event);
       else if (!['start', 'done', 'retry'].includes(event.type)) throw new Error(`it said: ${line}`);
     }
-    if (!isEarly && told.length >= patience) {
-      await Bun.sleep(random.below(30));
-      child.kill('SIGKILL');
-    }
+    if (told.length === 0) continue;
+    if (isEarly) child.kill('SIGKILL');
+    if (stepsOf(told.at(-1)) < untilSteps) continue;
+    await Bun.sleep(random.below(KILL_DELAY_MS_MAX));
+    child.kill('SIGKILL');
   }
   await child.exited;
   clearTimeout(timer);
   return { isComplete: child.exitCode === 0, first: told[0], last: told.at(-1) };
 }
 
-/** Resolves with how many runs were killed. */
+/** Resolves with how many runs were killed: each somewhere in its share of what was left, so that there are enough. */
 async function migrateThroughKills(from: Place, to: Place): Promise<number> {
-  let kills = 0;
   let last: Progress | undefined;
-  for (let run = 0; kills < KILLS && run < RUNS_MAX; run += 1) {
-    const outcome = await runAndKill(from, to, run < EARLY_KILLS);
-    if (outcome.isComplete) break;
-    kills += 1;
+  for (let kills = 0; kills < KILLS; kills += 1) {
+    const share = Math.floor((STEPS - stepsOf(last)) / (KILLS - kills + 1));
+    const untilSteps = stepsOf(last) + random.below(share);
+    const outcome = await runAndKill(from, to, untilSteps, kills < EARLY_KILLS);
+    if (outcome.isComplete) return kills;
     // What was told before the kill was durable: nothing of it is done again.
     if (last?.phase === 'copy' && outcome.first?.phase === 'copy') {
       expect(outcome.first.counts.nodes).toBeGreaterThanOrEqual(last.counts.nodes);
     }
     last = outcome.last ?? last;
   }
-  return kills;
+  return KILLS;
 }
 
 describe(`a copy that is killed ten times (seed ${SEED})`, () => {
