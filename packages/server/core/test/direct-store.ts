@@ -4,8 +4,7 @@
  * by a URL that is still good.
  */
 import type { Hash } from '@holdfast/protocol';
-import { ObjectJudge, tooLarge } from '../../engine/embedded/object-judge.ts';
-import type { Generation, ObjectKey, Space, UploadEvidence } from '../model.ts';
+import type { Generation, ObjectKey, Space } from '../model.ts';
 import {
   type Awaitable,
   ContentDamaged,
@@ -18,6 +17,7 @@ import {
 } from '../ports.ts';
 import { sha256 } from '../sha256.ts';
 import { spaceKeyOf } from '../space-key.ts';
+import { tooLarge, UploadJudge } from '../upload-judge.ts';
 
 const DAY_MS = 86_400_000;
 const TIME_DIGITS = 12;
@@ -73,11 +73,9 @@ export class DirectStore implements ContentStore {
     if (object === undefined) return { found: false as const };
     const { bytes } = object;
     if (bytes.length > nodeBytesMax) return { found: true as const, evidence: tooLarge(nodeBytesMax) };
-    const judge = new ObjectJudge(hash);
-    judge.read(bytes);
-    const evidence: UploadEvidence = judge.judge(0);
-    if (evidence.verdict === 'bad') return { found: true as const, evidence };
-    return { found: true as const, evidence: { ...evidence, integrity: sha256(bytes) } };
+    const judge = new UploadJudge(hash);
+    judge.push(bytes);
+    return { found: true as const, evidence: judge.judge(() => sha256(bytes), false) };
   }
 
   async open(object: StoredObject, start: number, end: number): Promise<OpenContent> {

@@ -15,11 +15,11 @@ import {
   type StoredObject,
   StoreUnavailable,
 } from '../../core/ports.ts';
-import { BLOCK_BYTES, BlockIntegrity } from './block-integrity.ts';
+import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
+import { BLOCK_BYTES, BlockIntegrity, IntegrityBuilder } from './block-integrity.ts';
 import { BlockPool } from './block-pool.ts';
 import { codeOf, storageError } from './failure.ts';
 import type { Files, OpenFile } from './files.ts';
-import { ObjectJudge, tooLarge } from './object-judge.ts';
 import { ObjectLayout } from './object-layout.ts';
 import { ObjectReader } from './object-reader.ts';
 import { PrivateCopies } from './private-copies.ts';
@@ -207,20 +207,21 @@ export class DiskContentStore implements ContentStore {
 
   async #judge(file: OpenFile, hash: Hash, limits: NodeLimits) {
     if (file.sizeNow() > limits.nodeBytesMax) return tooLarge(limits.nodeBytesMax);
-    const judge = new ObjectJudge(hash);
+    const judge = new UploadJudge(hash);
+    const integrity = new IntegrityBuilder();
     const block = this.#pool.take();
     try {
       for (;;) {
         const length = await file.read(block, judge.bytes);
         if (length === 0) break;
-        judge.read(block.subarray(0, length));
-        judge.block(block.subarray(0, length));
+        judge.push(block.subarray(0, length));
+        integrity.push(block.subarray(0, length));
         if (length < BLOCK_BYTES) break;
       }
     } finally {
       this.#pool.give(block);
     }
-    return judge.judge(0);
+    return judge.judge(() => integrity.finish(), false);
   }
 
   async #reader({ generation, integrity: record, canonicalSize }: StoredObject): Promise<ObjectReader> {

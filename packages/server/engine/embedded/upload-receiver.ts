@@ -7,10 +7,10 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
 import type { NodeLimits, StagedUpload, UploadReceiver } from '../../core/ports.ts';
-import { BLOCK_BYTES } from './block-integrity.ts';
+import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
+import { BLOCK_BYTES, IntegrityBuilder } from './block-integrity.ts';
 import type { BlockPool } from './block-pool.ts';
 import { codeOf, storageError } from './failure.ts';
-import { ObjectJudge, tooLarge } from './object-judge.ts';
 import type { ReceivingRegistry } from './receiving-registry.ts';
 import type { StagedFile, StagedFiles } from './staged-files.ts';
 
@@ -118,7 +118,8 @@ async function* readChunks(body: ReadableStream<Uint8Array>): AsyncGenerator<Uin
 class UploadSink {
   readonly #target: Target;
   readonly #options: ReceiverOptions;
-  readonly #judge: ObjectJudge;
+  readonly #judge: UploadJudge;
+  readonly #integrity = new IntegrityBuilder();
   #block: Uint8Array | undefined;
   #blockLength = 0;
   #position = 0;
@@ -128,7 +129,7 @@ class UploadSink {
   constructor(target: Target, options: ReceiverOptions) {
     this.#target = target;
     this.#options = options;
-    this.#judge = new ObjectJudge(target.hash);
+    this.#judge = new UploadJudge(target.hash);
   }
 
   get bytes(): number {
@@ -139,7 +140,7 @@ class UploadSink {
     for (let start = 0; start < chunk.length; ) {
       this.#block ??= this.#options.pool.take();
       const part = chunk.subarray(start, start + BLOCK_BYTES - this.#blockLength);
-      this.#judge.read(part);
+      this.#judge.push(part);
       this.#block.set(part, this.#blockLength);
       this.#blockLength += part.length;
       start += part.length;
@@ -148,16 +149,17 @@ class UploadSink {
   }
 
   async finish(): Promise<UploadEvidence> {
-    if (this.bytes <= this.#options.inlineBytesMax) {
+    const isInline = this.bytes <= this.#options.inlineBytesMax;
+    if (isInline) {
       const bytes = this.#block?.slice(0, this.#blockLength) ?? new Uint8Array(0);
-      if (bytes.length > 0) this.#judge.block(bytes);
+      if (bytes.length > 0) this.#integrity.push(bytes);
       this.inlineBytes = bytes;
       this.#giveBack();
     } else if (this.#blockLength > 0) {
       await this.#flush();
       this.#giveBack();
     }
-    const evidence = this.#judge.judge(this.#options.inlineBytesMax);
+    const evidence = this.#judge.judge(() => this.#integrity.finish(), isInline);
     if (evidence.verdict === 'bad') await this.drop();
     return evidence;
   }
@@ -184,7 +186,7 @@ class UploadSink {
     const block = this.#block;
     if (block === undefined) return;
     const bytes = block.subarray(0, this.#blockLength);
-    this.#judge.block(bytes);
+    this.#integrity.push(bytes);
     this.#file ??= await this.#options.staged.create(this.#target.generation);
     await this.#file.write(bytes, this.#position);
     this.#position += bytes.length;

@@ -1,11 +1,11 @@
 /** Looks for the object of a generation and validates it, streaming it once (contract section 5, validation order). */
 import type { Hash } from '@holdfast/protocol';
 import type { InspectedObject, NodeLimits } from '../../../core/ports.ts';
+import { tooLarge, UploadJudge } from '../../../core/upload-judge.ts';
 import { wrongLength } from './answer-body.ts';
 import { etagToIntegrity, findStrongEtag } from './etag.ts';
 import { AttemptFailed } from './failure.ts';
 import type { StoreMarker } from './marker.ts';
-import { ObjectJudge, tooLarge } from './object-judge.ts';
 import type { S3Answer, S3Client } from './s3-client.ts';
 
 /**
@@ -37,7 +37,7 @@ async function inspectAnswer(answer: S3Answer, hash: Hash, nodeBytesMax: number)
   if (length > nodeBytesMax) return { found: true, evidence: tooLarge(nodeBytesMax) };
   const etag = findStrongEtag(headers);
   if (etag === undefined) throw new AttemptFailed('the object store sent an object without a strong ETag');
-  const judge = new ObjectJudge(hash);
+  const judge = new UploadJudge(hash);
   let bytes = 0;
   for (let piece = await body.read(); piece !== undefined; piece = await body.read()) {
     bytes += piece.length;
@@ -46,7 +46,7 @@ async function inspectAnswer(answer: S3Answer, hash: Hash, nodeBytesMax: number)
     askCollector(piece.length);
   }
   if (bytes !== length) throw wrongLength(length, bytes);
-  return { found: true, evidence: judge.judge(etagToIntegrity(etag)) };
+  return { found: true, evidence: judge.judge(() => etagToIntegrity(etag), false) };
 }
 
 function parseLength(text: string | null): number {

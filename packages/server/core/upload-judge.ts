@@ -1,39 +1,33 @@
-/** Judges the bytes of one upload while they stream: length, then digest, then format (contract section 5). */
-import type { Hash, NodeHeader } from '@holdfast/protocol';
-import { NodeFormatError, NodeHeaderParser } from '@holdfast/protocol';
-import type { UploadEvidence } from '../../core/model.ts';
-import { IntegrityBuilder } from './block-integrity.ts';
+/** Judges the bytes of one upload while they stream: length, then digest, then format (contract section 5, validation order). */
+import { type Hash, NodeFormatError, type NodeHeader, NodeHeaderParser } from '@holdfast/protocol';
+import type { UploadEvidence } from './model.ts';
 
 type BadEvidence = Extract<UploadEvidence, { verdict: 'bad' }>;
 
-/** Told in two streams of the same bytes: `read` in chunks of any size, `block` in whole blocks. */
-export class ObjectJudge {
+export class UploadJudge {
   readonly #hash: Hash;
   readonly #hasher = new Bun.CryptoHasher('sha256');
   readonly #header = new NodeHeaderParser();
-  readonly #integrity = new IntegrityBuilder();
   #bytes = 0;
 
   constructor(hash: Hash) {
     this.#hash = hash;
   }
 
+  /** pushed so far */
   get bytes(): number {
     return this.#bytes;
   }
 
-  read(chunk: Uint8Array): void {
-    this.#bytes += chunk.length;
-    this.#hasher.update(chunk);
-    this.#header.push(chunk);
+  /** In pieces of any size. */
+  push(piece: Uint8Array): void {
+    this.#bytes += piece.length;
+    this.#hasher.update(piece);
+    this.#header.push(piece);
   }
 
-  block(block: Uint8Array): void {
-    this.#integrity.push(block);
-  }
-
-  /** Call once, after the last byte. */
-  judge(inlineBytesMax: number): UploadEvidence {
+  /** Call once, after the last byte. `integrity` makes the record that good bytes are to be read by. */
+  judge(integrity: () => Uint8Array, inline: boolean): UploadEvidence {
     const digest = this.#hasher.digest('hex');
     if (digest !== this.#hash) {
       return bad('NODE_DIGEST_MISMATCH', `the uploaded ${this.#bytes} bytes have the digest ${digest}`);
@@ -46,8 +40,8 @@ export class ObjectJudge {
       size: header.size,
       contentType: header.contentType,
       refs: header.refs.slice(),
-      integrity: this.#integrity.finish(),
-      inline: this.#bytes <= inlineBytesMax,
+      integrity: integrity(),
+      inline,
     };
   }
 
@@ -61,6 +55,7 @@ export class ObjectJudge {
   }
 }
 
+/** Judged before any byte is read on. */
 export function tooLarge(nodeBytesMax: number): BadEvidence {
   return bad('NODE_TOO_LARGE', `the upload has more than ${nodeBytesMax} bytes, the most a node may have`);
 }
