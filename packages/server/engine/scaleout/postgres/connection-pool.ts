@@ -4,7 +4,7 @@
  * is too slow sheds load instead of gathering it.
  */
 import { StoreUnavailable } from '../../../core/ports.ts';
-import type { PostgresAddress } from './address.ts';
+import type { PostgresAddress } from '../../../engine-urls.ts';
 import { PostgresConnection, type TripCounter } from './connection.ts';
 import { isLost, storageError } from './failure.ts';
 import type { PostgresLimits } from './limits.ts';

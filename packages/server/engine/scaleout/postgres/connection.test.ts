@@ -1,7 +1,7 @@
 /** A connection with a server that says things at other times than usual, byte by byte too: nothing is taken for an answer that is none. */
 import { afterEach, describe, expect, test } from 'bun:test';
 import { createServer, type Server, type Socket } from 'node:net';
-import type { PostgresAddress } from './address.ts';
+import type { PostgresAddress } from '../../../engine-urls.ts';
 import { PostgresConnection } from './connection.ts';
 import { PostgresPool } from './connection-pool.ts';
 import { POSTGRES_LIMITS } from './limits.ts';

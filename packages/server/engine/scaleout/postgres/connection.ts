@@ -5,7 +5,7 @@
  * rejects and it is of no use any more: the pool opens another.
  */
 import type { Socket } from 'node:net';
-import type { PostgresAddress } from './address.ts';
+import type { PostgresAddress } from '../../../engine-urls.ts';
 import { Handshake } from './handshake.ts';
 import type { PostgresLimits } from './limits.ts';
 import type { SqlResult, SqlRow, SqlValue } from './sql-values.ts';

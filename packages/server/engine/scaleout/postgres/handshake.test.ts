@@ -1,7 +1,7 @@
 /** The start of a session with servers that are not what they should be: none of them gets the password, none is trusted. */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import type { PostgresAddress } from './address.ts';
+import type { PostgresAddress } from '../../../engine-urls.ts';
 import { Handshake } from './handshake.ts';
 import { type Message, MessageReader } from './wire-messages.ts';
 

@@ -1,6 +1,6 @@
 /** The start of a session: who we are, and the proof of it. */
 import { createHash, randomBytes } from 'node:crypto';
-import type { PostgresAddress } from './address.ts';
+import type { PostgresAddress } from '../../../engine-urls.ts';
 import { beginScram, checkServer, proveScram, SCRAM_MECHANISM, type ScramProof } from './scram.ts';
 import { type Message, MessageWriter } from './wire-messages.ts';
 

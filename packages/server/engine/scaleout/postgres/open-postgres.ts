@@ -11,7 +11,7 @@
  * (`$1` …; rows as in sql-values.ts: bytea is `\x…` text, int8 a number), `pool.lend(work)` lends one connection for a
  * transaction. Tables come by a numbered file in `migrations/` that is named in migrations.ts; `apps` is there already.
  */
-import type { PostgresAddress } from './address.ts';
+import type { PostgresAddress } from '../../../engine-urls.ts';
 import { PostgresPool } from './connection-pool.ts';
 import { POSTGRES_LIMITS, type PostgresLimits } from './limits.ts';
 import { migrate } from './migrations.ts';

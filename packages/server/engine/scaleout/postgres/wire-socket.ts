@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { createConnection, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import type { PostgresAddress } from './address.ts';
+import type { PostgresAddress } from '../../../engine-urls.ts';
 import { MessageWriter } from './wire-messages.ts';
 
 const KEEP_ALIVE_MS = 30_000;
