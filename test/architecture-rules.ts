@@ -3,6 +3,8 @@
  * Reading is line-based and cheap: the formatter guarantees the layout it leans on.
  */
 
+import { COMPOSITION_ROOTS, ENGINES_FOLDER, ROOMS, type Room } from './architecture-rooms.ts';
+
 /** A file of the repository: `path` is relative to its root with forward slashes. */
 export interface SourceFile {
   readonly path: string;
@@ -11,181 +13,6 @@ export interface SourceFile {
 
 export const FILE_LINES_MAX = 400;
 export const FUNCTION_LINES_MAX = 70;
-
-/** What one room may import: prefixes of resolved paths (`packages/…`) and exact names of packages. */
-interface Room {
-  readonly folder: string;
-  readonly folders: readonly string[];
-  /** exceptions from `folders` */
-  readonly exceptFolders?: readonly string[];
-  readonly packages: readonly string[];
-  readonly nodeModules: boolean;
-  /** why, in the words a reader of the failure needs */
-  readonly reason: string;
-}
-
-const PROTOCOL = '@holdfast/protocol';
-const CLIENT = '@holdfast/client';
-const FILES = '@holdfast/files';
-const SERVER = '@holdfast/server';
-
-/** The ports by which engines give and take whole deployments. */
-const MIGRATION = 'packages/server/migration/';
-
-/** First match wins, so the narrow rooms come first. Tools beside a package run on the developer's machine only. */
-const ROOMS: readonly Room[] = [
-  {
-    folder: 'packages/protocol/tools/',
-    folders: ['packages/protocol/'],
-    packages: [],
-    nodeModules: true,
-    reason: 'a tool of protocol works on protocol alone',
-  },
-  {
-    folder: 'packages/protocol/',
-    folders: ['packages/protocol/'],
-    packages: [],
-    nodeModules: false,
-    reason: 'protocol does no I/O and depends on nothing',
-  },
-  {
-    folder: 'packages/client/tools/',
-    folders: ['packages/client/'],
-    packages: [PROTOCOL],
-    nodeModules: true,
-    reason: 'a tool of client knows client and protocol',
-  },
-  ...clientRooms(),
-  {
-    folder: 'packages/files/',
-    folders: ['packages/files/'],
-    packages: [PROTOCOL, CLIENT, 'ignore', 'bun:sqlite', 'bun:ffi', 'bun'],
-    nodeModules: true,
-    reason: 'files gives the SDK its disk: it knows the SDK, never the command line or the server',
-  },
-  {
-    folder: 'packages/cli/',
-    folders: ['packages/cli/'],
-    packages: [PROTOCOL, CLIENT, FILES, SERVER, 'commander', 'jose'],
-    nodeModules: true,
-    reason: 'the command line uses the SDK and the door of the server, never its inside',
-  },
-  {
-    folder: 'packages/conformance/',
-    folders: ['packages/conformance/'],
-    packages: [PROTOCOL, 'commander', 'jose'],
-    nodeModules: true,
-    reason: 'conformance is a black box over HTTP',
-  },
-  {
-    folder: 'packages/server/core/',
-    folders: ['packages/server/core/'],
-    packages: [PROTOCOL],
-    nodeModules: false,
-    reason: 'core holds the rules: protocol and its own ports only',
-  },
-  {
-    folder: 'packages/server/auth/',
-    folders: ['packages/server/auth/', 'packages/server/core/'],
-    packages: [PROTOCOL, 'jose'],
-    nodeModules: true,
-    reason: 'auth knows neither http nor engines',
-  },
-  {
-    folder: 'packages/server/http/',
-    folders: ['packages/server/http/', 'packages/server/core/', 'packages/server/auth/'],
-    packages: [PROTOCOL],
-    nodeModules: true,
-    reason: 'http knows core, auth and protocol, never an engine',
-  },
-  {
-    folder: MIGRATION,
-    folders: [MIGRATION, 'packages/server/core/', 'packages/server/auth/'],
-    packages: [PROTOCOL],
-    nodeModules: true,
-    reason: 'copying a deployment knows the rules and its own ports, no engine',
-  },
-  {
-    folder: 'packages/server/engine/embedded/',
-    folders: [
-      'packages/server/engine/embedded/',
-      'packages/server/core/',
-      'packages/server/auth/',
-      MIGRATION,
-    ],
-    packages: [PROTOCOL, 'bun:sqlite', 'bun'],
-    nodeModules: true,
-    reason: "an engine knows core's ports and its own driver, never http or another engine",
-  },
-  {
-    folder: 'packages/server/engine/scaleout/postgres/',
-    folders: [
-      'packages/server/engine/scaleout/postgres/',
-      'packages/server/core/',
-      'packages/server/auth/',
-      MIGRATION,
-      'packages/server/engine-urls.ts',
-    ],
-    packages: [PROTOCOL],
-    nodeModules: true,
-    reason: 'rows in PostgreSQL know nothing of where the bytes are, nor of http',
-  },
-  {
-    folder: 'packages/server/engine/scaleout/s3/',
-    folders: [
-      'packages/server/engine/scaleout/s3/',
-      'packages/server/core/',
-      'packages/server/engine-urls.ts',
-      MIGRATION,
-    ],
-    packages: [PROTOCOL, '@aws-sdk/credential-provider-node'],
-    nodeModules: true,
-    reason: "bytes know core's ports and where the bucket is, never rows, http or another engine",
-  },
-];
-
-/** Inside the SDK: the tree format stands alone, building and reading know it, jobs know all of these; the root knows none. */
-function clientRooms(): Room[] {
-  const tree = 'packages/client/tree/';
-  const room = (folder: string, folders: readonly string[], reason: string): Room => {
-    return { folder, folders, packages: [PROTOCOL], nodeModules: false, reason };
-  };
-  const except = (exceptFolders: readonly string[], of: Room): Room => ({ ...of, exceptFolders });
-  const bundle = 'packages/client/bundle/';
-  const door = 'packages/client/index.ts';
-  const all = ['packages/client/'];
-  return [
-    room(`${tree}format`, [`${tree}format`], 'the tree format is layouts and their rules alone'),
-    room(`${tree}chunker`, [`${tree}format`, 'packages/client/sha256.ts'], 'cutting is a part of the format'),
-    room(
-      `${tree}build`,
-      [`${tree}build`, `${tree}format`, `${tree}chunker`, 'packages/client/digest.ts'],
-      'building is pure: nodes leave it through its sink',
-    ),
-    room(
-      `${tree}read`,
-      [`${tree}read`, `${tree}format`, 'packages/client/client.ts', 'packages/client/operations.ts'],
-      'reading knows the format, and nodes through its source',
-    ),
-    except([bundle, door], room(tree, all, 'trees know the SDK around them, not bundles')),
-    except([tree, door], room(bundle, all, 'bundles carry nodes of any kind: they know no trees')),
-    room(door, all, 'the door of the SDK runs on web standards and protocol alone'),
-    except(
-      [tree, bundle, door],
-      room('packages/client/', all, 'the SDK runs on web standards and protocol alone'),
-    ),
-  ];
-}
-
-/** Only the composition roots may name a concrete engine: of the server, one for each engine, of copies between them, and of its administration. */
-const ENGINES_FOLDER = 'packages/server/engine/';
-const COMPOSITION_ROOTS: readonly string[] = [
-  'packages/server/open-embedded.ts',
-  'packages/server/open-bucket.ts',
-  'packages/server/open-scaleout.ts',
-  'packages/server/open-deployment.ts',
-  'packages/server/admin.ts',
-];
 
 /** Names that would bind a portable package to one runtime. */
 const RUNTIME_GLOBALS = /(?<![\w.'"])(?:Bun|process|Buffer|Deno|__dirname|require)(?=[.([])/;
@@ -197,13 +24,35 @@ const KEBAB_CASE = /^(?:[a-z0-9]+(?:-[a-z0-9]+)*)(?:\.(?:test|bench|d))?\.(?:ts|
 
 /** Every broken rule as one line `path: what is wrong and why`; empty when the house is in order. */
 export function findViolations(files: readonly SourceFile[]): string[] {
-  return files.flatMap((file) => [
+  const found = files.flatMap((file) => [
     ...findNameViolations(file),
     ...findSizeViolations(file),
     ...findImportViolations(file),
     ...findTextViolations(file),
   ]);
+  return [...found, ...findCircles(files)];
 }
+
+/** Files that import each other in a loop, types included: none of them can be read, or moved, without the others. */
+function findCircles(files: readonly SourceFile[]): string[] {
+  const imports = new Map(
+    files.map(({ path, text }) => [path, findRelativeImports(text).map((name) => resolvePath(path, name))]),
+  );
+  const found: string[] = [];
+  const done = new Set<string>();
+  const visit = (path: string, trail: readonly string[]): void => {
+    const start = trail.indexOf(path);
+    if (start !== -1) found.push(`${path}: imports itself: ${[...trail.slice(start), path].join(' → ')}`);
+    if (start !== -1 || done.has(path)) return;
+    for (const target of imports.get(path) ?? []) visit(target, [...trail, path]);
+    done.add(path);
+  };
+  for (const { path } of files) visit(path, []);
+  return found;
+}
+
+const findRelativeImports = (text: string): string[] =>
+  findImports(text).filter((name) => name.startsWith('.'));
 
 function findNameViolations({ path }: SourceFile): string[] {
   const name = path.slice(path.lastIndexOf('/') + 1);

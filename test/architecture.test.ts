@@ -194,6 +194,19 @@ describe('planted violations are found', () => {
     });
   }
 
+  test('files that import each other, types alone', () => {
+    const files = [
+      { path: 'packages/cli/a.ts', text: `import { b } from './b.ts';` },
+      { path: 'packages/cli/b.ts', text: `export * from './c/c.ts';` },
+      { path: 'packages/cli/c/c.ts', text: `import type { A } from '../a.ts';` },
+      { path: 'packages/cli/d.ts', text: `import { b } from './b.ts';\nimport './a.ts';` },
+    ];
+    expect(findViolations(files)).toEqual([
+      'packages/cli/a.ts: imports itself: packages/cli/a.ts → packages/cli/b.ts → packages/cli/c/c.ts → packages/cli/a.ts',
+    ]);
+    expect(findViolations(files.filter(({ path }) => path !== 'packages/cli/b.ts'))).toEqual([]);
+  });
+
   test('a source in order has none', () => {
     const text = [
       `import { a } from '@holdfast/protocol';`,

@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Answer } from './answer.ts';
 import { redact } from './answer.ts';
-import { RuleBroken } from './suite.ts';
+import { RuleBroken } from './rule-broken.ts';
 
 function show(value: unknown): string {
   if (value instanceof Uint8Array) return `${value.length} bytes`;

@@ -1,7 +1,7 @@
 /** Bytes over a socket, for what no HTTP client would send. */
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { RuleBroken } from './suite.ts';
+import { RuleBroken } from './rule-broken.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
 

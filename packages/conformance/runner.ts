@@ -2,9 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import { describeBody, describeHeaders, redact } from './answer.ts';
 import { allChecks } from './checks/all-checks.ts';
+import { RuleBroken } from './rule-broken.ts';
 import { SpaceClient } from './space-client.ts';
-import { type Check, type CheckContext, type Need, RuleBroken } from './suite.ts';
-import { type ConformanceOptions, openTarget, type Target } from './target.ts';
+import type { Check, CheckContext } from './suite.ts';
+import { type ConformanceOptions, type Need, openTarget, type Target } from './target.ts';
 
 export interface CheckResult {
   readonly id: string;

@@ -1,35 +1,6 @@
-/** What a check is, what it is given and what it may report. */
-import type { Answer } from './answer.ts';
+/** What a check is and what it is given. */
 import type { SpaceClient } from './space-client.ts';
-import type { Target } from './target.ts';
-
-/**
- * What a target must offer for a check to say anything. Where it does not, the check is `not applicable`, never passed.
- * - `socket`: a real TCP listener, for raw bytes
- * - `embedded-upload`, `direct-upload`: who receives the PUT
- * - `store-expiry`: a store that takes the PUT judges the URL by its own clock: real time that must pass
- * - `minute`, `upload-expiry`, `day`: time that must pass (a movable clock, or `--slow` where waiting is bearable)
- * - `real-minute`: real time that must pass, whatever the target's clock says (`--slow`)
- * - `node-limit`, `upload-limit`: the limit is small enough to reach
- * - `second-app`, `suspended-app`: another registered identity was given
- * - `single-key`: the issuer is known to have exactly one registered key
- * - `own-host`: upload URLs take the Host of the lease request (no public URL configured)
- */
-export type Need =
-  | 'socket'
-  | 'embedded-upload'
-  | 'direct-upload'
-  | 'minute'
-  | 'real-minute'
-  | 'upload-expiry'
-  | 'store-expiry'
-  | 'day'
-  | 'node-limit'
-  | 'upload-limit'
-  | 'second-app'
-  | 'suspended-app'
-  | 'single-key'
-  | 'own-host';
+import type { Need, Target } from './target.ts';
 
 export interface CheckContext {
   readonly target: Target;
@@ -61,19 +32,4 @@ export function check(
   ...needs: readonly Need[]
 ): Check {
   return { id, clause, title, run, needs };
-}
-
-/** A rule was broken: what it asks for and what came. */
-export class RuleBroken extends Error {
-  override readonly name = 'RuleBroken';
-  readonly expected: string;
-  readonly actual: string;
-  readonly answer: Answer | undefined;
-
-  constructor(expected: string, actual: string, answer?: Answer) {
-    super(`expected ${expected}, got ${actual}`);
-    this.expected = expected;
-    this.actual = actual;
-    this.answer = answer;
-  }
 }

@@ -4,7 +4,6 @@ import type { Answer } from './answer.ts';
 import { redact } from './answer.ts';
 import { randomHash } from './node-bytes.ts';
 import { SpaceClient } from './space-client.ts';
-import type { Need } from './suite.ts';
 import type { Identity } from './tokens.ts';
 import { readLease } from './wire.ts';
 
@@ -53,6 +52,34 @@ const LONG_WAIT_MS_MAX = 600_000;
 const ANSWER_TIMEOUT_MS = 60_000;
 /** The Date header has whole seconds; smaller differences say nothing. */
 const CLOCK_SKEW_MS_MIN = 2_000;
+
+/**
+ * What a target must offer for a check to say anything. Where it does not, the check is `not applicable`, never passed.
+ * - `socket`: a real TCP listener, for raw bytes
+ * - `embedded-upload`, `direct-upload`: who receives the PUT
+ * - `store-expiry`: a store that takes the PUT judges the URL by its own clock: real time that must pass
+ * - `minute`, `upload-expiry`, `day`: time that must pass (a movable clock, or `--slow` where waiting is bearable)
+ * - `real-minute`: real time that must pass, whatever the target's clock says (`--slow`)
+ * - `node-limit`, `upload-limit`: the limit is small enough to reach
+ * - `second-app`, `suspended-app`: another registered identity was given
+ * - `single-key`: the issuer is known to have exactly one registered key
+ * - `own-host`: upload URLs take the Host of the lease request (no public URL configured)
+ */
+export type Need =
+  | 'socket'
+  | 'embedded-upload'
+  | 'direct-upload'
+  | 'minute'
+  | 'real-minute'
+  | 'upload-expiry'
+  | 'store-expiry'
+  | 'day'
+  | 'node-limit'
+  | 'upload-limit'
+  | 'second-app'
+  | 'suspended-app'
+  | 'single-key'
+  | 'own-host';
 
 export interface Target {
   readonly options: ConformanceOptions;

@@ -1,6 +1,6 @@
 /** Every event as one line of JSON. */
 import type { ProgressEvent } from '@holdfast/client';
-import type { ProgressView, ViewOutput } from './progress-view.ts';
+import type { ProgressView, ViewOutput } from './view.ts';
 
 export class JsonView implements ProgressView {
   readonly #output: ViewOutput;

@@ -6,7 +6,7 @@ import type { ProgressEvent, ProgressJob, ProgressPhase } from '@holdfast/client
 import { printable } from '../output.ts';
 import { describeAmounts, describeEnd, describePhase, describeRates, formatTime } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
-import type { ProgressView, ViewOutput } from './progress-view.ts';
+import type { ProgressView, ViewOutput } from './view.ts';
 
 const LINE_INTERVAL_MS = 5_000;
 /** A phase that follows so soon is not worth a line. */

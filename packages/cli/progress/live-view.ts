@@ -10,7 +10,7 @@ import {
   shareDone,
 } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
-import type { ProgressView, ViewOutput } from './progress-view.ts';
+import type { ProgressView, ViewOutput } from './view.ts';
 
 const HIDE_CURSOR = '\u001b[?25l';
 const SHOW_CURSOR = '\u001b[?25h';

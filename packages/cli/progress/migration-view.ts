@@ -3,7 +3,8 @@ import type { MigrationEvent } from '@holdfast/server';
 import { printable } from '../output.ts';
 import { describeRates, formatBytes, formatCount, formatTime } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
-import type { ViewOptions, ViewOutput } from './progress-view.ts';
+import type { ViewOptions } from './progress-view.ts';
+import type { ViewOutput } from './view.ts';
 
 type Progress = Extract<MigrationEvent, { type: 'progress' }>;
 

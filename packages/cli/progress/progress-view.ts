@@ -1,22 +1,8 @@
 /** The three ways a job is shown on stderr: live on a terminal, lines where it is piped, events with `--json`. */
-import type { ProgressEvent } from '@holdfast/client';
 import { JsonView } from './json-view.ts';
 import { LineView } from './line-view.ts';
 import { LiveView } from './live-view.ts';
-
-export interface ProgressView {
-  take(event: ProgressEvent): void;
-  /** Leaves the terminal as it was found. Safe to call more than once, also from a handler of a signal. */
-  close(): void;
-}
-
-/** Where a view writes: stderr, or a test's memory. */
-export interface ViewOutput {
-  readonly isTTY: boolean;
-  /** of the terminal */
-  readonly columns: number;
-  write(text: string): void;
-}
+import type { ProgressView, ViewOutput } from './view.ts';
 
 export interface ViewOptions {
   readonly isJson: boolean;

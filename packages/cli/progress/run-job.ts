@@ -1,7 +1,8 @@
 /** Runs one long job with its view, and ends it well when the user interrupts it. */
 import { type ProgressJob, type ProgressReporter, startProgress } from '@holdfast/client';
 import { CliError } from '../cli-error.ts';
-import { chooseView, type ViewOutput } from './progress-view.ts';
+import { chooseView } from './progress-view.ts';
+import type { ViewOutput } from './view.ts';
 
 export interface JobFlags {
   readonly json?: true;

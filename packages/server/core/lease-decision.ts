@@ -4,10 +4,22 @@ import { closeContent, findUrlExpiries, urlExpiryOf } from './contents.ts';
 import type { Core } from './core.ts';
 import { addEdges, findChildren, listUnready } from './edges.ts';
 import { createGeneration } from './generation.ts';
-import type { Inspection, LeaseRequest } from './lease-node.ts';
 import { type LeaseWindow, renewLease } from './lease-state.ts';
 import type { Generation, NodeRow, UploadEvidence, UploadRow } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
+
+export interface LeaseRequest {
+  readonly hash: Hash;
+  /** ms, clamped */
+  readonly durationMs: number;
+}
+
+/** What looking at a generation's object, outside any transaction, told. */
+export interface Inspection {
+  readonly generation: Generation;
+  /** undefined: a healthy store has no object there */
+  readonly evidence: UploadEvidence | undefined;
+}
 
 export type LeaseDecision =
   | ({ readonly kind: 'ready'; readonly hash: Hash } & LeaseWindow)

@@ -1,23 +1,10 @@
 /** leaseNode: the lease and upload machine (spec leaseNode, States and transitions; contract section 5). */
 import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from './core.ts';
-import { decideLease, type LeaseDecision } from './lease-decision.ts';
+import { decideLease, type Inspection, type LeaseDecision, type LeaseRequest } from './lease-decision.ts';
 import { clampLeaseDuration } from './lease-state.ts';
-import type { Generation, Space, UploadEvidence, UploadRow } from './model.ts';
+import type { Generation, Space, UploadRow } from './model.ts';
 import { signUploadToken } from './upload-token.ts';
-
-export interface LeaseRequest {
-  readonly hash: Hash;
-  /** ms, clamped */
-  readonly durationMs: number;
-}
-
-/** What looking at a generation's object, outside any transaction, told. */
-export interface Inspection {
-  readonly generation: Generation;
-  /** undefined: a healthy store has no object there */
-  readonly evidence: UploadEvidence | undefined;
-}
 
 /** Each round begins because another request replaced the generation that was just inspected. */
 const INSPECTION_ROUNDS_MAX = 4;

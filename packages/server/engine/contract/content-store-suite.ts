@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import type { Generation, UploadEvidence } from '../../core/model.ts';
 import { ContentDamaged, ContentLost, type ContentStore, type StoredObject } from '../../core/ports.ts';
+import type { ContentUnderTest, OpenedContentStore } from './content-under-test.ts';
 import { testReceiver } from './receiver-suite.ts';
 import { newGeneration, SPACE, sampleNode } from './samples.ts';
 
@@ -14,19 +15,6 @@ export interface ContentStoreAdapter {
   readonly upload: ContentStore['upload']['kind'];
   /** A store with nothing in it. */
   open(): Promise<OpenedContentStore>;
-}
-
-interface OpenedContentStore {
-  readonly store: ContentStore;
-  /** Makes `bytes` the complete object of a generation, as an upload would. */
-  put(generation: Generation, bytes: Uint8Array): Promise<void>;
-  /** From now on the generation's PUT counts as recorded. */
-  finish(generation: Generation): void;
-  destroy(): Promise<void>;
-}
-
-export interface ContentUnderTest {
-  opened: OpenedContentStore;
 }
 
 const LIMITS = { nodeBytesMax: 32 * 1024 * 1024 };

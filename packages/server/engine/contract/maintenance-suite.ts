@@ -2,7 +2,6 @@
 import { expect, test } from 'bun:test';
 import type { Space } from '../../core/model.ts';
 import type { ScrubItem, ScrubPosition } from '../../core/ports.ts';
-import type { StoreUnderTest } from './metadata-store-suite.ts';
 import {
   discardOf,
   hashAt,
@@ -13,6 +12,7 @@ import {
   readyNode,
   SPACE,
 } from './samples.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
 
 const CUTOFFS = { now: NOW, abandonedAt: NOW - 100, historyAt: 0 };
 

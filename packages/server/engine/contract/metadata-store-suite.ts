@@ -9,6 +9,7 @@ import { testNodeRows } from './node-row-suite.ts';
 import { testReadyLeases } from './ready-lease-suite.ts';
 import { testRootRefs } from './root-ref-suite.ts';
 import { ManualClock } from './samples.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
 import { testTransactions } from './transaction-suite.ts';
 import { testUploadRows } from './upload-row-suite.ts';
 import { testUsage } from './usage-suite.ts';
@@ -24,13 +25,6 @@ interface OpenedMetadataStore {
   reopen(): Promise<MetadataStore>;
   /** Closes it and removes what it kept. */
   destroy(): Promise<void>;
-}
-
-/** What the parts of the suite see: a fresh store for each test. */
-export interface StoreUnderTest {
-  store: MetadataStore;
-  clock: ManualClock;
-  reopen(): Promise<MetadataStore>;
 }
 
 export function testMetadataStore(name: string, adapter: MetadataStoreAdapter): void {

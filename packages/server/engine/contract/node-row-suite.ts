@@ -1,7 +1,6 @@
 /** Node rows, loose edges, content rows, discards, and the walks over them. */
 import { expect, test } from 'bun:test';
 import type { DiscardRow, NodeRow } from '../../core/model.ts';
-import type { StoreUnderTest } from './metadata-store-suite.ts';
 import {
   discardOf,
   hashAt,
@@ -13,6 +12,7 @@ import {
   SPACE,
   updateNode,
 } from './samples.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
 
 export function testNodeRows(subject: StoreUnderTest): void {
   test('absent rows are undefined, in any Space', async () => {

@@ -8,8 +8,8 @@ import fc from 'fast-check';
 import { type LeaseWindow, renewLease } from '../../core/lease-state.ts';
 import type { NodeRow, NodeRowState, Space } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
-import type { StoreUnderTest } from './metadata-store-suite.ts';
 import { hashAt, insertNodes, NOW, readyNode, SPACE } from './samples.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
 
 const NODES = 4;
 const MINUTE_MS = 60_000;

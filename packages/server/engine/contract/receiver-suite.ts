@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test';
 import { encodeNode } from '@holdfast/protocol';
 import type { Space } from '../../core/model.ts';
 import type { StagedUpload, UploadReceiver } from '../../core/ports.ts';
-import type { ContentUnderTest } from './content-store-suite.ts';
+import type { ContentUnderTest } from './content-under-test.ts';
 import { digestOf, NOW, newGeneration, SPACE, sampleNode } from './samples.ts';
 
 const LIMITS = { nodeBytesMax: 2_000_000 };

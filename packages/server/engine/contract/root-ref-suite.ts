@@ -4,8 +4,8 @@ import type { Hash } from '@holdfast/protocol';
 import fc from 'fast-check';
 import type { Space } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
-import type { StoreUnderTest } from './metadata-store-suite.ts';
 import { hashAt, NOW, SPACE } from './samples.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
 
 const DOMAIN = 'photos';
 

@@ -1,7 +1,7 @@
 /** transact: atomic, isolated, durable, one after another. */
 import { expect, test } from 'bun:test';
-import type { StoreUnderTest } from './metadata-store-suite.ts';
 import { hashAt, insertNodes, NOW, readNode, readyNode, SPACE } from './samples.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
 
 const OTHER = { appId: 'app', spaceId: 'other' };
 

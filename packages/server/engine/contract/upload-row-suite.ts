@@ -2,8 +2,8 @@
 import { expect, test } from 'bun:test';
 import type { Generation, ObjectKey, Space, UploadEvidence, UploadRow } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
-import type { StoreUnderTest } from './metadata-store-suite.ts';
 import { discardOf, hashAt, NOW, newGeneration, openUpload, SPACE } from './samples.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
 
 const GOOD = {
   verdict: 'good' as const,

@@ -4,8 +4,8 @@ import type { Hash } from '@holdfast/protocol';
 import fc from 'fast-check';
 import type { NodeRow, NodeRowState, Space, SpaceCounters } from '../../core/model.ts';
 import type { Awaitable, MetadataStore } from '../../core/ports.ts';
-import type { StoreUnderTest } from './metadata-store-suite.ts';
 import { hashAt, insertNodes, NOW, readNode, readyNode, SPACE, updateNode } from './samples.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
 
 function countAt({ store, clock }: StoreUnderTest, space: Space, now: number): Awaitable<SpaceCounters> {
   clock.set(now);

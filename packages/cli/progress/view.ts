@@ -1,0 +1,16 @@
+/** A view of a job, and what it writes on. */
+import type { ProgressEvent } from '@holdfast/client';
+
+export interface ProgressView {
+  take(event: ProgressEvent): void;
+  /** Leaves the terminal as it was found. Safe to call more than once, also from a handler of a signal. */
+  close(): void;
+}
+
+/** Where a view writes: stderr, or a test's memory. */
+export interface ViewOutput {
+  readonly isTTY: boolean;
+  /** of the terminal */
+  readonly columns: number;
+  write(text: string): void;
+}
