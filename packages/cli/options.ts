@@ -1,8 +1,12 @@
 /** Options that several commands share, and how their values are read. Bad values throw InvalidArgumentError (exit 2). */
-import { isPathId, isRefDomain, PATH_ID_CHARACTERS_MAX, parseDuration } from '@holdfast/protocol';
+import {
+  DATA_DIR_DEFAULT,
+  isPathId,
+  isRefDomain,
+  PATH_ID_CHARACTERS_MAX,
+  parseDuration,
+} from '@holdfast/protocol';
 import { InvalidArgumentError, Option } from 'commander';
-
-export const DATA_DIR_DEFAULT = './holdfast-data';
 
 /** Without a default: whether it was given decides between the folder and a database. */
 export function dataOption(): Option {

@@ -20,7 +20,6 @@ import {
   type DirectoryEntry,
   MemoryTree,
   type NodeParts,
-  PullTargetError,
   TreeReadError,
 } from '@holdfast/client';
 import { encodeNode } from '@holdfast/protocol';
@@ -29,27 +28,18 @@ import { mountSmallDisk } from '../../test/support/small-disk.ts';
 import { makeTempFolder } from '../../test/support/temp-folder.ts';
 import { CheckedFolders } from './pull-folders.ts';
 import { pullToPath } from './pull-tree.ts';
-import { makeSource, PlanSource, readStanding, standingOf } from './test/pull-world.ts';
+import {
+  failureOf,
+  freshPaths,
+  makeSource,
+  PlanSource,
+  readStanding,
+  standingOf,
+} from './test/pull-world.ts';
 
 const folder = makeTempFolder('pull-safety', { fast: true });
 afterAll(() => folder.remove());
-let count = 0;
-function fresh(): string {
-  count += 1;
-  return join(folder.path, `target-${count}`);
-}
-
-async function failureOf(
-  pulling: Promise<unknown>,
-  kind: new (...args: never[]) => Error = PullTargetError,
-): Promise<string> {
-  const error = await pulling.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(kind);
-  return (error as Error).message;
-}
+const fresh = freshPaths(folder.path);
 
 /** Everything below `path`, partial files too. */
 function listAll(path: string): string[] {

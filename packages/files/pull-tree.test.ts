@@ -17,21 +17,17 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { PullConflictError, PullTargetError } from '@holdfast/client';
+import { PullConflictError } from '@holdfast/client';
 import fc from 'fast-check';
 import { directory, file, makeLargePlans, type Plan, plans } from '../../test/support/disk-trees.ts';
 import { makeTempFolder } from '../../test/support/temp-folder.ts';
 import { CheckedFolders } from './pull-folders.ts';
 import { pullToPath } from './pull-tree.ts';
-import { makeSource, readStanding, standingOf } from './test/pull-world.ts';
+import { failureOf, freshPaths, makeSource, readStanding, standingOf } from './test/pull-world.ts';
 
 const folder = makeTempFolder('pull', { fast: true });
 afterAll(() => folder.remove());
-let count = 0;
-function fresh(): string {
-  count += 1;
-  return join(folder.path, `target-${count}`);
-}
+const fresh = freshPaths(folder.path);
 
 const link = (target: string): Plan => ({ kind: 'symlink', target });
 const program = (size: number): Plan => ({ kind: 'file', size, seed: 1, isExecutable: true });
@@ -43,19 +39,6 @@ const sample = directory({
   run: program(10),
   sub: directory({ deeper: directory({ 'b.txt': file(0) }), out: link('/etc/passwd') }),
 });
-
-/** Fails unless pulling rejects with an error of that kind; its message. */
-async function failureOf(
-  pulling: Promise<unknown>,
-  kind: new (...args: never[]) => Error = PullTargetError,
-): Promise<string> {
-  const error = await pulling.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  expect(error).toBeInstanceOf(kind);
-  return (error as Error).message;
-}
 
 function leftovers(path: string): string[] {
   return readdirSync(path, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.part'));

@@ -11,5 +11,6 @@ export * from './operations.ts';
 export * from './requests.ts';
 export * from './root-ref-payload.ts';
 export * from './schemas.ts';
+export * from './serve-defaults.ts';
 export * from './strict-json.ts';
 export * from './wire.ts';

@@ -1,6 +1,8 @@
 /** Flags and environment → one typed configuration (contract section 9). Read once, at the start; nothing reads it at import. */
 import {
   ACTIVE_UPLOADS_MAX_DEFAULT,
+  DATA_DIR_DEFAULT,
+  LISTEN_DEFAULT,
   NODE_BYTES_MAX_DEFAULT,
   parseDuration,
   UPLOAD_TTL_MS_DEFAULT,
@@ -52,9 +54,6 @@ type EnginesConfig =
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
-
-export const LISTEN_DEFAULT = '127.0.0.1:8420';
-const DATA_DIR_DEFAULT = './holdfast-data';
 
 /** The smallest node is a header and one character of content type; above the largest, integrity records grow unwieldy. */
 const NODE_BYTES_MIN = 25;

@@ -1,6 +1,6 @@
 /** The door of the server: what the command line and tests may use. */
 export { findRegistry, openRegistry, type Registry, RegistryError, type RegistryPlace } from './admin.ts';
-export { LISTEN_DEFAULT, parseServeConfig, type ServeConfig, type ServeFlags } from './config.ts';
+export { parseServeConfig, type ServeConfig, type ServeFlags } from './config.ts';
 export { type DeploymentPlace, parseDeploymentPlace } from './deployment-place.ts';
 export { parsePostgresUrl } from './engine-urls.ts';
 export { serve } from './main.ts';

@@ -1,11 +1,15 @@
 /** `holdfast app`: the Apps that servers serve, and whose tokens each believes (contract section 9). */
-import { ALGORITHMS, formatDuration, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
+import {
+  ALGORITHMS,
+  DATA_DIR_DEFAULT,
+  formatDuration,
+  TOKEN_LIFETIME_MS_MAX_DEFAULT,
+} from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
 import {
   collectKnownNames,
-  DATA_DIR_DEFAULT,
   dataOption,
   jsonOption,
   parseDurationValue,

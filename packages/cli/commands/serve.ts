@@ -1,7 +1,7 @@
 /** `holdfast serve`: runs the server (contract section 9). */
+import { DATA_DIR_DEFAULT, LISTEN_DEFAULT } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
-import { DATA_DIR_DEFAULT } from '../options.ts';
 import { printLine } from '../output.ts';
 
 type ServeFlags = import('@holdfast/server').ServeFlags;
@@ -19,7 +19,7 @@ export function registerServeCommand(program: Command): void {
   program
     .command('serve')
     .description('serve the Space API from a data folder, or from PostgreSQL and S3')
-    .option('--listen <host:port>', 'address to listen on; port 0 picks one (default: 127.0.0.1:8420)')
+    .option('--listen <host:port>', `address to listen on; port 0 picks one (default: ${LISTEN_DEFAULT})`)
     .option('--data <dir>', `data folder, made if missing (default: ${DATA_DIR_DEFAULT})`)
     .option('--public-url <url>', 'address clients reach this server by, for upload URLs')
     .option('--metadata <url>', 'rows in PostgreSQL: postgres://USER:PASSWORD@HOST:5432/DATABASE')

@@ -1,7 +1,7 @@
 /** Putting the nodes of a CAR version 1 into a Space: verified first, children before parents, ready ones not again. */
 import { type Hash, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
-import { CasError } from '../errors.ts';
+import { isReady } from '../is-ready.ts';
 import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
 import { type BundleNode, type BundleReader, type ReadBundleOptions, readBundle } from './read-bundle.ts';
@@ -76,20 +76,10 @@ export async function importBundle(
 async function areReady(client: Client, hashes: readonly Hash[], options: CallOptions): Promise<boolean> {
   for (const hash of hashes) {
     // Asked without a lease first: a lease on what is not there would open an upload for the node that comes last.
-    if (!(await isThere(client, hash, options))) return false;
+    if (!(await isReady(client, hash, options))) return false;
     if ((await lease(client, hash, options)).state !== 'ready') return false;
   }
   return true;
-}
-
-async function isThere(client: Client, hash: Hash, options: CallOptions): Promise<boolean> {
-  try {
-    await client.readMetadata(hash, options);
-    return true;
-  } catch (error) {
-    if (error instanceof CasError && error.code === 'NOT_FOUND') return false;
-    throw error;
-  }
 }
 
 function lease(client: Client, hash: Hash, { signal }: CallOptions): ReturnType<Client['leaseNode']> {
@@ -195,7 +185,7 @@ class Storing {
  * when its lease expires. Throws BundleError for a node that is neither in the bundle nor in the Space.
  */
 async function settle(client: Client, root: Hash, storing: Storing, options: CallOptions): Promise<number> {
-  if (!storing.roots.has(root) && !(await isThere(client, root, options))) {
+  if (!storing.roots.has(root) && !(await isReady(client, root, options))) {
     throw new BundleError(
       `the bundle does not hold its root ${root}, nor does the Space; it is cut off or made wrongly: make it again`,
     );

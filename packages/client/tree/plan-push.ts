@@ -2,7 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
 import { type Clock, systemClock } from '../deadline.ts';
-import { CasError } from '../errors.ts';
+import { isReady } from '../is-ready.ts';
 import type { CallOptions } from '../operations.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
 import { NodeWalk, type VisitResult } from './node-walk.ts';
@@ -71,18 +71,4 @@ export async function planPush<Node extends PushNode>(
   await new NodeWalk<Node>({ visit, limit: () => limit.limit, onTwin, onFailure }).run(supply.root);
   const { hash, entryCount, bytes } = supply.root;
   return { root: hash, entryCount, bytes, missingNodes, missingBytes };
-}
-
-async function isReady(
-  client: Pick<Client, 'readMetadata'>,
-  hash: Hash,
-  options: CallOptions,
-): Promise<boolean> {
-  try {
-    await client.readMetadata(hash, options);
-    return true;
-  } catch (error) {
-    if (error instanceof CasError && error.code === 'NOT_FOUND') return false;
-    throw error;
-  }
 }

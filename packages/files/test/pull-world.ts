@@ -1,6 +1,8 @@
 /** Trees that tests pull: built of plans in memory, and what then stands on disk read back as a plan. */
+import { expect } from 'bun:test';
 import { lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import { type Hash, MemoryTree, type NodeParts, type NodeSource } from '@holdfast/client';
+import { join } from 'node:path';
+import { type Hash, MemoryTree, type NodeParts, type NodeSource, PullTargetError } from '@holdfast/client';
 import { buildPlan, contentOf, type Plan } from '../../../test/support/disk-trees.ts';
 
 /** Nodes in memory; counts what is read, and does on demand what a Space does not do. */
@@ -26,6 +28,28 @@ export class PlanSource implements NodeSource {
 export async function makeSource(plan: Plan): Promise<{ root: Hash; source: PlanSource }> {
   const { root, tree } = await buildPlan(plan);
   return { root, source: new PlanSource(tree) };
+}
+
+/** A function that names a path below `folder` at each call, each a new one. */
+export function freshPaths(folder: string): () => string {
+  let count = 0;
+  return () => {
+    count += 1;
+    return join(folder, `target-${count}`);
+  };
+}
+
+/** Fails unless pulling rejects with an error of that kind; its message. */
+export async function failureOf(
+  pulling: Promise<unknown>,
+  kind: new (...args: never[]) => Error = PullTargetError,
+): Promise<string> {
+  const error = await pulling.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(error).toBeInstanceOf(kind);
+  return (error as Error).message;
 }
 
 /** What stands at a path, comparable by `toEqual`; names are strings of raw bytes. */
