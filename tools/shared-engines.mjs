@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { runShown, showErrors } from './shown-run.mjs';
 
 /** A test file needs an engine when it imports this, itself or through others. */
 const DOORS = new Map([
@@ -11,6 +12,7 @@ const DOORS = new Map([
 ]);
 const KEEPER = join('test', 'support', 'shared-engines.ts');
 const INSTALL_CEPH = join('tools', 'install-ceph.mjs');
+const INSTALL_TIMEOUT_MS = 30 * 60 * 1000;
 
 /** @returns {string[]} the engines a test file (a path from `root`) needs */
 export function findNeededEngines(root, file) {
@@ -35,14 +37,16 @@ export function makeSharedEngines(root, bun) {
 
   async function start(engine) {
     if (engine === 'ceph') {
-      const status = await run(process.execPath, [join(root, INSTALL_CEPH)]);
-      if (status !== 0) throw new Error('Ceph is not there and could not be installed');
+      const bounds = { cwd: root, timeoutMs: INSTALL_TIMEOUT_MS };
+      const { ok, output } = await runShown(process.execPath, [join(root, INSTALL_CEPH)], bounds);
+      if (!ok) throw new Error(`Ceph is not there and could not be installed:\n${output}`);
     }
-    const child = spawn(bun, [join(root, KEEPER), engine], { cwd: root, stdio: ['pipe', 'pipe', 'inherit'] });
+    const child = spawn(bun, [join(root, KEEPER), engine], { cwd: root, stdio: ['pipe', 'pipe', 'pipe'] });
+    const readErrors = showErrors(child);
     // A keeper that has ended is seen by the end of its output.
     child.stdin.on('error', () => {});
     const line = await readLine(child);
-    if (line === undefined) throw new Error(`the shared ${engine} did not start, see above`);
+    if (line === undefined) throw new Error(`the shared ${engine} did not start:\n${readErrors()}`);
     running.set(engine, { child, environment: JSON.parse(line) });
   }
 
@@ -68,14 +72,6 @@ export function makeSharedEngines(root, bun) {
       running.clear();
     },
   };
-}
-
-function run(command, args) {
-  return new Promise((resolve) => {
-    const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit'] });
-    child.on('error', () => resolve(-1));
-    child.on('close', resolve);
-  });
 }
 
 /** The first line it prints; undefined when it ends before that. */
