@@ -39,7 +39,11 @@ export interface MetadataStore {
    * core/lease-state.ts `renewLease`. Resolves when it is durable; `undefined`: the row is not there or not ready.
    */
   renewReadyLease?(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined>;
-  transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T>;
+  /**
+   * `reads` is given for a commit of root refs alone: what its body looks at. An engine may then run several such bodies of a Space,
+   * one after another, in one unit; each has its own outcome. It is a hint: a body may read something else too.
+   */
+  transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>, reads?: RootRefReads): Promise<T>;
   findNode(space: Space, hash: Hash): Awaitable<NodeRow | undefined>;
   /** The node and the content it points at, read at one instant. */
   findNodeWithContent(
@@ -67,6 +71,13 @@ export interface MetadataStore {
   /** Which generations among `keys` still have a record (upload, content, or discard). */
   findKnownGenerations(keys: readonly ObjectKey[]): Awaitable<ReadonlySet<Generation>>;
   close(): Promise<void>;
+}
+
+/** What one commit of root refs looks at. */
+export interface RootRefReads {
+  readonly domain: string;
+  readonly requestId: string;
+  readonly hashes: readonly Hash[];
 }
 
 export interface SweepCutoffs {

@@ -28,11 +28,13 @@ function countTrips(metadata: MetadataStore): MetadataStore {
     get(target, name) {
       const value: unknown = Reflect.get(target, name, target);
       if (name === 'transact') {
-        return (...[space, body]: Parameters<MetadataStore['transact']>) =>
-          metadata.transact(space, (tx) => {
+        return (...[space, body, reads]: Parameters<MetadataStore['transact']>) => {
+          const counted = (tx: SpaceTransaction) => {
             trips.push(0);
             return body(withTrips(tx));
-          });
+          };
+          return metadata.transact(space, counted, reads);
+        };
       }
       return typeof value === 'function' ? value.bind(target) : value;
     },

@@ -9,6 +9,7 @@ import {
 import type { Core } from './core.ts';
 import { assertInvariant } from './invariant.ts';
 import type { NodeRow, RootRefCommit, Space } from './model.ts';
+import type { SpaceTransaction } from './ports.ts';
 import { sha256 } from './sha256.ts';
 
 interface RootRefChange {
@@ -32,7 +33,7 @@ export async function updateRootRefs(
   const payloadDigest = sha256(canonicalRootRefPayload(request.changes));
   const { requestId, changes } = request;
   const hashes = changes.map(({ hash }) => hash);
-  return core.metadata.transact(space, async (tx) => {
+  const commit = async (tx: SpaceTransaction): Promise<UpdateRootRefsResponse> => {
     // Asked for together: where a read is a round trip, this is one.
     const [known, latest, nodes, balances] = await Promise.all([
       tx.findRootRefCommit(refDomain, requestId),
@@ -51,7 +52,8 @@ export async function updateRootRefs(
     const written = plans.filter(({ before, after }) => before !== after);
     await tx.insertRootRefCommit(refDomain, { requestId, payloadDigest, revision }, written);
     return { success: true, idempotent: false, revision };
-  });
+  };
+  return core.metadata.transact(space, commit, { domain: refDomain, requestId, hashes });
 }
 
 function answerReplay(known: RootRefCommit, payloadDigest: Uint8Array): UpdateRootRefsResponse {

@@ -4,6 +4,7 @@ import type { Generation, ObjectKey, Space } from '../core/model.ts';
 import type {
   Awaitable,
   MetadataStore,
+  RootRefReads,
   ScrubPosition,
   SpaceTransaction,
   SweepCutoffs,
@@ -40,9 +41,9 @@ export class TimedMetadataStore implements MetadataStore {
     return this.timing.watch('cas_meta_read_clock', startedAt, this.inner.readClock());
   }
 
-  transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T> {
+  transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>, reads?: RootRefReads): Promise<T> {
     const startedAt = performance.now();
-    return this.timing.watch('cas_meta_transact', startedAt, this.inner.transact(space, body));
+    return this.timing.watch('cas_meta_transact', startedAt, this.inner.transact(space, body, reads));
   }
 
   findNode(space: Space, hash: Hash): Answer<'findNode'> {

@@ -4,10 +4,15 @@ import { ApiError } from '@holdfast/protocol';
 import type { TestDatabases } from '../../../../../test/support/postgres-server.ts';
 import type { Core } from '../../../core/core.ts';
 import { leaseNode } from '../../../core/lease-node.ts';
-import { type MetadataStore, type SpaceTransaction, StoreUnavailable } from '../../../core/ports.ts';
+import {
+  type MetadataStore,
+  type RootRefReads,
+  type SpaceTransaction,
+  StoreUnavailable,
+} from '../../../core/ports.ts';
 import { updateRootRefs } from '../../../core/update-root-refs.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../../contract/samples.ts';
-import { type Body, CommitGroups, findCommitReads } from './commit-groups.ts';
+import { ALONE_AT_ONCE_MAX, type Body, CommitGroups, type Outcome } from './commit-groups.ts';
 import {
   coreOf,
   makeContent,
@@ -124,6 +129,7 @@ test('a group that the server turns down goes one by one', async () => {
 });
 
 test('one that fails half way leaves nothing, and the others are made', async () => {
+  const reads = { domain: 'one', requestId: 'half', hashes: [hashAt(1)] };
   const halfWay: Body = async (tx) => {
     const [, , [node]] = await Promise.all([
       tx.findRootRefCommit('one', 'half'),
@@ -138,7 +144,7 @@ test('one that fails half way leaves nothing, and the others are made', async ()
   const [, ...answers] = await Promise.all([
     commit('first', 'alone', { 0: 1 }),
     commit('one', 'a', { 1: 1 }),
-    instance.store.transact(SPACE, halfWay).catch((error: Error) => error.message),
+    instance.store.transact(SPACE, halfWay, reads).catch((error: Error) => error.message),
     commit('one', 'b', { 1: 2 }),
   ]);
   expect(answers[1]).toBe('half way');
@@ -175,20 +181,75 @@ test('a group whose COMMIT is not answered is refused as a whole, and every requ
   expect([await rootRefsOf(0), await rootRefsOf(1), await rootRefsOf(2)]).toEqual([1, 1, 1]);
 });
 
-test('a commit whose group does not begin is refused, and never runs', async () => {
-  const groups = new CommitGroups(20);
-  let runs = 0;
-  const run = async () => {
-    runs += 1;
-    return { ok: true, value: undefined } as const;
-  };
-  const end = groups.begin('space', { runAlone: run, runTogether: async () => undefined });
+describe('a group that cannot begin, or not together', () => {
+  const done = { ok: true, value: undefined } as const;
   const reads = { domain: 'one', requestId: 'r', hashes: [] };
-  await expect(groups.join('space', { body: () => 1, reads })).rejects.toThrow(StoreUnavailable);
-  const late = groups.join('space', { body: () => 1, reads });
-  end?.();
-  expect(await late).toEqual({ ok: true, value: undefined });
-  expect(runs).toBe(1);
+  const commitOf = (groups: CommitGroups, body: () => Promise<typeof done>) =>
+    groups.run(
+      'space',
+      { body, reads },
+      { runAlone: (run) => run(neverUsed) as Promise<Outcome>, runTogether: async () => undefined },
+    );
+  const neverUsed = {} as SpaceTransaction;
+
+  /** Runs that wait until all are let go, counted. */
+  function holdRuns() {
+    let release!: () => void;
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const held = { begun: 0, release: () => release(), run };
+    async function run() {
+      held.begun += 1;
+      await released;
+      return done;
+    }
+    return held;
+  }
+
+  test('a commit whose group does not begin is refused, and never runs', async () => {
+    const groups = new CommitGroups(20);
+    const held = holdRuns();
+    const first = commitOf(groups, held.run);
+    await expect(commitOf(groups, held.run)).rejects.toThrow(StoreUnavailable);
+    const late = commitOf(groups, held.run);
+    held.release();
+    expect(await Promise.all([first, late])).toEqual([done, done]);
+    expect(held.begun).toBe(2);
+  });
+
+  test('all of a group that did not get through run by themselves, a few at once', async () => {
+    const groups = new CommitGroups();
+    let [running, most, runs] = [0, 0, 0];
+    const run = async () => {
+      runs += 1;
+      running += 1;
+      most = Math.max(most, running);
+      await Bun.sleep(1);
+      running -= 1;
+      return done;
+    };
+    const all = Array.from({ length: 65 }, () => commitOf(groups, run));
+    expect(await Promise.all(all)).toEqual(all.map(() => done));
+    expect({ runs, most }).toEqual({ runs: 65, most: ALONE_AT_ONCE_MAX });
+  });
+
+  test('of those that wait for their turn by themselves none waits without end', async () => {
+    const groups = new CommitGroups(50);
+    const held = holdRuns();
+    const first = commitOf(groups, async () => done);
+    // Each is listened to from the start: they are refused together.
+    const joined = Array.from({ length: 40 }, () =>
+      commitOf(groups, held.run).catch((error: unknown) => error),
+    );
+    await first;
+    for (const refused of await Promise.all(joined.slice(ALONE_AT_ONCE_MAX)))
+      expect(refused).toBeInstanceOf(StoreUnavailable);
+    held.release();
+    const begun = joined.slice(0, ALONE_AT_ONCE_MAX);
+    expect(await Promise.all(begun)).toEqual(begun.map(() => done));
+    expect(held.begun).toBe(ALONE_AT_ONCE_MAX);
+  });
 });
 
 test('a commit waits for no other kind of transaction', async () => {
@@ -206,39 +267,26 @@ test('a commit waits for no other kind of transaction', async () => {
   expect([await rootRefsOf(0), await rootRefsOf(1)]).toEqual([1, 1]);
 });
 
-describe('what a body reads first', () => {
-  /** The body that an operation hands to the store. */
-  async function bodyOf(operation: (core: Core) => Promise<unknown>): Promise<Body> {
-    let body: Body | undefined;
-    const transact = ((_space, given) => {
-      body = given as Body;
+describe('what an operation says that it reads', () => {
+  async function readsOf(operation: (core: Core) => Promise<unknown>): Promise<RootRefReads | undefined> {
+    let given: [RootRefReads | undefined] | undefined;
+    const transact = ((_space, _body, reads) => {
+      given = [reads];
       throw new Error('not run');
     }) satisfies MetadataStore['transact'];
     const metadata = { transact, renewReadyLease: undefined } as unknown as MetadataStore;
     await operation({ ...core, metadata }).catch(() => undefined);
-    if (body === undefined) throw new Error('the operation has no transaction');
-    return body;
+    if (given === undefined) throw new Error('the operation has no transaction');
+    return given[0];
   }
 
   test('tells a commit, and what to read for it', async () => {
     const request = { requestId: 'r', changes: [{ hash: hashAt(3), delta: 1 }] };
-    const body = await bodyOf((fake) => updateRootRefs(fake, SPACE, 'photos', request));
-    expect(findCommitReads(body)).toEqual({ domain: 'photos', requestId: 'r', hashes: [hashAt(3)] });
+    const reads = await readsOf((fake) => updateRootRefs(fake, SPACE, 'photos', request));
+    expect(reads).toEqual({ domain: 'photos', requestId: 'r', hashes: [hashAt(3)] });
   });
 
   test('of any other kind it is left alone', async () => {
-    const lease = await bodyOf((fake) => leaseNode(fake, SPACE, hashAt(1), 60_000, ''));
-    const bodies: Body[] = [
-      lease,
-      () => 1,
-      (tx) => tx.now,
-      () => {
-        throw new Error('stop');
-      },
-      (tx: SpaceTransaction) =>
-        Promise.all([tx.findRootRefCommit('d', 'r'), tx.findNodes([]), tx.findCandidates(1)]),
-      (tx: SpaceTransaction) => tx.findRootRefCommit('d', 'r'),
-    ];
-    for (const body of bodies) expect(findCommitReads(body)).toBeUndefined();
+    expect(await readsOf((fake) => leaseNode(fake, SPACE, hashAt(1), 60_000, ''))).toBeUndefined();
   });
 });

@@ -1,12 +1,15 @@
 /**
  * Commits of root refs that arrive while another of their Space is on its way go together: one transaction reads for all of them in
  * one trip, runs their bodies one after another on what it read, and writes and commits once. Under load a commit thus costs a
- * fraction of a transaction; alone it costs what it always did. A body is known for a commit by what it asks for first.
+ * fraction of a transaction; alone it costs what it always did.
  */
-import type { Hash } from '@holdfast/protocol';
 import type { SpaceKey } from '../../../core/model.ts';
-import { type Awaitable, type SpaceTransaction, StoreUnavailable } from '../../../core/ports.ts';
-import type { RootRefReads } from './root-ref-ledger.ts';
+import {
+  type Awaitable,
+  type RootRefReads,
+  type SpaceTransaction,
+  StoreUnavailable,
+} from '../../../core/ports.ts';
 
 /** What a body threw is its own; nothing else of the group knows of it. */
 export type Outcome =
@@ -21,22 +24,27 @@ export interface GroupedCommit {
   readonly reads: RootRefReads;
 }
 
-interface Job extends GroupedCommit {
-  /** while it waits */
-  readonly timer: ReturnType<typeof setTimeout>;
-  settle(outcome: Promise<Outcome> | Outcome): void;
-}
-
-interface CommitGroupsOptions {
+interface CommitWays {
   /** undefined: they got in the way of each other, or of others, and nothing has changed: each is to run by itself */
   runTogether(commits: readonly GroupedCommit[]): Promise<readonly Outcome[] | undefined>;
   runAlone(body: Body): Promise<Outcome>;
 }
 
+interface Job extends GroupedCommit {
+  /** its group did not get through, so it is to run by itself */
+  isAlone: boolean;
+  /** while it waits */
+  timer: ReturnType<typeof setTimeout> | undefined;
+  resolve(outcome: Outcome): void;
+  reject(error: unknown): void;
+}
+
 /** changes of one group, so that it does not hold its rows for long */
 const CHANGES_MAX = 2_000;
 const COMMITS_MAX = 64;
-/** ms a commit waits for its group to begin: those before it have given up by then, so the store is in trouble */
+/** those of a group that did not get through which run by themselves at once: each takes a connection from everybody else */
+export const ALONE_AT_ONCE_MAX = 4;
+/** ms a commit waits to begin, each time: those before it have given up by then, so the store is in trouble */
 const WAIT_MS_MAX = 10_000;
 
 export class CommitGroups {
@@ -48,52 +56,54 @@ export class CommitGroups {
     this.#waitMs = waitMs;
   }
 
-  isBusy(space: SpaceKey): boolean {
-    return this.#waiting.has(space);
-  }
-
   /**
-   * Tells that a commit of the Space is on its way alone: those that come meanwhile join the next group. Call the result when it
-   * has ended. Undefined where one is on its way already.
+   * Runs it at once where no other commit of the Space is on its way, else with the next group. Rejects with what kept its
+   * transaction from committing, or with StoreUnavailable when that has not begun for too long: then it never does.
    */
-  begin(space: SpaceKey, options: CommitGroupsOptions): (() => void) | undefined {
-    if (this.isBusy(space)) return undefined;
+  async run(space: SpaceKey, commit: GroupedCommit, ways: CommitWays): Promise<Outcome> {
+    const waiting = this.#waiting.get(space);
+    if (waiting !== undefined) {
+      return new Promise((resolve, reject) => {
+        const job: Job = { ...commit, isAlone: false, timer: undefined, resolve, reject };
+        waiting.push(job);
+        this.#limitWait(waiting, job);
+      });
+    }
     this.#waiting.set(space, []);
-    return () => void this.#drain(space, options);
+    try {
+      return await ways.runAlone(commit.body);
+    } finally {
+      void this.#drain(space, ways);
+    }
   }
 
-  /**
-   * Joins the next group of a Space that is busy. Rejects with what kept the group from committing, or with StoreUnavailable when
-   * none has begun for too long.
-   */
-  join(space: SpaceKey, commit: GroupedCommit): Promise<Outcome> {
-    return new Promise((resolve, reject) => {
-      const waiting = this.#waiting.get(space);
-      const job: Job = { ...commit, settle: resolve, timer: setTimeout(() => refuse(), this.#waitMs) };
-      const refuse = (): void => {
-        // Not taken into a group yet, so nothing of it was done.
-        waiting?.splice(waiting.indexOf(job), 1);
-        reject(new StoreUnavailable('too many commits of this Space wait for the database: try again'));
-      };
-      waiting?.push(job);
-    });
+  #limitWait(waiting: Job[], job: Job): void {
+    job.timer = setTimeout(() => {
+      // Not begun, so nothing of it was done.
+      waiting.splice(waiting.indexOf(job), 1);
+      job.reject(new StoreUnavailable('too many commits of this Space wait for the database: try again'));
+    }, this.#waitMs);
   }
 
   /** One group after another until nobody waits. */
-  async #drain(space: SpaceKey, options: CommitGroupsOptions): Promise<void> {
-    for (;;) {
-      const group = takeGroup(this.#waiting.get(space) ?? []);
-      if (group.length === 0) break;
-      await runGroup(group, options);
+  async #drain(space: SpaceKey, ways: CommitWays): Promise<void> {
+    const waiting = this.#waiting.get(space) ?? [];
+    for (let group = takeGroup(waiting); group.length > 0; group = takeGroup(waiting)) {
+      const left = await runGroup(group, ways);
+      waiting.unshift(...left);
+      for (const job of left) this.#limitWait(waiting, job);
     }
     this.#waiting.delete(space);
   }
 }
 
+/** The next that run at the same time: a group, or what an earlier one has left. */
 function takeGroup(waiting: Job[]): Job[] {
   let changes = 0;
-  const end = waiting.findIndex(({ reads }, index) => {
-    changes += reads.hashes.length;
+  const isAlone = waiting[0]?.isAlone;
+  const end = waiting.findIndex((job, index) => {
+    changes += job.reads.hashes.length;
+    if (isAlone) return !job.isAlone || index >= ALONE_AT_ONCE_MAX;
     return index > 0 && (changes > CHANGES_MAX || index >= COMMITS_MAX);
   });
   const group = waiting.splice(0, end === -1 ? waiting.length : end);
@@ -101,58 +111,22 @@ function takeGroup(waiting: Job[]): Job[] {
   return group;
 }
 
-async function runGroup(
-  group: readonly Job[],
-  { runTogether, runAlone }: CommitGroupsOptions,
-): Promise<void> {
-  let outcomes: readonly Outcome[] | undefined;
+/** Resolves with those that are to run by themselves. */
+async function runGroup(group: Job[], { runTogether, runAlone }: CommitWays): Promise<Job[]> {
+  if (group.length === 1 || group[0]?.isAlone) {
+    await Promise.all(group.map(({ body, resolve, reject }) => runAlone(body).then(resolve, reject)));
+    return [];
+  }
   try {
-    outcomes = group.length > 1 ? await runTogether(group) : undefined;
+    const outcomes = await runTogether(group);
+    for (const [index, job] of group.entries()) {
+      const outcome = outcomes?.[index];
+      if (outcome === undefined) job.isAlone = true;
+      else job.resolve(outcome);
+    }
   } catch (error) {
-    for (const { settle } of group) settle(Promise.reject(error));
-    return;
+    for (const { reject } of group) reject(error);
+    return [];
   }
-  const alone: Promise<Outcome>[] = [];
-  for (const [index, { body, settle }] of group.entries()) {
-    const outcome = outcomes?.[index] ?? runAlone(body);
-    settle(outcome);
-    if (outcome instanceof Promise) alone.push(outcome);
-  }
-  await Promise.allSettled(alone);
+  return group.filter(({ isAlone }) => isAlone);
 }
-
-/**
- * What a body asks for before it waits for the first time, if that is what a commit reads and nothing else. The body is run for it
- * and left where it waits, for ever; it may be run again, by contract.
- */
-export function findCommitReads(body: Body): RootRefReads | undefined {
-  const asked = new Map<string, readonly unknown[]>();
-  const never = new Promise<never>(() => undefined);
-  const probe = new Proxy({} as SpaceTransaction, {
-    get:
-      (_target, verb) =>
-      (...parameters: unknown[]) => {
-        asked.set(String(verb), parameters);
-        return never;
-      },
-  });
-  try {
-    Promise.resolve(body(probe)).catch(() => undefined);
-  } catch {
-    return undefined;
-  }
-  const [domain, requestId] = asked.get('findRootRefCommit') ?? [];
-  const [hashes] = asked.get('findNodes') ?? [];
-  const isCommit = [...asked.keys()].every((verb) => READS_OF_A_COMMIT.has(verb));
-  if (!isCommit || typeof domain !== 'string' || typeof requestId !== 'string' || !Array.isArray(hashes)) {
-    return undefined;
-  }
-  return { domain, requestId, hashes: hashes as Hash[] };
-}
-
-const READS_OF_A_COMMIT: ReadonlySet<string> = new Set([
-  'findRootRefCommit',
-  'findRevision',
-  'findNodes',
-  'findBalances',
-]);

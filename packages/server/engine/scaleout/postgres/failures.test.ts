@@ -7,7 +7,7 @@ import { type PostgresServer, startPostgres } from '../../../../../test/support/
 import { recountScaleout } from '../../../../../test/support/scaleout-recount.ts';
 import { startTcpProxy, type TcpProxy } from '../../../../../test/support/tcp-proxy.ts';
 import { InvariantViolation } from '../../../core/invariant.ts';
-import { StoreUnavailable } from '../../../core/ports.ts';
+import { type SpaceTransaction, StoreUnavailable } from '../../../core/ports.ts';
 import { updateRootRefs } from '../../../core/update-root-refs.ts';
 import { hashAt, insertNodes, readNode, readyNode, SPACE } from '../../contract/samples.ts';
 import type { PostgresLimits } from './limits.ts';
@@ -106,13 +106,15 @@ describe('a connection that is lost', () => {
       ...core,
       metadata: Object.create(narrow.store, {
         transact: {
-          value: ((space, body) =>
-            narrow.store.transact(space, async (tx) => {
+          value: ((space, body, reads) => {
+            const cutting = async (tx: SpaceTransaction) => {
               const value = await body(tx);
               // From here on the server hears, and is not heard.
               proxy.setWeather({ kind: 'cut', afterBytes: 1 });
               return value;
-            })) satisfies StoreInstance['store']['transact'],
+            };
+            return narrow.store.transact(space, cutting, reads);
+          }) satisfies StoreInstance['store']['transact'],
         },
       }),
     };

@@ -17,6 +17,7 @@ import type {
   Awaitable,
   Clock,
   MetadataStore,
+  RootRefReads,
   ScrubItem,
   ScrubPosition,
   SpaceTransaction,
@@ -109,8 +110,8 @@ export class PostgresMetadataStore implements MetadataStore {
     );
   }
 
-  transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T> {
-    return this.#guard(this.#transactions.run(space, () => this.#clockParameter, body));
+  transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>, reads?: RootRefReads): Promise<T> {
+    return this.#guard(this.#transactions.run(space, () => this.#clockParameter, body, reads));
   }
 
   async findNode(space: Space, hash: Hash): Promise<NodeRow | undefined> {

@@ -9,7 +9,7 @@ import type { TestDatabases } from '../../../../../test/support/postgres-server.
 import { recountScaleout } from '../../../../../test/support/scaleout-recount.ts';
 import type { Core } from '../../../core/core.ts';
 import { listRootRefs } from '../../../core/list-root-refs.ts';
-import type { MetadataStore } from '../../../core/ports.ts';
+import type { MetadataStore, SpaceTransaction } from '../../../core/ports.ts';
 import { runGc } from '../../../core/run-gc.ts';
 import { sweep } from '../../../core/sweep.ts';
 import type { DirectStore } from '../../../core/test/direct-store.ts';
@@ -75,15 +75,17 @@ function heldCore(index: number): { core: Core; reached: Promise<void>; release(
   });
   const metadata: MetadataStore = Object.create(store, {
     transact: {
-      value: ((space, body) =>
-        store.transact(space, async (tx) => {
+      value: ((space, body, reads) => {
+        const holding = async (tx: SpaceTransaction) => {
           const value = await body(tx);
           const isLookOnly = (value as { kind?: string }).kind === 'inspect';
           if (isLookOnly) return value;
           reach();
           await released;
           return value;
-        })) satisfies MetadataStore['transact'],
+        };
+        return store.transact(space, holding, reads);
+      }) satisfies MetadataStore['transact'],
     },
     renewReadyLease: { value: undefined },
   });

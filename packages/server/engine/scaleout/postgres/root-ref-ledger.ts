@@ -5,6 +5,7 @@
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../../core/invariant.ts';
 import type { RootRefCommit, SpaceKey } from '../../../core/model.ts';
+import type { RootRefReads } from '../../../core/ports.ts';
 import { byteaToBytes, byteaToHex, bytesToBytea, hexToBytea } from './sql-values.ts';
 import type { Statement, TransactionWire } from './transaction-wire.ts';
 
@@ -12,13 +13,6 @@ export interface BalanceChange {
   readonly hash: Hash;
   readonly before: number;
   readonly after: number;
-}
-
-/** What one commit looks at. */
-export interface RootRefReads {
-  readonly domain: string;
-  readonly requestId: string;
-  readonly hashes: readonly Hash[];
 }
 
 interface Balance {

@@ -14,8 +14,8 @@ import type {
   SpaceKey,
   UploadRow,
 } from '../../../core/model.ts';
-import type { Awaitable, SpaceTransaction } from '../../../core/ports.ts';
-import { type BalanceChange, RootRefLedger, type RootRefReads } from './root-ref-ledger.ts';
+import type { Awaitable, RootRefReads, SpaceTransaction } from '../../../core/ports.ts';
+import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
 import { RowChanges } from './row-changes.ts';
 import { contentFromSql, countedNodeFromSql, discardFromSql, hashesToSql, uploadFromSql } from './rows.ts';
 import { byteaToHex, hexToBytea, type SqlResult, type SqlValue } from './sql-values.ts';
@@ -29,8 +29,6 @@ interface TransactionOptions {
   /** the Space's names are written already */
   readonly isSpaceKnown: boolean;
   readonly uploadLimit: UploadLimit;
-  /** called when the body turns out to be a commit of root refs */
-  readonly onCommit?: () => void;
 }
 
 type NodeRange = 'findCandidates' | 'findClaimed' | 'findAbandonedWaiting';
@@ -316,7 +314,6 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   }
 
   findRootRefCommit(domain: string, requestId: string): Promise<RootRefCommit | undefined> {
-    this.#options.onCommit?.();
     return this.#rootRefs.findCommit(domain, requestId);
   }
 

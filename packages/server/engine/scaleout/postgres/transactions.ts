@@ -1,14 +1,13 @@
 /** Runs bodies as transactions, again where other transactions were in the way, and gives up in bounded time. */
 import type { Space, SpaceKey } from '../../../core/model.ts';
-import { type Awaitable, type SpaceTransaction, StoreUnavailable } from '../../../core/ports.ts';
-import { spaceKeyOf } from '../../../core/space-key.ts';
 import {
-  type Body,
-  CommitGroups,
-  findCommitReads,
-  type GroupedCommit,
-  type Outcome,
-} from './commit-groups.ts';
+  type Awaitable,
+  type RootRefReads,
+  type SpaceTransaction,
+  StoreUnavailable,
+} from '../../../core/ports.ts';
+import { spaceKeyOf } from '../../../core/space-key.ts';
+import { type Body, CommitGroups, type GroupedCommit, type Outcome } from './commit-groups.ts';
 import type { PostgresConnection } from './connection.ts';
 import type { PostgresPool } from './connection-pool.ts';
 import { isLost, isRepeatable, storageError } from './failure.ts';
@@ -39,23 +38,32 @@ export class Transactions {
   readonly #options: TransactionsOptions;
   readonly #known = new Map<SpaceKey, Space>();
   readonly #groups = new CommitGroups();
-  /** by Space: transactions of one body that are on their way */
-  readonly #alone = new Map<SpaceKey, number>();
   #isClosed = false;
 
   constructor(options: TransactionsOptions) {
     this.#options = options;
   }
 
-  async run<T>(space: Space, clock: FindClock, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T> {
+  /** With `reads` it may share its transaction with other commits of the Space. */
+  async run<T>(
+    space: Space,
+    clock: FindClock,
+    body: (tx: SpaceTransaction) => Awaitable<T>,
+    reads: RootRefReads | undefined,
+  ): Promise<T> {
     if (this.#isClosed) throw new StoreUnavailable('the store is closing: try again');
     const key = spaceKeyOf(space);
-    // A body is asked what it is only where there may be others to go with.
-    const isBusy = this.#groups.isBusy(key);
-    const reads = isBusy || this.#alone.has(key) ? findCommitReads(body) : undefined;
-    const outcome = await (isBusy && reads !== undefined
-      ? this.#groups.join(key, { body, reads })
-      : this.#runAlone(space, key, clock, body, reads !== undefined));
+    const runAlone = (each: Body) => this.#runAlone(space, key, clock, each);
+    const outcome = await (reads === undefined
+      ? runAlone(body)
+      : this.#groups.run(
+          key,
+          { body, reads },
+          {
+            runAlone,
+            runTogether: (commits) => this.#runTogether(space, key, clock, commits),
+          },
+        ));
     if (outcome.ok) return outcome.value as T;
     throw outcome.error;
   }
@@ -64,32 +72,10 @@ export class Transactions {
     this.#isClosed = true;
   }
 
-  async #runAlone(
-    space: Space,
-    key: SpaceKey,
-    clock: FindClock,
-    body: Body,
-    isCommit: boolean,
-  ): Promise<Outcome> {
-    let end: (() => void) | undefined;
-    const onCommit = (): void => {
-      end ??= this.#groups.begin(key, {
-        runAlone: (each) => this.#runAlone(space, key, clock, each, true),
-        runTogether: (commits) => this.#runTogether(space, key, clock, commits),
-      });
-    };
-    if (isCommit) onCommit();
-    this.#alone.set(key, (this.#alone.get(key) ?? 0) + 1);
-    try {
-      return await repeatWhereSafe('a transaction', () =>
-        this.#lend(clock, (wire) => this.#attempt(space, key, wire, body, onCommit)),
-      );
-    } finally {
-      const left = (this.#alone.get(key) ?? 1) - 1;
-      if (left === 0) this.#alone.delete(key);
-      else this.#alone.set(key, left);
-      end?.();
-    }
+  #runAlone(space: Space, key: SpaceKey, clock: FindClock, body: Body): Promise<Outcome> {
+    return repeatWhereSafe('a transaction', () =>
+      this.#lend(clock, (wire) => this.#attempt(space, key, wire, body)),
+    );
   }
 
   /** Undefined: something was in the way, nothing has changed, and each is to run by itself. */
@@ -112,18 +98,12 @@ export class Transactions {
     return pool.lend((connection) => work(new TransactionWire(connection, slotOf(connection), clock())));
   }
 
-  async #attempt(
-    space: Space,
-    key: SpaceKey,
-    wire: TransactionWire,
-    body: Body,
-    onCommit: () => void,
-  ): Promise<Outcome> {
-    let tx = this.#open(space, key, wire, onCommit);
+  async #attempt(space: Space, key: SpaceKey, wire: TransactionWire, body: Body): Promise<Outcome> {
+    let tx = this.#open(space, key, wire);
     let outcome = await outcomeOf(() => body(tx));
     if (wire.failure instanceof NowUnknown) {
       await outcomeOf(() => wire.begin());
-      tx = this.#open(space, key, wire, onCommit);
+      tx = this.#open(space, key, wire);
       outcome = await outcomeOf(() => body(tx));
     }
     if (outcome.ok || wire.failure !== undefined) await this.#finish(space, key, wire, tx);
@@ -152,16 +132,10 @@ export class Transactions {
     return outcomes;
   }
 
-  #open(
-    space: Space,
-    spaceKey: SpaceKey,
-    wire: TransactionWire,
-    onCommit?: () => void,
-  ): PostgresSpaceTransaction {
+  #open(space: Space, spaceKey: SpaceKey, wire: TransactionWire): PostgresSpaceTransaction {
     const { uploadLimit } = this.#options;
     const isSpaceKnown = this.#isKnown(spaceKey, space);
-    const watch = onCommit === undefined ? {} : { onCommit };
-    return new PostgresSpaceTransaction({ wire, space, spaceKey, isSpaceKnown, uploadLimit, ...watch });
+    return new PostgresSpaceTransaction({ wire, space, spaceKey, isSpaceKnown, uploadLimit });
   }
 
   /** Commits what was written, if anything. Throws what went wrong with the transaction, whatever a body made of it. */
