@@ -9,7 +9,8 @@ export interface RegistryStoreBench {
   destroy(): Promise<void>;
 }
 
-function record(change: Partial<AppRecord> = {}): AppRecord {
+/** An App as the registry keeps it. */
+export function appRecord(change: Partial<AppRecord> = {}): AppRecord {
   return {
     appId: 'app',
     issuer: 'https://issuer.test',
@@ -60,14 +61,14 @@ function testReading(subject: Subject): void {
     ['the longest lifetime', { tokenLifetimeMsMax: Number.MAX_SAFE_INTEGER }],
     ['other scripts', { appId: 'a/b ü 🙂', issuer: 'iss\'"--;', audience: '\u202e' }],
   ])('gives back what was put in: %s', async (_, change) => {
-    expect(await subject.store.insert(record(change))).toBe('inserted');
-    expect(await subject.store.readAll()).toEqual([record(change)]);
+    expect(await subject.store.insert(appRecord(change))).toBe('inserted');
+    expect(await subject.store.readAll()).toEqual([appRecord(change)]);
   });
 
   test('orders Apps by the bytes of their ids and folds nothing', async () => {
     const ids = ['b', 'B', 'a', 'é', 'e\u0301', '\uffff', '🙂', 'a '];
     for (const appId of ids)
-      expect(await subject.store.insert(record({ appId, issuer: appId }))).toBe('inserted');
+      expect(await subject.store.insert(appRecord({ appId, issuer: appId }))).toBe('inserted');
     const sorted = ids.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
     expect((await subject.store.readAll()).map((each) => each.appId)).toEqual(sorted);
   });
@@ -75,15 +76,15 @@ function testReading(subject: Subject): void {
 
 function testChanges(subject: Subject): void {
   test('refuses a second App of one id, and one issuer for two Apps', async () => {
-    await subject.store.insert(record());
-    expect(await subject.store.insert(record({ issuer: 'other' }))).toBe('app-exists');
-    expect(await subject.store.insert(record({ appId: 'other' }))).toBe('issuer-taken');
-    expect(await subject.store.insert(record())).toBe('app-exists');
-    expect(await subject.store.readAll()).toEqual([record()]);
+    await subject.store.insert(appRecord());
+    expect(await subject.store.insert(appRecord({ issuer: 'other' }))).toBe('app-exists');
+    expect(await subject.store.insert(appRecord({ appId: 'other' }))).toBe('issuer-taken');
+    expect(await subject.store.insert(appRecord())).toBe('app-exists');
+    expect(await subject.store.readAll()).toEqual([appRecord()]);
   });
 
   test('replaces all but status and time of creation', async () => {
-    await subject.store.insert(record({ status: 'suspended' }));
+    await subject.store.insert(appRecord({ status: 'suspended' }));
     const change: Partial<AppRecord> = {
       issuer: 'new',
       audience: 'new',
@@ -92,42 +93,42 @@ function testChanges(subject: Subject): void {
       tokenLifetimeMsMax: 60_000,
       updatedAt: 5,
     };
-    expect(await subject.store.replace(record({ ...change, createdAt: 4, status: 'active' }))).toBe(
+    expect(await subject.store.replace(appRecord({ ...change, createdAt: 4, status: 'active' }))).toBe(
       'replaced',
     );
-    expect(await subject.store.readAll()).toEqual([record({ ...change, status: 'suspended' })]);
-    expect(await subject.store.replace(record())).toBe('replaced');
-    expect(await subject.store.readAll()).toEqual([record({ status: 'suspended' })]);
+    expect(await subject.store.readAll()).toEqual([appRecord({ ...change, status: 'suspended' })]);
+    expect(await subject.store.replace(appRecord())).toBe('replaced');
+    expect(await subject.store.readAll()).toEqual([appRecord({ status: 'suspended' })]);
   });
 
   test('replaces nothing that is not there, and takes no issuer from another App', async () => {
-    expect(await subject.store.replace(record())).toBe('app-unknown');
-    await subject.store.insert(record());
-    await subject.store.insert(record({ appId: 'other', issuer: 'other' }));
-    expect(await subject.store.replace(record({ appId: 'other' }))).toBe('issuer-taken');
-    expect(await subject.store.replace(record({ appId: 'other', issuer: 'other', audience: 'new' }))).toBe(
+    expect(await subject.store.replace(appRecord())).toBe('app-unknown');
+    await subject.store.insert(appRecord());
+    await subject.store.insert(appRecord({ appId: 'other', issuer: 'other' }));
+    expect(await subject.store.replace(appRecord({ appId: 'other' }))).toBe('issuer-taken');
+    expect(await subject.store.replace(appRecord({ appId: 'other', issuer: 'other', audience: 'new' }))).toBe(
       'replaced',
     );
     expect((await subject.store.readAll()).map((each) => each.audience)).toEqual(['aud', 'new']);
   });
 
   test('sets the status, again and again', async () => {
-    await subject.store.insert(record());
+    await subject.store.insert(appRecord());
     for (const status of ['suspended', 'suspended', 'active', 'active'] as const) {
       expect(await subject.store.setStatus('app', status, 9)).toBe(true);
-      expect(await subject.store.readAll()).toEqual([record({ status, updatedAt: 9 })]);
+      expect(await subject.store.readAll()).toEqual([appRecord({ status, updatedAt: 9 })]);
     }
     expect(await subject.store.setStatus('App', 'suspended', 9)).toBe(false);
   });
 
   test('frees id and issuer of a removed App at once', async () => {
-    await subject.store.insert(record());
+    await subject.store.insert(appRecord());
     expect(await subject.store.remove('other')).toBe(false);
     expect(await subject.store.remove('app')).toBe(true);
     expect(await subject.store.remove('app')).toBe(false);
     expect(await subject.store.readAll()).toEqual([]);
-    expect(await subject.store.insert(record({ appId: 'other' }))).toBe('inserted');
-    expect(await subject.store.insert(record({ issuer: 'other' }))).toBe('inserted');
+    expect(await subject.store.insert(appRecord({ appId: 'other' }))).toBe('inserted');
+    expect(await subject.store.insert(appRecord({ issuer: 'other' }))).toBe('inserted');
   });
 }
 
@@ -135,23 +136,23 @@ function testConnections(subject: Subject): void {
   test('shows every change to other connections, and theirs here', async () => {
     const other = await subject.bench.open();
     try {
-      await subject.store.insert(record());
-      expect(await other.readAll()).toEqual([record()]);
+      await subject.store.insert(appRecord());
+      expect(await other.readAll()).toEqual([appRecord()]);
       await other.setStatus('app', 'suspended', 9);
       expect((await subject.store.readAll())[0]?.status).toBe('suspended');
       await subject.store.remove('app');
       expect(await other.readAll()).toEqual([]);
-      expect(await other.insert(record())).toBe('inserted');
-      expect(await subject.store.insert(record())).toBe('app-exists');
+      expect(await other.insert(appRecord())).toBe('inserted');
+      expect(await subject.store.insert(appRecord())).toBe('app-exists');
     } finally {
       await other.close();
     }
   });
 
   test('keeps everything when it is closed and opened again', async () => {
-    await subject.store.insert(record());
+    await subject.store.insert(appRecord());
     await subject.store.close();
     subject.store = await subject.bench.open();
-    expect(await subject.store.readAll()).toEqual([record()]);
+    expect(await subject.store.readAll()).toEqual([appRecord()]);
   });
 }

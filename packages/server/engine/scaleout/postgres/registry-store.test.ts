@@ -3,9 +3,8 @@ import {
   openPostgres as openTestPostgres,
   type TestDatabases,
 } from '../../../../../test/support/postgres-server.ts';
-import type { AppRecord } from '../../../auth/registry-store.ts';
 import { parsePostgresUrl } from '../../../engine-urls.ts';
-import { describeRegistryStore } from '../../contract/registry-store-suite.ts';
+import { appRecord, describeRegistryStore } from '../../contract/registry-store-suite.ts';
 import type { PostgresPool } from './connection-pool.ts';
 import { PostgresPool as Pool } from './connection-pool.ts';
 import { POSTGRES_LIMITS } from './limits.ts';
@@ -40,30 +39,15 @@ async function openBench() {
 
 describeRegistryStore('postgres', openBench);
 
-function record(change: Partial<AppRecord> = {}): AppRecord {
-  return {
-    appId: 'app',
-    issuer: 'https://issuer.test',
-    audience: 'aud',
-    status: 'active',
-    keys: { kind: 'static', jwks: '{"keys":[]}' },
-    algorithms: undefined,
-    tokenLifetimeMsMax: 86_400_000,
-    createdAt: 1,
-    updatedAt: 2,
-    ...change,
-  };
-}
-
 test('answers the same array while nothing has changed, and another once something has', async () => {
   const bench = await openBench();
   try {
     const [mine, other] = [await bench.open(), await bench.open()];
-    await mine.insert(record());
+    await mine.insert(appRecord());
     const first = await mine.readAll();
     expect(await mine.readAll()).toBe(first);
     expect(await other.setStatus('nobody', 'suspended', 9)).toBe(false);
-    expect(await other.insert(record())).toBe('app-exists');
+    expect(await other.insert(appRecord())).toBe('app-exists');
     expect(await mine.readAll()).toBe(first);
     expect(await other.setStatus('app', 'suspended', 9)).toBe(true);
     const second = await mine.readAll();
@@ -78,14 +62,14 @@ test('takes the longest issuer and App id, byte for byte', async () => {
   const bench = await openBench();
   try {
     const store = await bench.open();
-    const long = record({
+    const long = appRecord({
       appId: '🙂'.repeat(256),
       issuer: 'ü'.repeat(2047),
       audience: '\u202e'.repeat(2048),
     });
     expect(await store.insert(long)).toBe('inserted');
-    expect(await store.insert(record({ appId: 'b', issuer: `${'ü'.repeat(2047)}x` }))).toBe('inserted');
-    expect(await store.insert(record({ appId: 'c', issuer: long.issuer }))).toBe('issuer-taken');
+    expect(await store.insert(appRecord({ appId: 'b', issuer: `${'ü'.repeat(2047)}x` }))).toBe('inserted');
+    expect(await store.insert(appRecord({ appId: 'c', issuer: long.issuer }))).toBe('issuer-taken');
     expect((await store.readAll()).map(({ issuer }) => issuer.length)).toEqual([2048, 2047]);
   } finally {
     await bench.destroy();
@@ -98,9 +82,9 @@ test('of many processes that add at once each App and each issuer goes in once',
     const stores = await Promise.all(Array.from({ length: 4 }, () => bench.open()));
     const outcomes = await Promise.all(
       stores.flatMap((store, at) => [
-        store.insert(record({ appId: 'same', issuer: `issuer ${at}` })),
-        store.insert(record({ appId: `app ${at}`, issuer: 'same' })),
-        store.insert(record({ appId: `own ${at}`, issuer: `own ${at}` })),
+        store.insert(appRecord({ appId: 'same', issuer: `issuer ${at}` })),
+        store.insert(appRecord({ appId: `app ${at}`, issuer: 'same' })),
+        store.insert(appRecord({ appId: `own ${at}`, issuer: `own ${at}` })),
         store.setStatus('same', at % 2 === 0 ? 'suspended' : 'active', at),
       ]),
     );
