@@ -1,5 +1,6 @@
 /** Reads all canonical bytes of a generation from its store, proven, as one stream that holds little of them in memory. */
 
+import { readPieces, toByteStream } from '../core/byte-stream.ts';
 import { storedObject } from '../core/contents.ts';
 import type { ContentRow, Space } from '../core/model.ts';
 import type { ContentDamaged, ContentLost, ContentStore } from '../core/ports.ts';
@@ -20,19 +21,7 @@ export function readCanonicalBytes(
     content.inlineBytes === undefined
       ? readObject(source, space, content)
       : readInline(source, content, content.inlineBytes);
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const { done, value } = await pieces.next();
-        if (done) controller.close();
-        else controller.enqueue(value);
-      },
-      async cancel() {
-        await pieces.return(undefined);
-      },
-    },
-    { highWaterMark: 0 },
-  );
+  return toByteStream(pieces);
 }
 
 async function* readInline(
@@ -68,18 +57,5 @@ async function* readObject(
 async function* piecesOf(body: Uint8Array | Blob | ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
   if (body instanceof Uint8Array) yield body;
   else if (body instanceof Blob) yield await body.bytes();
-  else {
-    const reader = body.getReader();
-    let isDone = false;
-    try {
-      for (;;) {
-        const { done, value } = await reader.read();
-        isDone = done;
-        if (done) return;
-        yield value;
-      }
-    } finally {
-      if (!isDone) reader.cancel().catch(() => undefined);
-    }
-  }
+  else yield* readPieces(body);
 }

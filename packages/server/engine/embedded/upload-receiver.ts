@@ -5,6 +5,7 @@
  * `release` finds the finishing record, as the intent that lets an interrupted upload be undone (staged-files.ts).
  */
 import type { Hash } from '@holdfast/protocol';
+import { readPieces } from '../../core/byte-stream.ts';
 import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
 import type { NodeLimits, StagedUpload, UploadReceiver } from '../../core/ports.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
@@ -61,7 +62,7 @@ export class DiskUploadReceiver implements UploadReceiver {
   }
 
   async *#chunksOf(body: ReadableStream<Uint8Array> | Uint8Array): AsyncGenerator<Uint8Array> {
-    for await (const chunk of body instanceof Uint8Array ? [body] : readChunks(body)) {
+    for await (const chunk of body instanceof Uint8Array ? [body] : readPieces(body)) {
       yield chunk;
       this.#uncollectedBytes += chunk.length;
       if (this.#uncollectedBytes < COLLECT_BYTES) continue;
@@ -96,22 +97,6 @@ async function receiveInto(
     throw new Error(`the upload broke off after ${sink.bytes} of ${declaredLength} bytes`);
   }
   return await sink.finish();
-}
-
-/** Leaving the loop early cancels the stream, and nobody waits for that: the connection is cut. */
-async function* readChunks(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const reader = body.getReader();
-  let isDone = false;
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      isDone = done;
-      if (done) return;
-      yield value;
-    }
-  } finally {
-    if (!isDone) reader.cancel().catch(() => undefined);
-  }
 }
 
 /** Cuts what arrives into blocks, checks and writes each, holds one block in memory. */

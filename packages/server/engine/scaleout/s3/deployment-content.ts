@@ -4,6 +4,7 @@
  * them have the hash, so that wrong ones never become an object.
  */
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
+import { toByteStream } from '../../../core/byte-stream.ts';
 import { type StoredObject, StoreUnavailable } from '../../../core/ports.ts';
 import { spaceKeyOf } from '../../../core/space-key.ts';
 import type { ContentIntake, IntakeTarget, TakenContent } from '../../../migration/ports.ts';
@@ -109,20 +110,7 @@ class CheckedSending {
     // The client only knows that its attempt failed; trying again would not help.
     if (this.failure !== undefined) throw this.failure;
     if (this.isWrong) throw new StoreUnavailable('the bytes of the source are not what they must be');
-    const pieces = this.#pieces();
-    return new ReadableStream<Uint8Array>(
-      {
-        async pull(controller) {
-          const { done, value } = await pieces.next();
-          if (done) controller.close();
-          else controller.enqueue(value);
-        },
-        async cancel() {
-          await pieces.return(undefined);
-        },
-      },
-      { highWaterMark: 0 },
-    );
+    return toByteStream(this.#pieces());
   }
 
   /** One piece behind what is read, so that the last one leaves only when all is known to be right. */
