@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { isCollectable, isEligible } from './eligibility.ts';
 import type { NodeRow } from './model.ts';
-import { type UsageDelta, usageDelta, usageOf } from './usage-delta.ts';
+import { addUsage, totalUsage, USAGE_NONE, usageDelta, usageOf } from './usage-delta.ts';
 
 const node = fc
   .record({
@@ -28,14 +28,6 @@ const node = fc
       }) as NodeRow,
   );
 
-const sum = (a: UsageDelta, b: UsageDelta): UsageDelta => ({
-  nodeCount: a.nodeCount + b.nodeCount,
-  readyContentBytes: a.readyContentBytes + b.readyContentBytes,
-  readyStoredBytes: a.readyStoredBytes + b.readyStoredBytes,
-  waitingBytes: a.waitingBytes + b.waitingBytes,
-  notReadyNodeCount: a.notReadyNodeCount + b.notReadyNodeCount,
-});
-
 test('what a row was plus its change is what the row is', () => {
   // One row: its immutable fields stay, its state moves.
   const change = fc.tuple(
@@ -45,10 +37,31 @@ test('what a row was plus its change is what the row is', () => {
   fc.assert(
     fc.property(change, ([before, state]) => {
       const after = state === undefined ? undefined : ({ ...before, state } as NodeRow);
-      expect(sum(usageOf(before), usageDelta(before, after))).toEqual(usageOf(after));
+      expect(addUsage(usageOf(before), usageDelta(before, after))).toEqual(usageOf(after));
       expect(usageDelta(undefined, before)).toEqual(usageOf(before));
     }),
   );
+});
+
+test('rows add up to the same in any split', () => {
+  fc.assert(
+    fc.property(fc.array(node), fc.nat(), (rows, at) => {
+      const cut = at % (rows.length + 1);
+      const whole = totalUsage(rows);
+      expect(addUsage(totalUsage(rows.slice(0, cut)), totalUsage(rows.slice(cut)))).toEqual(whole);
+      const bytes = (some: readonly NodeRow[]): number =>
+        some.reduce((total, { canonicalSize }) => total + canonicalSize, 0);
+      const ready = rows.filter(({ state }) => state === 'ready');
+      expect(whole).toEqual({
+        nodeCount: rows.length,
+        readyContentBytes: ready.reduce((total, { size }) => total + size, 0),
+        readyStoredBytes: bytes(ready),
+        waitingBytes: bytes(rows.filter(({ state }) => state === 'waiting')),
+        notReadyNodeCount: rows.length - ready.length,
+      });
+    }),
+  );
+  expect(totalUsage([])).toEqual(USAGE_NONE);
 });
 
 test('only ready bytes are ready, only waiting bytes are reserved', () => {

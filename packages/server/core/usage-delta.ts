@@ -9,7 +9,7 @@ export interface UsageDelta {
   readonly notReadyNodeCount: number;
 }
 
-const NOTHING: UsageDelta = {
+export const USAGE_NONE: UsageDelta = {
   nodeCount: 0,
   readyContentBytes: 0,
   readyStoredBytes: 0,
@@ -19,7 +19,7 @@ const NOTHING: UsageDelta = {
 
 /** What one row by itself contributes; the counters are the sum of this over all rows. */
 export function usageOf(row: NodeRow | undefined): UsageDelta {
-  if (row === undefined) return NOTHING;
+  if (row === undefined) return USAGE_NONE;
   const isReady = row.state === 'ready';
   return {
     nodeCount: 1,
@@ -30,9 +30,19 @@ export function usageOf(row: NodeRow | undefined): UsageDelta {
   };
 }
 
+export function addUsage(left: UsageDelta, right: UsageDelta): UsageDelta {
+  return {
+    nodeCount: left.nodeCount + right.nodeCount,
+    readyContentBytes: left.readyContentBytes + right.readyContentBytes,
+    readyStoredBytes: left.readyStoredBytes + right.readyStoredBytes,
+    waitingBytes: left.waitingBytes + right.waitingBytes,
+    notReadyNodeCount: left.notReadyNodeCount + right.notReadyNodeCount,
+  };
+}
+
 export function usageDelta(before: NodeRow | undefined, after: NodeRow | undefined): UsageDelta {
   // The hot path: a renewal changes no state, so it changes no counter.
-  if (before !== undefined && after !== undefined && before.state === after.state) return NOTHING;
+  if (before !== undefined && after !== undefined && before.state === after.state) return USAGE_NONE;
   const was = usageOf(before);
   const is = usageOf(after);
   return {
@@ -42,4 +52,9 @@ export function usageDelta(before: NodeRow | undefined, after: NodeRow | undefin
     waitingBytes: is.waitingBytes - was.waitingBytes,
     notReadyNodeCount: is.notReadyNodeCount - was.notReadyNodeCount,
   };
+}
+
+/** What many rows contribute together. */
+export function totalUsage(rows: readonly NodeRow[]): UsageDelta {
+  return rows.map(usageOf).reduce(addUsage, USAGE_NONE);
 }

@@ -1,7 +1,8 @@
 /** The checkpoint: whatever is formatted is parsed again, and nothing else is taken for one. */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { type Checkpoint, formatCheckpoint, parseCheckpoint, startPhase, TALLY_NONE } from './checkpoint.ts';
+import { USAGE_NONE } from '../core/usage-delta.ts';
+import { type Checkpoint, formatCheckpoint, parseCheckpoint, startPhase } from './checkpoint.ts';
 import { DOMAIN_KINDS, SPACE_KINDS } from './walk-space.ts';
 
 const count = fc.nat({ max: Number.MAX_SAFE_INTEGER });
@@ -57,7 +58,7 @@ describe('a checkpoint', () => {
       ['place', { kind: 'tables', domain: '' }],
       ['counts', { spaces: 1, nodes: 1 }],
       ['counts', { spaces: 1, nodes: -1, bytes: 0 }],
-      ['tally', { ...TALLY_NONE, more: 1 }],
+      ['tally', { ...USAGE_NONE, more: 1 }],
       ['damagedNodes', 0.5],
     ];
     expect(parseCheckpoint(JSON.stringify(whole))).toBeDefined();

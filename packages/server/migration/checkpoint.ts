@@ -1,5 +1,5 @@
 /** How far a copy has come: what is kept with the target's rows, in the transaction that writes them. */
-import { type UsageDelta, usageOf } from '../core/usage-delta.ts';
+import { USAGE_NONE, type UsageDelta } from '../core/usage-delta.ts';
 import { DOMAIN_KINDS, SPACE_KINDS, SPACE_START, type SpacePlace } from './walk-space.ts';
 
 export type CopyPhase = 'copy' | 'verify';
@@ -29,15 +29,13 @@ export interface Checkpoint {
   readonly damagedNodes: number;
 }
 
-export const TALLY_NONE: UsageDelta = usageOf(undefined);
-
 const VERSION = 1;
 const KINDS: readonly string[] = [...SPACE_KINDS, ...DOMAIN_KINDS];
 
 export function startPhase(epoch: string, phase: CopyPhase, damagedNodes: number): Checkpoint {
   return {
     ...{ epoch, phase, damagedNodes, completeUntil: undefined, place: SPACE_START },
-    ...{ counts: COUNTS_NONE, tally: TALLY_NONE },
+    ...{ counts: COUNTS_NONE, tally: USAGE_NONE },
   };
 }
 
@@ -61,7 +59,7 @@ export function parseCheckpoint(text: string): Checkpoint | undefined {
     isOptionalText(completeUntil) &&
     isPlace(place) &&
     isRecordOfCounts<CopyCounts>(counts, COUNTS_NONE) &&
-    isRecordOfCounts<UsageDelta>(tally, TALLY_NONE) &&
+    isRecordOfCounts<UsageDelta>(tally, USAGE_NONE) &&
     isCount(damagedNodes);
   if (!isRight) return undefined;
   return {

@@ -1,6 +1,7 @@
 /** One run of a copy: its two sides, its checkpoint, what it tells, and how it goes through all Spaces from there. */
 import type { Space } from '../core/model.ts';
-import { type Checkpoint, COUNTS_NONE, type CopyCounts, formatCheckpoint, TALLY_NONE } from './checkpoint.ts';
+import { USAGE_NONE } from '../core/usage-delta.ts';
+import { type Checkpoint, COUNTS_NONE, type CopyCounts, formatCheckpoint } from './checkpoint.ts';
 import type { MigrationEvent } from './events.ts';
 import { type Patience, patiently } from './patience.ts';
 import type { ListedSpace, SourceDeployment, TargetDeployment, Totals } from './ports.ts';
@@ -77,7 +78,7 @@ export function advance(
     ...checkpoint,
     completeUntil: isComplete ? position : checkpoint.completeUntil,
     place: next ?? SPACE_START,
-    tally: isComplete ? TALLY_NONE : checkpoint.tally,
+    tally: isComplete ? USAGE_NONE : checkpoint.tally,
     counts: {
       spaces: counts.spaces + Number(isComplete),
       nodes: counts.nodes + more.nodes,

@@ -6,9 +6,8 @@ import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { isProofOfRot, storedObject } from '../core/contents.ts';
 import type { ContentRow } from '../core/model.ts';
 import { sha256 } from '../core/sha256.ts';
-import { type UsageDelta, usageOf } from '../core/usage-delta.ts';
+import { addUsage, totalUsage, USAGE_NONE, type UsageDelta } from '../core/usage-delta.ts';
 import { verifyAtSource } from './carry.ts';
-import { TALLY_NONE } from './checkpoint.ts';
 import {
   advance,
   type CopyRun,
@@ -54,7 +53,7 @@ class SpaceVerification implements SpaceVisit {
 
   async page(page: WalkedPage): Promise<void> {
     const run = this.#run;
-    const tally = addUp(run.checkpoint.tally, await this.#comparePage(page));
+    const tally = addUsage(run.checkpoint.tally, await this.#comparePage(page));
     if (page.next === undefined) await this.#compareCounters(tally);
     const checkpoint = advance({ ...run.checkpoint, tally }, this.#listed, page, countNodes(page));
     run.checkpoint = checkpoint;
@@ -74,14 +73,14 @@ class SpaceVerification implements SpaceVisit {
     }
     if (part.kind === 'nodes' && found.kind === 'nodes') {
       await this.#compareAll(part.entries, found.entries, (left, right) => this.#compareNode(left, right));
-      return found.entries.map(({ row }) => usageOf(row)).reduce(addUp, TALLY_NONE);
+      return totalUsage(found.entries.map(({ row }) => row));
     }
     if (part.kind === 'uploads' && found.kind === 'uploads') {
       await this.#compareAll(part.entries, found.entries, (left, right) => this.#compareUpload(left, right));
     } else if (!Bun.deepEquals(part.entries, found.entries)) {
       throw this.#differs(`${part.kind} of the domain ${JSON.stringify(part.domain)} are not the same`);
     }
-    return TALLY_NONE;
+    return USAGE_NONE;
   }
 
   /** The same stretch: a page of nodes may have been cut by its bytes. */
@@ -179,14 +178,4 @@ function differs(what: string): MigrationRefused {
   return new MigrationRefused(
     `the copy is not what the source is: ${what}; empty the target and begin again`,
   );
-}
-
-function addUp(left: UsageDelta, right: UsageDelta): UsageDelta {
-  return {
-    nodeCount: left.nodeCount + right.nodeCount,
-    readyContentBytes: left.readyContentBytes + right.readyContentBytes,
-    readyStoredBytes: left.readyStoredBytes + right.readyStoredBytes,
-    waitingBytes: left.waitingBytes + right.waitingBytes,
-    notReadyNodeCount: left.notReadyNodeCount + right.notReadyNodeCount,
-  };
 }

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite';
 import type { Space, SpaceCounters } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
-import { usageOf } from '../../core/usage-delta.ts';
+import { totalUsage } from '../../core/usage-delta.ts';
 import { parseHistoryKey } from '../../migration/entry-keys.ts';
 import type {
   Batch,
@@ -204,17 +204,13 @@ export class EmbeddedDeploymentRows implements DeploymentWriter {
   /** Rows, and what they add to the counters: leases that end after the watermark are counted. */
   #writeNodes(space: number, nodes: readonly NodeEntry[]): void {
     const watermark = this.#sql.readWatermark.get(space)?.lease_watermark as number;
-    const counts = [0, 0, 0, 0, 0, 0];
-    for (const entry of nodes) {
-      this.#writeNode(space, entry);
-      const usage = usageOf(entry.row);
-      const more = [
-        ...[usage.nodeCount, usage.readyContentBytes, usage.readyStoredBytes, usage.waitingBytes],
-        ...[usage.notReadyNodeCount, Number(entry.row.leaseExpiresAt > watermark)],
-      ];
-      for (const [index, count] of more.entries()) counts[index] = (counts[index] as number) + count;
-    }
-    this.#sql.addCounters.run(space, ...counts);
+    for (const entry of nodes) this.#writeNode(space, entry);
+    const usage = totalUsage(nodes.map(({ row }) => row));
+    const leasedCount = nodes.filter(({ row }) => row.leaseExpiresAt > watermark).length;
+    this.#sql.addCounters.run(
+      ...[space, usage.nodeCount, usage.readyContentBytes, usage.readyStoredBytes, usage.waitingBytes],
+      ...[usage.notReadyNodeCount, leasedCount],
+    );
   }
 
   #writeNode(space: number, { row, content }: NodeEntry): void {

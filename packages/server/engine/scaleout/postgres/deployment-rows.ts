@@ -2,7 +2,7 @@
 import type { Space, SpaceCounters, SpaceKey } from '../../../core/model.ts';
 import { type MetadataStore, StoreUnavailable } from '../../../core/ports.ts';
 import { spaceKeyOf } from '../../../core/space-key.ts';
-import { usageOf } from '../../../core/usage-delta.ts';
+import { totalUsage } from '../../../core/usage-delta.ts';
 import { parseHistoryKey } from '../../../migration/entry-keys.ts';
 import type {
   Batch,
@@ -240,16 +240,12 @@ function writesOf(space: SpaceKey, part: BatchPart): Write[] {
 
 /** Every row that has ever been leased counts, until upkeep takes it out. */
 function writesOfNodes(space: SpaceKey, nodes: readonly NodeEntry[]): Write[] {
-  const counts = [0, 0, 0, 0, 0, 0];
-  for (const { row } of nodes) {
-    const usage = usageOf(row);
-    const more = [
-      ...[usage.nodeCount, usage.readyContentBytes, usage.readyStoredBytes, usage.waitingBytes],
-      ...[usage.notReadyNodeCount, Number(row.leaseExpiresAt > 0)],
-    ];
-    for (const [index, count] of more.entries()) counts[index] = (counts[index] as number) + count;
-  }
   const rows = nodes.map(({ row }) => ({ row, isLeaseCounted: row.leaseExpiresAt > 0 }));
+  const usage = totalUsage(nodes.map(({ row }) => row));
+  const counts = [
+    ...[usage.nodeCount, usage.readyContentBytes, usage.readyStoredBytes, usage.waitingBytes],
+    ...[usage.notReadyNodeCount, rows.filter(({ isLeaseCounted }) => isLeaseCounted).length],
+  ];
   const contents = nodes.flatMap(({ content }) => (content === undefined ? [] : [content]));
   return [
     ['insertNodes', [space, ...nodesToSql(rows)]],
