@@ -21,24 +21,7 @@ describe('the smoke run', () => {
 
   test('measures, judges and keeps its raw output', async () => {
     const out = join(folder, 'results');
-    const command = [
-      process.execPath,
-      join(import.meta.dir, 'main.ts'),
-      '--quick',
-      '--json',
-      '--out',
-      out,
-      '--only',
-      ...rows,
-    ];
-    const child = Bun.spawn(command, { stdout: 'pipe', stderr: 'pipe' });
-    const [text, problem] = await Promise.all([
-      new Response(child.stdout).text(),
-      new Response(child.stderr).text(),
-    ]);
-    expect(await child.exited, problem).toBe(0);
-    const report = JSON.parse(text) as Report;
-    expect(report.notRun).toEqual([]);
+    const report = await runQuick(out, rows);
     const names = report.verdicts.map((verdict) => verdict.result.row);
     expect(names).toEqual([
       'metadata',
@@ -62,18 +45,7 @@ describe('the smoke run', () => {
 
   test('pushes and pulls trees, counts the requests and watches the memory', async () => {
     const out = join(folder, 'tree-results');
-    const command = [process.execPath, join(import.meta.dir, 'main.ts'), '--quick', '--json', '--out', out];
-    const child = Bun.spawn([...command, '--only', 'push-tree', 'push-large'], {
-      stdout: 'pipe',
-      stderr: 'pipe',
-    });
-    const [text, problem] = await Promise.all([
-      new Response(child.stdout).text(),
-      new Response(child.stderr).text(),
-    ]);
-    expect(await child.exited, problem).toBe(0);
-    const report = JSON.parse(text) as Report;
-    expect(report.notRun).toEqual([]);
+    const report = await runQuick(out, ['push-tree', 'push-large']);
     const byName = new Map(report.verdicts.map((verdict) => [verdict.result.row, verdict]));
     for (const row of ['push-tree', 'push-large']) {
       for (const step of ['first', 'unchanged', 'edited', 'pull']) {
@@ -91,16 +63,30 @@ describe('the smoke run', () => {
   }, 180_000);
 
   test('refuses a row that it does not have', async () => {
-    const child = Bun.spawn(
-      [process.execPath, join(import.meta.dir, 'main.ts'), '--quick', '--only', 'nothing'],
-      {
-        stdout: 'pipe',
-        stderr: 'pipe',
-      },
-    );
-    expect(await new Response(child.stderr).text()).toContain('No row is called nothing');
-    expect(await child.exited).not.toBe(0);
+    const { exitCode, stderr } = await runMain(['--quick', '--only', 'nothing']);
+    expect(stderr).toContain('No row is called nothing');
+    expect(exitCode).not.toBe(0);
   }, 30_000);
+
+  /** Throws unless every row was measured. */
+  async function runQuick(out: string, only: readonly string[]): Promise<Report> {
+    const args = ['--quick', '--json', '--out', out, '--only', ...only];
+    const { exitCode, stdout, stderr } = await runMain(args);
+    expect(exitCode, stderr).toBe(0);
+    const report = JSON.parse(stdout) as Report;
+    expect(report.notRun).toEqual([]);
+    return report;
+  }
+
+  async function runMain(args: readonly string[]) {
+    const command = [process.execPath, join(import.meta.dir, 'main.ts'), ...args];
+    const child = Bun.spawn(command, { stdout: 'pipe', stderr: 'pipe' });
+    const [stdout, stderr] = await Promise.all([
+      new Response(child.stdout).text(),
+      new Response(child.stderr).text(),
+    ]);
+    return { exitCode: await child.exited, stdout, stderr };
+  }
 });
 
 describe('figures', () => {

@@ -1,5 +1,5 @@
 /** What every row is given: how long, on which cores, in which folder, and where raw output goes. */
-import type { Cores } from './machine.ts';
+import { type Cores, pinSelf } from './machine.ts';
 
 export interface Bench {
   /** pinned apart, or undefined on a machine with one core for us: reported with every result */
@@ -60,6 +60,8 @@ export interface Row {
   readonly packages: readonly string[];
   /** The smoke run leaves out peers that are not installed. */
   readonly isQuickWithoutPeers?: boolean;
+  /** what it is measured with unless the command line says */
+  readonly usual?: Partial<Pick<Bench, 'rounds' | 'seconds'>>;
   readonly run: (bench: Bench) => Promise<readonly RowResult[]>;
 }
 
@@ -82,4 +84,15 @@ export async function interleave<A, B>(
     result.b.push(ofB);
   }
   return result;
+}
+
+/** Servers, peers and load share all cores: sides of one process and of several get the same machine. */
+export async function runUnpinned<T>(bench: Bench, run: (bench: Bench) => Promise<T>): Promise<T> {
+  const { cores } = bench;
+  if (cores !== undefined) pinSelf(cores.server, cores.load);
+  try {
+    return await run({ ...bench, cores: undefined });
+  } finally {
+    if (cores !== undefined) pinSelf(cores.load);
+  }
 }

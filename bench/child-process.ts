@@ -1,5 +1,6 @@
 /** Servers under test: started pinned, watched through /proc, ended by their own pid. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { pinned } from './machine.ts';
 
 /** Clock ticks per second of /proc/PID/stat; 100 on every Linux build. */
@@ -24,6 +25,11 @@ export interface StartOptions {
   /** resolves the start: a line on stdout that matches, or a port that answers */
   readonly ready: { readonly line: RegExp } | { readonly port: number };
   readonly readyWithinMs?: number;
+}
+
+/** A part of the bench that is a process of its own; children.ts has them by name. */
+export function childCommand(name: string, ...args: readonly string[]): string[] {
+  return [process.execPath, join(import.meta.dir, 'main.ts'), 'child', name, ...args];
 }
 
 /** Everything started here that may still run: a row that fails half way must not leave a server behind. */

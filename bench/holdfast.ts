@@ -1,10 +1,11 @@
 /** Our server as a user runs it: the command line makes the key, registers the App, mints the token and serves. */
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { AUTHORITIES, NODE_MEDIA_TYPE } from '@holdfast/protocol';
+import { AUTHORITIES, LEASE_DURATION_MS_MAX, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { importJWK, type JWK, SignJWT } from 'jose';
 import type { Bench } from './bench.ts';
 import { type ServerProcess, startServer } from './child-process.ts';
+import type { LoadSpace } from './load/spec.ts';
 
 const ROOT = join(import.meta.dir, '..');
 /** As bin/holdfast starts it, without its shell: a profile flag must be able to go in between. */
@@ -18,12 +19,9 @@ const AUDIENCE = 'holdfast-bench';
 export const APP = 'bench';
 export const REF_DOMAIN = 'bench';
 
-/** A Space one may enter: where it is and the token that opens it. */
-export interface EnteredSpace {
+/** A Space one may enter, and where it is. */
+export interface EnteredSpace extends LoadSpace {
   readonly port: number;
-  readonly token: string;
-  /** `/v1/apps/…/spaces/SPACE` */
-  readonly spacePath: string;
 }
 
 /** The server, entered at its first Space. */
@@ -146,7 +144,7 @@ async function putNode(
   node: { readonly hash: string; readonly bytes: Uint8Array },
 ): Promise<void> {
   const path = `/cas/nodes/${node.hash}/lease`;
-  const lease = { leaseDurationMs: 86_400_000 };
+  const lease = { leaseDurationMs: LEASE_DURATION_MS_MAX };
   const first = await call<LeaseAnswer>(server, 'POST', path, lease);
   if (first.upload === undefined) throw new Error(`The first lease answered ${first.state}.`);
   const put = await fetch(first.upload.url, {

@@ -18,14 +18,17 @@ interface Options {
   readonly json: boolean;
   readonly only?: readonly string[];
   readonly profile?: string;
-  readonly rounds: number;
-  readonly seconds: number;
+  /** as the command line says; left out, each row has its own */
+  readonly rounds?: number;
+  readonly seconds?: number;
   readonly large: number;
   readonly out?: string;
   readonly scratch: string;
 }
 
 const ROOT = join(import.meta.dir, '..');
+const USUAL = { rounds: 5, seconds: 4 };
+const QUICK = { rounds: 1, seconds: 0.2 };
 
 async function runBench(options: Options): Promise<boolean> {
   const rows = selectRows(options.profile === undefined ? options.only : [options.profile]);
@@ -47,12 +50,7 @@ async function runBench(options: Options): Promise<boolean> {
     const cores = chooseCores();
     if (cores !== undefined) pinSelf(cores.load);
     const machine = describeMachine(folder, measureFsyncMs(folder, options.quick ? 5 : 200));
-    const settings = {
-      rounds: options.rounds,
-      seconds: options.seconds,
-      quick: options.quick,
-      pinned: formatCores(cores),
-    };
+    const settings = { ...describeLength(options, rows), quick: options.quick, pinned: formatCores(cores) };
     const verdicts: Verdict[] = [];
     const notRun: { row: string; reason: string }[] = [];
     for (const row of rows) {
@@ -64,7 +62,7 @@ async function runBench(options: Options): Promise<boolean> {
         continue;
       }
       progress(`measuring ${row.name} …`);
-      const bench = makeBench(options, { cores, folder, out, row: row.name, progress });
+      const bench = makeBench(options, row, { cores, folder, out, progress });
       try {
         verdicts.push(...(await row.run(bench)).map(judge));
       } catch (error) {
@@ -97,18 +95,16 @@ interface Place {
   readonly folder: string;
   /** where results go */
   readonly out: string;
-  readonly row: string;
   readonly progress: Bench['progress'];
 }
 
 /** What one row is given to measure with. */
-function makeBench(options: Options, { cores, folder, out, row, progress }: Place): Bench {
-  const raw = join(out, `${row}.txt`);
+function makeBench(options: Options, row: Row, { cores, folder, out, progress }: Place): Bench {
+  const raw = join(out, `${row.name}.txt`);
   return {
     cores,
     folder,
-    rounds: options.rounds,
-    seconds: options.seconds,
+    ...lengthOf(options, row),
     connections: 64,
     quick: options.quick,
     hasWrk: findProgram('wrk') !== undefined && !options.quick,
@@ -117,6 +113,24 @@ function makeBench(options: Options, { cores, folder, out, row, progress }: Plac
     record: (text) => appendFileSync(raw, text),
     progress,
   };
+}
+
+function lengthOf(options: Options, row?: Row): Pick<Bench, 'rounds' | 'seconds'> {
+  return {
+    rounds: options.rounds ?? row?.usual?.rounds ?? USUAL.rounds,
+    seconds: options.seconds ?? row?.usual?.seconds ?? USUAL.seconds,
+  };
+}
+
+/** Also which rows are measured with something else. */
+function describeLength(options: Options, rows: readonly Row[]): Record<string, number | string> {
+  const length = lengthOf(options);
+  const others = rows.flatMap((row): [string, string][] => {
+    const own = lengthOf(options, row);
+    const isOwn = own.rounds !== length.rounds || own.seconds !== length.seconds;
+    return isOwn ? [[row.name, `${own.rounds} of ${own.seconds} s`]] : [];
+  });
+  return { ...length, ...Object.fromEntries(others) };
 }
 
 /** Servers end and the scratch folder goes, also when the run is interrupted. */
@@ -150,7 +164,9 @@ function peerVersions(): Record<string, string> {
 }
 
 function formatCores(cores: Bench['cores']): string {
-  return cores === undefined ? 'no (one core)' : `server core ${cores.server} load core ${cores.load}`;
+  return cores === undefined
+    ? 'no (one core)'
+    : `server core ${cores.server} load core ${cores.load} where a row does not say otherwise`;
 }
 
 function readCommit(): string {
@@ -190,7 +206,7 @@ async function main(args: readonly string[]): Promise<number> {
     .option('--scratch <folder>', 'disk to measure on', tmpdir())
     .parse(args, { from: 'user' });
   const given = program.opts<Partial<Options>>();
-  const defaults = given.quick === true ? { rounds: 1, seconds: 0.2 } : { rounds: 5, seconds: 4 };
+  const defaults = given.quick === true ? QUICK : {};
   return (await runBench({ ...defaults, ...given } as Options)) ? 0 : 1;
 }
 

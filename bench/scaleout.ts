@@ -1,4 +1,6 @@
 /** PostgreSQL and an S3 store for the rows of the scale-out engine, as durable as they come, and our servers over them. */
+import { openPostgres } from '../packages/server/engine/scaleout/postgres/open-postgres.ts';
+import { parsePostgresUrl } from '../packages/server/engine-urls.ts';
 import { type CephServer, startCeph } from '../test/support/ceph-server.ts';
 import { formatContentUrl, makeS3Environment } from '../test/support/cluster.ts';
 import { type PostgresServer, startPostgres } from '../test/support/postgres-server.ts';
@@ -43,6 +45,12 @@ export async function startEngines(bench: Bench): Promise<Engines> {
 
 export async function makeDeployment({ postgres, ceph }: Engines): Promise<Deployment> {
   return { metadataUrl: await postgres.createDatabase(), bucket: await ceph.createBucket() };
+}
+
+/** Gives an empty database the server's own schema. */
+export async function migrateDatabase(url: string): Promise<void> {
+  const pool = await openPostgres(parsePostgresUrl(url, {}));
+  await pool.close();
 }
 
 export function startScaleoutHoldfast(

@@ -1,7 +1,15 @@
 /** What one connection does in one step, per kind of load. A step resolves with the body bytes received, or throws. */
 import { contentBytesOf, createNodeSource, type LoadNode } from './canonical-nodes.ts';
 import { findHeader, type HttpAnswer, type HttpConnection } from './http-connection.ts';
-import { COUNTER_DIGITS, type Flow, formatRequest, type LoadSpec, type RequestTemplate } from './spec.ts';
+import { formatLease } from './space-requests.ts';
+import {
+  COUNTER_DIGITS,
+  type Flow,
+  formatRequest,
+  type LoadSpace,
+  type LoadSpec,
+  type RequestTemplate,
+} from './spec.ts';
 
 export interface RunningFlow {
   step(connection: HttpConnection): Promise<number>;
@@ -57,10 +65,12 @@ function formatCounter(count: number): string {
 
 function createPutNodesFlow(flow: FlowOf<'put-nodes'>, spec: LoadSpec): RunningFlow {
   const nextNode = createNodeSource(flow.contentBytes, spec.seed);
+  let started = 0;
   const step = async (connection: HttpConnection): Promise<number> => {
     const { hash, bytes } = nextNode();
     const body = Buffer.from(bytes); // the source reuses its buffer, sixty-four flows do not
-    const lease = formatLease(flow, hash, flow.leaseDurationMs);
+    const space = flow.spaces[started++ % flow.spaces.length] as LoadSpace;
+    const lease = toBytes(formatLease(space, hash));
     const target = parseUpload(expectStatus(await connection.request([lease]), 200), 'awaiting_upload');
     expectStatus(await connection.request([Buffer.concat([formatPut(target, body.length), body])]), 200);
     const last = expectStatus(await connection.request([lease]), 200);
@@ -70,23 +80,14 @@ function createPutNodesFlow(flow: FlowOf<'put-nodes'>, spec: LoadSpec): RunningF
   return { step, runsOnce: false };
 }
 
-function formatLease(
-  scope: { casPath: string; token: string },
-  hash: string,
-  leaseDurationMs: number,
-): Buffer {
-  const { before } = formatRequest({
-    method: 'POST',
-    path: `${scope.casPath}/nodes/${hash}/lease`,
-    headers: { authorization: `Bearer ${scope.token}`, 'content-type': 'application/json' },
-    body: `{"leaseDurationMs":${leaseDurationMs}}`,
-  });
+/** What the bytes of a request without a counter are. */
+function toBytes({ before }: RequestTemplate): Buffer {
   return Buffer.from(before, 'latin1');
 }
 
 function formatPut(target: { path: string; headers: Record<string, string> }, length: number): Buffer {
   const headers = { ...target.headers, 'content-length': String(length) };
-  return Buffer.from(formatRequest({ method: 'PUT', path: target.path, headers }).before, 'latin1');
+  return toBytes(formatRequest({ method: 'PUT', path: target.path, headers }));
 }
 
 function parseUpload(answer: HttpAnswer, state: string): { path: string; headers: Record<string, string> } {
@@ -102,10 +103,7 @@ function parseUpload(answer: HttpAnswer, state: string): { path: string; headers
 function createPushBlobsFlow(flow: FlowOf<'push-blobs'>, spec: LoadSpec): RunningFlow {
   const nextNode = createNodeSource(flow.contentBytes, spec.seed);
   const path = `/v2/${flow.repository}/blobs/uploads/`;
-  const start = Buffer.from(
-    formatRequest({ method: 'POST', path, headers: { 'content-length': '0' } }).before,
-    'latin1',
-  );
+  const start = toBytes(formatRequest({ method: 'POST', path, headers: { 'content-length': '0' } }));
   const step = async (connection: HttpConnection): Promise<number> => {
     const { hash, bytes } = nextNode();
     const body = Buffer.from(bytes);
@@ -130,7 +128,7 @@ function createPutLargeFlow(flow: FlowOf<'put-large'>, spec: LoadSpec): RunningF
   let started = 0;
   const step = async (connection: HttpConnection): Promise<number> => {
     const { hash, tail } = nodes[started++] as (typeof nodes)[number];
-    const lease = formatLease(flow, hash, 3_600_000);
+    const lease = toBytes(formatLease(flow.space, hash));
     const target = parseUpload(expectStatus(await connection.request([lease]), 200), 'awaiting_upload');
     const answer = connection.answer();
     answer.catch(() => {}); // an early answer that breaks the sending is thrown by `send`

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench } from '../bench.ts';
-import type { ServerProcess } from '../child-process.ts';
+import { childCommand, type ServerProcess } from '../child-process.ts';
 import { pinned } from '../machine.ts';
 import type { LoadResult, LoadSpec } from './spec.ts';
 import { runWrk } from './wrk.ts';
@@ -45,14 +45,7 @@ async function runOwnLoader(bench: Bench, spec: LoadSpec): Promise<LoadResult> {
   const resultPath = join(bench.folder, 'load-result.json');
   writeFileSync(specPath, JSON.stringify(spec));
   rmSync(resultPath, { force: true });
-  const command = [
-    process.execPath,
-    join(import.meta.dir, '..', 'main.ts'),
-    'child',
-    'loader',
-    specPath,
-    resultPath,
-  ];
+  const command = childCommand('loader', specPath, resultPath);
   const child = Bun.spawn(pinned(command, bench.cores?.load), { stdout: 'inherit', stderr: 'pipe' });
   const problem = await new Response(child.stderr).text();
   if ((await child.exited) !== 0 || !existsSync(resultPath))

@@ -9,24 +9,29 @@ export interface RequestTemplate {
   readonly after?: string;
 }
 
+/** A Space that the load may enter. */
+export interface LoadSpace {
+  readonly token: string;
+  /** `/v1/apps/…/spaces/SPACE` */
+  readonly spacePath: string;
+}
+
 export type Flow =
   /** every connection walks the requests round robin; every answer must have the status */
   | { readonly kind: 'fixed'; readonly requests: readonly RequestTemplate[]; readonly status: number }
   /** lease, PUT, lease of a node nobody has seen: `contentBytes` of content each */
   | {
       readonly kind: 'put-nodes';
-      readonly casPath: string;
-      readonly token: string;
+      /** one after the other */
+      readonly spaces: readonly LoadSpace[];
       readonly contentBytes: number;
-      readonly leaseDurationMs: number;
     }
   /** POST an upload, PUT the blob with its digest: the same canonical bytes as put-nodes */
   | { readonly kind: 'push-blobs'; readonly repository: string; readonly contentBytes: number }
   /** every connection puts one node of `canonicalBytes`; nobody sends its second half before all have sent their first */
   | {
       readonly kind: 'put-large';
-      readonly casPath: string;
-      readonly token: string;
+      readonly space: LoadSpace;
       readonly canonicalBytes: number;
     };
 

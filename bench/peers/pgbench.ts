@@ -1,11 +1,11 @@
 /** What PostgreSQL can do by itself: pgbench with the very statements of the server, prepared, on rows of the same shape. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { SQL as Database } from 'bun';
-import { openPostgres } from '../../packages/server/engine/scaleout/postgres/open-postgres.ts';
 import { SPACE_STATEMENTS } from '../../packages/server/engine/scaleout/postgres/statements.ts';
-import { parsePostgresUrl } from '../../packages/server/engine-urls.ts';
 import type { Bench } from '../bench.ts';
+import { migrateDatabase } from '../scaleout.ts';
 import { findProgram } from './packages.ts';
 
 export interface PgbenchPeer {
@@ -19,7 +19,6 @@ export interface PgbenchScript {
   readonly mode: 'prepared' | 'extended';
 }
 
-const LEASE_MS = 86_400_000;
 const DOMAIN = 'bench';
 /** A Space and a node, drawn by pgbench; the rows are named so that it can compute their keys. */
 const SPACE = `('00000000-0000-0000-0000-' || lpad((:s)::text, 12, '0'))::uuid`;
@@ -34,8 +33,7 @@ export async function preparePgbench(
 ): Promise<PgbenchPeer> {
   const program = findProgram('pgbench');
   if (program === undefined) throw new Error('pgbench is not installed.');
-  const pool = await openPostgres(parsePostgresUrl(url, {}));
-  await pool.close();
+  await migrateDatabase(url);
   await fill(url, sizes);
   const { hostname, port, username, password, pathname } = new URL(url);
   return {
@@ -108,7 +106,7 @@ const REVISION = `(SELECT revision FROM domains WHERE space = ${SPACE} AND domai
 const REQUEST_IDS = `ARRAY[convert_to(${UNIQUE}::text, 'UTF8')]`;
 
 export const RENEWAL_SCRIPT: PgbenchScript = {
-  text: fillIn('renewReadyLeases', [SPACE, hashes, `ARRAY[${LEASE_MS}]`, 'NULL', '0']),
+  text: fillIn('renewReadyLeases', [SPACE, hashes, `ARRAY[${LEASE_DURATION_MS_MAX}]`, 'NULL', '0']),
   mode: 'prepared',
 };
 

@@ -9,6 +9,7 @@ import { Database } from 'bun:sqlite';
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 
 export interface CommitSpec {
   readonly path: string;
@@ -66,7 +67,7 @@ export function createCommitDatabase(path: string, hashes: readonly string[]): v
     database.run("INSERT INTO domains (id, space, domain, revision) VALUES (1, 1, 'bench', 1)");
     for (const hash of hashes) {
       const key = Buffer.from(hash, 'hex');
-      insertNode.run(SPACE, key, Date.now() + 86_400_000);
+      insertNode.run(SPACE, key, Date.now() + LEASE_DURATION_MS_MAX);
       insertBalance.run(DOMAIN, key);
     }
   })();

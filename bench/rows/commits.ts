@@ -1,18 +1,20 @@
 /** Durable root-ref commits of 1 and of 1000 deltas against the same row changes hand-written on SQLite. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { ROOT_REF_CHANGES_MAX } from '@holdfast/protocol';
 import { type Bench, interleave, type Row, type RowResult, SLOW_ROUND_FACTOR } from '../bench.ts';
+import { childCommand } from '../child-process.ts';
 import { call, type Holdfast, startHoldfast } from '../holdfast.ts';
 import { runLoad } from '../load/run-load.ts';
-import { COUNTER_MARKER, formatRequest, type RequestTemplate } from '../load/spec.ts';
+import { formatCommit } from '../load/space-requests.ts';
+import { COUNTER_MARKER, type RequestTemplate } from '../load/spec.ts';
 import { pinned } from '../machine.ts';
 import { type CommitResult, type CommitSpec, createCommitDatabase } from '../peers/sqlite-commits.ts';
+import { putSmallNodes } from './node-sets.ts';
 import { describeLoad, rate } from './notes.ts';
-import { putSmallNodes } from './small-nodes.ts';
 
 export const COMMITS_ROW: Row = { name: 'commits', packages: ['wrk'], run: runCommitsRow };
 
-const DELTAS_LARGE = 1000;
 /** Distinct bodies of the large commits; each holds all nodes, so only the order of keys differs. */
 const LARGE_BODIES = 4;
 
@@ -24,7 +26,7 @@ async function runCommitsRow(bench: Bench): Promise<readonly RowResult[]> {
     await call(ours, 'POST', '/root-refs', { requestId: 'first', changes: held });
     const database = join(bench.folder, 'hand-written.sqlite');
     createCommitDatabase(database, hashes);
-    const large = Math.min(DELTAS_LARGE, hashes.length);
+    const large = Math.min(ROOT_REF_CHANGES_MAX, hashes.length);
     return [
       await compareCommits(bench, ours, database, hashes, 1),
       await compareCommits(bench, ours, database, hashes, large),
@@ -81,14 +83,7 @@ function formatCommits(server: Holdfast, hashes: readonly string[], deltas: numb
     deltas === 1
       ? hashes.map((hash) => [hash])
       : Array.from({ length: LARGE_BODIES }, (_, turn) => rotate(hashes, turn * 97).slice(0, deltas));
-  return bodies.map((body) =>
-    formatRequest({
-      method: 'POST',
-      path: `${server.spacePath}/root-refs`,
-      headers: { authorization: `Bearer ${server.token}`, 'content-type': 'application/json' },
-      body: `{"changes":{${body.map((hash) => `"${hash}":1`).join(',')}},"requestId":"${ROUND_MARKER}${COUNTER_MARKER}"}`,
-    }),
-  );
+  return bodies.map((body) => formatCommit(server, body, ROUND_MARKER + COUNTER_MARKER));
 }
 
 /** A counter starts again in every round, so the round is part of the request's name; same length, so the framing holds. */
@@ -107,8 +102,7 @@ async function runHandWritten(bench: Bench, spec: CommitSpec): Promise<CommitRes
   const resultPath = join(bench.folder, 'commit-result.json');
   writeFileSync(specPath, JSON.stringify(spec));
   rmSync(resultPath, { force: true });
-  const main = join(import.meta.dir, '..', 'main.ts');
-  const command = [process.execPath, main, 'child', 'sqlite-commits', specPath, resultPath];
+  const command = childCommand('sqlite-commits', specPath, resultPath);
   const child = Bun.spawn(pinned(command, bench.cores?.server), { stdout: 'inherit', stderr: 'pipe' });
   const problem = await new Response(child.stderr).text();
   if ((await child.exited) !== 0) throw new Error(`The hand-written commits failed: ${problem}`);

@@ -1,23 +1,20 @@
 /** readContent against nginx serving the same bytes as files: 4 KiB in requests, 8 MiB in bytes. */
 import { type Bench, interleave, type Row, type RowResult, SLOW_ROUND_FACTOR } from '../bench.ts';
-import { type Holdfast, putNodes, startHoldfast } from '../holdfast.ts';
-import { createNodeSource } from '../load/canonical-nodes.ts';
+import { type Holdfast, startHoldfast } from '../holdfast.ts';
 import { runLoad } from '../load/run-load.ts';
+import { formatRead } from '../load/space-requests.ts';
 import { formatRequest, type LoadSpec } from '../load/spec.ts';
 import { startNginx } from '../peers/nginx.ts';
-import { byteRate, describeLoads, rate } from './notes.ts';
-import { formatRead, putSmallNodes, SMALL_CONTENT_BYTES } from './small-nodes.ts';
+import { LARGE_NODES, putLargeNodes, putSmallNodes, SMALL_CONTENT_BYTES } from './node-sets.ts';
+import { describeLoads, mebibyteRate, rate } from './notes.ts';
 
 export const CONTENT_ROW: Row = { name: 'content', packages: ['nginx-light', 'wrk'], run: runContentRow };
-
-const LARGE_CONTENT_BYTES = 8 * 1024 * 1024;
-const LARGE_NODES = 8;
 
 async function runContentRow(bench: Bench): Promise<readonly RowResult[]> {
   const ours = await startHoldfast(bench, { name: 'content' });
   try {
     const small = await putSmallNodes(bench, ours, 'content');
-    const large = await putNodes(ours, createNodeSource(LARGE_CONTENT_BYTES, 'content'), LARGE_NODES);
+    const large = await putLargeNodes(ours, 'content');
     const files = new Map<string, Uint8Array>();
     for (const hash of [...small, ...large]) files.set(hash, await readContent(ours, hash));
     const nginx = await startNginx(bench, files);
@@ -73,13 +70,12 @@ function describeSmall(bench: Bench, samples: Compared, count: number): RowResul
 }
 
 function describeLarge(bench: Bench, samples: Compared): RowResult {
-  const mebibytes = (sample: Compared['a'][number]): number => byteRate(sample) / 2 ** 20;
   return {
     row: 'content-8m',
     workload: `readContent 8 MiB, ${bench.connections} connections, ${LARGE_NODES} nodes, every block checked`,
     target: { figure: 'ratio', sense: 'at least', bound: 0.8, text: '≥ 0.8 × nginx static, bytes' },
-    ours: { label: 'holdfast', unit: 'MiB/s', values: samples.a.map(mebibytes) },
-    peer: { label: 'nginx', unit: 'MiB/s', values: samples.b.map(mebibytes) },
+    ours: { label: 'holdfast', unit: 'MiB/s', values: samples.a.map(mebibyteRate) },
+    peer: { label: 'nginx', unit: 'MiB/s', values: samples.b.map(mebibyteRate) },
     notes: describeLoads(samples),
   };
 }

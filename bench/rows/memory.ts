@@ -29,8 +29,7 @@ async function runMemoryRow(bench: Bench): Promise<readonly RowResult[]> {
         seed: `memory-${round}`,
         flow: {
           kind: 'put-large',
-          casPath: `${ours.spacePath}/cas`,
-          token: ours.token,
+          space: ours,
           canonicalBytes: bench.quick ? NODE_BYTES / 16 : NODE_BYTES,
         },
       });

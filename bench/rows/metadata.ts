@@ -1,23 +1,25 @@
 /** Authorised readMetadata against a bare Bun.serve that answers the same bytes to the same requests. */
 import { join } from 'node:path';
 import { type Bench, interleave, type Row, type RowResult } from '../bench.ts';
-import { startServer } from '../child-process.ts';
-import { startHoldfast } from '../holdfast.ts';
+import { childCommand, startServer } from '../child-process.ts';
+import { call, startHoldfast } from '../holdfast.ts';
 import { runLoad } from '../load/run-load.ts';
+import { formatRead } from '../load/space-requests.ts';
 import type { LoadSpec } from '../load/spec.ts';
+import { putSmallNodes } from './node-sets.ts';
 import { describeLoads, rate } from './notes.ts';
-import { formatRead, putSmallNodes, readAnswer } from './small-nodes.ts';
 
 export const METADATA_ROW: Row = { name: 'metadata', packages: ['wrk'], run: runMetadataRow };
 
 async function runMetadataRow(bench: Bench): Promise<readonly RowResult[]> {
   const ours = await startHoldfast(bench, { name: 'metadata' });
   const hashes = await putSmallNodes(bench, ours, 'metadata');
-  const answer = await readAnswer(ours, `/cas/nodes/${hashes[0]}/metadata`);
-  const bare = await startServer(
-    [process.execPath, join(import.meta.dir, '..', 'main.ts'), 'child', 'bare-answer', answer],
-    { core: bench.cores?.server, logFile: join(bench.folder, 'bare.log'), ready: { line: /^listening on / } },
-  );
+  const answer = JSON.stringify(await call<unknown>(ours, 'GET', `/cas/nodes/${hashes[0]}/metadata`));
+  const bare = await startServer(childCommand('bare-answer', answer), {
+    core: bench.cores?.server,
+    logFile: join(bench.folder, 'bare.log'),
+    ready: { line: /^listening on / },
+  });
   const barePort = Number(bare.lines[0]?.split(' ').at(-1));
   try {
     const requests = hashes.map((hash) => formatRead(ours, `/cas/nodes/${hash}/metadata`));

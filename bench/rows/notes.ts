@@ -9,8 +9,9 @@ export function rate(sample: LoadSample): number {
   return (sample.done * 1000) / sample.elapsedMs;
 }
 
-export function byteRate(sample: LoadSample): number {
-  return (sample.bytes * 1000) / sample.elapsedMs;
+/** MiB of bodies per second */
+export function mebibyteRate(sample: LoadSample): number {
+  return (sample.bytes * 1000) / sample.elapsedMs / 2 ** 20;
 }
 
 /** CPU shares and tail of one side, medians over the rounds. */

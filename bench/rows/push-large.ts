@@ -1,34 +1,33 @@
 /** One file of 2 GiB: push, push again, push after an insertion, pull; against peers, and against what core and disk need. */
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Bench, Row, RowResult } from '../bench.ts';
+import { type Bench, type Row, type RowResult, runUnpinned } from '../bench.ts';
+import { childCommand } from '../child-process.ts';
 import { pinned } from '../machine.ts';
 import type { HashAndWriteResult } from '../peers/hash-and-write.ts';
 import { listTreePeers, TREE_TOOL_PACKAGES } from '../peers/tree-tools.ts';
 import {
   type Compared,
   compareTools,
-  describeMost,
   describePeaks,
+  describeRequestsPerNode,
   describeSteps,
-  requestsPerNode,
+  TREE_ROUNDS,
 } from '../trees/compare-tools.ts';
 import { createHoldfastTool } from '../trees/holdfast-trees.ts';
 import { runCommand } from '../trees/run-command.ts';
 import { makeLargeFile } from '../trees/tree-input.ts';
-import { runUnpinned } from './push-tree.ts';
 
 export const PUSH_LARGE_ROW: Row = {
   name: 'push-large',
   packages: TREE_TOOL_PACKAGES,
   isQuickWithoutPeers: true,
+  usual: { rounds: TREE_ROUNDS },
   run: (bench) => runUnpinned(bench, runPushLargeRow),
 };
 
 const MEBIBYTES = 2048;
 const QUICK_MEBIBYTES = 8;
-const ROUNDS_MAX = 2;
-const REQUESTS_PER_NODE_MAX = 4;
 const SPEED_MIN = 0.5;
 
 async function runPushLargeRow(bench: Bench): Promise<readonly RowResult[]> {
@@ -39,7 +38,6 @@ async function runPushLargeRow(bench: Bench): Promise<readonly RowResult[]> {
   try {
     const compared = await compareTools(bench, {
       input,
-      rounds: Math.min(bench.rounds, ROUNDS_MAX),
       tools: [createHoldfastTool(bench), ...listTreePeers(bench)],
       beforeRound: async () => {
         bounds.push(await measureBound(bench, join(folder, 'large.bin')));
@@ -49,17 +47,7 @@ async function runPushLargeRow(bench: Bench): Promise<readonly RowResult[]> {
     return [
       ...describeSteps('push-large', workload, compared),
       describeBound(workload, mebibytes, compared, bounds),
-      describeMost(
-        'push-large-requests',
-        'requests per node the server lacked, first and edited push',
-        REQUESTS_PER_NODE_MAX,
-        {
-          values: requestsPerNode([...compared.ours.first, ...compared.ours.edited]),
-          unit: 'requests/node',
-          text: `≤ ${REQUESTS_PER_NODE_MAX} per changed node`,
-          notes: [describeInsertion(compared)],
-        },
-      ),
+      describeRequestsPerNode('push-large', compared.ours, [describeInsertion(compared)]),
       ...describePeaks('push-large', workload, compared.ours),
     ];
   } finally {
@@ -71,9 +59,8 @@ async function runPushLargeRow(bench: Bench): Promise<readonly RowResult[]> {
 async function measureBound(bench: Bench, path: string): Promise<HashAndWriteResult> {
   const result = join(bench.folder, 'hash-and-write.json');
   const target = join(bench.folder, 'hash-and-write.bin');
-  const main = join(import.meta.dir, '..', 'main.ts');
   if (!bench.quick) await runCommand(['sync']);
-  await runCommand(pinned([process.execPath, main, 'child', 'hash-and-write', path, result, target], 0));
+  await runCommand(pinned(childCommand('hash-and-write', path, result, target), 0));
   const text = readFileSync(result, 'utf8');
   bench.record(`${text}\n`);
   return JSON.parse(text) as HashAndWriteResult;

@@ -1,16 +1,17 @@
 /** A folder of many files: push, push again, push after one change, pull; requests counted, memory watched. */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Bench, Row, RowResult } from '../bench.ts';
-import { pinSelf } from '../machine.ts';
+import { type Bench, type Row, type RowResult, runUnpinned } from '../bench.ts';
 import { listTreePeers, TREE_TOOL_PACKAGES } from '../peers/tree-tools.ts';
 import {
   type Compared,
   compareTools,
   describeMost,
   describePeaks,
+  describeRequestsPerNode,
   describeSteps,
-  requestsPerNode,
+  REQUESTS_PER_NODE_MAX,
+  TREE_ROUNDS,
 } from '../trees/compare-tools.ts';
 import { createHoldfastTool } from '../trees/holdfast-trees.ts';
 import { makeManyFiles, type TreeInput } from '../trees/tree-input.ts';
@@ -19,26 +20,14 @@ export const PUSH_TREE_ROW: Row = {
   name: 'push-tree',
   packages: TREE_TOOL_PACKAGES,
   isQuickWithoutPeers: true,
+  usual: { rounds: TREE_ROUNDS },
   run: (bench) => runUnpinned(bench, runPushTreeRow),
 };
 
 const FILES = 10_000;
 const MEMORY_FILES = 100_000;
-const ROUNDS_MAX = 2;
-const REQUESTS_PER_NODE_MAX = 4;
 /** An unchanged tree needs one lease of its root. */
 const REQUESTS_UNCHANGED_MAX = 2;
-
-/** Clients, servers and peers share all cores: tools of one process and ours of two get the same machine. */
-export async function runUnpinned<T>(bench: Bench, run: (bench: Bench) => Promise<T>): Promise<T> {
-  const { cores } = bench;
-  if (cores !== undefined) pinSelf(cores.server, cores.load);
-  try {
-    return await run({ ...bench, cores: undefined });
-  } finally {
-    if (cores !== undefined) pinSelf(cores.load);
-  }
-}
 
 async function runPushTreeRow(bench: Bench): Promise<readonly RowResult[]> {
   const ours = createHoldfastTool(bench);
@@ -46,7 +35,6 @@ async function runPushTreeRow(bench: Bench): Promise<readonly RowResult[]> {
   try {
     const compared = await compareTools(bench, {
       input,
-      rounds: Math.min(bench.rounds, ROUNDS_MAX),
       tools: [ours, ...listTreePeers(bench)],
     });
     const workload = describeInput(input);
@@ -81,11 +69,7 @@ function describeRequests({ depth }: TreeInput, { ours }: Compared): RowResult[]
     runs.map((run) => run.requests ?? Number.NaN);
   const editedMax = depth * REQUESTS_PER_NODE_MAX;
   return [
-    describeMost('push-tree-requests', 'requests per node the server lacked, first and edited push', 4, {
-      values: requestsPerNode([...ours.first, ...ours.edited]),
-      unit: 'requests/node',
-      text: `≤ ${REQUESTS_PER_NODE_MAX} per changed node`,
-    }),
+    describeRequestsPerNode('push-tree', ours),
     describeMost(
       'push-tree-requests-unchanged',
       'requests of a push without changes',

@@ -2,27 +2,18 @@
 import { type Bench, interleave, type Row, type RowResult } from '../bench.ts';
 import { startHoldfast } from '../holdfast.ts';
 import { runLoad } from '../load/run-load.ts';
-import { formatRequest, type LoadSpec, type RequestTemplate } from '../load/spec.ts';
+import { formatLease, formatRead } from '../load/space-requests.ts';
+import type { LoadSpec, RequestTemplate } from '../load/spec.ts';
+import { putSmallNodes } from './node-sets.ts';
 import { describeLoads, rate } from './notes.ts';
-import { formatRead, putSmallNodes } from './small-nodes.ts';
 
 export const RENEWAL_ROW: Row = { name: 'renewal', packages: ['wrk'], run: runRenewalRow };
-
-/** The longest there is, so that every renewal moves its node's deadline by the time since the last one. */
-const LEASE_DURATION_MS = 86_400_000;
 
 async function runRenewalRow(bench: Bench): Promise<readonly RowResult[]> {
   const ours = await startHoldfast(bench, { name: 'renewal' });
   try {
     const hashes = await putSmallNodes(bench, ours, 'renewal');
-    const renewals = hashes.map((hash) =>
-      formatRequest({
-        method: 'POST',
-        path: `${ours.spacePath}/cas/nodes/${hash}/lease`,
-        headers: { authorization: `Bearer ${ours.token}`, 'content-type': 'application/json' },
-        body: `{"leaseDurationMs":${LEASE_DURATION_MS}}`,
-      }),
-    );
+    const renewals = hashes.map((hash) => formatLease(ours, hash));
     const reads = hashes.map((hash) => formatRead(ours, `/cas/nodes/${hash}/metadata`));
     const spec = (requests: RequestTemplate[]): LoadSpec => ({
       port: ours.port,

@@ -3,9 +3,9 @@ import { type Bench, interleave, type Row, type RowResult } from '../bench.ts';
 import { fillSpaces } from '../fill.ts';
 import { call, type EnteredSpace, type Holdfast, startHoldfast } from '../holdfast.ts';
 import { type LoadSample, runLoad } from '../load/run-load.ts';
-import { formatRequest, type LoadSpec, type RequestTemplate } from '../load/spec.ts';
+import { formatCollection, formatLease, formatRead } from '../load/space-requests.ts';
+import type { LoadSpec, RequestTemplate } from '../load/spec.ts';
 import { describeLoad } from './notes.ts';
-import { formatRead } from './small-nodes.ts';
 
 export const SCALE_ROW: Row = { name: 'scale', packages: ['wrk'], run: runScaleRow };
 
@@ -107,12 +107,7 @@ async function comparePasses(bench: Bench, small: ScaledServer, large: ScaledSer
   const pass = async (side: ScaledServer, round: number): Promise<LoadSample> => {
     const space = side.collectable(round);
     const before = await call<{ nodeCount: number }>(space, 'GET', '/cas/usage');
-    const request = formatRequest({
-      method: 'POST',
-      path: `${space.spacePath}/cas/gc`,
-      headers: { authorization: `Bearer ${space.token}`, 'content-type': 'application/json' },
-      body: `{"maxNodes":${nodes}}`,
-    });
+    const request = formatCollection(space, nodes);
     const sample = await runLoad(
       bench,
       side.server.process,
@@ -166,15 +161,6 @@ function describeScale(
     peer: { label: label(small), unit, values: sides.small },
     notes: sides.notes,
   };
-}
-
-function formatLease(server: Holdfast, hash: string): RequestTemplate {
-  return formatRequest({
-    method: 'POST',
-    path: `${server.spacePath}/cas/nodes/${hash}/lease`,
-    headers: { authorization: `Bearer ${server.token}`, 'content-type': 'application/json' },
-    body: '{"leaseDurationMs":86400000}',
-  });
 }
 
 /** The first pages of one walk; all full, in the small Space too. */

@@ -1,15 +1,14 @@
 /** Bytes per row of every table and index of the scale-out engine, measured on a filled PostgreSQL: what sizing rests on. */
+import { LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { SQL as Database } from 'bun';
-import { openPostgres } from '../../packages/server/engine/scaleout/postgres/open-postgres.ts';
 import { SPACE_STATEMENTS } from '../../packages/server/engine/scaleout/postgres/statements.ts';
-import { parsePostgresUrl } from '../../packages/server/engine-urls.ts';
 import { startPostgres } from '../../test/support/postgres-server.ts';
 import type { Bench, Row, RowResult } from '../bench.ts';
+import { migrateDatabase } from '../scaleout.ts';
 
 export const SCALEOUT_SIZING_ROW: Row = { name: 'scaleout-sizing', packages: [], run: runSizingRow };
 
 const SPACES = 100;
-const LEASE_MS = 86_400_000;
 const REFS_PER_NODE = 4;
 /** One node in so many is held by a root ref, and was by one commit of its own. */
 const NODES_PER_ROOT = 100;
@@ -19,8 +18,7 @@ async function runSizingRow(bench: Bench): Promise<readonly RowResult[]> {
   const postgres = await startPostgres({ durable: false, settings: { shared_buffers: '1GB' } });
   try {
     const url = await postgres.createDatabase();
-    const pool = await openPostgres(parsePostgresUrl(url, {}));
-    await pool.close();
+    await migrateDatabase(url);
     const database = new Database(url, { max: 1 });
     try {
       bench.progress(`filling PostgreSQL with ${nodes} nodes …`);
@@ -71,7 +69,7 @@ async function measureRenewals(database: Database, count: number): Promise<numbe
   const before = await readEnd();
   for (const { space, hash } of rows) {
     const hashes = `{"\\\\x${Buffer.from(hash).toString('hex')}"}`;
-    await database.unsafe(text, [space, hashes, `{${LEASE_MS}}`, null, 0]);
+    await database.unsafe(text, [space, hashes, `{${LEASE_DURATION_MS_MAX}}`, null, 0]);
   }
   return ((await readEnd()) - before) / rows.length;
 }

@@ -1,10 +1,10 @@
 /** The scale-out engine with 1, 2 and 4 processes against what PostgreSQL and the S3 store do by themselves in the same run. */
-import { type Bench, interleave, type Row, type RowResult } from '../bench.ts';
+import { type Bench, interleave, type Row, type RowResult, runUnpinned } from '../bench.ts';
 import { call, type Holdfast, putNodes } from '../holdfast.ts';
 import { createNodeSource } from '../load/canonical-nodes.ts';
 import { type LoadSample, runLoad } from '../load/run-load.ts';
-import { COUNTER_MARKER, formatRequest, type RequestTemplate } from '../load/spec.ts';
-import { pinSelf } from '../machine.ts';
+import { formatCommit, formatLease, formatRead } from '../load/space-requests.ts';
+import { COUNTER_MARKER, type RequestTemplate } from '../load/spec.ts';
 import { COMMIT_SCRIPTS, type PgbenchPeer, preparePgbench, RENEWAL_SCRIPT } from '../peers/pgbench.ts';
 import { presignStoredObjects } from '../peers/s3-objects.ts';
 import {
@@ -15,24 +15,21 @@ import {
   startEngines,
   startScaleoutHoldfast,
 } from '../scaleout.ts';
-import { byteRate, describeLoad, rate } from './notes.ts';
+import { LARGE_CONTENT_BYTES, LARGE_NODES, putLargeNodes, SMALL_CONTENT_BYTES } from './node-sets.ts';
+import { describeLoad, mebibyteRate, rate } from './notes.ts';
 import { describeTrips } from './scaleout-trips.ts';
-import { formatRead, SMALL_CONTENT_BYTES } from './small-nodes.ts';
 
 export const SCALEOUT_ROW: Row = {
   name: 'scaleout',
   packages: ['wrk', 'postgresql-15', 'radosgw'],
-  run: runScaleoutRow,
+  run: (bench) => runUnpinned(bench, runScaleoutRow),
 };
 
 /** Commits of one domain come one after another, so several Spaces are what an installation of some size sees. */
 const SPACES = 8;
 const NODES_PER_SPACE = 100;
-const LARGE_CONTENT_BYTES = 8 * 1024 * 1024;
-const LARGE_NODES = 8;
 /** 64 answers of 8 MiB at once would measure the queue. */
 const LARGE_CONNECTIONS = 16;
-const LEASE_DURATION_MS = 86_400_000;
 
 interface Stage {
   readonly bench: Bench;
@@ -48,16 +45,6 @@ const SPACE_NAMES = Array.from({ length: SPACES }, (_, index) => `space-${index}
 
 /** Engines, servers and load share all cores, on our side as on the peer's. */
 async function runScaleoutRow(bench: Bench): Promise<readonly RowResult[]> {
-  const { cores } = bench;
-  if (cores !== undefined) pinSelf(cores.server, cores.load);
-  try {
-    return await runUnpinned({ ...bench, cores: undefined });
-  } finally {
-    if (cores !== undefined) pinSelf(cores.load);
-  }
-}
-
-async function runUnpinned(bench: Bench): Promise<readonly RowResult[]> {
   const engines = await startEngines(bench);
   try {
     const deployment = await makeDeployment(engines);
@@ -69,8 +56,7 @@ async function runUnpinned(bench: Bench): Promise<readonly RowResult[]> {
     for (const space of first.spaces) {
       hashes.push(await putNodes(space, createNodeSource(SMALL_CONTENT_BYTES, space.spacePath), nodes));
     }
-    const source = createNodeSource(LARGE_CONTENT_BYTES, 'scaleout');
-    const large = await putNodes(first, source, bench.quick ? 1 : LARGE_NODES);
+    const large = await putLargeNodes(first, 'scaleout', bench.quick ? 1 : LARGE_NODES);
     await first.close();
     const stage: Stage = { bench, engines, deployment, peer, hashes, large };
     const results: RowResult[] = [];
@@ -100,14 +86,7 @@ function start(bench: Bench, deployment: Deployment, processes: number): Promise
 
 async function compareRenewals(stage: Stage, ours: Holdfast, processes: number): Promise<RowResult> {
   const { bench, peer } = stage;
-  const requests = eachNode(stage, ours, ({ spacePath, token }, hash) =>
-    formatRequest({
-      method: 'POST',
-      path: `${spacePath}/cas/nodes/${hash}/lease`,
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: `{"leaseDurationMs":${LEASE_DURATION_MS}}`,
-    }),
-  );
+  const requests = eachNode(stage, ours, formatLease);
   const samples = await interleave(
     bench,
     () => load(bench, ours, requests),
@@ -147,14 +126,7 @@ async function compareCommits(stage: Stage, ours: Holdfast, processes: number): 
 }
 
 function formatCommits(stage: Stage, ours: Holdfast, round: string): RequestTemplate[] {
-  return eachNode(stage, ours, ({ spacePath, token }, hash) =>
-    formatRequest({
-      method: 'POST',
-      path: `${spacePath}/root-refs`,
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: `{"changes":{"${hash}":1},"requestId":"${round}${COUNTER_MARKER}"}`,
-    }),
-  );
+  return eachNode(stage, ours, (space, hash) => formatCommit(space, [hash], round + COUNTER_MARKER));
 }
 
 /** In turn over the Spaces, so that neighbours on the wire belong to different ones. */
@@ -224,7 +196,6 @@ async function compareReads(stage: Stage, ours: Holdfast, processes: number): Pr
       ),
     () => read(gateway, objects),
   );
-  const mebibytes = (sample: LoadSample): number => byteRate(sample) / 2 ** 20;
   return {
     row: `scaleout-content-8m-${processes}`,
     workload: `readContent 8 MiB, ${processes} process${processes === 1 ? '' : 'es'}, ${LARGE_CONNECTIONS} connections, ${large.length} nodes, nothing pinned`,
@@ -234,8 +205,8 @@ async function compareReads(stage: Stage, ours: Holdfast, processes: number): Pr
       bound: 0.8,
       text: "≥ 0.8 × the S3 server's own GET of the same objects",
     },
-    ours: { label: 'holdfast', unit: 'MiB/s', values: samples.a.map(mebibytes) },
-    peer: { label: 'Ceph RGW', unit: 'MiB/s', values: samples.b.map(mebibytes) },
+    ours: { label: 'holdfast', unit: 'MiB/s', values: samples.a.map(mebibyteRate) },
+    peer: { label: 'Ceph RGW', unit: 'MiB/s', values: samples.b.map(mebibyteRate) },
     notes: [describeLoad('ours', samples.a)],
   };
 }

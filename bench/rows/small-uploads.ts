@@ -4,16 +4,14 @@ import { startHoldfast } from '../holdfast.ts';
 import { runLoad } from '../load/run-load.ts';
 import type { Flow, LoadSpec } from '../load/spec.ts';
 import { startRegistry } from '../peers/docker-registry.ts';
+import { SMALL_CONTENT_BYTES } from './node-sets.ts';
 import { describeLoads, rate } from './notes.ts';
-import { SMALL_CONTENT_BYTES } from './small-nodes.ts';
 
 export const SMALL_UPLOADS_ROW: Row = {
   name: 'small-uploads',
   packages: ['docker-registry'],
   run: runSmallUploadsRow,
 };
-
-const CONTENT_BYTES = SMALL_CONTENT_BYTES;
 
 async function runSmallUploadsRow(bench: Bench): Promise<readonly RowResult[]> {
   const ours = await startHoldfast(bench, { name: 'small-uploads' });
@@ -26,15 +24,8 @@ async function runSmallUploadsRow(bench: Bench): Promise<readonly RowResult[]> {
       seed: `small-${flow.kind}-${round}`,
       flow,
     });
-    const casPath = `${ours.spacePath}/cas`;
-    const puts: Flow = {
-      kind: 'put-nodes',
-      casPath,
-      token: ours.token,
-      contentBytes: CONTENT_BYTES,
-      leaseDurationMs: 86_400_000,
-    };
-    const pushes: Flow = { kind: 'push-blobs', repository: 'bench', contentBytes: CONTENT_BYTES };
+    const puts: Flow = { kind: 'put-nodes', spaces: ours.spaces, contentBytes: SMALL_CONTENT_BYTES };
+    const pushes: Flow = { kind: 'push-blobs', repository: 'bench', contentBytes: SMALL_CONTENT_BYTES };
     const samples = await interleave(
       bench,
       (round) => runLoad(bench, ours.process, spec(ours.port, round, puts)),
@@ -43,7 +34,7 @@ async function runSmallUploadsRow(bench: Bench): Promise<readonly RowResult[]> {
     return [
       {
         row: 'small-uploads',
-        workload: `new nodes, lease + PUT ${CONTENT_BYTES} B + lease, durable, ${bench.connections} connections`,
+        workload: `new nodes, lease + PUT ${SMALL_CONTENT_BYTES} B + lease, durable, ${bench.connections} connections`,
         target: {
           figure: 'ratio',
           sense: 'at least',

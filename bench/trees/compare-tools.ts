@@ -20,7 +20,8 @@ export interface Compared {
 
 export interface CompareOptions {
   readonly input: TreeInput;
-  readonly rounds: number;
+  /** default: the bench's */
+  readonly rounds?: number;
   /** Ours is the first. */
   readonly tools: readonly TreeTool[];
   /** Called before the first push of each round. */
@@ -30,12 +31,16 @@ export interface CompareOptions {
 /** A file may have changed within the tick of its own time; tools read such files again. */
 const SETTLE_MS = 1_200;
 const PIECE_BYTES = 1024 * 1024;
+const PEAK_MIB_MAX = 200;
+export const REQUESTS_PER_NODE_MAX = 4;
+/** Each of its steps takes long. */
+export const TREE_ROUNDS = 2;
 
 /** Step by step, tool after tool, round after round. What we pull is compared with the input, byte by byte. */
 export async function compareTools(bench: Bench, options: CompareOptions): Promise<Compared> {
-  const { input, tools } = options;
+  const { input, tools, rounds = bench.rounds } = options;
   const runs = new Map(tools.map((tool) => [tool, emptyRuns()]));
-  for (let round = 1; round <= options.rounds; round++) {
+  for (let round = 1; round <= rounds; round++) {
     bench.record(`# round ${round}\n`);
     await options.beforeRound?.(round);
     try {
@@ -164,9 +169,25 @@ export function describeMost(
   };
 }
 
-/** Requests per node that was new to the server. */
-export function requestsPerNode(runs: readonly ToolRun[]): number[] {
-  return runs.map(({ requests = Number.NaN, nodes = 0 }) => requests / Math.max(1, nodes));
+/** Requests per node that was new to the server, of the pushes that brought some. */
+export function describeRequestsPerNode(
+  row: string,
+  { first, edited }: StepRuns,
+  notes: string[] = [],
+): RowResult {
+  return describeMost(
+    `${row}-requests`,
+    'requests per node the server lacked, first and edited push',
+    REQUESTS_PER_NODE_MAX,
+    {
+      values: [...first, ...edited].map(
+        ({ requests = Number.NaN, nodes = 0 }) => requests / Math.max(1, nodes),
+      ),
+      unit: 'requests/node',
+      text: `≤ ${REQUESTS_PER_NODE_MAX} per changed node`,
+      notes,
+    },
+  );
 }
 
 /** Peaks of all pushes, and of all pulls, as rows. */
@@ -187,5 +208,3 @@ export function describePeaks(row: string, workload: string, ours: StepRuns): Ro
     }),
   ];
 }
-
-const PEAK_MIB_MAX = 200;
