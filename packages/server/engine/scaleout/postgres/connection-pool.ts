@@ -41,6 +41,11 @@ export class PostgresPool {
     this.#watch.unref();
   }
 
+  /** ms work may wait for its turn */
+  get admissionMs(): number {
+    return this.#limits.admissionMs;
+  }
+
   /** ms one statement may take */
   get statementMs(): number {
     return this.#limits.statementMs;

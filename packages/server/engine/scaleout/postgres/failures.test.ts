@@ -190,6 +190,31 @@ test('a network that hangs is an error of those who waited, in bounded time', as
   expect(await find(1)).toBeDefined();
 }, 30_000);
 
+test('a renewal behind one that hangs is refused as soon as any request that waits for its turn, and never made', async () => {
+  await insert(1);
+  const [second, hour] = [1_000, 3_600_000];
+  const renew = (durationMs: number) => instance.store.renewReadyLease(SPACE, hashAt(1), durationMs);
+  const { leaseExpiresAt = 0 } = (await renew(second)) ?? {};
+  proxy.setWeather({ kind: 'hang' });
+  const ended: string[] = [];
+  const end = (name: string) => (error: unknown) => {
+    ended.push(name);
+    return error;
+  };
+  const waiting = [errorOf(renew(second)).then(end('sent'))];
+  for (const name of ['first', 'second', 'third']) {
+    await Bun.sleep(50);
+    waiting.push(errorOf(renew(hour)).then(end(name)));
+  }
+  for (const error of await Promise.all(waiting)) expect(error).toBeInstanceOf(StoreUnavailable);
+  // The one that was sent waits until the network is taken to hang, and for another connection.
+  expect(ended).toEqual(['first', 'second', 'third', 'sent']);
+  proxy.setWeather({ kind: 'pass' });
+  // What was sent may have arrived all the same; the hour of the others has not.
+  expect((await find(1))?.leaseExpiresAt).toBeLessThan(leaseExpiresAt + hour / 2);
+  expect(await renew(hour)).toBeDefined();
+}, 30_000);
+
 test('a statement that takes too long is ended, and its connection serves on', async () => {
   const before = proxy.accepted;
   const slow = instance.pool.run('sleeping', 'SELECT pg_sleep($1)', [30]);

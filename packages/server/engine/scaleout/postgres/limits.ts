@@ -11,7 +11,7 @@ export interface PostgresLimits {
   readonly idleInTransactionMs: number;
   /** ms past `statementMs` without any answer until the network is taken to hang and the connection is given up */
   readonly silenceMs: number;
-  /** ms a request may wait for a connection */
+  /** ms a request may wait for a connection, or the renewal of a lease for the statement before it */
   readonly admissionMs: number;
   /** requests that may wait for a connection; further ones are refused at once */
   readonly waitingMax: number;

@@ -75,7 +75,7 @@ export class PostgresMetadataStore implements MetadataStore {
       uploadLimit: new UploadLimit(concurrencyMax),
       slotOf: (connection) => this.#slotOf(connection),
     });
-    this.#leases = new ReadyLeases((...batch) => this.#renewRows(...batch));
+    this.#leases = new ReadyLeases((...batch) => this.#renewRows(...batch), pool.admissionMs);
     this.#sweepWalk = new SweepWalk(pool);
     this.#maintenance = new Maintenance(pool);
   }

@@ -5,11 +5,14 @@
 import type { Hash } from '@holdfast/protocol';
 import type { LeaseWindow } from '../../../core/lease-state.ts';
 import type { SpaceKey } from '../../../core/model.ts';
+import { StoreUnavailable } from '../../../core/ports.ts';
 import { byteaToHex, hexToBytea, type SqlRow } from './sql-values.ts';
 
 interface Renewal {
   readonly hash: Hash;
   readonly durationMs: number;
+  /** of `performance.now()`; when it has waited too long */
+  readonly refuseAt: number;
   resolve(lease: LeaseWindow | undefined): void;
   reject(error: unknown): void;
 }
@@ -26,24 +29,49 @@ const MERGED_MAX = 512;
 
 export class ReadyLeases {
   readonly #renew: RenewRows;
-  /** by Space, while a statement of it is on its way: those that wait for the next */
+  readonly #waitMs: number;
+  /** by Space, while a statement of it is on its way: those that wait for the next, in the order in which they came */
   readonly #waiting = new Map<SpaceKey, Renewal[]>();
+  /** one for all that wait, set for the one that came first: under load it is seldom set anew */
+  #watch: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(renew: RenewRows) {
+  /** `waitMs`: how long one may wait for the statement before it */
+  constructor(renew: RenewRows, waitMs: number) {
     this.#renew = renew;
+    this.#waitMs = waitMs;
   }
 
+  /** Rejects with what the statement failed with, or with StoreUnavailable when it was not sent for too long: then it never is. */
   renew(space: SpaceKey, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined> {
     return new Promise((resolve, reject) => {
-      const renewal = { hash, durationMs, resolve, reject };
+      const refuseAt = performance.now() + this.#waitMs;
+      const renewal = { hash, durationMs, refuseAt, resolve, reject };
       const waiting = this.#waiting.get(space);
       if (waiting !== undefined) {
         waiting.push(renewal);
+        if (this.#watch === undefined) this.#watchFor(this.#waitMs);
         return;
       }
       this.#waiting.set(space, [renewal]);
       void this.#drain(space);
     });
+  }
+
+  #refuseLate(): void {
+    this.#watch = undefined;
+    const now = performance.now();
+    let nextAt = Number.POSITIVE_INFINITY;
+    for (const waiting of this.#waiting.values()) {
+      // Not sent, so nothing was renewed.
+      while (waiting[0] !== undefined && waiting[0].refuseAt <= now) waiting.shift()?.reject(tooLate());
+      nextAt = Math.min(nextAt, waiting[0]?.refuseAt ?? nextAt);
+    }
+    if (nextAt < Number.POSITIVE_INFINITY) this.#watchFor(nextAt - now);
+  }
+
+  #watchFor(ms: number): void {
+    this.#watch = setTimeout(() => this.#refuseLate(), Math.max(1, ms));
+    this.#watch.unref();
   }
 
   /** One statement after another until nobody waits. */
@@ -73,6 +101,9 @@ export class ReadyLeases {
     }
   }
 }
+
+const tooLate = (): StoreUnavailable =>
+  new StoreUnavailable('too many renewals of this Space wait for the database: try again');
 
 function leaseOf(row: SqlRow): LeaseWindow {
   return { leaseStartedAt: row.started as number, leaseExpiresAt: row.expires as number };
