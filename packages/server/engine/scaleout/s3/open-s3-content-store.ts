@@ -58,8 +58,10 @@ async function openBucketParts(config: S3ContentStoreConfig): Promise<S3ContentS
   const marker = new StoreMarker(client, keys, identity.storeId, limits);
   const uploadUrls = new UploadUrls(address, credentials, uploadTtlMs);
   try {
-    await claimBucket(marker, identity);
+    await assertOurs(marker, identity);
     await probeStore({ client, keys, uploadUrls, limits, bucket: address.bucket });
+    // After the probe: rows that are bound to a store that was refused could go with no other.
+    await claimBucket(marker, identity);
   } catch (error) {
     client.close();
     throw explain(error);
@@ -67,25 +69,34 @@ async function openBucketParts(config: S3ContentStoreConfig): Promise<S3ContentS
   return { client, keys, marker, uploadUrls, limits, uploadTtlMs };
 }
 
-/** Two deployments in one place would take each other's objects for strays and delete them. */
-async function claimBucket(marker: StoreMarker, identity: StoreIdentity): Promise<void> {
-  const { storeId, isMarked } = identity;
-  let found = await marker.find();
-  if (found === undefined && isMarked) {
-    throw new S3StoreRefused(
-      'the bucket has lost its marker object, or is not the one these rows belong to; correct --content, or restore the bucket',
-    );
-  }
-  if (found === undefined) {
-    await marker.write();
-    found = await marker.find();
-  }
-  if (found !== storeId) {
+/** Two deployments in one place would take each other's objects for strays and delete them. Resolves whether it is marked. */
+async function assertOurs(marker: StoreMarker, { storeId, isMarked }: StoreIdentity): Promise<boolean> {
+  const found = await marker.find();
+  if (found === storeId) return true;
+  if (found !== undefined) {
     throw new S3StoreRefused(
       'the bucket belongs to other rows than those of --metadata or --data; name the right one, or give --content a prefix of its own: s3://BUCKET/PREFIX',
     );
   }
-  if (!isMarked) await identity.noteMarked();
+  if (isMarked) {
+    throw new S3StoreRefused(
+      'the bucket has lost its marker object, or is not the one these rows belong to; correct --content, or restore the bucket',
+    );
+  }
+  return false;
+}
+
+async function claimBucket(marker: StoreMarker, identity: StoreIdentity): Promise<void> {
+  if (!(await assertOurs(marker, identity))) {
+    await marker.write();
+    // Another deployment may have been quicker.
+    if (!(await assertOurs(marker, identity))) {
+      throw new S3StoreRefused(
+        'the bucket does not keep the marker object that was written to it; use another',
+      );
+    }
+  }
+  if (!identity.isMarked) await identity.noteMarked();
 }
 
 function explain(error: unknown): unknown {

@@ -131,6 +131,28 @@ describe('the bucket belongs to its rows', () => {
     expect(standIn.objects.size).toBe(0);
   });
 
+  test('a store that is refused is left without a marker, and its rows are free for another', async () => {
+    let noted = 0;
+    const noteMarked = async () => {
+      noted += 1;
+    };
+    const refused = await failureOf({ condition: 'ignored' }, identityOf('one', false, noteMarked));
+    expect(refused).toBeInstanceOf(S3StoreRefused);
+    expect([noted, standIn.objects.has('holdfast-store')]).toEqual([0, false]);
+  });
+
+  test('one that does not keep its marker is refused', async () => {
+    let noted = 0;
+    const noteMarked = async () => {
+      noted += 1;
+    };
+    standIn.intruder = (seen, answer) =>
+      seen.key === 'holdfast-store' && seen.method === 'PUT' ? { status: 200 } : answer();
+    const failure = await failureOf({}, identityOf('one', false, noteMarked));
+    expect(failure).toBeInstanceOf(S3StoreRefused);
+    expect([noted, String(failure)]).toEqual([0, expect.stringMatching(/does not keep the marker/)]);
+  });
+
   test('of processes that start at once all agree', async () => {
     await Promise.all(Array.from({ length: 4 }, () => open({}, identityOf('one', false))));
     expect(opened.length).toBe(4);

@@ -154,6 +154,16 @@ describe('on a store that fails', () => {
     expect([...standIn.objects.keys()]).toEqual([keys.marker]);
   });
 
+  test('in the bucket of another deployment, where every object looks like a stray, nothing is deleted', async () => {
+    await open(standIn.bucket);
+    const generation = newGeneration();
+    await overwrite(standIn.bucket, keyOf(generation), new Uint8Array([1]));
+    await overwrite(standIn.bucket, keys.marker, new TextEncoder().encode('another'));
+    await store.sweep(none, OLD_AT);
+    expect(await store.sweep(none, OLD_AT).catch((error) => error)).toBeInstanceOf(StoreUnavailable);
+    expect(standIn.objects.has(keyOf(generation))).toBe(true);
+  });
+
   test('records that cannot be read delete nothing', async () => {
     await open(standIn.bucket);
     const generation = newGeneration();

@@ -8,6 +8,7 @@ import type { Awaitable } from '../../../core/ports.ts';
 import { deleteKeys } from './batch-delete.ts';
 import { AttemptFailed, RequestRefused } from './failure.ts';
 import { LIST_BYTES_MAX, type S3Limits } from './limits.ts';
+import type { StoreMarker } from './marker.ts';
 import { createdAtOf, type ObjectKeys } from './object-key.ts';
 import type { S3Client } from './s3-client.ts';
 import { XmlInvalid } from './xml.ts';
@@ -18,6 +19,7 @@ type FindKnown = (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generatio
 interface StrayWalkOptions {
   readonly client: S3Client;
   readonly keys: ObjectKeys;
+  readonly marker: StoreMarker;
   readonly limits: S3Limits;
   /** the longest life of an upload URL */
   readonly uploadTtlMs: number;
@@ -85,7 +87,7 @@ export class StrayWalk {
   }
 
   async #deleteStrays(listed: readonly string[], findKnown: FindKnown, now: number): Promise<void> {
-    const { client, keys, limits, uploadTtlMs } = this.#options;
+    const { client, keys, marker, limits, uploadTtlMs } = this.#options;
     const oldAt = now - limits.strayAgeMs - uploadTtlMs;
     const probes = listed.filter((key) => isOld(keys.findProbe(key), oldAt));
     const old = listed.flatMap((key) => {
@@ -94,6 +96,9 @@ export class StrayWalk {
     });
     const known = old.length === 0 ? new Set<Generation>() : await findKnown(old);
     const strays = old.filter(({ generation }) => !known.has(generation)).map((object) => keys.keyOf(object));
+    if (probes.length + strays.length === 0) return;
+    // In the bucket of another deployment our rows know nothing, and everything looks like a stray.
+    await marker.assertHealthy();
     const { failure } = await deleteKeys(client, limits, [...probes, ...strays]);
     if (failure !== undefined) throw failure;
   }
