@@ -8,7 +8,7 @@ import * as raw from 'multiformats/codecs/raw';
 import { sha256 } from 'multiformats/hashes/sha2';
 import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-node.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';
-import { findPlace } from './support/find-place.ts';
+import { readPlace } from './support/read-place.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
 import { type CommandResult, ROOT, runHoldfast } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
@@ -227,7 +227,7 @@ describe('a bundle', () => {
     await run('healing', 'import', path);
     const { hash } = sample[7]!;
     const spoiler = new ByteSpoiler(running.data);
-    spoiler.spoil(findPlace(running.data, 'healing', hash), 'lost');
+    spoiler.spoil(readPlace(running.data, hash, 'healing'), 'lost');
     const read = (): Promise<Response> => running.client('healing').content(hash);
     expect((await read()).status).toBe(503);
     await run('healing', 'import', path);

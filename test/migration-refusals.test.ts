@@ -6,7 +6,6 @@ import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-n
 import { ByteSpoiler } from './support/embedded-files.ts';
 import {
   failToServe,
-  findBytes,
   MIGRATED_APP,
   openMigrationPlaces,
   type Place,
@@ -14,6 +13,7 @@ import {
   registerApp,
   withServer,
 } from './support/migration-places.ts';
+import { readPlace } from './support/read-place.ts';
 import { listKeys } from './support/s3-request.ts';
 import { type CommandResult, ROOT, runHoldfast } from './support/server-process.ts';
 
@@ -248,7 +248,7 @@ describe('bad bytes in the source', () => {
       });
       const spoiler = new ByteSpoiler(here.data);
       for (const [index, kind] of kinds.entries()) {
-        const place = findBytes(here.data, (nodes[index] as CanonicalNode).hash);
+        const place = readPlace(here.data, (nodes[index] as CanonicalNode).hash);
         spoiler.spoil(place, kind.startsWith('lost') ? 'lost' : 'flipped');
       }
       const outcome = await places.migrate(here, target, '--json');

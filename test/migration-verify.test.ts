@@ -8,13 +8,8 @@ import type { MigrationEvent } from '../packages/server/migration/events.ts';
 import { openDeployment } from '../packages/server/open-deployment.ts';
 import { fillZoo, type Zoo } from './support/deployment-zoo.ts';
 import { databasePath, objectPath } from './support/embedded-files.ts';
-import {
-  findBytes,
-  MIGRATED_APP,
-  openMigrationPlaces,
-  registerApp,
-  withServer,
-} from './support/migration-places.ts';
+import { MIGRATED_APP, openMigrationPlaces, registerApp, withServer } from './support/migration-places.ts';
+import { readPlace } from './support/read-place.ts';
 
 const TEST_MS_MAX = 60_000;
 
@@ -175,7 +170,7 @@ describe('a copy', () => {
   });
 
   test('is refused for a missing object', async () => {
-    const { generation } = findBytes(source.data, zoo.nodes.large.hash);
+    const { generation } = readPlace(source.data, zoo.nodes.large.hash);
     await expect(copyWith((data) => rmSync(objectPath(data, generation)))).rejects.toThrow(
       `node ${zoo.nodes.large.hash} is ready, in the source ready, or lacks its bytes`,
     );

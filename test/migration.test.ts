@@ -17,13 +17,13 @@ import { ByteSpoiler, objectPath } from './support/embedded-files.ts';
 import { recount } from './support/embedded-recount.ts';
 import { makeIssuer } from './support/issuer.ts';
 import {
-  findBytes,
   MIGRATED_APP,
   openMigrationPlaces,
   type Place,
   registerApp,
   withServer,
 } from './support/migration-places.ts';
+import { readPlace } from './support/read-place.ts';
 import { listKeys, sendToBucket } from './support/s3-request.ts';
 import { findBucketLeftovers, recountScaleout } from './support/scaleout-recount.ts';
 import { runHoldfast } from './support/server-process.ts';
@@ -56,8 +56,8 @@ describe('a data folder with rows of every kind', () => {
   /** What was read or collected in vain: rotten rows, and a claim whose object will not go. */
   async function spoil(): Promise<void> {
     const spoiler = new ByteSpoiler(source.data);
-    for (const { hash } of zoo.nodes.rotten) spoiler.spoil(findBytes(source.data, hash), 'flipped');
-    const object = objectPath(source.data, findBytes(source.data, claimed.hash).generation);
+    for (const { hash } of zoo.nodes.rotten) spoiler.spoil(readPlace(source.data, hash), 'flipped');
+    const object = objectPath(source.data, readPlace(source.data, claimed.hash).generation);
     renameSync(object, `${object}.kept`);
     mkdirSync(object);
     await withServer(source, issuer, async (clientOf) => {

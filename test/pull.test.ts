@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { readStanding } from '../packages/files/test/pull-world.ts';
 import { directory, file, writePlan } from './support/disk-trees.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';
-import { findPlace } from './support/find-place.ts';
+import { readPlace } from './support/read-place.ts';
 import { ROOT, readResidentBytes, runHoldfast } from './support/server-process.ts';
 import { startTcpProxy } from './support/tcp-proxy.ts';
 import { sampleTree, TreeCommands } from './support/tree-commands.ts';
@@ -277,7 +277,7 @@ describe('a node whose bytes are lost', () => {
     const { root, source } = await commands.pushPlan('rotten', sampleTree);
     const listed = JSON.parse(await commands.runWell('rotten', 'ls', `${root}/src`, '--json'));
     const { hash } = listed.entries.find(({ name }: { name: string }) => name === 'main.ts');
-    new ByteSpoiler(commands.running.data).spoil(findPlace(commands.running.data, 'rotten', hash), 'lost');
+    new ByteSpoiler(commands.running.data).spoil(readPlace(commands.running.data, hash, 'rotten'), 'lost');
     const target = commands.fresh();
     const line = await commands.runBadly(1, 'rotten', 'pull', root, target, '--quiet');
     expect(line).toMatch(/^holdfast: src\/main\.ts: [0-9a-f]{64}: .* lost .* push --check/);

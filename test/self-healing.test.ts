@@ -8,6 +8,7 @@ import { appendFileSync, truncateSync } from 'node:fs';
 import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-node.ts';
 import { ByteSpoiler, databasePath, objectPath } from './support/embedded-files.ts';
 import { recount } from './support/embedded-recount.ts';
+import { readPlace } from './support/read-place.ts';
 import { type RunningServer, startFreshServer } from './support/running-server.ts';
 import type { SpaceClient } from './support/space-client.ts';
 
@@ -47,20 +48,7 @@ async function restart(): Promise<void> {
   client = running.client();
 }
 
-function findPlace(hash: string): { generation: string; isInline: boolean } {
-  const database = new Database(databasePath(running.data), { readonly: true });
-  try {
-    const row = database
-      .query<{ generation: Uint8Array; inline: number }, [Uint8Array]>(
-        'SELECT generation, inline FROM nodes WHERE hash = ?',
-      )
-      .get(Buffer.from(hash, 'hex'));
-    if (row === null) throw new Error(`${hash} has no row`);
-    return { generation: Buffer.from(row.generation).toString('hex'), isInline: row.inline === 1 };
-  } finally {
-    database.close();
-  }
-}
+const placeOf = (hash: string): ReturnType<typeof readPlace> => readPlace(running.data, hash);
 
 async function expectContent(node: CanonicalNode): Promise<void> {
   const response = await client.content(node.hash);
@@ -129,23 +117,23 @@ async function storeHeldNode(size: number): Promise<CanonicalNode> {
 type Damage = (hash: string) => void;
 
 const damages: readonly [name: string, size: number, damage: Damage][] = [
-  ['the last byte of a small node', INLINE_BYTES, (hash) => spoiler.spoil(findPlace(hash), 'flipped')],
+  ['the last byte of a small node', INLINE_BYTES, (hash) => spoiler.spoil(placeOf(hash), 'flipped')],
   [
     'a byte in the middle of a small node',
     INLINE_BYTES,
-    (hash) => spoiler.spoil(findPlace(hash), 'flipped', 900),
+    (hash) => spoiler.spoil(placeOf(hash), 'flipped', 900),
   ],
-  ['a byte of a small node’s refs', INLINE_BYTES, (hash) => spoiler.spoil(findPlace(hash), 'flipped', 60)],
-  ['all bytes of a small node', INLINE_BYTES, (hash) => spoiler.spoil(findPlace(hash), 'lost')],
-  ['the last byte of a file', FILE_BYTES, (hash) => spoiler.spoil(findPlace(hash), 'flipped')],
-  ['the first content byte of a file', FILE_BYTES, (hash) => spoiler.spoil(findPlace(hash), 'flipped', 200)],
-  ['the whole file', FILE_BYTES, (hash) => spoiler.spoil(findPlace(hash), 'lost')],
+  ['a byte of a small node’s refs', INLINE_BYTES, (hash) => spoiler.spoil(placeOf(hash), 'flipped', 60)],
+  ['all bytes of a small node', INLINE_BYTES, (hash) => spoiler.spoil(placeOf(hash), 'lost')],
+  ['the last byte of a file', FILE_BYTES, (hash) => spoiler.spoil(placeOf(hash), 'flipped')],
+  ['the first content byte of a file', FILE_BYTES, (hash) => spoiler.spoil(placeOf(hash), 'flipped', 200)],
+  ['the whole file', FILE_BYTES, (hash) => spoiler.spoil(placeOf(hash), 'lost')],
   ['the end of a file', FILE_BYTES, (hash) => truncateSync(pathOf(hash), FILE_BYTES - 1)],
   ['everything in a file', FILE_BYTES, (hash) => truncateSync(pathOf(hash), 0)],
 ];
 
 function pathOf(hash: string): string {
-  return objectPath(running.data, findPlace(hash).generation);
+  return objectPath(running.data, placeOf(hash).generation);
 }
 
 describe('damage under a running server', () => {
@@ -177,7 +165,7 @@ describe('what is damaged is what is refused', () => {
   test('late in a large content: ranges before it are served, anything that touches it is not', async () => {
     const node = nextNode(LARGE_BYTES);
     await client.store(node);
-    spoiler.spoil(findPlace(node.hash), 'flipped', 8 * MIB);
+    spoiler.spoil(placeOf(node.hash), 'flipped', 8 * MIB);
     const early = await client.content(node.hash, 'bytes=1000-1099');
     expect(early.status).toBe(206);
     expect(Buffer.compare(await early.bytes(), node.content.subarray(1000, 1100))).toBe(0);
@@ -193,7 +181,7 @@ describe('what is damaged is what is refused', () => {
     const node = nextNode(LARGE_BYTES);
     await client.store(node);
     const middle = 4 * MIB;
-    spoiler.spoil(findPlace(node.hash), 'flipped', middle);
+    spoiler.spoil(placeOf(node.hash), 'flipped', middle);
     await expectRefused(node, `bytes=${middle - 500}-${middle + 500}`);
     await client.store(node);
     await expectContent(node);
@@ -213,7 +201,7 @@ describe('what is damaged is what is refused', () => {
   test('the integrity record itself', async () => {
     const node = nextNode(FILE_BYTES);
     await client.store(node);
-    const { generation } = findPlace(node.hash);
+    const { generation } = placeOf(node.hash);
     await running.server.end('SIGTERM');
     const database = new Database(databasePath(running.data));
     const key = Buffer.from(generation, 'hex');
@@ -236,7 +224,7 @@ describe('what is damaged is what is refused', () => {
     await client.store(child);
     const parent = nextNode(FILE_BYTES, [child.hash]);
     await client.store(parent);
-    for (const { hash } of [child, parent]) spoiler.spoil(findPlace(hash), 'lost');
+    for (const { hash } of [child, parent]) spoiler.spoil(placeOf(hash), 'lost');
     await expectRefused(child);
     await expectRefused(parent);
     expect((await client.store(parent)).json.state).toBe('ready');
@@ -256,7 +244,7 @@ describe('what is damaged is what is refused', () => {
   test('wrong bytes do not heal, and are named', async () => {
     const node = nextNode(FILE_BYTES);
     await client.store(node);
-    spoiler.spoil(findPlace(node.hash), 'lost');
+    spoiler.spoil(placeOf(node.hash), 'lost');
     await expectRefused(node);
     const { json } = await client.lease(node.hash);
     expect((await client.put(json.upload, node.bytes.subarray(1))).status).toBe(200);
@@ -276,7 +264,7 @@ describe('the scrub', () => {
     async () => {
       const nodes = [nextNode(FILE_BYTES), nextNode(INLINE_BYTES)];
       for (const node of nodes) await client.store(node);
-      const places = nodes.map(({ hash }) => findPlace(hash));
+      const places = nodes.map(({ hash }) => placeOf(hash));
       const { notReadyNodeCount } = await client.usage();
       await running.server.end('SIGTERM');
       for (const place of places) spoiler.spoil(place, 'lost');

@@ -1,11 +1,9 @@
 /** Deployments of either engine as the sides of copies: made, served, copied by the real command, spoiled. */
-import { Database } from 'bun:sqlite';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openCeph } from './ceph-server.ts';
 import { formatContentUrl, makeS3Environment, type OpenEngines, openEngines } from './cluster.ts';
 import type { ClientOf } from './deployment-zoo.ts';
-import { databasePath } from './embedded-files.ts';
 import { type Issuer, makeIssuer } from './issuer.ts';
 import type { TestBucket } from './s3-request.ts';
 import {
@@ -148,19 +146,3 @@ const clientsOf =
     const token = issuer.token(spaceId, { refDomain, iat, exp: iat + 3600 });
     return makeSpaceClient(server.url, MIGRATED_APP, spaceId, token);
   };
-
-/** Where a node's bytes are in a data folder. */
-export function findBytes(data: string, hash: string): { generation: string; isInline: boolean } {
-  const database = new Database(databasePath(data), { readonly: true });
-  try {
-    const row = database
-      .query<{ generation: Uint8Array; inline: number }, [Uint8Array]>(
-        'SELECT generation, inline FROM nodes WHERE hash = ?',
-      )
-      .get(Buffer.from(hash, 'hex'));
-    if (row === null) throw new Error(`${hash} has no row`);
-    return { generation: Buffer.from(row.generation).toString('hex'), isInline: row.inline === 1 };
-  } finally {
-    database.close();
-  }
-}

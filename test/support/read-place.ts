@@ -2,20 +2,21 @@
 import { Database } from 'bun:sqlite';
 import { databasePath } from './embedded-files.ts';
 
-export function findPlace(
+/** `spaceId`: needed where several Spaces have the node. */
+export function readPlace(
   data: string,
-  spaceId: string,
   hash: string,
+  spaceId?: string,
 ): { readonly generation: string; readonly isInline: boolean } {
   const database = new Database(databasePath(data), { readonly: true });
   try {
     const row = database
-      .query<{ generation: Uint8Array; inline: number }, [string, Uint8Array]>(
+      .query<{ generation: Uint8Array; inline: number }, [Uint8Array, string | null]>(
         `SELECT generation, inline FROM nodes JOIN spaces ON spaces.id = nodes.space
-         WHERE spaces.space_id = ? AND hash = ?`,
+         WHERE hash = ?1 AND spaces.space_id = coalesce(?2, spaces.space_id)`,
       )
-      .get(spaceId, Buffer.from(hash, 'hex'));
-    if (row === null) throw new Error(`${hash} has no row in ${spaceId}`);
+      .get(Buffer.from(hash, 'hex'), spaceId ?? null);
+    if (row === null) throw new Error(`${hash} has no row in ${spaceId ?? 'any Space'}`);
     return { generation: Buffer.from(row.generation).toString('hex'), isInline: row.inline === 1 };
   } finally {
     database.close();
