@@ -74,7 +74,7 @@ export function createClient(options: ClientOptions): Client {
     baseUrl: parseBaseUrl(options.baseUrl),
     appId: checkId('appId', options.appId),
     spaceId: checkId('spaceId', options.spaceId),
-    token: async () => (typeof token === 'function' ? token() : token),
+    token: () => (typeof token === 'function' ? token() : token),
   });
   const settings = {
     retry: transport.retry,

@@ -47,6 +47,8 @@ export interface Deadline {
   readonly signal: AbortSignal;
   /** True once the time limit (not the caller) ended the attempt. */
   isExpired(): boolean;
+  /** Settles as `promise` does, or rejects as soon as the signal fires. One at a time: an attempt waits for one thing. */
+  guard<T>(promise: Promise<T>): Promise<T>;
   /** Stops the running timer and starts one of `ms`. */
   restart(ms: number): void;
   /** Stops the timer; the caller's signal still counts. */
@@ -58,36 +60,97 @@ export interface Deadline {
 }
 
 export function startDeadline(clock: Clock, ms: number, caller: AbortSignal | undefined): Deadline {
-  const controller = new AbortController();
-  let expired = false;
-  let stopTimer: (() => void) | undefined;
-  const pause = (): void => {
-    stopTimer?.();
-    stopTimer = undefined;
-  };
-  const restart = (limitMs: number): void => {
-    pause();
-    stopTimer = clock.startTimer(limitMs, () => {
-      expired = true;
-      controller.abort(new Error('time limit'));
-    });
-  };
-  const onCallerAbort = (): void => {
-    pause();
-    controller.abort(caller?.reason);
-  };
-  if (caller?.aborted) onCallerAbort();
-  else {
-    caller?.addEventListener('abort', onCallerAbort, { once: true });
-    restart(ms);
+  return new AttemptDeadline(clock, ms, caller);
+}
+
+class AttemptDeadline implements Deadline {
+  readonly signal: AbortSignal;
+  readonly #controller = new AbortController();
+  readonly #clock: Clock;
+  #isExpired = false;
+  #stopTimer: (() => void) | undefined;
+  #unwatch: (() => void) | undefined;
+  #rejectGuarded: ((reason: unknown) => void) | undefined;
+
+  constructor(clock: Clock, ms: number, caller: AbortSignal | undefined) {
+    this.#clock = clock;
+    this.signal = this.#controller.signal;
+    if (caller?.aborted) {
+      this.#fire(caller.reason);
+      return;
+    }
+    if (caller !== undefined) {
+      this.#unwatch = watch(caller, () => {
+        this.pause();
+        this.#fire(caller.reason);
+      });
+    }
+    this.restart(ms);
   }
-  const end = (): void => {
-    pause();
-    caller?.removeEventListener('abort', onCallerAbort);
+
+  isExpired(): boolean {
+    return this.#isExpired;
+  }
+
+  guard<T>(promise: Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      promise.then(resolve, reject);
+      if (this.signal.aborted) reject(this.signal.reason);
+      else this.#rejectGuarded = reject;
+    });
+  }
+
+  restart(ms: number): void {
+    this.pause();
+    this.#stopTimer = this.#clock.startTimer(ms, () => {
+      this.#isExpired = true;
+      this.#fire(new Error('time limit'));
+    });
+  }
+
+  pause(): void {
+    this.#stopTimer?.();
+    this.#stopTimer = undefined;
+  }
+
+  end(): void {
+    this.pause();
+    this.#unwatch?.();
+    this.#unwatch = undefined;
+  }
+
+  cancel(): void {
+    this.end();
+    this.#fire(new Error('given up'));
+  }
+
+  #fire(reason: unknown): void {
+    this.#controller.abort(reason);
+    this.#rejectGuarded?.(this.signal.reason);
+  }
+}
+
+/** What waits for each signal. All attempts under one signal share one listener: one for each costs as much as a request. */
+const watching = new WeakMap<AbortSignal, { readonly waiting: Set<() => void>; stop(): void }>();
+
+/** Calls `onAbort` when `signal` fires, unless the returned function is called first. The last to go takes the listener away. */
+function watch(signal: AbortSignal, onAbort: () => void): () => void {
+  let watched = watching.get(signal);
+  if (watched === undefined) {
+    const waiting = new Set<() => void>();
+    const fire = (): void => {
+      for (const one of [...waiting]) one();
+    };
+    signal.addEventListener('abort', fire, { once: true });
+    watched = { waiting, stop: () => signal.removeEventListener('abort', fire) };
+    watching.set(signal, watched);
+  }
+  const { waiting, stop } = watched;
+  waiting.add(onAbort);
+  return () => {
+    waiting.delete(onAbort);
+    if (waiting.size > 0 || watching.get(signal) !== watched) return;
+    watching.delete(signal);
+    stop();
   };
-  const cancel = (): void => {
-    end();
-    controller.abort(new Error('given up'));
-  };
-  return { signal: controller.signal, isExpired: () => expired, restart, pause, end, cancel };
 }

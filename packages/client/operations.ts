@@ -38,7 +38,7 @@ export interface Target {
   readonly baseUrl: string;
   readonly appId: string;
   readonly spaceId: string;
-  readonly token: () => Promise<string>;
+  readonly token: () => string | Promise<string>;
 }
 
 /** The operations of one Space. All reject with CasError. */
@@ -83,21 +83,25 @@ interface Call {
 
 export function createOperations(transport: Transport, target: Target): Operations {
   const { timeouts } = transport;
+  const readToken = createTokenReader(target);
+  const findUrl = createUrlFinder(target);
 
   function plan(call: Call) {
     const { operation, hash, json } = call;
     if (hash !== undefined) checkHash(operation, hash);
-    const path = operationPath(operation, { ...target, ...(hash === undefined ? {} : { hash }) });
-    const url = `${target.baseUrl}${path}${call.query ?? ''}`;
+    const authorized = (token: string): Record<string, string> => ({
+      authorization: `Bearer ${token}`,
+      ...(json === undefined ? {} : { 'content-type': 'application/json' }),
+      ...call.headers,
+    });
     return {
       operation,
       method: OPERATIONS[operation].method,
-      url,
-      headers: async () => ({
-        authorization: `Bearer ${await readToken(target, operation)}`,
-        ...(json === undefined ? {} : { 'content-type': 'application/json' }),
-        ...call.headers,
-      }),
+      url: `${findUrl(operation, hash)}${call.query ?? ''}`,
+      headers: () => {
+        const token = readToken(operation);
+        return typeof token === 'string' ? authorized(token) : token.then(authorized);
+      },
       ...(json === undefined ? {} : { body: JSON.stringify(json) }),
       timeoutMs: call.timeoutMs ?? timeouts.answerMs,
       isSuccess: (status: number) => status === OPERATIONS[operation].status,
@@ -154,7 +158,7 @@ export function createOperations(transport: Transport, target: Target): Operatio
         operation: 'health' as const,
         method: 'GET',
         url,
-        headers: async () => ({}),
+        headers: () => ({}),
         timeoutMs: timeouts.answerMs,
         isSuccess: (status: number) => status === 200,
         signal: options?.signal,
@@ -180,21 +184,56 @@ function checkRange(range: ContentRange): string {
   }
 }
 
+/** Any hash; where it stands in an address, others go. */
+const HASH_PLACE: Hash = '0'.repeat(64);
+
+/** The addresses of operations. Those of nodes are made once for each operation: only the hash differs. */
+function createUrlFinder(target: Target): (operation: OperationName, hash: Hash | undefined) => string {
+  const around = new Map<OperationName, { readonly before: string; readonly after: string }>();
+  const split = (operation: OperationName): { readonly before: string; readonly after: string } => {
+    const url = `${target.baseUrl}${operationPath(operation, { ...target, hash: HASH_PLACE })}`;
+    // The ids before it may be anything; nothing after it is.
+    const at = url.lastIndexOf(HASH_PLACE);
+    const parts = { before: url.slice(0, at), after: url.slice(at + HASH_PLACE.length) };
+    around.set(operation, parts);
+    return parts;
+  };
+  return (operation, hash) => {
+    if (hash === undefined) return `${target.baseUrl}${operationPath(operation, target)}`;
+    const { before, after } = around.get(operation) ?? split(operation);
+    return `${before}${hash}${after}`;
+  };
+}
+
 /**
  * The capability for one attempt. Checked here, without its value in any message: `fetch` would put a token it cannot send
  * into the text of its own error.
  */
-async function readToken(target: Target, requestOperation: RequestOperation): Promise<string> {
-  const details = { code: 'TOKEN_UNAVAILABLE', requestOperation } as const;
-  let token: unknown;
-  try {
-    token = await target.token();
-  } catch (cause) {
-    throw new CasError(`${requestOperation}: the token function failed`, { ...details, cause });
-  }
-  if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token)) {
+function createTokenReader(target: Target): (operation: RequestOperation) => string | Promise<string> {
+  let lastGood: string | undefined;
+  const check = (token: unknown, requestOperation: RequestOperation): string => {
+    if (typeof token === 'string' && (token === lastGood || /^[\x21-\x7e]+$/.test(token))) {
+      lastGood = token;
+      return token;
+    }
     const message = `${requestOperation}: the token is empty or has characters that no token has`;
-    throw new CasError(message, details);
-  }
-  return token;
+    throw new CasError(message, { code: 'TOKEN_UNAVAILABLE', requestOperation });
+  };
+  const fail = (cause: unknown, requestOperation: RequestOperation): never => {
+    const details = { code: 'TOKEN_UNAVAILABLE', requestOperation, cause } as const;
+    throw new CasError(`${requestOperation}: the token function failed`, details);
+  };
+  return (operation) => {
+    let given: string | Promise<string>;
+    try {
+      given = target.token();
+    } catch (cause) {
+      return fail(cause, operation);
+    }
+    if (typeof given === 'string') return check(given, operation);
+    return Promise.resolve(given).then(
+      (token) => check(token, operation),
+      (cause: unknown) => fail(cause, operation),
+    );
+  };
 }

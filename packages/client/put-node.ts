@@ -154,7 +154,7 @@ export async function uploadNode(
     operation: 'uploadNode' as const,
     method: instruction.method,
     url: instruction.url,
-    headers: async () => ({ ...instruction.headers }),
+    headers: () => ({ ...instruction.headers }),
     body: bytes,
     timeoutMs: transport.timeouts.uploadMs,
     isSuccess: (status: number) => status >= 200 && status <= 299,

@@ -22,7 +22,7 @@ export interface RequestPlan {
   readonly method: string;
   readonly url: string;
   /** Asked anew for each attempt: a capability may have expired while waiting. */
-  readonly headers: () => Promise<Record<string, string>>;
+  readonly headers: () => Record<string, string> | Promise<Record<string, string>>;
   /** The very same bytes are sent on every attempt. */
   readonly body?: string | Uint8Array;
   readonly timeoutMs: number;
@@ -56,7 +56,9 @@ async function runAttempt<T>(
   plan: RequestPlan,
   read: (answer: Answer) => Promise<T>,
 ): Promise<T> {
-  const headers = await abortable(plan.headers(), plan.signal);
+  plan.signal?.throwIfAborted();
+  const given = plan.headers();
+  const headers = given instanceof Promise ? await abortable(given, plan.signal) : given;
   const deadline = startDeadline(transport.clock, plan.timeoutMs, plan.signal);
   let answer: Answer | undefined;
   try {
@@ -69,7 +71,7 @@ async function runAttempt<T>(
       signal: deadline.signal,
     };
     if (plan.body !== undefined) init.body = plan.body as BodyInit;
-    const response = await abortable(transport.fetch(plan.url, init), deadline.signal);
+    const response = await deadline.guard(transport.fetch(plan.url, init));
     answer = new Answer(response, plan, deadline);
     if (!plan.isSuccess(response.status)) throw await answer.readFailure(transport.clock.now());
     return await read(answer);
@@ -104,6 +106,8 @@ function describe(error: unknown): string {
   return error.cause instanceof Error && error.cause.message !== '' ? error.cause.message : error.message;
 }
 
+const UTF_8 = new TextDecoder('utf-8', { fatal: true });
+
 /** One answer being read. Its body is read here only: bounded, under the time limit, failures made CasErrors. */
 export class Answer {
   readonly status: number;
@@ -137,7 +141,7 @@ export class Answer {
   async readJson<T>(parse: (value: unknown) => T): Promise<T> {
     const bytes = await this.#readAll(JSON_ANSWER_BYTES_MAX);
     try {
-      return parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)));
+      return parse(JSON.parse(UTF_8.decode(bytes)));
     } catch (error) {
       const reason = error instanceof MalformedAnswer ? error.message : 'the answer is not JSON';
       throw new MalformedAnswer(reason, this.status);
@@ -197,6 +201,9 @@ export class Answer {
   }
 
   async #readAll(bytesMax: number): Promise<Uint8Array> {
+    if (this.#isSurelyShort(bytesMax)) {
+      return new Uint8Array(await this.#deadline.guard(this.#response.arrayBuffer()));
+    }
     const chunks: Uint8Array[] = [];
     let length = 0;
     for (let chunk = await this.#readChunk(); chunk !== undefined; chunk = await this.#readChunk()) {
@@ -213,10 +220,20 @@ export class Answer {
     return joinChunks(chunks, length);
   }
 
+  /**
+   * Whether the headers bound the body, so that it may be taken in one piece: a stream costs more than the answer. An encoded
+   * body may unfold to anything, and of an answer from another origin a browser does not show whether it was encoded.
+   */
+  #isSurelyShort(bytesMax: number): boolean {
+    if (this.#reader !== undefined || this.#response.type === 'cors') return false;
+    const length = this.headers.get('content-length') ?? '';
+    return /^\d{1,9}$/.test(length) && Number(length) <= bytesMax && !this.headers.has('content-encoding');
+  }
+
   async #readChunk(): Promise<Uint8Array | undefined> {
     if (this.#response.body === null) return undefined;
     this.#reader ??= this.#response.body.getReader();
-    const { done, value } = await abortable(this.#reader.read(), this.#deadline.signal);
+    const { done, value } = await this.#deadline.guard(this.#reader.read());
     return done ? undefined : value;
   }
 }

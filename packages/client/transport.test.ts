@@ -1,0 +1,106 @@
+/** How answers are read: in one piece when their length is known and small, else as a stream that is bounded; always cut off in time. */
+import { describe, expect, test } from 'bun:test';
+import { getEventListeners } from 'node:events';
+import type { CasError } from './errors.ts';
+import { expectCasError, FakeSpace, json, rejection } from './test/fake-space.ts';
+
+const USAGE = {
+  nodeCount: 1,
+  readyContentBytes: 2,
+  readyStoredBytes: 3,
+  reservedBytes: 4,
+  notReadyNodeCount: 5,
+  leasedNodeCount: 6,
+};
+const TEXT = JSON.stringify(USAGE);
+const never = (): Promise<Response> => new Promise(() => undefined);
+
+/** Yields `text`, then nothing more and no end. */
+function unending(text: string): ReadableStream<Uint8Array> {
+  return new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode(text)) });
+}
+
+async function called(space: FakeSpace, count: number): Promise<void> {
+  for (let turn = 0; turn < 200 && space.calls.length < count; turn += 1) await Bun.sleep(1);
+  expect(space.calls.length).toBe(count);
+}
+
+describe('an answer of known length', () => {
+  const known = (body: BodyInit, length: number, headers: Record<string, string> = {}): Response =>
+    new Response(body, { headers: { 'content-length': String(length), ...headers } });
+
+  test('is read like any other', async () => {
+    const space = new FakeSpace();
+    space.plant('usage', () => known(TEXT, TEXT.length));
+    expect(await space.client().getUsage()).toEqual(USAGE);
+    const bytes = new Uint8Array([0x22, 0xff, 0x22]);
+    space.plant('usage', () => known(bytes, bytes.length));
+    await expectCasError(space.client().getUsage(), 'MALFORMED_RESPONSE');
+  });
+
+  test('that is too long is not waited for', async () => {
+    const space = new FakeSpace();
+    const chunk = 'x'.repeat(2 ** 20 + 1);
+    space.plant('usage', () => known(unending(chunk), chunk.length));
+    await expectCasError(space.client().getUsage(), 'RESPONSE_TOO_LARGE');
+  });
+
+  test('that is encoded is bounded by what it unfolds to', async () => {
+    const space = new FakeSpace();
+    // As a fetch hands it on: the header of the encoded bytes, the body unfolded.
+    space.plant('usage', () => known(unending('x'.repeat(2 ** 20 + 1)), 99, { 'content-encoding': 'gzip' }));
+    await expectCasError(space.client().getUsage(), 'RESPONSE_TOO_LARGE');
+  });
+
+  test('that stops half way ends with the time limit, or with the signal of the caller', async () => {
+    const space = new FakeSpace();
+    const half = (): Response => known(unending(TEXT.slice(0, 9)), TEXT.length);
+    space.plant('usage', half, half);
+    const client = space.client({ retry: { attemptsMax: 1 } });
+    const late = rejection(client.getUsage());
+    await called(space, 1);
+    space.clock.expire();
+    expect(((await late) as CasError).code).toBe('TIMED_OUT');
+
+    const controller = new AbortController();
+    const given = rejection(client.getUsage({ signal: controller.signal }));
+    await called(space, 2);
+    const reason = new Error('enough');
+    controller.abort(reason);
+    expect(await given).toBe(reason);
+    expect(space.clock.runningLimits).toBe(0);
+  });
+});
+
+describe('attempts under one signal', () => {
+  test('share one listener, all hear it, and none stays', async () => {
+    const space = new FakeSpace();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const client = space.client({ retry: { attemptsMax: 1 } });
+    space.plant('usage', never, () => json(USAGE), never);
+    const first = rejection(client.getUsage({ signal }));
+    expect(await client.getUsage({ signal })).toEqual(USAGE);
+    const last = rejection(client.getUsage({ signal }));
+    await called(space, 3);
+    expect(getEventListeners(signal, 'abort').length).toBe(1);
+    const reason = new Error('enough');
+    controller.abort(reason);
+    expect(await Promise.all([first, last])).toEqual([reason, reason]);
+    expect(space.clock.runningLimits).toBe(0);
+  });
+
+  test('leave nothing behind, and can begin anew', async () => {
+    const space = new FakeSpace();
+    const { signal } = new AbortController();
+    for (let turn = 0; turn < 3; turn += 1) {
+      space.plant(
+        'usage',
+        () => json(USAGE),
+        () => json(USAGE),
+      );
+      await Promise.all([1, 2].map(() => space.client().getUsage({ signal })));
+      expect(getEventListeners(signal, 'abort').length).toBe(0);
+    }
+  });
+});
