@@ -8,6 +8,7 @@ import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, readFileSync, writ
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { SQL } from 'bun';
+import type { ServerCertificate } from './certificates.ts';
 import {
   type EngineProcess,
   findFreePorts,
@@ -50,6 +51,8 @@ export interface PostgresOptions {
   readonly durable?: boolean;
   /** server settings, such as `max_connections` */
   readonly settings?: Readonly<Record<string, string>>;
+  /** it then speaks TLS to those who ask for it */
+  readonly certificate?: ServerCertificate;
 }
 
 const USER = 'holdfast';
@@ -106,7 +109,13 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
     const password = randomBytes(12).toString('hex');
     const data = join(folder.path, 'data');
     await initialise(binaries, data, folder.path, password, user);
-    const settings = { ...SETTINGS, ...(options.durable === false ? NOT_DURABLE : {}), ...options.settings };
+    const tls = options.certificate === undefined ? {} : keepCertificate(data, options.certificate, user);
+    const settings = {
+      ...SETTINGS,
+      ...(options.durable === false ? NOT_DURABLE : {}),
+      ...tls,
+      ...options.settings,
+    };
     return await startOnFreePort({ binaries, data, folder, password, user, settings });
   } catch (error) {
     folder.remove();
@@ -238,6 +247,23 @@ async function initialise(
     ],
     { user, environment: { LC_ALL: 'C' } },
   );
+}
+
+/** Where PostgreSQL looks for them; it takes no key that others can read. */
+function keepCertificate(
+  data: string,
+  { certificate, key }: ServerCertificate,
+  user: SystemUser | undefined,
+): Readonly<Record<string, string>> {
+  for (const [name, text] of [
+    ['server.crt', certificate],
+    ['server.key', key],
+  ] as const) {
+    const path = join(data, name);
+    writeFileSync(path, text, { mode: 0o600 });
+    if (user !== undefined) chownSync(path, user.uid, user.gid);
+  }
+  return { ssl: 'on' };
 }
 
 async function createDatabase(serverUrl: string): Promise<string> {

@@ -24,6 +24,9 @@ const REPEATABLE_CODES: ReadonlySet<string> = new Set(['40001', '40P01', '55P03'
 /** A CHECK of the schema, and the guard of statements.ts that a row is changed from exactly what was read. */
 const INVARIANT_CODES: ReadonlySet<string> = new Set(['23514', '22012']);
 
+const UNTRUSTED = 'its certificate is not trusted: give the file of its authority as sslrootcert';
+const UNREADABLE = 'the file that sslrootcert names cannot be read: check its path and rights';
+
 const HINTS: Readonly<Record<string, string>> = {
   '28P01': 'PostgreSQL refuses the password: check user and password',
   '28000': 'PostgreSQL refuses this user from here: check user, TLS and its pg_hba.conf',
@@ -33,10 +36,15 @@ const HINTS: Readonly<Record<string, string>> = {
   '53300': 'PostgreSQL has no connection left: raise its max_connections or give each process fewer',
   '57014': 'a statement took too long: check the load of PostgreSQL',
   '25006': 'this PostgreSQL is read-only, a standby perhaps: give the address of the primary',
-  DEPTH_ZERO_SELF_SIGNED_CERT:
-    'its certificate is not trusted: give the file of its authority as sslrootcert',
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-    'its certificate is not trusted: give the file of its authority as sslrootcert',
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
+  SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
+  CERT_HAS_EXPIRED: 'its certificate has expired: renew it, and check the clocks',
+  ENOENT: UNREADABLE,
+  EACCES: UNREADABLE,
+  EISDIR: UNREADABLE,
+  ERR_BORINGSSL: 'TLS could not begin: check that sslrootcert names a file of certificates (PEM)',
   ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is of another host: check the address',
   ECONNREFUSED: 'nothing listens there: check that PostgreSQL runs, and its address',
   ENOTFOUND: 'its name is unknown: check the address',
