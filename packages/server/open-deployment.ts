@@ -150,7 +150,9 @@ async function openScaleout(place: ScaleoutPlace): Promise<OpenDeployment> {
 }
 
 async function openScaleoutParts(place: ScaleoutPlace, opened: Opened): Promise<OpenDeployment> {
-  const pool = await openPostgres(place.metadata, { statementMs: STATEMENT_MS });
+  // One more: the lock keeps one as long as the copy runs.
+  const address = { ...place.metadata, connectionsMax: place.metadata.connectionsMax + 1 };
+  const pool = await openPostgres(address, { statementMs: STATEMENT_MS });
   opened.add(() => pool.close());
   const held = await holdDeployment(pool);
   opened.add(() => held.release());
