@@ -149,8 +149,11 @@ export function expectHash(value: unknown, what: string, answer?: Answer): strin
   return text;
 }
 
-/** A PUT that came too late. A store that takes the PUT itself may also tell two writers at once to try again. */
+/**
+ * A PUT that came too late. A store that takes the PUT itself answers in its own words, and may tell two writers at once to
+ * try again.
+ */
 export function expectAlreadyThere(uploadKind: 'embedded' | 'direct', answer: Answer, what: string): void {
-  const refusals = uploadKind === 'direct' ? [409, 412] : [412];
-  expectThat(refusals.includes(answer.status), `${what}: ${refusals.join(' or ')}`, answer.status, answer);
+  if (uploadKind === 'embedded') expectError(answer, 412, 'CONFLICT', what);
+  else expectThat([409, 412].includes(answer.status), `${what}: 409 or 412`, answer.status, answer);
 }

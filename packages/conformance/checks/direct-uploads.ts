@@ -1,19 +1,13 @@
 /** Uploads that a store takes itself, by a presigned URL: what the URL allows, and that replays never count. */
 import type { Answer } from '../answer.ts';
-import {
-  expectAlreadyThere,
-  expectBytes,
-  expectEqual,
-  expectError,
-  expectStatus,
-  expectThat,
-} from '../expect.ts';
+import { expectBytes, expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
 import { makeNode, makeNodeOfCanonicalSize } from '../node-bytes.ts';
 import { openRaw } from '../raw-connection.ts';
 import { NO_USAGE } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 import type { Upload } from '../wire.ts';
 import { putHead, statusSeen } from './raw-uploads.ts';
+import { replayedPuts } from './replayed-puts.ts';
 import { pause } from './upload-overlaps.ts';
 
 const TARGET = 'contract 5: upload target: PUT with the returned headers exactly; no bearer token';
@@ -35,22 +29,6 @@ async function instruction({ client }: CheckContext): Promise<void> {
   for (const name of ['content-type', 'if-none-match', 'host']) {
     expectThat(signed.includes(name), `the signature covers ${name}`, signed);
   }
-}
-
-async function replay({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
-  expectStatus(await client.put(upload, node.bytes), 200);
-  const refuse = async (when: string) => {
-    for (const bytes of [node.bytes, makeNode().bytes, new Uint8Array()]) {
-      expectAlreadyThere('direct', await client.put(upload, bytes), when);
-    }
-  };
-  await refuse('before the lease');
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
-  await refuse('after publication');
-  const answer = await client.readContent(node.hash);
-  expectBytes(answer.bytes, node.content, 'content after replayed PUTs', answer);
 }
 
 async function wrongHeaders({ client }: CheckContext): Promise<void> {
@@ -229,7 +207,7 @@ function direct(
 
 export const directUploadChecks: readonly Check[] = [
   direct('instruction', TARGET, 'what the signature covers, and no token', instruction),
-  direct('replay', ONCE, 'a second PUT is refused and changes nothing', replay),
+  direct('replay', ONCE, 'a second PUT is refused and changes nothing', replayedPuts),
   direct('headers', TARGET, 'other headers than the returned ones', wrongHeaders),
   direct('tampered', TARGET, 'a URL that was changed', tamperedUrl),
   direct('methods', TARGET, 'only PUT', otherMethods),

@@ -1,9 +1,10 @@
 /** The upload target: what a signed URL allows, once. */
-import { expectBytes, expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
+import { expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
 import { makeNode, makeNodeOfCanonicalSize, type SampleNode } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 import type { Upload } from '../wire.ts';
+import { replayedPuts } from './replayed-puts.ts';
 
 const TARGET = 'contract 5: upload target';
 const ONCE = 'contract 5: second PUT to a finished generation: 412, bytes unchanged, forever';
@@ -14,22 +15,6 @@ async function putAnswers({ client }: CheckContext): Promise<void> {
   const answer = await client.put(await client.instruction(node.hash), node.bytes);
   expectStatus(answer, 200);
   expectEqual(answer.bytes.length, 0, 'length of the answer to a PUT', answer);
-}
-
-async function secondPut({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
-  expectStatus(await client.put(upload, node.bytes), 200);
-  const refuse = async (when: string) => {
-    for (const bytes of [node.bytes, makeNode().bytes, new Uint8Array()]) {
-      expectError(await client.put(upload, bytes), 412, 'CONFLICT', when);
-    }
-  };
-  await refuse('before the lease');
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
-  await refuse('after publication');
-  const answer = await client.readContent(node.hash);
-  expectBytes(answer.bytes, node.content, 'content after replayed PUTs', answer);
 }
 
 async function putAfterRejection({ client }: CheckContext): Promise<void> {
@@ -175,7 +160,7 @@ export const uploadTargetChecks: readonly Check[] = [
     putAnswers,
     'embedded-upload',
   ),
-  check('upload.once', ONCE, 'a finished URL alters nothing', secondPut, 'embedded-upload'),
+  check('upload.once', ONCE, 'a finished URL alters nothing', replayedPuts, 'embedded-upload'),
   check(
     'upload.once-rejected',
     ONCE,
