@@ -3,6 +3,8 @@ import { connect as connectTo, createServer, type Socket } from 'node:net';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 
 const BODY_BYTES = 200_000;
+/** more than the buffers between a sender and a slow receiver take, many times */
+const FULL_BYTES = 32 * 1024 * 1024;
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
@@ -21,8 +23,8 @@ async function startSource(): Promise<number> {
   return (server.address() as { port: number }).port;
 }
 
-async function startProxy(): Promise<TcpProxy> {
-  const proxy = await startTcpProxy({ port: await startSource() });
+async function startProxy(options?: { cutPauseMs: number }): Promise<TcpProxy> {
+  const proxy = await startTcpProxy({ port: await startSource() }, options);
   cleanups.push(() => proxy.close());
   return proxy;
 }
@@ -50,7 +52,7 @@ async function open(proxy: TcpProxy): Promise<Client> {
   return client;
 }
 
-async function untilReceived(client: Client, bytes: number, withinMs = 5000): Promise<number> {
+async function untilReceived(client: Client, bytes: number, withinMs = 20_000): Promise<number> {
   const startedAt = performance.now();
   while (client.received < bytes && performance.now() - startedAt < withinMs) await Bun.sleep(2);
   expect(client.received).toBe(bytes);
@@ -116,4 +118,31 @@ test('cut: so many bytes of answers, then a reset; for one connection alone when
   expect(await cut.closed).toBe('ECONNRESET');
   expect(cut.received).toBeLessThanOrEqual(1000);
   await untilReceived(whole, BODY_BYTES);
+});
+
+test('a cut that has begun is called off by other weather, and nothing of the answer is missing', async () => {
+  const proxy = await startProxy({ cutPauseMs: 20_000 });
+  const client = await open(proxy);
+  proxy.setWeather({ kind: 'cut', afterBytes: 1000 });
+  client.socket.write(`${BODY_BYTES}\n`);
+  await untilReceived(client, 1000);
+  proxy.setWeather({ kind: 'pass' });
+  await untilReceived(client, BODY_BYTES);
+  expect(proxy.connections).toBe(1);
+});
+
+test('a connection that is often full keeps no listener of it', async () => {
+  const proxy = await startProxy();
+  const client = await open(proxy);
+  const added: string[] = [];
+  const warned = (warning: Error): number => added.push(warning.message);
+  process.on('warning', warned);
+  cleanups.push(() => process.off('warning', warned));
+  client.socket.on('data', () => {
+    client.socket.pause();
+    setTimeout(() => client.socket.resume(), 1);
+  });
+  client.socket.write(`${FULL_BYTES}\n`);
+  await untilReceived(client, FULL_BYTES);
+  expect(added).toEqual([]);
 });

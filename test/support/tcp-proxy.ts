@@ -13,7 +13,10 @@ export type Weather =
   | { readonly kind: 'reset' }
   /** in each direction of each connection */
   | { readonly kind: 'slow'; readonly bytesPerSecond: number; readonly delayMs: number }
-  /** each connection passes so many bytes of answers more and is then reset */
+  /**
+   * Each connection passes so many bytes of answers more and is reset a moment after the last of them. Other weather that
+   * comes before the reset calls it off, and the connection follows.
+   */
   | { readonly kind: 'cut'; readonly afterBytes: number };
 
 export interface TcpProxy {
@@ -32,7 +35,7 @@ export interface TcpProxy {
 }
 
 const PASS: Weather = { kind: 'pass' };
-/** between the last byte that passes and the reset */
+/** between the last byte that passes and the reset, which also takes back what its receiver has not read yet */
 const CUT_PAUSE_MS = 20;
 
 interface ProxyTarget {
@@ -41,7 +44,10 @@ interface ProxyTarget {
 }
 
 /** With several targets each connection goes to the next one. */
-export async function startTcpProxy(target: ProxyTarget | readonly ProxyTarget[]): Promise<TcpProxy> {
+export async function startTcpProxy(
+  target: ProxyTarget | readonly ProxyTarget[],
+  { cutPauseMs = CUT_PAUSE_MS } = {},
+): Promise<TcpProxy> {
   const targets = [target].flat();
   const links = new Set<Link>();
   let weather = PASS;
@@ -53,6 +59,7 @@ export async function startTcpProxy(target: ProxyTarget | readonly ProxyTarget[]
       client,
       targets[accepted % targets.length] as ProxyTarget,
       exceptions.shift() ?? weather,
+      cutPauseMs,
     );
     links.add(link);
     client.once('close', () => links.delete(link));
@@ -95,14 +102,16 @@ function listen(server: Server): Promise<void> {
 class Link {
   readonly #client: Socket;
   readonly #upstream: Socket;
+  readonly #cutPauseMs: number;
   #weather: Weather = PASS;
   #answerBytesLeft = Number.POSITIVE_INFINITY;
   /** called when the weather changes: whoever holds bytes back looks again */
-  #wake: (() => void)[] = [];
+  readonly #wakes = new Set<() => void>();
   #isReset = false;
 
-  constructor(client: Socket, target: ProxyTarget, weather: Weather) {
+  constructor(client: Socket, target: ProxyTarget, weather: Weather, cutPauseMs: number) {
     this.#client = client;
+    this.#cutPauseMs = cutPauseMs;
     this.#upstream = connectTo({
       host: target.host ?? '127.0.0.1',
       port: target.port,
@@ -124,7 +133,7 @@ class Link {
     this.#weather = weather;
     this.#answerBytesLeft = weather.kind === 'cut' ? weather.afterBytes : Number.POSITIVE_INFINITY;
     if (weather.kind === 'reset') this.reset();
-    for (const wake of this.#wake.splice(0)) wake();
+    for (const wake of [...this.#wakes]) wake();
   }
 
   reset(): void {
@@ -132,7 +141,7 @@ class Link {
     this.#isReset = true;
     this.#client.resetAndDestroy();
     this.#upstream.destroy();
-    for (const wake of this.#wake.splice(0)) wake();
+    for (const wake of [...this.#wakes]) wake();
   }
 
   async #carry(from: Socket, to: Socket, areAnswers: boolean): Promise<void> {
@@ -143,12 +152,7 @@ class Link {
           const part = await this.#admit(bytes.length, areAnswers);
           if (!to.write(bytes.subarray(0, part)) && !to.destroyed) await this.#drained(to);
           bytes = bytes.subarray(part);
-          if (areAnswers) this.#answerBytesLeft -= part;
-          if (this.#answerBytesLeft <= 0) {
-            // A reset also takes back what its receiver has not read yet.
-            await Bun.sleep(CUT_PAUSE_MS);
-            this.reset();
-          }
+          if (areAnswers) await this.#countAnswers(part);
         }
         if (this.#isReset) return;
       }
@@ -171,23 +175,40 @@ class Link {
       const left = areAnswers ? Math.min(length, this.#answerBytesLeft) : length;
       if (weather.kind !== 'slow') return left;
       const part = Math.min(left, Math.max(1, Math.ceil(weather.bytesPerSecond / SLICES_PER_SECOND)));
-      const pause = Bun.sleep(weather.delayMs + (part / weather.bytesPerSecond) * 1000);
-      await Promise.race([pause, this.#changed()]);
-      return part;
+      const pauseMs = weather.delayMs + (part / weather.bytesPerSecond) * 1000;
+      if (!(await this.#changed(pauseMs))) return part;
     }
     return length;
   }
 
-  #changed(): Promise<void> {
+  async #countAnswers(bytes: number): Promise<void> {
+    this.#answerBytesLeft -= bytes;
+    if (this.#answerBytesLeft <= 0 && !(await this.#changed(this.#cutPauseMs))) this.reset();
+  }
+
+  /** Waits for other weather, no longer than `withinMs`; resolves with whether it came. */
+  #changed(withinMs?: number): Promise<boolean> {
     return new Promise((resolve) => {
-      this.#wake.push(resolve);
+      const end = (hasCome: boolean): void => {
+        clearTimeout(timer);
+        this.#wakes.delete(wake);
+        resolve(hasCome);
+      };
+      const wake = (): void => end(true);
+      const timer = withinMs === undefined ? undefined : setTimeout(() => end(false), withinMs);
+      this.#wakes.add(wake);
     });
   }
 
   #drained(to: Socket): Promise<void> {
     return new Promise((resolve) => {
-      to.once('drain', resolve);
-      to.once('close', resolve);
+      const end = (): void => {
+        to.off('drain', end);
+        to.off('close', end);
+        resolve();
+      };
+      to.on('drain', end);
+      to.on('close', end);
     });
   }
 }
