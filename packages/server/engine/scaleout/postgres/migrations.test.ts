@@ -4,7 +4,7 @@ import { StoreUnavailable } from '../../../core/ports.ts';
 import { PostgresPool } from './connection-pool.ts';
 import { POSTGRES_LIMITS } from './limits.ts';
 import { migrate, SchemaNewer } from './migrations.ts';
-import { openPostgres } from './open-postgres.ts';
+import { hasPostgresRows, openPostgres } from './open-postgres.ts';
 import { addressOf, openDatabases } from './test/postgres-world.ts';
 
 const START_MS_MAX = 60_000;
@@ -73,6 +73,25 @@ test('a database of a newer Holdfast is refused, and left alone', async () => {
   expect(error).toBeInstanceOf(SchemaNewer);
   expect((error as Error).message).toContain('newer Holdfast');
   expect(await readVersion()).toBe(2);
+});
+
+test('a database that cannot hold every character is refused, and left alone', async () => {
+  const name = `${new URL(url).pathname.slice(1)}_latin1`;
+  const pool = openPool();
+  await pool.run(
+    'preparing',
+    `CREATE DATABASE ${name} ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0`,
+    [],
+  );
+  try {
+    const address = addressOf(url, { database: name });
+    const error = await openPostgres(address).catch((caught) => caught);
+    expect(error).toBeInstanceOf(StoreUnavailable);
+    expect((error as Error).message).toMatch(/LATIN1.*UTF8/);
+    expect(await hasPostgresRows(address)).toBe(false);
+  } finally {
+    await pool.run('tidying', `DROP DATABASE ${name} WITH (FORCE)`, []);
+  }
 });
 
 test('a server that is not there is unavailable', async () => {
