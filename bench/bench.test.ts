@@ -4,8 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RowResult } from './bench.ts';
 import { createNodeSource } from './load/canonical-nodes.ts';
-import { COUNTER_MARKER, formatRequest } from './load/spec.ts';
+import { runLoader } from './load/loader.ts';
+import { COUNTER_MARKER, type Flow, formatRequest, type LoadSpec } from './load/spec.ts';
 import { hashAndWrite } from './peers/hash-and-write.ts';
+import { hashOfNode } from './peers/pgbench.ts';
+import { largeCommitScripts, smallCommitScripts } from './peers/pgbench-scripts.ts';
 import { summarizeProfile } from './profile.ts';
 import { formatReport, judge, type Report } from './report.ts';
 import { formatNumber, median, pairRatios, quantile } from './stats.ts';
@@ -236,6 +239,23 @@ describe('trees', () => {
   });
 });
 
+describe('scripts of pgbench', () => {
+  test('a commit of many sends its keys with every statement, as the server does', () => {
+    const hashes = [1, 2, 3].map(hashOfNode);
+    for (const [script, small] of largeCommitScripts(hashes).map((each, at) => [
+      each,
+      smallCommitScripts()[at],
+    ])) {
+      expect(script?.statements).toEqual(small?.statements ?? []);
+      expect(script?.variables?.hashes).toBe(`{${hashes.map((hash) => `"\\\\x${hash}"`).join(',')}}`);
+      expect(script?.variables?.domains).toBe('{bench,bench,bench}');
+      expect(script?.text.match(/:hashes\)/g)?.length).toBe(5);
+      expect(script?.text).not.toMatch(/\$\d/);
+      expect(script?.text.split('\n').filter((line) => line === 'COMMIT;').length).toBe(1);
+    }
+  });
+});
+
 describe('load', () => {
   test('a counted request declares the length it will have', () => {
     const request = formatRequest({ method: 'POST', path: '/p', body: `{"id":"${COUNTER_MARKER}"}` });
@@ -244,6 +264,65 @@ describe('load', () => {
     expect(request.before.endsWith('\r\n\r\n{"id":"')).toBe(true);
     expect(request.after).toBe('"}');
   });
+
+  test('a node goes where its lease says, by a connection of its own, and counts when it is ready', async () => {
+    const seen: string[] = [];
+    const store = serve(async (request) => {
+      const bytes = await request.bytes();
+      const hash = new Bun.CryptoHasher('sha256').update(bytes).digest('hex');
+      seen.push(
+        `PUT ${new URL(request.url).pathname === `/${hash}`} ${request.headers.get('if-none-match')}`,
+      );
+      return new Response();
+    });
+    const leased = new Set<string>();
+    const server = serve(async (request) => {
+      const { pathname } = new URL(request.url);
+      const hash = pathname.split('/').at(-2) ?? '';
+      seen.push(`lease ${pathname.startsWith('/s')} ${request.headers.get('authorization')}`);
+      const isReady = leased.has(hash);
+      leased.add(hash);
+      const upload = { url: `http://127.0.0.1:${store.port}/${hash}?x=1`, headers: { 'if-none-match': '*' } };
+      return Response.json(isReady ? { state: 'ready' } : { state: 'awaiting_upload', upload });
+    });
+    const spaces = ['a', 'b'].map((token) => ({ token, spacePath: `/s${token}` }));
+    const flow: Flow = { kind: 'put-nodes', spaces, contentBytes: 64 };
+    const result = await runLoader({ ...loadOf(server.port, flow), stepsMax: 2 });
+    expect([result.done, result.errors]).toEqual([2, {}]);
+    const node = (token: string) => [
+      `lease true Bearer ${token}`,
+      'PUT true *',
+      `lease true Bearer ${token}`,
+    ];
+    expect(seen).toEqual([...node('a'), ...node('b')]);
+  });
+
+  test('an object is put to each place once, with the host that its URL is signed for', async () => {
+    const seen: string[] = [];
+    const store = serve(async (request) => {
+      const { length } = await request.bytes();
+      seen.push(`${request.headers.get('host')} ${new URL(request.url).pathname} ${length > 64}`);
+      return new Response();
+    });
+    const targets = [1, 2].map((name) => ({ url: `http://localhost:${store.port}/${name}`, headers: {} }));
+    const flow: Flow = { kind: 'put-objects', targets, contentBytes: 64 };
+    const result = await runLoader(loadOf(store.port, flow));
+    expect(result.errors).toEqual({ 'All 2 places to put to are used up.': 1 });
+    expect(seen).toEqual([1, 2].map((name) => `localhost:${store.port} /${name} true`));
+  });
+
+  const servers: Bun.Server<unknown>[] = [];
+  afterAll(() => Promise.all(servers.map((server) => server.stop(true))));
+
+  function serve(answer: (request: Request) => Promise<Response>): { readonly port: number } {
+    const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: answer });
+    servers.push(server);
+    return { port: server.port ?? 0 };
+  }
+
+  function loadOf(port: number, flow: Flow): LoadSpec {
+    return { port, connections: 1, seconds: 10, seed: 'test', flow };
+  }
 
   test('nodes are canonical, distinct, and differ from run to run', () => {
     const next = createNodeSource(4096, 'one');

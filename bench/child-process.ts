@@ -55,7 +55,7 @@ export async function startServer(command: readonly string[], options: StartOpti
   const server: ServerProcess = {
     pid: child.pid,
     lines,
-    cpuMs: () => processTree(child.pid).reduce((sum, pid) => sum + cpuMsOf(pid), 0),
+    cpuMs: () => listProcesses(child.pid).reduce((sum, pid) => sum + cpuMsOf(pid), 0),
     stop: async () => {
       child.kill('SIGTERM');
       const timer = setTimeout(() => child.kill('SIGKILL'), STOP_WAIT_MS_MAX);
@@ -97,7 +97,7 @@ async function isReady(ready: StartOptions['ready'], lines: readonly string[]): 
 }
 
 /** The process and all its descendants that are alive. */
-function processTree(root: number): number[] {
+export function listProcesses(root: number): number[] {
   const children = new Map<number, number[]>();
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue;
@@ -109,7 +109,8 @@ function processTree(root: number): number[] {
   return tree;
 }
 
-function cpuMsOf(pid: number): number {
+/** CPU time of one process so far, ms; 0 when it has ended. */
+export function cpuMsOf(pid: number): number {
   return ((readStat(pid)?.ticks ?? 0) * 1000) / TICKS_PER_SECOND;
 }
 
@@ -134,7 +135,7 @@ export interface MemorySample {
 export function sampleMemory(root: number): MemorySample {
   let pss = 0;
   let rss = 0;
-  for (const pid of processTree(root)) {
+  for (const pid of listProcesses(root)) {
     try {
       const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1');
       pss += Number(/^Pss:\s+(\d+)/m.exec(text)?.[1] ?? 0);

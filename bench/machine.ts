@@ -23,7 +23,12 @@ export function chooseCores(): Cores | undefined {
 
 /** Moves this process, all threads, to these cores; what it starts from now on begins there too. */
 export function pinSelf(...cores: readonly number[]): void {
-  Bun.spawnSync(['taskset', '-acp', cores.join(','), String(process.pid)]);
+  pinProcess(process.pid, ...cores);
+}
+
+/** The same for another. */
+export function pinProcess(pid: number, ...cores: readonly number[]): void {
+  Bun.spawnSync(['taskset', '-acp', cores.join(','), String(pid)]);
 }
 
 export function pinned(command: readonly string[], core: number | undefined): string[] {

@@ -1,6 +1,6 @@
 /** What one connection does in one step, per kind of load. A step resolves with the body bytes received, or throws. */
 import { contentBytesOf, createNodeSource, type LoadNode } from './canonical-nodes.ts';
-import { findHeader, type HttpAnswer, type HttpConnection } from './http-connection.ts';
+import { findHeader, type HttpAnswer, HttpConnection } from './http-connection.ts';
 import { formatLease } from './space-requests.ts';
 import {
   COUNTER_DIGITS,
@@ -8,6 +8,7 @@ import {
   formatRequest,
   type LoadSpace,
   type LoadSpec,
+  type PutTarget,
   type RequestTemplate,
 } from './spec.ts';
 
@@ -15,6 +16,8 @@ export interface RunningFlow {
   step(connection: HttpConnection): Promise<number>;
   /** one step per connection, whatever the time */
   readonly runsOnce: boolean;
+  /** ends connections of its own */
+  close?(): void;
   readonly togetherAtHalf?: () => number;
 }
 
@@ -32,6 +35,8 @@ export function createFlow(spec: LoadSpec): RunningFlow {
       return createPutNodesFlow(flow, spec);
     case 'push-blobs':
       return createPushBlobsFlow(flow, spec);
+    case 'put-objects':
+      return createPutObjectsFlow(flow, spec);
     case 'put-large':
       return createPutLargeFlow(flow, spec);
   }
@@ -65,6 +70,7 @@ function formatCounter(count: number): string {
 
 function createPutNodesFlow(flow: FlowOf<'put-nodes'>, spec: LoadSpec): RunningFlow {
   const nextNode = createNodeSource(flow.contentBytes, spec.seed);
+  const uploads = new UploadConnections(spec.port);
   let started = 0;
   const step = async (connection: HttpConnection): Promise<number> => {
     const { hash, bytes } = nextNode();
@@ -72,10 +78,46 @@ function createPutNodesFlow(flow: FlowOf<'put-nodes'>, spec: LoadSpec): RunningF
     const space = flow.spaces[started++ % flow.spaces.length] as LoadSpace;
     const lease = toBytes(formatLease(space, hash));
     const target = parseUpload(expectStatus(await connection.request([lease]), 200), 'awaiting_upload');
-    expectStatus(await connection.request([Buffer.concat([formatPut(target, body.length), body])]), 200);
+    const upload = await uploads.of(connection, target);
+    expectStatus(await upload.request([Buffer.concat([formatPut(target, body.length), body])]), 200);
     const last = expectStatus(await connection.request([lease]), 200);
     if (!last.body.includes('"ready"')) throw new Error(`The node did not become ready: ${last.body}`);
     return last.bodyBytes;
+  };
+  return { step, runsOnce: false, close: () => uploads.close() };
+}
+
+/** Uploads go where their URL says: back to the server, or to a store, with one connection there for each of ours. */
+class UploadConnections {
+  readonly #ownPort: number;
+  readonly #opened = new Map<HttpConnection, HttpConnection>();
+
+  constructor(ownPort: number) {
+    this.#ownPort = ownPort;
+  }
+
+  async of(connection: HttpConnection, { url }: PutTarget): Promise<HttpConnection> {
+    const port = Number(new URL(url).port);
+    if (port === this.#ownPort) return connection;
+    const opened = this.#opened.get(connection) ?? (await HttpConnection.open(port));
+    this.#opened.set(connection, opened);
+    return opened;
+  }
+
+  close(): void {
+    for (const connection of this.#opened.values()) connection.close();
+  }
+}
+
+function createPutObjectsFlow(flow: FlowOf<'put-objects'>, spec: LoadSpec): RunningFlow {
+  const nextNode = createNodeSource(flow.contentBytes, spec.seed);
+  const targets = flow.targets.values();
+  const step = async (connection: HttpConnection): Promise<number> => {
+    const { value: target } = targets.next();
+    if (target === undefined) throw new Error(`All ${flow.targets.length} places to put to are used up.`);
+    const body = Buffer.from(nextNode().bytes);
+    const put = Buffer.concat([formatPut(target, body.length), body]);
+    return expectStatus(await connection.request([put]), 200).bodyBytes;
   };
   return { step, runsOnce: false };
 }
@@ -85,19 +127,16 @@ function toBytes({ before }: RequestTemplate): Buffer {
   return Buffer.from(before, 'latin1');
 }
 
-function formatPut(target: { path: string; headers: Record<string, string> }, length: number): Buffer {
+function formatPut(target: PutTarget, length: number): Buffer {
+  const { pathname, search, host } = new URL(target.url);
   const headers = { ...target.headers, 'content-length': String(length) };
-  return toBytes(formatRequest({ method: 'PUT', path: target.path, headers }));
+  return toBytes(formatRequest({ method: 'PUT', path: pathname + search, host, headers }));
 }
 
-function parseUpload(answer: HttpAnswer, state: string): { path: string; headers: Record<string, string> } {
-  const lease = JSON.parse(answer.body.toString()) as {
-    state: string;
-    upload: { url: string; headers: Record<string, string> };
-  };
+function parseUpload(answer: HttpAnswer, state: string): PutTarget {
+  const lease = JSON.parse(answer.body.toString()) as { state: string; upload: PutTarget };
   if (lease.state !== state) throw new Error(`Expected ${state}, the lease answered ${lease.state}.`);
-  const url = new URL(lease.upload.url);
-  return { path: url.pathname + url.search, headers: lease.upload.headers };
+  return lease.upload;
 }
 
 function createPushBlobsFlow(flow: FlowOf<'push-blobs'>, spec: LoadSpec): RunningFlow {
@@ -112,7 +151,7 @@ function createPushBlobsFlow(flow: FlowOf<'push-blobs'>, spec: LoadSpec): Runnin
     const url = new URL(location, 'http://127.0.0.1');
     url.searchParams.set('digest', `sha256:${hash}`);
     const headers = { 'content-type': 'application/octet-stream' };
-    const put = formatPut({ path: url.pathname + url.search, headers }, body.length);
+    const put = formatPut({ url: url.href, headers }, body.length);
     return expectStatus(await connection.request([Buffer.concat([put, body])]), 201).bodyBytes;
   };
   return { step, runsOnce: false };

@@ -39,6 +39,7 @@ export async function runLoader(spec: LoadSpec): Promise<LoadResult> {
   const elapsedMs = performance.now() - startedAt;
   const cpu = process.cpuUsage(cpuBefore);
   for (const connection of connections) connection.close();
+  flow.close?.();
   const known = latencies.length > 0 ? latencies : [0];
   return {
     done,

@@ -9,6 +9,12 @@ export interface RequestTemplate {
   readonly after?: string;
 }
 
+/** Where one PUT goes and what it has to send along. */
+export interface PutTarget {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
 /** A Space that the load may enter. */
 export interface LoadSpace {
   readonly token: string;
@@ -19,7 +25,7 @@ export interface LoadSpace {
 export type Flow =
   /** every connection walks the requests round robin; every answer must have the status */
   | { readonly kind: 'fixed'; readonly requests: readonly RequestTemplate[]; readonly status: number }
-  /** lease, PUT, lease of a node nobody has seen: `contentBytes` of content each */
+  /** lease, PUT where the lease says, lease of a node nobody has seen: `contentBytes` of content each */
   | {
       readonly kind: 'put-nodes';
       /** one after the other */
@@ -28,6 +34,8 @@ export type Flow =
     }
   /** POST an upload, PUT the blob with its digest: the same canonical bytes as put-nodes */
   | { readonly kind: 'push-blobs'; readonly repository: string; readonly contentBytes: number }
+  /** PUT the canonical bytes of a node nobody has seen to the next of `targets`: the same bytes as put-nodes */
+  | { readonly kind: 'put-objects'; readonly targets: readonly PutTarget[]; readonly contentBytes: number }
   /** every connection puts one node of `canonicalBytes`; nobody sends its second half before all have sent their first */
   | {
       readonly kind: 'put-large';
@@ -73,12 +81,14 @@ export const COUNTER_DIGITS = 12;
 export function formatRequest(request: {
   readonly method: string;
   readonly path: string;
+  /** where it is signed; default: the address alone */
+  readonly host?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
 }): RequestTemplate {
   const [before = '', after] = (request.body ?? '').split(COUNTER_MARKER);
   const length = before.length + (after === undefined ? 0 : COUNTER_DIGITS + after.length);
-  const lines = [`${request.method} ${request.path} HTTP/1.1`, 'host: 127.0.0.1'];
+  const lines = [`${request.method} ${request.path} HTTP/1.1`, `host: ${request.host ?? '127.0.0.1'}`];
   for (const [name, value] of Object.entries(request.headers ?? {})) lines.push(`${name}: ${value}`);
   if (request.body !== undefined) lines.push(`content-length: ${length}`);
   const head = `${lines.join('\r\n')}\r\n\r\n`;

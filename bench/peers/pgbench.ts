@@ -1,72 +1,128 @@
-/** What PostgreSQL can do by itself: pgbench with the very statements of the server, prepared, on rows of the same shape. */
+/** What PostgreSQL can do by itself: pgbench with the very statements of the server, on rows of the same shape. */
+import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { SQL as Database } from 'bun';
-import { SPACE_STATEMENTS } from '../../packages/server/engine/scaleout/postgres/statements.ts';
+import { parsePostgresUrl } from '../../packages/server/engine-urls.ts';
 import type { Bench } from '../bench.ts';
 import { migrateDatabase } from '../scaleout.ts';
+import { formatNumber } from '../stats.ts';
 import { findProgram } from './packages.ts';
+import { DOMAIN, type PgbenchScript } from './pgbench-scripts.ts';
 
 export interface PgbenchPeer {
-  /** transactions per second of a script over all connections */
-  run(script: PgbenchScript, seconds: number): Promise<number>;
+  /** Tries each script with as many connections as the load has, and as one of our processes keeps; the fastest it is. */
+  choose(scripts: readonly PgbenchScript[]): Promise<PgbenchLoad>;
 }
 
-export interface PgbenchScript {
-  readonly text: string;
-  /** pgbench 15 cannot use prepared statements in a pipeline */
-  readonly mode: 'prepared' | 'extended';
+export interface PgbenchLoad {
+  /** which script and connections it is, and what the others came to */
+  readonly note: string;
+  /** transactions per second over all connections */
+  run(): Promise<number>;
 }
 
-const DOMAIN = 'bench';
-/** A Space and a node, drawn by pgbench; the rows are named so that it can compute their keys. */
-const SPACE = `('00000000-0000-0000-0000-' || lpad((:s)::text, 12, '0'))::uuid`;
-const HASH = `sha256(convert_to((:i)::text, 'UTF8'))`;
-const UNIQUE = 'txid_current()';
+interface Sizes {
+  readonly spaces: number;
+  /** of each Space */
+  readonly nodes: number;
+  /** how many of them the scripts draw from */
+  readonly drawn: number;
+}
 
-/** Fills a database of the server's own schema: `nodes` ready, leased rows in each of `spaces` Spaces. */
-export async function preparePgbench(
-  bench: Bench,
-  url: string,
-  sizes: { readonly spaces: number; readonly nodes: number },
-): Promise<PgbenchPeer> {
+interface Prepared {
+  readonly bench: Bench;
+  readonly program: string;
+  readonly url: string;
+  readonly sizes: Sizes;
+  /** of the session, as the server's own connections have them */
+  readonly settings: Readonly<Record<string, string>>;
+}
+
+interface Try {
+  readonly script: PgbenchScript;
+  readonly connections: number;
+}
+
+/** Fills a database of the server's own schema with ready, leased rows. */
+export async function preparePgbench(bench: Bench, url: string, sizes: Sizes): Promise<PgbenchPeer> {
   const program = findProgram('pgbench');
   if (program === undefined) throw new Error('pgbench is not installed.');
-  await migrateDatabase(url);
+  const settings = await migrateDatabase(url);
   await fill(url, sizes);
-  const { hostname, port, username, password, pathname } = new URL(url);
+  const prepared: Prepared = { bench, program, url, sizes, settings };
+  const ofProcess = parsePostgresUrl(url, {}).connectionsMax;
+  const counts = bench.quick ? [ofProcess] : [...new Set([bench.connections, ofProcess])];
   return {
-    async run(script, seconds) {
-      const path = join(bench.folder, 'pgbench.sql');
-      const draw = `\\set s random(1, ${sizes.spaces})\n\\set i random(1, ${sizes.nodes})\n`;
-      writeFileSync(path, `${draw}${script.text}`);
-      const child = Bun.spawn(
-        [
-          ...[program, '-n', '-M', script.mode, '-c', String(bench.connections), '-j', '2'],
-          ...['-T', String(Math.max(1, Math.round(seconds))), '-f', path],
-          ...['-h', hostname, '-p', port, '-U', username, pathname.slice(1)],
-        ],
-        { env: { ...process.env, PGPASSWORD: password }, stdout: 'pipe', stderr: 'pipe' },
-      );
-      const [output, problem] = await Promise.all([
-        new Response(child.stdout).text(),
-        new Response(child.stderr).text(),
-      ]);
-      bench.record(`${readFileSync(path, 'utf8')}\n${output}${problem}`);
-      const failed = /number of failed transactions: ([1-9]\d*)/.exec(output)?.[1];
-      // With many clients and a short time not one may have ended: then there is no rate in its report.
-      const isNone = /transactions actually processed: 0$/m.test(output);
-      const tps = isNone ? '0' : /^tps = ([\d.]+)/m.exec(output)?.[1];
-      if ((await child.exited) !== 0 || tps === undefined || failed !== undefined) {
-        throw new Error(`pgbench failed: ${problem}${output}`);
-      }
-      return Number(tps);
+    async choose(scripts) {
+      const tries = scripts.flatMap((script) => counts.map((connections) => ({ script, connections })));
+      const rates: number[] = [];
+      for (const each of tries) rates.push(await runScript(prepared, each));
+      const best = tries[rates.indexOf(Math.max(...rates))] as Try;
+      const describe = (each: Try, index: number): string =>
+        `${each.script.way} over ${each.connections} connections (${formatNumber(rates[index] as number)}/s)`;
+      const note = `pgbench: ${best.script.way} over ${best.connections} connections, the fastest of ${tries.map(describe).join(', ')}`;
+      return {
+        note,
+        async run() {
+          const rate = await runScript(prepared, best);
+          if (rate === 0 && !bench.quick)
+            throw new Error('pgbench ended no transaction within the time of a round: give --seconds more.');
+          return rate;
+        },
+      };
     },
   };
 }
 
-async function fill(url: string, sizes: { readonly spaces: number; readonly nodes: number }): Promise<void> {
+async function runScript(
+  { bench, program, url, sizes, settings }: Prepared,
+  { script, connections }: Try,
+): Promise<number> {
+  const path = join(bench.folder, 'pgbench.sql');
+  const draw = `\\set s random(1, ${sizes.spaces})\n\\set i random(1, ${sizes.drawn})\n`;
+  writeFileSync(path, `${draw}${script.text}`);
+  const variables = Object.entries(script.variables ?? {}).flatMap(([name, value]) => [
+    '-D',
+    `${name}=${value}`,
+  ]);
+  const { hostname, port, username, password, pathname } = new URL(url);
+  const options = Object.entries(settings).map(
+    ([name, value]) => `-c ${name}=${value.replaceAll(' ', '\\ ')}`,
+  );
+  const child = Bun.spawn(
+    [
+      ...[program, '-n', '-M', script.mode, '-c', String(connections), '-j', '2', ...variables],
+      ...['-T', String(Math.max(1, Math.round(bench.seconds))), '-f', path],
+      ...['-h', hostname, '-p', port, '-U', username, pathname.slice(1)],
+    ],
+    {
+      env: { ...process.env, PGPASSWORD: password, PGOPTIONS: options.join(' ') },
+      stdout: 'pipe',
+      stderr: 'pipe',
+    },
+  );
+  const [output, problem] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
+  bench.record(`${options.join(' ')}\n${readFileSync(path, 'utf8')}\n${output}${problem}`);
+  const failed = /number of failed transactions: ([1-9]\d*)/.exec(output)?.[1];
+  // With many clients and a short time not one may have ended: then there is no rate in its report.
+  const isNone = /transactions actually processed: 0$/m.test(output);
+  const tps = isNone ? '0' : /^tps = ([\d.]+)/m.exec(output)?.[1];
+  if ((await child.exited) !== 0 || tps === undefined || failed !== undefined) {
+    throw new Error(`pgbench failed: ${problem}${output}`);
+  }
+  return Number(tps);
+}
+
+/** The hash of the n-th node of every Space, hex; pgbench computes the same. */
+export function hashOfNode(n: number): string {
+  return createHash('sha256').update(String(n)).digest('hex');
+}
+
+async function fill(url: string, sizes: Sizes): Promise<void> {
   const database = new Database(url, { max: 1 });
   try {
     const each = `generate_series(1, ${sizes.spaces}) AS s(s), generate_series(1, ${sizes.nodes}) AS i(i)`;
@@ -92,54 +148,3 @@ async function fill(url: string, sizes: { readonly spaces: number; readonly node
     await database.close();
   }
 }
-
-/** `$1`, `$2` … of a statement filled in; the rest of the text is the server's own. */
-function fillIn(name: keyof typeof SPACE_STATEMENTS, values: readonly string[]): string {
-  const text = SPACE_STATEMENTS[name].replace(/\s+--.*$/gm, '');
-  const filled = text.replace(/\$(\d+)/g, (_, number) => `(${values[Number(number) - 1]})`);
-  return `${filled.replace(/\s+/g, ' ')};`;
-}
-
-const hashes = `ARRAY[${HASH}]`;
-const DOMAINS = `ARRAY['${DOMAIN}']`;
-const REVISION = `(SELECT revision FROM domains WHERE space = ${SPACE} AND domain = '${DOMAIN}')`;
-const REQUEST_IDS = `ARRAY[convert_to(${UNIQUE}::text, 'UTF8')]`;
-
-export const RENEWAL_SCRIPT: PgbenchScript = {
-  text: fillIn('renewReadyLeases', [SPACE, hashes, `ARRAY[${LEASE_DURATION_MS_MAX}]`, 'NULL', '0']),
-  mode: 'prepared',
-};
-
-/** The two trips of a commit of one change: everything is read and locked, everything is written. */
-const COMMIT_READS = [
-  'BEGIN;',
-  fillIn('lockDomains', [SPACE, DOMAINS]),
-  fillIn('findCommits', [SPACE, DOMAINS, REQUEST_IDS]),
-  fillIn('lockNodes', [SPACE, hashes]),
-  fillIn('findBalances', [SPACE, DOMAINS, hashes]),
-];
-const COMMIT_WRITES = [
-  fillIn('advanceRevisions', [...[SPACE, DOMAINS, `ARRAY[${REVISION}]`, `ARRAY[${REVISION} + 1]`], '1']),
-  fillIn('insertCommits', [
-    ...[SPACE, DOMAINS, REQUEST_IDS, `ARRAY[sha256(convert_to(${UNIQUE}::text, 'UTF8'))]`],
-    'ARRAY[2]',
-  ]),
-  fillIn('insertHistory', [
-    ...[SPACE, DOMAINS, hashes, `ARRAY[${UNIQUE}]`, `ARRAY[${UNIQUE} + 1]`],
-    ...['ARRAY[1]', 'NULL'],
-  ]),
-  fillIn('setBalances', [SPACE, DOMAINS, hashes, 'ARRAY[2]', 'ARRAY[2]']),
-  fillIn('updateNodeCounts', [SPACE, hashes, 'ARRAY[0]', 'ARRAY[2]', 'ARRAY[1]', 'ARRAY[false]', '1']),
-  'COMMIT;',
-];
-
-/** Each way has what the other lacks, pipelines or prepared statements: the faster one is the peer. */
-export const COMMIT_SCRIPTS: readonly PgbenchScript[] = [
-  { text: [...COMMIT_READS, ...COMMIT_WRITES].join('\n'), mode: 'prepared' },
-  {
-    text: [COMMIT_READS, COMMIT_WRITES]
-      .flatMap((trip) => ['\\startpipeline', ...trip, '\\endpipeline'])
-      .join('\n'),
-    mode: 'extended',
-  },
-];

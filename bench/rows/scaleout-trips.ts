@@ -9,9 +9,11 @@ import { readContent } from '../../packages/server/core/read-content.ts';
 import { readMetadata } from '../../packages/server/core/read-metadata.ts';
 import { runGc } from '../../packages/server/core/run-gc.ts';
 import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
+import { PostgresConnection } from '../../packages/server/engine/scaleout/postgres/connection.ts';
 import type { PostgresPool } from '../../packages/server/engine/scaleout/postgres/connection-pool.ts';
 import { PostgresMetadataStore } from '../../packages/server/engine/scaleout/postgres/metadata-store.ts';
 import { openPostgres } from '../../packages/server/engine/scaleout/postgres/open-postgres.ts';
+import { SQL } from '../../packages/server/engine/scaleout/postgres/statements.ts';
 import { openS3ContentStore } from '../../packages/server/engine/scaleout/s3/open-s3-content-store.ts';
 import { parsePostgresUrl, parseS3Url } from '../../packages/server/engine-urls.ts';
 import { createSigner } from '../../packages/server/signer.ts';
@@ -26,9 +28,20 @@ const UPLOAD_TTL_MS = 300_000;
 const DAY_MS = 86_400_000;
 /** The first uses of a statement on a connection cost a trip more; the third run is what it goes on costing. */
 const RUNS = 3;
+const PUBLISHED_AT_ONCE = 16;
 
-/** Lines such as `readMetadata: 1 to PostgreSQL, 0 to S3`. */
-export async function describeTrips(deployment: Deployment): Promise<string[]> {
+export interface OperationTrips {
+  /** such as `1 to PostgreSQL, 0 to S3` */
+  readonly trips: string;
+  /** what was sent to PostgreSQL, in order: names of the server's table of statements */
+  readonly statements: readonly string[];
+}
+
+/** By operation. A commit of `commitNodes` is among them. */
+export async function countTrips(
+  deployment: Deployment,
+  commitNodes: number,
+): Promise<ReadonlyMap<string, OperationTrips>> {
   const world = await openWorld(deployment);
   const work = new TripWork(world.core);
   const trips = new TripCount(world.pool);
@@ -47,9 +60,9 @@ export async function describeTrips(deployment: Deployment): Promise<string[]> {
     await trips.count('readContent', isReady, (hash) => readContent(core, SPACE, hash, undefined));
     await trips.count('getUsage', isReady, () => getUsage(core, SPACE));
     await trips.count('commit of 1', isReady, (hash) => work.commit([hash]));
-    const many = await Promise.all(Array.from({ length: 100 }, () => work.publish()));
+    const many = await work.publishMany(commitNodes);
     await trips.count(
-      'commit of 100',
+      `commit of ${commitNodes}`,
       async () => many,
       (hashes) => work.commit(hashes),
     );
@@ -60,7 +73,7 @@ export async function describeTrips(deployment: Deployment): Promise<string[]> {
       () => work.publishExpired(100, world.pool),
       () => runGc(core, SPACE, 100),
     );
-    return [`round trips, counted: ${trips.lines.join('; ')}`];
+    return trips.found;
   } finally {
     await world.close();
   }
@@ -142,9 +155,18 @@ class TripWork {
     return hash;
   }
 
+  async publishMany(count: number): Promise<string[]> {
+    const hashes: string[] = [];
+    const drive = async (): Promise<void> => {
+      for (let at = hashes.push(''); at <= count; at = hashes.push('')) hashes[at - 1] = await this.publish();
+    };
+    await Promise.all(Array.from({ length: PUBLISHED_AT_ONCE }, drive));
+    return hashes.slice(0, count);
+  }
+
   /** Leases last a minute at least, so their end is written by hand. */
   async publishExpired(count: number, pool: PostgresPool): Promise<void> {
-    const hashes = await Promise.all(Array.from({ length: count }, () => this.publish()));
+    const hashes = await this.publishMany(count);
     const text = 'UPDATE nodes SET lease_expires_at = 1 WHERE hash = ANY ($1::bytea[])';
     await pool.run('ending leases', text, [hashes.map((hash) => `\\x${hash}`)]);
   }
@@ -157,7 +179,8 @@ class TripWork {
 }
 
 class TripCount {
-  readonly lines: string[] = [];
+  /** of the last run of each */
+  readonly found = new Map<string, OperationTrips>();
   readonly #pool: PostgresPool;
 
   constructor(pool: PostgresPool) {
@@ -168,10 +191,30 @@ class TripCount {
     for (let turn = 1; turn <= RUNS; turn++) {
       const given = await prepare();
       const tripsBefore = this.#pool.counter.roundTrips;
-      const requests = await countRequests(() => run(given));
+      const statements: string[] = [];
+      const requests = await countRequests(() => noteStatements(statements, () => run(given)));
       const trips = this.#pool.counter.roundTrips - tripsBefore;
-      if (turn === RUNS) this.lines.push(`${name}: ${trips} to PostgreSQL, ${requests} to S3`);
+      this.found.set(name, { trips: `${trips} to PostgreSQL, ${requests} to S3`, statements });
     }
+  }
+}
+
+const STATEMENT_NAMES: ReadonlyMap<string, string> = new Map(
+  Object.entries(SQL).map(([name, text]) => [text, name]),
+);
+
+/** Every statement goes through one method of its connection; nothing else runs meanwhile. */
+async function noteStatements(sent: string[], work: () => unknown): Promise<void> {
+  const { prototype } = PostgresConnection;
+  const { query } = prototype;
+  prototype.query = function (text, parameters) {
+    sent.push(STATEMENT_NAMES.get(text) ?? text);
+    return query.call(this, text, parameters);
+  };
+  try {
+    await work();
+  } finally {
+    prototype.query = query;
   }
 }
 

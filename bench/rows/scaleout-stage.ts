@@ -1,0 +1,168 @@
+/** What the rows of the scale-out engine share: engines, a deployment with nodes in it, peers over the same engines. */
+import { ROOT_REF_CHANGES_MAX } from '@holdfast/protocol';
+import type { Bench, RowResult } from '../bench.ts';
+import { call, type EnteredSpace, type Holdfast, putNodes } from '../holdfast.ts';
+import { createNodeSource } from '../load/canonical-nodes.ts';
+import { type LoadSample, runLoad } from '../load/run-load.ts';
+import type { RequestTemplate } from '../load/spec.ts';
+import { hashOfNode, type PgbenchLoad, preparePgbench } from '../peers/pgbench.ts';
+import {
+  largeCommitScripts,
+  type PgbenchScript,
+  READ_SCRIPT,
+  RENEWAL_SCRIPT,
+  smallCommitScripts,
+} from '../peers/pgbench-scripts.ts';
+import { listStoredObjects, type StoredObject } from '../peers/s3-objects.ts';
+import { type Deployment, type Engines, makeDeployment, startScaleoutHoldfast } from '../scaleout.ts';
+import { LARGE_CONTENT_BYTES, LARGE_NODES, putLargeNodes, SMALL_CONTENT_BYTES } from './node-sets.ts';
+import { countTrips, type OperationTrips } from './scaleout-trips.ts';
+
+/** Commits of one domain come one after another, so several Spaces are what an installation of some size sees. */
+export const SPACES = 8;
+/** As many as one commit may change. */
+const NODES_PER_SPACE = ROOT_REF_CHANGES_MAX;
+/** Rows of single nodes draw from so many of a Space, on our side as on the peers'. */
+const NODES_DRAWN = 100;
+const QUICK_NODES = 8;
+
+export interface Stage {
+  readonly bench: Bench;
+  readonly engines: Engines;
+  readonly deployment: Deployment;
+  /** by what ours is compared with them */
+  readonly peers: Readonly<Record<'reads' | 'renewals' | 'smallCommits' | 'largeCommits', PgbenchLoad>>;
+  /** of each Space, in order */
+  readonly hashes: readonly (readonly string[])[];
+  /** of the first Space */
+  readonly large: readonly string[];
+  /** the objects of `hashes` */
+  readonly smallObjects: readonly StoredObject[];
+  /** the objects of `large` */
+  readonly largeObjects: readonly StoredObject[];
+  /** of one commit that changes many */
+  readonly commitNodes: number;
+  readonly trips: ReadonlyMap<string, OperationTrips>;
+}
+
+const SPACE_NAMES = Array.from({ length: SPACES }, (_, index) => `space-${index}`);
+
+export async function openStage(bench: Bench, engines: Engines): Promise<Stage> {
+  const deployment = await makeDeployment(engines);
+  const commitNodes = bench.quick ? QUICK_NODES : NODES_PER_SPACE;
+  bench.progress(`putting ${SPACES} × ${commitNodes} nodes …`);
+  const first = await startServers(bench, deployment, 1);
+  let hashes: string[][];
+  let large: string[];
+  try {
+    hashes = await Promise.all(first.spaces.map((space) => putHeldNodes(space, commitNodes)));
+    large = await putLargeNodes(first, 'scaleout', bench.quick ? 1 : LARGE_NODES);
+  } finally {
+    await first.close();
+  }
+  const objects = await listStoredObjects(deployment.bucket);
+  const isLarge = ({ bytes }: StoredObject): boolean => bytes >= LARGE_CONTENT_BYTES;
+  const [smallObjects, largeObjects] = [
+    objects.filter((object) => !isLarge(object)),
+    objects.filter(isLarge),
+  ];
+  if (smallObjects.length !== hashes.flat().length || largeObjects.length !== large.length)
+    throw new Error('The bucket does not hold the objects that were put, one for each node.');
+  bench.progress('counting round trips …');
+  const trips = await countTrips(deployment, commitNodes);
+  bench.record(`${JSON.stringify([...trips])}\n`);
+  bench.progress('trying what suits pgbench best …');
+  const peers = await choosePeers(bench, engines, trips, commitNodes);
+  return { bench, engines, deployment, peers, hashes, large, smallObjects, largeObjects, commitNodes, trips };
+}
+
+/** Each is held by a root ref, so that later commits find a balance to change. */
+async function putHeldNodes(space: EnteredSpace, count: number): Promise<string[]> {
+  const hashes = await putNodes(space, createNodeSource(SMALL_CONTENT_BYTES, space.spacePath), count);
+  const changes = Object.fromEntries(hashes.map((hash) => [hash, 1]));
+  await call(space, 'POST', '/root-refs', { requestId: 'first', changes });
+  return hashes;
+}
+
+async function choosePeers(
+  bench: Bench,
+  { postgres }: Engines,
+  trips: Stage['trips'],
+  commitNodes: number,
+): Promise<Stage['peers']> {
+  const sizes = { spaces: SPACES, nodes: commitNodes, drawn: Math.min(NODES_DRAWN, commitNodes) };
+  const peer = await preparePgbench(bench, await postgres.createDatabase(), sizes);
+  const all = Array.from({ length: commitNodes }, (_, index) => hashOfNode(index + 1));
+  const choose = (operation: string, scripts: readonly PgbenchScript[]): Promise<PgbenchLoad> => {
+    for (const { statements } of scripts) assertSameStatements(operation, trips, statements);
+    return peer.choose(scripts);
+  };
+  return {
+    reads: await choose('readMetadata', [READ_SCRIPT]),
+    renewals: await choose('lease of a ready node', [RENEWAL_SCRIPT]),
+    smallCommits: await choose('commit of 1', smallCommitScripts()),
+    largeCommits: await choose(`commit of ${commitNodes}`, largeCommitScripts(all)),
+  };
+}
+
+/** What a script leaves out: the question for the database's time, of which it makes no use. */
+const NOT_IN_SCRIPTS: ReadonlySet<string> = new Set(['readNow']);
+
+/** Throws where the server has come to send something else than the peer does. */
+function assertSameStatements(operation: string, trips: Stage['trips'], inScript: readonly string[]): void {
+  const sent = (trips.get(operation)?.statements ?? []).filter((name) => !NOT_IN_SCRIPTS.has(name));
+  if (sent.join() === inScript.join()) return;
+  throw new Error(
+    `${operation}: our server sends ${sent.join()}, pgbench ${inScript.join()}; make peers/pgbench-scripts.ts the same`,
+  );
+}
+
+export function startServers(bench: Bench, deployment: Deployment, processes: number): Promise<Holdfast> {
+  return startScaleoutHoldfast(bench, deployment, { name: 'scaleout', processes, spaces: SPACE_NAMES });
+}
+
+/** A request for each node that is drawn, in turn over the Spaces: neighbours on the wire belong to different ones. */
+export function formatEach(
+  { hashes }: Stage,
+  ours: Holdfast,
+  format: (space: EnteredSpace, hash: string) => RequestTemplate,
+): RequestTemplate[] {
+  const drawn = Math.min(NODES_DRAWN, hashes[0]?.length ?? 0);
+  return Array.from({ length: drawn }, (_, index) =>
+    ours.spaces.map((space, at) => format(space, hashes[at]?.[index] as string)),
+  ).flat();
+}
+
+export function loadFixed(
+  bench: Bench,
+  side: Pick<Holdfast, 'port'> & { readonly process: Pick<Holdfast['process'], 'cpuMs'> },
+  requests: readonly RequestTemplate[],
+  connections = bench.connections,
+): Promise<LoadSample> {
+  return runLoad(bench, side.process, {
+    port: side.port,
+    connections,
+    seconds: bench.seconds,
+    seed: 'scaleout',
+    flow: { kind: 'fixed', requests, status: 200 },
+  });
+}
+
+/** Of all that were counted, unless named. */
+export function describeTrips({ trips }: Stage, ...operations: readonly string[]): string {
+  const named = operations.length === 0 ? [...trips.keys()] : operations;
+  const lines = named.map((operation) => {
+    const found = trips.get(operation);
+    if (found === undefined) throw new Error(`Nobody counted the round trips of ${operation}.`);
+    return `${operation}: ${found.trips}`;
+  });
+  return `round trips, counted: ${lines.join('; ')}`;
+}
+
+export function describeProcesses(processes: number): string {
+  return `${processes} process${processes === 1 ? '' : 'es'}`;
+}
+
+export function atLeast(bound: number, text: string): NonNullable<RowResult['target']> {
+  return { figure: 'ratio', sense: 'at least', bound, text: `≥ ${bound} × ${text}` };
+}
