@@ -1,6 +1,6 @@
 /** Bundles between real servers, and between Holdfast and the IPLD world's own CAR library. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CarReader, CarWriter } from '@ipld/car';
 import { CID } from 'multiformats/cid';
@@ -238,11 +238,28 @@ describe('a bundle', () => {
   });
 });
 
+test('an import of a file says of how many bytes it is, and comes to all of them', async () => {
+  const path = await create('source', 'total.car', root);
+  const { size } = statSync(path);
+  for (const spaceId of ['total', 'total']) {
+    const result = await runHoldfast(['bundle', 'import', path, '--json'], {
+      cwd: folder.path,
+      environment: environment(spaceId),
+    });
+    const events = result.stderr.trimEnd().split('\n');
+    const last = events.map((line) => JSON.parse(line)).findLast(({ type }) => type === 'progress');
+    expect(last.totals).toEqual({ bytes: size });
+    expect(last.counters).toMatchObject({ files: sample.length, bytes: size });
+    expect(JSON.parse(result.stdout).bytes).toBe(size);
+  }
+});
+
 describe('wrong use', () => {
   test('absent hashes, files and folders', async () => {
-    expect(
-      await runBadly(1, 'source', 'create', 'e'.repeat(64), '--out', join(folder.path, 'none')),
-    ).toContain('NOT_FOUND');
+    const absent = 'e'.repeat(64);
+    expect(await runBadly(1, 'source', 'create', absent, '--out', join(folder.path, 'none'))).toContain(
+      `${absent} is not in this Space`,
+    );
     expect(await Bun.file(join(folder.path, 'none')).exists()).toBe(false);
     expect(await runBadly(1, 'source', 'import', 'nowhere.car')).toContain('does not exist');
     mkdirSync(join(folder.path, 'folder'));

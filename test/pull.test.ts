@@ -28,7 +28,7 @@ describe('there and back', () => {
     const target = commands.fresh();
     const { stdout, stderr } = await commands.run('home', 'pull', root, target);
     expect(stdout).toBe('');
-    expect(stderr).toContain('6 files and 1 links are there');
+    expect(stderr).toContain('6 files and 1 link are there');
     expect(readStanding(target)).toEqual(readStanding(source));
     expect(await commands.push('home', target)).toBe(root);
     const again = JSON.parse(await commands.runWell('home', 'pull', root, target, '--json'));
@@ -72,6 +72,16 @@ describe('there and back', () => {
     expect(readdirSync(target).toSorted()).toEqual(['README.md', 'large', 'src']);
     await commands.runWell('home', 'pull', root, target, '--force');
     expect(readStanding(target)).toEqual(readStanding(source));
+  });
+
+  test('a --range that does not exist leaves nothing behind, and one is one', async () => {
+    const { root } = await commands.pushPlan('home', sampleTree);
+    const target = commands.fresh();
+    const line = await commands.runBadly(1, 'home', 'pull', root, target, '--range', 'README.md', 'src/none');
+    expect(line).toEndWith(`${root}/src/none does not exist in this tree`);
+    expect(existsSync(target)).toBe(false);
+    const { stderr } = await commands.run('home', 'pull', root, target, '--range', 'README.md');
+    expect(stderr).toContain('1 file is there; wrote 1 file, 2.0 KiB\n');
   });
 
   test('a real tree of more than 10,000 files, pulled half and whole, and from a Space that had half of it', async () => {

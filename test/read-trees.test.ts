@@ -49,8 +49,15 @@ describe('looking at trees', () => {
       'does not exist in this tree',
     );
     expect(await commands.runBadly(1, 'looking', 'cat', `${root}/README.md/x`)).toContain('nothing below');
-    expect(await commands.runBadly(1, 'looking', 'cat', `${root}/src`)).toContain('it is a directory');
-    expect(await commands.runBadly(1, 'looking', 'cat', `${root}/link`)).toContain('links are not followed');
+    expect(await commands.runBadly(1, 'looking', 'cat', `${root}/src`)).toEndWith(
+      `/src is a directory; list it: holdfast ls ${root}/src`,
+    );
+    expect(await commands.runBadly(1, 'looking', 'cat', `${root}/link`)).toEndWith(
+      `links are not followed; to see its target: holdfast tree ${root}`,
+    );
+    expect(await commands.runBadly(1, 'looking', 'tree', `${root}/large`)).toEndWith(
+      `is no directory; show it: holdfast ls --long ${root}/large`,
+    );
   });
 
   test('tree shows all that is below', async () => {
@@ -123,10 +130,22 @@ describe('looking at trees', () => {
     expect(await commands.runBadly(1, 'looking', 'pull', plain, commands.fresh())).toContain(
       'none of the tree format',
     );
-    expect(await commands.runBadly(1, 'looking', 'ls', 'a'.repeat(64))).toContain('NOT_FOUND');
-    expect(await commands.runBadly(1, 'looking', 'verify', 'a'.repeat(64), '--quiet')).toContain(
+    const absent = 'a'.repeat(64);
+    for (const command of [
+      ['ls', absent],
+      ['cat', absent],
+      ['tree', absent],
+      ['du', root, absent],
+      ['diff', root, absent],
+      ['pull', absent, commands.fresh()],
+    ]) {
+      const line = await commands.runBadly(1, 'looking', ...command);
+      expect(line).toContain(`${absent} is not in this Space, or not ready there: check the hash`);
+    }
+    expect(await commands.runBadly(1, 'looking', 'verify', absent, '--quiet')).toContain(
       '1 node is missing or wrong',
     );
+    expect(await commands.runBadly(2, 'looking', 'verify', `${root}/src`)).toContain('ls --long');
     for (const command of [
       ['ls', 'x'],
       ['cat', 'x/y'],

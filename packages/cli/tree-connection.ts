@@ -50,8 +50,13 @@ function parseNames(names: readonly string[]): Uint8Array[] {
 }
 
 export function parseRoot(text: string): Hash {
-  if (!isHash(text)) throw new InvalidArgumentError('A hash is 64 lowercase hexadecimal characters.');
-  return text;
+  const [root = '', ...names] = text.split('/');
+  if (isHash(root) && names.length === 0) return root;
+  throw new InvalidArgumentError(
+    isHash(root)
+      ? 'Give a hash alone; that of a path in the tree is what ls --long shows.'
+      : 'A hash is 64 lowercase hexadecimal characters.',
+  );
 }
 
 /** Does `work` with the verified nodes of the Space. Throws CliError for what reading trees throws. */

@@ -45,16 +45,20 @@ export async function pullToPath(
     throw new PullTargetError(`${hash} is a ${item.kind}: there are no paths in it; leave --range away`);
   }
   const base = isFolder ? path : dirname(path);
-  const target = makeTarget(base, options);
+  let target: ReturnType<typeof openFolderTarget> | undefined;
+  const openTarget = (): ReturnType<typeof openFolderTarget> => {
+    target = makeTarget(base, options);
+    return target;
+  };
   try {
     const name = new TextEncoder().encode(basename(path));
     const rootPath = isFolder ? undefined : { parent: undefined, name };
     return {
-      ...(await pullTree(source, item, target, rootPath, { digest: digestAtOnce, ...options })),
+      ...(await pullTree(source, item, openTarget, rootPath, { digest: digestAtOnce, ...options })),
       item,
     };
   } finally {
-    target.close();
+    target?.close();
   }
 }
 

@@ -62,7 +62,8 @@ describe('formatDuration', () => {
     [1500, '1500ms'],
     [90_000, '90s'],
     [300_000, '5m'],
-    [86_400_000, '1d'],
+    [86_400_000, '24h'],
+    [172_800_000, '2d'],
   ])('%d', (milliseconds, text) => {
     expect(formatDuration(milliseconds)).toBe(text);
   });

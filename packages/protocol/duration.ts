@@ -20,12 +20,13 @@ export function parseDuration(text: string): number {
   return milliseconds;
 }
 
-/** The shortest exact form, in the largest unit that divides it. Throws RangeError unless given an integer >= 0. */
+/** The exact form in the largest unit that divides it; one day is `24h`, as people say it.  Throws RangeError unless given an integer >= 0. */
 export function formatDuration(milliseconds: number): string {
   if (!Number.isSafeInteger(milliseconds) || milliseconds < 0) {
     throw new RangeError(`${milliseconds} is not a duration in whole milliseconds`);
   }
   if (milliseconds === 0) return '0s';
+  if (milliseconds === UNIT_MS.d) return '24h';
   for (const [unit, unitMs] of Object.entries(UNIT_MS)) {
     if (milliseconds % unitMs === 0) return `${milliseconds / unitMs}${unit}`;
   }

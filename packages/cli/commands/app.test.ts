@@ -199,7 +199,7 @@ describe('app list', () => {
     expect(lines).toHaveLength(3);
     expect(lines[0]).toMatch(/^APP +STATUS +ISSUER +AUDIENCE +KEYS +MAX LIFETIME$/);
     expect(lines[1]).toContain('x\\u001b[2Jy');
-    expect(lines[2]).toMatch(/^demo +active +https:\/\/i\.test +aud +in the registry +1d$/);
+    expect(lines[2]).toMatch(/^demo +active +https:\/\/i\.test +aud +in the registry +24h$/);
   });
 });
 

@@ -18,6 +18,7 @@ import { describeFileError } from '../files.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
+import { countOf, formatCount } from '../progress/format-progress.ts';
 import { type JobContext, type JobOptions, runJob } from '../progress/run-job.ts';
 
 interface Flags extends ConnectionFlags {
@@ -110,18 +111,22 @@ async function importFile(path: string, flags: ImportFlags): Promise<void> {
   const job = { job: 'bundle-import' as const, subject: path, flags, toContinue };
   const result = await runBundleJob(job, async (client, { progress, signal }) => {
     progress.phase('transfer');
-    let done = { nodes: 0, uploadedNodes: 0, nodeBytes: 0, uploadedBytes: 0 };
-    return importBundle(client, await openInput(path), {
+    let done = { nodes: 0, uploadedNodes: 0, bytes: 0, uploadedBytes: 0 };
+    const { stream, size } = await openInput(path);
+    progress.expect({ bytes: size });
+    return importBundle(client, stream, {
       check: flags.check,
       nodeBytesMax: flags.maxNodeBytes,
       signal,
       onNode: (next) => {
-        const bytes = next.nodeBytes - done.nodeBytes;
+        // Of the file, so that they come to its size. A call for each node, which was there or is sent as a whole.
+        const bytes = next.bytes - done.bytes;
+        const wasThere = next.uploadedNodes === done.uploadedNodes;
         const transferredBytes = next.uploadedBytes - done.uploadedBytes;
         progress.count({
           files: next.nodes - done.nodes,
           bytes,
-          deduplicatedBytes: bytes - transferredBytes,
+          deduplicatedBytes: wasThere ? bytes : 0,
           transferredNodes: next.uploadedNodes - done.uploadedNodes,
           transferredBytes,
         });
@@ -135,7 +140,7 @@ async function importFile(path: string, flags: ImportFlags): Promise<void> {
   const { nodes, uploadedNodes, roots } = result;
   const safeUntil = Math.min(...roots.map(({ leaseExpiresAt }) => leaseExpiresAt));
   printNote(
-    `${nodes} nodes verified, ${uploadedNodes} uploaded; leased until ${new Date(safeUntil).toISOString()}`,
+    `${countOf(nodes, 'node')} verified, ${formatCount(uploadedNodes)} uploaded; leased until ${new Date(safeUntil).toISOString()}`,
   );
 }
 
@@ -147,19 +152,30 @@ function describeRoot(hash: Hash): unknown {
   return { hash, cid: formatCid(hash) };
 }
 
-async function openInput(path: string): Promise<ReadableStream<Uint8Array>> {
-  if (path === '-') return Readable.toWeb(process.stdin) as unknown as ReadableStream<Uint8Array>;
+/** A bundle to be read, and how many bytes it has where that is known: a pipe does not say. */
+interface BundleInput {
+  readonly stream: ReadableStream<Uint8Array>;
+  readonly size: number | undefined;
+}
+
+async function openInput(path: string): Promise<BundleInput> {
+  if (path === '-') return { stream: toWeb(process.stdin), size: undefined };
   try {
     const file = await open(path);
     // Opening a folder succeeds; only reading it would fail, later and without its name.
-    if ((await file.stat()).isDirectory()) {
+    const stats = await file.stat();
+    if (stats.isDirectory()) {
       await file.close();
       throw Object.assign(new Error('a folder'), { code: 'EISDIR' });
     }
-    return Readable.toWeb(file.createReadStream()) as unknown as ReadableStream<Uint8Array>;
+    return { stream: toWeb(file.createReadStream()), size: stats.isFile() ? stats.size : undefined };
   } catch (error) {
     throw new CliError(`${path} cannot be read: ${describeFileError(error)}`);
   }
+}
+
+function toWeb(stream: Readable): ReadableStream<Uint8Array> {
+  return Readable.toWeb(stream) as unknown as ReadableStream<Uint8Array>;
 }
 
 /** Does `work` under a view of its own. Throws CliError for what is wrong with a bundle. */

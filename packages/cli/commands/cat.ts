@@ -39,12 +39,22 @@ async function write(location: TreeLocation, flags: CatFlags): Promise<void> {
   await withSource(flags, async (source) => {
     const item = await findLocation(source, location);
     if (flags.json) return printJson(describeItem(item));
-    if (item.kind === 'directory') throw new CliError('it is a directory; list it: holdfast ls');
+    if (item.kind === 'directory') {
+      throw new CliError(`${location.text} is a directory; list it: holdfast ls ${location.text}`);
+    }
     if (item.kind === 'symlink') {
-      throw new CliError('this is a link, and links are not followed; its target: holdfast tree');
+      const show = location.names.length > 0 ? `holdfast tree ${parentOf(location)}` : 'pull it';
+      throw new CliError(
+        `${location.text} is a link, and links are not followed; to see its target: ${show}`,
+      );
     }
     for await (const piece of openTree(source).readFile(item)) {
       if (!process.stdout.write(piece)) await once(process.stdout, 'drain');
     }
   });
+}
+
+/** The directory that a path of at least one name is in, as one would type it. */
+function parentOf({ text }: TreeLocation): string {
+  return text.replace(/\/+[^/]+\/*$/, '');
 }

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printNote } from '../output.ts';
-import { formatBytes, formatCount } from '../progress/format-progress.ts';
+import { countOf, formatBytes } from '../progress/format-progress.ts';
 import { parseRoot, parseTreePath, runTreeJob } from '../tree-connection.ts';
 
 interface PullFlags extends ConnectionFlags {
@@ -18,9 +18,10 @@ interface PullFlags extends ConnectionFlags {
 
 const HELP = `
 Every node is verified before a byte of it is written, every file gets its name when it is whole, and nothing is ever written
-through a link. Interrupted, the same command goes on: what has the right bytes and mode counts as done. Anything else that
-is in the way and no folder stops it before it writes, unless --force replaces it; files that are not in the tree stay.
-When HASH is a file, DIR is the path of the file.
+through a link. Interrupted, the same command goes on: a file with the same bytes and mode, or a link with the same target,
+counts as done. Anything else that is in the way and no folder stops it before it writes, unless --force replaces it. Links
+are restored as they are, never followed. Files that are not in the tree stay.
+When HASH is a file, DIR is the path of the file written.
 
 Examples:
   holdfast pull HASH ./copy
@@ -31,7 +32,7 @@ export function registerPullCommand(program: Command): void {
     .command('pull')
     .description('write a tree to a folder')
     .argument('<hash>', 'the tree', parseRoot)
-    .argument('<dir>', 'the folder that gets its entries; made when missing')
+    .argument('<dir>', 'the folder that gets its entries, or the path of a file; made when missing')
     .option('--range <paths...>', 'only these paths of the tree, with all below them', collectPath)
     .option('--force', 'replace files and links that are in the way')
     .option('--fsync', 'safe against power loss at every step: slower')
@@ -59,9 +60,9 @@ function describeResult(hash: Hash, result: PullResult): unknown {
 }
 
 function summarize({ files, links, writtenFiles, writtenBytes }: PullResult): string {
-  const others = links === 0 ? '' : ` and ${formatCount(links)} links`;
-  const what = `${formatCount(files)} files${others} are there`;
-  return `${what}; wrote ${formatCount(writtenFiles)} files, ${formatBytes(writtenBytes)}`;
+  const others = links === 0 ? '' : ` and ${countOf(links, 'link')}`;
+  const what = `${countOf(files, 'file')}${others} ${files + links === 1 ? 'is' : 'are'} there`;
+  return `${what}; wrote ${countOf(writtenFiles, 'file')}, ${formatBytes(writtenBytes)}`;
 }
 
 function collectPath(

@@ -62,6 +62,10 @@ describe('holdfast push', () => {
     expect(events.at(-1)).toMatchObject({ type: 'done', result: result.root });
   });
 
+  test('says durations as they are written', async () => {
+    expect(await place.print('push', '--help')).toContain('1m to 24h (default: 24h)');
+  });
+
   test('leaves out what patterns say', async () => {
     const whole = await place.print('push', 'tree', '--quiet');
     writeFileSync(place.path('patterns'), '*.log\n');

@@ -23,7 +23,7 @@ import { type ConnectionFlags, describeScope, withClient, withConnection } from 
 import { describeFileError, readTextFile } from '../files.ts';
 import { jsonOption, parseDurationValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
-import { formatBytes, formatCount } from '../progress/format-progress.ts';
+import { countOf, formatBytes } from '../progress/format-progress.ts';
 import { type JobContext, runJob } from '../progress/run-job.ts';
 
 interface Flags extends ConnectionFlags {
@@ -200,7 +200,7 @@ function printPlan(plan: PushPlan, flags: Flags): void {
     printNote(
       plan.missingNodes === 0
         ? 'everything is there already'
-        : `would upload ${formatCount(plan.missingNodes)} nodes with ${formatBytes(plan.missingBytes)} of content`,
+        : `would upload ${countOf(plan.missingNodes, 'node')} with ${formatBytes(plan.missingBytes)} of content`,
     );
   }
   printLine(plan.root);

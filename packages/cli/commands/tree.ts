@@ -6,7 +6,7 @@ import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
 import { jsonOption } from '../options.ts';
 import { printNote } from '../output.ts';
-import { formatBytes, formatCount } from '../progress/format-progress.ts';
+import { countOf, formatBytes } from '../progress/format-progress.ts';
 import {
   describeItem,
   describeName,
@@ -23,7 +23,8 @@ interface TreeFlags extends ConnectionFlags {
 }
 
 const HELP = `
-A line for each entry, indented by its depth: folders end in /, executable files in *, links show their targets. With --json one list of all entries with their paths.
+A line for each entry, indented by its depth: folders end in /, executable files in *, links show their targets. With --json
+one list of all entries with their paths.
 
 Examples:
   holdfast tree HASH --depth 2
@@ -41,7 +42,9 @@ export function registerTreeCommand(program: Command): void {
 async function draw(location: TreeLocation, flags: TreeFlags): Promise<void> {
   await withSource(flags, async (source) => {
     const item = await findLocation(source, location);
-    if (item.kind !== 'directory') throw new CliError('this is no directory; show it: holdfast ls --long');
+    if (item.kind !== 'directory') {
+      throw new CliError(`${location.text} is no directory; show it: holdfast ls --long ${location.text}`);
+    }
     const json = flags.json ? new JsonListWriter('entries') : undefined;
     if (json === undefined) await writeLineSlowly(formatName(new TextEncoder().encode(location.text)));
     const enter = (path: TreePath): boolean => depthOf(path) < (flags.depth ?? Number.POSITIVE_INFINITY);
@@ -53,7 +56,8 @@ async function draw(location: TreeLocation, flags: TreeFlags): Promise<void> {
       else await json.add(describe(step, target));
     }
     json?.end();
-    if (json === undefined) printNote(`${formatCount(item.entryCount)} entries, ${formatBytes(item.bytes)}`);
+    if (json === undefined)
+      printNote(`${countOf(item.entryCount, 'entry', 'entries')}, ${formatBytes(item.bytes)}`);
   });
 }
 

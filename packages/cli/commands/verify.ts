@@ -5,7 +5,7 @@ import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
-import { formatBytes, formatCount } from '../progress/format-progress.ts';
+import { countOf, formatBytes } from '../progress/format-progress.ts';
 import { describeName, parseRoot, runTreeJob } from '../tree-connection.ts';
 
 interface VerifyFlags extends ConnectionFlags {
@@ -47,11 +47,13 @@ async function verify(root: Hash, flags: VerifyFlags): Promise<void> {
   );
   if (flags.json) printJson({ root, ...result, faults: faults.map(describe), faultCount: result.faults });
   if (result.faults > 0) {
-    const count = result.faults === 1 ? '1 node is' : `${formatCount(result.faults)} nodes are`;
-    throw new CliError(`${count} missing or wrong; heal from the original: holdfast push --check PATH`);
+    const are = result.faults === 1 ? 'is' : 'are';
+    throw new CliError(
+      `${countOf(result.faults, 'node')} ${are} missing or wrong; heal from the original: holdfast push --check PATH`,
+    );
   }
   if (flags.json || flags.quiet) return;
-  printNote(`${formatCount(result.nodes)} nodes with ${formatBytes(result.bytes)} are all good`);
+  printNote(`${countOf(result.nodes, 'node')} with ${formatBytes(result.bytes)}: all good`);
 }
 
 function describe({ path, hash, message }: TreeFault): unknown {

@@ -16,7 +16,11 @@ export function formatBytes(bytes: number): string {
 
 /** Bundles know no entries of trees: what they count are nodes. */
 function formatEntries(job: ProgressJob, count: number): string {
-  const [one, many] = job.startsWith('bundle-') ? ['node', 'nodes'] : ['entry', 'entries'];
+  return job.startsWith('bundle-') ? countOf(count, 'node') : countOf(count, 'entry', 'entries');
+}
+
+/** `1 file`, `2 files`; `many` is said of all counts but 1. */
+export function countOf(count: number, one: string, many = `${one}s`): string {
   return `${formatCount(count)} ${count === 1 ? one : many}`;
 }
 
@@ -89,16 +93,17 @@ export function describeRates({ bytesPerSecond, remainingMs }: Rates): string {
 
 /** The share that is dealt with, 0 to 1; undefined while the whole is not known. */
 export function shareDone({ phase, counters, totals }: ProgressSnapshot): number | undefined {
-  if (phase === 'scan' || totals.bytes === undefined || totals.files === undefined) return undefined;
-  // Many small files take as long as one large one: the entry counts as much as its bytes.
-  const whole = totals.bytes + totals.files;
-  return whole === 0 ? undefined : Math.min(1, (counters.bytes + counters.files) / whole);
+  if (phase === 'scan' || totals.bytes === undefined) return undefined;
+  // Many small files take as long as one large one: an entry counts as much as a byte, where their number is known.
+  const [entries, entriesDone] = totals.files === undefined ? [0, 0] : [totals.files, counters.files];
+  const whole = totals.bytes + entries;
+  return whole === 0 ? undefined : Math.min(1, (counters.bytes + entriesDone) / whole);
 }
 
 export function describeEnd(job: ProgressJob, counters: ProgressCounters, elapsedMs: number): string {
   const { files, bytes, transferredBytes, requests } = counters;
   const amounts = `${formatEntries(job, files)}, ${formatBytes(bytes)}${describeShare(job, counters)}`;
   // Jobs that do not count their requests say nothing of them.
-  const asked = requests === 0 ? '' : ` in ${formatCount(requests)} request${requests === 1 ? '' : 's'}`;
+  const asked = requests === 0 ? '' : ` in ${countOf(requests, 'request')}`;
   return `${amounts}; ${formatBytes(transferredBytes)} sent or received${asked}, ${formatTime(elapsedMs)}`;
 }

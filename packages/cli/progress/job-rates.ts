@@ -39,13 +39,13 @@ export class JobRates {
     if (seconds < 1) return { bytesPerSecond: 0, remainingMs: undefined };
     const bytesPerSecond = (sample.bytes - first.bytes) / seconds;
     const filesPerSecond = (sample.files - first.files) / seconds;
-    if (isScan || totals.bytes === undefined || totals.files === undefined) {
+    if (isScan || totals.bytes === undefined) {
       return { bytesPerSecond, remainingMs: undefined };
     }
     // What is left may turn out to be there already, so this is an upper bound that shrinks.
     const waits = [
       secondsFor(totals.bytes - counters.bytes, bytesPerSecond),
-      secondsFor(totals.files - counters.files, filesPerSecond),
+      secondsFor((totals.files ?? counters.files) - counters.files, filesPerSecond),
     ];
     const longest = Math.max(...waits);
     return { bytesPerSecond, remainingMs: Number.isFinite(longest) ? longest * 1_000 : undefined };

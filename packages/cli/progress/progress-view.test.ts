@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test';
 import type { ProgressEvent, ProgressJob, ProgressSnapshot } from '@holdfast/client';
 import fc from 'fast-check';
-import { describeEnd, formatBytes, formatTime } from './format-progress.ts';
+import { countOf, describeEnd, formatBytes, formatTime, shareDone } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
 import { chooseView, type ViewOptions } from './progress-view.ts';
 
@@ -167,6 +167,23 @@ test('rates and times are those of the last seconds', () => {
   expect(at(0, 0, 0).remainingMs).toBeUndefined();
   expect(at(2_000, 10, 2_000)).toEqual({ bytesPerSecond: 1_000, remainingMs: 18_000 });
   expect(at(4_000, 100, 10_000).remainingMs).toBe(0);
+});
+
+test('where only the bytes are known in advance, they alone say how far a job is', () => {
+  const rates = new JobRates();
+  const at = (bytes: number): ProgressSnapshot => ({
+    ...snapshot,
+    counters: { ...counters, files: 7, bytes, deduplicatedBytes: 0 },
+    totals: { bytes: 10_000 },
+  });
+  expect([0, 2_500, 10_000].map((bytes) => shareDone(at(bytes)))).toEqual([0, 0.25, 1]);
+  rates.add(AT, at(0));
+  expect(rates.add(AT + 2_000, at(2_500)).remainingMs).toBe(6_000);
+});
+
+test('one is one', () => {
+  expect([0, 1, 2_000].map((count) => countOf(count, 'file'))).toEqual(['0 files', '1 file', '2,000 files']);
+  expect([1, 2].map((count) => countOf(count, 'entry', 'entries'))).toEqual(['1 entry', '2 entries']);
 });
 
 test('numbers are those a person reads', () => {

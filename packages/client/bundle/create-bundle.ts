@@ -7,7 +7,7 @@ import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
 import { concat, encodeCarHeader } from './car-header.ts';
 import { CID_BYTES, encodeCid } from './cid.ts';
-import { type LoadedNode, loadNode } from './load-node.ts';
+import { type LoadedNode, loadNode, withHash } from './load-node.ts';
 import { encodeVarint } from './varint.ts';
 
 /** Nodes of one bundle: what the set of written ones can hold. */
@@ -55,7 +55,11 @@ async function* writeBundle(
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const header = encodeCarHeader(roots);
   // Before the first byte: a root that is not there should leave nothing behind that looks like a bundle.
-  for (const root of roots) await client.readMetadata(root, options);
+  for (const root of roots) {
+    await client.readMetadata(root, options).catch((error: unknown) => {
+      throw withHash(root, error);
+    });
+  }
   yield header;
   let bytes = header.length;
   let nodes = 0;

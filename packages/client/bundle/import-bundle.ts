@@ -4,7 +4,9 @@ import type { Client } from '../client.ts';
 import { isReady } from '../is-ready.ts';
 import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
+import { CID_BYTES } from './cid.ts';
 import { type BundleNode, type BundleReader, type ReadBundleOptions, readBundle } from './read-bundle.ts';
+import { encodeVarint } from './varint.ts';
 
 /** Nodes that are being stored at once, and the bytes they may have together (one larger node goes alone). */
 const STORING_NODES_MAX = 32;
@@ -26,7 +28,7 @@ export interface ImportProgress {
   readonly nodeBytes: number;
   /** of these, those of the nodes that the Space did not have */
   readonly uploadedBytes: number;
-  /** bytes of the file that were read */
+  /** bytes of the file that are done: its header, and the blocks of these nodes */
   readonly bytes: number;
 }
 
@@ -91,7 +93,6 @@ class Storing {
   /** roots that were in the file */
   readonly roots = new Set<Hash>();
   readonly #client: Client;
-  readonly #bundle: BundleReader;
   readonly #options: ImportBundleOptions;
   readonly #isVerifyingOnly: boolean;
   readonly #wanted: ReadonlySet<Hash>;
@@ -101,14 +102,17 @@ class Storing {
   #uploadedNodes = 0;
   #nodeBytes = 0;
   #uploadedBytes = 0;
+  /** of the file */
+  #bytes: number;
   #failure: { readonly error: unknown } | undefined;
 
   constructor(client: Client, bundle: BundleReader, options: ImportBundleOptions, isVerifyingOnly: boolean) {
     this.#client = client;
-    this.#bundle = bundle;
     this.#options = options;
     this.#isVerifyingOnly = isVerifyingOnly;
     this.#wanted = new Set(bundle.roots);
+    // Nothing but the header has been read.
+    this.#bytes = bundle.position();
   }
 
   /** Waits for room, starts to store `node` and returns. Throws what an earlier node failed with. */
@@ -162,6 +166,7 @@ class Storing {
   #count({ bytes }: BundleNode, uploaded: boolean): void {
     this.#nodes += 1;
     this.#nodeBytes += bytes.length;
+    this.#bytes += blockBytesOf(bytes.length);
     if (uploaded) {
       this.#uploadedNodes += 1;
       this.#uploadedBytes += bytes.length;
@@ -175,9 +180,15 @@ class Storing {
       uploadedNodes: this.#uploadedNodes,
       nodeBytes: this.#nodeBytes,
       uploadedBytes: this.#uploadedBytes,
-      bytes: this.#bundle.position(),
+      bytes: this.#bytes,
     };
   }
+}
+
+/** What a node of so many canonical bytes takes in the file. */
+function blockBytesOf(nodeBytes: number): number {
+  const length = CID_BYTES + nodeBytes;
+  return encodeVarint(length).length + length;
 }
 
 /**

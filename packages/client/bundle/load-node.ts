@@ -33,13 +33,15 @@ export async function loadNode(client: Client, hash: Hash, options: CallOptions)
 }
 
 /** A node that cannot be had is named: among thousands the reason alone would not help. */
-function withHash(hash: Hash, error: unknown): unknown {
+export function withHash(hash: Hash, error: unknown): unknown {
   const isNodesOwn =
     error instanceof CasError && (error.code === 'NOT_FOUND' || error.code === 'SERVICE_UNAVAILABLE');
   if (!isNodesOwn) return error;
-  return new BundleError(`${hash}: ${error.message}; store this node again, then make the bundle`, {
-    cause: error,
-  });
+  const message =
+    error.code === 'NOT_FOUND'
+      ? `${hash} is not in this Space, or not ready there: check the hash and the Space, or store this node again`
+      : `${hash}: ${error.message}; store this node again`;
+  return new BundleError(`${message}, then make the bundle`, { cause: error });
 }
 
 /** Children are followed only once proven, so a large parent is read through; a large leaf has nothing to follow. */

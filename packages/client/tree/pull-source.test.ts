@@ -46,7 +46,9 @@ test('what will have refs is described beside its content; a wrong guess costs a
   for (let round = 0; space.calls.length < 2 && round < 1_000; round += 1) await Bun.sleep(0);
   expect(space.kinds().toSorted()).toEqual(['content', 'metadata']);
   gates.resolve();
-  expect(await rejection(reading)).toMatchObject({ code: 'NOT_FOUND', requestOperation: 'readContent' });
+  const missing = await rejection(reading);
+  expect(missing).toMatchObject({ code: 'NOT_FOUND', requestOperation: 'readContent', hash: leaf });
+  expect((missing as Error).message).toContain(`${leaf} is not in this Space`);
   expect((await open(space).readNode(leaf, { expectsRefs: true })).refs).toEqual([]);
 });
 

@@ -45,6 +45,20 @@ export class RottenNodeError extends Error {
   }
 }
 
+/** The Space has no ready node with this hash. `code` is NOT_FOUND. */
+export class MissingNodeError extends CasError {
+  override readonly name: string = 'MissingNodeError';
+  readonly hash: Hash;
+
+  constructor(hash: Hash, cause: CasError) {
+    const { code, status, requestOperation } = cause;
+    const advice = 'check the hash and the Space, or push the tree again and hold it by a root ref';
+    const message = `${hash} is not in this Space, or not ready there: ${advice}`;
+    super(message, { code, status, requestOperation, cause });
+    this.hash = hash;
+  }
+}
+
 /** Rejects with CasError (VERIFICATION_FAILED among them), RottenNodeError, TreeFormatError for what is too large. */
 export function createPatientSource(client: ReadingClient, options: PatientSourceOptions = {}): NodeSource {
   const { digest, progress = SILENT_PROGRESS, signal } = options;
@@ -104,11 +118,18 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
       try {
         const options = { ...call, signal: call.signal ?? signal };
         return await requests.send(`reading ${hash}`, false, () => readUnlessRotten(hash, options));
+      } catch (error) {
+        throw withHash(hash, error);
       } finally {
         done();
       }
     },
   };
+}
+
+/** Of a node that is not there the hash is named: the server's answer does not, and one tree has many. */
+function withHash(hash: Hash, error: unknown): unknown {
+  return error instanceof CasError && error.code === 'NOT_FOUND' ? new MissingNodeError(hash, error) : error;
 }
 
 /** A 503 for the content alone, while the metadata is fine: a server that is only busy does not describe the node either. */

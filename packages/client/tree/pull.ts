@@ -52,26 +52,26 @@ const CHUNKS_MAX = 12;
 const COMPARED_MAX = 4;
 
 /**
- * Brings `root` into `target`. A directory's entries go into the target's folder itself; a file or link goes to `rootPath`.
+ * Brings `root` into the target, which is opened when all paths asked for are known to exist. A directory's entries go into the target's folder itself; a file or link goes to `rootPath`.
  * Interrupted at any point, the same call takes it up again. Throws PullConflictError before anything is written,
  * PullTargetError, TreeReadError, CasError.
  */
 export async function pullTree(
   source: NodeSource,
   root: TreeItem,
-  target: PullTarget,
+  openTarget: () => PullTarget,
   rootPath: TreePath | undefined,
   options: PullOptions = {},
 ): Promise<PullResult> {
   const ending = new AbortController();
   const signal =
     options.signal === undefined ? ending.signal : AbortSignal.any([options.signal, ending.signal]);
-  const pull = new Pull(source, target, { ...options, signal }, ending);
   if (root.kind === 'directory') {
     const reader = openTree(source);
     for (const names of options.paths ?? []) await reader.resolvePath(root.hash, names, { signal });
-    return pull.runDirectory(root);
   }
+  const pull = new Pull(source, openTarget(), { ...options, signal }, ending);
+  if (root.kind === 'directory') return pull.runDirectory(root);
   if (rootPath === undefined) throw new TypeError('a file or link needs a path');
   return pull.runSingle({ ...root, name: rootPath.name }, rootPath);
 }

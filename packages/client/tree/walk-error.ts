@@ -1,7 +1,7 @@
 /** A node of a tree that cannot be had or is not what it should be, with the path it is needed for and what to do. */
 import { CasError, VerificationError } from '../errors.ts';
 import { TreeFormatError } from './format.ts';
-import { RottenNodeError } from './pull-source.ts';
+import { MissingNodeError, RottenNodeError } from './pull-source.ts';
 import { formatPath, type TreePath } from './walk-path.ts';
 
 export class TreeReadError extends Error {
@@ -27,6 +27,7 @@ export function explainNodeError(error: unknown): string | undefined {
     return `${error.message}; heal it from the original: holdfast push --check`;
   if (error instanceof VerificationError) return error.message;
   if (error instanceof TreeFormatError) return `${error.message}; this is no tree that a push has made`;
+  if (error instanceof MissingNodeError) return error.message;
   if (error instanceof CasError && error.code === 'NOT_FOUND') {
     return `${error.message}; it is not in this Space (any more): push the tree again, and hold it by a root ref`;
   }
