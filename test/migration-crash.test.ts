@@ -34,8 +34,13 @@ const SEED = Number(process.env.HOLDFAST_TEST_SEED ?? Date.now() % 1_000_000);
 const random = makeRandom(SEED);
 const source = places.makeFolder();
 let there: Place;
+/** its rows through this very process: while it cannot watch and kill, no copy goes on either */
+let watched: ProxiedPlace;
 
-afterAll(() => places.close(), TEST_MS_MAX);
+afterAll(async () => {
+  await watched?.close();
+  await places.close();
+}, TEST_MS_MAX);
 
 const spaceIds = Array.from({ length: SPACES }, (_, index) => `space-${index}`);
 
@@ -58,7 +63,31 @@ beforeAll(async () => {
     ),
   );
   there = await places.makeEngines();
+  watched = await behindProxies(there);
 }, TEST_MS_MAX);
+
+interface ProxiedPlace {
+  readonly proxied: Place;
+  readonly rows: TcpProxy;
+  readonly bytes: TcpProxy;
+  close(): Promise<void>;
+}
+
+/** As it is reached through proxies. */
+async function behindProxies(place: Place): Promise<ProxiedPlace> {
+  const engines = place.engines as NonNullable<Place['engines']>;
+  const metadata = new URL(engines.metadataUrl);
+  const rows = await startTcpProxy({ port: Number(metadata.port) });
+  const bytes = await startTcpProxy({ port: Number(new URL(engines.bucket.endpoint).port) });
+  metadata.port = String(rows.port);
+  const bucket = { ...engines.bucket, endpoint: `http://${bytes.address}` };
+  const proxied: Place = { ...place, engines: { ...engines, metadataUrl: metadata.href, bucket } };
+  const close = async (): Promise<void> => {
+    await rows.close();
+    await bytes.close();
+  };
+  return { proxied, rows, bytes, close };
+}
 
 async function describeAll(clientOf: ClientOf): Promise<unknown[]> {
   return Promise.all(
@@ -152,7 +181,7 @@ describe(`a copy that is killed ten times (seed ${SEED})`, () => {
     'arrives in PostgreSQL and S3',
     async () => {
       const expected = await withServer(source, issuer, describeAll);
-      expect(await migrateThroughKills(source, there)).toBe(KILLS);
+      expect(await migrateThroughKills(source, watched.proxied)).toBe(KILLS);
       expect(await failToServe(there)).toMatch(/^1: holdfast: .*unfinished copy/);
       const outcome = await places.migrate(source, there);
       expect([outcome.exitCode, outcome.stdout]).toEqual([0, expect.stringContaining(`${SPACES} Spaces`)]);
@@ -170,7 +199,7 @@ describe(`a copy that is killed ten times (seed ${SEED})`, () => {
     async () => {
       const back = places.makeFolder();
       const expected = await withServer(there, issuer, describeAll);
-      expect(await migrateThroughKills(there, back)).toBe(KILLS);
+      expect(await migrateThroughKills(watched.proxied, back)).toBe(KILLS);
       expect(await failToServe(back)).toMatch(/^1: holdfast: .*unfinished copy/);
       const outcome = await places.migrate(there, back);
       expect([outcome.exitCode, outcome.stdout]).toEqual([0, expect.stringContaining(`${SPACES} Spaces`)]);
@@ -181,18 +210,6 @@ describe(`a copy that is killed ten times (seed ${SEED})`, () => {
     TEST_MS_MAX,
   );
 });
-
-/** As it is reached through proxies. */
-async function behindProxies(place: Place) {
-  const engines = place.engines as NonNullable<Place['engines']>;
-  const metadata = new URL(engines.metadataUrl);
-  const rows = await startTcpProxy({ port: Number(metadata.port) });
-  const bytes = await startTcpProxy({ port: Number(new URL(engines.bucket.endpoint).port) });
-  metadata.port = String(rows.port);
-  const bucket = { ...engines.bucket, endpoint: `http://${bytes.address}` };
-  const proxied: Place = { ...place, engines: { ...engines, metadataUrl: metadata.href, bucket } };
-  return { proxied, rows, bytes };
-}
 
 describe('a copy whose engines are away for seconds', () => {
   const OUTAGE_MS = 2_500;
@@ -233,7 +250,7 @@ describe('a copy whose engines are away for seconds', () => {
     'waits for them, and goes on by itself, there and back',
     async () => {
       const place = await places.makeEngines();
-      const { proxied, rows, bytes } = await behindProxies(place);
+      const { proxied, rows, bytes, close } = await behindProxies(place);
       const back = places.makeFolder();
       try {
         const expected = await withServer(source, issuer, describeAll);
@@ -249,8 +266,7 @@ describe('a copy whose engines are away for seconds', () => {
         expect(await withServer(back, issuer, describeAll)).toEqual(expected);
         expect(recount(back.data).problems).toEqual([]);
       } finally {
-        await rows.close();
-        await bytes.close();
+        await close();
       }
     },
     TEST_MS_MAX,
@@ -259,8 +275,10 @@ describe('a copy whose engines are away for seconds', () => {
   test(
     'is interrupted by Ctrl-C at a page, and by nothing lost',
     async () => {
-      const target = places.makeFolder();
-      const { args, environment } = places.command(source, target);
+      const target = await places.makeEngines();
+      // Through this process, so that the copy cannot end before it is interrupted.
+      const { proxied, close } = await behindProxies(target);
+      const { args, environment } = places.command(source, proxied);
       const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), ...args], {
         cwd: ROOT,
         env: { ...process.env, ...environment },
@@ -275,6 +293,7 @@ describe('a copy whose engines are away for seconds', () => {
       }
       expect([await child.exited, await new Response(child.stdout).text()]).toEqual([1, '']);
       expect(said).toMatch(/holdfast: interrupted; run the same command again to go on\n$/);
+      await close();
       const outcome = await places.migrate(source, target);
       expect([outcome.exitCode, outcome.stderr]).toEqual([0, expect.stringMatching(/^going on with 1 App,/)]);
     },
