@@ -58,6 +58,12 @@ test('lease, PUT to the store, lease: ready, readable, and the key remembers how
   expect(found?.content?.urlExpiresAt).toBe(signedAnew.upload.expiresAt);
 });
 
+test('an instruction ends when the store stops taking it: in whole seconds', async () => {
+  world.now += 700;
+  const { upload } = await world.begin(smallNode(1));
+  expect(upload.expiresAt).toBe(world.now - 700 + URL_LIFE_MS);
+});
+
 test('the server takes no uploads itself', async () => {
   const node = smallNode(1);
   const begun = await world.begin(node);

@@ -66,8 +66,8 @@ async function instructUpload(core: Core, space: Space, row: UploadRow, uploadOr
   const { generation, hash, urlExpiresAt: expiresAt } = row;
   const { upload } = core.content;
   if (upload.kind === 'direct') {
-    const signed = await upload.signUpload(space, generation, expiresAt);
-    return { method: 'PUT' as const, url: signed.url, expiresAt, headers: signed.headers };
+    const signed = await upload.signUpload(space, generation, { issuedAt: row.touchedAt, expiresAt });
+    return { method: 'PUT' as const, ...signed };
   }
   const token = signUploadToken(core.signer, { space, hash, generation, expiresAt });
   return {

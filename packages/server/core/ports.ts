@@ -209,12 +209,21 @@ export type ContentUploads =
   | { readonly kind: 'server'; readonly receiver: UploadReceiver }
   | {
       readonly kind: 'direct';
-      signUpload(
-        space: Space,
-        generation: Generation,
-        expiresAt: number,
-      ): Promise<{ url: string; headers: Record<string, string> }>;
+      signUpload(space: Space, generation: Generation, life: UploadUrlLife): Promise<SignedUpload>;
     };
+
+/** Instants by the rows' clock. */
+export interface UploadUrlLife {
+  readonly issuedAt: number;
+  readonly expiresAt: number;
+}
+
+export interface SignedUpload {
+  readonly url: string;
+  readonly headers: Record<string, string>;
+  /** when the store stops taking it: as asked for, or just before where the store is less fine */
+  readonly expiresAt: number;
+}
 
 /** The server's own receiving of bytes. Which generations are being received right now is part of the state. */
 export interface UploadReceiver {

@@ -191,7 +191,11 @@ describe('patience', () => {
   const direct = (): Core => {
     const upload: ContentUploads = {
       kind: 'direct',
-      signUpload: async () => ({ url: 'http://store/key', headers: {} }),
+      signUpload: async (_space, _generation, { expiresAt }) => ({
+        url: 'http://store/key',
+        headers: {},
+        expiresAt,
+      }),
     };
     const content = Object.assign(Object.create(world.core.content), {
       inspect: async () => ({ found: false }),

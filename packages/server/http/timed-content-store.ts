@@ -34,11 +34,11 @@ export class TimedContentStore implements ContentStore {
     const { timing } = this;
     return {
       kind: 'direct',
-      signUpload: (space, generation, expiresAt) =>
+      signUpload: (space, generation, life) =>
         timing.watch(
           'cas_content_sign_upload',
           performance.now(),
-          upload.signUpload(space, generation, expiresAt),
+          upload.signUpload(space, generation, life),
         ),
     };
   }

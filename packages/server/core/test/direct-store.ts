@@ -14,11 +14,13 @@ import {
   type NodeLimits,
   type OpenContent,
   type StoredObject,
+  type UploadUrlLife,
 } from '../ports.ts';
 import { sha256 } from '../sha256.ts';
 import { spaceKeyOf } from '../space-key.ts';
 import { tooLarge, UploadJudge } from '../upload-judge.ts';
 
+const SECOND_MS = 1000;
 const DAY_MS = 86_400_000;
 const TIME_DIGITS = 12;
 
@@ -33,10 +35,11 @@ type PutStatus = 200 | 403 | 412;
 export class DirectStore implements ContentStore {
   readonly upload = {
     kind: 'direct' as const,
-    signUpload: async (space: Space, generation: Generation, expiresAt: number) => ({
-      url: `direct:${spaceKeyOf(space)}/${generation}/${expiresAt}`,
-      headers: { 'if-none-match': '*' },
-    }),
+    signUpload: async (space: Space, generation: Generation, life: UploadUrlLife) => {
+      const expiresAt = Math.floor(life.expiresAt / SECOND_MS) * SECOND_MS;
+      const url = `direct:${spaceKeyOf(space)}/${generation}/${expiresAt}`;
+      return { url, headers: { 'if-none-match': '*' }, expiresAt };
+    },
   };
 
   readonly #now: () => number;

@@ -8,7 +8,7 @@ import type { Generation, UploadEvidence } from '../../core/model.ts';
 import { ContentDamaged, ContentLost, type ContentStore, type StoredObject } from '../../core/ports.ts';
 import type { ContentUnderTest, OpenedContentStore } from './content-under-test.ts';
 import { testReceiver } from './receiver-suite.ts';
-import { newGeneration, SPACE, sampleNode } from './samples.ts';
+import { newGeneration, SPACE, sampleNode, urlLifeUntil } from './samples.ts';
 
 export interface ContentStoreAdapter {
   /** the kind of its `upload`: what receives uploads itself is tested for that too */
@@ -147,7 +147,7 @@ function testDirectUploads(subject: ContentUnderTest): void {
   const sign = (generation: Generation, expiresAt: number) => {
     const { upload } = subject.opened.store;
     if (upload.kind !== 'direct') throw new Error('this store receives uploads itself');
-    return upload.signUpload(SPACE, generation, expiresAt);
+    return upload.signUpload(SPACE, generation, urlLifeUntil(expiresAt));
   };
   const put = async (
     { url, headers }: { readonly url: string; readonly headers: Record<string, string> },

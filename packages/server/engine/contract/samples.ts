@@ -1,7 +1,7 @@
 /** Rows and nodes for the engines' contract suites. */
 import { encodeNode, type Hash } from '@holdfast/protocol';
 import type { DiscardRow, Generation, NodeRow, Space, UploadRow } from '../../core/model.ts';
-import type { Clock, MetadataStore, SpaceTransaction } from '../../core/ports.ts';
+import type { Clock, MetadataStore, SpaceTransaction, UploadUrlLife } from '../../core/ports.ts';
 
 export const SPACE: Space = { appId: 'app', spaceId: 'space' };
 /** A day in the year 2033: later than any lease of 0, earlier than the largest integer. */
@@ -108,3 +108,10 @@ export async function updateNode(
     await tx.updateNode(row, { ...row, ...changes });
   });
 }
+
+/** The life of an upload URL that a lease has just asked for, and that ends then. */
+export const urlLifeUntil = (expiresAt: number): UploadUrlLife => ({
+  issuedAt: expiresAt - URL_LIFE_MS,
+  expiresAt,
+});
+const URL_LIFE_MS = 60_000;

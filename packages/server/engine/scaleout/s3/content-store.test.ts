@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { openCeph, type TestBuckets } from '../../../../../test/support/ceph-server.ts';
 import type { TestBucket } from '../../../../../test/support/s3-request.ts';
 import { testContentStore } from '../../contract/content-store-suite.ts';
-import { newGeneration, SPACE, sampleNode } from '../../contract/samples.ts';
+import { newGeneration, SPACE, sampleNode, urlLifeUntil } from '../../contract/samples.ts';
 import { openS3World } from './test/s3-world.ts';
 
 const START_MS_MAX = 120_000;
@@ -32,7 +32,8 @@ test('an upload URL of a store that obeys unsigned headers neither copies, overw
   ];
   await put(theirs, secret.node);
   await put(taken, own.node);
-  const sign = (generation: string) => upload.signUpload(SPACE, generation, Date.now() + 60_000);
+  const sign = (generation: string) =>
+    upload.signUpload(SPACE, generation, urlLifeUntil(Date.now() + 60_000));
   const pathOf = (url: string): string => new URL(url).pathname;
   const source = { 'x-amz-copy-source': pathOf((await sign(theirs)).url) };
   for (const generation of [fresh, taken]) {

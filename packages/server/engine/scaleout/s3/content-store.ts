@@ -55,8 +55,7 @@ export class S3ContentStore implements ContentStore {
     this.#walk = new StrayWalk(parts);
     this.upload = {
       kind: 'direct',
-      signUpload: (space, generation, expiresAt) =>
-        parts.uploadUrls.sign(this.#keyOf(space, generation), expiresAt),
+      signUpload: (space, generation, life) => parts.uploadUrls.sign(this.#keyOf(space, generation), life),
     };
   }
 

@@ -56,7 +56,7 @@ async function openBucketParts(config: S3ContentStoreConfig): Promise<S3ContentS
   const client = new S3Client({ address, credentials, limits, now });
   const keys = new ObjectKeys(address.prefix);
   const marker = new StoreMarker(client, keys, identity.storeId, limits);
-  const uploadUrls = new UploadUrls(address, credentials, uploadTtlMs);
+  const uploadUrls = new UploadUrls(address, credentials);
   try {
     await assertOurs(marker, identity);
     await probeStore({ client, keys, uploadUrls, limits, bucket: address.bucket });

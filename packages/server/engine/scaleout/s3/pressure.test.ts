@@ -1,7 +1,7 @@
 /** Bounds: of requests and waiting, of repetitions, of memory for slow readers; and what credentials and clocks do. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { type ContentStore, type StoredObject, StoreUnavailable } from '../../../core/ports.ts';
-import { newGeneration, SPACE, sampleNode } from '../../contract/samples.ts';
+import { newGeneration, SPACE, sampleNode, urlLifeUntil } from '../../contract/samples.ts';
 import { openS3ContentStore, type S3ContentStoreConfig } from './open-s3-content-store.ts';
 import { S3StoreRefused } from './store-refused.ts';
 import { configOf, putDirectly } from './test/s3-world.ts';
@@ -210,7 +210,7 @@ describe('credentials', () => {
     const last = standIn.seen.at(-1);
     expect(last?.headers['x-amz-security-token']).toBe('token');
     if (target.upload.kind !== 'direct') throw new Error('uploads are direct');
-    const { url } = await target.upload.signUpload(SPACE, newGeneration(), Date.now() + 60_000);
+    const { url } = await target.upload.signUpload(SPACE, newGeneration(), urlLifeUntil(Date.now() + 60_000));
     expect(new URL(url).searchParams.get('X-Amz-Security-Token')).toBe('token');
   });
 
@@ -240,19 +240,21 @@ test('a process whose clock is an hour off learns the time of the store', async 
   }
 });
 
-test('upload URLs end no later than told, whatever the fraction, and begin where the rows say', async () => {
-  const target = await open({ uploadTtlMs: 1500 });
+test('upload URLs end when they say, no later than asked, whatever the fraction, and begin where the rows say', async () => {
+  const target = await open();
   const { upload } = target;
   if (upload.kind !== 'direct') throw new Error('uploads are direct');
   for (const expiresAt of [2_000_000_000_000, 2_000_000_000_001, 2_000_000_000_999]) {
-    const { url } = await upload.signUpload(SPACE, newGeneration(), expiresAt);
-    const query = new URL(url).searchParams;
+    const issuedAt = expiresAt - 1500;
+    const signed = await upload.signUpload(SPACE, newGeneration(), { issuedAt, expiresAt });
+    const query = new URL(signed.url).searchParams;
     const [, year, month, day, hour, minute, second] =
       /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(query.get('X-Amz-Date') ?? '')?.map(Number) ?? [];
     const beginsAt = Date.UTC(year!, month! - 1, day, hour, minute, second);
     const endsAt = beginsAt + Number(query.get('X-Amz-Expires')) * 1000;
+    expect(endsAt).toBe(signed.expiresAt);
     expect(endsAt).toBeLessThanOrEqual(expiresAt);
     expect(endsAt).toBeGreaterThan(expiresAt - 1000);
-    expect(beginsAt).toBeLessThanOrEqual(expiresAt - 1000);
+    expect(beginsAt).toBe(Math.floor(issuedAt / 1000) * 1000);
   }
 });

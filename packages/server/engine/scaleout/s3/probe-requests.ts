@@ -1,11 +1,12 @@
 /** What the probe sends: requests as a client, a stranger or a rival would, at keys of its own. */
 import { randomBytes } from 'node:crypto';
+import type { SignedUpload } from '../../../core/ports.ts';
 import { AttemptFailed } from './failure.ts';
 import { DELETE_BATCH_MAX, type S3Limits } from './limits.ts';
 import type { ObjectKeys } from './object-key.ts';
 import type { SignedRequest } from './request-signer.ts';
 import type { S3Client } from './s3-client.ts';
-import type { UploadTarget, UploadUrls } from './upload-urls.ts';
+import type { UploadUrls } from './upload-urls.ts';
 
 const PROBE_URL_MS = 60_000;
 const PROBE_BYTES_MAX = 64 * 1024;
@@ -49,12 +50,13 @@ export class ProbeRequests {
   }
 
   /** An upload URL that `sinceMs` ago was still good. */
-  sign(key: string, sinceMs = -PROBE_URL_MS): Promise<UploadTarget> {
-    return this.#parts.uploadUrls.sign(key, this.#parts.client.now() - sinceMs, 'servers');
+  sign(key: string, sinceMs = -PROBE_URL_MS): Promise<SignedUpload> {
+    const expiresAt = this.#parts.client.now() - sinceMs;
+    return this.#parts.uploadUrls.sign(key, { issuedAt: expiresAt - PROBE_URL_MS, expiresAt }, 'servers');
   }
 
   /** The status of a PUT. */
-  put(target: UploadTarget, body: Uint8Array<ArrayBuffer>): Promise<number> {
+  put(target: Pick<SignedUpload, 'url' | 'headers'>, body: Uint8Array<ArrayBuffer>): Promise<number> {
     return this.#status({ method: 'PUT', url: target.url, headers: target.headers, body });
   }
 

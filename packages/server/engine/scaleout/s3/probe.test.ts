@@ -1,7 +1,7 @@
 /** Which stores are refused at the start, and why. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { type ContentStore, StoreUnavailable } from '../../../core/ports.ts';
-import { newGeneration, SPACE } from '../../contract/samples.ts';
+import { newGeneration, SPACE, urlLifeUntil } from '../../contract/samples.ts';
 import { openS3ContentStore, type S3ContentStoreConfig } from './open-s3-content-store.ts';
 import { S3StoreRefused } from './store-refused.ts';
 import { configOf } from './test/s3-world.ts';
@@ -178,5 +178,5 @@ describe('the bucket belongs to its rows', () => {
 
 async function headersOf(store: ContentStore): Promise<Record<string, string>> {
   if (store.upload.kind !== 'direct') throw new Error('clients upload to S3 themselves');
-  return (await store.upload.signUpload(SPACE, newGeneration(), Date.now() + 60_000)).headers;
+  return (await store.upload.signUpload(SPACE, newGeneration(), urlLifeUntil(Date.now() + 60_000))).headers;
 }

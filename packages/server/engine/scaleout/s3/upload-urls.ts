@@ -3,15 +3,11 @@
  * headers that matter are signed, so the store refuses a request that leaves one out or changes it.
  */
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
+import type { SignedUpload, UploadUrlLife } from '../../../core/ports.ts';
 import type { S3Address } from '../../../engine-urls.ts';
 import { type BucketUrl, clientUrlOf, serverUrlOf } from './address.ts';
 import type { CredentialSource } from './credentials.ts';
 import { presignUrl } from './request-signer.ts';
-
-export interface UploadTarget {
-  readonly url: string;
-  readonly headers: Record<string, string>;
-}
 
 const SECOND_MS = 1000;
 
@@ -20,15 +16,13 @@ export class UploadUrls {
   readonly #serverUrl: BucketUrl;
   readonly #region: string;
   readonly #credentials: CredentialSource;
-  readonly #uploadTtlMs: number;
   #guards: Readonly<Record<string, string>> = {};
 
-  constructor(address: S3Address, credentials: CredentialSource, uploadTtlMs: number) {
+  constructor(address: S3Address, credentials: CredentialSource) {
     this.#clientUrl = clientUrlOf(address);
     this.#serverUrl = serverUrlOf(address);
     this.#region = address.region;
     this.#credentials = credentials;
-    this.#uploadTtlMs = uploadTtlMs;
   }
 
   /** Headers that are signed besides the usual ones from now on. */
@@ -37,16 +31,16 @@ export class UploadUrls {
   }
 
   /**
-   * Good until `expiresAt` (ms) at the latest, in whole seconds. Its date is reckoned back from there and not read from our
-   * clock: the instant comes from the rows' own clock, and processes may differ.
+   * Good until `expiresAt` at the latest: it is reckoned in whole seconds. Both instants come from the rows' own clock and not
+   * from ours: processes may differ.
    */
   async sign(
     key: string,
-    expiresAt: number,
+    { issuedAt, expiresAt }: UploadUrlLife,
     audience: 'clients' | 'servers' = 'clients',
-  ): Promise<UploadTarget> {
+  ): Promise<SignedUpload> {
     const endsAt = Math.floor(expiresAt / SECOND_MS);
-    const beginsAt = Math.min(Math.floor((expiresAt - this.#uploadTtlMs) / SECOND_MS), endsAt - 1);
+    const beginsAt = Math.min(Math.floor(issuedAt / SECOND_MS), endsAt - 1);
     const headers = { 'content-type': NODE_MEDIA_TYPE, 'if-none-match': '*', ...this.#guards };
     const request = {
       method: 'PUT',
@@ -57,6 +51,7 @@ export class UploadUrls {
       at: beginsAt * SECOND_MS,
       lifeSeconds: endsAt - beginsAt,
     };
-    return { url: presignUrl(request, await this.#credentials.get()), headers };
+    const url = presignUrl(request, await this.#credentials.get());
+    return { url, headers, expiresAt: endsAt * SECOND_MS };
   }
 }

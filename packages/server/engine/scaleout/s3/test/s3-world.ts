@@ -2,7 +2,7 @@
 import { sendToBucket, type TestBucket } from '../../../../../../test/support/s3-request.ts';
 import type { Generation } from '../../../../core/model.ts';
 import type { ContentStore } from '../../../../core/ports.ts';
-import { SPACE } from '../../../contract/samples.ts';
+import { SPACE, urlLifeUntil } from '../../../contract/samples.ts';
 import { openS3ContentStore, type S3ContentStoreConfig } from '../open-s3-content-store.ts';
 
 export const UPLOAD_TTL_MS = 300_000;
@@ -50,7 +50,11 @@ export async function putDirectly(
   bytes: Uint8Array,
 ): Promise<void> {
   if (store.upload.kind !== 'direct') throw new Error('clients upload to S3 themselves');
-  const { url, headers } = await store.upload.signUpload(SPACE, generation, Date.now() + UPLOAD_TTL_MS);
+  const { url, headers } = await store.upload.signUpload(
+    SPACE,
+    generation,
+    urlLifeUntil(Date.now() + UPLOAD_TTL_MS),
+  );
   const response = await fetch(url, { method: 'PUT', headers, body: bytes.slice() });
   if (!response.ok) throw new Error(`the upload was answered ${response.status}: ${await response.text()}`);
 }
