@@ -23,6 +23,8 @@ export interface Claims {
   readonly forgotten: readonly NodeRow[];
   /** claimed rows, held by the caller, whose objects are now to be deleted */
   readonly claimed: readonly NodeRow[];
+  /** others hold claims here: they finish them, or have died */
+  readonly othersHold: boolean;
 }
 
 /** ms; what deleting the objects of one transaction's claims takes, with room. A process that dies holds its claims so long. */
@@ -42,13 +44,19 @@ export async function claimCandidates(core: Core, tx: SpaceTransaction, limit: n
     tx,
     candidates.filter((row) => !row.inline),
   );
-  return { examined: candidates.length, forgotten: inline, claimed };
+  return { examined: candidates.length, forgotten: inline, claimed, othersHold: false };
 }
 
 /** Claims that an interrupted pass left behind. */
 export async function findLeftoverClaims(tx: SpaceTransaction, limit: number): Promise<Claims> {
-  const claimed = await holdAll(tx, await tx.findClaimed(tx.now, limit));
-  return { examined: claimed.length, forgotten: [], claimed };
+  // Held ones come last.
+  const found = await tx.findClaimed(tx.now + CLAIM_HOLD_MS, limit);
+  const claimed = await holdAll(
+    tx,
+    found.filter(({ claimHeldUntil }) => claimHeldUntil <= tx.now),
+  );
+  const othersHold = claimed.length < found.length;
+  return { examined: claimed.length, forgotten: [], claimed, othersHold };
 }
 
 async function holdAll(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<NodeRow[]> {

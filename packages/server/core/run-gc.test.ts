@@ -174,6 +174,39 @@ test('a claim that another process is finishing is left to it while it holds it,
   }
 });
 
+test('a pass that may wait finishes what a process that died holds, and leaves to others what they finish', async () => {
+  await world.close();
+  world = await CoreWorld.open({}, { workers: 2 });
+  const beside = await world.openBeside();
+  const nodes = [objectNode(1), objectNode(2), objectNode(3)];
+  for (const isDead of [true, false]) {
+    await world.publish(...nodes);
+    world.now += MINUTE_MS;
+    const deleting = new Gate();
+    world.doors.delete = async (step) => {
+      await deleting.pass();
+      await step();
+    };
+    const pass = gc();
+    await deleting.reached;
+    let restedMs = 0;
+    const rest = async (ms: number) => {
+      restedMs += ms;
+      world.now += ms;
+      if (isDead) return;
+      deleting.open();
+      await pass;
+    };
+    const finished = isDead ? nodes.length : 0;
+    expect(await runGc(beside, SPACE, 100, rest)).toMatchObject({ examined: finished, deleted: finished });
+    expect(restedMs === CLAIM_HOLD_MS).toBe(isDead);
+    deleting.open();
+    expect(await pass).toMatchObject({ examined: nodes.length, deleted: nodes.length - finished });
+    expect(await Promise.all(nodes.map(isGone))).toEqual(nodes.map(() => true));
+    delete world.doors.delete;
+  }
+});
+
 test('processes that collect at once report between them every node that went, once', async () => {
   await world.close();
   world = await CoreWorld.open({}, { workers: 3 });
