@@ -7,7 +7,14 @@ import { CHUNK_BYTES_MAX } from '@holdfast/client';
 /** Smaller buffers are cheap to make and quick to go. */
 const POOLED_BYTES_MIN = 64 * 1024;
 /** Buffers come in a few sizes, so that most fit a next node. */
-const SIZES: readonly number[] = [512 * 1024, 1024 * 1024, 2 * 1024 * 1024, CHUNK_BYTES_MAX + 4096];
+const SIZES: readonly number[] = [
+  136 * 1024,
+  264 * 1024,
+  512 * 1024,
+  1024 * 1024,
+  2 * 1024 * 1024,
+  CHUNK_BYTES_MAX + 4096,
+];
 /** Kept of each size while nobody uses them. */
 const KEPT_MAX = 8;
 

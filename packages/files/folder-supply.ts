@@ -41,8 +41,8 @@ export interface FolderNode extends PushNode {
   readonly place: Place;
 }
 
-/** Pieces up to this are read without leaving the thread, which is faster than asking for help. */
-const READ_AT_ONCE_BYTES_MAX = 64 * 1024;
+/** Pieces up to this, as the scan too, are read without leaving the thread, which is faster than asking for help. */
+const READ_AT_ONCE_BYTES_MAX = CHUNK_BYTES_MIN;
 const OPEN_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const DIRECTORY_NODE_BYTES_MAX = 256 * 1024;
 const HEADER_BYTES = 128;
