@@ -12,7 +12,7 @@ import { DOMAIN, type PgbenchScript } from './pgbench-scripts.ts';
 
 export interface PgbenchPeer {
   /** Tries each script with as many connections as the load has, and as one of our processes keeps; the fastest it is. */
-  choose(scripts: readonly PgbenchScript[]): Promise<PgbenchLoad>;
+  choose(scripts: readonly PgbenchScript[], loadConnections: number): Promise<PgbenchLoad>;
 }
 
 export interface PgbenchLoad {
@@ -44,6 +44,9 @@ interface Try {
   readonly connections: number;
 }
 
+/** pgbench's time begins before its connections are open; the rate it tells does not count that. */
+const CONNECT_SECONDS = 1;
+
 /** Fills a database of the server's own schema with ready, leased rows. */
 export async function preparePgbench(bench: Bench, url: string, sizes: Sizes): Promise<PgbenchPeer> {
   const program = findProgram('pgbench');
@@ -52,9 +55,9 @@ export async function preparePgbench(bench: Bench, url: string, sizes: Sizes): P
   await fill(url, sizes);
   const prepared: Prepared = { bench, program, url, sizes, settings };
   const ofProcess = parsePostgresUrl(url, {}).connectionsMax;
-  const counts = bench.quick ? [ofProcess] : [...new Set([bench.connections, ofProcess])];
   return {
-    async choose(scripts) {
+    async choose(scripts, loadConnections) {
+      const counts = bench.quick ? [ofProcess] : [...new Set([loadConnections, ofProcess])];
       const tries = scripts.flatMap((script) => counts.map((connections) => ({ script, connections })));
       const rates: number[] = [];
       for (const each of tries) rates.push(await runScript(prepared, each));
@@ -93,7 +96,7 @@ async function runScript(
   const child = Bun.spawn(
     [
       ...[program, '-n', '-M', script.mode, '-c', String(connections), '-j', '2', ...variables],
-      ...['-T', String(Math.max(1, Math.round(bench.seconds))), '-f', path],
+      ...['-T', String(Math.max(1, Math.round(bench.seconds)) + CONNECT_SECONDS), '-f', path],
       ...['-h', hostname, '-p', port, '-U', username, pathname.slice(1)],
     ],
     {

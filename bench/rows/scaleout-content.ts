@@ -14,6 +14,7 @@ import {
   describeProcesses,
   describeTrips,
   formatEach,
+  HEAVY_CONNECTIONS,
   loadFixed,
   SPACES,
   type Stage,
@@ -21,8 +22,6 @@ import {
 } from './scaleout-stage.ts';
 
 const TARGET_MIN = 0.8;
-/** 64 answers of 8 MiB at once would measure the queue. */
-const LARGE_CONNECTIONS = 16;
 /** More than a store on this machine takes. */
 const PUTS_PER_SECOND_MAX = 5_000;
 
@@ -101,7 +100,7 @@ async function compareLargeReads(stage: Stage, ours: Holdfast, processes: number
   return {
     ...describeLarge(stage, samples),
     row: `scaleout-content-8m-${processes}`,
-    workload: `readContent 8 MiB; ${describeProcesses(processes)}, ${LARGE_CONNECTIONS} connections, ${stage.large.length} nodes, nothing pinned`,
+    workload: `readContent 8 MiB; ${describeProcesses(processes)}, ${HEAVY_CONNECTIONS} connections, ${stage.large.length} nodes, nothing pinned`,
     target: atLeast(TARGET_MIN, "the S3 server's own GET of the same objects"),
   };
 }
@@ -116,7 +115,7 @@ export async function comparePinnedReads(stage: Stage, cores: Cores): Promise<Ro
     return {
       ...describeLarge(stage, await loadLarge(stage, ours)),
       row: 'scaleout-content-8m-pinned',
-      workload: `readContent 8 MiB; 1 process on core ${cores.server}, engines and load on core ${cores.load}, ${LARGE_CONNECTIONS} connections, ${stage.large.length} nodes`,
+      workload: `readContent 8 MiB; 1 process on core ${cores.server}, engines and load on core ${cores.load}, ${HEAVY_CONNECTIONS} connections, ${stage.large.length} nodes`,
       target: undefined,
     };
   } finally {
@@ -130,8 +129,8 @@ function loadLarge(stage: Stage, ours: Holdfast): Promise<{ a: LoadSample[]; b: 
   const requests = large.map((hash) => formatRead(ours, `/cas/nodes/${hash}/content`));
   return interleave(
     bench,
-    () => loadFixed(bench, ours, requests, LARGE_CONNECTIONS),
-    () => loadGateway(stage, largeObjects, LARGE_CONNECTIONS),
+    () => loadFixed(bench, ours, requests, HEAVY_CONNECTIONS),
+    () => loadGateway(stage, largeObjects, HEAVY_CONNECTIONS),
   );
 }
 

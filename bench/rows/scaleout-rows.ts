@@ -11,6 +11,7 @@ import {
   describeProcesses,
   describeTrips,
   formatEach,
+  HEAVY_CONNECTIONS,
   loadFixed,
   SPACES,
   type Stage,
@@ -23,6 +24,8 @@ interface Compared {
   readonly workload: string;
   readonly peer: PgbenchLoad;
   readonly target: RowResult['target'];
+  /** default: the bench's */
+  readonly connections?: number;
   readonly requests: (round: number) => readonly RequestTemplate[];
   /** as the counted round trips name it */
   readonly operation: string;
@@ -68,6 +71,7 @@ export async function compareRows(stage: Stage, ours: Holdfast, processes: numbe
       row: `scaleout-commits-of-${commitNodes}`,
       workload: `commits of ${commitNodes} deltas; commits of one Space that wait share a transaction where it is not too large`,
       peer: peers.largeCommits,
+      connections: HEAVY_CONNECTIONS,
       target: atLeast(
         TARGET_MIN,
         'pgbench with the same statements, pipelined or prepared, whichever is faster',
@@ -91,14 +95,15 @@ function nameCommit(deltas: number, processes: number, round: number): string {
 
 async function compare(stage: Stage, ours: Holdfast, processes: number, row: Compared): Promise<RowResult> {
   const { bench } = stage;
+  const { connections = bench.connections } = row;
   const samples = await interleave(
     bench,
-    (round): Promise<LoadSample> => loadFixed(bench, ours, row.requests(round)),
+    (round): Promise<LoadSample> => loadFixed(bench, ours, row.requests(round), connections),
     () => row.peer.run(),
   );
   return {
     row: `${row.row}-${processes}`,
-    workload: `${row.workload}; ${describeProcesses(processes)}, ${bench.connections} connections, ${SPACES} Spaces, nothing pinned`,
+    workload: `${row.workload}; ${describeProcesses(processes)}, ${connections} connections, ${SPACES} Spaces, nothing pinned`,
     target: row.target,
     ours: { label: 'holdfast', unit: 'requests/s', values: samples.a.map(rate) },
     peer: { label: 'pgbench', unit: 'transactions/s', values: samples.b },

@@ -25,6 +25,8 @@ const NODES_PER_SPACE = ROOT_REF_CHANGES_MAX;
 /** Rows of single nodes draw from so many of a Space, on our side as on the peers'. */
 const NODES_DRAWN = 100;
 const QUICK_NODES = 8;
+/** Of work that takes long: 64 answers of 8 MiB, or commits of 1000, at once would measure the queue. */
+export const HEAVY_CONNECTIONS = 16;
 
 export interface Stage {
   readonly bench: Bench;
@@ -93,15 +95,19 @@ async function choosePeers(
   const sizes = { spaces: SPACES, nodes: commitNodes, drawn: Math.min(NODES_DRAWN, commitNodes) };
   const peer = await preparePgbench(bench, await postgres.createDatabase(), sizes);
   const all = Array.from({ length: commitNodes }, (_, index) => hashOfNode(index + 1));
-  const choose = (operation: string, scripts: readonly PgbenchScript[]): Promise<PgbenchLoad> => {
+  const choose = (
+    operation: string,
+    scripts: readonly PgbenchScript[],
+    connections = bench.connections,
+  ): Promise<PgbenchLoad> => {
     for (const { statements } of scripts) assertSameStatements(operation, trips, statements);
-    return peer.choose(scripts);
+    return peer.choose(scripts, connections);
   };
   return {
     reads: await choose('readMetadata', [READ_SCRIPT]),
     renewals: await choose('lease of a ready node', [RENEWAL_SCRIPT]),
     smallCommits: await choose('commit of 1', smallCommitScripts()),
-    largeCommits: await choose(`commit of ${commitNodes}`, largeCommitScripts(all)),
+    largeCommits: await choose(`commit of ${commitNodes}`, largeCommitScripts(all), HEAVY_CONNECTIONS),
   };
 }
 
