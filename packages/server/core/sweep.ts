@@ -12,6 +12,8 @@ import type { SpaceTransaction, SweepCutoffs } from './ports.ts';
 
 const SPACES_PER_SWEEP_MAX = 32;
 const ROWS_PER_TRANSACTION_MAX = 100;
+/** ms; a commit is dated from its beginning, and until it ends walks still begin at the revision that it supersedes */
+const COMMIT_DURATION_MS_MAX = 60_000;
 
 /** Runs a part of the step; a failure is kept for the end. Resolves true when more is left to do. */
 type Attempt = (part: () => Promise<boolean>) => Promise<boolean>;
@@ -23,7 +25,7 @@ export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }>
   const cutoffs: SweepCutoffs = {
     now,
     abandonedAt: now - abandonedAfterMs,
-    historyAt: now - rootRefHistoryMs,
+    historyAt: now - rootRefHistoryMs - COMMIT_DURATION_MS_MAX,
   };
   const failures: unknown[] = [];
   const attempt: Attempt = async (part) => {

@@ -239,7 +239,8 @@ test('a cursor is good for 24 h of later commits, then 409; and only where it wa
   const { nextCursor } = await page();
   for (const node of [a, b, c]) await world.lease(node, 2 * DAY_MS);
   await commit('two', [[c, 1]]);
-  world.now += DAY_MS - 1;
+  // A cursor of the revision before is given out until the commit that supersedes it has ended.
+  world.now += DAY_MS + MINUTE_MS - 1;
   await world.sweepAll();
   expect((await page(nextCursor!)).items).toEqual([{ hash: c.hash, refCount: 1 }]);
   world.now += 1;
