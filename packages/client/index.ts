@@ -126,6 +126,7 @@ export {
   PullTargetError,
 } from './tree/pull-target.ts';
 export { type PushClient, type PushOptions, type PushResult, pushTree } from './tree/push.ts';
+export { PUSH_PARALLEL_MAX_DEFAULT } from './tree/push-limits.ts';
 export { type NodeSupply, type PushNode, SourceChangedError } from './tree/push-supply.ts';
 export {
   createNodeSource,

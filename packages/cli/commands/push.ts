@@ -2,7 +2,7 @@
 
 import { lstatSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { CasError, type Client, type PushPlan } from '@holdfast/client';
+import { CasError, type Client, PUSH_PARALLEL_MAX_DEFAULT, type PushPlan } from '@holdfast/client';
 import {
   defaultCacheFolder,
   openTemporaryState,
@@ -44,7 +44,6 @@ interface Flags extends ConnectionFlags {
   readonly json?: true;
 }
 
-const JOBS_DEFAULT = 32;
 const JOBS_MAX = 256;
 const IGNORE_FILE_NAME = '.holdfastignore';
 const CONTINUE = 'run the same command again: it continues where it stopped';
@@ -85,7 +84,9 @@ export function registerPushCommand(program: Command): void {
     .option('--skip-special', 'leave sockets, pipes and devices out instead of failing')
     .option('--mtime', 'record modification times (a tree with times has another hash)')
     .addOption(
-      new Option('--jobs <n>', 'requests at once, at most').argParser(parseJobs).default(JOBS_DEFAULT),
+      new Option('--jobs <n>', 'requests at once, at most')
+        .argParser(parseJobs)
+        .default(PUSH_PARALLEL_MAX_DEFAULT),
     )
     .option('--cache <dir>', 'where hashes are remembered (default: the cache folder of the user)')
     .option('--no-cache', 'hash every file again, whatever is remembered')

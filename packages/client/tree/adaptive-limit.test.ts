@@ -8,10 +8,16 @@ function answer(limit: AdaptiveLimit, ms: number, times: number): void {
 }
 
 describe('AdaptiveLimit', () => {
-  test('grows by one per round of quick answers, up to its maximum', () => {
+  test('doubles per round of quick answers, after the first sign of load grows by one, up to its maximum', () => {
     const limit = new AdaptiveLimit({ start: 2, max: 10 });
-    answer(limit, 5, 3);
-    expect(limit.limit).toBe(3);
+    answer(limit, 5, 2);
+    expect(limit.limit).toBe(4);
+    answer(limit, 5, 4);
+    expect(limit.limit).toBe(8);
+    limit.onOverload();
+    expect(limit.limit).toBe(4);
+    answer(limit, 5, 5);
+    expect(limit.limit).toBe(5);
     answer(limit, 5, 1_000);
     expect(limit.limit).toBe(10);
   });

@@ -1,6 +1,7 @@
 /**
- * How many requests run at once: one more per round trip while answers come quickly, half as many when the server says
- * 429 or an answer is lost, a little fewer when answers become slow (additive increase, multiplicative decrease). Pure.
+ * How many requests run at once: twice as many per round trip until the first sign of load, then one more while answers come
+ * quickly, half as many when the server says 429 or an answer is lost, a little fewer when answers become slow (slow start,
+ * additive increase, multiplicative decrease, as TCP has them). Pure.
  */
 
 export interface AdaptiveLimitOptions {
@@ -21,6 +22,8 @@ export class AdaptiveLimit {
   #limit: number;
   #fastestMs = Number.POSITIVE_INFINITY;
   #smoothedMs: number | undefined;
+  /** no sign of load yet */
+  #isStarting = true;
   /** Decreases that share one cause count once: no further one before this many answers have come. */
   #answersUntilDecrease = 0;
 
@@ -43,7 +46,7 @@ export class AdaptiveLimit {
     const isSlow =
       this.#smoothedMs > SLOW_ANSWER_MS_MIN && this.#smoothedMs > SLOW_ANSWER_FACTOR * this.#fastestMs;
     if (isSlow) this.#decrease(SLOW_FACTOR);
-    else this.#limit = Math.min(this.#max, this.#limit + 1 / this.#limit);
+    else this.#limit = Math.min(this.#max, this.#limit + (this.#isStarting ? 1 : 1 / this.#limit));
   }
 
   /** The server shed load, or an answer never came. */
@@ -52,6 +55,7 @@ export class AdaptiveLimit {
   }
 
   #decrease(factor: number): void {
+    this.#isStarting = false;
     if (this.#answersUntilDecrease > 0) return;
     this.#answersUntilDecrease = this.limit;
     this.#limit = Math.max(1, this.#limit * factor);

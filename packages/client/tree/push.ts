@@ -17,7 +17,7 @@ import { ByteBudget } from './byte-budget.ts';
 import { NodeWalk, type VisitResult } from './node-walk.ts';
 import { PatientRequests } from './patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
-import { PARALLEL_MAX_DEFAULT, PARALLEL_START, PATIENCE_MS_DEFAULT } from './push-limits.ts';
+import { PARALLEL_START, PATIENCE_MS_DEFAULT, PUSH_PARALLEL_MAX_DEFAULT } from './push-limits.ts';
 import { type NodeSupply, type PushNode, SourceChangedError } from './push-supply.ts';
 
 /** What a push needs of a client. Make the client with `retry: { attemptsMax: 1 }`: the push tries again by itself. */
@@ -28,7 +28,7 @@ export interface PushOptions extends CallOptions {
   readonly leaseDurationMs?: number | undefined;
   /** Lease every node, also below what is ready, so that nodes whose bytes were lost are uploaded again. */
   readonly check?: boolean | undefined;
-  /** Requests at once, at most; 32 when left out. How many there are adapts to the server. */
+  /** Requests at once, at most; 64 when left out. How many there are adapts to the server. */
   readonly parallelMax?: number | undefined;
   /** Bytes of nodes in memory on their way out; 16 MiB when left out. */
   readonly memoryBytesMax?: number | undefined;
@@ -101,7 +101,7 @@ class Push<Node extends PushNode> {
     this.#clock = options.clock ?? systemClock;
     this.#limit = new AdaptiveLimit({
       start: PARALLEL_START,
-      max: options.parallelMax ?? PARALLEL_MAX_DEFAULT,
+      max: options.parallelMax ?? PUSH_PARALLEL_MAX_DEFAULT,
     });
     this.#budget = new ByteBudget(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT);
     this.#requests = new PatientRequests({
