@@ -56,10 +56,11 @@ export class PostgresPool {
    * Rejects with StoreUnavailable when no connection can be had; what `work` throws comes back unchanged.
    */
   async lend<T>(work: (connection: PostgresConnection) => Promise<T>): Promise<T> {
-    await this.#admit();
+    const admitted = this.#admit();
+    if (admitted !== undefined) await admitted;
     let connection: PostgresConnection | undefined;
     try {
-      connection = await this.#take();
+      connection = this.#takeIdle() ?? (await this.#open());
       return await work(connection);
     } finally {
       if (connection !== undefined) this.#giveBack(connection);
@@ -102,14 +103,15 @@ export class PostgresPool {
     await Promise.all(this.#idle.splice(0).map(({ connection }) => connection.end()));
   }
 
-  async #admit(): Promise<void> {
+  /** Undefined: there is room at once. */
+  #admit(): Promise<void> | undefined {
     if (this.#isClosing) throw closing();
     if (this.#admitted < this.connectionsMax) {
       this.#admitted += 1;
-      return;
+      return undefined;
     }
     if (this.#waiting.size >= this.#limits.waitingMax) throw exhausted();
-    await new Promise<void>((resolve, reject) => {
+    return new Promise<void>((resolve, reject) => {
       const timer = setTimeout(() => waiter.refuse(exhausted()), this.#limits.admissionMs);
       const settle = (): void => {
         clearTimeout(timer);
@@ -140,12 +142,16 @@ export class PostgresPool {
     if (this.#admitted === 0) this.#whenEmpty?.();
   }
 
-  async #take(): Promise<PostgresConnection> {
+  #takeIdle(): PostgresConnection | undefined {
     for (let entry = this.#idle.pop(); entry !== undefined; entry = this.#idle.pop()) {
       if (!entry.connection.isUsable) continue;
       this.#lent.add(entry.connection);
       return entry.connection;
     }
+    return undefined;
+  }
+
+  async #open(): Promise<PostgresConnection> {
     try {
       const connection = await PostgresConnection.open(this.#address, this.#limits, this.counter);
       this.#lent.add(connection);

@@ -23,13 +23,13 @@ import type {
   SpaceTransaction,
   SweepCutoffs,
 } from '../../../core/ports.ts';
-import { spaceKeyOf } from '../../../core/space-key.ts';
 import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
 import type { PostgresConnection } from './connection.ts';
 import type { PostgresPool } from './connection-pool.ts';
 import { Maintenance } from './maintenance.ts';
 import { ReadyLeases } from './ready-leases.ts';
 import { joinedContentFromSql, nodeFromSql, spaceKeyFromSql, uploadFromSql } from './rows.ts';
+import { SpaceKeys } from './space-keys.ts';
 import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './sql-values.ts';
 import { SQL } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
@@ -58,6 +58,7 @@ export class PostgresMetadataStore implements MetadataStore {
   readonly #pool: PostgresPool;
   readonly #clock: Clock | undefined;
   readonly #onFatal: (error: Error) => void;
+  readonly #keys = new SpaceKeys();
   readonly #transactions: Transactions;
   readonly #leases: ReadyLeases;
   readonly #sweepWalk: SweepWalk;
@@ -73,6 +74,7 @@ export class PostgresMetadataStore implements MetadataStore {
     this.#transactions = new Transactions({
       pool,
       uploadLimit: new UploadLimit(concurrencyMax),
+      keys: this.#keys,
       slotOf: (connection) => this.#slotOf(connection),
     });
     this.#leases = new ReadyLeases((...batch) => this.#renewRows(...batch), pool.admissionMs);
@@ -92,7 +94,7 @@ export class PostgresMetadataStore implements MetadataStore {
   }
 
   renewReadyLease(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined> {
-    return this.#leases.renew(spaceKeyOf(space), hash, durationMs);
+    return this.#leases.renew(this.#keys.of(space), hash, durationMs);
   }
 
   #renewRows(
@@ -115,7 +117,7 @@ export class PostgresMetadataStore implements MetadataStore {
   }
 
   async findNode(space: Space, hash: Hash): Promise<NodeRow | undefined> {
-    const [row] = await this.#read(SQL.findNode, [spaceKeyOf(space), hexToBytea(hash)]);
+    const [row] = await this.#read(SQL.findNode, [this.#keys.of(space), hexToBytea(hash)]);
     return row && nodeFromSql(row);
   }
 
@@ -123,17 +125,17 @@ export class PostgresMetadataStore implements MetadataStore {
     space: Space,
     hash: Hash,
   ): Promise<{ readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined> {
-    const [row] = await this.#read(SQL.findNodeWithContent, [spaceKeyOf(space), hexToBytea(hash)]);
+    const [row] = await this.#read(SQL.findNodeWithContent, [this.#keys.of(space), hexToBytea(hash)]);
     return row && { node: nodeFromSql(row), content: joinedContentFromSql(row) };
   }
 
   async findUpload(space: Space, hash: Hash): Promise<UploadRow | undefined> {
-    const [row] = await this.#read(SQL.findUpload, [spaceKeyOf(space), hexToBytea(hash)]);
+    const [row] = await this.#read(SQL.findUpload, [this.#keys.of(space), hexToBytea(hash)]);
     return row && uploadFromSql(row);
   }
 
   async readCounters(space: Space): Promise<SpaceCounters> {
-    const [row] = await this.#read(SQL.readCounters, [spaceKeyOf(space), this.#clockParameter]);
+    const [row] = await this.#read(SQL.readCounters, [this.#keys.of(space), this.#clockParameter]);
     if (row === undefined) throw new Error('the sum of the counters has one row');
     const counters: SpaceCounters = {
       nodeCount: row.node_count as number,
@@ -157,7 +159,7 @@ export class PostgresMetadataStore implements MetadataStore {
   }
 
   findBalancesAt(space: Space, domain: string, page: BalancePageRequest): Promise<BalancePage | undefined> {
-    return findBalancePage(this.#pool, spaceKeyOf(space), domain, page);
+    return findBalancePage(this.#pool, this.#keys.of(space), domain, page);
   }
 
   findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): Promise<readonly Space[]> {

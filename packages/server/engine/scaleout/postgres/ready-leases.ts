@@ -1,6 +1,7 @@
 /**
- * Renewals of ready leases, merged per Space: while one statement of a Space is on its way, those that come meanwhile wait and go
- * together in the next. The busier a Space is, the less each renewal costs, and one commit is durable for all of them.
+ * Renewals of ready leases, merged per Space: those of one turn of the event loop go together, and while one statement of a Space is
+ * on its way, those that come meanwhile wait for the next. The busier a Space is, the less each renewal costs, and one commit is
+ * durable for all of them.
  */
 import type { Hash } from '@holdfast/protocol';
 import type { LeaseWindow } from '../../../core/lease-state.ts';
@@ -30,8 +31,10 @@ const MERGED_MAX = 512;
 export class ReadyLeases {
   readonly #renew: RenewRows;
   readonly #waitMs: number;
-  /** by Space, while a statement of it is on its way: those that wait for the next, in the order in which they came */
+  /** by Space, while it is due or a statement of it is on its way: those that wait for the next, in the order in which they came */
   readonly #waiting = new Map<SpaceKey, Renewal[]>();
+  /** Spaces whose statement goes out when this turn has read all that has arrived */
+  #due: SpaceKey[] = [];
   /** one for all that wait, set for the one that came first: under load it is seldom set anew */
   #watch: ReturnType<typeof setTimeout> | undefined;
 
@@ -53,7 +56,7 @@ export class ReadyLeases {
         return;
       }
       this.#waiting.set(space, [renewal]);
-      void this.#drain(space);
+      this.#plan(space);
     });
   }
 
@@ -74,14 +77,22 @@ export class ReadyLeases {
     this.#watch.unref();
   }
 
-  /** One statement after another until nobody waits. */
-  async #drain(space: SpaceKey): Promise<void> {
-    for (;;) {
-      const batch = this.#waiting.get(space)?.splice(0, MERGED_MAX) ?? [];
-      if (batch.length === 0) break;
-      await this.#renewTogether(space, batch);
-    }
-    this.#waiting.delete(space);
+  #plan(space: SpaceKey): void {
+    if (this.#due.push(space) === 1) setImmediate(() => this.#sendDue());
+  }
+
+  #sendDue(): void {
+    const due = this.#due;
+    this.#due = [];
+    for (const space of due) void this.#send(space);
+  }
+
+  /** One statement, and the next one when it is answered, until nobody waits. */
+  async #send(space: SpaceKey): Promise<void> {
+    const waiting = this.#waiting.get(space) ?? [];
+    if (waiting.length > 0) await this.#renewTogether(space, waiting.splice(0, MERGED_MAX));
+    if (waiting.length === 0) this.#waiting.delete(space);
+    else this.#plan(space);
   }
 
   /** A hash asked for more than once gets its longest duration, and all who asked get that lease. */

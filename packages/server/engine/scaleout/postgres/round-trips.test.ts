@@ -75,6 +75,11 @@ test('a ready lease is 1', async () => {
   await expectTrips(1, async () => () => leaseFor(core, node!));
 });
 
+test('ready leases of one Space that are asked for at once are 1 together', async () => {
+  const nodes = await readyNodes(5);
+  await expectTrips(1, async () => () => Promise.all(nodes.map((node) => leaseFor(core, node))));
+});
+
 test('reads are 1 each: metadata, usage, a page of root refs', async () => {
   const [node] = await readyNodes(1);
   await expectTrips(1, async () => () => readMetadata(core, SPACE, node!.hash));

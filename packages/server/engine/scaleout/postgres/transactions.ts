@@ -6,11 +6,11 @@ import {
   type SpaceTransaction,
   StoreUnavailable,
 } from '../../../core/ports.ts';
-import { spaceKeyOf } from '../../../core/space-key.ts';
 import { type Body, CommitGroups, type GroupedCommit, type Outcome } from './commit-groups.ts';
 import type { PostgresConnection } from './connection.ts';
 import type { PostgresPool } from './connection-pool.ts';
 import { isLost, isRepeatable, storageError } from './failure.ts';
+import type { SpaceKeys } from './space-keys.ts';
 import { PostgresSpaceTransaction } from './space-transaction.ts';
 import { NowUnknown, RunAgain, TransactionWire } from './transaction-wire.ts';
 import type { UploadLimit } from './upload-limit.ts';
@@ -28,6 +28,7 @@ const SPACES_KNOWN_MAX = 100_000;
 interface TransactionsOptions {
   readonly pool: PostgresPool;
   readonly uploadLimit: UploadLimit;
+  readonly keys: SpaceKeys;
   slotOf(connection: PostgresConnection): number;
 }
 
@@ -52,7 +53,7 @@ export class Transactions {
     reads: RootRefReads | undefined,
   ): Promise<T> {
     if (this.#isClosed) throw new StoreUnavailable('the store is closing: try again');
-    const key = spaceKeyOf(space);
+    const key = this.#options.keys.of(space);
     const runAlone = (each: Body) => this.#runAlone(space, key, clock, each);
     const outcome = await (reads === undefined
       ? runAlone(body)

@@ -100,7 +100,7 @@ export class MessageWriter {
   }
 
   #message(type: string | undefined, body: () => void): this {
-    if (type !== undefined) this.#raw(type);
+    if (type !== undefined) this.#byte(type.charCodeAt(0));
     const start = this.#length;
     this.#int32(0);
     body();
@@ -188,10 +188,8 @@ export class MessageReader {
     this.#length += arrived.length;
     if (this.#length < this.#needed) return;
     const [only] = this.#parts;
-    const bytes =
-      this.#parts.length === 1 && only !== undefined
-        ? Buffer.from(only.buffer, only.byteOffset, only.byteLength)
-        : Buffer.concat(this.#parts);
+    // What a socket gives is one already: another view of it would cost more than all that is read from it.
+    const bytes = this.#parts.length === 1 && Buffer.isBuffer(only) ? only : Buffer.concat(this.#parts);
     let at = 0;
     this.#needed = HEAD_BYTES;
     while (bytes.length - at >= HEAD_BYTES) {
@@ -274,15 +272,13 @@ function parseValue(text: string, type: number): unknown {
   return text;
 }
 
+/** After INSERT an object's number comes before the count. */
+const COMPLETION = /^(.*?)(?: \d+)??(?: (\d+))?$/;
+
 /** `SELECT 3` → what was done, and to how many rows */
 export function parseCompletion({ bytes, start, end }: Message): { command: string; count: number } {
-  const tag = bytes.toString('utf8', start, end - 1);
-  const words = tag.split(' ');
-  const isNumber = (word: string): boolean => /^\d+$/.test(word);
-  return {
-    command: words.filter((word) => !isNumber(word)).join(' '),
-    count: Number(words.findLast(isNumber) ?? 0),
-  };
+  const [, command = '', count = '0'] = COMPLETION.exec(bytes.toString('utf8', start, end - 1)) ?? [];
+  return { command, count: Number(count) };
 }
 
 /** What went wrong: `code` is the SQLSTATE. Holds neither statement nor parameters. */
