@@ -27,7 +27,12 @@ const INVARIANT_CODES: ReadonlySet<string> = new Set(['23514', '22012']);
 const UNTRUSTED = 'its certificate is not trusted: give the file of its authority as sslrootcert';
 const UNREADABLE = 'the file that sslrootcert names cannot be read: check its path and rights';
 
+const POOLED =
+  'a pooler in between gives each transaction another connection: let it pool sessions, or leave it out';
+
 const HINTS: Readonly<Record<string, string>> = {
+  '26000': POOLED,
+  '42P05': POOLED,
   '28P01': 'PostgreSQL refuses the password: check user and password',
   '28000': 'PostgreSQL refuses this user from here: check user, TLS and its pg_hba.conf',
   '3D000': 'the database does not exist: create it',

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:te
 import type { TestDatabases } from '../../../../../test/support/postgres-server.ts';
 import { StoreUnavailable } from '../../../core/ports.ts';
 import { PostgresPool } from './connection-pool.ts';
+import { whyUnfit } from './database-fitness.ts';
 import { POSTGRES_LIMITS } from './limits.ts';
 import { migrate, SchemaNewer } from './migrations.ts';
 import { hasPostgresRows, openPostgres } from './open-postgres.ts';
@@ -91,6 +92,21 @@ test('a database that cannot hold every character is refused, and left alone', a
     expect(await hasPostgresRows(address)).toBe(false);
   } finally {
     await pool.run('tidying', `DROP DATABASE ${name} WITH (FORCE)`, []);
+  }
+});
+
+test('a server that is too old is refused; relatives that count otherwise are not', () => {
+  const unfit = (version: string, versionNumber: number) =>
+    whyUnfit({ encoding: 'UTF8', version, versionNumber });
+  expect(unfit('PostgreSQL 14.12 on x86_64-pc-linux-gnu', 140_012)).toBe(
+    'the server is PostgreSQL 14.12: run version 15 or newer',
+  );
+  for (const [version, number] of [
+    ['PostgreSQL 15.0 on x86_64-pc-linux-gnu', 150_000],
+    ['CockroachDB CCL v24.1.0 (x86_64-pc-linux-gnu)', 130_000],
+    ['PostgreSQL 11.2-YB-2.20.1.3-b0 on x86_64-pc-linux-gnu', 110_002],
+  ] as const) {
+    expect(unfit(version, number)).toBeUndefined();
   }
 });
 

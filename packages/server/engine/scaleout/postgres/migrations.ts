@@ -2,9 +2,9 @@
  * Brings a database to this build's schema, however many processes begin at once: the row of `holdfast_schema` is the lock,
  * and the migrations and their number are one transaction.
  */
-import { StoreUnavailable } from '../../../core/ports.ts';
 import type { PostgresConnection } from './connection.ts';
 import type { PostgresPool } from './connection-pool.ts';
+import { assertFit } from './database-fitness.ts';
 import { codeOf, isRepeatable, storageError } from './failure.ts';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
 import apps from './migrations/0002-apps.sql' with { type: 'text' };
@@ -25,9 +25,6 @@ const READ_VERSION = 'SELECT version FROM holdfast_schema WHERE id = 1';
 /** Two processes that create the same table at once can get one of these: then it is there. */
 const MADE_BY_ANOTHER: ReadonlySet<string> = new Set(['23505', '42P07', '42710']);
 const NO_TABLE = '42P01';
-/** The state that PostgreSQL itself gives for what it cannot do: waiting does not help. */
-const NOT_SUPPORTED = '0A000';
-const READ_ENCODING = "SELECT current_setting('server_encoding') AS encoding";
 
 /** The database was migrated by a newer Holdfast; this one would not understand it. */
 export class SchemaNewer extends Error {
@@ -36,7 +33,7 @@ export class SchemaNewer extends Error {
 
 /** @throws SchemaNewer, StoreUnavailable */
 export async function migrate(pool: PostgresPool, migrations: readonly string[] = MIGRATIONS): Promise<void> {
-  await assertUtf8(pool);
+  await assertFit(pool);
   try {
     for (let attempt = 1; ; attempt += 1) {
       try {
@@ -52,18 +49,6 @@ export async function migrate(pool: PostgresPool, migrations: readonly string[] 
     if (error instanceof SchemaNewer) throw error;
     throw storageError(error, 'migrating');
   }
-}
-
-/** Ids hold any character: in another encoding some Spaces could never be written. */
-async function assertUtf8(pool: PostgresPool): Promise<void> {
-  const { rows } = await pool.read('reading its encoding', READ_ENCODING, []);
-  const encoding = rows[0]?.encoding;
-  if (encoding === 'UTF8') return;
-  const cause = new Error('its encoding does not hold every character');
-  throw new StoreUnavailable(
-    `PostgreSQL: the database has the encoding ${encoding}: create one with ENCODING 'UTF8'`,
-    { cause: Object.assign(cause, { code: NOT_SUPPORTED }) },
-  );
 }
 
 async function migrateOnce(connection: PostgresConnection, migrations: readonly string[]): Promise<void> {
