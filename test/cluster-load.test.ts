@@ -93,15 +93,21 @@ test('SIGTERM: what has begun is finished, and the others go on', async () => {
   expect((await client.put(json.upload, uploaded.bytes)).status).toBe(200);
   leaving?.s3Proxy?.setWeather({ kind: 'slow', bytesPerSecond: 400_000, delayMs: 0 });
   leaving?.postgresProxy?.setWeather({ kind: 'slow', bytesPerSecond: 10_000_000, delayMs: 60 });
-  const content = client.content(large.hash).then((answer) => answer.bytes());
-  const lease = client.lease(uploaded.hash);
-  const commit = client.commit('while it ends', { [large.hash]: 1 });
-  await Bun.sleep(100);
+  const begun = Promise.all([
+    client.content(large.hash).then((answer) => answer.bytes()),
+    client.lease(uploaded.hash),
+    client.commit('while it ends', { [large.hash]: 1 }),
+  ]);
+  // What a server is asked it takes up in turn: with these answers it has begun what was sent before.
+  for (let asked = 0; asked < 3; asked += 1) {
+    expect((await fetch(`${leaving?.process.url}/health`, { keepalive: false })).status).toBe(200);
+  }
   const startedAt = performance.now();
   const ended = leaving?.terminate();
-  expect(Buffer.compare(await content, large.content)).toBe(0);
-  expect((await lease).json.state).toBe('ready');
-  expect(await commit).toEqual({ status: 200, json: { success: true, idempotent: false, revision: 1 } });
+  const [bytes, leased, committed] = await begun;
+  expect(Buffer.compare(bytes, large.content)).toBe(0);
+  expect(leased.json.state).toBe('ready');
+  expect(committed).toEqual({ status: 200, json: { success: true, idempotent: false, revision: 1 } });
   expect(await ended).toBe(0);
   expect(performance.now() - startedAt).toBeLessThan(DRAIN_MS_MAX);
   await expect(fetch(`${leaving?.process.url}/health`)).rejects.toThrow();

@@ -23,6 +23,8 @@ import { makeTempFolder } from './support/temp-folder.ts';
 
 const APP = 'app';
 const SPACE = 'space';
+/** Within this a server is well again. */
+const WELL_MS_MAX = 15_000;
 const MIB = 1024 * 1024;
 const LARGE_BYTES = 100_000;
 
@@ -250,6 +252,8 @@ describe('a server that runs goes on', () => {
     for (const status of statuses) expect([200, 429, 503, undefined]).toContain(status);
     for (const connection of idle) connection.destroy();
     await untilHealthy(server);
+    // It answers before it has given back all of them.
+    for (const { hash } of stored) await untilServed(client, hash);
     await expectReadable(client, stored);
     expect((await client.usage()).notReadyNodeCount).toBe(0);
     const fresh = makeNode(seededBytes(LARGE_BYTES, 77));
@@ -330,8 +334,21 @@ async function storeUntilRefused(client: SpaceClient, stored: CanonicalNode[]): 
   throw new Error('a full disk took everything');
 }
 
+/** Refused for a while yet, until it is there. */
+async function untilServed(client: SpaceClient, hash: string): Promise<void> {
+  const deadline = Date.now() + WELL_MS_MAX;
+  for (;;) {
+    const answer = await client.content(hash);
+    await answer.arrayBuffer();
+    if (answer.status === 200) return;
+    expect([429, 503]).toContain(answer.status);
+    if (Date.now() > deadline) throw new Error(`${hash} is not served after ${WELL_MS_MAX} ms`);
+    await Bun.sleep(50);
+  }
+}
+
 async function untilHealthy(server: ServerProcess): Promise<void> {
-  const deadline = Date.now() + 15_000;
+  const deadline = Date.now() + WELL_MS_MAX;
   while (Date.now() < deadline) {
     const answer = await Promise.race([
       fetch(`${server.url}/health`).catch(() => undefined),

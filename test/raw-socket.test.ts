@@ -1,7 +1,7 @@
 /** Bytes no honest client sends, on bare sockets: the server never crashes, hangs, grows or mistakes one request for two. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { makeNode, seededBytes } from './support/canonical-node.ts';
-import { exchange, openConnection, statusesOf } from './support/raw-connection.ts';
+import { ANSWER_MS_MAX, exchange, openConnection, statusesOf } from './support/raw-connection.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
 import { countDescriptors, readResidentBytes } from './support/server-process.ts';
 
@@ -96,7 +96,7 @@ describe('request smuggling', () => {
 
   test('a body nobody reads is not the next request', async () => {
     const hidden = `POST ${gcPath} HTTP/1.1\r\nHost: x\r\nContent-Length: ${HIDDEN.length}\r\n\r\n${HIDDEN}`;
-    const received = await exchange(port, hidden);
+    const received = await exchange(port, hidden, 400, 1);
     expect(statusesOf(received)).toEqual([401]);
   });
 
@@ -115,7 +115,7 @@ describe('heads', () => {
       const fresh = await openConnection(port);
       const used = await openConnection(port);
       used.write(HIDDEN);
-      await used.wait((text) => statusesOf(text).length === 1, 2000);
+      await used.wait((text) => statusesOf(text).length === 1, ANSWER_MS_MAX);
       const startedAt = Date.now();
       const drip = [fresh, used].map(async (connection) => {
         connection.write('GET /health HTTP/1.1\r\nX-Slow: ');
@@ -143,7 +143,7 @@ describe('heads', () => {
     test(`${name} is refused`, async () => {
       const connection = await openConnection(port);
       connection.write(request);
-      await connection.closed(5000);
+      await connection.closed(ANSWER_MS_MAX);
       for (const status of statusesOf(connection.received())) expect(status).toBeGreaterThanOrEqual(400);
       expect(connection.isClosed()).toBe(true);
       connection.destroy();
@@ -156,7 +156,7 @@ describe('versions and shapes', () => {
   test('HTTP/1.0 gets an answer or a refusal, and an end', async () => {
     const connection = await openConnection(port);
     connection.write('GET /health HTTP/1.0\r\n\r\n');
-    await connection.wait((text) => text.includes('\r\n\r\n'), 3000);
+    await connection.wait((text) => text.includes('\r\n\r\n'), ANSWER_MS_MAX);
     expect(connection.received() === '' ? connection.isClosed() : true).toBe(true);
     connection.destroy();
   });
@@ -188,7 +188,7 @@ describe('versions and shapes', () => {
     const connection = await openConnection(port);
     const pair = `${HIDDEN}GET /none HTTP/1.1\r\nHost: x\r\n\r\n`;
     connection.write(pair.repeat(count / 2));
-    const received = await connection.wait((text) => statusesOf(text).length === count, 5000);
+    const received = await connection.wait((text) => statusesOf(text).length === count, ANSWER_MS_MAX);
     expect(statusesOf(received)).toEqual(
       Array.from({ length: count }, (_, index) => (index % 2 === 0 ? 200 : 404)),
     );
@@ -199,7 +199,7 @@ describe('versions and shapes', () => {
     const connection = await openConnection(port);
     connection.write(HIDDEN);
     connection.halfClose();
-    await connection.closed(3000);
+    await connection.closed(ANSWER_MS_MAX);
     expect(statusesOf(connection.received())).toEqual([200]);
   });
 
@@ -207,7 +207,7 @@ describe('versions and shapes', () => {
     const connection = await openConnection(port);
     connection.write('GET /health HT');
     connection.halfClose();
-    expect(await connection.closed(15_000)).toBe(true);
+    expect(await connection.closed(ANSWER_MS_MAX)).toBe(true);
   });
 });
 

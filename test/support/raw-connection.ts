@@ -61,10 +61,22 @@ export function openConnection(port: number): Promise<RawConnection> {
   });
 }
 
-/** Sends `bytes` on a fresh connection and gives what comes back within `timeoutMs`, up to the peer's close. */
-export async function exchange(port: number, bytes: string | Uint8Array, timeoutMs = 400): Promise<string> {
+/** An answer that is sure to come is waited for so long, on any machine. */
+export const ANSWER_MS_MAX = 20_000;
+
+/**
+ * Sends `bytes` on a fresh connection and gives what comes back within `timeoutMs`, up to the peer's close; with `answersMin`,
+ * within `timeoutMs` after that many answers have begun.
+ */
+export async function exchange(
+  port: number,
+  bytes: string | Uint8Array,
+  timeoutMs = 400,
+  answersMin = 0,
+): Promise<string> {
   const connection = await openConnection(port);
   connection.write(bytes);
+  await connection.wait((text) => statusesOf(text).length >= answersMin, ANSWER_MS_MAX);
   const received = await connection.wait(() => false, timeoutMs);
   connection.destroy();
   return received;

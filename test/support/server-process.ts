@@ -14,6 +14,8 @@ export interface ServerOptions {
   /** a command that runs the server, such as `prlimit --nofile=64` */
   readonly wrapper?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
+  /** called with everything logged so far whenever more has come, also before the server listens */
+  readonly onLog?: (log: string) => void;
 }
 
 export interface ServerProcess {
@@ -97,7 +99,7 @@ export async function tryStartServer(options: ServerOptions): Promise<ServerProc
     stdout: 'pipe',
     stderr: 'pipe',
   });
-  const stderr = collect(child.stderr);
+  const stderr = collect(child.stderr, options.onLog);
   const stdout = collect(child.stdout);
   const deadline = Date.now() + START_MS_MAX;
   while (!stdout.text().includes('\n')) {
@@ -136,11 +138,17 @@ export async function tryStartServer(options: ServerOptions): Promise<ServerProc
   };
 }
 
-function collect(stream: ReadableStream<Uint8Array>): { text(): string; readonly done: Promise<void> } {
+function collect(
+  stream: ReadableStream<Uint8Array>,
+  onText: (text: string) => void = () => undefined,
+): { text(): string; readonly done: Promise<void> } {
   const decoder = new TextDecoder();
   let text = '';
   const done = (async () => {
-    for await (const chunk of stream) text += decoder.decode(chunk, { stream: true });
+    for await (const chunk of stream) {
+      text += decoder.decode(chunk, { stream: true });
+      onText(text);
+    }
   })();
   return { text: () => text, done };
 }

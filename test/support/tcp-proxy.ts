@@ -27,6 +27,8 @@ export interface TcpProxy {
   readonly connections: number;
   /** connections ever taken */
   readonly accepted: number;
+  /** bytes of answers that have passed, ever */
+  readonly answerBytes: number;
   /** for every connection, open or to come; forgets what `setWeatherOnce` left */
   setWeather(weather: Weather): void;
   /** for the next `count` connections alone */
@@ -53,6 +55,7 @@ export async function startTcpProxy(
   let weather = PASS;
   let exceptions: Weather[] = [];
   let accepted = 0;
+  let answerBytes = 0;
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
     accepted += 1;
     const link = new Link(
@@ -60,6 +63,9 @@ export async function startTcpProxy(
       targets[accepted % targets.length] as ProxyTarget,
       exceptions.shift() ?? weather,
       cutPauseMs,
+      (bytes) => {
+        answerBytes += bytes;
+      },
     );
     links.add(link);
     client.once('close', () => links.delete(link));
@@ -75,6 +81,9 @@ export async function startTcpProxy(
     },
     get accepted() {
       return accepted;
+    },
+    get answerBytes() {
+      return answerBytes;
     },
     setWeather(next) {
       weather = next;
@@ -103,15 +112,23 @@ class Link {
   readonly #client: Socket;
   readonly #upstream: Socket;
   readonly #cutPauseMs: number;
+  readonly #onAnswer: (bytes: number) => void;
   #weather: Weather = PASS;
   #answerBytesLeft = Number.POSITIVE_INFINITY;
   /** called when the weather changes: whoever holds bytes back looks again */
   readonly #wakes = new Set<() => void>();
   #isReset = false;
 
-  constructor(client: Socket, target: ProxyTarget, weather: Weather, cutPauseMs: number) {
+  constructor(
+    client: Socket,
+    target: ProxyTarget,
+    weather: Weather,
+    cutPauseMs: number,
+    onAnswer: (bytes: number) => void,
+  ) {
     this.#client = client;
     this.#cutPauseMs = cutPauseMs;
+    this.#onAnswer = onAnswer;
     this.#upstream = connectTo({
       host: target.host ?? '127.0.0.1',
       port: target.port,
@@ -182,6 +199,7 @@ class Link {
   }
 
   async #countAnswers(bytes: number): Promise<void> {
+    this.#onAnswer(bytes);
     this.#answerBytesLeft -= bytes;
     if (this.#answerBytesLeft <= 0 && !(await this.#changed(this.#cutPauseMs))) this.reset();
   }
