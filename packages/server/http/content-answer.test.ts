@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ApiError } from '@holdfast/protocol';
 import { seededBytes } from '../../../test/support/canonical-node.ts';
 import type { ContentStore, OpenContent } from '../core/ports.ts';
 import { type HandlerWorld, openHandlerWorld, SPACE_URL } from '../test/handler-world.ts';
@@ -310,5 +311,29 @@ describe('the spool', () => {
     const deadline = Date.now() + 10_000;
     while ((await readdir(folder)).length > 0 && Date.now() < deadline) await Bun.sleep(100);
     expect(await readdir(folder)).toEqual([]);
+  });
+
+  test('has room for so many bytes at once, and again for those whose file was closed', async () => {
+    const narrow = await openFileSpool(join(folder, 'narrow'), 2 * CONTENT_BYTES);
+    const hold = () => narrow.hold(streamOf(content, MIB).stream, CONTENT_BYTES, watch());
+    const results = await Promise.allSettled([hold(), hold(), hold()]);
+    const refused = results.filter(({ status }) => status === 'rejected');
+    expect(refused).toEqual([{ status: 'rejected', reason: expect.any(ApiError) }]);
+    expect((refused[0] as PromiseRejectedResult).reason).toMatchObject({ status: 503, retryAfterSeconds: 1 });
+    const deadline = Date.now() + 20_000;
+    let again: Blob | undefined;
+    while (again === undefined && Date.now() < deadline) {
+      await Bun.sleep(100);
+      again = await hold().catch(() => undefined);
+    }
+    expect(Buffer.compare(await again!.bytes(), content)).toBe(0);
+  });
+
+  test('gives a failed answer its room back', async () => {
+    const narrow = await openFileSpool(join(folder, 'narrow'), CONTENT_BYTES);
+    const broken = narrow.hold(streamOf(content, MIB, MIB).stream, CONTENT_BYTES, watch());
+    await expect(broken).rejects.toThrow('gone');
+    const blob = await narrow.hold(streamOf(content, MIB).stream, CONTENT_BYTES, watch());
+    expect(blob.size).toBe(CONTENT_BYTES);
   });
 });

@@ -24,6 +24,8 @@ export const VALIDATION_SECONDS_MAX = 240;
 export const BUFFERED_ANSWER_BYTES_MAX = 8 * 1024 * 1024;
 /** Such answers at once by one process, gathered or being sent: 256 MiB. The next ones are put together in a file. */
 export const BUFFERED_ANSWERS_MAX = 32;
+/** Bytes of answers in files at once by one process, being put together or being sent; the next ones are told to come back (503). */
+export const SPOOLED_BYTES_MAX = 4 * 1024 * 1024 * 1024;
 /** Content up to here is answered from memory whatever else is under way. */
 export const SMALL_ANSWER_BYTES_MAX = 64 * 1024;
 
