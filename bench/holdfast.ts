@@ -11,8 +11,9 @@ const ROOT = join(import.meta.dir, '..');
 /** As bin/holdfast starts it, without its shell: a profile flag must be able to go in between. */
 const BUN_FLAGS = ['--no-env-file', '--no-install', `--config=${join(ROOT, 'bin', 'bunfig.toml')}`];
 const CLI = join(ROOT, 'packages', 'cli', 'main.ts');
-/** As bin/holdfast sets it for `serve`. */
+/** As bin/holdfast sets it for `serve`, and for `serve` with content in S3. */
 const SERVER_ENV = { UV_THREADPOOL_SIZE: process.env.UV_THREADPOOL_SIZE ?? '8' };
+const S3_SERVER_ENV = { MIMALLOC_PURGE_DELAY: process.env.MIMALLOC_PURGE_DELAY ?? '60000' };
 const ISSUER = 'https://bench.example';
 const AUDIENCE = 'holdfast-bench';
 
@@ -67,7 +68,7 @@ export async function startHoldfast(bench: Bench, options: HoldfastOptions): Pro
   const serve = ['serve', '--listen', '127.0.0.1:0', '--data', dataFolder, '--workers', processes];
   const server = await startServer(cliCommand(serve, flags), {
     core: bench.cores?.server,
-    env: { ...SERVER_ENV, ...options.engines },
+    env: { ...SERVER_ENV, ...(options.engines === undefined ? {} : S3_SERVER_ENV), ...options.engines },
     logFile: join(folder, 'server.log'),
     ready: { line: /^holdfast listening on / },
   });
