@@ -20,6 +20,8 @@ export interface Bench {
   readonly profileFolder: string | undefined;
   /** appends to the raw record of the current row */
   readonly record: (text: string) => void;
+  /** a result that could not be measured, and why, while the others of its row go on */
+  readonly notRun: (result: string, reason: unknown) => void;
   /** what the person watching should see */
   readonly progress: (text: string) => void;
 }

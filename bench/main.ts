@@ -53,6 +53,9 @@ async function runBench(options: Options): Promise<boolean> {
     const settings = { ...describeLength(options, rows), quick: options.quick, pinned: formatCores(cores) };
     const verdicts: Verdict[] = [];
     const notRun: { row: string; reason: string }[] = [];
+    const note = (row: string, error: unknown): void => {
+      notRun.push({ row, reason: error instanceof Error ? error.message : String(error) });
+    };
     for (const row of rows) {
       const canLack = (name: string): boolean =>
         options.quick && (name === 'wrk' || row.isQuickWithoutPeers === true);
@@ -62,12 +65,12 @@ async function runBench(options: Options): Promise<boolean> {
         continue;
       }
       progress(`measuring ${row.name} …`);
-      const bench = makeBench(options, row, { cores, folder, out, progress });
+      const bench = makeBench(options, row, { cores, folder, out, progress, notRun: note });
       try {
         verdicts.push(...(await row.run(bench)).map(judge));
       } catch (error) {
         endLeftServers();
-        notRun.push({ row: row.name, reason: error instanceof Error ? error.message : String(error) });
+        note(row.name, error);
       }
     }
     const report: Report = {
@@ -96,10 +99,11 @@ interface Place {
   /** where results go */
   readonly out: string;
   readonly progress: Bench['progress'];
+  readonly notRun: Bench['notRun'];
 }
 
 /** What one row is given to measure with. */
-function makeBench(options: Options, row: Row, { cores, folder, out, progress }: Place): Bench {
+function makeBench(options: Options, row: Row, { cores, folder, out, progress, notRun }: Place): Bench {
   const raw = join(out, `${row.name}.txt`);
   return {
     cores,
@@ -112,6 +116,7 @@ function makeBench(options: Options, row: Row, { cores, folder, out, progress }:
     profileFolder: options.profile === undefined ? undefined : out,
     record: (text) => appendFileSync(raw, text),
     progress,
+    notRun,
   };
 }
 

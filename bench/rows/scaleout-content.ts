@@ -16,24 +16,34 @@ import {
   formatEach,
   HEAVY_CONNECTIONS,
   loadFixed,
+  type MeasuredRow,
   SPACES,
   type Stage,
   startServers,
 } from './scaleout-stage.ts';
 
+export const PINNED_ROW = 'scaleout-content-8m-pinned';
+
 const TARGET_MIN = 0.8;
 /** More than a store on this machine takes. */
 const PUTS_PER_SECOND_MAX = 5_000;
 
-export async function compareContent(stage: Stage, ours: Holdfast, processes: number): Promise<RowResult[]> {
-  return [
-    await compareSmallReads(stage, ours, processes),
-    await compareSmallUploads(stage, ours, processes),
-    await compareLargeReads(stage, ours, processes),
-  ];
+type UnnamedResult = Omit<RowResult, 'row'>;
+
+/** Those of one number of processes, by name. */
+export function listContent(stage: Stage, ours: Holdfast, processes: number): MeasuredRow[] {
+  const comparisons = [
+    ['scaleout-content-4k', compareSmallReads],
+    ['scaleout-small-uploads', compareSmallUploads],
+    ['scaleout-content-8m', compareLargeReads],
+  ] as const;
+  return comparisons.map(([name, compare]) => {
+    const row = `${name}-${processes}`;
+    return [row, async () => ({ ...(await compare(stage, ours, processes)), row })];
+  });
 }
 
-async function compareSmallReads(stage: Stage, ours: Holdfast, processes: number): Promise<RowResult> {
+async function compareSmallReads(stage: Stage, ours: Holdfast, processes: number): Promise<UnnamedResult> {
   const { bench, smallObjects } = stage;
   const requests = formatEach(stage, ours, (space, hash) => formatRead(space, `/cas/nodes/${hash}/content`));
   const samples = await interleave(
@@ -42,7 +52,6 @@ async function compareSmallReads(stage: Stage, ours: Holdfast, processes: number
     () => loadGateway(stage, smallObjects.slice(0, requests.length), bench.connections),
   );
   return {
-    row: `scaleout-content-4k-${processes}`,
     workload: `readContent ${SMALL_CONTENT_BYTES} B; ${describeProcesses(processes)}, ${bench.connections} connections, ${SPACES} Spaces, ${requests.length} nodes, nothing pinned`,
     target: undefined,
     ours: { label: 'holdfast', unit: 'requests/s', values: samples.a.map(rate) },
@@ -55,7 +64,7 @@ async function compareSmallReads(stage: Stage, ours: Holdfast, processes: number
   };
 }
 
-async function compareSmallUploads(stage: Stage, ours: Holdfast, processes: number): Promise<RowResult> {
+async function compareSmallUploads(stage: Stage, ours: Holdfast, processes: number): Promise<UnnamedResult> {
   const { bench, deployment, engines } = stage;
   const put = (
     side: Pick<Holdfast, 'port'> & { readonly process: Pick<Holdfast['process'], 'cpuMs'> },
@@ -82,7 +91,6 @@ async function compareSmallUploads(stage: Stage, ours: Holdfast, processes: numb
       }),
   );
   return {
-    row: `scaleout-small-uploads-${processes}`,
     workload: `new nodes, lease + PUT ${SMALL_CONTENT_BYTES} B to S3 + lease; ${describeProcesses(processes)}, ${bench.connections} connections, ${SPACES} Spaces, nothing pinned`,
     target: undefined,
     ours: { label: 'holdfast', unit: 'nodes/s', values: samples.a.map(rate) },
@@ -95,11 +103,10 @@ async function compareSmallUploads(stage: Stage, ours: Holdfast, processes: numb
   };
 }
 
-async function compareLargeReads(stage: Stage, ours: Holdfast, processes: number): Promise<RowResult> {
+async function compareLargeReads(stage: Stage, ours: Holdfast, processes: number): Promise<UnnamedResult> {
   const samples = await loadLarge(stage, ours);
   return {
     ...describeLarge(stage, samples),
-    row: `scaleout-content-8m-${processes}`,
     workload: `readContent 8 MiB; ${describeProcesses(processes)}, ${HEAVY_CONNECTIONS} connections, ${stage.large.length} nodes, nothing pinned`,
     target: atLeast(TARGET_MIN, "the S3 server's own GET of the same objects"),
   };
@@ -114,7 +121,7 @@ export async function comparePinnedReads(stage: Stage, cores: Cores): Promise<Ro
     for (const pid of others()) pinProcess(pid, cores.load);
     return {
       ...describeLarge(stage, await loadLarge(stage, ours)),
-      row: 'scaleout-content-8m-pinned',
+      row: PINNED_ROW,
       workload: `readContent 8 MiB; 1 process on core ${cores.server}, engines and load on core ${cores.load}, ${HEAVY_CONNECTIONS} connections, ${stage.large.length} nodes`,
       target: undefined,
     };

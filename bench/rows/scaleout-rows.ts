@@ -13,6 +13,7 @@ import {
   formatEach,
   HEAVY_CONNECTIONS,
   loadFixed,
+  type MeasuredRow,
   SPACES,
   type Stage,
 } from './scaleout-stage.ts';
@@ -31,7 +32,8 @@ interface Compared {
   readonly operation: string;
 }
 
-export async function compareRows(stage: Stage, ours: Holdfast, processes: number): Promise<RowResult[]> {
+/** Those of one number of processes, by name. */
+export function listRows(stage: Stage, ours: Holdfast, processes: number): MeasuredRow[] {
   const { peers, commitNodes } = stage;
   const renewals = formatEach(stage, ours, formatLease);
   const reads = formatEach(stage, ours, (space, hash) => formatRead(space, `/cas/nodes/${hash}/metadata`));
@@ -83,9 +85,7 @@ export async function compareRows(stage: Stage, ours: Holdfast, processes: numbe
       operation: `commit of ${commitNodes}`,
     },
   ];
-  const results: RowResult[] = [];
-  for (const row of rows) results.push(await compare(stage, ours, processes, row));
-  return results;
+  return rows.map((row) => [`${row.row}-${processes}`, () => compare(stage, ours, processes, row)]);
 }
 
 /** A counter starts again with every load, so what it runs in is part of the request's id. */

@@ -47,6 +47,9 @@ export interface Stage {
   readonly trips: ReadonlyMap<string, OperationTrips>;
 }
 
+/** The name of a result, and what measures it. */
+export type MeasuredRow = readonly [string, () => Promise<RowResult>];
+
 const SPACE_NAMES = Array.from({ length: SPACES }, (_, index) => `space-${index}`);
 
 export async function openStage(bench: Bench, engines: Engines): Promise<Stage> {
