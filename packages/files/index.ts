@@ -1,5 +1,6 @@
 /** Trees on disk: scanned and pushed, pulled and written. Names are raw bytes, links are never followed. */
 
+export { GivenPathError, resolveGivenPath } from './given-path.ts';
 export { openTemporaryState, openTreeState } from './open-tree-state.ts';
 export { openSpaceSource, type PullToPathOptions, pullToPath } from './pull-tree.ts';
 export {

@@ -1,6 +1,6 @@
 /** Pulling a tree to this machine. */
 import { mkdirSync } from 'node:fs';
-import { basename, dirname, resolve } from 'node:path';
+import { basename, dirname } from 'node:path';
 import {
   createPatientSource,
   type Hash,
@@ -14,6 +14,7 @@ import {
   type ReadingClient,
   type TreeItem,
 } from '@holdfast/client';
+import { resolveGivenPath } from './given-path.ts';
 import { digestAtOnce } from './hash-file.ts';
 import { explain } from './pull-failure.ts';
 import { type FolderTargetOptions, openFolderTarget } from './pull-target.ts';
@@ -30,7 +31,7 @@ export interface PullToPathOptions extends PullOptions, FolderTargetOptions {}
 
 /**
  * Brings the tree `hash` to `destination`: the folder that gets its entries, or, when it is a file or link, its own path.
- * Missing folders up to there are made. Throws what `pullTree` throws.
+ * Missing folders up to there are made. Throws GivenPathError, and what `pullTree` throws.
  */
 export async function pullToPath(
   source: NodeSource,
@@ -38,8 +39,8 @@ export async function pullToPath(
   destination: string,
   options: PullToPathOptions = {},
 ): Promise<PullResult & { readonly item: TreeItem }> {
+  const path = resolveGivenPath(destination);
   const item = await openTree(source).readItem(hash, { signal: options.signal });
-  const path = resolve(destination);
   const isFolder = item.kind === 'directory';
   if (!isFolder && (options.paths ?? []).length > 0) {
     throw new PullTargetError(`${hash} is a ${item.kind}: there are no paths in it; leave --range away`);

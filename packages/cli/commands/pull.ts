@@ -3,6 +3,7 @@ import type { Hash, PullResult } from '@holdfast/client';
 import { pullToPath } from '@holdfast/files';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
+import { resolvePath } from '../files.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
@@ -41,9 +42,10 @@ export function registerPullCommand(program: Command): void {
 }
 
 async function pull(hash: Hash, directory: string, flags: PullFlags): Promise<void> {
+  const target = resolvePath(directory);
   const toContinue = 'run the same command again: what is done stays';
   const result = await runTreeJob({ job: 'pull', subject: hash, flags, toContinue }, (source, context) =>
-    pullToPath(source, hash, directory, {
+    pullToPath(source, hash, target, {
       ...context,
       paths: flags.range,
       force: flags.force,

@@ -1,6 +1,6 @@
 /** `holdfast push` as a command: its flags, what goes to stdout and what to stderr, and what it says when it cannot. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { Workplace } from '../test/run-holdfast.ts';
 
 const HASH = /^[0-9a-f]{64}$/;
@@ -115,6 +115,38 @@ describe('holdfast push', () => {
     expect(stderr).toContain('nothing will be remembered of this push');
     expect(await place.fail(1, 'push', 'tree', '--root-ref')).toContain('choose another with --cache DIR');
     delete place.environment.XDG_CACHE_HOME;
+  });
+
+  test('works in no folder that cannot be named: nothing is written, stored or remembered elsewhere', async () => {
+    const root = (await place.print('push', 'tree', '--quiet')).trimEnd();
+    mkdirSync(place.path('odd'));
+    const odd = 'cd odd && mkdir -p "$(printf \'n\\377\')" && cd "$(printf \'n\\377\')" &&';
+    const removed = 'mkdir odd/gone && cd odd/gone && rmdir ../gone &&';
+    for (const where of [odd, removed]) {
+      for (const command of [`pull ${root} out`, 'push .', `push ${place.path('tree')} --cache c`]) {
+        const { exitCode, stdout, stderr } = await place.runScript(`${where} holdfast ${command}`);
+        expect([exitCode, stdout]).toEqual([1, '']);
+        expect(stderr).toMatch(
+          /^(?:sh: [^\n]+\n)?holdfast: \S+ is relative, and the working directory was removed or its name is not UTF-8; [^\n]+\n$/,
+        );
+      }
+      const { exitCode } = await place.runScript(`${where} holdfast push ${place.path('tree')}`);
+      expect(exitCode).toBe(0);
+    }
+    expect(readdirSync(place.path('odd'))).toHaveLength(1);
+    expect((await place.runScript('ls odd/n* | wc -l')).stdout.trim()).toBe('0');
+  });
+
+  test('says that a name that is not UTF-8 cannot be given', async () => {
+    for (const command of ['push', `pull ${'0'.repeat(64)}`]) {
+      const { exitCode, stderr } = await place.runScript(`holdfast ${command} "$(printf 'm\\377')/x"`);
+      expect([exitCode, stderr]).toEqual([
+        1,
+        expect.stringContaining('a name that is not UTF-8 cannot be given'),
+      ]);
+    }
+    mkdirSync(place.path('\ufffd'));
+    expect((await place.run('push', '\ufffd')).exitCode).toBe(0);
   });
 
   test('says in one line what is wrong, and what to do', async () => {

@@ -1,7 +1,6 @@
 /** `holdfast push`: a folder, file or link into a Space, as a tree of nodes. */
 
 import { lstatSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { CasError, type Client, PUSH_PARALLEL_MAX_DEFAULT, type PushPlan } from '@holdfast/client';
 import {
   defaultCacheFolder,
@@ -20,7 +19,7 @@ import { formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, describeScope, withClient, withConnection } from '../connection.ts';
-import { describeFileError, readTextFile } from '../files.ts';
+import { describeFileError, readTextFile, resolvePath } from '../files.ts';
 import { jsonOption, parseDurationValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
@@ -95,7 +94,7 @@ export function registerPushCommand(program: Command): void {
 }
 
 async function push(path: string, flags: Flags): Promise<void> {
-  const absolute = resolve(path);
+  const absolute = resolvePath(path);
   checkRoot(path, absolute);
   const ignorePatterns = flags.ignore ? readPatterns(flags.ignoreFile) : [];
   // The push tries again by itself, and tells what it waits for.
@@ -245,7 +244,7 @@ function readPatterns(files: readonly string[] | undefined): string[] {
 
 function openState(path: string, flags: Flags): TreeState {
   const cacheFolder =
-    typeof flags.cache === 'string' ? resolve(flags.cache) : defaultCacheFolder(process.env);
+    typeof flags.cache === 'string' ? resolvePath(flags.cache) : defaultCacheFolder(process.env);
   const rootRefScope = flags.rootRef === true ? describeScope(flags) : undefined;
   try {
     const state = openTreeState({ cacheFolder, path, recordsMtime: flags.mtime === true, rootRefScope });

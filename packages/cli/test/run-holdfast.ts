@@ -22,8 +22,17 @@ export class Workplace {
     return join(this.folder, ...names);
   }
 
-  async run(...args: readonly string[]): Promise<Outcome> {
-    const child = Bun.spawn([LAUNCHER, ...args], {
+  run(...args: readonly string[]): Promise<Outcome> {
+    return this.#spawn([LAUNCHER, ...args]);
+  }
+
+  /** Runs a script of sh, to which `holdfast` is the command line. */
+  runScript(script: string): Promise<Outcome> {
+    return this.#spawn(['sh', '-c', `holdfast() { "${LAUNCHER}" "$@"; }\n${script}`]);
+  }
+
+  async #spawn(command: readonly string[]): Promise<Outcome> {
+    const child = Bun.spawn([...command], {
       cwd: this.folder,
       env: { PATH: process.env.PATH ?? '', HOME: this.folder, ...this.environment },
       stdin: 'ignore',
