@@ -1,10 +1,11 @@
 /** readContent: the node's own content, whole or one range, every byte proven first (contract sections 2, 5 and 8). */
 import { ApiError, type Hash } from '@holdfast/protocol';
+import { after } from './awaitable.ts';
 import { parseByteRange } from './byte-range.ts';
 import { isProofOfRot, markRotten, rottenContent, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
-import { type ContentCaller, ContentLost, type OpenContent } from './ports.ts';
+import { type Awaitable, type ContentCaller, ContentLost, type OpenContent } from './ports.ts';
 import { isReadable, nodeNotFound } from './read-metadata.ts';
 
 export interface ContentAnswer {
@@ -25,30 +26,53 @@ const CHANGING_RETRY_AFTER_SECONDS = 1;
 
 type Body = ContentAnswer['body'];
 
-/** Throws NOT_FOUND, 416 (with Content-Range), SERVICE_UNAVAILABLE for a rotten node. */
-export async function readContent(
+/** The part of the request that every look goes by. */
+interface Wanted {
+  readonly core: Core;
+  readonly space: Space;
+  readonly hash: Hash;
+  readonly range: string | undefined;
+  readonly caller: ContentCaller | undefined;
+}
+
+/**
+ * Answers at once when row and bytes are at hand. Whatever fails rejects: NOT_FOUND, 416 (with Content-Range),
+ * SERVICE_UNAVAILABLE for a rotten node.
+ */
+export function readContent(
   core: Core,
   space: Space,
   hash: Hash,
-  rangeHeader: string | undefined,
+  range: string | undefined,
   caller?: ContentCaller,
-): Promise<ContentAnswer> {
-  for (let look = 0; look < LOOKS_MAX; look += 1) {
-    const found = await core.metadata.findNodeWithContent(space, hash);
+): Awaitable<ContentAnswer> {
+  try {
+    return look({ core, space, hash, range, caller }, LOOKS_MAX);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+function look(wanted: Wanted, looksLeft: number): Awaitable<ContentAnswer> {
+  if (looksLeft === 0) {
+    throw new ApiError('SERVICE_UNAVAILABLE', 'this node is changing right now; read it again', {
+      retryAfterSeconds: CHANGING_RETRY_AFTER_SECONDS,
+    });
+  }
+  return after(wanted.core.metadata.findNodeWithContent(wanted.space, wanted.hash), (found) => {
     const node = found?.node;
     if (found === undefined || !isReadable(node)) throw nodeNotFound();
     if (node.state === 'rotten') throw rottenContent();
-    const range = parseByteRange(rangeHeader, node.size);
-    if (range.kind === 'unsatisfiable') throw rangeNotSatisfiable(node.size);
-    const start = range.kind === 'part' ? range.start : 0;
-    const end = range.kind === 'part' ? range.end : node.size;
-    const body = await openProven(core, space, node, found.content, { start, end, caller });
-    if (body === undefined) continue;
-    const status = range.kind === 'part' ? 206 : 200;
-    return { status, contentType: node.contentType, size: node.size, start, end, body };
-  }
-  throw new ApiError('SERVICE_UNAVAILABLE', 'this node is changing right now; read it again', {
-    retryAfterSeconds: CHANGING_RETRY_AFTER_SECONDS,
+    const { size, contentType } = node;
+    const range = parseByteRange(wanted.range, size);
+    if (range.kind === 'unsatisfiable') throw rangeNotSatisfiable(size);
+    const isPart = range.kind === 'part';
+    const start = isPart ? range.start : 0;
+    const end = isPart ? range.end : size;
+    return after(openProven(wanted, node, found.content, start, end), (body) => {
+      if (body === undefined) return look(wanted, looksLeft - 1);
+      return { status: isPart ? 206 : 200, contentType, size, start, end, body };
+    });
   });
 }
 
@@ -56,37 +80,50 @@ export async function readContent(
  * Damage or loss met before the first byte makes the row rotten and answers 503; any other failure changes nothing.
  * `undefined`: the row moved on to other content, or away, while its bytes were opened.
  */
-async function openProven(
-  core: Core,
-  space: Space,
+function openProven(
+  wanted: Wanted,
   node: NodeRow,
   content: ContentRow | undefined,
-  {
-    start,
-    end,
-    caller,
-  }: { readonly start: number; readonly end: number; readonly caller: ContentCaller | undefined },
-): Promise<Body | undefined> {
+  start: number,
+  end: number,
+): Awaitable<Body | undefined> {
   const headerLength = node.canonicalSize - node.size;
+  const from = headerLength + start;
+  const to = headerLength + end;
   try {
     if (content === undefined) throw new ContentLost('the content record is gone');
-    if (content.inlineBytes !== undefined) {
-      core.content.verifyInline(content);
-      return content.inlineBytes.subarray(headerLength + start, headerLength + end);
-    }
-    const object = storedObject(space, content);
-    const onBroken = (): void => {
-      // The broken connection is the answer; a failed marking leaves the next read to prove it again.
-      markRotten(core, space, node).catch(() => {});
-    };
-    const from = headerLength + start;
-    const opened = await core.content.open(object, from, headerLength + end, onBroken, caller);
+    if (content.inlineBytes === undefined) return openObject(wanted, node, content, from, to);
+    wanted.core.content.verifyInline(content);
+    return content.inlineBytes.subarray(from, to);
+  } catch (error) {
+    return settleFailure(wanted, node, error);
+  }
+}
+
+async function openObject(
+  wanted: Wanted,
+  node: NodeRow,
+  content: ContentRow,
+  from: number,
+  to: number,
+): Promise<Body | undefined> {
+  const { core, space, caller } = wanted;
+  const onBroken = (): void => {
+    // The broken connection is the answer; a failed marking leaves the next read to prove it again.
+    markRotten(core, space, node).catch(() => {});
+  };
+  try {
+    const opened = await core.content.open(storedObject(space, content), from, to, onBroken, caller);
     return opened.body;
   } catch (error) {
-    if (!isProofOfRot(error)) throw error;
-    if (await markRotten(core, space, node)) throw rottenContent();
-    return undefined;
+    return settleFailure(wanted, node, error);
   }
+}
+
+async function settleFailure({ core, space }: Wanted, node: NodeRow, error: unknown): Promise<undefined> {
+  if (!isProofOfRot(error)) throw error;
+  if (await markRotten(core, space, node)) throw rottenContent();
+  return undefined;
 }
 
 const rangeNotSatisfiable = (size: number): ApiError =>

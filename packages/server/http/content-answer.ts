@@ -1,21 +1,32 @@
 /** Answers of readContent (spec readContent; contract section 8). */
+import { after } from '../core/awaitable.ts';
+import type { Awaitable } from '../core/ports.ts';
 import type { ContentAnswer } from '../core/read-content.ts';
 import type { ContentGathering } from './content-gathering.ts';
 import { LengthMismatch } from './content-stream.ts';
 import { corsHeaders, type HeaderFields, OPEN_CORS_HEADERS } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 
-export async function contentAnswer(
+type Sendable = Uint8Array | Blob;
+
+/** At once when the bytes are at hand; else when they are. */
+export function contentAnswer(
   exchange: Exchange,
   content: ContentAnswer,
   gathering: ContentGathering,
-): Promise<Response> {
-  const { body, status } = content;
+): Awaitable<Response> {
+  const { body } = content;
   const isHead = exchange.request.method === 'HEAD';
-  if (isHead && body instanceof ReadableStream) await body.cancel();
-  const bytes = isHead ? null : await toSendable(body, content.end - content.start, gathering);
-  const { corsOrigins } = exchange;
-  const isPlain = corsOrigins === '*' && status === 200 && !(bytes instanceof Blob);
+  if (isHead && body instanceof ReadableStream) {
+    return body.cancel().then(() => answerWith(exchange, content, null));
+  }
+  const bytes = isHead ? null : toSendable(body, content.end - content.start, gathering);
+  return after(bytes, (sendable) => answerWith(exchange, content, sendable));
+}
+
+function answerWith(exchange: Exchange, content: ContentAnswer, bytes: Sendable | null): Response {
+  const { status } = content;
+  const isPlain = exchange.corsOrigins === '*' && status === 200 && !(bytes instanceof Blob);
   if (isPlain) return new Response(bytes as BodyInit | null, { headers: plainHeaders(exchange, content) });
   const headers = contentHeaders(exchange, content);
   if (bytes instanceof Blob) headers['content-disposition'] = 'inline';
@@ -58,7 +69,7 @@ function toSendable(
   body: ContentAnswer['body'],
   length: number,
   gathering: ContentGathering,
-): Uint8Array | Blob | Promise<Uint8Array | Blob> {
+): Awaitable<Sendable> {
   if (body instanceof ReadableStream) return gathering.gather(body, length);
   const given = body instanceof Blob ? body.size : body.length;
   if (given !== length) throw new LengthMismatch(`content of ${length} bytes came as ${given}`);

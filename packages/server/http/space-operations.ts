@@ -55,20 +55,19 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     return dispatch(call, () => readMetadata(call.core, call.space, hash));
   },
 
-  async readContent(call) {
+  readContent(call) {
     const hash = readHash(call);
     refuseQuery(call);
     const { exchange, core, space, places } = call;
     const range = exchange.request.headers.get('range') ?? undefined;
     const startedAt = performance.now();
     const gathering = new ContentGathering(exchange, places);
-    try {
-      const content = await readContent(core, space, hash, range, gathering);
+    const answered = after(readContent(core, space, hash, range, gathering), (content) => {
       exchange.timing.record('cas_dispatch', startedAt);
-      return await contentAnswer(exchange, content, gathering);
-    } finally {
-      gathering.end();
-    }
+      return contentAnswer(exchange, content, gathering);
+    });
+    // Only what is waited for may have taken a place.
+    return answered instanceof Promise ? answered.finally(() => gathering.end()) : answered;
   },
 
   async leaseNode(call) {

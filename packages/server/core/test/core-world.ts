@@ -16,7 +16,14 @@ import { type EmbeddedEngine, openEmbeddedEngine } from '../../engine/embedded/o
 import type { Core, CoreSettings } from '../core.ts';
 import { leaseNode } from '../lease-node.ts';
 import type { Generation, NodeRow, Space } from '../model.ts';
-import type { ContentStore, DeletedObjects, Signer, StagedUpload, UploadReceiver } from '../ports.ts';
+import type {
+  Awaitable,
+  ContentStore,
+  DeletedObjects,
+  Signer,
+  StagedUpload,
+  UploadReceiver,
+} from '../ports.ts';
 import { receiveUpload } from '../receive-upload.ts';
 import { sweep } from '../sweep.ts';
 import { DirectStore } from './direct-store.ts';
@@ -287,7 +294,7 @@ export class CoreWorld {
 }
 
 /** The answer of a request that must fail. */
-export async function failureOf(request: Promise<unknown>): Promise<ApiError> {
+export async function failureOf(request: Awaitable<unknown>): Promise<ApiError> {
   try {
     await request;
   } catch (error) {

@@ -64,7 +64,8 @@ export class BlockIntegrity {
     let block = position / this.blockBytes;
     for (let start = 0; start < bytes.length; start += this.blockBytes, block++) {
       const expected = this.#view.getBigUint64(HEADER_BYTES + CHECKSUM_BYTES * block, true);
-      if (checksum(bytes.subarray(start, start + this.blockBytes)) !== expected) return false;
+      const isAll = bytes.length <= this.blockBytes;
+      if (checksum(isAll ? bytes : bytes.subarray(start, start + this.blockBytes)) !== expected) return false;
     }
     return true;
   }

@@ -69,6 +69,11 @@ export function openReader(path: string, cacheBytes: number): Database {
   return database;
 }
 
+/** What the connection holds in memory goes, so that the disk answers. Compiled anew each time: it acts when it is compiled. */
+export function letGoOfPages(database: Database): void {
+  database.run('PRAGMA shrink_memory');
+}
+
 function assertPragma(database: Database, name: string, expected: string | number): void {
   using statement = database.prepare<Record<string, unknown>, []>(`PRAGMA ${name}`);
   const row = statement.get();

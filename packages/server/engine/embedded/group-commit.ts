@@ -40,6 +40,8 @@ interface GroupCommitOptions {
   readonly cache: NodeCache | undefined;
   readonly clock: Clock;
   readonly onFatal: (error: Error) => void;
+  /** lets go of what sees the rows as they were before */
+  readonly beforeCommit?: () => void;
   /** ms of tries for another process's lock after which the waiting bodies are turned away */
   readonly busyMsMax?: number;
 }
@@ -162,12 +164,13 @@ export class GroupCommit {
 
   /** True when the outcomes stand. On a failure that surely left nothing, rejects them all; on an unknown one, ends it. */
   #commit({ ledger, rows }: Batch, outcomes: readonly Outcome[]): boolean {
-    const { sql, database } = this.#options;
+    const { sql, database, beforeCommit } = this.#options;
     let failure: unknown;
     try {
       if (this.#fatal !== undefined) throw this.#fatal;
       if (!database.inTransaction) throw new StoreUnavailable('SQLite took the transaction back: try again');
       ledger.flush();
+      beforeCommit?.();
       sql.commit.run();
       ledger.publish();
       rows.publish();

@@ -22,6 +22,7 @@ import type {
 } from '../../core/ports.ts';
 import { type BalancePageRequest, findBalanceStep } from './balance-page.ts';
 import { openReader, openWriter, READER_CACHE_BYTES, shortenBusyTimeout } from './database.ts';
+import { DiskReads } from './disk-reads.ts';
 import { storageError } from './failure.ts';
 import { GroupCommit } from './group-commit.ts';
 import { moveWatermarks, pruneHistory } from './maintenance.ts';
@@ -63,10 +64,9 @@ export class SqliteMetadataStore implements MetadataStore {
   readonly inlineBytesMax = INLINE_BYTES_MAX;
   readonly #writer: Database;
   readonly #reader: Database;
-  readonly #diskReader: Database;
   readonly #writes: Statements;
   readonly #reads: ReadStatements;
-  readonly #diskReads: ReadStatements;
+  readonly #disk: DiskReads;
   readonly #nodes: NodeReads;
   readonly #commits: GroupCommit;
   readonly #spaces = new SpaceDirectory();
@@ -84,15 +84,14 @@ export class SqliteMetadataStore implements MetadataStore {
       shortenBusyTimeout(this.#writer);
       this.#writes = prepareAll(this.#writer);
       this.#reader = openReader(path, READER_CACHE_BYTES);
-      this.#diskReader = openReader(path, 0);
+      this.#disk = new DiskReads(path, isShared);
     } catch (error) {
       this.#writer.close();
       throw error;
     }
     this.#reads = prepareReads(this.#reader);
-    this.#diskReads = prepareReads(this.#diskReader);
     const cache = isShared ? undefined : new NodeCache();
-    this.#nodes = new NodeReads({ sql: this.#reads, fromDisk: this.#diskReads, cache });
+    this.#nodes = new NodeReads({ sql: this.#reads, disk: this.#disk, cache });
     this.#sweepWalk = new SweepWalk(this.#reads);
     this.#log = new WriteAheadLog(this.#writer);
     this.#commits = new GroupCommit({
@@ -102,6 +101,7 @@ export class SqliteMetadataStore implements MetadataStore {
       cache,
       clock,
       onFatal,
+      beforeCommit: () => this.#disk.endTurn(),
     });
   }
 
@@ -206,6 +206,7 @@ export class SqliteMetadataStore implements MetadataStore {
       const isHistoryLeft = pruneHistory(scope, cutoffs);
       return isLeaseLeft || isHistoryLeft;
     });
+    this.#disk.endTurn();
     this.#log.emptyWhenIdle();
     return isMoreLeft;
   }
@@ -216,7 +217,7 @@ export class SqliteMetadataStore implements MetadataStore {
   ): { items: readonly ScrubItem[]; next: ScrubPosition | undefined } {
     return this.#read(() => {
       const [space, hash] = after === undefined ? ['0', ''] : after.split('.');
-      const rows = this.#diskReads.findNodesToScrub.all(Number(space), hexToBytes(hash ?? ''), limit);
+      const rows = this.#disk.sql.findNodesToScrub.all(Number(space), hexToBytes(hash ?? ''), limit);
       const items: ScrubItem[] = [];
       for (const row of rows) {
         const id = row.space as number;
@@ -290,8 +291,7 @@ export class SqliteMetadataStore implements MetadataStore {
     await this.#commits.close();
     finalize(this.#reads);
     this.#reader.close(true);
-    finalize(this.#diskReads);
-    this.#diskReader.close(true);
+    this.#disk.close();
     // Last: closing the only connection that may write copies the log back into the database.
     finalize(this.#writes);
     this.#writer.close(true);

@@ -3,7 +3,13 @@ import { hashAt, readyNode } from '../contract/samples.ts';
 import { BatchRows, NodeCache, nodeKey } from './node-cache.ts';
 
 const key = (index: number) => nodeKey(1, hashAt(index));
-const place = { id: 7, canonicalSize: 134, urlExpiresAt: 0, integrity: new Uint8Array(10) };
+const place = {
+  id: 7,
+  generation: new Uint8Array(16),
+  canonicalSize: 134,
+  urlExpiresAt: 0,
+  integrity: new Uint8Array(10),
+};
 
 test('the cache stays within its bytes and lets the oldest go', () => {
   const cache = new NodeCache(100_000);

@@ -7,7 +7,7 @@ import type { NodeRow } from '../../core/model.ts';
 
 const CACHE_BYTES_MAX = 16 * 1024 * 1024;
 /** what an entry takes beside its refs and other buffers; measured, rounded up */
-const ENTRY_BYTES = 700;
+const ENTRY_BYTES = 800;
 
 export interface CachedNode {
   readonly node: NodeRow;
@@ -19,6 +19,8 @@ export interface CachedNode {
 export interface ContentPlace {
   /** its integer id in the contents table */
   readonly id: number;
+  /** as bytes */
+  readonly generation: Uint8Array;
   readonly canonicalSize: number;
   readonly urlExpiresAt: number;
   readonly integrity: Uint8Array;

@@ -1,14 +1,14 @@
 /** Reads of nodes and their content outside transactions. */
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, NodeRow } from '../../core/model.ts';
+import type { DiskReads } from './disk-reads.ts';
 import { type ContentPlace, type NodeCache, nodeKey } from './node-cache.ts';
 import { hexToBytes, joinedContentFromSql, nodeFromSql } from './rows.ts';
 import type { ReadStatements } from './statements.ts';
 
 interface NodeReadsOptions {
   readonly sql: ReadStatements;
-  /** on a connection that keeps no pages: content is read from the disk each time */
-  readonly fromDisk: ReadStatements;
+  readonly disk: DiskReads;
   /** undefined when other processes write too */
   readonly cache: NodeCache | undefined;
 }
@@ -21,14 +21,17 @@ export class NodeReads {
   }
 
   findNode(spaceId: number, hash: Hash): NodeRow | undefined {
+    const { cache } = this.#options;
+    const known = cache?.find(nodeKey(spaceId, hash));
+    return known === undefined ? this.#readNode(spaceId, hash) : known.node;
+  }
+
+  #readNode(spaceId: number, hash: Hash): NodeRow | undefined {
     const { cache, sql } = this.#options;
-    const key = nodeKey(spaceId, hash);
-    const known = cache?.find(key);
-    if (known !== undefined) return known.node;
     const row = sql.findNode.get(spaceId, hexToBytes(hash));
     if (row === null) return undefined;
     const node = nodeFromSql(row, hash);
-    cache?.set(key, { node, place: undefined });
+    cache?.set(nodeKey(spaceId, hash), { node, place: undefined });
     return node;
   }
 
@@ -39,25 +42,25 @@ export class NodeReads {
   ): { readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined {
     const { cache } = this.#options;
     if (cache === undefined) return this.#findJoined(spaceId, hash);
-    const node = this.findNode(spaceId, hash);
+    const known = cache.find(nodeKey(spaceId, hash));
+    const node = known?.node ?? this.#readNode(spaceId, hash);
     if (node === undefined) return undefined;
-    const place = this.#findPlace(cache, spaceId, node);
+    const place = known?.place ?? this.#readPlace(cache, spaceId, node);
     return { node, content: place && this.#readContent(node, place) };
   }
 
-  #findPlace(cache: NodeCache, spaceId: number, node: NodeRow): ContentPlace | undefined {
-    const key = nodeKey(spaceId, node.hash);
-    const known = cache.find(key)?.place;
-    if (known !== undefined) return known;
-    const row = this.#options.sql.findContentPlace.get(hexToBytes(node.generation));
+  #readPlace(cache: NodeCache, spaceId: number, node: NodeRow): ContentPlace | undefined {
+    const generation = hexToBytes(node.generation);
+    const row = this.#options.sql.findContentPlace.get(generation);
     if (row === null || row.space !== spaceId) return undefined;
     const place: ContentPlace = {
       id: row.id as number,
+      generation,
       canonicalSize: row.canonical_size as number,
       urlExpiresAt: row.url_expires_at as number,
       integrity: row.integrity as Uint8Array,
     };
-    cache.set(key, { node, place });
+    cache.set(nodeKey(spaceId, node.hash), { node, place });
     return place;
   }
 
@@ -66,7 +69,7 @@ export class NodeReads {
     const { canonicalSize, integrity, urlExpiresAt } = place;
     // What the node says, not whether bytes are there: those may be lost, and may come back.
     if (!inline) return { generation, canonicalSize, integrity, inlineBytes: undefined, urlExpiresAt };
-    const row = this.#options.fromDisk.findInlineBytes.get(place.id, hexToBytes(generation));
+    const row = this.#options.disk.sql.findInlineBytes.get(place.id, place.generation);
     if (row === null) return undefined;
     // NULL is damage like any other: without bytes the content is looked for where it cannot be, and found lost.
     const inlineBytes = (row.inline_bytes as Uint8Array | null) ?? undefined;
@@ -74,7 +77,7 @@ export class NodeReads {
   }
 
   #findJoined(spaceId: number, hash: Hash) {
-    const row = this.#options.fromDisk.findNodeWithContent.get(spaceId, hexToBytes(hash));
+    const row = this.#options.disk.sql.findNodeWithContent.get(spaceId, hexToBytes(hash));
     if (row === null) return undefined;
     return { node: nodeFromSql(row, hash), content: joinedContentFromSql(row, spaceId) };
   }

@@ -237,7 +237,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
 
   /** Asked for only when content is in doubt, so what SQLite holds in memory is let go first: the disk is to answer. */
   findContent(generation: Generation): ContentRow | undefined {
-    this.#scope.find(this.#scope.sql.letGoOfPages);
+    this.#scope.letGoOfPages();
     const row = this.#scope.find(this.#scope.sql.findContent, hexToBytes(generation));
     return row === undefined || row.space !== this.#id ? undefined : contentFromSql(row, generation);
   }

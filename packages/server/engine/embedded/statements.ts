@@ -69,8 +69,6 @@ const WRITE_STATEMENTS = {
   release: 'RELEASE body',
   rollbackTo: 'ROLLBACK TO body',
 
-  letGoOfPages: 'PRAGMA shrink_memory',
-
   insertSpace: 'INSERT INTO spaces (app_id, space_id, lease_watermark) VALUES (?1, ?2, ?3) RETURNING id',
   findWatermark: 'SELECT lease_watermark FROM spaces WHERE id = ?1',
   addCounters:

@@ -2,6 +2,7 @@
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import { assertInvariant } from '../../core/invariant.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
+import { letGoOfPages } from './database.ts';
 import { storageError } from './failure.ts';
 import type { BatchRows } from './node-cache.ts';
 import type { LedgerEntry, SpaceLedger } from './space-ledger.ts';
@@ -46,6 +47,16 @@ export class WriteScope {
     this.assertUsable();
     try {
       return statement.all(...values);
+    } catch (error) {
+      throw storageError(error, 'reading');
+    }
+  }
+
+  /** What is read next in this batch comes from the disk, but for what the batch itself has written. */
+  letGoOfPages(): void {
+    this.assertUsable();
+    try {
+      letGoOfPages(this.#database);
     } catch (error) {
       throw storageError(error, 'reading');
     }

@@ -1,0 +1,55 @@
+/**
+ * The connection that content is read by: from the disk each time, so that damage is met when it is there and not when a
+ * cache forgets. Reads of one turn of the event loop share one transaction and its pages: beginning and ending one for each,
+ * and reading the same inner pages again, costs more than the content. Nothing is kept from one turn to the next.
+ *
+ * What is read is what is committed all the same: the one writer ends the transaction before it commits. Where other
+ * processes write too, every read stands for itself.
+ */
+import type { Database } from 'bun:sqlite';
+import { letGoOfPages, openReader } from './database.ts';
+import { finalize, prepareReads, type ReadStatements } from './statements.ts';
+
+/** pages of one turn */
+const TURN_CACHE_BYTES = 1024 * 1024;
+
+export class DiskReads {
+  readonly #database: Database;
+  readonly #sql: ReadStatements;
+  readonly #isShared: boolean;
+  #isOpen = false;
+
+  constructor(path: string, isShared: boolean) {
+    this.#isShared = isShared;
+    this.#database = openReader(path, isShared ? 0 : TURN_CACHE_BYTES);
+    this.#sql = prepareReads(this.#database);
+  }
+
+  /** To be used at once, in this turn. */
+  get sql(): ReadStatements {
+    if (!this.#isOpen && !this.#isShared) this.#begin();
+    return this.#sql;
+  }
+
+  /** Before a commit or a checkpoint: what is read next is read anew. */
+  endTurn(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#sql.endReading.run();
+    letGoOfPages(this.#database);
+  }
+
+  close(): void {
+    this.endTurn();
+    finalize(this.#sql);
+    this.#database.close(true);
+  }
+
+  #begin(): void {
+    this.#sql.beginReading.run();
+    this.#isOpen = true;
+    setImmediate(this.#turned);
+  }
+
+  readonly #turned = (): void => this.endTurn();
+}
