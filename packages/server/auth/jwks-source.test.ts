@@ -288,7 +288,8 @@ describe('over a real connection', () => {
     expect(await outcome(openSource(REAL_AUTH_WORLD, url))).toBe('registry_unavailable');
     const tookMs = performance.now() - startedAt;
     expect(tookMs).toBeGreaterThanOrEqual(JWKS_FETCH_MS_MAX - 50);
-    expect(tookMs).toBeLessThan(JWKS_FETCH_MS_MAX + 1500);
+    // Without the limit it would never end.
+    expect(tookMs).toBeLessThan(JWKS_FETCH_MS_MAX + 10_000);
   });
 
   test('a port where nobody listens', async () => {

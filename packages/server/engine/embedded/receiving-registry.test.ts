@@ -59,12 +59,12 @@ describe('several processes', () => {
     // Only Linux tells such processes apart.
     if (process.platform !== 'linux') return;
     // The shell becomes a sleep before its child ends; a sleep never asks for a child's exit code.
-    const parent = Bun.spawn(['sh', '-c', 'sleep 0.2 & echo $!; exec sleep 60'], { stdout: 'pipe' });
+    const parent = Bun.spawn(['sh', '-c', 'sleep 1 & echo $!; exec sleep 60'], { stdout: 'pipe' });
     try {
       const { value } = await parent.stdout.getReader().read();
       const pid = Number(new TextDecoder().decode(value));
       const isZombie = async () => /\) Z/.test(await Bun.file(`/proc/${pid}/stat`).text());
-      for (let tries = 0; tries < 200 && !(await isZombie()); tries++) await Bun.sleep(10);
+      for (let tries = 0; tries < 1000 && !(await isZombie()); tries++) await Bun.sleep(10);
       expect(await isZombie()).toBe(true);
       const ended = new SharedReceivingRegistry(path, pid);
       const mine = new SharedReceivingRegistry(path);

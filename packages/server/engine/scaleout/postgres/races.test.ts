@@ -326,6 +326,8 @@ describe('transactions that lock the same rows in opposite orders', () => {
       rows.map((hash) => readyNode(hash)),
     );
     let runs = 0;
+    let locked = 0;
+    const bothLocked = Promise.withResolvers<void>();
     const bump = (index: number, order: readonly string[]) =>
       core(index).metadata.transact(SPACE, async (tx) => {
         runs += 1;
@@ -333,7 +335,10 @@ describe('transactions that lock the same rows in opposite orders', () => {
           const row = await tx.findNode(hash);
           if (row === undefined) throw new Error('the row is there');
           await tx.updateNode(row, { ...row, rootRefCount: row.rootRefCount + 1, heldDomainCount: 1 });
-          await Bun.sleep(100);
+          // Each has its first row before it asks for the other's.
+          locked += 1;
+          if (locked === 2) bothLocked.resolve();
+          await bothLocked.promise;
         }
       });
     await Promise.all([bump(0, rows), bump(1, rows.toReversed())]);
