@@ -92,4 +92,15 @@ describe('holdfast', () => {
     expect(await new Response(shell.stdout).text()).toBe('Usage: holdfast [options] [command]\ndone\n');
     expect(await new Response(shell.stderr).text()).toBe('');
   });
+
+  test.each(['--help', '--version', 'app list --json', 'key new --out k --jwks p'])(
+    'fails with a line when the result of %p cannot be written',
+    async (command) => {
+      const { exitCode, stderr } = await place.runScript(`holdfast ${command} >/dev/full`);
+      expect([exitCode, stderr]).toEqual([
+        1,
+        expect.stringMatching(/^holdfast: stdout cannot be written: the disk is full; [^\n]+\n$/),
+      ]);
+    },
+  );
 });

@@ -1,8 +1,11 @@
 /** The process behind `holdfast`: runs one command and turns its outcome into an exit code. */
+import { writeSync } from 'node:fs';
 import { CommanderError } from 'commander';
 import { CliError, type ExitCode } from './cli-error.ts';
+import { describeFileError } from './files.ts';
 import { printable, printNote } from './output.ts';
 import { buildProgram, separateVariadicValues } from './program.ts';
+import { WrittenOutput } from './written-output.ts';
 
 async function run(args: readonly string[]): Promise<ExitCode> {
   try {
@@ -20,20 +23,36 @@ async function run(args: readonly string[]): Promise<ExitCode> {
   }
 }
 
-/** A reader that went away (`holdfast app list | head -1`) is not an error of ours. */
-function exitQuietlyOnClosedPipe(stream: NodeJS.WriteStream): void {
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    process.exit(error.code === 'EPIPE' ? 0 : 1);
-  });
+const stdout = new WrittenOutput(process.stdout);
+const stderr = new WrittenOutput(process.stderr);
+/** Of the command, once it has ended. */
+let exitCode: ExitCode | undefined;
+
+/**
+ * A result that could not be written is a failure, however well the command did: a root hash would be lost silently. A
+ * reader that went away (`holdfast app list | head -1`) is not.
+ */
+function exitOnFailedWrite(error: NodeJS.ErrnoException): never {
+  if (error.code === 'EPIPE') process.exit(exitCode ?? 0);
+  // At once: the process ends here, and stderr is not waited for.
+  const line = `holdfast: stdout cannot be written: ${describeFileError(error)}; then run the command again`;
+  writeAtOnce(`${printable(line)}\n`);
+  process.exit(1);
 }
 
-/** Resolves when everything written so far has left the process: exiting earlier could cut a pipe short. */
-function drained(stream: NodeJS.WriteStream): Promise<void> {
-  return new Promise((resolve) => stream.write('', () => resolve()));
+function writeAtOnce(text: string): void {
+  try {
+    writeSync(process.stderr.fd, text);
+  } catch {
+    // There is nobody left to tell; the exit code does.
+  }
 }
 
-exitQuietlyOnClosedPipe(process.stdout);
-exitQuietlyOnClosedPipe(process.stderr);
-const exitCode = await run(process.argv.slice(2));
-await Promise.all([drained(process.stdout), drained(process.stderr)]);
+process.stdout.on('error', exitOnFailedWrite);
+process.stderr.on('error', (error: NodeJS.ErrnoException) => {
+  process.exit(error.code === 'EPIPE' ? (exitCode ?? 0) : 1);
+});
+exitCode = await run(process.argv.slice(2));
+const [failure] = await Promise.all([stdout.settled(), stderr.settled()]);
+if (failure !== undefined) exitOnFailedWrite(failure);
 process.exit(exitCode);
