@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import { type Authorizer, authorize, openAuthorizer } from './authorize.ts';
-import { CapabilityCache, digestToken, type VerifiedCapability } from './capability-cache.ts';
+import { CapabilityCache, digestCredential, type VerifiedCapability } from './capability-cache.ts';
 import type { AppRecord } from './registry-store.ts';
 import { FakeWorld } from './test/fake-world.ts';
 import {
@@ -63,6 +63,22 @@ describe('a remembered capability', () => {
     expect(ask('other', SPACE_ID, 'readMetadata')).toThrow('another App');
     expect(ask(APP_ID, 'other', 'readMetadata')).toThrow('another Space');
     expect(ask(APP_ID, SPACE_ID, 'runGc')).toThrow('cas:gc:execute');
+  });
+
+  test('is one, however its header is written', async () => {
+    const { authorizer, bearer } = await openWarm();
+    const token = bearer.slice('Bearer '.length);
+    for (const written of [
+      `bearer ${token}`,
+      `BEARER   ${token}`,
+      `Bearer    ${token}`,
+      `Bearer \t${token}`,
+    ]) {
+      expect(isRemembered(authorizer, written)).toBe(true);
+    }
+    expect(authorizer.cache.size).toBe(1);
+    expect(await outcome(authorizer, `Basic ${token}`)).toBe('invalid_token');
+    expect(await outcome(authorizer, `Bearer ${token},`)).toBe('invalid_token');
   });
 
   test('expires to the millisecond, 30 s after exp', async () => {
@@ -233,23 +249,32 @@ describe('failures', () => {
 describe('the cache', () => {
   const entry = {} as VerifiedCapability;
 
-  test('holds no more than its bound and drops the least recently used', () => {
-    const cache = new CapabilityCache(3);
+  test('holds no more than its bound and drops what nobody asked for', () => {
+    const cache = new CapabilityCache(4);
     for (const digest of ['a', 'b', 'c']) cache.store(digest, entry);
-    cache.find('a');
-    cache.store('d', entry);
-    expect(['a', 'b', 'c', 'd'].map((digest) => cache.find(digest) !== undefined)).toEqual([
-      true,
-      false,
-      true,
-      true,
-    ]);
-    for (let at = 0; at < 100; at++) cache.store(`x${at}`, entry);
-    expect(cache.size).toBe(3);
+    expect(cache.find('a')).toBe(entry);
+    for (const digest of ['d', 'e']) cache.store(digest, entry);
+    expect(['a', 'b'].map((digest) => cache.find(digest) !== undefined)).toEqual([true, false]);
+    let largest = 0;
+    for (let at = 0; at < 100; at++) {
+      cache.store(`x${at}`, entry);
+      cache.find(`x${at - 3}`);
+      largest = Math.max(largest, cache.size);
+    }
+    expect(largest).toBe(4);
+    expect(cache.find('x99')).toBe(entry);
+  });
+
+  test('stores one digest over and over without losing others', () => {
+    const cache = new CapabilityCache(4);
+    cache.store('a', entry);
+    for (let at = 0; at < 100; at++) cache.store('b', entry);
+    expect(cache.size).toBe(2);
+    expect(cache.find('a')).toBe(entry);
   });
 
   test('knows tokens by their SHA-256 only', () => {
-    const digest = digestToken('abc');
+    const digest = digestCredential('abc');
     expect(Buffer.from(digest, 'base64').toString('hex')).toBe(
       'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad',
     );

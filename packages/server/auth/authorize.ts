@@ -5,11 +5,11 @@ import { registryUnavailable, unauthorized } from './auth-errors.ts';
 import { CAPABILITY_CACHE_ENTRIES_MAX } from './auth-limits.ts';
 import { type AuthWorld, REAL_AUTH_WORLD } from './auth-world.ts';
 import { type Capability, checkClaims, checkHeader, checkScope, type ScopeTarget } from './capability.ts';
-import { CapabilityCache, digestToken, type VerifiedCapability } from './capability-cache.ts';
+import { CapabilityCache, digestCredential, type VerifiedCapability } from './capability-cache.ts';
 import { IssuerRegistry, type RegisteredIssuer, type Registration } from './issuer-registry.ts';
 import { findKey, type KeySet } from './key-set.ts';
 import type { AppStatus, RegistryStore } from './registry-store.ts';
-import { type ParsedToken, parseToken, readBearerToken } from './token.ts';
+import { type ParsedToken, parseToken, plainCredential, readBearerToken } from './token.ts';
 
 export interface Authorizer {
   readonly registry: IssuerRegistry;
@@ -46,11 +46,13 @@ export function authorize(
   spaceId: string | undefined,
   operation: OperationName,
 ): Capability | Promise<Capability> {
-  const token = readBearerToken(authorization);
-  const digest = digestToken(token);
+  const credential = plainCredential(authorization);
+  const digest = digestCredential(credential);
   const target: ScopeTarget = { appId, spaceId };
   const known = findStanding(authorizer, digest);
-  if (known === undefined) return authorizeUnknown(authorizer, token, digest, target, operation);
+  if (known === undefined) {
+    return authorizeUnknown(authorizer, readBearerToken(credential), digest, target, operation);
+  }
   checkScope(known, target, operation);
   return known;
 }

@@ -13,38 +13,44 @@ export interface VerifiedCapability {
   readonly keySet: KeySet;
 }
 
-/** Least recently used entries leave first. Only what was verified gets in: a failure is never remembered. */
+/**
+ * Two halves: what is asked for moves to the newer one; when that is full the older is dropped and the newer takes its place.
+ * So what nobody asked for leaves first, and finding an entry again, as nearly every request does, changes nothing. Only
+ * what was verified gets in: a failure is never remembered.
+ */
 export class CapabilityCache {
-  readonly #entries = new Map<string, VerifiedCapability>();
-  readonly #entriesMax: number;
+  #newer = new Map<string, VerifiedCapability>();
+  #older = new Map<string, VerifiedCapability>();
+  readonly #halfMax: number;
 
+  /** `entriesMax`: 2 at least */
   constructor(entriesMax: number) {
-    this.#entriesMax = entriesMax;
+    this.#halfMax = Math.floor(entriesMax / 2);
   }
 
   find(digest: string): VerifiedCapability | undefined {
-    const entry = this.#entries.get(digest);
-    if (entry === undefined) return undefined;
-    // A Map keeps the order of insertion: to the end with what is used.
-    this.#entries.delete(digest);
-    this.#entries.set(digest, entry);
-    return entry;
+    const entry = this.#newer.get(digest);
+    if (entry !== undefined) return entry;
+    const older = this.#older.get(digest);
+    if (older !== undefined) this.store(digest, older);
+    return older;
   }
 
   store(digest: string, entry: VerifiedCapability): void {
-    this.#entries.delete(digest);
-    this.#entries.set(digest, entry);
-    if (this.#entries.size <= this.#entriesMax) return;
-    const oldest = this.#entries.keys().next();
-    if (!oldest.done) this.#entries.delete(oldest.value);
+    this.#older.delete(digest);
+    if (!this.#newer.has(digest) && this.#newer.size >= this.#halfMax) {
+      this.#older = this.#newer;
+      this.#newer = new Map();
+    }
+    this.#newer.set(digest, entry);
   }
 
   get size(): number {
-    return this.#entries.size;
+    return this.#newer.size + this.#older.size;
   }
 }
 
-/** The key of a token: its SHA-256, so that no token stays in memory for the cache's sake. */
-export function digestToken(token: string): string {
-  return Bun.CryptoHasher.hash('sha256', token, 'base64');
+/** The key of a token, written as `plainCredential` gives it: a SHA-256, so that no token stays in memory for the cache's sake. */
+export function digestCredential(credential: string): string {
+  return Bun.SHA256.hash(credential, 'base64');
 }

@@ -20,6 +20,7 @@ export interface ParsedToken {
 }
 
 const BEARER_PREFIX = 'Bearer ';
+const CREDENTIAL_CHARACTERS_MAX = BEARER_PREFIX.length + TOKEN_CHARACTERS_MAX;
 /** RFC 6750 section 2.1 with the case-insensitive scheme of RFC 9110 section 11.1. */
 const BEARER = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
 /** Header and claims are never empty; the signature is, where `alg` is `none`: that is for row 3 to judge. */
@@ -44,6 +45,21 @@ export function readBearerToken(authorization: string | null): string {
     );
   }
   return token;
+}
+
+const SPACE_CODE = 0x20;
+const DELETE_CODE = 0x7f;
+
+/**
+ * The header as nearly every client writes it, `Bearer` and one space before the token, whichever way it was written: a
+ * token has one. Throws as `readBearerToken`.
+ */
+export function plainCredential(authorization: string | null): string {
+  if (authorization?.startsWith(BEARER_PREFIX) && authorization.length <= CREDENTIAL_CHARACTERS_MAX) {
+    const first = authorization.charCodeAt(BEARER_PREFIX.length);
+    if (first > SPACE_CODE && first < DELETE_CODE) return authorization;
+  }
+  return BEARER_PREFIX + readBearerToken(authorization);
 }
 
 /** Takes a JWT apart; `compact` comes from `readBearerToken`, which bounds it. Throws ApiError `invalid_token` (row 2) when it is none, or has no `alg` or `iss`. */

@@ -9,18 +9,31 @@ export function spaceKey(space: Space): string {
 }
 
 export class SpaceDirectory {
-  readonly #ids = new Map<string, number>();
+  /** App → Space → id: nothing is put together for a look */
+  readonly #apps = new Map<string, Map<string, number>>();
+  #size = 0;
 
   find(space: Space): number | undefined {
-    return this.#ids.get(spaceKey(space));
+    return this.#apps.get(space.appId)?.get(space.spaceId);
   }
 
   /** Only ids that are committed. */
-  remember(space: Space, id: number): void {
-    if (this.#ids.size >= SPACES_REMEMBERED_MAX) {
-      const oldest = this.#ids.keys().next().value;
-      if (oldest !== undefined) this.#ids.delete(oldest);
+  remember({ appId, spaceId }: Space, id: number): void {
+    if (this.#size >= SPACES_REMEMBERED_MAX) this.#forgetOldestApp();
+    let spaces = this.#apps.get(appId);
+    if (spaces === undefined) {
+      spaces = new Map();
+      this.#apps.set(appId, spaces);
     }
-    this.#ids.set(spaceKey(space), id);
+    if (!spaces.has(spaceId)) this.#size += 1;
+    spaces.set(spaceId, id);
+  }
+
+  #forgetOldestApp(): void {
+    for (const [appId, spaces] of this.#apps) {
+      this.#apps.delete(appId);
+      this.#size -= spaces.size;
+      return;
+    }
   }
 }
