@@ -1,12 +1,13 @@
 /** What one lease request does, decided inside one transaction. No I/O: `inspect` asks the caller to look and come back. */
 import { ApiError, type Hash } from '@holdfast/protocol';
+import { after } from './awaitable.ts';
 import { closeContent, findUrlExpiries, urlExpiryOf } from './contents.ts';
 import type { Core } from './core.ts';
 import { addEdges, findChildren, listUnready } from './edges.ts';
 import { createGeneration } from './generation.ts';
 import { type LeaseWindow, renewLease } from './lease-state.ts';
 import type { Generation, NodeRow, UploadEvidence, UploadRow } from './model.ts';
-import type { SpaceTransaction } from './ports.ts';
+import type { Awaitable, SpaceTransaction } from './ports.ts';
 
 export interface LeaseRequest {
   readonly hash: Hash;
@@ -35,14 +36,27 @@ const UPLOAD_LIMIT_RETRY_AFTER_SECONDS = 5;
 /** ms; a PUT to a store that takes it itself has ended so long after its URL expired; a slower one is found by the store's sweep */
 const PUT_DURATION_MS_MAX = 600_000;
 
-export async function decideLease(
+/** At once for a ready row where the engine answers at once. */
+export function decideLease(
   core: Core,
   tx: SpaceTransaction,
   request: LeaseRequest,
   inspection: Inspection | undefined,
+): Awaitable<LeaseDecision> {
+  return after(tx.findNode(request.hash), (node) =>
+    node?.state === 'ready'
+      ? renewReady(tx, node, request)
+      : decideUnready(core, tx, node, request, inspection),
+  );
+}
+
+async function decideUnready(
+  core: Core,
+  tx: SpaceTransaction,
+  node: NodeRow | undefined,
+  request: LeaseRequest,
+  inspection: Inspection | undefined,
 ): Promise<LeaseDecision> {
-  const node = await tx.findNode(request.hash);
-  if (node?.state === 'ready') return renewReady(tx, node, request);
   if (node?.state === 'waiting') return settleWaiting(tx, node, request);
   const upload = await tx.findUpload(request.hash);
   if (upload === undefined) return openGeneration(core, tx, request.hash, undefined);
@@ -72,16 +86,11 @@ function evidenceFrom(inspection: Inspection | undefined, upload: UploadRow): Up
   return inspection?.generation === upload.generation ? inspection.evidence : undefined;
 }
 
-async function renewReady(
-  tx: SpaceTransaction,
-  node: NodeRow,
-  request: LeaseRequest,
-): Promise<LeaseDecision> {
-  const lease = renewLease(node, tx.now, request.durationMs);
-  if (lease.leaseExpiresAt !== node.leaseExpiresAt || lease.leaseStartedAt !== node.leaseStartedAt) {
-    await tx.updateNode(node, { ...node, ...lease });
-  }
-  return { kind: 'ready', hash: node.hash, ...lease };
+function renewReady(tx: SpaceTransaction, node: NodeRow, request: LeaseRequest): Awaitable<LeaseDecision> {
+  const { leaseStartedAt, leaseExpiresAt } = renewLease(node, tx.now, request.durationMs);
+  const decision: LeaseDecision = { kind: 'ready', hash: node.hash, leaseStartedAt, leaseExpiresAt };
+  if (leaseExpiresAt === node.leaseExpiresAt && leaseStartedAt === node.leaseStartedAt) return decision;
+  return after(tx.updateNode(node, { ...node, leaseStartedAt, leaseExpiresAt }), () => decision);
 }
 
 /** A waiting parent becomes ready only here: by a lease request of its own, with every child ready. */

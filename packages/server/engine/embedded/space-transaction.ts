@@ -33,7 +33,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   readonly now: number;
   readonly #scope: WriteScope;
   readonly #space: Space;
-  readonly #rootRefs: RootRefLedger;
+  #rootRefLedger: RootRefLedger | undefined;
   #id: number | undefined;
 
   constructor(scope: WriteScope, space: Space) {
@@ -41,7 +41,6 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     this.#scope = scope;
     this.#space = space;
     this.#id = scope.ledger.findSpace(space);
-    this.#rootRefs = new RootRefLedger(scope);
   }
 
   findNode(hash: Hash): NodeRow | undefined {
@@ -323,6 +322,11 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     changes: readonly { readonly hash: Hash; readonly before: number; readonly after: number }[],
   ): void {
     this.#rootRefs.insertCommit(this.#write(), domain, commit, changes);
+  }
+
+  get #rootRefs(): RootRefLedger {
+    this.#rootRefLedger ??= new RootRefLedger(this.#scope);
+    return this.#rootRefLedger;
   }
 
   /** The Space's id, made by its first write. */
