@@ -38,9 +38,11 @@ async function reservedWhileReceiving(context: CheckContext): Promise<void> {
   expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
 }
 
+const LOOKS_MAX = 200;
+
 /** The server learns of bytes and broken connections a moment later than we send them. */
-async function expectReserved({ client }: CheckContext, bytes: number, when: string): Promise<void> {
-  for (let tries = 0; tries < 60 && (await client.usage()).reservedBytes !== bytes; tries++) {
+export async function expectReserved({ client }: CheckContext, bytes: number, when: string): Promise<void> {
+  for (let looks = 0; looks < LOOKS_MAX && (await client.usage()).reservedBytes !== bytes; looks++) {
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   expectEqual((await client.usage()).reservedBytes, bytes, `reservedBytes ${when}`);

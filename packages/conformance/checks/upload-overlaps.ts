@@ -3,12 +3,11 @@ import { expectBytes, expectEqual, expectError, expectStatus, expectThat } from 
 import { makeNode, makeNodeOfCanonicalSize } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
+import { expectReserved } from './raw-uploads.ts';
 import { inPieces } from './upload-target.ts';
 
 /** Between two ends of one connection, whatever else the machine does. */
 const ARRIVAL_MS = 300;
-const LOOK_INTERVAL_MS = 50;
-const LOOKS_MAX = 200;
 
 /** A body whose second half waits until it is told. */
 function held(bytes: Uint8Array): {
@@ -100,7 +99,8 @@ async function leaseDuringPut({ client }: CheckContext): Promise<void> {
   expectEqual((await client.leased(node.hash)).state, 'ready', 'state after the PUT');
 }
 
-async function interrupted({ client }: CheckContext): Promise<void> {
+async function interrupted(context: CheckContext): Promise<void> {
+  const { client } = context;
   const node = makeNodeOfCanonicalSize(40_000);
   const upload = await client.instruction(node.hash);
   const broken = held(node.bytes);
@@ -114,11 +114,7 @@ async function interrupted({ client }: CheckContext): Promise<void> {
   expectEqual((await client.leased(node.hash)).state, 'awaiting_upload', 'state after an interrupted PUT');
   expectStatus(await client.put(upload, node.bytes), 200, 'the same URL after an interrupted PUT');
   expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
-  // The server hears of a connection that broke when it does.
-  for (let looks = 0; looks < LOOKS_MAX && (await client.usage()).reservedBytes > 0; looks += 1) {
-    await pause(LOOK_INTERVAL_MS);
-  }
-  expectEqual((await client.usage()).reservedBytes, 0, 'reservedBytes');
+  await expectReserved(context, 0, 'after an interrupted PUT');
 }
 
 async function expired({ client, elapse, target }: CheckContext): Promise<void> {

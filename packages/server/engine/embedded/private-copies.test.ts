@@ -9,6 +9,7 @@ const BYTES = 300_000;
 let folder: string;
 let copies: PrivateCopies;
 let openCount = 0;
+let now = 0;
 
 /** Counts what is open; fails where `fault` says so. */
 function countingFiles(fault?: 'create' | 'write'): Files {
@@ -36,7 +37,8 @@ function countingFiles(fault?: 'create' | 'write'): Files {
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'holdfast-copies-'));
   openCount = 0;
-  copies = new PrivateCopies(countingFiles(), folder, 3 * BYTES);
+  now = 0;
+  copies = new PrivateCopies(countingFiles(), folder, 3 * BYTES, () => now);
 });
 afterEach(async () => {
   await copies.close();
@@ -69,7 +71,7 @@ test('a copy holds its bytes, is found again, and no path leads to it', async ()
 test('over its bytes the least recently used go, but none that was just handed out', async () => {
   for (const [value, key] of ['a', 'b', 'c', 'd', 'e'].entries()) await make(key, value);
   expect(openCount).toBe(5);
-  await Bun.sleep(300);
+  now += 300;
   expect(await byteOf(await copies.find('a'))).toBe(0);
   expect(openCount).toBe(3);
   expect(['a', 'b', 'c', 'd', 'e'].filter((key) => copies.isKnown(key))).toEqual(['a', 'd', 'e']);

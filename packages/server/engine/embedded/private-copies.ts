@@ -28,16 +28,23 @@ export class PrivateCopies {
   readonly #files: Files;
   readonly #folder: string;
   readonly #bytesMax: number;
+  readonly #now: () => number;
   /** least recently used first */
   readonly #copies = new Map<string, Copy>();
   readonly #making = new Map<string, Promise<Copy | undefined>>();
   #bytes = 0;
   readonly #timer: ReturnType<typeof setInterval>;
 
-  constructor(files: Files, folder: string, bytesMax: number = COPIES_BYTES_MAX) {
+  constructor(
+    files: Files,
+    folder: string,
+    bytesMax: number = COPIES_BYTES_MAX,
+    now = (): number => performance.now(),
+  ) {
     this.#files = files;
     this.#folder = folder;
     this.#bytesMax = bytesMax;
+    this.#now = now;
     this.#timer = setInterval(() => this.#letGo(), CHECK_INTERVAL_MS);
     this.#timer.unref();
   }
@@ -91,21 +98,21 @@ export class PrivateCopies {
       file.close();
       return other;
     }
-    const copy: Copy = { file, bytes, usedAt: performance.now() };
+    const copy: Copy = { file, bytes, usedAt: this.#now() };
     this.#copies.set(key, copy);
     this.#bytes += bytes;
     return copy;
   }
 
   #use(key: string, copy: Copy): Blob {
-    copy.usedAt = performance.now();
+    copy.usedAt = this.#now();
     if (this.#copies.delete(key)) this.#copies.set(key, copy);
     this.#letGo();
     return copy.file.toBlob(copy.bytes);
   }
 
   #letGo(): void {
-    const now = performance.now();
+    const now = this.#now();
     for (const [key, { usedAt }] of this.#copies) {
       const idleMs = now - usedAt;
       if (idleMs < OPENABLE_MS_MIN) return;
