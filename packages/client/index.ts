@@ -94,6 +94,7 @@ export {
 } from './tree/format.ts';
 export { type ParsedNode, parseTreeNode } from './tree/format-file.ts';
 export { MemoryTree } from './tree/memory-supply.ts';
+export { createPatientClient, type PatientClientOptions } from './tree/patient-client.ts';
 export { requestPatiently } from './tree/patient-requests.ts';
 export { type PushPlan, planPush } from './tree/plan-push.ts';
 export {
@@ -114,7 +115,6 @@ export {
   createPatientSource,
   type PatientSourceOptions,
   type ReadingClient,
-  RottenNodeError,
 } from './tree/pull-source.ts';
 export {
   type ExistingFile,
@@ -138,6 +138,7 @@ export {
 } from './tree/read.ts';
 export type { ByteRange } from './tree/read-file.ts';
 export type { DirectoryRef, FileRef, NodeSource, ReadOptions } from './tree/read-node.ts';
+export { RottenNodeError } from './tree/rotten-node.ts';
 export { explainNodeError, TreeReadError } from './tree/walk-error.ts';
 export { findText, formatName, formatPath, pathBytes, pathNames, type TreePath } from './tree/walk-path.ts';
 export { type LeftDirectory, type WalkedEntry, type WalkOptions, walkTree } from './tree/walk-tree.ts';

@@ -5,10 +5,13 @@ import {
   BundleError,
   type Client,
   createBundle,
+  createPatientClient,
   formatCid,
   type Hash,
   type ImportBundleResult,
   importBundle,
+  RottenNodeError,
+  type Sha256,
 } from '@holdfast/client';
 import { isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
@@ -178,16 +181,26 @@ function toWeb(stream: Readable): ReadableStream<Uint8Array> {
   return Readable.toWeb(stream) as unknown as ReadableStream<Uint8Array>;
 }
 
-/** Does `work` under a view of its own. Throws CliError for what is wrong with a bundle. */
+/** Does `work` under a view of its own, with patience with the network. Throws CliError for what is wrong with a bundle. */
 async function runBundleJob<T>(
   job: JobOptions & { readonly flags: Flags },
   work: (client: Client, context: JobContext) => Promise<T>,
 ): Promise<T> {
   try {
-    return await withClient(job.flags, (client) => runJob(job, (context) => work(client, context)), {
-      retry: { attemptsMax: ATTEMPTS_MAX },
-    });
+    return await withClient(
+      job.flags,
+      (client) =>
+        runJob(job, (context) => {
+          const createSha256 = (): Sha256 => new Bun.CryptoHasher('sha256');
+          return work(createPatientClient(client, { ...context, createSha256 }), context);
+        }),
+      { retry: { attemptsMax: 1 } },
+    );
   } catch (error) {
+    if (error instanceof RottenNodeError) {
+      const advice = 'store it again (a tree: holdfast push --check PATH), then make the bundle';
+      throw new CliError(`${error.message}; ${advice}`, { cause: error });
+    }
     throw error instanceof BundleError ? new CliError(error.message) : error;
   }
 }
@@ -203,7 +216,5 @@ function parseNodeBytes(text: string): number {
   throw new InvalidArgumentError(`It must be an integer from 1 to ${NODE_BYTES_LIMIT}.`);
 }
 
-/** Tries of one request: with the waits in between, a network that is away for half a minute is no reason to fail. */
-const ATTEMPTS_MAX = 16;
 /** A node is held in memory while it is uploaded; more than this would make the process fail instead. */
 const NODE_BYTES_LIMIT = 1024 * 1024 * 1024;

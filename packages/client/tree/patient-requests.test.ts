@@ -1,6 +1,6 @@
 /** Requests that outlast a server that is away: what is tried again, how long, and what is said meanwhile. */
 import { describe, expect, test } from 'bun:test';
-import type { Clock } from '../deadline.ts';
+import { type Clock, sleep } from '../deadline.ts';
 import { CasError, type CasErrorDetails } from '../errors.ts';
 import { FakeClock } from '../test/fake-clock.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
@@ -13,7 +13,9 @@ function failure(details: Partial<CasErrorDetails>): CasError {
   return new CasError('planted', { code: 'CONNECTION_FAILED', requestOperation: 'leaseNode', ...details });
 }
 
-function open<C extends Clock = FakeClock>(options: { signal?: AbortSignal; clock?: C } = {}) {
+function open<C extends Clock = FakeClock>(
+  options: { signal?: AbortSignal; clock?: C; attemptsMax?: number } = {},
+) {
   const clock = (options.clock ?? new FakeClock()) as C;
   const limit = new AdaptiveLimit({ start: 8, max: 8 });
   const causes: string[] = [];
@@ -35,6 +37,7 @@ function open<C extends Clock = FakeClock>(options: { signal?: AbortSignal; cloc
     random: () => 0.5,
     limit,
     patienceMs: PATIENCE_MS,
+    attemptsMax: options.attemptsMax,
     progress,
     signal: options.signal,
   });
@@ -93,6 +96,20 @@ describe('PatientRequests', () => {
       expect(await other.requests.send('a lease', true, failing(...errors))).toBe('answered');
     }
     expect(other.clock.waits.reduce((total, ms) => total + ms, 0)).toBeGreaterThan(PATIENCE_MS);
+  });
+
+  test('patience is for the server: time in which nothing was asked uses none up', async () => {
+    const { requests, clock } = open();
+    await requests.send('a lease', true, failing());
+    await sleep(clock, 2 * PATIENCE_MS, undefined);
+    expect(await requests.send('a lease', true, failing(failure({})))).toBe('answered');
+  });
+
+  test('no more tries than asked for', async () => {
+    const { requests, causes } = open({ attemptsMax: 3 });
+    const errors = Array.from({ length: 4 }, () => failure({}));
+    expect(await requests.send('a lease', true, failing(...errors)).catch(String)).toContain('planted');
+    expect(causes.filter((cause) => cause.startsWith('no answer'))).toHaveLength(3);
   });
 
   test('all wait when the server asks one to', async () => {

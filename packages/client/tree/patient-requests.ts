@@ -19,6 +19,8 @@ export interface PatientRequestsOptions {
   readonly limit: AdaptiveLimit;
   /** How long no request at all may succeed before the job gives up, ms. */
   readonly patienceMs: number;
+  /** Tries of one request, at most; as many as patience allows when left out. */
+  readonly attemptsMax?: number | undefined;
   readonly progress: ProgressReporter;
   readonly signal: AbortSignal | undefined;
 }
@@ -38,6 +40,7 @@ export function requestPatiently<T>(
 export class PatientRequests {
   readonly #options: PatientRequestsOptions;
   #succeededAt: number;
+  #openCount = 0;
   #pausedUntil = 0;
 
   constructor(options: PatientRequestsOptions) {
@@ -50,6 +53,17 @@ export class PatientRequests {
    * server is. Throws the last CasError, or the signal's reason.
    */
   async send<T>(what: string, measured: boolean, request: () => Promise<T>): Promise<T> {
+    // Patience is for the server: a job that was busy without it has lost none.
+    if (this.#openCount === 0) this.#succeededAt = this.#options.clock.now();
+    this.#openCount += 1;
+    try {
+      return await this.#sendUntilAnswered(what, measured, request);
+    } finally {
+      this.#openCount -= 1;
+    }
+  }
+
+  async #sendUntilAnswered<T>(what: string, measured: boolean, request: () => Promise<T>): Promise<T> {
     const { clock, limit, progress, signal } = this.#options;
     for (let attempt = 1; ; attempt += 1) {
       await this.#pause();
@@ -78,12 +92,12 @@ export class PatientRequests {
   }
 
   #planRetry(attempt: number, error: unknown): number | undefined {
-    const { clock, random, patienceMs } = this.#options;
+    const { clock, random, patienceMs, attemptsMax = Number.POSITIVE_INFINITY } = this.#options;
     const now = clock.now();
     if (now - this.#succeededAt > patienceMs) return undefined;
     const policy = {
       ...RETRY_POLICY_DEFAULT,
-      attemptsMax: Number.POSITIVE_INFINITY,
+      attemptsMax,
       delayMsMax: RETRY_DELAY_MS_MAX,
       retryAfterMsMax: patienceMs,
     };

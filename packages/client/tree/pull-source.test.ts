@@ -5,7 +5,8 @@ import { FakeSpace, failure, rejection, sha256Hex } from '../test/fake-space.ts'
 import { TreeFormatError } from './format.ts';
 import { encodeDirectory } from './format-directory.ts';
 import { SILENT_PROGRESS } from './progress.ts';
-import { createPatientSource, type PatientSourceOptions, RottenNodeError } from './pull-source.ts';
+import { createPatientSource, type PatientSourceOptions } from './pull-source.ts';
+import { RottenNodeError } from './rotten-node.ts';
 
 const rotten = (): Response => failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': '1' });
 

@@ -1,10 +1,9 @@
 /** Verified nodes of a Space for long jobs: one request for a node without children, several at once, tried with patience. */
 import type { Hash } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
-import { type Clock, sleep, systemClock } from '../deadline.ts';
+import { type Clock, systemClock } from '../deadline.ts';
 import { CasError } from '../errors.ts';
 import { findNodeUpTo } from '../leaf-first-read.ts';
-import type { CallOptions } from '../operations.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
 import type { NodeDigest } from './build.ts';
 import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from './format.ts';
@@ -12,6 +11,7 @@ import { PatientRequests } from './patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
 import { PARALLEL_MAX_DEFAULT, PARALLEL_START, PATIENCE_MS_DEFAULT } from './push-limits.ts';
 import type { NodeSource, ReadNodeOptions } from './read-node.ts';
+import { ROT_EVIDENCE_MIN, readUnlessRotten } from './rotten-node.ts';
 
 /** For a long job make the client with `retry: { attemptsMax: 1 }`: the source tries again by itself, with patience. */
 export type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNode'>;
@@ -23,27 +23,15 @@ export interface PatientSourceOptions {
   readonly parallelMax?: number | undefined;
   /** How long no request may succeed before reading fails, ms; 5 minutes when left out; 0 leaves trying to the client. */
   readonly patienceMs?: number | undefined;
+  /** Tries of one request, at most; as many as patience allows when left out. */
+  readonly attemptsMax?: number | undefined;
   readonly progress?: ProgressReporter | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: (() => number) | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Any trouble of a store is a 503 too; rot is one that comes again after the wait the server asked for. */
-const ROT_EVIDENCE_MIN = 2;
-const ROT_WAIT_MS_MAX = 1_000;
 const MEASURED_BYTES_MAX = 64 * 1024;
-
-/** The Space knows the node, but its bytes are lost or damaged: they must be pushed again. */
-export class RottenNodeError extends Error {
-  override readonly name = 'RottenNodeError';
-  readonly hash: Hash;
-
-  constructor(hash: Hash, cause: unknown) {
-    super(`${hash}: the server has lost the bytes of this node, or they are damaged`, { cause });
-    this.hash = hash;
-  }
-}
 
 /** The Space has no ready node with this hash. `code` is NOT_FOUND. */
 export class MissingNodeError extends CasError {
@@ -74,6 +62,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
     random: options.random ?? Math.random,
     limit,
     patienceMs: options.patienceMs ?? PATIENCE_MS_DEFAULT,
+    attemptsMax: options.attemptsMax,
     progress,
     signal,
   });
@@ -98,26 +87,15 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
     return node;
   }
 
-  /** Rot is looked at twice before it is believed, here, so that nothing else waits for it. */
-  async function readUnlessRotten(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
-    for (let evidence = 1; ; evidence += 1) {
-      try {
-        return await read(hash, call);
-      } catch (error) {
-        if (!(await looksRotten(client, hash, error, call))) throw error;
-        if (evidence >= evidenceMin) throw new RottenNodeError(hash, error);
-        const askedMs = error instanceof CasError ? error.retryAfterMs : undefined;
-        await sleep(clock, Math.min(askedMs ?? ROT_WAIT_MS_MAX, ROT_WAIT_MS_MAX), call.signal);
-      }
-    }
-  }
-
   return {
     async readNode(hash, call = {}) {
       const done = await turns.take();
       try {
         const options = { ...call, signal: call.signal ?? signal };
-        return await requests.send(`reading ${hash}`, false, () => readUnlessRotten(hash, options));
+        const rot = { client, clock, signal: options.signal, evidenceMin };
+        return await requests.send(`reading ${hash}`, false, () =>
+          readUnlessRotten(hash, () => read(hash, options), rot),
+        );
       } catch (error) {
         throw withHash(hash, error);
       } finally {
@@ -130,24 +108,6 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
 /** Of a node that is not there the hash is named: the server's answer does not, and one tree has many. */
 function withHash(hash: Hash, error: unknown): unknown {
   return error instanceof CasError && error.code === 'NOT_FOUND' ? new MissingNodeError(hash, error) : error;
-}
-
-/** A 503 for the content alone, while the metadata is fine: a server that is only busy does not describe the node either. */
-async function looksRotten(
-  client: ReadingClient,
-  hash: Hash,
-  error: unknown,
-  call: CallOptions,
-): Promise<boolean> {
-  if (!(error instanceof CasError) || error.code !== 'SERVICE_UNAVAILABLE') return false;
-  if (error.requestOperation !== 'readContent') return false;
-  try {
-    await client.readMetadata(hash, call);
-    return true;
-  } catch {
-    // Then the first error tells more.
-    return false;
-  }
 }
 
 /** Lets in as many as the limit allows at the time, first come first served. */
