@@ -17,7 +17,7 @@ import { isHash } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { CliError } from './cli-error.ts';
 import { type ConnectionFlags, withClient } from './connection.ts';
-import { type JobContext, type JobFlags, runJob } from './progress/run-job.ts';
+import { type JobContext, type JobFlags, runJob, runShortJob } from './progress/run-job.ts';
 
 export const LOCATION_HELP = 'HASH or HASH/path';
 
@@ -59,13 +59,21 @@ export function parseRoot(text: string): Hash {
   );
 }
 
-/** Does `work` with the verified nodes of the Space. Throws CliError for what reading trees throws. */
+/** Tries of one request of a command that someone waits for. */
+const SHORT_ATTEMPTS_MAX = 4;
+
+/** Does `work` with the verified nodes of the Space; says so when they stay away. Throws CliError for what reading trees throws. */
 export async function withSource<T>(
-  flags: ConnectionFlags,
+  flags: ConnectionFlags & Pick<JobFlags, 'json'>,
   work: (source: NodeSource) => Promise<T>,
 ): Promise<T> {
+  const attemptsMax = SHORT_ATTEMPTS_MAX;
   try {
-    return await withClient(flags, (client) => work(openSpaceSource(client, { patienceMs: 0 })));
+    return await withClient(
+      flags,
+      (client) => runShortJob(flags, (progress) => work(openSpaceSource(client, { attemptsMax, progress }))),
+      { retry: { attemptsMax: 1 } },
+    );
   } catch (error) {
     throw explainTreeError(error);
   }

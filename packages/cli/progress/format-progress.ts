@@ -43,6 +43,7 @@ const VERBS: Readonly<Record<ProgressJob, string>> = {
   verify: 'verifying',
   'bundle-create': 'writing',
   'bundle-import': 'importing',
+  read: 'reading',
 };
 
 export function describePhase(job: ProgressJob, phase: ProgressPhase): string {

@@ -1,7 +1,10 @@
 /** Runs one long job with its view, and ends it well when the user interrupts it. */
-import { type ProgressJob, type ProgressReporter, startProgress } from '@holdfast/client';
+import { type ProgressEvent, type ProgressJob, type ProgressReporter, startProgress } from '@holdfast/client';
 import { CliError } from '../cli-error.ts';
+import { JsonView } from './json-view.ts';
+import { LineView } from './line-view.ts';
 import { chooseView } from './progress-view.ts';
+import { StallView } from './stall-view.ts';
 import type { ViewOutput } from './view.ts';
 
 export interface JobFlags {
@@ -62,6 +65,25 @@ export async function runJob<T>(
   } finally {
     view.close();
     for (const signal of SIGNALS) process.off(signal, onSignal);
+  }
+}
+
+/** Does `work`, which should be short: what it waits for is said only once it stands still. */
+export async function runShortJob<T>(
+  flags: Pick<JobFlags, 'json'>,
+  work: (progress: ProgressReporter) => Promise<T>,
+): Promise<T> {
+  const output = stderrOutput();
+  const view = new StallView(flags.json ? new JsonView(output, false) : new LineView(output, false));
+  const onEvent = (event: ProgressEvent): void => view.take(event);
+  const progress = startProgress({ job: 'read', subject: '', onEvent, stallsOnWaitsOnly: true });
+  try {
+    const value = await work(progress);
+    progress.done();
+    return value;
+  } catch (error) {
+    progress.fail(error instanceof Error ? error.message : String(error));
+    throw error;
   }
 }
 

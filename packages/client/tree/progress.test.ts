@@ -2,13 +2,18 @@ import { describe, expect, test } from 'bun:test';
 import { ManualClock } from '../test/manual-clock.ts';
 import { PROGRESS_INTERVAL_MS, type ProgressEvent, type RunningProgress, startProgress } from './progress.ts';
 
-function start(): { clock: ManualClock; events: ProgressEvent[]; progress: RunningProgress } {
+function start({ stallsOnWaitsOnly = false } = {}): {
+  clock: ManualClock;
+  events: ProgressEvent[];
+  progress: RunningProgress;
+} {
   const clock = new ManualClock();
   const events: ProgressEvent[] = [];
   const progress = startProgress({
     job: 'push',
     subject: './tree',
     onEvent: (event) => events.push(event),
+    stallsOnWaitsOnly,
     clock,
   });
   return { clock, events, progress };
@@ -96,6 +101,17 @@ describe('stalls', () => {
       await clock.advance(1_000);
     }
     expect(events.find((event) => event.type === 'stall')).toMatchObject({ cause: 'still working on a/b' });
+    progress.done();
+  });
+
+  test('a job whose output is read slowly stalls on what it waits for alone, from then on', async () => {
+    const { clock, events, progress } = start({ stallsOnWaitsOnly: true });
+    await clock.advance(60_000);
+    progress.waitFor('no answer');
+    await clock.advance(9_500);
+    expect(kinds(events)).not.toContain('stall');
+    await clock.advance(1_000);
+    expect(events.at(-1)).toMatchObject({ type: 'stall', cause: 'no answer' });
     progress.done();
   });
 

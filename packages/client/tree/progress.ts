@@ -4,7 +4,7 @@
  */
 import { type Clock, systemClock } from '../deadline.ts';
 
-export type ProgressJob = 'push' | 'pull' | 'verify' | 'bundle-create' | 'bundle-import';
+export type ProgressJob = 'push' | 'pull' | 'verify' | 'bundle-create' | 'bundle-import' | 'read';
 
 /** `scan`: reading and hashing here. `negotiate`: learning what the other side lacks. `commit`: the root ref. */
 export type ProgressPhase = 'scan' | 'negotiate' | 'transfer' | 'check' | 'commit';
@@ -89,6 +89,8 @@ export interface ProgressOptions {
   /** What it works on, for people: a path, a hash. */
   readonly subject: string;
   readonly onEvent: (event: ProgressEvent) => void;
+  /** Only what is waited for stalls the job: its output may go to a reader who takes their time. */
+  readonly stallsOnWaitsOnly?: boolean | undefined;
   readonly clock?: Clock | undefined;
 }
 
@@ -121,6 +123,7 @@ export function startProgress({
   job,
   subject,
   onEvent,
+  stallsOnWaitsOnly = false,
   clock = systemClock,
 }: ProgressOptions): RunningProgress {
   const startedAt = clock.now();
@@ -138,6 +141,7 @@ export function startProgress({
 
   const tick = (): void => {
     const at = clock.now();
+    if (stallsOnWaitsOnly && waits.size === 0) isMoved = true;
     if (isMoved) {
       if (toldStallAt !== undefined) onEvent({ type: 'resumed', at, stalledMs: at - movedAt });
       toldStallAt = undefined;

@@ -1,0 +1,155 @@
+/** A server that does not answer, or is not there for now: commands say within seconds what they wait for. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { writeFileSync } from 'node:fs';
+import { encodeNode } from '@holdfast/protocol';
+import { makeTempFolder } from '../../../test/support/temp-folder.ts';
+import { Workplace } from '../test/run-holdfast.ts';
+
+const LAUNCHER = `${import.meta.dir}/../../../bin/holdfast`;
+const HASH = 'a'.repeat(64);
+/** A stall is told after ten seconds; the machine may be busy. */
+const TOLD_AFTER_MS_MAX = 30_000;
+const folder = makeTempFolder('stalls');
+const place = new Workplace();
+const servers: Bun.Server<undefined>[] = [];
+
+/** Answers everything alike. */
+function serve(answer: (request: Request) => Response | Promise<Response>): string {
+  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', idleTimeout: 0, fetch: answer });
+  servers.push(server);
+  return `http://127.0.0.1:${server.port}`;
+}
+
+function refuse(status: number, error: string): Response {
+  return Response.json({ error, message: 'planted' }, { status, headers: { 'retry-after': '60' } });
+}
+
+let silent: string;
+let unavailable: string;
+
+beforeAll(async () => {
+  silent = serve(() => new Promise<Response>(() => undefined));
+  unavailable = serve(() => refuse(503, 'SERVICE_UNAVAILABLE'));
+  const node = encodeNode({ contentType: 'text/plain', refs: [], content: Uint8Array.of(1) });
+  const hash = new Bun.CryptoHasher('sha256').update(node).digest();
+  // A block is its length, its CID, its bytes; the header is that of one root.
+  const cid = Buffer.concat([Buffer.from('01551220', 'hex'), hash]);
+  const header = Buffer.concat([
+    Buffer.from('a265726f6f747381d82a582500', 'hex'),
+    cid,
+    Buffer.from('6776657273696f6e01', 'hex'),
+  ]);
+  const block = Buffer.concat([cid, node]);
+  writeFileSync(
+    `${folder.path}/x.car`,
+    Buffer.concat([Buffer.of(header.length), header, Buffer.of(block.length), block]),
+  );
+});
+afterAll(async () => {
+  for (const server of servers) await server.stop(true);
+  place.remove();
+  folder.remove();
+});
+
+interface Told {
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs until stderr has `count` times `until`, then kills the command: what it said. */
+async function listen(url: string, args: readonly string[], until: string, count = 1): Promise<Told> {
+  const child = Bun.spawn([LAUNCHER, ...args], {
+    cwd: folder.path,
+    env: {
+      PATH: process.env.PATH ?? '',
+      HOME: place.folder,
+      HOLDFAST_URL: url,
+      HOLDFAST_APP: 'demo',
+      HOLDFAST_SPACE: 'space',
+      HOLDFAST_TOKEN: 'a.b.c',
+    },
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'pipe',
+    timeout: TOLD_AFTER_MS_MAX * count,
+    killSignal: 'SIGKILL',
+  });
+  const stdout = new Response(child.stdout).text();
+  let stderr = '';
+  for await (const chunk of child.stderr) {
+    stderr += new TextDecoder().decode(chunk);
+    if (stderr.split(until).length > count) child.kill('SIGKILL');
+  }
+  await child.exited;
+  return { stdout: await stdout, stderr };
+}
+
+const READERS = [
+  ['ls', HASH],
+  ['cat', HASH],
+  ['tree', HASH],
+  ['diff', HASH, 'b'.repeat(64)],
+  ['du', HASH],
+  ['verify', HASH],
+  ['pull', HASH, 'copy'],
+] as const;
+const BUNDLERS = [
+  ['bundle', 'create', HASH, '--out', 'y.car'],
+  ['bundle', 'import', 'x.car'],
+] as const;
+
+test(
+  'a server that does not answer is named as the cause by every command that reads or brings nodes',
+  async () => {
+    const all = [...READERS, ...BUNDLERS];
+    const told = await Promise.all(all.map((args) => listen(silent, args, 'stalled')));
+    for (const [index, { stdout, stderr }] of told.entries()) {
+      expect([all[index]?.[0], stdout]).toEqual([all[index]?.[0], '']);
+      expect(stderr).toMatch(/stalled for 1\d s: no answer yet to (?:reading|a question for) [0-9a-f]{64}\n/);
+    }
+  },
+  TOLD_AFTER_MS_MAX * 2,
+);
+
+test(
+  'a server that is not available for now is named too, as an event with --json',
+  async () => {
+    const all = [['ls', HASH], ['tree', HASH], ...BUNDLERS].map((args) => [...args, '--json']);
+    const told = await Promise.all(all.map((args) => listen(unavailable, args, '"stall"')));
+    for (const { stderr } of told) {
+      const events = stderr
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+      const stall = events.find(({ type }) => type === 'stall');
+      expect(stall.cause).toContain('planted (SERVICE_UNAVAILABLE); trying again');
+    }
+    // Of commands that are short by nature nothing but the stall is said.
+    expect(told[0]?.stderr.trimEnd().split('\n')).toHaveLength(1);
+  },
+  TOLD_AFTER_MS_MAX * 2,
+);
+
+test(
+  'a stall that lasts is told again',
+  async () => {
+    const { stderr } = await listen(silent, ['ls', HASH], 'stalled', 2);
+    expect(stderr).toMatch(/^stalled for 1\d s: .*\nstalled for 2\d s: .*\n$/);
+  },
+  TOLD_AFTER_MS_MAX * 3,
+);
+
+test('a node whose bytes are lost ends a bundle soon, with its name', async () => {
+  const url = serve((request) => {
+    if (request.url.endsWith('/content')) return refuse(503, 'SERVICE_UNAVAILABLE');
+    const metadata = { hash: HASH, size: 1, contentType: 'text/plain', refs: [] };
+    const state = { leaseStartedAt: 1, leaseExpiresAt: 2, childRefCount: 0, rootRefCount: 0 };
+    return Response.json({ metadata, state });
+  });
+  const startedAt = performance.now();
+  const { stderr } = await listen(url, ['bundle', 'create', HASH, '--out', 'rotten.car'], 'never');
+  expect(stderr).toMatch(
+    new RegExp(`^holdfast: ${HASH}: the server has lost the bytes .* holdfast push --check`),
+  );
+  expect(performance.now() - startedAt).toBeLessThan(8_000);
+}, 30_000);
