@@ -6,17 +6,23 @@ import { spaceKeyOf } from '../../../core/space-key.ts';
 const SPACES_KNOWN_MAX = 10_000;
 
 export class SpaceKeys {
-  readonly #known = new Map<string, SpaceKey>();
+  /** by App, then by Space */
+  readonly #known = new Map<string, Map<string, SpaceKey>>();
+  #count = 0;
 
   of(space: Space): SpaceKey {
-    const { appId, spaceId } = space;
-    // The length keeps ids that run together apart.
-    const name = `${appId.length}:${appId}${spaceId}`;
-    const known = this.#known.get(name);
-    if (known !== undefined) return known;
-    if (this.#known.size >= SPACES_KNOWN_MAX) this.#known.clear();
+    return this.#known.get(space.appId)?.get(space.spaceId) ?? this.#learn(space);
+  }
+
+  #learn(space: Space): SpaceKey {
+    if (this.#count >= SPACES_KNOWN_MAX) {
+      this.#known.clear();
+      this.#count = 0;
+    }
     const key = spaceKeyOf(space);
-    this.#known.set(name, key);
+    const ofApp = this.#known.get(space.appId) ?? new Map<string, SpaceKey>();
+    this.#known.set(space.appId, ofApp.set(space.spaceId, key));
+    this.#count += 1;
     return key;
   }
 }
