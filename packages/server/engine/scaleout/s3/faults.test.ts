@@ -23,13 +23,13 @@ import {
 
 const MIB = 1024 * 1024;
 const NODE_LIMITS = { nodeBytesMax: 32 * MIB };
-/** Quick, so that tests of time-outs are: nothing here waits for a store in another country. */
+/** Quick, so that tests of time-outs are, and yet more than a busy machine keeps this process waiting. */
 const QUICK: Partial<S3Limits> = {
   attemptsMax: 4,
   retryPauseMs: 1,
-  headMsMax: 300,
-  stallMsMax: 200,
-  batchHeadMsMax: 300,
+  headMsMax: 600,
+  stallMsMax: 400,
+  batchHeadMsMax: 600,
 };
 
 let standIn: StandIn;
