@@ -18,10 +18,10 @@ const START_MS_MAX = 60_000;
 /** Short enough to wait for, long enough for a busy machine. */
 const LIMITS = {
   connectMs: 3_000,
-  statementMs: 1_000,
-  lockMs: 300,
-  silenceMs: 500,
-  admissionMs: 300,
+  statementMs: 2_000,
+  lockMs: 600,
+  silenceMs: 1_000,
+  admissionMs: 600,
   waitingMax: 50,
 } satisfies Partial<PostgresLimits>;
 
