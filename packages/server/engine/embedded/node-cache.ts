@@ -43,11 +43,15 @@ export class NodeCache {
     return this.#entries.get(key);
   }
 
-  /** First in, first out: what is still in use comes back with its next read. */
+  /** First in, first out, changed or not: what is still in use comes back with its next read. */
   set(key: string, entry: CachedNode): void {
-    this.delete(key);
+    const before = this.#entries.get(key);
     this.#entries.set(key, entry);
-    this.#bytes += bytesOf(entry);
+    this.#bytes += bytesOf(entry) - (before === undefined ? 0 : bytesOf(before));
+    if (this.#bytes > this.#bytesMax) this.#shrink();
+  }
+
+  #shrink(): void {
     for (const oldest of this.#entries.keys()) {
       if (this.#bytes <= this.#bytesMax) break;
       this.delete(oldest);
@@ -69,8 +73,8 @@ function bytesOf({ node, place }: CachedNode): number {
 /** What one batch knows of node rows: its own writes first, then what is committed. */
 export class BatchRows {
   readonly #cache: NodeCache | undefined;
-  /** null: deleted; undefined: written by a body that was undone, so only SQLite knows */
-  readonly #written = new Map<string, NodeRow | null | undefined>();
+  /** null: deleted; `undone`: written by a body that was undone, so only SQLite knows */
+  readonly #written = new Map<string, NodeRow | null | 'undone'>();
 
   constructor(cache: NodeCache | undefined) {
     this.#cache = cache;
@@ -78,8 +82,9 @@ export class BatchRows {
 
   /** null: there is no such row; undefined: ask SQLite, then `learn`. */
   find(key: string): NodeRow | null | undefined {
-    if (this.#written.has(key)) return this.#written.get(key);
-    return this.#cache?.find(key)?.node;
+    const written = this.#written.get(key);
+    if (written === undefined) return this.#cache?.find(key)?.node;
+    return written === 'undone' ? undefined : written;
   }
 
   /** A row as SQLite has it. */
@@ -92,16 +97,21 @@ export class BatchRows {
   }
 
   undo(key: string): void {
-    this.#written.set(key, undefined);
+    this.#written.set(key, 'undone');
   }
 
   /** After the commit, before anyone reads. */
   publish(): void {
+    const cache = this.#cache;
+    if (cache === undefined) return;
     for (const [key, node] of this.#written) {
-      const known = this.#cache?.find(key);
-      if (node === null || node === undefined) this.#cache?.delete(key);
-      else if (known?.node.generation === node.generation) this.#cache?.set(key, { ...known, node });
-      else this.#cache?.set(key, { node, place: undefined });
+      if (node === null || node === 'undone') {
+        cache.delete(key);
+        continue;
+      }
+      const known = cache.find(key);
+      const place = known?.node.generation === node.generation ? known.place : undefined;
+      cache.set(key, { node, place });
     }
   }
 }

@@ -35,6 +35,8 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   readonly #space: Space;
   #rootRefLedger: RootRefLedger | undefined;
   #id: number | undefined;
+  #keyedHash: Hash | undefined;
+  #key = '';
 
   constructor(scope: WriteScope, space: Space) {
     this.now = scope.now;
@@ -47,7 +49,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     if (this.#id === undefined) return undefined;
     this.#scope.assertUsable();
     const { rows, sql } = this.#scope;
-    const key = nodeKey(this.#id, hash);
+    const key = this.#keyOf(this.#id, hash);
     const known = rows.find(key);
     if (known !== undefined) return known ?? undefined;
     const row = this.#scope.find(sql.findNode, this.#id, hexToBytes(hash));
@@ -339,9 +341,18 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     return this.#id;
   }
 
+  /** A row is nearly always written just after it was found. */
+  #keyOf(id: number, hash: Hash): string {
+    if (hash !== this.#keyedHash) {
+      this.#keyedHash = hash;
+      this.#key = nodeKey(id, hash);
+    }
+    return this.#key;
+  }
+
   /** After a row's statement: what follows from it. */
   #changed(id: number, hash: Hash, before: NodeRow | undefined, after: NodeRow | undefined): void {
-    const key = nodeKey(id, hash);
+    const key = this.#keyOf(id, hash);
     this.#scope.rows.write(key, after ?? null);
     this.#scope.onUndo(() => this.#scope.rows.undo(key));
     const leasedCount = this.#leasedDelta(id, before?.leaseExpiresAt ?? 0, after?.leaseExpiresAt ?? 0);
