@@ -11,7 +11,7 @@ export type ProgressPhase = 'scan' | 'negotiate' | 'transfer' | 'check' | 'commi
 
 /** Everything only grows while a job runs. */
 export interface ProgressCounters {
-  /** files dealt with, whatever it took */
+  /** entries dealt with, whatever it took: files, folders and links, the root among them; of bundles, nodes */
   readonly files: number;
   /** bytes of files dealt with; `deduplicatedBytes` are among them */
   readonly bytes: number;

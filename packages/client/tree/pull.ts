@@ -103,7 +103,10 @@ class Pull {
   }
 
   async runDirectory(root: TreeItem): Promise<PullResult> {
-    if ((this.#options.paths ?? []).length === 0) this.#progress.expect({ bytes: root.bytes });
+    // Of parts it is not known before they are walked.
+    const isWhole = (this.#options.paths ?? []).length === 0;
+    // The root itself is an entry too, as a push counts.
+    if (isWhole) this.#progress.expect({ files: root.entryCount + 1, bytes: root.bytes });
     this.#progress.phase('check');
     const checked = await this.#check(root);
     this.#progress.phase('transfer');
@@ -113,6 +116,7 @@ class Pull {
       this.#tasks.fail(error);
     }
     await this.#tasks.finish();
+    if (isWhole) this.#progress.count({ files: 1 });
     return this.#result;
   }
 
@@ -177,7 +181,7 @@ class Pull {
         folder = new LookedFolder(folder, () => {
           if (entry.mtimeNs !== undefined) return false;
           check.done.add(ordinal);
-          this.#result.folders += 1;
+          this.#countFolder();
           return true;
         });
       } else folder.hold();
@@ -220,7 +224,7 @@ class Pull {
     const stood = checked.existing.has(ordinal);
     if (!stood || this.#force) this.#target.makeFolder(path, stood);
     const isInside = this.#selection.positionOf(path) === 'inside';
-    if (isInside) this.#result.folders += 1;
+    if (isInside) this.#countFolder();
     return new OpenFolder(this.#target, path, parent, {
       stood,
       mtimeNs: isInside ? entry.mtimeNs : undefined,
@@ -301,6 +305,11 @@ class Pull {
     const content = await partial.read(offset, bytes);
     const header = encodeNodeHeader({ contentType: CHUNK_CONTENT_TYPE, refs: [], size: content.length });
     return (await this.#digest(header, content)) === hash;
+  }
+
+  #countFolder(): void {
+    this.#result.folders += 1;
+    this.#progress.count({ files: 1 });
   }
 
   #count(entry: DirectoryEntry, isWritten: boolean): void {

@@ -113,18 +113,17 @@ class Verification {
       if (step === undefined) break;
       const key = keyOf(step);
       const twins = this.#reading.get(key);
-      if (twins !== undefined) twins.push(step);
-      if (twins !== undefined || this.#good.has(key)) continue;
+      if (twins !== undefined) {
+        twins.push(step);
+        continue;
+      }
+      if (this.#good.has(key)) {
+        this.#progress.count({ files: countEntries(step) });
+        continue;
+      }
       this.#progress.item(formatPath(step.path));
       this.#reading.set(key, []);
-      void this.#visit(step, key)
-        .catch((error: unknown) => {
-          this.#failure ??= { error };
-        })
-        .finally(() => {
-          this.#reading.delete(key);
-          this.#readOn(onEnd);
-        });
+      void this.#visit(step, key).then(() => this.#readOn(onEnd));
     }
     if (this.#reading.size === 0) onEnd();
   }
@@ -139,20 +138,35 @@ class Verification {
     }
     this.#nodes = 0;
     this.#bytes = 0;
+    this.#progress.expect({ files: item.entryCount + 1 });
     return stepTo(item, undefined);
   }
 
   async #visit(step: Step, key: Hash): Promise<void> {
+    const read = await this.#read(step).then(
+      (children) => ({ children }),
+      (error: unknown) => ({ error }),
+    );
+    // All that follows is one step: a twin comes before it and waits, or after it and knows.
+    const places = [step, ...(this.#reading.get(key) ?? [])];
+    this.#reading.delete(key);
     try {
-      const children = await this.#read(step);
-      // Beyond what can be remembered, shared nodes are read again.
-      if (this.#good.size < HASHES_MAX) this.#good.add(key);
-      // The first child last: it comes next.
-      this.#stack.push(...children.reverse());
-      if (step.type === 'file' && step.expected.level === undefined) this.#progress.count({ files: 1 });
+      if ('error' in read) for (const place of places) this.#addFault(place, read.error);
+      else this.#takeGood(places, key, read.children);
     } catch (error) {
-      for (const place of [step, ...(this.#reading.get(key) ?? [])]) this.#addFault(place, error);
+      this.#failure ??= { error };
     }
+  }
+
+  #takeGood([step, ...twins]: readonly Step[], key: Hash, children: Step[]): void {
+    // Beyond what can be remembered, shared nodes are read again.
+    if (this.#good.size < HASHES_MAX) this.#good.add(key);
+    // The first child last: it comes next.
+    this.#stack.push(...children.reverse());
+    let files = step !== undefined && isEntry(step) ? 1 : 0;
+    // What is below them is read for the first one alone.
+    for (const twin of twins) files += countEntries(twin);
+    this.#progress.count({ files });
   }
 
   /** Reads one node; what is below it. */
@@ -194,6 +208,17 @@ class Verification {
     const faultHash = error instanceof TreeFormatError ? (error.hash ?? hash) : hash;
     this.#options.onFault?.({ path, hash: faultHash, message });
   }
+}
+
+/** Whether the step begins an entry of the tree, or its root: other nodes are parts of one. */
+function isEntry(step: Step): boolean {
+  return step.type === 'symlink' || step.expected.level === undefined;
+}
+
+/** Entries that the step stands for with all below it. */
+function countEntries(step: Step): number {
+  const own = isEntry(step) ? 1 : 0;
+  return step.type === 'directory' ? own + (step.expected.totals?.entryCount ?? 0) : own;
 }
 
 /** The node and all that is expected of it: the same page may be right in one place and wrong in another. */
