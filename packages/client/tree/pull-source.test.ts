@@ -5,7 +5,7 @@ import { FakeSpace, failure, rejection, sha256Hex } from '../test/fake-space.ts'
 import { TreeFormatError } from './format.ts';
 import { encodeDirectory } from './format-directory.ts';
 import { SILENT_PROGRESS } from './progress.ts';
-import { createPatientSource, type PatientSourceOptions } from './pull-source.ts';
+import { createPatientSource, MissingNodeError, type PatientSourceOptions } from './pull-source.ts';
 import { RottenNodeError } from './rotten-node.ts';
 
 const rotten = (): Response => failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': '1' });
@@ -106,6 +106,61 @@ test('a node larger than any of a tree is refused before its bytes', async () =>
   const space = new FakeSpace();
   const hash = space.store('x'.repeat(4 * 1024 * 1024 + 1));
   expect(await rejection(open(space).readNode(hash))).toBeInstanceOf(TreeFormatError);
+});
+
+test('what was read a short while ago, or is on its way, is not fetched again', async () => {
+  const space = new FakeSpace();
+  const [small, large] = [space.store('small'), space.store('x'.repeat(1024 * 1024))];
+  const source = open(space);
+  const [first, second] = await Promise.all([source.readNode(small), source.readNode(small)]);
+  expect([first, await source.readNode(small)]).toEqual([second, second]);
+  // Chunks of a large file pass by.
+  for (let round = 0; round < 3; round += 1) await source.readNode(large);
+  for (let index = 0; index < 8; index += 1)
+    await source.readNode(space.store(`${index}`.repeat(1024 * 1024)));
+  await source.readNode(small);
+  expect(space.kinds().filter((kind) => kind === 'content')).toHaveLength(1 + 1 + 8);
+  // Memory is bounded: what was used longest ago is forgotten.
+  await source.readNode(large);
+  expect(space.kinds().filter((kind) => kind === 'content')).toHaveLength(1 + 1 + 8 + 1);
+});
+
+test('small nodes are forgotten too, the one used longest ago first', async () => {
+  const space = new FakeSpace();
+  const source = open(space);
+  const hashes = Array.from({ length: 80 }, (_, index) =>
+    space.store(`${index % 10}`.repeat(60_000 + index)),
+  );
+  for (const hash of hashes) {
+    await source.readNode(hash);
+    await source.readNode(hashes[0]!);
+  }
+  expect(space.calls).toHaveLength(80);
+  await source.readNode(hashes[0]!);
+  expect(space.calls).toHaveLength(80);
+  await source.readNode(hashes[1]!);
+  expect(space.calls).toHaveLength(81);
+});
+
+test('a failure is not remembered, and another signal is no reason to fail', async () => {
+  const space = new FakeSpace();
+  const hash = space.store('leaf');
+  space.plant('content', () => failure(404, 'NOT_FOUND'));
+  const source = open(space);
+  const [first, second] = await Promise.all([
+    rejection(source.readNode(hash)),
+    rejection(source.readNode(hash)),
+  ]);
+  expect([first, second]).toEqual([expect.any(MissingNodeError), first]);
+  const ending = new AbortController();
+  space.plant('content', () => new Promise<Response>(() => undefined));
+  const ended = rejection(source.readNode(hash, { signal: ending.signal }));
+  const reading = source.readNode(hash);
+  const before = space.calls.length;
+  for (let round = 0; space.calls.length < before + 2 && round < 1_000; round += 1) await Bun.sleep(0);
+  ending.abort(new Error('enough'));
+  expect(String(await ended)).toContain('enough');
+  expect((await reading).content).toHaveLength(4);
 });
 
 test('no more requests run at once than allowed', async () => {

@@ -9,6 +9,7 @@ import type { NodeDigest } from './build.ts';
 import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from './format.ts';
 import { PatientRequests } from './patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
+import { NodeCache } from './pull-cache.ts';
 import { PARALLEL_MAX_DEFAULT, PARALLEL_START, PATIENCE_MS_DEFAULT } from './push-limits.ts';
 import type { NodeSource, ReadNodeOptions } from './read-node.ts';
 import { ROT_EVIDENCE_MIN, readUnlessRotten } from './rotten-node.ts';
@@ -47,7 +48,10 @@ export class MissingNodeError extends CasError {
   }
 }
 
-/** Rejects with CasError (VERIFICATION_FAILED among them), RottenNodeError, TreeFormatError for what is too large. */
+/**
+ * Nodes read a short while ago are not fetched again, and what several ask for at once is fetched once: do not change them.
+ * Rejects with CasError (VERIFICATION_FAILED among them), RottenNodeError, TreeFormatError for what is too large.
+ */
 export function createPatientSource(client: ReadingClient, options: PatientSourceOptions = {}): NodeSource {
   const { digest, progress = SILENT_PROGRESS, signal } = options;
   // Without patience the client has tried again already.
@@ -87,19 +91,39 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
     return node;
   }
 
+  async function fetchNode(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
+    const done = await turns.take();
+    try {
+      const rot = { client, clock, signal: call.signal, evidenceMin };
+      return await requests.send(`reading ${hash}`, false, () =>
+        readUnlessRotten(hash, () => read(hash, call), rot),
+      );
+    } catch (error) {
+      throw withHash(hash, error);
+    } finally {
+      done();
+    }
+  }
+
+  const cache = new NodeCache();
+  /** What is on its way, for whom: another signal may end it sooner. */
+  const coming = new Map<Hash, { readonly signal: AbortSignal | undefined; node: Promise<NodeParts> }>();
+
   return {
     async readNode(hash, call = {}) {
-      const done = await turns.take();
+      const kept = cache.find(hash);
+      if (kept !== undefined) return kept;
+      const options = { ...call, signal: call.signal ?? signal };
+      const shared = coming.get(hash);
+      if (shared !== undefined && shared.signal === options.signal) return shared.node;
+      const fetching = { signal: options.signal, node: fetchNode(hash, options) };
+      coming.set(hash, fetching);
       try {
-        const options = { ...call, signal: call.signal ?? signal };
-        const rot = { client, clock, signal: options.signal, evidenceMin };
-        return await requests.send(`reading ${hash}`, false, () =>
-          readUnlessRotten(hash, () => read(hash, options), rot),
-        );
-      } catch (error) {
-        throw withHash(hash, error);
+        const node = await fetching.node;
+        cache.keep(hash, node);
+        return node;
       } finally {
-        done();
+        if (coming.get(hash) === fetching) coming.delete(hash);
       }
     },
   };
