@@ -13,7 +13,8 @@ import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import { bytesOf } from './byte-names.ts';
 import { digestAtOnce } from './hash-file.ts';
 import { PAGE_ENTRIES_MAX, packPage, type SeenEntry } from './stat-pages.ts';
-import type { DirectoryRow, TreeState } from './tree-state.ts';
+import type { DirectoryRow } from './state-rows.ts';
+import type { TreeState } from './tree-state.ts';
 
 /** An entry, perhaps still being hashed; undefined when it turned out not to be there. */
 export type ComingEntry = SeenEntry | undefined | Promise<SeenEntry | undefined>;

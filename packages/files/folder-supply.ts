@@ -15,6 +15,7 @@ import { decodeNode, encodeNode, encodeNodeHeader, refsToHashes } from '@holdfas
 import { chunkMemory } from './buffer-pool.ts';
 import { type ByteString, byteStringOf, displayName, joinPath, toFsPath } from './byte-names.ts';
 import type { ScannedRoot } from './scan.ts';
+import { TreeStateLostError } from './state-failure.ts';
 import type { TreeState } from './tree-state.ts';
 
 /** Where a node of the tree comes from. Paths are relative to the root; '' is the root itself. */
@@ -115,7 +116,7 @@ export class FolderSupply implements NodeSupply<FolderNode> {
       }));
     }
     if (parsed.type !== 'directory' || place.kind !== 'directory') {
-      throw new Error('the cache holds another node than it should; run again with --no-cache');
+      throw new TreeStateLostError('damaged', 'it holds another node than it should');
     }
     return parsed.entries.map((entry) => {
       const name = byteStringOf(entry.name);
@@ -165,7 +166,7 @@ export class FolderSupply implements NodeSupply<FolderNode> {
     const directory = place.kind === 'directory' || place.kind === 'file-index' ? place.directory : 0;
     const bytes = this.#state.findNode(directory, name, hash);
     if (bytes !== undefined) return bytes;
-    throw new Error(`the cache lacks a node of ${displayName(place.path)}; run again with --no-cache`);
+    throw new TreeStateLostError('damaged', `it lacks a node of ${displayName(place.path)}`);
   }
 
   async #readPiece(node: FolderNode, offset: number, contentType: string): Promise<Uint8Array> {

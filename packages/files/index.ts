@@ -11,5 +11,6 @@ export {
   TreeBusyError,
 } from './push-folder.ts';
 export { ScanError } from './scan-problem.ts';
+export { TreeStateBusyError, TreeStateLostError } from './state-failure.ts';
 export { defaultCacheFolder } from './state-location.ts';
-export { TreeState, TreeStateBusyError } from './tree-state.ts';
+export { TreeState } from './tree-state.ts';

@@ -2,8 +2,9 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { TreeStateBusyError } from './state-failure.ts';
 import { statePath } from './state-location.ts';
-import { TreeState, TreeStateBusyError } from './tree-state.ts';
+import { TreeState } from './tree-state.ts';
 
 /** Pushes of one path at the same time. */
 const SLOTS_MAX = 16;
@@ -38,10 +39,17 @@ export function openTreeState(options: TreeStateOptions): TreeState {
   throw new TreeStateBusyError(`${SLOTS_MAX} pushes of this path are running`);
 }
 
-/** A state that is gone when it is closed, for where nothing can be kept. */
+/** A state that is gone when it is closed, for where nothing can be kept: on the disk, or without one in memory. */
 export function openTemporaryState(): TreeState {
-  const folder = mkdtempSync(join(tmpdir(), 'holdfast-state-'));
-  return TreeState.open(join(folder, 'state.sqlite'), () => rmSync(folder, { recursive: true, force: true }));
+  try {
+    const folder = mkdtempSync(join(tmpdir(), 'holdfast-state-'));
+    return TreeState.open(join(folder, 'state.sqlite'), () =>
+      rmSync(folder, { recursive: true, force: true }),
+    );
+  } catch {
+    // A full disk is what brings most pushes here.
+    return TreeState.openInMemory();
+  }
 }
 
 function openUnlessBusy(file: string): TreeState | undefined {

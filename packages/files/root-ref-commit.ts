@@ -6,7 +6,9 @@
 import { randomUUID } from 'node:crypto';
 import { CasError, type Client, type ProgressReporter, requestPatiently } from '@holdfast/client';
 import type { Hash } from '@holdfast/protocol';
-import type { PendingCommit, TreeState } from './tree-state.ts';
+import { TreeStateLostError } from './state-failure.ts';
+import type { PendingCommit } from './state-rows.ts';
+import type { TreeState } from './tree-state.ts';
 
 /** What the commit needs of a client. */
 type CommitClient = Pick<Client, 'updateRootRefs'>;
@@ -44,7 +46,7 @@ export async function settleEarlierCommit(hash: Hash, options: CommitOptions): P
   } catch (error) {
     if (isOutcomeOpen(error)) throw error;
   }
-  state.dropCommit(scope);
+  forget(options);
 }
 
 /** Commits +1 for `hash`, which is ready. Throws CasError; the id is kept as long as the outcome is open. */
@@ -55,11 +57,24 @@ export async function commitRootRef(hash: Hash, options: CommitOptions): Promise
   state.keepCommit(scope, pending);
   try {
     const { revision, idempotent } = await send(pending, options);
-    state.dropCommit(scope);
+    forget(options);
     return { requestId: pending.requestId, revision, isReplay: idempotent };
   } catch (error) {
-    if (!isOutcomeOpen(error)) state.dropCommit(scope);
+    if (!isOutcomeOpen(error)) forget(options);
     throw error;
+  }
+}
+
+/** Where that cannot be written, the whole state goes: a later push must not take this commit for its own. */
+function forget({ state, scope, progress }: CommitOptions): void {
+  try {
+    state.dropCommit(scope);
+  } catch (error) {
+    if (!(error instanceof TreeStateLostError)) throw error;
+    state.discard();
+    progress.warn(
+      `what was remembered of this path is gone, because it could not be written: ${error.message}`,
+    );
   }
 }
 

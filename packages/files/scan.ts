@@ -14,7 +14,8 @@ import { listNames, type NameList } from './name-list.ts';
 import { describeSystemError, isGone, isSystemError, ScanProblems } from './scan-problem.ts';
 import { SeenEntries } from './seen-entries.ts';
 import type { Fingerprint, SeenEntry } from './stat-pages.ts';
-import type { DirectoryRow, TreeState } from './tree-state.ts';
+import type { DirectoryRow } from './state-rows.ts';
+import type { TreeState } from './tree-state.ts';
 
 export interface ScanOptions {
   /** absolute path of a folder, file or link */

@@ -8,62 +8,49 @@ import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { bytesToHash, type Hash, hashToBytes } from '@holdfast/protocol';
 import { type ByteString, byteStringOf, bytesOf } from './byte-names.ts';
+import {
+  isBusy,
+  isDamage,
+  StateVersionError,
+  TreeStateBusyError,
+  type TreeStateLostError,
+  toLostError,
+} from './state-failure.ts';
+import {
+  type DirectoryRow,
+  fileKey,
+  type PendingCommit,
+  packCommit,
+  packSummary,
+  pageKey,
+  STATE_SCHEMA,
+  STATE_VERSION,
+  unpackCommit,
+  unpackSummary,
+} from './state-rows.ts';
+import { seal, unseal } from './state-sum.ts';
 
-/** Written into the file; a file of another version is made anew. */
-const STATE_VERSION = 1;
 /** Work is saved this often: what a kill costs at most. */
 const SAVE_INTERVAL_MS = 1_000;
-
-export interface DirectoryRow {
-  readonly id: number;
-  /** undefined while it was never finished */
-  readonly hash: Hash | undefined;
-  readonly bytes: number;
-  readonly entryCount: number;
-}
-
-/** A commit that was sent, or was about to be, and whose answer never came. */
-export interface PendingCommit {
-  readonly requestId: string;
-  readonly hash: Hash;
-}
-
-/** Another process holds the state of this folder. */
-export class TreeStateBusyError extends Error {
-  override readonly name = 'TreeStateBusyError';
-}
-
-const SCHEMA = `
-  CREATE TABLE directories (
-    id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name BLOB NOT NULL,
-    hash BLOB, bytes INTEGER NOT NULL DEFAULT 0, entry_count INTEGER NOT NULL DEFAULT 0, UNIQUE (parent, name)
-  );
-  CREATE TABLE pages (
-    directory INTEGER NOT NULL, page INTEGER NOT NULL, entries BLOB NOT NULL, PRIMARY KEY (directory, page)
-  );
-  CREATE TABLE files (
-    directory INTEGER NOT NULL, name BLOB NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (directory, name)
-  );
-  CREATE TABLE nodes (
-    directory INTEGER NOT NULL, name BLOB NOT NULL, hash BLOB NOT NULL, bytes BLOB NOT NULL,
-    PRIMARY KEY (directory, name, hash)
-  );
-  CREATE TABLE commits (scope TEXT PRIMARY KEY, request_id TEXT NOT NULL, hash BLOB NOT NULL);
-  PRAGMA user_version = ${STATE_VERSION};
-`;
 
 /** Name under which a directory's own nodes stand; a file's index nodes stand under the file's name. */
 const OWN = '';
 /** Staged pages of a directory stand under the negative of its id. */
 const staged = (directory: number): number => -directory;
+const MEMORY = ':memory:';
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
+/** Every call but `close` and `discard` throws TreeStateLostError once the file turned out to be of no use. */
 export class TreeState {
+  readonly #path: string;
   readonly #database: Database;
   readonly #onClosed: () => void;
   readonly #statements = new Map<string, Statement>();
+  #isReplacement = false;
+  #isClosed = false;
   #isWriting = false;
+  #lost: TreeStateLostError | undefined;
   #savedAt = performance.now();
 
   /**
@@ -71,23 +58,31 @@ export class TreeState {
    * was closed.
    */
   static open(path: string, onClosed: () => void = () => undefined): TreeState {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    if (path !== MEMORY) mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     try {
       return new TreeState(path, onClosed);
     } catch (error) {
       if (error instanceof TreeStateBusyError) throw error;
       if (!isDamage(error)) throw error;
-      for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
-      return new TreeState(path, onClosed);
+      removeFiles(path);
+      const state = new TreeState(path, onClosed);
+      state.#isReplacement = true;
+      return state;
     }
   }
 
+  /** One that is gone with the process. */
+  static openInMemory(): TreeState {
+    return TreeState.open(MEMORY);
+  }
+
   private constructor(path: string, onClosed: () => void) {
+    this.#path = path;
     this.#onClosed = onClosed;
     this.#database = new Database(path, { create: true, strict: true });
     try {
       // Names and hashes of private files: for their owner only.
-      if (path !== ':memory:') chmodSync(path, 0o600);
+      if (path !== MEMORY) chmodSync(path, 0o600);
       this.#prepare();
     } catch (error) {
       this.#database.close();
@@ -110,22 +105,65 @@ export class TreeState {
       database.run('COMMIT');
       throw new StateVersionError('the state is of another version');
     }
-    if (version === 0) database.run(SCHEMA);
+    if (version === 0) database.run(STATE_SCHEMA);
     database.run('COMMIT');
+    // Now, because a commit that cannot be read is told of before another is made.
+    this.#guard(() => this.#readCommits());
   }
 
+  /** Whether another file stood in its place that could not be read. */
+  get isReplacement(): boolean {
+    return this.#isReplacement;
+  }
+
+  /** Throws TreeStateLostError when what was written last could not be saved; it is closed all the same. */
   close(): void {
-    this.save();
-    for (const statement of this.#statements.values()) statement.finalize();
-    this.#database.close();
-    this.#onClosed();
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    try {
+      this.save();
+    } finally {
+      for (const statement of this.#statements.values()) statement.finalize();
+      this.#statements.clear();
+      this.#database.close();
+      this.#onClosed();
+    }
   }
 
-  /** Everything written so far outlives the process. */
+  /**
+   * Closes it without saving and removes its files, so that it begins anew. The commits it held, by scope; undefined when they
+   * cannot be read any more.
+   */
+  discard(): ReadonlyMap<string, PendingCommit> | undefined {
+    let commits: ReadonlyMap<string, PendingCommit> | undefined;
+    try {
+      commits = this.#readCommits();
+    } catch {
+      // They are in the part that is damaged: the caller says so.
+    }
+    this.#lost ??= toLostError(new Error('it was discarded'));
+    this.close();
+    removeFiles(this.#path);
+    return commits;
+  }
+
+  #readCommits(): ReadonlyMap<string, PendingCommit> {
+    const statement = this.#database.prepare<{ scope: string; pending: Uint8Array }, []>(
+      'SELECT scope, pending FROM commits',
+    );
+    try {
+      return new Map(statement.all().map(({ scope, pending }) => [scope, unpackCommit(scope, pending)]));
+    } finally {
+      statement.finalize();
+    }
+  }
+
+  /** Everything written so far outlives the process. A state that was lost has nothing left to save. */
   save(): void {
-    if (this.#isWriting) this.#database.run('COMMIT');
+    const isOpen = this.#isWriting && this.#lost === undefined;
     this.#isWriting = false;
     this.#savedAt = performance.now();
+    if (isOpen) this.#guard(() => this.#database.run('COMMIT'));
   }
 
   /** Saves when the last time was long enough ago; to be called where the written rows belong together. */
@@ -140,31 +178,28 @@ export class TreeState {
   }
 
   findDirectory(parent: number, name: ByteString): DirectoryRow | undefined {
-    const row = this.#read<{ id: number; hash: Uint8Array | null; bytes: number; entry_count: number }>(
-      'SELECT id, hash, bytes, entry_count FROM directories WHERE parent = ? AND name = ?',
-      parent,
-      blob(name),
-    );
-    if (row === undefined) return undefined;
-    const hash = row.hash === null ? undefined : bytesToHash(row.hash);
-    return { id: row.id, hash, bytes: row.bytes, entryCount: row.entry_count };
+    return this.#guard(() => {
+      const row = this.#read<{ id: number; summary: Uint8Array | null }>(
+        'SELECT id, summary FROM directories WHERE parent = ? AND name = ?',
+        parent,
+        blob(name),
+      );
+      if (row === undefined) return undefined;
+      const { id, summary } = row;
+      return summary === null ? { id, hash: undefined, bytes: 0, entryCount: 0 } : unpackSummary(id, summary);
+    });
   }
 
   addDirectory(parent: number, name: ByteString): DirectoryRow {
     this.#write('INSERT INTO directories (parent, name) VALUES (?, ?)', parent, blob(name));
     const row = this.findDirectory(parent, name);
-    if (row === undefined) throw new Error('a row that was written is not there; remove the cache folder');
-    return row;
+    if (row !== undefined) return row;
+    throw this.#lose(new Error('a row that was written is not there'));
   }
 
   finishDirectory(id: number, hash: Hash, bytes: number, entryCount: number): void {
-    this.#write(
-      'UPDATE directories SET hash = ?, bytes = ?, entry_count = ? WHERE id = ?',
-      hashBlob(hash),
-      bytes,
-      entryCount,
-      id,
-    );
+    const summary = packSummary({ id, hash, bytes, entryCount });
+    this.#write('UPDATE directories SET summary = ? WHERE id = ?', summary, id);
   }
 
   /** Forgets what stood below `directory` under names that `isThere` no longer finds. */
@@ -173,7 +208,7 @@ export class TreeState {
       'SELECT id, name FROM directories WHERE parent = ?',
       directory,
     )) {
-      if (!isThere(byteStringOf(name))) this.#dropDirectory(id);
+      if (!isThere(byteStringOf(name))) this.#guard(() => this.#dropDirectory(id));
     }
     for (const { name } of this.#readAll<{ name: Uint8Array }>(
       'SELECT name FROM files WHERE directory = ?',
@@ -195,11 +230,11 @@ export class TreeState {
   }
 
   findPage(directory: number, page: number): Uint8Array | undefined {
-    return this.#read<{ entries: Uint8Array }>(
-      'SELECT entries FROM pages WHERE directory = ? AND page = ?',
-      directory,
-      page,
-    )?.entries;
+    return this.#guard(() => {
+      const sql = 'SELECT entries FROM pages WHERE directory = ? AND page = ?';
+      const row = this.#read<{ entries: Uint8Array }>(sql, directory, page);
+      return row === undefined ? undefined : unseal(pageKey(directory, page), row.entries);
+    });
   }
 
   /** Kept beside the present pages until `replacePages`: those are still being read. */
@@ -208,7 +243,7 @@ export class TreeState {
       'INSERT OR REPLACE INTO pages (directory, page, entries) VALUES (?, ?, ?)',
       staged(directory),
       page,
-      entries as Bytes,
+      seal(pageKey(directory, page), entries),
     );
   }
 
@@ -224,11 +259,11 @@ export class TreeState {
 
   /** A large file that was hashed, also when its folder is not finished; a page of one entry. */
   findFile(directory: number, name: ByteString): Uint8Array | undefined {
-    return this.#read<{ entry: Uint8Array }>(
-      'SELECT entry FROM files WHERE directory = ? AND name = ?',
-      directory,
-      blob(name),
-    )?.entry;
+    return this.#guard(() => {
+      const sql = 'SELECT entry FROM files WHERE directory = ? AND name = ?';
+      const row = this.#read<{ entry: Uint8Array }>(sql, directory, blob(name));
+      return row === undefined ? undefined : unseal(fileKey(directory, name), row.entry);
+    });
   }
 
   putFile(directory: number, name: ByteString, entry: Uint8Array): void {
@@ -236,7 +271,7 @@ export class TreeState {
       'INSERT OR REPLACE INTO files (directory, name, entry) VALUES (?, ?, ?)',
       directory,
       blob(name),
-      entry as Bytes,
+      seal(fileKey(directory, name), entry),
     );
   }
 
@@ -245,14 +280,13 @@ export class TreeState {
     this.#write('DELETE FROM nodes WHERE directory = ? AND name = ?', directory, blob(name));
   }
 
-  /** The canonical bytes of a node of a directory, or of the file `name` in it. */
+  /** The canonical bytes of a node of a directory, or of the file `name` in it: they are what the hash says. */
   findNode(directory: number, name: ByteString | typeof OWN, hash: Hash): Uint8Array | undefined {
-    return this.#read<{ bytes: Uint8Array }>(
-      'SELECT bytes FROM nodes WHERE directory = ? AND name = ? AND hash = ?',
-      directory,
-      blob(name),
-      hashBlob(hash),
-    )?.bytes;
+    const sql = 'SELECT bytes FROM nodes WHERE directory = ? AND name = ? AND hash = ?';
+    const bytes = this.#read<{ bytes: Uint8Array }>(sql, directory, blob(name), hashBlob(hash))?.bytes;
+    if (bytes === undefined || bytesToHash(new Bun.CryptoHasher('sha256').update(bytes).digest()) === hash)
+      return bytes;
+    throw this.#lose(new Error('a node has another hash than it was written with'));
   }
 
   hasNode(directory: number, name: ByteString, hash: Hash): boolean {
@@ -275,7 +309,7 @@ export class TreeState {
   dropNodesExcept(directory: number, name: ByteString, kept: ReadonlySet<Hash>): void {
     const sql = 'SELECT hash FROM nodes WHERE directory = ? AND name = ?';
     for (const { hash } of this.#readAll<{ hash: Uint8Array }>(sql, directory, blob(name))) {
-      if (kept.has(bytesToHash(hash))) continue;
+      if (kept.has(this.#guard(() => bytesToHash(hash)))) continue;
       this.#write(
         'DELETE FROM nodes WHERE directory = ? AND name = ? AND hash = ?',
         directory,
@@ -286,22 +320,17 @@ export class TreeState {
   }
 
   findCommit(scope: string): PendingCommit | undefined {
-    const row = this.#read<{ request_id: string; hash: Uint8Array }>(
-      'SELECT request_id, hash FROM commits WHERE scope = ?',
-      scope,
-    );
-    return row === undefined ? undefined : { requestId: row.request_id, hash: bytesToHash(row.hash) };
+    return this.#guard(() => {
+      const row = this.#read<{ pending: Uint8Array }>('SELECT pending FROM commits WHERE scope = ?', scope);
+      return row === undefined ? undefined : unpackCommit(scope, row.pending);
+    });
   }
 
   /** On disk when this returns: a commit may be sent only then. */
-  keepCommit(scope: string, { requestId, hash }: PendingCommit): void {
+  keepCommit(scope: string, pending: PendingCommit): void {
+    const packed = packCommit(scope, pending);
     this.#durably(() =>
-      this.#write(
-        'INSERT OR REPLACE INTO commits (scope, request_id, hash) VALUES (?, ?, ?)',
-        scope,
-        requestId,
-        hashBlob(hash),
-      ),
+      this.#write('INSERT OR REPLACE INTO commits (scope, pending) VALUES (?, ?)', scope, packed),
     );
   }
 
@@ -311,27 +340,41 @@ export class TreeState {
 
   #durably(write: () => void): void {
     this.save();
-    this.#database.run('PRAGMA synchronous = FULL');
-    try {
-      write();
-      this.save();
-    } finally {
-      this.#database.run('PRAGMA synchronous = NORMAL');
-    }
+    this.#guard(() => this.#database.run('PRAGMA synchronous = FULL'));
+    write();
+    this.save();
+    this.#guard(() => this.#database.run('PRAGMA synchronous = NORMAL'));
   }
 
   #write(sql: string, ...values: SQLQueryBindings[]): void {
-    if (!this.#isWriting) this.#database.run('BEGIN');
-    this.#isWriting = true;
-    this.#statement(sql).run(...values);
+    this.#guard(() => {
+      if (!this.#isWriting) this.#database.run('BEGIN');
+      this.#isWriting = true;
+      this.#statement(sql).run(...values);
+    });
   }
 
   #read<Row>(sql: string, ...values: SQLQueryBindings[]): Row | undefined {
-    return (this.#statement(sql).get(...values) as Row | null) ?? undefined;
+    return this.#guard(() => (this.#statement(sql).get(...values) as Row | null) ?? undefined);
   }
 
   #readAll<Row>(sql: string, ...values: SQLQueryBindings[]): Row[] {
-    return this.#statement(sql).all(...values) as Row[];
+    return this.#guard(() => this.#statement(sql).all(...values) as Row[]);
+  }
+
+  /** The first failure stays the reason: SQLite may have ended the transaction by itself, and all after it would say that. */
+  #guard<T>(work: () => T): T {
+    if (this.#lost !== undefined) throw this.#lost;
+    try {
+      return work();
+    } catch (error) {
+      throw this.#lose(error);
+    }
+  }
+
+  #lose(error: unknown): TreeStateLostError {
+    this.#lost ??= toLostError(error);
+    return this.#lost;
   }
 
   #statement(sql: string): Statement {
@@ -344,8 +387,8 @@ export class TreeState {
   }
 }
 
-class StateVersionError extends Error {
-  override readonly name = 'StateVersionError';
+function removeFiles(path: string): void {
+  for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
 }
 
 function blob(name: ByteString): Bytes {
@@ -354,17 +397,4 @@ function blob(name: ByteString): Bytes {
 
 function hashBlob(hash: Hash): Bytes {
   return hashToBytes(hash) as Bytes;
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
-}
-
-function isBusy(error: unknown): boolean {
-  return /^SQLITE_(?:BUSY|LOCKED)/.test(codeOf(error));
-}
-
-/** A hint that cannot be read is no loss. */
-function isDamage(error: unknown): boolean {
-  return error instanceof StateVersionError || /^SQLITE_(?:CORRUPT|NOTADB)/.test(codeOf(error));
 }

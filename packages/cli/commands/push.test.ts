@@ -1,6 +1,6 @@
 /** `holdfast push` as a command: its flags, what goes to stdout and what to stderr, and what it says when it cannot. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { Workplace } from '../test/run-holdfast.ts';
 
 const HASH = /^[0-9a-f]{64}$/;
@@ -115,6 +115,38 @@ describe('holdfast push', () => {
     expect(stderr).toContain('nothing will be remembered of this push');
     expect(await place.fail(1, 'push', 'tree', '--root-ref')).toContain('choose another with --cache DIR');
     delete place.environment.XDG_CACHE_HOME;
+  });
+
+  test('goes on when the disk of what is remembered fills, except for a root ref', async () => {
+    mkdirSync(place.path('many'));
+    for (let index = 0; index < 1_500; index += 1) writeFileSync(place.path('many', `file ${index}`), '');
+    // Files of 60 KiB at most (120 blocks): a disk that is full, as SQLite sees it.
+    const full = "trap '' XFSZ; ulimit -f 120; holdfast push many --cache full";
+    const { exitCode, stdout, stderr } = await place.runScript(full);
+    expect([exitCode, stdout]).toEqual([0, await place.print('push', 'many', '--quiet')]);
+    expect(stderr).toMatch(
+      /^warning: nothing more is remembered of this push: the cache folder \S+full cannot be written/,
+    );
+    const refused = await place.runScript(`${full} --root-ref`);
+    expect([refused.exitCode, refused.stdout]).toEqual([1, '']);
+    expect(refused.stderr).toContain(
+      'none was committed; free space on its disk, or choose another with --cache DIR',
+    );
+    expect((await place.run('refs', 'list')).stdout).toBe('');
+  });
+
+  test('throws away what it remembers when that is damaged, and gives the same root', async () => {
+    const root = await place.print('push', 'many', '--quiet', '--cache', 'damaged');
+    const [name] = readdirSync(place.path('damaged/trees')) as [string];
+    const file = place.path('damaged/trees', name);
+    const bytes = readFileSync(file);
+    // In every page but those of the schema and the commits, which stand at the beginning.
+    for (let at = 12 * 4096 + 2000; at < bytes.length; at += 4096) bytes[at] = (bytes[at] as number) ^ 1;
+    writeFileSync(file, bytes);
+    const { exitCode, stdout, stderr } = await place.run('push', 'many', '--cache', 'damaged');
+    expect([exitCode, stdout]).toEqual([0, root]);
+    expect(stderr).toContain('is thrown away: the push begins anew');
+    expect((await place.run('push', 'many', '--cache', 'damaged')).stderr).not.toContain('thrown away');
   });
 
   test('works in no folder that cannot be named: nothing is written, stored or remembered elsewhere', async () => {

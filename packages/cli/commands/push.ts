@@ -3,9 +3,6 @@
 import { lstatSync } from 'node:fs';
 import { CasError, type Client, PUSH_PARALLEL_MAX_DEFAULT, type PushPlan } from '@holdfast/client';
 import {
-  defaultCacheFolder,
-  openTemporaryState,
-  openTreeState,
   type PushedFolder,
   type PushFolderOptions,
   planFolder,
@@ -13,7 +10,7 @@ import {
   ScanError,
   TreeBusyError,
   type TreeState,
-  TreeStateBusyError,
+  TreeStateLostError,
 } from '@holdfast/files';
 import { formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
@@ -24,6 +21,7 @@ import { jsonOption, parseDurationValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
 import { type JobContext, runJob } from '../progress/run-job.ts';
+import { PushState } from '../push-state.ts';
 
 interface Flags extends ConnectionFlags {
   readonly rootRef?: true;
@@ -101,14 +99,7 @@ async function push(path: string, flags: Flags): Promise<void> {
   const clientOptions = { retry: { attemptsMax: 1 } };
   await withClient(
     flags,
-    async (client) => {
-      const state = openState(absolute, flags);
-      try {
-        await run(client, state, absolute, path, ignorePatterns, flags);
-      } finally {
-        state.close();
-      }
-    },
+    (client) => run(client, absolute, path, ignorePatterns, flags),
     clientOptions,
   ).catch((error: unknown) => {
     throw isResumable(error) ? new CliError(`${(error as Error).message}; then ${CONTINUE}`) : error;
@@ -126,13 +117,13 @@ function isResumable(error: unknown): boolean {
 
 async function run(
   client: Client,
-  state: TreeState,
   absolute: string,
   path: string,
   ignorePatterns: readonly string[],
   flags: Flags,
 ): Promise<void> {
-  const optionsFor = ({ progress, signal }: JobContext): PushFolderOptions => ({
+  const rootRefScope = flags.rootRef === true ? describeScope(flags) : undefined;
+  const optionsFor = ({ progress, signal }: JobContext, state: TreeState): PushFolderOptions => ({
     client,
     path: absolute,
     state,
@@ -147,33 +138,53 @@ async function run(
     leaseDurationMs: flags.lease,
     check: flags.check === true,
     parallelMax: flags.jobs,
-    rootRefScope: flags.rootRef === true ? describeScope(flags) : undefined,
+    rootRefScope,
     progress,
     signal,
   });
   const job = { job: 'push', subject: path, flags, toContinue: CONTINUE } as const;
-  const explained =
-    <T>(work: (context: JobContext) => Promise<T>) =>
-    (context: JobContext) =>
-      work(context).catch((error: unknown) => {
-        throw explainFailure(error);
+  const remembering =
+    <T>(work: (options: PushFolderOptions) => Promise<T>) =>
+    async (context: JobContext): Promise<T> => {
+      const { progress } = context;
+      const warn = (message: string): void => progress.warn(message);
+      const remembered = new PushState({
+        path: absolute,
+        recordsMtime: flags.mtime === true,
+        rootRefScope,
+        cache: flags.cache,
+        warn,
       });
+      try {
+        return await withState(remembered, flags, (state) => work(optionsFor(context, state)));
+      } catch (error) {
+        throw explainFailure(error);
+      } finally {
+        remembered.close();
+      }
+    };
   if (flags.dryRun) {
-    return printPlan(
-      await runJob(
-        job,
-        explained((context) => planFolder(optionsFor(context))),
-        ({ root }) => root,
-      ),
-      flags,
-    );
+    return printPlan(await runJob(job, remembering(planFolder), ({ root }) => root), flags);
   }
-  const pushed = await runJob(
-    job,
-    explained((context) => pushFolder(optionsFor(context))),
-    ({ root }) => root,
-  );
+  const pushed = await runJob(job, remembering(pushFolder), ({ root }) => root);
   printPushed(pushed, flags);
+}
+
+/** What is remembered is a hint: the push outlives its loss. */
+async function withState<T>(
+  remembered: PushState,
+  flags: Flags,
+  work: (state: TreeState) => Promise<T>,
+): Promise<T> {
+  for (;;) {
+    try {
+      if (flags.cache === false) remembered.state.forgetEntries();
+      return await work(remembered.state);
+    } catch (error) {
+      if (!(error instanceof TreeStateLostError)) throw error;
+      remembered.replace(error);
+    }
+  }
 }
 
 function printPushed(pushed: PushedFolder, flags: Flags): void {
@@ -215,8 +226,8 @@ function explainFailure(error: unknown): unknown {
     );
   }
   if (error instanceof TreeBusyError) return new CliError(error.message, { cause: error });
-  if (error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_')) {
-    const advice = 'check the disk, then delete the cache folder or choose another with --cache DIR';
+  if (error instanceof TreeStateLostError) {
+    const advice = 'check the disk, or choose another folder with --cache DIR';
     return new CliError(`what is remembered of this path cannot be used (${error.message}); ${advice}`, {
       cause: error,
     });
@@ -240,29 +251,6 @@ function checkRoot(path: string, absolute: string): void {
 
 function readPatterns(files: readonly string[] | undefined): string[] {
   return (files ?? []).map((file) => readTextFile(file, 'the file of patterns'));
-}
-
-function openState(path: string, flags: Flags): TreeState {
-  const cacheFolder =
-    typeof flags.cache === 'string' ? resolvePath(flags.cache) : defaultCacheFolder(process.env);
-  const rootRefScope = flags.rootRef === true ? describeScope(flags) : undefined;
-  try {
-    const state = openTreeState({ cacheFolder, path, recordsMtime: flags.mtime === true, rootRefScope });
-    if (flags.cache === false) state.forgetEntries();
-    return state;
-  } catch (error) {
-    const reason = describeFileError(error);
-    // What is remembered only saves time; the request id of a commit must outlive the process.
-    if (typeof flags.cache === 'string' || flags.rootRef || error instanceof TreeStateBusyError) {
-      throw new CliError(
-        `the cache folder ${cacheFolder} cannot be used: ${reason}; choose another with --cache DIR`,
-      );
-    }
-    printNote(
-      `nothing will be remembered of this push: the cache folder ${cacheFolder} cannot be used: ${reason}`,
-    );
-    return openTemporaryState();
-  }
 }
 
 function collectFiles(file: string, previous: readonly string[] | undefined): readonly string[] {

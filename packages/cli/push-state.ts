@@ -1,0 +1,117 @@
+/** What a push remembers, as the command line has it: a hint that may be lost on the way, except where a root ref needs it. */
+import {
+  defaultCacheFolder,
+  openTemporaryState,
+  openTreeState,
+  TreeState,
+  TreeStateBusyError,
+  type TreeStateLostError,
+} from '@holdfast/files';
+import { CliError } from './cli-error.ts';
+import { describeFileError, resolvePath } from './files.ts';
+
+export interface PushStateOptions {
+  /** absolute, of what is pushed */
+  readonly path: string;
+  readonly recordsMtime: boolean;
+  /** Of the root ref that the push commits: its request id must outlive the process. */
+  readonly rootRefScope: string | undefined;
+  /** a folder that was named; false: nothing of last time counts; undefined: the folder of the user */
+  readonly cache: string | false | undefined;
+  readonly warn: (message: string) => void;
+}
+
+/** A file that is damaged again right after it was made anew is not worth a third attempt, nor is a third place. */
+const LOSSES_MAX = 2;
+const ADVICE = 'free space on its disk, or choose another with --cache DIR';
+
+export class PushState {
+  readonly #options: PushStateOptions;
+  readonly #cacheFolder: string;
+  #state: TreeState;
+  #losses = 0;
+
+  /** Throws CliError where it must be kept and cannot. */
+  constructor(options: PushStateOptions) {
+    this.#options = options;
+    this.#cacheFolder =
+      typeof options.cache === 'string' ? resolvePath(options.cache) : defaultCacheFolder(process.env);
+    this.#state = this.#open();
+  }
+
+  /** Of one moment: `replace` puts another in its place. */
+  get state(): TreeState {
+    return this.#state;
+  }
+
+  /** Another takes the place of one that was lost; the push begins anew with it. Throws CliError when that is no use. */
+  replace(error: TreeStateLostError): void {
+    this.#losses += 1;
+    if (this.#losses > LOSSES_MAX) {
+      throw new CliError(
+        `what is remembered of this path is lost again and again (${error.message}); choose another folder for it with --cache DIR`,
+        { cause: error },
+      );
+    }
+    if (error.reason === 'damaged') this.#beginAnew(error);
+    else this.#goWithout(error);
+  }
+
+  close(): void {
+    try {
+      this.#state.close();
+    } catch (error) {
+      this.#options.warn(
+        `not all of this push is remembered: the cache folder ${this.#cacheFolder} cannot be written (${describeFileError(error)}); ${ADVICE}`,
+      );
+    }
+  }
+
+  #beginAnew(error: TreeStateLostError): void {
+    const commits = this.#state.discard();
+    this.#options.warn(
+      `what was remembered of this path is damaged (${error.message}) and is thrown away: the push begins anew`,
+    );
+    this.#state = this.#open();
+    if (commits === undefined) this.#warnOfCommit();
+    for (const [scope, commit] of commits ?? []) this.#state.keepCommit(scope, commit);
+  }
+
+  #goWithout(error: TreeStateLostError): void {
+    const what = `the cache folder ${this.#cacheFolder} cannot be written any more (${error.message})`;
+    if (this.#options.rootRefScope !== undefined) {
+      throw new CliError(
+        `${what}, and the request id of a root ref must be kept before it is sent: none was committed; ${ADVICE}`,
+        { cause: error },
+      );
+    }
+    this.#state.close();
+    this.#options.warn(`nothing more is remembered of this push: ${what}; ${ADVICE}`);
+    this.#state = this.#losses === 1 ? openTemporaryState() : TreeState.openInMemory();
+  }
+
+  #open(): TreeState {
+    const { cache, rootRefScope, warn, path, recordsMtime } = this.#options;
+    const cacheFolder = this.#cacheFolder;
+    try {
+      const state = openTreeState({ cacheFolder, path, recordsMtime, rootRefScope });
+      if (state.isReplacement) this.#warnOfCommit();
+      return state;
+    } catch (error) {
+      const what = `the cache folder ${cacheFolder} cannot be used: ${describeFileError(error)}`;
+      // What is remembered only saves time; the request id of a commit must outlive the process.
+      if (typeof cache === 'string' || rootRefScope !== undefined || error instanceof TreeStateBusyError) {
+        throw new CliError(`${what}; choose another with --cache DIR`, { cause: error });
+      }
+      warn(`nothing will be remembered of this push: ${what}`);
+      return openTemporaryState();
+    }
+  }
+
+  #warnOfCommit(): void {
+    if (this.#options.rootRefScope === undefined) return;
+    this.#options.warn(
+      'what was remembered of this path could not be read: if a push of it with --root-ref was interrupted, its root ref may count twice now; look with: holdfast refs list',
+    );
+  }
+}

@@ -1,0 +1,83 @@
+/** The rows of a state: its schema, what is in them, and the sums that tell them from damage. */
+import { bytesToHash, type Hash, hashToBytes } from '@holdfast/protocol';
+import type { ByteString } from './byte-names.ts';
+import { seal, unseal } from './state-sum.ts';
+
+/** Written into the file; a file of another version is made anew. */
+export const STATE_VERSION = 2;
+
+export interface DirectoryRow {
+  readonly id: number;
+  /** undefined while it was never finished */
+  readonly hash: Hash | undefined;
+  readonly bytes: number;
+  readonly entryCount: number;
+}
+
+interface FinishedDirectory extends DirectoryRow {
+  readonly hash: Hash;
+}
+
+/** A commit that was sent, or was about to be, and whose answer never came. */
+export interface PendingCommit {
+  readonly requestId: string;
+  readonly hash: Hash;
+}
+
+export const STATE_SCHEMA = `
+  CREATE TABLE directories (
+    id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name BLOB NOT NULL,
+    summary BLOB, UNIQUE (parent, name)
+  );
+  CREATE TABLE pages (
+    directory INTEGER NOT NULL, page INTEGER NOT NULL, entries BLOB NOT NULL, PRIMARY KEY (directory, page)
+  );
+  CREATE TABLE files (
+    directory INTEGER NOT NULL, name BLOB NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (directory, name)
+  );
+  CREATE TABLE nodes (
+    directory INTEGER NOT NULL, name BLOB NOT NULL, hash BLOB NOT NULL, bytes BLOB NOT NULL,
+    PRIMARY KEY (directory, name, hash)
+  );
+  CREATE TABLE commits (scope TEXT PRIMARY KEY, pending BLOB NOT NULL);
+  PRAGMA user_version = ${STATE_VERSION};
+`;
+
+/** What the sums of rows cover besides their bytes. A staged page is the page that takes its place. */
+export const pageKey = (directory: number, page: number): string => `page ${page} of ${Math.abs(directory)}`;
+export const fileKey = (directory: number, name: ByteString): string => `file of ${directory}: ${name}`;
+const directoryKey = (id: number): string => `directory ${id}`;
+
+const HASH_BYTES = 32;
+const SUMMARY_BYTES = HASH_BYTES + 8 + 8;
+
+/** A finished directory: its hash, then its bytes and entries as float64. */
+export function packSummary({ id, hash, bytes, entryCount }: FinishedDirectory): Uint8Array<ArrayBuffer> {
+  const packed = new Uint8Array(SUMMARY_BYTES);
+  packed.set(hashToBytes(hash));
+  const view = new DataView(packed.buffer);
+  view.setFloat64(HASH_BYTES, bytes);
+  view.setFloat64(HASH_BYTES + 8, entryCount);
+  return seal(directoryKey(id), packed);
+}
+
+/** Throws TreeStateLostError. */
+export function unpackSummary(id: number, summary: Uint8Array): FinishedDirectory {
+  const packed = unseal(directoryKey(id), summary);
+  const view = new DataView(packed.buffer, packed.byteOffset, packed.length);
+  return {
+    id,
+    hash: bytesToHash(packed.subarray(0, HASH_BYTES)),
+    bytes: view.getFloat64(HASH_BYTES),
+    entryCount: view.getFloat64(HASH_BYTES + 8),
+  };
+}
+
+export function packCommit(scope: string, { requestId, hash }: PendingCommit): Uint8Array<ArrayBuffer> {
+  return seal(scope, new TextEncoder().encode(JSON.stringify({ requestId, hash })));
+}
+
+/** Throws TreeStateLostError. */
+export function unpackCommit(scope: string, pending: Uint8Array): PendingCommit {
+  return JSON.parse(new TextDecoder().decode(unseal(scope, pending))) as PendingCommit;
+}
