@@ -179,19 +179,19 @@ describe('what stands there already', () => {
     [
       'a file for a link',
       (at) => replace(join(at, 'link'), (path) => writeFileSync(path, 'a.txt')),
-      /^link: another file/,
+      /^link: a file stands where the tree has a link;/,
       true,
     ],
     [
       'a link for a file',
       (at) => replace(join(at, 'a.txt'), (path) => symlinkSync('run', path)),
-      /^a\.txt: another link/,
+      /^a\.txt: a link stands where the tree has a file;/,
       true,
     ],
     [
       'a file for a folder',
       (at) => replace(join(at, 'sub'), (path) => writeFileSync(path, '')),
-      /^sub: a file stands/,
+      /^sub: a file stands where the tree has a folder;/,
       true,
     ],
     [
@@ -200,7 +200,18 @@ describe('what stands there already', () => {
       /^sub: a link stands/,
       true,
     ],
-    ['a pipe for a file', (at) => replace(join(at, 'a.txt'), makePipe), /^a\.txt: another other/, true],
+    [
+      'a pipe for a file',
+      (at) => replace(join(at, 'a.txt'), makePipe),
+      /^a\.txt: a pipe, socket or device stands where the tree has a file;/,
+      true,
+    ],
+    [
+      'a pipe for a folder',
+      (at) => replace(join(at, 'sub'), makePipe),
+      /^sub: a pipe, socket or device stands where the tree has a folder;/,
+      true,
+    ],
     [
       'a folder for a file',
       (at) => replace(join(at, 'a.txt'), (path) => mkdirSync(path)),
@@ -210,7 +221,7 @@ describe('what stands there already', () => {
     [
       'a folder for a link',
       (at) => replace(join(at, 'link'), (path) => mkdirSync(path)),
-      /^link: a folder stands/,
+      /^link: a folder stands where the tree has a link;/,
       false,
     ],
   ];

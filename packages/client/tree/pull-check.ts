@@ -20,6 +20,19 @@ import type { WalkedEntry } from './walk-tree.ts';
 /** Conflicts that are remembered for the message; all are counted. */
 const CONFLICTS_KEPT_MAX = 20;
 
+/** What stands at a path, for people. */
+const KIND_NAMES: Readonly<Record<FoundEntry['kind'], string>> = {
+  file: 'a file',
+  folder: 'a folder',
+  link: 'a link',
+  other: 'a pipe, socket or device',
+};
+const ENTRY_NAMES: Readonly<Record<DirectoryEntry['kind'], string>> = {
+  file: 'a file',
+  directory: 'a folder',
+  symlink: 'a link',
+};
+
 export interface Conflict {
   readonly path: TreePath;
   readonly reason: string;
@@ -85,21 +98,25 @@ export class TargetCheck implements CheckedTarget {
     if (found === undefined) return;
     this.existing.add(ordinal);
     if (!found.isExactName) {
-      const reason = `the file system takes it for another name that stands there (${entry.kind})`;
+      const reason = `the file system takes it for another name that stands there, of ${KIND_NAMES[found.kind]}`;
       return this.#addConflict({ path, reason });
     }
+    const clash = `${KIND_NAMES[found.kind]} stands where the tree has ${ENTRY_NAMES[entry.kind]}`;
     if (entry.kind === 'directory') {
       if (found.kind === 'folder') return;
-      return this.#addReplaceable({ path, reason: `a ${found.kind} stands where the tree has a folder` });
+      return this.#addReplaceable({ path, reason: clash });
     }
     if (found.kind === 'folder') {
-      return this.#addConflict({ path, reason: `a folder stands where the tree has a ${entry.kind}` });
+      return this.#addConflict({ path, reason: clash });
     }
     const isSame =
       entry.kind === 'file'
         ? await this.#isSameFile(path, entry, found)
         : await this.#isSameLink(entry, found);
-    if (!isSame) return this.#addReplaceable({ path, reason: `another ${found.kind} stands there` });
+    if (!isSame) {
+      const isOfKind = KIND_NAMES[found.kind] === ENTRY_NAMES[entry.kind];
+      return this.#addReplaceable({ path, reason: isOfKind ? `another ${found.kind} stands there` : clash });
+    }
     if (entry.kind === 'symlink' || found.isExecutable === entry.isExecutable) return this.done.add(ordinal);
     this.modeOnly.add(ordinal);
     const mode = entry.isExecutable
