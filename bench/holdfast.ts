@@ -13,7 +13,10 @@ const BUN_FLAGS = ['--no-env-file', '--no-install', `--config=${join(ROOT, 'bin'
 const CLI = join(ROOT, 'packages', 'cli', 'main.ts');
 /** As bin/holdfast sets it for `serve`, and for `serve` with content in S3. */
 const SERVER_ENV = { UV_THREADPOOL_SIZE: process.env.UV_THREADPOOL_SIZE ?? '8' };
-const S3_SERVER_ENV = { MIMALLOC_PURGE_DELAY: process.env.MIMALLOC_PURGE_DELAY ?? '60000' };
+const S3_SERVER_ENV = {
+  MIMALLOC_PURGE_DELAY: process.env.MIMALLOC_PURGE_DELAY ?? '60000',
+  MIMALLOC_PURGE_HOLES_MIN_INTERVAL: process.env.MIMALLOC_PURGE_HOLES_MIN_INTERVAL ?? '60000',
+};
 const ISSUER = 'https://bench.example';
 const AUDIENCE = 'holdfast-bench';
 
