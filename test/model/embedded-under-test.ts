@@ -4,7 +4,7 @@ import {
   type EmbeddedEngine,
   openEmbeddedEngine,
 } from '../../packages/server/engine/embedded/open-embedded-engine.ts';
-import { ByteSpoiler } from '../support/embedded-files.ts';
+import { ByteSpoiler, nextTurn } from '../support/embedded-files.ts';
 import { makeTempFolder } from '../support/temp-folder.ts';
 import type { EngineUnderTest } from './engine-under-test.ts';
 
@@ -32,9 +32,11 @@ export function makeEmbeddedUnderTest(workers: number): EngineUnderTest {
       if (failures.length > 0) throw new AggregateError(failures, 'the engine asked to end the process');
     },
     async damage(_space, { generation, inline: isInline }, how) {
+      await nextTurn();
       spoiler.spoil({ generation, isInline }, how);
     },
     async mend(_space, { generation, inline: isInline }) {
+      await nextTurn();
       spoiler.restore({ generation, isInline });
     },
     async destroy() {

@@ -19,6 +19,14 @@ export function objectsFolder(data: string): string {
   return join(data, 'content', 'objects');
 }
 
+/**
+ * Another hand than the engine's writes between its turns: what the engine reads in one turn of the event loop it reads at
+ * one instant. To be awaited before a process spoils or restores the bytes of an engine that runs in it.
+ */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
 interface Place {
   readonly generation: string;
   readonly isInline: boolean;

@@ -9,7 +9,7 @@ import { mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { type CanonicalNode, makeNode, seededBytes } from '../../../../test/support/canonical-node.ts';
-import { ByteSpoiler, objectsFolder } from '../../../../test/support/embedded-files.ts';
+import { ByteSpoiler, nextTurn, objectsFolder } from '../../../../test/support/embedded-files.ts';
 import { findLeftovers, recount } from '../../../../test/support/embedded-recount.ts';
 import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
 import { type EmbeddedEngine, openEmbeddedEngine } from '../../engine/embedded/open-embedded-engine.ts';
@@ -252,12 +252,14 @@ export class CoreWorld {
   async spoil(node: CanonicalNode, how: 'flipped' | 'lost', offset = -1): Promise<void> {
     const row = await this.row(node);
     if (row === undefined) throw new Error('only a node with a row has bytes to spoil');
+    await nextTurn();
     this.spoiler.spoil({ generation: row.generation, isInline: row.inline }, how, offset);
   }
 
   async mend(node: CanonicalNode): Promise<void> {
     const row = await this.row(node);
     if (row === undefined) throw new Error('only a node with a row has bytes to mend');
+    await nextTurn();
     this.spoiler.restore({ generation: row.generation, isInline: row.inline });
   }
 
