@@ -23,6 +23,9 @@ const readAt = promisify(read);
 const writeAt = promisify(write);
 const closeLater = promisify(close);
 
+/** What is small is written in one go: there is nothing to find again. */
+export const NO_HASH = '0'.repeat(64);
+
 /** Reading so little takes less than asking another thread to. */
 const AT_ONCE_BYTES_MAX = 64 * 1024;
 

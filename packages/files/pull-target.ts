@@ -38,14 +38,13 @@ import {
   isPartialName,
   listAbandoned,
   makePartialName,
+  NO_HASH,
   readRange,
   sealPartial,
   writeRange,
 } from './pull-partial.ts';
 import { setTimes } from './pull-times.ts';
 
-/** What is small is written in one go: there is nothing to find again. */
-const NO_HASH = '0'.repeat(64);
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 /** By anyone, as a push sees it. */
 const EXECUTABLE_BITS = 0o111;

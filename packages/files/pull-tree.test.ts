@@ -285,14 +285,74 @@ describe('what stands there already', () => {
     expect(statSync(join(target, 'a.txt')).size).toBe(100);
   });
 
-  test.each([
-    ['a file', (path: string) => writeFileSync(path, 'x')],
-    ['below a file', (path: string) => writeFileSync(join(path, '..'), 'x')],
-  ])('a target that is %s is refused', async (name, make) => {
+  const bases: readonly [string, (path: string) => void, RegExp][] = [
+    [
+      'a file',
+      (path) => writeFileSync(path, 'x'),
+      /is no folder but a file; nothing was written: .* --force$/,
+    ],
+    ['a dangling link', (path) => symlinkSync('none', path), /is no folder but a link that leads to none; /],
+    [
+      'a link to a file',
+      (path) => symlinkSync('other', path),
+      /is no folder but a link that leads to none; /,
+    ],
+    ['a pipe', makePipe, /is no folder but a pipe, socket or device; /],
+  ];
+  test.each(bases)(
+    'a target that is %s is refused; --force replaces it, and nothing else',
+    async (_, make, reason) => {
+      const { root, source } = await makeSource(sample);
+      const around = fresh();
+      mkdirSync(around);
+      writeFileSync(join(around, 'other'), 'mine');
+      const target = join(around, 'target');
+      make(target);
+      expect(await failureOf(pullToPath(source, root, target))).toMatch(reason);
+      expect(lstatSync(target).isDirectory()).toBe(false);
+      // What was asked for is not there: nothing is touched.
+      const missing = pullToPath(source, root, target, { force: true, paths: [[Buffer.from('none')]] });
+      await expect(missing).rejects.toThrow('does not exist');
+      expect(lstatSync(target).isDirectory()).toBe(false);
+      await pullToPath(source, root, target, { force: true });
+      expect(readStanding(target)).toEqual(standingOf(sample));
+      expect(readdirSync(around).toSorted()).toEqual(['other', 'target']);
+      expect(readFileSync(join(around, 'other'), 'utf8')).toBe('mine');
+    },
+  );
+
+  test('a target below a file, or below a link that leads nowhere, is refused even with --force', async () => {
     const { root, source } = await makeSource(sample);
-    const target = name === 'a file' ? fresh() : join(fresh(), 'below');
-    make(target);
-    expect(await failureOf(pullToPath(source, root, target))).toContain('is no folder');
+    const [file, link] = [fresh(), fresh()];
+    writeFileSync(file, 'mine');
+    symlinkSync('none', link);
+    const single = await makeSource(sample.entries.get('a.txt') as Plan);
+    const besides = pullToPath(single.source, single.root, join(file, 'a.txt'), { force: true });
+    expect(await failureOf(besides)).toMatch(/is no folder but a file; .* another place for the tree$/);
+    for (const above of [file, link]) {
+      const pulling = pullToPath(source, root, join(above, 'below'), { force: true });
+      expect(await failureOf(pulling)).toContain('is below a file, or below a link that leads nowhere');
+    }
+    expect([readFileSync(file, 'utf8'), readlinkSync(link)]).toEqual(['mine', 'none']);
+  });
+
+  test('a link to a folder is that folder, which --force never replaces', async () => {
+    const { root, source } = await makeSource(sample);
+    const [target, link] = [fresh(), fresh()];
+    mkdirSync(target);
+    symlinkSync(target, link);
+    await pullToPath(source, root, link, { force: true });
+    expect(lstatSync(link).isSymbolicLink()).toBe(true);
+    expect(readStanding(target)).toEqual(standingOf(sample));
+  });
+
+  test('a path that ends in a slash is no place for a file', async () => {
+    const { root, source } = await makeSource(file(10));
+    const target = fresh();
+    expect(await failureOf(pullToPath(source, root, `${target}/`))).toContain(
+      `is a file; give the path it is to have`,
+    );
+    expect(existsSync(target)).toBe(false);
   });
 });
 

@@ -1,5 +1,4 @@
 /** Pulling a tree to this machine. */
-import { mkdirSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import {
   createPatientSource,
@@ -16,6 +15,7 @@ import {
 } from '@holdfast/client';
 import { resolveGivenPath } from './given-path.ts';
 import { digestAtOnce } from './hash-file.ts';
+import { makeBase } from './pull-base.ts';
 import { explain } from './pull-failure.ts';
 import { type FolderTargetOptions, openFolderTarget } from './pull-target.ts';
 
@@ -26,6 +26,12 @@ export function openSpaceSource(
 ): NodeSource {
   return createPatientSource(client, { ...options, digest: digestAtOnce });
 }
+
+const KIND_NAMES: Readonly<Record<TreeItem['kind'], string>> = {
+  file: 'file',
+  directory: 'folder',
+  symlink: 'link',
+};
 
 export interface PullToPathOptions extends PullOptions, FolderTargetOptions {}
 
@@ -42,20 +48,28 @@ export async function pullToPath(
   const path = resolveGivenPath(destination);
   const item = await openTree(source).readItem(hash, { signal: options.signal });
   const isFolder = item.kind === 'directory';
+  if (!isFolder && destination.endsWith('/')) {
+    throw new PullTargetError(
+      `${destination} names a folder, but ${hash} is a ${KIND_NAMES[item.kind]}; give the path it is to have, such as ${destination}NAME`,
+    );
+  }
   if (!isFolder && (options.paths ?? []).length > 0) {
-    throw new PullTargetError(`${hash} is a ${item.kind}: there are no paths in it; leave --range away`);
+    throw new PullTargetError(
+      `${hash} is a ${KIND_NAMES[item.kind]}: there are no paths in it; leave --range away`,
+    );
   }
   const base = isFolder ? path : dirname(path);
   let target: ReturnType<typeof openFolderTarget> | undefined;
-  const openTarget = (): ReturnType<typeof openFolderTarget> => {
-    target = makeTarget(base, options);
+  const prepare = (): ReturnType<typeof openFolderTarget> => {
+    makeBase(base, { isNamed: isFolder, force: options.force === true });
+    target = openTarget(base, options);
     return target;
   };
   try {
     const name = new TextEncoder().encode(basename(path));
     const rootPath = isFolder ? undefined : { parent: undefined, name };
     return {
-      ...(await pullTree(source, item, openTarget, rootPath, { digest: digestAtOnce, ...options })),
+      ...(await pullTree(source, item, prepare, rootPath, { digest: digestAtOnce, ...options })),
       item,
     };
   } finally {
@@ -63,15 +77,10 @@ export async function pullToPath(
   }
 }
 
-function makeTarget(base: string, options: FolderTargetOptions): ReturnType<typeof openFolderTarget> {
+function openTarget(base: string, options: FolderTargetOptions): ReturnType<typeof openFolderTarget> {
   try {
-    mkdirSync(base, { recursive: true });
     return openFolderTarget(base, options);
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : '';
-    if (code === 'EEXIST' || code === 'ENOTDIR') {
-      throw new PullTargetError(`${base} is no folder, or below a file; choose another place for the tree`);
-    }
-    throw explain(error, `${base} cannot be made`);
+    throw explain(error, `${base} cannot be opened`);
   }
 }
