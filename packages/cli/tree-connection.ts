@@ -29,7 +29,7 @@ export interface TreeLocation {
   readonly text: string;
 }
 
-/** Slashes at the end and twice in a row count as one. */
+/** Slashes at the end and twice in a row count as one, and `.` for the directory it is in: no entry has that name. */
 export function parseLocation(text: string): TreeLocation {
   const [root = '', ...names] = text.split('/');
   if (!isHash(root)) {
@@ -41,12 +41,13 @@ export function parseLocation(text: string): TreeLocation {
 /** The names of a path within a tree. */
 export function parseTreePath(text: string): readonly Uint8Array[] {
   const names = parseNames(text.split('/'));
-  if (names.length === 0) throw new InvalidArgumentError('A path has at least one name.');
+  if (names.length === 0)
+    throw new InvalidArgumentError('A path has at least one name; for the whole tree leave it away.');
   return names;
 }
 
 function parseNames(names: readonly string[]): Uint8Array[] {
-  return names.filter((name) => name !== '').map((name) => new TextEncoder().encode(name));
+  return names.filter((name) => name !== '' && name !== '.').map((name) => new TextEncoder().encode(name));
 }
 
 export function parseRoot(text: string): Hash {
