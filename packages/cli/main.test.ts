@@ -1,6 +1,6 @@
 /** The launcher and what every command shares: help, version, wrong usage, exit codes. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import { symlinkSync, writeFileSync } from 'node:fs';
+import { readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Workplace } from './test/run-holdfast.ts';
 
@@ -47,6 +47,26 @@ describe('holdfast', () => {
     ['too many arguments', ['app', 'list', 'x'], 'too many arguments'],
   ])('refuses %s with one line', async (_, args, reason) => {
     expect(await place.fail(2, ...args)).toContain(reason);
+  });
+
+  test('refuses an empty value', async () => {
+    for (const args of [
+      ['push', ''],
+      ['push', '.', '--cache', ''],
+      ['push', '.', '--ignore-file', ''],
+      ['pull', '0'.repeat(64), ''],
+      ['bundle', 'import', ''],
+      ['bundle', 'create', '0'.repeat(64), '--out', ''],
+      ['node', 'put', ''],
+      ['node', 'get', '0'.repeat(64), '--out='],
+      ['key', 'new', '--out', 'k', '--jwks', ''],
+      ['serve', '--data', ''],
+      ['usage', '--token-file', ''],
+    ]) {
+      expect(await place.fail(2, ...args)).toContain('It is empty.');
+    }
+    // The runtime keeps a cache of its own.
+    expect(readdirSync(place.folder).filter((name) => name !== '.cache')).toEqual([]);
   });
 
   test('shows no control characters of what it was given', async () => {

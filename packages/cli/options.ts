@@ -18,6 +18,12 @@ export function jsonOption(): Option {
   return new Option('--json', 'print the result as JSON');
 }
 
+/** Any text but none. */
+export function parseGivenValue(text: string): string {
+  if (text === '') throw new InvalidArgumentError('It is empty.');
+  return text;
+}
+
 /** Milliseconds, more than 0. */
 export function parseDurationValue(text: string): number {
   let durationMs: number;

@@ -18,6 +18,7 @@ import { registerTokenCommand } from './commands/token.ts';
 import { registerTreeCommand } from './commands/tree.ts';
 import { registerUsageCommand } from './commands/usage.ts';
 import { registerVerifyCommand } from './commands/verify.ts';
+import { parseGivenValue } from './options.ts';
 import { printable } from './output.ts';
 import cliPackage from './package.json' with { type: 'json' };
 
@@ -76,7 +77,20 @@ export function buildProgram(): Command {
     })
     .exitOverride();
   for (const register of COMMANDS) register(program);
+  refuseEmptyValues(program);
   return program;
+}
+
+/**
+ * An empty path would be the working directory, an empty name nothing: the mark of a variable that was not set. Values with a
+ * parser of their own are judged there.
+ */
+function refuseEmptyValues(command: Command): void {
+  const taking = command.options.filter(({ required, optional }) => required || optional);
+  for (const value of [...taking, ...command.registeredArguments]) {
+    if (value.parseArg === undefined && !value.variadic) value.argParser(parseGivenValue);
+  }
+  for (const sub of command.commands) refuseEmptyValues(sub);
 }
 
 /** `--permission=a b` as `--permission a b`: commander lets following words belong only to a value that is a word itself. */

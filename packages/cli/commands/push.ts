@@ -17,7 +17,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, describeScope, withClient, withConnection } from '../connection.ts';
 import { describeFileError, readTextFile, resolvePath } from '../files.ts';
-import { jsonOption, parseDurationValue } from '../options.ts';
+import { jsonOption, parseDurationValue, parseGivenValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
 import { type JobContext, runJob } from '../progress/run-job.ts';
@@ -254,7 +254,7 @@ function readPatterns(files: readonly string[] | undefined): string[] {
 }
 
 function collectFiles(file: string, previous: readonly string[] | undefined): readonly string[] {
-  return [...(previous ?? []), file];
+  return [...(previous ?? []), parseGivenValue(file)];
 }
 
 function parseJobs(text: string): number {
