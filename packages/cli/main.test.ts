@@ -33,6 +33,14 @@ describe('holdfast', () => {
     },
   );
 
+  test('prints help for a command of a command, however it is asked for', async () => {
+    expect(await place.print('help', 'app', 'add')).toBe(await place.print('app', 'add', '--help'));
+    expect(await place.print('help', 'app')).toBe(await place.print('app', '--help'));
+    expect(await place.print('help', 'push', '.')).toContain('Usage: holdfast push');
+    expect(await place.fail(2, 'help', 'app', 'ad')).toContain("unknown command 'ad'");
+    expect(await place.fail(2, 'help', 'tokens')).toContain("unknown command 'tokens'");
+  });
+
   test.each(['', 'app', 'key'])('%p without a command shows help on stderr as wrong usage', async (name) => {
     const { exitCode, stdout, stderr } = await place.run(...(name === '' ? [] : [name]));
     expect([exitCode, stdout]).toEqual([2, '']);
@@ -66,7 +74,7 @@ describe('holdfast', () => {
       expect(await place.fail(2, ...args)).toContain('It is empty.');
     }
     // The runtime keeps a cache of its own.
-    expect(readdirSync(place.folder).filter((name) => name !== '.cache')).toEqual([]);
+    expect(readdirSync(place.folder).filter((name) => !name.startsWith('.'))).toEqual([]);
   });
 
   test('shows no control characters of what it was given', async () => {

@@ -4,13 +4,14 @@ import { CommanderError } from 'commander';
 import { CliError, type ExitCode } from './cli-error.ts';
 import { describeFileError } from './files.ts';
 import { printable, printNote } from './output.ts';
-import { buildProgram, separateVariadicValues } from './program.ts';
+import { buildProgram, expandHelp, separateVariadicValues } from './program.ts';
 import { WrittenOutput } from './written-output.ts';
 
 async function run(args: readonly string[]): Promise<ExitCode> {
   try {
     const program = buildProgram();
-    await program.parseAsync(separateVariadicValues(program, args), { from: 'user' });
+    const expanded = expandHelp(program, separateVariadicValues(program, args));
+    await program.parseAsync(expanded, { from: 'user' });
     return 0;
   } catch (error) {
     // Commander has already printed its own line, or the help that was asked for.

@@ -104,6 +104,24 @@ export function separateVariadicValues(program: Command, args: readonly string[]
   });
 }
 
+/** `help app add` as `app add --help`: commander's own help looks one word deep, and passes over what it does not know. */
+export function expandHelp(program: Command, args: readonly string[]): readonly string[] {
+  const [help, ...names] = args;
+  if (help !== 'help' || names.length === 0 || names.some((name) => name.startsWith('-'))) return args;
+  let command = program;
+  for (const [index, name] of names.entries()) {
+    const next = command.commands.find((sub) => sub.name() === name);
+    // Only a command that has others says which it does not know; what follows one that does something is not for help.
+    if (next === undefined) return command.commands.length > 0 ? names.slice(0, index + 1) : helpOf(index);
+    command = next;
+  }
+  return helpOf(names.length);
+
+  function helpOf(length: number): readonly string[] {
+    return [...names.slice(0, length), '--help'];
+  }
+}
+
 function findVariadicFlags(command: Command): string[] {
   const own = command.options.flatMap(({ variadic, long }) => (variadic && long ? [long] : []));
   return [...own, ...command.commands.flatMap(findVariadicFlags)];
