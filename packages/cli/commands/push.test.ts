@@ -98,6 +98,13 @@ describe('holdfast push', () => {
     const { exitCode, stderr } = await place.run('push', 'link');
     expect(exitCode).toBe(0);
     expect(stderr).toContain('link is a symbolic link and is stored as one');
+    const events = (await place.run('push', 'link', '--json')).stderr.trimEnd().split('\n');
+    expect(events.map((line) => JSON.parse(line).type)).toContain('warning');
+    const quiet = await place.run('push', 'link', '--json', '--quiet');
+    expect(JSON.parse(quiet.stderr)).toMatchObject({
+      type: 'warning',
+      message: expect.stringContaining('symbolic link'),
+    });
   });
 
   test('remembers where it is told to', async () => {
@@ -187,7 +194,11 @@ describe('holdfast push', () => {
     mkdirSync(place.path('special'));
     Bun.spawnSync(['mkfifo', place.path('special/pipe')]);
     expect(await place.fail(1, 'push', 'special')).toContain('pipe (named pipe); nothing was sent');
+    expect(await place.fail(1, 'push', 'pipe', '--skip-special')).toContain(
+      'pipe is a socket, pipe or device; only folders',
+    );
     writeFileSync(place.path('file'), '');
+    expect(await place.fail(1, 'push', 'file/')).toContain('file/ is a file and no folder');
     expect(await place.fail(1, 'push', 'tree', '--cache', 'file')).toContain('choose another with --cache');
     writeFileSync(place.path('token'), 'not.a.token');
     expect(await place.fail(1, 'push', 'tree', '--token-file', 'token')).toContain('invalid_token');

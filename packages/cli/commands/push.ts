@@ -1,6 +1,6 @@
 /** `holdfast push`: a folder, file or link into a Space, as a tree of nodes. */
 
-import { lstatSync } from 'node:fs';
+import { lstatSync, type Stats } from 'node:fs';
 import { CasError, type Client, PUSH_PARALLEL_MAX_DEFAULT, type PushPlan } from '@holdfast/client';
 import {
   type PushedFolder,
@@ -93,13 +93,13 @@ export function registerPushCommand(program: Command): void {
 
 async function push(path: string, flags: Flags): Promise<void> {
   const absolute = resolvePath(path);
-  checkRoot(path, absolute);
+  const linkWarning = checkRoot(path, absolute);
   const ignorePatterns = flags.ignore ? readPatterns(flags.ignoreFile) : [];
   // The push tries again by itself, and tells what it waits for.
   const clientOptions = { retry: { attemptsMax: 1 } };
   await withClient(
     flags,
-    (client) => run(client, absolute, path, ignorePatterns, flags),
+    (client) => run(client, absolute, path, linkWarning, ignorePatterns, flags),
     clientOptions,
   ).catch((error: unknown) => {
     throw isResumable(error) ? new CliError(`${(error as Error).message}; then ${CONTINUE}`) : error;
@@ -119,6 +119,7 @@ async function run(
   client: Client,
   absolute: string,
   path: string,
+  linkWarning: string | undefined,
   ignorePatterns: readonly string[],
   flags: Flags,
 ): Promise<void> {
@@ -148,6 +149,7 @@ async function run(
     async (context: JobContext): Promise<T> => {
       const { progress } = context;
       const warn = (message: string): void => progress.warn(message);
+      if (linkWarning !== undefined) warn(linkWarning);
       const remembered = new PushState({
         path: absolute,
         recordsMtime: flags.mtime === true,
@@ -238,15 +240,27 @@ function explainFailure(error: unknown): unknown {
   return error;
 }
 
-function checkRoot(path: string, absolute: string): void {
-  let isLink: boolean;
+/** What to say of it before the push begins. Throws CliError when it cannot be stored at all. */
+function checkRoot(path: string, absolute: string): string | undefined {
+  const stats = lstatRoot(path, absolute);
+  if (stats.isSymbolicLink()) {
+    return `${path} is a symbolic link and is stored as one; name what it leads to to store that`;
+  }
+  if (!stats.isDirectory() && !stats.isFile()) {
+    throw new CliError(`${path} is a socket, pipe or device; only folders, files and links can be stored`);
+  }
+  if (path.endsWith('/') && !stats.isDirectory()) {
+    throw new CliError(`${path} is a file and no folder; leave the slash away to store it`);
+  }
+  return undefined;
+}
+
+function lstatRoot(path: string, absolute: string): Stats {
   try {
-    isLink = lstatSync(absolute).isSymbolicLink();
+    return lstatSync(absolute);
   } catch (error) {
     throw new CliError(`${path} cannot be read: ${describeFileError(error)}`);
   }
-  if (isLink)
-    printNote(`${path} is a symbolic link and is stored as one; name what it leads to to store that`);
 }
 
 function readPatterns(files: readonly string[] | undefined): string[] {
