@@ -10,6 +10,7 @@ import {
   type Hash,
   type ImportBundleResult,
   importBundle,
+  type ProgressReporter,
   RottenNodeError,
   type Sha256,
 } from '@holdfast/client';
@@ -74,7 +75,10 @@ async function create(roots: readonly Hash[], flags: CreateFlags): Promise<void>
       progress.count({ files: 1, bytes, transferredNodes: 1, transferredBytes: bytes });
       total = next;
     };
-    const stream = createBundle(client, roots, { signal, onNode });
+    const bundle = createBundle(client, roots, { signal, onNode });
+    const stream = watchStream(bundle, progress, {
+      taken: 'what reads the bundle has not taken all of it yet',
+    });
     await (out === undefined ? writeToStdout(stream) : writeToFile(stream, out));
     return total;
   });
@@ -115,7 +119,8 @@ async function importFile(path: string, flags: ImportFlags): Promise<void> {
   const result = await runBundleJob(job, async (client, { progress, signal }) => {
     progress.phase('transfer');
     let done = { nodes: 0, uploadedNodes: 0, bytes: 0, uploadedBytes: 0 };
-    const { stream, size } = await openInput(path);
+    const { stream: input, size } = await openInput(path);
+    const stream = watchStream(input, progress, { coming: `no further bytes yet of the bundle (${path})` });
     progress.expect({ bytes: size });
     return importBundle(client, stream, {
       check: flags.check,
@@ -179,6 +184,37 @@ async function openInput(path: string): Promise<BundleInput> {
 
 function toWeb(stream: Readable): ReadableStream<Uint8Array> {
   return Readable.toWeb(stream) as unknown as ReadableStream<Uint8Array>;
+}
+
+/** `stream`, which says what it waits for: its next bytes to come, or the last ones to be taken. */
+function watchStream(
+  stream: ReadableStream<Uint8Array>,
+  progress: ProgressReporter,
+  { coming, taken }: { readonly coming?: string; readonly taken?: string },
+): ReadableStream<Uint8Array> {
+  const reader = stream.getReader();
+  let isTaken = (): void => undefined;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        isTaken();
+        const isHere = coming === undefined ? undefined : progress.waitFor(coming);
+        try {
+          const { done, value } = await reader.read();
+          if (done) return controller.close();
+          if (taken !== undefined) isTaken = progress.waitFor(taken);
+          controller.enqueue(value);
+        } finally {
+          isHere?.();
+        }
+      },
+      async cancel(reason) {
+        isTaken();
+        await reader.cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
 }
 
 /** Does `work` under a view of its own, with patience with the network. Throws CliError for what is wrong with a bundle. */

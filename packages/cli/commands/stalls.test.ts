@@ -58,7 +58,7 @@ interface Told {
 
 /** Runs until stderr has `count` times `until`, then kills the command: what it said. */
 async function listen(url: string, args: readonly string[], until: string, count = 1): Promise<Told> {
-  const child = Bun.spawn([LAUNCHER, ...args], {
+  const child = Bun.spawn(args[0] === 'sh' ? [...args] : [LAUNCHER, ...args], {
     cwd: folder.path,
     env: {
       PATH: process.env.PATH ?? '',
@@ -137,6 +137,30 @@ test(
     expect(stderr).toMatch(/^stalled for 1\d s: .*\nstalled for 2\d s: .*\n$/);
   },
   TOLD_AFTER_MS_MAX * 3,
+);
+
+test(
+  'a pipe that gives nothing to an import, or takes nothing of a bundle, is named',
+  async () => {
+    const content = new Uint8Array(1024 * 1024);
+    const hash = new Bun.CryptoHasher('sha256')
+      .update(encodeNode({ contentType: 'text/plain', refs: [], content }))
+      .digest('hex');
+    const metadata = { hash, size: content.length, contentType: 'text/plain', refs: [] };
+    const state = { leaseStartedAt: 1, leaseExpiresAt: 2, childRefCount: 0, rootRefCount: 0 };
+    const url = serve((request) =>
+      request.url.endsWith('/content')
+        ? new Response(content, { headers: { 'content-type': 'text/plain' } })
+        : Response.json({ metadata, state }),
+    );
+    const [given, taken] = await Promise.all([
+      listen(url, ['sh', '-c', `sleep 20 | "${LAUNCHER}" bundle import`], 'stalled'),
+      listen(url, ['sh', '-c', `"${LAUNCHER}" bundle create ${hash} | sleep 20`], 'stalled'),
+    ]);
+    expect(given.stderr).toContain('s: no further bytes yet of the bundle (-)\n');
+    expect(taken.stderr).toContain('s: what reads the bundle has not taken all of it yet\n');
+  },
+  TOLD_AFTER_MS_MAX * 2,
 );
 
 test('a node whose bytes are lost ends a bundle soon, with its name', async () => {
