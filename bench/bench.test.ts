@@ -299,6 +299,21 @@ describe('load', () => {
     expect(seen).toEqual([...node('a'), ...node('b')]);
   });
 
+  test('a node goes back to the server that its lease came from, which names itself as it was asked', async () => {
+    const seen: string[] = [];
+    const server = serve(async (request) => {
+      const { pathname } = new URL(request.url);
+      seen.push(`${request.method} ${pathname.startsWith('/uploads/')}`);
+      if (request.method === 'PUT') return new Response();
+      const upload = { url: `http://${request.headers.get('host')}/uploads/x`, headers: {} };
+      return Response.json(seen.length > 1 ? { state: 'ready' } : { state: 'awaiting_upload', upload });
+    });
+    const flow: Flow = { kind: 'put-nodes', spaces: [{ token: 'a', spacePath: '/s' }], contentBytes: 64 };
+    const result = await runLoader({ ...loadOf(server.port, flow), stepsMax: 1 });
+    expect([result.done, result.errors]).toEqual([1, {}]);
+    expect(seen).toEqual(['POST false', 'PUT true', 'POST false']);
+  });
+
   test('an object is put to each place once, with the host that its URL is signed for', async () => {
     const seen: string[] = [];
     const store = serve(async (request) => {

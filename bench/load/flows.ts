@@ -97,9 +97,10 @@ class UploadConnections {
   }
 
   async of(connection: HttpConnection, { url }: PutTarget): Promise<HttpConnection> {
-    const port = Number(new URL(url).port);
-    if (port === this.#ownPort) return connection;
-    const opened = this.#opened.get(connection) ?? (await HttpConnection.open(port));
+    const { port } = new URL(url);
+    // Our requests name a host without a port, and so do the URLs that the server makes from it.
+    if (port === '' || Number(port) === this.#ownPort) return connection;
+    const opened = this.#opened.get(connection) ?? (await HttpConnection.open(Number(port)));
     this.#opened.set(connection, opened);
     return opened;
   }
