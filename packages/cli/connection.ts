@@ -6,7 +6,7 @@ import {
   createClient,
   type RequestOperation,
 } from '@holdfast/client';
-import { OPERATIONS } from '@holdfast/protocol';
+import { isPathId, isRefDomain, OPERATIONS, PATH_ID_CHARACTERS_MAX } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from './cli-error.ts';
 import { readTextFile } from './files.ts';
@@ -18,6 +18,8 @@ export interface ConnectionFlags {
   readonly space?: string;
   readonly tokenFile?: string;
 }
+
+const ROOT_REFS_AUTHORITY = OPERATIONS.updateRootRefs.authority;
 
 const HELP_AFTER = `
 The server, App, Space and token come from the variables HOLDFAST_URL, HOLDFAST_APP, HOLDFAST_SPACE and HOLDFAST_TOKEN;
@@ -61,6 +63,8 @@ function openClient(flags: ConnectionFlags, options: Pick<ClientOptions, 'retry'
   if (baseUrl === undefined || appId === undefined || spaceId === undefined || token === undefined) {
     throw new UsageError(`the connection is not complete; set ${missing.join(', and ')}`);
   }
+  if (!isPathId(appId)) throw wrongId(appId, 'HOLDFAST_APP or --app');
+  if (!isPathId(spaceId)) throw wrongId(spaceId, 'HOLDFAST_SPACE or --space');
   try {
     return createClient({
       baseUrl,
@@ -74,6 +78,12 @@ function openClient(flags: ConnectionFlags, options: Pick<ClientOptions, 'retry'
     // Only what was given can be wrong here: nothing has been sent.
     throw error instanceof CasError ? new UsageError(`${error.message}; check HOLDFAST_URL or --url`) : error;
   }
+}
+
+function wrongId(id: string, name: string): UsageError {
+  return new UsageError(
+    `${JSON.stringify(id)} is no id: it must have 1 to ${PATH_ID_CHARACTERS_MAX} characters, no control characters, and be neither . nor ..; check ${name}`,
+  );
 }
 
 function findToken({ tokenFile }: ConnectionFlags): string | undefined {
@@ -110,14 +120,37 @@ export function describeScope(flags: ConnectionFlags): string {
   return JSON.stringify([...place.map((part) => part ?? ''), readRefDomain(findToken(flags) ?? '')]);
 }
 
+/**
+ * Refuses a token that says itself that it cannot commit root refs, before a long job ends in that. What cannot be read, or
+ * is wrong in another way, is left for the server to say. Throws CliError.
+ */
+export function requireRootRefToken(flags: ConnectionFlags): void {
+  const claims = findClaims(findToken(flags) ?? '');
+  if (claims === undefined) return;
+  const { refDomain, permissions } = claims;
+  const isPermitted = !Array.isArray(permissions) || permissions.includes(ROOT_REFS_AUTHORITY);
+  if (isPermitted && typeof refDomain === 'string' && isRefDomain(refDomain)) return;
+  const what = isPermitted ? 'names no refDomain' : `does not permit ${ROOT_REFS_AUTHORITY}`;
+  throw new CliError(
+    `the token ${what}, so no root ref can be made; nothing was sent. Use one made with --permission ${ROOT_REFS_AUTHORITY} and --ref-domain`,
+  );
+}
+
 function readRefDomain(token: string): string {
+  const domain = findClaims(token)?.refDomain;
+  return typeof domain === 'string' ? domain : '';
+}
+
+/** What a token says, unverified; undefined when it is none that can be read. */
+function findClaims(token: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const claims: unknown = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
-    const domain = (claims as { refDomain?: unknown } | null)?.refDomain;
-    return typeof domain === 'string' ? domain : '';
+    return typeof claims === 'object' && claims !== null
+      ? (claims as Readonly<Record<string, unknown>>)
+      : undefined;
   } catch {
     // The server says what is wrong with it.
-    return '';
+    return undefined;
   }
 }
 

@@ -221,7 +221,7 @@ async function leaseNode(hash: Hash, flags: LeaseFlags): Promise<void> {
 }
 
 function leaseOption(flag: string): Option {
-  return new Option(flag, 'how long to protect it, 1m to 24h')
+  return new Option(flag, 'how long to protect it; the server keeps it within 1m to 24h')
     .argParser(parseDurationValue)
     .default(LEASE_MS_DEFAULT, formatDuration(LEASE_MS_DEFAULT));
 }

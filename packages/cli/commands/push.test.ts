@@ -1,6 +1,14 @@
 /** `holdfast push` as a command: its flags, what goes to stdout and what to stderr, and what it says when it cannot. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { Workplace } from '../test/run-holdfast.ts';
 
 const HASH = /^[0-9a-f]{64}$/;
@@ -63,7 +71,7 @@ describe('holdfast push', () => {
   });
 
   test('says durations as they are written', async () => {
-    expect(await place.print('push', '--help')).toContain('1m to 24h (default: 24h)');
+    expect(await place.print('push', '--help')).toMatch(/within\s+1m\s+to\s+24h\s+\(default:\s+24h\)/);
   });
 
   test('leaves out what patterns say', async () => {
@@ -71,9 +79,16 @@ describe('holdfast push', () => {
     writeFileSync(place.path('patterns'), '*.log\n');
     const without = await place.print('push', 'tree', '--quiet', '--ignore-file', 'patterns');
     expect(without).not.toBe(whole);
-    expect(await place.print('push', 'tree', '--quiet', '--ignore-file', 'patterns', '--no-ignore')).toBe(
-      whole,
-    );
+    writeFileSync(place.path('tree/.holdfastignore'), '*.log\n!.holdfastignore\n');
+    const ignored = await place.print('push', 'tree', '--quiet');
+    const all = await place.print('push', 'tree', '--quiet', '--no-ignore');
+    rmSync(place.path('tree/.holdfastignore'));
+    expect(new Set([whole, without, ignored, all]).size).toBe(4);
+    for (const flags of [['--ignore-file', 'patterns'], ['--gitignore']]) {
+      expect(await place.fail(2, 'push', 'tree', '--no-ignore', ...flags)).toContain(
+        '--no-ignore stores everything',
+      );
+    }
     mkdirSync(place.path('git'));
     writeFileSync(place.path('git/.gitignore'), 'x\n');
     const versioned = await place.print('push', 'git', '--quiet');
@@ -189,6 +204,7 @@ describe('holdfast push', () => {
   });
 
   test('says in one line what is wrong, and what to do', async () => {
+    const space = place.environment.HOLDFAST_SPACE as string;
     expect(await place.fail(1, 'push', 'nowhere')).toContain('it does not exist; check the path');
     Bun.spawnSync(['mkfifo', place.path('pipe')]);
     mkdirSync(place.path('special'));
@@ -203,6 +219,9 @@ describe('holdfast push', () => {
     writeFileSync(place.path('token'), 'not.a.token');
     expect(await place.fail(1, 'push', 'tree', '--token-file', 'token')).toContain('invalid_token');
     expect(await place.fail(1, 'push', 'tree', '--space', 'elsewhere')).toContain('resource_scope_mismatch');
+    place.environment.HOLDFAST_SPACE = '..';
+    expect(await place.fail(2, 'push', 'tree')).toContain('check HOLDFAST_SPACE or --space');
+    place.environment.HOLDFAST_SPACE = space;
     for (const args of [[], ['tree', '--jobs', '0'], ['tree', '--lease', 'long'], ['tree', 'tree']]) {
       await place.fail(2, 'push', ...args);
     }
@@ -213,5 +232,17 @@ describe('holdfast push', () => {
     expect([exitCode, stdout.trimEnd()]).toEqual([0, expect.stringMatching(HASH)]);
     const { stdout: listed } = await place.run('refs', 'list');
     expect(listed).toBe(`${stdout.trimEnd()} 1\n`);
+    // Said before anything is sent: there is no server at that address.
+    const nowhere = ['push', 'tree', '--root-ref', '--url', 'http://127.0.0.1:1', '--token-file', 'claims'];
+    const permissions = ['cas:root-refs:update'];
+    for (const [claims, what] of [
+      [{ permissions }, 'names no refDomain'],
+      [{ permissions, refDomain: 'NO' }, 'names no refDomain'],
+      [{ permissions: ['cas:nodes:lease'], refDomain: 'demo' }, 'does not permit cas:root-refs:update'],
+    ] as const) {
+      const token = `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.x`;
+      writeFileSync(place.path('claims'), token);
+      expect(await place.fail(1, ...nowhere)).toContain(what);
+    }
   });
 });

@@ -14,8 +14,14 @@ import {
 } from '@holdfast/files';
 import { formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { CliError } from '../cli-error.ts';
-import { type ConnectionFlags, describeScope, withClient, withConnection } from '../connection.ts';
+import { CliError, UsageError } from '../cli-error.ts';
+import {
+  type ConnectionFlags,
+  describeScope,
+  requireRootRefToken,
+  withClient,
+  withConnection,
+} from '../connection.ts';
 import { describeFileError, readTextFile, resolvePath } from '../files.ts';
 import { jsonOption, parseDurationValue, parseGivenValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
@@ -69,7 +75,7 @@ export function registerPushCommand(program: Command): void {
     .argument('<path>', 'what to store')
     .option('--root-ref', "give the tree a root ref (+1) in the token's refDomain, exactly once")
     .addOption(
-      new Option('--lease <duration>', 'how long the tree is protected, 1m to 24h')
+      new Option('--lease <duration>', 'how long the tree is protected; the server keeps it within 1m to 24h')
         .argParser(parseDurationValue)
         .default(LEASE_DURATION_MS_MAX, formatDuration(LEASE_DURATION_MS_MAX)),
     )
@@ -93,8 +99,14 @@ export function registerPushCommand(program: Command): void {
 
 async function push(path: string, flags: Flags): Promise<void> {
   const absolute = resolvePath(path);
+  if (!flags.ignore && (flags.ignoreFile !== undefined || flags.gitignore)) {
+    throw new UsageError(
+      '--no-ignore stores everything: leave it away, or --ignore-file and --gitignore with their patterns',
+    );
+  }
   const linkWarning = checkRoot(path, absolute);
-  const ignorePatterns = flags.ignore ? readPatterns(flags.ignoreFile) : [];
+  if (flags.rootRef && !flags.dryRun) requireRootRefToken(flags);
+  const ignorePatterns = readPatterns(flags.ignoreFile);
   // The push tries again by itself, and tells what it waits for.
   const clientOptions = { retry: { attemptsMax: 1 } };
   await withClient(
@@ -223,7 +235,7 @@ function printPlan(plan: PushPlan, flags: Flags): void {
 function explainFailure(error: unknown): unknown {
   if (error instanceof ScanError) {
     return new CliError(
-      `${error.message}; nothing was sent. Leave them out with ${IGNORE_FILE_NAME} (or --skip-special for sockets, pipes and devices), or make them readable`,
+      `${error.message}; nothing was sent. Leave them out with ${IGNORE_FILE_NAME} (or --skip-special for sockets, pipes and devices), or mend them`,
       { cause: error },
     );
   }
