@@ -216,6 +216,36 @@ describe('pushTree', () => {
     expect((error as SourceChangedError).source).toBe('the file');
   });
 
+  test('names the entry whose node is larger than the server takes, and the limit to raise', async () => {
+    const tree = new MemoryTree();
+    const { hash } = await build(tree, { a: 'b' });
+    const rejected = {
+      hash,
+      state: 'awaiting_replacement_upload',
+      rejection: { code: 'NODE_TOO_LARGE', message: 'too large' },
+      upload: { method: 'PUT', url: 'http://store.test/uploads/x/0', expiresAt: 1, headers: {} },
+    };
+    for (const code of ['PAYLOAD_TOO_LARGE', 'NODE_TOO_LARGE']) {
+      const space = new FakeSpace();
+      if (code === 'PAYLOAD_TOO_LARGE') space.plant('upload', () => failure(413, code));
+      else
+        space.plant(
+          'lease',
+          () => undefined,
+          () => json(rejected),
+        );
+      const supply = { ...tree.supply(hash), nameOf: () => 'the folder' };
+      const error = await pushTree(space.client(), supply, { clock: space.clock }).catch(
+        (reason: unknown) => reason,
+      );
+      expect(error).toBeInstanceOf(CasError);
+      expect((error as CasError).message).toStartWith(
+        'the folder needs a larger node than the server takes: raise its --max-node-bytes',
+      );
+      expect((error as CasError).code as string).toBe(code);
+    }
+  });
+
   test('sends again what was damaged on the way', async () => {
     const space = new FakeSpace();
     space.plant('upload', (call) => {

@@ -235,9 +235,14 @@ class Push<Node extends PushNode> {
       if (isSuspect && (await hashCanonicalBytes(made)) !== node.hash) {
         throw new SourceChangedError(this.#supply.nameOf(node));
       }
-      const end = await this.#requests.send(`the upload of ${this.#supply.nameOf(node)}`, false, () =>
-        this.#client.uploadNode(upload, made, { signal: this.#signal }),
-      );
+      const end = await this.#requests
+        .send(`the upload of ${this.#supply.nameOf(node)}`, false, () =>
+          this.#client.uploadNode(upload, made, { signal: this.#signal }),
+        )
+        .catch((error: unknown) => {
+          const isTooLarge = error instanceof CasError && error.code === 'PAYLOAD_TOO_LARGE';
+          throw isTooLarge ? this.#tooLarge(node, error) : error;
+        });
       if (end === 'superseded') return false;
       this.#uploadedNodes += 1;
       this.#uploadedBytes += made.length;
@@ -249,7 +254,14 @@ class Push<Node extends PushNode> {
     }
   }
 
+  /** Nodes of the tree format are as large as they are: only the server's limit can give way. */
+  #tooLarge(node: Node, { code, status, message }: Pick<CasError, 'code' | 'status' | 'message'>): CasError {
+    const text = `${this.#supply.nameOf(node)} needs a larger node than the server takes: raise its --max-node-bytes (${message})`;
+    return new CasError(text, { code, status, requestOperation: 'uploadNode' });
+  }
+
   #rejected(node: Node, { code, message }: { code: CasError['code']; message: string }): CasError {
+    if (code === 'NODE_TOO_LARGE') return this.#tooLarge(node, { code, status: undefined, message });
     const text = `the server rejected ${this.#supply.nameOf(node)}: ${message}`;
     return new CasError(text, { code, requestOperation: 'leaseNode' });
   }
