@@ -112,6 +112,11 @@ describe('app add', () => {
   test.each<[string, readonly string[], string]>([
     ['no keys', ['app', 'add', 'demo', ...REST], '--jwks-file'],
     ['two sources of keys', [...ADD, '--jwks-url', 'https://i.test/'], 'cannot be used with'],
+    [
+      'keys that are not on the web',
+      ['app', 'add', 'demo', ...REST, '--jwks-url', 'ftp://x'],
+      'http or https',
+    ],
     ['no issuer', ['app', 'add', 'demo', '--audience', 'a', '--jwks-file', 'jwks.json'], '--issuer'],
     ['no audience', ['app', 'add', 'demo', '--issuer', 'a', '--jwks-file', 'jwks.json'], '--audience'],
     ['no App', ['app', 'add', ...REST, '--jwks-file', 'jwks.json'], 'app-id'],

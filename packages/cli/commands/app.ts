@@ -5,7 +5,7 @@ import {
   formatDuration,
   TOKEN_LIFETIME_MS_MAX_DEFAULT,
 } from '@holdfast/protocol';
-import { type Command, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
 import {
@@ -63,7 +63,11 @@ function registerAdd(app: Command): void {
     .addOption(
       new Option('--jwks-file <file>', 'public key set to copy into the registry').conflicts('jwksUrl'),
     )
-    .option('--jwks-url <url>', 'http or https address of the public key set, fetched while in use')
+    .option(
+      '--jwks-url <url>',
+      'http or https address of the public key set, fetched while in use',
+      parseWebAddress,
+    )
     .addOption(
       new Option('--max-token-lifetime <duration>', 'longest "exp" minus "iat" accepted')
         .argParser(parseDurationValue)
@@ -77,6 +81,14 @@ function registerAdd(app: Command): void {
     .option('--replace', 'swap issuer, audience, keys, algorithms and lifetime of an App that exists')
     .addHelpText('after', ADD_HELP_AFTER);
   withPlace(command).action(addApp);
+}
+
+/** What else is wrong with it the registry says. */
+function parseWebAddress(text: string): string {
+  if (/^https?:\/\//i.test(text) && URL.canParse(text)) return text;
+  throw new InvalidArgumentError(
+    'It must be an http or https URL, such as https://issuer.example/jwks.json.',
+  );
 }
 
 async function addApp(appId: string, options: AddOptions): Promise<void> {
