@@ -15,12 +15,22 @@ export class ScanError extends Error {
   readonly problems: readonly ScanProblem[];
 
   constructor(problems: readonly ScanProblem[], total: number) {
-    const named = problems.slice(0, NAMED_MAX).map(({ path, reason }) => `${path} (${reason})`);
+    const named = problems.slice(0, NAMED_MAX).map(({ path, reason }) => `${shorten(path)} (${reason})`);
     const rest = total > named.length ? ` and ${total - named.length} more` : '';
     const what = total === 1 ? 'one entry cannot be stored' : `${total} entries cannot be stored`;
     super(`${what}: ${named.join(', ')}${rest}`);
     this.problems = problems;
   }
+}
+
+/** A path of kilobytes would bury what is said of it: its ends tell which it is. */
+const PATH_SHOWN_MAX = 240;
+
+function shorten(path: string): string {
+  const characters = [...path];
+  if (characters.length <= PATH_SHOWN_MAX) return path;
+  const [first, last] = [characters.slice(0, PATH_SHOWN_MAX / 2), characters.slice(-PATH_SHOWN_MAX / 2)];
+  return `${first.join('')}…${last.join('')}`;
 }
 
 /** Problems that are kept; more are only counted. */
@@ -49,7 +59,7 @@ export function describeSystemError(error: unknown): string {
     case 'EPERM':
       return 'permission denied';
     case 'ENAMETOOLONG':
-      return 'its path is longer than the system allows';
+      return 'its path is longer than the system allows: push a folder below, or shorten names';
     case 'EIO':
       return 'the disk failed to read it';
     case 'EMFILE':
