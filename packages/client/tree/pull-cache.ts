@@ -1,4 +1,4 @@
-/** Verified nodes read a short while ago, so that equal files, folders and chunks of a tree are fetched once. */
+/** Verified nodes read a short while ago, so that equal files, folders and chunks of a tree are fetched twice at most. */
 import type { Hash } from '@holdfast/protocol';
 import { CHUNK_BYTES_MAX, type NodeParts } from './format.ts';
 
@@ -6,8 +6,8 @@ import { CHUNK_BYTES_MAX, type NodeParts } from './format.ts';
 const SMALL_CONTENT_BYTES_MAX = 64 * 1024;
 const KEPT_SMALL_BYTES_MAX = 4 * 1024 * 1024;
 const KEPT_LARGE_BYTES_MAX = CHUNK_BYTES_MAX + 2 * 1024 * 1024;
-/** Chunks are seldom equal: one is kept when it comes a second time. So many hashes are remembered for that. */
-const LARGE_MET_MAX = 1024;
+/** Most nodes come once: one is kept when it comes a second time. So many hashes are remembered for that. */
+const MET_MAX = 8192;
 /** What a node takes in memory beside its content, and each of its refs; rounded up. */
 const NODE_OVERHEAD_BYTES = 512;
 const REF_OVERHEAD_BYTES = 96;
@@ -15,24 +15,26 @@ const REF_OVERHEAD_BYTES = 96;
 export class NodeCache {
   readonly #small = new RecentNodes(KEPT_SMALL_BYTES_MAX);
   readonly #large = new RecentNodes(KEPT_LARGE_BYTES_MAX);
-  /** large nodes that came once; the oldest is first */
-  readonly #largeMet = new Set<Hash>();
+  /** what came once; the oldest is first */
+  readonly #met = new Set<Hash>();
 
   find(hash: Hash): NodeParts | undefined {
     return this.#small.find(hash) ?? this.#large.find(hash);
   }
 
   keep(hash: Hash, node: NodeParts): void {
+    if (!this.#met.has(hash)) {
+      this.#note(hash);
+      return;
+    }
     const isSmall = node.content.length <= SMALL_CONTENT_BYTES_MAX;
-    if (isSmall) this.#small.keep(hash, node);
-    else if (this.#largeMet.has(hash)) this.#large.keep(hash, node);
-    else this.#noteLarge(hash);
+    (isSmall ? this.#small : this.#large).keep(hash, node);
   }
 
-  #noteLarge(hash: Hash): void {
-    this.#largeMet.add(hash);
-    const [oldest] = this.#largeMet;
-    if (this.#largeMet.size > LARGE_MET_MAX && oldest !== undefined) this.#largeMet.delete(oldest);
+  #note(hash: Hash): void {
+    this.#met.add(hash);
+    const [oldest] = this.#met;
+    if (this.#met.size > MET_MAX && oldest !== undefined) this.#met.delete(oldest);
   }
 }
 

@@ -113,18 +113,19 @@ test('what was read a short while ago, or is on its way, is not fetched again', 
   const [small, large] = [space.store('small'), space.store('x'.repeat(1024 * 1024))];
   const source = open(space);
   const [first, second] = await Promise.all([source.readNode(small), source.readNode(small)]);
-  expect([first, await source.readNode(small)]).toEqual([second, second]);
-  // A large one is kept when it comes a second time.
+  expect(first).toBe(second);
+  // What comes a second time is kept.
+  for (let round = 0; round < 5; round += 1) expect(await source.readNode(small)).toEqual(first);
   for (let round = 0; round < 5; round += 1) await source.readNode(large);
   const fetched = (): number => space.kinds().filter((kind) => kind === 'content').length;
-  expect(fetched()).toBe(1 + 2);
+  expect(fetched()).toBe(2 + 2);
   // Chunks of a large file pass by, and move nothing out.
   const others = Array.from({ length: 8 }, (_, index) => space.store(`${index}`.repeat(1024 * 1024)));
   for (const hash of [...others, small, large]) await source.readNode(hash);
-  expect(fetched()).toBe(1 + 2 + 8);
+  expect(fetched()).toBe(2 + 2 + 8);
   // Memory is bounded: what was used longest ago is forgotten.
   for (const hash of [...others, large]) await source.readNode(hash);
-  expect(fetched()).toBe(1 + 2 + 8 + 8 + 1);
+  expect(fetched()).toBe(2 + 2 + 8 + 8 + 1);
 });
 
 test('small nodes are forgotten too, the one used longest ago first', async () => {
@@ -134,14 +135,14 @@ test('small nodes are forgotten too, the one used longest ago first', async () =
     space.store(`${index % 10}`.repeat(60_000 + index)),
   );
   for (const hash of hashes) {
-    await source.readNode(hash);
+    for (let round = 0; round < 3; round += 1) await source.readNode(hash);
     await source.readNode(hashes[0]!);
   }
-  expect(space.calls).toHaveLength(80);
+  expect(space.calls).toHaveLength(2 * 80);
   await source.readNode(hashes[0]!);
-  expect(space.calls).toHaveLength(80);
+  expect(space.calls).toHaveLength(2 * 80);
   await source.readNode(hashes[1]!);
-  expect(space.calls).toHaveLength(81);
+  expect(space.calls).toHaveLength(2 * 80 + 1);
 });
 
 test('a failure is not remembered, and another signal is no reason to fail', async () => {
