@@ -108,7 +108,7 @@ test('a node larger than any of a tree is refused before its bytes', async () =>
   expect(await rejection(open(space).readNode(hash))).toBeInstanceOf(TreeFormatError);
 });
 
-test('what was read a short while ago, or is on its way, is not fetched again', async () => {
+test('what came twice a short while ago, or is on its way, is not fetched again', async () => {
   const space = new FakeSpace();
   const [small, large] = [space.store('small'), space.store('x'.repeat(1024 * 1024))];
   const source = open(space);

@@ -49,7 +49,7 @@ export class MissingNodeError extends CasError {
 }
 
 /**
- * Nodes read a short while ago are not fetched again, and what several ask for at once is fetched once: do not change them.
+ * What is read for the second time is kept for a while, and what several ask for at once is fetched once: do not change nodes.
  * Rejects with CasError (VERIFICATION_FAILED among them), RottenNodeError, TreeFormatError for what is too large.
  */
 export function createPatientSource(client: ReadingClient, options: PatientSourceOptions = {}): NodeSource {
