@@ -1,7 +1,19 @@
 /** Trees there and back through the command line and a real server. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
+import { CHUNK_BYTES_MAX } from '@holdfast/client';
 import { readStanding } from '../packages/files/test/pull-world.ts';
 import { directory, file, writePlan } from './support/disk-trees.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';
@@ -14,6 +26,7 @@ const MIB = 1024 * 1024;
 const KILLS = 10;
 const KILL_ROUNDS_MAX = 60;
 const MEMORY_BYTES_MAX = 200 * MIB;
+const GIB = 1024 * MIB;
 
 let commands: TreeCommands;
 
@@ -151,8 +164,11 @@ async function pullAndWatch(spaceId: string, root: string, target: string): Prom
 describe('memory', () => {
   test('a file of 1 GiB of the largest chunks', async () => {
     const source = commands.fresh('zeros');
-    // Zeros are never cut before the maximum: every chunk is as large as chunks get.
+    // Zeros are never cut before the maximum: every chunk is as large as chunks get. A number at its start makes each another.
     expect(Bun.spawnSync(['truncate', '--size', '1G', source]).exitCode).toBe(0);
+    const opened = openSync(source, 'r+');
+    for (let at = 0; at < GIB; at += CHUNK_BYTES_MAX) writeSync(opened, `${at}`, at);
+    closeSync(opened);
     const root = await commands.push('zeros', source);
     const target = commands.fresh();
     expect(await pullAndWatch('zeros', root, target)).toBeLessThan(MEMORY_BYTES_MAX);
