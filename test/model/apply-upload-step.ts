@@ -88,10 +88,13 @@ function judgeLease(
     expect(got.rejection.message.length).toBeGreaterThan(0);
   }
   expect(upload.method).toBe('PUT');
-  expect(expected.expiresAt).toContain(upload.expiresAt);
+  // A store that takes the PUT itself judges its URLs in whole seconds.
+  const stepMs = world.engine.direct === undefined ? 1 : 1000;
+  const urlExpiresAt = expected.expiresAt.find((at) => at - (at % stepMs) === upload.expiresAt);
+  if (urlExpiresAt === undefined) throw new Error(`${upload.expiresAt} is none of ${expected.expiresAt}`);
   expect(upload.headers['content-type']).toBe(NODE_MEDIA_TYPE);
   expect(upload.headers['if-none-match']).toBe('*');
-  expected.upload.urlExpiresAt = Math.max(expected.upload.urlExpiresAt, upload.expiresAt);
+  expected.upload.urlExpiresAt = Math.max(expected.upload.urlExpiresAt, urlExpiresAt);
   world.urls.push({ space, node, generation: expected.upload.generation, instruction: upload });
 }
 

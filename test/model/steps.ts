@@ -152,6 +152,8 @@ const range: fc.Arbitrary<RangeKind> = fc.oneof(
   }),
 );
 const delta = fc.constantFrom(-2, -1, -1, 0, 1, 1, 2, 1_000_000);
+/** A day, and the minute that old revisions are kept beyond it. */
+const HISTORY_IS_OVER_MS = 86_460_001;
 const ADVANCES_MS = [
   1, 1000, 59_999, 60_000, 60_001, 60_001, 60_001, 300_001, 300_001, 3_600_000, 43_200_000, 86_400_001,
 ];
@@ -302,7 +304,7 @@ function makeEpisodes(): fc.Arbitrary<readonly Step[]> {
     .record({
       space,
       domain,
-      late: fc.constantFrom(0, 0, 86_400_001),
+      late: fc.constantFrom(0, 0, HISTORY_IS_OVER_MS),
       between: fc.array(fc.tuple(node, delta), { minLength: 1, maxLength: 2 }),
     })
     .map(({ space, domain, late, between }): Step[] => [
