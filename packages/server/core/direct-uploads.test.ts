@@ -62,6 +62,13 @@ test('an instruction ends when the store stops taking it: in whole seconds', asy
   world.now += 700;
   const { upload } = await world.begin(smallNode(1));
   expect(upload.expiresAt).toBe(world.now - 700 + URL_LIFE_MS);
+  const generation = await generationOf(smallNode(1));
+  world.now = upload.expiresAt - 1;
+  await world.begin(smallNode(2));
+  expect(await generationOf(smallNode(1))).toBe(generation);
+  world.now = upload.expiresAt;
+  await world.begin(smallNode(1));
+  expect(await generationOf(smallNode(1))).not.toBe(generation);
 });
 
 test('the server takes no uploads itself', async () => {

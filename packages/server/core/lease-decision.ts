@@ -35,6 +35,8 @@ const NEVER_LEASED: LeaseWindow = { leaseStartedAt: 0, leaseExpiresAt: 0 };
 const UPLOAD_LIMIT_RETRY_AFTER_SECONDS = 5;
 /** ms; a PUT to a store that takes it itself has ended so long after its URL expired; a slower one is found by the store's sweep */
 const PUT_DURATION_MS_MAX = 600_000;
+/** A store that takes the PUT itself judges its URLs in whole seconds: so do the rows, and what a lease says. */
+const DIRECT_EXPIRY_STEP_MS = 1000;
 
 /** At once for a ready row where the engine answers at once. */
 export function decideLease(
@@ -125,7 +127,7 @@ async function decideUnfinished(
     await replaceUnfinished(core, tx, upload);
     return openGeneration(core, tx, upload.hash, upload.rejection);
   }
-  const urlExpiresAt = Math.max(upload.urlExpiresAt, tx.now + core.settings.uploadTtlMs);
+  const urlExpiresAt = Math.max(upload.urlExpiresAt, nextUrlExpiry(core, tx.now));
   const row: UploadRow = { ...upload, touchedAt: tx.now, urlExpiresAt };
   await tx.updateUpload(upload, row);
   return { kind: 'upload', row };
@@ -159,13 +161,18 @@ async function rejectUpload(
   return openGeneration(core, tx, upload.hash, { code: evidence.code, message: evidence.message });
 }
 
+function nextUrlExpiry({ content, settings }: Core, now: number): number {
+  const expiresAt = now + settings.uploadTtlMs;
+  return content.upload.kind === 'server' ? expiresAt : expiresAt - (expiresAt % DIRECT_EXPIRY_STEP_MS);
+}
+
 async function openGeneration(
   core: Core,
   tx: SpaceTransaction,
   hash: Hash,
   rejection: UploadRow['rejection'],
 ): Promise<LeaseDecision> {
-  const { activeUploadsMax, uploadTtlMs } = core.settings;
+  const { activeUploadsMax } = core.settings;
   if ((await tx.countActiveUploads(activeUploadsMax)) >= activeUploadsMax) {
     throw new ApiError(
       'CAS_UPLOAD_LIMIT',
@@ -177,7 +184,7 @@ async function openGeneration(
     hash,
     generation: createGeneration(core, tx.now),
     createdAt: tx.now,
-    urlExpiresAt: tx.now + uploadTtlMs,
+    urlExpiresAt: nextUrlExpiry(core, tx.now),
     touchedAt: tx.now,
     rejection,
     evidence: undefined,
