@@ -7,7 +7,7 @@ import { readContent } from './read-content.ts';
 import { readMetadata } from './read-metadata.ts';
 import { runGc } from './run-gc.ts';
 import { sweep } from './sweep.ts';
-import { CoreWorld, failureOf, Gate, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-world.ts';
+import { CoreWorld, failureOf, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-world.ts';
 import { updateRootRefs } from './update-root-refs.ts';
 
 const NOTHING = { examined: 0, deleted: 0, reclaimedContentBytes: 0 };
@@ -127,11 +127,7 @@ test('a claim that a pass is finishing is left to it: by the sweep, and by anoth
   const nodes = [objectNode(1), objectNode(2), objectNode(3)];
   await world.publish(...nodes);
   world.now += MINUTE_MS;
-  const deleting = new Gate();
-  world.doors.delete = async (step) => {
-    await deleting.pass();
-    await step();
-  };
+  const deleting = world.holdDeletes();
   const pass = gc();
   await deleting.reached;
   expect(await gc()).toEqual(NOTHING);
@@ -153,11 +149,7 @@ test('a claim that another process is finishing is left to it while it holds it,
   await world.publish(...nodes);
   world.now += MINUTE_MS;
   for (const heldMs of [CLAIM_HOLD_MS - 1, CLAIM_HOLD_MS]) {
-    const deleting = new Gate();
-    world.doors.delete = async (step) => {
-      await deleting.pass();
-      await step();
-    };
+    const deleting = world.holdDeletes();
     const pass = gc();
     await deleting.reached;
     world.now += heldMs;
@@ -182,11 +174,7 @@ test('a pass that may wait finishes what a process that died holds, and leaves t
   for (const isDead of [true, false]) {
     await world.publish(...nodes);
     world.now += MINUTE_MS;
-    const deleting = new Gate();
-    world.doors.delete = async (step) => {
-      await deleting.pass();
-      await step();
-    };
+    const deleting = world.holdDeletes();
     const pass = gc();
     await deleting.reached;
     let restedMs = 0;
@@ -247,11 +235,7 @@ test('a lease revives a claimed node while its pass is deleting: the pass forget
   const node = objectNode(2, [child.hash]);
   await world.publish(child, node);
   world.now += MINUTE_MS;
-  const deleting = new Gate();
-  world.doors.delete = async (step) => {
-    await deleting.pass();
-    await step();
-  };
+  const deleting = world.holdDeletes();
   const pass = gc(1);
   await deleting.reached;
   expect((await world.lease(node)).state).toBe('awaiting_upload');
@@ -274,11 +258,7 @@ test('a parent that comes to wait for a claimed child keeps its edge over the fo
   const parent = smallNode(2, [child.hash, child.hash]);
   await world.publish(child);
   world.now += MINUTE_MS;
-  const deleting = new Gate();
-  world.doors.delete = async (step) => {
-    await deleting.pass();
-    await step();
-  };
+  const deleting = world.holdDeletes();
   const pass = gc();
   await deleting.reached;
   expect(await world.upload(parent)).toMatchObject({ childHashes: [child.hash] });
@@ -328,11 +308,7 @@ test('claims of a killed server are finished by the first pass after its restart
   const nodes = [objectNode(1), objectNode(2)];
   await world.publish(...nodes);
   world.now += MINUTE_MS;
-  const deleting = new Gate();
-  world.doors.delete = async (step) => {
-    await deleting.pass();
-    await step();
-  };
+  const deleting = world.holdDeletes();
   const killed = gc().catch((error: unknown) => error);
   await deleting.reached;
   await world.restart();

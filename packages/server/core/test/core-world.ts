@@ -171,6 +171,16 @@ export class CoreWorld {
     this.#core = this.#coreOf(this.#engine, this.doors);
   }
 
+  /** Holds every deletion of the content store before it begins, at the gate it gives. */
+  holdDeletes(): Gate {
+    const gate = new Gate();
+    this.doors.delete = async (step) => {
+      await gate.pass();
+      await step();
+    };
+    return gate;
+  }
+
   /** Another process on the same data, without doors. */
   async openBeside(): Promise<Core> {
     const engine = await this.#openEngine(false);
