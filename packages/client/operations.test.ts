@@ -12,17 +12,10 @@ import {
   readAll,
   rejection,
   TOKEN,
+  USAGE,
 } from './test/fake-space.ts';
 
 const HASH = 'a'.repeat(64);
-const USAGE = {
-  nodeCount: 1,
-  readyContentBytes: 2,
-  readyStoredBytes: 3,
-  reservedBytes: 4,
-  notReadyNodeCount: 5,
-  leasedNodeCount: 6,
-};
 const SPACE_URL = `${BASE_URL}/v1/apps/app%2F1/spaces/sp%C3%A4ce`;
 
 describe('requests', () => {

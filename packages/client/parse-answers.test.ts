@@ -12,6 +12,8 @@ import {
   parseUpdateRootRefsResponse,
 } from './parse-answers.ts';
 
+import { USAGE } from './test/fake-space.ts';
+
 const HASH = 'a'.repeat(64);
 const OTHER = 'b'.repeat(64);
 const UPLOAD = {
@@ -45,18 +47,7 @@ const ANSWERS: readonly [name: string, parse: (value: unknown) => unknown, valid
     },
   ],
   ['awaiting children', lease, { state: 'validated_awaiting_children', hash: HASH, childHashes: [OTHER] }],
-  [
-    'usage',
-    parseSpaceUsage,
-    {
-      nodeCount: 1,
-      readyContentBytes: 2,
-      readyStoredBytes: 3,
-      reservedBytes: 4,
-      notReadyNodeCount: 5,
-      leasedNodeCount: 6,
-    },
-  ],
+  ['usage', parseSpaceUsage, USAGE],
   ['gc', parseGcResult, { examined: 1, deleted: 1, reclaimedContentBytes: 9 }],
   [
     'page',

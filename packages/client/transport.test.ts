@@ -2,16 +2,8 @@
 import { describe, expect, test } from 'bun:test';
 import { getEventListeners } from 'node:events';
 import type { CasError } from './errors.ts';
-import { expectCasError, FakeSpace, json, rejection } from './test/fake-space.ts';
+import { expectCasError, FakeSpace, json, rejection, USAGE } from './test/fake-space.ts';
 
-const USAGE = {
-  nodeCount: 1,
-  readyContentBytes: 2,
-  readyStoredBytes: 3,
-  reservedBytes: 4,
-  notReadyNodeCount: 5,
-  leasedNodeCount: 6,
-};
 const TEXT = JSON.stringify(USAGE);
 const never = (): Promise<Response> => new Promise(() => undefined);
 

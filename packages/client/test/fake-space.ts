@@ -20,6 +20,15 @@ export interface Call {
 export type Fault = (call: Call) => Response | Promise<Response> | undefined;
 
 export const TOKEN = 'secret.token.value';
+/** Each field another number, so that none is taken for its neighbour. */
+export const USAGE = {
+  nodeCount: 1,
+  readyContentBytes: 2,
+  readyStoredBytes: 3,
+  reservedBytes: 4,
+  notReadyNodeCount: 5,
+  leasedNodeCount: 6,
+};
 export const BASE_URL = 'http://space.test/prefix';
 
 export function sha256Hex(bytes: Uint8Array): string {
