@@ -1,0 +1,33 @@
+/** Values by Space, for so many Spaces: no name is put together for a look. */
+import type { Space } from './model.ts';
+
+export class SpaceMap<T> {
+  /** by App, then by Space */
+  readonly #apps = new Map<string, Map<string, T>>();
+  readonly #spacesMax: number;
+  #size = 0;
+
+  /** Past `spacesMax` all Spaces of the App that came first are forgotten. */
+  constructor(spacesMax: number) {
+    this.#spacesMax = spacesMax;
+  }
+
+  find({ appId, spaceId }: Space): T | undefined {
+    return this.#apps.get(appId)?.get(spaceId);
+  }
+
+  remember({ appId, spaceId }: Space, value: T): void {
+    if (this.#size >= this.#spacesMax) this.#forgetOldestApp();
+    const spaces = this.#apps.get(appId) ?? new Map<string, T>();
+    if (!spaces.has(spaceId)) this.#size += 1;
+    this.#apps.set(appId, spaces.set(spaceId, value));
+  }
+
+  #forgetOldestApp(): void {
+    for (const [appId, spaces] of this.#apps) {
+      this.#apps.delete(appId);
+      this.#size -= spaces.size;
+      return;
+    }
+  }
+}
