@@ -127,7 +127,7 @@ async function decideUnfinished(
     await replaceUnfinished(core, tx, upload);
     return openGeneration(core, tx, upload.hash, upload.rejection);
   }
-  const urlExpiresAt = Math.max(upload.urlExpiresAt, nextUrlExpiry(core, tx.now));
+  const urlExpiresAt = urlExpiryFrom(core, tx.now, upload.urlExpiresAt);
   const row: UploadRow = { ...upload, touchedAt: tx.now, urlExpiresAt };
   await tx.updateUpload(upload, row);
   return { kind: 'upload', row };
@@ -161,8 +161,9 @@ async function rejectUpload(
   return openGeneration(core, tx, upload.hash, { code: evidence.code, message: evidence.message });
 }
 
-function nextUrlExpiry({ content, settings }: Core, now: number): number {
-  const expiresAt = now + settings.uploadTtlMs;
+/** No sooner than `earlier` URLs of the same generation end. */
+function urlExpiryFrom({ content, settings }: Core, now: number, earlier = 0): number {
+  const expiresAt = Math.max(earlier, now + settings.uploadTtlMs);
   return content.upload.kind === 'server' ? expiresAt : expiresAt - (expiresAt % DIRECT_EXPIRY_STEP_MS);
 }
 
@@ -184,7 +185,7 @@ async function openGeneration(
     hash,
     generation: createGeneration(core, tx.now),
     createdAt: tx.now,
-    urlExpiresAt: nextUrlExpiry(core, tx.now),
+    urlExpiresAt: urlExpiryFrom(core, tx.now),
     touchedAt: tx.now,
     rejection,
     evidence: undefined,

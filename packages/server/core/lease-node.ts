@@ -67,7 +67,7 @@ async function instructUpload(core: Core, space: Space, row: UploadRow, uploadOr
   const { upload } = core.content;
   if (upload.kind === 'direct') {
     const signed = await upload.signUpload(space, generation, { issuedAt: row.touchedAt, expiresAt });
-    return { method: 'PUT' as const, ...signed };
+    return { method: 'PUT' as const, url: signed.url, expiresAt, headers: signed.headers };
   }
   const token = signUploadToken(core.signer, { space, hash, generation, expiresAt });
   return {

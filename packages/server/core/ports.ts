@@ -212,7 +212,7 @@ export type ContentUploads =
       signUpload(space: Space, generation: Generation, life: UploadUrlLife): Promise<SignedUpload>;
     };
 
-/** Instants by the rows' clock. */
+/** Instants by the rows' clock; the end is a whole second. */
 export interface UploadUrlLife {
   readonly issuedAt: number;
   readonly expiresAt: number;
@@ -221,8 +221,6 @@ export interface UploadUrlLife {
 export interface SignedUpload {
   readonly url: string;
   readonly headers: Record<string, string>;
-  /** when the store stops taking it: as asked for, or just before where the store is less fine */
-  readonly expiresAt: number;
 }
 
 /** The server's own receiving of bytes. Which generations are being received right now is part of the state. */

@@ -191,11 +191,7 @@ describe('patience', () => {
   const direct = (): Core => {
     const upload: ContentUploads = {
       kind: 'direct',
-      signUpload: async (_space, _generation, { expiresAt }) => ({
-        url: 'http://store/key',
-        headers: {},
-        expiresAt,
-      }),
+      signUpload: async () => ({ url: 'http://store/key', headers: {} }),
     };
     const content = Object.assign(Object.create(world.core.content), {
       inspect: async () => ({ found: false }),

@@ -38,7 +38,7 @@ export class DirectStore implements ContentStore {
     signUpload: async (space: Space, generation: Generation, life: UploadUrlLife) => {
       const expiresAt = Math.floor(life.expiresAt / SECOND_MS) * SECOND_MS;
       const url = `direct:${spaceKeyOf(space)}/${generation}/${expiresAt}`;
-      return { url, headers: { 'if-none-match': '*' }, expiresAt };
+      return { url, headers: { 'if-none-match': '*' } };
     },
   };
 

@@ -56,7 +56,7 @@ export class ProbeRequests {
   }
 
   /** The status of a PUT. */
-  put(target: Pick<SignedUpload, 'url' | 'headers'>, body: Uint8Array<ArrayBuffer>): Promise<number> {
+  put(target: SignedUpload, body: Uint8Array<ArrayBuffer>): Promise<number> {
     return this.#status({ method: 'PUT', url: target.url, headers: target.headers, body });
   }
 

@@ -51,7 +51,6 @@ export class UploadUrls {
       at: beginsAt * SECOND_MS,
       lifeSeconds: endsAt - beginsAt,
     };
-    const url = presignUrl(request, await this.#credentials.get());
-    return { url, headers, expiresAt: endsAt * SECOND_MS };
+    return { url: presignUrl(request, await this.#credentials.get()), headers };
   }
 }
