@@ -4,7 +4,7 @@ import { buildSymlink, CHUNK_BYTES_MIN } from '@holdfast/client';
 import { type ByteString, displayName, toFsPath } from './byte-names.ts';
 import { digestAtOnce, fingerprintOf, hashFile } from './hash-file.ts';
 import type { SeenEntries } from './seen-entries.ts';
-import { isSameFingerprint, packPage, type SeenEntry, unpackPage } from './stat-pages.ts';
+import { isSameFingerprint, type SeenEntry } from './stat-pages.ts';
 import type { TreeState } from './tree-state.ts';
 
 /** A file or link that was found in a directory. */
@@ -38,12 +38,8 @@ export class EntryReader {
   findKnown({ path, name, stats, directory }: FoundEntry, seen: SeenEntries): SeenEntry | undefined {
     const inFolder = seen.find(name);
     if (this.#distrusted.size > 0 && this.#distrusted.has(displayName(path))) return undefined;
-    const known = isKnown(inFolder, stats)
-      ? inFolder
-      : // A large file may have been hashed by a scan that never finished its folder.
-        isLarge(stats)
-        ? this.#findHashed(directory, name)
-        : undefined;
+    // Of a large file its own row says which index nodes there are, also when its folder was never finished.
+    const known = isLarge(stats) ? this.#state.findFile(directory, name) : inFolder;
     if (!isKnown(known, stats)) return undefined;
     const isExecutableNow = stats.isFile() && isExecutable(stats);
     return isExecutableNow === known.isExecutable ? known : { ...known, isExecutable: isExecutableNow };
@@ -64,11 +60,15 @@ export class EntryReader {
     const { absolutePath, name, directory } = found;
     const seenAt = Date.now();
     const { hash, bytes, stats, indexNodes } = await hashFile(absolutePath, found.stats, onRead);
-    const entry = this.#describe(found, 'file', stats, seenAt, { hash, bytes });
+    const entry = this.#describe(found, 'file', stats, seenAt, {
+      hash,
+      bytes,
+      isIndexed: indexNodes.length > 0,
+    });
     if (isLarge(stats)) {
       this.#state.dropFile(directory, name);
       for (const node of indexNodes) this.#state.putNode(directory, name, node.hash, node.bytes);
-      this.#state.putFile(directory, name, packPage([entry]));
+      this.#state.putFile(directory, entry);
       this.#state.saveSometimes();
     }
     return entry;
@@ -78,7 +78,7 @@ export class EntryReader {
     const seenAt = Date.now();
     const target = readlinkSync(toFsPath(found.absolutePath), { encoding: 'buffer' });
     const built = await buildSymlink({ digest: digestAtOnce, emit: () => undefined }, target);
-    return this.#describe(found, 'symlink', found.stats, seenAt, built);
+    return this.#describe(found, 'symlink', found.stats, seenAt, { ...built, isIndexed: false });
   }
 
   #describe(
@@ -86,12 +86,13 @@ export class EntryReader {
     kind: 'file' | 'symlink',
     stats: Stats,
     seenAt: number,
-    { hash, bytes }: Pick<SeenEntry, 'hash' | 'bytes'>,
+    { hash, bytes, isIndexed }: Pick<SeenEntry, 'hash' | 'bytes' | 'isIndexed'>,
   ): SeenEntry {
     return {
       name,
       kind,
       isExecutable: kind === 'file' && isExecutable(stats),
+      isIndexed,
       isSettled: isSettled(stats, seenAt),
       fingerprint: fingerprintOf(stats),
       hash,
@@ -99,11 +100,6 @@ export class EntryReader {
       entryCount: 0,
       mtimeNs: this.mtimeOf(absolutePath),
     };
-  }
-
-  #findHashed(directory: number, name: ByteString): SeenEntry | undefined {
-    const packed = this.#state.findFile(directory, name);
-    return packed === undefined ? undefined : unpackPage(packed)[0];
   }
 }
 

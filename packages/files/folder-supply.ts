@@ -11,7 +11,7 @@ import {
   SourceChangedError,
   SYMLINK_CONTENT_TYPE,
 } from '@holdfast/client';
-import { decodeNode, encodeNode, encodeNodeHeader, refsToHashes } from '@holdfast/protocol';
+import { decodeNode, encodeNode, encodeNodeHeader, type Hash, refsToHashes } from '@holdfast/protocol';
 import { chunkMemory } from './buffer-pool.ts';
 import { type ByteString, byteStringOf, displayName, joinPath, toFsPath } from './byte-names.ts';
 import type { ScannedRoot } from './scan.ts';
@@ -145,10 +145,17 @@ export class FolderSupply implements NodeSupply<FolderNode> {
     const { hash, bytes, entryCount } = counted;
     if (kind === 'symlink')
       return { hash, bytes, entryCount, isLeaf: true, place: { kind: 'symlink', path } };
-    const isIndexed = bytes > CHUNK_BYTES_MIN && this.#state.hasNode(directory, name, hash);
-    if (!isIndexed) return this.#pieceNode(counted, FILE_CONTENT_TYPE, path, 0);
+    if (bytes <= CHUNK_BYTES_MIN || !this.#isIndexed(directory, name, hash, path)) {
+      return this.#pieceNode(counted, FILE_CONTENT_TYPE, path, 0);
+    }
     const place: Place = { kind: 'file-index', directory, name, path, offset: 0 };
     return { hash, bytes, entryCount, isLeaf: false, place };
+  }
+
+  #isIndexed(directory: number, name: ByteString, hash: Hash, path: ByteString): boolean {
+    const entry = this.#state.findFile(directory, name);
+    if (entry?.hash === hash) return entry.isIndexed;
+    throw new TreeStateLostError('damaged', `it does not know ${displayName(path)} as the tree has it`);
   }
 
   #pieceNode(

@@ -183,6 +183,7 @@ class Scan {
         name,
         kind: 'directory',
         isExecutable: false,
+        isIndexed: false,
         isSettled: true,
         fingerprint: NO_FINGERPRINT,
         hash,

@@ -9,6 +9,7 @@ const entries: fc.Arbitrary<SeenEntry> = fc.record({
   name: fc.uint8Array({ minLength: 1, maxLength: 255 }).map((bytes) => Buffer.from(bytes).toString('latin1')),
   kind: fc.constantFrom('file' as const, 'directory' as const, 'symlink' as const),
   isExecutable: fc.boolean(),
+  isIndexed: fc.boolean(),
   isSettled: fc.boolean(),
   fingerprint: fingerprints,
   hash: fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => Buffer.from(bytes).toString('hex')),

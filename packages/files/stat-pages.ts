@@ -22,6 +22,8 @@ export interface SeenEntry {
   readonly name: ByteString;
   readonly kind: SeenKind;
   readonly isExecutable: boolean;
+  /** a file of more than one chunk: the state holds its index nodes */
+  readonly isIndexed: boolean;
   /** false: it was changed so shortly before it was read that a further change might not show */
   readonly isSettled: boolean;
   /** all zero for a directory */
@@ -39,6 +41,7 @@ const FIXED_BYTES = 1 + 2 + 4 * 8 + 8 + 8 + 8 + 32;
 const FLAG_EXECUTABLE = 4;
 const FLAG_SETTLED = 8;
 const FLAG_MTIME = 16;
+const FLAG_INDEXED = 32;
 const KIND_MASK = 3;
 
 export function packPage(entries: readonly SeenEntry[]): Uint8Array {
@@ -51,6 +54,7 @@ export function packPage(entries: readonly SeenEntry[]): Uint8Array {
     bytes[at] =
       KINDS.indexOf(entry.kind) |
       (entry.isExecutable ? FLAG_EXECUTABLE : 0) |
+      (entry.isIndexed ? FLAG_INDEXED : 0) |
       (entry.isSettled ? FLAG_SETTLED : 0) |
       (entry.mtimeNs === undefined ? 0 : FLAG_MTIME);
     view.setUint16(at + 1, name.length, true);
@@ -82,6 +86,7 @@ export function unpackPage(bytes: Uint8Array): SeenEntry[] {
       name: byteStringOf(bytes.subarray(at + FIXED_BYTES, end)),
       kind,
       isExecutable: (head & FLAG_EXECUTABLE) !== 0,
+      isIndexed: (head & FLAG_INDEXED) !== 0,
       isSettled: (head & FLAG_SETTLED) !== 0,
       fingerprint: {
         size: view.getFloat64(at + 3, true),

@@ -4,7 +4,7 @@ import type { ByteString } from './byte-names.ts';
 import { seal, unseal } from './state-sum.ts';
 
 /** Written into the file; a file of another version is made anew. */
-export const STATE_VERSION = 2;
+export const STATE_VERSION = 3;
 
 export interface DirectoryRow {
   readonly id: number;

@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startProgress } from '@holdfast/client';
-import { decodeNode, type Hash } from '@holdfast/protocol';
+import { decodeNode, type Hash, hashToBytes } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { toByteString } from './byte-names.ts';
 import { FolderSupply } from './folder-supply.ts';
@@ -125,6 +125,24 @@ describe('TreeState', () => {
       }),
       { numRuns: 120 },
     );
+  });
+
+  test('gives the same tree when it forgot that a file has an index', async () => {
+    writeFileSync(file, whole);
+    const state = TreeState.open(file);
+    const index = state.findFile(reference.directoryId, toByteString('large'))?.hash as Hash;
+    state.close();
+    const hash = hashToBytes(index);
+    let found = 0;
+    for (let at = whole.indexOf(hash); at >= 0; at = whole.indexOf(hash, at + 1), found += 1) {
+      const damaged = Buffer.from(whole);
+      damaged[at + 5] = (damaged[at + 5] as number) ^ 1;
+      const { scanned, nodes } = await scanDamaged(damaged);
+      expect(scanned.hash).toBe(reference.hash);
+      expect(nodes).toBeGreaterThan(reference.entryCount);
+    }
+    // In the row of the file, in the node's, in the key of it.
+    expect(found).toBeGreaterThanOrEqual(3);
   });
 
   test('gives the same tree when it is cut off', async () => {

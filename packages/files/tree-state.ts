@@ -8,6 +8,7 @@ import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { bytesToHash, type Hash, hashToBytes } from '@holdfast/protocol';
 import { type ByteString, byteStringOf, bytesOf } from './byte-names.ts';
+import { packPage, type SeenEntry, unpackPage } from './stat-pages.ts';
 import {
   isBusy,
   isDamage,
@@ -257,21 +258,21 @@ export class TreeState {
     this.#write('DELETE FROM pages WHERE directory = ?', staged(directory));
   }
 
-  /** A large file that was hashed, also when its folder is not finished; a page of one entry. */
-  findFile(directory: number, name: ByteString): Uint8Array | undefined {
+  /** A large file that was hashed, also when its folder is not finished. */
+  findFile(directory: number, name: ByteString): SeenEntry | undefined {
     return this.#guard(() => {
       const sql = 'SELECT entry FROM files WHERE directory = ? AND name = ?';
       const row = this.#read<{ entry: Uint8Array }>(sql, directory, blob(name));
-      return row === undefined ? undefined : unseal(fileKey(directory, name), row.entry);
+      return row === undefined ? undefined : unpackPage(unseal(fileKey(directory, name), row.entry))[0];
     });
   }
 
-  putFile(directory: number, name: ByteString, entry: Uint8Array): void {
+  putFile(directory: number, entry: SeenEntry): void {
     this.#write(
       'INSERT OR REPLACE INTO files (directory, name, entry) VALUES (?, ?, ?)',
       directory,
-      blob(name),
-      seal(fileKey(directory, name), entry),
+      blob(entry.name),
+      seal(fileKey(directory, entry.name), packPage([entry])),
     );
   }
 
@@ -289,15 +290,9 @@ export class TreeState {
     throw this.#lose(new Error('a node has another hash than it was written with'));
   }
 
-  hasNode(directory: number, name: ByteString, hash: Hash): boolean {
-    const sql = 'SELECT 1 AS found FROM nodes WHERE directory = ? AND name = ? AND hash = ?';
-    return this.#read(sql, directory, blob(name), hashBlob(hash)) !== undefined;
-  }
-
   putNode(directory: number, name: ByteString, hash: Hash, bytes: Uint8Array): void {
-    if (this.hasNode(directory, name, hash)) return;
     this.#write(
-      'INSERT INTO nodes (directory, name, hash, bytes) VALUES (?, ?, ?, ?)',
+      'INSERT OR IGNORE INTO nodes (directory, name, hash, bytes) VALUES (?, ?, ?, ?)',
       directory,
       blob(name),
       hashBlob(hash),
