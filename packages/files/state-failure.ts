@@ -31,9 +31,8 @@ const SYSTEM_CODES = /^SQLITE_(?:FULL|IOERR|READONLY|CANTOPEN|NOMEM|BUSY|LOCKED|
 export function toLostError(error: unknown): TreeStateLostError {
   if (error instanceof TreeStateLostError) return error;
   const message = error instanceof Error ? error.message : String(error);
-  return new TreeStateLostError(SYSTEM_CODES.test(codeOf(error)) ? 'unwritable' : 'damaged', message, {
-    cause: error,
-  });
+  const reason = SYSTEM_CODES.test(codeOf(error)) ? 'unwritable' : 'damaged';
+  return new TreeStateLostError(reason, message, { cause: error });
 }
 
 export function isBusy(error: unknown): boolean {
@@ -44,7 +43,7 @@ export function isBusy(error: unknown): boolean {
 export function isDamage(error: unknown): boolean {
   if (error instanceof StateVersionError) return true;
   if (error instanceof TreeStateLostError) return error.reason === 'damaged';
-  return /^SQLITE_(?:CORRUPT|NOTADB)/.test(codeOf(error));
+  return codeOf(error).startsWith('SQLITE_') && !SYSTEM_CODES.test(codeOf(error));
 }
 
 function codeOf(error: unknown): string {
