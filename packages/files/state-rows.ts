@@ -1,6 +1,6 @@
 /** The rows of a state: its schema, what is in them, and the sums that tell them from damage. */
 import { bytesToHash, type Hash, hashToBytes } from '@holdfast/protocol';
-import type { ByteString } from './byte-names.ts';
+import { type ByteString, bytesOf } from './byte-names.ts';
 import { seal, unseal } from './state-sum.ts';
 
 /** Written into the file; a file of another version is made anew. */
@@ -47,6 +47,10 @@ export const STATE_SCHEMA = `
 export const pageKey = (directory: number, page: number): string => `page ${page} of ${Math.abs(directory)}`;
 export const fileKey = (directory: number, name: ByteString): string => `file of ${directory}: ${name}`;
 const directoryKey = (id: number): string => `directory ${id}`;
+
+export const packName = (name: ByteString): Uint8Array<ArrayBuffer> =>
+  bytesOf(name) as Uint8Array<ArrayBuffer>;
+export const packHash = (hash: Hash): Uint8Array<ArrayBuffer> => hashToBytes(hash) as Uint8Array<ArrayBuffer>;
 
 const HASH_BYTES = 32;
 const SUMMARY_BYTES = HASH_BYTES + 8 + 8;

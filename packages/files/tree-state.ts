@@ -6,8 +6,8 @@
 import { Database, type SQLQueryBindings, type Statement } from 'bun:sqlite';
 import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { bytesToHash, type Hash, hashToBytes } from '@holdfast/protocol';
-import { type ByteString, byteStringOf, bytesOf } from './byte-names.ts';
+import { bytesToHash, type Hash } from '@holdfast/protocol';
+import { type ByteString, byteStringOf } from './byte-names.ts';
 import { packPage, type SeenEntry, unpackPage } from './stat-pages.ts';
 import {
   isBusy,
@@ -22,6 +22,8 @@ import {
   fileKey,
   type PendingCommit,
   packCommit,
+  packHash,
+  packName,
   packSummary,
   pageKey,
   STATE_SCHEMA,
@@ -183,7 +185,7 @@ export class TreeState {
       const row = this.#read<{ id: number; summary: Uint8Array | null }>(
         'SELECT id, summary FROM directories WHERE parent = ? AND name = ?',
         parent,
-        blob(name),
+        packName(name),
       );
       if (row === undefined) return undefined;
       const { id, summary } = row;
@@ -192,7 +194,7 @@ export class TreeState {
   }
 
   addDirectory(parent: number, name: ByteString): DirectoryRow {
-    this.#write('INSERT INTO directories (parent, name) VALUES (?, ?)', parent, blob(name));
+    this.#write('INSERT INTO directories (parent, name) VALUES (?, ?)', parent, packName(name));
     const row = this.findDirectory(parent, name);
     if (row !== undefined) return row;
     throw this.#lose(new Error('a row that was written is not there'));
@@ -205,17 +207,17 @@ export class TreeState {
 
   /** Forgets what stood below `directory` under names that `isThere` no longer finds. */
   dropMissing(directory: number, isThere: (name: ByteString) => boolean): void {
-    for (const { id, name } of this.#readAll<{ id: number; name: Uint8Array }>(
+    for (const { id, name } of this.#readAll<{ id: number; name: unknown }>(
       'SELECT id, name FROM directories WHERE parent = ?',
       directory,
     )) {
-      if (!isThere(byteStringOf(name))) this.#guard(() => this.#dropDirectory(id));
+      if (!isThere(byteStringOf(this.#blob(name)))) this.#guard(() => this.#dropDirectory(id));
     }
-    for (const { name } of this.#readAll<{ name: Uint8Array }>(
+    for (const { name } of this.#readAll<{ name: unknown }>(
       'SELECT name FROM files WHERE directory = ?',
       directory,
     )) {
-      const text = byteStringOf(name);
+      const text = byteStringOf(this.#blob(name));
       if (!isThere(text)) this.dropFile(directory, text);
     }
   }
@@ -262,7 +264,7 @@ export class TreeState {
   findFile(directory: number, name: ByteString): SeenEntry | undefined {
     return this.#guard(() => {
       const sql = 'SELECT entry FROM files WHERE directory = ? AND name = ?';
-      const row = this.#read<{ entry: Uint8Array }>(sql, directory, blob(name));
+      const row = this.#read<{ entry: Uint8Array }>(sql, directory, packName(name));
       return row === undefined ? undefined : unpackPage(unseal(fileKey(directory, name), row.entry))[0];
     });
   }
@@ -271,22 +273,23 @@ export class TreeState {
     this.#write(
       'INSERT OR REPLACE INTO files (directory, name, entry) VALUES (?, ?, ?)',
       directory,
-      blob(entry.name),
+      packName(entry.name),
       seal(fileKey(directory, entry.name), packPage([entry])),
     );
   }
 
   dropFile(directory: number, name: ByteString): void {
-    this.#write('DELETE FROM files WHERE directory = ? AND name = ?', directory, blob(name));
-    this.#write('DELETE FROM nodes WHERE directory = ? AND name = ?', directory, blob(name));
+    this.#write('DELETE FROM files WHERE directory = ? AND name = ?', directory, packName(name));
+    this.#write('DELETE FROM nodes WHERE directory = ? AND name = ?', directory, packName(name));
   }
 
   /** The canonical bytes of a node of a directory, or of the file `name` in it: they are what the hash says. */
   findNode(directory: number, name: ByteString | typeof OWN, hash: Hash): Uint8Array | undefined {
     const sql = 'SELECT bytes FROM nodes WHERE directory = ? AND name = ? AND hash = ?';
-    const bytes = this.#read<{ bytes: Uint8Array }>(sql, directory, blob(name), hashBlob(hash))?.bytes;
-    if (bytes === undefined || bytesToHash(new Bun.CryptoHasher('sha256').update(bytes).digest()) === hash)
-      return bytes;
+    const row = this.#read<{ bytes: unknown }>(sql, directory, packName(name), packHash(hash));
+    if (row === undefined) return undefined;
+    const bytes = this.#blob(row.bytes);
+    if (new Bun.CryptoHasher('sha256').update(bytes).digest('hex') === hash) return bytes;
     throw this.#lose(new Error('a node has another hash than it was written with'));
   }
 
@@ -294,8 +297,8 @@ export class TreeState {
     this.#write(
       'INSERT OR IGNORE INTO nodes (directory, name, hash, bytes) VALUES (?, ?, ?, ?)',
       directory,
-      blob(name),
-      hashBlob(hash),
+      packName(name),
+      packHash(hash),
       bytes as Bytes,
     );
   }
@@ -303,13 +306,14 @@ export class TreeState {
   /** Forgets the nodes of a directory or file other than `kept`. */
   dropNodesExcept(directory: number, name: ByteString, kept: ReadonlySet<Hash>): void {
     const sql = 'SELECT hash FROM nodes WHERE directory = ? AND name = ?';
-    for (const { hash } of this.#readAll<{ hash: Uint8Array }>(sql, directory, blob(name))) {
+    for (const row of this.#readAll<{ hash: unknown }>(sql, directory, packName(name))) {
+      const hash = this.#blob(row.hash);
       if (kept.has(this.#guard(() => bytesToHash(hash)))) continue;
       this.#write(
         'DELETE FROM nodes WHERE directory = ? AND name = ? AND hash = ?',
         directory,
-        blob(name),
-        hash as Bytes,
+        packName(name),
+        hash,
       );
     }
   }
@@ -372,6 +376,12 @@ export class TreeState {
     return this.#lost;
   }
 
+  /** A flipped bit makes text or a number of what was written as bytes. */
+  #blob(value: unknown): Bytes {
+    if (value instanceof Uint8Array) return value as Bytes;
+    throw this.#lose(new Error('a row holds something else than bytes'));
+  }
+
   #statement(sql: string): Statement {
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
@@ -384,12 +394,4 @@ export class TreeState {
 
 function removeFiles(path: string): void {
   for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
-}
-
-function blob(name: ByteString): Bytes {
-  return bytesOf(name) as Bytes;
-}
-
-function hashBlob(hash: Hash): Bytes {
-  return hashToBytes(hash) as Bytes;
 }
