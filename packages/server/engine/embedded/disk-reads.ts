@@ -35,7 +35,12 @@ export class DiskReads {
   endTurn(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;
-    this.#sql.endReading.run();
+    try {
+      this.#sql.endReading.run();
+    } catch {
+      // After a read that met damage or the disk's error, which its reader was told: there is nothing to commit.
+      if (this.#database.inTransaction) this.#database.run('ROLLBACK');
+    }
     letGoOfPages(this.#database);
   }
 

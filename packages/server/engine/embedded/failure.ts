@@ -18,6 +18,7 @@ const HINTS: Readonly<Record<string, string>> = {
   EROFS: 'the data folder is read-only: remount it writable',
   SQLITE_READONLY: 'the data folder is read-only: make it writable',
   EMFILE: 'too many open files: raise the limit of open files',
+  SQLITE_CORRUPT: 'a page of the database is damaged: check the disk and restore a backup of the folder',
   EIO: 'the disk reports an I/O error: check it',
 };
 
@@ -34,6 +35,12 @@ export function isBusy(error: unknown): boolean {
 export function isSurelyNotCommitted(error: unknown): boolean {
   const code = codeOf(error);
   return code !== undefined && NOT_COMMITTED_CODES.has(code);
+}
+
+/** SQLite met a damaged page: the transaction is good for nothing any more, its COMMIT fails and leaves nothing. */
+export function isDamageMet(error: unknown): boolean {
+  const cause = error instanceof StoreUnavailable ? error.cause : error;
+  return codeOf(cause)?.startsWith('SQLITE_CORRUPT') ?? false;
 }
 
 /** What a verb throws: CHECK and key violations are broken invariants, any other SQLite or disk error is passing. */

@@ -5,7 +5,7 @@
 import type { Database } from 'bun:sqlite';
 import { InvariantViolation } from '../../core/invariant.ts';
 import { type Clock, StoreUnavailable } from '../../core/ports.ts';
-import { isBusy, isSurelyNotCommitted, storageError } from './failure.ts';
+import { isBusy, isDamageMet, isSurelyNotCommitted, storageError } from './failure.ts';
 import { BatchRows, type NodeCache } from './node-cache.ts';
 import type { SpaceDirectory } from './space-directory.ts';
 import { SpaceLedger } from './space-ledger.ts';
@@ -108,11 +108,23 @@ export class GroupCommit {
       rows: new BatchRows(this.#options.cache),
     };
     const outcomes = await this.#runBodies(batch);
+    const last = outcomes.at(-1);
+    if (this.#fatal === undefined && last !== undefined && hasMetDamage(last)) {
+      this.#leaveDamage(last, outcomes.slice(0, -1));
+      return;
+    }
     if (!this.#commit(batch, outcomes)) return;
     for (const { job, ok, value } of outcomes) {
       if (ok) job.resolve(value);
       else job.reject(value);
     }
+  }
+
+  /** A damaged page costs who asks for what it holds: the bodies before it run again without it, those after it have yet to. */
+  #leaveDamage({ job, value }: Outcome, others: readonly Outcome[]): void {
+    if (this.#options.database.inTransaction) this.#rollback();
+    this.#queue.unshift(...others.map((other) => other.job));
+    job.reject(value);
   }
 
   /** Takes the write lock; waits without blocking while another process holds it. */
@@ -143,7 +155,7 @@ export class GroupCommit {
       const job = this.#queue[index] as Job;
       const outcome = this.#runBody(job, batch, watch);
       outcomes.push(outcome instanceof Promise ? await outcome : outcome);
-      if (performance.now() > stopAt) break;
+      if (hasMetDamage(outcomes.at(-1) as Outcome) || performance.now() > stopAt) break;
     }
     this.#queue.splice(0, outcomes.length);
     watch.stop();
@@ -221,6 +233,8 @@ export class GroupCommit {
     this.#options.onFatal(this.#fatal);
   }
 }
+
+const hasMetDamage = ({ ok, value }: Outcome): boolean => !ok && isDamageMet(value);
 
 /**
  * A body awaits only `tx`, whose verbs are synchronous here, so it ends before the event loop turns. If the loop turns
