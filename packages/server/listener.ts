@@ -3,7 +3,6 @@ import type { ServeConfig } from './config.ts';
 import { formatAuthority } from './config.ts';
 import type { Handler } from './http/handler.ts';
 import { IDLE_SECONDS_MAX } from './http/http-limits.ts';
-import type { Log } from './log.ts';
 import { routesOf } from './sent-path.ts';
 import { ServeError } from './serve-error.ts';
 
@@ -18,7 +17,7 @@ export interface Listener {
 }
 
 /** `port` instead of the configured one: workers share a port that the first of them was given. Throws ServeError. */
-export function listen(config: ServeConfig, port: number, handler: Handler, log: Log): Listener {
+export function listen(config: ServeConfig, port: number, handler: Handler): Listener {
   let server: Bun.Server<undefined>;
   try {
     server = Bun.serve({
@@ -31,14 +30,7 @@ export function listen(config: ServeConfig, port: number, handler: Handler, log:
       development: false,
       routes: routesOf(handler),
       fetch: handler.refuse,
-      error(error) {
-        log.error({ err: error }, 'an answer could not be made');
-        // An object that a collection deleted after it was proven and before the runtime opened it to send it.
-        if ((error as { code?: unknown }).code === 'ENOENT') {
-          return Response.json({ error: 'SERVICE_UNAVAILABLE' }, { status: 503 });
-        }
-        return Response.json({ error: 'INTERNAL_ERROR' }, { status: 500 });
-      },
+      error: handler.replaceUnsent,
     });
   } catch (error) {
     throw explainListenError(config.host, port, error);

@@ -26,7 +26,7 @@ export async function startServing(
   const server = await openServer({ config, log, onFatal, worker: place.worker, isAlone: place.isAlone });
   let listener: Listener;
   try {
-    listener = listen(config, place.port, server, log);
+    listener = listen(config, place.port, server);
   } catch (error) {
     await server.close();
     throw error;

@@ -80,7 +80,7 @@ export async function openTestServer(): Promise<TestServer> {
     throw error;
   };
   const server = await openServer({ config, log, onFatal, worker: 0, isAlone: true, clock: { now } });
-  const listener = listen(config, 0, server, log);
+  const listener = listen(config, 0, server);
   const settle = async () => {
     for (let steps = 0; steps < SWEEP_STEPS_MAX; steps++) {
       if (!(await sweep(server.core)).moreToDo) return;

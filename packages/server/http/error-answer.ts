@@ -1,9 +1,10 @@
 /** The one place where a failure becomes an HTTP answer (spec Errors; contract section 4). */
 import { ApiError, type ErrorBody } from '@holdfast/protocol';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/ports.ts';
-import type { HeaderFields } from './cors.ts';
+import type { CorsOrigins, HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
 import { STORAGE_RETRY_AFTER_SECONDS } from './http-limits.ts';
+import { RequestTiming } from './request-timing.ts';
 
 /** What the operator's log is told of a failure. Never a URL, a header or a body: they hold tokens and signatures. */
 export interface FailureReport {
@@ -36,6 +37,16 @@ export function errorAnswer(exchange: Exchange, error: unknown, report: ReportFa
   failure('unexpected');
   const message = `the server failed; its log has the cause under request ${requestId}`;
   return render(exchange, new ApiError('INTERNAL_ERROR', message), requestId);
+}
+
+/** For an answer that the runtime could not send: it says why, but no longer to whom. */
+export function unsentAnswer(corsOrigins: CorsOrigins, error: unknown, report: ReportFailure): Response {
+  const request = new Request('http://localhost/');
+  return errorAnswer(
+    { request, timing: new RequestTiming(), corsOrigins, connections: undefined },
+    error,
+    report,
+  );
 }
 
 /** Codes of the operating system (EIO) and of SQLite on errors that no engine has wrapped. */

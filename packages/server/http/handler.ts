@@ -18,7 +18,7 @@ import type { GatheringPlaces } from './content-gathering.ts';
 import { ContentMemory } from './content-memory.ts';
 import type { ContentSpool } from './content-spool.ts';
 import { type CorsOrigins, preflightHeaders } from './cors.ts';
-import { errorAnswer, type ReportFailure } from './error-answer.ts';
+import { errorAnswer, type ReportFailure, unsentAnswer } from './error-answer.ts';
 import { type Connections, type Exchange, emptyAnswer } from './exchange.ts';
 import { REQUESTS_IN_FLIGHT_MAX, SHED_RETRY_AFTER_SECONDS, UPLOADS_IN_FLIGHT_MAX } from './http-limits.ts';
 import { RequestTiming } from './request-timing.ts';
@@ -61,6 +61,8 @@ export interface Handler {
   ) => Awaitable<Response>;
   /** Answers 404: for a request whose path, as it was sent, is none of `ROUTES`. */
   readonly refuse: Handle;
+  /** Answers in the place of an answer that could not be sent, as when the file that is its body cannot be opened. */
+  readonly replaceUnsent: (error: unknown) => Response;
 }
 
 /** A path that is served, for a router: `:name` stands for one segment, `*` for any rest. */
@@ -159,6 +161,7 @@ export function createHandler(options: HandlerOptions): Handler {
     refuse(request, connections) {
       return errorAnswer(begin(request, connections), notFound(), reportFailure);
     },
+    replaceUnsent: (error) => unsentAnswer(corsOrigins, error, reportFailure),
   };
 }
 
