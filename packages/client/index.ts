@@ -144,4 +144,5 @@ export { findText, formatName, formatPath, pathBytes, pathNames, type TreePath }
 export { type LeftDirectory, type WalkedEntry, type WalkOptions, walkTree } from './tree/walk-tree.ts';
 export { measureTrees, type TreeUsage, USAGE_ROOTS_MAX } from './tree/walk-usage.ts';
 export { type TreeFault, type VerifyOptions, type VerifyResult, verifyTree } from './tree/walk-verify.ts';
+export { type StreamWaits, watchStream } from './tree/watch-stream.ts';
 export type { OpenNode, VerifiedNode } from './verified-read.ts';

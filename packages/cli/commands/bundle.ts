@@ -10,9 +10,9 @@ import {
   type Hash,
   type ImportBundleResult,
   importBundle,
-  type ProgressReporter,
   RottenNodeError,
   type Sha256,
+  watchStream,
 } from '@holdfast/client';
 import { isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
@@ -184,37 +184,6 @@ async function openInput(path: string): Promise<BundleInput> {
 
 function toWeb(stream: Readable): ReadableStream<Uint8Array> {
   return Readable.toWeb(stream) as unknown as ReadableStream<Uint8Array>;
-}
-
-/** `stream`, which says what it waits for: its next bytes to come, or the last ones to be taken. */
-function watchStream(
-  stream: ReadableStream<Uint8Array>,
-  progress: ProgressReporter,
-  { coming, taken }: { readonly coming?: string; readonly taken?: string },
-): ReadableStream<Uint8Array> {
-  const reader = stream.getReader();
-  let isTaken = (): void => undefined;
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        isTaken();
-        const isHere = coming === undefined ? undefined : progress.waitFor(coming);
-        try {
-          const { done, value } = await reader.read();
-          if (done) return controller.close();
-          if (taken !== undefined) isTaken = progress.waitFor(taken);
-          controller.enqueue(value);
-        } finally {
-          isHere?.();
-        }
-      },
-      async cancel(reason) {
-        isTaken();
-        await reader.cancel(reason);
-      },
-    },
-    { highWaterMark: 0 },
-  );
 }
 
 /** Does `work` under a view of its own, with patience with the network. Throws CliError for what is wrong with a bundle. */

@@ -10,6 +10,7 @@ import { PatientRequests } from './patient-requests.ts';
 import type { ProgressReporter } from './progress.ts';
 import { PATIENCE_MS_DEFAULT } from './push-limits.ts';
 import { ROT_EVIDENCE_MIN, readUnlessRotten } from './rotten-node.ts';
+import { watchStream } from './watch-stream.ts';
 
 export interface PatientClientOptions {
   /** Hears what is waited for. Requests are not counted: how many one call sends is the client's matter. */
@@ -55,7 +56,8 @@ export function createPatientClient(client: Client, options: PatientClientOption
     leaseNode: (hash, lease, call) => send(`a lease of ${hash}`, () => client.leaseNode(hash, lease, call)),
     readContent: async (hash, call) => {
       const content = await read(hash, () => client.readContent(hash, call));
-      return { ...content, body: watchBody(content.body, hash, progress) };
+      const waits = { coming: `no further bytes yet of ${hash}`, item: hash };
+      return { ...content, body: watchStream(content.body, progress, waits) };
     },
     getNode: (hash, call) => read(hash, () => client.getNode(hash, call)),
     putNode: (node, call) => send('storing a node', () => client.putNode(node, call)),
@@ -64,30 +66,4 @@ export function createPatientClient(client: Client, options: PatientClientOption
     openNode: (hash, call) => openNode(patient, settings, hash, call),
   };
   return patient;
-}
-
-/** Bytes that stay away in the middle of a content are waited for too; each that comes is movement. */
-function watchBody(
-  body: ReadableStream<Uint8Array>,
-  hash: Hash,
-  progress: ProgressReporter,
-): ReadableStream<Uint8Array> {
-  const reader = body.getReader();
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const arrived = progress.waitFor(`no further bytes yet of ${hash}`);
-        try {
-          const { done, value } = await reader.read();
-          if (done) return controller.close();
-          progress.item(hash);
-          controller.enqueue(value);
-        } finally {
-          arrived();
-        }
-      },
-      cancel: (reason) => reader.cancel(reason),
-    },
-    { highWaterMark: 0 },
-  );
 }
