@@ -352,3 +352,25 @@ test('a rotten node keeps its lease untouched until its bytes heal it; refs, cou
   await world.sweepAll();
   expect(world.objectFiles()).not.toContain(oldGeneration);
 });
+
+test.each(['size', 'contentType', 'refs'] as const)(
+  'good bytes that contradict the stored %s of their hash are turned down as a conflict, again and again',
+  async (field) => {
+    const node = objectNode(2, [smallNode(1).hash]);
+    await world.publish(smallNode(1), node);
+    const others = { size: 1, contentType: 'x/y', refs: Buffer.alloc(32, 7) } as const;
+    await world.core.metadata.transact(SPACE, async (tx) => {
+      const row = (await tx.findNode(node.hash))!;
+      await tx.updateNode(row, { ...row, state: 'rotten', [field]: others[field] });
+    });
+    const before = await world.row(node);
+    await world.put(await world.begin(node), node.bytes);
+    for (let times = 0; times < 2; times += 1) {
+      expect(await world.lease(node)).toMatchObject({
+        state: 'awaiting_replacement_upload',
+        rejection: { code: 'NODE_CONFLICT', message: expect.stringContaining('contradicts') },
+      });
+    }
+    expect(await world.row(node)).toEqual(before);
+  },
+);
