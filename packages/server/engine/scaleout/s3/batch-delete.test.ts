@@ -6,7 +6,9 @@ import { openS3ContentStore } from './open-s3-content-store.ts';
 import { configOf, putDirectly } from './test/s3-world.ts';
 import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.ts';
 
-const QUICK = { retryPauseMs: 1, stallMsMax: 200, batchHeadMsMax: 300 };
+const QUICK = { retryPauseMs: 1 };
+/** For the test that waits for it. */
+const STALL_MS_MAX = 400;
 
 let standIn: StandIn;
 let store: ContentStore;
@@ -56,6 +58,10 @@ describe('deletes', () => {
 
   test('a delete whose answer is lost or garbled is repeated, then unavailable; it never rejects', async () => {
     const { generation, key } = await putSmall();
+    await store.close();
+    store = await openS3ContentStore(
+      configOf(standIn.bucket, { limits: { ...QUICK, stallMsMax: STALL_MS_MAX } }),
+    );
     let posts = 0;
     standIn.intruder = (seen, answer) => {
       if (seen.method !== 'POST') return answer();

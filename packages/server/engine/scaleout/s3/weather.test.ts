@@ -5,12 +5,15 @@ import type { TestBucket } from '../../../../../test/support/s3-request.ts';
 import { startTcpProxy, type TcpProxy } from '../../../../../test/support/tcp-proxy.ts';
 import { type ContentStore, type StoredObject, StoreUnavailable } from '../../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode } from '../../contract/samples.ts';
+import type { S3Limits } from './limits.ts';
 import { signRequest } from './request-signer.ts';
-import { openS3World } from './test/s3-world.ts';
+import { openS3World, type S3World } from './test/s3-world.ts';
 
 const START_MS_MAX = 120_000;
 const MIB = 1024 * 1024;
 const LIMITS = { nodeBytesMax: 32 * MIB };
+/** Soon tired of waiting, for the tests that are about it: a busy store may take longer to answer. */
+const IMPATIENT: Partial<S3Limits> = { headMsMax: 1000, stallMsMax: 1000, attemptsMax: 3 };
 const noBreak = (proof: Error) => {
   throw proof;
 };
@@ -32,8 +35,7 @@ afterAll(() => buckets.close());
 beforeEach(async () => {
   const { hostname, port } = new URL(bucket.endpoint);
   proxy = await startTcpProxy({ host: hostname, port: Number(port) });
-  const limits = { headMsMax: 1000, stallMsMax: 1000, retryPauseMs: 1, attemptsMax: 3 };
-  const world = await openS3World({ ...bucket, endpoint: `http://${proxy.address}` }, { limits });
+  const world = await openWorld();
   store = world.store;
   ({ hash, node } = sampleNode(6 * MIB, 1));
   const generation = newGeneration();
@@ -54,8 +56,13 @@ const failureOf = (work: Promise<unknown>): Promise<unknown> =>
     (error) => error,
   );
 
-async function readAll(): Promise<Uint8Array> {
-  const { body } = await store.open(object, 0, node.length, noBreak);
+function openWorld(limits: Partial<S3Limits> = {}): Promise<S3World> {
+  const behindProxy = { ...bucket, endpoint: `http://${proxy.address}` };
+  return openS3World(behindProxy, { limits: { retryPauseMs: 1, ...limits } });
+}
+
+async function readAll(from = store): Promise<Uint8Array> {
+  const { body } = await from.open(object, 0, node.length, noBreak);
   return new Response(body as ReadableStream).bytes();
 }
 
@@ -68,21 +75,24 @@ test('a read through connections that are cut again and again is whole', async (
 }, 30_000);
 
 test('resets and silence are failures of the requests they meet, and of no other', async () => {
+  const impatient = await openWorld(IMPATIENT);
   for (const kind of ['reset', 'hang'] as const) {
     proxy.setWeather({ kind });
-    expect(await failureOf(readAll())).toBeInstanceOf(StoreUnavailable);
-    expect(await failureOf(store.inspect(SPACE, object.generation, hash, LIMITS))).toBeInstanceOf(
-      StoreUnavailable,
-    );
-    const { deleted, failure } = await store.delete(SPACE, [newGeneration()]);
+    expect(await failureOf(readAll(impatient.store))).toBeInstanceOf(StoreUnavailable);
+    const inspecting = impatient.store.inspect(SPACE, object.generation, hash, LIMITS);
+    expect(await failureOf(inspecting)).toBeInstanceOf(StoreUnavailable);
+    const { deleted, failure } = await impatient.store.delete(SPACE, [newGeneration()]);
     expect([deleted.size, failure instanceof StoreUnavailable]).toEqual([0, true]);
     proxy.setWeather({ kind: 'pass' });
     expect(Buffer.compare(await readAll(), node)).toBe(0);
   }
-}, 60_000);
+  await impatient.destroy();
+}, 90_000);
 
 test('silence amid a stream is taken up again when the network is back', async () => {
-  const { body } = await store.open(object, 0, node.length, noBreak);
+  // Tired of the silence once at least, and never of trying again.
+  const impatient = await openWorld({ ...IMPATIENT, attemptsMax: 20 });
+  const { body } = await impatient.store.open(object, 0, node.length, noBreak);
   const reader = (body as ReadableStream<Uint8Array>).getReader();
   const pieces: Uint8Array[] = [(await reader.read()).value as Uint8Array];
   proxy.setWeather({ kind: 'hang' });
@@ -94,6 +104,7 @@ test('silence amid a stream is taken up again when the network is back', async (
   }
   await back;
   expect(Buffer.compare(Buffer.concat(pieces), node)).toBe(0);
+  await impatient.destroy();
 }, 30_000);
 
 test('a slow network is only slow', async () => {
