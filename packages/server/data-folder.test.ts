@@ -59,11 +59,31 @@ describe('data folder', () => {
     ['ENOSPC', /full/],
     ['SQLITE_FULL', /full/],
     ['EIO', /I\/O error/],
+    ['SQLITE_IOERR_READ', /I\/O error/],
+    ['SQLITE_NOTADB', /damaged.*restore a backup/],
+    ['SQLITE_CORRUPT', /damaged.*restore a backup/],
+    ['SQLITE_CORRUPT_INDEX', /damaged.*restore a backup/],
+    // What SQLite says of a schema that one flipped bit made another.
+    ['SQLITE_ERROR', /damaged.*restore a backup/],
   ])('%s is explained', (code, message) => {
     const explained = explainFolderError('/data', Object.assign(new Error('x'), { code }));
     expect(explained).toBeInstanceOf(ServeError);
     expect((explained as Error).message).toMatch(message);
     expect((explained as Error).message).toContain('/data');
+  });
+
+  test('what a read of the rows met is explained by its cause', () => {
+    const cause = Object.assign(new Error('malformed'), { code: 'SQLITE_CORRUPT' });
+    const explained = explainFolderError('/data', new Error('reading failed', { cause }));
+    expect(explained).toBeInstanceOf(ServeError);
+    expect((explained as Error).message).toMatch(/damaged \(reading failed\)/);
+  });
+
+  test('a damaged lock is not taken for damaged data', () => {
+    const path = join(parent, 'data');
+    holdDataFolder(path).release();
+    writeFileSync(join(path, 'lock.db'), new Uint8Array(4096).fill(1));
+    expect(() => holdDataFolder(path)).toThrow(/lock\.db is damaged: .* remove it/);
   });
 
   test('what is no matter of the folder stays what it is', () => {

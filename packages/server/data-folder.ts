@@ -50,6 +50,11 @@ function lockFolder(dataDir: string): HeldDataFolder {
         `the data folder ${dataDir} is in use by another holdfast server: stop that one, or choose another --data folder`,
       );
     }
+    if (error instanceof SQLiteError && error.code === 'SQLITE_NOTADB') {
+      throw new ServeError(
+        `the lock ${join(dataDir, LOCK_NAME)} is damaged: it never holds anything, so remove it and start again`,
+      );
+    }
     throw explainFolderError(dataDir, error);
   }
   const held = database;
@@ -62,9 +67,22 @@ function lockFolder(dataDir: string): HeldDataFolder {
   };
 }
 
+/** Of opening a database: its statements are ours, so it is the schema on the disk that one of them does not fit. */
+const DAMAGE_CODE = /^SQLITE_(?:NOTADB|CORRUPT\w*|ERROR)$/;
+
+function codeOf(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : undefined;
+}
+
 /** What the disk said about a data folder, as one line with advice. Errors that are no such thing come back unchanged. */
 export function explainFolderError(dataDir: string, error: unknown): unknown {
-  const code = (error as { code?: unknown } | null)?.code;
+  const code = codeOf(error) ?? codeOf((error as { cause?: unknown } | null)?.cause);
+  if (code !== undefined && DAMAGE_CODE.test(code)) {
+    return new ServeError(
+      `a database in the data folder ${dataDir} is damaged (${(error as Error).message}): check the disk and restore a backup of the folder`,
+    );
+  }
   switch (code) {
     case 'EEXIST':
     case 'ENOTDIR':
@@ -95,12 +113,9 @@ export function explainFolderError(dataDir: string, error: unknown): unknown {
       return new ServeError(
         `the disk of the data folder ${dataDir} is full: free some space and start again`,
       );
-    case 'SQLITE_NOTADB':
-    case 'SQLITE_CORRUPT':
-      return new ServeError(
-        `a database in the data folder ${dataDir} is damaged: check the disk and restore a backup of the folder`,
-      );
     case 'EIO':
+    case 'SQLITE_IOERR':
+    case 'SQLITE_IOERR_READ':
       return new ServeError(`the disk of the data folder ${dataDir} reports an I/O error: check the disk`);
     default:
       return error;

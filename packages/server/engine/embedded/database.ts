@@ -1,5 +1,6 @@
 /** Opens SQLite connections with the settings durability rests on, and proves that they took. */
 import { Database } from 'bun:sqlite';
+import { statSync } from 'node:fs';
 import { assertInvariant } from '../../core/invariant.ts';
 
 const PAGE_BYTES = 4096;
@@ -13,6 +14,41 @@ const OPEN_BUSY_TIMEOUT_MS = 10_000;
 const CHECKPOINT_PAGES = 4000;
 /** bytes the log file is cut back to after a checkpoint */
 const LOG_BYTES_KEPT = 64 * 1024 * 1024;
+
+/** What is in the database is not what was written. The code is SQLite's own for what it finds by itself. */
+export class DatabaseDamaged extends Error {
+  override readonly name = 'DatabaseDamaged';
+  readonly code = 'SQLITE_CORRUPT';
+}
+
+/**
+ * SQLite reads what is missing of a last page as zeros, and a file of less than one as an empty database. Only a crash leaves part of
+ * a page, and with it the log that the rest of it is in.
+ * @throws DatabaseDamaged
+ */
+export function assertWholePages(path: string): void {
+  const bytes = sizeOf(path);
+  if (bytes % PAGE_BYTES === 0 || sizeOf(`${path}-wal`) > 0 || sizeOf(`${path}-journal`) > 0) return;
+  throw new DatabaseDamaged(`${path} is cut off after ${bytes} bytes`);
+}
+
+/**
+ * A damaged key would make what a row is of look as if it had never been. Where much hangs on few rows their tables are held
+ * against their indexes and rules before anything is asked of them.
+ * @throws DatabaseDamaged
+ */
+export function assertTablesSound(database: Database, tables: readonly string[]): void {
+  for (const table of tables) {
+    using statement = database.prepare<{ integrity_check: string }, []>(`PRAGMA integrity_check(${table})`);
+    const found = statement.get()?.integrity_check;
+    if (found !== 'ok') throw new DatabaseDamaged(`the table ${table}: ${found}`);
+  }
+}
+
+function sizeOf(path: string): number {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  return stat?.isFile() === true ? stat.size : 0;
+}
 
 /** `pagesMax`: the file grows no further, as on a full disk. */
 export function openWriter(path: string, pagesMax: number | undefined): Database {

@@ -21,7 +21,14 @@ import type {
   SweepCutoffs,
 } from '../../core/ports.ts';
 import { type BalancePageRequest, findBalanceStep } from './balance-page.ts';
-import { openReader, openWriter, READER_CACHE_BYTES, shortenBusyTimeout } from './database.ts';
+import {
+  assertTablesSound,
+  assertWholePages,
+  openReader,
+  openWriter,
+  READER_CACHE_BYTES,
+  shortenBusyTimeout,
+} from './database.ts';
 import { DiskReads } from './disk-reads.ts';
 import { storageError } from './failure.ts';
 import { GroupCommit } from './group-commit.ts';
@@ -38,6 +45,9 @@ import { WriteAheadLog } from './write-ahead-log.ts';
 
 /** Larger nodes get a file of their own. */
 const INLINE_BYTES_MAX = 32 * 1024;
+
+/** What Spaces and domains are found by: without it all they hold is absent. */
+const DIRECTORIES = ['spaces', 'domains'] as const;
 
 const NO_COUNTERS: SpaceCounters = {
   nodeCount: 0,
@@ -75,12 +85,14 @@ export class SqliteMetadataStore implements MetadataStore {
   readonly #log: WriteAheadLog;
   readonly #clock: Clock;
 
-  /** @throws DataFolderNewer */
+  /** @throws DataFolderNewer, DatabaseDamaged */
   constructor({ path, clock, onFatal, isShared, databasePagesMax }: MetadataStoreOptions) {
     this.#clock = clock;
+    assertWholePages(path);
     this.#writer = openWriter(path, databasePagesMax);
     try {
       migrate(this.#writer, path);
+      assertTablesSound(this.#writer, DIRECTORIES);
       shortenBusyTimeout(this.#writer);
       this.#writes = prepareAll(this.#writer);
       this.#reader = openReader(path, READER_CACHE_BYTES);

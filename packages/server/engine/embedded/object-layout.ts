@@ -2,6 +2,7 @@
  * Where objects lie under the content folder:
  *
  *     STORE                         the store's id: proves that this is the store and it is there
+ *     STORE.new                     the same until the rows know it
  *     incoming/<generation>.<process token>.<n>   an upload on its way, or the intent of one that was sealed
  *     outgoing/                     copies of large answers; they have no name, so it looks empty
  *     objects/<last two hex digits>/<generation>  one object, never changed
@@ -17,6 +18,7 @@ const STAGED_NAME = /^([0-9a-f]{32})\.((\d+)-[0-9a-f]+)\.\d+$/;
 export class ObjectLayout {
   readonly root: string;
   readonly marker: string;
+  readonly draft: string;
   readonly incoming: string;
   readonly outgoing: string;
   readonly objects: string;
@@ -24,6 +26,7 @@ export class ObjectLayout {
   constructor(root: string) {
     this.root = root;
     this.marker = join(root, 'STORE');
+    this.draft = join(root, 'STORE.new');
     this.incoming = join(root, 'incoming');
     this.outgoing = join(root, 'outgoing');
     this.objects = join(root, 'objects');

@@ -42,7 +42,7 @@ export interface EmbeddedEngine {
   close(): Promise<void>;
 }
 
-/** The content folder is not the one these rows belong to, for example because its disk is not mounted. */
+/** Content folder and rows do not belong to each other, for example because the disk of one is not mounted. */
 export class ContentFolderMissing extends Error {
   override readonly name = 'ContentFolderMissing';
 }
@@ -90,8 +90,9 @@ export async function openEmbeddedEngine(options: EmbeddedEngineOptions): Promis
 }
 
 /**
- * Makes the folders and the marker the first time. The id is recorded only after the folder is whole and durable, so a
- * crash in between begins anew; once it is recorded, a folder without its marker is refused, never made again.
+ * Makes the folders and the marker the first time. The id is recorded only after the folder is whole and durable, under another
+ * name, and becomes the marker after that: a crash in between begins anew or goes on. So a recorded id without its marker,
+ * and a marker without its id, is a folder or a database that was lost: it is refused, never made again.
  */
 async function prepareFolder(
   metadata: SqliteMetadataStore,
@@ -104,24 +105,42 @@ async function prepareFolder(
     );
   }
   const recorded = metadata.findStoreValue(FOLDER_STORE_ID);
-  const marker = await readMarker(files, layout);
-  if (recorded !== undefined && marker !== recorded) {
+  const marker = await readMarker(files, layout.marker);
+  if (recorded === undefined && marker !== undefined) {
+    throw new ContentFolderMissing(
+      `${layout.root} is in use, but ${DATABASE_FILE} beside it knows nothing of it: it was lost, emptied or replaced; restore a backup of the folder, or, if nothing was ever kept in it, remove the file ${layout.marker}`,
+    );
+  }
+  const isUnfinished =
+    marker === undefined && recorded !== undefined && (await readMarker(files, layout.draft)) === recorded;
+  if (recorded !== undefined && marker !== recorded && !isUnfinished) {
     throw new ContentFolderMissing(
       `${layout.root} is not the content folder of this data (its STORE file should hold ${recorded}): mount its disk or restore it; to go on without its bytes, write that id into the file`,
     );
   }
   files.makeFolders([layout.incoming, layout.outgoing, ...layout.shards()]);
   await files.syncFolder(layout.objects);
-  if (recorded !== undefined) return recorded;
-  const id = marker ?? randomBytes(STORE_ID_BYTES).toString('hex');
-  if (marker === undefined) await writeFile(layout.marker, `${id}\n`, { flush: true, mode: 0o600 });
+  if (recorded !== undefined && !isUnfinished) return recorded;
+  const id = recorded ?? (await recordStoreId(metadata, files, layout));
+  await files.rename(layout.draft, layout.marker);
+  await files.syncFolder(layout.root);
+  return id;
+}
+
+async function recordStoreId(
+  metadata: SqliteMetadataStore,
+  files: Files,
+  layout: ObjectLayout,
+): Promise<string> {
+  const id = randomBytes(STORE_ID_BYTES).toString('hex');
+  await writeFile(layout.draft, `${id}\n`, { flush: true, mode: 0o600 });
   for (const folder of [layout.root, dirname(layout.root)]) await files.syncFolder(folder);
   return await metadata.insertStoreValue(FOLDER_STORE_ID, id);
 }
 
-async function readMarker(files: Files, layout: ObjectLayout): Promise<string | undefined> {
+async function readMarker(files: Files, path: string): Promise<string | undefined> {
   try {
-    return (await files.readText(layout.marker)).trim();
+    return (await files.readText(path)).trim();
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined;
     throw error;

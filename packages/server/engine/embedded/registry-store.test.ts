@@ -1,9 +1,9 @@
 import { Database } from 'bun:sqlite';
 import { afterEach, describe, expect, test } from 'bun:test';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { RegistryStore } from '../../auth/registry-store.ts';
+import { dirname, join } from 'node:path';
+import type { AppRecord, RegistryStore } from '../../auth/registry-store.ts';
 import { describeRegistryStore } from '../contract/registry-store-suite.ts';
 import { hasEmbeddedRegistry, openEmbeddedRegistryStore, RegistryFileError } from './registry-store.ts';
 
@@ -45,6 +45,61 @@ describe('the registry file', () => {
     expect(statSync(path).mode & 0o777).toBe(0o700);
   });
 
+  test('gives all Apps with all that is checked of them, or fails, whichever byte of it is damaged', async () => {
+    const path = join(folder(), 'registry.db');
+    const store = openEmbeddedRegistryStore(dirname(path));
+    const sample: Omit<AppRecord, 'appId' | 'algorithms'> = {
+      ...{
+        issuer: 'https://one.example',
+        audience: 'holdfast',
+        status: 'suspended',
+        tokenLifetimeMsMax: 60_000,
+      },
+      ...{ keys: { kind: 'url', url: 'https://one.example/jwks' }, createdAt: 1000, updatedAt: 2000 },
+    };
+    await store.insert({ ...sample, appId: 'one', algorithms: ['ES256'] });
+    await store.insert({ ...sample, appId: 'two', issuer: 'https://two.example', algorithms: ['EdDSA'] });
+    await store.close();
+    const whole = readFileSync(path);
+    let refusals = 0;
+    for (let at = 0; at < whole.length; at += 1) {
+      if (whole.subarray(Math.max(0, at - 4), at + 4).every((byte) => byte === 0)) continue;
+      const damaged = Buffer.from(whole);
+      damaged[at] = (damaged[at] as number) ^ 128;
+      for (const suffix of ['-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
+      writeFileSync(path, damaged);
+      try {
+        const opened = openEmbeddedRegistryStore(dirname(path));
+        try {
+          const found = await opened.readAll();
+          expect(
+            found.map(({ appId, issuer, status, algorithms }) => [appId, issuer, status, algorithms]),
+          ).toEqual([
+            ['one', 'https://one.example', 'suspended', ['ES256']],
+            ['two', 'https://two.example', 'suspended', ['EdDSA']],
+          ]);
+          for (const { audience, tokenLifetimeMsMax } of found) {
+            expect([typeof audience, tokenLifetimeMsMax > 0]).toEqual(['string', true]);
+          }
+        } finally {
+          await opened.close();
+        }
+      } catch (error) {
+        if (error instanceof Error && /damaged|registry|malformed|unknown|no such/.test(error.message))
+          refusals += 1;
+        else throw error;
+      }
+    }
+    expect(refusals).toBeGreaterThan(500);
+  });
+
+  test.each([1, 2000, 4096 + 4095])('cut off after %p bytes is not taken for another one', async (length) => {
+    const path = join(folder(), 'registry.db');
+    await openEmbeddedRegistryStore(dirname(path)).close();
+    writeFileSync(path, readFileSync(path).subarray(0, length));
+    expect(() => openEmbeddedRegistryStore(dirname(path))).toThrow(/cut off.*restore a backup/);
+  });
+
   test('keeps commits over power loss: write-ahead log, full synchronisation', () => {
     const path = folder();
     open(path);
@@ -64,17 +119,19 @@ describe('the registry file', () => {
     expect(() => open(path)).toThrow('newer holdfast (schema 99');
   });
 
-  test.each<[string, (path: string) => void]>([
+  test.each<[string, string, (path: string) => void]>([
     [
       'is no database',
-      (path) => writeFileSync(join(path, 'registry.db'), 'not a database, but long enough'.repeat(99)),
+      'restore a backup',
+      (path) => writeFileSync(join(path, 'registry.db'), 'not a database, but long'.repeat(512)),
     ],
-    ['is a folder', (path) => mkdirSync(join(path, 'registry.db'))],
-  ])('that %s is refused in one line', (_, spoil) => {
+    ['is a folder', 'check --data', (path) => mkdirSync(join(path, 'registry.db'))],
+  ])('that %s is refused in one line', (_, advice, spoil) => {
     const path = folder();
     spoil(path);
     expect(() => open(path)).toThrow(RegistryFileError);
-    expect(() => open(path)).toThrow(/^the registry [^\n]* cannot be opened [^\n]*check --data[^\n]*$/);
+    expect(() => open(path)).toThrow(/^the registry [^\n]* cannot be opened [^\n]*$/);
+    expect(() => open(path)).toThrow(advice);
   });
 
   test('in a place that is a file is refused', () => {

@@ -4,6 +4,8 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Algorithm, isAlgorithm } from '@holdfast/protocol';
 import type { AppRecord, AppStatus, RegistryStore } from '../../auth/registry-store.ts';
+import { assertTablesSound, assertWholePages } from './database.ts';
+import { codeOf } from './failure.ts';
 import schema0001 from './registry-migrations/0001-apps.sql' with { type: 'text' };
 
 const FILE_NAME = 'registry.db';
@@ -17,6 +19,9 @@ const SYNCHRONOUS_FULL = 2;
 
 /** Applied in order; `user_version` counts how many a database has. Never changed once released. */
 const MIGRATIONS: readonly string[] = [schema0001];
+
+/** Of opening it: its statements are ours, so it is the schema on the disk that one of them does not fit. */
+const DAMAGE_CODE = /^SQLITE_(?:NOTADB|CORRUPT|ERROR)/;
 
 const SQL = {
   readAll: 'SELECT * FROM apps ORDER BY app_id',
@@ -64,19 +69,21 @@ export function openEmbeddedRegistryStore(dataDir: string): RegistryStore {
     if (error instanceof RegistryFileError) throw error;
     const reason = error instanceof Error ? error.message : String(error);
     throw new RegistryFileError(
-      `the registry ${path} cannot be opened (${reason}); check --data and the rights on that folder`,
+      `the registry ${path} cannot be opened (${reason}); ${DAMAGE_CODE.test(codeOf(error) ?? '') ? 'check the disk and restore a backup of the folder' : 'check --data and the rights on that folder'}`,
       { cause: error },
     );
   }
 }
 
 function openDatabase(path: string): Database {
+  assertWholePages(path);
   const database = new Database(path, { create: true, strict: true });
   try {
     database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
     waitWhileBusy(() => setPragma(database, 'journal_mode', 'WAL', 'wal'));
     setPragma(database, 'synchronous', 'FULL', SYNCHRONOUS_FULL);
     migrate(database, path);
+    assertTablesSound(database, ['apps']);
     return database;
   } catch (error) {
     database.close();
@@ -232,7 +239,15 @@ function keyColumns({ keys, algorithms }: AppRecord): [string | null, string | n
   ];
 }
 
+/** Whatever damage makes of a row: a field that is not there must not turn a check off. */
 function toRecord(row: AppRow): AppRecord {
+  const isSound =
+    [row.app_id, row.issuer, row.audience, row.jwks ?? row.jwks_url].every(isText) &&
+    (row.jwks === null || row.jwks_url === null) &&
+    (row.algorithms === null || isText(row.algorithms)) &&
+    (row.status === 'active' || row.status === 'suspended') &&
+    [row.token_lifetime_ms_max, row.created_at, row.updated_at].every(Number.isSafeInteger);
+  if (!isSound) throw new Error('a registered App has a damaged row: restore a backup of the data folder');
   return {
     appId: row.app_id,
     issuer: row.issuer,
@@ -246,6 +261,8 @@ function toRecord(row: AppRow): AppRecord {
     updatedAt: row.updated_at,
   };
 }
+
+const isText = (value: unknown): value is string => typeof value === 'string';
 
 /** An unknown name fails the reading: leaving it out could widen what an App allows. */
 function toAlgorithms(text: string): readonly Algorithm[] {
