@@ -15,13 +15,11 @@ import { openPostgres } from './open-postgres.ts';
 import { addressOf, coreOf, makeContent, openInstance, type StoreInstance } from './test/postgres-world.ts';
 
 const START_MS_MAX = 60_000;
-/** Short enough to wait for, long enough for a busy machine. */
+/** Short enough to wait for; the others are as in service, since a busy machine may stand still for seconds. */
 const LIMITS = {
   connectMs: 3_000,
   statementMs: 2_000,
   lockMs: 600,
-  silenceMs: 1_000,
-  admissionMs: 600,
   waitingMax: 50,
 } satisfies Partial<PostgresLimits>;
 
@@ -185,10 +183,10 @@ test('a network that hangs is an error of those who waited, in bounded time', as
   const startedAt = performance.now();
   expect(await errorOf(find(1))).toBeInstanceOf(StoreUnavailable);
   // The silence of the old connection, then the time to open another for the second try.
-  expect(performance.now() - startedAt).toBeLessThan(15_000);
+  expect(performance.now() - startedAt).toBeLessThan(25_000);
   proxy.setWeather({ kind: 'pass' });
   expect(await find(1)).toBeDefined();
-}, 30_000);
+}, 60_000);
 
 test('a renewal behind one that hangs is refused as soon as any request that waits for its turn, and never made', async () => {
   await insert(1);
@@ -213,7 +211,7 @@ test('a renewal behind one that hangs is refused as soon as any request that wai
   // What was sent may have arrived all the same; the hour of the others has not.
   expect((await find(1))?.leaseExpiresAt).toBeLessThan(leaseExpiresAt + hour / 2);
   expect(await renew(hour)).toBeDefined();
-}, 30_000);
+}, 60_000);
 
 test('a statement that takes too long is ended, and its connection serves on', async () => {
   const before = proxy.accepted;
