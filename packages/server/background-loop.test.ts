@@ -10,8 +10,11 @@ function recordingLog(): { readonly log: Log; readonly lines: string[] } {
   return { log: { info: record('info'), error: record('error') } as unknown as Log, lines };
 }
 
+/** Only there to end what hangs. */
+const WAIT_MS_MAX = 20_000;
+
 async function until(holds: () => boolean): Promise<void> {
-  const deadline = Date.now() + 5000;
+  const deadline = Date.now() + WAIT_MS_MAX;
   while (!holds() && Date.now() < deadline) await Bun.sleep(2);
   expect(holds()).toBe(true);
 }
