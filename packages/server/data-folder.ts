@@ -83,6 +83,9 @@ export function explainFolderError(dataDir: string, error: unknown): unknown {
       `a database in the data folder ${dataDir} is damaged (${(error as Error).message}): check the disk and restore a backup of the folder`,
     );
   }
+  if (code === 'EIO' || (code !== 'SQLITE_IOERR_WRITE' && code?.startsWith('SQLITE_IOERR') === true)) {
+    return new ServeError(`the disk of the data folder ${dataDir} reports an I/O error: check the disk`);
+  }
   switch (code) {
     case 'EEXIST':
     case 'ENOTDIR':
@@ -113,10 +116,6 @@ export function explainFolderError(dataDir: string, error: unknown): unknown {
       return new ServeError(
         `the disk of the data folder ${dataDir} is full: free some space and start again`,
       );
-    case 'EIO':
-    case 'SQLITE_IOERR':
-    case 'SQLITE_IOERR_READ':
-      return new ServeError(`the disk of the data folder ${dataDir} reports an I/O error: check the disk`);
     default:
       return error;
   }

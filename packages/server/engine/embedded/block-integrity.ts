@@ -12,6 +12,8 @@ import { ContentDamaged } from '../../core/ports.ts';
 
 const VERSION = 1;
 const BLOCK_BYTES_LOG2 = 18;
+/** A block is held in memory: no record names a larger one. */
+const BLOCK_BYTES_LOG2_MAX = 24;
 const HEADER_BYTES = 2;
 const CHECKSUM_BYTES = 8;
 
@@ -50,13 +52,19 @@ export class BlockIntegrity {
 
   /** @throws ContentDamaged when the record is no record of an object of this size */
   constructor(record: Uint8Array, canonicalSize: number) {
-    this.blockBytes = 2 ** (record[1] ?? 0);
+    // A flipped bit in the database makes text or a number of what was written as bytes.
+    const isBytes = record instanceof Uint8Array;
+    const log2 = isBytes ? (record[1] ?? 0) : 0;
+    this.blockBytes = 2 ** log2;
     this.canonicalSize = canonicalSize;
-    this.#view = new DataView(record.buffer, record.byteOffset, record.byteLength);
     const blocks = Math.ceil(canonicalSize / this.blockBytes);
-    if (record[0] !== VERSION || record.length !== HEADER_BYTES + CHECKSUM_BYTES * blocks) {
-      throw new ContentDamaged('the integrity record does not fit the object');
-    }
+    const isRecord =
+      isBytes &&
+      record[0] === VERSION &&
+      log2 <= BLOCK_BYTES_LOG2_MAX &&
+      record.length === HEADER_BYTES + CHECKSUM_BYTES * blocks;
+    if (!isRecord) throw new ContentDamaged('the integrity record does not fit the object');
+    this.#view = new DataView(record.buffer, record.byteOffset, record.byteLength);
   }
 
   /** `bytes` lie at `position`, a multiple of blockBytes, and end at a block's end or the object's. */

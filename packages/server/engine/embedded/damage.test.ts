@@ -10,7 +10,7 @@ import {
   StoreUnavailable,
 } from '../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
-import { BLOCK_BYTES } from './block-integrity.ts';
+import { BLOCK_BYTES, IntegrityBuilder } from './block-integrity.ts';
 import { type ContentWorld, openContentStore } from './content-store-world.ts';
 import { openTemporaryEngine, putInline, type TemporaryEngine } from './engine-world.ts';
 
@@ -178,6 +178,35 @@ describe('objects', () => {
       expect(await errorOf(verifying)).toBeInstanceOf(ContentDamaged);
     }
   });
+
+  test('of an object of one block each wrong bit of its record is damage, or proves the same bytes', async () => {
+    const small = sampleNode(40_000, 5);
+    const generation = newGeneration();
+    await world.put(generation, small.node);
+    world.finish(generation);
+    const inspected = await world.store.inspect(SPACE, generation, small.hash, LIMITS);
+    if (!inspected.found || inspected.evidence.verdict !== 'good') throw new Error('turned down');
+    const { integrity: record } = inspected.evidence;
+    const whole = { space: SPACE, generation, canonicalSize: small.node.length };
+    const prove = async (integrity: Uint8Array): Promise<void> => {
+      const { body } = await world.store.open({ ...whole, integrity }, 0, small.node.length, () => undefined);
+      expect(Buffer.compare(await bytesOf(body), small.node)).toBe(0);
+    };
+    await prove(record);
+    let proven = 0;
+    for (let bit = 0; bit < record.length * 8; bit += 1) {
+      const integrity = record.slice();
+      integrity[bit >> 3] = (integrity[bit >> 3] as number) ^ (1 << (bit & 7));
+      const error = await errorOf(prove(integrity));
+      if (error === undefined) proven += 1;
+      else expect([bit, error]).toEqual([bit, expect.any(ContentDamaged)]);
+    }
+    // Those that say the block is larger.
+    expect(proven).toBeLessThan(4);
+    for (const other of ['text', 7, null]) {
+      expect(await errorOf(prove(other as unknown as Uint8Array))).toBeInstanceOf(ContentDamaged);
+    }
+  });
 });
 
 describe('inline bytes in the database file', () => {
@@ -214,5 +243,19 @@ describe('inline bytes in the database file', () => {
       await flipByte(engine.databasePath, at + 100);
       for (const read of [readOutside, readInside]) await prove(read);
     }
+  });
+
+  test('bytes that became text of the same letters are damaged', () => {
+    const text = 'the same bytes, and so the same checksum';
+    const bytes = new TextEncoder().encode(text);
+    const sums = new IntegrityBuilder();
+    sums.push(bytes);
+    const content = {
+      ...{ generation: newGeneration(), canonicalSize: bytes.length, urlExpiresAt: 0 },
+      integrity: sums.finish(),
+    };
+    engine.content.verifyInline({ ...content, inlineBytes: bytes });
+    const inlineBytes = text as unknown as Uint8Array;
+    expect(() => engine.content.verifyInline({ ...content, inlineBytes })).toThrow(ContentDamaged);
   });
 });

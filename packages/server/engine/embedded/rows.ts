@@ -10,6 +10,7 @@ import type {
   UploadEvidence,
   UploadRow,
 } from '../../core/model.ts';
+import { StoreUnavailable } from '../../core/ports.ts';
 import type { SqlRow } from './statements.ts';
 
 const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
@@ -27,10 +28,26 @@ export function bytesToHex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
 }
 
+const NODE_NUMBERS = [
+  ...['size', 'canonical_size', 'inline', 'lease_started_at', 'lease_expires_at', 'child_ref_count'],
+  ...['root_ref_count', 'held_domain_count', 'waiting_touched_at', 'claim_held_until'],
+];
+
+/** The table takes no values of another type, but one flipped bit makes them of those it took. */
+function isSoundNode(row: SqlRow): boolean {
+  for (const name of NODE_NUMBERS) if (typeof row[name] !== 'number') return false;
+  const { refs, generation, content_type } = row;
+  return refs instanceof Uint8Array && generation instanceof Uint8Array && typeof content_type === 'string';
+}
+
 /** `hash` spares a conversion where the caller knows it. */
 export function nodeFromSql(row: SqlRow, hash?: Hash): NodeRow {
   const state = STATES[row.state as number];
-  if (state === undefined) throw new Error(`a node row has the unknown state ${row.state}`);
+  if (state === undefined || !isSoundNode(row)) {
+    throw new StoreUnavailable(
+      'the row of a node is damaged: check the disk and restore a backup of the folder',
+    );
+  }
   return {
     hash: hash ?? bytesToHex(row.hash as Uint8Array),
     state,

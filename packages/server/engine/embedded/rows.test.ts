@@ -1,0 +1,26 @@
+/** A row whose values are of other types than were written is refused as damage: no answer is made of it. */
+import { expect, test } from 'bun:test';
+import { StoreUnavailable } from '../../core/ports.ts';
+import { hashAt } from '../contract/samples.ts';
+import { nodeFromSql } from './rows.ts';
+
+const row = {
+  ...{ hash: new Uint8Array(32), state: 1, size: 100, canonical_size: 134, content_type: 'text/plain' },
+  ...{ refs: new Uint8Array(32), generation: new Uint8Array(16), inline: 1, lease_started_at: 0 },
+  ...{ lease_expires_at: 0, child_ref_count: 0, root_ref_count: 0, held_domain_count: 0 },
+  ...{ waiting_touched_at: 0, claim_held_until: 0 },
+};
+const columns = Object.keys(row).filter((column) => column !== 'hash');
+
+test('a sound row is a node', () => {
+  expect(nodeFromSql(row, hashAt(1))).toMatchObject({ hash: hashAt(1), state: 'ready', size: 100 });
+});
+
+test.each(columns)('a row with another type of %s is damaged', (column) => {
+  const sound: unknown = row[column as keyof typeof row];
+  for (const other of [null, undefined, 1.5, 'text', new Uint8Array(3)]) {
+    const isOfSameType = typeof other === typeof sound && other !== null;
+    if (isOfSameType && column !== 'state') continue;
+    expect(() => nodeFromSql({ ...row, [column]: other }, hashAt(1))).toThrow(StoreUnavailable);
+  }
+});
