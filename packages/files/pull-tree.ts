@@ -18,13 +18,21 @@ import { digestAtOnce } from './hash-file.ts';
 import { makeBase } from './pull-base.ts';
 import { explain } from './pull-failure.ts';
 import { type FolderTargetOptions, openFolderTarget } from './pull-target.ts';
+import { ResidentMemory } from './resident-memory.ts';
 
-/** The nodes of a Space, verified by what this runtime hashes fastest with. */
+/** The nodes of a Space, verified by what this runtime hashes fastest with, in bounded memory. */
 export function openSpaceSource(
   client: ReadingClient,
   options: Omit<PatientSourceOptions, 'digest'> = {},
 ): NodeSource {
-  return createPatientSource(client, { ...options, digest: digestAtOnce });
+  const memory = new ResidentMemory();
+  return createPatientSource(client, {
+    ...options,
+    digest: (header, content) => {
+      memory.passed(header.length + content.length);
+      return digestAtOnce(header, content);
+    },
+  });
 }
 
 const KIND_NAMES: Readonly<Record<TreeItem['kind'], string>> = {
