@@ -95,15 +95,22 @@ async function makeClient(server: ServerProcess, place: Place, appId: string): P
   const client = makeSpaceClient(server.url, appId, 'space', issuer.token('space'));
   // Whichever worker a connection goes to.
   const headers = { authorization: `Bearer ${issuer.token('space')}` };
-  const ask = async () => (await fetch(`${client.spaceUrl}/cas/usage`, { headers, keepalive: false })).status;
+  await untilKnown(async () => {
+    const { status } = await fetch(`${client.spaceUrl}/cas/usage`, { headers, keepalive: false });
+    return status === 200;
+  });
+  return client;
+}
+
+/** Resolves once each of many answers in a row is as wished. */
+async function untilKnown(ask: () => Promise<boolean>): Promise<void> {
   const deadline = Date.now() + KNOWN_MS_MAX;
   for (let agreeing = 0; agreeing < AGREEING_ANSWERS; agreeing += 1) {
-    if ((await ask()) === 200) continue;
-    if (Date.now() > deadline) throw new Error(`${appId} is not known after ${KNOWN_MS_MAX} ms`);
+    if (await ask()) continue;
+    if (Date.now() > deadline) throw new Error(`the change is not known after ${KNOWN_MS_MAX} ms`);
     agreeing = -1;
     await Bun.sleep(50);
   }
-  return client;
 }
 
 describe('servers on PostgreSQL and S3', () => {
@@ -149,7 +156,7 @@ describe('servers on PostgreSQL and S3', () => {
           server.url,
         );
         const headers = { authorization: `Bearer ${makeToken()}` };
-        return (await fetch(url, { headers })).json();
+        return fetch(url, { headers });
       };
       const issuer = makeIssuer('https://signed.test');
       const makeToken = (): string => issuer.token('space');
@@ -161,10 +168,10 @@ describe('servers on PostgreSQL and S3', () => {
         {},
       );
       expect(replaced.exitCode).toBe(0);
-      await Bun.sleep(5000);
+      await untilKnown(async () => (await page(second)).status === 200);
       const third = await start(place);
       for (const server of [second, third]) {
-        expect((await page(server)).items).toEqual([
+        expect((await (await page(server)).json()).items).toEqual([
           { hash: nodes.map(({ hash }) => hash).sort()[1], refCount: 1 },
         ]);
       }

@@ -16,7 +16,7 @@ const MIB = 1024 * 1024;
 const INLINE_BYTES = 2000;
 const FILE_BYTES = 400_000;
 /** within this a scrub that starts with the server has come to a handful of nodes */
-const SCRUB_MS_MAX = 20_000;
+const SCRUB_MS_MAX = 60_000;
 
 let running: RunningServer;
 let client: SpaceClient;

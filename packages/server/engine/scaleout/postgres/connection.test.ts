@@ -94,7 +94,7 @@ async function serve(
   return { ...names, port, tls: 'disable', tlsRootFile: undefined, connectionsMax: 1 };
 }
 
-const LIMITS = { ...POSTGRES_LIMITS, connectMs: 2_000 };
+const LIMITS = POSTGRES_LIMITS;
 const open = (address: PostgresAddress) => PostgresConnection.open(address, LIMITS, { roundTrips: 0 });
 const codeOf = (work: Promise<unknown>): Promise<unknown> =>
   work.then(
