@@ -223,6 +223,9 @@ export interface SignedUpload {
   readonly headers: Record<string, string>;
 }
 
+/** A small one may be read whole: asked for when the generation counts as being received, and then the receiver's own. */
+export type UploadBody = ReadableStream<Uint8Array> | Uint8Array | (() => Promise<Uint8Array>);
+
 /** The server's own receiving of bytes. Which generations are being received right now is part of the state. */
 export interface UploadReceiver {
   /**
@@ -232,7 +235,7 @@ export interface UploadReceiver {
    */
   receive(
     target: { readonly space: Space; readonly generation: Generation; readonly hash: Hash },
-    body: ReadableStream<Uint8Array> | Uint8Array,
+    body: UploadBody,
     declaredLength: number | undefined,
     limits: NodeLimits,
   ): Promise<StagedUpload>;

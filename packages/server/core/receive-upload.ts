@@ -8,7 +8,7 @@
 import { ApiError, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import type { UploadEvidence } from './model.ts';
-import type { SpaceTransaction, StagedUpload, UploadReceiver } from './ports.ts';
+import type { SpaceTransaction, StagedUpload, UploadBody, UploadReceiver } from './ports.ts';
 import { parseUploadToken, type UploadGrant } from './upload-token.ts';
 
 export interface UploadRequest {
@@ -18,7 +18,7 @@ export interface UploadRequest {
   readonly ifNoneMatch: string | undefined;
   /** bytes, from Content-Length */
   readonly declaredLength: number | undefined;
-  readonly body: ReadableStream<Uint8Array> | null;
+  readonly body: UploadBody | null;
 }
 
 /** Resolves when the bytes are acknowledged for good. Throws FORBIDDEN (403), CONFLICT (412), PAYLOAD_TOO_LARGE (413). */
@@ -31,8 +31,10 @@ export async function receiveUpload(core: Core, request: UploadRequest): Promise
     throw new ApiError('FORBIDDEN', 'this upload URL has expired; repeat the lease request for a new one');
   }
   checkHeaders(request);
-  const upload = await core.metadata.findUpload(grant.space, grant.hash);
-  if (upload?.generation !== grant.generation || upload.evidence !== undefined) throw alreadyFinished();
+  if (!isRowAtMost(core, request)) {
+    const upload = await core.metadata.findUpload(grant.space, grant.hash);
+    if (upload?.generation !== grant.generation || upload.evidence !== undefined) throw alreadyFinished();
+  }
   if (request.declaredLength !== undefined && request.declaredLength > core.settings.nodeBytesMax) {
     await finishTooLarge(core, grant);
   }
@@ -43,6 +45,12 @@ export async function receiveUpload(core: Core, request: UploadRequest): Promise
   } finally {
     await staged.release();
   }
+}
+
+/** Small bytes are a row of the finishing transaction, which looks for itself: nothing is kept that must not be. */
+function isRowAtMost({ metadata, settings }: Core, { body, declaredLength }: UploadRequest): boolean {
+  const bytesMax = Math.min(metadata.inlineBytesMax, settings.nodeBytesMax);
+  return typeof body === 'function' && declaredLength !== undefined && declaredLength <= bytesMax;
 }
 
 function getReceiver(core: Core): UploadReceiver {

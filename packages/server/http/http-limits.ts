@@ -39,5 +39,8 @@ export const PREFLIGHT_SECONDS = 7200;
  */
 export const IDLE_SECONDS_MAX = 45;
 
-/** Uploads declared no larger go straight to the receiver: the idle time bounds them as a whole. */
+/** Uploads declared no larger are read whole: the idle time bounds them, not their pieces. */
 export const SMALL_UPLOAD_BYTES_MAX = 64 * 1024;
+/** So are these, with more time: at the same slowest pace. */
+export const WHOLE_UPLOAD_BYTES_MAX = 2 * SMALL_UPLOAD_BYTES_MAX;
+export const WHOLE_UPLOAD_SECONDS_MAX = 2 * IDLE_SECONDS_MAX;

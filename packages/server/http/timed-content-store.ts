@@ -13,6 +13,7 @@ import type {
   OpenContent,
   StagedUpload,
   StoredObject,
+  UploadBody,
   UploadReceiver,
 } from '../core/ports.ts';
 import type { RequestTiming } from './request-timing.ts';
@@ -96,7 +97,7 @@ class TimedUploadReceiver implements UploadReceiver {
 
   async receive(
     target: Parameters<UploadReceiver['receive']>[0],
-    body: ReadableStream<Uint8Array> | Uint8Array,
+    body: UploadBody,
     declaredLength: number | undefined,
     limits: NodeLimits,
   ): Promise<StagedUpload> {

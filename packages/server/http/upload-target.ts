@@ -1,5 +1,6 @@
 /** The embedded upload target (contract section 5): PUT /uploads/<token>, no bearer token. */
 import type { Core } from '../core/core.ts';
+import type { UploadBody } from '../core/ports.ts';
 import { receiveUpload } from '../core/receive-upload.ts';
 import { type Connections, type Exchange, emptyAnswer } from './exchange.ts';
 import {
@@ -7,6 +8,8 @@ import {
   SMALL_UPLOAD_BYTES_MAX,
   UPLOAD_DURATION_MS_MAX,
   UPLOAD_STALL_SECONDS_MAX,
+  WHOLE_UPLOAD_BYTES_MAX,
+  WHOLE_UPLOAD_SECONDS_MAX,
 } from './http-limits.ts';
 import { declaredLengthOf } from './request-body.ts';
 
@@ -14,22 +17,28 @@ export async function answerUpload(core: Core, exchange: Exchange, token: string
   const { request, connections } = exchange;
   const declaredLength = declaredLengthOf(request);
   const isSmall = declaredLength !== undefined && declaredLength <= SMALL_UPLOAD_BYTES_MAX;
-  const body =
-    isSmall || connections === undefined || request.body === null
-      ? request.body
-      : endStalled(request.body, request, connections);
   try {
     await receiveUpload(core, {
       token,
       contentType: request.headers.get('content-type') ?? undefined,
       ifNoneMatch: request.headers.get('if-none-match') ?? undefined,
       declaredLength,
-      body,
+      body: bodyOf(exchange, declaredLength),
     });
   } finally {
-    connections?.timeout(request, IDLE_SECONDS_MAX);
+    if (!isSmall) connections?.timeout(request, IDLE_SECONDS_MAX);
   }
   return emptyAnswer(exchange, 200);
+}
+
+function bodyOf({ request, connections }: Exchange, declaredLength: number | undefined): UploadBody | null {
+  if (declaredLength !== undefined && declaredLength <= WHOLE_UPLOAD_BYTES_MAX) {
+    if (declaredLength > SMALL_UPLOAD_BYTES_MAX) connections?.timeout(request, WHOLE_UPLOAD_SECONDS_MAX);
+    // In one piece, as a stream costs more than what it carries here. One that is cut off rejects.
+    return async () => new Uint8Array(await request.arrayBuffer());
+  }
+  if (connections === undefined || request.body === null) return request.body;
+  return endStalled(request.body, request, connections);
 }
 
 /**

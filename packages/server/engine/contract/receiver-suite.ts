@@ -18,36 +18,44 @@ export function testReceiver(subject: ContentUnderTest): void {
   const receive = (bytes: Uint8Array, hash: string, generation = newGeneration(), chunk = 65_536) =>
     receiver().receive({ space: SPACE, generation, hash }, inChunks(bytes, chunk), bytes.length, LIMITS);
 
-  test('good bytes of any size give evidence, and an object or inline bytes', async () => {
-    for (const size of [0, 1, 500, 40_000, 262_144, 1_000_000]) {
-      const { hash, node } = sampleNode(size, 1);
-      const generation = newGeneration();
-      const staged = await receive(node, hash, generation, 10_000);
-      const { evidence } = staged;
-      if (evidence.verdict !== 'good') throw new Error(`turned down: ${evidence.message}`);
-      expect(evidence).toMatchObject({
-        size,
-        canonicalSize: node.length,
-        contentType: 'application/octet-stream',
-      });
-      expect(evidence.inline).toBe(staged.inlineBytes !== undefined);
-      const content = {
-        generation,
-        canonicalSize: node.length,
-        integrity: evidence.integrity,
-        urlExpiresAt: 0,
-      };
-      if (staged.inlineBytes !== undefined) {
-        expect(staged.inlineBytes).toEqual(node);
-        subject.opened.store.verifyInline({ ...content, inlineBytes: staged.inlineBytes });
-      } else {
-        expect(await staged.seal()).toBe(true);
-        subject.opened.finish(generation);
-        await subject.opened.store.verify({ space: SPACE, ...content }, hash);
+  const receiveWhole = (bytes: Uint8Array, hash: string, generation = newGeneration()) =>
+    receiver().receive({ space: SPACE, generation, hash }, async () => bytes.slice(), bytes.length, LIMITS);
+
+  test.each(['in pieces', 'whole'])(
+    'good bytes of any size, %s, give evidence, and an object or inline bytes',
+    async (how) => {
+      for (const size of [0, 1, 500, 40_000, 262_144, 1_000_000]) {
+        const { hash, node } = sampleNode(size, 1);
+        const generation = newGeneration();
+        const staged = await (how === 'whole'
+          ? receiveWhole(node, hash, generation)
+          : receive(node, hash, generation, 10_000));
+        const { evidence } = staged;
+        if (evidence.verdict !== 'good') throw new Error(`turned down: ${evidence.message}`);
+        expect(evidence).toMatchObject({
+          size,
+          canonicalSize: node.length,
+          contentType: 'application/octet-stream',
+        });
+        expect(evidence.inline).toBe(staged.inlineBytes !== undefined);
+        const content = {
+          generation,
+          canonicalSize: node.length,
+          integrity: evidence.integrity,
+          urlExpiresAt: 0,
+        };
+        if (staged.inlineBytes !== undefined) {
+          expect(staged.inlineBytes).toEqual(node);
+          subject.opened.store.verifyInline({ ...content, inlineBytes: staged.inlineBytes });
+        } else {
+          expect(await staged.seal()).toBe(true);
+          subject.opened.finish(generation);
+          await subject.opened.store.verify({ space: SPACE, ...content }, hash);
+        }
+        await staged.release();
       }
-      await staged.release();
-    }
-  });
+    },
+  );
 
   test('inline bytes that changed are proven damaged', async () => {
     const { hash, node } = sampleNode(500, 1);
@@ -85,9 +93,11 @@ export function testReceiver(subject: ContentUnderTest): void {
       [new Uint8Array([1]), 'f'.repeat(64), 'NODE_DIGEST_MISMATCH'],
     ] as const;
     for (const [bytes, hash, code] of cases) {
-      const staged = await receive(bytes, hash);
-      expect(staged.evidence).toMatchObject({ verdict: 'bad', code });
-      await staged.release();
+      for (const way of [receive, receiveWhole]) {
+        const staged = await way(bytes, hash);
+        expect(staged.evidence).toMatchObject({ verdict: 'bad', code });
+        await staged.release();
+      }
     }
   });
 
@@ -129,6 +139,25 @@ export function testReceiver(subject: ContentUnderTest): void {
     const staged = await receive(node, hash, generation);
     expect(await staged.seal()).toBe(true);
     subject.opened.finish(generation);
+    await staged.release();
+  });
+
+  test('a body that is read whole is asked for while it is in receiving; one that is cut off leaves nothing', async () => {
+    const { hash, node } = sampleNode(40_000, 1);
+    const generation = newGeneration();
+    const target = { space: SPACE, generation, hash };
+    let seen: unknown;
+    const cut = async (): Promise<Uint8Array> => {
+      seen = [receiver().isReceiving(generation), receiver().reservedBytes(SPACE)];
+      throw new Error('planted: the connection was closed');
+    };
+    await expect(receiver().receive(target, cut, node.length, LIMITS)).rejects.toThrow('planted');
+    expect(seen).toEqual([true, node.length]);
+    const short = receiver().receive(target, async () => node.slice(1), node.length, LIMITS);
+    await expect(short).rejects.toThrow('broke off');
+    expect([receiver().isReceiving(generation), receiver().reservedBytes(SPACE)]).toEqual([false, 0]);
+    const staged = await receiveWhole(node, hash, generation);
+    expect(staged.evidence.verdict).toBe('good');
     await staged.release();
   });
 

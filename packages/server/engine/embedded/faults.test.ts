@@ -148,7 +148,8 @@ describe('a failing disk', () => {
         const file = await diskFiles.create(path);
         const write = note('write', (buffer: Uint8Array, position: number) => file.write(buffer, position));
         const sync = note('sync file', () => file.sync());
-        return Object.assign(Object.create(file) as OpenFile, { write, sync, close: () => file.close() });
+        const ends = { close: () => file.close(), closeNow: () => file.closeNow() };
+        return Object.assign(Object.create(file) as OpenFile, { write, sync, ...ends });
       },
     });
     const generation = newGeneration();

@@ -163,7 +163,7 @@ export const diskFiles: Files = {
     try {
       await syncFd(folder);
     } finally {
-      await closeFd(folder);
+      fs.closeSync(folder);
     }
   },
   makeFolders(paths) {

@@ -150,7 +150,9 @@ export class StagedFile {
   async seal(): Promise<void> {
     const { files, layout } = this.#options;
     await this.#sync(() => this.#file.sync());
-    await this.#close();
+    // Nothing is left to be written, so closing asks nothing of the disk.
+    this.#isOpen = false;
+    this.#file.closeNow();
     try {
       await files.link(this.#path, layout.objectOf(this.#generation));
       this.#isSealed = true;

@@ -7,7 +7,7 @@
 import type { Hash } from '@holdfast/protocol';
 import { readPieces } from '../../core/byte-stream.ts';
 import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
-import type { NodeLimits, StagedUpload, UploadReceiver } from '../../core/ports.ts';
+import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/ports.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import { BLOCK_BYTES, IntegrityBuilder } from './block-integrity.ts';
 import type { BlockPool } from './block-pool.ts';
@@ -44,7 +44,7 @@ export class DiskUploadReceiver implements UploadReceiver {
 
   async receive(
     target: Target,
-    body: ReadableStream<Uint8Array> | Uint8Array,
+    body: UploadBody,
     declaredLength: number | undefined,
     limits: NodeLimits,
   ): Promise<StagedUpload> {
@@ -52,7 +52,11 @@ export class DiskUploadReceiver implements UploadReceiver {
     const endReceiving = registry.begin(target.space, target.generation, declaredLength ?? 0);
     const sink = new UploadSink(target, this.#options);
     try {
-      const evidence = await receiveInto(sink, this.#chunksOf(body), declaredLength, limits.nodeBytesMax);
+      const bytes = { declaredLength, max: limits.nodeBytesMax };
+      const evidence =
+        typeof body === 'function'
+          ? await receiveWhole(sink, this.#count(await body()), bytes)
+          : await receiveInto(sink, this.#chunksOf(body), bytes);
       return new StagedObject(evidence, sink, endReceiving);
     } catch (error) {
       await sink.drop();
@@ -64,11 +68,17 @@ export class DiskUploadReceiver implements UploadReceiver {
   async *#chunksOf(body: ReadableStream<Uint8Array> | Uint8Array): AsyncGenerator<Uint8Array> {
     for await (const chunk of body instanceof Uint8Array ? [body] : readPieces(body)) {
       yield chunk;
-      this.#uncollectedBytes += chunk.length;
-      if (this.#uncollectedBytes < COLLECT_BYTES) continue;
+      this.#count(chunk);
+    }
+  }
+
+  #count(chunk: Uint8Array): Uint8Array {
+    this.#uncollectedBytes += chunk.length;
+    if (this.#uncollectedBytes >= COLLECT_BYTES) {
       this.#uncollectedBytes = 0;
       Bun.gc(false);
     }
+    return chunk;
   }
 
   isReceiving(generation: Generation): boolean {
@@ -80,23 +90,42 @@ export class DiskUploadReceiver implements UploadReceiver {
   }
 }
 
+interface BodyBytes {
+  readonly declaredLength: number | undefined;
+  readonly max: number;
+}
+
 async function receiveInto(
   sink: UploadSink,
   chunks: AsyncIterable<Uint8Array>,
-  declaredLength: number | undefined,
-  nodeBytesMax: number,
+  { declaredLength, max }: BodyBytes,
 ): Promise<UploadEvidence> {
   for await (const chunk of chunks) {
-    if (sink.bytes + chunk.length > nodeBytesMax) {
+    if (sink.bytes + chunk.length > max) {
       await sink.drop();
-      return tooLarge(nodeBytesMax);
+      return tooLarge(max);
     }
     await sink.write(chunk);
   }
-  if (declaredLength !== undefined && sink.bytes < declaredLength) {
-    throw new Error(`the upload broke off after ${sink.bytes} of ${declaredLength} bytes`);
-  }
+  checkWhole(sink.bytes, declaredLength);
   return await sink.finish();
+}
+
+async function receiveWhole(
+  sink: UploadSink,
+  bytes: Uint8Array,
+  { declaredLength, max }: BodyBytes,
+): Promise<UploadEvidence> {
+  if (bytes.length > max) return tooLarge(max);
+  checkWhole(bytes.length, declaredLength);
+  if (bytes.length <= BLOCK_BYTES) sink.take(bytes);
+  else await sink.write(bytes);
+  return await sink.finish();
+}
+
+function checkWhole(bytes: number, declaredLength: number | undefined): void {
+  if (declaredLength === undefined || bytes >= declaredLength) return;
+  throw new Error(`the upload broke off after ${bytes} of ${declaredLength} bytes`);
 }
 
 /** Cuts what arrives into blocks, checks and writes each, holds one block in memory. */
@@ -107,6 +136,8 @@ class UploadSink {
   readonly #integrity = new IntegrityBuilder();
   #block: Uint8Array | undefined;
   #blockLength = 0;
+  /** the only block there is, in memory of its own */
+  #whole: Uint8Array | undefined;
   #position = 0;
   #file: StagedFile | undefined;
   inlineBytes: Uint8Array | undefined;
@@ -133,12 +164,21 @@ class UploadSink {
     }
   }
 
+  /** All of it at once, one block at most; nothing else writes to it from now on. */
+  take(bytes: Uint8Array): void {
+    this.#judge.push(bytes);
+    this.#whole = bytes;
+  }
+
   async finish(): Promise<UploadEvidence> {
     const isInline = this.bytes <= this.#options.inlineBytesMax;
     if (isInline) {
-      const bytes = this.#block?.slice(0, this.#blockLength) ?? new Uint8Array(0);
+      const bytes = this.#whole ?? this.#block?.slice(0, this.#blockLength) ?? new Uint8Array(0);
       if (bytes.length > 0) this.#integrity.push(bytes);
       this.inlineBytes = bytes;
+      this.#giveBack();
+    } else if (this.#whole !== undefined) {
+      await this.#store(this.#whole);
       this.#giveBack();
     } else if (this.#blockLength > 0) {
       await this.#flush();
@@ -170,17 +210,21 @@ class UploadSink {
   async #flush(): Promise<void> {
     const block = this.#block;
     if (block === undefined) return;
-    const bytes = block.subarray(0, this.#blockLength);
+    await this.#store(block.subarray(0, this.#blockLength));
+    this.#blockLength = 0;
+  }
+
+  async #store(bytes: Uint8Array): Promise<void> {
     this.#integrity.push(bytes);
     this.#file ??= await this.#options.staged.create(this.#target.generation);
     await this.#file.write(bytes, this.#position);
     this.#position += bytes.length;
-    this.#blockLength = 0;
   }
 
   #giveBack(): void {
     if (this.#block !== undefined) this.#options.pool.give(this.#block);
     this.#block = undefined;
+    this.#whole = undefined;
     this.#blockLength = 0;
   }
 }
