@@ -30,6 +30,7 @@ export interface Checkpoint {
 }
 
 const VERSION = 1;
+const SUM_LENGTH = 16;
 const KINDS: readonly string[] = [...SPACE_KINDS, ...DOMAIN_KINDS];
 
 export function startPhase(epoch: string, phase: CopyPhase, damagedNodes: number): Checkpoint {
@@ -39,15 +40,23 @@ export function startPhase(epoch: string, phase: CopyPhase, damagedNodes: number
   };
 }
 
+/** Behind its sum: with one wrong bit a place would be another place, and what lies between the two be left out. */
 export function formatCheckpoint(checkpoint: Checkpoint): string {
-  return JSON.stringify({ version: VERSION, ...checkpoint });
+  const json = JSON.stringify({ version: VERSION, ...checkpoint });
+  return sumOf(json) + json;
 }
 
-/** `undefined`: not one that this version wrote. */
+function sumOf(json: string): string {
+  return new Bun.CryptoHasher('sha256').update(json).digest('hex').slice(0, SUM_LENGTH);
+}
+
+/** `undefined`: not one that this version wrote, or not as it was written. */
 export function parseCheckpoint(text: string): Checkpoint | undefined {
+  const json = text.slice(SUM_LENGTH);
+  if (text.slice(0, SUM_LENGTH) !== sumOf(json)) return undefined;
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = JSON.parse(json);
   } catch {
     return undefined;
   }

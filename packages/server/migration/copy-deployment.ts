@@ -125,7 +125,7 @@ export async function findCopy(
   const checkpoint = parseCheckpoint(text);
   if (checkpoint === undefined) {
     throw new MigrationRefused(
-      'the target holds an unfinished copy that another version of holdfast began: finish it with that one, or empty the target',
+      'the target holds an unfinished copy whose checkpoint is damaged, or that another version of holdfast began: empty the target and begin again, or finish it with that version',
     );
   }
   if (checkpoint.epoch !== epoch) {
