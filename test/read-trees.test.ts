@@ -56,7 +56,7 @@ describe('looking at trees', () => {
       `links are not followed; to see its target: holdfast tree ${root}`,
     );
     expect(await commands.runBadly(1, 'looking', 'tree', `${root}/large`)).toEndWith(
-      `is no directory; show it: holdfast ls --long ${root}/large`,
+      `is not a directory; show it: holdfast ls --long ${root}/large`,
     );
   });
 

@@ -26,10 +26,10 @@ function makePipe(path: string): void {
 }
 
 const bases: readonly [string, (path: string) => void, RegExp][] = [
-  ['a file', (path) => writeFileSync(path, 'x'), /is no folder but a file; nothing was written: .* --force$/],
-  ['a dangling link', (path) => symlinkSync('none', path), /is no folder but a link that leads to none; /],
-  ['a link to a file', (path) => symlinkSync('other', path), /is no folder but a link that leads to none; /],
-  ['a pipe', makePipe, /is no folder but a pipe, socket or device; /],
+  ['a file', (path) => writeFileSync(path, 'x'), /is not a folder but a file; nothing was written: .* --force$/],
+  ['a dangling link', (path) => symlinkSync('none', path), /is not a folder but a link that leads to none; /],
+  ['a link to a file', (path) => symlinkSync('other', path), /is not a folder but a link that leads to none; /],
+  ['a pipe', makePipe, /is not a folder but a pipe, socket or device; /],
 ];
 test.each(bases)(
   'a target that is %s is refused; --force replaces it, and nothing else',
@@ -60,7 +60,7 @@ test('a target below a file, or below a link that leads nowhere, is refused even
   symlinkSync('none', link);
   const single = await makeSource(sample.entries.get('a.txt')!);
   const besides = pullToPath(single.source, single.root, join(file, 'a.txt'), { force: true });
-  expect(await failureOf(besides)).toMatch(/is no folder but a file; .* another place for the tree$/);
+  expect(await failureOf(besides)).toMatch(/is not a folder but a file; .* another place for the tree$/);
   for (const above of [file, link]) {
     const pulling = pullToPath(source, root, join(above, 'below'), { force: true });
     expect(await failureOf(pulling)).toContain('is below a file, or below a link that leads nowhere');

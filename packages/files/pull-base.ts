@@ -42,7 +42,7 @@ function refuse(base: string, found: Stats, isReplaceable: boolean): PullTargetE
       ? 'a link that leads to none'
       : 'a pipe, socket or device';
   const advice = `choose another place for the tree${isReplaceable ? ', or replace it by --force' : ''}`;
-  return new PullTargetError(`${base} is no folder but ${kind}; nothing was written: ${advice}`);
+  return new PullTargetError(`${base} is not a folder but ${kind}; nothing was written: ${advice}`);
 }
 
 /** What stands there is put aside and taken away once the folder is made: whatever fails, one of both is there. */

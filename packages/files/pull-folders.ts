@@ -94,7 +94,7 @@ export class CheckedFolders implements FolderAccess {
 
   constructor(base: string) {
     this.#base = base;
-    if (!lstatSync(`${base}/.`).isDirectory()) throw new PullTargetError(`${base} is no folder`);
+    if (!lstatSync(`${base}/.`).isDirectory()) throw new PullTargetError(`${base} is not a folder`);
   }
 
   prefix(path: TreePath | undefined): Buffer {
@@ -124,7 +124,7 @@ function noFolder(base: string, path: TreePath, error: unknown): PullTargetError
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   const shown = shownPath(base, path);
   if (error === undefined || code === 'ELOOP' || code === 'ENOTDIR') {
-    return new PullTargetError(`${shown} is no folder (any more); a pull goes through no link: move it away`);
+    return new PullTargetError(`${shown} is not a folder (any more); a pull follows no links: move it away`);
   }
   return explain(error, `${shown} cannot be opened`);
 }

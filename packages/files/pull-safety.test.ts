@@ -205,7 +205,7 @@ describe('links in the target are never followed', () => {
       };
       const options = access === 'held' ? {} : { folders: new CheckedFolders(target) };
       const pulling = pullToPath(source, root, target, options);
-      expect(await failureOf(pulling)).toContain('goes through no link');
+      expect(await failureOf(pulling)).toContain('follows no links');
       expect(isSwapped).toBe(true);
       expect(listAll(outside)).toEqual([]);
     },

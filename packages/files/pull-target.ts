@@ -118,7 +118,7 @@ class LocalTarget implements FolderTarget {
       const descriptor = openSync(this.#locate(path), READ_FLAGS);
       if (!fstatSync(descriptor).isFile()) {
         closeSync(descriptor);
-        throw new PullTargetError(`${this.#shown(path)} is no file any more; run the same command again`);
+        throw new PullTargetError(`${this.#shown(path)} is not a file any more; run the same command again`);
       }
       return {
         read: (offset, length) => readRange(descriptor, offset, length),

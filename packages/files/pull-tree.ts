@@ -63,7 +63,7 @@ export async function pullToPath(
   }
   if (!isFolder && (options.paths ?? []).length > 0) {
     throw new PullTargetError(
-      `${hash} is a ${KIND_NAMES[item.kind]}: there are no paths in it; leave --range away`,
+      `${hash} is a ${KIND_NAMES[item.kind]}: there are no paths in it; leave out --range`,
     );
   }
   const base = isFolder ? path : dirname(path);

@@ -103,7 +103,7 @@ function registerImport(bundle: Command): void {
   const command = bundle
     .command('import')
     .description('store the nodes of a CAR file')
-    .argument('[file]', 'the bundle; - or nothing reads stdin', '-')
+    .argument('[file]', 'the bundle; - or none reads stdin', '-')
     .option('--check', 'also below roots that are ready: nodes whose bytes were lost are stored again')
     .option('--max-node-bytes <n>', 'the largest node taken (default: 33554432)', parseNodeBytes)
     .option('--quiet', 'print the roots only');

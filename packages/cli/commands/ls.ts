@@ -21,7 +21,7 @@ interface LsFlags extends ConnectionFlags {
 
 const HELP = `
 Prints the names in their order (by bytes), one on each line. With --long before each name: kind (d, -, x for an executable
-file, l for a link), bytes (of a directory: all below) and hash. Bytes that are no UTF-8 show as \\xNN, control characters as
+file, l for a link), bytes (of a directory: all below) and hash. Bytes that are not UTF-8 show as \\xNN, control characters as
 \\uNNNN; with --json such names have their exact bytes in hex.
 
 Examples:

@@ -27,7 +27,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const HELP_AFTER = `
 A place is a data folder, or a database and a bucket joined by a comma:
   postgres://USER@HOST:5432/DATABASE,s3://BUCKET?endpoint=http://HOST:PORT&region=REGION
-A URL given as a flag can be seen in the list of processes: a password belongs into a file (--to-file, --from-file), into
+A URL given as a flag can be seen in the list of processes: a password belongs in a file (--to-file, --from-file), in
 HOLDFAST_MIGRATE_FROM or HOLDFAST_MIGRATE_TO, or into PGPASSWORD. S3 credentials come from the usual AWS variables and files.
 
 Stop every server of both sides first. The target must be empty. The source stays as it is. An interrupted copy, however it

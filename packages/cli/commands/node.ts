@@ -66,7 +66,7 @@ function describedNode(command: Command): Command {
         .argParser(parseContentType)
         .default(CONTENT_TYPE_DEFAULT),
     )
-    .option('--ref <hashes...>', 'children in order; a hash may stand more than once', collectHashes);
+    .option('--ref <hashes...>', 'children in order; a hash may be given more than once', collectHashes);
 }
 
 async function hashNode(file: string, flags: Omit<PutFlags, 'lease'>): Promise<void> {

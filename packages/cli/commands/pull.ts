@@ -20,7 +20,7 @@ interface PullFlags extends ConnectionFlags {
 const HELP = `
 Every node is verified before a byte of it is written, every file gets its name when it is whole, and nothing is ever written
 through a link. Interrupted, the same command goes on: a file with the same bytes and mode, or a link with the same target,
-counts as done. Anything else that is in the way and no folder stops it before it writes, unless --force replaces it. Links
+counts as done. Anything else in the way, unless it is a folder, stops it before it writes; --force replaces it. Links
 are restored as they are, never followed. Files that are not in the tree stay.
 When HASH is a file, DIR is the path of the file written.
 

@@ -214,7 +214,7 @@ describe('holdfast push', () => {
       'pipe is a socket, pipe or device; only folders',
     );
     writeFileSync(place.path('file'), '');
-    expect(await place.fail(1, 'push', 'file/')).toContain('file/ is a file and no folder');
+    expect(await place.fail(1, 'push', 'file/')).toContain('file/ is a file, not a folder');
     expect(await place.fail(1, 'push', 'tree', '--cache', 'file')).toContain('choose another with --cache');
     writeFileSync(place.path('token'), 'not.a.token');
     expect(await place.fail(1, 'push', 'tree', '--token-file', 'token')).toContain('invalid_token');

@@ -60,7 +60,7 @@ The tree is safe until its lease ends (--lease), or for as long as it has a root
 mode (executable), no times unless --mtime. Sockets, pipes, devices and what cannot be read stop the push before anything is
 sent; --skip-special leaves the first three out.
 
-Left out are what the patterns (as in .gitignore) of a ${IGNORE_FILE_NAME} in any folder, and of --ignore-file, say.
+Left out is what matches the patterns (as in .gitignore) of a ${IGNORE_FILE_NAME} in any folder, or of --ignore-file.
 
 Examples:
   holdfast push ./linux-source
@@ -262,7 +262,7 @@ function checkRoot(path: string, absolute: string): string | undefined {
     throw new CliError(`${path} is a socket, pipe or device; only folders, files and links can be stored`);
   }
   if (path.endsWith('/') && !stats.isDirectory()) {
-    throw new CliError(`${path} is a file and no folder; leave the slash away to store it`);
+    throw new CliError(`${path} is a file, not a folder; leave out the slash at its end to store it`);
   }
   return undefined;
 }

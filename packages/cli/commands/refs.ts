@@ -140,7 +140,7 @@ function collectChange(text: string, previous: unknown): ReadonlyMap<Hash, numbe
       `Write HASH=+1 or HASH=-1: 64 lowercase hexadecimal characters and an integer within ${ROOT_REF_DELTA_MAX}.`,
     );
   }
-  if (changes.has(hash)) throw new InvalidArgumentError('Each hash may stand once: add its deltas up.');
+  if (changes.has(hash)) throw new InvalidArgumentError('Each hash may be given once: add up its deltas.');
   // Number('-0') is -0, which JSON writes as 0 but equality would tell apart.
   return changes.set(hash, delta === 0 ? 0 : delta);
 }

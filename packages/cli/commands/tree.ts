@@ -43,7 +43,7 @@ async function draw(location: TreeLocation, flags: TreeFlags): Promise<void> {
   await withSource(flags, async (source) => {
     const item = await findLocation(source, location);
     if (item.kind !== 'directory') {
-      throw new CliError(`${location.text} is no directory; show it: holdfast ls --long ${location.text}`);
+      throw new CliError(`${location.text} is not a directory; show it: holdfast ls --long ${location.text}`);
     }
     const json = flags.json ? new JsonListWriter('entries') : undefined;
     if (json === undefined) await writeLineSlowly(formatName(new TextEncoder().encode(location.text)));

@@ -17,8 +17,8 @@ interface VerifyFlags extends ConnectionFlags {
 const FAULTS_KEPT_MAX = 10_000;
 
 const HELP = `
-Reads every node below and including HASH and holds it against its hash and against what the nodes above say of it. Names
-each node that is missing, damaged or no part of a tree, with its path, and then fails (1). Heal them from the original:
+Reads every node below and including HASH and checks it against its hash and against what the nodes above say of it. Names
+each node that is missing, damaged or not part of a tree, with its path, and then fails (1). Heal them from the original:
   holdfast push --check PATH
 
 Example:
@@ -29,7 +29,7 @@ export function registerVerifyCommand(program: Command): void {
     .command('verify')
     .description('check every byte of a tree')
     .argument('<hash>', 'the tree', parseRoot)
-    .option('--quiet', 'show what is wrong only');
+    .option('--quiet', 'show only what is wrong');
   withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(verify);
 }
 

@@ -149,7 +149,7 @@ function checkPart(
     throw new TreeFormatError('the first name is not the one the index above says');
   }
   if (endName !== undefined && last !== undefined && compareNames(last, endName) >= 0) {
-    throw new TreeFormatError('a name belongs into a later page of the directory');
+    throw new TreeFormatError('a name belongs in a later page of the directory');
   }
   return node;
 }

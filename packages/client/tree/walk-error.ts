@@ -27,7 +27,7 @@ export function explainNodeError(error: unknown): string | undefined {
   if (error instanceof RottenNodeError)
     return `${error.message}; heal it from the original: holdfast push --check`;
   if (error instanceof VerificationError) return error.message;
-  if (error instanceof TreeFormatError) return `${error.message}; this is no tree that a push has made`;
+  if (error instanceof TreeFormatError) return `${error.message}; this is not a tree that a push has made`;
   if (error instanceof MissingNodeError) return error.message;
   if (error instanceof CasError && error.code === 'NOT_FOUND') {
     return `${error.message}; it is not in this Space (any more): push the tree again, and hold it by a root ref`;
