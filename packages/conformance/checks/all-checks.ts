@@ -9,6 +9,7 @@ import { childrenChecks } from './children.ts';
 import { directUploadChecks } from './direct-uploads.ts';
 import { gcChecks } from './gc.ts';
 import { headerChecks } from './headers.ts';
+import { headChecks } from './heads.ts';
 import { healthAndRouteChecks } from './health-and-routes.ts';
 import { idChecks } from './ids.ts';
 import { jsonBodyChecks } from './json-bodies.ts';
@@ -49,6 +50,7 @@ export const allChecks: readonly Check[] = [
   ...rootRefReplayChecks,
   ...rootRefPageChecks,
   ...headerChecks,
+  ...headChecks,
   ...rawProtocolChecks,
   ...rawUploadChecks,
 ];

@@ -78,7 +78,7 @@ function parseServerTiming(answer: Answer): Metric[] {
 
 const METRIC_NAME = /^cas_(?:edge|auth|schema|dispatch|meta_[a-z0-9_]+|content_[a-z0-9_]+)$/;
 
-function expectTiming(answer: Answer, wanted: readonly string[]): Metric[] {
+export function expectTiming(answer: Answer, wanted: readonly string[]): Metric[] {
   const metrics = parseServerTiming(answer);
   const names = metrics.map((metric) => metric.name);
   expectEqual(new Set(names).size, names.length, 'each name once', answer);

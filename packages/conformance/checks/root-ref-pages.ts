@@ -244,6 +244,16 @@ async function foreignCursors({ client, newSpace }: CheckContext): Promise<void>
   );
 }
 
+async function cursorOfOtherApp({ client, target }: CheckContext): Promise<void> {
+  const second = target.options.secondIdentity;
+  if (!second) return;
+  const other = client.asIdentity(second);
+  for (const each of [client, other]) await commitNodes(each, 3);
+  const cursor = (await client.page('limit=1')).nextCursor ?? '';
+  const answer = await other.call('listRootRefs', { query: follow(cursor, 1) });
+  expectError(answer, 400, 'INVALID_REQUEST', 'a cursor of the same Space and domain in another App');
+}
+
 async function cursorNextDay({ client, elapse }: CheckContext): Promise<void> {
   const items = await commitNodes(client, 4);
   const first = await client.page('limit=2');
@@ -304,6 +314,13 @@ export const rootRefPageChecks: readonly Check[] = [
   check('pages.repeat', 'spec listRootRefs: revision-stable pages', 'a cursor used twice', pagesRepeat),
   check('pages.forged-cursor', CURSOR, 'forged and malformed cursors', forgedCursors),
   check('pages.foreign-cursor', CURSOR, 'cursors of another scope', foreignCursors),
+  check(
+    'pages.cursor-of-other-app',
+    CURSOR,
+    'a cursor of the same spaceId and domain in another App',
+    cursorOfOtherApp,
+    'second-app',
+  ),
   check(
     'pages.next-day',
     `${STABLE}, for at least 24 h`,

@@ -145,6 +145,14 @@ const headerMutations: readonly Mutation[] = [
     exchange.headers.set('content-type', 'text/html');
     return answer(exchange, {});
   }),
+  ...['cache-control', 'content-length', 'content-range', 'content-type', 'vary', 'www-authenticate'].map(
+    (header) =>
+      mutation(`answers HEAD without ${header}`, ['head.headers'], 'HEAD is allowed', (exchange) => {
+        if (exchange.method !== 'HEAD' || !exchange.headers.has(header)) return undefined;
+        exchange.headers.delete(header);
+        return answer(exchange, {});
+      }),
+  ),
   withHeader('server-timing', 'cas_edge;dur=1, cas_edge;dur=2', ['headers.timing'], 'Server-Timing'),
   withHeader(
     'server-timing',
@@ -204,6 +212,7 @@ const acceptanceMutations: readonly Mutation[] = [
   ),
   accepts(400, 'INVALID_REQUEST', '{}', ['json.root-refs-fields'], 'duplicate field'),
   accepts(400, 'INVALID_REQUEST', '{}', ['pages.forged-cursor'], 'cursor'),
+  accepts(400, 'INVALID_REQUEST', '{}', ['pages.cursor-of-other-app'], 'from another scope'),
   accepts(400, 'INVALID_REQUEST', '{}', ['ids.controls'], 'control characters'),
   accepts(412, 'CONFLICT', '', ['upload.once'], '412, bytes unchanged, forever'),
   accepts(412, 'CONFLICT', '', ['upload.overlapping'], 'first to complete wins'),
