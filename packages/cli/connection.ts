@@ -94,14 +94,15 @@ function findToken({ tokenFile }: ConnectionFlags): string | undefined {
 /** How long a token that was read is used before its file is looked at again. */
 const TOKEN_REREAD_MS = 1_000;
 
-/** A job may outlive its token: whoever writes a new one into the file keeps it going. */
-function rereadToken(file: string, first: string): () => string {
+/** A job may outlive its token: whoever writes a new one into the file keeps it going. `now`: ms of a clock that never steps back. */
+export function rereadToken(file: string, first: string, now = () => performance.now()): () => string {
   let token = first;
-  let readAt = performance.now();
+  let readAt = now();
   return () => {
-    if (performance.now() - readAt > TOKEN_REREAD_MS) {
-      token = readTextFile(file, 'the token file').trim();
-      readAt = performance.now();
+    if (now() - readAt > TOKEN_REREAD_MS) {
+      // A shell empties the file (`holdfast token … > FILE`) before there is a new one to write: until then the old one is good.
+      token = readTextFile(file, 'the token file').trim() || token;
+      readAt = now();
     }
     return token;
   };

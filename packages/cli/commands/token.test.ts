@@ -34,6 +34,16 @@ describe('the token', () => {
     expect(protectedHeader.kid).toBe(keySet.keys[0]?.kid as string);
   });
 
+  test.each(['ES256', 'EdDSA'])('is not made with a %s key that is damaged', async (alg) => {
+    await place.print('key', 'new', '--out', `whole-${alg}.jwk`, '--jwks', `whole-${alg}.json`, '--alg', alg);
+    const key = JSON.parse(readFileSync(place.path(`whole-${alg}.jwk`), 'utf8')) as { d: string };
+    const d = `${key.d.startsWith('A') ? 'B' : 'A'}${key.d.slice(1)}`;
+    writeFileSync(place.path(`damaged-${alg}.jwk`), JSON.stringify({ ...key, d }));
+    expect(await place.fail(1, ...READ.with(2, `damaged-${alg}.jwk`))).toContain(
+      `is not a usable ${alg} key`,
+    );
+  });
+
   test('says exactly what was asked', async () => {
     const seconds = Math.floor(Date.now() / 1000);
     const found = await claims(...READ, '--ref-domain', 'docs:v1', '--ttl', '24h');

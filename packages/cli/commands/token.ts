@@ -64,7 +64,7 @@ export function registerTokenCommand(program: Command): void {
 }
 
 async function printToken(options: TokenOptions): Promise<void> {
-  const { importJWK, SignJWT } = await import('jose');
+  const { compactVerify, importJWK, SignJWT } = await import('jose');
   const { jwk, algorithm } = readPrivateKey(options.key);
   // Both in whole seconds, so that a --ttl of exactly the App's maximum lifetime is accepted.
   const issuedAt = Math.floor(Date.now() / 1000);
@@ -87,6 +87,8 @@ async function printToken(options: TokenOptions): Promise<void> {
         ...(typeof jwk.kid === 'string' ? { kid: jwk.kid } : {}),
       })
       .sign(await importJWK(jwk, algorithm));
+    // Of a damaged file not every library notices that its halves do not belong together; servers would, one by one.
+    await compactVerify(token, await importJWK(publicHalf(jwk), algorithm));
   } catch {
     // The library's message could quote the key.
     throw new CliError(
@@ -118,6 +120,11 @@ function readPrivateKey(path: string): { readonly jwk: JWK; readonly algorithm: 
     );
   }
   return { jwk: jwk as JWK, algorithm };
+}
+
+function publicHalf({ kty, crv, x, y, n, e }: JWK): JWK {
+  const parts = Object.entries({ kty, crv, x, y, n, e }).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(parts);
 }
 
 /** Where the curve leaves one algorithm. */
