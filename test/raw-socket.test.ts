@@ -265,7 +265,7 @@ describe('load no honest client makes', () => {
     expect(readResidentBytes(pid) - before).toBeLessThan(16 * 12 * MIB);
     await expectHealthy();
     for (const socket of idle) socket.terminate();
-  }, 30_000);
+  }, 120_000);
 
   test('hundreds of idle connections keep nobody out, and are given back', async () => {
     const before = countDescriptors(pid);
@@ -276,7 +276,7 @@ describe('load no honest client makes', () => {
     const deadline = Date.now() + 15_000;
     while (countDescriptors(pid) > before + 8 && Date.now() < deadline) await Bun.sleep(50);
     expect(countDescriptors(pid)).toBeLessThanOrEqual(before + 8);
-  }, 30_000);
+  }, 120_000);
 });
 
 test('after everything the process has not grown', async () => {

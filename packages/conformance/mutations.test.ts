@@ -35,7 +35,7 @@ describe('a server that', () => {
         .filter((result) => result.outcome === 'failed')
         .map((result) => result.clause);
       expect(clauses.join('\n')).toContain(mutation.clause);
-    }, 30_000);
+    }, 120_000);
   }
 
   test('keeps every rule fails none of the same checks', async () => {

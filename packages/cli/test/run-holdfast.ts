@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 
 const LAUNCHER = resolve(import.meta.dir, '../../../bin/holdfast');
 /** ms; a command that has not ended by then is killed and fails its test */
-const TIMEOUT_MS = 20_000;
+const TIMEOUT_MS = 60_000;
 
 export interface Outcome {
   readonly exitCode: number;

@@ -260,7 +260,7 @@ describe('a transaction that the server turns down', () => {
     expect(error).toBeInstanceOf(StoreUnavailable);
     expect(runs).toBeLessThan(50);
     expect(await find(1)).toBeUndefined();
-  }, 30_000);
+  }, 120_000);
 
   test('because a rule of the schema is broken ends the process', async () => {
     await turnDown(1, '23514', 'at once');
