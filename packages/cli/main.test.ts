@@ -2,6 +2,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import { buildProgram } from './program.ts';
 import { Workplace } from './test/run-holdfast.ts';
 
 const LAUNCHER = resolve(import.meta.dir, '../../bin/holdfast');
@@ -11,6 +13,11 @@ beforeEach(() => {
   place = new Workplace();
 });
 afterEach(() => place.remove());
+
+/** Commands that do something themselves. */
+function listLeaves(command: Command): readonly Command[] {
+  return command.commands.length === 0 ? [command] : command.commands.flatMap(listLeaves);
+}
 
 describe('holdfast', () => {
   test('prints its version', async () => {
@@ -75,6 +82,13 @@ describe('holdfast', () => {
     }
     // The runtime keeps a cache of its own.
     expect(readdirSync(place.folder).filter((name) => !name.startsWith('.'))).toEqual([]);
+  });
+
+  test('prints JSON wherever something is printed, but for serve, whose first line is fixed', () => {
+    const withoutJson = listLeaves(buildProgram()).filter(
+      ({ options }) => !options.some(({ long }) => long === '--json'),
+    );
+    expect(withoutJson.map((command) => command.name())).toEqual(['serve']);
   });
 
   test('shows no control characters of what it was given', async () => {
