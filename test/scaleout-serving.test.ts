@@ -10,11 +10,11 @@ import { makeIssuer } from './support/issuer.ts';
 import { APP, SPACE } from './support/running-server.ts';
 import { addApp, readResidentBytes, runHoldfast } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
+import { until } from './support/until.ts';
 
 const MIB = 1024 * 1024;
 const HOUR_MS = 3_600_000;
 const TEST_MS_MAX = 120_000;
-const WAIT_MS_MAX = 40_000;
 const SLOW_READERS = 100;
 /** So much of an object, and no answer about anything else. */
 const BEGUN_BYTES = 60_000;
@@ -38,12 +38,6 @@ afterAll(async () => {
 });
 
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
-
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + WAIT_MS_MAX;
-  while (!(await holds()) && Date.now() < deadline) await Bun.sleep(20);
-  expect(await holds()).toBe(true);
-}
 
 function serverAt(index: number): ClusterServer {
   const server = cluster.servers[index];

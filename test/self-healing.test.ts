@@ -11,12 +11,13 @@ import { recount } from './support/embedded-recount.ts';
 import { readPlace } from './support/read-place.ts';
 import { type RunningServer, startFreshServer } from './support/running-server.ts';
 import type { SpaceClient } from './support/space-client.ts';
+import { until } from './support/until.ts';
 
 const MIB = 1024 * 1024;
 const INLINE_BYTES = 2000;
 const FILE_BYTES = 400_000;
-/** within this a scrub that starts with the server has come to a handful of nodes */
-const SCRUB_MS_MAX = 60_000;
+/** Three times a scrub that starts with the server comes to a handful of nodes. */
+const SCRUBS_MS_MAX = 180_000;
 
 let running: RunningServer;
 let client: SpaceClient;
@@ -277,17 +278,9 @@ describe('the scrub', () => {
       await until(async () => (await client.usage()).notReadyNodeCount === notReadyNodeCount);
       for (const node of nodes) await expectContent(node);
     },
-    3 * SCRUB_MS_MAX,
+    SCRUBS_MS_MAX,
   );
 });
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + SCRUB_MS_MAX;
-  while (!(await holds())) {
-    if (Date.now() > deadline) throw new Error(`it did not come true within ${SCRUB_MS_MAX} ms`);
-    await Bun.sleep(100);
-  }
-}
 
 test('after all of it the rows are as a recount says', async () => {
   expect(await running.server.end('SIGTERM')).toBe(0);

@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test';
+import { until } from '../../test/support/until.ts';
 import { startLoop } from './background-loop.ts';
 import type { Log } from './log.ts';
 
@@ -8,15 +9,6 @@ function recordingLog(): { readonly log: Log; readonly lines: string[] } {
     lines.push(`${level} ${JSON.stringify(fields)} ${message}`);
   };
   return { log: { info: record('info'), error: record('error') } as unknown as Log, lines };
-}
-
-/** Only there to end what hangs. */
-const WAIT_MS_MAX = 20_000;
-
-async function until(holds: () => boolean): Promise<void> {
-  const deadline = Date.now() + WAIT_MS_MAX;
-  while (!holds() && Date.now() < deadline) await Bun.sleep(2);
-  expect(holds()).toBe(true);
 }
 
 test('a failing step is logged once, tried again, and its end is logged', async () => {

@@ -20,6 +20,7 @@ import {
 } from './engine-process.ts';
 import { findDescendants } from './server-process.ts';
 import { makeTempFolder } from './temp-folder.ts';
+import { until } from './until.ts';
 
 /** Where `npm test` names the instance it shares: a URL of its superuser. */
 export const SHARED_POSTGRES_VARIABLE = 'HOLDFAST_TEST_POSTGRES_URL';
@@ -175,14 +176,6 @@ async function crash(postmaster: EngineProcess): Promise<void> {
   await postmaster.kill();
   // Dead is enough: whoever inherits them buries them when it pleases.
   await until(() => backends.every((pid) => /^Z?$/.test(readState(pid))));
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  const deadline = Date.now() + START_MS_MAX;
-  while (!condition()) {
-    if (Date.now() > deadline) throw new Error(`PostgreSQL was not gone ${START_MS_MAX} ms after its kill`);
-    await Bun.sleep(2);
-  }
 }
 
 /** One letter, as the kernel gives it; '' when there is no such process. */

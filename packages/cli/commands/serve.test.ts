@@ -16,9 +16,7 @@ import {
   tryStartServer,
 } from '../../../test/support/server-process.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
-
-/** More than anything here takes on a busy machine. */
-const WAIT_MS_MAX = 20_000;
+import { until } from '../../../test/support/until.ts';
 
 /** Undone after each test, last first. */
 const cleanups: (() => unknown)[] = [];
@@ -37,12 +35,6 @@ async function start(options: Partial<ServerOptions> = {}): Promise<ServerProces
   const server = await startServer({ data: join(makeFolder(), 'data'), ...options });
   cleanups.push(() => server.isRunning() && server.end('SIGKILL'));
   return server;
-}
-
-async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + WAIT_MS_MAX;
-  while (!(await holds()) && Date.now() < deadline) await Bun.sleep(20);
-  expect(await holds()).toBe(true);
 }
 
 const isAlive = (pid: number): boolean => existsSync(`/proc/${pid}/stat`);

@@ -1,5 +1,6 @@
 /** Bounds: of requests and waiting, of repetitions, of memory for slow readers; and what credentials and clocks do. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { until } from '../../../../../test/support/until.ts';
 import { type ContentStore, type StoredObject, StoreUnavailable } from '../../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode, urlLifeUntil } from '../../contract/samples.ts';
 import { openS3ContentStore, type S3ContentStoreConfig } from './open-s3-content-store.ts';
@@ -68,11 +69,6 @@ const failureOf = (work: Promise<unknown>): Promise<unknown> =>
     () => undefined,
     (error) => error,
   );
-
-async function until(holds: () => boolean): Promise<void> {
-  for (let look = 0; look < 500 && !holds(); look += 1) await Bun.sleep(10);
-  expect(holds()).toBe(true);
-}
 
 /** Answers to reads of objects wait until the gate is opened. */
 function gateReads(): { open: () => void; waiting: number; most: number } {
