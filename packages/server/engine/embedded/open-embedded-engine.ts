@@ -10,7 +10,7 @@ import { diskFiles, type Files } from './files.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
 import { ObjectLayout } from './object-layout.ts';
 import { LocalReceivingRegistry } from './receiving-registry.ts';
-import { SharedReceivingRegistry } from './shared-receiving-registry.ts';
+import { removeReceivingRegistry, SharedReceivingRegistry } from './shared-receiving-registry.ts';
 
 export const DATABASE_FILE = 'holdfast.db';
 const RECEIVING_FILE = 'live.db';
@@ -59,6 +59,7 @@ export async function openEmbeddedEngine(options: EmbeddedEngineOptions): Promis
   try {
     if (options.isForCopy !== true) await beginServing(metadata, dataDir);
     const root = join(dataDir, CONTENT_FOLDER);
+    if (isAlone) removeReceivingRegistry(join(dataDir, RECEIVING_FILE));
     const content = new DiskContentStore({
       root,
       storeId: await prepareFolder(metadata, files, new ObjectLayout(root)),

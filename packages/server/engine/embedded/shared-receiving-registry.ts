@@ -85,12 +85,17 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
   }
 }
 
+/** Where no process has it open: what earlier ones received is worth nothing, and might be damaged where nobody looks at once. */
+export function removeReceivingRegistry(path: string): void {
+  for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
+}
+
 /** Without fsync a power cut can leave anything; nothing in it is worth keeping then. */
 function openOrReplace(path: string): Database {
   try {
     return openDatabase(path);
   } catch {
-    for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
+    removeReceivingRegistry(path);
     return openDatabase(path);
   }
 }

@@ -1,6 +1,6 @@
 /** Several processes on one data folder: each sees what the others did. Two engines in one process stand in for them. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -110,4 +110,26 @@ test('whoever opens the folder alone lets go of what killed processes held, and 
   expect(await countFree(alone)).toEqual([1, 2]);
   one = alone;
   other = await openThird(false);
+});
+
+test('what is left of who received what is worth nothing to whoever opens the folder alone, also when it is damaged', async () => {
+  await one.close();
+  await other.close();
+  const path = join(dataDir, 'live.db');
+  const left = await readFile(path);
+  for (const page of [0, 1, 2]) {
+    await writeFile(path, Buffer.from(left).fill(1, page * 4096));
+    const onFatal = (error: Error): number => fatal.push(error);
+    one = await openEmbeddedEngine({ dataDir, workers: 2, isAlone: true, clock: new ManualClock(), onFatal });
+    const { hash, node } = sampleNode(500, page);
+    const { generation, staged } = await stage(one.metadata, one.content, hash, node);
+    expect(receiverOf(one.content).isReceiving(generation)).toBe(true);
+    await staged.release();
+    expect(receiverOf(one.content).reservedBytes(SPACE)).toBe(0);
+    await one.close();
+  }
+  const onFatal = (error: Error): number => fatal.push(error);
+  const open = () => openEmbeddedEngine({ dataDir, workers: 2, clock: new ManualClock(), onFatal });
+  one = await open();
+  other = await open();
 });
