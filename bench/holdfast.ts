@@ -11,8 +11,12 @@ const ROOT = join(import.meta.dir, '..');
 /** As bin/holdfast starts it, without its shell: a profile flag must be able to go in between. */
 const BUN_FLAGS = ['--no-env-file', '--no-install', `--config=${join(ROOT, 'bin', 'bunfig.toml')}`];
 const CLI = join(ROOT, 'packages', 'cli', 'main.ts');
-/** As bin/holdfast sets it for `serve`, and for `serve` with content in S3. */
-const SERVER_ENV = { UV_THREADPOOL_SIZE: process.env.UV_THREADPOOL_SIZE ?? '8' };
+/** As bin/holdfast sets it for every command, for `serve`, and for `serve` with content in S3. */
+export const COMMAND_ENV = {
+  BUN_JSC_thresholdForFTLOptimizeAfterWarmUp:
+    process.env.BUN_JSC_thresholdForFTLOptimizeAfterWarmUp ?? '1000000',
+};
+const SERVER_ENV = { ...COMMAND_ENV, UV_THREADPOOL_SIZE: process.env.UV_THREADPOOL_SIZE ?? '8' };
 const S3_SERVER_ENV = {
   MIMALLOC_PURGE_DELAY: process.env.MIMALLOC_PURGE_DELAY ?? '60000',
   MIMALLOC_PURGE_HOLES_MIN_INTERVAL: process.env.MIMALLOC_PURGE_HOLES_MIN_INTERVAL ?? '60000',

@@ -15,7 +15,7 @@ beforeAll(() => {
   copyFileSync(join(ROOT, 'bin', 'holdfast'), script);
   writeFileSync(
     join(runtimes, 'bun'),
-    `#!/bin/sh\necho "$UV_THREADPOOL_SIZE/$MIMALLOC_PURGE_DELAY/$MIMALLOC_PURGE_HOLES_MIN_INTERVAL"\n`,
+    `#!/bin/sh\necho "$BUN_JSC_thresholdForFTLOptimizeAfterWarmUp/$UV_THREADPOOL_SIZE/$MIMALLOC_PURGE_DELAY/$MIMALLOC_PURGE_HOLES_MIN_INTERVAL"\n`,
   );
   chmodSync(join(runtimes, 'bun'), 0o755);
 });
@@ -31,12 +31,17 @@ function settingsOf(args: readonly string[], env: Readonly<Record<string, string
 describe('bin/holdfast', () => {
   const S3 = 's3://bucket?endpoint=http://127.0.0.1:1';
   test.each<[string, readonly string[], Readonly<Record<string, string>>, string]>([
-    ['serve', ['serve'], {}, '8//'],
-    ['serve with bytes in S3, by a flag', ['serve', '--content', S3], {}, '8/60000/60000'],
-    ['serve with bytes in S3, by a flag in one word', ['serve', `--content=${S3}`], {}, '8/60000/60000'],
-    ['serve with bytes in S3, by a variable', ['serve'], { HOLDFAST_CONTENT: S3 }, '8/60000/60000'],
-    ['another command', ['app', 'list'], { HOLDFAST_CONTENT: S3 }, '//'],
-    ['no command', [], { HOLDFAST_CONTENT: S3 }, '//'],
+    ['serve', ['serve'], {}, '1000000/8//'],
+    ['serve with bytes in S3, by a flag', ['serve', '--content', S3], {}, '1000000/8/60000/60000'],
+    [
+      'serve with bytes in S3, by a flag in one word',
+      ['serve', `--content=${S3}`],
+      {},
+      '1000000/8/60000/60000',
+    ],
+    ['serve with bytes in S3, by a variable', ['serve'], { HOLDFAST_CONTENT: S3 }, '1000000/8/60000/60000'],
+    ['another command', ['app', 'list'], { HOLDFAST_CONTENT: S3 }, '1000000///'],
+    ['no command', [], { HOLDFAST_CONTENT: S3 }, '1000000///'],
   ])('%s', (_, args, env, settings) => {
     expect(settingsOf(args, env)).toBe(settings);
   });
@@ -44,10 +49,11 @@ describe('bin/holdfast', () => {
   test('takes what its user has set', () => {
     const env = {
       HOLDFAST_CONTENT: S3,
+      BUN_JSC_thresholdForFTLOptimizeAfterWarmUp: '3',
       UV_THREADPOOL_SIZE: '4',
       MIMALLOC_PURGE_DELAY: '5',
       MIMALLOC_PURGE_HOLES_MIN_INTERVAL: '6',
     };
-    expect(settingsOf(['serve'], env)).toBe('4/5/6');
+    expect(settingsOf(['serve'], env)).toBe('3/4/5/6');
   });
 });
