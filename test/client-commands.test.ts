@@ -308,6 +308,12 @@ describe('connection', () => {
     expect(await runBadly(1, ['usage'], { HOLDFAST_URL: 'http://127.0.0.1:1' })).toContain(
       'CONNECTION_FAILED',
     );
+    const page = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('<html>') });
+    const elsewhere = { HOLDFAST_URL: `http://127.0.0.1:${page.port}` };
+    expect(await runBadly(1, ['usage'], elsewhere)).toMatch(
+      /MALFORMED_RESPONSE 200\); .*HOLDFAST_URL or --url/,
+    );
+    await page.stop(true);
     expect(await runBadly(1, ['node', 'get', ABSENT])).toContain('NOT_FOUND 404');
     expect(await runBadly(1, ['node', 'put', join(folder.path, 'none')])).toContain('does not exist');
     expect(await runBadly(1, ['node', 'put', folder.path])).toContain('folder');

@@ -169,6 +169,7 @@ const ADVICE: Partial<Record<CasError['code'], string>> = {
   unknown_issuer: 'register the App with holdfast app add, or check which issuer signed the token',
   resource_scope_mismatch:
     'use a token made for this App and Space; root refs need one made with --ref-domain',
+  MALFORMED_RESPONSE: 'the address is that of HOLDFAST_URL or --url',
   RESPONSE_TOO_LARGE: 'write it to a file or a pipe instead',
 };
 
