@@ -47,7 +47,11 @@ async function idLengths({ newSpace }: CheckContext): Promise<void> {
   const prefix = [...newSpace().spaceId].length;
   for (const character of ['a', 'é', '👍']) {
     const longest = newSpace(character.repeat(256 - prefix));
-    expectStatus(await longest.call('getUsage'), 200, `256 code points of ${character}`);
+    const node = makeNode({ content: character });
+    await longest.publish(node);
+    expectStatus(await longest.readContent(node.hash), 200, `256 code points of ${character}`);
+    await longest.commit('x'.repeat(256), { [node.hash]: 1 });
+    expectEqual((await longest.page()).items.length, 1, `items of 256 code points of ${character}`);
     const tooLong = newSpace(character.repeat(257 - prefix));
     expectError(await tooLong.call('getUsage'), 400, 'INVALID_REQUEST', `257 code points of ${character}`);
   }
