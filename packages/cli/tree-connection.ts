@@ -42,7 +42,7 @@ export function parseLocation(text: string): TreeLocation {
 export function parseTreePath(text: string): readonly Uint8Array[] {
   const names = parseNames(text.split('/'));
   if (names.length === 0)
-    throw new InvalidArgumentError('A path has at least one name; for the whole tree leave it away.');
+    throw new InvalidArgumentError('A path has at least one name; for the whole tree leave it out.');
   return names;
 }
 

@@ -101,19 +101,15 @@ async function push(path: string, flags: Flags): Promise<void> {
   const absolute = resolvePath(path);
   if (!flags.ignore && (flags.ignoreFile !== undefined || flags.gitignore)) {
     throw new UsageError(
-      '--no-ignore stores everything: leave it away, or --ignore-file and --gitignore with their patterns',
+      '--no-ignore stores everything: leave it out, or else --ignore-file and --gitignore',
     );
   }
   const linkWarning = checkRoot(path, absolute);
   if (flags.rootRef && !flags.dryRun) requireRootRefToken(flags);
-  const ignorePatterns = readPatterns(flags.ignoreFile);
+  const request = { path, absolute, linkWarning, ignorePatterns: readPatterns(flags.ignoreFile), flags };
   // The push tries again by itself, and tells what it waits for.
   const clientOptions = { retry: { attemptsMax: 1 } };
-  await withClient(
-    flags,
-    (client) => run(client, absolute, path, linkWarning, ignorePatterns, flags),
-    clientOptions,
-  ).catch((error: unknown) => {
+  await withClient(flags, (client) => runPush(client, request), clientOptions).catch((error: unknown) => {
     throw isResumable(error) ? new CliError(`${(error as Error).message}; then ${CONTINUE}`) : error;
   });
 }
@@ -127,25 +123,26 @@ function isResumable(error: unknown): boolean {
   return isAway || status === 401 || status === 429 || status >= 500;
 }
 
-async function run(
-  client: Client,
-  absolute: string,
-  path: string,
-  linkWarning: string | undefined,
-  ignorePatterns: readonly string[],
-  flags: Flags,
-): Promise<void> {
+/** What the command line asks for, checked. */
+interface PushRequest {
+  /** as it was given */
+  readonly path: string;
+  readonly absolute: string;
+  /** told once the job can tell something */
+  readonly linkWarning: string | undefined;
+  readonly ignorePatterns: readonly string[];
+  readonly flags: Flags;
+}
+
+async function runPush(client: Client, request: PushRequest): Promise<void> {
+  const { path, absolute, linkWarning, ignorePatterns, flags } = request;
   const rootRefScope = flags.rootRef === true ? describeScope(flags) : undefined;
   const optionsFor = ({ progress, signal }: JobContext, state: TreeState): PushFolderOptions => ({
     client,
     path: absolute,
     state,
     ignorePatterns,
-    ignoreFileNames: !flags.ignore
-      ? []
-      : flags.gitignore
-        ? [IGNORE_FILE_NAME, '.gitignore']
-        : [IGNORE_FILE_NAME],
+    ignoreFileNames: listIgnoreFileNames(flags),
     recordsMtime: flags.mtime === true,
     skipsSpecial: flags.skipSpecial === true,
     leaseDurationMs: flags.lease,
@@ -182,6 +179,11 @@ async function run(
   }
   const pushed = await runJob(job, remembering(pushFolder), ({ root }) => root);
   printPushed(pushed, flags);
+}
+
+function listIgnoreFileNames({ ignore, gitignore }: Flags): readonly string[] {
+  if (!ignore) return [];
+  return gitignore ? [IGNORE_FILE_NAME, '.gitignore'] : [IGNORE_FILE_NAME];
 }
 
 /** What is remembered is a hint: the push outlives its loss. */
