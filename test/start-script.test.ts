@@ -31,7 +31,7 @@ function settingsOf(args: readonly string[], env: Readonly<Record<string, string
 describe('bin/holdfast', () => {
   const S3 = 's3://bucket?endpoint=http://127.0.0.1:1';
   test.each<[string, readonly string[], Readonly<Record<string, string>>, string]>([
-    ['serve', ['serve'], {}, '1000000/8//'],
+    ['serve', ['serve'], {}, '1000000/8/1000/1000'],
     ['serve with bytes in S3, by a flag', ['serve', '--content', S3], {}, '1000000/8/60000/60000'],
     [
       'serve with bytes in S3, by a flag in one word',
