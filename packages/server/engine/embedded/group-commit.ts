@@ -5,6 +5,7 @@
 import type { Database } from 'bun:sqlite';
 import { InvariantViolation } from '../../core/invariant.ts';
 import { type Clock, StoreUnavailable } from '../../core/ports.ts';
+import { ActiveUploads } from './active-uploads.ts';
 import { isBusy, isDamageMet, isSurelyNotCommitted, storageError } from './failure.ts';
 import { BatchRows, type NodeCache } from './node-cache.ts';
 import type { SpaceDirectory } from './space-directory.ts';
@@ -106,6 +107,7 @@ export class GroupCommit {
     const batch: Batch = {
       ledger: new SpaceLedger(sql, this.#options.spaces),
       rows: new BatchRows(this.#options.cache),
+      activeUploads: new ActiveUploads(),
     };
     const outcomes = await this.#runBodies(batch);
     const last = outcomes.at(-1);

@@ -190,6 +190,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       row.touchedAt,
       ...uploadVerdictToSql(row),
     );
+    this.#countUpload(row.urlExpiresAt, 1);
   }
 
   updateUpload(before: UploadRow, after: UploadRow): void {
@@ -198,6 +199,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     const generation = hexToBytes(before.generation);
     const verdict = verdictCode(before.evidence);
     const { sql } = this.#scope;
+    if (after.urlExpiresAt !== before.urlExpiresAt) this.#recountUploads(id);
     const change = changeOfUpload(before, after);
     if (change === 'times') {
       const { urlExpiresAt, touchedAt } = after;
@@ -228,12 +230,34 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     const { sql } = this.#scope;
     const generation = hexToBytes(before.generation);
     this.#scope.writeOne(AS_READ, sql.deleteUpload, this.#write(), hexToBytes(before.hash), generation);
+    this.#countUpload(before.urlExpiresAt, -1);
+  }
+
+  #countUpload(urlExpiresAt: number, by: 1 | -1): void {
+    const id = this.#write();
+    const { activeUploads } = this.#scope;
+    activeUploads.change(id, urlExpiresAt, by);
+    this.#scope.onUndo(() => activeUploads.forget(id));
+  }
+
+  #recountUploads(id: number): void {
+    const { activeUploads } = this.#scope;
+    activeUploads.forget(id);
+    this.#scope.onUndo(() => activeUploads.forget(id));
   }
 
   countActiveUploads(atMost: number): number {
     if (this.#id === undefined) return 0;
-    const row = this.#scope.find(this.#scope.sql.countActiveUploads, this.#id, this.now, atMost);
-    return (row?.count as number | undefined) ?? 0;
+    const { activeUploads, sql } = this.#scope;
+    const known = activeUploads.find(this.#id, this.now);
+    if (known !== undefined) return Math.min(known, atMost);
+    const row = this.#scope.find(sql.countActiveUploads, this.#id, this.now, atMost);
+    const count = (row?.count as number | undefined) ?? 0;
+    if (count < atMost) {
+      const first = this.#scope.find(sql.findNextUploadExpiry, this.#id, this.now);
+      activeUploads.learn(this.#id, this.now, count, first?.url_expires_at as number | undefined);
+    }
+    return count;
   }
 
   /** Asked for only when content is in doubt, so what SQLite holds in memory is let go first: the disk is to answer. */

@@ -111,6 +111,9 @@ const WRITE_STATEMENTS = {
   deleteUpload: 'DELETE FROM uploads WHERE space = ?1 AND hash = ?2 AND generation = ?3',
   countActiveUploads:
     'SELECT count(*) AS count FROM (SELECT 1 FROM uploads WHERE space = ?1 AND url_expires_at > ?2 LIMIT ?3)',
+  /** ?1 space, ?2 now */
+  findNextUploadExpiry:
+    'SELECT url_expires_at FROM uploads WHERE space = ?1 AND url_expires_at > ?2 ORDER BY url_expires_at LIMIT 1',
 
   /** ?1 generation */
   insertContent: `INSERT INTO contents (${CONTENT_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,

@@ -2,6 +2,7 @@
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import { assertInvariant } from '../../core/invariant.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
+import type { ActiveUploads } from './active-uploads.ts';
 import { letGoOfPages } from './database.ts';
 import { storageError } from './failure.ts';
 import type { BatchRows } from './node-cache.ts';
@@ -14,23 +15,26 @@ type Prepared = Statement<SqlRow, SQLQueryBindings[]>;
 export interface Batch {
   readonly ledger: SpaceLedger;
   readonly rows: BatchRows;
+  readonly activeUploads: ActiveUploads;
 }
 
 export class WriteScope {
   readonly sql: Statements;
   readonly ledger: SpaceLedger;
   readonly rows: BatchRows;
+  readonly activeUploads: ActiveUploads;
   /** ms; the instant of this transaction */
   readonly now: number;
   readonly #database: Database;
   readonly #undo: (() => void)[] = [];
   #state: 'reading' | 'writing' | 'ended' = 'reading';
 
-  constructor(sql: Statements, database: Database, { ledger, rows }: Batch, now: number) {
+  constructor(sql: Statements, database: Database, batch: Batch, now: number) {
     this.sql = sql;
     this.#database = database;
-    this.ledger = ledger;
-    this.rows = rows;
+    this.ledger = batch.ledger;
+    this.rows = batch.rows;
+    this.activeUploads = batch.activeUploads;
     this.now = now;
   }
 
