@@ -5,7 +5,7 @@ import { StoreUnavailable } from '../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
 import { type ContentWorld, openContentStore } from './content-store-world.ts';
 import { receiverOf } from './engine-world.ts';
-import { diskFiles, type Files, type OpenFile } from './files.ts';
+import { diskFiles, type Files, type OpenFile, type OpenFolder } from './files.ts';
 
 const LIMITS = { nodeBytesMax: 64 * 1024 * 1024 };
 const { hash, node } = sampleNode(900_000, 1);
@@ -36,6 +36,14 @@ function faultyFiles(
   return {
     create: async (path) => wrap(await diskFiles.create(path)),
     openToRead: async (path) => wrap(await diskFiles.openToRead(path)),
+  };
+}
+
+/** Folders that are opened as they are, and made durable by `sync`. */
+function foldersThat(sync: (folder: OpenFolder) => Promise<void>): Files['openFolder'] {
+  return async (path) => {
+    const folder = await diskFiles.openFolder(path);
+    return { sync: () => sync(folder), closeNow: () => folder.closeNow() };
   };
 }
 
@@ -77,11 +85,30 @@ describe('a failing disk', () => {
   });
 
   test('a failed fsync of a folder is fatal', async () => {
-    world = await openContentStore({ syncFolder: () => Promise.reject(failure('EIO')) });
+    world = await openContentStore({
+      openFolder: foldersThat(() => Promise.reject(failure('EIO'))),
+    });
     const staged = await receive();
     await expect(staged.seal()).rejects.toBeInstanceOf(StoreUnavailable);
     await staged.release();
     expect(world.fatal).toHaveLength(1);
+  });
+
+  test.each(['EMFILE', 'ENFILE', 'EACCES'])('%s on the way to a name changes nothing', async (code) => {
+    isBroken = true;
+    world = await openContentStore({
+      openFolder: (path) => (isBroken ? Promise.reject(failure(code)) : diskFiles.openFolder(path)),
+    });
+    const generation = newGeneration();
+    const staged = await receive(generation);
+    await expect(staged.seal()).rejects.toBeInstanceOf(StoreUnavailable);
+    await staged.release();
+    expect(world.fatal).toEqual([]);
+    expect(await world.store.inspect(SPACE, generation, hash, LIMITS)).toEqual({ found: false });
+    isBroken = false;
+    await world.put(generation, node);
+    world.finish(generation);
+    expect((await world.store.inspect(SPACE, generation, hash, LIMITS)).found).toBe(true);
   });
 
   test.each(['EIO', 'EMFILE', 'EACCES'])('%s while reading proves nothing', async (code) => {
@@ -142,6 +169,7 @@ describe('a failing disk', () => {
     };
     world = await openContentStore({
       link: note('link', diskFiles.link),
+      openFolder: foldersThat(note('sync folder', (folder: OpenFolder) => folder.sync())),
       syncFolder: note('sync folder', diskFiles.syncFolder),
       remove: note('remove', diskFiles.remove),
       async create(path) {

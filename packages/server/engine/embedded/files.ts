@@ -28,6 +28,12 @@ export interface UnnamedFile {
   close(): void;
 }
 
+export interface OpenFolder {
+  /** Makes the folder's entries durable. */
+  sync(): Promise<void>;
+  closeNow(): void;
+}
+
 export interface Files {
   openToRead(path: string): Promise<OpenFile>;
   /** Fails with EEXIST when there is such a file. */
@@ -36,7 +42,8 @@ export interface Files {
   link(from: string, to: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   remove(path: string): Promise<void>;
-  /** Makes the folder's entries durable. */
+  openFolder(path: string): Promise<OpenFolder>;
+  /** Opens it, makes its entries durable, closes it. */
   syncFolder(path: string): Promise<void>;
   /** Makes those that are not there, with their parents. */
   makeFolders(paths: readonly string[]): void;
@@ -158,12 +165,14 @@ export const diskFiles: Files = {
   link,
   rename,
   remove: unlink,
+  openFolder: async (path) =>
+    new DiskFile(await openFd(path, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY)),
   async syncFolder(path) {
-    const folder = await openFd(path, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY);
+    const folder = await diskFiles.openFolder(path);
     try {
-      await syncFd(folder);
+      await folder.sync();
     } finally {
-      fs.closeSync(folder);
+      folder.closeNow();
     }
   },
   makeFolders(paths) {

@@ -153,13 +153,24 @@ export class StagedFile {
     // Nothing is left to be written, so closing asks nothing of the disk.
     this.#isOpen = false;
     this.#file.closeNow();
+    // Before the link: what fails now changes nothing, while a name that cannot be made durable is of unknown outcome.
+    const folder = await files.openFolder(layout.shardOf(this.#generation));
+    try {
+      await this.#link();
+      await this.#sync(() => folder.sync());
+    } finally {
+      folder.closeNow();
+    }
+  }
+
+  async #link(): Promise<void> {
+    const { files, layout } = this.#options;
     try {
       await files.link(this.#path, layout.objectOf(this.#generation));
       this.#isSealed = true;
     } catch (error) {
       if (codeOf(error) !== 'EEXIST') throw error;
     }
-    await this.#sync(() => files.syncFolder(layout.shardOf(this.#generation)));
   }
 
   /** Removes the staged name, unless it is still the intent of a sealed object that has no record. */
