@@ -2,7 +2,7 @@
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { randomUUID } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { cpSync, rmSync } from 'node:fs';
 import { copyDeployment } from '../packages/server/migration/copy-deployment.ts';
 import type { MigrationEvent } from '../packages/server/migration/events.ts';
 import { openDeployment } from '../packages/server/open-deployment.ts';
@@ -25,9 +25,12 @@ beforeAll(async () => {
 afterAll(() => places.close());
 
 /** Copies to a new folder; `meddle` comes between copying and verifying. */
-async function copyWith(meddle: (targetData: string) => void): Promise<MigrationEvent[]> {
+async function copyWith(
+  meddle: (targetData: string) => void,
+  sourceData = source.data,
+): Promise<MigrationEvent[]> {
   const { data } = places.makeFolder();
-  const from = await openDeployment({ kind: 'folder', dataDir: source.data, content: undefined });
+  const from = await openDeployment({ kind: 'folder', dataDir: sourceData, content: undefined });
   const to = await openDeployment({ kind: 'folder', dataDir: data, content: undefined });
   const events: MigrationEvent[] = [];
   const rows = new Proxy(to.rows, {
@@ -80,6 +83,20 @@ describe('a copy', () => {
       const events = await copyWith(() => undefined);
       expect(events.at(-1)).toMatchObject({ type: 'done', damagedNodes: 0, counts: { spaces: 3 } });
       expect(events.filter(({ type }) => type === 'progress').length).toBeGreaterThan(40);
+    },
+    TEST_MS_MAX,
+  );
+
+  test(
+    'of a source that lost a row is refused',
+    async () => {
+      const { data } = places.makeFolder();
+      cpSync(source.data, data, { recursive: true });
+      change(data, `DELETE FROM nodes WHERE hash = ${one('nodes', "refs = x'' AND child_ref_count = 0")}`);
+      const refused = await copyWith(() => undefined, data).catch((error: unknown) => error);
+      expect((refused as Error).message).toMatch(
+        /the source is damaged: Space .* has \d+ nodes by its counter, and \d+ rows of nodes; restore a backup/,
+      );
     },
     TEST_MS_MAX,
   );

@@ -167,6 +167,17 @@ class SpaceVerification implements SpaceVisit {
     if (!Bun.deepEquals(kept, tally)) {
       throw this.#differs(`its counters are ${JSON.stringify(kept)}, its rows say ${JSON.stringify(tally)}`);
     }
+    await this.#compareSourceCounter(tally);
+  }
+
+  /** A damaged page may hide rows from every reader of them; states change on the way, their number does not. */
+  async #compareSourceCounter({ nodeCount }: UsageDelta): Promise<void> {
+    const { space } = this.#listed;
+    const counters = await patiently(this.#run.patience, () => this.#run.source.rows.readCounters(space));
+    if (counters.nodeCount === nodeCount) return;
+    throw new MigrationRefused(
+      `the source is damaged: ${describeSpace(space)} has ${counters.nodeCount} nodes by its counter, and ${nodeCount} rows of nodes; restore a backup of it`,
+    );
   }
 
   #differs(what: string): MigrationRefused {
