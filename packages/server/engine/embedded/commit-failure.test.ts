@@ -19,19 +19,20 @@ let database: Database;
 let sql: Statements;
 let commits: GroupCommit;
 let fatal: Error[];
-/** statement → the SQLite codes its next runs fail with */
+/** statement → the SQLite codes its next runs fail with; empty: that run does not fail */
 const failures = new Map<keyof Statements, string[]>();
 
-/** The statement itself, unless a failure is due. */
-function failing(name: keyof Statements): Statements[keyof Statements] {
+/** The statement itself, unless a failure is due; `isHalfDone`: one that comes when its work has been done. */
+function failing(name: keyof Statements, isHalfDone = false): Statements[keyof Statements] {
   return new Proxy(sql[name], {
     get(target, property) {
       const value = Reflect.get(target, property, target) as unknown;
       if (typeof value !== 'function') return value;
       return (...args: unknown[]) => {
         const code = property === 'run' ? failures.get(name)?.shift() : undefined;
-        if (code !== undefined) throw Object.assign(new Error(`${code}: injected`), { code });
-        return value.apply(target, args);
+        if (code === undefined || code === '') return value.apply(target, args);
+        if (isHalfDone) value.apply(target, args);
+        throw Object.assign(new Error(`${code}: injected`), { code });
       };
     },
   });
@@ -46,7 +47,13 @@ beforeEach(async () => {
   failures.clear();
   commits = new GroupCommit({
     database,
-    sql: { ...sql, begin: failing('begin'), commit: failing('commit'), insertNode: failing('insertNode') },
+    sql: {
+      ...sql,
+      begin: failing('begin'),
+      commit: failing('commit'),
+      insertNode: failing('insertNode'),
+      updateNodeLease: failing('updateNodeLease', true),
+    },
     spaces: new SpaceDirectory(),
     cache: new NodeCache(),
     clock: new ManualClock(),
@@ -110,6 +117,66 @@ test('a statement that fails refuses its body and no other', async () => {
   expect(failed).toBeInstanceOf(StoreUnavailable);
   expect(other).toBeUndefined();
   expect([await isThere(1), await isThere(2)]).toEqual([false, true]);
+  expect(fatal).toEqual([]);
+});
+
+/** Moves the lease of a node as a renewal does, then does `more` in the same body. */
+function renew<T>(
+  index: number,
+  leaseExpiresAt: number,
+  more: (tx: SqliteSpaceTransaction) => T,
+): Promise<T> {
+  return commits.submit((scope) => {
+    const tx = new SqliteSpaceTransaction(scope, SPACE);
+    const row = tx.findNode(hashAt(index));
+    if (row === undefined) throw new Error(`node ${index} has no row`);
+    tx.updateNode(row, { ...row, leaseExpiresAt });
+    return more(tx);
+  }) as Promise<T>;
+}
+
+const expiriesOnDisk = (): number[] =>
+  database
+    .query<{ hash: Uint8Array; expiry: number }, []>('SELECT hash, lease_expires_at AS expiry FROM nodes')
+    .all()
+    .sort((a, b) => Buffer.compare(a.hash, b.hash))
+    .map(({ expiry }) => expiry);
+
+test('a renewal whose one statement fails half done is refused alone, and nothing of it stays', async () => {
+  const indices = [1, 2, 3].sort((a, b) => hashAt(a).localeCompare(hashAt(b)));
+  for (const index of indices) await insert(index);
+  failures.set('updateNodeLease', ['', 'SQLITE_IOERR_WRITE']);
+  const outcomes = await Promise.all(
+    indices.map((index) => errorOf(renew(index, NOW + 10, () => undefined))),
+  );
+  expect(outcomes.map((error) => error instanceof StoreUnavailable)).toEqual([false, true, false]);
+  expect([outcomes[0], outcomes[2]]).toEqual([undefined, undefined]);
+  expect(expiriesOnDisk()).toEqual([NOW + 10, NOW + 1, NOW + 10]);
+  const seen = await renew(indices[1] as number, NOW + 20, (tx) => tx.findNode(hashAt(indices[1] as number)));
+  expect(seen?.leaseExpiresAt).toBe(NOW + 20);
+  expect(expiriesOnDisk()).toEqual([NOW + 10, NOW + 20, NOW + 10]);
+  expect(fatal).toEqual([]);
+});
+
+test('a renewal that is not all of its body is written before what comes next, and goes with it', async () => {
+  await insert(1);
+  await renew(1, NOW, () => undefined);
+  expect(await renew(1, NOW + 50, (tx) => tx.findCandidates(10))).toEqual([]);
+  expect(await renew(1, NOW, (tx) => tx.findCandidates(10).length)).toBe(1);
+  const broken = renew(1, NOW + 70, (tx) => {
+    tx.insertNode(readyNode(hashAt(2)));
+    throw new Error('a body that fails');
+  });
+  const beside = insert(3);
+  expect(String(await errorOf(broken))).toContain('a body that fails');
+  await beside;
+  expect([await isThere(2), await isThere(3)]).toEqual([false, true]);
+  expect(expiriesOnDisk().toSorted()).toEqual([NOW, NOW + 1]);
+  const thrownFirst = renew(1, NOW + 90, () => {
+    throw new Error('nothing was written yet');
+  });
+  expect(String(await errorOf(thrownFirst))).toContain('nothing was written yet');
+  expect(expiriesOnDisk().toSorted()).toEqual([NOW, NOW + 1]);
   expect(fatal).toEqual([]);
 });
 

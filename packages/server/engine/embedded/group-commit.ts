@@ -1,6 +1,7 @@
 /**
- * Group commit: all bodies that arrive in two turns of the event loop share one SQLite transaction and its one fsync, a
- * savepoint each, and are answered after it. Bodies run strictly one after another, on microtasks only.
+ * Group commit: all bodies that arrive in two turns of the event loop share one SQLite transaction and its one fsync, and are
+ * answered after it. Bodies run strictly one after another, on microtasks only. What fails is undone by its savepoint; where
+ * that is not enough, or there is none, it is answered alone and the others run again.
  */
 import type { Database } from 'bun:sqlite';
 import { InvariantViolation } from '../../core/invariant.ts';
@@ -32,6 +33,8 @@ interface Outcome {
   readonly job: Job;
   readonly ok: boolean;
   readonly value: unknown;
+  /** it failed, and nothing of the batch may stay */
+  readonly isSpoiling: boolean;
 }
 
 interface GroupCommitOptions {
@@ -111,8 +114,8 @@ export class GroupCommit {
     };
     const outcomes = await this.#runBodies(batch);
     const last = outcomes.at(-1);
-    if (this.#fatal === undefined && last !== undefined && hasMetDamage(last)) {
-      this.#leaveDamage(last, outcomes.slice(0, -1));
+    if (this.#fatal === undefined && last?.isSpoiling) {
+      this.#leaveOut(last, outcomes.slice(0, -1));
       return;
     }
     if (!this.#commit(batch, outcomes)) return;
@@ -122,8 +125,11 @@ export class GroupCommit {
     }
   }
 
-  /** A damaged page costs who asks for what it holds: the bodies before it run again without it, those after it have yet to. */
-  #leaveDamage({ job, value }: Outcome, others: readonly Outcome[]): void {
+  /**
+   * A damaged page costs who asks for what it holds, a statement that was left half done who made it: the bodies before it run
+   * again without it, those after it have yet to.
+   */
+  #leaveOut({ job, value }: Outcome, others: readonly Outcome[]): void {
     if (this.#options.database.inTransaction) this.#rollback();
     this.#queue.unshift(...others.map((other) => other.job));
     job.reject(value);
@@ -157,7 +163,7 @@ export class GroupCommit {
       const job = this.#queue[index] as Job;
       const outcome = this.#runBody(job, batch, watch);
       outcomes.push(outcome instanceof Promise ? await outcome : outcome);
-      if (hasMetDamage(outcomes.at(-1) as Outcome) || performance.now() > stopAt) break;
+      if (outcomes.at(-1)?.isSpoiling || performance.now() > stopAt) break;
     }
     this.#queue.splice(0, outcomes.length);
     watch.stop();
@@ -172,7 +178,7 @@ export class GroupCommit {
       const returned = job.body(scope);
       if (isThenable(returned)) return this.#awaitBody(job, scope, watch.settle(returned));
       scope.keep();
-      return { job, ok: true, value: returned };
+      return { job, ok: true, value: returned, isSpoiling: false };
     } catch (error) {
       return this.#undoBody(job, scope, error);
     }
@@ -182,7 +188,7 @@ export class GroupCommit {
     try {
       const value = await settled;
       scope.keep();
-      return { job, ok: true, value };
+      return { job, ok: true, value, isSpoiling: false };
     } catch (error) {
       return this.#undoBody(job, scope, error);
     }
@@ -191,7 +197,7 @@ export class GroupCommit {
   #undoBody(job: Job, scope: WriteScope, error: unknown): Outcome {
     scope.undo();
     if (error instanceof InvariantViolation) this.#fail(error);
-    return { job, ok: false, value: error };
+    return { job, ok: false, value: error, isSpoiling: scope.isHalfDone || isDamageMet(error) };
   }
 
   /** True when the outcomes stand. On a failure that surely left nothing, rejects them all; on an unknown one, ends it. */
@@ -235,8 +241,6 @@ export class GroupCommit {
     this.#options.onFatal(this.#fatal);
   }
 }
-
-const hasMetDamage = ({ ok, value }: Outcome): boolean => !ok && isDamageMet(value);
 
 /**
  * A body awaits only `tx`, whose verbs are synchronous here, so it ends before the event loop turns. If the loop turns

@@ -90,21 +90,24 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   }
 
   updateNode(before: NodeRow, after: NodeRow): void {
-    const id = this.#write();
     const hash = hexToBytes(before.hash);
     const { sql } = this.#scope;
-    if (isLeaseChangeOnly(before, after)) {
-      this.#scope.writeOne(
+    if (this.#id !== undefined && isLeaseChangeOnly(before, after)) {
+      this.#scope.writeLast(
         AS_READ,
         sql.updateNodeLease,
-        id,
+        this.#id,
         hash,
         after.leaseStartedAt,
         after.leaseExpiresAt,
         before.leaseExpiresAt,
         stateCode(before.state),
       );
-    } else if (isCountChangeOnly(before, after)) {
+      this.#changed(this.#id, before.hash, before, after);
+      return;
+    }
+    const id = this.#write();
+    if (isCountChangeOnly(before, after)) {
       this.#scope.writeOne(
         AS_READ,
         sql.updateNodeCounts,

@@ -1,4 +1,7 @@
-/** One body's part of a batch: opens its savepoint at the first write, keeps or undoes it, and refuses to be used after. */
+/**
+ * One body's part of a batch: opens its savepoint at the first write, keeps or undoes it, and refuses to be used after. A body
+ * whose one write comes last, as a renewal's does, has none: that statement runs when all else has gone well.
+ */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import { assertInvariant } from '../../core/invariant.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
@@ -18,6 +21,12 @@ export interface Batch {
   readonly activeUploads: ActiveUploads;
 }
 
+interface LastWrite {
+  readonly rule: string;
+  readonly statement: Prepared;
+  readonly values: SQLQueryBindings[];
+}
+
 export class WriteScope {
   readonly sql: Statements;
   readonly ledger: SpaceLedger;
@@ -27,6 +36,8 @@ export class WriteScope {
   readonly now: number;
   readonly #database: Database;
   readonly #undo: (() => void)[] = [];
+  #lastWrite: LastWrite | undefined;
+  #isHalfDone = false;
   #state: 'reading' | 'writing' | 'ended' = 'reading';
 
   constructor(sql: Statements, database: Database, batch: Batch, now: number) {
@@ -39,7 +50,7 @@ export class WriteScope {
   }
 
   find(statement: Prepared, ...values: SQLQueryBindings[]): SqlRow | undefined {
-    this.assertUsable();
+    this.#writeWaiting();
     try {
       return statement.get(...values) ?? undefined;
     } catch (error) {
@@ -48,7 +59,7 @@ export class WriteScope {
   }
 
   findAll(statement: Prepared, ...values: SQLQueryBindings[]): SqlRow[] {
-    this.assertUsable();
+    this.#writeWaiting();
     try {
       return statement.all(...values);
     } catch (error) {
@@ -58,7 +69,7 @@ export class WriteScope {
 
   /** What is read next in this batch comes from the disk, but for what the batch itself has written. */
   letGoOfPages(): void {
-    this.assertUsable();
+    this.#writeWaiting();
     try {
       letGoOfPages(this.#database);
     } catch (error) {
@@ -81,8 +92,41 @@ export class WriteScope {
     assertInvariant(this.write(statement, ...values) === 1, rule);
   }
 
-  beginWriting(): void {
+  /** As `writeOne`, for what is most often all that a body writes: it waits until the body asks for more, or has ended. */
+  writeLast(rule: string, statement: Prepared, ...values: SQLQueryBindings[]): void {
+    this.#writeWaiting();
+    if (this.#state === 'writing') this.writeOne(rule, statement, ...values);
+    else this.#lastWrite = { rule, statement, values };
+  }
+
+  /** What waits was not the last: it goes first, in the savepoint. */
+  #writeWaiting(): void {
     this.assertUsable();
+    const waiting = this.#lastWrite;
+    if (waiting === undefined) return;
+    this.#lastWrite = undefined;
+    this.writeOne(waiting.rule, waiting.statement, ...waiting.values);
+  }
+
+  #writeUnguarded({ rule, statement, values }: LastWrite): void {
+    this.assertUsable();
+    let changes: number;
+    try {
+      changes = statement.run(...values).changes;
+    } catch (error) {
+      this.#isHalfDone = true;
+      throw storageError(error, 'writing');
+    }
+    assertInvariant(changes === 1, rule);
+  }
+
+  /** A statement failed that no savepoint can undo: nothing of the batch may stay. */
+  get isHalfDone(): boolean {
+    return this.#isHalfDone;
+  }
+
+  beginWriting(): void {
+    this.#writeWaiting();
     if (this.#state === 'writing') return;
     try {
       this.sql.savepoint.run();
@@ -103,6 +147,7 @@ export class WriteScope {
   }
 
   keep(): void {
+    if (this.#lastWrite !== undefined) this.#writeUnguarded(this.#lastWrite);
     if (this.#state === 'writing') {
       this.assertUsable();
       this.sql.release.run();
