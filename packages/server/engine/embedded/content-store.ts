@@ -247,7 +247,10 @@ export class DiskContentStore implements ContentStore {
 
   /** An unmounted disk has no objects either: absence proves something only while the store itself is there. */
   async #assertHealthy(generation: Generation): Promise<void> {
-    const marker = await this.#files.readText(this.#layout.marker).catch(() => undefined);
+    const marker = await this.#files.readText(this.#layout.marker).catch((error: unknown) => {
+      if (codeOf(error) !== 'ENOENT') throw error;
+      return undefined;
+    });
     const shard = await this.#files.findIdentity(this.#layout.shardOf(generation));
     if (marker?.trim() === this.#storeId && shard !== undefined) return;
     throw new StoreUnavailable(

@@ -130,6 +130,19 @@ describe('a failing disk', () => {
     await world.store.verify(object, hash);
   });
 
+  test('a marker that cannot be read now is not taken for another store', async () => {
+    isBroken = false;
+    world = await openContentStore({
+      readText: (path) => (isBroken ? Promise.reject(failure('EMFILE')) : diskFiles.readText(path)),
+    });
+    isBroken = true;
+    const absence = world.store.inspect(SPACE, newGeneration(), hash, LIMITS);
+    expect(await absence.catch((error) => error)).toMatchObject({
+      name: 'StoreUnavailable',
+      message: expect.stringContaining('too many open files'),
+    });
+  });
+
   test('one bad read of good bytes is read again and served', async () => {
     let badReads = 0;
     const spoil = (file: OpenFile): OpenFile => ({
