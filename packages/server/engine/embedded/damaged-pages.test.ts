@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { encodeNode, type Hash } from '@holdfast/protocol';
-import { StoreUnavailable } from '../../core/ports.ts';
+import { type ScrubPosition, StoreUnavailable } from '../../core/ports.ts';
 import { digestOf, hashAt, NOW, readyNode, SPACE } from '../contract/samples.ts';
 import { openTemporaryEngine, putInline, type TemporaryEngine } from './engine-world.ts';
 
@@ -107,4 +107,28 @@ test('a node on a damaged page cannot be leased, and those that share its commit
   expect(await errorOf(() => engine.metadata.findNode(SPACE, hashAt(DAMAGED)))).toBeInstanceOf(
     StoreUnavailable,
   );
+});
+
+test('the scrub says that it met a damaged page, and goes on behind it', async () => {
+  damagePageOf(`number=${DAMAGED}.`);
+  await engine.reopen();
+  const found = new Set<Hash>();
+  let failures = 0;
+  let position: ScrubPosition | undefined;
+  for (let steps = 0; steps < 200; steps += 1) {
+    try {
+      const { items, next } = await engine.metadata.findNodesToScrub(position, 8);
+      for (const { node } of items) found.add(node.hash);
+      position = next;
+      if (next === undefined) break;
+    } catch (error) {
+      expect(error).toBeInstanceOf(StoreUnavailable);
+      failures += 1;
+    }
+  }
+  expect(position).toBeUndefined();
+  expect(failures).toBeGreaterThan(0);
+  expect(found.has(hashAt(DAMAGED))).toBe(false);
+  for (const index of [0, 1]) expect(found.has(hashAt(index))).toBe(true);
+  for (const { hash } of contents) expect(found.has(hash)).toBe(true);
 });

@@ -30,13 +30,14 @@ import {
   shortenBusyTimeout,
 } from './database.ts';
 import { DiskReads } from './disk-reads.ts';
-import { storageError } from './failure.ts';
+import { isDamageMet, storageError } from './failure.ts';
 import { GroupCommit } from './group-commit.ts';
 import { moveWatermarks, pruneHistory } from './maintenance.ts';
 import { migrate } from './migrations.ts';
 import { NodeCache } from './node-cache.ts';
 import { NodeReads } from './node-reads.ts';
 import { bytesToHex, hexToBytes, joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
+import { ScrubWalk } from './scrub-walk.ts';
 import { SpaceDirectory } from './space-directory.ts';
 import { SqliteSpaceTransaction } from './space-transaction.ts';
 import { finalize, prepareAll, prepareReads, type ReadStatements, type Statements } from './statements.ts';
@@ -82,6 +83,7 @@ export class SqliteMetadataStore implements MetadataStore {
   readonly #spaces = new SpaceDirectory();
   readonly #watermarkWalk = { afterSpace: 0 };
   readonly #sweepWalk: SweepWalk;
+  readonly #scrubWalk = new ScrubWalk();
   readonly #log: WriteAheadLog;
   readonly #clock: Clock;
 
@@ -228,20 +230,30 @@ export class SqliteMetadataStore implements MetadataStore {
     limit: number,
   ): { items: readonly ScrubItem[]; next: ScrubPosition | undefined } {
     return this.#read(() => {
-      const [space, hash] = after === undefined ? ['0', ''] : after.split('.');
-      const rows = this.#disk.sql.findNodesToScrub.all(Number(space), hexToBytes(hash ?? ''), limit);
-      const items: ScrubItem[] = [];
-      for (const row of rows) {
-        const id = row.space as number;
-        items.push({
-          space: this.#readSpace(id),
-          node: nodeFromSql(row),
-          content: joinedContentFromSql(row, id),
-        });
+      try {
+        const found = this.#readToScrub(this.#scrubWalk.from(after), limit);
+        this.#scrubWalk.goOn();
+        return found;
+      } catch (error) {
+        if (isDamageMet(error)) this.#scrubWalk.skip(after);
+        throw error;
       }
-      const last = rows.length < limit ? undefined : rows.at(-1);
-      return { items, next: last && `${last.space}.${bytesToHex(last.hash as Uint8Array)}` };
     });
+  }
+
+  #readToScrub({ space, hash }: ReturnType<ScrubWalk['from']>, limit: number) {
+    const rows = this.#disk.sql.findNodesToScrub.all(space, hexToBytes(hash), limit);
+    const items: ScrubItem[] = [];
+    for (const row of rows) {
+      const id = row.space as number;
+      items.push({
+        space: this.#readSpace(id),
+        node: nodeFromSql(row),
+        content: joinedContentFromSql(row, id),
+      });
+    }
+    const last = rows.length < limit ? undefined : rows.at(-1);
+    return { items, next: last && `${last.space}.${bytesToHex(last.hash as Uint8Array)}` };
   }
 
   /** By generation alone: one database holds all Spaces, and no generation is given twice. */

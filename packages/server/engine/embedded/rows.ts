@@ -11,6 +11,7 @@ import type {
   UploadRow,
 } from '../../core/model.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
+import { DatabaseDamaged } from './database.ts';
 import type { SqlRow } from './statements.ts';
 
 const STATES: readonly NodeRowState[] = ['waiting', 'ready', 'rotten', 'claimed'];
@@ -46,6 +47,9 @@ export function nodeFromSql(row: SqlRow, hash?: Hash): NodeRow {
   if (state === undefined || !isSoundNode(row)) {
     throw new StoreUnavailable(
       'the row of a node is damaged: check the disk and restore a backup of the folder',
+      {
+        cause: new DatabaseDamaged('a node has a value that is none of its column'),
+      },
     );
   }
   return {
