@@ -167,6 +167,27 @@ test('a good URL of a finished generation resurrects nothing after the collectio
   await world15.close();
 });
 
+test('small bytes that are read whole: whether the URL is spent is judged when they become a row', async () => {
+  const node = smallNode(1);
+  const upload = await world.begin(node);
+  const whole = (bytes: Uint8Array): Promise<void> =>
+    send(upload, { declaredLength: bytes.length, body: async () => bytes.slice() });
+  const cut = { declaredLength: 50, body: () => Promise.reject(new Error('planted: closed')) };
+  await expect(send(upload, cut)).rejects.toThrow('planted');
+  await whole(node.bytes);
+  for (const bytes of [node.bytes, smallNode(2).bytes]) {
+    expect(await failureOf(whole(bytes))).toMatchObject({ code: 'CONFLICT', status: 412 });
+  }
+  expect((await world.lease(node)).state).toBe('ready');
+  expect((await failureOf(whole(node.bytes))).status).toBe(412);
+  world.now += MINUTE_MS;
+  expect(await runGc(world.core, SPACE, 1)).toMatchObject({ deleted: 1 });
+  expect((await failureOf(whole(node.bytes))).status).toBe(412);
+  expect(await getUsage(world.core, SPACE)).toMatchObject({ nodeCount: 0, reservedBytes: 0 });
+  expect((await world.lease(node)).state).toBe('awaiting_upload');
+  expect((await failureOf(whole(node.bytes))).status).toBe(412);
+});
+
 test.each(['before the row is forgotten', 'after the row is forgotten'] as const)(
   'a PUT that lost long ago and completes %s leaves no object without a record',
   async (when) => {
