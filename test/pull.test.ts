@@ -164,7 +164,7 @@ async function runAndWatch(spaceId: string, ...args: string[]): Promise<number> 
 }
 
 describe('memory', () => {
-  test('a file of 1 GiB of the largest chunks', async () => {
+  test('a file of 1 GiB of the largest chunks, pulled, bundled and imported', async () => {
     const source = commands.fresh('zeros');
     // Zeros are never cut before the maximum: every chunk is as large as chunks get. A number at its start makes each another.
     expect(Bun.spawnSync(['truncate', '--size', '1G', source]).exitCode).toBe(0);
@@ -176,6 +176,12 @@ describe('memory', () => {
     expect(await runAndWatch('zeros', 'pull', root, target, '--quiet')).toBeLessThan(MEMORY_BYTES_MAX);
     expect(Bun.spawnSync(['cmp', source, target]).exitCode).toBe(0);
     rmSync(target);
+    const bundle = commands.fresh('bundle');
+    const made = await runAndWatch('zeros', 'bundle', 'create', root, '--out', bundle, '--quiet');
+    expect(made).toBeLessThan(MEMORY_BYTES_MAX);
+    const imported = await runAndWatch('imported', 'bundle', 'import', bundle, '--quiet');
+    expect(imported).toBeLessThan(MEMORY_BYTES_MAX);
+    rmSync(bundle);
   }, 180_000);
 });
 

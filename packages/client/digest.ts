@@ -2,6 +2,9 @@
 import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { createSha256 } from './sha256.ts';
 
+/** The SHA-256 of both pieces, one after the other. A runtime with a synchronous one makes work on many nodes much faster. */
+export type NodeDigest = (header: Uint8Array, content: Uint8Array) => Hash | Promise<Hash>;
+
 /** By the runtime where it can (many times faster); pages without a secure context have no `crypto.subtle`. */
 export async function hashCanonicalBytes(bytes: Uint8Array): Promise<Hash> {
   const subtle: SubtleCrypto | undefined = globalThis.crypto?.subtle;
@@ -11,4 +14,12 @@ export async function hashCanonicalBytes(bytes: Uint8Array): Promise<Hash> {
   const sha256 = createSha256();
   sha256.update(bytes);
   return bytesToHash(sha256.digest());
+}
+
+/** `hashCanonicalBytes` of both pieces, one after the other. */
+export async function digestNode(header: Uint8Array, content: Uint8Array): Promise<Hash> {
+  const bytes = new Uint8Array(header.length + content.length);
+  bytes.set(header);
+  bytes.set(content, header.length);
+  return hashCanonicalBytes(bytes);
 }

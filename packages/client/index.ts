@@ -33,6 +33,7 @@ export {
 export { type Client, type ClientOptions, createClient } from './client.ts';
 export type { ContentRange, NodeContent } from './content.ts';
 export type { Clock } from './deadline.ts';
+export type { NodeDigest } from './digest.ts';
 export {
   CasError,
   type CasErrorCode,
@@ -62,7 +63,6 @@ export {
   DirectoryBuilder,
   FileBuilder,
   FileIndexBuilder,
-  type NodeDigest,
   type NodeSink,
 } from './tree/build.ts';
 export { chunkStream, findChunkEnd } from './tree/chunker.ts';

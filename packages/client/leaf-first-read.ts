@@ -1,12 +1,9 @@
 /** Verified reads that take one request for a node without children: its content answer says all, and the hash proves it. */
 import { encodeNodeHeader, type Hash, NodeFormatError } from '@holdfast/protocol';
 import type { Client } from './client.ts';
-import { hashCanonicalBytes } from './digest.ts';
+import { digestNode, type NodeDigest } from './digest.ts';
 import { CasError, VerificationError } from './errors.ts';
 import type { CallOptions } from './operations.ts';
-
-/** The SHA-256 of both pieces, one after the other. */
-type Digest = (header: Uint8Array, content: Uint8Array) => Hash | Promise<Hash>;
 
 export interface LeafFirstNode {
   readonly contentType: string;
@@ -18,7 +15,7 @@ export interface LeafFirstNode {
 
 export interface LeafFirstOptions extends CallOptions {
   /** WebCrypto, or the built-in SHA-256, when left out. */
-  readonly digest?: Digest | undefined;
+  readonly digest?: NodeDigest | undefined;
   /** The node will have refs: the metadata is asked for beside the content, not after it. */
   readonly expectsRefs?: boolean | undefined;
 }
@@ -35,7 +32,7 @@ export async function findNodeUpTo(
   contentBytesMax: number,
   options: LeafFirstOptions = {},
 ): Promise<LeafFirstNode | undefined> {
-  const { digest = digestByWebCrypto, signal } = options;
+  const { digest = digestNode, signal } = options;
   const describing = options.expectsRefs === true ? client.readMetadata(hash, { signal }) : undefined;
   // It is awaited below; when the content fails first, that is what is told.
   describing?.catch(() => undefined);
@@ -71,13 +68,6 @@ function encodeHeader(hash: Hash, node: Parameters<typeof encodeNodeHeader>[0]):
     if (!(error instanceof NodeFormatError)) throw error;
     throw new VerificationError(`${hash}: no node can be what came: ${error.message}`, 'readContent');
   }
-}
-
-async function digestByWebCrypto(header: Uint8Array, content: Uint8Array): Promise<Hash> {
-  const bytes = new Uint8Array(header.length + content.length);
-  bytes.set(header);
-  bytes.set(content, header.length);
-  return hashCanonicalBytes(bytes);
 }
 
 /** All `size` bytes; undefined when the connection broke. */

@@ -10,6 +10,7 @@ export {
   pushFolder,
   TreeBusyError,
 } from './push-folder.ts';
+export { createCollectingDigest, ResidentMemory } from './resident-memory.ts';
 export { ScanError } from './scan-problem.ts';
 export { TreeStateBusyError, TreeStateLostError } from './state-failure.ts';
 export { defaultCacheFolder } from './state-location.ts';

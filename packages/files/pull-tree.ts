@@ -18,21 +18,14 @@ import { digestAtOnce } from './hash-file.ts';
 import { makeBase } from './pull-base.ts';
 import { explain } from './pull-failure.ts';
 import { type FolderTargetOptions, openFolderTarget } from './pull-target.ts';
-import { ResidentMemory } from './resident-memory.ts';
+import { createCollectingDigest } from './resident-memory.ts';
 
 /** The nodes of a Space, verified by what this runtime hashes fastest with, in bounded memory. */
 export function openSpaceSource(
   client: ReadingClient,
   options: Omit<PatientSourceOptions, 'digest'> = {},
 ): NodeSource {
-  const memory = new ResidentMemory();
-  return createPatientSource(client, {
-    ...options,
-    digest: (header, content) => {
-      memory.passed(header.length + content.length);
-      return digestAtOnce(header, content);
-    },
-  });
+  return createPatientSource(client, { ...options, digest: createCollectingDigest() });
 }
 
 const KIND_NAMES: Readonly<Record<TreeItem['kind'], string>> = {

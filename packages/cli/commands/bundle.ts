@@ -14,6 +14,7 @@ import {
   type Sha256,
   watchStream,
 } from '@holdfast/client';
+import { createCollectingDigest, ResidentMemory } from '@holdfast/files';
 import { isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
@@ -75,7 +76,7 @@ async function create(roots: readonly Hash[], flags: CreateFlags): Promise<void>
       progress.count({ files: 1, bytes, transferredNodes: 1, transferredBytes: bytes });
       total = next;
     };
-    const bundle = createBundle(client, roots, { signal, onNode });
+    const bundle = createBundle(client, roots, { signal, onNode, digest: createCollectingDigest() });
     const stream = watchStream(bundle, progress, {
       taken: 'what reads the bundle has not taken all of it yet',
     });
@@ -119,6 +120,7 @@ async function importFile(path: string, flags: ImportFlags): Promise<void> {
   const result = await runBundleJob(job, async (client, { progress, signal }) => {
     progress.phase('transfer');
     let done = { nodes: 0, uploadedNodes: 0, bytes: 0, uploadedBytes: 0 };
+    const memory = new ResidentMemory();
     const { stream: input, size } = await openInput(path);
     const stream = watchStream(input, progress, { coming: `no further bytes yet of the bundle (${path})` });
     progress.expect({ bytes: size });
@@ -129,6 +131,7 @@ async function importFile(path: string, flags: ImportFlags): Promise<void> {
       onNode: (next) => {
         // Of the file, so that they come to its size. A call for each node, which was there or is sent as a whole.
         const bytes = next.bytes - done.bytes;
+        memory.passed(bytes * COPIES_OF_IMPORTED);
         const wasThere = next.uploadedNodes === done.uploadedNodes;
         const transferredBytes = next.uploadedBytes - done.uploadedBytes;
         progress.count({
@@ -221,5 +224,7 @@ function parseNodeBytes(text: string): number {
   throw new InvalidArgumentError(`It must be an integer from 1 to ${NODE_BYTES_LIMIT}.`);
 }
 
+/** Of every byte of a bundle: as it was read, as a block, as a node, as it is sent. */
+const COPIES_OF_IMPORTED = 4;
 /** A node is held in memory while it is uploaded; more than this would make the process fail instead. */
 const NODE_BYTES_LIMIT = 1024 * 1024 * 1024;

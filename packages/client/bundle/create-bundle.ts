@@ -1,23 +1,28 @@
 /** Writing nodes and all below them as a CAR version 1: children first, each node once, each verified before it counts. */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
+import type { NodeDigest } from '../digest.ts';
 import { HASHES_MAX, HashTable } from '../hash-table.ts';
 import { mapInOrder } from '../map-in-order.ts';
 import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
 import { concat, encodeCarHeader } from './car-header.ts';
 import { CID_BYTES, encodeCid } from './cid.ts';
-import { type LoadedNode, loadNode, withHash } from './load-node.ts';
+import { type CanonicalParts, type LoadedNode, type LoadOptions, loadNode, withHash } from './load-node.ts';
 import { encodeVarint } from './varint.ts';
 
 /** Nodes of one bundle: what the set of written ones can hold. */
 const BUNDLE_NODES_MAX = HASHES_MAX;
 /** Nodes that are read at once; with HELD_CONTENT_BYTES_MAX each they take at most 32 MiB. */
 const READ_AHEAD_NODES = 8;
+/** Content up to this is written together with what stands before it. */
+const JOINED_CONTENT_BYTES_MAX = 64 * 1024;
 /** Parents that wait for their children hold at most this many bytes; further ones are read a second time. */
 const HELD_PARENT_BYTES_MAX = 16 * 1024 * 1024;
 
 export interface CreateBundleOptions extends CallOptions {
+  /** Of nodes that are held in memory; WebCrypto, or the built-in SHA-256, when left out. */
+  readonly digest?: NodeDigest | undefined;
   /** Called after each node with the totals so far. */
   readonly onNode?: ((written: { readonly nodes: number; readonly bytes: number }) => void) | undefined;
 }
@@ -66,14 +71,20 @@ async function* writeBundle(
   for await (const node of walkChildrenFirst(client, roots, options)) {
     const length = CID_BYTES + node.canonicalSize;
     const prefix = concat([encodeVarint(length), encodeCid(node.hash)]);
-    if (node.bytes === undefined) {
+    if (node.parts === undefined) {
       yield prefix;
       yield* readLargeNode(client, node.hash, options);
-    } else yield concat([prefix, node.bytes]);
+    } else yield* joinSmall(prefix, node.parts);
     nodes += 1;
     bytes += prefix.length + node.canonicalSize;
     options.onNode?.({ nodes, bytes });
   }
+}
+
+/** A block as one chunk, or its content by itself where copying would cost more than another chunk. */
+function joinSmall(prefix: Uint8Array, { header, content }: CanonicalParts): Uint8Array[] {
+  if (content.length <= JOINED_CONTENT_BYTES_MAX) return [concat([prefix, header, content])];
+  return [concat([prefix, header]), content];
 }
 
 /** The canonical bytes of a node that is not held. Verified when the last chunk comes. */
@@ -112,19 +123,19 @@ interface Parent {
 async function* walkChildrenFirst(
   client: Client,
   roots: readonly Hash[],
-  options: CallOptions,
+  options: LoadOptions,
 ): AsyncGenerator<LoadedNode, void, undefined> {
   const written = new HashTable();
   let heldBytes = 0;
   const load = (hash: Hash): Promise<LoadedNode> => loadNode(client, hash, options);
   const hold = (node: LoadedNode): Parent => {
-    const size = node.bytes?.length ?? 0;
+    const size = heldBytesOf(node);
     if (heldBytes + size > HELD_PARENT_BYTES_MAX) return { hash: node.hash, node: undefined };
     heldBytes += size;
     return { hash: node.hash, node };
   };
   const release = ({ node }: Parent): void => {
-    heldBytes -= node?.bytes?.length ?? 0;
+    if (node !== undefined) heldBytes -= heldBytesOf(node);
   };
 
   async function* open(
@@ -157,6 +168,10 @@ async function* walkChildrenFirst(
       yield* open((next.node ?? (await load(next.hash))).refs, opened.waiting);
     }
   }
+}
+
+function heldBytesOf({ parts, canonicalSize }: LoadedNode): number {
+  return parts === undefined ? 0 : canonicalSize;
 }
 
 function addWritten(written: HashTable, hash: Hash): boolean {

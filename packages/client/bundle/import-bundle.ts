@@ -10,7 +10,7 @@ import { encodeVarint } from './varint.ts';
 
 /** Nodes that are being stored at once, and the bytes they may have together (one larger node goes alone). */
 const STORING_NODES_MAX = 32;
-const STORING_BYTES_MAX = 32 * 1024 * 1024;
+const STORING_BYTES_MAX = 16 * 1024 * 1024;
 
 export interface ImportBundleOptions extends CallOptions, ReadBundleOptions {
   /** Lease every node, also below a root that is ready: a node whose bytes were lost is then stored again. */

@@ -1,35 +1,46 @@
 /** One node for a bundle: verified, and held in memory when it is small. */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
+import type { NodeDigest } from '../digest.ts';
 import { CasError } from '../errors.ts';
 import { findNodeUpTo } from '../leaf-first-read.ts';
 import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
-import { concat } from './car-header.ts';
 
 /** Content up to this is held in memory while its turn comes; larger content is streamed when it does. */
 const HELD_CONTENT_BYTES_MAX = 4 * 1024 * 1024;
+
+/** The canonical bytes: all before the content, and the content. */
+export interface CanonicalParts {
+  readonly header: Uint8Array;
+  readonly content: Uint8Array;
+}
+
+export interface LoadOptions extends CallOptions {
+  /** WebCrypto, or the built-in SHA-256, when left out. */
+  readonly digest?: NodeDigest | undefined;
+}
 
 export interface LoadedNode {
   readonly hash: Hash;
   readonly refs: readonly Hash[];
   /** of content and everything before it, bytes */
   readonly canonicalSize: number;
-  /** The canonical bytes; undefined when they are too many to be held. */
-  readonly bytes: Uint8Array | undefined;
+  /** Undefined when they are too many bytes to be held. */
+  readonly parts: CanonicalParts | undefined;
 }
 
 /**
  * The node, verified against its hash; only of a large node without children nothing is verified yet, as nothing of it will be
  * used unverified. Throws CasError; BundleError for a node that is lost.
  */
-export async function loadNode(client: Client, hash: Hash, options: CallOptions): Promise<LoadedNode> {
+export async function loadNode(client: Client, hash: Hash, options: LoadOptions): Promise<LoadedNode> {
   const node = await findNodeUpTo(client, hash, HELD_CONTENT_BYTES_MAX, options).catch((error: unknown) => {
     throw withHash(hash, error);
   });
   if (node === undefined) return loadLargeNode(client, hash, options);
-  const bytes = concat([node.header, node.content]);
-  return { hash, refs: node.refs, canonicalSize: bytes.length, bytes };
+  const { refs, header, content } = node;
+  return { hash, refs, canonicalSize: header.length + content.length, parts: { header, content } };
 }
 
 /** A node that cannot be had is named: among thousands the reason alone would not help. */
@@ -50,7 +61,7 @@ async function loadLargeNode(client: Client, hash: Hash, options: CallOptions): 
   if (metadata.refs.length === 0) await body.cancel();
   else await drain(body);
   const canonicalSize = encodeNodeHeader(metadata).length + metadata.size;
-  return { hash, refs: metadata.refs, canonicalSize, bytes: undefined };
+  return { hash, refs: metadata.refs, canonicalSize, parts: undefined };
 }
 
 async function drain(body: ReadableStream<Uint8Array>): Promise<void> {

@@ -4,7 +4,7 @@
  * nothing of it is kept: memory is one page and one index per level, whatever the tree.
  */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
-import { hashCanonicalBytes } from '../digest.ts';
+import { digestNode, type NodeDigest } from '../digest.ts';
 import { LevelStack } from './build-levels.ts';
 import { chunkStream } from './chunker.ts';
 import {
@@ -23,9 +23,6 @@ import {
 } from './format.ts';
 import { encodeDirectory, encodeDirectoryIndex, sumTotals } from './format-directory.ts';
 import { encodeChunk, encodeFile, encodeFileIndex, encodeSymlink } from './format-file.ts';
-
-/** The SHA-256 of both pieces, one after the other. A runtime with a synchronous one makes building much faster. */
-export type NodeDigest = (header: Uint8Array, content: Uint8Array) => Hash | Promise<Hash>;
 
 /** Where built nodes go. */
 export interface NodeSink {
@@ -74,17 +71,10 @@ async function emitNode(sink: NodeSink, parts: NodeParts): Promise<Hash> {
   // The encoders give no other content types.
   const contentType = parts.contentType as TreeContentType;
   const header = encodeNodeHeader({ contentType, refs, size: content.length });
-  const digest = sink.digest ?? digestByWebCrypto;
+  const digest = sink.digest ?? digestNode;
   const hash = await digest(header, content);
   await sink.emit({ hash, contentType, refs, content });
   return hash;
-}
-
-async function digestByWebCrypto(header: Uint8Array, content: Uint8Array): Promise<Hash> {
-  const bytes = new Uint8Array(header.length + content.length);
-  bytes.set(header);
-  bytes.set(content, header.length);
-  return hashCanonicalBytes(bytes);
 }
 
 /**

@@ -1,7 +1,7 @@
 /** What a pull finds in its target before it writes: what is done already, and what is in the way. Writes nothing. */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import type { NodeDigest } from '../digest.ts';
 import type { CallOptions } from '../operations.ts';
-import type { NodeDigest } from './build.ts';
 import {
   CHUNK_BYTES_MAX,
   CHUNK_CONTENT_TYPE,

@@ -2,10 +2,10 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
 import { type Clock, systemClock } from '../deadline.ts';
+import type { NodeDigest } from '../digest.ts';
 import { CasError } from '../errors.ts';
 import { findNodeUpTo } from '../leaf-first-read.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
-import type { NodeDigest } from './build.ts';
 import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from './format.ts';
 import { PatientRequests } from './patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';

@@ -3,9 +3,8 @@
  * verified before a byte of it is written, each file gets its name when it is whole.
  */
 import { encodeNodeHeader } from '@holdfast/protocol';
-import { hashCanonicalBytes } from '../digest.ts';
+import { digestNode, type NodeDigest } from '../digest.ts';
 import type { CallOptions } from '../operations.ts';
-import type { NodeDigest } from './build.ts';
 import { ByteBudget } from './byte-budget.ts';
 import { CHUNK_BYTES_MAX, CHUNK_CONTENT_TYPE, type DirectoryEntry } from './format.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
@@ -94,7 +93,7 @@ class Pull {
     this.#target = target;
     this.#options = options;
     this.#force = options.force ?? false;
-    this.#digest = options.digest ?? digestByWebCrypto;
+    this.#digest = options.digest ?? digestNode;
     this.#call = { signal: options.signal };
     this.#selection = new PullSelection(options.paths ?? []);
     this.#progress = options.progress ?? SILENT_PROGRESS;
@@ -380,11 +379,4 @@ class OpenFolder {
     this.#target.finishFolder(this.#path, this.#finished);
     this.parent?.release();
   }
-}
-
-async function digestByWebCrypto(header: Uint8Array, content: Uint8Array): Promise<string> {
-  const bytes = new Uint8Array(header.length + content.length);
-  bytes.set(header);
-  bytes.set(content, header.length);
-  return hashCanonicalBytes(bytes);
 }
