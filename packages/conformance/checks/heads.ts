@@ -8,6 +8,9 @@ import { expectTiming } from './headers.ts';
 
 const HEAD = 'contract 4: HEAD is allowed wherever GET is';
 
+/** Sent in another way than what is small, as from a file. */
+const LARGE_BYTES = 512 * 1024;
+
 /** Of the connection, or of this one answer. */
 const OWN_TO_EACH: readonly string[] = [
   'connection',
@@ -38,12 +41,15 @@ function expectAlike(head: Answer, get: Answer, status: number, what: string): v
 
 async function headersOfHeads({ client }: CheckContext): Promise<void> {
   const [node, empty] = [makeNode({ content: 'told alike' }), makeNode({ content: '' })];
-  await client.publishAll([node, empty]);
-  await client.commit('r', { [node.hash]: 1, [empty.hash]: 1 });
+  const large = makeNode({ content: 'x'.repeat(LARGE_BYTES) });
+  await client.publishAll([node, empty, large]);
+  await client.commit('r', { [node.hash]: 1, [empty.hash]: 1, [large.hash]: 1 });
   const ranged = (hash: string, range: string): CallOptions => ({ hash, headers: { range } });
   const cases: readonly (readonly [OperationName, CallOptions, number])[] = [
     ['readContent', { hash: node.hash }, 200],
     ['readContent', { hash: empty.hash }, 200],
+    ['readContent', { hash: large.hash }, 200],
+    ['readContent', ranged(large.hash, `bytes=1-${LARGE_BYTES}`), 206],
     ['readContent', ranged(node.hash, 'bytes=2-5'), 206],
     ['readContent', ranged(node.hash, 'bytes=-3'), 206],
     ['readContent', ranged(node.hash, 'bytes=0-99'), 206],

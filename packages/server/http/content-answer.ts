@@ -26,10 +26,10 @@ export function contentAnswer(
 
 function answerWith(exchange: Exchange, content: ContentAnswer, bytes: Sendable | null): Response {
   const { status } = content;
-  const isPlain = exchange.corsOrigins === '*' && status === 200 && !(bytes instanceof Blob);
-  if (isPlain) return new Response(bytes as BodyInit | null, { headers: plainHeaders(exchange, content) });
+  if (exchange.corsOrigins === '*' && status === 200) {
+    return new Response(bytes as BodyInit | null, { headers: plainHeaders(exchange, content) });
+  }
   const headers = contentHeaders(exchange, content);
-  if (bytes instanceof Blob) headers['content-disposition'] = 'inline';
   return new Response(bytes as BodyInit | null, { status, headers });
 }
 
@@ -38,6 +38,8 @@ const CONTENT_FIELDS: HeaderFields = {
   'cache-control': 'private, max-age=31536000, immutable',
   'x-content-type-options': 'nosniff',
   'content-security-policy': "sandbox; default-src 'none'",
+  // The runtime would say it of a body that is a file, with the file's name; so every answer says it, HEAD too.
+  'content-disposition': 'inline',
 };
 
 /** Filled in for each answer and copied by it, as in exchange.ts. */
