@@ -26,9 +26,17 @@ function makePipe(path: string): void {
 }
 
 const bases: readonly [string, (path: string) => void, RegExp][] = [
-  ['a file', (path) => writeFileSync(path, 'x'), /is not a folder but a file; nothing was written: .* --force$/],
+  [
+    'a file',
+    (path) => writeFileSync(path, 'x'),
+    /is not a folder but a file; nothing was written: .* --force$/,
+  ],
   ['a dangling link', (path) => symlinkSync('none', path), /is not a folder but a link that leads to none; /],
-  ['a link to a file', (path) => symlinkSync('other', path), /is not a folder but a link that leads to none; /],
+  [
+    'a link to a file',
+    (path) => symlinkSync('other', path),
+    /is not a folder but a link that leads to none; /,
+  ],
   ['a pipe', makePipe, /is not a folder but a pipe, socket or device; /],
 ];
 test.each(bases)(
