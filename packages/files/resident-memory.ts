@@ -1,5 +1,4 @@
 /** Keeps a long job small: what has passed through memory is collected before the process has grown large. */
-
 import type { NodeDigest } from '@holdfast/client';
 import { digestAtOnce } from './hash-file.ts';
 

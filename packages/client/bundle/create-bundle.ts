@@ -1,7 +1,6 @@
 /** Writing nodes and all below them as a CAR version 1: children first, each node once, each verified before it counts. */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
-import type { NodeDigest } from '../digest.ts';
 import { HASHES_MAX, HashTable } from '../hash-table.ts';
 import { mapInOrder } from '../map-in-order.ts';
 import type { CallOptions } from '../operations.ts';
@@ -20,9 +19,7 @@ const JOINED_CONTENT_BYTES_MAX = 64 * 1024;
 /** Parents that wait for their children hold at most this many bytes; further ones are read a second time. */
 const HELD_PARENT_BYTES_MAX = 16 * 1024 * 1024;
 
-export interface CreateBundleOptions extends CallOptions {
-  /** Of nodes that are held in memory; WebCrypto, or the built-in SHA-256, when left out. */
-  readonly digest?: NodeDigest | undefined;
+export interface CreateBundleOptions extends LoadOptions {
   /** Called after each node with the totals so far. */
   readonly onNode?: ((written: { readonly nodes: number; readonly bytes: number }) => void) | undefined;
 }

@@ -1,9 +1,8 @@
 /** One node for a bundle: verified, and held in memory when it is small. */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
-import type { NodeDigest } from '../digest.ts';
 import { CasError } from '../errors.ts';
-import { findNodeUpTo } from '../leaf-first-read.ts';
+import { findNodeUpTo, type LeafFirstNode, type LeafFirstOptions } from '../leaf-first-read.ts';
 import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
 
@@ -11,15 +10,9 @@ import { BundleError } from './bundle-error.ts';
 const HELD_CONTENT_BYTES_MAX = 4 * 1024 * 1024;
 
 /** The canonical bytes: all before the content, and the content. */
-export interface CanonicalParts {
-  readonly header: Uint8Array;
-  readonly content: Uint8Array;
-}
+export type CanonicalParts = Pick<LeafFirstNode, 'header' | 'content'>;
 
-export interface LoadOptions extends CallOptions {
-  /** WebCrypto, or the built-in SHA-256, when left out. */
-  readonly digest?: NodeDigest | undefined;
-}
+export type LoadOptions = Pick<LeafFirstOptions, 'signal' | 'digest'>;
 
 export interface LoadedNode {
   readonly hash: Hash;

@@ -20,7 +20,7 @@ import { BLOCK_BYTES, BlockIntegrity, IntegrityBuilder } from './block-integrity
 import { BlockPool } from './block-pool.ts';
 import { codeOf, storageError } from './failure.ts';
 import type { Files, OpenFile } from './files.ts';
-import { ObjectLayout } from './object-layout.ts';
+import { ObjectLayout, readMarker } from './object-layout.ts';
 import { ObjectReader } from './object-reader.ts';
 import { PrivateCopies } from './private-copies.ts';
 import type { ReceivingRegistry } from './receiving-registry.ts';
@@ -247,12 +247,9 @@ export class DiskContentStore implements ContentStore {
 
   /** An unmounted disk has no objects either: absence proves something only while the store itself is there. */
   async #assertHealthy(generation: Generation): Promise<void> {
-    const marker = await this.#files.readText(this.#layout.marker).catch((error: unknown) => {
-      if (codeOf(error) !== 'ENOENT') throw error;
-      return undefined;
-    });
+    const marker = await readMarker(this.#files, this.#layout.marker);
     const shard = await this.#files.findIdentity(this.#layout.shardOf(generation));
-    if (marker?.trim() === this.#storeId && shard !== undefined) return;
+    if (marker === this.#storeId && shard !== undefined) return;
     throw new StoreUnavailable(
       `the content folder ${this.#layout.root} is not the store these rows belong to: is its disk mounted?`,
     );

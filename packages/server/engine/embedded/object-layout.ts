@@ -11,6 +11,8 @@
  */
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
+import { codeOf } from './failure.ts';
+import type { Files } from './files.ts';
 
 const SHARD_DIGITS = 2;
 const STAGED_NAME = /^([0-9a-f]{32})\.((\d+)-[0-9a-f]+)\.\d+$/;
@@ -67,4 +69,14 @@ export function parseStagedName(name: string): StagedName | undefined {
     processToken: match[2] as string,
     pid: Number(match[3]),
   };
+}
+
+/** The store's id in the marker at `path`, or its draft; undefined when there is none. Rejects with what the disk says. */
+export async function readMarker(files: Files, path: string): Promise<string | undefined> {
+  try {
+    return (await files.readText(path)).trim();
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
 }

@@ -5,10 +5,9 @@ import { dirname, join } from 'node:path';
 import type { Clock, ContentStore, MetadataStore } from '../../core/ports.ts';
 import { DiskContentStore } from './content-store.ts';
 import { beginServing } from './copy-marks.ts';
-import { codeOf } from './failure.ts';
 import { diskFiles, type Files } from './files.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
-import { ObjectLayout } from './object-layout.ts';
+import { ObjectLayout, readMarker } from './object-layout.ts';
 import { LocalReceivingRegistry } from './receiving-registry.ts';
 import { removeReceivingRegistry, SharedReceivingRegistry } from './shared-receiving-registry.ts';
 
@@ -137,13 +136,4 @@ async function recordStoreId(
   await writeFile(layout.draft, `${id}\n`, { flush: true, mode: 0o600 });
   for (const folder of [layout.root, dirname(layout.root)]) await files.syncFolder(folder);
   return await metadata.insertStoreValue(FOLDER_STORE_ID, id);
-}
-
-async function readMarker(files: Files, path: string): Promise<string | undefined> {
-  try {
-    return (await files.readText(path)).trim();
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return undefined;
-    throw error;
-  }
 }

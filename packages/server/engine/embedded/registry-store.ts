@@ -68,10 +68,12 @@ export function openEmbeddedRegistryStore(dataDir: string): RegistryStore {
   } catch (error) {
     if (error instanceof RegistryFileError) throw error;
     const reason = error instanceof Error ? error.message : String(error);
-    throw new RegistryFileError(
-      `the registry ${path} cannot be opened (${reason}); ${DAMAGE_CODE.test(codeOf(error) ?? '') ? 'check the disk and restore a backup of the folder' : 'check --data and the rights on that folder'}`,
-      { cause: error },
-    );
+    const advice = DAMAGE_CODE.test(codeOf(error) ?? '')
+      ? 'check the disk and restore a backup of the folder'
+      : 'check --data and the rights on that folder';
+    throw new RegistryFileError(`the registry ${path} cannot be opened (${reason}); ${advice}`, {
+      cause: error,
+    });
   }
 }
 
