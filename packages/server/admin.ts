@@ -1,4 +1,5 @@
 /** Administration of the registry of Apps: what `holdfast app` and `serve --dev` do to it. Works while servers run. */
+import { readdirSync } from 'node:fs';
 import { type AppRegistration, parseAppRegistration, RegistrationError } from './auth/app-registration.ts';
 import type { AppRecord, AppStatus, RegistryStore } from './auth/registry-store.ts';
 import { StoreUnavailable } from './core/ports.ts';
@@ -13,7 +14,7 @@ import { migrate, SchemaNewer } from './engine/scaleout/postgres/migrations.ts';
 import { hasPostgresRegistry, PostgresRegistryStore } from './engine/scaleout/postgres/registry-store.ts';
 import type { PostgresAddress } from './engine-urls.ts';
 
-/** Where the registry is: in the data folder of the embedded engine, made if missing, or in a database. */
+/** Where the registry is: in the data folder of the embedded engine, or in a database. */
 export type RegistryPlace =
   | { readonly kind: 'folder'; readonly dataDir: string }
   | { readonly kind: 'database'; readonly address: PostgresAddress };
@@ -34,20 +35,62 @@ export class RegistryError extends Error {
   override readonly name = 'RegistryError';
 }
 
-/** The registry that is there; `undefined` when none is yet. Makes nothing: a mistyped place stays as it is. */
+/**
+ * The registry that is there; `undefined` when none is yet. Makes nothing: a mistyped place stays as it is. Rejects with
+ * RegistryError for a folder that is missing.
+ */
 export async function findRegistry(place: RegistryPlace): Promise<Registry | undefined> {
-  if (place.kind === 'folder') return hasEmbeddedRegistry(place.dataDir) ? openRegistry(place) : undefined;
+  if (place.kind === 'folder') {
+    return lookAtFolder(place.dataDir) === 'registry' ? makeRegistry(place) : undefined;
+  }
   return withPool(place.address, async (pool) => {
     return (await hasPostgresRegistry(pool)) ? openInDatabase(pool) : undefined;
   });
 }
 
-/** Makes the registry if there is none. Rejects with RegistryError when it cannot be used. */
+/**
+ * The registry, made in a database or an empty folder that has none yet. Rejects with RegistryError when it cannot be used,
+ * and for a folder that is missing or holds something else: an App that is added in the wrong folder is served by nobody.
+ */
 export async function openRegistry(place: RegistryPlace): Promise<Registry> {
+  if (place.kind === 'folder' && lookAtFolder(place.dataDir) === 'other') {
+    throw new RegistryError(
+      `${place.dataDir} is no data folder of holdfast: name the one that the server serves with --data`,
+    );
+  }
+  return makeRegistry(place);
+}
+
+/** As `openRegistry`, for the server itself: makes the folder, and a registry in it whatever else it holds. */
+export async function makeRegistry(place: RegistryPlace): Promise<Registry> {
   if (place.kind === 'database') return withPool(place.address, openInDatabase);
   const { dataDir } = place;
   const store = await explain(async () => openEmbeddedRegistryStore(dataDir));
   return administer(store, async () => store.close());
+}
+
+/** What a new disk may hold already. */
+const FILE_SYSTEM_FOLDERS: readonly string[] = ['lost+found'];
+
+/** Throws RegistryError when the folder is missing or cannot be read. */
+function lookAtFolder(dataDir: string): 'registry' | 'empty' | 'other' {
+  if (hasEmbeddedRegistry(dataDir)) return 'registry';
+  try {
+    return readdirSync(dataDir).every((name) => FILE_SYSTEM_FOLDERS.includes(name)) ? 'empty' : 'other';
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') {
+      throw new RegistryError(
+        `the data folder ${dataDir} does not exist: name the one that the server serves with --data, or start the server first`,
+      );
+    }
+    throw new RegistryError(
+      `the data folder ${dataDir} cannot be opened (${code}): check --data and its rights`,
+      {
+        cause: error,
+      },
+    );
+  }
 }
 
 /** Keeps the pool open only for a registry that was opened on it. */

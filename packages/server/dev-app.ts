@@ -3,7 +3,7 @@ import { link, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AUTHORITIES } from '@holdfast/protocol';
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
-import { openRegistry, RegistryError, type RegistryPlace } from './admin.ts';
+import { makeRegistry, RegistryError, type RegistryPlace } from './admin.ts';
 import { explainFolderError, makeDataFolder } from './data-folder.ts';
 import { ServeError } from './serve-error.ts';
 
@@ -28,7 +28,7 @@ export async function openDevApp(dataDir: string, place: RegistryPlace): Promise
   const key = await openKey(dataDir);
   const { d: _, ...publicKey } = key;
   try {
-    const registry = await openRegistry(place);
+    const registry = await makeRegistry(place);
     try {
       const jwks = JSON.stringify({ keys: [publicKey] });
       const registration = {

@@ -1,5 +1,5 @@
 /** The real `holdfast serve` as its own process, started on a free port over a data folder of the test. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Issuer } from './issuer.ts';
 
@@ -57,7 +57,7 @@ export async function runHoldfast(
   return { exitCode, stdout, stderr };
 }
 
-/** Registers an App of `issuer` in the data folder, whether a server runs on it or not; or in `metadataUrl`. */
+/** Registers an App of `issuer` in the data folder, made if missing, whether a server runs on it or not; or in `metadataUrl`. */
 export async function addApp(
   data: string,
   appId: string,
@@ -66,6 +66,7 @@ export async function addApp(
 ): Promise<void> {
   const keySet = join(data, '..', `${appId}.jwks.json`);
   issuer.writeKeySet(keySet);
+  if (metadataUrl === undefined) mkdirSync(data, { recursive: true });
   const place = metadataUrl === undefined ? ['--data', data] : ['--metadata', metadataUrl];
   const { exitCode, stderr } = await runHoldfast([
     ...['app', 'add', appId, '--issuer', issuer.issuer, '--audience', issuer.audience],

@@ -1,6 +1,6 @@
 /** `holdfast app` on a registry in PostgreSQL (contract section 9), as a process. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { makeIssuer } from '../../../test/support/issuer.ts';
 import { openPostgres, type TestDatabases } from '../../../test/support/postgres-server.ts';
 import { Workplace } from '../test/run-holdfast.ts';
@@ -53,10 +53,12 @@ describe('the registry in a database', () => {
     place.environment.HOLDFAST_METADATA = url;
     await place.print('app', 'add', 'demo', ...REST);
     expect(hasFolder()).toBe(false);
+    mkdirSync(place.path('elsewhere'));
     const listed = (...args: string[]) => place.print('app', 'list', '--json', ...args);
     expect(JSON.parse(await listed())).toMatchObject([{ appId: 'demo' }]);
     expect(JSON.parse(await listed('--data', 'elsewhere'))).toEqual([]);
     place.environment.HOLDFAST_METADATA = '';
+    mkdirSync(place.path('holdfast-data'));
     expect(JSON.parse(await listed())).toEqual([]);
   });
 

@@ -1,7 +1,7 @@
 /** `holdfast app` as a process (contract section 9). */
 import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { Workplace } from '../test/run-holdfast.ts';
 
 /** A public P-256 key; its private half was never kept. */
@@ -22,6 +22,7 @@ let place: Workplace;
 beforeEach(() => {
   place = new Workplace();
   writeFileSync(place.path('jwks.json'), JWKS);
+  for (const folder of ['holdfast-data', 'd']) mkdirSync(place.path(folder));
 });
 afterEach(() => place.remove());
 
@@ -33,9 +34,8 @@ async function list(...args: readonly string[]): Promise<Record<string, unknown>
 }
 
 describe('app add', () => {
-  test('makes the data folder and registers the App', async () => {
+  test('registers the App', async () => {
     expect(await place.print(...ADD)).toBe('App "demo" is registered for issuer "https://i.test"\n');
-    expect(existsSync(place.path('holdfast-data'))).toBe(true);
     expect(await list()).toMatchObject([
       {
         appId: 'demo',
@@ -104,9 +104,9 @@ describe('app add', () => {
   });
 
   test('takes HOLDFAST_DATA where no folder is named', async () => {
-    place.environment.HOLDFAST_DATA = 'from-environment';
+    place.environment.HOLDFAST_DATA = 'd';
     await place.print(...ADD);
-    expect(existsSync(place.path('from-environment', 'registry.db'))).toBe(true);
+    expect(existsSync(place.path('d', 'registry.db'))).toBe(true);
   });
 
   test.each<[string, readonly string[], string]>([
@@ -131,7 +131,7 @@ describe('app add', () => {
     ],
   ])('is wrong usage with %s', async (_, args, reason) => {
     expect(await place.fail(2, ...args)).toContain(reason);
-    expect(existsSync(place.path('holdfast-data'))).toBe(false);
+    expect(readdirSync(place.path('holdfast-data'))).toEqual([]);
   });
 
   test.each<[string, string, string]>([
@@ -188,13 +188,31 @@ describe('app add', () => {
   });
 });
 
+test.each<[string, readonly string[]]>([
+  ['add', ADD],
+  ['list', ['app', 'list']],
+  ['suspend', ['app', 'suspend', 'demo']],
+  ['remove', ['app', 'remove', 'demo']],
+])('app %s fails for a folder that is missing, and does not make it', async (_, args) => {
+  expect(await place.fail(1, ...args, '--data', 'missing')).toContain(
+    'the data folder missing does not exist: name the one that the server serves with --data',
+  );
+  expect(existsSync(place.path('missing'))).toBe(false);
+});
+
+test('app add fails for a folder that holds something else, and changes nothing in it', async () => {
+  writeFileSync(place.path('d', 'notes.txt'), 'mine');
+  expect(await place.fail(1, ...ADD, '--data', 'd')).toContain('d is no data folder of holdfast');
+  expect(readdirSync(place.path('d'))).toEqual(['notes.txt']);
+});
+
 describe('app list', () => {
-  test('of a folder that is not there is empty, and makes nothing', async () => {
+  test('of a folder without a registry is empty, and makes nothing', async () => {
     expect(await list()).toEqual([]);
     const { exitCode, stdout, stderr } = await place.run('app', 'list');
     expect([exitCode, stdout]).toEqual([0, '']);
     expect(stderr).toBe('no App is registered in ./holdfast-data; add one with: holdfast app add\n');
-    expect(existsSync(place.path('holdfast-data'))).toBe(false);
+    expect(readdirSync(place.path('holdfast-data'))).toEqual([]);
   });
 
   test('prints a table for people, without control characters of others', async () => {
@@ -227,7 +245,7 @@ describe('app suspend, resume, remove', () => {
 
   test.each(['suspend', 'resume', 'remove'])('%s fails for an App that is not there', async (verb) => {
     expect(await place.fail(1, 'app', verb, 'nobody')).toContain('no registry yet');
-    expect(existsSync(place.path('holdfast-data'))).toBe(false);
+    expect(readdirSync(place.path('holdfast-data'))).toEqual([]);
     await place.print(...ADD);
     expect(await place.fail(1, 'app', verb, 'nobody')).toContain('holdfast app list');
     expect(await place.fail(2, 'app', verb)).toContain('app-id');

@@ -1,6 +1,6 @@
 /** `holdfast key new` as a process (contract section 9). */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { ALGORITHMS } from '@holdfast/protocol';
 import { Workplace } from '../test/run-holdfast.ts';
 
@@ -26,6 +26,7 @@ test.each([...ALGORITHMS])('makes a %s pair that app add accepts', async (alg) =
   expect(typeof privateJwk.d).toBe('string');
   expect(printed).not.toContain(privateJwk.d as string);
   expect(printed).toContain(privateJwk.kid as string);
+  mkdirSync(place.path('holdfast-data'));
   await place.print('app', 'add', 'a', '--issuer', 'i', '--audience', 'a', '--jwks-file', 'public.json');
 });
 
