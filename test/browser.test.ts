@@ -2,21 +2,29 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createClient, createNodeSource, openTree, type TreeItem } from '../packages/client/index.ts';
-import { buildPackage } from '../packages/client/tools/build-package.ts';
 import { ensureChromium, openPage } from './support/headless-chromium.ts';
+import { type InstalledSdk, installSdk } from './support/installed-sdk.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
 const MINUTE_MS = 60_000;
 const SHAPE = { largeBytes: 4 * 1024 * 1024, entryCount: 280 };
 
+/** Without a bundler a page says itself where the packages are. */
+const PAGE = `<!doctype html><title>SDK</title>
+<script type="importmap">
+{ "imports": { "@holdfast/client": "/@holdfast/client/index.js", "@holdfast/protocol": "/@holdfast/protocol/index.js" } }
+</script>
+<script type="module" src="/page.mjs"></script>`;
+
 let running: RunningServer;
+let sdk: InstalledSdk;
 const folder = makeTempFolder('browser');
 
 beforeAll(
   async () => {
     await ensureChromium();
-    await buildPackage(join(folder.path, 'sdk'));
+    sdk = await installSdk(folder.path);
     running = await startFreshServer('browser');
   },
   { timeout: 12 * MINUTE_MS },
@@ -55,12 +63,11 @@ async function runPage(host: string, spaceId: string): Promise<Report> {
       if (pathname === '/config.json') {
         return Response.json({ connection: describeConnection(spaceId), ...SHAPE });
       }
-      if (pathname === '/index.js') return new Response(Bun.file(join(folder.path, 'sdk', 'index.js')));
+      if (pathname.startsWith('/@holdfast/')) return new Response(Bun.file(join(sdk.modules, pathname)));
       if (pathname === '/page.mjs') {
         return new Response(Bun.file(join(import.meta.dir, 'support', 'browser-page.mjs')));
       }
-      const page = '<!doctype html><title>SDK</title><script type="module" src="/page.mjs"></script>';
-      return new Response(page, { headers: { 'content-type': 'text/html' } });
+      return new Response(PAGE, { headers: { 'content-type': 'text/html' } });
     },
   });
   const browser = openPage(`http://${host}:${site.port}/`);

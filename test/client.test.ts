@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CasError, type Client, type ClientOptions, createClient } from '../packages/client/index.ts';
-import { buildPackage } from '../packages/client/tools/build-package.ts';
 import { seededBytes } from './support/canonical-node.ts';
+import { installSdk } from './support/installed-sdk.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
@@ -243,7 +243,7 @@ interface ProgramResult {
 
 describe('the built package', () => {
   const folder = makeTempFolder('client-package');
-  beforeAll(() => buildPackage(join(folder.path, 'node_modules', '@holdfast', 'client')));
+  beforeAll(() => installSdk(folder.path), 60_000);
   afterAll(() => folder.remove());
 
   /** Runs `source` on Node, with the variables that `serve --dev` prints. */

@@ -1,6 +1,6 @@
 // What the browser test runs in the page: the built SDK alone pushes a tree, reads it back verified, and meets damage. It
 // reports to the page's own server; a thrown error is a report too.
-const {
+import {
   buildFile,
   buildSymlink,
   createClient,
@@ -9,7 +9,7 @@ const {
   MemoryTree,
   openTree,
   pushTree,
-} = await import(new URL('/index.js', location.href).href);
+} from '@holdfast/client';
 
 const encode = (text) => new TextEncoder().encode(text);
 

@@ -1,0 +1,143 @@
+/**
+ * Makes the npm packages of the SDK, `holdfast-protocol-V.tgz` and `holdfast-client-V.tgz`: built ES modules, their types, and
+ * nothing that would have to be downloaded. V is the version of the repository. Runs on Bun; needs npm on the PATH.
+ */
+import { execFile } from 'node:child_process';
+import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import rootPackage from '../../package.json' with { type: 'json' };
+import { listReachableTypes, writeTypes } from './write-types.ts';
+
+const PACKAGES_FOLDER = fileURLToPath(new URL('../../packages', import.meta.url));
+const LICENSE_FILE = fileURLToPath(new URL('../../LICENSE', import.meta.url));
+const { version, license, engines } = rootPackage;
+const run = promisify(execFile);
+
+/** One thing that a package lets others import. */
+interface Door {
+  /** as `exports` names it */
+  readonly subpath: string;
+  /** source, from packages/ */
+  readonly source: string;
+  /** in the package */
+  readonly file: string;
+  /** `browser`: a built-in of Node anywhere in it would show up as an import or a polyfill. */
+  readonly target: 'browser' | 'node';
+}
+
+interface SdkPackage {
+  readonly name: string;
+  readonly description: string;
+  readonly folder: string;
+  readonly doors: readonly Door[];
+  readonly dependencies: readonly string[];
+}
+
+const PROTOCOL: SdkPackage = {
+  name: '@holdfast/protocol',
+  description:
+    'The contract of the Holdfast Space API as code: operations, schemas, errors, limits, canonical nodes',
+  folder: 'protocol',
+  doors: [{ subpath: '.', source: 'protocol/index.ts', file: 'index.js', target: 'browser' }],
+  dependencies: [],
+};
+
+const CLIENT: SdkPackage = {
+  name: '@holdfast/client',
+  description: 'Client of the Holdfast Space API: content-addressed nodes, leases, root refs, trees',
+  folder: 'client',
+  doors: [{ subpath: '.', source: 'client/index.ts', file: 'index.js', target: 'browser' }],
+  dependencies: [PROTOCOL.name],
+};
+
+/** Absolute paths of the tarballs. */
+export interface PackedSdk {
+  readonly protocol: string;
+  readonly client: string;
+}
+
+/** Writes both tarballs into `outFolder`, which is made if it is not there. Throws when anything does not build. */
+export async function packSdk(outFolder: string): Promise<PackedSdk> {
+  await mkdir(outFolder, { recursive: true });
+  const stage = await mkdtemp(join(tmpdir(), 'holdfast-pack-'));
+  try {
+    const types = join(stage, 'types');
+    await writeTypes(types);
+    const [protocol, client] = await Promise.all(
+      [PROTOCOL, CLIENT].map(async (one) => {
+        const folder = join(stage, one.folder);
+        await fillPackage(one, types, folder);
+        return pack(folder, outFolder);
+      }),
+    );
+    return { protocol: protocol as string, client: client as string };
+  } finally {
+    await rm(stage, { recursive: true, force: true });
+  }
+}
+
+async function fillPackage(one: SdkPackage, types: string, folder: string): Promise<void> {
+  await mkdir(folder);
+  await Promise.all(one.doors.map((door) => bundle(door, folder)));
+  await copyTypes(types, one, folder);
+  await writeFile(join(folder, 'package.json'), `${JSON.stringify(describePackage(one), null, 2)}\n`);
+  await copyFile(join(PACKAGES_FOLDER, one.folder, 'README.md'), join(folder, 'README.md'));
+  await copyFile(LICENSE_FILE, join(folder, 'LICENSE'));
+}
+
+async function bundle({ source, file, target }: Door, folder: string): Promise<void> {
+  await Bun.build({
+    entrypoints: [join(PACKAGES_FOLDER, source)],
+    outdir: folder,
+    naming: file,
+    target,
+    format: 'esm',
+    external: [PROTOCOL.name],
+  });
+}
+
+/** Types of the doors and of what these import, nothing else. */
+async function copyTypes(types: string, one: SdkPackage, folder: string): Promise<void> {
+  for (const path of await listReachableTypes(types, one.doors.map(typesOf))) {
+    const target = join(folder, 'types', path);
+    await mkdir(dirname(target), { recursive: true });
+    await copyFile(join(types, path), target);
+  }
+}
+
+const typesOf = ({ source }: Door): string => source.replace(/\.ts$/, '.d.ts');
+
+function describePackage({ name, description, doors, dependencies }: SdkPackage): Record<string, unknown> {
+  return {
+    name,
+    version,
+    description,
+    license,
+    type: 'module',
+    sideEffects: false,
+    engines,
+    files: ['*.js', 'types'],
+    exports: Object.fromEntries(
+      doors.map((door) => [door.subpath, { types: `./types/${typesOf(door)}`, default: `./${door.file}` }]),
+    ),
+    ...(dependencies.length === 0
+      ? {}
+      : { dependencies: Object.fromEntries(dependencies.map((dependency) => [dependency, version])) }),
+  };
+}
+
+/** npm itself decides what a package holds. */
+async function pack(folder: string, outFolder: string): Promise<string> {
+  const { stdout } = await run(
+    'npm',
+    ['pack', '--json', '--ignore-scripts', '--pack-destination', outFolder],
+    {
+      cwd: folder,
+    },
+  );
+  const [{ filename }] = JSON.parse(stdout) as [{ readonly filename: string }];
+  return resolve(outFolder, filename);
+}
