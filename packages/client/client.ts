@@ -32,7 +32,7 @@ export interface ClientOptions {
   readonly random?: (() => number) | undefined;
   readonly retry?: Partial<RetryPolicy> | undefined;
   readonly timeouts?: Partial<Timeouts> | undefined;
-  /** The largest content `getNode` takes into memory, bytes; 32 MiB when left out. `openNode` has no limit. */
+  /** The largest content `getNode` takes into memory, bytes; 64 MiB when left out. `openNode` has no limit. */
   readonly contentBytesMax?: number | undefined;
   /** A faster incremental SHA-256 than the built-in one, where the runtime has one. */
   readonly createSha256?: (() => Sha256) | undefined;

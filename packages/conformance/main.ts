@@ -49,7 +49,7 @@ function buildCommand(): Command {
     .option('--second <file>', 'JSON file of another App: {"app","issuer","audience","key": JWK or path}')
     .option('--suspended <file>', 'the same, of an App that is suspended')
     .option('--single-key', 'the issuer has exactly one registered key')
-    .option('--max-node-bytes <n>', "the server's largest node (default 33554432)", parseCount)
+    .option('--max-node-bytes <n>', "the server's largest node (default 67108864)", parseCount)
     .option('--max-active-uploads <n>', "the server's active uploads per Space (default 1024)", parseCount)
     .option(
       '--only <clause>',

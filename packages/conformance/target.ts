@@ -41,7 +41,7 @@ export interface ConformanceOptions {
   readonly concurrency?: number;
 }
 
-const NODE_BYTES_MAX_DEFAULT = 33_554_432;
+const NODE_BYTES_MAX_DEFAULT = 67_108_864;
 const ACTIVE_UPLOADS_MAX_DEFAULT = 1024;
 /** Above this a node of exactly the limit is too dear to make and send. */
 const AFFORDABLE_NODE_BYTES_MAX = 67_108_864;

@@ -9,7 +9,7 @@ const MIB_BYTES = 1024 * 1024;
 export const INTEGER_MAX = Number.MAX_SAFE_INTEGER;
 
 /** Largest canonical node; exactly this is accepted. */
-export const NODE_BYTES_MAX_DEFAULT = 32 * MIB_BYTES;
+export const NODE_BYTES_MAX_DEFAULT = 64 * MIB_BYTES;
 export const NODE_REFS_MAX = 256;
 export const CONTENT_TYPE_BYTES_MAX = 1024;
 

@@ -11,7 +11,7 @@ describe('serve configuration', () => {
       dataDir: './holdfast-data',
       engines: { kind: 'embedded', content: undefined },
       publicUrl: undefined,
-      nodeBytesMax: 33_554_432,
+      nodeBytesMax: 67_108_864,
       activeUploadsMax: 1024,
       uploadTtlMs: 300_000,
       workers: 1,

@@ -106,7 +106,7 @@ function registerImport(bundle: Command): void {
     .description('store the nodes of a CAR file')
     .argument('[file]', 'the bundle; - or none reads stdin', '-')
     .option('--check', 'also below roots that are ready: nodes whose bytes were lost are stored again')
-    .option('--max-node-bytes <n>', 'the largest node taken (default: 33554432)', parseNodeBytes)
+    .option('--max-node-bytes <n>', 'the largest node taken (default: 67108864)', parseNodeBytes)
     .option('--quiet', 'print the roots only');
   withConnection(command.addOption(jsonOption()).addHelpText('after', IMPORT_HELP)).action(importFile);
 }

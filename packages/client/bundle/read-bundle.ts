@@ -34,7 +34,7 @@ export interface BundleReader {
 }
 
 export interface ReadBundleOptions {
-  /** the largest canonical node that is taken into memory, bytes; 32 MiB when left out */
+  /** the largest canonical node that is taken into memory, bytes; 64 MiB when left out */
   readonly nodeBytesMax?: number | undefined;
 }
 

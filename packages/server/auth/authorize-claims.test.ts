@@ -60,6 +60,9 @@ describe('row 7: invalid_token', () => {
     ['a typ that is no string', { typ: 1 }],
     ['a typ that only begins well', { typ: 'JWTX' }],
     ['an empty typ', { typ: '' }],
+    ['a typ that lacks the hyphen', { typ: 'xcap+jwt' }],
+    ['a typ that is a capability of another form', { typ: 'archive-cap+jwe' }],
+    ['a typ that goes on', { typ: 'archive-cap+jwt+x' }],
     ['a kid that is no string', { kid: 1 }],
     ['an unknown kid', { kid: 'unknown' }],
   ])('header with %s', async (_, header) => {

@@ -37,12 +37,17 @@ describe('a good capability', () => {
     expect(await outcome(scene, `Bearer   ${token}`)).toBe('granted');
   });
 
-  test.each(['JWT', 'jwt', 'application/jwt', 'cas-cap+jwt', 'application/CAS-CAP+JWT'])(
-    'has typ %s',
-    async (typ) => {
-      expect(await outcomeOf({ header: { typ } })).toBe('granted');
-    },
-  );
+  test.each([
+    'JWT',
+    'jwt',
+    'application/jwt',
+    'cas-cap+jwt',
+    'application/CAS-CAP+JWT',
+    'unidocs-cap+jwt',
+    'Application/Unidocs-Cap+JWT',
+  ])('has typ %s', async (typ) => {
+    expect(await outcomeOf({ header: { typ } })).toBe('granted');
+  });
 
   test.each([
     ['an array of audiences', { aud: ['other', AUDIENCE] }],

@@ -37,14 +37,15 @@ interface TokenRules {
 }
 
 const TOKEN_VERSION = 1;
-const TYPE = /^(?:application\/)?(?:jwt|cas-cap\+jwt)$/i;
+/** Issuers name the type of their capabilities themselves, as RFC 8725 advises: only the end of the name is common. */
+const TYPE = /^(?:(?:application\/)?jwt|.*-cap\+jwt)$/i;
 
 /** Header parameters other than `alg`. Key material or links to it in the header are never looked at. */
 export function checkHeader(header: JsonObject): { readonly kid: string | undefined } {
   if (header.has('crit')) throw invalid('its header has "crit", which is not supported');
   const type = header.get('typ');
   if (type !== undefined && (typeof type !== 'string' || !TYPE.test(type))) {
-    throw invalid('its "typ" is not "JWT" or "cas-cap+jwt"');
+    throw invalid('its "typ" is not "JWT", "cas-cap+jwt" or another that ends in "-cap+jwt"');
   }
   const kid = header.get('kid');
   if (kid !== undefined && typeof kid !== 'string') throw invalid('its "kid" is not a string');
