@@ -10,18 +10,7 @@ import type { LoadSpace } from './load/spec.ts';
 const ROOT = join(import.meta.dir, '..');
 /** As bin/holdfast starts it, without its shell: a profile flag must be able to go in between. */
 const BUN_FLAGS = ['--no-env-file', '--no-install', `--config=${join(ROOT, 'bin', 'bunfig.toml')}`];
-const CLI = join(ROOT, 'packages', 'cli', 'main.ts');
-/** As bin/holdfast sets it for every command, for `serve`, and for `serve` with content in S3. */
-export const COMMAND_ENV = {
-  BUN_JSC_thresholdForFTLOptimizeAfterWarmUp:
-    process.env.BUN_JSC_thresholdForFTLOptimizeAfterWarmUp ?? '1000000',
-};
-const SERVER_ENV = {
-  ...COMMAND_ENV,
-  UV_THREADPOOL_SIZE: process.env.UV_THREADPOOL_SIZE ?? '8',
-  ...keepingMemory('1000'),
-};
-const S3_SERVER_ENV = keepingMemory('60000');
+const CLI = join(ROOT, 'packages', 'cli', 'start.ts');
 const ISSUER = 'https://bench.example';
 const AUDIENCE = 'holdfast-bench';
 
@@ -76,7 +65,7 @@ export async function startHoldfast(bench: Bench, options: HoldfastOptions): Pro
   const serve = ['serve', '--listen', '127.0.0.1:0', '--data', dataFolder, '--workers', processes];
   const server = await startServer(cliCommand(serve, flags), {
     core: bench.cores?.server,
-    env: { ...SERVER_ENV, ...(options.engines === undefined ? {} : S3_SERVER_ENV), ...options.engines },
+    env: { ...options.engines },
     logFile: join(folder, 'server.log'),
     ready: { line: /^holdfast listening on / },
   });
@@ -96,14 +85,6 @@ export async function startHoldfast(bench: Bench, options: HoldfastOptions): Pro
       await server.stop();
       rmSync(folder, { recursive: true, force: true });
     },
-  };
-}
-
-/** What is freed stays with the process for so many ms. */
-function keepingMemory(ms: string) {
-  return {
-    MIMALLOC_PURGE_DELAY: process.env.MIMALLOC_PURGE_DELAY ?? ms,
-    MIMALLOC_PURGE_HOLES_MIN_INTERVAL: process.env.MIMALLOC_PURGE_HOLES_MIN_INTERVAL ?? ms,
   };
 }
 

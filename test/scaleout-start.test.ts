@@ -123,7 +123,7 @@ describe('servers on PostgreSQL and S3', () => {
       expect(workers).toHaveLength(2);
       for (const pid of workers) {
         const commandLine = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-        expect(commandLine).toContain('worker-main');
+        expect(commandLine).toContain('serve-worker');
         for (const secret of [password, secretAccessKey, 'postgres:'])
           expect(commandLine).not.toContain(secret);
       }

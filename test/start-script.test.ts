@@ -1,59 +1,98 @@
-/** What `bin/holdfast` sets for the runtime, which reads it once, when it starts: seen by a stand-in for the runtime. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { chmodSync, copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { ROOT } from './support/server-process.ts';
+/** How the process behind `holdfast` begins: which runtime `bin/holdfast` finds, and what that is told by variables. */
+import { afterAll, describe, expect, test } from 'bun:test';
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { planRuntimeSettings } from '../packages/cli/runtime-settings.ts';
+import { ROOT, startServer } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
 const folder = makeTempFolder('start-script');
-const script = join(folder.path, 'bin', 'holdfast');
-
-beforeAll(() => {
-  const runtimes = join(folder.path, 'node_modules', '.bin');
-  mkdirSync(join(folder.path, 'bin'));
-  mkdirSync(runtimes, { recursive: true });
-  copyFileSync(join(ROOT, 'bin', 'holdfast'), script);
-  writeFileSync(
-    join(runtimes, 'bun'),
-    `#!/bin/sh\necho "$BUN_JSC_thresholdForFTLOptimizeAfterWarmUp/$UV_THREADPOOL_SIZE/$MIMALLOC_PURGE_DELAY/$MIMALLOC_PURGE_HOLES_MIN_INTERVAL"\n`,
-  );
-  chmodSync(join(runtimes, 'bun'), 0o755);
-});
 afterAll(() => folder.remove());
 
-function settingsOf(args: readonly string[], env: Readonly<Record<string, string>> = {}): string {
-  const { PATH = '' } = process.env;
-  const done = Bun.spawnSync([script, ...args], { env: { PATH, ...env } });
-  expect(done.exitCode).toBe(0);
-  return done.stdout.toString().trim();
-}
-
-describe('bin/holdfast', () => {
+describe('settings of the runtime', () => {
   const S3 = 's3://bucket?endpoint=http://127.0.0.1:1';
-  test.each<[string, readonly string[], Readonly<Record<string, string>>, string]>([
-    ['serve', ['serve'], {}, '1000000/8/1000/1000'],
-    ['serve with bytes in S3, by a flag', ['serve', '--content', S3], {}, '1000000/8/60000/60000'],
-    [
-      'serve with bytes in S3, by a flag in one word',
-      ['serve', `--content=${S3}`],
-      {},
-      '1000000/8/60000/60000',
-    ],
-    ['serve with bytes in S3, by a variable', ['serve'], { HOLDFAST_CONTENT: S3 }, '1000000/8/60000/60000'],
-    ['another command', ['app', 'list'], { HOLDFAST_CONTENT: S3 }, '1000000///'],
-    ['no command', [], { HOLDFAST_CONTENT: S3 }, '1000000///'],
-  ])('%s', (_, args, env, settings) => {
-    expect(settingsOf(args, env)).toBe(settings);
+  const FTL = { BUN_JSC_thresholdForFTLOptimizeAfterWarmUp: '1000000' };
+  const serving = (kept: string): Record<string, string> => ({
+    ...FTL,
+    MIMALLOC_PURGE_DELAY: kept,
+    MIMALLOC_PURGE_HOLES_MIN_INTERVAL: kept,
+    UV_THREADPOOL_SIZE: '8',
   });
 
-  test('takes what its user has set', () => {
-    const env = {
-      HOLDFAST_CONTENT: S3,
-      BUN_JSC_thresholdForFTLOptimizeAfterWarmUp: '3',
-      UV_THREADPOOL_SIZE: '4',
-      MIMALLOC_PURGE_DELAY: '5',
-      MIMALLOC_PURGE_HOLES_MIN_INTERVAL: '6',
-    };
-    expect(settingsOf(['serve'], env)).toBe('3/4/5/6');
+  test.each<[string, readonly string[], Readonly<Record<string, string>>, Record<string, string>]>([
+    ['serve', ['serve'], {}, serving('1000')],
+    ['serve with bytes in S3, by a flag', ['serve', '--content', S3], {}, serving('60000')],
+    ['serve with bytes in S3, by a flag in one word', ['serve', `--content=${S3}`], {}, serving('60000')],
+    ['serve with bytes in S3, by a variable', ['serve'], { HOLDFAST_CONTENT: S3 }, serving('60000')],
+    ['another command', ['app', 'list'], { HOLDFAST_CONTENT: S3 }, FTL],
+    ['no command', [], { HOLDFAST_CONTENT: S3 }, FTL],
+    [
+      'serve, partly set by its user',
+      ['serve'],
+      { ...serving('5'), UV_THREADPOOL_SIZE: '' },
+      { UV_THREADPOOL_SIZE: '8' },
+    ],
+    ['serve, started with them', ['serve'], serving('1000'), {}],
+  ])('%s', (_, args, env, settings) => {
+    expect(planRuntimeSettings(args, env)).toEqual(settings);
+  });
+
+  test('are those a server runs with, in the process that was started; what its user has set stands', async () => {
+    const environment = { UV_THREADPOOL_SIZE: '5' };
+    const server = await startServer({ data: join(folder.path, 'data'), environment });
+    const variables = readFileSync(`/proc/${server.pid}/environ`, 'utf8').split('\0');
+    expect(await server.end('SIGTERM')).toBe(0);
+    for (const [name, value] of Object.entries({ ...serving('1000'), ...environment })) {
+      expect(variables.filter((variable) => variable.startsWith(`${name}=`))).toEqual([`${name}=${value}`]);
+    }
+  });
+});
+
+describe('bin/holdfast in an installed package', () => {
+  const installed = (name: string): string => {
+    const root = join(folder.path, name, 'inner', 'node_modules', 'holdfast');
+    mkdirSync(join(root, 'bin'), { recursive: true });
+    mkdirSync(join(root, 'lib'));
+    copyFileSync(join(ROOT, 'bin', 'holdfast'), join(root, 'bin', 'holdfast'));
+    writeFileSync(join(root, 'lib', 'start.js'), '');
+    return root;
+  };
+  const placeRuntime = (path: string): void => {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, `#!/bin/sh\nprintf '%s|' "$0" "$@"\n`);
+    chmodSync(path, 0o755);
+  };
+  const run = (script: string) => {
+    const { PATH = '' } = process.env;
+    const done = Bun.spawnSync([script, 'a', 'b c'], { env: { PATH } });
+    return { code: done.exitCode, out: done.stdout.toString(), err: done.stderr.toString() };
+  };
+  const OWN = 'node_modules/bun/bin/bun.exe';
+
+  test.each<[string, string]>([
+    ['in the package itself, as of a global install', OWN],
+    ['beside it, as of an install in a project', '../bun/bin/bun.exe'],
+    ['further up, as of a workspace', '../../../node_modules/bun/bin/bun.exe'],
+    [
+      'in the package of the platform, where no install script was run',
+      'node_modules/@oven/bun-linux-x64/bin/bun',
+    ],
+  ])('finds the runtime %s', (name, place) => {
+    const root = installed(name);
+    const runtime = join(root, place);
+    if (place.includes('@oven')) placeRuntime(join(root, OWN));
+    placeRuntime(runtime);
+    const link = join(folder.path, `${name}.link`);
+    symlinkSync(join(root, 'bin', 'holdfast'), link);
+    const config = `--config=${root}/bin/bunfig.toml`;
+    const start = `${root}/lib/start.js`;
+    const words = [runtime, '--no-env-file', '--no-install', config, start, 'a', 'b c'];
+    expect(run(link)).toEqual({ code: 0, out: words.map((word) => `${word}|`).join(''), err: '' });
+  });
+
+  test('says so where there is none', () => {
+    const { code, out, err } = run(join(installed('none'), 'bin', 'holdfast'));
+    expect([code, out, err.trim().split('\n').length]).toEqual([1, '', 1]);
+    expect(err).toContain('the npm package bun, is not installed');
   });
 });

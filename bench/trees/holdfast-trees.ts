@@ -2,7 +2,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench } from '../bench.ts';
-import { APP, COMMAND_ENV, cliCommand, type Holdfast, startHoldfast } from '../holdfast.ts';
+import { APP, cliCommand, type Holdfast, startHoldfast } from '../holdfast.ts';
 import { runCommand } from './run-command.ts';
 import type { ToolRun, TreeTool } from './tree-tool.ts';
 
@@ -23,7 +23,6 @@ export function createHoldfastTool(bench: Bench): TreeTool {
     if (server === undefined) throw new Error('The server of the tree rows does not run.');
     const before = server.process.cpuMs();
     const env = {
-      ...COMMAND_ENV,
       HOLDFAST_URL: `http://127.0.0.1:${server.port}`,
       HOLDFAST_APP: APP,
       HOLDFAST_SPACE: 'bench',

@@ -12,3 +12,4 @@ export {
 } from './migrate-deployment.ts';
 export type { MigrationEvent, MigrationResult } from './migration/events.ts';
 export { ConfigError, ServeError } from './serve-error.ts';
+export { runWorker } from './worker.ts';

@@ -5,7 +5,7 @@ import { type HeldDataFolder, holdDataFolder } from './data-folder.ts';
 import { type DevApp, openDevApp } from './dev-app.ts';
 import { openLog } from './log.ts';
 import { type ServingProcess, startServing } from './serving-process.ts';
-import { startSupervising } from './supervisor.ts';
+import { startSupervising, type WorkerCommand } from './supervisor.ts';
 
 /** Addresses that mean every interface: a client on this machine reaches them by loopback. */
 const ANY_HOST: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
@@ -15,9 +15,14 @@ const PRIVATE_UMASK = 0o077;
 
 /**
  * Serves until SIGTERM or SIGINT, then drains and resolves; a second signal ends the process at once. `printLine` writes to
- * stdout: the listening line first, with --dev also a token. Throws ServeError when the server cannot start.
+ * stdout: the listening line first, with --dev also a token. `workerCommand` starts a process that calls `runWorker`. Throws
+ * ServeError when the server cannot start.
  */
-export async function serve(config: ServeConfig, printLine: (line: string) => void): Promise<void> {
+export async function serve(
+  config: ServeConfig,
+  printLine: (line: string) => void,
+  workerCommand: WorkerCommand,
+): Promise<void> {
   process.umask(PRIVATE_UMASK);
   const log = openLog(config.logLevel);
   // First of all, so that a signal while starting is not lost.
@@ -28,7 +33,7 @@ export async function serve(config: ServeConfig, printLine: (line: string) => vo
     const serving =
       config.workers === 1
         ? await startServing(config, log, { worker: 0, port: config.port, isAlone: true })
-        : await startSupervising(config, log);
+        : await startSupervising(config, log, workerCommand);
     await announce(config, serving, devApp, printLine);
     const { host, workers, engines } = config;
     log.info({ host, port: serving.port, workers, engines: engines.kind }, 'listening');

@@ -1,5 +1,4 @@
 /** `--workers N`: several server processes on one port, started again when they die (contract section 9). */
-import { join } from 'node:path';
 import type { Subprocess } from 'bun';
 import type { ServeConfig } from './config.ts';
 import { assertPortIsFree } from './listener.ts';
@@ -15,9 +14,13 @@ const HEALTHY_MS = 60_000;
 /** Over the workers' own drain, for closing what is open. */
 const END_MS_MAX = 14_000;
 
+/** The program and the arguments that start a process which calls `runWorker`. */
+export type WorkerCommand = readonly [string, ...string[]];
+
 interface Supervision {
   readonly config: ServeConfig;
   readonly log: Log;
+  readonly workerCommand: WorkerCommand;
   port: number;
   isEnding: boolean;
   readonly running: Map<number, Subprocess>;
@@ -25,11 +28,16 @@ interface Supervision {
 }
 
 /** Resolves when every worker listens. Throws ServeError. */
-export async function startSupervising(config: ServeConfig, log: Log): Promise<ServingProcess> {
+export async function startSupervising(
+  config: ServeConfig,
+  log: Log,
+  workerCommand: WorkerCommand,
+): Promise<ServingProcess> {
   assertPortIsFree(config.host, config.port);
   const supervision: Supervision = {
     config,
     log,
+    workerCommand,
     port: config.port,
     isEnding: false,
     running: new Map(),
@@ -74,7 +82,8 @@ function startWorker(
       reject(new ServeError(message.message));
     }
   };
-  const child = Bun.spawn([process.execPath, ...process.execArgv, join(import.meta.dir, 'worker-main.ts')], {
+  const child = Bun.spawn([...supervision.workerCommand], {
+    argv0: process.argv0,
     stdio: ['ignore', 'ignore', 'inherit'],
     ipc: onMessage,
     onExit: (_, exitCode, signalCode) => {

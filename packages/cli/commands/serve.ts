@@ -3,6 +3,7 @@ import { DATA_DIR_DEFAULT, LISTEN_DEFAULT } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { printLine } from '../output.ts';
+import { findOwnProgram, WORKER_ARGUMENT } from '../own-program.ts';
 
 type ServeFlags = import('@holdfast/server').ServeFlags;
 
@@ -39,7 +40,8 @@ export function registerServeCommand(program: Command): void {
 async function runServe(flags: ServeFlags): Promise<void> {
   const server = await import('@holdfast/server');
   try {
-    await server.serve(server.parseServeConfig(flags, process.env), printLine);
+    const config = server.parseServeConfig(flags, process.env);
+    await server.serve(config, printLine, [...findOwnProgram(), WORKER_ARGUMENT]);
   } catch (error) {
     if (error instanceof server.ConfigError) throw new UsageError(error.message);
     throw error instanceof server.ServeError ? new CliError(error.message) : error;

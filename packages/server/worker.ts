@@ -29,13 +29,16 @@ async function drain(): Promise<void> {
   process.exit(0);
 }
 
-process.on('message', (message: ToWorker) => {
-  if (message.kind === 'start') void start(message);
-  else void drain();
-});
-// A data folder's lock is the supervisor's: without it this process has no right to go on.
-process.on('disconnect', () => process.exit(process.exitCode ?? 1));
-process.on('SIGTERM', () => void drain());
-// A terminal sends it to the whole group; the supervisor says what it means.
-process.on('SIGINT', () => undefined);
-tell({ kind: 'ready' });
+/** Makes this process a worker of the server that started it. */
+export function runWorker(): void {
+  process.on('message', (message: ToWorker) => {
+    if (message.kind === 'start') void start(message);
+    else void drain();
+  });
+  // A data folder's lock is the supervisor's: without it this process has no right to go on.
+  process.on('disconnect', () => process.exit(process.exitCode ?? 1));
+  process.on('SIGTERM', () => void drain());
+  // A terminal sends it to the whole group; the supervisor says what it means.
+  process.on('SIGINT', () => undefined);
+  tell({ kind: 'ready' });
+}

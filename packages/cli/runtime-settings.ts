@@ -1,0 +1,41 @@
+/** What the runtime is to be told by variables, which it reads once, when it starts. What the user has set stands. */
+
+/**
+ * Bun works on files with one thread per core. A thread that waits for the disk does nothing else meanwhile, so on two cores
+ * two fsyncs hold up every other file of a server.
+ */
+const FILE_THREADS = 8;
+/**
+ * Bun's allocator gives what is freed back to the system within a tenth of a second; the next answers then have their pages
+ * made and zeroed again: a tenth of the CPU time of a read of 4 KiB, and a third where content comes from S3, up to 8 MiB of
+ * it in memory for each answer. Kept for so long, memory that is in use stays, and a server at rest gives it back.
+ */
+const FREED_MEMORY_KEPT_MS = 1000;
+const FREED_MEMORY_KEPT_WITH_S3_MS = 60_000;
+/**
+ * The runtime's slowest compiler is to wait for what stays hot, sixteen times as long as by itself: compiling what a push
+ * runs for seconds took a sixth of a server's CPU time and a seventh of the push's own, and gave nothing back within them.
+ */
+const SLOWEST_COMPILER_THRESHOLD = 1_000_000;
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The variables that this command line still needs; none where the process has been started with them. */
+export function planRuntimeSettings(
+  args: readonly string[],
+  environment: Environment,
+): Record<string, string> {
+  const wanted: Record<string, number> = {
+    BUN_JSC_thresholdForFTLOptimizeAfterWarmUp: SLOWEST_COMPILER_THRESHOLD,
+  };
+  if (args[0] === 'serve') {
+    const isOnS3 = [...args, environment.HOLDFAST_CONTENT ?? ''].some((word) => word.includes('s3://'));
+    const keptMs = isOnS3 ? FREED_MEMORY_KEPT_WITH_S3_MS : FREED_MEMORY_KEPT_MS;
+    // The allocator has two ways of giving memory back.
+    wanted.MIMALLOC_PURGE_DELAY = keptMs;
+    wanted.MIMALLOC_PURGE_HOLES_MIN_INTERVAL = keptMs;
+    wanted.UV_THREADPOOL_SIZE = FILE_THREADS;
+  }
+  const missing = Object.entries(wanted).filter(([name]) => !environment[name]);
+  return Object.fromEntries(missing.map(([name, value]) => [name, String(value)]));
+}

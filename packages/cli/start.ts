@@ -1,0 +1,28 @@
+/**
+ * Where every process of `holdfast` begins, whether from a checkout, an npm package or the executable. It loads little, because
+ * a process that lacks settings of the runtime replaces itself: the same process, with the same signals and exit codes.
+ */
+import { findOwnProgram, WORKER_ARGUMENT } from './own-program.ts';
+import { planRuntimeSettings } from './runtime-settings.ts';
+
+const args = process.argv.slice(2);
+
+function startAgainWith(settings: Readonly<Record<string, string>>): void {
+  const [program, ...first] = findOwnProgram();
+  try {
+    process.execve?.(program, [process.argv0, ...first, ...args], { ...process.env, ...settings });
+  } catch {
+    // It goes on without them: they only make it faster.
+  }
+}
+
+const isWorker = args[0] === WORKER_ARGUMENT && process.send !== undefined;
+if (isWorker) {
+  // Its variables are those of its server.
+  const server = await import('@holdfast/server');
+  server.runWorker();
+} else {
+  const settings = planRuntimeSettings(args, process.env);
+  if (Object.keys(settings).length > 0) startAgainWith(settings);
+  await import('./main.ts');
+}
