@@ -1,10 +1,14 @@
-/** The runner behind `npm test`: what failed is said once more at the end, where a log that is cut still has it. */
+/**
+ * The runner behind `npm test`: files run side by side, each is shown in one piece, and what failed is said once more at the
+ * end, where a log that is cut still has it.
+ */
 import { expect, test } from 'bun:test';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { cutMiddle, findFailingOutput } from '../tools/failing-output.mjs';
 import { ROOT } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
+import { until } from './support/until.ts';
 
 const BUN = join(ROOT, 'node_modules', '.bin', 'bun');
 
@@ -20,25 +24,43 @@ test('is slow', () => Bun.sleep(1000), 20);
 test('is good as well', () => say('another good test'));
 `;
 
-/** Runs the runner over a folder of its own. */
-async function runIn(
+type Check = readonly [string, string, string[]];
+
+/** The runner over a folder of its own; both outputs come by one pipe, as a log has them. */
+function startIn(
   folder: string,
-  checks: readonly [string, string, string[]][],
-): Promise<{
-  readonly exitCode: number;
-  readonly lines: string[];
-}> {
-  const options = JSON.stringify({ root: folder, bun: BUN, checks, filters: [] });
+  options: { readonly checks?: readonly Check[]; readonly [name: string]: unknown } = {},
+) {
+  const given = JSON.stringify({ root: folder, bun: BUN, checks: [], filters: [], cores: 2, ...options });
   const script = `import { runTests } from ${JSON.stringify(join(ROOT, 'tools', 'run-tests.mjs'))};
-    process.exitCode = (await runTests(${options})) ? 0 : 1;`;
-  // Both outputs into one pipe, as a log has them.
-  const child = Bun.spawn(['sh', '-c', 'exec node --input-type=module -e "$SCRIPT" 2>&1'], {
+    process.exitCode = (await runTests(${given})) ? 0 : 1;`;
+  return Bun.spawn(['sh', '-c', 'exec node --input-type=module -e "$SCRIPT" 2>&1'], {
     env: { ...process.env, SCRIPT: script },
     stdin: 'ignore',
     stdout: 'pipe',
   });
+}
+
+async function runIn(
+  ...given: Parameters<typeof startIn>
+): Promise<{ readonly exitCode: number; readonly lines: string[] }> {
+  const child = startIn(...given);
   const [exitCode, text] = await Promise.all([child.exited, new Response(child.stdout).text()]);
   return { exitCode, lines: text.trimEnd().split('\n') };
+}
+
+/** A folder with these test files, for one test. */
+async function withFiles(
+  files: Readonly<Record<string, string>>,
+  use: (folder: string) => Promise<void>,
+): Promise<void> {
+  const folder = makeTempFolder('run-tests');
+  try {
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder.path, name), text);
+    await use(folder.path);
+  } finally {
+    folder.remove();
+  }
 }
 
 test('what failed is said as it happens, and again before the last lines', async () => {
@@ -51,11 +73,13 @@ test('what failed is said as it happens, and again before the last lines', async
       join(folder.path, 'good.test.ts'),
       `import { test } from 'bun:test'; test('is fine', () => {});`,
     );
-    const { exitCode, lines } = await runIn(folder.path, [
-      ['a good check', 'sh', ['-c', 'echo nothing found']],
-      ['a bad check', 'sh', ['-c', 'echo found something >&2; exit 2']],
-      ['a check that is not there', join(folder.path, 'absent'), []],
-    ]);
+    const { exitCode, lines } = await runIn(folder.path, {
+      checks: [
+        ['a good check', 'sh', ['-c', 'echo nothing found']],
+        ['a bad check', 'sh', ['-c', 'echo found something >&2; exit 2']],
+        ['a check that is not there', join(folder.path, 'absent'), []],
+      ],
+    });
     expect(exitCode).toBe(1);
     expect(lines.slice(-3)).toEqual([
       'not good: a bad check, a check that is not there, dies.test.ts, inner/bad.test.ts',
@@ -99,13 +123,144 @@ test('a run in which all is good ends with its count alone', async () => {
       join(folder.path, 'good.test.ts'),
       `import { test } from 'bun:test'; test('is fine', () => {});`,
     );
-    const { exitCode, lines } = await runIn(folder.path, []);
+    const { exitCode, lines } = await runIn(folder.path);
     expect(exitCode).toBe(0);
     expect(lines.slice(-1)).toEqual(['1 passed, 0 failed']);
     expect(lines.join('\n')).not.toMatch(/not good|again/);
   } finally {
     folder.remove();
   }
+}, 60_000);
+
+/** A test that tells `say`, in a file that all of them share, when it begins and ends, and waits until it holds `until`. */
+function makeTalker(name: string, until: string): string {
+  return `
+    import { appendFileSync, readFileSync } from 'node:fs';
+    import { test } from 'bun:test';
+    const said = () => readFileSync('said', 'utf8');
+    test('talks', async () => {
+      console.log('${name} begins');
+      appendFileSync('said', '${name} begins,');
+      while (!said().includes('${until}')) await Bun.sleep(5);
+      console.log('${name} ends');
+      appendFileSync('said', '${name} ends,');
+    });`;
+}
+
+test('files run side by side, and each is shown in one piece', async () => {
+  const files = {
+    said: '',
+    'a.test.ts': makeTalker('a', 'b begins'),
+    'b.test.ts': makeTalker('b', 'a begins'),
+  };
+  await withFiles(files, async (folder) => {
+    const { exitCode, lines } = await runIn(folder, { tasksMax: 2 });
+    expect(exitCode).toBe(0);
+    const pieces = lines.filter((line) => /^== .*test.ts$|begins$|ends$/.test(line)).join();
+    const [a, b] = ['a', 'b'].map((name) => `== ${name}.test.ts,${name} begins,${name} ends`);
+    expect([`${a},${b}`, `${b},${a}`]).toContain(pieces);
+  });
+}, 60_000);
+
+test('a file that asks to be alone runs when nothing else does, and so does everything with one place', async () => {
+  const files = {
+    said: '',
+    'a.test.ts': `// test-run: alone\n${makeTalker('a', 'a begins')}`,
+    'b.test.ts': makeTalker('b', 'c begins'),
+    'c.test.ts': makeTalker('c', 'b begins'),
+  };
+  await withFiles(files, async (folder) => {
+    expect((await runIn(folder, { tasksMax: 3 })).exitCode).toBe(0);
+    expect(readFileSync(join(folder, 'said'), 'utf8').slice(-'a begins,a ends,'.length)).toBe(
+      'a begins,a ends,',
+    );
+    for (const name of ['a', 'b', 'c'])
+      writeFileSync(join(folder, `${name}.test.ts`), makeTalker(name, `${name} begins`));
+    writeFileSync(join(folder, 'said'), '');
+    expect((await runIn(folder, { tasksMax: 1 })).exitCode).toBe(0);
+    expect(readFileSync(join(folder, 'said'), 'utf8')).toBe(
+      'a begins,a ends,b begins,b ends,c begins,c ends,',
+    );
+  });
+}, 60_000);
+
+test('the quick run leaves out what takes long, except what asks for it', async () => {
+  const fine = `import { test } from 'bun:test'; test('is fine', () => {});`;
+  const files = {
+    'asks.test.ts': `// test-run: quick\n${fine}`,
+    'long.test.ts': fine,
+    'short.test.ts': fine,
+  };
+  await withFiles(files, async (folder) => {
+    mkdirSync(join(folder, 'tools'));
+    const times = { 'asks.test.ts': [60, 1], 'long.test.ts': [60, 1], 'short.test.ts': [1, 1] };
+    writeFileSync(join(folder, 'tools', 'test-times.json'), JSON.stringify(times));
+    const { exitCode, lines } = await runIn(folder, { isQuick: true, remembers: true });
+    expect(exitCode).toBe(0);
+    expect(lines.filter((line) => /^== \w+.test.ts$/.test(line))).toEqual([
+      '== asks.test.ts',
+      '== short.test.ts',
+    ]);
+    // What ran is written down, what did not run stays, and what takes less than a second needs no line.
+    const written = readFileSync(join(folder, 'tools', 'test-times.json'), 'utf8');
+    expect(JSON.parse(written)).toEqual({ 'long.test.ts': [60, 1] });
+  });
+}, 60_000);
+
+test('a skipped test is not good, nor a file that hangs, nor a word that nobody knows', async () => {
+  const files = {
+    'skips.test.ts': `import { test } from 'bun:test'; test.skip('is left out', () => {});`,
+    'hangs.test.ts': `import { test } from 'bun:test'; test('hangs', () => new Promise(() => setInterval(() => {}, 9)), 99999);`,
+  };
+  await withFiles(files, async (folder) => {
+    const { exitCode, lines } = await runIn(folder, { fileTimeoutMs: 3000 });
+    expect(exitCode).toBe(1);
+    expect(lines.slice(-3)).toEqual([
+      'not good: hangs.test.ts, skips.test.ts',
+      '',
+      '0 passed, 1 failed, 1 skipped',
+    ]);
+    expect(lines.slice(lines.indexOf('== again: hangs.test.ts')).join()).toContain('killed after 3 s');
+    writeFileSync(join(folder, 'odd.test.ts'), '// test-run: last\n');
+    const odd = await runIn(folder);
+    expect(odd.exitCode).not.toBe(0);
+    expect(odd.lines.join('\n')).toContain('odd.test.ts: "// test-run:" knows alone and quick, not last');
+  });
+}, 60_000);
+
+test('a signal ends the run with all that was started', async () => {
+  const starter = `
+    import { writeFileSync } from 'node:fs';
+    import { test } from 'bun:test';
+    test('starts', async () => {
+      // A shell that does not listen to the signal.
+      const child = Bun.spawn(['sh', '-c', 'trap "" INT TERM; while :; do sleep 0.1; done'], { stdout: 'inherit' });
+      writeFileSync('pid', String(child.pid));
+      await child.exited;
+    }, 99999);`;
+  await withFiles(
+    { 'starts.test.ts': starter, 'also.test.ts': starter.replace("'pid'", "'also'") },
+    async (folder) => {
+      const run = startIn(folder);
+      const text = new Response(run.stdout).text();
+      const read = (name: string): number => {
+        const path = join(folder, name);
+        return existsSync(path) ? Number(readFileSync(path, 'utf8')) : 0;
+      };
+      await until(() => read('pid') > 0 && read('also') > 0);
+      run.kill('SIGINT');
+      expect(await run.exited).toBe(130);
+      expect(await text).toContain('SIGINT: ending');
+      const isThere = (pid: number): boolean => {
+        try {
+          return process.kill(pid, 0);
+        } catch {
+          return false;
+        }
+      };
+      await until(() => !isThere(read('pid')) && !isThere(read('also')));
+    },
+  );
 }, 60_000);
 
 test('of an output, failed tests, uncaught errors and the end are found; colours and orders to the CI are not', () => {

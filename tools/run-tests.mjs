@@ -1,13 +1,16 @@
-// The run behind `npm test`: the checks, then each test file in a process of its own. Output is shown as it comes, and what
-// failed is shown once more at the end, because some places keep only the end of a log.
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join, relative } from 'node:path';
+// The run behind `npm test`: the checks and each test file in a process of its own, side by side as tools/test-plan.mjs says.
+// Each is shown in one piece when it ends, and what failed is shown once more at the end, because some places keep only the
+// end of a log.
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { endAllRuns, readCpuMs, runKept } from './child-run.mjs';
 import { cutMiddle, findFailingOutput } from './failing-output.mjs';
+import { formatDuration, formatProgress, makeScreen } from './progress.mjs';
 import { findNeededEngines, makeSharedEngines } from './shared-engines.mjs';
-import { runShown } from './shown-run.mjs';
+import { findTestFiles, readOrder, readTimes, writeTimes } from './test-files.mjs';
+import { estimateLeftMs, findNext, findPace, makePlanned, orderPlanned } from './test-plan.mjs';
 
-const SKIPPED_FOLDERS = new Set(['node_modules', '.git', 'dist', 'holdfast-data']);
 /** One file may take so long; more means it hangs. */
 const FILE_TIMEOUT_MS = 20 * 60 * 1000;
 /** Only ends what hangs: many times what any test takes that does not ask for more. */
@@ -15,14 +18,12 @@ const TEST_TIMEOUT_MS = 120_000;
 /** What is shown once more: of one file or check, and of all together. */
 const SHOWN_AGAIN_CHARS_MAX = 8000;
 const ALL_SHOWN_AGAIN_CHARS_MAX = 48_000;
-
-function findTestFiles(root, folder = root) {
-  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) return SKIPPED_FOLDERS.has(entry.name) ? [] : findTestFiles(root, path);
-    return entry.name.endsWith('.test.ts') ? [relative(root, path)] : [];
-  });
-}
+/** So many run side by side for each core at most, however little they do: each has its memory. */
+const TASKS_PER_CORE_MAX = 3;
+/** In the quick run stands what asks for it, and what takes no longer than this and needs neither store nor browser. */
+const QUICK_MS_MAX = 2500;
+const NOT_QUICK_ENGINES = new Set(['ceph', 'chromium']);
+const STOP_SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
 /** Counts from the JUnit report; a file that died before it could report is one failure. */
 function readCounts(report, ok) {
@@ -35,58 +36,175 @@ function readCounts(report, ok) {
   return { passed, failed: ok || failed > 0 ? failed : 1, skipped };
 }
 
-/** Runs one test file with the engines it needs; one that cannot have them is one failure. */
-async function runTestFile({ root, bun, engines, reportFolder }, file) {
+/** The tasks of a run, in the order of the plan; `engines`, `command` and `isQuick` are ours, the rest is the plan's. */
+function findTasks({ root, bun, checks, filters, isQuick, reportFolder }) {
+  const times = readTimes(root);
+  const tasks = new Map();
+  const add = (task) =>
+    tasks.set(task.name, { ...task, ...makePlanned({ ...task, times: times.get(task.name) }) });
+  for (const [name, command, args] of filters.length === 0 ? checks : [])
+    add({ name, isCheck: true, engines: [], command: [command, ...args] });
+  for (const file of findTestFiles(root)) {
+    if (filters.length > 0 && !filters.some((filter) => file.includes(filter))) continue;
+    const order = readOrder(root, file);
+    const engines = findNeededEngines(root, file);
+    const isSmall =
+      (times.get(file)?.ms ?? 0) <= QUICK_MS_MAX && !engines.some((engine) => NOT_QUICK_ENGINES.has(engine));
+    if (isQuick && !isSmall && !order.isQuick) continue;
+    const report = join(reportFolder, `${file.replaceAll('/', '_')}.xml`);
+    const reporting = ['--reporter=junit', `--reporter-outfile=${report}`];
+    const command = [bun, 'test', `./${file}`, '--timeout', String(TEST_TIMEOUT_MS), ...reporting];
+    add({ name: file, isAlone: order.isAlone, engines, command, report });
+  }
+  return orderPlanned([...tasks.values()]);
+}
+
+/** Runs one check or test file, a file with the engines it needs; one that cannot have them is one failure. */
+async function runTask(task, { root, engines, fileTimeoutMs = FILE_TIMEOUT_MS, show }) {
   let environment;
   try {
-    environment = await engines.provide(findNeededEngines(root, file));
+    environment = await engines.provide(task.engines);
   } catch (error) {
-    console.error(`holdfast: ${error.message}`);
-    return { counts: { passed: 0, failed: 1, skipped: 0 }, output: error.message };
+    return { counts: { passed: 0, failed: 1, skipped: 0 }, output: `holdfast: ${error.message}\n` };
   }
-  const report = join(reportFolder, `${file.replaceAll('/', '_')}.xml`);
-  const bounds = ['--timeout', String(TEST_TIMEOUT_MS)];
-  const args = ['test', `./${file}`, ...bounds, '--reporter=junit', `--reporter-outfile=${report}`];
-  const { ok, output } = await runShown(bun, args, { cwd: root, environment, timeoutMs: FILE_TIMEOUT_MS });
-  return { counts: readCounts(report, ok), output: findFailingOutput(output) };
+  const [command, ...args] = task.command;
+  const bounds = { cwd: root, environment, timeoutMs: fileTimeoutMs, show };
+  const { ok, output, cpuMs } = await runKept(command, args, bounds);
+  if (!task.isCheck) return { counts: readCounts(task.report, ok), output, cpuMs };
+  return { counts: { passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: 0 }, output, cpuMs };
+}
+
+/** One run: what waits, what runs, what is over. */
+class TestRun {
+  constructor(options, tasks) {
+    this.options = options;
+    this.waiting = [...tasks];
+    this.all = tasks.length;
+    this.running = [];
+    this.done = [];
+    this.broken = [];
+    this.startedAt = Date.now();
+    this.screen = makeScreen(process.stdout, () => this.formatProgress());
+    this.engines = makeSharedEngines({ ...options, print: (text) => this.screen.print(text) });
+  }
+
+  formatProgress() {
+    const now = Date.now();
+    const running = this.running.map((task) => ({ ...task, ranMs: now - task.startedAt }));
+    return formatProgress({
+      done: this.done.length,
+      all: this.all,
+      failed: this.broken.length,
+      tookMs: now - this.startedAt,
+      leftMs: estimateLeftMs(this.waiting, running, this.options.limits, findPace(this.done)),
+      names: running.sort((a, b) => b.ranMs - a.ranMs).map(({ name }) => name.split('/').at(-1)),
+    });
+  }
+
+  /** Resolves when nothing waits and nothing runs. */
+  async toEnd() {
+    const needed = [...new Set(this.waiting.flatMap(({ engines }) => engines))];
+    await new Promise((resolve) => {
+      const goOn = () => {
+        this.#startAll(goOn);
+        if (this.waiting.length + this.running.length === 0) resolve();
+      };
+      for (const engine of needed) this.engines.begin([engine]).then(goOn);
+      goOn();
+    });
+  }
+
+  /** Starts what may start now; `goOn` is called when one of them has ended. */
+  #startAll(goOn) {
+    for (;;) {
+      const ready = this.waiting.filter(({ engines }) => this.engines.areSettled(engines));
+      const task = findNext(ready, this.running, this.options.limits);
+      if (task === undefined) return;
+      this.waiting.splice(this.waiting.indexOf(task), 1);
+      this.#run(task).then(goOn);
+    }
+  }
+
+  async #run(task) {
+    const entry = { ...task, startedAt: Date.now() };
+    this.running.push(entry);
+    const isOnly = this.all === 1;
+    const show = isOnly ? (text) => this.screen.print(text) : undefined;
+    if (isOnly) this.screen.print(`\n== ${task.name}\n`);
+    const { counts, output, cpuMs } = await runTask(task, { ...this.options, engines: this.engines, show });
+    const tookMs = Date.now() - entry.startedAt;
+    this.running.splice(this.running.indexOf(entry), 1);
+    this.done.push({ ...task, tookMs, cpuMs: cpuMs ?? tookMs, counts });
+    if (counts.failed + counts.skipped > 0)
+      this.broken.push({ name: task.name, output: task.isCheck ? output.trim() : findFailingOutput(output) });
+    const block = isOnly
+      ? ''
+      : `\n== ${task.name}\n${output}${output === '' || output.endsWith('\n') ? '' : '\n'}`;
+    const used = cpuMs === undefined ? '' : ` (${Math.round(cpuMs)} ms of CPU)`;
+    this.screen.print(
+      `${block}== ${task.name}: ${counts.passed} passed, ${counts.failed} failed, ${tookMs} ms${used}\n`,
+    );
+  }
+
+  /** Ends what it started: engines, and what still runs. */
+  async end(signal) {
+    if (signal !== undefined) {
+      this.waiting = [];
+      await endAllRuns(signal);
+    }
+    await this.engines.end();
+    this.screen.end();
+  }
 }
 
 function showAgain(broken) {
   const charsMax = Math.min(SHOWN_AGAIN_CHARS_MAX, ALL_SHOWN_AGAIN_CHARS_MAX / broken.length);
-  for (const { name, output } of broken) console.log(`\n== again: ${name}\n${cutMiddle(output, charsMax)}`);
-  console.log(`\nnot good: ${broken.map(({ name }) => name).join(', ')}`);
+  const sorted = [...broken].sort((a, b) => (a.name < b.name ? -1 : 1));
+  for (const { name, output } of sorted) console.log(`\n== again: ${name}\n${cutMiddle(output, charsMax)}`);
+  console.log(`\nnot good: ${sorted.map(({ name }) => name).join(', ')}`);
+}
+
+/** Ctrl-C, or whoever runs us, ends all that was started, and then us. */
+function endOnSignals(run, reportFolder) {
+  for (const [signal, exitCode] of Object.entries(STOP_SIGNALS)) {
+    process.once(signal, () => {
+      run.screen.print(`\nholdfast: ${signal}: ending ${run.running.map(({ name }) => name).join(', ')}\n`);
+      const leave = () => {
+        rmSync(reportFolder, { recursive: true, force: true });
+        process.exit(exitCode);
+      };
+      run.end(signal).then(leave, leave);
+    });
+  }
 }
 
 /**
  * With filters, only the test files whose path contains one of them run, and no check.
- * @param {{root: string, bun: string, checks: [string, string, string[]][], filters: string[]}} options
+ * @param {{root: string, bun: string, checks: [string, string, string[]][], filters: string[], isQuick?: boolean,
+ *   remembers?: boolean, cores?: number, tasksMax?: number, fileTimeoutMs?: number}} options `remembers`: the times
+ *   measured are written down
  * @returns {Promise<boolean>} whether all is good: a skipped test proves nothing, nor does a run that found nothing to run
  */
-export async function runTests({ root, bun, checks, filters }) {
-  const total = { passed: 0, failed: 0, skipped: 0 };
-  const broken = [];
-  for (const [name, command, args] of filters.length === 0 ? checks : []) {
-    console.log(`\n== ${name}`);
-    const { ok, output } = await runShown(command, args, { cwd: root, timeoutMs: FILE_TIMEOUT_MS });
-    total[ok ? 'passed' : 'failed'] += 1;
-    if (!ok) broken.push({ name, output: output.trim() });
-  }
+export async function runTests(options) {
+  const { root, checks, remembers = false } = options;
+  const cores = options.cores ?? availableParallelism();
+  const limits = { cores, tasksMax: options.tasksMax ?? cores * TASKS_PER_CORE_MAX };
   const reportFolder = mkdtempSync(join(tmpdir(), 'holdfast-test-'));
-  const files = findTestFiles(root)
-    .filter((file) => filters.length === 0 || filters.some((filter) => file.includes(filter)))
-    .sort();
-  const engines = makeSharedEngines(root, bun);
-  for (const file of files) {
-    console.log(`\n== ${file}`);
-    const startedAt = Date.now();
-    const { counts, output } = await runTestFile({ root, bun, engines, reportFolder }, file);
-    for (const [name, count] of Object.entries(counts)) total[name] += count;
-    if (counts.failed > 0 || counts.skipped > 0) broken.push({ name: file, output });
-    console.log(`== ${file}: ${counts.passed} passed, ${counts.failed} failed, ${Date.now() - startedAt} ms`);
-  }
-  await engines.end();
+  const run = new TestRun({ ...options, limits }, findTasks({ ...options, reportFolder }));
+  endOnSignals(run, reportFolder);
+  await run.toEnd();
+  await run.end();
   rmSync(reportFolder, { recursive: true, force: true });
-  if (broken.length > 0) showAgain(broken);
+  const total = { passed: 0, failed: 0, skipped: 0 };
+  for (const { counts } of run.done) for (const name of Object.keys(total)) total[name] += counts[name];
+  if (remembers) {
+    const measured = run.done.map(({ name, tookMs, cpuMs }) => [name, { ms: tookMs, cpuMs }]);
+    writeTimes(root, new Map(measured), [...checks.map(([name]) => name), ...findTestFiles(root)]);
+  }
+  const cpuMs = readCpuMs(process.pid);
+  const used = cpuMs === undefined ? '' : `, with ${formatDuration(cpuMs)} of CPU`;
+  console.log(`\ntook ${formatDuration(Date.now() - run.startedAt)}${used}`);
+  if (run.broken.length > 0) showAgain(run.broken);
   const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : '';
   console.log(`\n${total.passed} passed, ${total.failed} failed${skipped}`);
   return total.failed + total.skipped === 0 && total.passed > 0;

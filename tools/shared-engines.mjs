@@ -1,17 +1,24 @@
-// The engines that test files share over one `npm test`: which files need which, and starting them once, when the first
-// file that needs one comes up.
+// What test files share over one `npm test`: which files need which engine or program of the distribution, installing what is
+// missing, and starting each engine once, beside the files that need none.
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { runShown, showErrors } from './shown-run.mjs';
+import { runKept, showErrors } from './child-run.mjs';
 
-/** A test file needs an engine when it imports this, itself or through others. */
+/** A test file needs one when it imports this, itself or through others. */
 const DOORS = new Map([
   [join('test', 'support', 'postgres-server.ts'), 'postgres'],
   [join('test', 'support', 'ceph-server.ts'), 'ceph'],
+  [join('test', 'support', 'headless-chromium.ts'), 'chromium'],
 ]);
+/** What the distribution has; `postgres` comes from npm. */
+const INSTALLERS = new Map([
+  ['ceph', join('tools', 'install-ceph.mjs')],
+  ['chromium', join('tools', 'install-chromium.mjs')],
+]);
+/** Only installed: each file starts its own. */
+const NOT_KEPT = new Set(['chromium']);
 const KEEPER = join('test', 'support', 'shared-engines.ts');
-const INSTALL_CEPH = join('tools', 'install-ceph.mjs');
 const INSTALL_TIMEOUT_MS = 30 * 60 * 1000;
 
 /** @returns {string[]} the engines a test file (a path from `root`) needs */
@@ -31,45 +38,81 @@ export function findNeededEngines(root, file) {
   return [...DOORS].filter(([door]) => seen.has(door)).map(([, engine]) => engine);
 }
 
-export function makeSharedEngines(root, bun) {
-  /** @type {Map<string, {child: import('node:child_process').ChildProcess, environment: Record<string, string>}>} */
-  const running = new Map();
+/**
+ * @param {{root: string, bun: string, print: (text: string) => void}} options
+ */
+export function makeSharedEngines({ root, bun, print }) {
+  /** @type {Map<string, import('node:child_process').ChildProcess>} */
+  const keepers = new Map();
+  /** @type {Map<string, Promise<{environment: Record<string, string>} | {error: Error}>>} */
+  const starts = new Map();
+  const settled = new Set();
+  // One at a time: they share the lock of the package manager.
+  let installed = Promise.resolve();
+
+  function install(engine) {
+    const script = INSTALLERS.get(engine);
+    if (script === undefined) return Promise.resolve();
+    installed = installed.then(async () => {
+      const bounds = { cwd: root, timeoutMs: INSTALL_TIMEOUT_MS, show: print };
+      const { ok, output } = await runKept(process.execPath, [join(root, script)], bounds);
+      return ok ? undefined : new Error(`${engine} is not there and could not be installed:\n${output}`);
+    });
+    return installed;
+  }
 
   async function start(engine) {
-    if (engine === 'ceph') {
-      const bounds = { cwd: root, timeoutMs: INSTALL_TIMEOUT_MS };
-      const { ok, output } = await runShown(process.execPath, [join(root, INSTALL_CEPH)], bounds);
-      if (!ok) throw new Error(`Ceph is not there and could not be installed:\n${output}`);
-    }
-    const child = spawn(bun, [join(root, KEEPER), engine], { cwd: root, stdio: ['pipe', 'pipe', 'pipe'] });
-    const readErrors = showErrors(child);
+    const startedAt = Date.now();
+    const error = await install(engine);
+    if (error !== undefined) return { error };
+    if (NOT_KEPT.has(engine)) return { environment: {} };
+    const args = [join(root, KEEPER), engine];
+    // Its own group: Ctrl-C is not for it, the end of its input is.
+    const child = spawn(bun, args, { cwd: root, stdio: ['pipe', 'pipe', 'pipe'], detached: true });
+    keepers.set(engine, child);
+    const readErrors = showErrors(child, print);
     // A keeper that has ended is seen by the end of its output.
     child.stdin.on('error', () => {});
     const line = await readLine(child);
-    if (line === undefined) throw new Error(`the shared ${engine} did not start:\n${readErrors()}`);
-    running.set(engine, { child, environment: JSON.parse(line) });
+    if (line === undefined)
+      return { error: new Error(`the shared ${engine} did not start:\n${readErrors()}`) };
+    print(`== shared ${engine} runs after ${Date.now() - startedAt} ms\n`);
+    return { environment: JSON.parse(line) };
+  }
+
+  function begin(engine) {
+    settled.delete(engine);
+    const started = start(engine).finally(() => settled.add(engine));
+    starts.set(engine, started);
+    return started;
   }
 
   return {
-    /** The environment in which a file that needs `engines` runs; starts what does not run yet. */
+    /** Starts them beside everything else. @returns {Promise<unknown>} settles when the outcome of each is known */
+    begin: (engines) => Promise.all(engines.map(begin)),
+    /** Whether it is known of all of them whether they run. */
+    areSettled: (engines) => engines.every((engine) => settled.has(engine)),
+    /** The environment in which a file that needs `engines` runs; one that has ended since is started again. */
     async provide(engines) {
+      const environment = {};
       for (const engine of engines) {
-        if (running.get(engine)?.child.exitCode === null) continue;
-        const startedAt = Date.now();
-        await start(engine);
-        console.log(`== shared ${engine} runs after ${Date.now() - startedAt} ms`);
+        const keeper = keepers.get(engine);
+        const isOver = keeper !== undefined && (keeper.exitCode !== null || keeper.signalCode !== null);
+        const outcome = await (isOver && settled.has(engine) ? begin(engine) : starts.get(engine));
+        if (outcome.error !== undefined) throw outcome.error;
+        Object.assign(environment, outcome.environment);
       }
-      return Object.assign({}, ...engines.map((engine) => running.get(engine).environment));
+      return environment;
     },
     async end() {
       await Promise.all(
-        [...running.values()].map(({ child }) => {
+        [...keepers.values()].map((child) => {
           const closed = new Promise((resolve) => child.once('close', resolve));
           child.stdin.end();
-          return child.exitCode === null ? closed : undefined;
+          return child.exitCode === null && child.signalCode === null ? closed : undefined;
         }),
       );
-      running.clear();
+      keepers.clear();
     },
   };
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// `npm test [FILTER…]`: installs what is missing, then type check, lint, dead-code check and every test, and closes with
-// `N passed, N failed`. With filters, only the test files whose path contains one of them run, and no other check.
+// `npm test`: installs what is missing, then type check, lint, dead-code check and every test, and closes with
+// `N passed, N failed`.
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ensureInstalled } from './install.mjs';
@@ -15,14 +15,54 @@ const CHECKS = [
   ['dead code', bin('knip'), []],
 ];
 
+const HELP = `npm test -- [--quick] [--jobs N] [--remember-times] [FILTER…]
+
+Runs the checks and every test file, side by side, and closes with "N passed, N failed".
+
+  FILTER…            only the test files whose path contains one of these, and no check
+  --quick            the checks, what takes no longer than a moment, and the files that say "// test-run: quick":
+                     for the one who edits; not a proof
+  --jobs N           at most N files side by side (the default depends on the cores); 1 runs one after the other
+  --remember-times   write what each file took into tools/test-times.json, by which the next runs are planned
+  --help             this text
+
+A test file that needs the machine to itself says so in a line of its own: // test-run: alone
+`;
+
+/** @returns {{filters: string[], isQuick: boolean, remembers: boolean, tasksMax?: number, isHelp: boolean}} */
+function parseArguments(given) {
+  const parsed = { filters: [], isQuick: false, remembers: false, tasksMax: undefined, isHelp: false };
+  const rest = [...given];
+  while (rest.length > 0) {
+    const word = rest.shift();
+    if (word === '--quick') parsed.isQuick = true;
+    else if (word === '--remember-times') parsed.remembers = true;
+    else if (word === '--help' || word === '-h') parsed.isHelp = true;
+    else if (word === '--jobs') {
+      parsed.tasksMax = Number(rest.shift());
+      if (!Number.isInteger(parsed.tasksMax) || parsed.tasksMax < 1)
+        throw new WrongUsage('--jobs takes a whole number from 1 on');
+    } else if (word.startsWith('-'))
+      throw new WrongUsage(`there is no option ${word}; see npm test -- --help`);
+    else parsed.filters.push(word);
+  }
+  return parsed;
+}
+
+class WrongUsage extends Error {}
+
 async function main() {
+  const { isHelp, ...options } = parseArguments(process.argv.slice(2));
+  if (isHelp) {
+    process.stdout.write(HELP);
+    return;
+  }
   ensureInstalled();
-  const filters = process.argv.slice(2);
-  const isGood = await runTests({ root, bun: bin('bun'), checks: CHECKS, filters });
+  const isGood = await runTests({ root, bun: bin('bun'), checks: CHECKS, ...options });
   process.exitCode = isGood ? 0 : 1;
 }
 
 main().catch((error) => {
   console.error(`holdfast: ${error.message}`);
-  process.exitCode = 1;
+  process.exitCode = error instanceof WrongUsage ? 2 : 1;
 });

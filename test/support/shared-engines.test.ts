@@ -18,6 +18,7 @@ test('a test file needs the engines it imports, itself or through others', () =>
   expect(find('test/model/scaleout.test.ts')).toEqual(['ceph', 'postgres']);
   expect(find('test/support/database-clock.test.ts')).toEqual(['postgres']);
   expect(find('test/support/ceph-server.test.ts')).toEqual(['ceph']);
+  expect(find('test/browser.test.ts')).toEqual(['chromium']);
   expect(find('test/crash.test.ts')).toEqual([]);
   expect(find('test/model/embedded.test.ts')).toEqual([]);
 });

@@ -1,0 +1,156 @@
+/** How `npm test` chooses what runs side by side, and how it tells what is left. */
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { formatDuration, formatProgress } from '../tools/progress.mjs';
+import {
+  estimateLeftMs,
+  findNext,
+  findPace,
+  makePlanned,
+  orderPlanned,
+  type Planned,
+} from '../tools/test-plan.mjs';
+
+const LIMITS = { cores: 2, tasksMax: 6 };
+
+function plan(name: string, ms: number, cpuMs: number, more: Partial<Planned> = {}): Planned {
+  return makePlanned({ name, times: { ms, cpuMs }, ...more });
+}
+
+/** Plays a whole run through: what ran when, in milliseconds. */
+function play(tasks: readonly Planned[], limits = LIMITS): { name: string; from: number; to: number }[] {
+  const waiting = orderPlanned(tasks);
+  const ran: { name: string; from: number; to: number }[] = [];
+  let running: { task: Planned; to: number }[] = [];
+  let now = 0;
+  while (waiting.length + running.length > 0) {
+    for (;;) {
+      const next = findNext(
+        waiting,
+        running.map(({ task }) => task),
+        limits,
+      );
+      if (next === undefined) break;
+      waiting.splice(waiting.indexOf(next), 1);
+      running.push({ task: next, to: now + next.ms });
+      ran.push({ name: next.name, from: now, to: now + next.ms });
+    }
+    now = Math.min(...running.map(({ to }) => to));
+    running = running.filter(({ to }) => to > now);
+  }
+  return ran;
+}
+
+describe('the plan', () => {
+  test('checks come first, then the longest, what runs alone at the end; equal ones by name', () => {
+    const tasks = [
+      plan('b', 5, 5),
+      plan('alone', 900, 1, { isAlone: true }),
+      plan('long', 500, 5),
+      plan('check', 1, 1, { isCheck: true }),
+      plan('a', 5, 5),
+    ];
+    expect(orderPlanned(tasks).map(({ name }) => name)).toEqual(['check', 'long', 'a', 'b', 'alone']);
+  });
+
+  test('what keeps cores busy does not run with more of its kind than there are cores', () => {
+    const busy = ['a', 'b', 'c'].map((name) => plan(name, 1000, 1000));
+    expect(play(busy).map(({ from }) => from)).toEqual([0, 0, 1000]);
+  });
+
+  test('what waits runs beside what is busy, as far as there are places', () => {
+    const waits = Array.from({ length: 5 }, (_, index) => plan(`waits ${index}`, 1000, 100));
+    const busy = ['x', 'y'].map((name) => plan(name, 900, 900));
+    const ran = play([...waits, ...busy]);
+    expect(ran.filter(({ from }) => from === 0).map(({ name }) => name)).toContain('x');
+    expect(ran.filter(({ from }) => from === 0)).toHaveLength(LIMITS.tasksMax);
+  });
+
+  test('a smaller one goes before a bigger one that does not fit', () => {
+    const running = [plan('runs', 1000, 2000)];
+    const waiting = orderPlanned([plan('big', 1000, 1500), plan('small', 10, 4)]);
+    expect(findNext(waiting, running, LIMITS)?.name).toBe('small');
+  });
+
+  test('what needs more than all cores runs as well', () => {
+    const wide = plan('wide', 1000, 9000);
+    expect(findNext([wide], [], LIMITS)).toBe(wide);
+    expect(findNext([wide], [plan('runs', 10, 10)], LIMITS)).toBeUndefined();
+  });
+
+  test('one file after the other where one place is asked for', () => {
+    const tasks = ['a', 'b', 'c'].map((name) => plan(name, 10, 1));
+    expect(play(tasks, { cores: 2, tasksMax: 1 }).map(({ from }) => from)).toEqual([0, 10, 20]);
+  });
+
+  test('of a file that nobody has timed, nothing is known, and it runs', () => {
+    const planned = makePlanned({ name: 'new' });
+    expect(planned).toMatchObject({ isCheck: false, isAlone: false });
+    expect(planned.ms).toBeGreaterThan(0);
+    expect(findNext([planned], [], LIMITS)).toBe(planned);
+  });
+
+  const anyTasks = fc
+    .array(fc.tuple(fc.nat(5000), fc.nat(12_000), fc.nat(9)), { maxLength: 30 })
+    .map((all) => all.map(([ms, cpuMs, kind], at) => plan(`t${at}`, ms, cpuMs, { isAlone: kind === 0 })));
+  const anyLimits = fc.record({
+    cores: fc.integer({ min: 1, max: 8 }),
+    tasksMax: fc.integer({ min: 1, max: 9 }),
+  });
+
+  test('everything runs once, nothing beside what runs alone, and never more than the places', () => {
+    fc.assert(
+      fc.property(anyTasks, anyLimits, (tasks, limits) => {
+        const ran = play(tasks, limits);
+        expect(ran.map(({ name }) => name).sort()).toEqual(tasks.map(({ name }) => name).sort());
+        for (const one of ran) {
+          const beside = ran.filter(({ from, to }) => from < one.to && one.from < to);
+          expect(beside.length).toBeLessThanOrEqual(
+            tasks.find(({ name }) => name === one.name)?.isAlone ? 1 : beside.length,
+          );
+          expect(ran.filter(({ from, to }) => from <= one.from && one.from < to).length).toBeLessThanOrEqual(
+            limits.tasksMax,
+          );
+        }
+      }),
+    );
+  });
+
+  test('the estimate is what it then takes, where everything takes what it took before', () => {
+    fc.assert(
+      fc.property(anyTasks, anyLimits, (tasks, limits) => {
+        const end = Math.max(0, ...play(tasks, limits).map(({ to }) => to));
+        const cpuMs = tasks.reduce((sum, { ms, share }) => sum + ms * share, 0);
+        const estimate = estimateLeftMs(orderPlanned(tasks), [], limits);
+        expect(estimate).toBeCloseTo(Math.max(end, cpuMs / limits.cores), 3);
+      }),
+    );
+  });
+});
+
+describe('the estimate', () => {
+  test('takes off what has run, and never says that what is late is over', () => {
+    const task = plan('long', 60_000, 600);
+    expect(estimateLeftMs([], [{ ...task, ranMs: 20_000 }], LIMITS)).toBe(40_000);
+    expect(estimateLeftMs([], [{ ...task, ranMs: 600_000 }], LIMITS)).toBe(1000);
+    expect(estimateLeftMs([], [], LIMITS)).toBe(0);
+  });
+
+  test('goes with the pace of the run, of which a little says little', () => {
+    const task = plan('next', 60_000, 600);
+    expect(findPace([])).toBe(1);
+    expect(findPace([{ ms: 10, tookMs: 100 }])).toBeLessThan(1.01);
+    const pace = findPace([{ ms: 600_000, tookMs: 1_200_000 }]);
+    expect(pace).toBeGreaterThan(1.9);
+    expect(estimateLeftMs([task], [], LIMITS, pace)).toBeCloseTo(60_000 * pace);
+  });
+});
+
+test('progress is one line: how many, how long, about how long still, and what runs', () => {
+  const state = { done: 37, all: 190, tookMs: 250_000, leftMs: 290_000, failed: 0, names: [] };
+  expect(formatProgress(state)).toBe('37 of 190 files, 4 min 10 s, about 5 min left');
+  expect(formatProgress({ ...state, failed: 2, leftMs: 12_000, names: ['a', 'b'] })).toBe(
+    '37 of 190 files, 2 not good, 4 min 10 s, about 10 s left; now a, b',
+  );
+  expect([999, 59_600, 61_000].map((ms) => formatDuration(ms))).toEqual(['1 s', '1 min 0 s', '1 min 1 s']);
+});

@@ -1,0 +1,147 @@
+// Runs programs whose output is kept, so that each is shown in one piece and the end of a long run can say again what failed.
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+
+/** Of each program the end is kept, in characters: more than any good run prints. */
+const OUTPUT_KEPT_CHARS_MAX = 1024 * 1024;
+/** What a program that has ended left behind may hold its output open; so long it is still listened to. */
+const OUTPUT_AFTER_EXIT_MS_MAX = 2000;
+/** The kernel forgets what a program used when it is gone, so it is asked so often meanwhile. */
+const USED_ASKED_EVERY_MS = 200;
+/** Linux counts in these, whatever the clock of the kernel. */
+const MS_PER_TICK = 10;
+/** Between the wish that a program ends and its end by force. */
+const END_MS_MAX = 3000;
+
+/** What runs now, and its end. @type {Map<import('node:child_process').ChildProcess, Promise<unknown>>} */
+const underWay = new Map();
+
+/** Gives what `stream` brings to `keep`, decoded. */
+function tap(stream, keep) {
+  const decoder = new TextDecoder();
+  stream.on('data', (bytes) => keep(decoder.decode(bytes, { stream: true })));
+}
+
+/** Sees to it that `close` comes soon after `exit`, whoever still holds the output. */
+function endOutputAfterExit(child) {
+  child.on('exit', () => {
+    const timer = setTimeout(() => {
+      child.stdout.destroy();
+      child.stderr.destroy();
+    }, OUTPUT_AFTER_EXIT_MS_MAX);
+    child.on('close', () => clearTimeout(timer));
+  });
+}
+
+/** Keeps the end of what it is given. */
+function keepEnd(charsMax = OUTPUT_KEPT_CHARS_MAX) {
+  let text = '';
+  return {
+    add(more) {
+      text += more;
+      // Cut seldom, so that a program that prints much costs little.
+      if (text.length > 2 * charsMax) text = text.slice(-charsMax);
+    },
+    read: () => text.slice(-charsMax),
+  };
+}
+
+/**
+ * Shows what a child, whose outputs are pipes, writes to its stderr.
+ * @returns {() => string} reads the end of that
+ */
+export function showErrors(child, show) {
+  const kept = keepEnd();
+  tap(child.stderr, (text) => {
+    kept.add(text);
+    show(text);
+  });
+  endOutputAfterExit(child);
+  return kept.read;
+}
+
+/** The CPU time of a process and of its children that have ended; undefined where the kernel does not tell. */
+export function readCpuMs(pid) {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1).split(' ');
+    // utime, stime, cutime, cstime: the fields 14 to 17, of which the first two stand before the split.
+    return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) * MS_PER_TICK;
+  } catch {
+    // It is over, or this is no Linux.
+    return undefined;
+  }
+}
+
+/** To the program and all it started. */
+function signalGroup(child, signal) {
+  try {
+    process.kill(-child.pid, signal);
+  } catch {
+    // Nobody is left.
+  }
+}
+
+/** Ends everything that runs, first by `signal`, then by force. */
+export async function endAllRuns(signal) {
+  const children = [...underWay.keys()];
+  for (const child of children) signalGroup(child, signal);
+  const timer = setTimeout(() => {
+    for (const child of children) signalGroup(child, 'SIGKILL');
+  }, END_MS_MAX);
+  await Promise.all(underWay.values());
+  clearTimeout(timer);
+  // Of a program that ended there may be children left that did not listen.
+  for (const child of children) signalGroup(child, 'SIGKILL');
+}
+
+/**
+ * Runs a program in a process group of its own to its end, or kills the group after `timeoutMs`.
+ * @param {{cwd: string, environment?: Record<string, string>, timeoutMs: number, show?: (text: string) => void}} options
+ *   `show`: is given the output as it comes
+ * @returns {Promise<{ok: boolean, output: string, cpuMs: number | undefined}>} `output`: the end of what it printed, and
+ *   how it ended if not well
+ */
+export function runKept(command, args, { cwd, environment = {}, timeoutMs, show = () => {} }) {
+  const child = spawn(command, args, {
+    cwd,
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
+  const ended = waitForEnd(child, command, timeoutMs, show);
+  underWay.set(child, ended);
+  return ended.finally(() => underWay.delete(child));
+}
+
+function waitForEnd(child, command, timeoutMs, show) {
+  return new Promise((resolve) => {
+    const kept = keepEnd();
+    const add = (text) => {
+      kept.add(text);
+      show(text);
+    };
+    let cpuMs;
+    const clock = setInterval(() => {
+      cpuMs = readCpuMs(child.pid) ?? cpuMs;
+    }, USED_ASKED_EVERY_MS);
+    // Not by spawn's own option, whose timer outlives a program that is not there.
+    const timer = setTimeout(() => {
+      add(`\nkilled after ${timeoutMs / 1000} s: more means it hangs`);
+      signalGroup(child, 'SIGKILL');
+    }, timeoutMs);
+    const end = (why) => {
+      clearTimeout(timer);
+      clearInterval(clock);
+      if (why !== undefined) add(`\n${why}\n`);
+      resolve({ ok: why === undefined, output: kept.read(), cpuMs });
+    };
+    tap(child.stdout, add);
+    tap(child.stderr, add);
+    endOutputAfterExit(child);
+    child.on('error', (error) => end(`${command} did not run: ${error.message}`));
+    child.on('close', (status, signal) => {
+      if (status === 0) end(undefined);
+      else end(signal === null ? `ended with status ${status}` : `ended by ${signal}`);
+    });
+  });
+}

@@ -1,0 +1,57 @@
+// The line that says how far a run is: redrawn in place on a terminal, said now and then in a log.
+
+const DRAWN_EVERY_MS = 1000;
+const SAID_EVERY_MS = 20_000;
+const CLEAR_LINE = '\r\x1b[2K';
+
+/** "48 s", "4 min 10 s"; of what is only estimated `about` leaves the seconds out. */
+export function formatDuration(ms, { about = false } = {}) {
+  const seconds = Math.round(ms / 1000);
+  if (about && seconds >= 90) return `${Math.round(seconds / 60)} min`;
+  if (about && seconds >= 10) return `${Math.round(seconds / 10) * 10} s`;
+  if (seconds < 60) return `${seconds} s`;
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+
+/** @param {{done: number, all: number, tookMs: number, leftMs: number, failed: number, names: string[]}} state */
+export function formatProgress({ done, all, tookMs, leftMs, failed, names }) {
+  const bad = failed > 0 ? `, ${failed} not good` : '';
+  const left = `about ${formatDuration(leftMs, { about: true })} left`;
+  const now = names.length > 0 ? `; now ${names.join(', ')}` : '';
+  return `${done} of ${all} files${bad}, ${formatDuration(tookMs)}, ${left}${now}`;
+}
+
+/**
+ * Everything a run prints goes through `print`, so that the line never stands in the middle of it.
+ * @param {() => string} read the line as it is now
+ */
+export function makeScreen(stream, read) {
+  const isTerminal = stream.isTTY === true && process.env.CI === undefined;
+  let isDrawn = false;
+  let endsLine = true;
+  const clear = () => {
+    if (isDrawn) stream.write(CLEAR_LINE);
+    isDrawn = false;
+  };
+  const draw = () => {
+    // Behind half a line of somebody's output there is no place.
+    if (!isTerminal || !endsLine) return;
+    clear();
+    stream.write(read().slice(0, Math.max(20, (stream.columns ?? 80) - 1)));
+    isDrawn = true;
+  };
+  const say = () => stream.write(`${endsLine ? '' : '\n'}-- ${read()}\n`);
+  const timer = setInterval(isTerminal ? draw : say, isTerminal ? DRAWN_EVERY_MS : SAID_EVERY_MS);
+  return {
+    print(text) {
+      if (text === '') return;
+      clear();
+      stream.write(text);
+      endsLine = text.endsWith('\n');
+    },
+    end() {
+      clearInterval(timer);
+      clear();
+    },
+  };
+}

@@ -1,0 +1,73 @@
+// Which test files and checks run side by side, in which order, and how long the rest may take. Pure: no clock, no process.
+
+/** Of one whose times nobody wrote down. */
+const UNKNOWN_TIMES = { ms: 4000, cpuMs: 3000 };
+/** What starts may ask for so much more than the cores have: nothing uses its share all the time. */
+const CORES_SHARE_MAX = 1.25;
+/** Even what only waits costs something. */
+const SHARE_MIN = 0.1;
+/** Of how fast this run is, little is known until so much of it was expected to be over. */
+const PACE_KNOWN_AFTER_MS = 30_000;
+
+/**
+ * One check or test file. `share`: how many cores it keeps busy while it runs.
+ * @param {{name: string, times?: {ms: number, cpuMs: number}, isCheck?: boolean, isAlone?: boolean}} task
+ */
+export function makePlanned({ name, times = UNKNOWN_TIMES, isCheck = false, isAlone = false }) {
+  const ms = Math.max(1, times.ms);
+  return { name, isCheck, isAlone, ms, share: Math.max(SHARE_MIN, times.cpuMs / ms) };
+}
+
+/** Checks first, because they say most in the shortest time; then the longest; what runs alone at the end. */
+export function orderPlanned(tasks) {
+  const rank = ({ isCheck, isAlone }) => (isAlone ? 2 : isCheck ? 0 : 1);
+  const byName = (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
+  return [...tasks].sort((a, b) => rank(a) - rank(b) || b.ms - a.ms || byName(a, b));
+}
+
+/**
+ * The first of `waiting` (in the order of `orderPlanned`) that may start now beside `running`.
+ * @param {{cores: number, tasksMax: number}} limits
+ */
+export function findNext(waiting, running, { cores, tasksMax }) {
+  if (running.length >= tasksMax || running.some(({ isAlone }) => isAlone)) return undefined;
+  const used = running.reduce((sum, { share }) => sum + share, 0);
+  const fits = (task) =>
+    running.length === 0 || (!task.isAlone && used + Math.min(task.share, cores) <= cores * CORES_SHARE_MAX);
+  return waiting.find(fits);
+}
+
+/**
+ * Plays the rest through: how long it takes when everything takes as long as it did before, times `pace`.
+ * @param {{ranMs: number}[]} running tasks, and how long each has run
+ */
+export function estimateLeftMs(waiting, running, limits, pace = 1) {
+  const open = [...waiting];
+  // What already took longer than it should is about to end, as far as anybody knows.
+  let under = running.map((task) => ({ task, left: Math.max(1000, task.ms * pace - task.ranMs) }));
+  const atOnce = under.reduce((sum, { task, left }) => sum + left * task.share, 0);
+  const cpuLeft = open.reduce((sum, { ms, share }) => sum + ms * pace * share, atOnce);
+  let atMs = 0;
+  for (;;) {
+    for (;;) {
+      const tasks = under.map(({ task }) => task);
+      const next = findNext(open, tasks, limits);
+      if (next === undefined) break;
+      open.splice(open.indexOf(next), 1);
+      under.push({ task: next, left: next.ms * pace });
+    }
+    if (under.length === 0) break;
+    const step = Math.min(...under.map(({ left }) => left));
+    atMs += step;
+    under = under.map(({ task, left }) => ({ task, left: left - step })).filter(({ left }) => left > 0);
+  }
+  return Math.max(atMs, cpuLeft / limits.cores);
+}
+
+/** How slow this run is, by what is over: 2 where everything takes twice as long as it was written down. */
+export function findPace(done) {
+  const expected = done.reduce((sum, { ms }) => sum + ms, 0);
+  const took = done.reduce((sum, { tookMs }) => sum + tookMs, 0);
+  // Little by little, so that the first files do not throw the estimate about.
+  return (took + PACE_KNOWN_AFTER_MS) / (expected + PACE_KNOWN_AFTER_MS);
+}
