@@ -31,13 +31,23 @@ export function jsonAnswer(exchange: Exchange, status: number, text: string, mor
     OPEN_JSON_HEADERS.set('server-timing', timing.render());
     return new Response(text, status === 200 ? OPEN_JSON_INIT : { status, headers: OPEN_JSON_HEADERS });
   }
+  return textAnswer(exchange, status, text, { ...JSON_FIELDS, ...more });
+}
+
+/** An answer whose `headers` say what the text is. HEAD gets the same headers without the body. */
+export function textAnswer(
+  exchange: Exchange,
+  status: number,
+  text: string,
+  headers: Readonly<HeaderFields>,
+): Response {
+  const { request, timing, corsOrigins } = exchange;
   const fields: HeaderFields = {
     ...corsHeaders(corsOrigins, request),
-    ...JSON_FIELDS,
     'server-timing': timing.render(),
-    ...more,
+    ...headers,
   };
-  if (!isHead) return new Response(text, { status, headers: fields });
+  if (request.method !== 'HEAD') return new Response(text, { status, headers: fields });
   fields['content-length'] = String(Buffer.byteLength(text));
   return new Response(null, { status, headers: fields });
 }

@@ -20,6 +20,7 @@ import type { ContentSpool } from './content-spool.ts';
 import { type CorsOrigins, preflightHeaders } from './cors.ts';
 import { errorAnswer, type ReportFailure, unsentAnswer } from './error-answer.ts';
 import { type Connections, type Exchange, emptyAnswer } from './exchange.ts';
+import { acceptsHtml, FRONT_PATH, frontPageAnswer } from './front-page.ts';
 import { REQUESTS_IN_FLIGHT_MAX, SHED_RETRY_AFTER_SECONDS, UPLOADS_IN_FLIGHT_MAX } from './http-limits.ts';
 import { RequestTiming } from './request-timing.ts';
 import { splitUrl } from './request-url.ts';
@@ -82,6 +83,7 @@ export const ROUTES: readonly Route[] = [
   ...listSpaceRoutes(),
   { pattern: `${UPLOADS_PREFIX}*`, get: undefined, post: undefined },
   { pattern: HEALTH_PATH, get: undefined, post: undefined },
+  { pattern: FRONT_PATH, get: undefined, post: undefined },
 ];
 
 function listSpaceRoutes(): Route[] {
@@ -151,6 +153,7 @@ export function createHandler(options: HandlerOptions): Handler {
         const match = matchSpacePath(path);
         if (match !== undefined) return answerSpace(options, exchange, match, query, places);
         if (path.startsWith(UPLOADS_PREFIX)) return uploads.answer(options.core, exchange, path, query);
+        if (path === FRONT_PATH && isRead && acceptsHtml(request)) return frontPageAnswer(exchange);
         throw notFound();
       });
     },
@@ -251,7 +254,10 @@ function answerHealth(request: Request): Response {
 }
 
 const notFound = (): ApiError =>
-  new ApiError('NOT_FOUND', 'there is no such route; see the API document for paths and methods');
+  new ApiError(
+    'NOT_FOUND',
+    'there is no such route: the API is under /v1/apps/{appId}/spaces/{spaceId}/; check the address, the prefix of its path, and the method',
+  );
 
 const overloaded = (): ApiError =>
   new ApiError('RESOURCE_EXHAUSTED', 'the server has too much to do; try again shortly', {
