@@ -140,6 +140,7 @@ function clientRooms(): Room[] {
   };
   const except = (exceptFolders: readonly string[], of: Room): Room => ({ ...of, exceptFolders });
   const bundle = 'packages/client/bundle/';
+  const catalog = 'packages/client/catalog/';
   const door = 'packages/client/index.ts';
   const all = ['packages/client/'];
   return [
@@ -155,11 +156,12 @@ function clientRooms(): Room[] {
       [`${tree}read`, `${tree}format`, 'packages/client/client.ts', 'packages/client/operations.ts'],
       'reading knows the format, and nodes through its source',
     ),
-    except([bundle, door], room(tree, all, 'trees know the SDK around them, not bundles')),
-    except([tree, door], room(bundle, all, 'bundles carry nodes of any kind: they know no trees')),
+    except([bundle, catalog, door], room(tree, all, 'trees know the SDK around them, not bundles or names')),
+    except([tree, catalog, door], room(bundle, all, 'bundles carry nodes of any kind: they know no trees')),
+    except([tree, bundle, door], room(catalog, all, 'names keep roots of any kind: they know no trees')),
     room(door, all, 'the door of the SDK runs on web standards and protocol alone'),
     except(
-      [tree, bundle, door],
+      [tree, bundle, catalog, door],
       room('packages/client/', all, 'the SDK runs on web standards and protocol alone'),
     ),
   ];

@@ -30,6 +30,53 @@ export {
   type ReadBundleOptions,
   readBundle,
 } from './bundle/read-bundle.ts';
+export { CatalogError, type CatalogErrorCode } from './catalog/catalog-error.ts';
+export {
+  CATALOG_CONTENT_TYPE,
+  CATALOG_INDEX_CONTENT_TYPE,
+  type Catalog,
+  encodeCatalog,
+  isSnapshotName,
+  parseCatalog,
+  type Snapshot,
+} from './catalog/catalog-format.ts';
+export type { CatalogWriter, ChangedNames, ChangeOptions, NamesCommit } from './catalog/change-names.ts';
+export { findSnapshot, findSnapshotsOf } from './catalog/find-snapshot.ts';
+export {
+  type CatalogMemory,
+  type CatalogOptions,
+  type CatalogReader,
+  type DomainNames,
+  readNames,
+  type StandingCatalog,
+  type UnreadableCatalog,
+} from './catalog/read-catalogs.ts';
+export {
+  findReference,
+  parseReference,
+  type ResolvedReference,
+  resolveReference,
+  type TreeReference,
+} from './catalog/resolve-reference.ts';
+export {
+  decideRetention,
+  type JudgedSnapshot,
+  type Retention,
+  type RetentionPolicy,
+} from './catalog/retention.ts';
+export {
+  type AddedSnapshot,
+  addSnapshot,
+  type ChangedSnapshot,
+  decideForgetting,
+  type Forgetting,
+  type Forgotten,
+  forgetSnapshots,
+  makeSnapshotId,
+  type NewSnapshot,
+  setPinned,
+} from './catalog/snapshots.ts';
+export { type UnforgetOptions, unforgetSnapshot } from './catalog/unforget.ts';
 export { type Client, type ClientOptions, createClient } from './client.ts';
 export type { ContentRange, NodeContent } from './content.ts';
 export type { Clock } from './deadline.ts';
@@ -52,6 +99,7 @@ export type { CallOptions } from './operations.ts';
 export type { NewNode, PutOptions, PutResult } from './put-node.ts';
 export type { RetryPolicy } from './retry.ts';
 export type { RootRefsOptions } from './root-ref-pages.ts';
+export { RottenNodeError } from './rotten-node.ts';
 export type { Sha256 } from './sha256.ts';
 export type { FetchFunction } from './transport.ts';
 export {
@@ -138,7 +186,6 @@ export {
 } from './tree/read.ts';
 export type { ByteRange } from './tree/read-file.ts';
 export type { DirectoryRef, FileRef, NodeSource, ReadOptions } from './tree/read-node.ts';
-export { RottenNodeError } from './tree/rotten-node.ts';
 export { explainNodeError, TreeReadError } from './tree/walk-error.ts';
 export { findText, formatName, formatPath, pathBytes, pathNames, type TreePath } from './tree/walk-path.ts';
 export { type LeftDirectory, type WalkedEntry, type WalkOptions, walkTree } from './tree/walk-tree.ts';

@@ -2,10 +2,10 @@
 import { expect, test } from 'bun:test';
 import { createBundle } from '../bundle/create-bundle.ts';
 import { importBundle } from '../bundle/import-bundle.ts';
+import { RottenNodeError } from '../rotten-node.ts';
 import { FakeSpace, failure, readAll, rejection } from '../test/fake-space.ts';
 import { createPatientClient } from './patient-client.ts';
 import { SILENT_PROGRESS } from './progress.ts';
-import { RottenNodeError } from './rotten-node.ts';
 
 const away = (): Response => failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': '7' });
 const busy = (): Response => failure(429, 'RESOURCE_EXHAUSTED');

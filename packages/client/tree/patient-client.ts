@@ -3,13 +3,13 @@ import { type Hash, NODE_BYTES_MAX_DEFAULT } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
 import { type Clock, systemClock } from '../deadline.ts';
 import { RETRY_POLICY_DEFAULT } from '../retry.ts';
+import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../rotten-node.ts';
 import { createSha256, type Sha256 } from '../sha256.ts';
 import { openNode } from '../verified-read.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
 import { PatientRequests } from './patient-requests.ts';
 import type { ProgressReporter } from './progress.ts';
 import { PATIENCE_MS_DEFAULT } from './push-limits.ts';
-import { ROT_EVIDENCE_MIN, readUnlessRotten } from './rotten-node.ts';
 import { watchStream } from './watch-stream.ts';
 
 export interface PatientClientOptions {

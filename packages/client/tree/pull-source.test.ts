@@ -1,12 +1,12 @@
 /** Reading with patience: what is retried, what is believed, how much runs at once. */
 import { expect, test } from 'bun:test';
 import { encodeNode } from '@holdfast/protocol';
+import { RottenNodeError } from '../rotten-node.ts';
 import { FakeSpace, failure, rejection, sha256Hex } from '../test/fake-space.ts';
 import { TreeFormatError } from './format.ts';
 import { encodeDirectory } from './format-directory.ts';
 import { SILENT_PROGRESS } from './progress.ts';
 import { createPatientSource, MissingNodeError, type PatientSourceOptions } from './pull-source.ts';
-import { RottenNodeError } from './rotten-node.ts';
 
 const rotten = (): Response => failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': '1' });
 

@@ -5,6 +5,7 @@ import { type Clock, systemClock } from '../deadline.ts';
 import type { NodeDigest } from '../digest.ts';
 import { CasError } from '../errors.ts';
 import { findNodeUpTo } from '../leaf-first-read.ts';
+import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../rotten-node.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
 import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from './format.ts';
 import { PatientRequests } from './patient-requests.ts';
@@ -12,7 +13,6 @@ import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
 import { NodeCache } from './pull-cache.ts';
 import { PARALLEL_MAX_DEFAULT, PARALLEL_START, PATIENCE_MS_DEFAULT } from './push-limits.ts';
 import type { NodeSource, ReadNodeOptions } from './read-node.ts';
-import { ROT_EVIDENCE_MIN, readUnlessRotten } from './rotten-node.ts';
 
 /** For a long job make the client with `retry: { attemptsMax: 1 }`: the source tries again by itself, with patience. */
 export type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNode'>;

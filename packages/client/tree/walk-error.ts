@@ -1,8 +1,8 @@
 /** A node of a tree that cannot be had or is not what it should be, with the path it is needed for and what to do. */
 import { CasError, VerificationError } from '../errors.ts';
+import { RottenNodeError } from '../rotten-node.ts';
 import { TreeFormatError } from './format.ts';
 import { MissingNodeError } from './pull-source.ts';
-import { RottenNodeError } from './rotten-node.ts';
 import { formatPath, type TreePath } from './walk-path.ts';
 
 export class TreeReadError extends Error {

@@ -1,8 +1,8 @@
 /** Rot: a node that the Space knows, but whose bytes are lost or damaged. How it is told from a server that is only busy. */
 import type { Hash } from '@holdfast/protocol';
-import type { Client } from '../client.ts';
-import { type Clock, sleep } from '../deadline.ts';
-import { CasError } from '../errors.ts';
+import type { Client } from './client.ts';
+import { type Clock, sleep } from './deadline.ts';
+import { CasError } from './errors.ts';
 
 /** Any trouble of a store is a 503 too; rot is one that comes again after the wait the server asked for. */
 export const ROT_EVIDENCE_MIN = 2;

@@ -1,0 +1,167 @@
+/**
+ * Changing the list of snapshots, without a lock: a new catalog takes the place of those that stand, in one commit that gives
+ * it +1 and takes from them what they have. Whoever comes second is refused by the server, because what is to be taken is gone
+ * (409), or the node itself is (404); then everything is read again. So no change is ever lost.
+ */
+import { type Hash, ROOT_REF_CHANGES_MAX, ROOT_REF_DELTA_MAX } from '@holdfast/protocol';
+import type { Client } from '../client.ts';
+import { sleep, systemClock } from '../deadline.ts';
+import { CasError } from '../errors.ts';
+import { planBackoff } from '../retry.ts';
+import { CatalogError } from './catalog-error.ts';
+import type { Snapshot } from './catalog-format.ts';
+import { randomHex } from './random-hex.ts';
+import {
+  type CatalogOptions,
+  type CatalogReader,
+  CONTENTION_POLICY,
+  type DomainNames,
+  readNames,
+  type StandingCatalog,
+} from './read-catalogs.ts';
+import { storeCatalog } from './store-catalog.ts';
+
+/** What changing names needs of a client: reading them, and `cas:nodes:lease` and `cas:root-refs:update`. */
+export type CatalogWriter = CatalogReader & Pick<Client, 'putNode' | 'leaseNode' | 'updateRootRefs'>;
+
+export interface ChangeOptions extends CatalogOptions {
+  /** How often it is tried while others are faster; 100 when left out. */
+  readonly attemptsMax?: number | undefined;
+}
+
+/** Of as many who change one list at once, each is first within this many rounds. */
+const ATTEMPTS_MAX_DEFAULT = 100;
+const RANDOM_BYTES = 16;
+
+/** What the list is to be, of what it is; undefined when it is so already. Called anew on every attempt: it must be pure. */
+export type NamesChange = (
+  snapshots: readonly Snapshot[],
+  names: DomainNames,
+) => readonly Snapshot[] | undefined | Promise<readonly Snapshot[] | undefined>;
+
+export interface ChangedNames {
+  /** as they were read for the attempt that succeeded */
+  readonly before: DomainNames;
+  /** Undefined when nothing was to be changed, and nothing was sent. */
+  readonly commit: NamesCommit | undefined;
+}
+
+export interface NamesCommit {
+  readonly requestId: string;
+  readonly revision: number;
+  /** the new catalog; undefined when no snapshot is left */
+  readonly catalog: Hash | undefined;
+  /** the catalogs it took the place of */
+  readonly replaced: readonly Hash[];
+}
+
+/** What one attempt is to bring about. */
+interface Plan {
+  readonly replaced: readonly StandingCatalog[];
+  readonly snapshots: readonly Snapshot[];
+}
+
+/** Throws CatalogError (OTHER_VERSION, NOT_READY, CONTENDED, TOO_LARGE), what `change` throws, and CasError. */
+export async function changeNames(
+  client: CatalogWriter,
+  change: NamesChange,
+  options: ChangeOptions = {},
+): Promise<ChangedNames> {
+  const { signal, clock = systemClock, random = Math.random } = options;
+  const memory = options.memory ?? new Map();
+  const attemptsMax = options.attemptsMax ?? ATTEMPTS_MAX_DEFAULT;
+  for (let attempt = 1; attempt <= attemptsMax; attempt += 1) {
+    const before = await readNames(client, { ...options, memory });
+    const wanted = await change(before.snapshots, before);
+    if (wanted === undefined) return { before, commit: undefined };
+    const commit = await tryCommit(client, before, wanted, options);
+    if (commit !== undefined) return { before, commit };
+    await sleep(clock, planBackoff(attempt, CONTENTION_POLICY, random), signal);
+  }
+  throw new CatalogError(
+    'CONTENDED',
+    `the list of snapshots was changed by others ${attemptsMax} times while it was being changed here; nothing was changed, try again`,
+  );
+}
+
+/** Undefined when another was faster. */
+async function tryCommit(
+  client: CatalogWriter,
+  before: DomainNames,
+  wanted: readonly Snapshot[],
+  options: ChangeOptions,
+): Promise<NamesCommit | undefined> {
+  // One change of a commit is the new catalog. What more stands is merged by the changes that follow.
+  let replaced = before.catalogs.slice(0, ROOT_REF_CHANGES_MAX - 1);
+  let blocked: readonly Snapshot[] = [];
+  for (;;) {
+    const plan: Plan = { replaced, snapshots: planList(before, replaced, wanted, blocked) };
+    if (plan.snapshots.length === 0) return commitPlan(client, plan, undefined, options);
+    const previous = replaced.map(({ hash }) => hash);
+    const catalog = { random: randomHex(RANDOM_BYTES), previous, snapshots: plan.snapshots };
+    const stored = await storeCatalog(client, catalog, options);
+    if (stored.state === 'ready') return commitPlan(client, plan, stored.hash, options);
+    const unready = new Set(stored.unready);
+    blocked = plan.snapshots.filter(({ root }) => unready.has(root));
+    // Only an index node that a collection took between two requests.
+    if (blocked.length === 0) return undefined;
+    const left = replaced.filter(
+      ({ catalog: { snapshots } }) => !snapshots.some(({ root }) => unready.has(root)),
+    );
+    if (left.length === replaced.length) throw notReady(blocked, 'it cannot be listed');
+    replaced = left;
+  }
+}
+
+/** What the new catalog lists. Throws CatalogError NOT_READY when the change concerns a catalog that must be left standing. */
+function planList(
+  before: DomainNames,
+  replaced: readonly StandingCatalog[],
+  wanted: readonly Snapshot[],
+  blocked: readonly Snapshot[],
+): readonly Snapshot[] {
+  if (replaced.length === before.catalogs.length) return wanted;
+  const isReplaced = new Set(replaced.map(({ hash }) => hash));
+  const staying = before.catalogs.filter(({ hash }) => !isReplaced.has(hash));
+  const merged = new Map(before.snapshots.map((snapshot) => [snapshot.id, snapshot]));
+  const wantedById = new Map(wanted.map((snapshot) => [snapshot.id, snapshot]));
+  const listed = new Set<string>();
+  for (const { id } of staying.flatMap(({ catalog }) => catalog.snapshots)) {
+    const is = merged.get(id);
+    const shallBe = wantedById.get(id);
+    if (is === undefined || shallBe === undefined || Boolean(is.pinned) !== Boolean(shallBe.pinned)) {
+      throw notReady(blocked, `snapshot ${id}, which stands in one list with it, cannot be changed`);
+    }
+    listed.add(id);
+  }
+  return wanted.filter(({ id }) => !listed.has(id));
+}
+
+async function commitPlan(
+  client: CatalogWriter,
+  { replaced }: Plan,
+  hash: Hash | undefined,
+  { signal }: ChangeOptions,
+): Promise<NamesCommit | undefined> {
+  // Named after the catalog, which is like no other: sent again it is the same commit.
+  const requestId = `catalog-${hash ?? randomHex(RANDOM_BYTES)}`;
+  const changes: Record<Hash, number> = Object.fromEntries(
+    replaced.map((catalog) => [catalog.hash, -Math.min(catalog.refCount, ROOT_REF_DELTA_MAX)]),
+  );
+  if (hash !== undefined) changes[hash] = 1;
+  try {
+    const { revision } = await client.updateRootRefs({ requestId, changes }, { signal });
+    return { requestId, revision, catalog: hash, replaced: replaced.map((catalog) => catalog.hash) };
+  } catch (error) {
+    if (error instanceof CasError && (error.status === 404 || error.status === 409)) return undefined;
+    throw error;
+  }
+}
+
+function notReady(snapshots: readonly Snapshot[], consequence: string): CatalogError {
+  const [first] = snapshots;
+  return new CatalogError(
+    'NOT_READY',
+    `the tree ${first?.root} (${first?.name}@${first?.id}) is not ready on the server, so ${consequence}; push it again with a check of every node, or forget that snapshot`,
+  );
+}

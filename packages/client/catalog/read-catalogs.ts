@@ -1,0 +1,181 @@
+/** Reading the names of a domain: every catalog that stands among its root refs, as one list. */
+import type { Hash, RootRefItem } from '@holdfast/protocol';
+import { ROOT_REFS_PAGE_MAX } from '@holdfast/protocol';
+import type { Client } from '../client.ts';
+import { type Clock, sleep, systemClock } from '../deadline.ts';
+import { CasError } from '../errors.ts';
+import { mapInOrder } from '../map-in-order.ts';
+import type { CallOptions } from '../operations.ts';
+import { planBackoff, RETRY_POLICY_DEFAULT } from '../retry.ts';
+import { RottenNodeError, readUnlessRotten } from '../rotten-node.ts';
+import { CatalogError } from './catalog-error.ts';
+import {
+  CATALOG_CONTENT_TYPE,
+  type Catalog,
+  isCatalogContentType,
+  parseCatalog,
+  type Snapshot,
+} from './catalog-format.ts';
+import { mergeSnapshots } from './merge-snapshots.ts';
+
+/** What reading names needs of a client: `cas:nodes:read`, `cas:root-refs:read` and a refDomain. */
+export type CatalogReader = Pick<Client, 'rootRefs' | 'readMetadata' | 'getNode'>;
+
+export interface CatalogOptions extends CallOptions {
+  /** What was learned of nodes, which never change: give the same one to calls that follow each other. */
+  readonly memory?: CatalogMemory | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: (() => number) | undefined;
+}
+
+/** Of a hash: the catalog it is, or that it is something else. */
+export type CatalogMemory = Map<Hash, Catalog | 'other'>;
+
+export interface StandingCatalog {
+  readonly hash: Hash;
+  /** its balance in the domain, more than 0 */
+  readonly refCount: number;
+  readonly catalog: Catalog;
+}
+
+/** A catalog that stands but cannot be read: what it lists is not known, and it is left as it is. */
+export interface UnreadableCatalog {
+  readonly hash: Hash;
+  readonly message: string;
+}
+
+/** The names of one domain as of one revision. */
+export interface DomainNames {
+  readonly refDomain: string;
+  readonly revision: number;
+  /** of all catalogs that could be read, by time */
+  readonly snapshots: readonly Snapshot[];
+  readonly catalogs: readonly StandingCatalog[];
+  readonly unreadable: readonly UnreadableCatalog[];
+  /** every root ref of the domain, catalogs among them */
+  readonly rootRefs: readonly RootRefItem[];
+}
+
+const READ_AHEAD_NODES = 8;
+/** A catalog may be replaced, and collected, between the list of root refs and reading it: then all is read again. */
+const READ_ATTEMPTS_MAX = 8;
+
+/**
+ * Reads all names of the domain. Unreadable catalogs are told of beside the others. Throws CatalogError OTHER_VERSION, CasError,
+ * or the signal's reason.
+ */
+export async function readNames(client: CatalogReader, options: CatalogOptions = {}): Promise<DomainNames> {
+  const { signal, clock = systemClock, random = Math.random } = options;
+  const memory: CatalogMemory = options.memory ?? new Map();
+  for (let attempt = 1; ; attempt += 1) {
+    const isLast = attempt === READ_ATTEMPTS_MAX;
+    const names = await readOnce(client, { ...options, clock, memory }, isLast);
+    if (names !== undefined) return names;
+    await sleep(clock, planBackoff(attempt, CONTENTION_POLICY, random), signal);
+  }
+}
+
+/** Waits between attempts that met somebody else: short at first, apart from each other soon. */
+export const CONTENTION_POLICY = { ...RETRY_POLICY_DEFAULT, delayMsBase: 25, delayMsMax: 2_000 };
+
+type FullOptions = CatalogOptions & { readonly clock: Clock; readonly memory: CatalogMemory };
+
+/** Undefined when something went while it was read, unless it is the last attempt. */
+async function readOnce(
+  client: CatalogReader,
+  options: FullOptions,
+  isLast: boolean,
+): Promise<DomainNames | undefined> {
+  const list = await listRootRefs(client, options, isLast);
+  if (list === undefined) return undefined;
+  const catalogs: StandingCatalog[] = [];
+  const unreadable: UnreadableCatalog[] = [];
+  const standing = list.rootRefs.filter(({ refCount }) => refCount > 0);
+  const reads = mapInOrder(standing, READ_AHEAD_NODES, async (item) => ({
+    ...item,
+    found: await findCatalog(client, item.hash, options),
+  }));
+  for await (const { hash, refCount, found } of reads) {
+    if (found === 'gone' && !isLast) return undefined;
+    if (found === 'gone') unreadable.push({ hash, message: 'the server does not have it' });
+    else if (found instanceof CatalogError) unreadable.push({ hash, message: found.message });
+    else if (found !== 'other') catalogs.push({ hash, refCount, catalog: found });
+  }
+  const snapshots = mergeSnapshots(catalogs.map(({ catalog }) => catalog.snapshots));
+  return { ...list, snapshots, catalogs, unreadable };
+}
+
+type RootRefList = Pick<DomainNames, 'refDomain' | 'revision' | 'rootRefs'>;
+
+/** Undefined when the server has forgotten the revision that the walk began with, unless it is the last attempt. */
+async function listRootRefs(
+  client: CatalogReader,
+  { signal }: CallOptions,
+  isLast: boolean,
+): Promise<RootRefList | undefined> {
+  const rootRefs: RootRefItem[] = [];
+  let domain = { refDomain: '', revision: 0 };
+  try {
+    for await (const page of client.rootRefs({ limit: ROOT_REFS_PAGE_MAX, signal })) {
+      rootRefs.push(...page.items);
+      domain = { refDomain: page.refDomain, revision: page.revision };
+    }
+  } catch (error) {
+    if (error instanceof CasError && error.status === 409 && !isLast) return undefined;
+    throw error;
+  }
+  return { ...domain, rootRefs };
+}
+
+/** A CatalogError says why a catalog cannot be read; another version is thrown, because nobody may go on then. */
+async function findCatalog(
+  client: CatalogReader,
+  hash: Hash,
+  options: FullOptions,
+): Promise<Catalog | 'other' | 'gone' | CatalogError> {
+  const known = options.memory.get(hash);
+  if (known !== undefined) return known;
+  try {
+    const found = await readCatalog(client, hash, options);
+    options.memory.set(hash, found);
+    return found;
+  } catch (error) {
+    if (error instanceof CasError && error.code === 'NOT_FOUND') return 'gone';
+    const unreadable = explainUnreadable(error);
+    if (unreadable === undefined) throw error;
+    return unreadable;
+  }
+}
+
+/** The catalog `hash` is, or that it is none. Throws CatalogError, RottenNodeError, CasError. */
+export async function readCatalog(
+  client: Pick<Client, 'readMetadata' | 'getNode'>,
+  hash: Hash,
+  options: CatalogOptions = {},
+): Promise<Catalog | 'other'> {
+  const { signal, clock = systemClock } = options;
+  const { metadata } = await client.readMetadata(hash, { signal });
+  if (!isCatalogContentType(metadata.contentType)) return 'other';
+  // A damaged one may be of any version: that stands in its metadata, so it is judged without the content.
+  if (metadata.contentType !== CATALOG_CONTENT_TYPE) parseCatalog(metadata.contentType, new Uint8Array());
+  const { content } = await readUnlessRotten(hash, () => client.getNode(hash, { signal }), {
+    client,
+    clock,
+    signal,
+    evidenceMin: 1,
+  });
+  return parseCatalog(metadata.contentType, content);
+}
+
+/** Undefined for what says nothing about the node itself, such as a connection that broke. */
+function explainUnreadable(error: unknown): CatalogError | undefined {
+  if (error instanceof CatalogError) return error.code === 'MALFORMED' ? error : undefined;
+  const isOfNode =
+    error instanceof RottenNodeError ||
+    (error instanceof CasError &&
+      (error.code === 'VERIFICATION_FAILED' || error.code === 'RESPONSE_TOO_LARGE'));
+  if (!isOfNode) return undefined;
+  const message =
+    error instanceof RottenNodeError ? 'the server has lost its bytes, or they are damaged' : error.message;
+  return new CatalogError('MALFORMED', message, { cause: error });
+}

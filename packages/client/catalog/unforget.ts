@@ -1,0 +1,104 @@
+/** Taking back what was forgotten, from the lists that other lists took the place of, while a collection has not taken them. */
+import { type Hash, LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
+import { CasError } from '../errors.ts';
+import { RottenNodeError } from '../rotten-node.ts';
+import { CatalogError } from './catalog-error.ts';
+import type { Catalog, Snapshot } from './catalog-format.ts';
+import { type CatalogWriter, type ChangeOptions, changeNames } from './change-names.ts';
+import { checkSnapshotId, findSnapshot } from './find-snapshot.ts';
+import {
+  type CatalogOptions,
+  type CatalogReader,
+  type DomainNames,
+  readCatalog,
+  readNames,
+} from './read-catalogs.ts';
+import type { ChangedSnapshot } from './snapshots.ts';
+
+/** How many former lists are looked through. */
+const FORMER_CATALOGS_MAX = 1_000;
+
+/** `former`: catalogs to look in besides those that the standing ones name: none stands once the last snapshot is forgotten. */
+export interface UnforgetOptions extends ChangeOptions {
+  readonly former?: readonly Hash[] | undefined;
+}
+
+/**
+ * Lists a forgotten snapshot again, as long as a former list that has it, and its tree, are still there. Throws CatalogError
+ * INVALID_ARGUMENT, NOT_FOUND, AMBIGUOUS, COLLECTED, and CasError.
+ */
+export async function unforgetSnapshot(
+  client: CatalogWriter,
+  idPrefix: string,
+  options: UnforgetOptions = {},
+): Promise<ChangedSnapshot> {
+  checkSnapshotId(idPrefix);
+  const withMemory = { ...options, memory: options.memory ?? new Map() };
+  const names = await readNames(client, withMemory);
+  const isListed = names.snapshots.some(({ id }) => id.startsWith(idPrefix));
+  const snapshot = isListed
+    ? findSnapshot(names.snapshots, idPrefix)
+    : await findFormer(client, names, idPrefix, withMemory);
+  await requireReady(client, snapshot, options);
+  const changed = await changeNames(
+    client,
+    (snapshots) => (snapshots.some(({ id }) => id === snapshot.id) ? undefined : [...snapshots, snapshot]),
+    withMemory,
+  );
+  return { ...changed, snapshot };
+}
+
+async function findFormer(
+  client: CatalogReader,
+  names: DomainNames,
+  idPrefix: string,
+  options: UnforgetOptions,
+): Promise<Snapshot> {
+  const met = new Set<Hash>();
+  const queue = [...names.catalogs.flatMap(({ catalog }) => catalog.previous), ...(options.former ?? [])];
+  for (const hash of queue) {
+    if (met.has(hash)) continue;
+    if (met.size === FORMER_CATALOGS_MAX) break;
+    met.add(hash);
+    const catalog = await findCatalog(client, hash, options);
+    if (catalog?.snapshots.some(({ id }) => id.startsWith(idPrefix))) {
+      return findSnapshot(catalog.snapshots, idPrefix);
+    }
+    // A list is walked as it grows: the newest former lists come first.
+    queue.push(...(catalog?.previous ?? []));
+  }
+  throw new CatalogError(
+    'NOT_FOUND',
+    `no list that is still there has a snapshot ${idPrefix}: it was never made in this refDomain, or a collection took the list it was forgotten from`,
+  );
+}
+
+/** Undefined for one that is gone or cannot be read: another list may have the snapshot too. */
+async function findCatalog(
+  client: CatalogReader,
+  hash: Hash,
+  options: CatalogOptions,
+): Promise<Catalog | undefined> {
+  try {
+    const catalog = await readCatalog(client, hash, options);
+    return catalog === 'other' ? undefined : catalog;
+  } catch (error) {
+    const isGone = error instanceof CasError && error.code === 'NOT_FOUND';
+    if (isGone || error instanceof CatalogError || error instanceof RottenNodeError) return undefined;
+    throw error;
+  }
+}
+
+/** The lease also keeps the root until the new list refers to it. */
+async function requireReady(
+  client: CatalogWriter,
+  { root, id, name }: Snapshot,
+  { signal }: CatalogOptions,
+): Promise<void> {
+  const lease = await client.leaseNode(root, { leaseDurationMs: LEASE_DURATION_MS_MIN }, { signal });
+  if (lease.state === 'ready') return;
+  throw new CatalogError(
+    'COLLECTED',
+    `a collection took the tree of ${name}@${id}, ${root}: it cannot be taken back; push it again if its source is still there`,
+  );
+}
