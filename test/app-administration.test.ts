@@ -58,6 +58,18 @@ function registration(issuer: Issuer, ...keys: readonly string[]): string[] {
 
 describe('an App of a running server', () => {
   test(
+    'is known to every process as soon as it is added',
+    async () => {
+      const issuer = makeIssuer('https://at-once.test');
+      await addApp(data, 'at-once', issuer);
+      for (let at = 0; at < AGREEING_ANSWERS; at++) {
+        expect(await ask('at-once', issuer.token('space'))).toBe('ok');
+      }
+    },
+    TEST_MS_MAX,
+  );
+
+  test(
     'is added, suspended, resumed, removed and added again',
     async () => {
       const issuer = makeIssuer('https://life.test');

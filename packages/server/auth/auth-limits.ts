@@ -29,6 +29,8 @@ export const JWKS_IN_USE_MS = 60_000;
 
 /** From one reading of the registry to the next, off the request path. */
 export const REGISTRY_RELOAD_MS = 1000;
+/** From one reading for the sake of an unknown issuer to the next, however many requests have one. */
+export const REGISTRY_LOOK_AGAIN_MS = 1000;
 /** One reading of the registry. */
 export const REGISTRY_READ_MS_MAX = 3000;
 

@@ -107,6 +107,19 @@ describe('a remembered capability', () => {
     expect(isRemembered(authorizer, bearer)).toBe(true);
   });
 
+  test('is granted at once for an App that was added since the registry was read', async () => {
+    const { world, store, record, authorizer, bearer } = await openWarm();
+    store.remove(APP_ID);
+    await authorizer.registry.readAgain();
+    expect(await outcome(authorizer, bearer)).toBe('unknown_issuer');
+    world.stall(1000);
+    store.insert(record);
+    expect(await outcome(authorizer, bearer)).toBe('granted');
+    const { readCount } = store;
+    expect(await outcome(authorizer, bearer)).toBe('granted');
+    expect(store.readCount).toBe(readCount);
+  });
+
   test('ends with the removal of its App, and stays ended for an App of another issuer', async () => {
     const { world, store, record, authorizer, bearer } = await openWarm();
     store.remove(APP_ID);

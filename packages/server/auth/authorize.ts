@@ -117,7 +117,8 @@ async function authorizeUnknown(
 
 /** Rows 4 and 5, as far as the registry goes. */
 async function readRegistered(authorizer: Authorizer, issuer: string): Promise<RegisteredIssuer> {
-  const registered = (await authorizer.registry.read()).get(issuer);
+  const { registry } = authorizer;
+  const registered = (await registry.read()).get(issuer) ?? (await registry.readAgain()).get(issuer);
   if (registered === undefined) {
     throw unauthorized('unknown_issuer', "the capability's issuer is not registered for any App");
   }

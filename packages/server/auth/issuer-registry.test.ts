@@ -104,6 +104,67 @@ describe('the snapshot', () => {
   });
 });
 
+describe('for an unknown issuer', () => {
+  const added = appRecord({ appId: 'added', issuer: 'https://added.test' });
+
+  test('the rows are read again at once, and an App added a moment ago is found', async () => {
+    const { store, registry } = await openRegistry();
+    store.insert(added);
+    expect((await registry.readAgain()).has(added.issuer)).toBe(true);
+    expect(store.readCount).toBe(2);
+    registry.close();
+  });
+
+  test('any number of requests cause one reading a second, and wait for no later one', async () => {
+    const { world, store, registry } = await openRegistry();
+    const flood = () => Promise.all(Array.from({ length: 50 }, () => registry.readAgain()));
+    await flood();
+    expect(store.readCount).toBe(2);
+    world.stall(999);
+    store.insert(added);
+    expect((await flood()).some((snapshot) => snapshot.has(added.issuer))).toBe(false);
+    expect(store.readCount).toBe(2);
+    world.stall(1);
+    expect((await flood()).every((snapshot) => snapshot.has(added.issuer))).toBe(true);
+    expect(store.readCount).toBe(3);
+    registry.close();
+  });
+
+  test('a reading that is under way already is not enough: it may have begun before the App was added', async () => {
+    const { world, store, registry } = await openRegistry();
+    const gate = Promise.withResolvers<void>();
+    store.gate = gate.promise;
+    await world.advance(1000);
+    expect(store.readCount).toBe(2);
+    const again = registry.readAgain();
+    await settle();
+    expect(store.readCount).toBe(2);
+    store.gate = undefined;
+    gate.resolve();
+    await again;
+    expect(store.readCount).toBe(3);
+    registry.close();
+  });
+
+  test('whoever is known does not wait for it', async () => {
+    const { store, registry } = await openRegistry();
+    store.gate = new Promise(() => undefined);
+    const again = registry.readAgain();
+    const snapshot = registry.read();
+    expect(snapshot).not.toBeInstanceOf(Promise);
+    expect((await snapshot).has(ISSUER)).toBe(true);
+    registry.close();
+    void again;
+  });
+
+  test('a reading that fails leaves the snapshot as it is, while that is young', async () => {
+    const { store, registry } = await openRegistry();
+    store.failure = new Error('locked');
+    expect((await registry.readAgain()).has(ISSUER)).toBe(true);
+    registry.close();
+  });
+});
+
 describe('a registration', () => {
   test('stays the same object while its row says the same, whatever its status', async () => {
     const { world, store, registry } = await openRegistry();

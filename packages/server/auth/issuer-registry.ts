@@ -1,7 +1,7 @@
 /** The registered issuers as this process may use them: never older than `REGISTRY_STALE_MS_MAX` (contract section 3). */
 import { type Algorithm, REGISTRY_STALE_MS_MAX } from '@holdfast/protocol';
 import { registryUnavailable } from './auth-errors.ts';
-import { REGISTRY_READ_MS_MAX, REGISTRY_RELOAD_MS } from './auth-limits.ts';
+import { REGISTRY_LOOK_AGAIN_MS, REGISTRY_READ_MS_MAX, REGISTRY_RELOAD_MS } from './auth-limits.ts';
 import type { AuthWorld } from './auth-world.ts';
 import { type KeySource, StaticKeySource, UrlKeySource } from './jwks-source.ts';
 import type { AppKeys, AppRecord, AppStatus, RegistryStore } from './registry-store.ts';
@@ -37,6 +37,9 @@ export class IssuerRegistry {
   /** monotonic ms at the start of the reading */
   #readAt = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | undefined;
+  /** monotonic ms at the start of the last look again */
+  #lookedAgainAt = Number.NEGATIVE_INFINITY;
+  #lookingAgain: Promise<void> | undefined;
   #cancelTimer: (() => void) | undefined;
   #isClosed = false;
 
@@ -54,6 +57,30 @@ export class IssuerRegistry {
   /** At once while the snapshot is young enough. Rejects with ApiError `registry_unavailable` (row 5). */
   read(): RegistrySnapshot | Promise<RegistrySnapshot> {
     return this.#isYoung() ? this.#snapshot : this.#readBeforeAnswering();
+  }
+
+  /**
+   * As `read`, after the rows were read once more for a request whose issuer is in no snapshot yet: its App may have been added
+   * a moment ago. However many such requests come, the rows are read for them once per `REGISTRY_LOOK_AGAIN_MS`; those that come
+   * in between share that reading, or get the snapshot as it is, so that none of them waits for the next.
+   */
+  async readAgain(): Promise<RegistrySnapshot> {
+    const now = this.#world.monotonicNow();
+    if (this.#lookingAgain === undefined && now - this.#lookedAgainAt >= REGISTRY_LOOK_AGAIN_MS) {
+      this.#lookedAgainAt = now;
+      this.#lookingAgain = this.#lookAgain().finally(() => {
+        this.#lookingAgain = undefined;
+      });
+    }
+    // When it fails, the snapshot still says what was true at most 5 s ago; `read` judges its age.
+    await this.#lookingAgain?.catch(() => undefined);
+    return this.read();
+  }
+
+  /** A reading that began before the request would not show what was added between. */
+  async #lookAgain(): Promise<void> {
+    await this.#reading?.catch(() => undefined);
+    await this.#readOnce();
   }
 
   close(): void {
