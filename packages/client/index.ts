@@ -146,6 +146,7 @@ export { createPatientClient, type PatientClientOptions } from './tree/patient-c
 export { requestPatiently } from './tree/patient-requests.ts';
 export { type PushPlan, planPush } from './tree/plan-push.ts';
 export {
+  type JobHangError,
   type ProgressCounters,
   type ProgressEvent,
   type ProgressJob,

@@ -220,8 +220,13 @@ class Scan {
   async #startReading(found: FoundEntry): Promise<Visited> {
     if (!isLarge(found.stats)) return { coming: await this.#read(found) };
     while (this.#reading.size >= LARGE_FILES_MAX) await Promise.race(this.#reading);
-    this.#item = displayName(found.path === '' ? this.#options.root : found.path);
-    const reading = this.#read(found).finally(() => this.#reading.delete(reading));
+    const name = displayName(found.path === '' ? this.#options.root : found.path);
+    this.#item = name;
+    const endWait = this.#options.progress.waitFor(`reading ${name}`);
+    const reading = this.#read(found).finally(() => {
+      endWait();
+      this.#reading.delete(reading);
+    });
     // Whoever waits for the entry meets its failure; whoever waits for room does not.
     reading.catch(() => undefined);
     this.#reading.add(reading);

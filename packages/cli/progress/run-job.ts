@@ -1,5 +1,11 @@
 /** Runs one long job with its view, and ends it well when the user interrupts it. */
-import { type ProgressEvent, type ProgressJob, type ProgressReporter, startProgress } from '@holdfast/client';
+import {
+  type JobHangError,
+  type ProgressEvent,
+  type ProgressJob,
+  type ProgressReporter,
+  startProgress,
+} from '@holdfast/client';
 import { CliError } from '../cli-error.ts';
 import { JsonView } from './json-view.ts';
 import { LineView } from './line-view.ts';
@@ -54,9 +60,15 @@ export async function runJob<T>(
     interrupting.abort(new CliError(`interrupted; ${toContinue}`));
   };
   for (const signal of SIGNALS) process.on(signal, onSignal);
-  const progress = startProgress({ job, subject, onEvent: (event) => view.take(event) });
+  const hanging = Promise.withResolvers<never>();
+  const onHang = ({ message }: JobHangError): void => {
+    hanging.reject(
+      new CliError(`${message}; please report this with the command you ran, and ${toContinue}`),
+    );
+  };
+  const progress = startProgress({ job, subject, onEvent: (event) => view.take(event), onHang });
   try {
-    const value = await work({ progress, signal: interrupting.signal });
+    const value = await Promise.race([work({ progress, signal: interrupting.signal }), hanging.promise]);
     progress.done(resultOf(value));
     return value;
   } catch (error) {

@@ -16,10 +16,11 @@ const BUNDLE_NODES_MAX = HASHES_MAX;
 const READ_AHEAD_NODES = 8;
 /** Content up to this is written together with what stands before it. */
 const JOINED_CONTENT_BYTES_MAX = 64 * 1024;
-/** Parents that wait for their children hold at most this many bytes; further ones are read a second time. */
-const HELD_PARENT_BYTES_MAX = 16 * 1024 * 1024;
+const MEMORY_BYTES_MAX_DEFAULT = 16 * 1024 * 1024;
 
 export interface CreateBundleOptions extends LoadOptions {
+  /** Bytes of parents that wait for their children; 16 MiB when left out. Further ones are read a second time. */
+  readonly memoryBytesMax?: number | undefined;
   /** Called after each node with the totals so far. */
   readonly onNode?: ((written: { readonly nodes: number; readonly bytes: number }) => void) | undefined;
 }
@@ -120,14 +121,15 @@ interface Parent {
 async function* walkChildrenFirst(
   client: Client,
   roots: readonly Hash[],
-  options: LoadOptions,
+  options: CreateBundleOptions,
 ): AsyncGenerator<LoadedNode, void, undefined> {
+  const memoryBytesMax = options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT;
   const written = new HashTable();
   let heldBytes = 0;
   const load = (hash: Hash): Promise<LoadedNode> => loadNode(client, hash, options);
   const hold = (node: LoadedNode): Parent => {
     const size = heldBytesOf(node);
-    if (heldBytes + size > HELD_PARENT_BYTES_MAX) return { hash: node.hash, node: undefined };
+    if (heldBytes + size > memoryBytesMax) return { hash: node.hash, node: undefined };
     heldBytes += size;
     return { hash: node.hash, node };
   };

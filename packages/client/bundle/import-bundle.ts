@@ -8,13 +8,15 @@ import { CID_BYTES } from './cid.ts';
 import { type BundleNode, type BundleReader, type ReadBundleOptions, readBundle } from './read-bundle.ts';
 import { encodeVarint } from './varint.ts';
 
-/** Nodes that are being stored at once, and the bytes they may have together (one larger node goes alone). */
+/** Nodes that are being stored at once. */
 const STORING_NODES_MAX = 32;
-const STORING_BYTES_MAX = 16 * 1024 * 1024;
+const MEMORY_BYTES_MAX_DEFAULT = 16 * 1024 * 1024;
 
 export interface ImportBundleOptions extends CallOptions, ReadBundleOptions {
   /** Lease every node, also below a root that is ready: a node whose bytes were lost is then stored again. */
   readonly check?: boolean | undefined;
+  /** Bytes of nodes on their way at once; 16 MiB when left out. One larger node goes alone. */
+  readonly memoryBytesMax?: number | undefined;
   /** Called after each node with the totals so far. */
   readonly onNode?: ((progress: ImportProgress) => void) | undefined;
 }
@@ -149,7 +151,7 @@ class Storing {
     if (this.#failure !== undefined) return true;
     // The same node twice in a row: the second waits for the first.
     if (this.#running.has(hash) || this.#running.size >= STORING_NODES_MAX) return false;
-    return this.#runningBytes + size <= STORING_BYTES_MAX;
+    return this.#runningBytes + size <= (this.#options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT);
   }
 
   async #store(node: BundleNode, children: readonly Promise<void>[]): Promise<void> {

@@ -1,7 +1,6 @@
 /** The walk: every node once, children before a parent's second visit, memory bounded by the newest-first order. */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { ByteBudget } from './byte-budget.ts';
 import { NodeWalk, type VisitResult } from './node-walk.ts';
 
 interface Node {
@@ -91,22 +90,4 @@ describe('NodeWalk', () => {
     expect(failures).toEqual([error]);
     expect(visits).toBeLessThanOrEqual(6);
   });
-});
-
-test('ByteBudget lets in what fits, in order, and what is larger than it all alone', async () => {
-  const budget = new ByteBudget(10);
-  const order: string[] = [];
-  const take = (name: string, bytes: number): Promise<void> =>
-    budget.acquire(bytes).then(() => void order.push(name));
-  await take('a', 6);
-  const huge = take('huge', 50);
-  const small = take('small', 1);
-  await Promise.resolve();
-  expect(order).toEqual(['a']);
-  budget.release(6);
-  await huge;
-  expect(order).toEqual(['a', 'huge']);
-  budget.release(50);
-  await small;
-  expect(order).toEqual(['a', 'huge', 'small']);
 });

@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'bun:test';
 import { ManualClock } from '../test/manual-clock.ts';
-import { PROGRESS_INTERVAL_MS, type ProgressEvent, type RunningProgress, startProgress } from './progress.ts';
+import {
+  type JobHangError,
+  PROGRESS_INTERVAL_MS,
+  type ProgressEvent,
+  type RunningProgress,
+  startProgress,
+} from './progress.ts';
 
 function start({ stallsOnWaitsOnly = false } = {}): {
   clock: ManualClock;
@@ -122,6 +128,51 @@ describe('stalls', () => {
       await clock.advance(9_000);
     }
     expect(kinds(events)).not.toContain('stall');
+    progress.done();
+  });
+});
+
+describe('a job that can never end', () => {
+  function startWatched(): { clock: ManualClock; hangs: JobHangError[]; progress: RunningProgress } {
+    const clock = new ManualClock();
+    const hangs: JobHangError[] = [];
+    const onHang = (error: JobHangError): void => void hangs.push(error);
+    const progress = startProgress({ job: 'pull', subject: 'x', onEvent: () => undefined, onHang, clock });
+    return { clock, hangs, progress };
+  }
+  const tickFor = async (clock: ManualClock, ms: number): Promise<void> => {
+    for (let passed = 0; passed < ms; passed += PROGRESS_INTERVAL_MS)
+      await clock.advance(PROGRESS_INTERVAL_MS);
+  };
+
+  test('is told once, 30 s after the last sign of life', async () => {
+    const { clock, hangs, progress } = startWatched();
+    progress.phase('transfer');
+    progress.item('docs/a.txt');
+    await tickFor(clock, 30_000);
+    expect(hangs).toEqual([]);
+    await tickFor(clock, 60_000);
+    expect(hangs.map(({ message }) => message)).toEqual([
+      'the job stands still for ever: no request, no file and no stream is under way (phase transfer, last at docs/a.txt)',
+    ]);
+    progress.fail('hung');
+  });
+
+  test('is none that waits for something, moves, or was only stopped with its clock', async () => {
+    const { clock, hangs, progress } = startWatched();
+    const answered = progress.waitFor('no answer yet');
+    await tickFor(clock, 300_000);
+    answered();
+    await tickFor(clock, 20_000);
+    progress.expect({ files: 7 });
+    await tickFor(clock, 20_000);
+    // Shorter than a tick.
+    progress.waitFor('a quick answer')();
+    await tickFor(clock, 20_000);
+    progress.count({ requests: 1 });
+    clock.jump(3_600_000);
+    await tickFor(clock, 20_000);
+    expect(hangs).toEqual([]);
     progress.done();
   });
 });

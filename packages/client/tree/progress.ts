@@ -91,6 +91,11 @@ export interface ProgressOptions {
   readonly onEvent: (event: ProgressEvent) => void;
   /** Only what is waited for stalls the job: its output may go to a reader who takes their time. */
   readonly stallsOnWaitsOnly?: boolean | undefined;
+  /**
+   * Called once when the job can never end: for HANG_AFTER_MS nothing moved and nothing was waited for. Requests, disks and
+   * streams are all waited for by `waitFor`, so what is left waits for itself. End the job with an error.
+   */
+  readonly onHang?: ((error: JobHangError) => void) | undefined;
   readonly clock?: Clock | undefined;
 }
 
@@ -98,6 +103,15 @@ export interface ProgressOptions {
 export const PROGRESS_INTERVAL_MS = 200;
 /** Without any movement for this long a job says why; and again after as long. */
 const STALL_AFTER_MS = 10_000;
+/** Well above any pause between two steps of a job that runs. */
+const HANG_AFTER_MS = 30_000;
+/** Counted in ticks, not by the clock: a laptop that slept, or a process that was stopped, did not hang. */
+const HANG_TICKS = HANG_AFTER_MS / PROGRESS_INTERVAL_MS;
+
+/** The job stands still for ever, by a fault of this program. `message` says so. */
+export class JobHangError extends Error {
+  override readonly name = 'JobHangError';
+}
 
 const COUNTERS_NONE: ProgressCounters = {
   files: 0,
@@ -124,6 +138,7 @@ export function startProgress({
   subject,
   onEvent,
   stallsOnWaitsOnly = false,
+  onHang = () => undefined,
   clock = systemClock,
 }: ProgressOptions): RunningProgress {
   const startedAt = clock.now();
@@ -137,10 +152,18 @@ export function startProgress({
   let isMoved = true;
   let movedAt = startedAt;
   let toldStallAt: number | undefined;
+  /** Ticks in a row without any sign of life. */
+  let deadTicks = 0;
   let stopTimer: (() => void) | undefined;
 
+  const watch = (): void => {
+    const isAlive = isChanged || isMoved || waits.size > 0;
+    deadTicks = isAlive ? 0 : deadTicks + 1;
+    if (deadTicks === HANG_TICKS) onHang(new JobHangError(explainHang(phase, item)));
+  };
   const tick = (): void => {
     const at = clock.now();
+    watch();
     if (stallsOnWaitsOnly && waits.size === 0) isMoved = true;
     if (isMoved) {
       if (toldStallAt !== undefined) onEvent({ type: 'resumed', at, stalledMs: at - movedAt });
@@ -194,6 +217,7 @@ export function startProgress({
     waitFor(cause) {
       const wait = { cause };
       waits.add(wait);
+      deadTicks = 0;
       return () => waits.delete(wait);
     },
     warn: (message) => onEvent({ type: 'warning', at: clock.now(), message }),
@@ -207,4 +231,9 @@ function explainStall(waits: ReadonlySet<{ readonly cause: string }>, item: stri
   const newest = [...waits].at(-1);
   if (newest !== undefined) return newest.cause;
   return item === undefined ? 'no step has ended' : `still working on ${item}`;
+}
+
+function explainHang(phase: ProgressPhase, item: string | undefined): string {
+  const where = item === undefined ? '' : `, last at ${item}`;
+  return `the job stands still for ever: no request, no file and no stream is under way (phase ${phase}${where})`;
 }

@@ -3,8 +3,10 @@
 export class TaskPool {
   readonly #max: number;
   readonly #onFailure: (error: unknown) => void;
+  /** Each takes over the place of a task that has ended. */
   readonly #waiting: (() => void)[] = [];
   readonly #idle: (() => void)[] = [];
+  /** Places that are taken, by tasks or by those that took one over and have not begun. */
   #running = 0;
   #failure: { readonly error: unknown } | undefined;
 
@@ -16,9 +18,12 @@ export class TaskPool {
 
   /** Resolves when `task` has begun. Throws what an earlier one failed with; then `task` never begins. */
   async start(task: () => Promise<void>): Promise<void> {
-    while (this.#running >= this.#max) await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    if (this.#failure !== undefined) throw this.#failure.error;
-    this.#running += 1;
+    if (this.#running < this.#max) this.#running += 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    if (this.#failure !== undefined) {
+      this.#end();
+      throw this.#failure.error;
+    }
     void task()
       .catch((error: unknown) => this.fail(error))
       .finally(() => this.#end());
@@ -38,8 +43,12 @@ export class TaskPool {
   }
 
   #end(): void {
+    const next = this.#waiting.shift();
+    if (next !== undefined) {
+      next();
+      return;
+    }
     this.#running -= 1;
-    this.#waiting.shift()?.();
     if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 }

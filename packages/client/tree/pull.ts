@@ -5,8 +5,8 @@
 import { encodeNodeHeader } from '@holdfast/protocol';
 import { digestNode, type NodeDigest } from '../digest.ts';
 import type { CallOptions } from '../operations.ts';
-import { ByteBudget } from './byte-budget.ts';
 import { CHUNK_BYTES_MAX, CHUNK_CONTENT_TYPE, type DirectoryEntry } from './format.ts';
+import { type HeldMemory, MemoryBudget } from './memory-budget.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
 import { type CheckedTarget, TargetCheck } from './pull-check.ts';
 import { PullSelection } from './pull-selection.ts';
@@ -18,6 +18,7 @@ import { withPath } from './walk-error.ts';
 import { type ChunkPlace, openFile, readChunk } from './walk-file.ts';
 import { formatPath, type TreePath } from './walk-path.ts';
 import { type WalkedEntry, walkTree } from './walk-tree.ts';
+import { watchTarget } from './watched-target.ts';
 
 export interface PullOptions extends CallOptions {
   /** Only these, given by their names from the root; everything when left out or empty. */
@@ -84,20 +85,20 @@ class Pull {
   readonly #call: CallOptions;
   readonly #selection: PullSelection;
   readonly #progress: ProgressReporter;
-  readonly #budget: ByteBudget;
+  readonly #memory: MemoryBudget;
   readonly #tasks: TaskPool;
   readonly #result = { files: 0, folders: 0, links: 0, bytes: 0, writtenFiles: 0, writtenBytes: 0 };
 
   constructor(source: NodeSource, target: PullTarget, options: PullOptions, ending: AbortController) {
     this.#source = source;
-    this.#target = target;
+    this.#progress = options.progress ?? SILENT_PROGRESS;
+    this.#target = watchTarget(target, this.#progress);
     this.#options = options;
     this.#force = options.force ?? false;
     this.#digest = options.digest ?? digestNode;
     this.#call = { signal: options.signal };
     this.#selection = new PullSelection(options.paths ?? []);
-    this.#progress = options.progress ?? SILENT_PROGRESS;
-    this.#budget = new ByteBudget(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT);
+    this.#memory = new MemoryBudget(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT);
     this.#tasks = new TaskPool(FILES_MAX, (error) => ending.abort(error));
   }
 
@@ -242,13 +243,16 @@ class Pull {
     }
     const mayReplace = this.#force && checked.existing.has(ordinal);
     const file: NewFile = { isExecutable: entry.isExecutable, mtimeNs: entry.mtimeNs, mayReplace };
-    // Larger ones take their room chunk by chunk.
-    const room = entry.bytes <= CHUNK_BYTES_MAX ? entry.bytes : 0;
+    // A file that fits in one chunk may still be of several: only its first node tells. That of a longer file is small.
+    const firstBytes = entry.bytes <= CHUNK_BYTES_MAX ? entry.bytes : 0;
     folder.hold();
-    await this.#startWithRoom(this.#tasks, room, async () => {
+    await this.#tasks.start(async () => {
       try {
-        if (entry.kind === 'file') await this.#pullFile(path, entry, file);
-        else await this.#pullLink(path, entry, file);
+        await this.#memory.hold(firstBytes, undefined, (held) =>
+          entry.kind === 'file'
+            ? this.#pullFile(path, entry, { file, held })
+            : this.#pullLink(path, entry, file),
+        );
         this.#count(entry, true);
         folder.release();
       } catch (error) {
@@ -257,33 +261,29 @@ class Pull {
     });
   }
 
-  /** Starts `task` once there is room in memory for `bytes`, which is given back at its end, or when it never began. */
-  async #startWithRoom(tasks: TaskPool, bytes: number, task: () => Promise<void>): Promise<void> {
-    await this.#budget.acquire(bytes);
-    try {
-      await tasks.start(() => task().finally(() => this.#budget.release(bytes)));
-    } catch (error) {
-      this.#budget.release(bytes);
-      throw error;
-    }
-  }
-
   async #pullLink(path: TreePath, entry: DirectoryEntry, file: NewFile): Promise<void> {
     const linkTarget = await openTree(this.#source).readSymlink(entry, this.#call);
     this.#target.makeLink(path, linkTarget, file);
   }
 
-  async #pullFile(path: TreePath, entry: DirectoryEntry, file: NewFile): Promise<void> {
+  async #pullFile(
+    path: TreePath,
+    entry: DirectoryEntry,
+    { file, held }: { readonly file: NewFile; readonly held: HeldMemory },
+  ): Promise<void> {
     const opened = await openFile(this.#source, entry, this.#call);
     if (opened.type === 'whole') return this.#target.writeFile(path, opened.content, file);
+    // Its chunks hold memory of their own.
+    held.release();
     const partial = this.#target.openPartial(path, entry.hash, file);
     const chunks = new TaskPool(CHUNKS_MAX, () => undefined);
+    const pullChunk = async (chunk: ChunkPlace): Promise<void> => {
+      if (await this.#hasChunk(partial, chunk)) return;
+      await partial.write(chunk.offset, await readChunk(this.#source, chunk, this.#call));
+    };
     try {
       for await (const chunk of opened.chunks) {
-        await this.#startWithRoom(chunks, chunk.bytes, async () => {
-          if (await this.#hasChunk(partial, chunk)) return;
-          await partial.write(chunk.offset, await readChunk(this.#source, chunk, this.#call));
-        });
+        await chunks.start(() => this.#memory.hold(chunk.bytes, held, () => pullChunk(chunk)));
       }
       await chunks.finish();
       await partial.commit(entry.bytes);

@@ -4,7 +4,12 @@
  * while the rest arrives; a parent is leased once more when its children are ready. At most four requests for a node that
  * is new (lease, PUT, lease, and the last lease of a parent), one for a tree that is there.
  */
-import { type Hash, LEASE_DURATION_MS_MAX, type LeaseResponse } from '@holdfast/protocol';
+import {
+  type Hash,
+  LEASE_DURATION_MS_MAX,
+  type LeaseResponse,
+  type UploadInstruction,
+} from '@holdfast/protocol';
 import type { Client } from '../client.ts';
 import { type Clock, systemClock } from '../deadline.ts';
 import { hashCanonicalBytes } from '../digest.ts';
@@ -13,7 +18,7 @@ import { type LeaseKeeper, startLeaseKeeper } from '../lease-keeper.ts';
 import { DAMAGED_UPLOADS_MAX, PUT_ROUNDS_MAX } from '../limits.ts';
 import type { CallOptions } from '../operations.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
-import { ByteBudget } from './byte-budget.ts';
+import { MemoryBudget } from './memory-budget.ts';
 import { NodeWalk, type VisitResult } from './node-walk.ts';
 import { PatientRequests } from './patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
@@ -80,7 +85,7 @@ class Push<Node extends PushNode> {
   readonly #progress: ProgressReporter;
   readonly #clock: Clock;
   readonly #limit: AdaptiveLimit;
-  readonly #budget: ByteBudget;
+  readonly #memory: MemoryBudget;
   readonly #requests: PatientRequests;
   readonly #walk: NodeWalk<Node>;
   /** While all below a ready root is checked, only the root's own lease keeps it. */
@@ -103,7 +108,7 @@ class Push<Node extends PushNode> {
       start: PARALLEL_START,
       max: options.parallelMax ?? PUSH_PARALLEL_MAX_DEFAULT,
     });
-    this.#budget = new ByteBudget(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT);
+    this.#memory = new MemoryBudget(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT);
     this.#requests = new PatientRequests({
       clock: this.#clock,
       random: options.random ?? Math.random,
@@ -220,38 +225,38 @@ class Push<Node extends PushNode> {
   /** Whether the bytes were accepted; otherwise the next lease tells what became of the instruction. */
   async #upload(
     node: Node,
-    { upload }: Extract<LeaseResponse, { upload: unknown }>,
+    { upload }: { readonly upload: UploadInstruction },
     isSuspect: boolean,
   ): Promise<boolean> {
-    const bytesHeld = this.#supply.sizeOf(node);
-    await this.#budget.acquire(bytesHeld);
-    let bytes: Uint8Array | undefined;
-    try {
+    return this.#memory.hold(this.#supply.sizeOf(node), undefined, async () => {
+      const name = this.#supply.nameOf(node);
       this.#progress.phase('transfer');
-      this.#progress.item(this.#supply.nameOf(node));
-      const made = await this.#supply.makeNode(node);
-      bytes = made;
-      // The server judges every digest anyway; ours is worth its time only to tell who is wrong.
-      if (isSuspect && (await hashCanonicalBytes(made)) !== node.hash) {
-        throw new SourceChangedError(this.#supply.nameOf(node));
+      this.#progress.item(name);
+      const bytes = await this.#supply.makeNode(node).finally(this.#progress.waitFor(`reading ${name}`));
+      try {
+        // The server judges every digest anyway; ours is worth its time only to tell who is wrong.
+        if (isSuspect && (await hashCanonicalBytes(bytes)) !== node.hash) throw new SourceChangedError(name);
+        return await this.#send(node, upload, bytes);
+      } finally {
+        this.#supply.releaseNode?.(bytes);
       }
-      const end = await this.#requests
-        .send(`the upload of ${this.#supply.nameOf(node)}`, false, () =>
-          this.#client.uploadNode(upload, made, { signal: this.#signal }),
-        )
-        .catch((error: unknown) => {
-          const isTooLarge = error instanceof CasError && error.code === 'PAYLOAD_TOO_LARGE';
-          throw isTooLarge ? this.#tooLarge(node, error) : error;
-        });
-      if (end === 'superseded') return false;
-      this.#uploadedNodes += 1;
-      this.#uploadedBytes += made.length;
-      this.#progress.count({ transferredNodes: 1, transferredBytes: made.length });
-      return true;
-    } finally {
-      if (bytes !== undefined) this.#supply.releaseNode?.(bytes);
-      this.#budget.release(bytesHeld);
-    }
+    });
+  }
+
+  async #send(node: Node, upload: UploadInstruction, bytes: Uint8Array): Promise<boolean> {
+    const end = await this.#requests
+      .send(`the upload of ${this.#supply.nameOf(node)}`, false, () =>
+        this.#client.uploadNode(upload, bytes, { signal: this.#signal }),
+      )
+      .catch((error: unknown) => {
+        const isTooLarge = error instanceof CasError && error.code === 'PAYLOAD_TOO_LARGE';
+        throw isTooLarge ? this.#tooLarge(node, error) : error;
+      });
+    if (end === 'superseded') return false;
+    this.#uploadedNodes += 1;
+    this.#uploadedBytes += bytes.length;
+    this.#progress.count({ transferredNodes: 1, transferredBytes: bytes.length });
+    return true;
   }
 
   /** Nodes of the tree format are as large as they are: only the server's limit can give way. */

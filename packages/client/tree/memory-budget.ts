@@ -1,0 +1,92 @@
+/**
+ * Bounds the bytes that one job holds in memory at once, first come first served.
+ *
+ * The rule that keeps a job from standing still: no work waits for memory while it holds some, and none while work that waits
+ * for it holds some. What holds memory then always gets on, gives it back, and the next in line gets on. So work that has parts
+ * with memory of their own gives its own back first. `hold` refuses to break the rule, whether or not there is room.
+ */
+
+/** Memory that one piece of work holds, or has held. */
+export interface HeldMemory {
+  /** Gives the memory back before the work is done; parts of the work may then hold some. Again does nothing. */
+  release(): void;
+}
+
+export class MemoryBudget {
+  readonly #bytesMax: number;
+  readonly #waiting: { readonly bytes: number; readonly admit: () => void }[] = [];
+  #usedBytes = 0;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  /**
+   * Does `work` once there is room for `bytes`, and gives the room back when it ends. More than the whole budget is let in
+   * alone. Work that is part of other work names that by `whole`. Throws MemoryOrderError when that still holds memory.
+   */
+  async hold<T>(
+    bytes: number,
+    whole: HeldMemory | undefined,
+    work: (held: HeldMemory) => Promise<T>,
+  ): Promise<T> {
+    if (whole instanceof Hold && whole.isAnyHeld()) throw new MemoryOrderError();
+    const wanted = Math.min(bytes, this.#bytesMax);
+    await this.#acquire(wanted);
+    const held = new Hold(whole, () => this.#release(wanted));
+    try {
+      return await work(held);
+    } finally {
+      held.release();
+    }
+  }
+
+  async #acquire(bytes: number): Promise<void> {
+    if (this.#waiting.length === 0 && this.#usedBytes + bytes <= this.#bytesMax) {
+      this.#usedBytes += bytes;
+      return;
+    }
+    await new Promise<void>((resolve) => this.#waiting.push({ bytes, admit: resolve }));
+  }
+
+  #release(bytes: number): void {
+    this.#usedBytes -= bytes;
+    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+      if (this.#usedBytes + next.bytes > this.#bytesMax) return;
+      this.#waiting.shift();
+      this.#usedBytes += next.bytes;
+      next.admit();
+    }
+  }
+}
+
+/** Code asked for memory for a part of work that still holds memory itself: it could wait for itself for ever. */
+export class MemoryOrderError extends Error {
+  override readonly name = 'MemoryOrderError';
+
+  constructor() {
+    super('work that holds memory asked for more; it must give back what it holds first');
+  }
+}
+
+class Hold implements HeldMemory {
+  readonly #whole: HeldMemory | undefined;
+  readonly #onRelease: () => void;
+  #isHeld = true;
+
+  constructor(whole: HeldMemory | undefined, onRelease: () => void) {
+    this.#whole = whole;
+    this.#onRelease = onRelease;
+  }
+
+  release(): void {
+    if (!this.#isHeld) return;
+    this.#isHeld = false;
+    this.#onRelease();
+  }
+
+  /** Whether this, or any work that this is part of, holds memory. */
+  isAnyHeld(): boolean {
+    return this.#isHeld || (this.#whole instanceof Hold && this.#whole.isAnyHeld());
+  }
+}
