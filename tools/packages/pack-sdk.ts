@@ -2,19 +2,17 @@
  * Makes the npm packages of the SDK, `holdfast-protocol-V.tgz` and `holdfast-client-V.tgz`: built ES modules, their types, and
  * nothing that would have to be downloaded. V is the version of the repository. Runs on Bun; needs npm on the PATH.
  */
-import { execFile } from 'node:child_process';
 import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import rootPackage from '../../package.json' with { type: 'json' };
+import { packPackage } from './npm-pack.ts';
 import { listReachableTypes, writeTypes } from './write-types.ts';
 
 const PACKAGES_FOLDER = fileURLToPath(new URL('../../packages', import.meta.url));
 const LICENSE_FILE = fileURLToPath(new URL('../../LICENSE', import.meta.url));
 const { version, license, engines } = rootPackage;
-const run = promisify(execFile);
 
 /** One thing that a package lets others import. */
 interface Door {
@@ -70,7 +68,7 @@ export async function packSdk(outFolder: string): Promise<PackedSdk> {
       [PROTOCOL, CLIENT].map(async (one) => {
         const folder = join(stage, one.folder);
         await fillPackage(one, types, folder);
-        return pack(folder, outFolder);
+        return packPackage(folder, outFolder);
       }),
     );
     return { protocol: protocol as string, client: client as string };
@@ -127,17 +125,4 @@ function describePackage({ name, description, doors, dependencies }: SdkPackage)
       ? {}
       : { dependencies: Object.fromEntries(dependencies.map((dependency) => [dependency, version])) }),
   };
-}
-
-/** npm itself decides what a package holds. */
-async function pack(folder: string, outFolder: string): Promise<string> {
-  const { stdout } = await run(
-    'npm',
-    ['pack', '--json', '--ignore-scripts', '--pack-destination', outFolder],
-    {
-      cwd: folder,
-    },
-  );
-  const [{ filename }] = JSON.parse(stdout) as [{ readonly filename: string }];
-  return resolve(outFolder, filename);
 }

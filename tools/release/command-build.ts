@@ -1,0 +1,48 @@
+/** Builds the command line, all of its packages in one: as files that bun runs, and as one executable. */
+import { join, resolve } from 'node:path';
+import type { BuildConfig } from 'bun';
+
+const ROOT = join(import.meta.dir, '..', '..');
+const ENTRY = join(ROOT, 'packages', 'cli', 'start.ts');
+/** What the executable is made of is the runtime that builds it. */
+export const EXECUTABLE_NAME = 'holdfast-linux-x64';
+const EXECUTABLE_PLATFORM = 'linux-x64';
+
+const SHARED: BuildConfig = {
+  entrypoints: [ENTRY],
+  root: ROOT,
+  target: 'bun',
+  format: 'esm',
+  // Names stay, so that a stack trace in a log can be read.
+  minify: { whitespace: true, syntax: true, identifiers: false },
+  // What a command does not need is not loaded for it.
+  splitting: true,
+  metafile: true,
+};
+
+/** Fills `folder` with `start.js` and what it imports; returns the absolute paths of all that went in. */
+export async function buildCommandFiles(folder: string): Promise<readonly string[]> {
+  const { metafile } = await Bun.build({ ...SHARED, outdir: folder, naming: { entry: '[name].[ext]' } });
+  // They are told from the working directory.
+  return Object.keys(metafile?.inputs ?? {}).map((path) => resolve(path));
+}
+
+/** Writes the executable into `folder`. The bundler's temporary file goes into the working directory. */
+export async function buildExecutable(folder: string): Promise<void> {
+  const platform = `${process.platform}-${process.arch}`;
+  if (platform !== EXECUTABLE_PLATFORM) {
+    throw new Error(`${EXECUTABLE_NAME} is built on ${EXECUTABLE_PLATFORM}, and this machine is ${platform}`);
+  }
+  await Bun.build({
+    ...SHARED,
+    bytecode: true,
+    compile: {
+      outfile: join(folder, EXECUTABLE_NAME),
+      // Files of the working directory are the user's, perhaps pulled from somewhere: they must not steer the process.
+      autoloadDotenv: false,
+      autoloadBunfig: false,
+      autoloadTsconfig: false,
+      autoloadPackageJson: false,
+    },
+  });
+}

@@ -1,0 +1,49 @@
+/** `npm run dist`: everything that a release hands out, in `dist/`, or in the folder that is given. Nothing is published. */
+import { createHash } from 'node:crypto';
+import { createReadStream, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import rootPackage from '../../package.json' with { type: 'json' };
+import { packPackage } from '../packages/npm-pack.ts';
+import { packSdk } from '../packages/pack-sdk.ts';
+import { buildExecutable, EXECUTABLE_NAME } from './command-build.ts';
+import { writeCommandPackage } from './command-package.ts';
+import { type Artefact, makeSbom } from './sbom.ts';
+
+const ROOT = join(import.meta.dir, '..', '..');
+
+async function makeDist(target: string): Promise<void> {
+  const { version } = rootPackage;
+  rmSync(target, { recursive: true, force: true });
+  mkdirSync(target, { recursive: true });
+  const work = mkdtempSync(join(target, '.work-'));
+  // The bundler puts a temporary file into the working directory.
+  process.chdir(work);
+  try {
+    const command = join(work, 'holdfast');
+    const thirdParty = await writeCommandPackage(command);
+    const sdk = await packSdk(target);
+    const packages = [await packPackage(command, target), sdk.protocol, sdk.client];
+    await buildExecutable(target);
+    const names = [...packages.map((path) => basename(path)), EXECUTABLE_NAME].sort();
+    const artefacts = await Promise.all(names.map((name) => readArtefact(target, name)));
+    const sbom = `${JSON.stringify(makeSbom({ version, thirdParty, artefacts }), null, 2)}\n`;
+    writeFileSync(join(target, 'sbom.json'), sbom);
+    const summed = [...artefacts, await readArtefact(target, 'sbom.json')];
+    const lines = summed.map(({ name, sha256 }) => `${sha256}  ${name}\n`);
+    writeFileSync(join(target, 'SHA256SUMS'), lines.join(''));
+    for (const { name } of summed) console.log(join(target, name));
+    console.log(join(target, 'SHA256SUMS'));
+  } finally {
+    process.chdir(ROOT);
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+async function readArtefact(folder: string, name: string): Promise<Artefact> {
+  const digest = createHash('sha256');
+  await pipeline(createReadStream(join(folder, name)), digest);
+  return { name, sha256: digest.digest('hex') };
+}
+
+await makeDist(resolve(process.argv[2] ?? join(ROOT, 'dist')));
