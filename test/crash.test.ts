@@ -134,7 +134,7 @@ function sorted(record: Record<string, number>): [string, number][] {
   return Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-test(
+test.concurrent(
   `${KILLS} kills lose nothing acknowledged and leave nothing to repair`,
   async () => {
     const seed = Date.now() % 1_000_000;
@@ -174,7 +174,7 @@ test(
   8 * 60_000,
 );
 
-test(
+test.concurrent(
   `${WORKER_KILLS} kills of one worker of two: the server goes on and loses nothing`,
   async () => {
     const seed = Date.now() % 1_000_000;

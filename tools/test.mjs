@@ -23,7 +23,8 @@ Runs the checks and every test file, side by side, and closes with "N passed, N 
   --quick            the checks, what takes no longer than a moment, and the files that say "// test-run: quick":
                      for the one who edits; not a proof
   --jobs N           at most N files side by side (the default depends on the cores); 1 runs one after the other
-  --remember-times   write what each file took into tools/test-times.json, by which the next runs are planned
+  --remember-times   run one after the other, and write what each took into tools/test-times.json, by which the next runs
+                     are planned; for a machine that does nothing else
   --help             this text
 
 A test file that needs the machine to itself says so in a line of its own: // test-run: alone
@@ -46,6 +47,8 @@ function parseArguments(given) {
       throw new WrongUsage(`there is no option ${word}; see npm test -- --help`);
     else parsed.filters.push(word);
   }
+  // Side by side they slow each other down, and the plan would be made of that.
+  if (parsed.remembers) parsed.tasksMax = 1;
   return parsed;
 }
 

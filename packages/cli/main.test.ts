@@ -1,6 +1,6 @@
 /** The launcher and what every command shares: help, version, wrong usage, exit codes. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import { readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { buildProgram } from './program.ts';
@@ -138,6 +138,8 @@ describe('holdfast', () => {
   test.each(['--help', '--version', 'app list --json', 'key new --out k --jwks p'])(
     'fails with a line when the result of %p cannot be written',
     async (command) => {
+      // Where the list of Apps is.
+      mkdirSync(place.path('holdfast-data'));
       const { exitCode, stderr } = await place.runScript(`holdfast ${command} >/dev/full`);
       expect([exitCode, stderr]).toEqual([
         1,

@@ -15,8 +15,7 @@ import type { Statements } from './statements.ts';
 import { type Batch, WriteScope } from './write-scope.ts';
 
 const BATCH_BODIES_MAX = 512;
-/** ms after which a batch takes no further body, so that reads and answers get their turn */
-const BATCH_DURATION_MS_MAX = 20;
+const BATCH_MS_MAX = 20;
 /** ms between tries while another process holds the write lock */
 const BUSY_RETRY_MS = 1;
 const BUSY_MS_MAX = 5_000;
@@ -48,6 +47,8 @@ interface GroupCommitOptions {
   readonly beforeCommit?: () => void;
   /** ms of tries for another process's lock after which the waiting bodies are turned away */
   readonly busyMsMax?: number;
+  /** ms after which a batch takes no further body, so that reads and answers get their turn */
+  readonly batchMsMax?: number | undefined;
 }
 
 export class GroupCommit {
@@ -156,7 +157,7 @@ export class GroupCommit {
 
   async #runBodies(batch: Batch): Promise<Outcome[]> {
     const outcomes: Outcome[] = [];
-    const stopAt = performance.now() + BATCH_DURATION_MS_MAX;
+    const stopAt = performance.now() + (this.#options.batchMsMax ?? BATCH_MS_MAX);
     const watch = new ForeignAwaitWatch();
     // Bodies that arrive while earlier ones run still belong to this turn: the loop reads the live queue.
     for (let index = 0; index < this.#queue.length && index < BATCH_BODIES_MAX; index++) {

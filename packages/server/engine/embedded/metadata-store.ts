@@ -69,6 +69,8 @@ interface MetadataStoreOptions {
   readonly isShared: boolean;
   /** the database grows no further than this, as on a full disk; unlimited when left out */
   readonly databasePagesMax?: number;
+  /** ms after which a commit that many share takes no further part */
+  readonly batchMsMax?: number;
 }
 
 export class SqliteMetadataStore implements MetadataStore {
@@ -88,7 +90,7 @@ export class SqliteMetadataStore implements MetadataStore {
   readonly #clock: Clock;
 
   /** @throws DataFolderNewer, DatabaseDamaged */
-  constructor({ path, clock, onFatal, isShared, databasePagesMax }: MetadataStoreOptions) {
+  constructor({ path, clock, onFatal, isShared, databasePagesMax, batchMsMax }: MetadataStoreOptions) {
     this.#clock = clock;
     assertWholePages(path);
     this.#writer = openWriter(path, databasePagesMax);
@@ -115,6 +117,7 @@ export class SqliteMetadataStore implements MetadataStore {
       cache,
       clock,
       onFatal,
+      batchMsMax,
       beforeCommit: () => this.#disk.endTurn(),
     });
   }
