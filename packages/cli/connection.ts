@@ -4,13 +4,19 @@ import {
   type Client,
   type ClientOptions,
   createClient,
-  type RequestOperation,
+  type FetchFunction,
+  type ProgressReporter,
+  SILENT_PROGRESS,
 } from '@holdfast/client';
 import { isPathId, isRefDomain, OPERATIONS, PATH_ID_CHARACTERS_MAX } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from './cli-error.ts';
+import { explainCasError } from './connection-advice.ts';
 import { readTextFile } from './files.ts';
 import { parsePathIdValue } from './options.ts';
+import { runShortJob } from './progress/run-job.ts';
+import { findClaims } from './token-claims.ts';
+import { rereadToken } from './token-file.ts';
 
 export interface ConnectionFlags {
   readonly url?: string;
@@ -35,25 +41,86 @@ export function withConnection(command: Command): Command {
     .addHelpText('after', HELP_AFTER);
 }
 
-/** Does `work` with a client for the Space that the flags and variables name. Throws CliError for what the SDK throws. */
+/** For a job, which tries again by itself and tells what it waits for. */
+export const JOB_CLIENT = { retry: { attemptsMax: 1 }, isJob: true } as const;
+
+interface ClientSettings extends Pick<ClientOptions, 'retry'> {
+  readonly isJob?: true;
+}
+
+/**
+ * Does `work` with a client for the Space that the flags and variables name; says what it waits for when that lasts. Throws
+ * CliError for what the SDK throws.
+ */
 export async function withClient<T>(
-  flags: ConnectionFlags,
-  work: (client: Client) => Promise<T>,
-  options: Pick<ClientOptions, 'retry' | 'fetch'> = {},
+  flags: ConnectionFlags & { readonly json?: true },
+  work: (client: Client, progress: ProgressReporter) => Promise<T>,
+  { isJob, retry }: ClientSettings = {},
 ): Promise<T> {
-  const client = openClient(flags, options);
+  const connection = await readConnection(flags);
+  const { baseUrl, token } = connection;
   try {
-    return await work(client);
+    if (isJob) return await work(openClient(connection, { retry }), SILENT_PROGRESS);
+    return await runShortJob(flags, (progress) => {
+      const fetch = tellWaits(progress, baseUrl);
+      return work(openClient(connection, { retry, fetch }), progress);
+    });
   } catch (error) {
-    throw error instanceof CasError ? new CliError(explain(error), { cause: error }) : error;
+    if (!(error instanceof CasError)) throw error;
+    const used = { ...connection, token: token() };
+    throw new CliError(explainCasError(error, used), { cause: error });
   }
 }
 
-function openClient(flags: ConnectionFlags, options: Pick<ClientOptions, 'retry' | 'fetch'>): Client {
+/** `fetch` whose waits are known: for an answer, and after a refusal that may pass until it is sent again. */
+function tellWaits(progress: ProgressReporter, baseUrl: string): FetchFunction {
+  let isAnswered = (): void => undefined;
+  return async (url, init) => {
+    isAnswered();
+    isAnswered = progress.waitFor(`no answer yet from ${baseUrl}`);
+    try {
+      const response = await globalThis.fetch(url, init);
+      if (!response.ok) await tellRefusal(response.clone());
+      else if (url.endsWith('/content')) isAnswered();
+      return response;
+    } catch (error) {
+      isAnswered();
+      isAnswered = progress.waitFor(`${baseUrl} cannot be reached; trying again`);
+      throw error;
+    }
+  };
+
+  async function tellRefusal(response: Response): Promise<void> {
+    const text = await response.text().catch(() => '');
+    const said = /"message":"([^"\\]{1,300})"/.exec(text)?.[1] ?? `status ${response.status}`;
+    isAnswered();
+    isAnswered = progress.waitFor(`the server said: ${said}; trying again`);
+  }
+}
+
+/** What the flags, variables and files say, complete. */
+interface Connection {
+  readonly baseUrl: string;
+  readonly appId: string;
+  readonly spaceId: string;
+  /** the one to use now */
+  readonly token: () => string;
+}
+
+/** Read once: a token that comes through a pipe can be read no second time. */
+let known: Promise<Connection> | undefined;
+
+/** Throws UsageError when something is missing or cannot be right, CliError when a file cannot be read. */
+export function readConnection(flags: ConnectionFlags): Promise<Connection> {
+  known ??= findConnection(flags);
+  return known;
+}
+
+async function findConnection(flags: ConnectionFlags): Promise<Connection> {
   const baseUrl = findSetting(flags.url, 'HOLDFAST_URL');
   const appId = findSetting(flags.app, 'HOLDFAST_APP');
   const spaceId = findSetting(flags.space, 'HOLDFAST_SPACE');
-  const token = findToken(flags);
+  const token = await findToken(flags);
   const missing = [
     ...(baseUrl === undefined ? ['HOLDFAST_URL or --url'] : []),
     ...(appId === undefined ? ['HOLDFAST_APP or --app'] : []),
@@ -65,18 +132,24 @@ function openClient(flags: ConnectionFlags, options: Pick<ClientOptions, 'retry'
   }
   if (!isPathId(appId)) throw wrongId(appId, 'HOLDFAST_APP or --app');
   if (!isPathId(spaceId)) throw wrongId(spaceId, 'HOLDFAST_SPACE or --space');
+  const { tokenFile } = flags;
+  return {
+    baseUrl,
+    appId,
+    spaceId,
+    token: tokenFile === undefined ? () => token : rereadToken(tokenFile, token),
+  };
+}
+
+function openClient(connection: Connection, options: Pick<ClientOptions, 'retry' | 'fetch'>): Client {
   try {
-    return createClient({
-      baseUrl,
-      appId,
-      spaceId,
-      token: flags.tokenFile === undefined ? token : rereadToken(flags.tokenFile, token),
-      createSha256: () => new Bun.CryptoHasher('sha256'),
-      ...options,
-    });
+    return createClient({ ...connection, createSha256: () => new Bun.CryptoHasher('sha256'), ...options });
   } catch (error) {
-    // Only what was given can be wrong here: nothing has been sent.
-    throw error instanceof CasError ? new UsageError(`${error.message}; check HOLDFAST_URL or --url`) : error;
+    // Only the address can be wrong here: the ids have been looked at, and nothing has been sent.
+    if (!(error instanceof CasError)) throw error;
+    throw new UsageError(
+      `${JSON.stringify(connection.baseUrl)} is no address of a server: write http://HOST:PORT or https://HOST, without user, ? or #; check HOLDFAST_URL or --url`,
+    );
   }
 }
 
@@ -86,47 +159,28 @@ function wrongId(id: string, name: string): UsageError {
   );
 }
 
-function findToken({ tokenFile }: ConnectionFlags): string | undefined {
+async function findToken({ tokenFile }: ConnectionFlags): Promise<string | undefined> {
   if (tokenFile === undefined) return findSetting(undefined, 'HOLDFAST_TOKEN');
-  return readTextFile(tokenFile, 'the token file').trim();
-}
-
-/** How long a token that was read is used before its file is looked at again. */
-const TOKEN_REREAD_MS = 1_000;
-
-/** A job may outlive its token: whoever writes a new one into the file keeps it going. `now`: ms of a clock that never steps back. */
-export function rereadToken(file: string, first: string, now = () => performance.now()): () => string {
-  let token = first;
-  let readAt = now();
-  return () => {
-    if (now() - readAt > TOKEN_REREAD_MS) {
-      // A shell empties the file (`holdfast token … > FILE`) before there is a new one to write: until then the old one is good.
-      token = readTextFile(file, 'the token file').trim() || token;
-      readAt = now();
-    }
-    return token;
-  };
+  return (await readTextFile(tokenFile, 'the token file')).trim();
 }
 
 /**
  * Names the Space and refDomain that the flags, variables and token speak of. The token is not verified here: the name only
  * tells apart what belongs to different places.
  */
-export function describeScope(flags: ConnectionFlags): string {
-  const place = [
-    findSetting(flags.url, 'HOLDFAST_URL'),
-    findSetting(flags.app, 'HOLDFAST_APP'),
-    findSetting(flags.space, 'HOLDFAST_SPACE'),
-  ];
-  return JSON.stringify([...place.map((part) => part ?? ''), readRefDomain(findToken(flags) ?? '')]);
+export async function describeScope(flags: ConnectionFlags): Promise<string> {
+  const { baseUrl, appId, spaceId, token } = await readConnection(flags);
+  const domain = findClaims(token())?.refDomain;
+  return JSON.stringify([baseUrl, appId, spaceId, typeof domain === 'string' ? domain : '']);
 }
 
 /**
  * Refuses a token that says itself that it cannot commit root refs, before a long job ends in that. What cannot be read, or
  * is wrong in another way, is left for the server to say. Throws CliError.
  */
-export function requireRootRefToken(flags: ConnectionFlags): void {
-  const claims = findClaims(findToken(flags) ?? '');
+export async function requireRootRefToken(flags: ConnectionFlags): Promise<void> {
+  const { token } = await readConnection(flags);
+  const claims = findClaims(token());
   if (claims === undefined) return;
   const { refDomain, permissions } = claims;
   const isPermitted = !Array.isArray(permissions) || permissions.includes(ROOT_REFS_AUTHORITY);
@@ -137,54 +191,6 @@ export function requireRootRefToken(flags: ConnectionFlags): void {
   );
 }
 
-function readRefDomain(token: string): string {
-  const domain = findClaims(token)?.refDomain;
-  return typeof domain === 'string' ? domain : '';
-}
-
-/** What a token says, unverified; undefined when it is none that can be read. */
-function findClaims(token: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const claims: unknown = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
-    return typeof claims === 'object' && claims !== null
-      ? (claims as Readonly<Record<string, unknown>>)
-      : undefined;
-  } catch {
-    // The server says what is wrong with it.
-    return undefined;
-  }
-}
-
 function findSetting(flag: string | undefined, variable: string): string | undefined {
   return flag ?? (process.env[variable] || undefined);
-}
-
-const ADVICE: Partial<Record<CasError['code'], string>> = {
-  APP_SUSPENDED: 'ask who runs the server, or run: holdfast app resume',
-  TOKEN_UNAVAILABLE: 'put the token alone into HOLDFAST_TOKEN or the --token-file',
-  missing_token: 'set HOLDFAST_TOKEN or --token-file',
-  invalid_token:
-    'it may have expired: make another with holdfast token, and check HOLDFAST_TOKEN or --token-file',
-  unsupported_algorithm: 'sign it with an algorithm the App accepts',
-  unknown_issuer: 'register the App with holdfast app add, or check which issuer signed the token',
-  resource_scope_mismatch:
-    'use a token made for this App and Space; root refs need one made with --ref-domain',
-  MALFORMED_RESPONSE: 'the address is that of HOLDFAST_URL or --url',
-  RESPONSE_TOO_LARGE: 'write it to a file or a pipe instead',
-};
-
-/** One line: what happened, by code and words, and what to do. */
-function explain(error: CasError): string {
-  const status = error.status === undefined ? '' : ` ${error.status}`;
-  const advice =
-    error.code === 'insufficient_permission'
-      ? adviseOnPermission(error.requestOperation)
-      : ADVICE[error.code];
-  return `${error.message} (${error.code}${status})${advice === undefined ? '' : `; ${advice}`}`;
-}
-
-function adviseOnPermission(operation: RequestOperation): string {
-  const authority =
-    operation in OPERATIONS ? OPERATIONS[operation as keyof typeof OPERATIONS].authority : 'it';
-  return `use a token made with --permission ${authority}`;
 }

@@ -1,7 +1,9 @@
 /** Files the command line reads and writes, with failures a person can act on. */
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { GivenPathError, resolveGivenPath } from '@holdfast/files';
 import { CliError } from './cli-error.ts';
+import { saying } from './waits.ts';
 
 /** Readable by its owner only. */
 export const SECRET_FILE_MODE = 0o600;
@@ -17,9 +19,10 @@ export function resolvePath(path: string): string {
 }
 
 /** `what` names the file's role in a message, such as "the key set". Throws CliError. */
-export function readTextFile(path: string, what: string): string {
+export async function readTextFile(path: string, what: string): Promise<string> {
   try {
-    return readFileSync(path, 'utf8');
+    // Never while the process stands still: a pipe may give nothing for long.
+    return await saying(`${what} ${path} gives no bytes yet`, () => readFile(path, 'utf8'));
   } catch (error) {
     throw new CliError(`${what} ${path} cannot be read: ${describeFileError(error)}`);
   }

@@ -1,5 +1,5 @@
 /** One JSON object of any length on stdout: a list whose items are printed as they come, then the other fields. */
-import { once } from 'node:events';
+import { writeSlowly } from './waits.ts';
 
 export class JsonListWriter {
   #isFirst = true;
@@ -26,8 +26,4 @@ export class JsonListWriter {
 /** One line on stdout, no faster than it is read: a listing may be longer than memory. */
 export async function writeLineSlowly(line: string): Promise<void> {
   await writeSlowly(`${line}\n`);
-}
-
-async function writeSlowly(text: string): Promise<void> {
-  if (!process.stdout.write(text)) await once(process.stdout, 'drain');
 }

@@ -3,17 +3,25 @@ import { writeSync } from 'node:fs';
 import { CommanderError } from 'commander';
 import { CliError, type ExitCode } from './cli-error.ts';
 import { describeFileError } from './files.ts';
+import { interruption, untilInterrupted, watchForInterruption } from './interruption.ts';
 import { printable, printNote } from './output.ts';
 import { buildProgram, expandHelp, separateVariadicValues } from './program.ts';
+import { sayingWhileRead } from './waits.ts';
 import { WrittenOutput } from './written-output.ts';
 
 async function run(args: readonly string[]): Promise<ExitCode> {
   try {
     const program = buildProgram();
+    // A server has its own way to end: it drains.
+    program.hook('preAction', (_, command) => {
+      if (command.name() !== 'serve') watchForInterruption();
+    });
     const expanded = expandHelp(program, separateVariadicValues(program, args));
     await program.parseAsync(expanded, { from: 'user' });
     return 0;
   } catch (error) {
+    // What the signal made of the command is no news; what is kept has been said.
+    if (interruption.aborted) return 1;
     // Commander has already printed its own line, or the help that was asked for.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     const message = error instanceof Error ? error.message : String(error);
@@ -33,7 +41,9 @@ let exitCode: ExitCode | undefined;
  * A result that could not be written is a failure, however well the command did: a root hash would be lost silently. A
  * reader that went away (`holdfast app list | head -1`) is not.
  */
-function exitOnFailedWrite(error: NodeJS.ErrnoException): never {
+function exitOnFailedWrite(error: NodeJS.ErrnoException): void {
+  // Whoever reads it may have got the same Ctrl-C. The process ends by the signal then.
+  if (interruption.aborted) return;
   if (error.code === 'EPIPE') process.exit(exitCode ?? 0);
   // At once: the process ends here, and stderr is not waited for.
   const line = `holdfast: stdout cannot be written: ${describeFileError(error)}; then run the command again`;
@@ -51,9 +61,15 @@ function writeAtOnce(text: string): void {
 
 process.stdout.on('error', exitOnFailedWrite);
 process.stderr.on('error', (error: NodeJS.ErrnoException) => {
+  if (interruption.aborted) return;
   process.exit(error.code === 'EPIPE' ? (exitCode ?? 0) : 1);
 });
-exitCode = await run(process.argv.slice(2));
-const [failure] = await Promise.all([stdout.settled(), stderr.settled()]);
-if (failure !== undefined) exitOnFailedWrite(failure);
+const flush = (): Promise<(Error | undefined)[]> => Promise.all([stdout.settled(), stderr.settled()]);
+/** Writing the last of a result to a slow reader is part of the command: a signal ends that too. */
+async function runAndFlush(): Promise<void> {
+  exitCode = await run(process.argv.slice(2));
+  const [failure] = await sayingWhileRead(flush);
+  if (failure !== undefined) exitOnFailedWrite(failure);
+}
+await untilInterrupted(runAndFlush(), flush);
 process.exit(exitCode);

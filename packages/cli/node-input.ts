@@ -2,6 +2,7 @@
 import { open } from 'node:fs/promises';
 import { CliError } from './cli-error.ts';
 import { describeFileError } from './files.ts';
+import { saying } from './waits.ts';
 
 /** A node is put together in memory. Far above the default limit of servers, well below what makes this process fail. */
 const INPUT_BYTES_MAX = 1024 * 1024 * 1024;
@@ -22,10 +23,22 @@ export async function readInput(path: string): Promise<Uint8Array> {
   }
 }
 
-async function collect(chunks: AsyncIterable<Uint8Array>, name: string): Promise<Uint8Array> {
+function collect(chunks: AsyncIterable<Uint8Array>, name: string): Promise<Uint8Array> {
+  // Named with each part that comes: what comes slowly is not what has stopped.
+  return saying(`${name} gives no further bytes yet`, (progress) =>
+    collectParts(chunks, name, () => progress.item(name)),
+  );
+}
+
+async function collectParts(
+  chunks: AsyncIterable<Uint8Array>,
+  name: string,
+  onPart: () => void,
+): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
   let length = 0;
   for await (const part of chunks) {
+    onPart();
     length += part.length;
     if (length > INPUT_BYTES_MAX) {
       throw new CliError(

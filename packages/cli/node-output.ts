@@ -1,17 +1,17 @@
 /** Writing content that is still being verified: to stdout as it comes, to a file all or nothing. */
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
+import { rmSync } from 'node:fs';
 import { type FileHandle, open, realpath, rename, rm, stat } from 'node:fs/promises';
 import { CliError } from './cli-error.ts';
 import { describeFileError } from './files.ts';
+import { beforeInterruptedEnd } from './interruption.ts';
+import { writeSlowly } from './waits.ts';
 
 type Chunks = ReadableStream<Uint8Array>;
 
 /** Copies to stdout. An error of the source comes after what was already written; the exit code tells. */
 export async function writeToStdout(chunks: Chunks): Promise<void> {
-  await forEachChunk(chunks, async (chunk) => {
-    if (!process.stdout.write(chunk)) await once(process.stdout, 'drain');
-  });
+  await forEachChunk(chunks, writeSlowly);
 }
 
 /**
@@ -24,12 +24,15 @@ export async function writeToFile(chunks: Chunks, path: string): Promise<void> {
   // Through a link: the file it points at is replaced, not the link.
   const target = existing === undefined ? path : await realpath(path);
   const partial = `${target}.${randomUUID()}.part`;
+  const forget = beforeInterruptedEnd(() => rmSync(partial, { force: true }));
   try {
     await writeThrough(chunks, partial, path);
     await rename(partial, target);
   } catch (error) {
     await rm(partial, { force: true });
     throw error;
+  } finally {
+    forget();
   }
 }
 

@@ -16,7 +16,8 @@ import { openSpaceSource } from '@holdfast/files';
 import { isHash } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { CliError } from './cli-error.ts';
-import { type ConnectionFlags, withClient } from './connection.ts';
+import { type ConnectionFlags, JOB_CLIENT, withClient } from './connection.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from './interruption.ts';
 import { type JobContext, type JobFlags, runJob, runShortJob } from './progress/run-job.ts';
 
 export const LOCATION_HELP = 'HASH or HASH/path';
@@ -68,12 +69,13 @@ export async function withSource<T>(
   flags: ConnectionFlags & Pick<JobFlags, 'json'>,
   work: (source: NodeSource) => Promise<T>,
 ): Promise<T> {
+  sayWhenInterrupted(NOTHING_CHANGED);
   const attemptsMax = SHORT_ATTEMPTS_MAX;
   try {
     return await withClient(
       flags,
       (client) => runShortJob(flags, (progress) => work(openSpaceSource(client, { attemptsMax, progress }))),
-      { retry: { attemptsMax: 1 } },
+      JOB_CLIENT,
     );
   } catch (error) {
     throw explainTreeError(error);
@@ -84,8 +86,8 @@ export interface TreeJob {
   readonly job: ProgressJob;
   readonly subject: string;
   readonly flags: ConnectionFlags & JobFlags;
-  /** how an interrupted job is taken up again */
-  readonly toContinue: string;
+  /** as the job has it */
+  readonly whenInterrupted: string;
 }
 
 /** As `withSource`, for a job that takes its time: it has a view, and patience with the network. */
@@ -97,7 +99,7 @@ export async function runTreeJob<T>(
     return await withClient(
       job.flags,
       (client) => runJob(job, (context) => work(openSpaceSource(client, context), context)),
-      { retry: { attemptsMax: 1 } },
+      JOB_CLIENT,
     );
   } catch (error) {
     throw explainTreeError(error);

@@ -58,6 +58,12 @@ export class CasError extends Error {
     this.retryAfterMs = details.retryAfterMs;
     this.requestOperation = details.requestOperation;
   }
+
+  /** `message` without the name of the operation before it: for those who did not call it by that name. */
+  get reason(): string {
+    const name = `${this.requestOperation}: `;
+    return this.message.startsWith(name) ? this.message.slice(name.length) : this.message;
+  }
 }
 
 /** The bytes or the metadata that arrived do not hash to the name they were asked by: do not use them. */

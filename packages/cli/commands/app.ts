@@ -8,6 +8,7 @@ import {
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
+import { sayWhenInterrupted } from '../interruption.ts';
 import {
   collectKnownNames,
   dataOption,
@@ -16,6 +17,7 @@ import {
   parsePathIdValue,
 } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../output.ts';
+import { saying } from '../waits.ts';
 
 interface PlaceOptions {
   readonly data?: string;
@@ -99,7 +101,7 @@ async function addApp(appId: string, options: AddOptions): Promise<void> {
   const keys =
     jwksFile === undefined
       ? ({ kind: 'url', url: jwksUrl as string } as const)
-      : ({ kind: 'static', jwks: readTextFile(jwksFile, 'the key set') } as const);
+      : ({ kind: 'static', jwks: await readTextFile(jwksFile, 'the key set') } as const);
   const added = await withRegistry(
     options,
     (server, place) => server.openRegistry(place),
@@ -193,12 +195,14 @@ async function withRegistry<T>(
   work: (registry: Registry) => Promise<T>,
   whenMissing?: () => T,
 ): Promise<T> {
+  sayWhenInterrupted('whether the change was made, shows: holdfast app list');
   const server = await import('@holdfast/server');
   try {
-    const registry = await open(server, findPlace(server, options));
+    const place = findPlace(server, options);
+    const registry = await saying(`no answer yet from ${describePlace(options)}`, () => open(server, place));
     if (registry === undefined) return (whenMissing as () => T)();
     try {
-      return await work(registry);
+      return await saying(`no answer yet from ${describePlace(options)}`, () => work(registry));
     } finally {
       await registry.close();
     }

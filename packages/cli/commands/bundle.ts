@@ -18,8 +18,9 @@ import { createCollectingDigest, ResidentMemory } from '@holdfast/files';
 import { isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
-import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
+import { type ConnectionFlags, JOB_CLIENT, withClient, withConnection } from '../connection.ts';
 import { describeFileError } from '../files.ts';
+import { NOTHING_CHANGED } from '../interruption.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
@@ -66,8 +67,8 @@ async function create(roots: readonly Hash[], flags: CreateFlags): Promise<void>
   if (out === undefined && process.stdout.isTTY) {
     throw new UsageError('a bundle is not for a terminal; write it to a file: add > x.car, or --out x.car');
   }
-  const toContinue = 'run the same command again: it begins anew';
-  const job = { job: 'bundle-create' as const, subject: roots.join(' '), flags, toContinue };
+  const whenInterrupted = `${NOTHING_CHANGED}; run the same command again: it begins anew`;
+  const job = { job: 'bundle-create' as const, subject: roots.join(' '), flags, whenInterrupted };
   const written = await runBundleJob(job, async (client, { progress, signal }) => {
     progress.phase('transfer');
     let total = { nodes: 0, bytes: 0 };
@@ -115,8 +116,9 @@ async function importFile(path: string, flags: ImportFlags): Promise<void> {
   if (path === '-' && process.stdin.isTTY) {
     throw new UsageError('name the file of the bundle, or pipe one in: holdfast bundle import x.car');
   }
-  const toContinue = 'run the same command again: what arrived is not uploaded again';
-  const job = { job: 'bundle-import' as const, subject: path, flags, toContinue };
+  const whenInterrupted =
+    'what was uploaded is kept under its lease; run the same command again: it goes on where it stopped';
+  const job = { job: 'bundle-import' as const, subject: path, flags, whenInterrupted };
   const result = await runBundleJob(job, async (client, { progress, signal }) => {
     progress.phase('transfer');
     let done = { nodes: 0, uploadedNodes: 0, bytes: 0, uploadedBytes: 0 };
@@ -202,7 +204,7 @@ async function runBundleJob<T>(
           const createSha256 = (): Sha256 => new Bun.CryptoHasher('sha256');
           return work(createPatientClient(client, { ...context, createSha256 }), context);
         }),
-      { retry: { attemptsMax: 1 } },
+      JOB_CLIENT,
     );
   } catch (error) {
     if (error instanceof RottenNodeError) {

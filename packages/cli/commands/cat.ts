@@ -1,5 +1,4 @@
 /** `holdfast cat`: the bytes of one file of a tree. */
-import { once } from 'node:events';
 import { openTree } from '@holdfast/client';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
@@ -14,6 +13,7 @@ import {
   type TreeLocation,
   withSource,
 } from '../tree-connection.ts';
+import { writeSlowly } from '../waits.ts';
 
 interface CatFlags extends ConnectionFlags {
   readonly json?: true;
@@ -49,7 +49,7 @@ async function write(location: TreeLocation, flags: CatFlags): Promise<void> {
       );
     }
     for await (const piece of openTree(source).readFile(item)) {
-      if (!process.stdout.write(piece)) await once(process.stdout, 'drain');
+      await writeSlowly(piece);
     }
   });
 }

@@ -3,6 +3,7 @@ import type { Client, GcResult } from '@holdfast/client';
 import { GC_NODES_DEFAULT, GC_NODES_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
+import { sayWhenInterrupted } from '../interruption.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printLine } from '../output.ts';
 
@@ -34,6 +35,7 @@ export function registerGcCommand(program: Command): void {
     .option('--all', 'repeat until nothing is left to collect');
   withConnection(command.addOption(jsonOption()).addHelpText('after', HELP_AFTER)).action(
     async (flags: GcFlags) => {
+      sayWhenInterrupted('what was collected is gone, all else is kept; run the same command again to go on');
       const result = await withClient(flags, (client) => collect(client, flags));
       if (flags.json) printJson(result);
       else {

@@ -1,10 +1,14 @@
 /** `holdfast migrate`: copies a whole deployment from one engine to another, verified and resumable. */
+import type { ProgressReporter } from '@holdfast/client';
 import { type Command, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
+import { beforeInterruptionLine, interruption, sayWhenInterrupted } from '../interruption.ts';
 import { printJson, printLine } from '../output.ts';
 import { formatCount, formatTime } from '../progress/format-progress.ts';
 import { describeDeployment, MigrationView } from '../progress/migration-view.ts';
+import { runShortJob, stderrOutput } from '../progress/run-job.ts';
+import { saying } from '../waits.ts';
 
 interface MigrateFlags {
   readonly from?: string;
@@ -21,8 +25,8 @@ type Migration = import('@holdfast/server').Migration;
 type MigrationPlan = import('@holdfast/server').MigrationPlan;
 type MigrationResult = import('@holdfast/server').MigrationResult;
 
+const WAITING = 'no answer yet from the engines of the source and the target';
 const PLACE = 'DIR, or postgres://…,s3://…';
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 const HELP_AFTER = `
 A place is a data folder, or a database and a bucket joined by a comma:
@@ -56,8 +60,8 @@ export function registerMigrateCommand(program: Command): void {
 async function runMigrate(flags: MigrateFlags): Promise<void> {
   const server = await import('@holdfast/server');
   try {
-    const places = readPlaces(server, flags);
-    if (flags.dryRun) reportPlan(flags, await server.planMigration(places));
+    const places = await readPlaces(server, flags);
+    if (flags.dryRun) reportPlan(flags, await saying(WAITING, () => server.planMigration(places)));
     else reportResult(flags, await migrate(server, places, flags));
   } catch (error) {
     if (error instanceof server.ConfigError) throw new UsageError(error.message);
@@ -66,52 +70,56 @@ async function runMigrate(flags: MigrateFlags): Promise<void> {
 }
 
 async function migrate(server: Server, places: Migration, flags: MigrateFlags): Promise<MigrationResult> {
-  const interrupting = new AbortController();
+  const output = stderrOutput();
   const view = new MigrationView({
     isJson: flags.json === true,
     isQuiet: flags.quiet === true,
     environment: process.env,
-    output: {
-      isTTY: process.stderr.isTTY === true,
-      get columns() {
-        return process.stderr.columns ?? 80;
-      },
-      write: (text) => void process.stderr.write(text),
-    },
+    output,
   });
-  const onSignal = (): void => {
-    // The second one waits for nothing: what is done is durable.
-    if (interrupting.signal.aborted) process.exit(1);
-    interrupting.abort(new CliError('interrupted; run the same command again to go on'));
-  };
-  for (const signal of SIGNALS) process.on(signal, onSignal);
+  sayWhenInterrupted('what was copied is kept; run the same command again to go on');
+  const forget = beforeInterruptionLine(() => view.close());
   try {
-    return await server.migrateDeployment(places, {
-      signal: interrupting.signal,
-      onEvent: (event) => view.take(event),
-    });
+    const copy = (progress: ProgressReporter): Promise<MigrationResult> => {
+      const isDone = progress.waitFor(WAITING);
+      return server
+        .migrateDeployment(places, {
+          signal: interruption,
+          onEvent: (event) => {
+            progress.item(event.type);
+            view.take(event);
+          },
+        })
+        .finally(isDone);
+    };
+    // A stall begins a line of its own.
+    const write = (text: string): void => {
+      view.close();
+      output.write(text);
+    };
+    return await runShortJob(flags, copy, { ...output, write });
   } finally {
+    forget();
     view.close();
-    for (const signal of SIGNALS) process.off(signal, onSignal);
   }
 }
 
-function readPlaces(server: Server, flags: MigrateFlags): Migration {
-  const read = (
+async function readPlaces(server: Server, flags: MigrateFlags): Promise<Migration> {
+  const read = async (
     name: '--from' | '--to',
     flag: string | undefined,
     file: string | undefined,
     variable: string,
   ) => {
-    const text = file === undefined ? (flag ?? process.env[variable]) : readTextFile(file, 'the place');
+    const text = file === undefined ? (flag ?? process.env[variable]) : await readTextFile(file, 'the place');
     if (text === undefined || text.trim() === '') {
       throw new UsageError(`${name} is missing; give ${name} or ${name}-file: ${PLACE}`);
     }
     return server.parseDeploymentPlace(name, text, process.env);
   };
   return {
-    from: read('--from', flags.from, flags.fromFile, 'HOLDFAST_MIGRATE_FROM'),
-    to: read('--to', flags.to, flags.toFile, 'HOLDFAST_MIGRATE_TO'),
+    from: await read('--from', flags.from, flags.fromFile, 'HOLDFAST_MIGRATE_FROM'),
+    to: await read('--to', flags.to, flags.toFile, 'HOLDFAST_MIGRATE_TO'),
   };
 }
 

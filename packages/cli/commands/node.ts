@@ -1,5 +1,11 @@
 /** `holdfast node`: single nodes, stored, read, described and leased over the SDK. */
-import type { Client, ContentRange, Hash, NodeDescription } from '@holdfast/client';
+import {
+  type Client,
+  type ContentRange,
+  type Hash,
+  type NodeDescription,
+  watchStream,
+} from '@holdfast/client';
 import {
   CONTENT_TYPE_BYTES_MAX,
   encodeNode,
@@ -10,6 +16,7 @@ import {
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
 import { readInput } from '../node-input.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
 import { jsonOption, parseDurationValue } from '../options.ts';
@@ -70,6 +77,7 @@ function describedNode(command: Command): Command {
 }
 
 async function hashNode(file: string, flags: Omit<PutFlags, 'lease'>): Promise<void> {
+  sayWhenInterrupted(NOTHING_CHANGED);
   const { contentType, ref: refs = [] } = flags;
   const bytes = encodeNode({ contentType, refs, content: await readInput(file) });
   const hash = new Bun.CryptoHasher('sha256').update(bytes).digest('hex');
@@ -85,6 +93,7 @@ function registerPut(node: Command): void {
 }
 
 async function putNode(file: string, flags: PutFlags): Promise<void> {
+  sayWhenInterrupted('what was uploaded is kept under its lease; run the same command again to go on');
   await withClient(flags, async (client) => {
     const { contentType, ref: refs, lease: leaseDurationMs } = flags;
     const result = await client.putNode(
@@ -126,10 +135,12 @@ function registerGet(node: Command): void {
 
 async function getNode(hash: Hash, flags: GetFlags): Promise<void> {
   const { range, out, json } = flags;
+  sayWhenInterrupted(NOTHING_CHANGED);
   if (json && out === undefined)
     throw new UsageError('stdout carries the content; with --json give --out FILE too');
-  await withClient(flags, async (client) => {
-    const { contentType, size, body } = await openContent(client, hash, range);
+  await withClient(flags, async (client, progress) => {
+    const { contentType, size, body: content } = await openContent(client, hash, range);
+    const body = watchStream(content, progress, { coming: `no further bytes yet of ${hash}`, item: hash });
     if (out === undefined) return writeToStdout(body);
     await writeToFile(body, out);
     if (json) printJson({ hash, contentType, size, file: out, verified: range === undefined });
@@ -152,6 +163,7 @@ function registerStat(node: Command): void {
     .description('show the metadata and the state of a node')
     .argument('<hash>', 'the node', parseHashValue);
   withConnection(command.addOption(jsonOption())).action(async (hash: Hash, flags: Flags) => {
+    sayWhenInterrupted(NOTHING_CHANGED);
     const description = await withClient(flags, (client) => client.readMetadata(hash));
     if (flags.json) printJson(description);
     else printDescription(description);
@@ -198,6 +210,7 @@ function registerLease(node: Command): void {
 }
 
 async function leaseNode(hash: Hash, flags: LeaseFlags): Promise<void> {
+  sayWhenInterrupted('the lease may be renewed already: it is only ever made longer');
   const lease = await withClient(flags, (client) =>
     client.leaseNode(hash, { leaseDurationMs: flags.duration }),
   );

@@ -43,8 +43,8 @@ export function registerPullCommand(program: Command): void {
 
 async function pull(hash: Hash, directory: string, flags: PullFlags): Promise<void> {
   const target = resolvePath(directory);
-  const toContinue = 'run the same command again: what is done stays';
-  const result = await runTreeJob({ job: 'pull', subject: hash, flags, toContinue }, (source, context) =>
+  const whenInterrupted = 'what was written is kept; run the same command again: it goes on where it stopped';
+  const result = await runTreeJob({ job: 'pull', subject: hash, flags, whenInterrupted }, (source, context) =>
     pullToPath(source, hash, target, {
       ...context,
       paths: flags.range,

@@ -18,6 +18,7 @@ import { CliError, UsageError } from '../cli-error.ts';
 import {
   type ConnectionFlags,
   describeScope,
+  JOB_CLIENT,
   requireRootRefToken,
   withClient,
   withConnection,
@@ -50,6 +51,7 @@ interface Flags extends ConnectionFlags {
 const JOBS_MAX = 256;
 const IGNORE_FILE_NAME = '.holdfastignore';
 const CONTINUE = 'run the same command again: it continues where it stopped';
+const KEPT = `what was uploaded is kept under its lease; ${CONTINUE}`;
 
 const HELP = `
 Prints the hash of the tree as the last line on stdout; everything else goes to stderr. Only what the Space lacks is
@@ -105,11 +107,15 @@ async function push(path: string, flags: Flags): Promise<void> {
     );
   }
   const linkWarning = checkRoot(path, absolute);
-  if (flags.rootRef && !flags.dryRun) requireRootRefToken(flags);
-  const request = { path, absolute, linkWarning, ignorePatterns: readPatterns(flags.ignoreFile), flags };
-  // The push tries again by itself, and tells what it waits for.
-  const clientOptions = { retry: { attemptsMax: 1 } };
-  await withClient(flags, (client) => runPush(client, request), clientOptions).catch((error: unknown) => {
+  if (flags.rootRef && !flags.dryRun) await requireRootRefToken(flags);
+  const request = {
+    path,
+    absolute,
+    linkWarning,
+    ignorePatterns: await readPatterns(flags.ignoreFile),
+    flags,
+  };
+  await withClient(flags, (client) => runPush(client, request), JOB_CLIENT).catch((error: unknown) => {
     throw isResumable(error) ? new CliError(`${(error as Error).message}; then ${CONTINUE}`) : error;
   });
 }
@@ -136,7 +142,7 @@ interface PushRequest {
 
 async function runPush(client: Client, request: PushRequest): Promise<void> {
   const { path, absolute, linkWarning, ignorePatterns, flags } = request;
-  const rootRefScope = flags.rootRef === true ? describeScope(flags) : undefined;
+  const rootRefScope = flags.rootRef === true ? await describeScope(flags) : undefined;
   const optionsFor = ({ progress, signal }: JobContext, state: TreeState): PushFolderOptions => ({
     client,
     path: absolute,
@@ -152,7 +158,7 @@ async function runPush(client: Client, request: PushRequest): Promise<void> {
     progress,
     signal,
   });
-  const job = { job: 'push', subject: path, flags, toContinue: CONTINUE } as const;
+  const job = { job: 'push', subject: path, flags, whenInterrupted: KEPT } as const;
   const remembering =
     <T>(work: (options: PushFolderOptions) => Promise<T>) =>
     async (context: JobContext): Promise<T> => {
@@ -277,8 +283,10 @@ function lstatRoot(path: string, absolute: string): Stats {
   }
 }
 
-function readPatterns(files: readonly string[] | undefined): string[] {
-  return (files ?? []).map((file) => readTextFile(file, 'the file of patterns'));
+async function readPatterns(files: readonly string[] | undefined): Promise<string[]> {
+  const texts: string[] = [];
+  for (const file of files ?? []) texts.push(await readTextFile(file, 'the file of patterns'));
+  return texts;
 }
 
 function collectFiles(file: string, previous: readonly string[] | undefined): readonly string[] {

@@ -13,6 +13,7 @@ import {
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
 import { jsonOption } from '../options.ts';
 import { printable, printJson, printLine, printNote } from '../output.ts';
 
@@ -52,6 +53,7 @@ function registerList(refs: Command): void {
     .option('--cursor <cursor>', 'the page after the one that gave this cursor');
   withConnection(command.addOption(jsonOption()).addHelpText('after', LIST_HELP)).action(
     async (flags: ListFlags) => {
+      sayWhenInterrupted(NOTHING_CHANGED);
       const page = await withClient(flags, (client) =>
         flags.all ? readAll(client, flags) : readPage(client, flags),
       );
@@ -112,6 +114,9 @@ async function update(changes: ReadonlyMap<Hash, number>, flags: UpdateFlags): P
     );
   }
   const requestId = flags.requestId ?? randomUUID();
+  sayWhenInterrupted(
+    `whether it was committed is not known; to send the same commit again add --request-id ${printable(requestId)}`,
+  );
   const commit = { requestId, changes: Object.fromEntries(changes) };
   try {
     const result = await withClient(flags, (client) => client.updateRootRefs(commit));

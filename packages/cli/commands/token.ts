@@ -4,6 +4,7 @@ import { type Command, Option } from 'commander';
 import type { JWK } from 'jose';
 import { CliError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
 import {
   collectKnownNames,
   jsonOption,
@@ -64,8 +65,9 @@ export function registerTokenCommand(program: Command): void {
 }
 
 async function printToken(options: TokenOptions): Promise<void> {
+  sayWhenInterrupted(NOTHING_CHANGED);
   const { compactVerify, importJWK, SignJWT } = await import('jose');
-  const { jwk, algorithm } = readPrivateKey(options.key);
+  const { jwk, algorithm } = await readPrivateKey(options.key);
   // Both in whole seconds, so that a --ttl of exactly the App's maximum lifetime is accepted.
   const issuedAt = Math.floor(Date.now() / 1000);
   const expiresAt = issuedAt + Math.ceil(options.ttl / 1000);
@@ -99,8 +101,8 @@ async function printToken(options: TokenOptions): Promise<void> {
   else printLine(token);
 }
 
-function readPrivateKey(path: string): { readonly jwk: JWK; readonly algorithm: string } {
-  const text = readTextFile(path, 'the private key');
+async function readPrivateKey(path: string): Promise<{ readonly jwk: JWK; readonly algorithm: string }> {
+  const text = await readTextFile(path, 'the private key');
   let jwk: unknown;
   try {
     jwk = JSON.parse(text);

@@ -2,6 +2,7 @@
 import type { SpaceUsage } from '@holdfast/client';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printTable } from '../output.ts';
 
@@ -21,6 +22,7 @@ const MEANINGS: Readonly<Record<keyof SpaceUsage, string>> = {
 export function registerUsageCommand(program: Command): void {
   const command = program.command('usage').description('show what a Space holds, exact and current');
   withConnection(command.addOption(jsonOption())).action(async (flags: UsageFlags) => {
+    sayWhenInterrupted(NOTHING_CHANGED);
     const usage = await withClient(flags, (client) => client.getUsage());
     if (flags.json) return printJson(usage);
     const names = Object.keys(MEANINGS) as (keyof SpaceUsage)[];

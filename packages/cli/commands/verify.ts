@@ -3,6 +3,7 @@ import { formatPath, type Hash, pathBytes, type TreeFault, verifyTree } from '@h
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
+import { NOTHING_CHANGED } from '../interruption.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
@@ -35,15 +36,17 @@ export function registerVerifyCommand(program: Command): void {
 
 async function verify(root: Hash, flags: VerifyFlags): Promise<void> {
   const faults: TreeFault[] = [];
-  const toContinue = 'run the same command again: it begins anew';
-  const result = await runTreeJob({ job: 'verify', subject: root, flags, toContinue }, (source, context) =>
-    verifyTree(source, root, {
-      ...context,
-      onFault: (fault) => {
-        if (faults.length < FAULTS_KEPT_MAX) faults.push(fault);
-        if (!flags.json) printLine(`${formatPath(fault.path)}: ${fault.message}`);
-      },
-    }),
+  const whenInterrupted = `${NOTHING_CHANGED}; run the same command again: it begins anew`;
+  const result = await runTreeJob(
+    { job: 'verify', subject: root, flags, whenInterrupted },
+    (source, context) =>
+      verifyTree(source, root, {
+        ...context,
+        onFault: (fault) => {
+          if (faults.length < FAULTS_KEPT_MAX) faults.push(fault);
+          if (!flags.json) printLine(`${formatPath(fault.path)}: ${fault.message}`);
+        },
+      }),
   );
   if (flags.json) printJson({ root, ...result, faults: faults.map(describe), faultCount: result.faults });
   if (result.faults > 0) {

@@ -1,5 +1,11 @@
 /** Words and numbers of the progress views. Pure. */
-import type { ProgressCounters, ProgressJob, ProgressPhase, ProgressSnapshot } from '@holdfast/client';
+import type {
+  ProgressCounters,
+  ProgressEvent,
+  ProgressJob,
+  ProgressPhase,
+  ProgressSnapshot,
+} from '@holdfast/client';
 import type { Rates } from './job-rates.ts';
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
@@ -99,6 +105,10 @@ export function shareDone({ phase, counters, totals }: ProgressSnapshot): number
   const [entries, entriesDone] = totals.files === undefined ? [0, 0] : [totals.files, counters.files];
   const whole = totals.bytes + entries;
   return whole === 0 ? undefined : Math.min(1, (counters.bytes + entriesDone) / whole);
+}
+
+export function describeStall({ at, sinceAt, cause }: Extract<ProgressEvent, { type: 'stall' }>): string {
+  return `stalled for ${formatTime(at - sinceAt)}: ${cause}`;
 }
 
 export function describeEnd(job: ProgressJob, counters: ProgressCounters, elapsedMs: number): string {

@@ -1,6 +1,6 @@
 /** Every event as one line of JSON. */
 import type { ProgressEvent } from '@holdfast/client';
-import type { ProgressView, ViewOutput } from './view.ts';
+import { isSaidWhenQuiet, type ProgressView, type ViewOutput } from './view.ts';
 
 export class JsonView implements ProgressView {
   readonly #output: ViewOutput;
@@ -12,7 +12,7 @@ export class JsonView implements ProgressView {
   }
 
   take(event: ProgressEvent): void {
-    if (this.#isQuiet && event.type !== 'warning') return;
+    if (this.#isQuiet && !isSaidWhenQuiet(event)) return;
     this.#output.write(`${JSON.stringify(event)}\n`);
   }
 

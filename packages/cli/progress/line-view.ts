@@ -4,9 +4,16 @@
  */
 import type { ProgressEvent, ProgressJob, ProgressPhase } from '@holdfast/client';
 import { printable } from '../output.ts';
-import { describeAmounts, describeEnd, describePhase, describeRates, formatTime } from './format-progress.ts';
+import {
+  describeAmounts,
+  describeEnd,
+  describePhase,
+  describeRates,
+  describeStall,
+  formatTime,
+} from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
-import type { ProgressView, ViewOutput } from './view.ts';
+import { isSaidWhenQuiet, type ProgressView, type ViewOutput } from './view.ts';
 
 const LINE_INTERVAL_MS = 5_000;
 /** A phase that follows so soon is not worth a line. */
@@ -14,7 +21,7 @@ const PHASE_MS_MIN = 1_000;
 
 export class LineView implements ProgressView {
   readonly #output: ViewOutput;
-  /** warnings only */
+  /** only what is said with `--quiet` */
   readonly #isQuiet: boolean;
   readonly #rates = new JobRates();
   #job: ProgressJob = 'push';
@@ -42,7 +49,8 @@ export class LineView implements ProgressView {
         this.#takeProgress(event);
         break;
       case 'stall':
-        this.#say(`stalled for ${formatTime(event.at - event.sinceAt)}: ${event.cause}`);
+        if (this.#isQuiet && isSaidWhenQuiet(event)) this.#write(describeStall(event));
+        else this.#say(describeStall(event));
         break;
       case 'resumed':
         this.#say(`going on after ${formatTime(event.stalledMs)}`);

@@ -7,6 +7,7 @@ import {
   startProgress,
 } from '@holdfast/client';
 import { CliError } from '../cli-error.ts';
+import { beforeInterruptionLine, interruption, sayWhenInterrupted } from '../interruption.ts';
 import { JsonView } from './json-view.ts';
 import { LineView } from './line-view.ts';
 import { chooseView } from './progress-view.ts';
@@ -20,7 +21,7 @@ export interface JobFlags {
 
 export interface JobContext {
   readonly progress: ProgressReporter;
-  /** Fires on Ctrl-C or SIGTERM; the job then rejects with its reason. */
+  /** Fires on Ctrl-C or SIGTERM: the job then has a moment to tidy up. */
   readonly signal: AbortSignal;
 }
 
@@ -29,19 +30,15 @@ export interface JobOptions {
   /** what it works on, for people */
   readonly subject: string;
   readonly flags: JobFlags;
-  /** How an interrupted job is taken up again, as the end of a sentence. */
-  readonly toContinue: string;
+  /** What is kept of an interrupted job and how it is taken up again: completes "interrupted; …". */
+  readonly whenInterrupted: string;
   /** Where the view is shown; stderr when left out. */
   readonly output?: ViewOutput | undefined;
 }
 
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-/** After the second Ctrl-C nothing is waited for. The contract knows 1 for all that was not done. */
-const EXIT_INTERRUPTED = 1;
-
-/** `resultOf` names the hash the job came to, for its last event. Throws what `work` throws, CliError when interrupted. */
+/** `resultOf` names the hash the job came to, for its last event. Throws what `work` throws. */
 export async function runJob<T>(
-  { job, subject, flags, toContinue, output = stderrOutput() }: JobOptions,
+  { job, subject, flags, whenInterrupted, output = stderrOutput() }: JobOptions,
   work: (context: JobContext) => Promise<T>,
   resultOf: (value: T) => string | undefined = () => undefined,
 ): Promise<T> {
@@ -51,42 +48,38 @@ export async function runJob<T>(
     output,
     environment: process.env,
   });
-  const interrupting = new AbortController();
-  const onSignal = (): void => {
-    if (interrupting.signal.aborted) {
-      view.close();
-      process.exit(EXIT_INTERRUPTED);
-    }
-    interrupting.abort(new CliError(`interrupted; ${toContinue}`));
-  };
-  for (const signal of SIGNALS) process.on(signal, onSignal);
+  sayWhenInterrupted(whenInterrupted);
   const hanging = Promise.withResolvers<never>();
   const onHang = ({ message }: JobHangError): void => {
-    hanging.reject(
-      new CliError(`${message}; please report this with the command you ran, and ${toContinue}`),
-    );
+    hanging.reject(new CliError(`${message}; please report this with the command you ran; ${whenInterrupted}`));
   };
   const progress = startProgress({ job, subject, onEvent: (event) => view.take(event), onHang });
+  // After the signal the job tells nothing more: its view has given the terminal back.
+  const forget = beforeInterruptionLine(() => {
+    progress.fail(`interrupted; ${whenInterrupted}`);
+    view.close();
+  });
   try {
-    const value = await Promise.race([work({ progress, signal: interrupting.signal }), hanging.promise]);
-    progress.done(resultOf(value));
+    const value = await Promise.race([work({ progress, signal: interruption }), hanging.promise]);
+    if (!interruption.aborted) progress.done(resultOf(value));
     return value;
   } catch (error) {
-    progress.fail(error instanceof Error ? error.message : String(error));
+    if (!interruption.aborted) progress.fail(error instanceof Error ? error.message : String(error));
     throw error;
   } finally {
+    forget();
     view.close();
-    for (const signal of SIGNALS) process.off(signal, onSignal);
   }
 }
 
 /** Does `work`, which should be short: what it waits for is said only once it stands still. */
 export async function runShortJob<T>(
-  flags: Pick<JobFlags, 'json'>,
+  { json, quiet }: JobFlags,
   work: (progress: ProgressReporter) => Promise<T>,
+  output = stderrOutput(),
 ): Promise<T> {
-  const output = stderrOutput();
-  const view = new StallView(flags.json ? new JsonView(output, false) : new LineView(output, false));
+  const isQuiet = quiet === true;
+  const view = new StallView(json ? new JsonView(output, isQuiet) : new LineView(output, isQuiet));
   const onEvent = (event: ProgressEvent): void => view.take(event);
   const progress = startProgress({ job: 'read', subject: '', onEvent, stallsOnWaitsOnly: true });
   try {
@@ -99,7 +92,7 @@ export async function runShortJob<T>(
   }
 }
 
-function stderrOutput(): ViewOutput {
+export function stderrOutput(): ViewOutput {
   return {
     isTTY: process.stderr.isTTY === true,
     get columns() {

@@ -122,5 +122,5 @@ export class PatientRequests {
 
 function describe(error: unknown): string {
   if (!(error instanceof CasError)) return String(error);
-  return `${error.message} (${error.code})`;
+  return `${error.reason} (${error.code})`;
 }

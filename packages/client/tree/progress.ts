@@ -101,8 +101,8 @@ export interface ProgressOptions {
 
 /** Between two `progress` events. */
 export const PROGRESS_INTERVAL_MS = 200;
-/** Without any movement for this long a job says why; and again after as long. */
-const STALL_AFTER_MS = 10_000;
+/** Without any movement for this long a job says why; and again after as long. Nobody is to wait ten seconds without a word. */
+const STALL_AFTER_MS = 8_000;
 /** Well above any pause between two steps of a job that runs. */
 const HANG_AFTER_MS = 30_000;
 /** Counted in ticks, not by the clock: a laptop that slept, or a process that was stopped, did not hang. */

@@ -1,0 +1,119 @@
+/**
+ * Ctrl-C, SIGTERM and SIGHUP, for every command but `serve`: one line that says what is kept, a moment to tidy up, then the
+ * end by that same signal, so that a loop of the shell around the command ends too.
+ */
+import { readFileSync } from 'node:fs';
+import { constants } from 'node:os';
+import { CliError } from './cli-error.ts';
+import { printable, printNote } from './output.ts';
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+type EndingSignal = (typeof SIGNALS)[number];
+
+/** What was begun may use this long to tidy up after the signal. */
+const TIDY_MS_MAX = 1_000;
+/** What was written may use this long to reach whoever reads it: a pipe that nobody reads does not hold up the end. */
+const FLUSH_MS_MAX = 300;
+
+export const NOTHING_CHANGED = 'nothing was changed';
+const KEPT_DEFAULT = 'what was done until now is kept, and the same command can be run again';
+
+let kept = KEPT_DEFAULT;
+const controller = new AbortController();
+const beforeLine = new Set<() => void>();
+const beforeEnd = new Set<() => void>();
+/** Only a job has something to end well; anything else just stops. */
+let isTidying = false;
+let onFirst: (signal: EndingSignal) => void = () => undefined;
+const first = new Promise<EndingSignal>((resolve) => {
+  onFirst = resolve;
+});
+
+/** Fires at the first signal; its reason is the error that a job then rejects with. */
+export const interruption: AbortSignal = controller.signal;
+
+/** Completes "interrupted; …" for what the command does from here on. */
+export function sayWhenInterrupted(sentence: string): void {
+  kept = sentence;
+}
+
+/** `work` runs at the first signal, before the line is said: a view gives the terminal back. Call the result to take it back. */
+export function beforeInterruptionLine(work: () => void): () => void {
+  return register(beforeLine, work);
+}
+
+/** `work` runs last, when nothing is waited for any more; it must not wait either. Call the result to take it back. */
+export function beforeInterruptedEnd(work: () => void): () => void {
+  return register(beforeEnd, work);
+}
+
+function register(works: Set<() => void>, work: () => void): () => void {
+  const own = (): void => work();
+  works.add(own);
+  return () => works.delete(own);
+}
+
+/** From now on signals are dealt with here. One that the parent of this process had ignored (`nohup`) stays ignored. */
+export function watchForInterruption(): void {
+  const ignored = readIgnoredSignals();
+  for (const signal of SIGNALS) {
+    if (!ignored.has(signal)) process.on(signal, () => onSignal(signal));
+  }
+}
+
+function onSignal(signal: EndingSignal): void {
+  // The second one waits for nothing.
+  if (interruption.aborted) endBySignal(signal);
+  isTidying = beforeLine.size > 0;
+  for (const work of beforeLine) work();
+  const line = `interrupted; ${kept}`;
+  printNote(`holdfast: ${printable(line)}`);
+  controller.abort(new CliError(line));
+  onFirst(signal);
+}
+
+/**
+ * `command`, unless a signal comes first: then this never settles, and the process ends by that signal, whatever becomes of the
+ * command meanwhile. `flush` resolves when all that was written is out.
+ */
+export async function untilInterrupted<T>(command: Promise<T>, flush: () => Promise<unknown>): Promise<T> {
+  const settled = command.then(
+    () => undefined,
+    () => undefined,
+  );
+  const signal = await Promise.race([settled, first]);
+  if (signal === undefined && !interruption.aborted) return command;
+  if (isTidying) await atMost(TIDY_MS_MAX, settled);
+  await atMost(FLUSH_MS_MAX, flush());
+  return endBySignal(await first);
+}
+
+function endBySignal(signal: EndingSignal): never {
+  for (const work of beforeEnd) {
+    try {
+      work();
+    } catch {
+      // What cannot be tidied up does not keep the process from ending.
+    }
+  }
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+  // Of a signal that is blocked, and so has not ended the process by now: the code a shell would show for it.
+  process.exit(128 + constants.signals[signal]);
+}
+
+function atMost(ms: number, work: Promise<unknown>): Promise<unknown> {
+  return Promise.race([work, new Promise((resolve) => setTimeout(resolve, ms))]);
+}
+
+/** Where the system tells it. */
+function readIgnoredSignals(): ReadonlySet<EndingSignal> {
+  let mask = 0n;
+  try {
+    const status = readFileSync('/proc/self/status', 'latin1');
+    mask = BigInt(`0x${/^SigIgn:\s*([0-9a-f]+)$/m.exec(status)?.[1] ?? '0'}`);
+  } catch {
+    // Not Linux: then none is known to be ignored.
+  }
+  return new Set(SIGNALS.filter((signal) => (mask >> BigInt(constants.signals[signal] - 1)) & 1n));
+}

@@ -1,0 +1,31 @@
+/** The token alone in a file, which may be written anew while a job runs. */
+import { readFileSync, statSync } from 'node:fs';
+import { CliError } from './cli-error.ts';
+import { describeFileError } from './files.ts';
+
+/** How long a token that was read is used before its file is looked at again. */
+const TOKEN_REREAD_MS = 1_000;
+
+/** A job may outlive its token: whoever writes a new one into the file keeps it going. `now`: ms of a clock that never steps back. */
+export function rereadToken(file: string, first: string, now = () => performance.now()): () => string {
+  let token = first;
+  let readAt = now();
+  return () => {
+    if (now() - readAt > TOKEN_REREAD_MS) {
+      token = findNewToken(file) ?? token;
+      readAt = now();
+    }
+    return token;
+  };
+}
+
+function findNewToken(file: string): string | undefined {
+  try {
+    // A pipe, such as that of <(holdfast token …), gives its token once.
+    if (!statSync(file).isFile()) return undefined;
+    // A shell empties the file (`holdfast token … > FILE`) before there is a new one to write: until then the old one is good.
+    return readFileSync(file, 'utf8').trim() || undefined;
+  } catch (error) {
+    throw new CliError(`the token file ${file} cannot be read: ${describeFileError(error)}`);
+  }
+}

@@ -1,0 +1,28 @@
+/** Short waits outside of jobs: nothing is said unless one lasts. */
+import { once } from 'node:events';
+import type { ProgressReporter } from '@holdfast/client';
+import { runShortJob } from './progress/run-job.ts';
+
+/** Waits for `work`; says on stderr what it waits for when that lasts. `cause` completes "stalled for 8 s: …". */
+export function saying<T>(cause: string, work: (progress: ProgressReporter) => Promise<T>): Promise<T> {
+  return runShortJob({}, async (progress) => {
+    const isDone = progress.waitFor(cause);
+    try {
+      return await work(progress);
+    } finally {
+      isDone();
+    }
+  });
+}
+
+/**
+ * Writes to stdout no faster than it is read. A reader who takes long is named, unless a person may be looking at both: a
+ * line would come between the pages of `less`.
+ */
+export async function writeSlowly(data: string | Uint8Array): Promise<void> {
+  if (!process.stdout.write(data)) await sayingWhileRead(() => once(process.stdout, 'drain'));
+}
+
+export function sayingWhileRead<T>(work: () => Promise<T>): Promise<T> {
+  return process.stderr.isTTY ? work() : saying('what reads the output has not taken all of it yet', work);
+}
