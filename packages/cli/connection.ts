@@ -111,7 +111,7 @@ interface Connection {
 let known: Promise<Connection> | undefined;
 
 /** Throws UsageError when something is missing or cannot be right, CliError when a file cannot be read. */
-export function readConnection(flags: ConnectionFlags): Promise<Connection> {
+function readConnection(flags: ConnectionFlags): Promise<Connection> {
   known ??= findConnection(flags);
   return known;
 }
