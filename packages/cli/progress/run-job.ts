@@ -51,7 +51,9 @@ export async function runJob<T>(
   sayWhenInterrupted(whenInterrupted);
   const hanging = Promise.withResolvers<never>();
   const onHang = ({ message }: JobHangError): void => {
-    hanging.reject(new CliError(`${message}; please report this with the command you ran; ${whenInterrupted}`));
+    hanging.reject(
+      new CliError(`${message}; please report this with the command you ran; ${whenInterrupted}`),
+    );
   };
   const progress = startProgress({ job, subject, onEvent: (event) => view.take(event), onHang });
   // After the signal the job tells nothing more: its view has given the terminal back.
