@@ -10,14 +10,16 @@ const DOORS = new Map([
   [join('test', 'support', 'postgres-server.ts'), 'postgres'],
   [join('test', 'support', 'ceph-server.ts'), 'ceph'],
   [join('test', 'support', 'headless-chromium.ts'), 'chromium'],
+  [join('test', 'support', 'systemd-analyze.ts'), 'systemd'],
 ]);
 /** What the distribution has; `postgres` comes from npm. */
 const INSTALLERS = new Map([
   ['ceph', join('tools', 'install-ceph.mjs')],
   ['chromium', join('tools', 'install-chromium.mjs')],
+  ['systemd', join('tools', 'install-systemd.mjs')],
 ]);
 /** Only installed: each file starts its own. */
-const NOT_KEPT = new Set(['chromium']);
+const NOT_KEPT = new Set(['chromium', 'systemd']);
 const KEEPER = join('test', 'support', 'shared-engines.ts');
 const INSTALL_TIMEOUT_MS = 30 * 60 * 1000;
 

@@ -18,8 +18,8 @@ const KEY_NAME = 'dev-key.jwk';
 const KEY_MODE = 0o600;
 
 export interface DevApp {
-  /** Lines for stdout: exports a shell can take over, and a first command. They hold a token. */
-  describe(url: string): Promise<readonly string[]>;
+  /** Lines for stdout: exports a shell can take over, and a first command of `program`. They hold a token. */
+  describe(url: string, program: string): Promise<readonly string[]>;
 }
 
 /** Registers the App (again: an earlier registration of it is replaced); its key is in `dataDir`. Throws ServeError. */
@@ -45,17 +45,17 @@ export async function openDevApp(dataDir: string, place: RegistryPlace): Promise
     if (error instanceof RegistryError) throw new ServeError(error.message, { cause: error });
     throw explainFolderError(dataDir, error);
   }
-  return { describe: (url) => describe(key, url) };
+  return { describe: (url, program) => describe(key, url, program) };
 }
 
-async function describe(key: JWK, url: string): Promise<readonly string[]> {
+async function describe(key: JWK, url: string, program: string): Promise<readonly string[]> {
   return [
     `export HOLDFAST_URL=${url}`,
     `export HOLDFAST_APP=${APP_ID}`,
     `export HOLDFAST_SPACE=${SPACE_ID}`,
     `export HOLDFAST_TOKEN=${await mintToken(key)}`,
     '# The token is good for 24 hours. In another terminal paste the four lines above, then try:',
-    '#   npx holdfast usage',
+    `#   ${program} usage`,
   ];
 }
 

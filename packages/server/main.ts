@@ -13,15 +13,21 @@ const SECOND_SIGNAL_EXIT_CODE = 1;
 /** Files of the data folder are for their owner alone, also in a folder that others may enter. */
 const PRIVATE_UMASK = 0o077;
 
+/** The program that serves, as its starter knows it. */
+export interface ServingProgram {
+  /** what a person types before the command */
+  readonly name: string;
+  readonly workerCommand: WorkerCommand;
+}
+
 /**
  * Serves until SIGTERM or SIGINT, then drains and resolves; a second signal ends the process at once. `printLine` writes to
- * stdout: the listening line first, with --dev also a token. `workerCommand` starts a process that calls `runWorker`. Throws
- * ServeError when the server cannot start.
+ * stdout: the listening line first, with --dev also a token. Throws ServeError when the server cannot start.
  */
 export async function serve(
   config: ServeConfig,
+  program: ServingProgram,
   printLine: (line: string) => void,
-  workerCommand: WorkerCommand,
 ): Promise<void> {
   process.umask(PRIVATE_UMASK);
   const log = openLog(config.logLevel);
@@ -33,8 +39,8 @@ export async function serve(
     const serving =
       config.workers === 1
         ? await startServing(config, log, { worker: 0, port: config.port, isAlone: true })
-        : await startSupervising(config, log, workerCommand);
-    await announce(config, serving, devApp, printLine);
+        : await startSupervising(config, log, program.workerCommand);
+    await announce(config, serving, devApp, program, printLine);
     const { host, workers, engines } = config;
     log.info({ host, port: serving.port, workers, engines: engines.kind }, 'listening');
     log.info({ signal: await told }, 'draining');
@@ -59,13 +65,14 @@ async function announce(
   config: ServeConfig,
   serving: ServingProcess,
   devApp: DevApp | undefined,
+  program: ServingProgram,
   printLine: (line: string) => void,
 ): Promise<void> {
   const { port } = serving;
   printLine(`holdfast listening on http://${formatAuthority(config.host, port)}`);
   if (devApp === undefined) return;
   const local = `http://${formatAuthority(ANY_HOST[config.host] ?? config.host, port)}`;
-  for (const line of await devApp.describe(config.publicUrl ?? local)) printLine(line);
+  for (const line of await devApp.describe(config.publicUrl ?? local, program.name)) printLine(line);
 }
 
 function awaitSignal(): Promise<NodeJS.Signals> {

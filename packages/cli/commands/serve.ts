@@ -3,7 +3,7 @@ import { DATA_DIR_DEFAULT, LISTEN_DEFAULT } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { printLine } from '../output.ts';
-import { findOwnProgram, WORKER_ARGUMENT } from '../own-program.ts';
+import { findOwnProgram, nameOwnProgram, WORKER_ARGUMENT } from '../own-program.ts';
 
 type ServeFlags = import('@holdfast/server').ServeFlags;
 
@@ -41,7 +41,11 @@ async function runServe(flags: ServeFlags): Promise<void> {
   const server = await import('@holdfast/server');
   try {
     const config = server.parseServeConfig(flags, process.env);
-    await server.serve(config, printLine, [...findOwnProgram(), WORKER_ARGUMENT]);
+    const program = {
+      name: nameOwnProgram(),
+      workerCommand: [...findOwnProgram(), WORKER_ARGUMENT] as const,
+    };
+    await server.serve(config, program, printLine);
   } catch (error) {
     if (error instanceof server.ConfigError) throw new UsageError(error.message);
     throw error instanceof server.ServeError ? new CliError(error.message) : error;
