@@ -17,6 +17,9 @@ const CLIENT = '@holdfast/client';
 const FILES = '@holdfast/files';
 const SERVER = '@holdfast/server';
 
+/** What pushes of the command line remember. */
+export const FILES_STATE = 'packages/files/state/';
+
 /** The ports by which engines give and take whole deployments. */
 const MIGRATION = 'packages/server/migration/';
 
@@ -45,11 +48,26 @@ export const ROOMS: readonly Room[] = [
   },
   ...clientRooms(),
   {
+    folder: FILES_STATE,
+    folders: ['packages/files/'],
+    packages: [PROTOCOL, CLIENT, 'bun:sqlite'],
+    nodeModules: true,
+    reason: 'the state of pushes is SQLite behind a port of files',
+  },
+  {
+    folder: 'packages/files/index.ts',
+    folders: ['packages/files/'],
+    packages: [PROTOCOL, CLIENT],
+    nodeModules: true,
+    reason: 'the door of files for the command line names what files has',
+  },
+  {
     folder: 'packages/files/',
     folders: ['packages/files/'],
-    packages: [PROTOCOL, CLIENT, 'ignore', 'bun:sqlite', 'bun:ffi', 'bun'],
+    exceptFolders: [FILES_STATE],
+    packages: [PROTOCOL, CLIENT, 'ignore'],
     nodeModules: true,
-    reason: 'files gives the SDK its disk: it knows the SDK, never the command line or the server',
+    reason: 'files gives the SDK its disk on Node too: never Bun, the command line or the server',
   },
   {
     folder: 'packages/cli/',

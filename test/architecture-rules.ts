@@ -3,7 +3,7 @@
  * Reading is line-based and cheap: the formatter guarantees the layout it leans on.
  */
 
-import { COMPOSITION_ROOTS, ENGINES_FOLDER, ROOMS, type Room } from './architecture-rooms.ts';
+import { COMPOSITION_ROOTS, ENGINES_FOLDER, FILES_STATE, ROOMS, type Room } from './architecture-rooms.ts';
 
 /** A file of the repository: `path` is relative to its root with forward slashes. */
 export interface SourceFile {
@@ -16,6 +16,8 @@ export const FUNCTION_LINES_MAX = 70;
 
 /** Names that would bind a portable package to one runtime. */
 const RUNTIME_GLOBALS = /(?<![\w.'"])(?:Bun|process|Buffer|Deno|__dirname|require)(?=[.([])/;
+/** What only one runtime has. */
+const BUN_GLOBAL = /(?<![\w.'"])Bun(?=[.([])/;
 /** Names that would let the rules reach the world past their seams. */
 const WORLD_GLOBALS =
   /(?<![\w.'"])(?:Date\.now|new Date|Math\.random|setTimeout|setInterval|fetch|console|Bun\.(?:file|write|serve)|process)\b/;
@@ -152,6 +154,9 @@ function findTextViolations({ path, text }: SourceFile): string[] {
   if (/^packages\/(?:protocol|client)\//.test(path)) {
     const name = global(RUNTIME_GLOBALS);
     if (name !== undefined) found.push(`${path}: uses ${name}; protocol and client use web standards only`);
+  }
+  if (path.startsWith('packages/files/') && !path.startsWith(FILES_STATE) && BUN_GLOBAL.test(code)) {
+    found.push(`${path}: uses Bun; files run on Node as well, ${FILES_STATE} alone does not`);
   }
   if (path.startsWith('packages/server/core/')) {
     const name = global(WORLD_GLOBALS);

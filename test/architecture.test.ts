@@ -147,6 +147,9 @@ describe('planted violations are found', () => {
       `import { s } from '@holdfast/server';`,
       /gives the SDK its disk/,
     ],
+    ['files → SQLite', 'packages/files/a.ts', `import { Database } from 'bun:sqlite';`, /on Node too/],
+    ['files → state', 'packages/files/a.ts', `import { s } from './state/b.ts';`, /on Node too/],
+    ['files → Bun', 'packages/files/a.ts', 'await Bun.sleep(1);', /uses Bun/],
     [
       'files → inside of the SDK',
       'packages/files/a.ts',

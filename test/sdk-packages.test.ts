@@ -22,6 +22,7 @@ const CONSUMER = `
 import {
   CasError, type Client, createClient, createNodeSource, openTree, type PutResult, startLeaseKeeper, VerificationError,
 } from '@holdfast/client';
+import { type PushedFolder, pullFolder, pushFolder, ScanError } from '@holdfast/client/node';
 import { decodeNode, LEASE_DURATION_MS_MAX, type NodeMetadata } from '@holdfast/protocol';
 
 const client: Client = createClient({ baseUrl: 'http://127.0.0.1:1', appId: 'a', spaceId: 's', token: async () => 't' });
@@ -49,6 +50,15 @@ export function explain(error: unknown): string {
   // @ts-expect-error the list of codes is closed
   if (error instanceof CasError && error.code === 'NO_SUCH_CODE') return '';
   return error instanceof CasError ? \`\${error.code} \${error.status} \${error.retryAfterMs}\` : '';
+}
+export async function copy(from: string, to: string): Promise<number> {
+  const pushed: PushedFolder | undefined = await pushFolder(client, from).catch((error: unknown) => {
+    if (error instanceof ScanError) console.log(error.problems[0]?.path);
+    return undefined;
+  });
+  // @ts-expect-error the push may have failed
+  pushed.root;
+  return pushed === undefined ? 0 : (await pullFolder(client, pushed.root, to, { force: true })).writtenBytes;
 }
 export const contentOf = (bytes: Uint8Array): Uint8Array => decodeNode(bytes).content;
 `;
@@ -91,6 +101,17 @@ describe.each(['protocol', 'client'])('@holdfast/%s', (name) => {
     const runtimeNames = /["']node:|\brequire\(|\bprocess\.|\bBuffer\b|\bBun\b|\bDeno\b|\b__dirname\b/;
     expect(runtimeNames.exec(statements)?.[0]).toBeUndefined();
   });
+});
+
+test('@holdfast/client/node needs nothing but Node and its own package', () => {
+  const code = readModule('client/node.js');
+  const { imports } = new Bun.Transpiler({ loader: 'js' }).scan(code);
+  const imported = new Set(imports.map(({ path }) => path).filter((path) => !path.startsWith('node:')));
+  expect([...imported].toSorted()).toEqual(['./index.js', '@holdfast/protocol']);
+  expect(/\bBun[.(]/.exec(code.replace(/^\s*\/\/.*$/gm, ''))?.[0]).toBeUndefined();
+  expect(readModule('client/THIRD-PARTY-LICENSES')).toMatch(
+    /^ignore\n\nCopyright .*\n[\s\S]*Permission is hereby granted/,
+  );
 });
 
 /** Whoever installs the packages may have any of these. */

@@ -1,9 +1,10 @@
 /** What a push remembers, as the command line has it: a hint that may be lost on the way, except where a root ref needs it. */
 import {
   defaultCacheFolder,
+  type FolderState,
+  MemoryState,
   openTemporaryState,
   openTreeState,
-  TreeState,
   TreeStateBusyError,
   type TreeStateLostError,
 } from '@holdfast/files';
@@ -28,7 +29,7 @@ const ADVICE = 'free space on its disk, or choose another with --cache DIR';
 export class PushState {
   readonly #options: PushStateOptions;
   readonly #cacheFolder: string;
-  #state: TreeState;
+  #state: FolderState;
   #losses = 0;
 
   /** Throws CliError where it must be kept and cannot. */
@@ -40,7 +41,7 @@ export class PushState {
   }
 
   /** Of one moment: `replace` puts another in its place. */
-  get state(): TreeState {
+  get state(): FolderState {
     return this.#state;
   }
 
@@ -87,10 +88,10 @@ export class PushState {
     }
     this.#state.close();
     this.#options.warn(`nothing more is remembered of this push: ${what}; ${ADVICE}`);
-    this.#state = this.#losses === 1 ? openTemporaryState() : TreeState.openInMemory();
+    this.#state = this.#losses === 1 ? openTemporaryState() : new MemoryState();
   }
 
-  #open(): TreeState {
+  #open(): FolderState {
     const { cache, rootRefScope, warn, path, recordsMtime } = this.#options;
     const cacheFolder = this.#cacheFolder;
     try {

@@ -11,16 +11,15 @@ import {
 } from '@holdfast/client';
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import { bytesOf } from './byte-names.ts';
+import type { DirectoryRow, FolderState } from './folder-state.ts';
 import { digestAtOnce } from './hash-file.ts';
 import { PAGE_ENTRIES_MAX, packPage, type SeenEntry } from './stat-pages.ts';
-import type { DirectoryRow } from './state-rows.ts';
-import type { TreeState } from './tree-state.ts';
 
 /** An entry, perhaps still being hashed; undefined when it turned out not to be there. */
 export type ComingEntry = SeenEntry | undefined | Promise<SeenEntry | undefined>;
 
 export class DirectoryWriter {
-  readonly #state: TreeState;
+  readonly #state: FolderState;
   readonly #row: DirectoryRow;
   readonly #emitted = new Set<Hash>();
   #builder: DirectoryBuilder | undefined;
@@ -30,7 +29,7 @@ export class DirectoryWriter {
   /** the first page that is not what it was */
   #changedFrom: number | undefined;
 
-  constructor(state: TreeState, row: DirectoryRow) {
+  constructor(state: FolderState, row: DirectoryRow) {
     this.#state = state;
     this.#row = row;
   }

@@ -2,10 +2,10 @@
 import { lstatSync, readlinkSync, type Stats } from 'node:fs';
 import { buildSymlink, CHUNK_BYTES_MIN } from '@holdfast/client';
 import { type ByteString, displayName, toFsPath } from './byte-names.ts';
+import type { FolderState } from './folder-state.ts';
 import { digestAtOnce, fingerprintOf, hashFile } from './hash-file.ts';
 import type { SeenEntries } from './seen-entries.ts';
 import { isSameFingerprint, type SeenEntry } from './stat-pages.ts';
-import type { TreeState } from './tree-state.ts';
 
 /** A file or link that was found in a directory. */
 export interface FoundEntry {
@@ -23,12 +23,12 @@ const SETTLED_AFTER_MS = 100;
 const SETTLED_AFTER_COARSE_MS = 2_100;
 
 export class EntryReader {
-  readonly #state: TreeState;
+  readonly #state: FolderState;
   readonly #recordsMtime: boolean;
   readonly #distrusted: ReadonlySet<string>;
 
   /** `distrusted`: entries, as people see them, that are read even if they look unchanged. */
-  constructor(state: TreeState, recordsMtime: boolean, distrusted: ReadonlySet<string>) {
+  constructor(state: FolderState, recordsMtime: boolean, distrusted: ReadonlySet<string>) {
     this.#state = state;
     this.#recordsMtime = recordsMtime;
     this.#distrusted = distrusted;

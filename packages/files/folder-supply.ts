@@ -14,9 +14,9 @@ import {
 import { decodeNode, encodeNode, encodeNodeHeader, type Hash, refsToHashes } from '@holdfast/protocol';
 import { chunkMemory } from './buffer-pool.ts';
 import { type ByteString, byteStringOf, displayName, joinPath, toFsPath } from './byte-names.ts';
+import type { FolderState } from './folder-state.ts';
 import type { ScannedRoot } from './scan.ts';
 import { TreeStateLostError } from './state-failure.ts';
-import type { TreeState } from './tree-state.ts';
 
 /** Where a node of the tree comes from. Paths are relative to the root; '' is the root itself. */
 type Place =
@@ -51,10 +51,10 @@ const HEADER_BYTES = 128;
 export class FolderSupply implements NodeSupply<FolderNode> {
   readonly root: FolderNode;
   readonly #path: ByteString;
-  readonly #state: TreeState;
+  readonly #state: FolderState;
 
   /** `path`: absolute, of the root that was scanned into `state`. */
-  constructor(path: ByteString, scanned: ScannedRoot, state: TreeState) {
+  constructor(path: ByteString, scanned: ScannedRoot, state: FolderState) {
     this.#path = path;
     this.#state = state;
     this.root =

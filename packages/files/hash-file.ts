@@ -2,8 +2,10 @@
  * Hashing one file as the tree format stores it: small files at once and in one read, larger ones in pieces while the next
  * is read and earlier ones are hashed on other threads. A file that changes meanwhile is noticed and read again.
  */
+import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
+import { setTimeout } from 'node:timers/promises';
 import {
   type BuiltFile,
   buildSmallFile,
@@ -50,9 +52,9 @@ export class FileBusyError extends Error {
   override readonly name = 'FileBusyError';
 }
 
-/** The synchronous digest of this runtime: the fastest there is for what is small. */
+/** Synchronous: the fastest there is for what is small. */
 export const digestAtOnce: NodeDigest = (header, content) =>
-  new Bun.CryptoHasher('sha256').update(header).update(content).digest('hex');
+  createHash('sha256').update(header).update(content).digest('hex');
 
 export function fingerprintOf({ size, mtimeMs, ctimeMs, ino }: Stats): Fingerprint {
   return { size, mtimeMs, ctimeMs, inode: ino };
@@ -73,7 +75,7 @@ export async function hashFile(
       throw new FileBusyError(`it changed each of the ${ATTEMPTS_MAX} times it was read`);
     }
     before = hashed.changedTo;
-    await Bun.sleep(RETRY_DELAYS_MS[attempt] ?? 0);
+    await setTimeout(RETRY_DELAYS_MS[attempt] ?? 0);
   }
 }
 

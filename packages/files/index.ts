@@ -1,17 +1,20 @@
 /** Trees on disk: scanned and pushed, pulled and written. Names are raw bytes, links are never followed. */
 
+export type { FolderState } from './folder-state.ts';
 export { GivenPathError, resolveGivenPath } from './given-path.ts';
-export { openTemporaryState, openTreeState } from './open-tree-state.ts';
+export { IGNORE_FILE_NAME } from './ignore-rules.ts';
+export { MemoryState } from './memory-state.ts';
 export { openSpaceSource, type PullToPathOptions, pullToPath } from './pull-tree.ts';
 export {
   type PushedFolder,
   type PushFolderOptions,
   planFolder,
   pushFolder,
-  TreeBusyError,
 } from './push-folder.ts';
 export { createCollectingDigest, ResidentMemory } from './resident-memory.ts';
 export { ScanError } from './scan-problem.ts';
+export { openTemporaryState, openTreeState } from './state/open-tree-state.ts';
+export { defaultCacheFolder } from './state/state-location.ts';
+export { TreeState } from './state/tree-state.ts';
 export { TreeStateBusyError, TreeStateLostError } from './state-failure.ts';
-export { defaultCacheFolder } from './state-location.ts';
-export { TreeState } from './tree-state.ts';
+export { TreeBusyError } from './tree-busy-error.ts';

@@ -1,6 +1,7 @@
 /** The names in a folder, sorted by their bytes; of a very wide folder packed, so that a million names are 20 MB, not 150. */
 import { readdirSync } from 'node:fs';
 import { type ByteString, byteStringOf, toByteString, toFsPath } from './byte-names.ts';
+import { collectGarbage } from './collect-garbage.ts';
 
 /** What a decoder puts in place of bytes that are no UTF-8. */
 const REPLACEMENT = '\ufffd';
@@ -57,7 +58,7 @@ export class NameList {
 export function listNames(folder: ByteString): NameList {
   const list = new NameList(readNames(toFsPath(folder)).sort());
   // What was read is garbage of many megabytes now; the collector would wait for more of it.
-  if (list.length > PLAIN_NAMES_MAX) Bun.gc(true);
+  if (list.length > PLAIN_NAMES_MAX) collectGarbage();
   return list;
 }
 

@@ -1,5 +1,7 @@
-/** Modification times to the nanosecond, as the tree has them: the runtime's own calls take seconds as floating point. */
-import { dlopen } from 'bun:ffi';
+/**
+ * Modification times to the nanosecond, as the tree has them. The file functions of every runtime take seconds as floating
+ * point, which is exact to a quarter of a microsecond; Bun can call the system itself.
+ */
 import { lutimesSync } from 'node:fs';
 
 type SetTimes = (path: Buffer, times: BigInt64Array) => boolean;
@@ -24,10 +26,29 @@ export function setTimes(path: Buffer, mtimeNs: bigint): void {
   lutimesSync(path, rounded, rounded);
 }
 
+/** Node has this since 20.16. */
+interface Builtins {
+  getBuiltinModule?(id: string): unknown;
+}
+
+/** The part of Bun's door to C libraries that is needed; other runtimes have none. */
+interface ForeignFunctions {
+  dlopen(
+    library: string,
+    functions: { readonly utimensat: { readonly args: readonly string[]; readonly returns: string } },
+  ): {
+    readonly symbols: {
+      utimensat(folder: number, path: Buffer, times: BigInt64Array, flags: number): number;
+    };
+  };
+}
+
 function findSetTimes(): SetTimes | 'none' {
+  const foreign = (process as Builtins).getBuiltinModule?.('bun:ffi') as ForeignFunctions | undefined;
+  if (foreign === undefined) return 'none';
   for (const library of LIBRARIES) {
     try {
-      const { symbols } = dlopen(library, {
+      const { symbols } = foreign.dlopen(library, {
         utimensat: { args: ['i32', 'ptr', 'ptr', 'i32'], returns: 'i32' },
       });
       return (path, times) => symbols.utimensat(FROM_WORKING_FOLDER, path, times, NO_FOLLOW) === 0;

@@ -11,8 +11,9 @@ import {
 } from '@holdfast/client';
 import { type Hash, LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
 import { toByteString } from './byte-names.ts';
+import type { FolderState } from './folder-state.ts';
 import { FolderSupply } from './folder-supply.ts';
-import { IgnoreRules } from './ignore-rules.ts';
+import { IGNORE_FILE_NAME, IgnoreRules } from './ignore-rules.ts';
 import {
   type CommitOptions,
   commitRootRef,
@@ -20,14 +21,14 @@ import {
   settleEarlierCommit,
 } from './root-ref-commit.ts';
 import { type ScannedRoot, scanTree } from './scan.ts';
-import type { TreeState } from './tree-state.ts';
+import { TreeBusyError } from './tree-busy-error.ts';
 
 export interface PushFolderOptions {
   /** One that does not try again by itself (`retry: { attemptsMax: 1 }`): the push does. */
   readonly client: Client;
   /** absolute */
   readonly path: string;
-  readonly state: TreeState;
+  readonly state: FolderState;
   /** Texts of pattern files from outside the tree. */
   readonly ignorePatterns: readonly string[];
   /** Names of pattern files that are honoured in every folder. */
@@ -57,11 +58,6 @@ export interface PushedFolder extends PushResult {
 /** How often a tree that changes while it is pushed is taken up from the start. */
 const ROUNDS_MAX = 4;
 
-/** The tree kept changing. `message` is one line that names where. */
-export class TreeBusyError extends Error {
-  override readonly name = 'TreeBusyError';
-}
-
 /**
  * Makes the tree at `path` ready and leased. Throws ScanError, TreeBusyError, CasError, or the reason of the signal; the
  * same call then takes it up where it stopped.
@@ -76,7 +72,7 @@ export async function pushFolder(options: PushFolderOptions): Promise<PushedFold
       if (!(error instanceof SourceChangedError)) throw error;
       distrusted.add(error.source);
       if (round === ROUNDS_MAX) {
-        const message = `${error.source} keeps changing while it is pushed: stop what writes to it, or leave it out with .holdfastignore`;
+        const message = `${error.source} keeps changing while it is pushed: stop what writes to it, or leave it out with ${IGNORE_FILE_NAME}`;
         throw new TreeBusyError(message, { cause: error });
       }
       options.progress.warn(`${error.source} changed while it was pushed; it is read again`);

@@ -1,5 +1,6 @@
 /** Keeps a long job small: what has passed through memory is collected before the process has grown large. */
 import type { NodeDigest } from '@holdfast/client';
+import { collectGarbage } from './collect-garbage.ts';
 import { digestAtOnce } from './hash-file.ts';
 
 /** Passed through memory between two looks. */
@@ -21,7 +22,7 @@ export class ResidentMemory {
     this.#passedBytes += bytes + NODE_OVERHEAD_BYTES;
     if (this.#passedBytes < LOOK_EVERY_BYTES) return;
     this.#passedBytes = 0;
-    if (process.memoryUsage.rss() >= COLLECT_FROM_BYTES) Bun.gc(true);
+    if (process.memoryUsage.rss() >= COLLECT_FROM_BYTES) collectGarbage();
   }
 }
 

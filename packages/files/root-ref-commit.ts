@@ -6,9 +6,8 @@
 import { randomUUID } from 'node:crypto';
 import { CasError, type Client, type ProgressReporter, requestPatiently } from '@holdfast/client';
 import type { Hash } from '@holdfast/protocol';
+import type { FolderState, PendingCommit } from './folder-state.ts';
 import { TreeStateLostError } from './state-failure.ts';
-import type { PendingCommit } from './state-rows.ts';
-import type { TreeState } from './tree-state.ts';
 
 /** What the commit needs of a client. */
 type CommitClient = Pick<Client, 'updateRootRefs'>;
@@ -22,7 +21,7 @@ export interface RootRefCommit {
 
 export interface CommitOptions {
   readonly client: CommitClient;
-  readonly state: TreeState;
+  readonly state: FolderState;
   /** Names server, App, Space and domain: a request id means something there only. */
   readonly scope: string;
   readonly progress: ProgressReporter;

@@ -8,19 +8,18 @@ import type { Hash } from '@holdfast/protocol';
 import { type ByteString, displayName, joinPath, toFsPath } from './byte-names.ts';
 import { type ComingEntry, DirectoryWriter } from './directory-writer.ts';
 import { EntryReader, type FoundEntry, isLarge, kindOf } from './entry-reader.ts';
+import type { DirectoryRow, FolderState } from './folder-state.ts';
 import { FileBusyError } from './hash-file.ts';
 import type { IgnoreRules } from './ignore-rules.ts';
 import { listNames, type NameList } from './name-list.ts';
 import { describeSystemError, isGone, isSystemError, ScanProblems } from './scan-problem.ts';
 import { SeenEntries } from './seen-entries.ts';
 import type { Fingerprint, SeenEntry } from './stat-pages.ts';
-import type { DirectoryRow } from './state-rows.ts';
-import type { TreeState } from './tree-state.ts';
 
 export interface ScanOptions {
   /** absolute path of a folder, file or link */
   readonly root: ByteString;
-  readonly state: TreeState;
+  readonly state: FolderState;
   readonly rules: IgnoreRules;
   /** Names of pattern files that are honoured in every folder. */
   readonly ignoreFileNames: readonly string[];
@@ -79,7 +78,7 @@ export function scanTree(options: ScanOptions): Promise<ScannedRoot> {
 
 class Scan {
   readonly #options: ScanOptions;
-  readonly #state: TreeState;
+  readonly #state: FolderState;
   readonly #reader: EntryReader;
   readonly #problems = new ScanProblems();
   /** large files that are being read */

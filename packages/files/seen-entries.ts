@@ -1,17 +1,17 @@
 /** The entries of one directory as they were seen last time, looked up in the order of their names: one page in memory. */
 import type { ByteString } from './byte-names.ts';
+import type { FolderState } from './folder-state.ts';
 import { type SeenEntry, unpackPage } from './stat-pages.ts';
-import type { TreeState } from './tree-state.ts';
 
 export class SeenEntries {
-  readonly #state: TreeState;
+  readonly #state: FolderState;
   readonly #directory: number;
   #page = 0;
   #entries: readonly SeenEntry[] = [];
   #at = 0;
   #isOver = false;
 
-  constructor(state: TreeState, directory: number) {
+  constructor(state: FolderState, directory: number) {
     this.#state = state;
     this.#directory = directory;
   }

@@ -2,6 +2,8 @@
 import { join } from 'node:path';
 import { type Client, createClient, SILENT_PROGRESS } from '../../packages/client/index.ts';
 import {
+  type FolderState,
+  MemoryState,
   type PushedFolder,
   type PushFolderOptions,
   pushFolder,
@@ -15,7 +17,7 @@ export class PushWorld {
   readonly proxy: CountingProxy;
   readonly #running: RunningServer;
   readonly #folder = makeTempFolder('push');
-  readonly #states: TreeState[] = [];
+  readonly #states: FolderState[] = [];
   #count = 0;
 
   static async start(): Promise<PushWorld> {
@@ -44,8 +46,8 @@ export class PushWorld {
     return createClient({ baseUrl: this.proxy.url, appId: APP, spaceId, token, retry: { attemptsMax: 1 } });
   }
 
-  openState(path = ':memory:'): TreeState {
-    const state = TreeState.open(path);
+  openState(path?: string): FolderState {
+    const state = path === undefined ? new MemoryState() : TreeState.open(path);
     this.#states.push(state);
     return state;
   }

@@ -2,14 +2,16 @@
  * Makes the npm packages of the SDK, `holdfast-protocol-V.tgz` and `holdfast-client-V.tgz`: built ES modules, their types, and
  * nothing that would have to be downloaded. V is the version of the repository. Runs on Bun; needs npm on the PATH.
  */
-import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { BunPlugin } from 'bun';
 import rootPackage from '../../package.json' with { type: 'json' };
 import { packPackage } from './npm-pack.ts';
 import { listReachableTypes, writeTypes } from './write-types.ts';
 
+const MODULES_FOLDER = fileURLToPath(new URL('../../node_modules', import.meta.url));
 const PACKAGES_FOLDER = fileURLToPath(new URL('../../packages', import.meta.url));
 const LICENSE_FILE = fileURLToPath(new URL('../../LICENSE', import.meta.url));
 const { version, license, engines } = rootPackage;
@@ -43,12 +45,24 @@ const PROTOCOL: SdkPackage = {
   dependencies: [],
 };
 
+const CLIENT_DOOR = 'client/index.ts';
 const CLIENT: SdkPackage = {
   name: '@holdfast/client',
   description: 'Client of the Holdfast Space API: content-addressed nodes, leases, root refs, trees',
   folder: 'client',
-  doors: [{ subpath: '.', source: 'client/index.ts', file: 'index.js', target: 'browser' }],
+  doors: [
+    { subpath: '.', source: CLIENT_DOOR, file: 'index.js', target: 'browser' },
+    { subpath: './node', source: 'files/sdk.ts', file: 'node.js', target: 'node' },
+  ],
   dependencies: [PROTOCOL.name],
+};
+
+/** What is beside the client in its package imports it from there. */
+const CLIENT_BESIDE: BunPlugin = {
+  name: 'client-beside',
+  setup: (build) => {
+    build.onResolve({ filter: /^@holdfast\/client$/ }, () => ({ path: './index.js', external: true }));
+  },
 };
 
 /** Absolute paths of the tarballs. */
@@ -79,22 +93,44 @@ export async function packSdk(outFolder: string): Promise<PackedSdk> {
 
 async function fillPackage(one: SdkPackage, types: string, folder: string): Promise<void> {
   await mkdir(folder);
-  await Promise.all(one.doors.map((door) => bundle(door, folder)));
+  const bundled = await Promise.all(one.doors.map((door) => bundle(door, folder)));
+  await writeLicenses(new Set(bundled.flat()), folder);
   await copyTypes(types, one, folder);
   await writeFile(join(folder, 'package.json'), `${JSON.stringify(describePackage(one), null, 2)}\n`);
   await copyFile(join(PACKAGES_FOLDER, one.folder, 'README.md'), join(folder, 'README.md'));
   await copyFile(LICENSE_FILE, join(folder, 'LICENSE'));
 }
 
-async function bundle({ source, file, target }: Door, folder: string): Promise<void> {
-  await Bun.build({
+/** Names the packages of others that the door carries with it. */
+async function bundle({ source, file, target }: Door, folder: string): Promise<string[]> {
+  const { metafile } = await Bun.build({
     entrypoints: [join(PACKAGES_FOLDER, source)],
     outdir: folder,
     naming: file,
     target,
     format: 'esm',
     external: [PROTOCOL.name],
+    // The doors of one package share its code: an error of the one is an error of the other.
+    plugins: source === CLIENT_DOOR ? [] : [CLIENT_BESIDE],
+    metafile: true,
   });
+  return Object.keys(metafile?.inputs ?? {}).flatMap((path) => {
+    const name = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1];
+    return name === undefined ? [] : [name];
+  });
+}
+
+/** Whose code is passed on is named with the licence it is passed on under. */
+async function writeLicenses(names: ReadonlySet<string>, folder: string): Promise<void> {
+  if (names.size === 0) return;
+  const texts: string[] = [];
+  for (const name of names) {
+    const from = join(MODULES_FOLDER, name);
+    const file = (await readdir(from)).find((entry) => /^licen[cs]e/i.test(entry));
+    if (file === undefined) throw new Error(`${name} is bundled and has no licence file`);
+    texts.push(`${name}\n\n${(await readFile(join(from, file), 'utf8')).trim()}\n`);
+  }
+  await writeFile(join(folder, 'THIRD-PARTY-LICENSES'), texts.join('\n\n'));
 }
 
 /** Types of the doors and of what these import, nothing else. */
@@ -117,7 +153,7 @@ function describePackage({ name, description, doors, dependencies }: SdkPackage)
     type: 'module',
     sideEffects: false,
     engines,
-    files: ['*.js', 'types'],
+    files: ['*.js', 'types', 'THIRD-PARTY-LICENSES'],
     exports: Object.fromEntries(
       doors.map((door) => [door.subpath, { types: `./types/${typesOf(door)}`, default: `./${door.file}` }]),
     ),

@@ -3,13 +3,14 @@
 import { lstatSync, type Stats } from 'node:fs';
 import { CasError, type Client, PUSH_PARALLEL_MAX_DEFAULT, type PushPlan } from '@holdfast/client';
 import {
+  type FolderState,
+  IGNORE_FILE_NAME,
   type PushedFolder,
   type PushFolderOptions,
   planFolder,
   pushFolder,
   ScanError,
   TreeBusyError,
-  type TreeState,
   TreeStateLostError,
 } from '@holdfast/files';
 import { formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
@@ -49,7 +50,6 @@ interface Flags extends ConnectionFlags {
 }
 
 const JOBS_MAX = 256;
-const IGNORE_FILE_NAME = '.holdfastignore';
 const CONTINUE = 'run the same command again: it continues where it stopped';
 const KEPT = `what was uploaded is kept under its lease; ${CONTINUE}`;
 
@@ -143,7 +143,7 @@ interface PushRequest {
 async function runPush(client: Client, request: PushRequest): Promise<void> {
   const { path, absolute, linkWarning, ignorePatterns, flags } = request;
   const rootRefScope = flags.rootRef === true ? await describeScope(flags) : undefined;
-  const optionsFor = ({ progress, signal }: JobContext, state: TreeState): PushFolderOptions => ({
+  const optionsFor = ({ progress, signal }: JobContext, state: FolderState): PushFolderOptions => ({
     client,
     path: absolute,
     state,
@@ -196,7 +196,7 @@ function listIgnoreFileNames({ ignore, gitignore }: Flags): readonly string[] {
 async function withState<T>(
   remembered: PushState,
   flags: Flags,
-  work: (state: TreeState) => Promise<T>,
+  work: (state: FolderState) => Promise<T>,
 ): Promise<T> {
   for (;;) {
     try {

@@ -15,11 +15,11 @@ import { join } from 'node:path';
 import { startProgress } from '@holdfast/client';
 import { decodeNode, type Hash, hashToBytes } from '@holdfast/protocol';
 import fc from 'fast-check';
-import { toByteString } from './byte-names.ts';
-import { FolderSupply } from './folder-supply.ts';
-import { IgnoreRules } from './ignore-rules.ts';
-import { type ScannedRoot, scanTree } from './scan.ts';
-import { TreeStateLostError } from './state-failure.ts';
+import { toByteString } from '../byte-names.ts';
+import { FolderSupply } from '../folder-supply.ts';
+import { IgnoreRules } from '../ignore-rules.ts';
+import { type ScannedRoot, scanTree } from '../scan.ts';
+import { TreeStateLostError } from '../state-failure.ts';
 import { TreeState } from './tree-state.ts';
 
 const SCOPE = 'server and domain';

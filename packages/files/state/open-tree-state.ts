@@ -2,7 +2,9 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { TreeStateBusyError } from './state-failure.ts';
+import type { FolderState } from '../folder-state.ts';
+import { MemoryState } from '../memory-state.ts';
+import { TreeStateBusyError } from '../state-failure.ts';
 import { statePath } from './state-location.ts';
 import { TreeState } from './tree-state.ts';
 
@@ -40,7 +42,7 @@ export function openTreeState(options: TreeStateOptions): TreeState {
 }
 
 /** A state that is gone when it is closed, for where nothing can be kept: on the disk, or without one in memory. */
-export function openTemporaryState(): TreeState {
+export function openTemporaryState(): FolderState {
   try {
     const folder = mkdtempSync(join(tmpdir(), 'holdfast-state-'));
     return TreeState.open(join(folder, 'state.sqlite'), () =>
@@ -48,7 +50,7 @@ export function openTemporaryState(): TreeState {
     );
   } catch {
     // A full disk is what brings most pushes here.
-    return TreeState.openInMemory();
+    return new MemoryState();
   }
 }
 

@@ -1,14 +1,15 @@
 /**
- * What is remembered of one folder between pushes, in one SQLite file of the user's cache folder: what its entries were
- * when they were last hashed, the nodes of directories and file indexes, and a root ref's commit that is not answered yet.
- * Only hints: the server decides what is ready. One process at a time holds it; a killed one holds nothing.
+ * The state of one folder between pushes, in one SQLite file of the user's cache folder. One process at a time holds it; a
+ * killed one holds nothing.
  */
 import { Database, type SQLQueryBindings, type Statement } from 'bun:sqlite';
+import { createHash } from 'node:crypto';
 import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { bytesToHash, type Hash } from '@holdfast/protocol';
-import { type ByteString, byteStringOf } from './byte-names.ts';
-import { packPage, type SeenEntry, unpackPage } from './stat-pages.ts';
+import { type ByteString, byteStringOf } from '../byte-names.ts';
+import type { DirectoryRow, FolderState, OWN_NODES, PendingCommit } from '../folder-state.ts';
+import { packPage, type SeenEntry, unpackPage } from '../stat-pages.ts';
 import {
   isBusy,
   isDamage,
@@ -16,11 +17,9 @@ import {
   TreeStateBusyError,
   type TreeStateLostError,
   toLostError,
-} from './state-failure.ts';
+} from '../state-failure.ts';
 import {
-  type DirectoryRow,
   fileKey,
-  type PendingCommit,
   packCommit,
   packHash,
   packName,
@@ -36,16 +35,12 @@ import { seal, unseal } from './state-sum.ts';
 /** Work is saved this often: what a kill costs at most. */
 const SAVE_INTERVAL_MS = 1_000;
 
-/** Name under which a directory's own nodes stand; a file's index nodes stand under the file's name. */
-const OWN = '';
 /** Staged pages of a directory stand under the negative of its id. */
 const staged = (directory: number): number => -directory;
-const MEMORY = ':memory:';
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
-/** Every call but `close` and `discard` throws TreeStateLostError once the file turned out to be of no use. */
-export class TreeState {
+export class TreeState implements FolderState {
   readonly #path: string;
   readonly #database: Database;
   readonly #onClosed: () => void;
@@ -61,7 +56,7 @@ export class TreeState {
    * was closed.
    */
   static open(path: string, onClosed: () => void = () => undefined): TreeState {
-    if (path !== MEMORY) mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     try {
       return new TreeState(path, onClosed);
     } catch (error) {
@@ -74,18 +69,13 @@ export class TreeState {
     }
   }
 
-  /** One that is gone with the process. */
-  static openInMemory(): TreeState {
-    return TreeState.open(MEMORY);
-  }
-
   private constructor(path: string, onClosed: () => void) {
     this.#path = path;
     this.#onClosed = onClosed;
     this.#database = new Database(path, { create: true, strict: true });
     try {
       // Names and hashes of private files: for their owner only.
-      if (path !== MEMORY) chmodSync(path, 0o600);
+      chmodSync(path, 0o600);
       this.#prepare();
     } catch (error) {
       this.#database.close();
@@ -114,7 +104,6 @@ export class TreeState {
     this.#guard(() => this.#readCommits());
   }
 
-  /** Whether another file stood in its place that could not be read. */
   get isReplacement(): boolean {
     return this.#isReplacement;
   }
@@ -133,10 +122,7 @@ export class TreeState {
     }
   }
 
-  /**
-   * Closes it without saving and removes its files, so that it begins anew. The commits it held, by scope; undefined when they
-   * cannot be read any more.
-   */
+  /** Removes its files too. */
   discard(): ReadonlyMap<string, PendingCommit> | undefined {
     let commits: ReadonlyMap<string, PendingCommit> | undefined;
     try {
@@ -161,7 +147,7 @@ export class TreeState {
     }
   }
 
-  /** Everything written so far outlives the process. A state that was lost has nothing left to save. */
+  /** A state that was lost has nothing left to save. */
   save(): void {
     const isOpen = this.#isWriting && this.#lost === undefined;
     this.#isWriting = false;
@@ -169,12 +155,10 @@ export class TreeState {
     if (isOpen) this.#guard(() => this.#database.run('COMMIT'));
   }
 
-  /** Saves when the last time was long enough ago; to be called where the written rows belong together. */
   saveSometimes(): void {
     if (performance.now() - this.#savedAt > SAVE_INTERVAL_MS) this.save();
   }
 
-  /** Forgets all entries, so that everything is read again. */
   forgetEntries(): void {
     this.#write('DELETE FROM pages');
     this.#write('DELETE FROM files');
@@ -205,7 +189,6 @@ export class TreeState {
     this.#write('UPDATE directories SET summary = ? WHERE id = ?', summary, id);
   }
 
-  /** Forgets what stood below `directory` under names that `isThere` no longer finds. */
   dropMissing(directory: number, isThere: (name: ByteString) => boolean): void {
     for (const { id, name } of this.#readAll<{ id: number; name: unknown }>(
       'SELECT id, name FROM directories WHERE parent = ?',
@@ -240,7 +223,6 @@ export class TreeState {
     });
   }
 
-  /** Kept beside the present pages until `replacePages`: those are still being read. */
   stagePage(directory: number, page: number, entries: Uint8Array): void {
     this.#write(
       'INSERT OR REPLACE INTO pages (directory, page, entries) VALUES (?, ?, ?)',
@@ -250,7 +232,6 @@ export class TreeState {
     );
   }
 
-  /** The staged pages take the place of all from `from` on. */
   replacePages(directory: number, from: number): void {
     this.#write('DELETE FROM pages WHERE directory = ? AND page >= ?', directory, from);
     this.#write('UPDATE pages SET directory = ? WHERE directory = ?', directory, staged(directory));
@@ -260,7 +241,6 @@ export class TreeState {
     this.#write('DELETE FROM pages WHERE directory = ?', staged(directory));
   }
 
-  /** A large file that was hashed, also when its folder is not finished. */
   findFile(directory: number, name: ByteString): SeenEntry | undefined {
     return this.#guard(() => {
       const sql = 'SELECT entry FROM files WHERE directory = ? AND name = ?';
@@ -283,13 +263,12 @@ export class TreeState {
     this.#write('DELETE FROM nodes WHERE directory = ? AND name = ?', directory, packName(name));
   }
 
-  /** The canonical bytes of a node of a directory, or of the file `name` in it: they are what the hash says. */
-  findNode(directory: number, name: ByteString | typeof OWN, hash: Hash): Uint8Array | undefined {
+  findNode(directory: number, name: ByteString | typeof OWN_NODES, hash: Hash): Uint8Array | undefined {
     const sql = 'SELECT bytes FROM nodes WHERE directory = ? AND name = ? AND hash = ?';
     const row = this.#read<{ bytes: unknown }>(sql, directory, packName(name), packHash(hash));
     if (row === undefined) return undefined;
     const bytes = this.#blob(row.bytes);
-    if (new Bun.CryptoHasher('sha256').update(bytes).digest('hex') === hash) return bytes;
+    if (createHash('sha256').update(bytes).digest('hex') === hash) return bytes;
     throw this.#lose(new Error('a node has another hash than it was written with'));
   }
 
@@ -303,7 +282,6 @@ export class TreeState {
     );
   }
 
-  /** Forgets the nodes of a directory or file other than `kept`. */
   dropNodesExcept(directory: number, name: ByteString, kept: ReadonlySet<Hash>): void {
     const sql = 'SELECT hash FROM nodes WHERE directory = ? AND name = ?';
     for (const row of this.#readAll<{ hash: unknown }>(sql, directory, packName(name))) {
@@ -325,7 +303,7 @@ export class TreeState {
     });
   }
 
-  /** On disk when this returns: a commit may be sent only then. */
+  /** On disk when this returns. */
   keepCommit(scope: string, pending: PendingCommit): void {
     const packed = packCommit(scope, pending);
     this.#durably(() =>

@@ -1,26 +1,13 @@
 /** The rows of a state: its schema, what is in them, and the sums that tell them from damage. */
 import { bytesToHash, type Hash, hashToBytes } from '@holdfast/protocol';
-import { type ByteString, bytesOf } from './byte-names.ts';
+import { type ByteString, bytesOf } from '../byte-names.ts';
+import type { DirectoryRow, PendingCommit } from '../folder-state.ts';
 import { seal, unseal } from './state-sum.ts';
 
 /** Written into the file; a file of another version is made anew. */
 export const STATE_VERSION = 3;
 
-export interface DirectoryRow {
-  readonly id: number;
-  /** undefined while it was never finished */
-  readonly hash: Hash | undefined;
-  readonly bytes: number;
-  readonly entryCount: number;
-}
-
 interface FinishedDirectory extends DirectoryRow {
-  readonly hash: Hash;
-}
-
-/** A commit that was sent, or was about to be, and whose answer never came. */
-export interface PendingCommit {
-  readonly requestId: string;
   readonly hash: Hash;
 }
 
