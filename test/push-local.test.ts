@@ -17,15 +17,16 @@ afterAll(() => world.end());
 afterEach(() => world.closeStates());
 
 describe('what is remembered', () => {
-  test('never hides a change', async () => {
+  test('never hides a change, nor does what was forgotten', async () => {
     await fc.assert(
-      fc.asyncProperty(plans, plans, async (before, after) => {
+      fc.asyncProperty(plans, plans, fc.boolean(), async (before, after, isForgotten) => {
         const path = world.fresh('remembered');
         const state = world.openState();
         writePlan(path, before);
         await world.push(path, { state, space: 'remembered' });
         rmSync(path, { recursive: true });
         writePlan(path, after);
+        if (isForgotten) state.forgetEntries();
         const { root } = await world.push(path, { state, space: 'remembered' });
         expect(root).toBe((await buildPlan(after)).root);
         rmSync(path, { recursive: true });
@@ -33,6 +34,21 @@ describe('what is remembered', () => {
       { numRuns: 15 },
     );
   });
+
+  test.each([true, false])(
+    'a folder that was emptied is empty (forgotten before: %p)',
+    async (isForgotten) => {
+      const path = world.fresh('emptied');
+      const before = directory({ keeps: file(1), emptied: directory({ inner: directory({ f: file(10) }) }) });
+      writePlan(path, before);
+      const state = world.openState();
+      await world.push(path, { state, space: 'emptied' });
+      rmSync(join(path, 'emptied', 'inner'), { recursive: true });
+      if (isForgotten) state.forgetEntries();
+      const after = directory({ keeps: file(1), emptied: directory() });
+      expect((await world.push(path, { state, space: 'emptied' })).root).toBe((await buildPlan(after)).root);
+    },
+  );
 
   test('does not mistake a file of the same size and time', async () => {
     const path = world.fresh('touched');

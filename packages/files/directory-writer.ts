@@ -52,7 +52,7 @@ export class DirectoryWriter {
     if (this.#entries.length > 0) this.#comparePage();
     const { hash } = row;
     const isSame = this.#changedFrom === undefined && !this.#hasPage(this.#pageCount);
-    if (isSinglePage && isSame && hash !== undefined) {
+    if (isSinglePage && isSame && hash !== undefined && this.#comesTo(row)) {
       return { hash, bytes: row.bytes, entryCount: row.entryCount, isChanged: false };
     }
     await this.#build();
@@ -91,6 +91,13 @@ export class DirectoryWriter {
       this.#state.dropStagedPages(this.#row.id);
     }
     this.#state.stagePage(this.#row.id, page, packed);
+  }
+
+  /** Whether the entries are as many as the directory had: pages that were lost prove nothing. */
+  #comesTo(row: DirectoryRow): boolean {
+    const entryCount = this.#entries.reduce((total, entry) => total + 1 + entry.entryCount, 0);
+    const bytes = this.#entries.reduce((total, entry) => total + entry.bytes, 0);
+    return entryCount === row.entryCount && bytes === row.bytes;
   }
 
   #hasPage(page: number): boolean {

@@ -162,6 +162,8 @@ export class TreeState implements FolderState {
   forgetEntries(): void {
     this.#write('DELETE FROM pages');
     this.#write('DELETE FROM files');
+    // What a directory was as a whole counts only together with its pages: without them an emptied one would look unchanged.
+    this.#write('UPDATE directories SET summary = NULL');
   }
 
   findDirectory(parent: number, name: ByteString): DirectoryRow | undefined {
