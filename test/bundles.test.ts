@@ -264,7 +264,7 @@ describe('wrong use', () => {
     expect(await runBadly(1, 'source', 'import', 'nowhere.car')).toContain('does not exist');
     mkdirSync(join(folder.path, 'folder'));
     expect(await runBadly(1, 'source', 'import', 'folder')).toContain('it is a folder');
-    expect(await runBadly(2, 'source', 'create', 'xyz')).toContain('64 lowercase');
+    expect(await runBadly(2, 'source', 'create', 'x y')).toContain('is neither a hash');
     expect(await runBadly(2, 'source', 'create', root, '--json')).toContain('--out');
     expect(await runBadly(2, 'source', 'import', 'x.car', '--max-node-bytes', '0')).toContain(
       'integer from 1',

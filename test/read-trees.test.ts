@@ -1,6 +1,6 @@
 /** The commands that read trees without pulling them: what they print, and that it is safe to print. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { seededBytes } from './support/canonical-node.ts';
 import { ROOT } from './support/server-process.ts';
@@ -145,16 +145,36 @@ describe('looking at trees', () => {
     expect(await commands.runBadly(1, 'looking', 'verify', absent, '--quiet')).toContain(
       '1 node is missing or wrong',
     );
-    expect(await commands.runBadly(2, 'looking', 'verify', `${root}/src`)).toContain('ls --long');
+    for (const command of [
+      ['ls', 'a b'],
+      ['cat', 'x@y/z'],
+      ['pull', 'a b', 'y'],
+      ['verify', 'x@2026-02-30'],
+      ['du', '@x'],
+      ['tree', 'A'.repeat(64)],
+    ]) {
+      await commands.runBadly(2, 'looking', ...command);
+    }
     for (const command of [
       ['ls', 'x'],
-      ['cat', 'x/y'],
-      ['pull', 'x', 'y'],
-      ['verify', 'x'],
-      ['du', 'x'],
-      ['tree', 'x'],
+      ['pull', 'x/y', 'z'],
+      ['du', root, 'x'],
     ]) {
-      expect(await commands.runBadly(2, 'looking', ...command)).toContain('64 lowercase');
+      expect(await commands.runBadly(1, 'looking', ...command)).toContain(
+        'under the name x; there is no name yet',
+      );
     }
+  });
+
+  test('of a path is verified, measured and pulled as the tree it is, executable files as such', async () => {
+    expect(JSON.parse(await commands.runWell('looking', 'verify', `${root}/src`, '--json'))).toMatchObject({
+      faultCount: 0,
+    });
+    const [, row] = (await commands.runWell('looking', 'du', `${root}/src/deep`)).trimEnd().split('\n');
+    expect(row).toStartWith(`${root}/src/deep  70000 `);
+    const target = commands.fresh();
+    await commands.runWell('looking', 'pull', `${root}/src/main.ts`, target, '--quiet');
+    expect([statSync(target).size, statSync(target).mode & 0o111]).not.toContain(0);
+    await commands.runWell('looking', 'pull', `${root}/src`, commands.fresh(), '--quiet');
   });
 });

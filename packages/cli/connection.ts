@@ -1,6 +1,7 @@
 /** Which Space the client commands talk to and on whose authority, and what their failures mean to a person. */
 import {
   CasError,
+  CatalogError,
   type Client,
   type ClientOptions,
   createClient,
@@ -8,7 +9,13 @@ import {
   type ProgressReporter,
   SILENT_PROGRESS,
 } from '@holdfast/client';
-import { isPathId, isRefDomain, OPERATIONS, PATH_ID_CHARACTERS_MAX } from '@holdfast/protocol';
+import {
+  type Authority,
+  isPathId,
+  isRefDomain,
+  OPERATIONS,
+  PATH_ID_CHARACTERS_MAX,
+} from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from './cli-error.ts';
 import { explainCasError } from './connection-advice.ts';
@@ -24,8 +31,6 @@ export interface ConnectionFlags {
   readonly space?: string;
   readonly tokenFile?: string;
 }
-
-const ROOT_REFS_AUTHORITY = OPERATIONS.updateRootRefs.authority;
 
 const HELP_AFTER = `
 The server, App, Space and token come from the variables HOLDFAST_URL, HOLDFAST_APP, HOLDFAST_SPACE and HOLDFAST_TOKEN;
@@ -66,6 +71,7 @@ export async function withClient<T>(
       return work(openClient(connection, { retry, fetch }), progress);
     });
   } catch (error) {
+    if (error instanceof CatalogError) throw new CliError(error.message, { cause: error });
     if (!(error instanceof CasError)) throw error;
     const used = { ...connection, token: token() };
     throw new CliError(explainCasError(error, used), { cause: error });
@@ -179,15 +185,30 @@ export async function describeScope(flags: ConnectionFlags): Promise<string> {
  * is wrong in another way, is left for the server to say. Throws CliError.
  */
 export async function requireRootRefToken(flags: ConnectionFlags): Promise<void> {
+  await requireAuthorities(flags, [OPERATIONS.updateRootRefs.authority], 'no root ref can be made');
+}
+
+/** The same for any work with the refDomain of the token. `consequence` completes "the token lacks this, so …". */
+export async function requireAuthorities(
+  flags: ConnectionFlags,
+  authorities: readonly Authority[],
+  consequence: string,
+): Promise<void> {
   const { token } = await readConnection(flags);
   const claims = findClaims(token());
   if (claims === undefined) return;
   const { refDomain, permissions } = claims;
-  const isPermitted = !Array.isArray(permissions) || permissions.includes(ROOT_REFS_AUTHORITY);
-  if (isPermitted && typeof refDomain === 'string' && isRefDomain(refDomain)) return;
-  const what = isPermitted ? 'names no refDomain' : `does not permit ${ROOT_REFS_AUTHORITY}`;
+  const missing = Array.isArray(permissions)
+    ? authorities.filter((authority) => !permissions.includes(authority))
+    : [];
+  const hasDomain = typeof refDomain === 'string' && isRefDomain(refDomain);
+  if (missing.length === 0 && hasDomain) return;
+  const lacks = [
+    ...(missing.length === 0 ? [] : [`does not permit ${missing.join(', ')}`]),
+    ...(hasDomain ? [] : ['names no refDomain']),
+  ];
   throw new CliError(
-    `the token ${what}, so no root ref can be made; nothing was sent. Use one made with --permission ${ROOT_REFS_AUTHORITY} and --ref-domain`,
+    `the token ${lacks.join(' and ')}, so ${consequence}; nothing was sent. Use one made with --permission ${authorities.join(',')} and --ref-domain`,
   );
 }
 

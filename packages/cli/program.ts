@@ -5,6 +5,7 @@ import { registerBundleCommand } from './commands/bundle.ts';
 import { registerCatCommand } from './commands/cat.ts';
 import { registerDiffCommand } from './commands/diff.ts';
 import { registerDuCommand } from './commands/du.ts';
+import { registerForgetCommand, registerUnforgetCommand } from './commands/forget.ts';
 import { registerGcCommand } from './commands/gc.ts';
 import { registerKeyCommand } from './commands/key.ts';
 import { registerLsCommand } from './commands/ls.ts';
@@ -14,6 +15,7 @@ import { registerPullCommand } from './commands/pull.ts';
 import { registerPushCommand } from './commands/push.ts';
 import { registerRefsCommand } from './commands/refs.ts';
 import { registerServeCommand } from './commands/serve.ts';
+import { registerSnapshotsCommand } from './commands/snapshots.ts';
 import { registerTokenCommand } from './commands/token.ts';
 import { registerTreeCommand } from './commands/tree.ts';
 import { registerUsageCommand } from './commands/usage.ts';
@@ -37,6 +39,9 @@ const COMMANDS: readonly ((program: Command) => void)[] = [
   registerDiffCommand,
   registerVerifyCommand,
   registerDuCommand,
+  registerSnapshotsCommand,
+  registerForgetCommand,
+  registerUnforgetCommand,
   registerBundleCommand,
   registerNodeCommand,
   registerRefsCommand,

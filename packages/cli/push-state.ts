@@ -15,8 +15,8 @@ export interface PushStateOptions {
   /** absolute, of what is pushed */
   readonly path: string;
   readonly recordsMtime: boolean;
-  /** Of the root ref that the push commits: its request id must outlive the process. */
-  readonly rootRefScope: string | undefined;
+  /** Of what the push commits, a root ref or a snapshot: its id must outlive the process. */
+  readonly commitScope: string | undefined;
   /** a folder that was named; false: nothing of last time counts; undefined: the folder of the user */
   readonly cache: string | false | undefined;
   readonly warn: (message: string) => void;
@@ -80,9 +80,9 @@ export class PushState {
 
   #goWithout(error: TreeStateLostError): void {
     const what = `the cache folder ${this.#cacheFolder} cannot be written any more (${error.message})`;
-    if (this.#options.rootRefScope !== undefined) {
+    if (this.#options.commitScope !== undefined) {
       throw new CliError(
-        `${what}, and the request id of a root ref must be kept before it is sent: none was committed; ${ADVICE}`,
+        `${what}, and the id of a root ref or snapshot must be kept before it is sent: none was committed; ${ADVICE}`,
         { cause: error },
       );
     }
@@ -92,16 +92,16 @@ export class PushState {
   }
 
   #open(): FolderState {
-    const { cache, rootRefScope, warn, path, recordsMtime } = this.#options;
+    const { cache, commitScope, warn, path, recordsMtime } = this.#options;
     const cacheFolder = this.#cacheFolder;
     try {
-      const state = openTreeState({ cacheFolder, path, recordsMtime, rootRefScope });
+      const state = openTreeState({ cacheFolder, path, recordsMtime, commitScope });
       if (state.isReplacement) this.#warnOfCommit();
       return state;
     } catch (error) {
       const what = `the cache folder ${cacheFolder} cannot be used: ${describeFileError(error)}`;
       // What is remembered only saves time; the request id of a commit must outlive the process.
-      if (typeof cache === 'string' || rootRefScope !== undefined || error instanceof TreeStateBusyError) {
+      if (typeof cache === 'string' || commitScope !== undefined || error instanceof TreeStateBusyError) {
         throw new CliError(`${what}; choose another with --cache DIR`, { cause: error });
       }
       warn(`nothing will be remembered of this push: ${what}`);
@@ -110,9 +110,9 @@ export class PushState {
   }
 
   #warnOfCommit(): void {
-    if (this.#options.rootRefScope === undefined) return;
+    if (this.#options.commitScope === undefined) return;
     this.#options.warn(
-      'what was remembered of this path could not be read: if a push of it with --root-ref was interrupted, its root ref may count twice now; look with: holdfast refs list',
+      'what was remembered of this path could not be read: if a push of it with --root-ref or --name was interrupted, its root ref or snapshot may be there twice now; look with: holdfast refs list, or holdfast snapshots',
     );
   }
 }

@@ -1,5 +1,7 @@
 /** What the commands that read trees share: HASH/path, verified nodes, and failures as one line. */
 import {
+  type Client,
+  createPatientClient,
   explainNodeError,
   formatName,
   type Hash,
@@ -13,68 +15,36 @@ import {
   TreeReadError,
 } from '@holdfast/client';
 import { openSpaceSource } from '@holdfast/files';
-import { isHash } from '@holdfast/protocol';
-import { InvalidArgumentError } from 'commander';
 import { CliError } from './cli-error.ts';
 import { type ConnectionFlags, JOB_CLIENT, withClient } from './connection.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from './interruption.ts';
 import { type JobContext, type JobFlags, runJob, runShortJob } from './progress/run-job.ts';
-
-export const LOCATION_HELP = 'HASH or HASH/path';
-
-/** A place in a tree as the command line names it. */
-export interface TreeLocation {
-  readonly root: Hash;
-  readonly names: readonly Uint8Array[];
-  /** as it was given */
-  readonly text: string;
-}
-
-/** Slashes at the end and twice in a row count as one, and `.` for the directory it is in: no entry has that name. */
-export function parseLocation(text: string): TreeLocation {
-  const [root = '', ...names] = text.split('/');
-  if (!isHash(root)) {
-    throw new InvalidArgumentError(`Write ${LOCATION_HELP}; a hash is 64 lowercase hexadecimal characters.`);
-  }
-  return { root, names: parseNames(names), text };
-}
-
-/** The names of a path within a tree. */
-export function parseTreePath(text: string): readonly Uint8Array[] {
-  const names = parseNames(text.split('/'));
-  if (names.length === 0)
-    throw new InvalidArgumentError('A path has at least one name; for the whole tree leave it out.');
-  return names;
-}
-
-function parseNames(names: readonly string[]): Uint8Array[] {
-  return names.filter((name) => name !== '' && name !== '.').map((name) => new TextEncoder().encode(name));
-}
-
-export function parseRoot(text: string): Hash {
-  const [root = '', ...names] = text.split('/');
-  if (isHash(root) && names.length === 0) return root;
-  throw new InvalidArgumentError(
-    isHash(root)
-      ? 'Give a hash alone; that of a path in the tree is what ls --long shows.'
-      : 'A hash is 64 lowercase hexadecimal characters.',
-  );
-}
+import { type LocatedTree, locateTrees, requireReadable, type TreeLocation } from './tree-reference.ts';
 
 /** Tries of one request of a command that someone waits for. */
 const SHORT_ATTEMPTS_MAX = 4;
 
-/** Does `work` with the verified nodes of the Space; says so when they stay away. Throws CliError for what reading trees throws. */
-export async function withSource<T>(
+/**
+ * Does `work` with the verified nodes of the Space and the trees at `locations`; says so when they stay away. Throws CliError
+ * for what reading trees throws.
+ */
+export async function withSource<T, const L extends readonly TreeLocation[]>(
   flags: ConnectionFlags & Pick<JobFlags, 'json'>,
-  work: (source: NodeSource) => Promise<T>,
+  locations: L,
+  work: (source: NodeSource, trees: { [K in keyof L]: LocatedTree }) => Promise<T>,
 ): Promise<T> {
   sayWhenInterrupted(NOTHING_CHANGED);
+  await requireReadable(flags, locations);
   const attemptsMax = SHORT_ATTEMPTS_MAX;
   try {
     return await withClient(
       flags,
-      (client) => runShortJob(flags, (progress) => work(openSpaceSource(client, { attemptsMax, progress }))),
+      (client) =>
+        runShortJob(flags, async (progress) => {
+          const patient = createPatientClient(client, { attemptsMax, progress });
+          const trees = await locateTrees(patient, locations, { warn: (message) => progress.warn(message) });
+          return work(openSpaceSource(client, { attemptsMax, progress }), trees);
+        }),
       JOB_CLIENT,
     );
   } catch (error) {
@@ -93,12 +63,21 @@ export interface TreeJob {
 /** As `withSource`, for a job that takes its time: it has a view, and patience with the network. */
 export async function runTreeJob<T>(
   job: TreeJob,
-  work: (source: NodeSource, context: JobContext) => Promise<T>,
+  location: TreeLocation,
+  work: (source: NodeSource, tree: LocatedTree, context: JobContext) => Promise<T>,
 ): Promise<T> {
+  await requireReadable(job.flags, [location]);
   try {
     return await withClient(
       job.flags,
-      (client) => runJob(job, (context) => work(openSpaceSource(client, context), context)),
+      (client) =>
+        runJob(job, async (context) => {
+          const { progress, signal } = context;
+          const patient = createPatientClient(client, context);
+          const warn = (message: string): void => progress.warn(message);
+          const [tree] = await locateTrees(patient, [location] as const, { signal, warn });
+          return work(openSpaceSource(client, context), tree, context);
+        }),
       JOB_CLIENT,
     );
   } catch (error) {
@@ -118,8 +97,34 @@ function explainTreeError(error: unknown): unknown {
   return message === undefined ? error : new CliError(message, { cause: error });
 }
 
-export function findLocation(source: NodeSource, { root, names }: TreeLocation): Promise<TreeItem> {
+export function findLocation(source: NodeSource, { root, names }: LocatedTree): Promise<TreeItem> {
   return openTree(source).resolvePath(root, names);
+}
+
+/** The hash at a location. That of a whole tree is not read: whoever asks may want to know what is wrong with it. */
+export async function findHash(source: NodeSource, tree: LocatedTree): Promise<Hash> {
+  return tree.names.length === 0 ? tree.root : (await findLocation(source, tree)).hash;
+}
+
+/**
+ * The hashes at `locations`, for commands that read nodes rather than trees. `client` is one that tries again by itself. Throws
+ * CatalogError, CasError, and what reading trees throws.
+ */
+export async function locateHashes<L extends readonly TreeLocation[]>(
+  client: Client,
+  locations: L,
+  { progress, signal }: Pick<JobContext, 'progress'> & { readonly signal?: AbortSignal },
+): Promise<{ [K in keyof L]: Hash }> {
+  const warn = (message: string): void => progress.warn(message);
+  const trees = await locateTrees(client, locations, { signal, warn });
+  const source = openSpaceSource(client, { patienceMs: 0, signal });
+  const hashes: Hash[] = [];
+  try {
+    for (const tree of trees) hashes.push(await findHash(source, tree));
+  } catch (error) {
+    throw explainTreeError(error);
+  }
+  return hashes as { [K in keyof L]: Hash };
 }
 
 /** An entry as `--json` shows it. Names that are no UTF-8 have their bytes too. */

@@ -41,7 +41,12 @@ export {
   type Snapshot,
 } from './catalog/catalog-format.ts';
 export type { CatalogWriter, ChangedNames, ChangeOptions, NamesCommit } from './catalog/change-names.ts';
-export { findSnapshot, findSnapshotsOf } from './catalog/find-snapshot.ts';
+export {
+  checkSnapshotId,
+  checkSnapshotName,
+  findSnapshot,
+  findSnapshotsOf,
+} from './catalog/find-snapshot.ts';
 export {
   type CatalogMemory,
   type CatalogOptions,
@@ -190,7 +195,7 @@ export type { DirectoryRef, FileRef, NodeSource, ReadOptions } from './tree/read
 export { explainNodeError, TreeReadError } from './tree/walk-error.ts';
 export { findText, formatName, formatPath, pathBytes, pathNames, type TreePath } from './tree/walk-path.ts';
 export { type LeftDirectory, type WalkedEntry, type WalkOptions, walkTree } from './tree/walk-tree.ts';
-export { measureTrees, type TreeUsage, USAGE_ROOTS_MAX } from './tree/walk-usage.ts';
+export { measureTrees, measureTreesOnly, type TreeUsage, USAGE_ROOTS_MAX } from './tree/walk-usage.ts';
 export { type TreeFault, type VerifyOptions, type VerifyResult, verifyTree } from './tree/walk-verify.ts';
 export { type StreamWaits, watchStream } from './tree/watch-stream.ts';
 export type { OpenNode, VerifiedNode } from './verified-read.ts';

@@ -37,17 +37,19 @@ const KIND_NAMES: Readonly<Record<TreeItem['kind'], string>> = {
 export interface PullToPathOptions extends PullOptions, FolderTargetOptions {}
 
 /**
- * Brings the tree `hash` to `destination`: the folder that gets its entries, or, when it is a file or link, its own path.
+ * Brings the tree (its hash, or what reading told of it) to `destination`: the folder that gets its entries, or, when it is a file or link, its own path.
  * Missing folders up to there are made. Throws GivenPathError, and what `pullTree` throws.
  */
 export async function pullToPath(
   source: NodeSource,
-  hash: Hash,
+  tree: Hash | TreeItem,
   destination: string,
   options: PullToPathOptions = {},
 ): Promise<PullResult & { readonly item: TreeItem }> {
   const path = resolveGivenPath(destination);
-  const item = await openTree(source).readItem(hash, { signal: options.signal });
+  const item =
+    typeof tree === 'string' ? await openTree(source).readItem(tree, { signal: options.signal }) : tree;
+  const { hash } = item;
   const isFolder = item.kind === 'directory';
   if (!isFolder && destination.endsWith('/')) {
     throw new PullTargetError(

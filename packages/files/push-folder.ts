@@ -6,6 +6,7 @@ import {
   type PushResult,
   planPush,
   pushTree,
+  type Snapshot,
   SourceChangedError,
   startLeaseKeeper,
 } from '@holdfast/client';
@@ -17,10 +18,12 @@ import { IGNORE_FILE_NAME, IgnoreRules } from './ignore-rules.ts';
 import {
   type CommitOptions,
   commitRootRef,
+  findBalance,
   type RootRefCommit,
   settleEarlierCommit,
 } from './root-ref-commit.ts';
 import { type ScannedRoot, scanTree } from './scan.ts';
+import { prepareSnapshot, type SnapshotCommit, type SnapshotTarget } from './snapshot-commit.ts';
 import { TreeBusyError } from './tree-busy-error.ts';
 
 export interface PushFolderOptions {
@@ -42,6 +45,8 @@ export interface PushFolderOptions {
   readonly patienceMs?: number | undefined;
   /** Commit a root ref, remembered under this scope while it is not answered. */
   readonly rootRefScope?: string | undefined;
+  /** List the tree under a name. */
+  readonly snapshot?: SnapshotTarget | undefined;
   readonly progress: ProgressReporter;
   readonly signal?: AbortSignal | undefined;
 }
@@ -52,22 +57,31 @@ export interface PushedFolder extends PushResult {
   readonly bytes: number;
   /** entries that had to be read here */
   readonly readCount: number;
+  /** Undefined without a root ref, and when the root had one already. */
   readonly commit: RootRefCommit | undefined;
+  /** The balance that the root had already, so that none was added. */
+  readonly balance: number | undefined;
+  readonly snapshot: Snapshot | undefined;
 }
 
 /** How often a tree that changes while it is pushed is taken up from the start. */
 const ROUNDS_MAX = 4;
 
 /**
- * Makes the tree at `path` ready and leased. Throws ScanError, TreeBusyError, CasError, or the reason of the signal; the
- * same call then takes it up where it stopped.
+ * Makes the tree at `path` ready and leased, and keeps it by a root ref or a snapshot where that is asked for. Throws ScanError,
+ * TreeBusyError, CatalogError, CasError, or the reason of the signal; the same call then takes it up where it stopped.
  */
 export async function pushFolder(options: PushFolderOptions): Promise<PushedFolder> {
   const distrusted = new Set<string>();
+  const { snapshot, client, state, progress, signal, patienceMs } = options;
+  const listing =
+    snapshot === undefined
+      ? undefined
+      : await prepareSnapshot({ client, state, target: snapshot, progress, signal, patienceMs });
   for (let round = 1; ; round += 1) {
     const scanned = await scan(options, distrusted);
     try {
-      return await pushScanned(options, scanned);
+      return await pushScanned(options, scanned, listing);
     } catch (error) {
       if (!(error instanceof SourceChangedError)) throw error;
       distrusted.add(error.source);
@@ -103,7 +117,11 @@ function scan(options: PushFolderOptions, distrusted: ReadonlySet<string>): Prom
   });
 }
 
-async function pushScanned(options: PushFolderOptions, scanned: ScannedRoot): Promise<PushedFolder> {
+async function pushScanned(
+  options: PushFolderOptions,
+  scanned: ScannedRoot,
+  listing: SnapshotCommit | undefined,
+): Promise<PushedFolder> {
   const { client, state, progress, signal, rootRefScope } = options;
   const { leaseDurationMs, check, parallelMax, patienceMs } = options;
   const supply = new FolderSupply(toByteString(options.path), scanned, state);
@@ -120,23 +138,30 @@ async function pushScanned(options: PushFolderOptions, scanned: ScannedRoot): Pr
     progress,
     signal,
   });
-  const commit =
-    commitOptions === undefined ? undefined : await commitKept(scanned.hash, commitOptions, options);
+  const kept = await keepLeased(scanned.hash, options, async () => {
+    const balance = commitOptions && (await findBalance(scanned.hash, commitOptions));
+    const commit =
+      commitOptions === undefined || balance !== undefined
+        ? undefined
+        : await commitRootRef(scanned.hash, commitOptions);
+    return { balance, commit, snapshot: await listing?.commit(scanned.hash, scanned.bytes) };
+  });
   const { kind, entryCount, bytes, readCount } = scanned;
-  return { ...pushed, kind, entryCount, bytes, readCount, commit };
+  return { ...pushed, kind, entryCount, bytes, readCount, ...kept };
 }
 
-/** A commit may take many tries: the root is leased until it is held by its root ref. */
-async function commitKept(
+/** Commits may take many tries: the root is leased until it is held by them. */
+async function keepLeased<T>(
   root: Hash,
-  commitOptions: CommitOptions,
-  { client, leaseDurationMs, progress }: PushFolderOptions,
-): Promise<RootRefCommit> {
+  { client, leaseDurationMs, progress, rootRefScope, snapshot }: PushFolderOptions,
+  commit: () => Promise<T>,
+): Promise<T> {
+  if (rootRefScope === undefined && snapshot === undefined) return commit();
   progress.phase('commit');
   const keeper = startLeaseKeeper({ client, leaseDurationMs });
   keeper.add(root, { safeUntil: Date.now() + Math.max(leaseDurationMs, LEASE_DURATION_MS_MIN) });
   try {
-    return await commitRootRef(root, commitOptions);
+    return await commit();
   } finally {
     await keeper.stop();
   }

@@ -5,12 +5,12 @@
  */
 import { randomUUID } from 'node:crypto';
 import { CasError, type Client, type ProgressReporter, requestPatiently } from '@holdfast/client';
-import type { Hash } from '@holdfast/protocol';
+import { type Hash, OPERATIONS, ROOT_REFS_PAGE_MAX } from '@holdfast/protocol';
 import type { FolderState, PendingCommit } from './folder-state.ts';
 import { TreeStateLostError } from './state-failure.ts';
 
 /** What the commit needs of a client. */
-type CommitClient = Pick<Client, 'updateRootRefs'>;
+type CommitClient = Pick<Client, 'updateRootRefs' | 'rootRefs'>;
 
 export interface RootRefCommit {
   readonly requestId: string;
@@ -48,6 +48,29 @@ export async function settleEarlierCommit(hash: Hash, options: CommitOptions): P
   forget(options);
 }
 
+/**
+ * The balance that `hash` has in the domain already, so that pushing the same tree again adds none; undefined when it has
+ * none, or when an interrupted push has begun to give it one, which is to be finished. Where the token may not read root refs
+ * nobody can tell, and a warning says so.
+ */
+export async function findBalance(hash: Hash, options: CommitOptions): Promise<number | undefined> {
+  const { client, state, scope, signal, progress } = options;
+  if (state.findCommit(scope) !== undefined) return undefined;
+  try {
+    for await (const { items } of client.rootRefs({ limit: ROOT_REFS_PAGE_MAX, signal })) {
+      // They come ordered by hash.
+      const item = items.find((each) => each.hash >= hash);
+      if (item !== undefined) return item.hash === hash && item.refCount > 0 ? item.refCount : undefined;
+    }
+  } catch (error) {
+    if (!(error instanceof CasError && error.code === 'insufficient_permission')) throw error;
+    progress.warn(
+      `the token does not permit ${OPERATIONS.listRootRefs.authority}: if this tree has a root ref already, it has one more now`,
+    );
+  }
+  return undefined;
+}
+
 /** Commits +1 for `hash`, which is ready. Throws CasError; the id is kept as long as the outcome is open. */
 export async function commitRootRef(hash: Hash, options: CommitOptions): Promise<RootRefCommit> {
   const { state, scope } = options;
@@ -65,7 +88,11 @@ export async function commitRootRef(hash: Hash, options: CommitOptions): Promise
 }
 
 /** Where that cannot be written, the whole state goes: a later push must not take this commit for its own. */
-function forget({ state, scope, progress }: CommitOptions): void {
+export function forget({
+  state,
+  scope,
+  progress,
+}: Pick<CommitOptions, 'state' | 'scope' | 'progress'>): void {
   try {
     state.dropCommit(scope);
   } catch (error) {
@@ -89,7 +116,7 @@ function send({ requestId, hash }: PendingCommit, options: CommitOptions) {
 }
 
 /** Whether the commit may have happened although no good answer came. An answer of 4xx says that it did not. */
-function isOutcomeOpen(error: unknown): boolean {
+export function isOutcomeOpen(error: unknown): boolean {
   if (!(error instanceof CasError)) return true;
   const { status } = error;
   return (

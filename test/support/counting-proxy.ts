@@ -1,6 +1,6 @@
 /** An HTTP proxy in front of a server that counts what passes, by operation and by node. */
 interface Passed {
-  /** `lease`, `upload`, `metadata`, `content`, `root-refs` or another last part of a path */
+  /** `lease`, `upload`, `commit` (of root refs), `metadata`, `content`, `root-refs` or another last part of a path */
   readonly kind: string;
   /** of the node; '' where there is none */
   readonly hash: string;
@@ -34,7 +34,7 @@ export function startCountingProxy(firstTarget: string): CountingProxy {
       const body = request.method === 'GET' ? undefined : await request.bytes();
       const headers = new Headers(request.headers);
       const isUpload = pathname.startsWith('/uploads/');
-      const kind = isUpload ? 'upload' : (pathname.split('/').at(-1) ?? '');
+      const kind = isUpload ? 'upload' : kindOf(request.method, pathname.split('/').at(-1) ?? '');
       await proxy.onRequest?.(kind, 'asked');
       let answer: Response;
       try {
@@ -73,4 +73,8 @@ export function startCountingProxy(firstTarget: string): CountingProxy {
     close: () => server.stop(true),
   };
   return proxy;
+}
+
+function kindOf(method: string, operation: string): string {
+  return method === 'POST' && operation === 'root-refs' ? 'commit' : operation;
 }

@@ -15,7 +15,6 @@ import {
   watchStream,
 } from '@holdfast/client';
 import { createCollectingDigest, ResidentMemory } from '@holdfast/files';
-import { isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, JOB_CLIENT, withClient, withConnection } from '../connection.ts';
@@ -26,6 +25,8 @@ import { jsonOption } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { countOf, formatCount } from '../progress/format-progress.ts';
 import { type JobContext, type JobOptions, runJob } from '../progress/run-job.ts';
+import { locateHashes } from '../tree-connection.ts';
+import { collectLocations, LOCATION_HELP, requireReadable, type TreeLocation } from '../tree-reference.ts';
 
 interface Flags extends ConnectionFlags {
   readonly json?: true;
@@ -48,28 +49,32 @@ each verified against its hash. The same nodes give the same file. With --out th
 
 Examples:
   holdfast bundle create HASH > tree.car
+  holdfast bundle create photos > photos.car      the latest that was pushed with --name photos
   holdfast bundle create HASH_1 HASH_2 --out both.car --json`;
 
 function registerCreate(bundle: Command): void {
   const command = bundle
     .command('create')
     .description('write nodes and all below them as a CAR file')
-    .argument('<hashes...>', 'the roots', collectHashes)
+    .argument('<locations...>', LOCATION_HELP, collectLocations)
     .option('--out <file>', 'write here instead of stdout')
     .option('--quiet', 'show warnings and errors only');
   withConnection(command.addOption(jsonOption()).addHelpText('after', CREATE_HELP)).action(create);
 }
 
-async function create(roots: readonly Hash[], flags: CreateFlags): Promise<void> {
+async function create(locations: readonly TreeLocation[], flags: CreateFlags): Promise<void> {
   const { out, json } = flags;
   if (json && out === undefined)
     throw new UsageError('stdout carries the bundle; with --json give --out FILE too');
   if (out === undefined && process.stdout.isTTY) {
     throw new UsageError('a bundle is not for a terminal; write it to a file: add > x.car, or --out x.car');
   }
+  await requireReadable(flags, locations);
   const whenInterrupted = `${NOTHING_CHANGED}; run the same command again: it begins anew`;
-  const job = { job: 'bundle-create' as const, subject: roots.join(' '), flags, whenInterrupted };
-  const written = await runBundleJob(job, async (client, { progress, signal }) => {
+  const subject = locations.map(({ text }) => text).join(' ');
+  const job = { job: 'bundle-create' as const, subject, flags, whenInterrupted };
+  const { roots, ...written } = await runBundleJob(job, async (client, { progress, signal }) => {
+    const roots = await locateHashes(client, locations, { progress, signal });
     progress.phase('transfer');
     let total = { nodes: 0, bytes: 0 };
     const onNode = (next: typeof total): void => {
@@ -82,7 +87,7 @@ async function create(roots: readonly Hash[], flags: CreateFlags): Promise<void>
       taken: 'what reads the bundle has not taken all of it yet',
     });
     await (out === undefined ? writeToStdout(stream) : writeToFile(stream, out));
-    return total;
+    return { ...total, roots };
   });
   if (json) printJson({ roots: roots.map(describeRoot), ...written, file: out });
 }
@@ -213,11 +218,6 @@ async function runBundleJob<T>(
     }
     throw error instanceof BundleError ? new CliError(error.message) : error;
   }
-}
-
-function collectHashes(text: string, previous: readonly Hash[] | undefined): readonly Hash[] {
-  if (!isHash(text)) throw new InvalidArgumentError('A hash is 64 lowercase hexadecimal characters.');
-  return [...(previous ?? []), text];
 }
 
 function parseNodeBytes(text: string): number {

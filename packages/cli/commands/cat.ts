@@ -5,14 +5,8 @@ import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { jsonOption } from '../options.ts';
 import { printJson } from '../output.ts';
-import {
-  describeItem,
-  findLocation,
-  LOCATION_HELP,
-  parseLocation,
-  type TreeLocation,
-  withSource,
-} from '../tree-connection.ts';
+import { describeItem, findLocation, withSource } from '../tree-connection.ts';
+import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 import { writeSlowly } from '../waits.ts';
 
 interface CatFlags extends ConnectionFlags {
@@ -36,8 +30,8 @@ export function registerCatCommand(program: Command): void {
 }
 
 async function write(location: TreeLocation, flags: CatFlags): Promise<void> {
-  await withSource(flags, async (source) => {
-    const item = await findLocation(source, location);
+  await withSource(flags, [location], async (source, [tree]) => {
+    const item = await findLocation(source, tree);
     if (flags.json) return printJson(describeItem(item));
     if (item.kind === 'directory') {
       throw new CliError(`${location.text} is a directory; list it: holdfast ls ${location.text}`);

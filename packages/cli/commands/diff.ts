@@ -6,15 +6,8 @@ import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
 import { jsonOption } from '../options.ts';
 import { printNote } from '../output.ts';
 import { formatCount } from '../progress/format-progress.ts';
-import {
-  describeItem,
-  describeName,
-  findLocation,
-  LOCATION_HELP,
-  parseLocation,
-  type TreeLocation,
-  withSource,
-} from '../tree-connection.ts';
+import { describeItem, describeName, findLocation, withSource } from '../tree-connection.ts';
+import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 
 interface DiffFlags extends ConnectionFlags {
   readonly json?: true;
@@ -41,8 +34,8 @@ const LETTERS: Readonly<Record<Difference['type'], string>> = { added: 'A', remo
 
 async function compare(before: TreeLocation, after: TreeLocation, flags: DiffFlags): Promise<void> {
   const counts = { added: 0, removed: 0, modified: 0 };
-  await withSource(flags, async (source) => {
-    const [from, to] = [await findLocation(source, before), await findLocation(source, after)];
+  await withSource(flags, [before, after], async (source, [old, now]) => {
+    const [from, to] = [await findLocation(source, old), await findLocation(source, now)];
     const json = flags.json ? new JsonListWriter('differences') : undefined;
     for await (const difference of diffTrees(source, from, to)) {
       counts[difference.type] += 1;

@@ -1,11 +1,13 @@
 /** `holdfast du`: what trees take. */
 import { type Hash, measureTrees, type TreeUsage, USAGE_ROOTS_MAX } from '@holdfast/client';
+import { isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printTable } from '../output.ts';
-import { parseRoot, withSource } from '../tree-connection.ts';
+import { findHash, withSource } from '../tree-connection.ts';
+import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 
 interface DuFlags extends ConnectionFlags {
   readonly json?: true;
@@ -18,39 +20,63 @@ no more than its OWN bytes.
 
 Examples:
   holdfast du HASH
-  holdfast du MONDAY TUESDAY WEDNESDAY`;
+  holdfast du photos@2026-11-21 photos@2026-11-22 photos
+  holdfast du photos/2024 photos/2025`;
 
 export function registerDuCommand(program: Command): void {
   const command = program
     .command('du')
     .description('show what trees take, alone and shared')
-    .argument('<hashes...>', 'the trees', collectRoots);
+    .argument('<locations...>', LOCATION_HELP, collectTrees);
   withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(measure);
 }
 
-async function measure(roots: readonly Hash[], flags: DuFlags): Promise<void> {
-  const usages = await withSource(flags, (source) => measureTrees(source, roots)).catch((error: unknown) => {
+interface MeasuredTree extends TreeUsage {
+  /** as it was given */
+  readonly text: string;
+}
+
+async function measure(locations: readonly TreeLocation[], flags: DuFlags): Promise<void> {
+  const usages = await withSource(flags, locations, async (source, trees): Promise<MeasuredTree[]> => {
+    const texts = new Map<Hash, string>();
+    // One tree under two names is one tree.
+    for (const tree of trees) {
+      const hash = await findHash(source, tree);
+      if (!texts.has(hash)) texts.set(hash, tree.text);
+    }
+    const measured = await measureTrees(source, [...texts.keys()]);
+    return measured.map((usage) => ({ ...usage, text: texts.get(usage.root) ?? usage.root }));
+  }).catch((error: unknown) => {
     if (!(error instanceof RangeError)) throw error;
     throw new CliError(
       `these trees have too many nodes for one count (${error.message}); measure fewer at once`,
     );
   });
   if (flags.json) return printJson(usages.map(describe));
+  const isNamed = usages.some(({ text }) => !isHash(text));
   printTable(
-    ['HASH', 'BYTES', 'OWN', 'SHARED', 'NODES'],
-    usages.map(({ root, item, ownBytes, sharedBytes, nodes }) => [
-      root,
+    [isNamed ? 'TREE' : 'HASH', 'BYTES', 'OWN', 'SHARED', 'NODES'],
+    usages.map(({ text, item, ownBytes, sharedBytes, nodes }) => [
+      text,
       ...[item.bytes, ownBytes, sharedBytes, nodes].map(String),
     ]),
   );
 }
 
-function describe({ root, item, ...usage }: TreeUsage): unknown {
-  return { hash: root, kind: item.kind, bytes: item.bytes, entryCount: item.entryCount, ...usage };
+function describe({ root, item, text, ...usage }: MeasuredTree): unknown {
+  return {
+    tree: text,
+    hash: root,
+    kind: item.kind,
+    bytes: item.bytes,
+    entryCount: item.entryCount,
+    ...usage,
+  };
 }
 
-function collectRoots(text: string, previous: readonly Hash[] | undefined): readonly Hash[] {
-  const roots = [...new Set([...(previous ?? []), parseRoot(text)])];
-  if (roots.length > USAGE_ROOTS_MAX) throw new InvalidArgumentError(`At most ${USAGE_ROOTS_MAX} at once.`);
-  return roots;
+function collectTrees(text: string, previous: readonly TreeLocation[] | undefined): readonly TreeLocation[] {
+  const locations = [...(previous ?? []), parseLocation(text)];
+  if (locations.length > USAGE_ROOTS_MAX)
+    throw new InvalidArgumentError(`At most ${USAGE_ROOTS_MAX} at once.`);
+  return locations;
 }

@@ -4,15 +4,8 @@ import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
 import { jsonOption } from '../options.ts';
-import {
-  describeItem,
-  describeName,
-  findLocation,
-  LOCATION_HELP,
-  parseLocation,
-  type TreeLocation,
-  withSource,
-} from '../tree-connection.ts';
+import { describeItem, describeName, findLocation, withSource } from '../tree-connection.ts';
+import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 
 interface LsFlags extends ConnectionFlags {
   readonly json?: true;
@@ -38,8 +31,8 @@ export function registerLsCommand(program: Command): void {
 }
 
 async function list(location: TreeLocation, flags: LsFlags): Promise<void> {
-  await withSource(flags, async (source) => {
-    const item = await findLocation(source, location);
+  await withSource(flags, [location], async (source, [tree]) => {
+    const item = await findLocation(source, tree);
     const json = flags.json ? new JsonListWriter('entries') : undefined;
     for await (const entry of entriesOf(item)) {
       if (json !== undefined) await json.add({ ...describeName('name', entry.name), ...describeItem(entry) });
@@ -50,7 +43,7 @@ async function list(location: TreeLocation, flags: LsFlags): Promise<void> {
     async function* entriesOf(of: TreeItem): AsyncGenerator<DirectoryEntry> {
       if (of.kind === 'directory') return yield* openTree(source).readDirectory(of);
       // As `ls` of a file does: the file itself.
-      yield { ...of, name: location.names.at(-1) ?? new TextEncoder().encode(location.root) };
+      yield { ...of, name: tree.names.at(-1) ?? new TextEncoder().encode(tree.root) };
     }
   });
 }

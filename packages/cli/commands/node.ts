@@ -4,6 +4,7 @@ import {
   type ContentRange,
   type Hash,
   type NodeDescription,
+  type ProgressReporter,
   watchStream,
 } from '@holdfast/client';
 import {
@@ -21,6 +22,8 @@ import { readInput } from '../node-input.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
 import { jsonOption, parseDurationValue } from '../options.ts';
 import { printable, printJson, printLine, printNote } from '../output.ts';
+import { locateHashes } from '../tree-connection.ts';
+import { LOCATION_HELP, parseLocation, requireReadable, type TreeLocation } from '../tree-reference.ts';
 
 interface Flags extends ConnectionFlags {
   readonly json?: true;
@@ -127,18 +130,18 @@ function registerGet(node: Command): void {
   const command = node
     .command('get')
     .description('write the content of a node to stdout or a file')
-    .argument('<hash>', 'the node', parseHashValue)
+    .argument('<location>', LOCATION_HELP, parseLocation)
     .option('--range <a-b>', 'only these bytes, counted from 0, both included', parseRange)
     .option('--out <file>', 'write here instead of stdout');
   withConnection(command.addOption(jsonOption()).addHelpText('after', GET_HELP)).action(getNode);
 }
 
-async function getNode(hash: Hash, flags: GetFlags): Promise<void> {
+async function getNode(location: TreeLocation, flags: GetFlags): Promise<void> {
   const { range, out, json } = flags;
   sayWhenInterrupted(NOTHING_CHANGED);
   if (json && out === undefined)
     throw new UsageError('stdout carries the content; with --json give --out FILE too');
-  await withClient(flags, async (client, progress) => {
+  await withNode(location, flags, async (client, hash, progress) => {
     const { contentType, size, body: content } = await openContent(client, hash, range);
     const body = watchStream(content, progress, { coming: `no further bytes yet of ${hash}`, item: hash });
     if (out === undefined) return writeToStdout(body);
@@ -161,10 +164,10 @@ function registerStat(node: Command): void {
   const command = node
     .command('stat')
     .description('show the metadata and the state of a node')
-    .argument('<hash>', 'the node', parseHashValue);
-  withConnection(command.addOption(jsonOption())).action(async (hash: Hash, flags: Flags) => {
+    .argument('<location>', LOCATION_HELP, parseLocation);
+  withConnection(command.addOption(jsonOption())).action(async (location: TreeLocation, flags: Flags) => {
     sayWhenInterrupted(NOTHING_CHANGED);
-    const description = await withClient(flags, (client) => client.readMetadata(hash));
+    const description = await withNode(location, flags, (client, hash) => client.readMetadata(hash));
     if (flags.json) printJson(description);
     else printDescription(description);
   });
@@ -204,16 +207,17 @@ function registerLease(node: Command): void {
   const command = node
     .command('lease')
     .description('renew the lease of a ready node')
-    .argument('<hash>', 'the node', parseHashValue)
+    .argument('<location>', LOCATION_HELP, parseLocation)
     .addOption(leaseOption('--duration <duration>'));
   withConnection(command.addOption(jsonOption()).addHelpText('after', LEASE_HELP)).action(leaseNode);
 }
 
-async function leaseNode(hash: Hash, flags: LeaseFlags): Promise<void> {
+async function leaseNode(location: TreeLocation, flags: LeaseFlags): Promise<void> {
   sayWhenInterrupted('the lease may be renewed already: it is only ever made longer');
-  const lease = await withClient(flags, (client) =>
+  const lease = await withNode(location, flags, (client, hash) =>
     client.leaseNode(hash, { leaseDurationMs: flags.duration }),
   );
+  const { hash } = lease;
   // An upload instruction is a key to the upload target: it is not printed.
   if (flags.json) printJson('upload' in lease ? { ...lease, upload: undefined } : lease);
   switch (lease.state) {
@@ -231,6 +235,19 @@ async function leaseNode(hash: Hash, flags: LeaseFlags): Promise<void> {
     case 'awaiting_upload':
       throw new CliError(`${hash} is not ready: its bytes are not there; put them by: holdfast node put`);
   }
+}
+
+/** Does `work` with the node that is meant. Throws CliError. */
+async function withNode<T>(
+  location: TreeLocation,
+  flags: Flags,
+  work: (client: Client, hash: Hash, progress: ProgressReporter) => Promise<T>,
+): Promise<T> {
+  await requireReadable(flags, [location]);
+  return withClient(flags, async (client, progress) => {
+    const [hash] = await locateHashes(client, [location] as const, { progress });
+    return work(client, hash, progress);
+  });
 }
 
 function leaseOption(flag: string): Option {

@@ -7,7 +7,8 @@ import { resolvePath } from '../files.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
-import { parseRoot, parseTreePath, runTreeJob } from '../tree-connection.ts';
+import { findLocation, runTreeJob } from '../tree-connection.ts';
+import { LOCATION_HELP, parseLocation, parseTreePath, type TreeLocation } from '../tree-reference.ts';
 
 interface PullFlags extends ConnectionFlags {
   readonly json?: true;
@@ -22,17 +23,19 @@ Every node is verified before a byte of it is written, every file gets its name 
 through a link. Interrupted, the same command goes on: a file with the same bytes and mode, or a link with the same target,
 counts as done. Anything else in the way, unless it is a folder, stops it before it writes; --force replaces it. Links
 are restored as they are, never followed. Files that are not in the tree stay.
-When HASH is a file, DIR is the path of the file written.
+When what is pulled is a file, DIR is the path of the file written.
 
 Examples:
   holdfast pull HASH ./copy
+  holdfast pull photos ./copy                     the latest that was pushed with --name photos
+  holdfast pull photos@2026-11-22/cats ./cats     the folder cats as it was on that day
   holdfast pull HASH ./copy --range src docs/design.md`;
 
 export function registerPullCommand(program: Command): void {
   const command = program
     .command('pull')
     .description('write a tree to a folder')
-    .argument('<hash>', 'the tree', parseRoot)
+    .argument('<location>', LOCATION_HELP, parseLocation)
     .argument('<dir>', 'the folder that gets its entries, or the path of a file; made when missing')
     .option('--range <paths...>', 'only these paths of the tree, with all below them', collectPath)
     .option('--force', 'replace files and links that are in the way')
@@ -41,18 +44,19 @@ export function registerPullCommand(program: Command): void {
   withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(pull);
 }
 
-async function pull(hash: Hash, directory: string, flags: PullFlags): Promise<void> {
+async function pull(location: TreeLocation, directory: string, flags: PullFlags): Promise<void> {
   const target = resolvePath(directory);
   const whenInterrupted = 'what was written is kept; run the same command again: it goes on where it stopped';
-  const result = await runTreeJob({ job: 'pull', subject: hash, flags, whenInterrupted }, (source, context) =>
-    pullToPath(source, hash, target, {
+  const job = { job: 'pull', subject: location.text, flags, whenInterrupted } as const;
+  const result = await runTreeJob(job, location, async (source, tree, context) =>
+    pullToPath(source, await findLocation(source, tree), target, {
       ...context,
       paths: flags.range,
       force: flags.force,
       fsync: flags.fsync,
     }),
   );
-  if (flags.json) printJson(describeResult(hash, result));
+  if (flags.json) printJson(describeResult(result.item.hash, result));
   else if (!flags.quiet) printNote(summarize(result));
 }
 

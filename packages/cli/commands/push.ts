@@ -1,6 +1,7 @@
 /** `holdfast push`: a folder, file or link into a Space, as a tree of nodes. */
 
 import { lstatSync, type Stats } from 'node:fs';
+import { hostname } from 'node:os';
 import { CasError, type Client, PUSH_PARALLEL_MAX_DEFAULT, type PushPlan } from '@holdfast/client';
 import {
   type FolderState,
@@ -10,6 +11,7 @@ import {
   planFolder,
   pushFolder,
   ScanError,
+  type SnapshotTarget,
   TreeBusyError,
   TreeStateLostError,
 } from '@holdfast/files';
@@ -25,6 +27,7 @@ import {
   withConnection,
 } from '../connection.ts';
 import { describeFileError, readTextFile, resolvePath } from '../files.ts';
+import { parseNameValue, requireNamesWriter } from '../names.ts';
 import { jsonOption, parseDurationValue, parseGivenValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
@@ -33,6 +36,7 @@ import { PushState } from '../push-state.ts';
 
 interface Flags extends ConnectionFlags {
   readonly rootRef?: true;
+  readonly name?: string;
   readonly lease: number;
   readonly check?: true;
   readonly dryRun?: true;
@@ -57,8 +61,10 @@ const HELP = `
 Prints the hash of the tree as the last line on stdout; everything else goes to stderr. Only what the Space lacks is
 uploaded. Interrupted in any way, the same command continues and repeats no finished upload.
 
-The tree is safe until its lease ends (--lease), or for as long as it has a root ref (--root-ref needs a token made with
---ref-domain and cas:root-refs:update). Names are stored byte for byte, links as they are and never followed, one bit of the
+The tree is safe until its lease ends (--lease), for as long as it is kept under a name (--name), or for as long as it has a
+root ref (--root-ref). --name lists it as a snapshot, to be seen by "holdfast snapshots" and pulled by "holdfast pull NAME";
+every push under a name adds one, "holdfast forget" takes them away. Both need a token made with --ref-domain and
+cas:root-refs:update, --name also cas:root-refs:read and cas:nodes:read. A tree that has a root ref gets no second one. Names are stored byte for byte, links as they are and never followed, one bit of the
 mode (executable), no times unless --mtime. Sockets, pipes, devices and what cannot be read stop the push before anything is
 sent; --skip-special leaves the first three out.
 
@@ -66,6 +72,7 @@ Left out is what matches the patterns (as in .gitignore) of a ${IGNORE_FILE_NAME
 
 Examples:
   holdfast push ./linux-source
+  holdfast push ./photos --name photos
   holdfast push ./site --root-ref --ignore-file build/ignore.txt
   holdfast push ./photos --check           look at every node, and upload again what the server lost
   holdfast push ./photos --dry-run`;
@@ -75,7 +82,13 @@ export function registerPushCommand(program: Command): void {
     .command('push')
     .description('store a folder, file or link and everything below it')
     .argument('<path>', 'what to store')
-    .option('--root-ref', "give the tree a root ref (+1) in the token's refDomain, exactly once")
+    .option('--name <name>', 'keep the tree under this name, as its newest snapshot', parseNameValue)
+    .addOption(
+      new Option(
+        '--root-ref',
+        "give the tree a root ref in the token's refDomain, unless it has one",
+      ).conflicts('name'),
+    )
     .addOption(
       new Option('--lease <duration>', 'how long the tree is protected; the server keeps it within 1m to 24h')
         .argParser(parseDurationValue)
@@ -108,6 +121,7 @@ async function push(path: string, flags: Flags): Promise<void> {
   }
   const linkWarning = checkRoot(path, absolute);
   if (flags.rootRef && !flags.dryRun) await requireRootRefToken(flags);
+  if (flags.name !== undefined && !flags.dryRun) await requireNamesWriter(flags);
   const request = {
     path,
     absolute,
@@ -143,6 +157,7 @@ interface PushRequest {
 async function runPush(client: Client, request: PushRequest): Promise<void> {
   const { path, absolute, linkWarning, ignorePatterns, flags } = request;
   const rootRefScope = flags.rootRef === true ? await describeScope(flags) : undefined;
+  const snapshot = await describeSnapshot(absolute, flags);
   const optionsFor = ({ progress, signal }: JobContext, state: FolderState): PushFolderOptions => ({
     client,
     path: absolute,
@@ -155,6 +170,7 @@ async function runPush(client: Client, request: PushRequest): Promise<void> {
     check: flags.check === true,
     parallelMax: flags.jobs,
     rootRefScope,
+    snapshot,
     progress,
     signal,
   });
@@ -168,7 +184,7 @@ async function runPush(client: Client, request: PushRequest): Promise<void> {
       const remembered = new PushState({
         path: absolute,
         recordsMtime: flags.mtime === true,
-        rootRefScope,
+        commitScope: rootRefScope ?? snapshot?.scope,
         cache: flags.cache,
         warn,
       });
@@ -185,6 +201,14 @@ async function runPush(client: Client, request: PushRequest): Promise<void> {
   }
   const pushed = await runJob(job, remembering(pushFolder), ({ root }) => root);
   printPushed(pushed, flags);
+}
+
+/** As the list of snapshots shows it. */
+async function describeSnapshot(absolute: string, flags: Flags): Promise<SnapshotTarget | undefined> {
+  const { name } = flags;
+  if (name === undefined) return undefined;
+  const scope = JSON.stringify([await describeScope(flags), name]);
+  return { name, scope, host: hostname().toWellFormed(), path: absolute.toWellFormed() };
 }
 
 function listIgnoreFileNames({ ignore, gitignore }: Flags): readonly string[] {
@@ -210,18 +234,20 @@ async function withState<T>(
 }
 
 function printPushed(pushed: PushedFolder, flags: Flags): void {
-  const { root, leaseExpiresAt, commit } = pushed;
+  const { root } = pushed;
   if (flags.json) {
     printJson(pushed);
     return;
   }
-  const until = new Date(leaseExpiresAt).toISOString();
-  if (!flags.quiet) {
-    const safe =
-      commit === undefined ? `safe until ${until}` : `has a root ref since revision ${commit.revision}`;
-    printNote(safe);
-  }
+  if (!flags.quiet) printNote(describeSafety(pushed));
   printLine(root);
+}
+
+function describeSafety({ leaseExpiresAt, commit, balance, snapshot }: PushedFolder): string {
+  if (snapshot !== undefined) return `kept as ${snapshot.name}@${snapshot.id}`;
+  if (balance !== undefined) return `has a root ref already (its balance is ${balance}): none was added`;
+  if (commit !== undefined) return `has a root ref since revision ${commit.revision}`;
+  return `safe until ${new Date(leaseExpiresAt).toISOString()}`;
 }
 
 function printPlan(plan: PushPlan, flags: Flags): void {

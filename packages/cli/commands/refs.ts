@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto';
 import { CasError, type Client, type Hash, type RootRefItem, type RootRefPage } from '@holdfast/client';
 import {
   hasAtMostCodePoints,
-  isHash,
   REQUEST_ID_CHARACTERS_MAX,
   ROOT_REF_CHANGES_MAX,
   ROOT_REF_DELTA_MAX,
@@ -16,6 +15,8 @@ import { type ConnectionFlags, withClient, withConnection } from '../connection.
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
 import { jsonOption } from '../options.ts';
 import { printable, printJson, printLine, printNote } from '../output.ts';
+import { locateHashes } from '../tree-connection.ts';
+import { parseLocation, requireReadable, type TreeLocation } from '../tree-reference.ts';
 
 interface Flags extends ConnectionFlags {
   readonly json?: true;
@@ -92,13 +93,14 @@ failure that leaves it open whether the commit happened, run the same command wi
 
 Examples:
   holdfast refs update HASH=+1
+  holdfast refs update photos@2026-11-22=+1      what was pushed with --name photos, on that day
   holdfast refs update OLD_HASH=-1 NEW_HASH=+1 --request-id deploy-2024-06-01`;
 
 function registerUpdate(refs: Command): void {
   const command = refs
     .command('update')
     .description('change balances in one atomic, idempotent commit')
-    .argument('<changes...>', 'HASH=DELTA, such as HASH=+1 or HASH=-1', collectChange)
+    .argument('<changes...>', 'LOCATION=DELTA, such as HASH=+1 or HASH=-1', collectChange)
     .option(
       '--request-id <id>',
       'names this commit; a random one is made and shown when left out',
@@ -107,19 +109,28 @@ function registerUpdate(refs: Command): void {
   withConnection(command.addOption(jsonOption()).addHelpText('after', UPDATE_HELP)).action(update);
 }
 
-async function update(changes: ReadonlyMap<Hash, number>, flags: UpdateFlags): Promise<void> {
-  if (changes.size > ROOT_REF_CHANGES_MAX) {
+interface Change {
+  readonly location: TreeLocation;
+  readonly delta: number;
+}
+
+async function update(given: readonly Change[], flags: UpdateFlags): Promise<void> {
+  if (given.length > ROOT_REF_CHANGES_MAX) {
     throw new UsageError(
-      `${changes.size} changes are too many for one commit; give at most ${ROOT_REF_CHANGES_MAX}`,
+      `${given.length} changes are too many for one commit; give at most ${ROOT_REF_CHANGES_MAX}`,
     );
   }
+  const locations = given.map(({ location }) => location);
+  await requireReadable(flags, locations);
   const requestId = flags.requestId ?? randomUUID();
   sayWhenInterrupted(
     `whether it was committed is not known; to send the same commit again add --request-id ${printable(requestId)}`,
   );
-  const commit = { requestId, changes: Object.fromEntries(changes) };
   try {
-    const result = await withClient(flags, (client) => client.updateRootRefs(commit));
+    const result = await withClient(flags, async (client, progress) => {
+      const hashes = await locateHashes(client, locations, { progress });
+      return client.updateRootRefs({ requestId, changes: collectChanges(given, hashes) });
+    });
     if (flags.json) return printJson({ requestId, ...result });
     const outcome = result.idempotent ? 'had been committed before' : 'committed';
     printLine(`revision ${result.revision} ${outcome}, request id ${requestId}`);
@@ -136,18 +147,29 @@ function isOutcomeOpen(error: unknown): boolean {
   return error.code === 'CONNECTION_FAILED' || error.code === 'TIMED_OUT';
 }
 
-function collectChange(text: string, previous: unknown): ReadonlyMap<Hash, number> {
-  const changes = new Map<Hash, number>(previous instanceof Map ? previous : []);
-  const match = /^([^=]*)=([+-]?\d{1,15})$/.exec(text);
-  const [hash, delta] = [match?.[1], Number(match?.[2])];
-  if (!isHash(hash) || Math.abs(delta) > ROOT_REF_DELTA_MAX) {
+/** Throws UsageError. */
+function collectChanges(given: readonly Change[], hashes: readonly Hash[]): Record<Hash, number> {
+  const changes = new Map<Hash, number>();
+  for (const [index, { delta }] of given.entries()) {
+    const hash = hashes[index] as Hash;
+    if (changes.has(hash)) {
+      throw new UsageError(`${hash} is given twice: each hash may be given once, so add up its deltas`);
+    }
+    changes.set(hash, delta);
+  }
+  return Object.fromEntries(changes);
+}
+
+function collectChange(text: string, previous: readonly Change[] | undefined): readonly Change[] {
+  const match = /^(.*)=([+-]?\d{1,15})$/s.exec(text);
+  const [location, delta] = [match?.[1] ?? '', Number(match?.[2])];
+  if (match === null || Math.abs(delta) > ROOT_REF_DELTA_MAX) {
     throw new InvalidArgumentError(
-      `Write HASH=+1 or HASH=-1: 64 lowercase hexadecimal characters and an integer within ${ROOT_REF_DELTA_MAX}.`,
+      `Write HASH=+1 or HASH=-1: what is meant, and an integer within ${ROOT_REF_DELTA_MAX}.`,
     );
   }
-  if (changes.has(hash)) throw new InvalidArgumentError('Each hash may be given once: add up its deltas.');
   // Number('-0') is -0, which JSON writes as 0 but equality would tell apart.
-  return changes.set(hash, delta === 0 ? 0 : delta);
+  return [...(previous ?? []), { location: parseLocation(location), delta: delta === 0 ? 0 : delta }];
 }
 
 function parseLimit(text: string): number {

@@ -7,15 +7,8 @@ import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
 import { jsonOption } from '../options.ts';
 import { printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
-import {
-  describeItem,
-  describeName,
-  findLocation,
-  LOCATION_HELP,
-  parseLocation,
-  type TreeLocation,
-  withSource,
-} from '../tree-connection.ts';
+import { describeItem, describeName, findLocation, withSource } from '../tree-connection.ts';
+import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 
 interface TreeFlags extends ConnectionFlags {
   readonly json?: true;
@@ -40,8 +33,8 @@ export function registerTreeCommand(program: Command): void {
 }
 
 async function draw(location: TreeLocation, flags: TreeFlags): Promise<void> {
-  await withSource(flags, async (source) => {
-    const item = await findLocation(source, location);
+  await withSource(flags, [location], async (source, [tree]) => {
+    const item = await findLocation(source, tree);
     if (item.kind !== 'directory') {
       throw new CliError(`${location.text} is not a directory; show it: holdfast ls --long ${location.text}`);
     }

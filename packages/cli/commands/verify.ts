@@ -1,5 +1,5 @@
 /** `holdfast verify`: every byte of a tree, checked. */
-import { formatPath, type Hash, pathBytes, type TreeFault, verifyTree } from '@holdfast/client';
+import { formatPath, pathBytes, type TreeFault, verifyTree } from '@holdfast/client';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
@@ -7,7 +7,8 @@ import { NOTHING_CHANGED } from '../interruption.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
-import { describeName, parseRoot, runTreeJob } from '../tree-connection.ts';
+import { describeName, findHash, runTreeJob } from '../tree-connection.ts';
+import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 
 interface VerifyFlags extends ConnectionFlags {
   readonly json?: true;
@@ -18,37 +19,39 @@ interface VerifyFlags extends ConnectionFlags {
 const FAULTS_KEPT_MAX = 10_000;
 
 const HELP = `
-Reads every node below and including HASH and checks it against its hash and against what the nodes above say of it. Names
+Reads every node of the tree and checks it against its hash and against what the nodes above say of it. Names
 each node that is missing, damaged or not part of a tree, with its path, and then fails (1). Heal them from the original:
   holdfast push --check PATH
 
 Example:
-  holdfast verify HASH --json`;
+  holdfast verify HASH --json
+  holdfast verify photos/2024`;
 
 export function registerVerifyCommand(program: Command): void {
   const command = program
     .command('verify')
     .description('check every byte of a tree')
-    .argument('<hash>', 'the tree', parseRoot)
+    .argument('<location>', LOCATION_HELP, parseLocation)
     .option('--quiet', 'show only what is wrong');
   withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(verify);
 }
 
-async function verify(root: Hash, flags: VerifyFlags): Promise<void> {
+async function verify(location: TreeLocation, flags: VerifyFlags): Promise<void> {
   const faults: TreeFault[] = [];
   const whenInterrupted = `${NOTHING_CHANGED}; run the same command again: it begins anew`;
-  const result = await runTreeJob(
-    { job: 'verify', subject: root, flags, whenInterrupted },
-    (source, context) =>
-      verifyTree(source, root, {
-        ...context,
-        onFault: (fault) => {
-          if (faults.length < FAULTS_KEPT_MAX) faults.push(fault);
-          if (!flags.json) printLine(`${formatPath(fault.path)}: ${fault.message}`);
-        },
-      }),
-  );
-  if (flags.json) printJson({ root, ...result, faults: faults.map(describe), faultCount: result.faults });
+  const job = { job: 'verify', subject: location.text, flags, whenInterrupted } as const;
+  const result = await runTreeJob(job, location, async (source, tree, context) => {
+    const root = await findHash(source, tree);
+    const verified = await verifyTree(source, root, {
+      ...context,
+      onFault: (fault) => {
+        if (faults.length < FAULTS_KEPT_MAX) faults.push(fault);
+        if (!flags.json) printLine(`${formatPath(fault.path)}: ${fault.message}`);
+      },
+    });
+    return { root, ...verified };
+  });
+  if (flags.json) printJson({ ...result, faults: faults.map(describe), faultCount: result.faults });
   if (result.faults > 0) {
     const are = result.faults === 1 ? 'is' : 'are';
     throw new CliError(

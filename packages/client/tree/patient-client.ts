@@ -3,6 +3,7 @@ import { type Hash, NODE_BYTES_MAX_DEFAULT } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
 import { type Clock, systemClock } from '../deadline.ts';
 import { RETRY_POLICY_DEFAULT } from '../retry.ts';
+import { rootRefPages } from '../root-ref-pages.ts';
 import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../rotten-node.ts';
 import { createSha256, type Sha256 } from '../sha256.ts';
 import { openNode } from '../verified-read.ts';
@@ -17,6 +18,8 @@ export interface PatientClientOptions {
   readonly progress: ProgressReporter;
   /** How long no request may succeed before a call fails, ms; 5 minutes when left out. */
   readonly patienceMs?: number | undefined;
+  /** Tries of one request, at most; as many as patience allows when left out. */
+  readonly attemptsMax?: number | undefined;
   /** As the client has it, for `openNode`. */
   readonly createSha256?: (() => Sha256) | undefined;
   readonly clock?: Clock | undefined;
@@ -25,7 +28,7 @@ export interface PatientClientOptions {
 }
 
 /**
- * The reads, leases and uploads of `client`, for jobs such as bundles. Make the client with `retry: { attemptsMax: 1 }`: trying
+ * The reads, leases, uploads and root refs of `client`, for jobs such as bundles. Make the client with `retry: { attemptsMax: 1 }`: trying
  * again is done here. Content that is lost or damaged on the server rejects with RottenNodeError, soon; else as `client`.
  */
 export function createPatientClient(client: Client, options: PatientClientOptions): Client {
@@ -36,6 +39,7 @@ export function createPatientClient(client: Client, options: PatientClientOption
     random: options.random ?? Math.random,
     limit: new AdaptiveLimit({ start: 1, max: 1 }),
     patienceMs: options.patienceMs ?? PATIENCE_MS_DEFAULT,
+    attemptsMax: options.attemptsMax,
     progress: { ...progress, count: () => undefined },
     signal,
   });
@@ -61,6 +65,10 @@ export function createPatientClient(client: Client, options: PatientClientOption
     },
     getNode: (hash, call) => read(hash, () => client.getNode(hash, call)),
     putNode: (node, call) => send('storing a node', () => client.putNode(node, call)),
+    listRootRefs: (page, call) => send('a list of root refs', () => client.listRootRefs(page, call)),
+    rootRefs: (call) => rootRefPages(patient, call),
+    updateRootRefs: (commit, call) =>
+      send('a commit of root refs', () => client.updateRootRefs(commit, call)),
     uploadNode: (upload, bytes, call) => send('an upload', () => client.uploadNode(upload, bytes, call)),
     // Opens its content anew where it broke, by the requests above.
     openNode: (hash, call) => openNode(patient, settings, hash, call),

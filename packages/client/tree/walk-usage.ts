@@ -50,13 +50,29 @@ export async function measureTrees(
   const items: TreeItem[] = [];
   for (const root of roots) {
     items.push(await openTree(source).readItem(root, options));
-    await usage.walk(root);
+    await usage.walk([root]);
   }
   return roots.map((root, index) => ({
     root,
     item: items[index] as TreeItem,
     ...(usage.tallies[index] as Tally),
   }));
+}
+
+/**
+ * Canonical bytes of the nodes below and including `roots` that none of `others` has: what goes when only these go. Throws as
+ * `measureTrees` does.
+ */
+export async function measureTreesOnly(
+  source: NodeSource,
+  roots: readonly Hash[],
+  others: readonly Hash[],
+  options: CallOptions = {},
+): Promise<number> {
+  const usage = new Usage(source, options);
+  await usage.walk(others);
+  await usage.walk(roots);
+  return (usage.tallies[1] as Tally).ownBytes;
 }
 
 /** Per node: the root it was met under first, the one it was met under last, and whether these ever differed. */
@@ -71,9 +87,10 @@ class Usage {
     this.#options = options;
   }
 
-  async walk(root: Hash): Promise<void> {
+  /** Counts what is below and including `roots` as one. */
+  async walk(roots: readonly Hash[]): Promise<void> {
     const index = this.tallies.push({ nodes: 0, ownBytes: 0, sharedBytes: 0 }) - 1;
-    const stack: Hash[][] = [[root]];
+    const stack: Hash[][] = [[...roots]];
     for (let level = stack.pop(); level !== undefined; level = stack.pop()) {
       const unread = level.filter((hash) => !this.#isMetUnder(hash, index));
       const nodes = mapInOrder(unread, READ_AHEAD_NODES, async (hash) => ({

@@ -17,20 +17,20 @@ export interface TreeStateOptions {
   readonly path: string;
   readonly recordsMtime: boolean;
   /** Take up the state in which a commit of this scope is open, if there is one. */
-  readonly rootRefScope?: string | undefined;
+  readonly commitScope?: string | undefined;
 }
 
 /** Throws TreeStateBusyError when too many pushes of this path run, or what the system says of the folder. */
 export function openTreeState(options: TreeStateOptions): TreeState {
-  const { cacheFolder, path, recordsMtime, rootRefScope } = options;
+  const { cacheFolder, path, recordsMtime, commitScope } = options;
   let free: TreeState | undefined;
   for (let slot = 0; slot < SLOTS_MAX; slot += 1) {
     const file = statePath(cacheFolder, path, recordsMtime, slot);
     if (free !== undefined && !existsSync(file)) break;
     const state = openUnlessBusy(file);
     if (state === undefined) continue;
-    if (rootRefScope === undefined) return state;
-    if (state.findCommit(rootRefScope) !== undefined) {
+    if (commitScope === undefined) return state;
+    if (state.findCommit(commitScope) !== undefined) {
       free?.close();
       return state;
     }

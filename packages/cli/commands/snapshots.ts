@@ -1,0 +1,91 @@
+/** `holdfast snapshots`: what is kept under names. */
+import { findSnapshotsOf, readNames, setPinned } from '@holdfast/client';
+import type { Command } from 'commander';
+import { type ConnectionFlags, withConnection } from '../connection.ts';
+import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
+import {
+  describeSnapshotCells,
+  parseIdValue,
+  parseNameValue,
+  requireNamesReader,
+  requireNamesWriter,
+  withNames,
+} from '../names.ts';
+import { jsonOption } from '../options.ts';
+import { printJson, printLine, printNote, printTable } from '../output.ts';
+import { warnOfUnreadable } from '../tree-reference.ts';
+
+interface Flags extends ConnectionFlags {
+  readonly json?: true;
+}
+
+const HELP = `
+Lists what "holdfast push --name" keeps, oldest first, with times in UTC: of all names of the token's refDomain, or of NAME.
+Needs cas:nodes:read, cas:root-refs:read and a token made with --ref-domain.
+
+Wherever a hash is expected, write photos (the latest), photos@2026-11-22 (the last of that day, UTC) or photos@ID, of which
+8 digits suffice; each perhaps with a /path.
+
+Examples:
+  holdfast snapshots
+  holdfast snapshots photos --json
+  holdfast snapshots pin 1f0c9e2ab3d44f57`;
+
+const PIN_HELP = `
+A pinned snapshot is kept whatever a policy of "holdfast forget" says. Needs cas:nodes:read, cas:nodes:lease,
+cas:root-refs:read and cas:root-refs:update.`;
+
+export function registerSnapshotsCommand(program: Command): void {
+  const command = program
+    .command('snapshots')
+    .description('list what is kept under names')
+    .argument('[name]', 'only of this name', parseNameValue);
+  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(list);
+  for (const [word, isPinned, description] of [
+    ['pin', true, 'keep a snapshot whatever a policy says'],
+    ['unpin', false, 'let policies forget it again'],
+  ] as const) {
+    const sub = command
+      .command(word)
+      .description(description)
+      .argument('<id>', 'the snapshot; 8 digits suffice', parseIdValue);
+    withConnection(sub.addOption(jsonOption()).addHelpText('after', PIN_HELP)).action(
+      (id: string, _flags: Flags, self: Command) => pin(id, isPinned, self.optsWithGlobals<Flags>()),
+    );
+  }
+}
+
+async function list(name: string | undefined, flags: Flags): Promise<void> {
+  sayWhenInterrupted(NOTHING_CHANGED);
+  await requireNamesReader(flags);
+  const names = await withNames(flags, async (client, progress) => {
+    const read = await readNames(client);
+    warnOfUnreadable(read, (message) => progress.warn(message));
+    return read;
+  });
+  const snapshots = name === undefined ? names.snapshots : findSnapshotsOf(names.snapshots, name);
+  if (flags.json) return printJson(snapshots);
+  if (snapshots.length === 0) {
+    return printNote('nothing is kept under a name yet; do so: holdfast push PATH --name NAME');
+  }
+  printTable(
+    ['NAME', 'ID', 'TIME', 'SIZE', 'FROM'],
+    snapshots.map((snapshot) => [
+      ...describeSnapshotCells(snapshot),
+      `${snapshot.host}:${snapshot.path}${snapshot.pinned ? ' (pinned)' : ''}`,
+    ]),
+  );
+}
+
+async function pin(id: string, isPinned: boolean, flags: Flags): Promise<void> {
+  sayWhenInterrupted('the snapshot may have been changed already; look with: holdfast snapshots');
+  await requireNamesWriter(flags);
+  const { snapshot, commit } = await withNames(flags, async (client, progress) => {
+    const changed = await setPinned(client, id, isPinned);
+    warnOfUnreadable(changed.before, (message) => progress.warn(message));
+    return changed;
+  });
+  if (flags.json) return printJson(snapshot);
+  const was = commit === undefined ? ' already' : '';
+  printLine(`${snapshot.name}@${snapshot.id} is ${isPinned ? 'pinned' : 'not pinned'}${was}`);
+}

@@ -1,0 +1,53 @@
+/** What a collection will free once snapshots are forgotten, and when. */
+import {
+  type Client,
+  type Hash,
+  measureTreesOnly,
+  type ProgressReporter,
+  type Snapshot,
+} from '@holdfast/client';
+import { openSpaceSource } from '@holdfast/files';
+
+export interface Freed {
+  /** canonical bytes that no snapshot has any more, at most; undefined when that cannot be told */
+  readonly bytes: number | undefined;
+  /** why it cannot be told */
+  readonly reason: string | undefined;
+  /** when the last lease of what is freed ends, ms since the epoch; undefined when nothing is freed */
+  readonly at: number | undefined;
+  /** trees that root refs keep all the same */
+  readonly heldTrees: number;
+}
+
+const NOTHING: Freed = { bytes: 0, reason: undefined, at: undefined, heldTrees: 0 };
+
+/** `left`: every snapshot that stays, of any name. It is told for people, so that failing to find it fails nothing. */
+export async function measureFreed(
+  client: Client,
+  forgotten: readonly Snapshot[],
+  left: readonly Snapshot[],
+  progress: ProgressReporter,
+): Promise<Freed> {
+  const leftRoots = new Set(left.map(({ root }) => root));
+  const goneRoots = [...new Set(forgotten.map(({ root }) => root))].filter((root) => !leftRoots.has(root));
+  if (goneRoots.length === 0) return NOTHING;
+  try {
+    const freeRoots: Hash[] = [];
+    let at = 0;
+    for (const root of goneRoots) {
+      const { state } = await client.readMetadata(root);
+      if (state.rootRefCount > 0) continue;
+      freeRoots.push(root);
+      at = Math.max(at, state.leaseExpiresAt);
+    }
+    const heldTrees = goneRoots.length - freeRoots.length;
+    if (freeRoots.length === 0) return { ...NOTHING, heldTrees };
+    const held = goneRoots.filter((root) => !freeRoots.includes(root));
+    const source = openSpaceSource(client, { patienceMs: 0, progress });
+    const bytes = await measureTreesOnly(source, freeRoots, [...leftRoots, ...held]);
+    return { bytes, reason: undefined, at, heldTrees };
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return { bytes: undefined, reason, at: undefined, heldTrees: 0 };
+  }
+}

@@ -1,0 +1,88 @@
+/** What the commands about names share: what they are given, what the token must permit, and how snapshots are shown. */
+import {
+  CatalogError,
+  type Client,
+  checkSnapshotId,
+  checkSnapshotName,
+  createPatientClient,
+  type ProgressReporter,
+  type Snapshot,
+} from '@holdfast/client';
+import { OPERATIONS } from '@holdfast/protocol';
+import { InvalidArgumentError } from 'commander';
+import { type ConnectionFlags, JOB_CLIENT, requireAuthorities, withClient } from './connection.ts';
+import { formatBytes } from './progress/format-progress.ts';
+import { type JobFlags, runShortJob } from './progress/run-job.ts';
+import { NAMES_AUTHORITIES } from './tree-reference.ts';
+
+const WRITER_AUTHORITIES = [
+  ...NAMES_AUTHORITIES,
+  OPERATIONS.leaseNode.authority,
+  OPERATIONS.updateRootRefs.authority,
+];
+
+/** Tries of one request of a command that someone waits for. */
+const ATTEMPTS_MAX = 4;
+
+/** Refuses a token that cannot change names, before anything is sent. Throws CliError. */
+export async function requireNamesWriter(flags: ConnectionFlags): Promise<void> {
+  await requireAuthorities(flags, WRITER_AUTHORITIES, 'names cannot be changed');
+}
+
+export async function requireNamesReader(flags: ConnectionFlags): Promise<void> {
+  await requireAuthorities(flags, NAMES_AUTHORITIES, 'names cannot be read');
+}
+
+/** Does `work` with a client that tries again, and says what it waits for. Throws CliError for what the SDK throws. */
+export function withNames<T>(
+  flags: ConnectionFlags & Pick<JobFlags, 'json'>,
+  work: (client: Client, progress: ProgressReporter) => Promise<T>,
+): Promise<T> {
+  return withClient(
+    flags,
+    (client) =>
+      runShortJob(flags, (progress) =>
+        work(createPatientClient(client, { attemptsMax: ATTEMPTS_MAX, progress }), progress),
+      ),
+    JOB_CLIENT,
+  );
+}
+
+export function parseNameValue(text: string): string {
+  return checked(() => checkSnapshotName(text));
+}
+
+/** An id, its first digits, or either as `push` and `snapshots` show it, behind the name. */
+export function parseIdValue(text: string): string {
+  return checked(() => {
+    const at = text.indexOf('@');
+    if (at !== -1) checkSnapshotName(text.slice(0, at));
+    return checkSnapshotId(text.slice(at + 1));
+  });
+}
+
+/** Whether it is meant as an id of a snapshot, which no name can look like. */
+export function looksLikeId(text: string): boolean {
+  return text.includes('@') || /^[0-9a-f]{8,16}$/.test(text);
+}
+
+function checked<T>(parse: () => T): T {
+  try {
+    return parse();
+  } catch (error) {
+    throw error instanceof CatalogError ? new InvalidArgumentError(error.message) : error;
+  }
+}
+
+/** `2026-11-22 10:00:00Z`: the same wherever it is read. */
+function formatTimeOf({ time }: Snapshot): string {
+  const date = new Date(time);
+  return Number.isNaN(date.getTime())
+    ? `${time} ms`
+    : date.toISOString().replace('T', ' ').replace(/\.\d+/, '');
+}
+
+/** The cells that tell snapshots apart. */
+export function describeSnapshotCells(snapshot: Snapshot): readonly string[] {
+  return [snapshot.name, snapshot.id, formatTimeOf(snapshot), formatBytes(snapshot.bytes)];
+}

@@ -1,0 +1,103 @@
+/** What may stand where a hash is expected: a hash or its beginning, or a name with or without a day or an id; each with a path. */
+import {
+  CatalogError,
+  type CatalogReader,
+  type DomainNames,
+  findReference,
+  type Hash,
+  parseReference,
+  readNames,
+  type TreeReference,
+} from '@holdfast/client';
+import { OPERATIONS } from '@holdfast/protocol';
+import { InvalidArgumentError } from 'commander';
+import { type ConnectionFlags, requireAuthorities } from './connection.ts';
+
+export const LOCATION_HELP = 'HASH, NAME, NAME@DAY, NAME@ID or 8 digits of a hash, and perhaps /path';
+
+/** A place in a tree as the command line names it. */
+export interface TreeLocation {
+  readonly reference: TreeReference;
+  readonly names: readonly Uint8Array[];
+  /** as it was given */
+  readonly text: string;
+}
+
+/** The same once it is known which tree was meant. */
+export interface LocatedTree extends TreeLocation {
+  readonly root: Hash;
+}
+
+export const NAMES_AUTHORITIES = [OPERATIONS.readContent.authority, OPERATIONS.listRootRefs.authority];
+
+/** Slashes at the end and twice in a row count as one, and `.` for the directory it is in: no entry has that name. */
+export function parseLocation(text: string): TreeLocation {
+  const [root = '', ...names] = text.split('/');
+  return { reference: parseReferenceValue(root), names: parseNames(names), text };
+}
+
+export function collectLocations(
+  text: string,
+  previous: readonly TreeLocation[] | undefined,
+): readonly TreeLocation[] {
+  return [...(previous ?? []), parseLocation(text)];
+}
+
+function parseReferenceValue(text: string): TreeReference {
+  try {
+    return parseReference(text);
+  } catch (error) {
+    throw error instanceof CatalogError ? new InvalidArgumentError(error.message) : error;
+  }
+}
+
+/** The names of a path within a tree. */
+export function parseTreePath(text: string): readonly Uint8Array[] {
+  const names = parseNames(text.split('/'));
+  if (names.length === 0)
+    throw new InvalidArgumentError('A path has at least one name; for the whole tree leave it out.');
+  return names;
+}
+
+function parseNames(names: readonly string[]): Uint8Array[] {
+  return names.filter((name) => name !== '' && name !== '.').map((name) => new TextEncoder().encode(name));
+}
+
+/** Refuses a token that cannot read names, where names are to be read, before anything is sent. Throws CliError. */
+export async function requireReadable(
+  flags: ConnectionFlags,
+  locations: readonly TreeLocation[],
+): Promise<void> {
+  if (locations.every(({ reference }) => reference.kind === 'hash')) return;
+  await requireAuthorities(flags, NAMES_AUTHORITIES, 'names cannot be read; a full hash can');
+}
+
+export interface LocateOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Hears of lists that cannot be read: what was meant may stand there. */
+  readonly warn: (message: string) => void;
+}
+
+/** The trees that are meant, in the order of `locations`. Full hashes cost no request. Throws CatalogError, CasError. */
+export async function locateTrees<L extends readonly TreeLocation[]>(
+  client: CatalogReader,
+  locations: L,
+  { signal, warn }: LocateOptions,
+): Promise<{ [K in keyof L]: LocatedTree }> {
+  let names: Pick<DomainNames, 'snapshots' | 'rootRefs'> = { snapshots: [], rootRefs: [] };
+  if (locations.some(({ reference }) => reference.kind !== 'hash')) {
+    const read = await readNames(client, { signal });
+    warnOfUnreadable(read, warn);
+    names = read;
+  }
+  return locations.map((location) => ({
+    ...location,
+    root: findReference(location.reference, names).hash,
+  })) as { [K in keyof L]: LocatedTree };
+}
+
+export function warnOfUnreadable({ unreadable }: DomainNames, warn: (message: string) => void): void {
+  for (const { hash, message } of unreadable) {
+    warn(`a list of snapshots cannot be read, and is left as it is: ${hash}: ${message}`);
+  }
+}
