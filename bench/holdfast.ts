@@ -9,7 +9,12 @@ import type { LoadSpace } from './load/spec.ts';
 
 const ROOT = join(import.meta.dir, '..');
 /** As bin/holdfast starts it, without its shell: a profile flag must be able to go in between. */
-const BUN_FLAGS = ['--no-env-file', '--no-install', `--config=${join(ROOT, 'bin', 'bunfig.toml')}`];
+const BUN_FLAGS = [
+  '--no-env-file',
+  '--no-install',
+  `--config=${join(ROOT, 'bin', 'bunfig.toml')}`,
+  `--tsconfig-override=${join(ROOT, 'bin', 'tsconfig.json')}`,
+];
 const CLI = join(ROOT, 'packages', 'cli', 'start.ts');
 const ISSUER = 'https://bench.example';
 const AUDIENCE = 'holdfast-bench';

@@ -84,9 +84,9 @@ describe('bin/holdfast in an installed package', () => {
     placeRuntime(runtime);
     const link = join(folder.path, `${name}.link`);
     symlinkSync(join(root, 'bin', 'holdfast'), link);
-    const config = `--config=${root}/bin/bunfig.toml`;
+    const own = [`--config=${root}/bin/bunfig.toml`, `--tsconfig-override=${root}/bin/tsconfig.json`];
     const start = `${root}/lib/start.js`;
-    const words = [runtime, '--no-env-file', '--no-install', config, start, 'a', 'b c'];
+    const words = [runtime, '--no-env-file', '--no-install', ...own, start, 'a', 'b c'];
     expect(run(link)).toEqual({ code: 0, out: words.map((word) => `${word}|`).join(''), err: '' });
   });
 

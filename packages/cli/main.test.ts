@@ -100,7 +100,7 @@ describe('holdfast', () => {
     writeFileSync(place.path('evil.ts'), 'console.log("evil");\n');
     writeFileSync(place.path('.env'), 'HOLDFAST_DATA=elsewhere\n');
     writeFileSync(place.path('package.json'), '{"imports":{"#x":"./evil.ts"}}');
-    writeFileSync(place.path('tsconfig.json'), '{"compilerOptions":{"paths":{"commander":["./evil.ts"]}}}');
+    writeFileSync(place.path('tsconfig.json'), '{"compilerOptions":{"paths":{"*":["./evil.ts"]}}}');
     expect(await place.print('--version')).toMatch(/^\d+\.\d+\.\d+\n$/);
     expect(await place.print('app', 'list', '--help')).not.toContain('elsewhere');
   });
