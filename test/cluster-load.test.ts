@@ -1,3 +1,4 @@
+// test-run: alone
 /**
  * More load than a server's share of PostgreSQL carries is shed, not queued without end; a server told to end finishes what
  * it has begun while the others go on.

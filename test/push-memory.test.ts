@@ -1,3 +1,4 @@
+// test-run: alone
 /** The memory of a push does not grow with the tree: the whole process, measured by the system. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs';

@@ -132,7 +132,8 @@ describe('the estimate', () => {
   test('takes off what has run, and never says that what is late is over', () => {
     const task = plan('long', 60_000, 600);
     expect(estimateLeftMs([], [{ ...task, ranMs: 20_000 }], LIMITS)).toBe(40_000);
-    expect(estimateLeftMs([], [{ ...task, ranMs: 600_000 }], LIMITS)).toBe(1000);
+    expect(estimateLeftMs([], [{ ...task, ranMs: 600_000 }], LIMITS)).toBe(120_000);
+    expect(estimateLeftMs([], [{ ...plan('short', 10, 10), ranMs: 20 }], LIMITS)).toBe(1000);
     expect(estimateLeftMs([], [], LIMITS)).toBe(0);
   });
 

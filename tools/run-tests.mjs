@@ -91,12 +91,15 @@ class TestRun {
   formatProgress() {
     const now = Date.now();
     const running = this.running.map((task) => ({ ...task, ranMs: now - task.startedAt }));
+    const late = running
+      .filter(({ ms, ranMs }) => ranMs > ms)
+      .map(({ ms, ranMs }) => ({ ms, tookMs: ranMs }));
     return formatProgress({
       done: this.done.length,
       all: this.all,
       failed: this.broken.length,
       tookMs: now - this.startedAt,
-      leftMs: estimateLeftMs(this.waiting, running, this.options.limits, findPace(this.done)),
+      leftMs: estimateLeftMs(this.waiting, running, this.options.limits, findPace([...this.done, ...late])),
       names: running.sort((a, b) => b.ranMs - a.ranMs).map(({ name }) => name.split('/').at(-1)),
     });
   }

@@ -6,6 +6,9 @@ const UNKNOWN_TIMES = { ms: 4000, cpuMs: 3000 };
 const CORES_SHARE_MAX = 1.25;
 /** Even what only waits costs something. */
 const SHARE_MIN = 0.1;
+/** Of what is late, so much of the time it has run is still to come, as far as anybody knows. */
+const LATE_SHARE = 0.2;
+const LEFT_MS_MIN = 1000;
 /** Of how fast this run is, little is known until so much of it was expected to be over. */
 const PACE_KNOWN_AFTER_MS = 30_000;
 
@@ -37,14 +40,18 @@ export function findNext(waiting, running, { cores, tasksMax }) {
   return waiting.find(fits);
 }
 
+/** Of what already took longer than it should nobody knows; the longer it is late, the longer it may still be. */
+function findLeftMs({ ms, ranMs }, pace) {
+  return Math.max(ms * pace - ranMs, LATE_SHARE * ranMs, LEFT_MS_MIN);
+}
+
 /**
  * Plays the rest through: how long it takes when everything takes as long as it did before, times `pace`.
  * @param {{ranMs: number}[]} running tasks, and how long each has run
  */
 export function estimateLeftMs(waiting, running, limits, pace = 1) {
   const open = [...waiting];
-  // What already took longer than it should is about to end, as far as anybody knows.
-  let under = running.map((task) => ({ task, left: Math.max(1000, task.ms * pace - task.ranMs) }));
+  let under = running.map((task) => ({ task, left: findLeftMs(task, pace) }));
   const atOnce = under.reduce((sum, { task, left }) => sum + left * task.share, 0);
   const cpuLeft = open.reduce((sum, { ms, share }) => sum + ms * pace * share, atOnce);
   let atMs = 0;
