@@ -8,6 +8,7 @@ import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-n
 import { type Cluster, type ClusterServer, openEngines, startCluster } from './support/cluster.ts';
 import { makeIssuer } from './support/issuer.ts';
 import { APP, SPACE } from './support/running-server.ts';
+import { listKeys, sendToBucket } from './support/s3-request.ts';
 import { addApp, readResidentBytes, runHoldfast } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
@@ -179,6 +180,29 @@ test(
     } finally {
       folder.remove();
     }
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a node whose object is lost is told by the server that finds it, then by the others, until it is healed',
+  async () => {
+    const node = makeNode(seededBytes(1000, 3));
+    const before = new Set(await listKeys(engines.bucket));
+    await cluster.client().store(node, HOUR_MS);
+    const [key = ''] = (await listKeys(engines.bucket)).filter((each) => !before.has(each));
+    expect(await sendToBucket(engines.bucket, { method: 'DELETE', key })).toHaveProperty('status', 204);
+    expect((await cluster.clientOf(0).content(node.hash)).status).toBe(503);
+    expect(serverAt(0).process.log()).toContain(`"space":"${SPACE}","hash":"${node.hash}"`);
+    const tells = async (index: number): Promise<string | null> =>
+      (await cluster.clientOf(index).request('GET', `/cas/nodes/${node.hash}/metadata`)).headers.get(
+        'holdfast-rotten-nodes',
+      );
+    expect(await tells(0)).toBe('1');
+    await until(async () => (await tells(1)) === '1');
+    await cluster.clientOf(1).store(node);
+    expect(await tells(1)).toBeNull();
+    await until(async () => (await tells(0)) === null);
   },
   TEST_MS_MAX,
 );

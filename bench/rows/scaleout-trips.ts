@@ -7,6 +7,7 @@ import { leaseNode } from '../../packages/server/core/lease-node.ts';
 import { listRootRefs } from '../../packages/server/core/list-root-refs.ts';
 import { readContent } from '../../packages/server/core/read-content.ts';
 import { readMetadata } from '../../packages/server/core/read-metadata.ts';
+import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
 import { runGc } from '../../packages/server/core/run-gc.ts';
 import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
 import { PostgresConnection } from '../../packages/server/engine/scaleout/postgres/connection.ts';
@@ -101,6 +102,7 @@ async function openWorld({ metadataUrl, bucket }: Deployment) {
     content,
     random: { bytes: (count) => new Uint8Array(randomBytes(count)) },
     signer: createSigner(randomBytes(32)),
+    rottenNodes: new RottenNodes(() => undefined),
     settings: {
       nodeBytesMax: 2 ** 25,
       activeUploadsMax: 1024,

@@ -100,7 +100,7 @@ export {
   startLeaseKeeper,
 } from './lease-keeper.ts';
 export type { Timeouts } from './limits.ts';
-export type { CallOptions } from './operations.ts';
+export type { CallOptions, RotNotice } from './operations.ts';
 export type { NewNode, PutOptions, PutResult } from './put-node.ts';
 export type { RetryPolicy } from './retry.ts';
 export type { RootRefsOptions } from './root-ref-pages.ts';

@@ -10,6 +10,7 @@ import {
   OPERATIONS,
   type OperationName,
   operationPath,
+  ROTTEN_NODES_HEADER,
   type RootRefPage,
   type SpaceUsage,
   type UpdateRootRefsResponse,
@@ -22,6 +23,7 @@ import {
   parseLeaseResponse,
   parseNodeDescription,
   parseRootRefPage,
+  parseRottenNodes,
   parseSpaceUsage,
   parseUpdateRootRefsResponse,
 } from './parse-answers.ts';
@@ -30,6 +32,12 @@ import { request, type Transport } from './transport.ts';
 /** Every call can be given up: the promise, and any stream it gave, then rejects with the signal's reason. */
 export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
+}
+
+/** What an answer says besides, where it rests on a node's row alone: that is no proof of the nodes below. */
+export interface RotNotice {
+  /** How many nodes of the Space the server knows to be lost or damaged; absent when it knows of none. */
+  readonly rottenNodes?: number;
 }
 
 /** Where requests go and on whose authority. */
@@ -48,13 +56,13 @@ export interface Operations {
     hash: Hash,
     options?: CallOptions & { readonly range?: ContentRange | undefined },
   ): Promise<NodeContent>;
-  readMetadata(hash: Hash, options?: CallOptions): Promise<NodeDescription>;
+  readMetadata(hash: Hash, options?: CallOptions): Promise<NodeDescription & RotNotice>;
   /** Renews the lease of a ready node, or drives an upload one step on. The service clamps to 60 s … 24 h. */
   leaseNode(
     hash: Hash,
     lease: { readonly leaseDurationMs: number },
     options?: CallOptions,
-  ): Promise<LeaseResponse>;
+  ): Promise<LeaseResponse & RotNotice>;
   getUsage(options?: CallOptions): Promise<SpaceUsage>;
   /** One bounded collection pass over at most `maxNodes` candidates (default 100, at most 10,000). */
   runGc(pass?: { readonly maxNodes?: number | undefined }, options?: CallOptions): Promise<GcResult>;
@@ -113,6 +121,14 @@ export function createOperations(transport: Transport, target: Target): Operatio
     return request(transport, plan(call), (answer) => answer.readJson(parse));
   }
 
+  function askOfRow<T extends object>(call: Call, parse: (value: unknown) => T): Promise<T & RotNotice> {
+    return request(transport, plan(call), async (answer) => {
+      const parsed = await answer.readJson(parse);
+      const rottenNodes = parseRottenNodes(answer.headers.get(ROTTEN_NODES_HEADER));
+      return rottenNodes === undefined ? parsed : { ...parsed, rottenNodes };
+    });
+  }
+
   return {
     // Why each may be sent again after a lost answer. Reads change nothing.
     async readContent(hash, options) {
@@ -123,11 +139,11 @@ export function createOperations(transport: Transport, target: Target): Operatio
       return request(transport, call, async (answer) => openContent(answer, range, timeouts.contentIdleMs));
     },
     async readMetadata(hash, options) {
-      return ask({ operation: 'readMetadata', hash, options }, parseNodeDescription);
+      return askOfRow({ operation: 'readMetadata', hash, options }, parseNodeDescription);
     },
     // A lease only ever grows to the same bound, and an upload generation that exists is returned, not made again.
     async leaseNode(hash, { leaseDurationMs }, options) {
-      return ask({ operation: 'leaseNode', hash, json: { leaseDurationMs }, options }, (value) =>
+      return askOfRow({ operation: 'leaseNode', hash, json: { leaseDurationMs }, options }, (value) =>
         parseLeaseResponse(value, hash),
       );
     },

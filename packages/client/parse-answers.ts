@@ -275,3 +275,8 @@ function findErrorEnvelope(
     return undefined;
   }
 }
+
+/** A header that is a hint: what makes no sense says nothing. */
+export function parseRottenNodes(header: string | null): number | undefined {
+  return header !== null && /^[1-9][0-9]{0,8}$/.test(header) ? Number(header) : undefined;
+}

@@ -63,7 +63,7 @@ export async function pushFolder(
 ): Promise<PushedFolder> {
   const state = new MemoryState();
   try {
-    const { root, leaseExpiresAt, uploadedNodes, uploadedBytes, kind, entryCount, bytes } =
+    const { root, leaseExpiresAt, uploadedNodes, uploadedBytes, rottenNodes, kind, entryCount, bytes } =
       await pushWithState({
         client,
         path: resolveGivenPath(path),
@@ -79,7 +79,7 @@ export async function pushFolder(
         progress: options.progress ?? SILENT_PROGRESS,
         signal: options.signal,
       });
-    return { root, leaseExpiresAt, uploadedNodes, uploadedBytes, kind, entryCount, bytes };
+    return { root, leaseExpiresAt, uploadedNodes, uploadedBytes, rottenNodes, kind, entryCount, bytes };
   } finally {
     state.close();
   }

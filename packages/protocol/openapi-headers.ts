@@ -34,7 +34,7 @@ export const HEADER_MODELS = {
   'Access-Control-Expose-Headers': sometimes(
     'Which headers pages of another origin may read.',
     { type: 'string' },
-    'Accept-Ranges, Content-Length, Content-Range, Retry-After, Server-Timing, WWW-Authenticate',
+    'Accept-Ranges, Content-Length, Content-Range, Holdfast-Rotten-Nodes, Retry-After, Server-Timing, WWW-Authenticate',
   ),
   'Accept-Ranges': always('Byte ranges are served.', { const: 'bytes', type: 'string' }),
   'Content-Length': always('Bytes of this body.', { type: 'integer', minimum: 0 }),
@@ -66,6 +66,11 @@ export const HEADER_MODELS = {
     'The scheme to authenticate with and the RFC 6750 error.',
     { type: 'string', pattern: '^Bearer' },
     'Bearer error="invalid_token"',
+  ),
+  'Holdfast-Rotten-Nodes': sometimes(
+    'How many nodes of the Space the server knows to be lost or damaged, counted no further than 1000; absent when it knows of none. A ready node says nothing about the nodes below it: lease each of them to learn which to upload again.',
+    { type: 'integer', minimum: 1 },
+    1,
   ),
   'Retry-After': sometimes(
     'Seconds to wait before the same request is sent again, wherever waiting can help.',

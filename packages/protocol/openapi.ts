@@ -223,12 +223,15 @@ function buildOperation(name: OperationName): JsonSchema {
   };
 }
 
+/** What they answer rests on the node's row. */
+const TELLING_ROT: readonly OperationName[] = ['leaseNode', 'readMetadata'];
+
 function buildSuccess(name: OperationName, model: OperationModel): JsonSchema {
   if (model.response === undefined) return contentResponses(model.responseDescription);
   return {
     [String(OPERATIONS[name].status)]: {
       description: model.responseDescription,
-      headers: tenantHeaders(),
+      headers: tenantHeaders(...(TELLING_ROT.includes(name) ? (['Holdfast-Rotten-Nodes'] as const) : [])),
       content: jsonContent(model.response),
       ...(name === 'listRootRefs' ? { links: NEXT_PAGE } : {}),
     },

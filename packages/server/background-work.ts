@@ -1,6 +1,6 @@
 /**
- * What servers do on their own: the sweep and the scrub (contract sections 5 and 7). Where several processes share engines,
- * each task is done by the one that has its turn.
+ * What servers do on their own: the sweep, the scrub, and the look for rot. Where several processes share engines,
+ * sweep and scrub are done by the one that has the turn.
  */
 import { type BackgroundLoop, startLoop } from './background-loop.ts';
 import type { BackgroundTurns } from './background-turns.ts';
@@ -17,6 +17,8 @@ export interface BackgroundPace {
   readonly scrubIntervalMs: number;
   /** from the end of one walk of the scrub over everything to the start of the next */
   readonly scrubPauseMs: number;
+  /** between looks for what other processes know of rot */
+  readonly rotLookMs: number;
   /** after a failure, and before the first step */
   readonly retryMs: number;
   /** between questions for a turn that another process has, and while this one rests in its own */
@@ -28,6 +30,7 @@ export const DISK_PACE: BackgroundPace = {
   scrubBytesPerSecond: 8 * 1024 * 1024,
   scrubIntervalMs: 250,
   scrubPauseMs: 60_000,
+  rotLookMs: 3000,
   retryMs: 5000,
   askMs: 5000,
 };
@@ -37,6 +40,9 @@ export const S3_PACE: BackgroundPace = { ...DISK_PACE, scrubIntervalMs: 1000 };
 
 /** between sweeps while there is more to do */
 const SWEEP_BUSY_INTERVAL_MS = 50;
+
+/** A look rests so many times as long as it took. */
+const LOOK_REST_FACTOR = 20;
 
 interface BackgroundOptions {
   readonly core: Core;
@@ -51,6 +57,8 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
   const loops = [
     startLoop({ name: 'sweep', log, step: () => sweepOnce(options), retryMs }),
     startLoop({ name: 'scrub', log, step: makeScrubStep(options), retryMs }),
+    // Of every process, whoever has the turns: each answers by what it knows itself.
+    startLoop({ name: 'rot', log, step: () => lookForRot(options), retryMs }),
   ];
   const stop = async (): Promise<void> => {
     await Promise.all(loops.map((loop) => loop.stop()));
@@ -75,7 +83,7 @@ async function sweepOnce({ core, turns, pace }: BackgroundOptions): Promise<numb
 
 /** While it rests it goes on asking for its turn, so that no other process begins meanwhile. */
 function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
-  const { core, turns, pace, log } = options;
+  const { core, turns, pace } = options;
   /** of the monotonic clock, ms */
   let restsUntil = 0;
   return async () => {
@@ -83,9 +91,8 @@ function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
     if (turn === undefined) return pace.askMs;
     const restMs = restsUntil - performance.now();
     if (restMs > 0) return Math.min(restMs, pace.askMs);
-    const { next, bytes, foundRotten, foundSound } = await scrub(core, turn.position);
+    const { next, bytes } = await scrub(core, turn.position);
     await turns.note('scrub', next);
-    reportFindings(log, foundRotten, foundSound);
     const paceMs = Math.max(pace.scrubIntervalMs, (bytes / pace.scrubBytesPerSecond) * 1000);
     const pauseMs = next === undefined ? pace.scrubPauseMs : paceMs;
     restsUntil = performance.now() + pauseMs;
@@ -93,12 +100,9 @@ function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
   };
 }
 
-function reportFindings(log: Log, foundRotten: number, foundSound: number): void {
-  if (foundRotten > 0) {
-    log.error(
-      { nodes: foundRotten },
-      'the scrub found damaged content; lease those nodes again to heal them, and check the store',
-    );
-  }
-  if (foundSound > 0) log.warn({ nodes: foundSound }, 'the scrub found content good again');
+/** Looks less often where there is so much rot that a look takes its time. */
+async function lookForRot({ core, pace }: BackgroundOptions): Promise<number> {
+  const startedAt = performance.now();
+  await core.rottenNodes.look(core.metadata);
+  return Math.max(pace.rotLookMs, (performance.now() - startedAt) * LOOK_REST_FACTOR);
 }

@@ -9,6 +9,7 @@ import type { ServeConfig } from './config.ts';
 import type { Core } from './core/core.ts';
 import { InvariantViolation } from './core/invariant.ts';
 import type { Clock } from './core/ports.ts';
+import { type RotReport, RottenNodes } from './core/rotten-nodes.ts';
 import { explainFolderError } from './data-folder.ts';
 import { type Engines, Opened } from './engines.ts';
 import { openFileSpool } from './http/content-spool.ts';
@@ -71,7 +72,9 @@ async function openParts(
   const world = { ...REAL_AUTH_WORLD, now: () => clock.now() };
   const authorizer = await openAuthorizer(engines.registryStore, world);
   opened.add(() => authorizer.close());
-  const core = makeCore(config, engines);
+  const core = makeCore(config, engines, new RottenNodes((report) => logRot(log, report)));
+  // A server that was restarted knows at once what it knew before; where the rows cannot be read now, background work tries again.
+  await core.rottenNodes.look(core.metadata).catch(() => undefined);
   const { spoolFolder } = engines;
   const spool = await openFileSpool(spoolFolder).catch((error: unknown) => {
     throw explainFolderError(spoolFolder, error);
@@ -91,12 +94,14 @@ async function openParts(
   return { ...handler, core, background, close: () => opened.close() };
 }
 
-function makeCore(config: ServeConfig, { metadata, content, signer }: Engines): Core {
+function makeCore(config: ServeConfig, engines: Engines, rottenNodes: RottenNodes): Core {
+  const { metadata, content, signer } = engines;
   return {
     metadata,
     content,
     random: { bytes: (count) => randomBytes(count) },
     signer,
+    rottenNodes,
     settings: {
       nodeBytesMax: config.nodeBytesMax,
       activeUploadsMax: config.activeUploadsMax,
@@ -117,6 +122,25 @@ function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => 
       'a request failed: storage or the registry could not be used',
     );
   if (error instanceof InvariantViolation) onFatal(error);
+}
+
+const ROT_LINES: Readonly<
+  Record<RotReport['kind'], { readonly level: 'error' | 'warn' | 'info'; readonly message: string }>
+> = {
+  rotten: {
+    level: 'error',
+    message:
+      'the stored content of a node is damaged or lost: push the tree it belongs to again, or lease and upload the node; check the store',
+  },
+  met: { level: 'warn', message: 'a damaged node was asked for, and refused' },
+  sound: { level: 'warn', message: 'the content of a damaged node was found good again' },
+  healed: { level: 'info', message: 'a damaged node was healed by bytes that were uploaded again' },
+};
+
+/** Names each damaged node when it is found, and says when it is whole again. */
+function logRot(log: Log, { kind, space: { appId, spaceId }, hash, reason }: RotReport): void {
+  const { level, message } = ROT_LINES[kind];
+  log[level]({ app: appId, space: spaceId, hash, reason }, message);
 }
 
 const REASONS_MAX = 5;

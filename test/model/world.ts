@@ -7,6 +7,7 @@ import { getUsage } from '../../packages/server/core/get-usage.ts';
 import type { Space } from '../../packages/server/core/model.ts';
 import type { ContentStore, DeletedObjects, Signer } from '../../packages/server/core/ports.ts';
 import { readMetadata } from '../../packages/server/core/read-metadata.ts';
+import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
 import type { EngineUnderTest } from './engine-under-test.ts';
 import { POOL, type PoolNode } from './node-pool.ts';
 import type { Changes } from './reference-root-refs.ts';
@@ -112,6 +113,7 @@ export class World {
       content: guarded,
       random: { bytes: (count) => this.#randomBytes(count) },
       signer: makeSigner(),
+      rottenNodes: new RottenNodes(() => undefined),
       settings: MODEL_SETTINGS,
     };
   }

@@ -239,7 +239,12 @@ function printPushed(pushed: PushedFolder, flags: Flags): void {
     printJson(pushed);
     return;
   }
-  if (!flags.quiet) printNote(describeSafety(pushed));
+  if (!flags.quiet) {
+    printNote(describeSafety(pushed));
+    if (pushed.rottenNodes > 0) {
+      printNote(`${describeRot(pushed)} besides; none of them belongs to this tree`);
+    }
+  }
   printLine(root);
 }
 
@@ -258,11 +263,20 @@ function printPlan(plan: PushPlan, flags: Flags): void {
   if (!flags.quiet) {
     printNote(
       plan.missingNodes === 0
-        ? 'everything is there already'
+        ? describeThere(plan)
         : `would upload ${countOf(plan.missingNodes, 'node')} with ${formatBytes(plan.missingBytes)} of content`,
     );
   }
   printLine(plan.root);
+}
+
+function describeThere(plan: PushPlan): string {
+  if (plan.rottenNodes === 0) return 'everything is there already';
+  return `everything seems to be there, but ${describeRot(plan)}: a push finds those of this tree and uploads them again`;
+}
+
+function describeRot({ rottenNodes }: { readonly rottenNodes: number }): string {
+  return `the server knows of ${countOf(rottenNodes, 'damaged node')} in this Space`;
 }
 
 /** What a user can do about it, in one line. The SDK's own errors are explained where all commands do. */

@@ -1,7 +1,13 @@
 /** One Space in memory behind a `fetch`: enough of the rules for the client, and a place to plant faults. */
 import { expect } from 'bun:test';
 import { createHash } from 'node:crypto';
-import { decodeNode, encodeNode, NODE_MEDIA_TYPE, refsToHashes } from '@holdfast/protocol';
+import {
+  decodeNode,
+  encodeNode,
+  NODE_MEDIA_TYPE,
+  ROTTEN_NODES_HEADER,
+  refsToHashes,
+} from '@holdfast/protocol';
 import { type Client, type ClientOptions, createClient } from '../client.ts';
 import { CasError, type CasErrorCode } from '../errors.ts';
 import { FAR_TIMEOUTS, FakeClock } from './fake-clock.ts';
@@ -58,6 +64,8 @@ export class FakeSpace {
   readonly #waiting = new Map<string, Uint8Array>();
   readonly #rejections = new Map<string, { code: string; message: string }>();
   #generation = 0;
+  /** damaged nodes that answers about rows tell of */
+  rottenNodes = 0;
 
   client(options: Partial<ClientOptions> = {}): Client {
     return createClient({
@@ -94,7 +102,10 @@ export class FakeSpace {
       signal: init.signal ?? undefined,
     };
     this.calls.push(call);
-    return (await this.#faults.get(kind)?.shift()?.(call)) ?? this.#answer(call);
+    const answer = (await this.#faults.get(kind)?.shift()?.(call)) ?? this.#answer(call);
+    const isOfRow = kind === 'lease' || kind === 'metadata';
+    if (isOfRow && this.rottenNodes > 0) answer.headers.set(ROTTEN_NODES_HEADER, String(this.rottenNodes));
+    return answer;
   };
 
   #answer(call: Call): Response {

@@ -2,7 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
 import { type Clock, systemClock } from '../deadline.ts';
-import { isReady } from '../is-ready.ts';
+import { findReady } from '../is-ready.ts';
 import type { CallOptions } from '../operations.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
 import { NodeWalk, type VisitResult } from './node-walk.ts';
@@ -27,6 +27,11 @@ export interface PushPlan {
   readonly missingNodes: number;
   /** bytes of files and link targets in them */
   readonly missingBytes: number;
+  /**
+   * How many nodes of the Space the server knows to be lost or damaged; 0: it knows of none. Those of this tree count as there:
+   * a push finds them by leases, and uploads them again.
+   */
+  readonly rottenNodes: number;
 }
 
 /**
@@ -47,9 +52,11 @@ export async function planPush<Node extends PushNode>(
   const requests = new PatientRequests({ clock, random: Math.random, limit, patienceMs, progress, signal });
   let missingNodes = 0;
   let missingBytes = 0;
+  let rottenNodes = 0;
   const visit = async (node: Node): Promise<VisitResult<Node>> => {
-    const isThere = await requests.send('a read', true, () => isReady(client, node.hash, { signal }));
-    if (isThere) {
+    const ready = await requests.send('a read', true, () => findReady(client, node.hash, { signal }));
+    if (ready !== undefined) {
+      rottenNodes = Math.max(rottenNodes, ready.rottenNodes ?? 0);
       progress.count({ files: node.entryCount, bytes: node.bytes, deduplicatedBytes: node.bytes });
       return { kind: 'done' };
     }
@@ -70,5 +77,5 @@ export async function planPush<Node extends PushNode>(
   const onFailure = (): void => undefined;
   await new NodeWalk<Node>({ visit, limit: () => limit.limit, onTwin, onFailure }).run(supply.root);
   const { hash, entryCount, bytes } = supply.root;
-  return { root: hash, entryCount, bytes, missingNodes, missingBytes };
+  return { root: hash, entryCount, bytes, missingNodes, missingBytes, rottenNodes };
 }

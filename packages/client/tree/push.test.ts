@@ -5,6 +5,7 @@ import { FakeSpace, failure, json } from '../test/fake-space.ts';
 import { buildSmallFile, DirectoryBuilder } from './build.ts';
 import type { DirectoryEntry } from './format.ts';
 import { MemoryTree } from './memory-supply.ts';
+import { planPush } from './plan-push.ts';
 import { type ProgressCounters, type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
 import { type PushOptions, pushTree } from './push.ts';
 import { SourceChangedError } from './push-supply.ts';
@@ -48,6 +49,7 @@ class Counting {
     requests: 0,
   };
   readonly causes: string[] = [];
+  readonly warnings: string[] = [];
   readonly reporter: ProgressReporter = {
     ...SILENT_PROGRESS,
     count: (more) => {
@@ -57,6 +59,9 @@ class Counting {
     waitFor: (cause) => {
       this.causes.push(cause);
       return () => undefined;
+    },
+    warn: (message) => {
+      this.warnings.push(message);
     },
   };
 }
@@ -139,6 +144,52 @@ describe('pushTree', () => {
       checked.calls.filter(({ kind }) => kind === 'lease').map(({ url }) => url.pathname),
     );
     expect(leased.size).toBe(tree.nodes.size);
+  });
+
+  describe('in a Space where the server knows of damaged nodes', () => {
+    const loseFile = (space: FakeSpace, tree: MemoryTree): string => {
+      const [hash] = [...tree.nodes].find(([, node]) => node.contentType.includes('tree.file.')) ?? [''];
+      space.nodes.delete(hash);
+      return hash;
+    };
+
+    test('believes no ready node, uploads what was lost of the tree, and says so', async () => {
+      const space = new FakeSpace();
+      const { tree } = await push(space, PLAN);
+      const victim = loseFile(space, tree);
+      space.rottenNodes = 3;
+      const { uploadedNodes, rottenNodes, counting, calls } = await push(space, PLAN);
+      expect(space.nodes.has(victim)).toBe(true);
+      expect([uploadedNodes, rottenNodes]).toEqual([1, 3]);
+      expect(new Set(calls.map(({ url }) => url.pathname)).size).toBeGreaterThanOrEqual(tree.nodes.size);
+      expect(counting.warnings).toEqual([expect.stringContaining('knows of 3 damaged nodes in this Space')]);
+    });
+
+    test('looks again at what it believed before the server knew', async () => {
+      const space = new FakeSpace();
+      const { tree } = await push(space, { ...PLAN, z: 'before' });
+      const victim = loseFile(space, tree);
+      // After the root: that its other children are ready was believed when it named the one that it waits for.
+      space.plant(
+        'upload',
+        () => undefined,
+        () => {
+          space.rottenNodes = 1;
+          return undefined;
+        },
+      );
+      const { uploadedNodes } = await push(space, { ...PLAN, z: 'after' });
+      expect(space.nodes.has(victim)).toBe(true);
+      expect(uploadedNodes).toBe(3);
+    });
+
+    test('tells a plan', async () => {
+      const space = new FakeSpace();
+      const { tree, root } = await push(space, PLAN);
+      space.rottenNodes = 2;
+      const plan = await planPush(space.client(), tree.supply(root), { clock: space.clock });
+      expect(plan).toMatchObject({ missingNodes: 0, rottenNodes: 2 });
+    });
   });
 
   test('waits out 429, 503 and broken connections, and says why', async () => {

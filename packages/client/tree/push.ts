@@ -51,6 +51,11 @@ export interface PushResult {
   readonly uploadedNodes: number;
   /** canonical bytes */
   readonly uploadedBytes: number;
+  /**
+   * How many nodes of the Space the server still knew to be lost or damaged when the push ended: none of this tree, whose nodes
+   * were all looked at then. 0: it knew of none.
+   */
+  readonly rottenNodes: number;
 }
 
 const MEMORY_BYTES_MAX_DEFAULT = 16 * 1024 * 1024;
@@ -76,7 +81,8 @@ export function pushTree<Node extends PushNode>(
 class Push<Node extends PushNode> {
   readonly #client: PushClient;
   readonly #supply: NodeSupply<Node>;
-  readonly #check: boolean;
+  /** Every node is looked at: as asked, or since the server said that the Space has damaged nodes. */
+  #check: boolean;
   readonly #leaseDurationMs: number;
   /** Fires with the caller's signal, and when the push has failed: what is still running is then given up. */
   readonly #ending = new AbortController();
@@ -84,13 +90,18 @@ class Push<Node extends PushNode> {
   readonly #callerSignal: AbortSignal | undefined;
   readonly #progress: ProgressReporter;
   readonly #clock: Clock;
+  readonly #random: (() => number) | undefined;
   readonly #limit: AdaptiveLimit;
   readonly #memory: MemoryBudget;
   readonly #requests: PatientRequests;
-  readonly #walk: NodeWalk<Node>;
+  #walk: NodeWalk<Node>;
   /** While all below a ready root is checked, only the root's own lease keeps it. */
-  readonly #keeper: LeaseKeeper | undefined;
+  #keeper: LeaseKeeper | undefined;
   #leaseExpiresAt = 0;
+  /** A ready parent was taken for proof of what is below it. */
+  #hasBelieved = false;
+  /** as the last lease said */
+  #rottenNodes = 0;
   #uploadedNodes = 0;
   #uploadedBytes = 0;
   #countedFiles = 0;
@@ -117,15 +128,26 @@ class Push<Node extends PushNode> {
       progress: this.#progress,
       signal: this.#signal,
     });
-    const { random } = options;
-    this.#keeper = this.#check
-      ? startLeaseKeeper({ client, leaseDurationMs: this.#leaseDurationMs, clock: this.#clock, random })
-      : undefined;
-    this.#walk = new NodeWalk({
+    this.#random = options.random;
+    this.#keeper = this.#check ? this.#startKeeper() : undefined;
+    this.#walk = this.#makeWalk();
+  }
+
+  #makeWalk(): NodeWalk<Node> {
+    return new NodeWalk({
       visit: (node, round) => this.#visit(node, round),
       limit: () => this.#limit.limit,
       onTwin: (node) => this.#countThere(node.entryCount, node.bytes),
       onFailure: (error) => this.#ending.abort(error),
+    });
+  }
+
+  #startKeeper(): LeaseKeeper {
+    return startLeaseKeeper({
+      client: this.#client,
+      leaseDurationMs: this.#leaseDurationMs,
+      clock: this.#clock,
+      random: this.#random,
     });
   }
 
@@ -138,6 +160,11 @@ class Push<Node extends PushNode> {
     try {
       this.#callerSignal?.throwIfAborted();
       await this.#walk.run(root);
+      if (this.#check && this.#hasBelieved) {
+        // The server learnt of the damage while we pushed.
+        this.#walk = this.#makeWalk();
+        await this.#walk.run(root);
+      }
       // After a long check the root's own lease is old.
       if (this.#check && (await this.#lease(root)).state !== 'ready') {
         throw unsettled('the root went away while the tree was checked');
@@ -152,6 +179,7 @@ class Push<Node extends PushNode> {
       leaseExpiresAt: this.#leaseExpiresAt,
       uploadedNodes: this.#uploadedNodes,
       uploadedBytes: this.#uploadedBytes,
+      rottenNodes: this.#rottenNodes,
     };
   }
 
@@ -161,6 +189,7 @@ class Push<Node extends PushNode> {
     const isFirst = round === 1;
     if (lease.state === 'ready' && (!this.#check || node.isLeaf || !isFirst)) {
       if (isFirst) this.#countDone(node, [], isUploaded);
+      if (!this.#check && !node.isLeaf && isFirst) this.#hasBelieved = true;
       return { kind: 'done' };
     }
     const children = await this.#listWanted(node, lease);
@@ -178,6 +207,7 @@ class Push<Node extends PushNode> {
       const isMissing = missing?.has(child.hash) ?? false;
       if (isMissing) found += 1;
       if (isMissing || this.#check) distinct.set(child.hash, child);
+      else if (!child.isLeaf) this.#hasBelieved = true;
     }
     if (found < (missing?.size ?? 0)) {
       const message = `leaseNode: the server waits for children that ${node.hash} does not have; check that the address is a server of this API`;
@@ -215,11 +245,24 @@ class Push<Node extends PushNode> {
     const lease = await this.#requests.send('a lease', true, () =>
       this.#client.leaseNode(node.hash, { leaseDurationMs }, { signal: this.#signal }),
     );
+    this.#rottenNodes = lease.rottenNodes ?? 0;
+    if (this.#rottenNodes > 0 && !this.#check) this.#lookBelow();
     if (isRoot && lease.state === 'ready') {
       this.#leaseExpiresAt = lease.leaseExpiresAt;
       this.#keeper?.add(node.hash, { safeUntil: lease.leaseExpiresAt });
     }
     return lease;
+  }
+
+  /** A ready node says nothing about the bytes below it, and some of the Space are damaged: from now on none is believed. */
+  #lookBelow(): void {
+    this.#check = true;
+    this.#keeper = this.#startKeeper();
+    this.#progress.phase('check');
+    const count = this.#rottenNodes === 1 ? '1 damaged node' : `${this.#rottenNodes} damaged nodes`;
+    this.#progress.warn(
+      `the server knows of ${count} in this Space: every node is looked at, and what was lost of this tree is uploaded again`,
+    );
   }
 
   /** Whether the bytes were accepted; otherwise the next lease tells what became of the instruction. */

@@ -65,17 +65,24 @@ export const rottenContent = (): ApiError =>
 /**
  * Proof in hand, makes the row rotten, if it is still ready and still points at the same key; anything else has changed
  * since and is left alone. Inline bytes are in the same store, so they are proven again here. Resolves whether the row
- * is rotten now with that very content; false: it changed meanwhile (collected, healed), so look again.
+ * is rotten now with that very content; `changed`: it was collected or healed meanwhile, so look again.
  */
-export async function markRotten(core: Core, space: Space, proven: NodeRow): Promise<boolean> {
-  return core.metadata.transact(space, async (tx) => {
+export async function markRotten(
+  core: Core,
+  space: Space,
+  proven: NodeRow,
+  proof: ContentDamaged | ContentLost,
+): Promise<'marked' | 'rotten-already' | 'changed'> {
+  const outcome = await core.metadata.transact(space, async (tx) => {
     const row = await tx.findNode(proven.hash);
-    if (row === undefined || row.generation !== proven.generation) return false;
-    if (row.state !== 'ready') return row.state === 'rotten';
-    if (row.inline && !(await isInlineRotten(core, tx, row))) return false;
+    if (row === undefined || row.generation !== proven.generation) return 'changed';
+    if (row.state !== 'ready') return row.state === 'rotten' ? 'rotten-already' : 'changed';
+    if (row.inline && !(await isInlineRotten(core, tx, row))) return 'changed';
     await tx.updateNode(row, { ...row, state: 'rotten' });
-    return true;
+    return 'marked';
   });
+  if (outcome === 'marked') core.rottenNodes.noteRotten(space, proven.hash, proof);
+  return outcome;
 }
 
 /** All there is to prove of inline bytes: length, checksum, digest. Throws ContentDamaged. */
@@ -101,11 +108,13 @@ async function isInlineRotten(core: Core, tx: SpaceTransaction, row: NodeRow): P
 
 /** The reverse: a scrub found the bytes good again. Resolves whether this made the row ready. */
 export async function markSound(core: Core, space: Space, proven: NodeRow): Promise<boolean> {
-  return core.metadata.transact(space, async (tx) => {
+  const isSound = await core.metadata.transact(space, async (tx) => {
     const row = await tx.findNode(proven.hash);
     if (row?.state !== 'rotten' || row.generation !== proven.generation) return false;
     assertInvariant(row.waitingTouchedAt === 0, 'a rotten row never waits');
     await tx.updateNode(row, { ...row, state: 'ready' });
     return true;
   });
+  if (isSound) core.rottenNodes.noteReady(space, proven.hash, 'sound');
+  return isSound;
 }

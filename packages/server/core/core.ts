@@ -2,13 +2,16 @@
  * What every operation is given. Built once by the composition root; tests inject stores, randomness and faults here. Time is
  * the metadata store's, always: several processes share it, and their own clocks may differ.
  */
+
 import type { ContentStore, MetadataStore, Randomness, Signer } from './ports.ts';
+import type { RottenNodes } from './rotten-nodes.ts';
 
 export interface Core {
   readonly metadata: MetadataStore;
   readonly content: ContentStore;
   readonly random: Randomness;
   readonly signer: Signer;
+  readonly rottenNodes: RottenNodes;
   readonly settings: CoreSettings;
 }
 

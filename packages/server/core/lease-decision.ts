@@ -23,7 +23,8 @@ export interface Inspection {
 }
 
 export type LeaseDecision =
-  | ({ readonly kind: 'ready'; readonly hash: Hash } & LeaseWindow)
+  /** `heals`: the row was rotten */
+  | ({ readonly kind: 'ready'; readonly hash: Hash; readonly heals?: true } & LeaseWindow)
   | { readonly kind: 'children'; readonly hash: Hash; readonly childHashes: Hash[] }
   | { readonly kind: 'upload'; readonly row: UploadRow }
   | { readonly kind: 'inspect'; readonly generation: Generation };
@@ -225,7 +226,8 @@ async function restoreContent(
     inline: evidence.inline,
     claimHeldUntil: 0,
   });
-  return { kind: 'ready', hash: node.hash, ...lease };
+  const ready = { kind: 'ready', hash: node.hash, ...lease } as const;
+  return node.state === 'rotten' ? { ...ready, heals: true } : ready;
 }
 
 /** The first good upload of a hash without a row: row, edges, counts and lease in one transaction. */

@@ -50,6 +50,7 @@ async function answer(
 ): Promise<LeaseResponse> {
   if (decision.kind === 'ready') {
     const { hash, leaseStartedAt, leaseExpiresAt } = decision;
+    if (decision.heals) core.rottenNodes.noteReady(space, hash, 'healed');
     return { state: 'ready', hash, leaseStartedAt, leaseExpiresAt };
   }
   if (decision.kind === 'children') {

@@ -68,6 +68,14 @@ export interface MetadataStore {
     after: ScrubPosition | undefined,
     limit: number,
   ): Awaitable<{ readonly items: readonly ScrubItem[]; readonly next: ScrubPosition | undefined }>;
+  /**
+   * Up to `limit` Spaces with rotten rows, behind `after` in an order of the engine's own, each with how many it has, counted no
+   * further than `ROTTEN_COUNT_MAX`. Found by an index of rotten rows alone: asked for every few seconds by every process.
+   */
+  findRottenSpaces(
+    after: RottenSpace['position'] | undefined,
+    limit: number,
+  ): Awaitable<readonly RottenSpace[]>;
   /** Which generations among `keys` still have a record (upload, content, or discard). */
   findKnownGenerations(keys: readonly ObjectKey[]): Awaitable<ReadonlySet<Generation>>;
   close(): Promise<void>;
@@ -86,6 +94,16 @@ export interface SweepCutoffs {
   readonly abandonedAt: number;
   /** root-ref history superseded at or before this may go */
   readonly historyAt: number;
+}
+
+/** Of the rotten rows of one Space so many are counted: more would be no other news. */
+export const ROTTEN_COUNT_MAX = 1000;
+
+export interface RottenSpace {
+  readonly space: Space;
+  readonly nodes: number;
+  /** opaque: where the next look goes on */
+  readonly position: string;
 }
 
 /** Opaque resume point of the scrub's walk. */

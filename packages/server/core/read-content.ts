@@ -5,7 +5,13 @@ import { parseByteRange } from './byte-range.ts';
 import { isProofOfRot, markRotten, rottenContent, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
-import { type Awaitable, type ContentCaller, ContentLost, type OpenContent } from './ports.ts';
+import {
+  type Awaitable,
+  type ContentCaller,
+  type ContentDamaged,
+  ContentLost,
+  type OpenContent,
+} from './ports.ts';
 import { isReadable, nodeNotFound } from './read-metadata.ts';
 
 export interface ContentAnswer {
@@ -62,7 +68,10 @@ function look(wanted: Wanted, looksLeft: number): Awaitable<ContentAnswer> {
   return after(wanted.core.metadata.findNodeWithContent(wanted.space, wanted.hash), (found) => {
     const node = found?.node;
     if (found === undefined || !isReadable(node)) throw nodeNotFound();
-    if (node.state === 'rotten') throw rottenContent();
+    if (node.state === 'rotten') {
+      wanted.core.rottenNodes.noteMet(wanted.space, wanted.hash);
+      throw rottenContent();
+    }
     const { size, contentType } = node;
     const range = parseByteRange(wanted.range, size);
     if (range.kind === 'unsatisfiable') throw rangeNotSatisfiable(size);
@@ -108,9 +117,9 @@ async function openObject(
   to: number,
 ): Promise<Body | undefined> {
   const { core, space, caller } = wanted;
-  const onBroken = (): void => {
+  const onBroken = (proof: ContentDamaged | ContentLost): void => {
     // The broken connection is the answer; a failed marking leaves the next read to prove it again.
-    markRotten(core, space, node).catch(() => {});
+    markRotten(core, space, node, proof).catch(() => {});
   };
   try {
     const opened = await core.content.open(storedObject(space, content), from, to, onBroken, caller);
@@ -122,7 +131,7 @@ async function openObject(
 
 async function settleFailure({ core, space }: Wanted, node: NodeRow, error: unknown): Promise<undefined> {
   if (!isProofOfRot(error)) throw error;
-  if (await markRotten(core, space, node)) throw rottenContent();
+  if ((await markRotten(core, space, node, error)) !== 'changed') throw rottenContent();
   return undefined;
 }
 

@@ -4,7 +4,7 @@
  */
 import { isProofOfRot, markRotten, markSound, storedObject, verifyInlineNode } from './contents.ts';
 import type { Core } from './core.ts';
-import { ContentLost, type ScrubItem, type ScrubPosition } from './ports.ts';
+import { type ContentDamaged, ContentLost, type ScrubItem, type ScrubPosition } from './ports.ts';
 
 export interface ScrubStep {
   /** where to go on; undefined: the walk is complete */
@@ -27,25 +27,28 @@ export async function scrub(core: Core, after: ScrubPosition | undefined): Promi
   let foundRotten = 0;
   let foundSound = 0;
   for (const item of items) {
-    const isSound = await judge(core, item);
+    const judgement = await judge(core, item);
     bytes += item.node.canonicalSize;
-    if (isSound === false && item.node.state === 'ready') {
+    if (isProofOfRot(judgement) && item.node.state === 'ready') {
       // It may have been collected or healed while it was read: then what was proven is no longer its content.
-      if (await markRotten(core, item.space, item.node)) foundRotten += 1;
-    } else if (isSound === true && item.node.state === 'rotten') {
+      if ((await markRotten(core, item.space, item.node, judgement)) === 'marked') foundRotten += 1;
+    } else if (judgement === 'sound' && item.node.state === 'rotten') {
       if (await markSound(core, item.space, item.node)) foundSound += 1;
     }
   }
   return { next, bytes, foundRotten, foundSound };
 }
 
-/** true: bytes proven good; false: proven bad; undefined: nothing proven. */
-async function judge(core: Core, item: ScrubItem): Promise<boolean | undefined> {
+/** The proof that bytes are bad; undefined: nothing is proven. */
+async function judge(
+  core: Core,
+  item: ScrubItem,
+): Promise<'sound' | ContentDamaged | ContentLost | undefined> {
   try {
     await verifyAll(core, item);
-    return true;
+    return 'sound';
   } catch (error) {
-    return isProofOfRot(error) ? false : undefined;
+    return isProofOfRot(error) ? error : undefined;
   }
 }
 

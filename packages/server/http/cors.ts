@@ -8,7 +8,7 @@ export type HeaderFields = Record<string, string>;
 
 const ALLOWED_HEADERS = 'authorization, content-type, if-none-match, range';
 const EXPOSED_HEADERS =
-  'Accept-Ranges, Content-Length, Content-Range, Retry-After, Server-Timing, WWW-Authenticate, X-Request-Id';
+  'Accept-Ranges, Content-Length, Content-Range, Holdfast-Rotten-Nodes, Retry-After, Server-Timing, WWW-Authenticate, X-Request-Id';
 
 /** Headers of every answer when everybody may read it. */
 export const OPEN_CORS_HEADERS: Readonly<HeaderFields> = {

@@ -9,6 +9,7 @@ import {
   parseListRootRefsQuery,
   parseNoQuery,
   parseUpdateRootRefsRequest,
+  ROTTEN_NODES_HEADER,
 } from '@holdfast/protocol';
 import { after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
@@ -23,6 +24,7 @@ import { runGc } from '../core/run-gc.ts';
 import { updateRootRefs } from '../core/update-root-refs.ts';
 import { contentAnswer } from './content-answer.ts';
 import { ContentGathering, type GatheringPlaces } from './content-gathering.ts';
+import type { HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
 import { GC_SECONDS_MAX, IDLE_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http-limits.ts';
 import { readJsonBody, readOptionalJsonBody } from './request-body.ts';
@@ -52,7 +54,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   readMetadata(call) {
     const hash = readHash(call);
     refuseQuery(call);
-    return dispatch(call, () => readMetadata(call.core, call.space, hash));
+    return dispatch(call, () => readMetadata(call.core, call.space, hash), tellRot);
   },
 
   readContent(call) {
@@ -77,7 +79,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     const { leaseDurationMs } = parseLeaseRequest(await readJsonBody(request));
     const uploadOrigin = call.publicUrl ?? originOf(request);
     const lease = (): Awaitable<Response> =>
-      dispatch(call, () => leaseNode(call.core, call.space, hash, leaseDurationMs, uploadOrigin));
+      dispatch(call, () => leaseNode(call.core, call.space, hash, leaseDurationMs, uploadOrigin), tellRot);
     return call.isUploadDirect ? waitingUpTo(VALIDATION_SECONDS_MAX, call, lease) : lease();
   },
 
@@ -120,12 +122,25 @@ async function waitingUpTo(
   }
 }
 
-function dispatch(call: AuthorizedCall, operation: () => Awaitable<unknown>): Awaitable<Response> {
+function dispatch(
+  call: AuthorizedCall,
+  operation: () => Awaitable<unknown>,
+  tell?: (call: AuthorizedCall) => HeaderFields | undefined,
+): Awaitable<Response> {
   const startedAt = performance.now();
   return after(operation(), (result) => {
     call.exchange.timing.record('cas_dispatch', startedAt);
-    return jsonAnswer(call.exchange, 200, JSON.stringify(result));
+    return jsonAnswer(call.exchange, 200, JSON.stringify(result), tell?.(call));
   });
+}
+
+/**
+ * Row and metadata of a node say nothing about the bytes of the nodes below it. A caller that took them for proof that a tree is
+ * whole is told that the Space has damaged nodes.
+ */
+function tellRot({ core, space }: AuthorizedCall): HeaderFields | undefined {
+  const count = core.rottenNodes.countIn(space);
+  return count === 0 ? undefined : { [ROTTEN_NODES_HEADER]: String(count) };
 }
 
 function readHash({ rawHash }: AuthorizedCall): Hash {

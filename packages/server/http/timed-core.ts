@@ -11,6 +11,7 @@ export function withTiming(core: Core, timing: RequestTiming): Core {
     content: new TimedContentStore(core.content, timing),
     random: core.random,
     signer: core.signer,
+    rottenNodes: core.rottenNodes,
     settings: core.settings,
   };
 }

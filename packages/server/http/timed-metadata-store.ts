@@ -92,6 +92,10 @@ export class TimedMetadataStore implements MetadataStore {
     return this.inner.findNodesToScrub(after, limit);
   }
 
+  findRottenSpaces(after: string | undefined, limit: number): ReturnType<MetadataStore['findRottenSpaces']> {
+    return this.inner.findRottenSpaces(after, limit);
+  }
+
   findKnownGenerations(keys: readonly ObjectKey[]): Awaitable<ReadonlySet<Generation>> {
     return this.inner.findKnownGenerations(keys);
   }

@@ -7,6 +7,7 @@ import type { OperationName } from '@holdfast/protocol';
 import { makeNode } from '../../../test/support/canonical-node.ts';
 import type { Capability } from '../auth/capability.ts';
 import type { Core } from '../core/core.ts';
+import { RottenNodes } from '../core/rotten-nodes.ts';
 import { openEmbeddedEngine } from '../engine/embedded/open-embedded-engine.ts';
 import { openFileSpool } from '../http/content-spool.ts';
 import type { FailureReport } from '../http/error-answer.ts';
@@ -41,6 +42,7 @@ export async function openHandlerWorld(): Promise<HandlerWorld> {
     content: engine.content,
     random: { bytes: (count) => randomBytes(count) },
     signer: createSigner(randomBytes(32)),
+    rottenNodes: new RottenNodes(() => undefined),
     settings: {
       nodeBytesMax: NODE_BYTES_MAX,
       activeUploadsMax: 100,

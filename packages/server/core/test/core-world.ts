@@ -25,6 +25,7 @@ import type {
   UploadReceiver,
 } from '../ports.ts';
 import { receiveUpload } from '../receive-upload.ts';
+import { RottenNodes } from '../rotten-nodes.ts';
 import { sweep } from '../sweep.ts';
 import { DirectStore } from './direct-store.ts';
 
@@ -200,6 +201,7 @@ export class CoreWorld {
       content: withDoors(this.#direct ?? engine.content, doors),
       random: { bytes: (count) => this.#randomBytes(count) },
       signer,
+      rottenNodes: new RottenNodes(() => undefined),
       settings: this.#settings,
     };
   }

@@ -70,6 +70,40 @@ export function testMaintenance(subject: StoreUnderTest): void {
     expect(seen).toEqual(expected);
   });
 
+  test('Spaces with rotten rows are found in pages, each with how many it has', async () => {
+    const look = async (limit: number): Promise<Record<string, number>> => {
+      const found: Record<string, number> = {};
+      for (let after: string | undefined, pages = 0; ; pages++) {
+        expect(pages).toBeLessThan(10);
+        const page = await subject.store.findRottenSpaces(after, limit);
+        expect(page.length).toBeLessThanOrEqual(limit);
+        for (const { space, nodes } of page) found[`${space.appId} ${space.spaceId}`] = nodes;
+        after = page.at(-1)?.position;
+        if (after === undefined) return found;
+      }
+    };
+    expect(await look(10)).toEqual({});
+    const rotten = (index: number) => readyNode(hashAt(index), { state: 'rotten' });
+    const states = ['ready', 'waiting', 'claimed'] as const;
+    await insertNodes(
+      subject.store,
+      inSpace('sound'),
+      states.map((state, index) => readyNode(hashAt(index), { state })),
+    );
+    expect(await look(10)).toEqual({});
+    for (const count of [1, 2, 3, 4, 5]) {
+      const rows = Array.from({ length: count }, (_, index) => rotten(index));
+      await insertNodes(subject.store, inSpace(`rotten-${count}`), [...rows, readyNode(hashAt(9))]);
+    }
+    const expected = Object.fromEntries([1, 2, 3, 4, 5].map((count) => [`sweep rotten-${count}`, count]));
+    for (const limit of [1, 2, 5, 10]) expect(await look(limit)).toEqual(expected);
+    await subject.store.transact(inSpace('rotten-1'), async (tx) => {
+      const row = await tx.findNode(hashAt(0));
+      if (row !== undefined) await tx.updateNode(row, { ...row, state: 'ready' });
+    });
+    expect(await look(10)).not.toHaveProperty('sweep rotten-1');
+  });
+
   test('upkeep with nothing to do is done', async () => {
     expect(await subject.store.maintain(CUTOFFS)).toBe(false);
   });

@@ -15,6 +15,7 @@ import type {
   Awaitable,
   Clock,
   MetadataStore,
+  RottenSpace,
   ScrubItem,
   ScrubPosition,
   SpaceTransaction,
@@ -36,6 +37,7 @@ import { moveWatermarks, pruneHistory } from './maintenance.ts';
 import { migrate } from './migrations.ts';
 import { NodeCache } from './node-cache.ts';
 import { NodeReads } from './node-reads.ts';
+import { findRottenSpaces } from './rotten-spaces.ts';
 import { bytesToHex, hexToBytes, joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
 import { ScrubWalk } from './scrub-walk.ts';
 import { SpaceDirectory } from './space-directory.ts';
@@ -257,6 +259,10 @@ export class SqliteMetadataStore implements MetadataStore {
     }
     const last = rows.length < limit ? undefined : rows.at(-1);
     return { items, next: last && `${last.space}.${bytesToHex(last.hash as Uint8Array)}` };
+  }
+
+  findRottenSpaces(after: string | undefined, limit: number): readonly RottenSpace[] {
+    return this.#read(() => findRottenSpaces(this.#reads, after, limit));
   }
 
   /** By generation alone: one database holds all Spaces, and no generation is given twice. */

@@ -2,9 +2,10 @@
 import type { Database } from 'bun:sqlite';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
 import sharedStores from './migrations/0002-shared-stores.sql' with { type: 'text' };
+import rottenNodes from './migrations/0003-rotten-nodes.sql' with { type: 'text' };
 
 /** In order; a migration that has shipped is never edited. */
-const MIGRATIONS: readonly string[] = [initial, sharedStores];
+const MIGRATIONS: readonly string[] = [initial, sharedStores, rottenNodes];
 
 /** The data folder was written by a newer Holdfast; this one would not understand it. */
 export class DataFolderNewer extends Error {

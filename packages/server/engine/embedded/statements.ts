@@ -57,6 +57,11 @@ const READ_STATEMENTS = {
     'SELECT space, url_expires_at AS oldest FROM uploads WHERE space > ?1 ORDER BY space, url_expires_at LIMIT 1',
   nextSpaceDiscarding:
     'SELECT space, due_at AS oldest FROM discards WHERE space > ?1 ORDER BY space, due_at LIMIT 1',
+  nextSpaceRotten:
+    'SELECT space FROM nodes INDEXED BY nodes_rotten WHERE state = 2 AND space > ?1 ORDER BY space LIMIT 1',
+  /** ?2 no further than this */
+  countRotten:
+    'SELECT count(*) AS count FROM (SELECT 1 FROM nodes INDEXED BY nodes_rotten WHERE state = 2 AND space = ?1 LIMIT ?2)',
   hasAbandonedUpload:
     'SELECT 1 AS known FROM uploads WHERE space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 LIMIT 1',
 } as const;

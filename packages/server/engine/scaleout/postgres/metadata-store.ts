@@ -13,15 +13,17 @@ import type {
   SpaceKey,
   UploadRow,
 } from '../../../core/model.ts';
-import type {
-  Awaitable,
-  Clock,
-  MetadataStore,
-  RootRefReads,
-  ScrubItem,
-  ScrubPosition,
-  SpaceTransaction,
-  SweepCutoffs,
+import {
+  type Awaitable,
+  type Clock,
+  type MetadataStore,
+  ROTTEN_COUNT_MAX,
+  type RootRefReads,
+  type RottenSpace,
+  type ScrubItem,
+  type ScrubPosition,
+  type SpaceTransaction,
+  type SweepCutoffs,
 } from '../../../core/ports.ts';
 import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
 import type { PostgresConnection } from './connection.ts';
@@ -42,6 +44,8 @@ const SLOTS = 16;
 const CONCURRENCY_MAX_DEFAULT = 1_000;
 const KEYS_PER_STATEMENT = 1_000;
 const READING = 'reading';
+/** before all that there are */
+const NO_SPACE = '0'.repeat(32);
 
 interface MetadataStoreOptions {
   /** on a migrated database; stays the caller's to close */
@@ -176,15 +180,22 @@ export class PostgresMetadataStore implements MetadataStore {
     after: ScrubPosition | undefined,
     limit: number,
   ): Promise<{ items: readonly ScrubItem[]; next: ScrubPosition | undefined }> {
-    const [space = '', hash = ''] = (after ?? `${'0'.repeat(32)}.`).split('.');
+    const [space = '', hash = ''] = (after ?? `${NO_SPACE}.`).split('.');
     const rows = await this.#read(SQL.findNodesToScrub, [space, hexToBytea(hash), limit]);
     const items = rows.map((row): ScrubItem => {
-      assertInvariant(row.app_id !== null, 'a Space with rows has its names');
-      const names: Space = { appId: row.app_id as string, spaceId: row.space_id as string };
-      return { space: names, node: nodeFromSql(row), content: joinedContentFromSql(row) };
+      return { space: namesOf(row), node: nodeFromSql(row), content: joinedContentFromSql(row) };
     });
     const last = rows.length < limit ? undefined : rows.at(-1);
     return { items, next: last && `${spaceKeyFromSql(last.space)}.${byteaToHex(last.hash)}` };
+  }
+
+  async findRottenSpaces(after = NO_SPACE, limit: number): Promise<readonly RottenSpace[]> {
+    const rows = await this.#read(SQL.findRottenSpaces, [after, limit, ROTTEN_COUNT_MAX]);
+    return rows.map((row) => ({
+      space: namesOf(row),
+      nodes: row.count as number,
+      position: spaceKeyFromSql(row.space),
+    }));
   }
 
   async findKnownGenerations(keys: readonly ObjectKey[]): Promise<ReadonlySet<Generation>> {
@@ -226,4 +237,9 @@ export class PostgresMetadataStore implements MetadataStore {
       throw error;
     }
   }
+}
+
+function namesOf({ app_id, space_id }: SqlRow): Space {
+  assertInvariant(app_id !== null, 'a Space with rows has its names');
+  return { appId: app_id as string, spaceId: space_id as string };
 }

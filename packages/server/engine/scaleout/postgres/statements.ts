@@ -299,6 +299,15 @@ export const BACKGROUND_STATEMENTS = {
     SELECT walk.space, first.lease_expires_at FROM walk CROSS JOIN LATERAL (
       SELECT lease_expires_at FROM nodes WHERE space = walk.space AND lease_counted ORDER BY lease_expires_at LIMIT 1) AS first
     ORDER BY walk.space`,
+  /** $1 the Space after which to look, $2 how many, $3 of each no more rows are counted */
+  findRottenSpaces: `WITH RECURSIVE walk (space, step) AS (
+      (SELECT space, 1 FROM nodes WHERE state = 2 AND space > $1 ORDER BY space LIMIT 1)
+      UNION ALL
+      SELECT next.space, step + 1 FROM walk CROSS JOIN LATERAL (
+        SELECT space FROM nodes WHERE state = 2 AND space > walk.space ORDER BY space LIMIT 1) AS next WHERE step < $2)
+    SELECT walk.space, ${spaceNamesOf('walk')}, counted.count FROM walk CROSS JOIN LATERAL (
+      SELECT count(*) AS count FROM (SELECT FROM nodes WHERE space = walk.space AND state = 2 LIMIT $3) AS page) AS counted
+    ORDER BY walk.space`,
   /** $1 superseded at or before, $2 rows */
   findOldHistory: `SELECT space, domain, hash, from_revision, to_revision FROM balance_history WHERE superseded_at <= $1
     ORDER BY superseded_at LIMIT $2`,

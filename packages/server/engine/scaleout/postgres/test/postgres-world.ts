@@ -8,6 +8,7 @@ import {
 import type { Core, CoreSettings } from '../../../../core/core.ts';
 import { leaseNode } from '../../../../core/lease-node.ts';
 import type { Clock } from '../../../../core/ports.ts';
+import { RottenNodes } from '../../../../core/rotten-nodes.ts';
 import { sha256 } from '../../../../core/sha256.ts';
 import { DirectStore } from '../../../../core/test/direct-store.ts';
 import { type PostgresAddress, parsePostgresUrl } from '../../../../engine-urls.ts';
@@ -79,6 +80,7 @@ export function coreOf(
     metadata: store,
     content,
     random: { bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },
+    rottenNodes: new RottenNodes(() => undefined),
     signer: {
       sign: (_purpose, message) => sha256(new TextEncoder().encode(message)),
       verify: () => true,

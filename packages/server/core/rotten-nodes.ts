@@ -1,0 +1,83 @@
+/**
+ * What this process knows of rotten nodes, so that it can say so in answers that rest on rows alone: a ready lease reads no
+ * content, and proves nothing about the nodes below it. Whoever finds rot notes it here at once; `look` brings what other
+ * processes found, and what was collected or healed meanwhile.
+ */
+import type { Hash } from '@holdfast/protocol';
+import type { Space } from './model.ts';
+import type { MetadataStore, RottenSpace } from './ports.ts';
+
+/** What was learnt of one node, for the log. */
+export interface RotReport {
+  /** `met`: a reader asked for one that was known; the other kinds are changes of the row */
+  readonly kind: 'rotten' | 'met' | 'sound' | 'healed';
+  readonly space: Space;
+  readonly hash: Hash;
+  /** what the proof was; of rot alone */
+  readonly reason?: string;
+}
+
+const SPACES_PER_LOOK = 100;
+
+type Counts = Map<string, Map<string, number>>;
+
+export class RottenNodes {
+  readonly #report: (report: RotReport) => void;
+  /** by App, then by Space; no entry is 0 */
+  #counts: Counts = new Map();
+  /** noted while a look is under way, which may have read the rows before */
+  readonly #noted = new Set<Space>();
+
+  constructor(report: (report: RotReport) => void) {
+    this.#report = report;
+  }
+
+  /** How many rotten nodes of the Space are known; the rows count no further than `ROTTEN_COUNT_MAX`. */
+  countIn({ appId, spaceId }: Space): number {
+    return this.#counts.size === 0 ? 0 : (this.#counts.get(appId)?.get(spaceId) ?? 0);
+  }
+
+  /** A ready row was made rotten. */
+  noteRotten(space: Space, hash: Hash, proof: Error): void {
+    this.#add(space, 1);
+    this.#report({ kind: 'rotten', space, hash, reason: proof.message });
+  }
+
+  /** A rotten row was read: whoever is answered 503 finds the reason in the log. */
+  noteMet(space: Space, hash: Hash): void {
+    this.#report({ kind: 'met', space, hash });
+  }
+
+  /** A rotten row is ready again: `sound`, its bytes are good after all; `healed`, by bytes that came anew. */
+  noteReady(space: Space, hash: Hash, kind: 'sound' | 'healed'): void {
+    this.#add(space, -1);
+    this.#report({ kind, space, hash });
+  }
+
+  /** Reads the rows. Rejects with the store's error; what was known stays. */
+  async look(metadata: Pick<MetadataStore, 'findRottenSpaces'>): Promise<void> {
+    this.#noted.clear();
+    const counts: Counts = new Map();
+    for (let after: RottenSpace['position'] | undefined; ; ) {
+      const found = await metadata.findRottenSpaces(after, SPACES_PER_LOOK);
+      for (const { space, nodes } of found) setCount(counts, space, nodes);
+      if (found.length < SPACES_PER_LOOK) break;
+      after = found.at(-1)?.position;
+    }
+    for (const space of this.#noted) setCount(counts, space, this.countIn(space));
+    this.#counts = counts;
+  }
+
+  #add(space: Space, change: number): void {
+    this.#noted.add(space);
+    setCount(this.#counts, space, this.countIn(space) + change);
+  }
+}
+
+function setCount(counts: Counts, { appId, spaceId }: Space, count: number): void {
+  const spaces = counts.get(appId) ?? new Map<string, number>();
+  if (count > 0) spaces.set(spaceId, count);
+  else spaces.delete(spaceId);
+  if (spaces.size > 0) counts.set(appId, spaces);
+  else counts.delete(appId);
+}
