@@ -110,7 +110,7 @@ interface Connection {
   readonly appId: string;
   readonly spaceId: string;
   /** the one to use now */
-  readonly token: () => string;
+  readonly token: (refused?: string) => string;
 }
 
 /** Read once: a token that comes through a pipe can be read no second time. */

@@ -20,6 +20,10 @@ test('a token file that is being written anew is empty for a moment: the job goe
     expect(readLater('\n')).toBe('first');
     expect(readLater('second\n')).toBe('second');
     expect(readLater('')).toBe('second');
+    writeFileSync(file, 'third');
+    expect(read()).toBe('second');
+    expect(read('another')).toBe('second');
+    expect(read('second')).toBe('third');
     rmSync(file);
     now += 1_001;
     expect(read).toThrow(CliError);

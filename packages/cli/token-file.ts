@@ -6,12 +6,19 @@ import { describeFileError } from './files.ts';
 /** How long a token that was read is used before its file is looked at again. */
 const TOKEN_REREAD_MS = 1_000;
 
-/** A job may outlive its token: whoever writes a new one into the file keeps it going. `now`: ms of a clock that never steps back. */
-export function rereadToken(file: string, first: string, now = () => performance.now()): () => string {
+/**
+ * A job may outlive its token: whoever writes a new one into the file keeps it going. A token that the server refused is looked
+ * for in the file at once. `now`: ms of a clock that never steps back.
+ */
+export function rereadToken(
+  file: string,
+  first: string,
+  now = () => performance.now(),
+): (refused?: string) => string {
   let token = first;
   let readAt = now();
-  return () => {
-    if (now() - readAt > TOKEN_REREAD_MS) {
+  return (refused) => {
+    if (token === refused || now() - readAt > TOKEN_REREAD_MS) {
       token = findNewToken(file) ?? token;
       readAt = now();
     }

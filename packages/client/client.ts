@@ -6,6 +6,7 @@ import {
   type RootRefPage,
   type UploadInstruction,
 } from '@holdfast/protocol';
+import type { TokenSource } from './authorization.ts';
 import { type Clock, systemClock } from './deadline.ts';
 import { CasError } from './errors.ts';
 import { TIMEOUTS_DEFAULT, type Timeouts } from './limits.ts';
@@ -22,8 +23,8 @@ export interface ClientOptions {
   readonly baseUrl: string;
   readonly appId: string;
   readonly spaceId: string;
-  /** A capability, or a function that gives one; the function is asked before every attempt, so it should cache. */
-  readonly token: string | (() => string | Promise<string>);
+  /** A capability, or what gives one: `createTokenSource` renews it in time. */
+  readonly token: string | TokenSource;
   /** Instead of the global `fetch`. */
   readonly fetch?: FetchFunction | undefined;
   /** Instead of the system's clock and timers. */
@@ -74,7 +75,7 @@ export function createClient(options: ClientOptions): Client {
     baseUrl: parseBaseUrl(options.baseUrl),
     appId: checkId('appId', options.appId),
     spaceId: checkId('spaceId', options.spaceId),
-    token: () => (typeof token === 'function' ? token() : token),
+    token: typeof token === 'function' ? token : () => token,
   });
   const settings = {
     retry: transport.retry,

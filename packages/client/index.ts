@@ -14,6 +14,7 @@ export type {
   UpdateRootRefsResponse,
   UploadInstruction,
 } from '@holdfast/protocol';
+export { TokenRenewalError, type TokenSource } from './authorization.ts';
 export { BundleError } from './bundle/bundle-error.ts';
 export { formatCid } from './bundle/cid.ts';
 export { type CreateBundleOptions, createBundle } from './bundle/create-bundle.ts';
@@ -106,6 +107,7 @@ export type { RetryPolicy } from './retry.ts';
 export type { RootRefsOptions } from './root-ref-pages.ts';
 export { RottenNodeError } from './rotten-node.ts';
 export type { Sha256 } from './sha256.ts';
+export { createTokenSource, type TokenSourceOptions } from './token-source.ts';
 export type { FetchFunction } from './transport.ts';
 export {
   type BuiltDirectory,

@@ -54,3 +54,13 @@ export const KEEPER_CLOCK_TOLERANCE_MS = 20 * SECOND_MS;
 /** After a failed renewal: the first wait is up to this, each further one up to twice as long, none beyond the maximum. */
 export const KEEPER_RETRY_MS_BASE = 2 * SECOND_MS;
 export const KEEPER_RETRY_MS_MAX = MINUTE_MS;
+
+/** A token is renewed this long before it ends, or a share of its life before, whichever is longer; never before half of it. */
+export const TOKEN_RENEWAL_MS_MIN = 30 * SECOND_MS;
+export const TOKEN_RENEWAL_SHARE = 0.2;
+
+/** After an early renewal that failed the token at hand is used so long before the next. */
+export const TOKEN_RENEWAL_PAUSE_MS = 5 * SECOND_MS;
+
+/** A renewal that takes longer has failed. */
+export const TOKEN_RENEWAL_TIMEOUT_MS = 30 * SECOND_MS;

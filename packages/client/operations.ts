@@ -15,6 +15,7 @@ import {
   type SpaceUsage,
   type UpdateRootRefsResponse,
 } from '@holdfast/protocol';
+import { createAuthorization, type TokenSource } from './authorization.ts';
 import { type ContentRange, encodeRange, type NodeContent, openContent } from './content.ts';
 import { CasError, type RequestOperation } from './errors.ts';
 import {
@@ -46,7 +47,7 @@ export interface Target {
   readonly baseUrl: string;
   readonly appId: string;
   readonly spaceId: string;
-  readonly token: () => string | Promise<string>;
+  readonly token: TokenSource;
 }
 
 /** The operations of one Space. All reject with CasError. */
@@ -91,7 +92,7 @@ interface Call {
 
 export function createOperations(transport: Transport, target: Target): Operations {
   const { timeouts } = transport;
-  const readToken = createTokenReader(target);
+  const startAuthorization = createAuthorization(target.token);
   const findUrl = createUrlFinder(target);
 
   function plan(call: Call) {
@@ -102,14 +103,16 @@ export function createOperations(transport: Transport, target: Target): Operatio
       ...(json === undefined ? {} : { 'content-type': 'application/json' }),
       ...call.headers,
     });
+    const { readToken, renewToken } = startAuthorization(operation);
     return {
       operation,
       method: OPERATIONS[operation].method,
       url: `${findUrl(operation, hash)}${call.query ?? ''}`,
       headers: () => {
-        const token = readToken(operation);
+        const token = readToken();
         return typeof token === 'string' ? authorized(token) : token.then(authorized);
       },
+      renew: renewToken,
       ...(json === undefined ? {} : { body: JSON.stringify(json) }),
       timeoutMs: call.timeoutMs ?? timeouts.answerMs,
       isSuccess: (status: number) => status === OPERATIONS[operation].status,
@@ -218,38 +221,5 @@ function createUrlFinder(target: Target): (operation: OperationName, hash: Hash 
     if (hash === undefined) return `${target.baseUrl}${operationPath(operation, target)}`;
     const { before, after } = around.get(operation) ?? split(operation);
     return `${before}${hash}${after}`;
-  };
-}
-
-/**
- * The capability for one attempt. Checked here, without its value in any message: `fetch` would put a token it cannot send
- * into the text of its own error.
- */
-function createTokenReader(target: Target): (operation: RequestOperation) => string | Promise<string> {
-  let lastGood: string | undefined;
-  const check = (token: unknown, requestOperation: RequestOperation): string => {
-    if (typeof token === 'string' && (token === lastGood || /^[\x21-\x7e]+$/.test(token))) {
-      lastGood = token;
-      return token;
-    }
-    const message = `${requestOperation}: the token is empty or has characters that no token has`;
-    throw new CasError(message, { code: 'TOKEN_UNAVAILABLE', requestOperation });
-  };
-  const fail = (cause: unknown, requestOperation: RequestOperation): never => {
-    const details = { code: 'TOKEN_UNAVAILABLE', requestOperation, cause } as const;
-    throw new CasError(`${requestOperation}: the token function failed`, details);
-  };
-  return (operation) => {
-    let given: string | Promise<string>;
-    try {
-      given = target.token();
-    } catch (cause) {
-      return fail(cause, operation);
-    }
-    if (typeof given === 'string') return check(given, operation);
-    return Promise.resolve(given).then(
-      (token) => check(token, operation),
-      (cause: unknown) => fail(cause, operation),
-    );
   };
 }

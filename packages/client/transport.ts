@@ -17,12 +17,16 @@ export interface Transport {
   readonly timeouts: Timeouts;
 }
 
+const STATUS_UNAUTHORIZED = 401;
+
 export interface RequestPlan {
   readonly operation: RequestOperation;
   readonly method: string;
   readonly url: string;
   /** Asked anew for each attempt: a capability may have expired while waiting. */
   readonly headers: () => Record<string, string> | Promise<Record<string, string>>;
+  /** Asked once, after a 401: whether there is another capability to send. The server did nothing, so anything may be repeated. */
+  readonly renew?: () => Promise<boolean>;
   /** The very same bytes are sent on every attempt. */
   readonly body?: string | Uint8Array;
   readonly timeoutMs: number;
@@ -39,11 +43,20 @@ export async function request<T>(
   plan: RequestPlan,
   read: (answer: Answer) => Promise<T>,
 ): Promise<T> {
+  let { renew } = plan;
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await runAttempt(transport, plan, read);
     } catch (error) {
       plan.signal?.throwIfAborted();
+      if (renew !== undefined && error instanceof CasError && error.status === STATUS_UNAUTHORIZED) {
+        const renewing = renew();
+        renew = undefined;
+        if (!(await abortable(renewing, plan.signal))) throw error;
+        // It takes nobody's try: a job that tries by itself allows one only.
+        attempt -= 1;
+        continue;
+      }
       const delayMs = planRetry(attempt, error, transport.retry, transport.random);
       if (delayMs === undefined) throw error;
       await sleep(transport.clock, delayMs, plan.signal);
