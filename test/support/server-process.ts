@@ -10,6 +10,10 @@ const END_MS_MAX = 30_000;
 
 export interface ServerOptions {
   readonly data: string;
+  /** another holdfast than that of the checkout */
+  readonly program?: string;
+  /** the working directory; the checkout by default */
+  readonly cwd?: string;
   readonly arguments?: readonly string[];
   /** a command that runs the server, such as `prlimit --nofile=64` */
   readonly wrapper?: readonly string[];
@@ -24,6 +28,8 @@ export interface ServerProcess {
   readonly pid: number;
   /** everything logged so far */
   log(): string;
+  /** everything on stdout so far */
+  output(): string;
   isRunning(): boolean;
   /** sends the signal and waits for the end; resolves with the exit code, or the name of the signal that ended it */
   end(signal: 'SIGTERM' | 'SIGKILL'): Promise<number | string>;
@@ -86,7 +92,7 @@ export async function startServer(options: ServerOptions): Promise<ServerProcess
 export async function tryStartServer(options: ServerOptions): Promise<ServerProcess | CommandResult> {
   const command = [
     ...(options.wrapper ?? []),
-    HOLDFAST,
+    options.program ?? HOLDFAST,
     'serve',
     '--listen',
     '127.0.0.1:0',
@@ -94,7 +100,7 @@ export async function tryStartServer(options: ServerOptions): Promise<ServerProc
     options.data,
   ];
   const child = Bun.spawn([...command, ...(options.arguments ?? [])], {
-    cwd: ROOT,
+    cwd: options.cwd ?? ROOT,
     env: { ...cleanEnvironment(), ...options.environment },
     stdin: 'ignore',
     stdout: 'pipe',
@@ -130,6 +136,7 @@ export async function tryStartServer(options: ServerOptions): Promise<ServerProc
     port: Number(new URL(url).port),
     pid: child.pid,
     log: () => stderr.text(),
+    output: () => stdout.text(),
     isRunning: () => child.exitCode === null && child.signalCode === null,
     ended,
     end: (signal) => {

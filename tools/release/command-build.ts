@@ -27,7 +27,7 @@ export async function buildCommandFiles(folder: string): Promise<readonly string
   return Object.keys(metafile?.inputs ?? {}).map((path) => resolve(path));
 }
 
-/** Writes the executable into `folder`. The bundler's temporary file goes into the working directory. */
+/** Writes the executable into `folder`. The bundler's temporary file, `*.bun-build`, is for a moment in the working directory. */
 export async function buildExecutable(folder: string): Promise<void> {
   const platform = `${process.platform}-${process.arch}`;
   if (platform !== EXECUTABLE_PLATFORM) {

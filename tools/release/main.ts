@@ -17,8 +17,8 @@ async function makeDist(target: string): Promise<void> {
   rmSync(target, { recursive: true, force: true });
   mkdirSync(target, { recursive: true });
   const work = mkdtempSync(join(target, '.work-'));
-  // The bundler puts a temporary file into the working directory.
-  process.chdir(work);
+  // The bundler writes paths from the working directory into what it makes.
+  process.chdir(ROOT);
   try {
     const command = join(work, 'holdfast');
     const thirdParty = await writeCommandPackage(command);
@@ -35,7 +35,6 @@ async function makeDist(target: string): Promise<void> {
     for (const { name } of summed) console.log(join(target, name));
     console.log(join(target, 'SHA256SUMS'));
   } finally {
-    process.chdir(ROOT);
     rmSync(work, { recursive: true, force: true });
   }
 }
