@@ -14,7 +14,7 @@ import { isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, describeScope, withConnection } from '../connection.ts';
-import { findForgottenLists, rememberForgottenLists } from '../forgotten-lists.ts';
+import { findForgotten, rememberForgotten } from '../forgotten-snapshots.ts';
 import { type Freed, measureFreed } from '../freed-bytes.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
 import {
@@ -101,7 +101,7 @@ async function forget(targets: readonly string[], flags: ForgetFlags): Promise<v
     warnOfUnreadable(before, (message) => progress.warn(message));
     const gone = new Set(forgotten.map(({ id }) => id));
     const left = before.snapshots.filter(({ id }) => !gone.has(id));
-    if (commit !== undefined && !rememberForgottenLists(scope, commit.replaced)) {
+    if (commit !== undefined && !rememberForgotten(scope, forgotten)) {
       progress.warn(
         `the cache folder cannot be written; to take something back: holdfast unforget ID --from ${commit.replaced[0]}`,
       );
@@ -206,9 +206,10 @@ async function unforget(id: string, flags: UnforgetFlags): Promise<void> {
   sayWhenInterrupted('the list is changed as a whole or not at all; look with: holdfast snapshots');
   await requireNamesWriter(flags);
   const scope = await describeScope(flags);
-  const former = [...(flags.from === undefined ? [] : [flags.from]), ...findForgottenLists(scope)];
+  const former = flags.from === undefined ? [] : [flags.from];
+  const known = findForgotten(scope);
   const { snapshot, commit } = await withNames(flags, async (client, progress) => {
-    const changed = await unforgetSnapshot(client, id, { former });
+    const changed = await unforgetSnapshot(client, id, { former, known });
     warnOfUnreadable(changed.before, (message) => progress.warn(message));
     return changed;
   });

@@ -63,7 +63,7 @@ export function describePhase(job: ProgressJob, phase: ProgressPhase): string {
     case 'check':
       return 'checking';
     case 'commit':
-      return 'committing the root ref';
+      return 'committing';
   }
 }
 

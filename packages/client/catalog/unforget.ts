@@ -18,9 +18,12 @@ import type { ChangedSnapshot } from './snapshots.ts';
 /** How many former lists are looked through. */
 const FORMER_CATALOGS_MAX = 1_000;
 
-/** `former`: catalogs to look in besides those that the standing ones name: none stands once the last snapshot is forgotten. */
+/** Where to look besides the lists that the standing ones took the place of: none stands once the last snapshot is forgotten. */
 export interface UnforgetOptions extends ChangeOptions {
+  /** hashes of catalogs */
   readonly former?: readonly Hash[] | undefined;
+  /** snapshots that the caller remembers */
+  readonly known?: readonly Snapshot[] | undefined;
 }
 
 /**
@@ -35,10 +38,13 @@ export async function unforgetSnapshot(
   checkSnapshotId(idPrefix);
   const withMemory = { ...options, memory: options.memory ?? new Map() };
   const names = await readNames(client, withMemory);
-  const isListed = names.snapshots.some(({ id }) => id.startsWith(idPrefix));
-  const snapshot = isListed
-    ? findSnapshot(names.snapshots, idPrefix)
-    : await findFormer(client, names, idPrefix, withMemory);
+  const atHand = [names.snapshots, options.known ?? []].find((snapshots) =>
+    snapshots.some(({ id }) => id.startsWith(idPrefix)),
+  );
+  const snapshot =
+    atHand === undefined
+      ? await findFormer(client, names, idPrefix, withMemory)
+      : findSnapshot(atHand, idPrefix);
   await requireReady(client, snapshot, options);
   const changed = await changeNames(
     client,

@@ -1,0 +1,43 @@
+/**
+ * What this user has forgotten, remembered in the cache folder, so that it can be taken back when no list on the server names it any
+ * more: none stands once the last snapshot is forgotten, and a collection takes lists sooner than trees.
+ */
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { CATALOG_CONTENT_TYPE, encodeCatalog, parseCatalog, type Snapshot } from '@holdfast/client';
+import { defaultCacheFolder } from '@holdfast/files';
+
+/** The last ones: what was forgotten long ago is collected. */
+const SNAPSHOTS_KEPT_MAX = 1_000;
+
+/** None where nothing was remembered, or it cannot be read: it is a hint. `scope` names server, Space and refDomain. */
+export function findForgotten(scope: string): readonly Snapshot[] {
+  try {
+    return parseCatalog(CATALOG_CONTENT_TYPE, readFileSync(fileOf(scope))).snapshots;
+  } catch {
+    return [];
+  }
+}
+
+/** False where it could not be written: the caller says how it can be taken back all the same. */
+export function rememberForgotten(scope: string, forgotten: readonly Snapshot[]): boolean {
+  const file = fileOf(scope);
+  const byId = new Map([...findForgotten(scope), ...forgotten].map((snapshot) => [snapshot.id, snapshot]));
+  const snapshots = [...byId.values()].slice(-SNAPSHOTS_KEPT_MAX);
+  const part = `${file}.${randomUUID()}.part`;
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    writeFileSync(part, encodeCatalog({ random: '', previous: [], snapshots }), { mode: 0o600 });
+    renameSync(part, file);
+    return true;
+  } catch {
+    rmSync(part, { force: true });
+    return false;
+  }
+}
+
+function fileOf(scope: string): string {
+  const key = createHash('sha256').update(scope).digest('hex').slice(0, 32);
+  return join(defaultCacheFolder(process.env), 'forgotten', `${key}.json`);
+}
