@@ -141,7 +141,10 @@ export function describeItem(item: TreeItem): Record<string, unknown> {
 }
 
 /** `name` (or `path`) as text, and as hex where the text does not say it all. */
-export function describeName(key: 'name' | 'path' | 'target', bytes: Uint8Array): Record<string, string> {
+export function describeName(
+  key: 'name' | 'path' | 'target' | 'from',
+  bytes: Uint8Array,
+): Record<string, string> {
   const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
   const isExact = Buffer.from(text).equals(bytes);
   return isExact

@@ -121,6 +121,7 @@ export {
   type NodeSink,
 } from './tree/build.ts';
 export { chunkStream, findChunkEnd } from './tree/chunker.ts';
+export { diffWithRenames, type Rename, type RenameOptions } from './tree/diff-renames.ts';
 export {
   type Difference,
   type DifferenceAspect,

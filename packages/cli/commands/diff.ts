@@ -1,24 +1,27 @@
 /** `holdfast diff`: what differs between two trees. */
-import { type Difference, diffTrees, formatPath, pathBytes } from '@holdfast/client';
+import { type Difference, diffWithRenames, formatPath, pathBytes, type Rename } from '@holdfast/client';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
 import { jsonOption } from '../options.ts';
-import { printNote } from '../output.ts';
-import { formatCount } from '../progress/format-progress.ts';
+import { printJson, printLine, printNote } from '../output.ts';
+import { formatBytes, formatCount } from '../progress/format-progress.ts';
 import { describeItem, describeName, findLocation, withSource } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 
 interface DiffFlags extends ConnectionFlags {
   readonly json?: true;
+  readonly stat?: true;
 }
 
 const HELP = `
-One line for each difference: A added, D removed (a directory with all below it), M modified. Only directories that differ
-are read. Ends with 0 whether there are differences or not.
+One line for each difference: A added, D removed (a directory with all below it), M modified, R renamed (OLD → NEW: the same
+content stood elsewhere; a directory in one line). Only directories that differ are read. --stat says only how many of each
+there are. Ends with 0 whether there are differences or not.
 
 Examples:
   holdfast diff OLD NEW
+  holdfast diff OLD NEW --stat
   holdfast diff OLD/src NEW/src --json`;
 
 export function registerDiffCommand(program: Command): void {
@@ -26,43 +29,79 @@ export function registerDiffCommand(program: Command): void {
     .command('diff')
     .description('compare two trees')
     .argument('<before>', LOCATION_HELP, parseLocation)
-    .argument('<after>', LOCATION_HELP, parseLocation);
+    .argument('<after>', LOCATION_HELP, parseLocation)
+    .option('--stat', 'only how many entries and bytes differ');
   withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(compare);
 }
 
-const LETTERS: Readonly<Record<Difference['type'], string>> = { added: 'A', removed: 'D', modified: 'M' };
+type Shown = Difference | Rename;
+
+const LETTERS: Readonly<Record<Shown['type'], string>> = {
+  added: 'A',
+  removed: 'D',
+  modified: 'M',
+  renamed: 'R',
+};
 
 async function compare(before: TreeLocation, after: TreeLocation, flags: DiffFlags): Promise<void> {
-  const counts = { added: 0, removed: 0, modified: 0 };
+  const counts = { added: 0, removed: 0, modified: 0, renamed: 0 };
+  const bytes = { addedBytes: 0, removedBytes: 0 };
   await withSource(flags, [before, after], async (source, [old, now]) => {
     const [from, to] = [await findLocation(source, old), await findLocation(source, now)];
-    const json = flags.json ? new JsonListWriter('differences') : undefined;
-    for await (const difference of diffTrees(source, from, to)) {
+    const json = flags.json && !flags.stat ? new JsonListWriter('differences') : undefined;
+    for await (const difference of diffWithRenames(source, from, to)) {
       counts[difference.type] += 1;
-      if (json === undefined) await writeLineSlowly(formatDifference(difference));
-      else await json.add(describe(difference));
+      bytes.addedBytes += countBytes(difference, 'added');
+      bytes.removedBytes += countBytes(difference, 'removed');
+      if (json !== undefined) await json.add(describe(difference));
+      else if (!flags.stat) await writeLineSlowly(formatDifference(difference));
     }
-    json?.end(counts);
+    json?.end({ ...counts, ...bytes });
   });
-  const { added, removed, modified } = counts;
-  if (!flags.json) {
-    printNote(
-      `${formatCount(added)} added, ${formatCount(removed)} removed, ${formatCount(modified)} modified`,
-    );
+  if (flags.json) {
+    if (flags.stat) printJson({ ...counts, ...bytes });
+    return;
   }
+  const summary = summarize(counts, bytes);
+  if (flags.stat) printLine(summary);
+  else printNote(summary);
 }
 
-function formatDifference({ type, path, before, after, aspects }: Difference): string {
-  const isFolder = (after ?? before)?.kind === 'directory';
+type Counts = Readonly<Record<Shown['type'], number>>;
+
+function summarize(
+  counts: Counts,
+  { addedBytes, removedBytes }: { readonly addedBytes: number; readonly removedBytes: number },
+): string {
+  const entries = (['added', 'removed', 'modified', 'renamed'] as const).map(
+    (type) => `${formatCount(counts[type])} ${type}`,
+  );
+  return `${entries.join(', ')}; ${formatBytes(addedBytes)} more, ${formatBytes(removedBytes)} less`;
+}
+
+/** Of files and links; directories are the sum of theirs. */
+function countBytes({ type, before, after }: Shown, change: 'added' | 'removed'): number {
+  if (type === 'renamed') return 0;
+  const item = change === 'added' ? after : before;
+  return item === undefined || item.kind === 'directory' ? 0 : item.bytes;
+}
+
+function formatDifference(difference: Shown): string {
+  const { type, path, before, after, aspects } = difference;
+  const slash = (after ?? before)?.kind === 'directory' ? '/' : '';
   // What is not the content is worth a word.
   const others = aspects.filter((aspect) => aspect !== 'content');
-  return `${LETTERS[type]} ${formatPath(path)}${isFolder ? '/' : ''}${others.length === 0 ? '' : ` (${others.join(', ')})`}`;
+  const note = others.length === 0 ? '' : ` (${others.join(', ')})`;
+  const from = difference.type === 'renamed' ? `${formatPath(difference.from)}${slash} → ` : '';
+  return `${LETTERS[type]} ${from}${formatPath(path)}${slash}${note}`;
 }
 
-function describe({ type, path, before, after, aspects }: Difference): unknown {
+function describe(difference: Shown): unknown {
+  const { type, path, before, after, aspects } = difference;
   return {
     type,
     ...describeName('path', pathBytes(path)),
+    ...(difference.type === 'renamed' ? describeName('from', pathBytes(difference.from)) : {}),
     ...(type === 'modified' ? { aspects } : {}),
     ...(before === undefined ? {} : { before: describeItem(before) }),
     ...(after === undefined ? {} : { after: describeItem(after) }),

@@ -24,6 +24,11 @@ export interface Difference {
   readonly aspects: readonly DifferenceAspect[];
 }
 
+export interface DiffOptions extends CallOptions {
+  /** Not what is below a directory that only one tree has; `listBelow` gives that. */
+  readonly isShallow?: boolean | undefined;
+}
+
 /**
  * Every difference in the order of the paths. A directory that only one tree has comes with all that is below it. Throws
  * TreeReadError, and what reading throws.
@@ -32,7 +37,7 @@ export async function* diffTrees(
   source: NodeSource,
   before: TreeItem,
   after: TreeItem,
-  options: CallOptions = {},
+  options: DiffOptions = {},
 ): AsyncGenerator<Difference, void, undefined> {
   if (before.kind !== 'directory' || after.kind !== 'directory') {
     const aspects = findAspects(before, after);
@@ -65,7 +70,7 @@ interface Pair {
 async function* diffPair(
   source: NodeSource,
   { path, before, after }: Pair,
-  options: CallOptions,
+  options: DiffOptions,
 ): AsyncGenerator<Difference, void, undefined> {
   if (before !== undefined && after !== undefined && !(isDirectory(before) || isDirectory(after))) {
     const aspects = findAspects(before, after);
@@ -82,20 +87,29 @@ async function* listAll(
   type: 'added' | 'removed',
   path: TreePath,
   entry: DirectoryEntry,
-  options: CallOptions,
+  options: DiffOptions,
 ): AsyncGenerator<Difference, void, undefined> {
-  const differ = (at: TreePath, item: TreeItem): Difference => ({
-    type,
-    path: at,
-    before: type === 'removed' ? item : undefined,
-    after: type === 'added' ? item : undefined,
-    aspects: [],
-  });
-  yield differ(path, entry);
-  if (!isDirectory(entry)) return;
-  for await (const step of walkTree(source, entry, { ...options, rootPath: path })) {
-    if (step.type === 'entry') yield differ(step.path, step.entry);
+  const top = differ(type, path, entry);
+  yield top;
+  if (!options.isShallow) yield* listBelow(source, top, options);
+}
+
+/** All below a directory that was added or removed, as differences of the same kind; nothing for anything else. */
+export async function* listBelow(
+  source: NodeSource,
+  { type, path, before, after }: Difference,
+  options: CallOptions = {},
+): AsyncGenerator<Difference, void, undefined> {
+  const directory = after ?? before;
+  if (type === 'modified' || directory === undefined || !isDirectory(directory)) return;
+  for await (const step of walkTree(source, directory, { signal: options.signal, rootPath: path })) {
+    if (step.type === 'entry') yield differ(type, step.path, step.entry);
   }
+}
+
+function differ(type: 'added' | 'removed', path: TreePath, item: TreeItem): Difference {
+  const [before, after] = type === 'removed' ? [item, undefined] : [undefined, item];
+  return { type, path, before, after, aspects: [] };
 }
 
 function isDirectory({ kind }: TreeItem): boolean {
