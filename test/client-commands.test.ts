@@ -239,7 +239,7 @@ describe('usage, gc, refs', () => {
     expect((await run(['usage'], space)).stdout).toMatch(/^nodeCount +1 +nodes$/m);
     expect(await ask('gc', '--all')).toEqual({ examined: 0, deleted: 0, reclaimedContentBytes: 0 });
     expect((await run(['gc', '--max-nodes', '5'], space)).stdout).toBe(
-      'examined 0, deleted 0, reclaimed 0 bytes\n',
+      'examined 0, deleted 0, reclaimed 0 B\n',
     );
   });
 

@@ -113,7 +113,7 @@ describe('looking at trees', () => {
     expect(all.sharedBytes).toBe(part.sharedBytes);
     expect(all.ownBytes + all.sharedBytes).toBe(alone.ownBytes);
     expect(await commands.runWell('looking', 'du', root)).toMatch(
-      /^HASH +BYTES +OWN +SHARED +NODES\n[0-9a-f]{64} /,
+      /^HASH +SIZE +OWN +SHARED +NODES\n[0-9a-f]{64} /,
     );
   });
 

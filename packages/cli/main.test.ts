@@ -58,7 +58,7 @@ describe('holdfast', () => {
     ['an unknown command', ['tokens'], 'unknown command'],
     ['an unknown subcommand', ['app', 'delete'], 'unknown command'],
     ['an unknown flag', ['app', 'list', '--jsn'], 'unknown option'],
-    ['a missing value', ['app', 'list', '--data'], 'argument missing'],
+    ['a missing value', ['app', 'list', '--data'], '--data needs a value'],
     ['too many arguments', ['app', 'list', 'x'], 'too many arguments'],
   ])('refuses %s with one line', async (_, args, reason) => {
     expect(await place.fail(2, ...args)).toContain(reason);
@@ -78,7 +78,7 @@ describe('holdfast', () => {
       ['serve', '--data', ''],
       ['usage', '--token-file', ''],
     ]) {
-      expect(await place.fail(2, ...args)).toContain('It is empty.');
+      expect(await place.fail(2, ...args)).toContain('it is empty');
     }
     // The runtime keeps a cache of its own.
     expect(readdirSync(place.folder).filter((name) => !name.startsWith('.'))).toEqual([]);
@@ -89,6 +89,24 @@ describe('holdfast', () => {
       ({ options }) => !options.some(({ long }) => long === '--json'),
     );
     expect(withoutJson.map((command) => command.name())).toEqual(['serve']);
+  });
+
+  test.each([
+    ['ls zz', 'LOCATION "zz" cannot be used: ', 'holdfast ls'],
+    ['push . --jobs zz', '--jobs "zz" cannot be used: it must be an integer from 1 to 256', 'holdfast push'],
+    ['push', 'PATH is missing', 'holdfast push'],
+    ['push . --lease', '--lease needs a value: --lease DURATION', 'holdfast push'],
+    ['push . --jbos 3', "unknown option '--jbos' (Did you mean --jobs?)", 'holdfast push'],
+    ['bundle creat x', "unknown command 'creat' (Did you mean create?)", 'holdfast bundle'],
+    ['token', '--key is missing; give --key PRIVATE.JWK', 'holdfast token'],
+    ['push . --no-ignore --gitignore', '--no-ignore stores everything', 'holdfast push'],
+    ['pull a b', 'HASH "a" cannot be used: ', 'holdfast pull'],
+    ['usage x', 'too many arguments: 1 where none is taken', 'holdfast usage'],
+  ])('says in one line what is wrong with "%s", and where to look', async (text, reason, command) => {
+    const line = await place.fail(2, ...text.split(' '));
+    expect(line).toStartWith(`holdfast: ${reason}`);
+    expect(line).toEndWith(`; see ${command} --help\n`);
+    expect(line).not.toContain('command-argument');
   });
 
   test('shows no control characters of what it was given', async () => {

@@ -1,19 +1,24 @@
 /** The process behind `holdfast`: runs one command and turns its outcome into an exit code. */
 import { writeSync } from 'node:fs';
-import { CommanderError } from 'commander';
-import { CliError, type ExitCode } from './cli-error.ts';
+import { type Command, CommanderError } from 'commander';
+import { CliError, type ExitCode, UsageError } from './cli-error.ts';
 import { describeFileError } from './files.ts';
 import { interruption, untilInterrupted, watchForInterruption } from './interruption.ts';
 import { printable, printNote } from './output.ts';
 import { buildProgram, expandHelp, separateVariadicValues } from './program.ts';
+import { nameOf } from './usage-words.ts';
 import { sayingWhileRead } from './waits.ts';
 import { WrittenOutput } from './written-output.ts';
+
+/** Whose action has begun. */
+let running: Command | undefined;
 
 async function run(args: readonly string[]): Promise<ExitCode> {
   try {
     const program = buildProgram();
     // A server has its own way to end: it drains.
     program.hook('preAction', (_, command) => {
+      running = command;
       if (command.name() !== 'serve') watchForInterruption();
     });
     const expanded = expandHelp(program, separateVariadicValues(program, args));
@@ -27,7 +32,9 @@ async function run(args: readonly string[]): Promise<ExitCode> {
     const message = error instanceof Error ? error.message : String(error);
     const advice =
       error instanceof CliError ? '' : ' (unexpected: please report this with the command you ran)';
-    printNote(`holdfast: ${printable(message)}${advice}`);
+    const pointer =
+      error instanceof UsageError && running !== undefined ? `; see ${nameOf(running)} --help` : '';
+    printNote(`holdfast: ${printable(message)}${advice}${pointer}`);
     return error instanceof CliError ? error.exitCode : 1;
   }
 }

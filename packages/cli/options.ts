@@ -1,8 +1,11 @@
 /** Options that several commands share, and how their values are read. Bad values throw InvalidArgumentError (exit 2). */
 import {
   DATA_DIR_DEFAULT,
+  formatDuration,
   isPathId,
   isRefDomain,
+  LEASE_DURATION_MS_MAX,
+  LEASE_DURATION_MS_MIN,
   PATH_ID_CHARACTERS_MAX,
   parseDuration,
 } from '@holdfast/protocol';
@@ -34,6 +37,14 @@ export function parseDurationValue(text: string): number {
   }
   if (durationMs === 0) throw new InvalidArgumentError('It must be more than 0.');
   return durationMs;
+}
+
+/** What to warn of where the service protects for another time than was asked for; undefined: nothing. */
+export function findLeaseWarning(flag: string, durationMs: number): string | undefined {
+  const given = Math.min(LEASE_DURATION_MS_MAX, Math.max(LEASE_DURATION_MS_MIN, durationMs));
+  if (given === durationMs) return undefined;
+  const bound = given < durationMs ? 'the most' : 'the least';
+  return `${flag} ${formatDuration(durationMs)}: the server protects for ${formatDuration(given)}, ${bound} there is; a root ref protects without an end`;
 }
 
 export function parsePathIdValue(text: string): string {

@@ -21,8 +21,8 @@ import { registerTreeCommand } from './commands/tree.ts';
 import { registerUsageCommand } from './commands/usage.ts';
 import { registerVerifyCommand } from './commands/verify.ts';
 import { parseGivenValue } from './options.ts';
-import { printable } from './output.ts';
 import cliPackage from './package.json' with { type: 'json' };
+import { explainUsage } from './usage-words.ts';
 
 /** In the order `--help` shows them. Each adds its command, with options, help and action, to the program. */
 const COMMANDS: readonly ((program: Command) => void)[] = [
@@ -54,9 +54,9 @@ Durations are an integer and a unit: 500ms, 30s, 5m, 24h, 7d.
 Exit codes: 0 done, 1 failed (one line on stderr says what and what to do), 2 wrong usage.
 
 A first walk:
+  holdfast serve &
   holdfast key new --out private.jwk --jwks public.json
   holdfast app add demo --issuer https://issuer.example --audience holdfast --jwks-file public.json
-  holdfast serve &
   holdfast token --key private.jwk --issuer https://issuer.example --audience holdfast \\
     --space home --permission cas:nodes:read,cas:nodes:lease`;
 
@@ -69,21 +69,19 @@ export function buildProgram(): Command {
     .helpCommand('help [command]', 'show help for a command')
     .addHelpText('after', HELP_AFTER)
     .configureHelp({ showGlobalOptions: false })
-    .configureOutput({
-      outputError: (text, write) => {
-        const line = text
-          .trim()
-          .replace(/^error: /, '')
-          .split('\n')
-          .map(printable)
-          .join(' ');
-        write(`holdfast: ${line}\n`);
-      },
-    })
     .exitOverride();
   for (const register of COMMANDS) register(program);
-  refuseEmptyValues(program);
+  finish(program);
   return program;
+}
+
+/** What every command has, whoever wrote it. */
+function finish(command: Command): void {
+  command.configureOutput({
+    outputError: (text, write) => write(`holdfast: ${explainUsage(text, command)}\n`),
+  });
+  refuseEmptyValues(command);
+  for (const sub of command.commands) finish(sub);
 }
 
 /**
@@ -95,7 +93,6 @@ function refuseEmptyValues(command: Command): void {
   for (const value of [...taking, ...command.registeredArguments]) {
     if (value.parseArg === undefined && !value.variadic) value.argParser(parseGivenValue);
   }
-  for (const sub of command.commands) refuseEmptyValues(sub);
 }
 
 /** `--permission=a b` as `--permission a b`: commander lets following words belong only to a value that is a word itself. */

@@ -119,8 +119,8 @@ describe('app add', () => {
     ],
     ['no issuer', ['app', 'add', 'demo', '--audience', 'a', '--jwks-file', 'jwks.json'], '--issuer'],
     ['no audience', ['app', 'add', 'demo', '--issuer', 'a', '--jwks-file', 'jwks.json'], '--audience'],
-    ['no App', ['app', 'add', ...REST, '--jwks-file', 'jwks.json'], 'app-id'],
-    ['an id that is none', ['app', 'add', '..', ...ADD.slice(3)], 'app-id'],
+    ['no App', ['app', 'add', ...REST, '--jwks-file', 'jwks.json'], 'APP-ID'],
+    ['an id that is none', ['app', 'add', '..', ...ADD.slice(3)], 'APP-ID'],
     ['a duration without unit', [...ADD, '--max-token-lifetime', '24'], 'not a duration'],
     ['a duration of 0', [...ADD, '--max-token-lifetime', '0h'], 'more than 0'],
     ['an unknown algorithm', [...ADD, '--algorithms', 'HS256'], 'HS256'],
@@ -248,7 +248,7 @@ describe('app suspend, resume, remove', () => {
     expect(readdirSync(place.path('holdfast-data'))).toEqual([]);
     await place.print(...ADD);
     expect(await place.fail(1, 'app', verb, 'nobody')).toContain('holdfast app list');
-    expect(await place.fail(2, 'app', verb)).toContain('app-id');
+    expect(await place.fail(2, 'app', verb)).toContain('APP-ID is missing');
     expect(await list()).toMatchObject([{ appId: 'demo', status: 'active' }]);
   });
 });

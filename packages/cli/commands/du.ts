@@ -6,6 +6,7 @@ import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printTable } from '../output.ts';
+import { formatBytes, formatCount } from '../progress/format-progress.ts';
 import { findHash, withSource } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 
@@ -55,10 +56,11 @@ async function measure(locations: readonly TreeLocation[], flags: DuFlags): Prom
   if (flags.json) return printJson(usages.map(describe));
   const isNamed = usages.some(({ text }) => !isHash(text));
   printTable(
-    [isNamed ? 'TREE' : 'HASH', 'BYTES', 'OWN', 'SHARED', 'NODES'],
+    [isNamed ? 'TREE' : 'HASH', 'SIZE', 'OWN', 'SHARED', 'NODES'],
     usages.map(({ text, item, ownBytes, sharedBytes, nodes }) => [
       text,
-      ...[item.bytes, ownBytes, sharedBytes, nodes].map(String),
+      ...[item.bytes, ownBytes, sharedBytes].map(formatBytes),
+      formatCount(nodes),
     ]),
   );
 }

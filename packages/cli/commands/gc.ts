@@ -6,6 +6,7 @@ import { type ConnectionFlags, withClient, withConnection } from '../connection.
 import { sayWhenInterrupted } from '../interruption.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printLine } from '../output.ts';
+import { formatBytes, formatCount } from '../progress/format-progress.ts';
 
 interface GcFlags extends ConnectionFlags {
   readonly maxNodes?: number;
@@ -40,7 +41,9 @@ export function registerGcCommand(program: Command): void {
       if (flags.json) printJson(result);
       else {
         const { examined, deleted, reclaimedContentBytes } = result;
-        printLine(`examined ${examined}, deleted ${deleted}, reclaimed ${reclaimedContentBytes} bytes`);
+        printLine(
+          `examined ${formatCount(examined)}, deleted ${formatCount(deleted)}, reclaimed ${formatBytes(reclaimedContentBytes)}`,
+        );
       }
     },
   );

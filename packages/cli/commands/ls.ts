@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
 import { jsonOption } from '../options.ts';
+import { formatBytes } from '../progress/format-progress.ts';
 import { describeItem, describeName, findLocation, withSource } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 
@@ -14,7 +15,7 @@ interface LsFlags extends ConnectionFlags {
 
 const HELP = `
 Prints the names in their order (by bytes), one on each line. With --long before each name: kind (d, -, x for an executable
-file, l for a link), bytes (of a directory: all below) and hash. Bytes that are not UTF-8 show as \\xNN, control characters as
+file, l for a link), size (of a directory: all below; exact with --json) and hash. Bytes that are not UTF-8 show as \\xNN, control characters as
 \\uNNNN; with --json such names have their exact bytes in hex.
 
 Examples:
@@ -26,7 +27,7 @@ export function registerLsCommand(program: Command): void {
     .command('ls')
     .description('list a directory of a tree')
     .argument('<location>', LOCATION_HELP, parseLocation)
-    .option('-l, --long', 'also kind, bytes and hash');
+    .option('-l, --long', 'also kind, size and hash');
   withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(list);
 }
 
@@ -48,10 +49,11 @@ async function list(location: TreeLocation, flags: LsFlags): Promise<void> {
   });
 }
 
-const BYTES_WIDTH = 12;
+/** of `1023 KiB`, and a bit */
+const SIZE_WIDTH = 9;
 
 function formatLong(entry: DirectoryEntry): string {
-  return `${kindLetter(entry)} ${String(entry.bytes).padStart(BYTES_WIDTH)} ${entry.hash} ${formatName(entry.name)}`;
+  return `${kindLetter(entry)} ${formatBytes(entry.bytes).padStart(SIZE_WIDTH)} ${entry.hash} ${formatName(entry.name)}`;
 }
 
 function kindLetter({ kind, isExecutable }: DirectoryEntry): string {

@@ -20,7 +20,7 @@ import { type ConnectionFlags, withClient, withConnection } from '../connection.
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
 import { readInput } from '../node-input.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
-import { jsonOption, parseDurationValue } from '../options.ts';
+import { findLeaseWarning, jsonOption, parseDurationValue } from '../options.ts';
 import { printable, printJson, printLine, printNote } from '../output.ts';
 import { locateHashes } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, requireReadable, type TreeLocation } from '../tree-reference.ts';
@@ -97,6 +97,7 @@ function registerPut(node: Command): void {
 
 async function putNode(file: string, flags: PutFlags): Promise<void> {
   sayWhenInterrupted('what was uploaded is kept under its lease; run the same command again to go on');
+  warnOfLease('--lease', flags.lease);
   await withClient(flags, async (client) => {
     const { contentType, ref: refs, lease: leaseDurationMs } = flags;
     const result = await client.putNode(
@@ -214,6 +215,7 @@ function registerLease(node: Command): void {
 
 async function leaseNode(location: TreeLocation, flags: LeaseFlags): Promise<void> {
   sayWhenInterrupted('the lease may be renewed already: it is only ever made longer');
+  warnOfLease('--duration', flags.duration);
   const lease = await withNode(location, flags, (client, hash) =>
     client.leaseNode(hash, { leaseDurationMs: flags.duration }),
   );
@@ -248,6 +250,11 @@ async function withNode<T>(
     const [hash] = await locateHashes(client, [location] as const, { progress });
     return work(client, hash, progress);
   });
+}
+
+function warnOfLease(flag: string, durationMs: number): void {
+  const warning = findLeaseWarning(flag, durationMs);
+  if (warning !== undefined) printNote(`warning: ${warning}`);
 }
 
 function leaseOption(flag: string): Option {

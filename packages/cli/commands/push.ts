@@ -28,7 +28,7 @@ import {
 } from '../connection.ts';
 import { describeFileError, readTextFile, resolvePath } from '../files.ts';
 import { parseNameValue, requireNamesWriter } from '../names.ts';
-import { jsonOption, parseDurationValue, parseGivenValue } from '../options.ts';
+import { findLeaseWarning, jsonOption, parseDurationValue, parseGivenValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
 import { type JobContext, runJob } from '../progress/run-job.ts';
@@ -120,12 +120,14 @@ async function push(path: string, flags: Flags): Promise<void> {
     );
   }
   const linkWarning = checkRoot(path, absolute);
+  const leaseWarning = flags.rootRef ? undefined : findLeaseWarning('--lease', flags.lease);
+  const warnings = [linkWarning, leaseWarning].filter((warning) => warning !== undefined);
   if (flags.rootRef && !flags.dryRun) await requireRootRefToken(flags);
   if (flags.name !== undefined && !flags.dryRun) await requireNamesWriter(flags);
   const request = {
     path,
     absolute,
-    linkWarning,
+    warnings,
     ignorePatterns: await readPatterns(flags.ignoreFile),
     flags,
   };
@@ -149,13 +151,13 @@ interface PushRequest {
   readonly path: string;
   readonly absolute: string;
   /** told once the job can tell something */
-  readonly linkWarning: string | undefined;
+  readonly warnings: readonly string[];
   readonly ignorePatterns: readonly string[];
   readonly flags: Flags;
 }
 
 async function runPush(client: Client, request: PushRequest): Promise<void> {
-  const { path, absolute, linkWarning, ignorePatterns, flags } = request;
+  const { path, absolute, warnings, ignorePatterns, flags } = request;
   const rootRefScope = flags.rootRef === true ? await describeScope(flags) : undefined;
   const snapshot = await describeSnapshot(absolute, flags);
   const optionsFor = ({ progress, signal }: JobContext, state: FolderState): PushFolderOptions => ({
@@ -180,7 +182,7 @@ async function runPush(client: Client, request: PushRequest): Promise<void> {
     async (context: JobContext): Promise<T> => {
       const { progress } = context;
       const warn = (message: string): void => progress.warn(message);
-      if (linkWarning !== undefined) warn(linkWarning);
+      for (const warning of warnings) warn(warning);
       const remembered = new PushState({
         path: absolute,
         recordsMtime: flags.mtime === true,

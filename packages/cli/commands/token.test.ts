@@ -44,6 +44,16 @@ describe('the token', () => {
     );
   });
 
+  test.each<[string, readonly string[], string]>([
+    ['root refs without a domain', ['cas:root-refs:read,cas:root-refs:update'], 'without --ref-domain'],
+    ['longer than Apps allow', ['cas:nodes:read', '--ttl', '25h'], '--ttl 25h is more than the 24h'],
+  ])('that no server will take (%s) comes with a warning', async (_, args, warning) => {
+    const { exitCode, stdout, stderr } = await place.run(...BASE, '--permission', ...args);
+    expect([exitCode, stdout]).toEqual([0, expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+\n$/)]);
+    expect(stderr).toMatch(/^warning: [^\n]+\n$/);
+    expect(stderr).toContain(warning);
+  });
+
   test('says exactly what was asked', async () => {
     const seconds = Math.floor(Date.now() / 1000);
     const found = await claims(...READ, '--ref-domain', 'docs:v1', '--ttl', '24h');
@@ -69,7 +79,14 @@ describe('the token', () => {
   test('takes permissions repeated, in words and with commas, each once', async () => {
     const found = await claims(
       ...[...BASE, '--permission', 'cas:nodes:read,cas:nodes:lease', 'cas:usage:read'],
-      ...['--permission', 'cas:gc:execute', '--permission', 'cas:nodes:read, cas:root-refs:read'],
+      ...[
+        '--permission',
+        'cas:gc:execute',
+        '--permission',
+        'cas:nodes:read, cas:root-refs:read',
+        '--ref-domain',
+        'd',
+      ],
     );
     expect(found.permissions).toEqual([
       'cas:nodes:read',
@@ -136,7 +153,7 @@ test.each<[string, readonly string[], string]>([
   ['an unknown permission', [...BASE, '--permission', 'cas:node:read'], 'cas:nodes:read'],
   ['no key', ['token', ...READ.slice(3)], '--key'],
   ['no Space', READ.toSpliced(7, 2), '--space'],
-  ['an empty Space', READ.with(8, ''), 'Choose 1 to 256'],
+  ['an empty Space', READ.with(8, ''), 'choose 1 to 256'],
   ['a bad refDomain', [...READ, '--ref-domain', 'Docs'], 'lower-case'],
   ['a bad duration', [...READ, '--ttl', '5 minutes'], 'not a duration'],
   ['a duration of 0', [...READ, '--ttl', '0s'], 'more than 0'],

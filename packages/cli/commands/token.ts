@@ -1,5 +1,11 @@
 /** `holdfast token`: signs a capability with a private key file (contract sections 3 and 9). */
-import { ALGORITHMS, AUTHORITIES, isAlgorithm } from '@holdfast/protocol';
+import {
+  ALGORITHMS,
+  AUTHORITIES,
+  formatDuration,
+  isAlgorithm,
+  TOKEN_LIFETIME_MS_MAX_DEFAULT,
+} from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import type { JWK } from 'jose';
 import { CliError } from '../cli-error.ts';
@@ -12,7 +18,7 @@ import {
   parsePathIdValue,
   parseRefDomainValue,
 } from '../options.ts';
-import { printJson, printLine } from '../output.ts';
+import { printJson, printLine, printNote } from '../output.ts';
 
 const TTL_MS_DEFAULT = 5 * 60_000;
 const TOKEN_VERSION = 1;
@@ -97,8 +103,24 @@ async function printToken(options: TokenOptions): Promise<void> {
       `the key in ${options.key} is not a usable ${algorithm} key; make one with: holdfast key new`,
     );
   }
+  for (const warning of findWarnings(options)) printNote(`warning: ${warning}`);
   if (options.json) printJson({ token, expiresAt: expiresAt * 1000 });
   else printLine(token);
+}
+
+/** What no server will do with this token, as far as it can be told from here. */
+function findWarnings({ permission, refDomain, ttl }: TokenOptions): string[] {
+  const rootRefs = permission.filter((name) => name.startsWith('cas:root-refs:'));
+  return [
+    ...(rootRefs.length > 0 && refDomain === undefined
+      ? [`${rootRefs.join(' and ')} cannot be used without --ref-domain: every such request is refused`]
+      : []),
+    ...(ttl > TOKEN_LIFETIME_MS_MAX_DEFAULT
+      ? [
+          `--ttl ${formatDuration(ttl)} is more than the ${formatDuration(TOKEN_LIFETIME_MS_MAX_DEFAULT)} that an App accepts unless it was added with a longer --max-token-lifetime: then every request is refused`,
+        ]
+      : []),
+  ];
 }
 
 async function readPrivateKey(path: string): Promise<{ readonly jwk: JWK; readonly algorithm: string }> {

@@ -5,6 +5,7 @@ import { type ConnectionFlags, withClient, withConnection } from '../connection.
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printTable } from '../output.ts';
+import { formatBytes, formatCount } from '../progress/format-progress.ts';
 
 interface UsageFlags extends ConnectionFlags {
   readonly json?: true;
@@ -14,9 +15,9 @@ const MEANINGS: Readonly<Record<keyof SpaceUsage, string>> = {
   nodeCount: 'nodes',
   notReadyNodeCount: 'nodes that are not ready',
   leasedNodeCount: 'nodes under an unexpired lease',
-  readyContentBytes: 'bytes of content that is ready',
-  readyStoredBytes: 'bytes that content takes, envelopes included',
-  reservedBytes: 'bytes reserved by uploads that are not finished',
+  readyContentBytes: 'content that is ready',
+  readyStoredBytes: 'what that content takes, envelopes included',
+  reservedBytes: 'reserved by uploads that are not finished',
 };
 
 export function registerUsageCommand(program: Command): void {
@@ -28,7 +29,11 @@ export function registerUsageCommand(program: Command): void {
     const names = Object.keys(MEANINGS) as (keyof SpaceUsage)[];
     printTable(
       ['FIELD', 'VALUE', 'MEANING'],
-      names.map((name) => [name, String(usage[name]), MEANINGS[name]]),
+      names.map((name) => [name, formatValue(name, usage[name]), MEANINGS[name]]),
     );
   });
+}
+
+function formatValue(name: keyof SpaceUsage, value: number): string {
+  return name.endsWith('Bytes') ? formatBytes(value) : formatCount(value);
 }

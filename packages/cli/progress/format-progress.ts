@@ -80,12 +80,19 @@ export function describeAmounts(job: ProgressJob, { phase, counters, totals }: P
     totals.bytes === undefined
       ? formatBytes(counters.bytes)
       : `${formatBytes(counters.bytes)} of ${formatBytes(totals.bytes)}`;
-  return `${files}, ${bytes}${describeShare(job, counters)}`;
+  // Of what has been dealt with so far a share would say little: what is there already is dealt with at once.
+  const { deduplicatedBytes } = counters;
+  const isTold = bringsBytes(job) && deduplicatedBytes > 0;
+  return `${files}, ${bytes}${isTold ? `, ${formatBytes(deduplicatedBytes)} there already` : ''}`;
+}
+
+/** Jobs that bring nothing anywhere find nothing there already. */
+function bringsBytes(job: ProgressJob): boolean {
+  return job !== 'verify' && job !== 'bundle-create';
 }
 
 function describeShare(job: ProgressJob, { bytes, deduplicatedBytes }: ProgressCounters): string {
-  // Jobs that bring nothing anywhere find nothing there already.
-  if (bytes === 0 || job === 'verify' || job === 'bundle-create') return '';
+  if (bytes === 0 || !bringsBytes(job)) return '';
   return `, ${Math.floor((100 * deduplicatedBytes) / bytes)} % there already`;
 }
 
@@ -117,4 +124,11 @@ export function describeEnd(job: ProgressJob, counters: ProgressCounters, elapse
   // Jobs that do not count their requests say nothing of them.
   const asked = requests === 0 ? '' : ` in ${countOf(requests, 'request')}`;
   return `${amounts}; ${formatBytes(transferredBytes)} sent or received${asked}, ${formatTime(elapsedMs)}`;
+}
+
+const HASH_SHOWN_DIGITS = 12;
+
+/** Hashes as one recognizes them: whole ones push everything else off the line. */
+export function shortenHashes(text: string): string {
+  return text.replace(/\b[0-9a-f]{64}\b/g, (hash) => `${hash.slice(0, HASH_SHOWN_DIGITS)}…`);
 }

@@ -6,8 +6,9 @@ import {
   describeEnd,
   describePhase,
   describeRates,
-  formatTime,
+  describeStall,
   shareDone,
+  shortenHashes,
 } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
 import type { ProgressView, ViewOutput } from './view.ts';
@@ -19,7 +20,11 @@ const RESET = '\u001b[0m';
 const STYLES = { bold: '\u001b[1m', dim: '\u001b[2m', green: '\u001b[32m', yellow: '\u001b[33m' } as const;
 
 const BAR_CELLS = 24;
+const BAR_CELLS_NARROW = 10;
+const NARROW_COLUMNS = 60;
 const COLUMNS_MIN = 20;
+/** Of the job and its subject, before the phase gives way. */
+const SUBJECT_ROOM_MIN = 12;
 
 export class LiveView implements ProgressView {
   readonly #output: ViewOutput;
@@ -53,7 +58,7 @@ export class LiveView implements ProgressView {
         this.#draw();
         break;
       case 'stall':
-        this.#stall = `stalled for ${formatTime(event.at - event.sinceAt)}: ${event.cause}`;
+        this.#stall = describeStall(event);
         this.#draw();
         break;
       case 'resumed':
@@ -104,17 +109,32 @@ export class LiveView implements ProgressView {
   }
 
   #lines(last: Extract<ProgressEvent, { type: 'progress' }>): string[] {
-    const share = shareDone(last);
-    const phase = describePhase(this.#job, last.phase);
-    const bar = share === undefined ? '' : `  ${drawBar(share)} ${Math.floor(share * 100)} %`;
-    const title = this.#fit(`${this.#job} ${this.#subject}: ${phase}${bar}`);
-    return [
-      this.#style('bold', title),
+    const progress = [
+      this.#style('bold', this.#title(last)),
       this.#fit(`  ${describeAmounts(this.#job, last)}`),
+    ];
+    // What stands still has neither a rate nor a time left; why it does is worth all the lines it takes.
+    if (this.#stall !== undefined) {
+      return [...progress, ...this.#wrap(this.#stall).map((line) => this.#style('yellow', `  ${line}`))];
+    }
+    return [
+      ...progress,
       ...(this.#rateText === '' ? [] : [this.#fit(`  ${this.#rateText}`)]),
       ...(last.item === undefined ? [] : [this.#style('dim', this.#fit(`  ${last.item}`))]),
-      ...(this.#stall === undefined ? [] : [this.#style('yellow', this.#fit(`  ${this.#stall}`))]),
     ];
+  }
+
+  /** What is done, the phase and the bar: the subject alone gives way where a line is short. */
+  #title(last: Extract<ProgressEvent, { type: 'progress' }>): string {
+    const columns = this.#columns();
+    const share = shareDone(last);
+    const cells = columns < NARROW_COLUMNS ? BAR_CELLS_NARROW : BAR_CELLS;
+    const bar = share === undefined ? '' : ` ${drawBar(share, cells)} ${Math.floor(share * 100)} %`;
+    const phase = `: ${describePhase(this.#job, last.phase)}`;
+    const subject = shortenHashes(this.#subject);
+    const room = columns - widthOf(bar);
+    const shownPhase = widthOf(phase) + SUBJECT_ROOM_MIN <= room ? phase : '';
+    return this.#fit(`${cut(`${this.#job} ${subject}`, room - widthOf(shownPhase))}${shownPhase}${bar}`);
   }
 
   #erase(): string {
@@ -123,18 +143,35 @@ export class LiveView implements ProgressView {
     return text;
   }
 
-  /** A line that wrapped could not be erased: cut to the width of the terminal, which a wide character may fill twice. */
+  /** A line that wrapped could not be erased. */
+  #columns(): number {
+    return Math.max(COLUMNS_MIN, this.#output.columns) - 1;
+  }
+
   #fit(line: string): string {
-    const columns = Math.max(COLUMNS_MIN, this.#output.columns) - 1;
-    const safe = printable(line);
-    let width = 0;
-    let text = '';
-    for (const character of safe) {
-      width += (character.codePointAt(0) ?? 0) < 0x300 || '█░…'.includes(character) ? 1 : 2;
-      if (width > columns - 1) return `${text}…`;
-      text += character;
+    return cut(printable(line), this.#columns());
+  }
+
+  /** All of `text`, in lines that fit when they are indented. */
+  #wrap(text: string): string[] {
+    const room = this.#columns() - 2;
+    const lines: string[] = [];
+    let line = '';
+    for (const word of printable(text).split(' ')) {
+      const longer = line === '' ? word : `${line} ${word}`;
+      if (widthOf(longer) <= room) {
+        line = longer;
+        continue;
+      }
+      if (line !== '') lines.push(line);
+      line = word;
+      while (widthOf(line) > room) {
+        const part = takeWidth(line, room);
+        lines.push(part);
+        line = line.slice(part.length);
+      }
     }
-    return text;
+    return [...lines, line];
   }
 
   #style(style: keyof typeof STYLES, text: string): string {
@@ -142,7 +179,35 @@ export class LiveView implements ProgressView {
   }
 }
 
-function drawBar(share: number): string {
-  const full = Math.floor(share * BAR_CELLS);
-  return `${'█'.repeat(full)}${'░'.repeat(BAR_CELLS - full)}`;
+function drawBar(share: number, cells: number): string {
+  const full = Math.floor(share * cells);
+  return `${'█'.repeat(full)}${'░'.repeat(cells - full)}`;
+}
+
+/** `text` within `columns`, its end left out where it is longer. */
+function cut(text: string, columns: number): string {
+  return widthOf(text) <= columns ? text : `${takeWidth(text, columns - 1)}…`;
+}
+
+/** As much of the beginning as `columns` hold. */
+function takeWidth(text: string, columns: number): string {
+  let width = 0;
+  let taken = '';
+  for (const character of text) {
+    width += widthOfCharacter(character);
+    if (width > columns) break;
+    taken += character;
+  }
+  return taken;
+}
+
+function widthOf(text: string): number {
+  let width = 0;
+  for (const character of text) width += widthOfCharacter(character);
+  return width;
+}
+
+/** A wide character may fill two cells: which do, terminals do not agree on. */
+function widthOfCharacter(character: string): number {
+  return (character.codePointAt(0) ?? 0) < 0x300 || '█░…'.includes(character) ? 1 : 2;
 }

@@ -37,6 +37,7 @@ function show(
   events: readonly ProgressEvent[] = JOB,
   columns = 80,
   isTTY = true,
+  isClosed = true,
 ): string {
   let text = '';
   const output = {
@@ -48,8 +49,10 @@ function show(
   };
   const view = chooseView({ isJson: false, isQuiet: false, output, environment: {}, ...options });
   for (const event of events) view.take(event);
-  view.close();
-  view.close();
+  if (isClosed) {
+    view.close();
+    view.close();
+  }
   return text;
 }
 
@@ -70,6 +73,35 @@ describe('the live view', () => {
     ]) {
       expect(text).toContain(part);
     }
+  });
+
+  test('shows the bar and the percentage at any width, whatever the subject is', () => {
+    for (let columns = 40; columns <= 200; columns += 1) {
+      for (const subject of ['f'.repeat(64), '/a/very/long/path'.repeat(12)]) {
+        const start = { type: 'start', at: AT, job: 'pull', subject } as const;
+        const [title = ''] = screenAfter(
+          show({ environment: { NO_COLOR: '1' } }, [start, JOB[1] as ProgressEvent], columns, true, false),
+        );
+        expect(title).toMatch(/^pull .*█░* 49 %$/);
+        expect([...title].length).toBeLessThan(columns);
+      }
+    }
+    const start = { type: 'start', at: AT, job: 'pull', subject: 'f'.repeat(64) } as const;
+    expect(show({ environment: { NO_COLOR: '1' } }, [start, JOB[1] as ProgressEvent])).toContain(
+      'pull ffffffffffff…: downloading █',
+    );
+  });
+
+  test('that stands still shows all of the cause, and no rate', () => {
+    const cause = `reading ${'e'.repeat(64)}: the server has no space left on the disk of its data folder; trying again`;
+    const stall = { type: 'stall', at: AT + 20_000, sinceAt: AT + 6_000, cause } as const;
+    const lines = screenAfter(
+      show({ environment: { NO_COLOR: '1' } }, [...JOB.slice(0, 3), stall], 40, true, false),
+    );
+    expect(lines.slice(2).join('').replaceAll(/\s/g, '')).toBe(
+      `stalledfor14s:${cause}`.replaceAll(/\s/g, ''),
+    );
+    expect(lines.join('\n')).not.toMatch(/left$|\/s/m);
   });
 
   test('hides the cursor and always gives it back', () => {
@@ -118,7 +150,7 @@ describe('plain lines', () => {
     expect(lines).toEqual([
       'push ./tree',
       expect.stringMatching(
-        /^uploading: 50 of 100 entries, 3\.8 MiB of 5\.7 MiB, 37 % there already, .*left, src\/\\u001b\[31mred$/,
+        /^uploading: 50 of 100 entries, 3\.8 MiB of 5\.7 MiB, 1\.4 MiB there already, .*left, src\/\\u001b\[31mred$/,
       ),
       'warning: odd',
       'stalled for 14 s: the server is away',
@@ -143,6 +175,15 @@ describe('plain lines', () => {
   test('are none for a job that fails at once', () => {
     const failed = { type: 'failed', at: AT + 10, elapsedMs: 10, counters, message: 'no' } as const;
     expect(showPiped({}, [JOB[0] as ProgressEvent, failed])).toBe('');
+  });
+
+  test('say a stall of a minute even when quiet', () => {
+    const stall = (ms: number): ProgressEvent => ({ type: 'stall', at: AT + ms, sinceAt: AT, cause: 'away' });
+    expect(showPiped({ isQuiet: true }, [stall(59_000), stall(60_000)])).toBe(
+      'stalled for 1 min 0 s: away\n',
+    );
+    expect(showPiped({ isQuiet: true, isJson: true }, [stall(59_000), stall(60_000)])).toContain('"stall"');
+    expect(showPiped({ isQuiet: true, isJson: true }, [stall(59_000)])).toBe('');
   });
 
   test('are warnings alone when quiet', () => {

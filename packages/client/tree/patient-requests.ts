@@ -42,6 +42,8 @@ export class PatientRequests {
   #succeededAt: number;
   #openCount = 0;
   #pausedUntil = 0;
+  /** what the server said when it asked to wait */
+  #pauseReason = '';
 
   constructor(options: PatientRequestsOptions) {
     this.#options = options;
@@ -106,6 +108,7 @@ export class PatientRequests {
     const retryAfterMs = error instanceof CasError ? error.retryAfterMs : undefined;
     if (delayMs !== undefined && retryAfterMs !== undefined) {
       this.#pausedUntil = Math.max(this.#pausedUntil, now + retryAfterMs);
+      this.#pauseReason = describe(error);
     }
     return delayMs;
   }
@@ -115,7 +118,7 @@ export class PatientRequests {
     signal?.throwIfAborted();
     const waitMs = this.#pausedUntil - clock.now();
     if (waitMs <= 0) return;
-    const isDone = progress.waitFor('the server asked all requests to wait');
+    const isDone = progress.waitFor(`the server asked to wait: ${this.#pauseReason}; trying again`);
     await sleep(clock, waitMs, signal).finally(isDone);
   }
 }

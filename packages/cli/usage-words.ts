@@ -1,0 +1,64 @@
+/** What is wrong with a command line, in the words of a person instead of those of the parser. */
+import type { Command } from 'commander';
+import { printable } from './output.ts';
+
+/** One line for what the parser of `command` says, which ends with where to look. */
+export function explainUsage(text: string, command: Command): string {
+  const said = text.trim().replace(/^error: /, '');
+  const [what = '', ...rest] = said.split('\n');
+  const hint = rest.map((line) => ` ${line}`).join('');
+  return printable(`${reword(what)}${hint}; see ${nameOf(command)} --help`);
+}
+
+/** As it is typed: `holdfast bundle create`. */
+export function nameOf(command: Command): string {
+  return command.parent === null ? command.name() : `${nameOf(command.parent)} ${command.name()}`;
+}
+
+const REWORDINGS: readonly (readonly [RegExp, (...parts: string[]) => string])[] = [
+  [
+    /^command-argument value '(.*)' is invalid for argument '(.*?)'\. (.*)$/s,
+    (_, value, name, reason) => refuse(name.toUpperCase(), value, reason),
+  ],
+  [
+    /^option '(?:-\w, )?(--[\w-]+).*?' (?:argument|value) '(.*)' (?:from env '.*' )?is invalid\. (.*)$/s,
+    (_, flag, value, reason) => refuse(flag, value, reason),
+  ],
+  [/^missing required argument '(.*)'$/, (_, name) => `${name.toUpperCase()} is missing`],
+  [
+    /^required option '(?:-\w, )?(--[\w-]+) ?(.*)' not specified$/,
+    (_, flag, value) => `${flag} is missing; give ${flag}${value === '' ? '' : ` ${upper(value)}`}`,
+  ],
+  [
+    /^option '(?:-\w, )?(--[\w-]+) ?(.*)' argument missing$/,
+    (_, flag, value) => `${flag} needs a value: ${flag} ${upper(value)}`,
+  ],
+  [
+    /^option '(?:-\w, )?(--[\w-]+).*' cannot be used with option '(?:-\w, )?(--[\w-]+).*'$/,
+    (_, one, other) => `${one} cannot be used with ${other}; give one of them`,
+  ],
+  [
+    /^too many arguments(?: for '.*')?\. Expected (\d+) arguments? but got (\d+)(?:: .*)?\.$/,
+    (_, wanted, got) =>
+      `too many arguments: ${got} where ${wanted === '0' ? 'none is' : `${wanted} is the most that is`} taken`,
+  ],
+];
+
+function reword(what: string): string {
+  for (const [pattern, words] of REWORDINGS) {
+    const match = pattern.exec(what);
+    if (match !== null) return words(...(match as string[]));
+  }
+  return what;
+}
+
+/** The parsers of values end what they say with a full stop, and begin it as a sentence. */
+function refuse(name: string, value: string, reason: string): string {
+  const plain = reason.replace(/(?<!\.)\.$/, '');
+  const isSentence = /^[A-Z][a-z]/.test(plain);
+  return `${name} ${JSON.stringify(value)} cannot be used: ${isSentence ? plain.charAt(0).toLowerCase() + plain.slice(1) : plain}`;
+}
+
+function upper(placeholder: string): string {
+  return placeholder.replace(/[<>[\]]/g, '').toUpperCase();
+}
