@@ -92,7 +92,7 @@ describe('holdfast', () => {
   });
 
   test.each([
-    ['ls zz', 'LOCATION "zz" cannot be used: ', 'holdfast ls'],
+    ['ls !', 'LOCATION "!" cannot be used: ', 'holdfast ls'],
     ['push . --jobs zz', '--jobs "zz" cannot be used: it must be an integer from 1 to 256', 'holdfast push'],
     ['push', 'PATH is missing', 'holdfast push'],
     ['push . --lease', '--lease needs a value: --lease DURATION', 'holdfast push'],
@@ -100,7 +100,7 @@ describe('holdfast', () => {
     ['bundle creat x', "unknown command 'creat' (Did you mean create?)", 'holdfast bundle'],
     ['token', '--key is missing; give --key PRIVATE.JWK', 'holdfast token'],
     ['push . --no-ignore --gitignore', '--no-ignore stores everything', 'holdfast push'],
-    ['pull a b', 'HASH "a" cannot be used: ', 'holdfast pull'],
+    ['pull ! b', 'HASH "!" cannot be used: ', 'holdfast pull'],
     ['usage x', 'too many arguments: 1 where none is taken', 'holdfast usage'],
   ])('says in one line what is wrong with "%s", and where to look', async (text, reason, command) => {
     const line = await place.fail(2, ...text.split(' '));
