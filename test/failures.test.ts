@@ -218,12 +218,18 @@ describe('a server that runs goes on', () => {
     disk.fill(MIB / 2);
     const refused = await storeUntilRefused(client, stored);
     disk.fill(0);
+    const refusals: string[] = [];
     for (let seed = 0; seed < 40; seed += 1) {
       const { status } = await client.lease(makeNode(`after ${seed}`).hash);
       expect([200, 503]).toContain(status);
       const commit = await client.commit(`full-${seed}`, { [stored[0]?.hash as string]: 1 });
       expect([200, 503]).toContain(commit.status);
+      if (commit.status === 503) refusals.push(commit.json.message);
     }
+    expect(refusals.length).toBeGreaterThan(0);
+    for (const message of refusals) expect(message).toStartWith("no space left on the server's disk");
+    // Lines that repeat are counted: some kinds of failure, none of them told for each request.
+    expect(server.log().split('a request failed').length).toBeLessThan(refusals.length / 2);
     await expectReadable(client, stored);
     expect((await fetch(`${server.url}/health`)).status).toBe(200);
     expect(server.isRunning()).toBe(true);

@@ -1,20 +1,62 @@
 /** The server's log: JSON lines on stderr. Nothing that holds a token, a signature or a key is ever passed to it. */
-import { type Logger, pino } from 'pino';
+import { type LogFn, type Logger, pino } from 'pino';
 import type { LogLevel } from './config.ts';
+import { LogRepeats } from './log-repeats.ts';
 
 export type Log = Logger;
 
 const STDERR = 2;
+/** Of lines of one kind one is written in this time, with the number of those that came since the last. */
+const REPEAT_WINDOW_MS = 10_000;
 
-/** Written at once: a line about the end of the process must not be lost with it. */
+/** Written at once: a line about the end of the process must not be lost with it. Lines that repeat are counted. */
 export function openLog(level: LogLevel, fields: Readonly<Record<string, unknown>> = {}): Log {
+  const repeats = new LogRepeats(REPEAT_WINDOW_MS);
+  process.once('exit', () => repeats.flush());
   return pino(
     {
       level,
       base: { pid: process.pid, ...fields },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
+      hooks: {
+        logMethod(line, write, levelNumber) {
+          repeats.take(kindOf(line, levelNumber), (repeated) => {
+            write.apply(this, repeated === undefined ? line : withCount(line, repeated));
+          });
+        },
+      },
     },
     pino.destination({ fd: STDERR, sync: true }),
   );
+}
+
+type Line = Parameters<LogFn>;
+
+/** What differs in each line of a kind: the request, and in the text of errors names, paths and numbers. */
+const OWN_FIELDS: ReadonlySet<string> = new Set(['requestId']);
+const DETAIL = /'[^']*'|"[^"]*"|\/\S+|[0-9a-f]{8,}|\d+/gi;
+
+function kindOf([fields, message]: Line, level: number): string {
+  if (typeof fields !== 'object' || fields === null) return `${level} ${fields}`;
+  if (fields instanceof Error) return `${level} ${textOf(fields)} ${message}`;
+  const parts = Object.entries(fields).filter(([name]) => !OWN_FIELDS.has(name));
+  return [level, message, ...parts.map(([name, value]) => `${name}=${textOf(value)}`)].join(' ');
+}
+
+function textOf(value: unknown): string {
+  if (value instanceof Error) return `${value.name}: ${withoutDetail(value.message)}`;
+  return Array.isArray(value) ? value.map((each) => withoutDetail(String(each))).join('; ') : String(value);
+}
+
+function withoutDetail(text: string): string {
+  return text.replace(DETAIL, '#');
+}
+
+function withCount([fields, ...rest]: Line, repeated: number): Line {
+  if (typeof fields === 'object' && fields !== null) {
+    const own = fields instanceof Error ? { err: fields } : fields;
+    return [{ ...own, repeated }, ...rest] as Line;
+  }
+  return [{ repeated }, fields, ...rest] as unknown as Line;
 }

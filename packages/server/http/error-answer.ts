@@ -31,7 +31,9 @@ export function errorAnswer(exchange: Exchange, error: unknown, report: ReportFa
   }
   if (isStorageFailure(error)) {
     failure('storage');
-    const message = `storage failed; try again (the server's log has the cause under request ${requestId})`;
+    const message = isDiskFull(error)
+      ? `no space left on the server's disk: nothing is lost, try again when its operator has made room (request ${requestId} in its log)`
+      : `storage failed; try again (the server's log has the cause under request ${requestId})`;
     return render(exchange, new ApiError('SERVICE_UNAVAILABLE', message), requestId);
   }
   failure('unexpected');
@@ -57,6 +59,20 @@ function isStorageFailure(error: unknown): boolean {
   if (error instanceof ContentDamaged || error instanceof ContentLost) return true;
   const code = error instanceof Error ? (error as Error & { code?: unknown }).code : undefined;
   return typeof code === 'string' && STORAGE_CODE.test(code);
+}
+
+/** Of the operating system, SQLite and PostgreSQL. */
+const DISK_FULL_CODES: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'SQLITE_FULL', '53100']);
+const CAUSES_MAX = 5;
+
+/** Whoever waits learns what for: this does not pass by itself. */
+function isDiskFull(error: unknown): boolean {
+  let each = error;
+  for (let depth = 0; each instanceof Error && depth < CAUSES_MAX; depth += 1) {
+    if (DISK_FULL_CODES.has((each as Error & { code?: unknown }).code)) return true;
+    each = each.cause;
+  }
+  return false;
 }
 
 function render(exchange: Exchange, error: ApiError, requestId?: string): Response {

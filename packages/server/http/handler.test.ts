@@ -72,6 +72,23 @@ describe('failures', () => {
     expect(world.failures.map(({ kind }) => kind)).toEqual(['storage']);
   });
 
+  test.each([
+    ['of the data folder', Object.assign(new Error('write'), { code: 'ENOSPC' })],
+    [
+      'of the database',
+      new StoreUnavailable('committing failed', {
+        cause: Object.assign(new Error('/secret/path'), { code: 'SQLITE_FULL' }),
+      }),
+    ],
+    ['of PostgreSQL', new StoreUnavailable('x', { cause: Object.assign(new Error('x'), { code: '53100' }) })],
+  ])('a full disk %s is said in words that give nothing away', async (_, error) => {
+    const { response, text } = await answerOf(failingCore(error), get(`/cas/nodes/${HASH}/metadata`));
+    expect([response.status, JSON.parse(text).error]).toEqual([503, 'SERVICE_UNAVAILABLE']);
+    expect(JSON.parse(text).message).toStartWith("no space left on the server's disk: nothing is lost");
+    expect(text).not.toContain('secret');
+    expect(response.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
+  });
+
   test('an ApiError keeps its status, headers and Retry-After', async () => {
     const options = { status: 416, retryAfterSeconds: 7, headers: { 'content-range': 'bytes */5' } };
     const core = failingCore(new ApiError('INVALID_REQUEST', 'range', options));
