@@ -167,10 +167,15 @@ test(
       for (const [round, victim] of VICTIMS.entries()) {
         let isStopped = false;
         const working = run.work(() => isStopped);
-        await Bun.sleep(run.random.below(WORK_MS_MAX));
-        await run.strike(victim);
-        await run.untilWell();
-        isStopped = true;
+        // It is waited for below; where the strike itself fails, that is what is told.
+        working.catch(() => {});
+        try {
+          await Bun.sleep(run.random.below(WORK_MS_MAX));
+          await run.strike(victim);
+          await run.untilWell();
+        } finally {
+          isStopped = true;
+        }
         await working;
         await run.check().catch((error) => {
           throw new Error(`after kill ${round} (${victim}): ${error}`, { cause: error });

@@ -4,7 +4,7 @@
  */
 import { expect, test } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { cutMiddle, findFailingOutput } from '../tools/failing-output.mjs';
 import { ROOT } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
@@ -56,7 +56,10 @@ async function withFiles(
 ): Promise<void> {
   const folder = makeTempFolder('run-tests');
   try {
-    for (const [name, text] of Object.entries(files)) writeFileSync(join(folder.path, name), text);
+    for (const [name, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(folder.path, name)), { recursive: true });
+      writeFileSync(join(folder.path, name), text);
+    }
     await use(folder.path);
   } finally {
     folder.remove();
@@ -181,6 +184,40 @@ test('a file that asks to be alone runs when nothing else does, and so does ever
     expect(readFileSync(join(folder, 'said'), 'utf8')).toBe(
       'a begins,a ends,b begins,b ends,c begins,c ends,',
     );
+  });
+}, 60_000);
+
+/** A file that needs the shared PostgreSQL, one that does not, and what is run to keep that PostgreSQL. */
+function makeEngineFiles(keeper: string): Record<string, string> {
+  return {
+    said: '',
+    'a.test.ts': `import './test/support/postgres-server.ts';\n${makeTalker('a', 'a begins')}`,
+    'b.test.ts': makeTalker('b', 'b begins'),
+    'test/support/postgres-server.ts': 'console.log(process.env.ENGINE);',
+    'test/support/shared-engines.ts': keeper,
+  };
+}
+
+test('an engine starts beside the files that need none', async () => {
+  const keeper = `
+    import { readFileSync } from 'node:fs';
+    while (!readFileSync('said', 'utf8').includes('b ends')) await Bun.sleep(5);
+    console.log(JSON.stringify({ ENGINE: 'is at hand' }));
+    await Bun.stdin.text();`;
+  await withFiles(makeEngineFiles(keeper), async (folder) => {
+    // Also where there is one place: nobody who waits for an engine takes it.
+    const { exitCode, lines } = await runIn(folder, { tasksMax: 1 });
+    expect([exitCode, lines.at(-1)]).toEqual([0, '2 passed, 0 failed']);
+    expect(lines).toContain('is at hand');
+  });
+}, 60_000);
+
+test('an engine that does not start fails the files that need it, and no other', async () => {
+  await withFiles(makeEngineFiles(`console.error('no room'); process.exit(1);`), async (folder) => {
+    const { exitCode, lines } = await runIn(folder);
+    expect([exitCode, lines.at(-1)]).toEqual([1, '1 passed, 1 failed']);
+    const again = lines.slice(lines.indexOf('== again: a.test.ts'));
+    expect(again.slice(1, 3)).toEqual(['holdfast: the shared postgres did not start:', 'no room']);
   });
 }, 60_000);
 

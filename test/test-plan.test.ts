@@ -78,6 +78,14 @@ describe('the plan', () => {
     expect(findNext([wide], [plan('runs', 10, 10)], LIMITS)).toBeUndefined();
   });
 
+  test('beside what runs alone nothing starts, whatever comes up meanwhile', () => {
+    const alone = plan('alone', 1000, 10, { isAlone: true });
+    const small = plan('small', 10, 1);
+    expect(findNext([small], [alone], LIMITS)).toBeUndefined();
+    expect(findNext([alone], [small], LIMITS)).toBeUndefined();
+    expect(findNext([alone], [], LIMITS)).toBe(alone);
+  });
+
   test('one file after the other where one place is asked for', () => {
     const tasks = ['a', 'b', 'c'].map((name) => plan(name, 10, 1));
     expect(play(tasks, { cores: 2, tasksMax: 1 }).map(({ from }) => from)).toEqual([0, 10, 20]);

@@ -59,7 +59,8 @@ export interface PostgresOptions {
 const USER = 'holdfast';
 /** what mkdtemp adds */
 const FOLDER_SUFFIX_LENGTH = 6;
-const START_MS_MAX = 60_000;
+/** Only ends what hangs. */
+const START_MS_MAX = 120_000;
 const START_ATTEMPTS = 3;
 /** PostgreSQL refuses to run as root; this user is on every Linux. */
 const NOBODY: SystemUser = { uid: 65_534, gid: 65_534 };
