@@ -1,13 +1,14 @@
-/** The README's five-minute walk, word for word, on a fresh data folder. Only the port is another: tests take a free one. */
+/** The README's walks, word for word, on a fresh data folder. Only the ports are others: tests take free ones. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { copyFileSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT, type ServerProcess, startServer } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
+import { until } from './support/until.ts';
 
 const README_URL = 'http://127.0.0.1:8420';
 /** what a checkout has that the walk uses */
-const LINKED = ['LICENSE', 'bin', 'node_modules', 'packages'];
+const LINKED = ['LICENSE', 'bin', 'docs', 'node_modules', 'packages'];
 /** The walk sleeps for a minute; more than twice what the rest takes on a very busy machine. */
 const WALK_MS_MAX = 480_000;
 
@@ -23,7 +24,8 @@ let server: ServerProcess;
 beforeAll(async () => {
   copyFileSync(join(ROOT, 'package.json'), join(folder.path, 'package.json'));
   for (const name of LINKED) symlinkSync(join(ROOT, name), join(folder.path, name));
-  server = await startServer({ data: join(folder.path, 'holdfast-data') });
+  server = await startServer({ data: join(folder.path, 'holdfast-data'), arguments: ['--dev'] });
+  await until(() => server.output().includes('HOLDFAST_TOKEN='));
 }, 60_000);
 
 afterAll(async () => {
@@ -45,10 +47,15 @@ function readSteps(markdown: string): Step[] {
   );
 }
 
-/** One shell for all, as a reader has; what each command printed is cut out between marks. */
+/**
+ * One shell for all, as a reader has, who first pastes what the server printed; what each command printed is cut out between
+ * marks.
+ */
 async function runSteps(steps: readonly Step[]): Promise<string[]> {
   const mark = (index: number): string => `=== step ${index} done ===`;
-  const script = steps.map(({ command }, index) => `${command}\necho "${mark(index)}"`).join('\n');
+  const pasted = server.output().match(/^export .*$/gm) ?? [];
+  const commands = steps.map(({ command }, index) => `${command}\necho "${mark(index)}"`);
+  const script = [...pasted, ...commands].join('\n');
   const child = Bun.spawn(['bash', '-c', `exec 2>&1\n${script}`], {
     cwd: folder.path,
     env: {
