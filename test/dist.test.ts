@@ -117,6 +117,12 @@ describe('npm run dist', () => {
     BUILD_MS_MAX,
   );
 
+  test('says nothing of the folder it was made in', () => {
+    const installed = join(prefix, 'lib', 'node_modules', 'holdfast', 'lib');
+    const files = [programs.executable, ...readdirSync(installed).map((name) => join(installed, name))];
+    expect(files.filter((path) => readFileSync(path).includes(`${ROOT}/`))).toEqual([]);
+  });
+
   test('lists what is in it, with versions and licences', () => {
     const { bomFormat, specVersion, metadata, components } = JSON.parse(
       readFileSync(join(dist, 'sbom.json'), 'utf8'),

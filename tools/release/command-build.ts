@@ -18,6 +18,8 @@ const SHARED: BuildConfig = {
   // What a command does not need is not loaded for it.
   splitting: true,
   metafile: true,
+  // Some packages ask for their folder, to start threads that we never use; the builder's is nobody's business.
+  define: { __dirname: '"/"', __filename: '"/"' },
 };
 
 /** Fills `folder` with `start.js` and what it imports; returns the absolute paths of all that went in. */
