@@ -24,7 +24,7 @@ const VICTIMS: readonly Victim[] = [
   ...(['server', 'gateway', 'server', 'postgres', 'server', 'postgres', 'server', 'postgres'] as const),
 ];
 const CLOCK_OFFSETS_MS = [30_000, -30_000, 0];
-const WORK_MS_MAX = 700;
+const WORK_MS_MAX = 400;
 const OUTAGE_MS_MAX = 300;
 /** more than the shortest lease, so that what is not renewed can be collected one round later */
 const CLOCK_STEP_MS = 45_000;

@@ -19,7 +19,7 @@ const APP = 'app';
 const SPACE = 'space';
 const KILLS = 50;
 const WORKER_KILLS = 8;
-const WORK_MS_MAX = 900;
+const WORK_MS_MAX = 600;
 /** more than the shortest lease, so that what is not renewed can be collected one restart later */
 const CLOCK_STEP_MS = 45_000;
 /** more than 24 h after the end of any upload URL */
