@@ -32,7 +32,7 @@ describe('looking at trees', () => {
     });
     expect(entries[3]).toMatchObject({ nameHex: 'fffe', bytes: 11 });
     expect(await commands.runWell('looking', 'ls', '-l', `${root}/src/main.ts`)).toMatch(
-      /^x +300 [0-9a-f]{64} main\.ts\n$/,
+      /^x +300 B [0-9a-f]{64} main\.ts\n$/,
     );
   });
 

@@ -100,7 +100,7 @@ describe('holdfast', () => {
     ['bundle creat x', "unknown command 'creat' (Did you mean create?)", 'holdfast bundle'],
     ['token', '--key is missing; give --key PRIVATE.JWK', 'holdfast token'],
     ['push . --no-ignore --gitignore', '--no-ignore stores everything', 'holdfast push'],
-    ['pull ! b', 'HASH "!" cannot be used: ', 'holdfast pull'],
+    ['pull ! b', 'LOCATION "!" cannot be used: ', 'holdfast pull'],
     ['usage x', 'too many arguments: 1 where none is taken', 'holdfast usage'],
   ])('says in one line what is wrong with "%s", and where to look', async (text, reason, command) => {
     const line = await place.fail(2, ...text.split(' '));

@@ -8,6 +8,7 @@ import {
   LEASE_DURATION_MS_MIN,
   PATH_ID_CHARACTERS_MAX,
   parseDuration,
+  parseSize,
 } from '@holdfast/protocol';
 import { InvalidArgumentError, Option } from 'commander';
 
@@ -37,6 +38,22 @@ export function parseDurationValue(text: string): number {
   }
   if (durationMs === 0) throw new InvalidArgumentError('It must be more than 0.');
   return durationMs;
+}
+
+/** Bytes within both bounds. */
+export function parseSizeValue(min: number, max: number): (text: string) => number {
+  return (text) => {
+    let bytes: number;
+    try {
+      bytes = parseSize(text);
+    } catch (error) {
+      throw new InvalidArgumentError(error instanceof Error ? error.message : String(error));
+    }
+    if (bytes < min || bytes > max) {
+      throw new InvalidArgumentError(`It must be a size from ${min} to ${max} bytes, such as 64MiB.`);
+    }
+    return bytes;
+  };
 }
 
 /** What to warn of where the service protects for another time than was asked for; undefined: nothing. */

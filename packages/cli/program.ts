@@ -50,7 +50,7 @@ const COMMANDS: readonly ((program: Command) => void)[] = [
 ];
 
 const HELP_AFTER = `
-Durations are an integer and a unit: 500ms, 30s, 5m, 24h, 7d.
+Durations are an integer and a unit: 500ms, 30s, 5m, 24h, 7d. Sizes are bytes, or an integer and KiB to TiB or kB to TB.
 Exit codes: 0 done, 1 failed (one line on stderr says what and what to do), 2 wrong usage.
 
 A first walk:

@@ -2,7 +2,7 @@
  * Reads a folder into a tree: every entry in byte order, children before parents, in bounded memory. What is as it was
  * last time is not read again. Links are stored as they are and never followed.
  */
-import { lstatSync, readFileSync, type Stats } from 'node:fs';
+import { lstatSync, type Stats } from 'node:fs';
 import type { ProgressReporter } from '@holdfast/client';
 import type { Hash } from '@holdfast/protocol';
 import { type ByteString, displayName, joinPath, toFsPath } from './byte-names.ts';
@@ -11,10 +11,11 @@ import { EntryReader, type FoundEntry, isLarge, kindOf } from './entry-reader.ts
 import type { DirectoryRow, FolderState } from './folder-state.ts';
 import { FileBusyError } from './hash-file.ts';
 import type { IgnoreRules } from './ignore-rules.ts';
-import { listNames, type NameList } from './name-list.ts';
+import { listNames } from './name-list.ts';
 import { describeSystemError, isGone, isSystemError, ScanProblems } from './scan-problem.ts';
 import { SeenEntries } from './seen-entries.ts';
 import type { Fingerprint, SeenEntry } from './stat-pages.ts';
+import { describeSpecial, readPatternTexts, surveyTree } from './survey.ts';
 
 export interface ScanOptions {
   /** absolute path of a folder, file or link */
@@ -50,8 +51,8 @@ export interface ScannedRoot {
 const LARGE_FILES_MAX = 2;
 /** How long the scan may keep the process to itself. */
 const TURN_MS = 25;
-/** A pattern file is no larger. */
-const IGNORE_FILE_BYTES_MAX = 1024 * 1024;
+/** What is read before a look at all entries is worth it: reading as much takes as long as looking at some thousands. */
+const UNSURVEYED_BYTES_MAX = 16 * 1024 * 1024;
 
 const NO_FINGERPRINT: Fingerprint = { size: 0, mtimeMs: 0, ctimeMs: 0, inode: 0 };
 /** The state's name of the root, and the id above it. */
@@ -87,6 +88,8 @@ class Scan {
   #bytes = 0;
   #readCount = 0;
   #item: string | undefined;
+  #unsurveyedBytes = 0;
+  #surveyed: Promise<void> | undefined;
   #turnEndsAt = performance.now() + TURN_MS;
 
   constructor(options: ScanOptions) {
@@ -143,7 +146,11 @@ class Scan {
 
   async #scanDirectory(path: ByteString, row: DirectoryRow, outerRules: IgnoreRules) {
     const names = listNames(this.#absolute(path));
-    const rules = outerRules.enter(path, this.#readPatterns(path, names));
+    const { ignoreFileNames } = this.#options;
+    const patterns = readPatternTexts(this.#absolute(path), names, ignoreFileNames, (name, reason) =>
+      this.#refuse(joinPath(path, name), reason),
+    );
+    const rules = outerRules.enter(path, patterns);
     const folder: Folder = { path, row, rules, seen: new SeenEntries(this.#state, row.id) };
     const writer = new DirectoryWriter(this.#state, row);
     this.#item = displayName(path === '' ? this.#options.root : path);
@@ -234,6 +241,7 @@ class Scan {
 
   async #read(found: FoundEntry): Promise<SeenEntry | undefined> {
     this.#options.signal?.throwIfAborted();
+    if (this.#isSurveyDue(found)) await this.#survey();
     this.#readCount += 1;
     let readBytes = 0;
     try {
@@ -248,6 +256,18 @@ class Scan {
     } catch (error) {
       return this.#takeFailure(found.path, error);
     }
+  }
+
+  #isSurveyDue({ path, stats }: FoundEntry): boolean {
+    this.#unsurveyedBytes += stats.size;
+    // A root that is a file is all there is.
+    return path !== '' && this.#unsurveyedBytes > UNSURVEYED_BYTES_MAX;
+  }
+
+  /** What cannot be stored is told before much is read. Others that read meanwhile wait for the same look. */
+  #survey(): Promise<void> {
+    this.#surveyed ??= surveyTree(this.#options);
+    return this.#surveyed;
   }
 
   /** What went away in between is not there; what cannot be read is a problem to tell; anything else ends the scan. */
@@ -268,24 +288,6 @@ class Scan {
   #refuse(path: ByteString, reason: string): undefined {
     this.#problems.add(displayName(path === '' ? this.#options.root : path), reason);
     return undefined;
-  }
-
-  /** Texts of the pattern files of a folder. A link in their place is not followed. */
-  #readPatterns(path: ByteString, names: NameList): string[] {
-    return this.#options.ignoreFileNames.flatMap((fileName) => {
-      if (!names.has(fileName)) return [];
-      const filePath = joinPath(path, fileName);
-      try {
-        const file = toFsPath(this.#absolute(filePath));
-        const stats = lstatSync(file);
-        if (!stats.isFile()) return [];
-        if (stats.size <= IGNORE_FILE_BYTES_MAX) return [readFileSync(file, 'utf8')];
-        this.#refuse(filePath, `a file of patterns has at most ${IGNORE_FILE_BYTES_MAX} bytes`);
-      } catch (error) {
-        this.#takeFailure(filePath, error);
-      }
-      return [];
-    });
   }
 
   #absolute(path: ByteString): ByteString {
@@ -309,10 +311,4 @@ class Scan {
     await new Promise((resolve) => setImmediate(resolve));
     this.#turnEndsAt = performance.now() + TURN_MS;
   }
-}
-
-function describeSpecial(stats: Stats): string {
-  if (stats.isSocket()) return 'socket';
-  if (stats.isFIFO()) return 'named pipe';
-  return stats.isBlockDevice() || stats.isCharacterDevice() ? 'device' : 'special file';
 }

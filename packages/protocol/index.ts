@@ -12,5 +12,6 @@ export * from './requests.ts';
 export * from './root-ref-payload.ts';
 export * from './schemas.ts';
 export * from './serve-defaults.ts';
+export * from './size.ts';
 export * from './strict-json.ts';
 export * from './wire.ts';

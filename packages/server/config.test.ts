@@ -79,7 +79,8 @@ describe('serve configuration', () => {
     [{ publicUrl: 'ftp://cas.example' }, /--public-url/],
     [{ publicUrl: 'https://user:hush@cas.example' }, /--public-url/],
     [{ publicUrl: 'https://cas.example/?a=1' }, /--public-url/],
-    [{ maxNodeBytes: '32MiB' }, /--max-node-bytes "32MiB".*from/],
+    [{ maxNodeBytes: '32 MiB' }, /--max-node-bytes "32 MiB" must be a size from/],
+    [{ maxNodeBytes: '1TiB' }, /--max-node-bytes/],
     [{ maxNodeBytes: '10' }, /--max-node-bytes/],
     [{ maxActiveUploads: '0' }, /--max-active-uploads/],
     [{ uploadTtl: '5' }, /--upload-ttl/],
@@ -123,6 +124,11 @@ describe('serve configuration', () => {
     expect(parse).toThrow(ConfigError);
     expect(parse).toThrow(/--content.*cannot share bytes in one folder/);
     expect(parse).not.toThrow(/hush/);
+  });
+
+  test('a size may have a unit', () => {
+    expect(parseServeConfig({ maxNodeBytes: '32MiB' }, {}).nodeBytesMax).toBe(33_554_432);
+    expect(parseServeConfig({}, { HOLDFAST_MAX_NODE_BYTES: '5MB' }).nodeBytesMax).toBe(5_000_000);
   });
 
   test('any text for any flag is understood or refused in one line', () => {

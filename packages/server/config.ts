@@ -5,6 +5,7 @@ import {
   LISTEN_DEFAULT,
   NODE_BYTES_MAX_DEFAULT,
   parseDuration,
+  parseSize,
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
 import { type PostgresAddress, parsePostgresUrl, parseS3Url, type S3Address } from './engine-urls.ts';
@@ -79,7 +80,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
       env,
     ),
     publicUrl: parsePublicUrl(read(flags.publicUrl, 'HOLDFAST_PUBLIC_URL')),
-    nodeBytesMax: parseInteger('--max-node-bytes', read(flags.maxNodeBytes, 'HOLDFAST_MAX_NODE_BYTES'), {
+    nodeBytesMax: parseByteCount('--max-node-bytes', read(flags.maxNodeBytes, 'HOLDFAST_MAX_NODE_BYTES'), {
       min: NODE_BYTES_MIN,
       max: NODE_BYTES_MAX,
       otherwise: NODE_BYTES_MAX_DEFAULT,
@@ -151,6 +152,26 @@ function parseInteger(
     throw new ConfigError(`${name} ${quote(text)} must be an integer from ${range.min} to ${range.max}`);
   }
   return value;
+}
+
+function parseByteCount(
+  name: string,
+  text: string | undefined,
+  range: { readonly min: number; readonly max: number; readonly otherwise: number },
+): number {
+  if (text === undefined) return range.otherwise;
+  let bytes = Number.NaN;
+  try {
+    bytes = parseSize(text);
+  } catch {
+    // Judged with the range.
+  }
+  if (!(bytes >= range.min && bytes <= range.max)) {
+    throw new ConfigError(
+      `${name} ${quote(text)} must be a size from ${range.min} to ${range.max} bytes, such as 64MiB`,
+    );
+  }
+  return bytes;
 }
 
 function parseUploadTtl(text: string | undefined): number {

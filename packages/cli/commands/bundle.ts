@@ -15,13 +15,13 @@ import {
   watchStream,
 } from '@holdfast/client';
 import { createCollectingDigest, ResidentMemory } from '@holdfast/files';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, JOB_CLIENT, withClient, withConnection } from '../connection.ts';
 import { describeFileError } from '../files.ts';
 import { NOTHING_CHANGED } from '../interruption.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
-import { jsonOption } from '../options.ts';
+import { jsonOption, parseSizeValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { countOf, formatCount } from '../progress/format-progress.ts';
 import { type JobContext, type JobOptions, runJob } from '../progress/run-job.ts';
@@ -38,6 +38,9 @@ export function registerBundleCommand(program: Command): void {
   registerCreate(bundle);
   registerImport(bundle);
 }
+
+/** A node is held in memory while it is uploaded; more than this would make the process fail instead. */
+const NODE_BYTES_LIMIT = 1024 * 1024 * 1024;
 
 interface CreateFlags extends Flags {
   readonly out?: string;
@@ -112,7 +115,11 @@ function registerImport(bundle: Command): void {
     .description('store the nodes of a CAR file')
     .argument('[file]', 'the bundle; - or none reads stdin', '-')
     .option('--check', 'also below roots that are ready: nodes whose bytes were lost are stored again')
-    .option('--max-node-bytes <n>', 'the largest node taken (default: 67108864)', parseNodeBytes)
+    .option(
+      '--max-node-bytes <size>',
+      'the largest node taken (default: 64MiB)',
+      parseSizeValue(1, NODE_BYTES_LIMIT),
+    )
     .option('--quiet', 'print the roots only');
   withConnection(command.addOption(jsonOption()).addHelpText('after', IMPORT_HELP)).action(importFile);
 }
@@ -220,13 +227,5 @@ async function runBundleJob<T>(
   }
 }
 
-function parseNodeBytes(text: string): number {
-  const bytes = /^\d{1,10}$/.test(text) ? Number(text) : 0;
-  if (bytes >= 1 && bytes <= NODE_BYTES_LIMIT) return bytes;
-  throw new InvalidArgumentError(`It must be an integer from 1 to ${NODE_BYTES_LIMIT}.`);
-}
-
 /** Of every byte of a bundle: as it was read, as a block, as a node, as it is sent. */
 const COPIES_OF_IMPORTED = 4;
-/** A node is held in memory while it is uploaded; more than this would make the process fail instead. */
-const NODE_BYTES_LIMIT = 1024 * 1024 * 1024;

@@ -28,7 +28,7 @@ export function registerServeCommand(program: Command): void {
       '--content <url>',
       'bytes in S3: s3://BUCKET[/PREFIX]?endpoint=URL&region=REGION&style=path|virtual',
     )
-    .option('--max-node-bytes <n>', 'largest canonical node (default: 67108864)')
+    .option('--max-node-bytes <size>', 'largest canonical node (default: 64MiB)')
     .option('--max-active-uploads <n>', 'active upload generations per Space (default: 1024)')
     .option('--upload-ttl <duration>', 'how long an upload URL is good for (default: 5m)')
     .option('--workers <n>', 'server processes that share the port (default: 1)')

@@ -129,7 +129,7 @@ describe('PatientRequests', () => {
     await Promise.resolve();
     await Promise.resolve();
     await Promise.all([first, requests.send('an upload', false, failing())]);
-    expect(causes).toContain('the server asked all requests to wait');
+    expect(causes).toContain('the server asked to wait: planted (RESOURCE_EXHAUSTED); trying again');
     expect(waits.filter((ms) => ms >= 7_000).length).toBeGreaterThanOrEqual(2);
   });
 

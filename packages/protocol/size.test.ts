@@ -1,0 +1,60 @@
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { parseSize } from './size.ts';
+
+const UNITS: readonly (readonly [string, number])[] = [
+  ['', 1],
+  ...['Ki', 'Mi', 'Gi', 'Ti'].map((unit, index) => [`${unit}B`, 1024 ** (index + 1)] as const),
+  ...['k', 'M', 'G', 'T'].map((unit, index) => [`${unit}B`, 1000 ** (index + 1)] as const),
+];
+
+describe('parseSize', () => {
+  test('an integer times its unit, whatever both are', () => {
+    fc.assert(
+      fc.property(fc.nat(8_000), fc.constantFrom(...UNITS), (count, [unit, bytes]) => {
+        expect(parseSize(`${count}${unit}`)).toBe(count * bytes);
+      }),
+    );
+  });
+
+  test.each([
+    '',
+    'KiB',
+    '5 MiB',
+    ' 5',
+    '5\n',
+    '05',
+    '-5',
+    '+5',
+    '1.5GiB',
+    '1e3',
+    '5kib',
+    '5KB',
+    '5K',
+    '5B',
+    '5MiBs',
+    '٥MiB',
+  ])('refuses %p', (text) => {
+    expect(() => parseSize(text)).toThrow(RangeError);
+  });
+
+  test.each(['9007199254740992', '9000TiB', `${'1'.repeat(400)}kB`])('%s is too large', (text) => {
+    expect(() => parseSize(text)).toThrow(/too large/);
+  });
+
+  test('any text parses or throws RangeError', () => {
+    const text = fc.string({
+      unit: fc.constantFrom('0', '1', '9', 'k', 'K', 'M', 'i', 'B', 'T', ' ', '-', '.'),
+    });
+    fc.assert(
+      fc.property(text, (value) => {
+        try {
+          expect(Number.isSafeInteger(parseSize(value))).toBe(true);
+          expect(value).toMatch(/^\d+([KMGT]iB|[kMGT]B)?$/);
+        } catch (error) {
+          expect(error).toBeInstanceOf(RangeError);
+        }
+      }),
+    );
+  });
+});
