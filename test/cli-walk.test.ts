@@ -1,4 +1,4 @@
-/** The README's walks, word for word, on a fresh data folder. Only the ports are others: tests take free ones. */
+/** The walks of the README and the recipes, word for word, on a fresh data folder. Only the ports are others: tests take free ones. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { copyFileSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -80,12 +80,15 @@ function toPattern(expected: string): RegExp {
   return new RegExp(`^${escaped.replaceAll('…', '[\\s\\S]*')}$`);
 }
 
-test(
-  'every command prints what the README says',
-  async () => {
-    const readme = readFileSync(join(ROOT, 'README.md'), 'utf8').replaceAll(README_URL, server.url);
-    const steps = readSteps(readme);
-    expect(steps.length).toBeGreaterThan(20);
+test.each([
+  ['README.md', 40],
+  ['docs/recipes.md', 25],
+])(
+  'every command prints what %s says',
+  async (page, stepsMin) => {
+    const text = readFileSync(join(ROOT, page), 'utf8').replaceAll(README_URL, server.url);
+    const steps = readSteps(text);
+    expect(steps.length).toBeGreaterThan(stepsMin);
     const outputs = await runSteps(steps);
     const told = steps.map(({ command, output }, index) => {
       const isAsTold = toPattern(output).test(outputs[index] as string);
