@@ -1,7 +1,7 @@
 /** How `npm test` chooses what runs side by side, and how it tells what is left. */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { formatDuration, formatProgress } from '../tools/progress.mjs';
+import { formatDuration, formatProgress, makeScreen } from '../tools/progress.mjs';
 import {
   estimateLeftMs,
   findNext,
@@ -10,6 +10,7 @@ import {
   orderPlanned,
   type Planned,
 } from '../tools/test-plan.mjs';
+import { until } from './support/until.ts';
 
 const LIMITS = { cores: 2, tasksMax: 6 };
 
@@ -162,4 +163,43 @@ test('progress is one line: how many, how long, about how long still, and what r
     '37 of 190 files, 2 not good, 4 min 10 s, about 10 s left; now a, b',
   );
   expect([999, 59_600, 61_000].map((ms) => formatDuration(ms))).toEqual(['1 s', '1 min 0 s', '1 min 1 s']);
+});
+
+describe('the screen', () => {
+  const makeStream = (columns: number) => {
+    const written: string[] = [];
+    return { written, columns, write: (text: string) => void written.push(text) };
+  };
+
+  test('on a terminal the line is drawn in place, fits, and is gone before anything else is printed', async () => {
+    const stream = makeStream(20);
+    const screen = makeScreen(stream, () => 'x'.repeat(50), { isTerminal: true, everyMs: 5 });
+    await until(() => stream.written.length > 3);
+    screen.print('a block\n');
+    screen.end();
+    const drawn = 'x'.repeat(19);
+    expect(stream.written.join('')).toMatch(
+      new RegExp(`^${drawn}(\r\x1b\\[2K${drawn})+\r\x1b\\[2Ka block\n$`),
+    );
+  });
+
+  test('nothing is drawn behind half a line', async () => {
+    const stream = makeStream(0);
+    const screen = makeScreen(stream, () => 'line', { isTerminal: true, everyMs: 1 });
+    screen.print('half');
+    await Bun.sleep(20);
+    screen.print(' and half\n');
+    await until(() => stream.written.length > 2);
+    screen.end();
+    expect(stream.written.slice(0, 3)).toEqual(['half', ' and half\n', 'line']);
+  });
+
+  test('in a log it is a line of its own, now and then', async () => {
+    const stream = makeStream(80);
+    const screen = makeScreen(stream, () => 'line', { isTerminal: false, everyMs: 5 });
+    screen.print('half');
+    await until(() => stream.written.length > 1);
+    screen.end();
+    expect(stream.written.slice(0, 2)).toEqual(['half', '\n-- line\n']);
+  });
 });

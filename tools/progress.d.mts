@@ -7,3 +7,8 @@ export function formatProgress(state: {
   readonly failed: number;
   readonly names: readonly string[];
 }): string;
+export function makeScreen(
+  stream: { readonly columns?: number; write(text: string): void },
+  read: () => string,
+  options?: { readonly isTerminal?: boolean; readonly everyMs?: number },
+): { print(text: string): void; end(): void };

@@ -2,6 +2,8 @@
 
 const DRAWN_EVERY_MS = 1000;
 const SAID_EVERY_MS = 20_000;
+/** Of a terminal that does not say how wide it is. */
+const COLUMNS_UNKNOWN = 80;
 const CLEAR_LINE = '\r\x1b[2K';
 
 /** "48 s", "4 min 10 s"; of what is only estimated `about` leaves the seconds out. */
@@ -21,12 +23,17 @@ export function formatProgress({ done, all, tookMs, leftMs, failed, names }) {
   return `${done} of ${all} files${bad}, ${formatDuration(tookMs)}, ${left}${now}`;
 }
 
+/** A CI may give us a terminal, and keeps what is drawn on it as a log. */
+function isWatched(stream) {
+  return stream.isTTY === true && process.env.CI === undefined;
+}
+
 /**
  * Everything a run prints goes through `print`, so that the line never stands in the middle of it.
  * @param {() => string} read the line as it is now
+ * @param {{isTerminal?: boolean, everyMs?: number}} options
  */
-export function makeScreen(stream, read) {
-  const isTerminal = stream.isTTY === true && process.env.CI === undefined;
+export function makeScreen(stream, read, { isTerminal = isWatched(stream), everyMs } = {}) {
   let isDrawn = false;
   let endsLine = true;
   const clear = () => {
@@ -37,11 +44,17 @@ export function makeScreen(stream, read) {
     // Behind half a line of somebody's output there is no place.
     if (!isTerminal || !endsLine) return;
     clear();
-    stream.write(read().slice(0, Math.max(20, (stream.columns ?? 80) - 1)));
+    stream.write(read().slice(0, (stream.columns || COLUMNS_UNKNOWN) - 1));
     isDrawn = true;
   };
-  const say = () => stream.write(`${endsLine ? '' : '\n'}-- ${read()}\n`);
-  const timer = setInterval(isTerminal ? draw : say, isTerminal ? DRAWN_EVERY_MS : SAID_EVERY_MS);
+  const say = () => {
+    stream.write(`${endsLine ? '' : '\n'}-- ${read()}\n`);
+    endsLine = true;
+  };
+  const timer = setInterval(
+    isTerminal ? draw : say,
+    everyMs ?? (isTerminal ? DRAWN_EVERY_MS : SAID_EVERY_MS),
+  );
   return {
     print(text) {
       if (text === '') return;
