@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { copyFileSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
+import { findDifferences, readSteps } from './support/readme-steps.ts';
 import { ROOT, type ServerProcess, startServer } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
@@ -11,12 +12,6 @@ const README_URL = 'http://127.0.0.1:8420';
 const LINKED = ['LICENSE', 'bin', 'docs', 'node_modules', 'packages'];
 /** The walk sleeps for a minute; more than twice what the rest takes on a very busy machine. */
 const WALK_MS_MAX = 480_000;
-
-interface Step {
-  readonly command: string;
-  /** as printed in the README; `…` stands for anything */
-  readonly output: string;
-}
 
 const folder = makeTempFolder('walk');
 let server: ServerProcess;
@@ -33,53 +28,6 @@ afterAll(async () => {
   folder.remove();
 });
 
-/** Every `$ command` of the README's console blocks, with the lines that follow it. */
-function readSteps(markdown: string): Step[] {
-  const blocks = [...markdown.matchAll(/^```console\n([\s\S]*?)^```$/gm)].map((match) => match[1] as string);
-  return blocks.flatMap((block) =>
-    block
-      .split(/^\$ /m)
-      .slice(1)
-      .map((part) => {
-        const end = part.indexOf('\n');
-        return { command: part.slice(0, end), output: part.slice(end + 1).trimEnd() };
-      }),
-  );
-}
-
-/**
- * One shell for all, as a reader has, who first pastes what the server printed; what each command printed is cut out between
- * marks.
- */
-async function runSteps(steps: readonly Step[]): Promise<string[]> {
-  const mark = (index: number): string => `=== step ${index} done ===`;
-  const pasted = server.output().match(/^export .*$/gm) ?? [];
-  const commands = steps.map(({ command }, index) => `${command}\necho "${mark(index)}"`);
-  const script = [...pasted, ...commands].join('\n');
-  const child = Bun.spawn(['bash', '-c', `exec 2>&1\n${script}`], {
-    cwd: folder.path,
-    env: {
-      ...process.env,
-      XDG_CACHE_HOME: join(folder.path, 'cache'),
-      NO_COLOR: '1',
-      NPM_CONFIG_LOGLEVEL: 'error',
-    },
-    stdin: 'ignore',
-    stdout: 'pipe',
-  });
-  let rest = await new Response(child.stdout).text();
-  return steps.map((_, index) => {
-    const [output = '', after = ''] = rest.split(`${mark(index)}\n`);
-    rest = after;
-    return output.trimEnd();
-  });
-}
-
-function toPattern(expected: string): RegExp {
-  const escaped = expected.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
-  return new RegExp(`^${escaped.replaceAll('…', '[\\s\\S]*')}$`);
-}
-
 test.each([
   ['README.md', 40],
   ['docs/recipes.md', 25],
@@ -89,12 +37,8 @@ test.each([
     const text = readFileSync(join(ROOT, page), 'utf8').replaceAll(README_URL, server.url);
     const steps = readSteps(text);
     expect(steps.length).toBeGreaterThan(stepsMin);
-    const outputs = await runSteps(steps);
-    const told = steps.map(({ command, output }, index) => {
-      const isAsTold = toPattern(output).test(outputs[index] as string);
-      return isAsTold ? undefined : { command, printed: outputs[index], expected: output };
-    });
-    expect(told.filter((difference) => difference !== undefined)).toEqual([]);
+    const environment = { ...process.env, XDG_CACHE_HOME: join(folder.path, 'cache') };
+    expect(await findDifferences(steps, { folder: folder.path, environment, server })).toEqual([]);
   },
   WALK_MS_MAX,
 );

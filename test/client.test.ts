@@ -1,6 +1,6 @@
 /** The SDK against the real server: from its sources on Bun, and as the built package on Node. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CasError, type Client, type ClientOptions, createClient } from '../packages/client/index.ts';
 import { seededBytes } from './support/canonical-node.ts';
@@ -281,23 +281,5 @@ describe('the built package', () => {
       aborted: 'AbortError',
       health: { status: 'ok' },
     });
-  });
-
-  test('the examples of its README run as they stand', async () => {
-    const readme = readFileSync(join(import.meta.dir, '..', 'packages', 'client', 'README.md'), 'utf8');
-    const examples = [...readme.matchAll(/^```js\n([\s\S]*?)^```$/gm)].map((match) => match[1] as string);
-    const results: ProgramResult[] = [];
-    for (const [index, example] of examples.entries()) {
-      results.push(await runOnNode(`example-${index}.mjs`, example, 'readme'));
-    }
-    expect(results.map(({ exitCode, stderr }) => [exitCode, stderr])).toEqual(Array(5).fill([0, '']));
-    const [walk, waiting, tree, keeping, failing] = results.map(({ stdout }) => stdout);
-    expect(walk).toMatch(
-      /^ready [0-9a-f]{64}\ntext\/plain hello\nell\n[0-9a-f]{64} 1\n\{\n {2}nodeCount: 2,/,
-    );
-    expect(waiting).toContain('f'.repeat(64));
-    expect(tree).toMatch(/^[0-9a-f]{64} true\n0\nalpha\.txt file 1200000\nbeta\.txt file 1000000\nbeta\n$/);
-    expect(keeping).toBe('safe for 60 minutes\n');
-    expect(failing).toBe('no such node\n');
   });
 });
