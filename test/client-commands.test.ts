@@ -322,7 +322,7 @@ describe('connection', () => {
 
   test('wrong usage is exit code 2', async () => {
     const wrong: readonly string[][] = [
-      ['node', 'get', 'xyz'],
+      ['node', 'get', 'x y'],
       ['node', 'get', ABSENT.toUpperCase()],
       ['node', 'get', ABSENT, '--range', '5-2'],
       ['node', 'get', ABSENT, '--range', '-0'],

@@ -111,6 +111,23 @@ describe('what cannot be read', () => {
   }, 60_000);
 });
 
+test('what no reader would take is not written', async () => {
+  const client = connect('refused');
+  const root = await putTree(client, 'tree');
+  const good = describeSnapshot('home', root);
+  for (const wrong of [
+    { ...good, host: 'x'.repeat(40_000) },
+    { ...good, path: 'half of a pair \ud800' },
+    { ...good, bytes: -1 },
+    { ...good, root: 'A'.repeat(64) },
+    { ...good, id: 'short' },
+    { ...good, name: 'deadbeef' },
+  ]) {
+    expect(await codeOf(addSnapshot(client, wrong))).toBe('INVALID_ARGUMENT');
+  }
+  expect((await client.listRootRefs()).revision).toBe(0);
+});
+
 describe('a listed tree that is not ready', () => {
   test('does not block its domain; forgetting it makes one list of all again', async () => {
     const client = connect('rotten-tree', undefined, 1);

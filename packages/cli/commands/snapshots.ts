@@ -58,12 +58,11 @@ export function registerSnapshotsCommand(program: Command): void {
 async function list(name: string | undefined, flags: Flags): Promise<void> {
   sayWhenInterrupted(NOTHING_CHANGED);
   await requireNamesReader(flags);
-  const names = await withNames(flags, async (client, progress) => {
-    const read = await readNames(client);
-    warnOfUnreadable(read, (message) => progress.warn(message));
-    return read;
+  const snapshots = await withNames(flags, async (client, progress) => {
+    const names = await readNames(client);
+    warnOfUnreadable(names, (message) => progress.warn(message));
+    return name === undefined ? names.snapshots : findSnapshotsOf(names.snapshots, name);
   });
-  const snapshots = name === undefined ? names.snapshots : findSnapshotsOf(names.snapshots, name);
   if (flags.json) return printJson(snapshots);
   if (snapshots.length === 0) {
     return printNote('nothing is kept under a name yet; do so: holdfast push PATH --name NAME');

@@ -58,7 +58,7 @@ export function isSnapshotName(text: string): boolean {
   return NAME.test(text) && !LIKE_A_HASH.test(text);
 }
 
-export function isSnapshotId(text: string): boolean {
+function isSnapshotId(text: string): boolean {
   return SNAPSHOT_ID.test(text);
 }
 

@@ -1,7 +1,7 @@
 /** What people do with snapshots: add, pin and forget. Each is one change of the list, repeated while others are faster. */
 import { systemClock } from '../deadline.ts';
 import { CatalogError } from './catalog-error.ts';
-import { isSnapshotId, type Snapshot } from './catalog-format.ts';
+import { CATALOG_CONTENT_TYPE, encodeCatalog, parseCatalog, type Snapshot } from './catalog-format.ts';
 import {
   type CatalogWriter,
   type ChangedNames,
@@ -41,20 +41,35 @@ export async function addSnapshot(
 ): Promise<AddedSnapshot> {
   checkSnapshotName(snapshot.name);
   const id = snapshot.id ?? makeSnapshotId();
-  if (!isSnapshotId(id))
-    throw new CatalogError('INVALID_ARGUMENT', 'an id has 16 lowercase hexadecimal digits');
   const clock = options.clock ?? systemClock;
-  let added: Snapshot = { ...snapshot, id, time: clock.now() };
+  const { name, root, host, path, bytes, pinned } = snapshot;
+  const entryNow = (): Snapshot => ({
+    ...{ id, name, root, time: clock.now(), host, path, bytes },
+    ...(pinned ? { pinned } : {}),
+  });
+  let added = checkSnapshot(entryNow());
   const { before, commit } = await changeNames(
     client,
     (snapshots) => {
       const listed = snapshots.find((other) => other.id === id);
-      added = listed ?? { ...snapshot, id, time: clock.now() };
+      added = listed ?? entryNow();
       return listed === undefined ? [...snapshots, added] : undefined;
     },
     options,
   );
   return { snapshot: added, commit, before };
+}
+
+/** What no reader would take must not be written: it would hide the whole list. Throws CatalogError INVALID_ARGUMENT. */
+function checkSnapshot(snapshot: Snapshot): Snapshot {
+  try {
+    const content = encodeCatalog({ random: '', previous: [], snapshots: [snapshot] });
+    parseCatalog(CATALOG_CONTENT_TYPE, content);
+    return snapshot;
+  } catch (error) {
+    if (!(error instanceof CatalogError)) throw error;
+    throw new CatalogError('INVALID_ARGUMENT', `this snapshot cannot be listed: ${error.message}`);
+  }
 }
 
 export interface ChangedSnapshot extends ChangedNames {

@@ -1,0 +1,106 @@
+/** The commands about names: what they print, for people and as JSON, and what they say when something is wrong. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { TreeCommands } from './support/tree-commands.ts';
+
+const SPACE = 'names';
+let commands: TreeCommands;
+let source: string;
+/** of three pushes under `home`: `a`, then `b`, then `b` again */
+let ids: string[];
+let roots: string[];
+
+beforeAll(async () => {
+  commands = await TreeCommands.start('names-commands');
+  source = commands.fresh('source');
+  mkdirSync(join(source, 'sub'), { recursive: true });
+  const pushes: { root: string; snapshot: { id: string } }[] = [];
+  for (const text of ['a', 'b', 'b']) {
+    writeFileSync(join(source, 'sub', 'file'), text);
+    pushes.push(JSON.parse(await commands.runWell(SPACE, 'push', source, '--name', 'home', '--json')));
+  }
+  ids = pushes.map(({ snapshot }) => snapshot.id);
+  roots = pushes.map(({ root }) => root);
+});
+afterAll(() => commands.remove());
+
+const day = (): string => new Date().toISOString().slice(0, 10);
+
+describe('names', () => {
+  test('are listed as the catalog has them; an unchanged tree adds a snapshot and no root ref', async () => {
+    const entries = JSON.parse(await commands.runWell(SPACE, 'snapshots', 'home', '--json'));
+    expect(entries.map(({ id }: { id: string }) => id)).toEqual(ids);
+    expect(Object.keys(entries[0])).toEqual(['id', 'name', 'root', 'time', 'host', 'path', 'bytes']);
+    expect(entries[2]).toMatchObject({ name: 'home', root: roots[2], path: source, bytes: 1 });
+    expect([roots[1] === roots[2], new Set(ids).size]).toEqual([true, 3]);
+    const { items } = JSON.parse(await commands.runWell(SPACE, 'refs', 'list', '--json'));
+    expect(items.map(({ refCount }: { refCount: number }) => refCount)).toEqual([1]);
+    const table = await commands.runWell(SPACE, 'snapshots');
+    expect(table.split('\n').length).toBe(5);
+    expect(table).toContain(`home  ${ids[0]}`);
+  });
+
+  test('stand wherever a hash is expected', async () => {
+    expect(await commands.runWell(SPACE, 'cat', 'home/sub/file')).toBe('b');
+    expect(await commands.runWell(SPACE, 'cat', `home@${ids[0]}/sub/file`)).toBe('a');
+    expect(await commands.runWell(SPACE, 'cat', `home@${ids[0]?.slice(0, 8)}/sub/file`)).toBe('a');
+    expect(await commands.runWell(SPACE, 'cat', `home@${day()}/sub/file`)).toBe('b');
+    expect(await commands.runWell(SPACE, 'cat', `${roots[0]?.slice(0, 10)}/sub/file`)).toBe('a');
+    expect(await commands.runWell(SPACE, 'diff', `home@${ids[0]}`, 'home')).toBe('M sub/file\n');
+    expect(JSON.parse(await commands.runWell(SPACE, 'node', 'stat', 'home', '--json')).metadata.hash).toBe(
+      roots[2] as string,
+    );
+    const target = commands.fresh();
+    await commands.runWell(SPACE, 'pull', `home@${ids[0]}/sub`, target, '--quiet');
+    expect(readFileSync(join(target, 'file'), 'utf8')).toBe('a');
+    await commands.runWell(SPACE, 'refs', 'update', 'home=+1');
+    await commands.runWell(SPACE, 'refs', 'update', `${roots[2]}=-1`);
+    const bundle = commands.fresh();
+    await commands.runWell(SPACE, 'bundle', 'create', 'home', '--out', bundle, '--quiet');
+  });
+
+  test('that fit nothing, or are none, are told with what was perhaps meant', async () => {
+    expect(await commands.runBadly(1, SPACE, 'snapshots', 'hone')).toContain('there is home');
+    expect(await commands.runBadly(1, SPACE, 'ls', 'home@2001-01-01')).toContain(`home@${ids[0]}`);
+    expect(await commands.runBadly(1, SPACE, 'forget', '0123456789abcdef')).toContain(`home@${ids[2]}`);
+    for (const args of [
+      ['push', source, '--name', 'deadbeef'],
+      ['push', source, '--name', '.hidden'],
+      ['push', source, '--name', 'home', '--root-ref'],
+      ['forget', 'home'],
+      ['forget', 'home', '--keep-last', '0'],
+      ['forget', 'home', '--all', '--keep-last', '1'],
+      ['forget', '0123456789abcdef', '--all'],
+      ['snapshots', 'pin', '1234'],
+    ]) {
+      await commands.runBadly(2, SPACE, ...args);
+    }
+    expect(await commands.runBadly(1, SPACE, 'forget', 'home', '--keep-within', '1ms')).toContain(
+      'keeps no snapshot',
+    );
+  });
+
+  test('are forgotten with reasons, as a dry run says before, and taken back', async () => {
+    const [first = '', second = '', third = ''] = ids;
+    await commands.runWell(SPACE, 'snapshots', 'pin', first.slice(0, 8));
+    expect(await commands.runBadly(1, SPACE, 'forget', first)).toContain('unpin it first');
+    const policy = ['forget', 'home', '--keep-last', '1', '--json'];
+    const planned = JSON.parse(await commands.runWell(SPACE, ...policy, '--dry-run'));
+    const done = JSON.parse(await commands.runWell(SPACE, ...policy));
+    expect(done).toEqual(planned);
+    expect(done.forgotten).toMatchObject([{ id: second, reasons: ['no rule keeps it'] }]);
+    expect(done.kept).toMatchObject([
+      { id: first, reasons: ['pinned'] },
+      { id: third, reasons: ['last 1'] },
+    ]);
+    await commands.runWell(SPACE, 'unforget', second);
+    await commands.runWell(SPACE, 'snapshots', 'unpin', first);
+    const all = await commands.run(SPACE, 'forget', 'home', '--all');
+    expect(all.stderr).toContain('a collection will free up to');
+    expect(JSON.parse(await commands.runWell(SPACE, 'snapshots', '--json'))).toEqual([]);
+    expect(await commands.runWell(SPACE, 'refs', 'list')).toBe('');
+    await commands.runWell(SPACE, 'unforget', third);
+    expect(await commands.runWell(SPACE, 'cat', 'home/sub/file')).toBe('b');
+  });
+});
