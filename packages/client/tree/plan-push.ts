@@ -57,9 +57,7 @@ export async function planPush<Node extends PushNode>(
     const ready = await requests.send('a read', true, () => findReady(client, node.hash, { signal }));
     if (ready !== undefined) {
       rottenNodes = Math.max(rottenNodes, ready.rottenNodes ?? 0);
-      // What is damaged below is not there: of such a Space the plan does not claim that all of it is.
-      const deduplicatedBytes = rottenNodes > 0 ? 0 : node.bytes;
-      progress.count({ files: node.entryCount, bytes: node.bytes, deduplicatedBytes });
+      progress.count({ files: node.entryCount, bytes: node.bytes, deduplicatedBytes: node.bytes });
       return { kind: 'done' };
     }
     missingNodes += 1;
@@ -75,7 +73,7 @@ export async function planPush<Node extends PushNode>(
   };
   progress.phase('negotiate');
   const onTwin = ({ entryCount: files, bytes }: Node): void =>
-    progress.count({ files, bytes, deduplicatedBytes: rottenNodes > 0 ? 0 : bytes });
+    progress.count({ files, bytes, deduplicatedBytes: bytes });
   const onFailure = (): void => undefined;
   await new NodeWalk<Node>({ visit, limit: () => limit.limit, onTwin, onFailure }).run(supply.root);
   const { hash, entryCount, bytes } = supply.root;
