@@ -68,4 +68,12 @@ describe('hashFile', () => {
     const hashing = hashFile(path, lstatSync(path), () => appendFileSync(path, '.'));
     expect(await hashing.catch((error: unknown) => error)).toBeInstanceOf(FileBusyError);
   });
+
+  test('of a file whose length the system makes up', async () => {
+    const path = '/proc/self/status';
+    const hashing = hashFile(path, lstatSync(path), () => undefined);
+    const error = await hashing.catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(FileBusyError);
+    expect((error as Error).message).toStartWith('its length is not the 0 bytes that the system says');
+  });
 });

@@ -33,6 +33,8 @@ const READ_BYTES = 2 * 1024 * 1024;
 const DIGESTS_MAX = 3;
 const ATTEMPTS_MAX = 4;
 const RETRY_DELAYS_MS: readonly number[] = [20, 200, 1_000];
+/** So often in a row a length that stays may be another than the bytes that come: then it is no length. */
+const LIES_MAX = 2;
 
 /** A file that was read whole, and what it was then. */
 export interface HashedFile extends BuiltFile {
@@ -47,7 +49,7 @@ interface IndexNode {
   readonly bytes: Uint8Array;
 }
 
-/** The file was written to each time it was read. */
+/** The file was written to each time it was read, or has no length. `message` says which. */
 export class FileBusyError extends Error {
   override readonly name = 'FileBusyError';
 }
@@ -67,10 +69,17 @@ export async function hashFile(
   onRead: (bytes: number) => void,
 ): Promise<HashedFile> {
   let before = stats;
+  let lies = 0;
   for (let attempt = 0; ; attempt += 1) {
     const hashed =
       before.size <= CHUNK_BYTES_MIN ? await hashSmall(path, before) : await hashLarge(path, before, onRead);
     if (!('changedTo' in hashed)) return hashed;
+    lies = hashed.isOtherLength && hashed.changedTo.size === before.size ? lies + 1 : 0;
+    if (lies === LIES_MAX) {
+      throw new FileBusyError(
+        `its length is not the ${before.size} bytes that the system says, as of files in /proc and /sys`,
+      );
+    }
     if (attempt + 1 === ATTEMPTS_MAX) {
       throw new FileBusyError(`it changed each of the ${ATTEMPTS_MAX} times it was read`);
     }
@@ -82,7 +91,10 @@ export async function hashFile(
 /** Leaves are hashed and forgotten: they are made again from the file when the server wants them. */
 const NO_SINK: NodeSink = { digest: digestAtOnce, emit: () => undefined };
 
-type Attempt = HashedFile | { readonly changedTo: Stats };
+type Attempt =
+  | HashedFile
+  /** `isOtherLength`: fewer or more bytes came than the file had before. */
+  | { readonly changedTo: Stats; readonly isOtherLength: boolean };
 
 const smallBuffer = new Uint8Array(CHUNK_BYTES_MIN + 1);
 
@@ -100,7 +112,8 @@ async function hashSmall(path: ByteString, before: Stats): Promise<Attempt> {
   } finally {
     closeSync(file);
   }
-  if (length !== before.size || isChanged(before, stats)) return { changedTo: stats };
+  const isOtherLength = length !== before.size;
+  if (isOtherLength || isChanged(before, stats)) return { changedTo: stats, isOtherLength };
   const built = await buildSmallFile(NO_SINK, smallBuffer.subarray(0, length));
   return { ...built, stats, indexNodes: [] };
 }
@@ -110,7 +123,8 @@ async function hashLarge(path: ByteString, before: Stats, onRead: (bytes: number
   try {
     const hashed = await hashPieces(handle, before.size, onRead);
     const stats = await handle.stat();
-    if (hashed === undefined || isChanged(before, stats)) return { changedTo: stats };
+    const isOtherLength = hashed === undefined;
+    if (isOtherLength || isChanged(before, stats)) return { changedTo: stats, isOtherLength };
     return { ...hashed, stats };
   } finally {
     await handle.close();
