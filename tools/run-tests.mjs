@@ -22,6 +22,8 @@ const ALL_SHOWN_AGAIN_CHARS_MAX = 48_000;
 const TASKS_PER_CORE_MAX = 3;
 /** In the quick run stands what asks for it, and what takes no longer than this and needs neither store nor browser. */
 const QUICK_MS_MAX = 2500;
+/** Of files that nobody has timed, those beside the code are quick, and these are not. */
+const SYSTEM_TESTS = join('test', '/');
 const NOT_QUICK_ENGINES = new Set(['ceph', 'chromium']);
 const STOP_SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
@@ -48,8 +50,8 @@ function findTasks({ root, bun, checks, filters, isQuick, reportFolder }) {
     if (filters.length > 0 && !filters.some((filter) => file.includes(filter))) continue;
     const order = readOrder(root, file);
     const engines = findNeededEngines(root, file);
-    const isSmall =
-      (times.get(file)?.ms ?? 0) <= QUICK_MS_MAX && !engines.some((engine) => NOT_QUICK_ENGINES.has(engine));
+    const isShort = times.has(file) ? times.get(file).ms <= QUICK_MS_MAX : !file.startsWith(SYSTEM_TESTS);
+    const isSmall = isShort && !engines.some((engine) => NOT_QUICK_ENGINES.has(engine));
     if (isQuick && !isSmall && !order.isQuick) continue;
     const report = join(reportFolder, `${file.replaceAll('/', '_')}.xml`);
     const reporting = ['--reporter=junit', `--reporter-outfile=${report}`];
