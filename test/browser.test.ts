@@ -1,21 +1,51 @@
 /** The built SDK in real headless Chromium: a page pushes a tree and reads it back, with WebCrypto and without. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { lstatSync, readdirSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { createClient, createNodeSource, openTree, type TreeItem } from '../packages/client/index.ts';
 import { ensureChromium, openPage } from './support/headless-chromium.ts';
 import { type InstalledSdk, installSdk } from './support/installed-sdk.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
+import { runHoldfast } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
 const MINUTE_MS = 60_000;
 const SHAPE = { largeBytes: 4 * 1024 * 1024, entryCount: 280 };
+
+/** A real one that no test made: what the page is handed, and the command line pushes too. */
+const FOLDER = '/usr/share/doc/git';
+
+interface Listed {
+  readonly name: string;
+  readonly path: string;
+  readonly kind: 'directory' | 'file' | 'symlink';
+  readonly isExecutable: boolean;
+  readonly target?: string;
+  readonly entries?: readonly Listed[];
+}
+
+/** All below FOLDER, in the order of the bytes of names. */
+function listFolder(path = ''): Listed[] {
+  const names = readdirSync(join(FOLDER, path)).sort((a, b) =>
+    Buffer.compare(Buffer.from(a), Buffer.from(b)),
+  );
+  return names.map((name) => {
+    const below = path === '' ? name : `${path}/${name}`;
+    const absolute = join(FOLDER, below);
+    const stats = lstatSync(absolute);
+    const entry = { name, path: below, isExecutable: stats.isFile() && (stats.mode & 0o111) !== 0 };
+    if (stats.isDirectory()) return { ...entry, kind: 'directory', entries: listFolder(below) };
+    if (stats.isSymbolicLink()) return { ...entry, kind: 'symlink', target: readlinkSync(absolute) };
+    return { ...entry, kind: 'file' };
+  });
+}
 
 /** Without a bundler a page says itself where the packages are. */
 const PAGE = `<!doctype html><title>SDK</title>
 <script type="importmap">
 { "imports": { "@holdfast/client": "/@holdfast/client/index.js", "@holdfast/protocol": "/@holdfast/protocol/index.js" } }
 </script>
-<script type="module" src="/page.mjs"></script>`;
+<script type="module" src="/browser-page.mjs"></script>`;
 
 let running: RunningServer;
 let sdk: InstalledSdk;
@@ -37,6 +67,7 @@ afterAll(async () => {
 interface Report {
   readonly failure?: string;
   readonly root: string;
+  readonly folderRoot: string;
 }
 
 function describeConnection(spaceId: string): {
@@ -61,18 +92,26 @@ async function runPage(host: string, spaceId: string): Promise<Report> {
         return new Response();
       }
       if (pathname === '/config.json') {
-        return Response.json({ connection: describeConnection(spaceId), ...SHAPE });
+        const listed = listFolder();
+        return Response.json({ connection: describeConnection(spaceId), listed, ...SHAPE });
       }
       if (pathname.startsWith('/@holdfast/')) return new Response(Bun.file(join(sdk.modules, pathname)));
-      if (pathname === '/page.mjs') {
-        return new Response(Bun.file(join(import.meta.dir, 'support', 'browser-page.mjs')));
+      if (pathname.startsWith('/folder/')) {
+        return new Response(Bun.file(join(FOLDER, decodeURIComponent(pathname.slice('/folder/'.length)))));
+      }
+      if (/^\/browser-\w+\.mjs$/.test(pathname)) {
+        return new Response(Bun.file(join(import.meta.dir, 'support', pathname)));
       }
       return new Response(PAGE, { headers: { 'content-type': 'text/html' } });
     },
   });
   const browser = openPage(`http://${host}:${site.port}/`);
   try {
-    const ended = browser.ended.then((output) => ({ failure: `the browser ended: ${output}`, root: '' }));
+    const ended = browser.ended.then((output) => ({
+      failure: `the browser ended: ${output}`,
+      root: '',
+      folderRoot: '',
+    }));
     return await Promise.race([report.promise, ended]);
   } finally {
     await browser.close();
@@ -95,6 +134,7 @@ function makeNoise(): Uint8Array {
 
 describe('a page with the SDK', () => {
   const roots: string[] = [];
+  const folderRoots: string[] = [];
   const pages = [
     { host: '127.0.0.1', isSecure: true, name: 'pushes and reads verified' },
     {
@@ -116,14 +156,30 @@ describe('a page with the SDK', () => {
           isExecutable: true,
           linkTarget: 'large',
           damageCode: 'VERIFICATION_FAILED',
+          folderRoot: expect.stringMatching(/^[0-9a-f]{64}$/),
+          folderFaults: 0,
           isSecureContext: isSecure,
           hasWebCrypto: isSecure,
         } as never);
         roots.push(report.root);
+        folderRoots.push(report.folderRoot);
       },
       2 * MINUTE_MS,
     );
   }
+
+  test('a real folder is the tree that the command line makes of it', async () => {
+    const { baseUrl, appId, spaceId, token } = describeConnection('by the command line');
+    const environment = {
+      HOLDFAST_URL: baseUrl,
+      HOLDFAST_APP: appId,
+      HOLDFAST_SPACE: spaceId,
+      HOLDFAST_TOKEN: token,
+      XDG_CACHE_HOME: folder.path,
+    };
+    const { stdout } = await runHoldfast(['push', FOLDER, '--quiet'], { environment });
+    expect(folderRoots).toEqual(Array(pages.length).fill(stdout.trim()));
+  });
 
   test('makes the same tree everywhere, and others read what it pushed', async () => {
     expect(new Set(roots).size).toBe(1);

@@ -10,6 +10,7 @@ import {
   openTree,
   pushTree,
 } from '@holdfast/client';
+import { roundTripFolder } from './browser-folder.mjs';
 
 const encode = (text) => new TextEncoder().encode(text);
 
@@ -82,7 +83,7 @@ async function damage(url, init) {
 }
 
 async function run() {
-  const { connection, ...shape } = await (await fetch('/config.json')).json();
+  const { connection, listed, ...shape } = await (await fetch('/config.json')).json();
   let requests = 0;
   const counting = (url, init) => {
     requests += 1;
@@ -107,6 +108,7 @@ async function run() {
     again,
     ...read,
     damageCode,
+    ...(await roundTripFolder(createClient(connection), listed)),
     isSecureContext: globalThis.isSecureContext,
     hasWebCrypto: globalThis.crypto?.subtle !== undefined,
   };
