@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { runHoldfast } from './support/server-process.ts';
 import { TreeCommands } from './support/tree-commands.ts';
 
 const SPACE = 'names';
@@ -102,5 +103,37 @@ describe('names', () => {
     expect(await commands.runWell(SPACE, 'refs', 'list')).toBe('');
     await commands.runWell(SPACE, 'unforget', third);
     expect(await commands.runWell(SPACE, 'cat', 'home/sub/file')).toBe('b');
+  });
+});
+
+describe('push --root-ref', () => {
+  const space = 'root-refs';
+  const push = async (permissions: readonly string[]) => {
+    const token = commands.running.issuer.token(space, { permissions });
+    const environment = { ...commands.environment(space), HOLDFAST_TOKEN: token };
+    return runHoldfast(['push', source, '--root-ref'], { cwd: source, environment });
+  };
+  const balance = async (): Promise<number> => {
+    const { items } = JSON.parse(await commands.runWell(space, 'refs', 'list', '--json'));
+    return items[0].refCount;
+  };
+
+  test('gives an unchanged tree no second one, and says so; a token that cannot look adds one, and says that', async () => {
+    const writing = ['cas:nodes:lease', 'cas:root-refs:update'];
+    for (const says of [
+      'has a root ref since',
+      'has a root ref already (its balance is 1): none was added',
+    ]) {
+      expect(await push([...writing, 'cas:root-refs:read'])).toMatchObject({
+        exitCode: 0,
+        stderr: expect.stringContaining(says),
+      });
+      expect(await balance()).toBe(1);
+    }
+    expect(await push(writing)).toMatchObject({
+      exitCode: 0,
+      stderr: expect.stringContaining('does not permit cas:root-refs:read'),
+    });
+    expect(await balance()).toBe(2);
   });
 });

@@ -163,7 +163,8 @@ function printRetention({ kept, forgotten }: Retention): void {
 function summarize({ kept, forgotten }: Retention, freed: Freed, isDryRun: boolean): string {
   if (forgotten.length === 0) return `nothing to forget: all ${countOf(kept.length, 'snapshot')} stay`;
   const what = `${isDryRun ? 'would forget' : 'forgot'} ${countOf(forgotten.length, 'snapshot')}`;
-  return `${what}; ${describeFreed(freed)}`;
+  const back = isDryRun ? '' : '. To take one back before that: holdfast unforget ID';
+  return `${what}; ${describeFreed(freed)}${back}`;
 }
 
 function describeFreed({ bytes, at, heldTrees, reason }: Freed): string {
