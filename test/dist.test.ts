@@ -11,7 +11,13 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { startRuntimeRegistry } from './support/runtime-registry.ts';
-import { type CommandResult, findDescendants, ROOT, startServer } from './support/server-process.ts';
+import {
+  type CommandResult,
+  findDescendants,
+  ROOT,
+  type ServerProcess,
+  startServer,
+} from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
 
@@ -26,6 +32,7 @@ const dist = join(folder.path, 'dist');
 const hostile = join(folder.path, 'hostile');
 /** Where `npm install --global` puts things. */
 const prefix = join(folder.path, 'prefix');
+const servers: ServerProcess[] = [];
 const programs = {
   executable: join(folder.path, 'alone', EXECUTABLE),
   package: join(prefix, 'bin', 'holdfast'),
@@ -38,7 +45,11 @@ beforeAll(async () => {
   writeHostileFolder();
   await installGlobally();
 }, BUILD_MS_MAX);
-afterAll(() => folder.remove());
+afterAll(async () => {
+  // Those that a failed test has left.
+  await Promise.all(servers.map((server) => server.isRunning() && server.end('SIGKILL')));
+  folder.remove();
+});
 
 async function installGlobally(): Promise<void> {
   const registry = startRuntimeRegistry(join(folder.path, 'registry'));
@@ -190,8 +201,9 @@ async function serveThere(program: string, data: string, given: readonly string[
     wrapper: ['/usr/bin/env', '-i', ...given],
     arguments: ['--dev', '--workers', '2'],
   });
+  servers.push(server);
   // Lines after the first come when they come.
-  await until(() => server.output().endsWith(' usage\n'));
+  await until(() => /^# .* usage$/m.test(server.output()));
   const env = Object.fromEntries(
     [...server.output().matchAll(/^export (\w+)=(.*)$/gm)].map(([, name = '', value = '']) => [name, value]),
   );
