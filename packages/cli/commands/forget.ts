@@ -161,7 +161,8 @@ function printRetention({ kept, forgotten }: Retention): void {
 }
 
 function summarize({ kept, forgotten }: Retention, freed: Freed, isDryRun: boolean): string {
-  if (forgotten.length === 0) return `nothing to forget: all ${countOf(kept.length, 'snapshot')} stay`;
+  if (forgotten.length === 0)
+    return `nothing to forget: ${countOf(kept.length, 'snapshot stays', 'snapshots stay')}`;
   const what = `${isDryRun ? 'would forget' : 'forgot'} ${countOf(forgotten.length, 'snapshot')}`;
   const back = isDryRun ? '' : '. To take one back before that: holdfast unforget ID';
   return `${what}; ${describeFreed(freed)}${back}`;

@@ -101,7 +101,7 @@ function keepPeriods(
   }
   const oldest = newestFirst.at(-1);
   if (oldest === undefined || periods.size === count) return;
-  keep(oldest, `oldest, as there are only ${periods.size} of ${count}`);
+  keep(oldest, `oldest (${periods.size} of ${count})`);
 }
 
 function checkPolicy({ withinMs, ...counts }: RetentionPolicy): void {
