@@ -12,7 +12,8 @@ export interface UsedConnection {
   readonly token: string;
 }
 
-const RENEW = 'make another with holdfast token, and put it into HOLDFAST_TOKEN or the --token-file';
+const RENEW =
+  'make another with holdfast token, and put it into HOLDFAST_TOKEN, the --token-file or the profile (holdfast login)';
 
 const ADVICE: Partial<Record<CasError['code'], string>> = {
   APP_SUSPENDED: 'ask who runs the server, or run: holdfast app resume',

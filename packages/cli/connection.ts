@@ -19,22 +19,24 @@ import {
 import type { Command } from 'commander';
 import { CliError, UsageError } from './cli-error.ts';
 import { explainCasError } from './connection-advice.ts';
-import { readTextFile } from './files.ts';
+import { findSettings } from './connection-settings.ts';
 import { parsePathIdValue } from './options.ts';
+import { parseProfileName } from './profiles.ts';
 import { runShortJob } from './progress/run-job.ts';
 import { findClaims } from './token-claims.ts';
-import { rereadToken } from './token-file.ts';
 
 export interface ConnectionFlags {
   readonly url?: string;
   readonly app?: string;
   readonly space?: string;
   readonly tokenFile?: string;
+  readonly profile?: string;
 }
 
 const HELP_AFTER = `
-The server, App, Space and token come from the variables HOLDFAST_URL, HOLDFAST_APP, HOLDFAST_SPACE and HOLDFAST_TOKEN;
-a flag wins over its variable. A token is never an argument: other users could read it in the list of processes.`;
+The server, App, Space and token come from flags, then from the profile that --profile names, then from the variables
+HOLDFAST_URL, HOLDFAST_APP, HOLDFAST_SPACE and HOLDFAST_TOKEN, then from the profile of HOLDFAST_PROFILE or the default one
+(holdfast login). A token is never an argument: other users could read it in the list of processes.`;
 
 /** Adds the flags that every client command has. */
 export function withConnection(command: Command): Command {
@@ -43,6 +45,7 @@ export function withConnection(command: Command): Command {
     .option('--app <app-id>', 'the App (or HOLDFAST_APP)', parsePathIdValue)
     .option('--space <space-id>', 'the Space (or HOLDFAST_SPACE)', parsePathIdValue)
     .option('--token-file <file>', 'file that holds the token alone (or HOLDFAST_TOKEN, the token itself)')
+    .option('--profile <name>', 'a connection kept by holdfast login (or HOLDFAST_PROFILE)', parseProfileName)
     .addHelpText('after', HELP_AFTER);
 }
 
@@ -123,10 +126,7 @@ function readConnection(flags: ConnectionFlags): Promise<Connection> {
 }
 
 async function findConnection(flags: ConnectionFlags): Promise<Connection> {
-  const baseUrl = findSetting(flags.url, 'HOLDFAST_URL');
-  const appId = findSetting(flags.app, 'HOLDFAST_APP');
-  const spaceId = findSetting(flags.space, 'HOLDFAST_SPACE');
-  const token = await findToken(flags);
+  const { url: baseUrl, app: appId, space: spaceId, token } = await findSettings(flags);
   const missing = [
     ...(baseUrl === undefined ? ['HOLDFAST_URL or --url'] : []),
     ...(appId === undefined ? ['HOLDFAST_APP or --app'] : []),
@@ -134,17 +134,13 @@ async function findConnection(flags: ConnectionFlags): Promise<Connection> {
     ...(token === undefined ? ['HOLDFAST_TOKEN or --token-file'] : []),
   ];
   if (baseUrl === undefined || appId === undefined || spaceId === undefined || token === undefined) {
-    throw new UsageError(`the connection is not complete; set ${missing.join(', and ')}`);
+    throw new UsageError(
+      `the connection is not complete; set ${missing.join(', and ')}, or keep one with: holdfast login NAME`,
+    );
   }
   if (!isPathId(appId)) throw wrongId(appId, 'HOLDFAST_APP or --app');
   if (!isPathId(spaceId)) throw wrongId(spaceId, 'HOLDFAST_SPACE or --space');
-  const { tokenFile } = flags;
-  return {
-    baseUrl,
-    appId,
-    spaceId,
-    token: tokenFile === undefined ? () => token : rereadToken(tokenFile, token),
-  };
+  return { baseUrl, appId, spaceId, token };
 }
 
 function openClient(connection: Connection, options: Pick<ClientOptions, 'retry' | 'fetch'>): Client {
@@ -163,11 +159,6 @@ function wrongId(id: string, name: string): UsageError {
   return new UsageError(
     `${JSON.stringify(id)} is no id: it must have 1 to ${PATH_ID_CHARACTERS_MAX} characters, no control characters, and be neither . nor ..; check ${name}`,
   );
-}
-
-async function findToken({ tokenFile }: ConnectionFlags): Promise<string | undefined> {
-  if (tokenFile === undefined) return findSetting(undefined, 'HOLDFAST_TOKEN');
-  return (await readTextFile(tokenFile, 'the token file')).trim();
 }
 
 /**
@@ -210,8 +201,4 @@ export async function requireAuthorities(
   throw new CliError(
     `the token ${lacks.join(' and ')}, so ${consequence}; nothing was sent. Use one made with --permission ${authorities.join(',')} and --ref-domain`,
   );
-}
-
-function findSetting(flag: string | undefined, variable: string): string | undefined {
-  return flag ?? (process.env[variable] || undefined);
 }

@@ -8,6 +8,7 @@ import { registerDuCommand } from './commands/du.ts';
 import { registerForgetCommand, registerUnforgetCommand } from './commands/forget.ts';
 import { registerGcCommand } from './commands/gc.ts';
 import { registerKeyCommand } from './commands/key.ts';
+import { registerLoginCommand, registerLogoutCommand, registerProfilesCommand } from './commands/login.ts';
 import { registerLsCommand } from './commands/ls.ts';
 import { registerMigrateCommand } from './commands/migrate.ts';
 import { registerNodeCommand } from './commands/node.ts';
@@ -31,6 +32,9 @@ const COMMANDS: readonly ((program: Command) => void)[] = [
   registerMigrateCommand,
   registerKeyCommand,
   registerTokenCommand,
+  registerLoginCommand,
+  registerLogoutCommand,
+  registerProfilesCommand,
   registerPushCommand,
   registerPullCommand,
   registerLsCommand,

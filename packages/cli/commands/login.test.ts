@@ -1,0 +1,124 @@
+/** Profiles as a user has them: kept by login, used by every command, shown without their tokens, forgotten by logout. */
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
+import { chmodSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { type Outcome, Workplace } from '../test/run-holdfast.ts';
+
+const place = new Workplace();
+const connection: Record<string, string> = {};
+let server: Bun.Subprocess<'ignore', 'pipe', 'ignore'>;
+
+beforeAll(async () => {
+  server = Bun.spawn(
+    [process.execPath, `${import.meta.dir}/../main.ts`, 'serve', '--dev', '--listen', '127.0.0.1:0'],
+    {
+      cwd: place.folder,
+      env: { PATH: process.env.PATH ?? '', HOME: place.folder },
+      stdout: 'pipe',
+      stderr: 'ignore',
+      stdin: 'ignore',
+    },
+  );
+  let said = '';
+  for await (const chunk of server.stdout) {
+    said += new TextDecoder().decode(chunk);
+    if (said.includes('npx holdfast')) break;
+  }
+  for (const [, name, value] of said.matchAll(/^export (\w+)=(\S+)$/gm))
+    connection[name as string] = value as string;
+});
+afterAll(async () => {
+  server.kill('SIGTERM');
+  await server.exited;
+  place.remove();
+});
+beforeEach(() => {
+  rmSync(place.path('.config'), { recursive: true, force: true });
+  for (const name of Object.keys(place.environment)) delete place.environment[name];
+});
+
+const FILE = '.config/holdfast/profiles.json';
+const token = (): string => connection.HOLDFAST_TOKEN as string;
+
+function login(name: string, ...more: readonly string[]): Promise<Outcome> {
+  const { HOLDFAST_URL, HOLDFAST_APP, HOLDFAST_SPACE } = connection;
+  const flags = `--url ${HOLDFAST_URL} --app ${HOLDFAST_APP} --space ${HOLDFAST_SPACE}`;
+  return place.runScript(`printf %s '${token()}' | holdfast login ${name} ${flags} ${more.join(' ')}`);
+}
+
+test('a connection is kept for its owner alone, and used without any variable', async () => {
+  const { exitCode, stdout, stderr } = await login('work');
+  expect([exitCode, stdout]).toEqual([
+    0,
+    `profile work (the default): App demo, Space home at ${connection.HOLDFAST_URL}\n`,
+  ]);
+  expect(stderr).toMatch(/^the server accepts it; the token is good until 2\d{3}-.*Z\n$/);
+  expect(statSync(place.path(FILE)).mode & 0o777).toBe(0o600);
+  expect(statSync(place.path('.config/holdfast')).mode & 0o777).toBe(0o700);
+  expect(await place.print('usage')).toContain('nodeCount');
+  expect(await place.print('usage', '--profile', 'work')).toContain('nodeCount');
+  const shown = (await place.print('profiles')) + (await place.print('profiles', '--json'));
+  expect(shown).toContain('work (default)');
+  expect(shown).toContain('is good until');
+  expect(shown).not.toContain(token());
+  expect(await place.print('logout', 'work')).toContain('forgotten');
+  expect(readFileSync(place.path(FILE), 'utf8')).not.toContain(token());
+  expect(await place.fail(2, 'usage')).toContain('or keep one with: holdfast login NAME');
+});
+
+test('a flag wins over the profile it stands beside, a variable over the default, and no token goes elsewhere', async () => {
+  await login('work');
+  await login('other', '--space', 'elsewhere', '--no-check');
+  expect(await place.fail(1, 'usage', '--profile', 'other')).toContain('the token is for the Space "home"');
+  expect(await place.print('usage', '--profile', 'other', '--space', 'home')).toContain('nodeCount');
+  place.environment.HOLDFAST_SPACE = 'elsewhere';
+  expect(await place.fail(1, 'usage')).toContain('HOLDFAST_SPACE or --space says "elsewhere"');
+  expect(await place.print('usage', '--profile', 'work')).toContain('nodeCount');
+  place.environment.HOLDFAST_PROFILE = 'none';
+  expect(await place.fail(1, 'usage')).toContain('there are work, other; make it with: holdfast login none');
+  place.environment.HOLDFAST_PROFILE = 'work';
+  place.environment.HOLDFAST_SPACE = '';
+  expect(await place.print('usage')).toContain('nodeCount');
+  expect(await place.fail(2, 'usage', '--url', 'http://127.0.0.1:1')).toContain(
+    'set HOLDFAST_TOKEN or --token-file',
+  );
+});
+
+test('a token file is kept by its path', async () => {
+  writeFileSync(place.path('token'), 'x.y.z');
+  const { HOLDFAST_URL: url = '' } = connection;
+  const flags = ['--url', url, '--app', 'demo', '--space', 'home', '--token-file', 'token'];
+  expect(await place.fail(1, 'login', 'work', ...flags)).toContain('nothing was kept');
+  expect(existsSync(place.path(FILE))).toBe(false);
+  writeFileSync(place.path('token'), token());
+  expect((await place.run('login', 'work', ...flags)).exitCode).toBe(0);
+  expect(readFileSync(place.path(FILE), 'utf8')).not.toContain(token());
+  expect(await place.print('usage')).toContain('nodeCount');
+  rmSync(place.path('token'));
+  expect(await place.print('profiles')).toContain(`${place.path('token')}: cannot be read`);
+  expect(await place.fail(1, 'usage')).toContain('it does not exist');
+});
+
+test('a file that others can read, or that is damaged, is not used', async () => {
+  await login('work');
+  chmodSync(place.path(FILE), 0o640);
+  expect(await place.fail(1, 'usage')).toContain(`(mode 640); nothing in it was used`);
+  expect(await place.fail(1, 'profiles')).toContain(`chmod 600 ${place.path(FILE)}`);
+  Object.assign(place.environment, connection);
+  expect(await place.print('usage')).toContain('nodeCount');
+  for (const name of Object.keys(place.environment)) delete place.environment[name];
+  chmodSync(place.path(FILE), 0o600);
+  writeFileSync(place.path(FILE), `{"profiles": "${token()}`);
+  const line = await place.fail(1, 'usage');
+  expect(line).toContain('is no file of profiles of this version');
+  expect(line).not.toContain(token());
+});
+
+test('without HOME only what needs a profile says so', async () => {
+  Object.assign(place.environment, connection, { HOME: '' });
+  expect(await place.print('usage')).toContain('nodeCount');
+  expect(await place.fail(1, 'login', 'work')).toContain('set HOME, or XDG_CONFIG_HOME');
+});
+
+test.each(['', '..', 'a/b', '-x', 'x'.repeat(65)])('%p is no name', async (name) => {
+  expect(await place.fail(2, 'logout', '--', name)).toContain('profile');
+});

@@ -1,0 +1,130 @@
+/** Connections kept under a name, in one file that its owner alone can read. */
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { InvalidArgumentError } from 'commander';
+import { CliError } from './cli-error.ts';
+import { describeFileError, SECRET_FILE_MODE } from './files.ts';
+
+/** Either the token itself, or the file that others keep it in. */
+export interface Profile {
+  readonly url: string;
+  readonly app: string;
+  readonly space: string;
+  readonly token?: string;
+  /** absolute */
+  readonly tokenFile?: string;
+}
+
+export interface Profiles {
+  /** used where none is named */
+  readonly default: string | undefined;
+  readonly byName: ReadonlyMap<string, Profile>;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const VERSION = 1;
+const FOLDER_MODE = 0o700;
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+const NONE: Profiles = { default: undefined, byName: new Map() };
+
+export function parseProfileName(text: string): string {
+  if (NAME.test(text)) return text;
+  throw new InvalidArgumentError(
+    'A profile has a name of 1 to 64 letters, digits, ".", "_" and "-", and begins with a letter or digit.',
+  );
+}
+
+/** Whether there is a place for profiles at all: a service may run without HOME. */
+function findPath({ XDG_CONFIG_HOME: config, HOME: home }: Environment): string | undefined {
+  // A relative XDG_CONFIG_HOME counts as unset, as its specification says.
+  if (config?.startsWith('/')) return join(config, 'holdfast', 'profiles.json');
+  return home?.startsWith('/') ? join(home, '.config', 'holdfast', 'profiles.json') : undefined;
+}
+
+/** None where there is no file, or no place for one. Throws CliError when it is not as it must be. */
+export function readProfiles(environment: Environment = process.env): Profiles {
+  const path = findPath(environment);
+  if (path === undefined) return NONE;
+  let text: string;
+  try {
+    const { mode } = statSync(path);
+    if ((mode & 0o077) !== 0) {
+      const shown = (mode & 0o777).toString(8);
+      throw new CliError(
+        `${path} holds tokens and others can use it (mode ${shown}); nothing in it was used. If it was not read by anyone run: chmod 600 ${path}`,
+      );
+    }
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    if (error instanceof CliError) throw error;
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return NONE;
+    throw new CliError(`the profiles in ${path} cannot be read: ${describeFileError(error)}`);
+  }
+  return parseProfiles(text, path);
+}
+
+function parseProfiles(text: string, path: string): Profiles {
+  // No detail: what a parser says quotes what it read.
+  const damaged = new CliError(
+    `${path} is no file of profiles of this version; move it away and log in again: holdfast login`,
+  );
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw damaged;
+  }
+  if (!isRecord(value) || value.version !== VERSION || !isRecord(value.profiles)) throw damaged;
+  const entries = Object.entries(value.profiles).map(([name, profile]) => {
+    if (!NAME.test(name) || !isProfile(profile)) throw damaged;
+    return [name, profile] as const;
+  });
+  return { default: typeof value.default === 'string' ? value.default : undefined, byName: new Map(entries) };
+}
+
+function isProfile(value: unknown): value is Profile {
+  if (!isRecord(value)) return false;
+  const isText = (name: string): boolean => typeof value[name] === 'string' && value[name] !== '';
+  return ['url', 'app', 'space'].every(isText) && isText('token') !== isText('tokenFile');
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** All or nothing: another process sees the file from before or the one from after. Throws CliError. */
+export function writeProfiles(profiles: Profiles, environment: Environment = process.env): void {
+  const path = findPath(environment);
+  if (path === undefined) {
+    throw new CliError(
+      'there is no place to keep profiles; set HOME, or XDG_CONFIG_HOME to an absolute path',
+    );
+  }
+  const partial = `${path}.${randomUUID()}.part`;
+  const value = {
+    version: VERSION,
+    default: profiles.default ?? null,
+    profiles: Object.fromEntries(profiles.byName),
+  };
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: FOLDER_MODE });
+    const text = `${JSON.stringify(value, undefined, 2)}\n`;
+    writeFileSync(partial, text, { flag: 'wx', mode: SECRET_FILE_MODE, flush: true });
+    renameSync(partial, path);
+  } catch (error) {
+    rmSync(partial, { force: true });
+    throw new CliError(`the profiles in ${path} cannot be written: ${describeFileError(error)}`);
+  }
+}
+
+/** Throws CliError that names those there are. */
+export function getProfile({ byName }: Profiles, name: string): Profile {
+  const profile = byName.get(name);
+  if (profile !== undefined) return profile;
+  const known = byName.size === 0 ? 'there are none yet' : `there are ${[...byName.keys()].join(', ')}`;
+  throw new CliError(
+    `there is no profile ${JSON.stringify(name)}: ${known}; make it with: holdfast login ${name}`,
+  );
+}
