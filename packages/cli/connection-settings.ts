@@ -1,8 +1,15 @@
 /** Where the four parts of a connection come from: a flag, a profile that a flag names, a variable, any other profile. */
-import type { ConnectionFlags } from './connection.ts';
 import { readTextFile } from './files.ts';
 import { getProfile, type Profile, readProfiles } from './profiles.ts';
 import { rereadToken } from './token-file.ts';
+
+export interface ConnectionFlags {
+  readonly url?: string;
+  readonly app?: string;
+  readonly space?: string;
+  readonly tokenFile?: string;
+  readonly profile?: string;
+}
 
 /** A token that the server refused may have been replaced by now. */
 type CurrentToken = (refused?: string) => string;

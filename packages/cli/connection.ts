@@ -19,19 +19,13 @@ import {
 import type { Command } from 'commander';
 import { CliError, UsageError } from './cli-error.ts';
 import { explainCasError } from './connection-advice.ts';
-import { findSettings } from './connection-settings.ts';
+import { type ConnectionFlags, findSettings } from './connection-settings.ts';
 import { parsePathIdValue } from './options.ts';
 import { parseProfileName } from './profiles.ts';
 import { runShortJob } from './progress/run-job.ts';
 import { findClaims } from './token-claims.ts';
 
-export interface ConnectionFlags {
-  readonly url?: string;
-  readonly app?: string;
-  readonly space?: string;
-  readonly tokenFile?: string;
-  readonly profile?: string;
-}
+export type { ConnectionFlags };
 
 const HELP_AFTER = `
 The server, App, Space and token come from flags, then from the profile that --profile names, then from the variables

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { chmodSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { type Outcome, Workplace } from '../test/run-holdfast.ts';
 
+const LAUNCHER = `${import.meta.dir}/../../../bin/holdfast`;
 const place = new Workplace();
 const connection: Record<string, string> = {};
 let server: Bun.Subprocess<'ignore', 'pipe', 'ignore'>;
@@ -63,6 +64,31 @@ test('a connection is kept for its owner alone, and used without any variable', 
   expect(await place.print('logout', 'work')).toContain('forgotten');
   expect(readFileSync(place.path(FILE), 'utf8')).not.toContain(token());
   expect(await place.fail(2, 'usage')).toContain('or keep one with: holdfast login NAME');
+});
+
+test('on a terminal it asks, and what is typed of the token is not shown', async () => {
+  let shown = '';
+  const answers = ['HOLDFAST_URL', 'HOLDFAST_APP', 'HOLDFAST_SPACE', 'HOLDFAST_TOKEN'].map(
+    (name) => connection[name],
+  );
+  const questions = ['server: ', 'App: ', 'Space: ', 'shown): '];
+  const child = Bun.spawn([LAUNCHER, 'login', 'typed'], {
+    cwd: place.folder,
+    env: { PATH: process.env.PATH ?? '', HOME: place.folder, TERM: 'xterm' },
+    terminal: {
+      data(terminal, data) {
+        shown += new TextDecoder().decode(data);
+        if (!shown.includes(questions[0] ?? '\0')) return;
+        shown = shown.replace(questions.shift() as string, '');
+        terminal.write(`${answers.shift()}\r`);
+      },
+    },
+    timeout: 60_000,
+  });
+  expect(await child.exited).toBe(0);
+  expect(questions).toEqual([]);
+  expect(shown).not.toContain(token());
+  expect(await place.print('usage', '--profile', 'typed')).toContain('nodeCount');
 });
 
 test('a flag wins over the profile it stands beside, a variable over the default, and no token goes elsewhere', async () => {
