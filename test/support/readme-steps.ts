@@ -13,6 +13,9 @@ export interface StepDifference {
   readonly expected: string;
 }
 
+/** What a push says in between on a machine that is busy, and no page can foretell. */
+const PROGRESS_LINE = /^(?:reading|asking what is missing|uploading|checking|committing): \d.*\n/gm;
+
 /** Every `$ command` of the page's console blocks, with the lines that follow it. */
 export function readSteps(markdown: string): Step[] {
   const blocks = [...markdown.matchAll(/^```console\n([\s\S]*?)^```$/gm)].map((match) => match[1] as string);
@@ -51,8 +54,8 @@ export async function findDifferences(
     // What each command printed is cut out between marks.
     const [printed = '', after = ''] = rest.split(`${mark(index)}\n`);
     rest = after;
-    const isAsTold = toPattern(output).test(printed.trimEnd());
-    return isAsTold ? [] : [{ command, printed: printed.trimEnd(), expected: output }];
+    const settled = printed.replaceAll(PROGRESS_LINE, '').trimEnd();
+    return toPattern(output).test(settled) ? [] : [{ command, printed: settled, expected: output }];
   });
 }
 
