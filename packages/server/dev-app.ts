@@ -56,7 +56,6 @@ async function describe(key: JWK, url: string, program: string): Promise<readonl
     `export HOLDFAST_TOKEN=${await mintToken(key)}`,
     '# The token is good for 24 hours. In another terminal paste the four lines above, then try:',
     `#   ${program} usage`,
-    `#   ${program} push FOLDER --name NAME`,
   ];
 }
 
