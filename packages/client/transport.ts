@@ -109,14 +109,32 @@ function toCasError(error: unknown, plan: RequestPlan, deadline: Deadline): unkn
     const message = `${plan.operation}: no answer in time; check the connection, or raise the time limit`;
     return new CasError(message, { code: 'TIMED_OUT', ...about });
   }
-  const message = `${plan.operation}: the connection failed (${describe(error)}); check the address and that the server runs`;
+  const message = `${plan.operation}: the connection to ${originOf(plan.url)} failed: ${describe(error)}; check the address and that the server runs`;
   return new CasError(message, { code: 'CONNECTION_FAILED', ...about });
 }
+
+/** Of an upload's URL too the origin is no secret; what follows it is. */
+function originOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).origin : 'the address';
+}
+
+/** What runtimes say by a code and many words of their own. */
+const CONNECTION_FAILURES: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'nothing listens there (ECONNREFUSED)',
+  ECONNRESET: 'it was cut off (ECONNRESET)',
+  EPIPE: 'it was cut off (EPIPE)',
+  ENOTFOUND: 'there is no host of that name (ENOTFOUND)',
+  EAI_AGAIN: 'its name cannot be looked up now (EAI_AGAIN)',
+  EHOSTUNREACH: 'the host cannot be reached (EHOSTUNREACH)',
+  ENETUNREACH: 'there is no network to it (ENETUNREACH)',
+};
 
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   // Node says only "fetch failed" and keeps what happened in the cause.
-  return error.cause instanceof Error && error.cause.message !== '' ? error.cause.message : error.message;
+  const cause = error.cause instanceof Error ? error.cause : error;
+  const known = 'code' in cause ? CONNECTION_FAILURES[String(cause.code)] : undefined;
+  return known ?? (cause.message || error.message);
 }
 
 const UTF_8 = new TextDecoder('utf-8', { fatal: true });
