@@ -89,11 +89,19 @@ function collectNames(text: string, previous: readonly string[] | undefined): re
   return [...new Set([...(previous ?? []), ...names])];
 }
 
-/** The same for a closed set of names. */
+/** Of the parsers that `collectKnownNames` made. */
+const knownNames = new WeakMap<object, readonly string[]>();
+
+/** What a parser of values takes, where that is a closed set. */
+export function findKnownNames(parse: object | undefined): readonly string[] | undefined {
+  return parse === undefined ? undefined : knownNames.get(parse);
+}
+
+/** As `collectNames`, for a closed set of names. */
 export function collectKnownNames(
   known: readonly string[],
 ): (text: string, previous: readonly string[] | undefined) => readonly string[] {
-  return (text, previous) => {
+  const parse = (text: string, previous: readonly string[] | undefined): readonly string[] => {
     const names = collectNames(text, previous);
     const unknown = names.find((name) => !known.includes(name));
     if (unknown !== undefined) {
@@ -101,4 +109,6 @@ export function collectKnownNames(
     }
     return names;
   };
+  knownNames.set(parse, known);
+  return parse;
 }

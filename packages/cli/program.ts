@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import { registerAppCommand } from './commands/app.ts';
 import { registerBundleCommand } from './commands/bundle.ts';
 import { registerCatCommand } from './commands/cat.ts';
+import { registerCompletionCommand } from './commands/completion.ts';
 import { registerDiffCommand } from './commands/diff.ts';
 import { registerDuCommand } from './commands/du.ts';
 import { registerForgetCommand, registerUnforgetCommand } from './commands/forget.ts';
@@ -51,6 +52,7 @@ const COMMANDS: readonly ((program: Command) => void)[] = [
   registerRefsCommand,
   registerUsageCommand,
   registerGcCommand,
+  registerCompletionCommand,
 ];
 
 const HELP_AFTER = `

@@ -1,0 +1,21 @@
+/** `holdfast completion`: what a shell needs to complete the words of every command. */
+import { Argument, type Command } from 'commander';
+import { listCommandWords } from '../completion/command-words.ts';
+import { SHELLS, type Shell, writeCompletion } from '../completion/shell-scripts.ts';
+
+const HELP = `
+To use it in this shell, or from its start-up file:
+  source <(holdfast completion bash)
+  source <(holdfast completion zsh)
+  holdfast completion fish | source`;
+
+export function registerCompletionCommand(program: Command): void {
+  program
+    .command('completion')
+    .description('print a script that completes commands, options and files in a shell')
+    .addArgument(new Argument('<shell>', 'the shell').choices(SHELLS))
+    .addHelpText('after', HELP)
+    .action((shell: Shell) => {
+      process.stdout.write(writeCompletion(shell, listCommandWords(program)));
+    });
+}
