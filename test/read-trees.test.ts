@@ -170,8 +170,8 @@ describe('looking at trees', () => {
     expect(JSON.parse(await commands.runWell('looking', 'verify', `${root}/src`, '--json'))).toMatchObject({
       faultCount: 0,
     });
-    const [, row] = (await commands.runWell('looking', 'du', `${root}/src/deep`)).trimEnd().split('\n');
-    expect(row).toStartWith(`${root}/src/deep  70000 `);
+    const du = JSON.parse(await commands.runWell('looking', 'du', `${root}/src/deep`, '--json'));
+    expect(du).toMatchObject([{ tree: `${root}/src/deep`, bytes: 70_000 }]);
     const target = commands.fresh();
     await commands.runWell('looking', 'pull', `${root}/src/main.ts`, target, '--quiet');
     expect([statSync(target).size, statSync(target).mode & 0o111]).not.toContain(0);
