@@ -5,7 +5,13 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { createNodeSource, openTree, SILENT_PROGRESS } from '../packages/client/index.ts';
-import { type PushFolderOptions, ScanError, TreeBusyError, TreeState } from '../packages/files/index.ts';
+import {
+  openTreeState,
+  type PushFolderOptions,
+  ScanError,
+  TreeBusyError,
+  TreeState,
+} from '../packages/files/index.ts';
 import { buildPlan, contentOf, directory, file, type Plan, plans, writePlan } from './support/disk-trees.ts';
 import { PushWorld } from './support/push-world.ts';
 
@@ -132,6 +138,29 @@ describe('what changes meanwhile', () => {
     expect(warnings.join()).toContain('changed while it was pushed');
   });
 
+  test('is read again in one file after the other, however many they are', async () => {
+    const path = world.fresh('live');
+    const names = ['a', 'b', 'c', 'd', 'e', 'f'];
+    const tree = (seed: number) =>
+      directory(Object.fromEntries(names.map((name, at) => [name, file(900 + at, seed)])));
+    writePlan(path, tree(1));
+    let changes = 0;
+    const warnings: string[] = [];
+    // The next file is written to only when the change of the one before was noticed.
+    world.proxy.onRequest = (kind) => {
+      const name = names[changes];
+      if (kind !== 'upload' || name === undefined || changes > warnings.length) return;
+      writeFileSync(join(path, name), contentOf({ kind: 'file', size: 900 + changes, seed: 2 }));
+      changes += 1;
+    };
+    const progress = { ...SILENT_PROGRESS, warn: (message: string) => void warnings.push(message) };
+    const { root } = await world.push(path, { progress, parallelMax: 1 });
+    world.proxy.onRequest = undefined;
+    expect(changes).toBe(names.length);
+    expect(warnings.length).toBeGreaterThan(4);
+    expect(root).toBe((await buildPlan(tree(2))).root);
+  });
+
   test('and never rests ends the push by its name', async () => {
     const path = world.fresh('restless');
     writePlan(path, directory({ log: file(1_000, 1) }));
@@ -191,6 +220,36 @@ describe('what is left out', () => {
       '\u00ff.log',
     ]);
     expect((await names({ ignoreFileNames: [] })).length).toBe(10);
+  });
+
+  test('is what is remembered, where the folder holds that too', async () => {
+    const path = world.fresh('home');
+    writePlan(path, directory({ f: file(1) }));
+    const cacheFolder = join(path, '.cache/holdfast');
+    const push = async (): Promise<string> => {
+      const state = openTreeState({ cacheFolder, path, recordsMtime: false });
+      const { root } = await world.push(path, { state });
+      state.close();
+      return root;
+    };
+    const root = await push();
+    expect(root).toBe(
+      (await buildPlan(directory({ f: file(1), '.cache': directory({ holdfast: directory() }) }))).root,
+    );
+    writeFileSync(join(cacheFolder, 'trees', 'of another path.sqlite'), 'changes with each push of it');
+    expect(await push()).toBe(root);
+  });
+
+  test('is nothing where a folder that was there before is named for the cache', async () => {
+    const path = world.fresh('cached');
+    writePlan(path, directory({ f: file(1), trees: directory({ oak: file(2) }) }));
+    const state = openTreeState({ cacheFolder: path, path: world.fresh('other'), recordsMtime: false });
+    const { root, space } = await world.push(path);
+    state.close();
+    const reader = openTree(createNodeSource(world.connect(space)));
+    expect(await reader.resolvePath(root, [Buffer.from('trees'), Buffer.from('oak')])).toMatchObject({
+      bytes: 2,
+    });
   });
 
   test('is never a special file without a word', async () => {

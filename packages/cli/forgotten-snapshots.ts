@@ -3,13 +3,15 @@
  * more: none stands once the last snapshot is forgotten, and a collection takes lists sooner than trees.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { CATALOG_CONTENT_TYPE, encodeCatalog, parseCatalog, type Snapshot } from '@holdfast/client';
-import { defaultCacheFolder } from '@holdfast/files';
+import { defaultCacheFolder, makeCacheFolder } from '@holdfast/files';
 
 /** The last ones: what was forgotten long ago is collected. */
 const SNAPSHOTS_KEPT_MAX = 1_000;
+
+const FORGOTTEN_PART = 'forgotten';
 
 /** None where nothing was remembered, or it cannot be read: it is a hint. `scope` names server, Space and refDomain. */
 export function findForgotten(scope: string): readonly Snapshot[] {
@@ -27,7 +29,7 @@ export function rememberForgotten(scope: string, forgotten: readonly Snapshot[])
   const snapshots = [...byId.values()].slice(-SNAPSHOTS_KEPT_MAX);
   const part = `${file}.${randomUUID()}.part`;
   try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+    makeCacheFolder(defaultCacheFolder(process.env), FORGOTTEN_PART);
     writeFileSync(part, encodeCatalog({ random: '', previous: [], snapshots }), { mode: 0o600 });
     renameSync(part, file);
     return true;
@@ -39,5 +41,5 @@ export function rememberForgotten(scope: string, forgotten: readonly Snapshot[])
 
 function fileOf(scope: string): string {
   const key = createHash('sha256').update(scope).digest('hex').slice(0, 32);
-  return join(defaultCacheFolder(process.env), 'forgotten', `${key}.json`);
+  return join(defaultCacheFolder(process.env), FORGOTTEN_PART, `${key}.json`);
 }

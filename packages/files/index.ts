@@ -14,6 +14,7 @@ export {
 export { createCollectingDigest, ResidentMemory } from './resident-memory.ts';
 export { ScanError } from './scan-problem.ts';
 export type { SnapshotTarget } from './snapshot-commit.ts';
+export { makeCacheFolder } from './state/cache-folder.ts';
 export { openTemporaryState, openTreeState } from './state/open-tree-state.ts';
 export { defaultCacheFolder } from './state/state-location.ts';
 export { TreeState } from './state/tree-state.ts';

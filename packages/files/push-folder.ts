@@ -22,6 +22,7 @@ import {
   type RootRefCommit,
   settleEarlierCommit,
 } from './root-ref-commit.ts';
+import { RoundProgress } from './round-progress.ts';
 import { type ScannedRoot, scanTree } from './scan.ts';
 import { prepareSnapshot, type SnapshotCommit, type SnapshotTarget } from './snapshot-commit.ts';
 import { TreeBusyError } from './tree-busy-error.ts';
@@ -64,28 +65,34 @@ export interface PushedFolder extends PushResult {
   readonly snapshot: Snapshot | undefined;
 }
 
-/** How often a tree that changes while it is pushed is taken up from the start. */
-const ROUNDS_MAX = 4;
+/** How often one entry may change while the tree is pushed: each time the tree is taken up from the start. */
+const CHANGES_PER_ENTRY_MAX = 4;
+/** And all of them together: a tree in which something else changes each time does not keep a push for ever. */
+const ROUNDS_MAX = 100;
 
 /**
  * Makes the tree at `path` ready and leased, and keeps it by a root ref or a snapshot where that is asked for. Throws ScanError,
  * TreeBusyError, CatalogError, CasError, or the reason of the signal; the same call then takes it up where it stopped.
  */
 export async function pushFolder(options: PushFolderOptions): Promise<PushedFolder> {
-  const distrusted = new Set<string>();
+  /** how often each entry changed; what changed once is read again */
+  const changes = new Map<string, number>();
+  const rounds = new RoundProgress(options.progress);
   const { snapshot, client, state, progress, signal, patienceMs } = options;
   const listing =
     snapshot === undefined
       ? undefined
       : await prepareSnapshot({ client, state, target: snapshot, progress, signal, patienceMs });
   for (let round = 1; ; round += 1) {
-    const scanned = await scan(options, distrusted);
+    const roundOptions = { ...options, progress: rounds.startRound() };
+    const scanned = await scan(roundOptions, new Set(changes.keys()));
     try {
-      return await pushScanned(options, scanned, listing);
+      return await pushScanned(roundOptions, scanned, listing);
     } catch (error) {
       if (!(error instanceof SourceChangedError)) throw error;
-      distrusted.add(error.source);
-      if (round === ROUNDS_MAX) {
+      const count = (changes.get(error.source) ?? 0) + 1;
+      changes.set(error.source, count);
+      if (count === CHANGES_PER_ENTRY_MAX || round === ROUNDS_MAX) {
         const message = `${error.source} keeps changing while it is pushed: stop what writes to it, or leave it out with ${IGNORE_FILE_NAME}`;
         throw new TreeBusyError(message, { cause: error });
       }

@@ -99,7 +99,7 @@ function describeShare(job: ProgressJob, { bytes, deduplicatedBytes }: ProgressC
 /** Empty while nothing can be said. */
 export function describeRates({ bytesPerSecond, remainingMs }: Rates): string {
   const parts = [
-    ...(bytesPerSecond > 0 ? [`${formatBytes(bytesPerSecond)}/s`] : []),
+    ...(bytesPerSecond >= 1 ? [`${formatBytes(bytesPerSecond)}/s`] : []),
     ...(remainingMs === undefined ? [] : [`${formatTime(remainingMs)} left`]),
   ];
   return parts.join(', ');

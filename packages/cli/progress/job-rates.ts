@@ -3,6 +3,8 @@ import type { ProgressSnapshot } from '@holdfast/client';
 
 /** Rates are taken over this window. */
 const WINDOW_MS = 8_000;
+/** Whoever is told a longer time is told of one slow moment: such as small files before a large one. */
+const REMAINING_MS_MAX = 99 * 3_600_000;
 
 interface Sample {
   readonly at: number;
@@ -36,7 +38,7 @@ export class JobRates {
     while ((this.#samples[0] as Sample).at < at - WINDOW_MS) this.#samples.shift();
     const first = this.#samples[0] as Sample;
     const seconds = (at - first.at) / 1_000;
-    if (seconds < 1) return { bytesPerSecond: 0, remainingMs: undefined };
+    if (seconds < 1 || phase === 'commit') return { bytesPerSecond: 0, remainingMs: undefined };
     const bytesPerSecond = (sample.bytes - first.bytes) / seconds;
     const filesPerSecond = (sample.files - first.files) / seconds;
     if (isScan || totals.bytes === undefined) {
@@ -47,8 +49,8 @@ export class JobRates {
       secondsFor(totals.bytes - counters.bytes, bytesPerSecond),
       secondsFor((totals.files ?? counters.files) - counters.files, filesPerSecond),
     ];
-    const longest = Math.max(...waits);
-    return { bytesPerSecond, remainingMs: Number.isFinite(longest) ? longest * 1_000 : undefined };
+    const remainingMs = Math.max(...waits) * 1_000;
+    return { bytesPerSecond, remainingMs: remainingMs <= REMAINING_MS_MAX ? remainingMs : undefined };
   }
 }
 

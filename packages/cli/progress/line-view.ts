@@ -18,6 +18,8 @@ import { isSaidWhenQuiet, type ProgressView, type ViewOutput } from './view.ts';
 const LINE_INTERVAL_MS = 5_000;
 /** A phase that follows so soon is not worth a line. */
 const PHASE_MS_MIN = 1_000;
+/** A path may have thousands; its end says where the job is. */
+const ITEM_CHARACTERS_MAX = 200;
 
 export class LineView implements ProgressView {
   readonly #output: ViewOutput;
@@ -79,7 +81,7 @@ export class LineView implements ProgressView {
     const parts = [
       describeAmounts(this.#job, event),
       describeRates(rates),
-      event.phase === 'commit' ? '' : (event.item ?? ''),
+      event.phase === 'commit' ? '' : shortenItem(event.item ?? ''),
     ];
     const known = parts.filter((part) => part !== '').join(', ');
     this.#say(`${describePhase(this.#job, event.phase)}: ${known}`);
@@ -95,4 +97,10 @@ export class LineView implements ProgressView {
   #write(line: string): void {
     this.#output.write(`${printable(line)}\n`);
   }
+}
+
+function shortenItem(item: string): string {
+  const characters = [...item];
+  if (characters.length <= ITEM_CHARACTERS_MAX) return item;
+  return `…${characters.slice(1 - ITEM_CHARACTERS_MAX).join('')}`;
 }

@@ -162,6 +162,15 @@ describe('plain lines', () => {
     expect(show({ environment: { TERM: 'dumb' } })).not.toContain('\u001b');
   });
 
+  test('show the end of a path that is too long for a line', () => {
+    const item = `${'deep/'.repeat(1_000)}bottom`;
+    const text = showPiped({}, [
+      JOB[0] as ProgressEvent,
+      { type: 'progress', at: AT + 6_000, ...snapshot, item },
+    ]);
+    expect(text).toMatch(/, …[^,]{193}bottom\n$/);
+  });
+
   test('of bundles count nodes, and of jobs that bring nothing no share', () => {
     const endOf = (job: ProgressJob, requests: number): string =>
       describeEnd(job, { ...counters, requests }, 3_000);
@@ -208,6 +217,23 @@ test('rates and times are those of the last seconds', () => {
   expect(at(0, 0, 0).remainingMs).toBeUndefined();
   expect(at(2_000, 10, 2_000)).toEqual({ bytesPerSecond: 1_000, remainingMs: 18_000 });
   expect(at(4_000, 100, 10_000).remainingMs).toBe(0);
+  expect(rates.add(AT + 5_000, { ...snapshot, phase: 'commit' })).toEqual({
+    bytesPerSecond: 0,
+    remainingMs: undefined,
+  });
+});
+
+test('a few small files before a large one do not say that it takes years', () => {
+  const rates = new JobRates();
+  const at = (ms: number, bytes: number) =>
+    rates.add(AT + ms, {
+      ...snapshot,
+      counters: { ...counters, files: 99, bytes, deduplicatedBytes: 0 },
+      totals: { files: 99, bytes: 3_000_000_000 },
+    });
+  at(0, 0);
+  expect(at(7_000, 70).remainingMs).toBeUndefined();
+  expect(at(8_000, 3_000_000).remainingMs).toBeLessThan(99 * 3_600_000);
 });
 
 test('where only the bytes are known in advance, they alone say how far a job is', () => {

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import type { FolderState } from '../folder-state.ts';
 import { MemoryState } from '../memory-state.ts';
 import { TreeStateBusyError } from '../state-failure.ts';
-import { statePath } from './state-location.ts';
+import { makeCacheFolder } from './cache-folder.ts';
+import { stateFileName, TREES_PART } from './state-location.ts';
 import { TreeState } from './tree-state.ts';
 
 /** Pushes of one path at the same time. */
@@ -23,9 +24,10 @@ export interface TreeStateOptions {
 /** Throws TreeStateBusyError when too many pushes of this path run, or what the system says of the folder. */
 export function openTreeState(options: TreeStateOptions): TreeState {
   const { cacheFolder, path, recordsMtime, commitScope } = options;
+  const folder = makeCacheFolder(cacheFolder, TREES_PART);
   let free: TreeState | undefined;
   for (let slot = 0; slot < SLOTS_MAX; slot += 1) {
-    const file = statePath(cacheFolder, path, recordsMtime, slot);
+    const file = join(folder, stateFileName(path, recordsMtime, slot));
     if (free !== undefined && !existsSync(file)) break;
     const state = openUnlessBusy(file);
     if (state === undefined) continue;

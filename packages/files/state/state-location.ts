@@ -3,6 +3,8 @@ import { createHash } from 'node:crypto';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
+export const TREES_PART = 'trees';
+
 /** `$XDG_CACHE_HOME/holdfast`, or `~/.cache/holdfast`. A relative XDG_CACHE_HOME counts as unset, as its specification says. */
 export function defaultCacheFolder(environment: Readonly<Record<string, string | undefined>>): string {
   const base = environment.XDG_CACHE_HOME;
@@ -10,12 +12,12 @@ export function defaultCacheFolder(environment: Readonly<Record<string, string |
 }
 
 /**
- * `path` is absolute. Trees with and without times are told apart: they are different trees. Of pushes of one path at the
+ * The name of its file in the part TREES_PART of the cache folder. `path` is absolute. Trees with and without times are told apart: they are different trees. Of pushes of one path at the
  * same time each has a slot, from 0 on.
  */
-export function statePath(cacheFolder: string, path: string, recordsMtime: boolean, slot: number): string {
+export function stateFileName(path: string, recordsMtime: boolean, slot: number): string {
   const key = createHash('sha256')
     .update(`${recordsMtime ? 'mtime' : 'plain'}\0${path}`)
     .digest('hex');
-  return join(cacheFolder, 'trees', `${key.slice(0, 32)}${slot === 0 ? '' : `-${slot}`}.sqlite`);
+  return `${key.slice(0, 32)}${slot === 0 ? '' : `-${slot}`}.sqlite`;
 }

@@ -4,8 +4,7 @@
  */
 import { Database, type SQLQueryBindings, type Statement } from 'bun:sqlite';
 import { createHash } from 'node:crypto';
-import { chmodSync, mkdirSync, rmSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { chmodSync, rmSync } from 'node:fs';
 import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { type ByteString, byteStringOf } from '../byte-names.ts';
 import type { DirectoryRow, FolderState, OWN_NODES, PendingCommit } from '../folder-state.ts';
@@ -56,7 +55,6 @@ export class TreeState implements FolderState {
    * was closed.
    */
   static open(path: string, onClosed: () => void = () => undefined): TreeState {
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     try {
       return new TreeState(path, onClosed);
     } catch (error) {
