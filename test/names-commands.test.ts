@@ -2,6 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { CATALOG_CONTENT_TYPE, createClient } from '../packages/client/index.ts';
+import { APP } from './support/running-server.ts';
 import { runHoldfast } from './support/server-process.ts';
 import { TreeCommands } from './support/tree-commands.ts';
 
@@ -135,5 +137,42 @@ describe('push --root-ref', () => {
       stderr: expect.stringContaining('does not permit cas:root-refs:read'),
     });
     expect(await balance()).toBe(2);
+  });
+});
+
+describe('a list that another program made', () => {
+  const space = 'hand-made';
+  const lost = ['1'.repeat(64), '2'.repeat(64)];
+  const plant = async (content: string): Promise<string> => {
+    const { issuer, server } = commands.running;
+    const client = createClient({
+      baseUrl: server.url,
+      appId: APP,
+      spaceId: space,
+      token: issuer.token(space),
+    });
+    const { hash } = await client.putNode({ contentType: CATALOG_CONTENT_TYPE, content });
+    await client.updateRootRefs({ requestId: hash, changes: { [hash]: 1 } });
+    return hash;
+  };
+
+  test('of damaged trees names all of them, and is mended by forgetting them in one command', async () => {
+    const entries = lost.map((root, index) => ({
+      ...{ id: String(index).repeat(16), name: 'lost', root, time: 1, host: 'h', path: '/p', bytes: 1 },
+    }));
+    await plant(JSON.stringify({ version: 1, random: 'r', previous: [], snapshots: entries }));
+    const [first = '', second = ''] = entries.map(({ id }) => id);
+    const pinned = await commands.runBadly(1, space, 'snapshots', 'pin', first);
+    for (const named of [...lost, first, second, 'in one command']) expect(pinned).toContain(named);
+    const { stderr } = await commands.run(space, 'forget', first, second);
+    expect(stderr).toContain('forgot 2 snapshots; a collection will free nothing');
+    expect(await commands.runWell(space, 'refs', 'list')).toBe('');
+  });
+
+  test('that cannot be read is not shown as if nothing had been kept', async () => {
+    const hash = await plant('no catalog');
+    const { stderr } = await commands.run(space, 'snapshots');
+    expect(stderr).toContain(hash);
+    expect(stderr).not.toContain('nothing is kept');
   });
 });

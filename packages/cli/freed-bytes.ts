@@ -1,8 +1,10 @@
 /** What a collection will free once snapshots are forgotten, and when. */
 import {
+  CasError,
   type Client,
   type Hash,
   measureTreesOnly,
+  type NodeState,
   type ProgressReporter,
   type Snapshot,
 } from '@holdfast/client';
@@ -33,21 +35,40 @@ export async function measureFreed(
   if (goneRoots.length === 0) return NOTHING;
   try {
     const freeRoots: Hash[] = [];
+    const held: Hash[] = [];
     let at = 0;
     for (const root of goneRoots) {
-      const { state } = await client.readMetadata(root);
-      if (state.rootRefCount > 0) continue;
+      const state = await findState(client, root);
+      if (state === undefined) continue;
+      if (state.rootRefCount > 0) {
+        held.push(root);
+        continue;
+      }
       freeRoots.push(root);
       at = Math.max(at, state.leaseExpiresAt);
     }
-    const heldTrees = goneRoots.length - freeRoots.length;
+    const heldTrees = held.length;
     if (freeRoots.length === 0) return { ...NOTHING, heldTrees };
-    const held = goneRoots.filter((root) => !freeRoots.includes(root));
     const source = openSpaceSource(client, { patienceMs: 0, progress });
     const bytes = await measureTreesOnly(source, freeRoots, [...leftRoots, ...held]);
     return { bytes, reason: undefined, at, heldTrees };
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = describeReason(error);
     return { bytes: undefined, reason, at: undefined, heldTrees: 0 };
   }
+}
+
+/** Undefined for a root that is not there: nothing of it can be freed. */
+async function findState(client: Client, root: Hash): Promise<NodeState | undefined> {
+  try {
+    return (await client.readMetadata(root)).state;
+  } catch (error) {
+    if (error instanceof CasError && error.code === 'NOT_FOUND') return undefined;
+    throw error;
+  }
+}
+
+function describeReason(error: unknown): string {
+  if (error instanceof CasError) return error.reason;
+  return error instanceof Error ? error.message : String(error);
 }

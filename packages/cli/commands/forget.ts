@@ -175,7 +175,7 @@ function describeFreed({ bytes, at, heldTrees, reason }: Freed): string {
       ? ''
       : `; ${countOf(heldTrees, 'tree')} of them ${heldTrees === 1 ? 'has' : 'have'} a root ref and stay`;
   if (bytes === 0 || at === undefined)
-    return `a collection will free nothing: all of it is kept elsewhere${held}`;
+    return `a collection will free nothing: what is there of it is kept elsewhere${held}`;
   const when =
     at <= Date.now()
       ? 'a minute from now'

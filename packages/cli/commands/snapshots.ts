@@ -58,14 +58,18 @@ export function registerSnapshotsCommand(program: Command): void {
 async function list(name: string | undefined, flags: Flags): Promise<void> {
   sayWhenInterrupted(NOTHING_CHANGED);
   await requireNamesReader(flags);
-  const snapshots = await withNames(flags, async (client, progress) => {
+  const { snapshots, unreadable } = await withNames(flags, async (client, progress) => {
     const names = await readNames(client);
     warnOfUnreadable(names, (message) => progress.warn(message));
-    return name === undefined ? names.snapshots : findSnapshotsOf(names.snapshots, name);
+    return name === undefined ? names : { ...names, snapshots: findSnapshotsOf(names.snapshots, name) };
   });
   if (flags.json) return printJson(snapshots);
   if (snapshots.length === 0) {
-    return printNote('nothing is kept under a name yet; do so: holdfast push PATH --name NAME');
+    return printNote(
+      unreadable.length === 0
+        ? 'nothing is kept under a name yet; do so: holdfast push PATH --name NAME'
+        : 'no list that can be read names anything',
+    );
   }
   printTable(
     ['NAME', 'ID', 'TIME', 'SIZE', 'FROM'],

@@ -105,6 +105,7 @@ describe('a catalog', () => {
     ['nothing in it', good, 'read'],
     ['a snapshot', { ...good, snapshots: [snapshot] }, 'read'],
     ['pinned false', { ...good, snapshots: [{ ...snapshot, pinned: false }] }, 'read'],
+    ['random that is a number', { ...good, random: 0.5 }, 'read'],
     ['version 2', { version: 2, anything: 'goes' }, 'OTHER_VERSION'],
     ['version 0', { ...good, version: 0 }, 'OTHER_VERSION'],
     ['no version', { ...good, version: undefined }, 'MALFORMED'],

@@ -119,7 +119,7 @@ export function parseCatalog(contentType: string, content: Uint8Array): Catalog 
     throw malformed('two snapshots have one id');
   }
   return {
-    random: asText(fields.get('random'), 'random'),
+    random: asRandom(fields.get('random')),
     previous: asArray(fields.get('previous'), 'previous').map((hash) => asHash(hash, 'previous')),
     snapshots: snapshots.sort(compareSnapshots),
   };
@@ -178,6 +178,11 @@ function asArray(value: JsonValue | undefined, what: string): readonly JsonValue
 function asText(value: JsonValue | undefined, what: string): string {
   if (typeof value === 'string' && value.length <= CATALOG_TEXT_UNITS_MAX) return value;
   throw malformed(`${what} is no text of at most ${CATALOG_TEXT_UNITS_MAX} characters`);
+}
+
+/** It is never compared or kept: whatever another writer drew, its list is as good. */
+function asRandom(value: JsonValue | undefined): string {
+  return asText(typeof value === 'number' ? String(value) : value, 'random');
 }
 
 function asHash(value: JsonValue | undefined, what: string): Hash {

@@ -10,6 +10,7 @@ import { CasError } from '../errors.ts';
 import { planBackoff } from '../retry.ts';
 import { CatalogError } from './catalog-error.ts';
 import type { Snapshot } from './catalog-format.ts';
+import { joinSome } from './find-snapshot.ts';
 import { randomHex } from './random-hex.ts';
 import {
   type CatalogOptions,
@@ -130,7 +131,10 @@ function planList(
     const is = merged.get(id);
     const shallBe = wantedById.get(id);
     if (is === undefined || shallBe === undefined || Boolean(is.pinned) !== Boolean(shallBe.pinned)) {
-      throw notReady(blocked, `snapshot ${id}, which stands in one list with it, cannot be changed`);
+      throw notReady(
+        blocked,
+        `snapshot ${id}, which stands in one list with ${blocked.length === 1 ? 'it' : 'them'}, cannot be changed`,
+      );
     }
     listed.add(id);
   }
@@ -159,9 +163,10 @@ async function commitPlan(
 }
 
 function notReady(snapshots: readonly Snapshot[], consequence: string): CatalogError {
-  const [first] = snapshots;
+  const trees = snapshots.map(({ root, name, id }) => `${root} (${name}@${id})`);
+  const what = trees.length === 1 ? 'the tree' : `${trees.length} trees`;
   return new CatalogError(
     'NOT_READY',
-    `the tree ${first?.root} (${first?.name}@${first?.id}) is not ready on the server, so ${consequence}; push it again with a check of every node, or forget that snapshot`,
+    `${what} ${joinSome(trees, trees.length)} ${trees.length === 1 ? 'is' : 'are'} not ready on the server, so ${consequence}; push ${trees.length === 1 ? 'it' : 'them'} again with a check of every node, or forget in one command all snapshots of that list whose trees are not ready`,
   );
 }

@@ -77,7 +77,7 @@ export function decideRetention(
   if (kept.length === 0 && judged.length > 0) {
     throw new CatalogError(
       'KEEPS_NOTHING',
-      'the policy keeps no snapshot at all; nothing was forgotten. To forget all of them, say so',
+      'the policy keeps no snapshot at all; nothing was forgotten. To forget all of them, give --all and no policy',
     );
   }
   const forgotten = judged
