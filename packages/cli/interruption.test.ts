@@ -233,6 +233,15 @@ describe('a signal ends', () => {
   );
 
   test(
+    'what a shell without job control has started in the background, where Ctrl-C is ignored',
+    async () => {
+      const ended = await interrupt(['sh', '-c', `trap '' INT; exec "${LAUNCHER}" usage`]);
+      expectEnd(ended, 'SIGINT', ONE_LINE);
+    },
+    TIMEOUT_MS,
+  );
+
+  test(
     'nothing that was started to outlive it: nohup',
     async () => {
       const until = async (child: ReturnType<typeof spawn>): Promise<void> => {

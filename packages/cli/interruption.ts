@@ -53,11 +53,13 @@ function register(works: Set<() => void>, work: () => void): () => void {
   return () => works.delete(own);
 }
 
-/** From now on signals are dealt with here. One that the parent of this process had ignored (`nohup`) stays ignored. */
+/**
+ * From now on signals are dealt with here. A hang-up that the parent of this process had ignored (`nohup`) stays ignored; the
+ * others are obeyed even so, because a shell without job control ignores Ctrl-C for all that it starts with `&`.
+ */
 export function watchForInterruption(): void {
-  const ignored = readIgnoredSignals();
   for (const signal of SIGNALS) {
-    if (!ignored.has(signal)) process.on(signal, () => onSignal(signal));
+    if (signal !== 'SIGHUP' || !isHangUpIgnored()) process.on(signal, () => onSignal(signal));
   }
 }
 
@@ -106,14 +108,13 @@ function atMost(ms: number, work: Promise<unknown>): Promise<unknown> {
   return Promise.race([work, new Promise((resolve) => setTimeout(resolve, ms))]);
 }
 
-/** Where the system tells it. */
-function readIgnoredSignals(): ReadonlySet<EndingSignal> {
-  let mask = 0n;
+function isHangUpIgnored(): boolean {
   try {
     const status = readFileSync('/proc/self/status', 'latin1');
-    mask = BigInt(`0x${/^SigIgn:\s*([0-9a-f]+)$/m.exec(status)?.[1] ?? '0'}`);
+    const mask = BigInt(`0x${/^SigIgn:\s*([0-9a-f]+)$/m.exec(status)?.[1] ?? '0'}`);
+    return ((mask >> BigInt(constants.signals.SIGHUP - 1)) & 1n) === 1n;
   } catch {
-    // Not Linux: then none is known to be ignored.
+    // Not Linux: then it is not known to be.
+    return false;
   }
-  return new Set(SIGNALS.filter((signal) => (mask >> BigInt(constants.signals[signal] - 1)) & 1n));
 }
