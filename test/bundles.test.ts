@@ -267,7 +267,7 @@ describe('wrong use', () => {
     expect(await runBadly(2, 'source', 'create', 'x y')).toContain('is neither a hash');
     expect(await runBadly(2, 'source', 'create', root, '--json')).toContain('--out');
     expect(await runBadly(2, 'source', 'import', 'x.car', '--max-node-bytes', '0')).toContain(
-      'integer from 1',
+      'a size from 1',
     );
   });
 

@@ -2,6 +2,8 @@
 import { Argument, type Command } from 'commander';
 import { listCommandWords } from '../completion/command-words.ts';
 import { SHELLS, type Shell, writeCompletion } from '../completion/shell-scripts.ts';
+import { jsonOption } from '../options.ts';
+import { printJson } from '../output.ts';
 
 const HELP = `
 To use it in this shell, or from its start-up file:
@@ -14,8 +16,11 @@ export function registerCompletionCommand(program: Command): void {
     .command('completion')
     .description('print a script that completes commands, options and files in a shell')
     .addArgument(new Argument('<shell>', 'the shell').choices(SHELLS))
+    .addOption(jsonOption())
     .addHelpText('after', HELP)
-    .action((shell: Shell) => {
-      process.stdout.write(writeCompletion(shell, listCommandWords(program)));
+    .action((shell: Shell, flags: { readonly json?: true }) => {
+      const script = writeCompletion(shell, listCommandWords(program));
+      if (flags.json) printJson({ shell, script });
+      else process.stdout.write(script);
     });
 }
