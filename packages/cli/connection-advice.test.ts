@@ -90,3 +90,12 @@ test.each<[string, CasErrorCode, string, object | undefined, string]>([
 test('a node that is not there says nothing of the address', () => {
   expect(explain('NOT_FOUND', 'there is no such node', CLAIMS, 404)).not.toContain('HOLDFAST_URL');
 });
+
+test('a call that makes several requests is not named either', () => {
+  const error = new CasError('putNode: the server rejected the node: too large', {
+    code: 'NODE_TOO_LARGE',
+    requestOperation: 'leaseNode',
+  });
+  const used = { baseUrl: 'http://127.0.0.1:8420', appId: 'demo', spaceId: 'home', token: 'secret' };
+  expect(explainCasError(error, used)).toBe('the server rejected the node: too large (NODE_TOO_LARGE)');
+});

@@ -40,6 +40,9 @@ export interface CasErrorDetails {
   readonly cause?: unknown;
 }
 
+/** One call may make requests of several operations: its own name stands before the message all the same. */
+const CALL_NAME = /^(?:health|[a-z]+(?:[A-Z][a-z]*)+): /;
+
 /**
  * Every failure of the SDK but one: when the caller's AbortSignal fires, its reason is thrown as it is. Branch on `code`;
  * `message` is for people and never holds a token.
@@ -59,10 +62,9 @@ export class CasError extends Error {
     this.requestOperation = details.requestOperation;
   }
 
-  /** `message` without the name of the operation before it: for those who did not call it by that name. */
+  /** `message` without the name of the call before it, such as `putNode`: for those who did not call it by that name. */
   get reason(): string {
-    const name = `${this.requestOperation}: `;
-    return this.message.startsWith(name) ? this.message.slice(name.length) : this.message;
+    return this.message.replace(CALL_NAME, '');
   }
 }
 

@@ -26,11 +26,11 @@ export function withPath(path: TreePath | undefined, error: unknown): unknown {
 export function explainNodeError(error: unknown): string | undefined {
   if (error instanceof RottenNodeError)
     return `${error.message}; heal it from the original: holdfast push --check`;
-  if (error instanceof VerificationError) return error.message;
+  if (error instanceof VerificationError) return error.reason;
   if (error instanceof TreeFormatError) return `${error.message}; this is not a tree that a push has made`;
   if (error instanceof MissingNodeError) return error.message;
   if (error instanceof CasError && error.code === 'NOT_FOUND') {
-    return `${error.message}; it is not in this Space (any more): push the tree again, and hold it by a root ref`;
+    return `${error.reason}; it is not in this Space (any more): push the tree again, and hold it by a root ref`;
   }
   return undefined;
 }
