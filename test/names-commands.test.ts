@@ -65,6 +65,9 @@ describe('names', () => {
 
   test('that fit nothing, or are none, are told with what was perhaps meant', async () => {
     expect(await commands.runBadly(1, SPACE, 'snapshots', 'hone')).toContain('there is home');
+    expect(await commands.runBadly(1, SPACE, 'ls', 'home/none')).toContain(
+      ' home/none does not exist in this tree',
+    );
     expect(await commands.runBadly(1, SPACE, 'ls', 'home@2001-01-01')).toContain(`home@${ids[0]}`);
     expect(await commands.runBadly(1, SPACE, 'forget', '0123456789abcdef')).toContain(`home@${ids[2]}`);
     for (const args of [

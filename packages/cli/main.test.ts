@@ -33,6 +33,19 @@ describe('holdfast', () => {
     expect(await place.print('help')).toBe(help);
   });
 
+  test('prints no line of help that is wider than 128 characters', () => {
+    const program = buildProgram();
+    for (const command of [program, ...listLeaves(program)]) {
+      let help = '';
+      const writeOut = (more: string): void => {
+        help += more;
+      };
+      command.configureOutput({ writeOut }).outputHelp();
+      expect(help).toContain('Usage: holdfast');
+      for (const line of help.split('\n')) expect(line.length, line).toBeLessThanOrEqual(128);
+    }
+  });
+
   test.each(['app', 'app add', 'app list', 'key', 'key new', 'token', 'serve'])(
     'prints help for %s',
     async (name) => {

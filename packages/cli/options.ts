@@ -61,7 +61,7 @@ export function findLeaseWarning(flag: string, durationMs: number): string | und
   const given = Math.min(LEASE_DURATION_MS_MAX, Math.max(LEASE_DURATION_MS_MIN, durationMs));
   if (given === durationMs) return undefined;
   const bound = given < durationMs ? 'the most' : 'the least';
-  return `${flag} ${formatDuration(durationMs)}: the server protects for ${formatDuration(given)}, ${bound} there is; a root ref protects without an end`;
+  return `${flag} ${formatDuration(durationMs)}: the server protects for ${formatDuration(given)}, ${bound} there is; a name or a root ref keeps it without an end`;
 }
 
 export function parsePathIdValue(text: string): string {

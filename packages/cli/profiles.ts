@@ -123,7 +123,7 @@ export function writeProfiles(profiles: Profiles, environment: Environment = pro
 export function getProfile({ byName }: Profiles, name: string): Profile {
   const profile = byName.get(name);
   if (profile !== undefined) return profile;
-  const known = byName.size === 0 ? 'there are none yet' : `there are ${[...byName.keys()].join(', ')}`;
+  const known = byName.size === 0 ? 'there are none yet' : `kept are ${[...byName.keys()].join(', ')}`;
   throw new CliError(
     `there is no profile ${JSON.stringify(name)}: ${known}; make it with: holdfast login ${name}`,
   );

@@ -60,11 +60,18 @@ Durations are an integer and a unit: 500ms, 30s, 5m, 24h, 7d. Sizes are bytes, o
 Exit codes: 0 done, 1 failed (one line on stderr says what and what to do), 2 wrong usage.
 
 A first walk:
-  holdfast serve &
+  holdfast serve --dev                 prints four lines to paste into another terminal; then there:
+  holdfast push ./notes --name notes   edit something, and push again: only what changed travels
+  holdfast snapshots
+  holdfast pull notes ./copy
+
+With an App and keys of your own instead of the demo's:
+  holdfast serve
   holdfast key new --out private.jwk --jwks public.json
-  holdfast app add demo --issuer https://issuer.example --audience holdfast --jwks-file public.json
-  holdfast token --key private.jwk --issuer https://issuer.example --audience holdfast \\
-    --space home --permission cas:nodes:read,cas:nodes:lease`;
+  holdfast app add walk --issuer https://issuer.example --audience holdfast --jwks-file public.json
+  holdfast token --key private.jwk --issuer https://issuer.example --audience holdfast --space home --ref-domain walk \\
+    --permission cas:nodes:read,cas:nodes:lease,cas:root-refs:read,cas:root-refs:update | holdfast login walk \\
+    --url http://127.0.0.1:8420 --app walk --space home`;
 
 /** The whole command line. Parsing errors throw CommanderError; actions throw CliError. */
 export function buildProgram(): Command {

@@ -97,8 +97,23 @@ function explainTreeError(error: unknown): unknown {
   return message === undefined ? error : new CliError(message, { cause: error });
 }
 
-export function findLocation(source: NodeSource, { root, names }: LocatedTree): Promise<TreeItem> {
-  return openTree(source).resolvePath(root, names);
+export async function findLocation(
+  source: NodeSource,
+  { root, names, text }: LocatedTree,
+): Promise<TreeItem> {
+  try {
+    return await openTree(source).resolvePath(root, names);
+  } catch (error) {
+    if (!(error instanceof TreePathError)) throw error;
+    // The name that was given says more than the hash it stands for.
+    const [given = root] = text.split('/');
+    const { message, reason, position } = error;
+    throw new TreePathError(
+      message.replace(root, () => given),
+      reason,
+      position,
+    );
+  }
 }
 
 /** The hash at a location. That of a whole tree is not read: whoever asks may want to know what is wrong with it. */

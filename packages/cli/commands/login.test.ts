@@ -100,7 +100,7 @@ test('a flag wins over the profile it stands beside, a variable over the default
   expect(await place.fail(1, 'usage')).toContain('HOLDFAST_SPACE or --space says "elsewhere"');
   expect(await place.print('usage', '--profile', 'work')).toContain('nodeCount');
   place.environment.HOLDFAST_PROFILE = 'none';
-  expect(await place.fail(1, 'usage')).toContain('there are work, other; make it with: holdfast login none');
+  expect(await place.fail(1, 'usage')).toContain('kept are work, other; make it with: holdfast login none');
   place.environment.HOLDFAST_PROFILE = 'work';
   place.environment.HOLDFAST_SPACE = '';
   expect(await place.print('usage')).toContain('nodeCount');

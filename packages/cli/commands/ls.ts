@@ -15,8 +15,8 @@ interface LsFlags extends ConnectionFlags {
 
 const HELP = `
 Prints the names in their order (by bytes), one on each line. With --long before each name: kind (d, -, x for an executable
-file, l for a link), size (of a directory: all below; exact with --json) and hash. Bytes that are not UTF-8 show as \\xNN, control characters as
-\\uNNNN; with --json such names have their exact bytes in hex.
+file, l for a link), size (of a directory: all below; exact with --json) and hash. Bytes that are not UTF-8 show as \\xNN,
+control characters as \\uNNNN; with --json such names have their exact bytes in hex.
 
 Examples:
   holdfast ls HASH

@@ -62,11 +62,13 @@ Prints the hash of the tree as the last line on stdout; everything else goes to 
 uploaded. Interrupted in any way, the same command continues and repeats no finished upload.
 
 The tree is safe until its lease ends (--lease), for as long as it is kept under a name (--name), or for as long as it has a
-root ref (--root-ref). --name lists it as a snapshot, to be seen by "holdfast snapshots" and pulled by "holdfast pull NAME";
-every push under a name adds one, "holdfast forget" takes them away. Both need a token made with --ref-domain and
-cas:root-refs:update, --name also cas:root-refs:read and cas:nodes:read. A tree that has a root ref gets no second one. Names are stored byte for byte, links as they are and never followed, one bit of the
-mode (executable), no times unless --mtime. Sockets, pipes, devices and what cannot be read stop the push before anything is
-sent; --skip-special leaves the first three out.
+root ref (--root-ref). --name lists it as a snapshot: "holdfast snapshots" shows it and "holdfast pull NAME" pulls it; every
+push under a name adds one, and "holdfast forget" takes them away. A tree that has a root ref gets no second one. Both need
+a token made with --ref-domain and cas:root-refs:update, --name also cas:root-refs:read and cas:nodes:read.
+
+Names are stored byte for byte, links as they are and never followed, one bit of the mode (executable), no times unless
+--mtime. Sockets, pipes, devices and what cannot be read stop the push before anything is sent; --skip-special leaves the
+first three out.
 
 Left out is what matches the patterns (as in .gitignore) of a ${IGNORE_FILE_NAME} in any folder, or of --ignore-file.
 

@@ -23,7 +23,7 @@ Reads every node of the tree and checks it against its hash and against what the
 each node that is missing, damaged or not part of a tree, with its path, and then fails (1). Heal them from the original:
   holdfast push --check PATH
 
-Example:
+Examples:
   holdfast verify HASH --json
   holdfast verify photos/2024`;
 
