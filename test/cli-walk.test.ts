@@ -1,6 +1,6 @@
 /** The walks of the README and the recipes, word for word, on a fresh data folder. Only the ports are others: tests take free ones. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { copyFileSync, readFileSync, symlinkSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { findDifferences, readSteps } from './support/readme-steps.ts';
 import { ROOT, type ServerProcess, startServer } from './support/server-process.ts';
@@ -28,6 +28,23 @@ afterAll(async () => {
   folder.remove();
 });
 
+/**
+ * A folder with an `npx` that is the real one for the first command of a page, and then runs what that found: finding it again
+ * takes longer than most commands.
+ */
+function makeNpx(page: string): string {
+  const bin = join(folder.path, `npx of ${page.replace('/', ' ')}`);
+  mkdirSync(bin);
+  const lines = [
+    '#!/bin/sh',
+    `if mkdir '${bin}/used' 2>/dev/null; then exec '${Bun.which('npx')}' "$@"; fi`,
+    '[ "$1" = holdfast ] && shift || exit 127',
+    `exec '${join(ROOT, 'bin', 'holdfast')}' "$@"`,
+  ];
+  writeFileSync(join(bin, 'npx'), `${lines.join('\n')}\n`, { mode: 0o755 });
+  return bin;
+}
+
 test.each([
   ['README.md', 40],
   ['docs/recipes.md', 25],
@@ -37,7 +54,11 @@ test.each([
     const text = readFileSync(join(ROOT, page), 'utf8').replaceAll(README_URL, server.url);
     const steps = readSteps(text);
     expect(steps.length).toBeGreaterThan(stepsMin);
-    const environment = { ...process.env, XDG_CACHE_HOME: join(folder.path, 'cache') };
+    const environment = {
+      ...process.env,
+      PATH: `${makeNpx(page)}:${process.env.PATH}`,
+      XDG_CACHE_HOME: join(folder.path, 'cache'),
+    };
     expect(await findDifferences(steps, { folder: folder.path, environment, server })).toEqual([]);
   },
   WALK_MS_MAX,
