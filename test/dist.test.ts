@@ -299,7 +299,7 @@ test('the executable needs the C library and /proc, and nothing else on the mach
     mkdirSync(join(root, dirname(path)), { recursive: true });
     copyFileSync(path, join(root, path));
   }
-  for (const name of ['proc', 'work']) mkdirSync(join(root, name));
+  for (const name of ['proc', 'keys']) mkdirSync(join(root, name));
   copyFileSync(programs.executable, join(root, 'holdfast'));
   const script = `mount --rbind /proc '${root}/proc' && exec env -i "$(command -v chroot)" '${root}' /holdfast "$@"`;
   const inside = (...args: string[]) =>
@@ -308,10 +308,10 @@ test('the executable needs the C library and /proc, and nothing else on the mach
       env: { PATH: `${env.PATH}:/usr/sbin:/sbin` },
     });
   expect(await inside('--version')).toEqual({ exitCode: 0, stdout: `${version}\n`, stderr: '' });
-  const made = await inside('key', 'new', '--out', '/work/key.jwk', '--jwks', '/work/keys.json');
+  const made = await inside('key', 'new', '--out', '/keys/key.jwk', '--jwks', '/keys/keys.json');
   expect([made.exitCode, made.stderr]).toEqual([0, '']);
   const registered = await inside(
-    ...['token', '--key', '/work/key.jwk', '--issuer', 'https://issuer.example', '--audience', 'a'],
+    ...['token', '--key', '/keys/key.jwk', '--issuer', 'https://issuer.example', '--audience', 'a'],
     ...['--space', 's', '--permission', 'cas:nodes:read'],
   );
   expect(registered.stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
