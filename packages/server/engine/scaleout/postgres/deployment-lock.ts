@@ -56,21 +56,32 @@ async function lock(connection: PostgresConnection): Promise<void> {
 const nameSession = (connection: PostgresConnection): Promise<unknown> =>
   connection.query(DEPLOYMENT_SQL.nameSession);
 
-/** Call while nothing else is asked of the pool: its sessions are told from those of servers. @throws MigrationRefused */
+/**
+ * Call while nothing else is asked of the pool: its sessions are told from those of servers. Sessions alone are waited for, since
+ * those of a server that has just ended stand a moment longer. @throws MigrationRefused
+ */
 export async function assertNoServer(pool: PostgresPool): Promise<void> {
-  let row: Readonly<Record<string, unknown>> | undefined;
+  let row = await findServers(pool);
+  for (let waitedMs = 0; row?.sessions !== 0 && row?.turns === 0; waitedMs += LOCK_RETRY_MS) {
+    if (waitedMs >= LOCK_MS_MAX) break;
+    await sleep(LOCK_RETRY_MS);
+    row = await findServers(pool);
+  }
+  if (row?.sessions === 0 && row.turns === 0) return;
+  throw new MigrationRefused(
+    `${row?.sessions} connections of holdfast servers are open to the database, or one worked there less than half a minute ago: stop every server on it, wait until then, and run this command again`,
+  );
+}
+
+async function findServers(pool: PostgresPool): Promise<Readonly<Record<string, unknown>> | undefined> {
   try {
-    row = await pool.lend(async (connection) => {
+    return await pool.lend(async (connection) => {
       await nameSession(connection);
       return (await connection.query(DEPLOYMENT_SQL.findServers)).rows[0];
     });
   } catch (error) {
     throw storageError(error, DOING);
   }
-  if (row?.sessions === 0 && row.turns === 0) return;
-  throw new MigrationRefused(
-    `${row?.sessions} connections of holdfast servers are open to the database, or one worked there less than half a minute ago: stop every server on it, wait until then, and run this command again`,
-  );
 }
 
 /** The database holds a part of another deployment. */

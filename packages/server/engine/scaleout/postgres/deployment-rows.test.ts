@@ -26,6 +26,9 @@ testDeploymentRows('PostgreSQL', async () => {
   };
 });
 
+/** Long enough for a first look to be over. */
+const LOOK_MS = 300;
+
 test('one copy at a time works on a database, and none beside a server', async () => {
   const url = await databases.createDatabase();
   const [first, second] = [await openInstance(url), await openInstance(url)];
@@ -41,4 +44,16 @@ test('one copy at a time works on a database, and none beside a server', async (
   await assertNoServer(second.pool);
   await next.release();
   await second.close();
+});
+
+test('a server that is just ending is waited for', async () => {
+  const url = await databases.createDatabase();
+  const [copy, server] = [await openInstance(url), await openInstance(url)];
+  // Its session is open when the look begins.
+  await server.pool.run('serving', 'SELECT 1', []);
+  const looking = assertNoServer(copy.pool);
+  await Bun.sleep(LOOK_MS);
+  await server.close();
+  await looking;
+  await copy.close();
 });
