@@ -11,7 +11,7 @@ import { ROOT } from './support/server-process.ts';
 import { TreeCommands } from './support/tree-commands.ts';
 
 const EDITS = 40;
-const INTERRUPTIONS = 4;
+const INTERRUPTIONS = 3;
 
 let commands: TreeCommands;
 beforeAll(async () => {

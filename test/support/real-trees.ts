@@ -23,7 +23,7 @@ import { ROOT } from './server-process.ts';
 
 /** What a copy takes of a folder, at most: a test is to end. */
 const COPIED_BYTES_MAX = 16 * 1024 * 1024;
-const COPIED_ENTRIES_MAX = 800;
+const COPIED_ENTRIES_MAX = 500;
 
 /** Of this project, so that there always are some; the others where the machine has them. */
 const OWN_FOLDERS = [join(ROOT, '.git'), join(ROOT, 'node_modules')];
