@@ -6,12 +6,6 @@
  * with memory of their own gives its own back first. `hold` refuses to break the rule, whether or not there is room.
  */
 
-/** Memory that one piece of work holds, or has held. */
-export interface HeldMemory {
-  /** Gives the memory back before the work is done; parts of the work may then hold some. Again does nothing. */
-  release(): void;
-}
-
 export class MemoryBudget {
   readonly #bytesMax: number;
   readonly #waiting: { readonly bytes: number; readonly admit: () => void }[] = [];
@@ -30,10 +24,10 @@ export class MemoryBudget {
     whole: HeldMemory | undefined,
     work: (held: HeldMemory) => Promise<T>,
   ): Promise<T> {
-    if (whole instanceof Hold && whole.isAnyHeld()) throw new MemoryOrderError();
+    if (whole?.isAnyHeld() === true) throw new MemoryOrderError();
     const wanted = Math.min(bytes, this.#bytesMax);
     await this.#acquire(wanted);
-    const held = new Hold(whole, () => this.#release(wanted));
+    const held = new HeldMemory(whole, () => this.#release(wanted));
     try {
       return await work(held);
     } finally {
@@ -69,7 +63,8 @@ export class MemoryOrderError extends Error {
   }
 }
 
-class Hold implements HeldMemory {
+/** Memory that one piece of work holds, or has held. */
+export class HeldMemory {
   readonly #whole: HeldMemory | undefined;
   readonly #onRelease: () => void;
   #isHeld = true;
@@ -79,6 +74,7 @@ class Hold implements HeldMemory {
     this.#onRelease = onRelease;
   }
 
+  /** Gives the memory back before the work is done; parts of the work may then hold some. Again does nothing. */
   release(): void {
     if (!this.#isHeld) return;
     this.#isHeld = false;
@@ -87,6 +83,6 @@ class Hold implements HeldMemory {
 
   /** Whether this, or any work that this is part of, holds memory. */
   isAnyHeld(): boolean {
-    return this.#isHeld || (this.#whole instanceof Hold && this.#whole.isAnyHeld());
+    return this.#isHeld || this.#whole?.isAnyHeld() === true;
   }
 }
