@@ -20,8 +20,9 @@ const SERVER = '@holdfast/server';
 /** What pushes of the command line remember. */
 export const FILES_STATE = 'packages/files/state/';
 
-/** The ports by which engines give and take whole deployments. */
-const MIGRATION = 'packages/server/migration/';
+/** Copying deployments, and the ports by which engines give and take whole ones. */
+const TRANSFER = 'packages/server/transfer/';
+const TRANSFER_OPERATION = 'packages/server/transfer/migrate-deployment.ts';
 
 /** First match wins, so the narrow rooms come first. Tools beside a package run on the developer's machine only. */
 export const ROOMS: readonly Room[] = [
@@ -105,50 +106,38 @@ export const ROOMS: readonly Room[] = [
     reason: 'http knows core, auth and protocol, never an engine',
   },
   {
-    folder: MIGRATION,
-    folders: [MIGRATION, 'packages/server/core/', 'packages/server/auth/'],
+    folder: TRANSFER_OPERATION,
+    folders: [TRANSFER, 'packages/server/core/', 'packages/server/deployment/', 'packages/server/errors.ts'],
+    packages: [PROTOCOL],
+    nodeModules: true,
+    reason: 'a copy is asked for by places and ends with a sentence for the operator',
+  },
+  {
+    folder: TRANSFER,
+    folders: [TRANSFER, 'packages/server/core/', 'packages/server/auth/'],
     packages: [PROTOCOL],
     nodeModules: true,
     reason: 'copying a deployment knows the rules and its own ports, no engine',
   },
-  {
-    folder: 'packages/server/engine/embedded/',
-    folders: [
-      'packages/server/engine/embedded/',
-      'packages/server/core/',
-      'packages/server/auth/',
-      MIGRATION,
-    ],
-    packages: [PROTOCOL, 'bun:sqlite', 'bun'],
-    nodeModules: true,
-    reason: "an engine knows core's ports and its own driver, never http or another engine",
-  },
-  {
-    folder: 'packages/server/engine/scaleout/postgres/',
-    folders: [
-      'packages/server/engine/scaleout/postgres/',
-      'packages/server/core/',
-      'packages/server/auth/',
-      MIGRATION,
-      'packages/server/engine-urls.ts',
-    ],
-    packages: [PROTOCOL],
-    nodeModules: true,
-    reason: 'rows in PostgreSQL know nothing of where the bytes are, nor of http',
-  },
-  {
-    folder: 'packages/server/engine/scaleout/s3/',
-    folders: [
-      'packages/server/engine/scaleout/s3/',
-      'packages/server/core/',
-      'packages/server/engine-urls.ts',
-      MIGRATION,
-    ],
-    packages: [PROTOCOL, '@aws-sdk/credential-provider-node'],
-    nodeModules: true,
-    reason: "bytes know core's ports and where the bucket is, never rows, http or another engine",
-  },
+  engineRoom('sqlite', ['bun:sqlite'], 'rows in SQLite know nothing of where the bytes are, nor of http'),
+  engineRoom('disk', ['bun:sqlite', 'bun'], 'bytes on disk know nothing of rows, nor of http'),
+  engineRoom('postgres', [], 'rows in PostgreSQL know nothing of where the bytes are, nor of http'),
+  engineRoom('s3', ['@aws-sdk/credential-provider-node'], 'bytes in S3 know nothing of rows, nor of http'),
 ];
+
+/** One store: it knows the ports it implements and its own driver. */
+function engineRoom(store: string, packages: readonly string[], reason: string): Room {
+  const folder = `packages/server/engine/${store}/`;
+  const folders = [
+    folder,
+    'packages/server/engine/address.ts',
+    'packages/server/engine/local-failure.ts',
+    'packages/server/core/',
+    'packages/server/auth/',
+    TRANSFER,
+  ];
+  return { folder, folders, packages: [PROTOCOL, ...packages], nodeModules: true, reason };
+}
 
 /** Inside the SDK: the tree format stands alone, building and reading know it, jobs know all of these; the root knows none. */
 function clientRooms(): Room[] {
@@ -185,12 +174,15 @@ function clientRooms(): Room[] {
   ];
 }
 
-/** Only the composition roots may name a concrete engine: of the server, one for each engine, of copies between them, and of its administration. */
+/** Only the composition roots may name a concrete engine. Addresses of engines are known to all. */
 export const ENGINES_FOLDER = 'packages/server/engine/';
+export const ENGINE_ADDRESS = 'packages/server/engine/address.ts';
 export const COMPOSITION_ROOTS: readonly string[] = [
-  'packages/server/open-embedded.ts',
-  'packages/server/open-bucket.ts',
-  'packages/server/open-scaleout.ts',
-  'packages/server/open-deployment.ts',
-  'packages/server/admin.ts',
+  'packages/server/deployment/open-embedded-engine.ts',
+  'packages/server/deployment/open-embedded-rows.ts',
+  'packages/server/deployment/open-embedded.ts',
+  'packages/server/deployment/open-bucket.ts',
+  'packages/server/deployment/open-scaleout.ts',
+  'packages/server/deployment/open-deployment.ts',
+  'packages/server/deployment/registry.ts',
 ];

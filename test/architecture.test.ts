@@ -67,7 +67,7 @@ describe('planted violations are found', () => {
     [
       'core → engine by import()',
       'packages/server/core/a.ts',
-      `const z: import('../engine/embedded/b.ts').Z = 1;`,
+      `const z: import('../engine/sqlite/b.ts').Z = 1;`,
       /may not/,
     ],
     ['core → clock', 'packages/server/core/a.ts', 'const now = Date.now();', /uses Date\.now/],
@@ -75,38 +75,33 @@ describe('planted violations are found', () => {
     [
       'http → engine',
       'packages/server/http/a.ts',
-      `import { z } from '../engine/embedded/b.ts';`,
+      `import { z } from '../engine/sqlite/b.ts';`,
       /may not import/,
     ],
     [
       'engine → http',
-      'packages/server/engine/embedded/a.ts',
+      'packages/server/engine/sqlite/a.ts',
       `import { z } from '../../http/b.ts';`,
       /may not/,
     ],
-    [
-      'engine → engine',
-      'packages/server/engine/embedded/a.ts',
-      `import { z } from '../scaleout/b.ts';`,
-      /may not/,
-    ],
+    ['engine → engine', 'packages/server/engine/sqlite/a.ts', `import { z } from '../disk/b.ts';`, /may not/],
     [
       'bytes → rows',
-      'packages/server/engine/scaleout/s3/a.ts',
+      'packages/server/engine/s3/a.ts',
       `import { z } from '../postgres/b.ts';`,
-      /never rows/,
+      /nothing of rows/,
     ],
     [
       'rows → bytes',
-      'packages/server/engine/scaleout/postgres/a.ts',
+      'packages/server/engine/postgres/a.ts',
       `import { z } from '../s3/b.ts';`,
       /nothing of where the bytes are/,
     ],
     ['auth → http', 'packages/server/auth/a.ts', `export { z } from '../http/b.ts';`, /may not import/],
     [
       'main → engine',
-      'packages/server/main.ts',
-      `import { z } from './engine/embedded/b.ts';`,
+      'packages/server/serve/main.ts',
+      `import { z } from '../engine/sqlite/b.ts';`,
       /only .* concrete/,
     ],
     [
@@ -223,7 +218,10 @@ describe('planted violations are found', () => {
     expect(findViolations([{ path: 'packages/server/core/a.ts', text }])).toEqual([]);
     expect(
       findViolations([
-        { path: 'packages/server/open-embedded.ts', text: `import { z } from './engine/embedded/z.ts';` },
+        {
+          path: 'packages/server/deployment/open-embedded.ts',
+          text: `import { z } from './engine/sqlite/z.ts';`,
+        },
       ]),
     ).toEqual([]);
   });

@@ -1,6 +1,6 @@
 /** The server's own statements as pgbench scripts: `:s` is the Space it draws, `:i` the node. */
 import { LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
-import { SQL } from '../../packages/server/engine/scaleout/postgres/statements.ts';
+import { SQL } from '../../packages/server/engine/postgres/statements.ts';
 
 export interface PgbenchScript {
   readonly text: string;

@@ -1,9 +1,9 @@
 /** The S3 store used without us: requests signed as ours are, made before the clock starts, for load generators that cannot sign. */
 import { randomBytes } from 'node:crypto';
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
-import { type BucketUrl, serverUrlOf } from '../../packages/server/engine/scaleout/s3/address.ts';
-import { presignUrl, signRequest } from '../../packages/server/engine/scaleout/s3/request-signer.ts';
-import { parseS3Url } from '../../packages/server/engine-urls.ts';
+import { parseS3Url } from '../../packages/server/engine/address.ts';
+import { type BucketUrl, serverUrlOf } from '../../packages/server/engine/s3/address.ts';
+import { presignUrl, signRequest } from '../../packages/server/engine/s3/request-signer.ts';
 import { formatContentUrl } from '../../test/support/cluster.ts';
 import { sendToBucket, type TestBucket } from '../../test/support/s3-request.ts';
 import { formatRequest, type PutTarget, type RequestTemplate } from '../load/spec.ts';

@@ -37,7 +37,7 @@ const MIGRATIONS = join(
 );
 const SPACE = 1;
 const DOMAIN = 1;
-/** As engine/embedded/database.ts sets them. */
+/** As engine/sqlite/database.ts sets them. */
 const PRAGMAS = [
   'journal_mode = WAL',
   'synchronous = FULL',

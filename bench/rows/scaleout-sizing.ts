@@ -1,7 +1,7 @@
 /** Bytes per row of every table and index of the scale-out engine, measured on a filled PostgreSQL: what sizing rests on. */
 import { LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { SQL as Database } from 'bun';
-import { SPACE_STATEMENTS } from '../../packages/server/engine/scaleout/postgres/statements.ts';
+import { SPACE_STATEMENTS } from '../../packages/server/engine/postgres/statements.ts';
 import { startPostgres } from '../../test/support/postgres-server.ts';
 import type { Bench, Row, RowResult } from '../bench.ts';
 import { migrateDatabase } from '../scaleout.ts';

@@ -1,7 +1,7 @@
 /** The server's log: JSON lines on stderr. Nothing that holds a token, a signature or a key is ever passed to it. */
 import { type LogFn, type Logger, pino } from 'pino';
-import type { LogLevel } from './config.ts';
 import { LogRepeats } from './log-repeats.ts';
+import type { LogLevel } from './serve/config.ts';
 
 export type Log = Logger;
 

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { sweep } from '../../server/core/sweep.ts';
 import { openRegistry, parseServeConfig } from '../../server/index.ts';
-import { listen } from '../../server/listener.ts';
 import { openLog } from '../../server/log.ts';
-import { openServer } from '../../server/server.ts';
+import { listen } from '../../server/serve/listener.ts';
+import { openServer } from '../../server/serve/server.ts';
 import type { ConformanceOptions, Identity } from '../index.ts';
 
 const NODE_BYTES_MAX = 6_000_000;

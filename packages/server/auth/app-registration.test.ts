@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import { type AppRegistration, parseAppRegistration, RegistrationError } from './app-registration.ts';
-import { keySetText, testKey } from './test/fixture.ts';
+import { keySetText, testKey } from './test/auth-fixture.ts';
 
 const p256 = (await testKey('ES256')).publicJwk;
 const other = (await testKey('ES256', 'other')).publicJwk;

@@ -4,7 +4,6 @@ import { ApiError } from '@holdfast/protocol';
 import { type Authorizer, authorize, openAuthorizer } from './authorize.ts';
 import { CapabilityCache, digestCredential, type VerifiedCapability } from './capability-cache.ts';
 import type { AppRecord } from './registry-store.ts';
-import { FakeWorld } from './test/fake-world.ts';
 import {
   APP_ID,
   appRecord,
@@ -13,7 +12,8 @@ import {
   mint,
   SPACE_ID,
   testKey,
-} from './test/fixture.ts';
+} from './test/auth-fixture.ts';
+import { FakeWorld } from './test/fake-world-fixture.ts';
 
 const key = await testKey('ES256');
 const other = await testKey('ES256', 'other');

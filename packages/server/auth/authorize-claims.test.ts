@@ -1,6 +1,5 @@
 /** Row 7 of the order table of contract section 3: header, key, signature and claims. */
 import { describe, expect, test } from 'bun:test';
-import { FakeWorld } from './test/fake-world.ts';
 import {
   AUDIENCE,
   encodePart,
@@ -10,8 +9,9 @@ import {
   mint,
   signByHand,
   testKey,
-} from './test/fixture.ts';
-import { key, openScene, outcome, outcomeOf } from './test/scene.ts';
+} from './test/auth-fixture.ts';
+import { FakeWorld } from './test/fake-world-fixture.ts';
+import { key, openScene, outcome, outcomeOf } from './test/scene-fixture.ts';
 
 describe('row 7: invalid_token', () => {
   test('a signature by another key', async () => {

@@ -1,8 +1,8 @@
 /** The order of the table of contract section 3: every pair of rows. */
 import { describe, expect, test } from 'bun:test';
 import type { AppRecord } from './registry-store.ts';
-import { mint } from './test/fixture.ts';
-import { type Ask, key, openScene, outcome } from './test/scene.ts';
+import { mint } from './test/auth-fixture.ts';
+import { type Ask, key, openScene, outcome } from './test/scene-fixture.ts';
 
 /** One fault per row; each changes one thing of a request that would be granted. */
 interface Faults {

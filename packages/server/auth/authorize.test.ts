@@ -11,8 +11,8 @@ import {
   mint,
   SPACE_ID,
   testKey,
-} from './test/fixture.ts';
-import { ask, key, openScene, outcome, outcomeOf, refusal } from './test/scene.ts';
+} from './test/auth-fixture.ts';
+import { ask, key, openScene, outcome, outcomeOf, refusal } from './test/scene-fixture.ts';
 
 describe('a good capability', () => {
   test.each([...ALGORITHMS])('signed with %s is granted', async (algorithm) => {

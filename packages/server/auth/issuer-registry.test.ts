@@ -1,8 +1,8 @@
 /** How old the registered Apps may be when they are used: 5 s, never more (contract section 3). */
 import { describe, expect, test } from 'bun:test';
 import { IssuerRegistry } from './issuer-registry.ts';
-import { FakeWorld, settle } from './test/fake-world.ts';
-import { appRecord, ISSUER, MemoryRegistryStore } from './test/fixture.ts';
+import { appRecord, ISSUER, MemoryRegistryStore } from './test/auth-fixture.ts';
+import { FakeWorld, settle } from './test/fake-world-fixture.ts';
 
 async function openRegistry() {
   const world = new FakeWorld();

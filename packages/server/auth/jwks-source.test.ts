@@ -5,8 +5,8 @@ import { JWKS_BYTES_MAX, JWKS_FETCH_MS_MAX } from './auth-limits.ts';
 import { type AuthWorld, REAL_AUTH_WORLD } from './auth-world.ts';
 import { UrlKeySource } from './jwks-source.ts';
 import type { KeySet } from './key-set.ts';
-import { FakeWorld, settle } from './test/fake-world.ts';
-import { keySetText, testKey } from './test/fixture.ts';
+import { keySetText, testKey } from './test/auth-fixture.ts';
+import { FakeWorld, settle } from './test/fake-world-fixture.ts';
 
 const URL_TEXT = 'https://issuer.test/jwks.json';
 const first = keySetText({ ...(await testKey('ES256')).publicJwk, kid: 'first' });

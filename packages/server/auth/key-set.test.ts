@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { exportJWK, generateKeyPair, type JWK } from 'jose';
 import { JWKS_BYTES_MAX, JWKS_KEYS_MAX } from './auth-limits.ts';
 import { findKey, KeySetError, parseKeySet } from './key-set.ts';
-import { keySetText, testKey } from './test/fixture.ts';
+import { keySetText, testKey } from './test/auth-fixture.ts';
 
 const p256 = (await testKey('ES256')).publicJwk;
 const otherP256 = (await testKey('ES256', 'other')).publicJwk;

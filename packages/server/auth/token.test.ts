@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { TOKEN_CHARACTERS_MAX } from './auth-limits.ts';
-import { encodePart } from './test/fixture.ts';
+import { encodePart } from './test/auth-fixture.ts';
 import { type ParsedToken, parseToken, readBearerToken } from './token.ts';
 
 /** The parsed token, or the code of the refusal; anything else thrown fails the test. */

@@ -15,7 +15,7 @@ import {
   objectNode,
   SPACE,
   smallNode,
-} from './test/core-world.ts';
+} from './test/core-fixture.ts';
 
 const URL_LIFE_MS = 5 * MINUTE_MS;
 /** core/lease-decision.ts: how long after its URL expired a PUT is taken to be on its way */

@@ -5,7 +5,7 @@ import { readContent } from './read-content.ts';
 import { readMetadata } from './read-metadata.ts';
 import { runGc } from './run-gc.ts';
 import { scrub } from './scrub.ts';
-import { CoreWorld, failureOf, Gate, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-world.ts';
+import { CoreWorld, failureOf, Gate, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
 
 let world: CoreWorld;
 beforeEach(async () => {

@@ -16,7 +16,7 @@ import {
   SlowBody,
   SPACE,
   smallNode,
-} from './test/core-world.ts';
+} from './test/core-fixture.ts';
 
 const NODE_BYTES_MAX = 100_000;
 

@@ -8,7 +8,7 @@ import { leaseNode } from './lease-node.ts';
 import type { MetadataStore, SpaceTransaction } from './ports.ts';
 import { runGc } from './run-gc.ts';
 import { sweep } from './sweep.ts';
-import { CoreWorld, DAY_MS, MINUTE_MS, ORIGIN, objectNode, SPACE, smallNode } from './test/core-world.ts';
+import { CoreWorld, DAY_MS, MINUTE_MS, ORIGIN, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
 import { updateRootRefs } from './update-root-refs.ts';
 
 let world: CoreWorld;

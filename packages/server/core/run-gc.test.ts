@@ -7,7 +7,7 @@ import { readContent } from './read-content.ts';
 import { readMetadata } from './read-metadata.ts';
 import { runGc } from './run-gc.ts';
 import { sweep } from './sweep.ts';
-import { CoreWorld, failureOf, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-world.ts';
+import { CoreWorld, failureOf, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
 import { updateRootRefs } from './update-root-refs.ts';
 
 const NOTHING = { examined: 0, deleted: 0, reclaimedContentBytes: 0 };

@@ -13,7 +13,7 @@ import {
   SlowBody,
   SPACE,
   smallNode,
-} from './test/core-world.ts';
+} from './test/core-fixture.ts';
 
 let world: CoreWorld;
 beforeEach(async () => {

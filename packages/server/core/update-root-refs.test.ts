@@ -3,7 +3,15 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { listRootRefs } from './list-root-refs.ts';
 import { runGc } from './run-gc.ts';
-import { CoreWorld, DAY_MS, failureOf, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-world.ts';
+import {
+  CoreWorld,
+  DAY_MS,
+  failureOf,
+  MINUTE_MS,
+  objectNode,
+  SPACE,
+  smallNode,
+} from './test/core-fixture.ts';
 import { updateRootRefs } from './update-root-refs.ts';
 
 const MOST = Number.MAX_SAFE_INTEGER;

@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { ApiError } from '@holdfast/protocol';
 import { seededBytes } from '../../../test/support/canonical-node.ts';
 import type { ContentStore, OpenContent } from '../core/ports.ts';
-import { type HandlerWorld, openHandlerWorld, SPACE_URL } from '../test/handler-world.ts';
 import { type ContentSpool, openFileSpool } from './content-spool.ts';
 import type { StreamWatch } from './content-stream.ts';
 import type { Connections } from './exchange.ts';
 import { BUFFERED_ANSWERS_MAX } from './http-limits.ts';
+import { type HandlerWorld, openHandlerWorld, SPACE_URL } from './test/handler-fixture.ts';
 
 const MIB = 1024 * 1024;
 const CONTENT_BYTES = 10 * MIB;

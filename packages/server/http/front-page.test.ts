@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { type HandlerWorld, openHandlerWorld } from '../test/handler-world.ts';
+import { type HandlerWorld, openHandlerWorld } from './test/handler-fixture.ts';
 
 const BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8';
 

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:tes
 import { ApiError } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
 import { ContentDamaged, type ContentUploads, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
-import { type HandlerWorld, leaseRequest, openHandlerWorld, SPACE_URL } from '../test/handler-world.ts';
 import type { Connections } from './exchange.ts';
+import { type HandlerWorld, leaseRequest, openHandlerWorld, SPACE_URL } from './test/handler-fixture.ts';
 
 const HASH = 'a'.repeat(64);
 

@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import type { ContentRow, Space } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
-import { keyOf } from '../../migration/entry-keys.ts';
-import type { BatchPart, DeploymentWriter, Entries, EntryKind } from '../../migration/ports.ts';
+import { keyOf } from '../../transfer/entry-keys.ts';
+import type { BatchPart, DeploymentWriter, Entries, EntryKind } from '../../transfer/ports.ts';
 import { hashAt, NOW, newGeneration, openUpload, readyNode, SPACE } from './samples.ts';
 
 export interface DeploymentBench {

@@ -1,0 +1,60 @@
+/** Work nobody waits for, again and again until it is stopped; a failure is logged once and tried again. */
+import type { Log } from '../log.ts';
+
+export interface BackgroundLoop {
+  /** Resolves when the step under way has ended; none begins after. */
+  stop(): Promise<void>;
+}
+
+export interface LoopOptions {
+  readonly name: string;
+  readonly log: Log;
+  /** One bounded step. The answer: ms until the next. */
+  readonly step: () => Promise<number>;
+  /** ms until the next step after one that failed */
+  readonly retryMs: number;
+}
+
+/** Delays vary by this share, so that processes started together do not work in step. */
+const JITTER = 0.2;
+
+export function startLoop({ name, log, step, retryMs }: LoopOptions): BackgroundLoop {
+  let isStopped = false;
+  let lastFailure: string | undefined;
+  let timer: Timer | undefined;
+  let underWay: Promise<void> = Promise.resolve();
+
+  const runOnce = async (): Promise<number> => {
+    try {
+      const delayMs = await step();
+      if (lastFailure !== undefined) log.info({ loop: name }, 'background work goes on');
+      lastFailure = undefined;
+      return delayMs;
+    } catch (error) {
+      // What it was using may have been closed already.
+      if (isStopped) return retryMs;
+      const failure = error instanceof Error ? error.message : String(error);
+      if (failure !== lastFailure)
+        log.error({ loop: name, err: error }, 'background work failed; it will be tried again');
+      lastFailure = failure;
+      return retryMs;
+    }
+  };
+  const schedule = (delayMs: number): void => {
+    if (isStopped) return;
+    const jitter = 1 - JITTER + 2 * JITTER * Math.random();
+    timer = setTimeout(() => {
+      underWay = runOnce().then(schedule);
+    }, delayMs * jitter);
+    timer.unref();
+  };
+
+  schedule(retryMs);
+  return {
+    async stop() {
+      isStopped = true;
+      clearTimeout(timer);
+      await underWay;
+    },
+  };
+}

@@ -1,0 +1,111 @@
+/** Turns at background work, over the real embedded engine: one process at a time, the walk goes on where another left it. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { pino } from 'pino';
+import { seededBytes } from '../../../test/support/canonical-node.ts';
+import { until } from '../../../test/support/until.ts';
+import type { Core } from '../core/core.ts';
+import type { ScrubPosition } from '../core/ports.ts';
+import { type HandlerWorld, openHandlerWorld } from '../http/test/handler-fixture.ts';
+import type { BackgroundTask, BackgroundTurns } from './turns.ts';
+import { NO_TURNS } from './turns.ts';
+import { type BackgroundPace, DISK_PACE, startBackgroundWork } from './work.ts';
+
+const NODES = 20;
+const NODES_PER_STEP = 8;
+const TEST_MS_MAX = 120_000;
+
+let world: HandlerWorld;
+beforeAll(async () => {
+  world = await openHandlerWorld();
+  for (let seed = 0; seed < NODES; seed += 1) await world.store(seededBytes(100, seed));
+});
+afterAll(() => world.close());
+
+/** The real core; `walks` notes where each step of the scrub began, `sweeps` counts looks for something to sweep. */
+function watchedCore() {
+  const walks: (ScrubPosition | undefined)[] = [];
+  let sweeps = 0;
+  const metadata = new Proxy(world.core.metadata, {
+    get(target, name) {
+      const value = Reflect.get(target, name, target) as unknown;
+      if (typeof value !== 'function') return value;
+      return (...args: unknown[]) => {
+        if (name === 'findNodesToScrub') walks.push(args[0] as ScrubPosition | undefined);
+        if (name === 'findSpacesToSweep') sweeps += 1;
+        return (value as (...given: unknown[]) => unknown).apply(target, args);
+      };
+    },
+  });
+  const core: Core = { ...world.core, metadata };
+  return { core, walks, sweeps: () => sweeps };
+}
+
+/** One turn per task, shared by several processes as rows of a database would. */
+function makeSharedTurns() {
+  const holders = new Map<BackgroundTask, string>();
+  const positions = new Map<BackgroundTask, string | undefined>();
+  const of = (holder: string): BackgroundTurns => ({
+    async take(task) {
+      const current = holders.get(task);
+      if (current !== undefined && current !== holder) return undefined;
+      holders.set(task, holder);
+      return { position: positions.get(task) };
+    },
+    async note(task, position) {
+      if (holders.get(task) === holder) positions.set(task, position);
+    },
+    async release() {
+      for (const [task, current] of holders) if (current === holder) holders.delete(task);
+    },
+  });
+  return { of, holders };
+}
+
+const log = pino({ level: 'silent' });
+const pace: BackgroundPace = {
+  ...DISK_PACE,
+  sweepIntervalMs: 20,
+  scrubIntervalMs: 200,
+  retryMs: 20,
+  askMs: 20,
+};
+
+test(
+  'the scrub goes on in another process where the first one ended',
+  async () => {
+    const turns = makeSharedTurns();
+    const first = watchedCore();
+    const second = watchedCore();
+    const one = startBackgroundWork({ core: first.core, turns: turns.of('one'), pace, log });
+    await until(() => first.walks.length >= 1);
+    await one.stop();
+    expect(turns.holders.size).toBe(0);
+    const steps = first.walks.length;
+    expect(steps).toBeLessThan(NODES / NODES_PER_STEP);
+    const two = startBackgroundWork({ core: second.core, turns: turns.of('two'), pace, log });
+    await until(() => second.walks.length >= 1);
+    await two.stop();
+    expect(second.walks[0]).toBeDefined();
+    expect(first.walks).not.toContain(second.walks[0]);
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a process without the turn does nothing, the one with it does both',
+  async () => {
+    const turns = makeSharedTurns();
+    const busy = watchedCore();
+    const idle = watchedCore();
+    const never = watchedCore();
+    const loops = [startBackgroundWork({ core: busy.core, turns: turns.of('busy'), pace, log })];
+    await until(() => busy.walks.length >= 1 && busy.sweeps() >= 1);
+    loops.push(startBackgroundWork({ core: idle.core, turns: turns.of('idle'), pace, log }));
+    loops.push(startBackgroundWork({ core: never.core, turns: NO_TURNS, pace, log }));
+    const sweeps = busy.sweeps();
+    await until(() => busy.sweeps() > sweeps + 2);
+    for (const loop of loops) await loop.stop();
+    expect([idle.walks.length, idle.sweeps(), never.walks.length, never.sweeps()]).toEqual([0, 0, 0, 0]);
+  },
+  TEST_MS_MAX,
+);

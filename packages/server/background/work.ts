@@ -1,0 +1,109 @@
+/**
+ * What servers do on their own: the sweep, the scrub, and the look for rot. Where several processes share engines,
+ * sweep and scrub are done by the one that has the turn.
+ */
+
+import type { Core } from '../core/core.ts';
+import { scrub } from '../core/scrub.ts';
+import { sweep } from '../core/sweep.ts';
+import type { Log } from '../log.ts';
+import { type BackgroundLoop, startLoop } from './loop.ts';
+import type { BackgroundTurns } from './turns.ts';
+
+/** How often a server works on its own, and how fast it may read from a store that also serves. */
+export interface BackgroundPace {
+  readonly sweepIntervalMs: number;
+  readonly scrubBytesPerSecond: number;
+  /** from one step of the scrub, of at most 8 nodes, to the next */
+  readonly scrubIntervalMs: number;
+  /** from the end of one walk of the scrub over everything to the start of the next */
+  readonly scrubPauseMs: number;
+  /** between looks for what other processes know of rot */
+  readonly rotLookMs: number;
+  /** after a failure, and before the first step */
+  readonly retryMs: number;
+  /** between questions for a turn that another process has, and while this one rests in its own */
+  readonly askMs: number;
+}
+
+export const DISK_PACE: BackgroundPace = {
+  sweepIntervalMs: 3000,
+  scrubBytesPerSecond: 8 * 1024 * 1024,
+  scrubIntervalMs: 250,
+  scrubPauseMs: 60_000,
+  rotLookMs: 3000,
+  retryMs: 5000,
+  askMs: 5000,
+};
+
+/** In S3 each node costs a request, and those are paid for: at most 8 a second. */
+export const S3_PACE: BackgroundPace = { ...DISK_PACE, scrubIntervalMs: 1000 };
+
+/** between sweeps while there is more to do */
+const SWEEP_BUSY_INTERVAL_MS = 50;
+
+/** A look rests so many times as long as it took. */
+const LOOK_REST_FACTOR = 20;
+
+interface BackgroundOptions {
+  readonly core: Core;
+  readonly turns: BackgroundTurns;
+  readonly pace: BackgroundPace;
+  readonly log: Log;
+}
+
+export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop {
+  const { log, turns, pace } = options;
+  const { retryMs } = pace;
+  const loops = [
+    startLoop({ name: 'sweep', log, step: () => sweepOnce(options), retryMs }),
+    startLoop({ name: 'scrub', log, step: makeScrubStep(options), retryMs }),
+    // Of every process, whoever has the turns: each answers by what it knows itself.
+    startLoop({ name: 'rot', log, step: () => lookForRot(options), retryMs }),
+  ];
+  const stop = async (): Promise<void> => {
+    await Promise.all(loops.map((loop) => loop.stop()));
+    // Whoever goes on only waits for the turn to run out when this does not reach the store.
+    await turns.release().catch(() => undefined);
+  };
+  let stopping: Promise<void> | undefined;
+  return {
+    stop: () => {
+      stopping ??= stop();
+      return stopping;
+    },
+  };
+}
+
+/** The answers: ms until the next step. */
+async function sweepOnce({ core, turns, pace }: BackgroundOptions): Promise<number> {
+  if ((await turns.take('sweep')) === undefined) return pace.askMs;
+  const { moreToDo } = await sweep(core);
+  return moreToDo ? SWEEP_BUSY_INTERVAL_MS : pace.sweepIntervalMs;
+}
+
+/** While it rests it goes on asking for its turn, so that no other process begins meanwhile. */
+function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
+  const { core, turns, pace } = options;
+  /** of the monotonic clock, ms */
+  let restsUntil = 0;
+  return async () => {
+    const turn = await turns.take('scrub');
+    if (turn === undefined) return pace.askMs;
+    const restMs = restsUntil - performance.now();
+    if (restMs > 0) return Math.min(restMs, pace.askMs);
+    const { next, bytes } = await scrub(core, turn.position);
+    await turns.note('scrub', next);
+    const paceMs = Math.max(pace.scrubIntervalMs, (bytes / pace.scrubBytesPerSecond) * 1000);
+    const pauseMs = next === undefined ? pace.scrubPauseMs : paceMs;
+    restsUntil = performance.now() + pauseMs;
+    return Math.min(pauseMs, pace.askMs);
+  };
+}
+
+/** Looks less often where there is so much rot that a look takes its time. */
+async function lookForRot({ core, pace }: BackgroundOptions): Promise<number> {
+  const startedAt = performance.now();
+  await core.rottenNodes.look(core.metadata);
+  return Math.max(pace.rotLookMs, (performance.now() - startedAt) * LOOK_REST_FACTOR);
+}

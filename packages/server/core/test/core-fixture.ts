@@ -1,0 +1,389 @@
+/**
+ * The rules over the real embedded engine, with a clock of the test's own and doors in front of the ports: a test holds one
+ * request at exactly the step it means while others go by. What no test says aloud is checked at the end of each: no
+ * invariant broke, every kept number equals a recount, no object is without its record.
+ */
+import { expect } from 'bun:test';
+import { createHmac } from 'node:crypto';
+import { mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
+import { type CanonicalNode, makeNode, seededBytes } from '../../../../test/support/canonical-node.ts';
+import { ByteSpoiler, nextTurn, objectsFolder } from '../../../../test/support/embedded-files.ts';
+import { findLeftovers, recount } from '../../../../test/support/embedded-recount.ts';
+import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
+import { type EmbeddedEngine, openEmbeddedEngine } from '../../deployment/open-embedded-engine.ts';
+import type { Core, CoreSettings } from '../core.ts';
+import { leaseNode } from '../lease-node.ts';
+import type { Generation, NodeRow, Space } from '../model.ts';
+import type {
+  Awaitable,
+  ContentStore,
+  DeletedObjects,
+  Signer,
+  StagedUpload,
+  UploadReceiver,
+} from '../ports.ts';
+import { receiveUpload } from '../receive-upload.ts';
+import { RottenNodes } from '../rotten-nodes.ts';
+import { sweep } from '../sweep.ts';
+import { DirectStore } from './direct-store.ts';
+
+export const SPACE: Space = { appId: 'app', spaceId: 'space' };
+export const ORIGIN = 'http://127.0.0.1:1';
+export const MINUTE_MS = 60_000;
+export const DAY_MS = 86_400_000;
+/** More than the engine keeps as a row: an object of its own. */
+const OBJECT_BYTES = 40_000;
+const SWEEPS_MAX = 100;
+
+const SETTINGS: CoreSettings = {
+  nodeBytesMax: 128 * 1024,
+  activeUploadsMax: 8,
+  uploadTtlMs: 5 * MINUTE_MS,
+  abandonedAfterMs: DAY_MS,
+  rootRefHistoryMs: DAY_MS,
+};
+
+/** Called in place of the port's own step; `step` is that step. */
+type Door<T> = (step: () => Promise<T>) => Promise<T>;
+
+export interface Doors {
+  delete?: (step: () => Promise<void>, generation: Generation) => Promise<void>;
+  inspect?: Door<Awaited<ReturnType<ContentStore['inspect']>>>;
+  open?: Door<Awaited<ReturnType<ContentStore['open']>>>;
+  verify?: Door<void>;
+  seal?: Door<boolean>;
+}
+
+export type AwaitingUpload = Extract<LeaseResponse, { upload: unknown }>;
+
+/** A small node: its bytes are a row. */
+export function smallNode(seed: number, refs: readonly Hash[] = []): CanonicalNode {
+  return makeNode(`node ${seed}`, { contentType: 'text/plain', refs });
+}
+
+/** A node whose bytes are an object. */
+export function objectNode(seed: number, refs: readonly Hash[] = []): CanonicalNode {
+  return makeNode(seededBytes(OBJECT_BYTES, seed), { refs });
+}
+
+/** Holds whoever passes until it is opened; `reached` resolves when the first stands before it. */
+export class Gate {
+  readonly reached: Promise<void>;
+  readonly #opened: Promise<void>;
+  #reach!: () => void;
+  #open!: () => void;
+
+  constructor() {
+    this.reached = new Promise((resolve) => {
+      this.#reach = resolve;
+    });
+    this.#opened = new Promise((resolve) => {
+      this.#open = resolve;
+    });
+  }
+
+  pass(): Promise<void> {
+    this.#reach();
+    return this.#opened;
+  }
+
+  open(): void {
+    this.#open();
+  }
+}
+
+/** A body that sends its first half at once and the rest when told. */
+export class SlowBody {
+  readonly stream: ReadableStream<Uint8Array>;
+  readonly #bytes: Uint8Array;
+  #controller!: ReadableStreamDefaultController<Uint8Array>;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+    this.stream = new ReadableStream({
+      start: (controller) => {
+        this.#controller = controller;
+        controller.enqueue(bytes.slice(0, bytes.length / 2));
+      },
+    });
+  }
+
+  finish(): void {
+    this.#controller.enqueue(this.#bytes.slice(this.#bytes.length / 2));
+    this.#controller.close();
+  }
+
+  breakOff(): void {
+    this.#controller.error(new Error('planted: the connection broke'));
+  }
+}
+
+interface WorldOptions {
+  /** processes that may open the data together */
+  readonly workers?: number;
+  /** clients write to the content store themselves */
+  readonly isDirect?: boolean;
+}
+
+export class CoreWorld {
+  now = 1_700_000_000_000;
+  readonly doors: Doors = {};
+  readonly spoiler: ByteSpoiler;
+  readonly #folder = makeTempFolder('core', { fast: true });
+  readonly #dataDir: string;
+  readonly #settings: CoreSettings;
+  readonly #workers: number;
+  readonly #direct: DirectStore | undefined;
+  readonly #fatal: Error[] = [];
+  #engine!: EmbeddedEngine;
+  readonly #others: EmbeddedEngine[] = [];
+  #core!: Core;
+  #randomState = 1;
+
+  private constructor(settings: Partial<CoreSettings>, { workers = 1, isDirect = false }: WorldOptions) {
+    this.#settings = { ...SETTINGS, ...settings };
+    this.#workers = workers;
+    if (isDirect) this.#direct = new DirectStore(() => this.now, this.#settings.uploadTtlMs);
+    this.#dataDir = join(this.#folder.path, 'data');
+    mkdirSync(this.#dataDir);
+    this.spoiler = new ByteSpoiler(this.#dataDir);
+  }
+
+  static async open(settings: Partial<CoreSettings> = {}, options: WorldOptions = {}): Promise<CoreWorld> {
+    const world = new CoreWorld(settings, options);
+    await world.restart();
+    return world;
+  }
+
+  get core(): Core {
+    return this.#core;
+  }
+
+  get direct(): DirectStore {
+    if (this.#direct === undefined) throw new Error('this world receives uploads itself');
+    return this.#direct;
+  }
+
+  async restart(): Promise<void> {
+    await this.#engine?.close();
+    this.#engine = await this.#openEngine(true);
+    this.#core = this.#coreOf(this.#engine, this.doors);
+  }
+
+  /** Holds every deletion of the content store before it begins, at the gate it gives. */
+  holdDeletes(): Gate {
+    const gate = new Gate();
+    this.doors.delete = async (step) => {
+      await gate.pass();
+      await step();
+    };
+    return gate;
+  }
+
+  /** Another process on the same data, without doors. */
+  async openBeside(): Promise<Core> {
+    const engine = await this.#openEngine(false);
+    this.#others.push(engine);
+    return this.#coreOf(engine, {});
+  }
+
+  #openEngine(isAlone: boolean): Promise<EmbeddedEngine> {
+    const clock = { now: () => this.now };
+    const onFatal = (error: Error) => this.#fatal.push(error);
+    return openEmbeddedEngine({ dataDir: this.#dataDir, workers: this.#workers, isAlone, clock, onFatal });
+  }
+
+  #coreOf(engine: EmbeddedEngine, doors: Doors): Core {
+    return {
+      metadata: engine.metadata,
+      content: withDoors(this.#direct ?? engine.content, doors),
+      random: { bytes: (count) => this.#randomBytes(count) },
+      signer,
+      rottenNodes: new RottenNodes(() => undefined),
+      settings: this.#settings,
+    };
+  }
+
+  /** Never twice the same; unpredictability is not what these tests are about. */
+  #randomBytes(count: number): Uint8Array {
+    this.#randomState += 1;
+    const bytes = Buffer.alloc(count);
+    bytes.writeUInt32BE(this.#randomState, count - 4);
+    return bytes;
+  }
+
+  lease(node: CanonicalNode, durationMs = MINUTE_MS): Promise<LeaseResponse> {
+    return leaseNode(this.#core, SPACE, node.hash, durationMs, ORIGIN);
+  }
+
+  /** A lease that is expected to ask for bytes. */
+  async begin(node: CanonicalNode): Promise<AwaitingUpload> {
+    const answer = await this.lease(node);
+    if ('upload' in answer) return answer;
+    throw new Error(`expected an upload instruction, got ${answer.state}`);
+  }
+
+  /** Lease, PUT to the store itself, lease: the last answer. */
+  async uploadDirectly(node: CanonicalNode, bytes = node.bytes): Promise<LeaseResponse> {
+    expect(this.direct.put((await this.begin(node)).upload.url, bytes)).toBe(200);
+    return this.lease(node);
+  }
+
+  put({ upload }: AwaitingUpload, body: Uint8Array | SlowBody, declaredLength?: number): Promise<void> {
+    return receiveUpload(this.#core, {
+      token: upload.url.slice(`${ORIGIN}/uploads/`.length),
+      contentType: NODE_MEDIA_TYPE,
+      ifNoneMatch: '*',
+      declaredLength,
+      body: body instanceof SlowBody ? body.stream : new Response(body.slice()).body,
+    });
+  }
+
+  /** Lease, PUT, lease: the last answer. */
+  async upload(node: CanonicalNode): Promise<LeaseResponse> {
+    await this.put(await this.begin(node), node.bytes);
+    return this.lease(node);
+  }
+
+  /** Uploads nodes that must become ready, children first. */
+  async publish(...nodes: readonly CanonicalNode[]): Promise<void> {
+    for (const node of nodes) expect((await this.upload(node)).state).toBe('ready');
+  }
+
+  async row(node: CanonicalNode): Promise<NodeRow | undefined> {
+    return this.#core.metadata.findNode(SPACE, node.hash);
+  }
+
+  async looseEdges(node: CanonicalNode): Promise<number> {
+    const [count] = await this.#core.metadata.transact(SPACE, (tx) => tx.findLooseEdges([node.hash]));
+    return count ?? 0;
+  }
+
+  async spoil(node: CanonicalNode, how: 'flipped' | 'lost', offset = -1): Promise<void> {
+    const row = await this.row(node);
+    if (row === undefined) throw new Error('only a node with a row has bytes to spoil');
+    await nextTurn();
+    this.spoiler.spoil({ generation: row.generation, isInline: row.inline }, how, offset);
+  }
+
+  async mend(node: CanonicalNode): Promise<void> {
+    const row = await this.row(node);
+    if (row === undefined) throw new Error('only a node with a row has bytes to mend');
+    await nextTurn();
+    this.spoiler.restore({ generation: row.generation, isInline: row.inline });
+  }
+
+  objectFiles(): readonly string[] {
+    return readdirSync(objectsFolder(this.#dataDir), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && !entry.name.endsWith('.kept'))
+      .map((entry) => entry.name);
+  }
+
+  async sweepAll(): Promise<void> {
+    for (let steps = 0; (await sweep(this.#core)).moreToDo; steps += 1)
+      expect(steps).toBeLessThan(SWEEPS_MAX);
+  }
+
+  /** Everything that must hold whatever the test did, then the end of this world. */
+  async close(): Promise<void> {
+    try {
+      for (const name of Object.keys(this.doors)) delete this.doors[name as keyof Doors];
+      // Past every URL and hold, and past what the sweep of a store leaves to PUTs that are still on their way.
+      if (this.#direct !== undefined) this.now += 3 * DAY_MS;
+      await this.sweepAll();
+      await this.sweepAll();
+      for (const engine of [...this.#others, this.#engine]) await engine.close();
+      expect(this.#fatal).toEqual([]);
+      expect(recount(this.#dataDir).problems).toEqual([]);
+      const { orphans, missing, incoming } = findLeftovers(this.#dataDir);
+      expect(orphans.filter((name) => !name.endsWith('.kept'))).toEqual([]);
+      const elsewhere = this.#direct?.generations ?? [];
+      expect({ missing: [...missing].sort(), incoming }).toEqual({ missing: [...elsewhere], incoming: [] });
+    } finally {
+      this.#folder.remove();
+    }
+  }
+}
+
+/** The answer of a request that must fail. */
+export async function failureOf(request: Awaitable<unknown>): Promise<ApiError> {
+  try {
+    await request;
+  } catch (error) {
+    if (error instanceof ApiError) return error;
+    throw error;
+  }
+  throw new Error('expected the request to fail');
+}
+
+function withDoors(content: ContentStore, doors: Doors): ContentStore {
+  const { upload } = content;
+  return {
+    upload: upload.kind === 'server' ? { kind: 'server', receiver: watch(upload.receiver, doors) } : upload,
+    inspect: (...given) => through(doors.inspect, () => content.inspect(...given)),
+    open: (...given) => through(doors.open, () => content.open(...given)),
+    verify: (...given) => through(doors.verify, () => content.verify(...given)),
+    verifyInline: (given) => content.verifyInline(given),
+    delete: (space, generations) =>
+      doors.delete === undefined
+        ? content.delete(space, generations)
+        : deleteThrough(doors.delete, content, space, generations),
+    sweep: (...given) => content.sweep(...given),
+    close: () => content.close(),
+  };
+}
+
+function through<T>(door: Door<T> | undefined, step: () => Promise<T>): Promise<T> {
+  return door === undefined ? step() : door(step);
+}
+
+function watch(receiver: UploadReceiver, doors: Doors): UploadReceiver {
+  return {
+    isReceiving: (generation) => receiver.isReceiving(generation),
+    reservedBytes: (space) => receiver.reservedBytes(space),
+    receive: async (...given) => {
+      const staged: StagedUpload = await receiver.receive(...given);
+      return {
+        evidence: staged.evidence,
+        inlineBytes: staged.inlineBytes,
+        seal: () => through(doors.seal, () => staged.seal()),
+        release: () => staged.release(),
+      };
+    },
+  };
+}
+
+/** Each object by itself, all at once. */
+async function deleteThrough(
+  door: NonNullable<Doors['delete']>,
+  content: ContentStore,
+  space: Space,
+  generations: readonly Generation[],
+): Promise<DeletedObjects> {
+  const deleted = new Set<Generation>();
+  let failure: unknown;
+  const deleteOne = async (generation: Generation): Promise<void> => {
+    const step = async (): Promise<void> => {
+      const outcome = await content.delete(space, [generation]);
+      if (outcome.failure !== undefined) throw outcome.failure;
+    };
+    try {
+      await door(step, generation);
+      deleted.add(generation);
+    } catch (error) {
+      failure ??= error;
+    }
+  };
+  await Promise.all(generations.map(deleteOne));
+  return { deleted, failure };
+}
+
+const sign = (purpose: string, message: string): Buffer =>
+  createHmac('sha256', 'a key of this test').update(`${purpose}:${message}`).digest();
+
+const signer: Signer = {
+  sign,
+  verify: (purpose, message, signature) => Buffer.compare(sign(purpose, message), signature) === 0,
+};

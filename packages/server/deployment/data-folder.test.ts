@@ -1,0 +1,93 @@
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ServeError } from '../errors.ts';
+import { explainFolderError, holdDataFolder } from './data-folder.ts';
+
+let parent: string;
+
+beforeEach(() => {
+  parent = mkdtempSync(join(tmpdir(), 'holdfast-folder-'));
+});
+
+afterEach(() => rmSync(parent, { recursive: true, force: true }));
+
+describe('data folder', () => {
+  test('is made private, with what leads to it, and held by one until it lets go', () => {
+    const path = join(parent, 'a', 'b');
+    const held = holdDataFolder(path);
+    expect(statSync(path).mode & 0o777).toBe(0o700);
+    expect(() => holdDataFolder(path)).toThrow(/in use by another holdfast/);
+    held.release();
+    holdDataFolder(path).release();
+  });
+
+  test('a lock left by a process that was killed holds nobody up', async () => {
+    const path = join(parent, 'data');
+    const script = `
+      const { holdDataFolder } = await import(${JSON.stringify(join(import.meta.dir, 'data-folder.ts'))});
+      holdDataFolder(${JSON.stringify(path)});
+      // Whoever forgets what it was given holds the folder all the same.
+      Bun.gc(true);
+      console.log('held');
+      setInterval(() => {}, 1000);`;
+    const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe', stderr: 'inherit' });
+    try {
+      const { value } = await child.stdout.getReader().read();
+      expect(new TextDecoder().decode(value)).toBe('held\n');
+      expect(() => holdDataFolder(path)).toThrow(ServeError);
+    } finally {
+      child.kill('SIGKILL');
+      await child.exited;
+    }
+    holdDataFolder(path).release();
+  });
+
+  test('a file is no folder', () => {
+    const path = join(parent, 'file');
+    writeFileSync(path, '');
+    expect(() => holdDataFolder(path)).toThrow(/is not a folder/);
+    expect(() => holdDataFolder(join(path, 'below'))).toThrow(/is not a folder/);
+  });
+
+  test.each([
+    ['EACCES', /cannot be written/],
+    ['SQLITE_READONLY', /cannot be written/],
+    ['ENOENT', /cannot be made or opened/],
+    ['EROFS', /read-only/],
+    ['ENOSPC', /full/],
+    ['SQLITE_FULL', /full/],
+    ['EIO', /I\/O error/],
+    ['SQLITE_IOERR_READ', /I\/O error/],
+    ['SQLITE_NOTADB', /damaged.*restore a backup/],
+    ['SQLITE_CORRUPT', /damaged.*restore a backup/],
+    ['SQLITE_CORRUPT_INDEX', /damaged.*restore a backup/],
+    // What SQLite says of a schema that one flipped bit made another.
+    ['SQLITE_ERROR', /damaged.*restore a backup/],
+  ])('%s is explained', (code, message) => {
+    const explained = explainFolderError('/data', Object.assign(new Error('x'), { code }));
+    expect(explained).toBeInstanceOf(ServeError);
+    expect((explained as Error).message).toMatch(message);
+    expect((explained as Error).message).toContain('/data');
+  });
+
+  test('what a read of the rows met is explained by its cause', () => {
+    const cause = Object.assign(new Error('malformed'), { code: 'SQLITE_CORRUPT' });
+    const explained = explainFolderError('/data', new Error('reading failed', { cause }));
+    expect(explained).toBeInstanceOf(ServeError);
+    expect((explained as Error).message).toMatch(/damaged \(reading failed\)/);
+  });
+
+  test('a damaged lock is not taken for damaged data', () => {
+    const path = join(parent, 'data');
+    holdDataFolder(path).release();
+    writeFileSync(join(path, 'lock.db'), new Uint8Array(4096).fill(1));
+    expect(() => holdDataFolder(path)).toThrow(/lock\.db is damaged: .* remove it/);
+  });
+
+  test('what is no matter of the folder stays what it is', () => {
+    const error = new TypeError('bug');
+    expect(explainFolderError('/data', error)).toBe(error);
+  });
+});

@@ -1,0 +1,191 @@
+/** Administration of the registry of Apps: what `holdfast app` and `serve --dev` do to it. Works while servers run. */
+import { readdirSync } from 'node:fs';
+import { type AppRegistration, parseAppRegistration, RegistrationError } from '../auth/app-registration.ts';
+import type { AppRecord, AppStatus, RegistryStore } from '../auth/registry-store.ts';
+import { StoreUnavailable } from '../core/ports.ts';
+import type { PostgresAddress } from '../engine/address.ts';
+import { migrate, SchemaNewer } from '../engine/postgres/migrations.ts';
+import { hasPostgresRegistry, PostgresRegistryStore } from '../engine/postgres/registry-store.ts';
+import { PostgresPool } from '../engine/postgres/wire/connection-pool.ts';
+import { POSTGRES_LIMITS } from '../engine/postgres/wire/limits.ts';
+import {
+  hasEmbeddedRegistry,
+  openEmbeddedRegistryStore,
+  RegistryFileError,
+} from '../engine/sqlite/registry-store.ts';
+
+/** Where the registry is: in the data folder of the embedded engine, or in a database. */
+export type RegistryPlace =
+  | { readonly kind: 'folder'; readonly dataDir: string }
+  | { readonly kind: 'database'; readonly address: PostgresAddress };
+
+/** Every verb rejects with RegistryError when it cannot be done; a change holds in every process within 5 s. */
+export interface Registry {
+  listApps(): Promise<readonly AppRecord[]>;
+  /** `replace` swaps issuer, audience, keys, algorithms and lifetime of an App that exists and keeps its status. */
+  addApp(registration: AppRegistration, options?: { readonly replace?: boolean }): Promise<AppRecord>;
+  setAppStatus(appId: string, status: AppStatus): Promise<AppRecord>;
+  /** Unregisters the App and keeps its data. */
+  removeApp(appId: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** What could not be done and what to do, in one line; holds no secrets. */
+export class RegistryError extends Error {
+  override readonly name = 'RegistryError';
+}
+
+/**
+ * The registry that is there; `undefined` when none is yet. Makes nothing: a mistyped place stays as it is. Rejects with
+ * RegistryError for a folder that is missing.
+ */
+export async function findRegistry(place: RegistryPlace): Promise<Registry | undefined> {
+  if (place.kind === 'folder') {
+    return lookAtFolder(place.dataDir) === 'registry' ? makeRegistry(place) : undefined;
+  }
+  return withPool(place.address, async (pool) => {
+    return (await hasPostgresRegistry(pool)) ? openInDatabase(pool) : undefined;
+  });
+}
+
+/**
+ * The registry, made in a database or an empty folder that has none yet. Rejects with RegistryError when it cannot be used,
+ * and for a folder that is missing or holds something else: an App that is added in the wrong folder is served by nobody.
+ */
+export async function openRegistry(place: RegistryPlace): Promise<Registry> {
+  if (place.kind === 'folder' && lookAtFolder(place.dataDir) === 'other') {
+    throw new RegistryError(
+      `${place.dataDir} is no data folder of holdfast: name the one that the server serves with --data`,
+    );
+  }
+  return makeRegistry(place);
+}
+
+/** As `openRegistry`, for the server itself: makes the folder, and a registry in it whatever else it holds. */
+export async function makeRegistry(place: RegistryPlace): Promise<Registry> {
+  if (place.kind === 'database') return withPool(place.address, openInDatabase);
+  const { dataDir } = place;
+  const store = await explain(async () => openEmbeddedRegistryStore(dataDir));
+  return administer(store, async () => store.close());
+}
+
+/** What a new disk may hold already. */
+const FILE_SYSTEM_FOLDERS: readonly string[] = ['lost+found'];
+
+/** Throws RegistryError when the folder is missing or cannot be read. */
+function lookAtFolder(dataDir: string): 'registry' | 'empty' | 'other' {
+  if (hasEmbeddedRegistry(dataDir)) return 'registry';
+  try {
+    return readdirSync(dataDir).every((name) => FILE_SYSTEM_FOLDERS.includes(name)) ? 'empty' : 'other';
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') {
+      throw new RegistryError(
+        `the data folder ${dataDir} does not exist: name the one that the server serves with --data, or start the server first`,
+      );
+    }
+    throw new RegistryError(
+      `the data folder ${dataDir} cannot be opened (${code}): check --data and its rights`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+/** Keeps the pool open only for a registry that was opened on it. */
+async function withPool<T extends Registry | undefined>(
+  address: PostgresAddress,
+  open: (pool: PostgresPool) => Promise<T>,
+): Promise<T> {
+  const pool = new PostgresPool({ ...address, connectionsMax: 1 }, POSTGRES_LIMITS);
+  let registry: T | undefined;
+  try {
+    registry = await explain(() => open(pool));
+    return registry;
+  } finally {
+    if (registry === undefined) await pool.close();
+  }
+}
+
+async function openInDatabase(pool: PostgresPool): Promise<Registry> {
+  await migrate(pool);
+  return administer(new PostgresRegistryStore(pool), () => pool.close());
+}
+
+function administer(store: RegistryStore, close: () => Promise<void>): Registry {
+  return {
+    listApps: () => explain(async () => store.readAll()),
+    addApp: (registration, { replace = false } = {}) =>
+      explain(async () => {
+        const record = await parseAppRegistration(registration, Date.now());
+        return replace ? await replaceApp(store, record) : await insertApp(store, record);
+      }),
+    setAppStatus: (appId, status) =>
+      explain(async () => {
+        if (!(await store.setStatus(appId, status, Date.now()))) throw unknownApp(appId);
+        return await readApp(store, appId);
+      }),
+    removeApp: (appId) =>
+      explain(async () => {
+        if (!(await store.remove(appId))) throw unknownApp(appId);
+      }),
+    close,
+  };
+}
+
+async function insertApp(store: RegistryStore, record: AppRecord): Promise<AppRecord> {
+  const outcome = await store.insert(record);
+  if (outcome === 'issuer-taken') throw issuerTaken(record);
+  if (outcome === 'app-exists') {
+    throw new RegistryError(
+      `the App ${quote(record.appId)} exists; use --replace to swap its issuer, audience and keys`,
+    );
+  }
+  return record;
+}
+
+async function replaceApp(store: RegistryStore, record: AppRecord): Promise<AppRecord> {
+  const outcome = await store.replace(record);
+  if (outcome === 'issuer-taken') throw issuerTaken(record);
+  return outcome === 'app-unknown' ? await insertApp(store, record) : await readApp(store, record.appId);
+}
+
+async function readApp(store: RegistryStore, appId: string): Promise<AppRecord> {
+  const record = (await store.readAll()).find((each) => each.appId === appId);
+  if (record === undefined) throw unknownApp(appId);
+  return record;
+}
+
+function unknownApp(appId: string): RegistryError {
+  return new RegistryError(
+    `there is no App ${quote(appId)}; see the registered ones with: holdfast app list`,
+  );
+}
+
+function issuerTaken(record: AppRecord): RegistryError {
+  return new RegistryError(
+    `the issuer ${quote(record.issuer)} belongs to another App; an issuer belongs to exactly one`,
+  );
+}
+
+async function explain<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw toRegistryError(error);
+  }
+}
+
+function toRegistryError(error: unknown): unknown {
+  const isExpected =
+    error instanceof RegistryFileError ||
+    error instanceof RegistrationError ||
+    error instanceof SchemaNewer ||
+    error instanceof StoreUnavailable;
+  return isExpected ? new RegistryError(error.message, { cause: error }) : error;
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text);
+}

@@ -1,0 +1,51 @@
+import { describe, expect, test } from 'bun:test';
+import type { Log } from '../log.ts';
+import { attemptStart, START_ATTEMPTS_MAX } from './start-attempts.ts';
+
+/** Fails `failures` times with `message`, then opens. */
+function scene(failures: number, message = 'away') {
+  const lines: { attempt: number; reason: string }[] = [];
+  const pauses: number[] = [];
+  let tries = 0;
+  const log = { warn: (fields: { attempt: number; reason: string }) => lines.push(fields) } as unknown as Log;
+  const open = async (): Promise<string> => {
+    tries += 1;
+    if (tries <= failures) throw new Error(message);
+    return 'open';
+  };
+  const run = (): Promise<string> =>
+    attemptStart({
+      name: 'store',
+      open,
+      isPassing: (error) => (error as Error).message === 'away',
+      log,
+      pause: async (durationMs) => void pauses.push(durationMs),
+    });
+  return { run, lines, pauses, tries: () => tries };
+}
+
+describe('starting while an engine is away', () => {
+  test('goes on as soon as it is there, and says of each try why it failed', async () => {
+    const { run, lines, pauses } = scene(3);
+    expect(await run()).toBe('open');
+    expect(lines.map(({ attempt, reason }) => [attempt, reason])).toEqual([
+      [1, 'away'],
+      [2, 'away'],
+      [3, 'away'],
+    ]);
+    expect(pauses).toEqual([500, 1000, 2000]);
+  });
+
+  test('ends with the last failure after a bounded number of tries', async () => {
+    const { run, lines, tries } = scene(1000);
+    await expect(run()).rejects.toThrow('away');
+    expect(tries()).toBe(START_ATTEMPTS_MAX);
+    expect(lines).toHaveLength(START_ATTEMPTS_MAX - 1);
+  });
+
+  test('ends at once for what will not pass', async () => {
+    const { run, tries } = scene(1000, 'wrong password');
+    await expect(run()).rejects.toThrow('wrong password');
+    expect(tries()).toBe(1);
+  });
+});

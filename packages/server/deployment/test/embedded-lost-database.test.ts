@@ -1,0 +1,115 @@
+/** Rows that are gone, cut off or spoilt end the start: what they named is never taken for something that never was. */
+import { Database } from 'bun:sqlite';
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ManualClock } from '../../engine/contract/samples.ts';
+import { DatabaseDamaged } from '../../engine/sqlite/database.ts';
+import { ContentFolderMissing, openEmbeddedEngine } from '../open-embedded-engine.ts';
+
+let dataDir: string;
+let path: string;
+let marker: string;
+
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'holdfast-lost-'));
+  path = join(dataDir, 'holdfast.db');
+  marker = join(dataDir, 'content', 'STORE');
+  await start();
+});
+afterEach(() => rm(dataDir, { recursive: true }));
+
+async function start(): Promise<void> {
+  const onFatal = (error: Error): never => {
+    throw error;
+  };
+  const engine = await openEmbeddedEngine({ dataDir, workers: 1, clock: new ManualClock(), onFatal });
+  await engine.close();
+}
+
+const refusal = (): Promise<unknown> =>
+  start().then(
+    () => undefined,
+    (error) => error,
+  );
+
+test('a first start that ended before the rows knew the content folder begins anew, later it goes on', async () => {
+  const id = await readFile(marker, 'utf8');
+  // Recorded, and not yet the marker.
+  await rename(marker, `${marker}.new`);
+  await start();
+  expect(await readFile(marker, 'utf8')).toBe(id);
+  // A draft alone.
+  await rename(marker, `${marker}.new`);
+  await rm(path);
+  await start();
+  expect(await readFile(marker, 'utf8')).not.toBe(id);
+  await start();
+});
+
+test('a draft of another id is no marker', async () => {
+  await rm(marker);
+  await writeFile(`${marker}.new`, 'another');
+  expect(await refusal()).toBeInstanceOf(ContentFolderMissing);
+});
+
+test('a database that was lost, emptied or cut off is not taken for a new one', async () => {
+  const whole = await readFile(path);
+  for (const length of [
+    1,
+    99,
+    100,
+    511,
+    512,
+    4095,
+    whole.length - 4095,
+    whole.length - 17,
+    whole.length - 1,
+  ]) {
+    await writeFile(path, whole.subarray(0, length));
+    expect([length, await refusal()]).toEqual([length, expect.any(DatabaseDamaged)]);
+  }
+  for (const lose of [() => writeFile(path, ''), () => rm(path)]) {
+    await lose();
+    const refused = await refusal();
+    expect(refused).toBeInstanceOf(ContentFolderMissing);
+    expect((refused as Error).message).toContain('restore a backup');
+  }
+  await writeFile(path, whole);
+  await start();
+});
+
+test('part of a page that a crash left is not taken for damage while the log has the rest', async () => {
+  const database = new Database(path);
+  database.run('PRAGMA wal_autocheckpoint = 0');
+  for (let id = 1; id <= 500; id += 1) {
+    database.run(`INSERT INTO spaces (id, app_id, space_id) VALUES (${id}, 'app', 'space-${id}')`);
+  }
+  const [file, log] = [await readFile(path), await readFile(`${path}-wal`)];
+  database.close();
+  for (const suffix of ['', '-wal', '-shm']) await rm(`${path}${suffix}`, { force: true });
+  await writeFile(path, Buffer.concat([file, new Uint8Array(1000)]));
+  await writeFile(`${path}-wal`, log);
+  await start();
+  const after = new Database(path, { readonly: true });
+  expect(after.query('SELECT count(*) AS count FROM spaces').get()).toEqual({ count: 500 });
+  after.close();
+});
+
+test('one wrong bit in the name of a Space or domain, or in an index of them, ends the start', async () => {
+  const name = 'of a Space and of a domain';
+  const database = new Database(path);
+  database.run(`INSERT INTO spaces (id, app_id, space_id) VALUES (7, 'app', '${name}')`);
+  database.run(`INSERT INTO domains (space, domain) VALUES (7, '${name}')`);
+  database.close();
+  const whole = await readFile(path);
+  let places = 0;
+  for (let at = whole.indexOf(name); at >= 0; at = whole.indexOf(name, at + 1), places += 1) {
+    const damaged = Buffer.from(whole);
+    damaged[at] = (damaged[at] as number) ^ 1;
+    await writeFile(path, damaged);
+    expect(await refusal()).toBeInstanceOf(DatabaseDamaged);
+  }
+  expect(places).toBe(4);
+});

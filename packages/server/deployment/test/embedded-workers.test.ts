@@ -1,0 +1,135 @@
+/** Several processes on one data folder: each sees what the others did. Two engines in one process stand in for them. */
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  hashAt,
+  insertNodes,
+  ManualClock,
+  NOW,
+  newGeneration,
+  readyNode,
+  SPACE,
+  sampleNode,
+  updateNode,
+} from '../../engine/contract/samples.ts';
+import { type EmbeddedEngine, openEmbeddedEngine } from '../open-embedded-engine.ts';
+import { receiverOf, stage } from './embedded-engine-fixture.ts';
+
+let dataDir: string;
+let one: EmbeddedEngine;
+let other: EmbeddedEngine;
+const fatal: Error[] = [];
+
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'holdfast-workers-'));
+  fatal.length = 0;
+  const open = () =>
+    openEmbeddedEngine({
+      dataDir,
+      workers: 2,
+      clock: new ManualClock(),
+      onFatal: (error) => fatal.push(error),
+    });
+  one = await open();
+  other = await open();
+});
+afterEach(async () => {
+  await one.close();
+  await other.close();
+  await rm(dataDir, { recursive: true });
+  expect(fatal).toEqual([]);
+});
+
+test('a row changed by one is read changed by the other, also when it was just read', async () => {
+  await insertNodes(one.metadata, SPACE, [readyNode(hashAt(1))]);
+  for (let round = 1; round <= 10; round++) {
+    const [writer, reader] = round % 2 === 0 ? [one, other] : [other, one];
+    await reader.metadata.findNode(SPACE, hashAt(1));
+    await updateNode(writer.metadata, SPACE, hashAt(1), { leaseExpiresAt: NOW + round });
+    expect((await reader.metadata.findNode(SPACE, hashAt(1)))?.leaseExpiresAt).toBe(NOW + round);
+    expect((await reader.metadata.readCounters(SPACE)).leasedNodeCount).toBe(1);
+  }
+});
+
+test('content written by one is read by the other', async () => {
+  for (const bytes of [500, 200_000]) {
+    const { hash, node } = sampleNode(bytes, bytes);
+    const { generation, staged, finish } = await stage(one.metadata, one.content, hash, node);
+    expect(receiverOf(other.content).isReceiving(generation)).toBe(true);
+    expect(receiverOf(other.content).reservedBytes(SPACE)).toBe(node.length);
+    if (staged.inlineBytes === undefined) await staged.seal();
+    await finish();
+    await staged.release();
+    expect(receiverOf(other.content).isReceiving(generation)).toBe(false);
+    const inline = staged.inlineBytes !== undefined;
+    await insertNodes(one.metadata, SPACE, [
+      readyNode(hash, { generation, canonicalSize: node.length, inline }),
+    ]);
+    const content = (await other.metadata.findNodeWithContent(SPACE, hash))?.content;
+    if (content === undefined) throw new Error('no content');
+    if (inline) other.content.verifyInline(content);
+    else await other.content.verify({ space: SPACE, ...content }, hash);
+  }
+});
+
+test('a file staged by another process is swept once that process has ended', async () => {
+  const sleeper = Bun.spawn(['sleep', '60']);
+  const incoming = join(dataDir, 'content', 'incoming');
+  const name = `${newGeneration()}.${sleeper.pid}-abcdef.1`;
+  await writeFile(join(incoming, name), 'half a node');
+  await one.content.sweep(() => new Set(), NOW);
+  expect(await readdir(incoming)).toEqual([name]);
+  sleeper.kill();
+  await sleeper.exited;
+  await one.content.sweep(() => new Set(), NOW);
+  expect(await readdir(incoming)).toEqual([]);
+});
+
+test('whoever opens the folder alone lets go of what killed processes held, and nobody else does', async () => {
+  const claim = readyNode(hashAt(1), { state: 'claimed', claimHeldUntil: NOW + 10_000 });
+  const inAnother = { appId: 'app', spaceId: 'another' };
+  await insertNodes(one.metadata, SPACE, [claim]);
+  await insertNodes(one.metadata, inAnother, [claim, { ...claim, hash: hashAt(2) }]);
+  const onFatal = (error: Error): number => fatal.push(error);
+  const openThird = (isAlone: boolean) =>
+    openEmbeddedEngine({ dataDir, workers: 2, isAlone, clock: new ManualClock(), onFatal });
+  const countFree = async ({ metadata }: EmbeddedEngine) => {
+    const counts = [SPACE, inAnother].map((space) =>
+      metadata.transact(space, async (tx) => (await tx.findClaimed(NOW, 10)).length),
+    );
+    return Promise.all(counts);
+  };
+  const beside = await openThird(false);
+  expect(await countFree(beside)).toEqual([0, 0]);
+  await beside.close();
+  await one.close();
+  await other.close();
+  const alone = await openThird(true);
+  expect(await countFree(alone)).toEqual([1, 2]);
+  one = alone;
+  other = await openThird(false);
+});
+
+test('what is left of who received what is worth nothing to whoever opens the folder alone, also when it is damaged', async () => {
+  await one.close();
+  await other.close();
+  const path = join(dataDir, 'live.db');
+  const left = await readFile(path);
+  for (const page of [0, 1, 2]) {
+    await writeFile(path, Buffer.from(left).fill(1, page * 4096));
+    const onFatal = (error: Error): number => fatal.push(error);
+    one = await openEmbeddedEngine({ dataDir, workers: 2, isAlone: true, clock: new ManualClock(), onFatal });
+    const { hash, node } = sampleNode(500, page);
+    const { generation, staged } = await stage(one.metadata, one.content, hash, node);
+    expect(receiverOf(one.content).isReceiving(generation)).toBe(true);
+    await staged.release();
+    expect(receiverOf(one.content).reservedBytes(SPACE)).toBe(0);
+    await one.close();
+  }
+  const onFatal = (error: Error): number => fatal.push(error);
+  const open = () => openEmbeddedEngine({ dataDir, workers: 2, clock: new ManualClock(), onFatal });
+  one = await open();
+  other = await open();
+});

@@ -1,0 +1,168 @@
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { ConfigError } from '../errors.ts';
+import { parsePostgresUrl, parseS3Url } from './address.ts';
+
+const SECRET = 'hush-hush-1';
+
+describe('the URL of --metadata', () => {
+  test('is taken apart, its parts decoded', () => {
+    expect(parsePostgresUrl('postgres://u%40x:p%2F%3A%40@db.example:6000/holdfast', {})).toEqual({
+      host: 'db.example',
+      port: 6000,
+      database: 'holdfast',
+      user: 'u@x',
+      password: 'p/:@',
+      tls: 'prefer',
+      tlsRootFile: undefined,
+      connectionsMax: 16,
+    });
+  });
+
+  test('leaves to the variables of PostgreSQL what it does not say', () => {
+    const url = 'postgresql://[::1]/d?sslmode=verify-full&sslrootcert=/etc/ca.pem&connections=40';
+    expect(parsePostgresUrl(url, { PGUSER: 'u', PGPASSWORD: 'p' })).toEqual({
+      host: '::1',
+      port: 5432,
+      database: 'd',
+      user: 'u',
+      password: 'p',
+      tls: 'verify-full',
+      tlsRootFile: '/etc/ca.pem',
+      connectionsMax: 40,
+    });
+    expect(parsePostgresUrl('postgres://u@h/d', { PGUSER: 'x', PGPASSWORD: '' })).toMatchObject({
+      user: 'u',
+      password: undefined,
+    });
+  });
+
+  test.each([
+    ['', /cannot be understood/],
+    ['h/d', /cannot be understood/],
+    [`mysql://u:${SECRET}@h/d`, /cannot be understood/],
+    [`postgres://u:${SECRET}#x@h/d`, /percent-encoded/],
+    [`postgres://u:${SECRET}%zz@h/d`, /percent-encoded/],
+    [`postgres://u:${SECRET}@h`, /no database/],
+    [`postgres://u:${SECRET}@h/a/b`, /no database/],
+    [`postgres://u:${SECRET}@h1,h2/d`, /no host/],
+    [`postgres://:${SECRET}@h/d`, /no user/],
+    [`postgres://u:${SECRET}@h:99999/d`, /cannot be understood/],
+    [`postgres://u:${SECRET}@h/d?sslmode=maybe`, /sslmode.*verify-full/],
+    [`postgres://u:${SECRET}@h/d?${SECRET}=1`, /unknown.*sslmode/],
+    [`postgres://u:${SECRET}@h/d?sslmode=require&sslmode=disable`, /repeated/],
+    [`postgres://u:${SECRET}@h/d?connections=0`, /connections.*from 1/],
+    [`postgres://u:${SECRET}@h/d?connections=501`, /connections.*500/],
+  ] as const)('%p is wrong usage', (url, message) => {
+    const parse = () => parsePostgresUrl(url, {});
+    expect(parse).toThrow(ConfigError);
+    expect(parse).toThrow(message);
+    expect(parse).not.toThrow(SECRET);
+  });
+});
+
+describe('the URL of --content', () => {
+  test('has sensible defaults: AWS, by virtual host', () => {
+    expect(parseS3Url('s3://bucket', {})).toEqual({
+      bucket: 'bucket',
+      prefix: '',
+      endpoint: undefined,
+      publicEndpoint: undefined,
+      region: 'us-east-1',
+      style: 'virtual',
+    });
+    expect(parseS3Url('s3://a.bucket', { AWS_REGION: 'eu-west-1' })).toMatchObject({
+      region: 'eu-west-1',
+      style: 'path',
+    });
+    expect(parseS3Url('s3://bucket', { AWS_REGION: '', AWS_DEFAULT_REGION: 'eu-north-1' }).region).toBe(
+      'eu-north-1',
+    );
+  });
+
+  test('says everything about another store', () => {
+    const url = 's3://Bucket_1/a/b.c/?endpoint=http://127.0.0.1:7480&public-endpoint=https://s3.example/';
+    expect(parseS3Url(url, { AWS_REGION: 'x' })).toEqual({
+      bucket: 'Bucket_1',
+      prefix: 'a/b.c/',
+      endpoint: 'http://127.0.0.1:7480',
+      publicEndpoint: 'https://s3.example',
+      region: 'x',
+      style: 'path',
+    });
+    expect(parseS3Url('s3://bucket/?endpoint=http://h&style=virtual&region=r', {})).toMatchObject({
+      style: 'virtual',
+      region: 'r',
+    });
+  });
+
+  test.each([
+    ['bucket', /cannot be understood/],
+    ['http://bucket', /cannot be understood/],
+    [`s3://key:${SECRET}@bucket`, /AWS_ACCESS_KEY_ID/],
+    ['s3://b', /no bucket/],
+    ['s3://bucket-', /no bucket/],
+    ['s3://bucket:80', /no bucket/],
+    [`s3://bucket?secret=${SECRET}`, /unknown/],
+    [`s3://bucket?endpoint=http://u:${SECRET}@h`, /endpoint.*plain/],
+    ['s3://bucket?endpoint=http://h/path', /endpoint.*plain/],
+    ['s3://bucket?endpoint=ftp://h', /endpoint.*plain/],
+    ['s3://bucket?public-endpoint=h', /public-endpoint.*plain/],
+    ['s3://bucket?endpoint=http://h&endpoint=http://i', /repeated/],
+    ['s3://bucket?region=', /empty/],
+    ['s3://bucket?region=a/b', /region/],
+    ['s3://bucket?style=both', /style.*path, virtual/],
+    ['s3://bucket/a//b', /prefix/],
+    ['s3://bucket/a%20b', /prefix/],
+    ['s3://bucket/.../b', /prefix/],
+    [`s3://bucket/${'a'.repeat(257)}`, /prefix/],
+    ['s3://bucket#x', /cannot be understood/],
+  ] as const)('%p is wrong usage', (url, message) => {
+    const parse = () => parseS3Url(url, {});
+    expect(parse).toThrow(ConfigError);
+    expect(parse).toThrow(message);
+    expect(parse).not.toThrow(SECRET);
+  });
+});
+
+test('any text is understood or refused in one line that does not quote it', () => {
+  const part = fc.oneof(
+    fc.string({ unit: 'grapheme', maxLength: 12 }),
+    fc.constantFrom('%', '@', ':', '/', '?'),
+  );
+  const text = fc
+    .tuple(fc.constantFrom('', 'postgres://', 's3://', 's3://bucket?endpoint='), fc.array(part))
+    .map(([start, parts]) => `${start}${SECRET}${parts.join('')}`);
+  fc.assert(
+    fc.property(text, (url) => {
+      for (const parse of [parsePostgresUrl, parseS3Url]) {
+        try {
+          const parsed = parse(url, {});
+          expect(JSON.stringify(parsed)).not.toMatch(/\\u0000|\\n/);
+        } catch (error) {
+          expect(error).toBeInstanceOf(ConfigError);
+          expect((error as Error).message).not.toContain('\n');
+          expect((error as Error).message).not.toContain(SECRET);
+        }
+      }
+    }),
+  );
+});
+
+test('what was put into a PostgreSQL URL comes out again', () => {
+  const text = fc.string({ unit: 'grapheme', minLength: 1 }).filter((each) => !/\p{Cc}/u.test(each));
+  const name = text.filter((each) => !each.includes('/') && each.isWellFormed());
+  fc.assert(
+    fc.property(name, name, name, fc.integer({ min: 1, max: 65_535 }), (user, password, database, port) => {
+      const [u, p, d] = [user, password, database].map(encodeURIComponent);
+      // A path of dots is no name a URL can carry.
+      fc.pre(!/^\.{1,2}$/.test(database));
+      expect(parsePostgresUrl(`postgres://${u}:${p}@host.example:${port}/${d}`, {})).toMatchObject({
+        user,
+        password,
+        database,
+        port,
+      });
+    }),
+  );
+});

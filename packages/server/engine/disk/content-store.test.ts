@@ -1,0 +1,4 @@
+import { testContentStore } from '../contract/content-store-suite.ts';
+import { openContentStore } from './test/content-store-fixture.ts';
+
+testContentStore('embedded', { upload: 'server', open: () => openContentStore() });

@@ -1,0 +1,265 @@
+/** core/ports.ts ContentStore on local disk. Every byte is proven by its block's checksum before it leaves. */
+import { join } from 'node:path';
+import type { Hash } from '@holdfast/protocol';
+import type { ContentRow, Generation, ObjectKey, Space } from '../../core/model.ts';
+import {
+  type Awaitable,
+  ContentDamaged,
+  ContentLost,
+  type ContentStore,
+  type ContentUploads,
+  type DeletedObjects,
+  type InspectedObject,
+  type NodeLimits,
+  type OpenContent,
+  type StoredObject,
+  StoreUnavailable,
+} from '../../core/ports.ts';
+import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
+import { codeOf, storageError } from '../local-failure.ts';
+import { BLOCK_BYTES, BlockIntegrity, IntegrityBuilder } from './block-integrity.ts';
+import { BlockPool } from './block-pool.ts';
+import type { Files, OpenFile } from './files.ts';
+import { ObjectLayout, readMarker } from './object-layout.ts';
+import { ObjectReader } from './object-reader.ts';
+import { PrivateCopies } from './private-copies.ts';
+import type { ReceivingRegistry } from './receiving-registry.ts';
+import { StagedFiles } from './staged-files.ts';
+import { DiskUploadReceiver } from './upload-receiver.ts';
+
+/** ranges up to this are answered from memory: quicker than by a copy */
+const SMALL_BYTES_MAX = 256 * 1024;
+/** where no copy can be made, larger ones are a stream (contract section 5: 8 MiB of a node at most) */
+const MEMORY_BYTES_MAX = 8 * 1024 * 1024;
+
+const DELETES_IN_FLIGHT_MAX = 8;
+const ANY_SPACE = '';
+
+interface ContentStoreOptions {
+  /** the content folder */
+  readonly root: string;
+  /** what the marker must hold; kept with the rows, so that rows and bytes belong together */
+  readonly storeId: string;
+  readonly files: Files;
+  readonly inlineBytesMax: number;
+  /** closed with the store */
+  readonly registry: ReceivingRegistry;
+  /** whether the PUT of this generation was recorded as complete */
+  readonly isFinished: (generation: Generation) => boolean;
+  readonly onFatal: (error: Error) => void;
+}
+
+export class DiskContentStore implements ContentStore {
+  readonly upload: ContentUploads;
+  readonly #files: Files;
+  readonly #layout: ObjectLayout;
+  readonly #storeId: string;
+  readonly #pool = new BlockPool();
+  readonly #registry: ReceivingRegistry;
+  readonly #staged: StagedFiles;
+  readonly #copies: PrivateCopies;
+
+  constructor(options: ContentStoreOptions) {
+    const { root, storeId, files, inlineBytesMax, registry, isFinished, onFatal } = options;
+    this.#registry = registry;
+    this.#files = files;
+    this.#layout = new ObjectLayout(root);
+    this.#storeId = storeId;
+    this.#copies = new PrivateCopies(files, this.#layout.outgoing);
+    this.#staged = new StagedFiles({ files, layout: this.#layout, isFinished, onFatal });
+    const receiver = new DiskUploadReceiver({
+      staged: this.#staged,
+      pool: this.#pool,
+      registry,
+      inlineBytesMax,
+    });
+    this.upload = { kind: 'server', receiver };
+  }
+
+  /** Once, before serving, by the process that has the store to itself. */
+  resolveInterrupted(): Promise<void> {
+    return this.#guard('cleaning up after a crash', async () => {
+      const { outgoing } = this.#layout;
+      for (const name of await this.#files.list(outgoing)) await this.#files.remove(join(outgoing, name));
+      await this.#staged.resolveAll();
+    });
+  }
+
+  inspect(_space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject> {
+    return this.#guard('inspecting an object', async () => {
+      const file = await this.#find(generation);
+      if (file === undefined) return { found: false };
+      try {
+        return { found: true, evidence: await this.#judge(file, hash, limits) };
+      } finally {
+        await file.close();
+      }
+    });
+  }
+
+  /**
+   * What is handed out are the very bytes that were proven, never the file to be read again when they are sent: a slow reader
+   * takes minutes, and damage done meanwhile would reach it as a complete answer.
+   */
+  open(
+    object: StoredObject,
+    start: number,
+    end: number,
+    onBroken: (proof: ContentDamaged | ContentLost) => void,
+  ): Promise<OpenContent> {
+    return this.#guard('reading content', async () => {
+      const reader = await this.#reader(object);
+      if (end - start <= SMALL_BYTES_MAX) return { body: await reader.readBytes(start, end) };
+      const copy = await this.#copy(reader, object.generation, start, end);
+      if (copy !== undefined) return { body: copy };
+      if (end - start <= MEMORY_BYTES_MAX) return { body: await reader.readBytes(start, end) };
+      return { body: await reader.openStream(start, end, onBroken) };
+    });
+  }
+
+  /** The range, proven on the disk now, as a private copy made now or before; undefined when there is no room for one. */
+  async #copy(
+    reader: ObjectReader,
+    generation: Generation,
+    start: number,
+    end: number,
+  ): Promise<Blob | undefined> {
+    const key = `${generation}.${start}.${end}`;
+    try {
+      let copy: Blob | undefined;
+      if (this.#copies.isKnown(key)) {
+        await reader.proveRange(start, end);
+        copy = await this.#copies.find(key);
+      }
+      copy ??= await this.#copies.make(key, end - start, (write) => reader.copyRange(start, end, write));
+      // Without a copy the reader goes on with the answer.
+      if (copy !== undefined) reader.close();
+      return copy;
+    } catch (error) {
+      reader.close();
+      throw error;
+    }
+  }
+
+  verify(object: StoredObject, hash: Hash): Promise<void> {
+    return this.#guard('verifying content', async () => (await this.#reader(object)).verify(hash));
+  }
+
+  verifyInline(content: ContentRow): void {
+    const bytes = content.inlineBytes;
+    // Text where bytes were written is what a flipped bit makes of them, and would hash to the same checksum.
+    if (!(bytes instanceof Uint8Array) || bytes.length !== content.canonicalSize) {
+      throw new ContentDamaged(
+        `the bytes of generation ${content.generation} are no bytes any more, or of another length`,
+      );
+    }
+    const integrity = new BlockIntegrity(content.integrity, content.canonicalSize);
+    if (!integrity.isIntact(bytes, 0)) {
+      throw new ContentDamaged(`the bytes of generation ${content.generation} do not match their checksum`);
+    }
+  }
+
+  /** After the first failure none begins, but those in flight beside it still count. */
+  async delete(_space: Space, generations: readonly Generation[]): Promise<DeletedObjects> {
+    const deleted = new Set<Generation>();
+    let failure: unknown;
+    let next = 0;
+    const worker = async (): Promise<void> => {
+      while (failure === undefined) {
+        const generation = generations[next];
+        next += 1;
+        if (generation === undefined) return;
+        try {
+          await this.#delete(generation);
+          deleted.add(generation);
+        } catch (error) {
+          failure ??= error;
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: DELETES_IN_FLIGHT_MAX }, worker));
+    return { deleted, failure };
+  }
+
+  #delete(generation: Generation): Promise<void> {
+    return this.#guard('deleting content', async () => {
+      try {
+        await this.#files.remove(this.#layout.objectOf(generation));
+      } catch (error) {
+        if (codeOf(error) !== 'ENOENT') throw error;
+        await this.#assertHealthy(generation);
+        return;
+      }
+      await this.#files.syncFolder(this.#layout.shardOf(generation));
+    });
+  }
+
+  /** Names here do not tell the Space: they are of no other deployment, and no generation is given twice. */
+  sweep(findKnown: (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>): Promise<void> {
+    return this.#guard('sweeping', () =>
+      this.#staged.sweep((generations) =>
+        findKnown(generations.map((generation) => ({ spaceKey: ANY_SPACE, generation }))),
+      ),
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.#copies.close();
+    this.#registry.close();
+  }
+
+  async #judge(file: OpenFile, hash: Hash, limits: NodeLimits) {
+    if (file.sizeNow() > limits.nodeBytesMax) return tooLarge(limits.nodeBytesMax);
+    const judge = new UploadJudge(hash);
+    const integrity = new IntegrityBuilder();
+    const block = this.#pool.take();
+    try {
+      for (;;) {
+        const length = await file.read(block, judge.bytes);
+        if (length === 0) break;
+        judge.push(block.subarray(0, length));
+        integrity.push(block.subarray(0, length));
+        if (length < BLOCK_BYTES) break;
+      }
+    } finally {
+      this.#pool.give(block);
+    }
+    return judge.judge(() => integrity.finish(), false);
+  }
+
+  async #reader({ generation, integrity: record, canonicalSize }: StoredObject): Promise<ObjectReader> {
+    const integrity = new BlockIntegrity(record, canonicalSize);
+    const file = await this.#find(generation);
+    if (file === undefined) throw new ContentLost(`the object of generation ${generation} is not there`);
+    return new ObjectReader({ file, integrity, generation, pool: this.#pool });
+  }
+
+  /** `undefined` only when a healthy store has no such object. */
+  async #find(generation: Generation): Promise<OpenFile | undefined> {
+    try {
+      return await this.#files.openToRead(this.#layout.objectOf(generation));
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT') throw error;
+      await this.#assertHealthy(generation);
+      return undefined;
+    }
+  }
+
+  /** An unmounted disk has no objects either: absence proves something only while the store itself is there. */
+  async #assertHealthy(generation: Generation): Promise<void> {
+    const marker = await readMarker(this.#files, this.#layout.marker);
+    const shard = await this.#files.findIdentity(this.#layout.shardOf(generation));
+    if (marker === this.#storeId && shard !== undefined) return;
+    throw new StoreUnavailable(
+      `the content folder ${this.#layout.root} is not the store these rows belong to: is its disk mounted?`,
+    );
+  }
+
+  async #guard<T>(doing: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw storageError(error, doing);
+    }
+  }
+}

@@ -1,0 +1,14 @@
+import { testContentIntake } from '../contract/content-intake-suite.ts';
+import { EmbeddedContentIntake } from './deployment-content.ts';
+import { openContentStore } from './test/content-store-fixture.ts';
+
+testContentIntake('embedded', async () => {
+  const { store, layout, destroy } = await openContentStore();
+  if (store.upload.kind !== 'server') throw new Error('the embedded store receives uploads itself');
+  const { receiver } = store.upload;
+  return {
+    store,
+    intake: new EmbeddedContentIntake({ receiver, layout, assertSound: () => undefined }),
+    destroy,
+  };
+});

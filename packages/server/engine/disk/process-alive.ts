@@ -1,0 +1,24 @@
+/** Whether a process with this id runs, ours to signal or not. */
+import { readFileSync } from 'node:fs';
+import { codeOf } from '../local-failure.ts';
+
+export function isProcessAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    return codeOf(error) === 'EPERM';
+  }
+  return !isZombie(pid);
+}
+
+/** A process that has ended keeps its id until its parent asks for its exit code: seconds, in some containers for ever. */
+function isZombie(pid: number): boolean {
+  if (process.platform !== 'linux') return false;
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // The name before the state is in parentheses and may hold anything.
+    return 'ZX'.includes(stat.charAt(stat.lastIndexOf(')') + 2));
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * The receiving registry of several processes on one data folder: a small database that need not survive anything. Entries
+ * of processes that have ended count for nothing.
+ */
+import { Database, type Statement } from 'bun:sqlite';
+import { rmSync } from 'node:fs';
+import type { Generation, Space } from '../../core/model.ts';
+import { spaceKeyOf } from '../../core/space-key.ts';
+import { isProcessAlive } from './process-alive.ts';
+import type { ReceivingRegistry } from './receiving-registry.ts';
+
+/** ms; every write here takes microseconds */
+const BUSY_TIMEOUT_MS = 2_000;
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS receiving (
+    id INTEGER PRIMARY KEY, pid INTEGER NOT NULL, generation TEXT NOT NULL, space TEXT NOT NULL, bytes INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS receiving_by_generation ON receiving (generation);
+  CREATE INDEX IF NOT EXISTS receiving_by_space ON receiving (space);
+`;
+
+/** What one process is receiving. */
+interface Entry {
+  readonly pid: number;
+  readonly bytes: number;
+}
+
+export class SharedReceivingRegistry implements ReceivingRegistry {
+  readonly #database: Database;
+  readonly #pid: number;
+  #isClosed = false;
+  readonly #insert: Statement<{ id: number }, [number, string, string, number]>;
+  readonly #delete: Statement<unknown, [number]>;
+  readonly #byGeneration: Statement<Pick<Entry, 'pid'>, [string]>;
+  readonly #bySpace: Statement<Entry, [string]>;
+
+  /** `pid`: this process's own, unless a test stands in for another. */
+  constructor(path: string, pid: number = process.pid) {
+    this.#database = openOrReplace(path);
+    this.#pid = pid;
+    // The pid may have belonged to a process that ended before.
+    this.#database.run('DELETE FROM receiving WHERE pid = ?', [pid]);
+    this.#insert = this.#database.prepare(
+      'INSERT INTO receiving (pid, generation, space, bytes) VALUES (?, ?, ?, ?) RETURNING id',
+    );
+    this.#delete = this.#database.prepare('DELETE FROM receiving WHERE id = ?');
+    this.#byGeneration = this.#database.prepare('SELECT DISTINCT pid FROM receiving WHERE generation = ?');
+    this.#bySpace = this.#database.prepare(
+      'SELECT pid, sum(bytes) AS bytes FROM receiving WHERE space = ? GROUP BY pid',
+    );
+  }
+
+  begin(space: Space, generation: Generation, bytes: number): () => void {
+    const id = this.#insert.get(this.#pid, generation, spaceKeyOf(space), bytes)?.id;
+    let hasEnded = false;
+    return () => {
+      if (hasEnded || this.#isClosed || id === undefined) return;
+      hasEnded = true;
+      this.#delete.run(id);
+    };
+  }
+
+  isReceiving(generation: Generation): boolean {
+    return this.#byGeneration.all(generation).some(({ pid }) => this.#isAlive(pid));
+  }
+
+  reservedBytes(space: Space): number {
+    let sum = 0;
+    for (const { pid, bytes } of this.#bySpace.all(spaceKeyOf(space))) if (this.#isAlive(pid)) sum += bytes;
+    return sum;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#database.run('DELETE FROM receiving WHERE pid = ?', [this.#pid]);
+    for (const statement of [this.#insert, this.#delete, this.#byGeneration, this.#bySpace]) {
+      statement.finalize();
+    }
+    this.#database.close(true);
+  }
+
+  #isAlive(pid: number): boolean {
+    return pid === this.#pid || isProcessAlive(pid);
+  }
+}
+
+/** Where no process has it open: what earlier ones received is worth nothing, and might be damaged where nobody looks at once. */
+export function removeReceivingRegistry(path: string): void {
+  for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
+}
+
+/** Without fsync a power cut can leave anything; nothing in it is worth keeping then. */
+function openOrReplace(path: string): Database {
+  try {
+    return openDatabase(path);
+  } catch {
+    removeReceivingRegistry(path);
+    return openDatabase(path);
+  }
+}
+
+function openDatabase(path: string): Database {
+  const database = new Database(path, { create: true, readwrite: true });
+  try {
+    database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    database.run('PRAGMA journal_mode = WAL');
+    database.run('PRAGMA synchronous = OFF');
+    database.run(SCHEMA);
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+  return database;
+}

@@ -1,0 +1,201 @@
+/** Files on their way to becoming objects, and the undoing of those whose upload was interrupted. */
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import type { Generation } from '../../core/model.ts';
+import type { Awaitable } from '../../core/ports.ts';
+import { codeOf } from '../local-failure.ts';
+import type { Files, OpenFile } from './files.ts';
+import { type ObjectLayout, parseStagedName, type StagedName } from './object-layout.ts';
+import { isProcessAlive } from './process-alive.ts';
+
+/** leftovers resolved by one sweep */
+const LEFTOVERS_PER_SWEEP_MAX = 256;
+
+interface StagedFilesOptions {
+  readonly files: Files;
+  readonly layout: ObjectLayout;
+  /** whether the PUT of this generation was recorded as complete */
+  readonly isFinished: (generation: Generation) => boolean;
+  /** a failed fsync: what reached the disk is unknown */
+  readonly onFatal: (error: Error) => void;
+}
+
+export class StagedFiles {
+  readonly #options: StagedFilesOptions;
+  /** pids are used again, so a random part tells this life of the process from others */
+  readonly #processToken = `${process.pid}-${randomBytes(6).toString('hex')}`;
+  readonly #active = new Set<string>();
+  #created = 0;
+
+  constructor(options: StagedFilesOptions) {
+    this.#options = options;
+  }
+
+  async create(generation: Generation): Promise<StagedFile> {
+    const { layout, files } = this.#options;
+    const path = layout.stagedPath(generation, this.#processToken, ++this.#created);
+    this.#active.add(path);
+    try {
+      const file = await files.create(path);
+      return new StagedFile(file, path, generation, this.#options, () => this.#active.delete(path));
+    } catch (error) {
+      this.#active.delete(path);
+      throw error;
+    }
+  }
+
+  /**
+   * Before anyone is served: of an upload that was never recorded as complete nothing stays, of a complete one only the
+   * staged name goes. The caller has the store to itself.
+   */
+  async resolveAll(): Promise<void> {
+    for (const { path, generation } of await this.#findLeftovers(true)) {
+      await this.#resolve(path, generation, !this.#options.isFinished(generation));
+    }
+  }
+
+  /**
+   * The same while serving, bounded. An object whose generation still has an open upload stays: a lease may be looking at
+   * it, and another PUT of the same bytes takes it over (`seal`).
+   */
+  async sweep(
+    findKnown: (generations: readonly Generation[]) => Awaitable<ReadonlySet<Generation>>,
+  ): Promise<void> {
+    const leftovers = (await this.#findLeftovers(false)).slice(0, LEFTOVERS_PER_SWEEP_MAX);
+    if (leftovers.length === 0) return;
+    const known = await findKnown(leftovers.map(({ generation }) => generation));
+    for (const { path, generation } of leftovers) {
+      const isFinished = this.#options.isFinished(generation);
+      if (known.has(generation) && !isFinished && (await this.#isSealed(path, generation))) continue;
+      await this.#resolve(path, generation, !isFinished);
+    }
+  }
+
+  async #findLeftovers(isAlone: boolean): Promise<{ path: string; generation: Generation }[]> {
+    const { layout, files } = this.#options;
+    const leftovers: { path: string; generation: Generation }[] = [];
+    for (const name of await files.list(layout.incoming)) {
+      const staged = parseStagedName(name);
+      if (staged === undefined || !this.#isLeftover(name, staged, isAlone)) continue;
+      leftovers.push({ path: join(layout.incoming, name), generation: staged.generation });
+    }
+    return leftovers;
+  }
+
+  #isLeftover(name: string, staged: StagedName, isAlone: boolean): boolean {
+    if (staged.processToken === this.#processToken) {
+      return !this.#active.has(join(this.#options.layout.incoming, name));
+    }
+    return isAlone || staged.pid === process.pid || !isProcessAlive(staged.pid);
+  }
+
+  async #resolve(path: string, generation: Generation, isUnfinished: boolean): Promise<void> {
+    const { files, layout } = this.#options;
+    // Taking it over by a rename lets exactly one process resolve it.
+    const taken = layout.stagedPath(generation, this.#processToken, ++this.#created);
+    this.#active.add(taken);
+    try {
+      await files.rename(path, taken);
+      if (isUnfinished && (await this.#isSealed(taken, generation))) {
+        await files.remove(layout.objectOf(generation));
+        await files.syncFolder(layout.shardOf(generation));
+      }
+      await files.remove(taken);
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT') throw error;
+    } finally {
+      this.#active.delete(taken);
+    }
+  }
+
+  /** Whether the object is this very file; another upload of the generation may have sealed its own. */
+  async #isSealed(staged: string, generation: Generation): Promise<boolean> {
+    const { files, layout } = this.#options;
+    const identity = await files.findIdentity(staged);
+    return identity !== undefined && identity === (await files.findIdentity(layout.objectOf(generation)));
+  }
+}
+
+export class StagedFile {
+  readonly #file: OpenFile;
+  readonly #path: string;
+  readonly #generation: Generation;
+  readonly #options: StagedFilesOptions;
+  readonly #deactivate: () => void;
+  #isOpen = true;
+  #isSealed = false;
+
+  constructor(
+    file: OpenFile,
+    path: string,
+    generation: Generation,
+    options: StagedFilesOptions,
+    deactivate: () => void,
+  ) {
+    this.#file = file;
+    this.#path = path;
+    this.#generation = generation;
+    this.#options = options;
+    this.#deactivate = deactivate;
+  }
+
+  write(bytes: Uint8Array, position: number): Promise<void> {
+    return this.#file.write(bytes, position);
+  }
+
+  /**
+   * A key that is taken holds these very bytes: only what matches the generation's one hash is ever sealed. So it counts as
+   * sealed, by whom does not matter; which upload finishes the generation is decided by its record.
+   */
+  async seal(): Promise<void> {
+    const { files, layout } = this.#options;
+    await this.#sync(() => this.#file.sync());
+    // Nothing is left to be written, so closing asks nothing of the disk.
+    this.#isOpen = false;
+    this.#file.closeNow();
+    // Before the link: what fails now changes nothing, while a name that cannot be made durable is of unknown outcome.
+    const folder = await files.openFolder(layout.shardOf(this.#generation));
+    try {
+      await this.#link();
+      await this.#sync(() => folder.sync());
+    } finally {
+      folder.closeNow();
+    }
+  }
+
+  async #link(): Promise<void> {
+    const { files, layout } = this.#options;
+    try {
+      await files.link(this.#path, layout.objectOf(this.#generation));
+      this.#isSealed = true;
+    } catch (error) {
+      if (codeOf(error) !== 'EEXIST') throw error;
+    }
+  }
+
+  /** Removes the staged name, unless it is still the intent of a sealed object that has no record. */
+  async release(): Promise<void> {
+    try {
+      await this.#close();
+      if (this.#isSealed && !this.#options.isFinished(this.#generation)) return;
+      await this.#options.files.remove(this.#path);
+    } finally {
+      this.#deactivate();
+    }
+  }
+
+  async #close(): Promise<void> {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    await this.#file.close();
+  }
+
+  async #sync(sync: () => Promise<void>): Promise<void> {
+    try {
+      await sync();
+    } catch (error) {
+      this.#options.onFatal(error instanceof Error ? error : new Error(String(error)));
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,265 @@
+/**
+ * Receives uploads: validates while they stream and stages them in a file, or in memory when they are small.
+ *
+ * Durable order of `seal`: bytes → fsync file → link under the write-once key → fsync folder. The staged name stays until
+ * `release` finds the finishing record, as the intent that lets an interrupted upload be undone (staged-files.ts).
+ */
+import type { Hash } from '@holdfast/protocol';
+import { readPieces } from '../../core/byte-stream.ts';
+import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
+import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/ports.ts';
+import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
+import { codeOf, storageError } from '../local-failure.ts';
+import { BLOCK_BYTES, IntegrityBuilder } from './block-integrity.ts';
+import type { BlockPool } from './block-pool.ts';
+import type { ReceivingRegistry } from './receiving-registry.ts';
+import type { StagedFile, StagedFiles } from './staged-files.ts';
+
+/**
+ * Bytes streamed, over all uploads, after which the collector is asked to look. Left alone it lets the pieces that sockets
+ * bring pile up: 64 uploads at once peaked 100 MiB higher.
+ */
+const COLLECT_BYTES = 32 * 1024 * 1024;
+
+interface Target {
+  readonly space: Space;
+  readonly generation: Generation;
+  readonly hash: Hash;
+}
+
+interface ReceiverOptions {
+  readonly staged: StagedFiles;
+  readonly pool: BlockPool;
+  readonly registry: ReceivingRegistry;
+  readonly inlineBytesMax: number;
+}
+
+export class DiskUploadReceiver implements UploadReceiver {
+  readonly #options: ReceiverOptions;
+  #uncollectedBytes = 0;
+
+  constructor(options: ReceiverOptions) {
+    this.#options = options;
+  }
+
+  async receive(
+    target: Target,
+    body: UploadBody,
+    declaredLength: number | undefined,
+    limits: NodeLimits,
+  ): Promise<StagedUpload> {
+    const { registry } = this.#options;
+    const endReceiving = registry.begin(target.space, target.generation, declaredLength ?? 0);
+    const sink = new UploadSink(target, this.#options);
+    try {
+      const bytes = { declaredLength, max: limits.nodeBytesMax };
+      const evidence =
+        typeof body === 'function'
+          ? await receiveWhole(sink, this.#count(await body()), bytes)
+          : await receiveInto(sink, this.#chunksOf(body), bytes);
+      return new StagedObject(evidence, sink, endReceiving);
+    } catch (error) {
+      await sink.drop();
+      endReceiving();
+      throw storageError(error, 'receiving an upload');
+    }
+  }
+
+  async *#chunksOf(body: ReadableStream<Uint8Array> | Uint8Array): AsyncGenerator<Uint8Array> {
+    for await (const chunk of body instanceof Uint8Array ? [body] : readPieces(body)) {
+      yield chunk;
+      this.#count(chunk);
+    }
+  }
+
+  #count(chunk: Uint8Array): Uint8Array {
+    this.#uncollectedBytes += chunk.length;
+    if (this.#uncollectedBytes >= COLLECT_BYTES) {
+      this.#uncollectedBytes = 0;
+      Bun.gc(false);
+    }
+    return chunk;
+  }
+
+  isReceiving(generation: Generation): boolean {
+    return this.#options.registry.isReceiving(generation);
+  }
+
+  reservedBytes(space: Space): number {
+    return this.#options.registry.reservedBytes(space);
+  }
+}
+
+interface BodyBytes {
+  readonly declaredLength: number | undefined;
+  readonly max: number;
+}
+
+async function receiveInto(
+  sink: UploadSink,
+  chunks: AsyncIterable<Uint8Array>,
+  { declaredLength, max }: BodyBytes,
+): Promise<UploadEvidence> {
+  for await (const chunk of chunks) {
+    if (sink.bytes + chunk.length > max) {
+      await sink.drop();
+      return tooLarge(max);
+    }
+    await sink.write(chunk);
+  }
+  checkWhole(sink.bytes, declaredLength);
+  return await sink.finish();
+}
+
+async function receiveWhole(
+  sink: UploadSink,
+  bytes: Uint8Array,
+  { declaredLength, max }: BodyBytes,
+): Promise<UploadEvidence> {
+  if (bytes.length > max) return tooLarge(max);
+  checkWhole(bytes.length, declaredLength);
+  if (bytes.length <= BLOCK_BYTES) sink.take(bytes);
+  else await sink.write(bytes);
+  return await sink.finish();
+}
+
+function checkWhole(bytes: number, declaredLength: number | undefined): void {
+  if (declaredLength === undefined || bytes >= declaredLength) return;
+  throw new Error(`the upload broke off after ${bytes} of ${declaredLength} bytes`);
+}
+
+/** Cuts what arrives into blocks, checks and writes each, holds one block in memory. */
+class UploadSink {
+  readonly #target: Target;
+  readonly #options: ReceiverOptions;
+  readonly #judge: UploadJudge;
+  readonly #integrity = new IntegrityBuilder();
+  #block: Uint8Array | undefined;
+  #blockLength = 0;
+  /** the only block there is, in memory of its own */
+  #whole: Uint8Array | undefined;
+  #position = 0;
+  #file: StagedFile | undefined;
+  inlineBytes: Uint8Array | undefined;
+
+  constructor(target: Target, options: ReceiverOptions) {
+    this.#target = target;
+    this.#options = options;
+    this.#judge = new UploadJudge(target.hash);
+  }
+
+  get bytes(): number {
+    return this.#judge.bytes;
+  }
+
+  async write(chunk: Uint8Array): Promise<void> {
+    for (let start = 0; start < chunk.length; ) {
+      this.#block ??= this.#options.pool.take();
+      const part = chunk.subarray(start, start + BLOCK_BYTES - this.#blockLength);
+      this.#judge.push(part);
+      this.#block.set(part, this.#blockLength);
+      this.#blockLength += part.length;
+      start += part.length;
+      if (this.#blockLength === BLOCK_BYTES) await this.#flush();
+    }
+  }
+
+  /** All of it at once, one block at most; nothing else writes to it from now on. */
+  take(bytes: Uint8Array): void {
+    this.#judge.push(bytes);
+    this.#whole = bytes;
+  }
+
+  async finish(): Promise<UploadEvidence> {
+    const isInline = this.bytes <= this.#options.inlineBytesMax;
+    if (isInline) {
+      const bytes = this.#whole ?? this.#block?.slice(0, this.#blockLength) ?? new Uint8Array(0);
+      if (bytes.length > 0) this.#integrity.push(bytes);
+      this.inlineBytes = bytes;
+      this.#giveBack();
+    } else if (this.#whole !== undefined) {
+      await this.#store(this.#whole);
+      this.#giveBack();
+    } else if (this.#blockLength > 0) {
+      await this.#flush();
+      this.#giveBack();
+    }
+    const evidence = this.#judge.judge(() => this.#integrity.finish(), isInline);
+    if (evidence.verdict === 'bad') await this.drop();
+    return evidence;
+  }
+
+  async seal(): Promise<boolean> {
+    if (this.#file === undefined) throw new Error('only a staged object can be sealed');
+    await this.#file.seal();
+    return true;
+  }
+
+  async release(): Promise<void> {
+    await this.#file?.release();
+  }
+
+  async drop(): Promise<void> {
+    this.#giveBack();
+    this.inlineBytes = undefined;
+    const file = this.#file;
+    this.#file = undefined;
+    await file?.release();
+  }
+
+  async #flush(): Promise<void> {
+    const block = this.#block;
+    if (block === undefined) return;
+    await this.#store(block.subarray(0, this.#blockLength));
+    this.#blockLength = 0;
+  }
+
+  async #store(bytes: Uint8Array): Promise<void> {
+    this.#integrity.push(bytes);
+    this.#file ??= await this.#options.staged.create(this.#target.generation);
+    await this.#file.write(bytes, this.#position);
+    this.#position += bytes.length;
+  }
+
+  #giveBack(): void {
+    if (this.#block !== undefined) this.#options.pool.give(this.#block);
+    this.#block = undefined;
+    this.#whole = undefined;
+    this.#blockLength = 0;
+  }
+}
+
+class StagedObject implements StagedUpload {
+  readonly evidence: UploadEvidence;
+  readonly #sink: UploadSink;
+  readonly #endReceiving: () => void;
+
+  constructor(evidence: UploadEvidence, sink: UploadSink, endReceiving: () => void) {
+    this.evidence = evidence;
+    this.#sink = sink;
+    this.#endReceiving = endReceiving;
+  }
+
+  get inlineBytes(): Uint8Array | undefined {
+    return this.#sink.inlineBytes;
+  }
+
+  async seal(): Promise<boolean> {
+    try {
+      return await this.#sink.seal();
+    } catch (error) {
+      throw storageError(error, 'sealing an upload');
+    }
+  }
+
+  async release(): Promise<void> {
+    try {
+      await this.#sink.release();
+    } catch (error) {
+      // What is left is an intent that the sweep resolves; the upload itself stands as its record says.
+      if (codeOf(error) === undefined) throw error;
+    } finally {
+      this.#endReceiving();
+    }
+  }
+}

@@ -1,0 +1,55 @@
+/** Tells apart what SQLite and the disk can throw: a passing failure, a broken rule, or an outcome nobody knows. */
+import { SQLiteError } from 'bun:sqlite';
+import { InvariantViolation } from '../core/invariant.ts';
+import { StoreUnavailable } from '../core/ports.ts';
+
+/** COMMIT failed with one of these before its commit record was whole in the log: nothing is committed, for sure. */
+const NOT_COMMITTED_CODES: ReadonlySet<string> = new Set([
+  'SQLITE_FULL',
+  'SQLITE_IOERR_WRITE',
+  'SQLITE_NOMEM',
+  'SQLITE_IOERR_NOMEM',
+]);
+
+const HINTS: Readonly<Record<string, string>> = {
+  SQLITE_FULL: 'the disk is full: free some space',
+  ENOSPC: 'the disk is full: free some space',
+  EDQUOT: 'the disk quota is used up: raise it or free some space',
+  EROFS: 'the data folder is read-only: remount it writable',
+  SQLITE_READONLY: 'the data folder is read-only: make it writable',
+  EMFILE: 'too many open files: raise the limit of open files',
+  SQLITE_CORRUPT: 'a page of the database is damaged: check the disk and restore a backup of the folder',
+  EIO: 'the disk reports an I/O error: check it',
+};
+
+export function codeOf(error: unknown): string | undefined {
+  if (error instanceof SQLiteError) return error.code ?? undefined;
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : undefined;
+}
+
+export function isBusy(error: unknown): boolean {
+  return codeOf(error)?.startsWith('SQLITE_BUSY') ?? false;
+}
+
+export function isSurelyNotCommitted(error: unknown): boolean {
+  const code = codeOf(error);
+  return code !== undefined && NOT_COMMITTED_CODES.has(code);
+}
+
+/** SQLite met a damaged page: the transaction is good for nothing any more, its COMMIT fails and leaves nothing. */
+export function isDamageMet(error: unknown): boolean {
+  const cause = error instanceof StoreUnavailable ? error.cause : error;
+  return codeOf(cause)?.startsWith('SQLITE_CORRUPT') ?? false;
+}
+
+/** What a verb throws: CHECK and key violations are broken invariants, any other SQLite or disk error is passing. */
+export function storageError(error: unknown, doing: string): unknown {
+  const code = codeOf(error);
+  if (code === undefined || error instanceof StoreUnavailable) return error;
+  if (code.startsWith('SQLITE_CONSTRAINT')) {
+    return new InvariantViolation(`broken invariant while ${doing}: ${(error as Error).message}`);
+  }
+  const hint = HINTS[code] ?? 'see the log for the cause';
+  return new StoreUnavailable(`${doing} failed (${code}): ${hint}`, { cause: error });
+}

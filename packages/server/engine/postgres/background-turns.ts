@@ -1,0 +1,46 @@
+/**
+ * Which process does a kind of background work now, and how far that has come: a row per kind, by the database's clock. A
+ * holder that says nothing for `TURN_MS` has lost its turn; its step may still be running, and that does no harm.
+ */
+import type { PostgresPool } from './wire/connection-pool.ts';
+
+const TURN_MS = 30_000;
+const NOW_MS = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
+
+const SQL = {
+  take: `INSERT INTO background_turns AS turn (name, holder, held_until, position)
+         VALUES ($1, $2, ${NOW_MS} + ${TURN_MS}, NULL)
+         ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
+           WHERE turn.holder = excluded.holder OR turn.held_until <= ${NOW_MS}
+         RETURNING position`,
+  note: 'UPDATE background_turns SET position = $3 WHERE name = $1 AND holder = $2',
+  release: `UPDATE background_turns SET held_until = 0 WHERE holder = $1 AND held_until > ${NOW_MS}`,
+} as const;
+
+export class PostgresTurns {
+  readonly #pool: PostgresPool;
+  readonly #holder: string;
+
+  /** `holder`: this process, unlike any other */
+  constructor(pool: PostgresPool, holder: string) {
+    this.#pool = pool;
+    this.#holder = holder;
+  }
+
+  /** Takes the turn or keeps it; `undefined`: another process has it. @throws StoreUnavailable */
+  async take(task: string): Promise<{ readonly position: string | undefined } | undefined> {
+    const { rows } = await this.#pool.run('asking for a turn', SQL.take, [task, this.#holder]);
+    const [row] = rows;
+    return row === undefined ? undefined : { position: (row.position as string | null) ?? undefined };
+  }
+
+  /** Keeps `position` for whoever has the turn next; nothing happens once the turn is another's. */
+  async note(task: string, position: string | undefined): Promise<void> {
+    await this.#pool.run('noting how far a turn has come', SQL.note, [task, this.#holder, position ?? null]);
+  }
+
+  /** Gives up all turns of this process. */
+  async release(): Promise<void> {
+    await this.#pool.run('giving turns up', SQL.release, [this.#holder]);
+  }
+}

@@ -1,0 +1,99 @@
+/** Who may work on a whole deployment in PostgreSQL: one copy at a time, and no server beside it. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { MigrationRefused } from '../../transfer/ports.ts';
+import { DEPLOYMENT_SQL } from './deployment-statements.ts';
+import { storageError } from './failure.ts';
+import type { PostgresConnection } from './wire/connection.ts';
+import type { PostgresPool } from './wire/connection-pool.ts';
+
+const DOING = 'looking for others';
+/** ms; the server may not have noticed the end of a killed process yet */
+const LOCK_MS_MAX = 5_000;
+const LOCK_RETRY_MS = 100;
+
+export interface HeldDeployment {
+  release(): Promise<void>;
+}
+
+/** Holds one connection of the pool; the end of the process lets go, however it comes. @throws MigrationRefused, StoreUnavailable */
+export async function holdDeployment(pool: PostgresPool): Promise<HeldDeployment> {
+  const held = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const lent = pool.lend(async (connection) => {
+    await nameSession(connection);
+    await lock(connection);
+    held.resolve();
+    await released.promise;
+    await connection.query(DEPLOYMENT_SQL.unlock).catch(() => undefined);
+  });
+  lent.catch(held.reject);
+  try {
+    await held.promise;
+  } catch (error) {
+    throw error instanceof MigrationRefused ? error : storageError(error, DOING);
+  }
+  return {
+    async release() {
+      released.resolve();
+      await lent;
+    },
+  };
+}
+
+async function lock(connection: PostgresConnection): Promise<void> {
+  for (let waitedMs = 0; ; waitedMs += LOCK_RETRY_MS) {
+    const { rows } = await connection.query(DEPLOYMENT_SQL.tryLock);
+    if (rows[0]?.locked === true) return;
+    if (waitedMs >= LOCK_MS_MAX) {
+      throw new MigrationRefused(
+        'another holdfast migrate works on this database: let it end, or stop it and run this command again',
+      );
+    }
+    await sleep(LOCK_RETRY_MS);
+  }
+}
+
+const nameSession = (connection: PostgresConnection): Promise<unknown> =>
+  connection.query(DEPLOYMENT_SQL.nameSession);
+
+/**
+ * Call while nothing else is asked of the pool: its sessions are told from those of servers. Sessions alone are waited for, since
+ * those of a server that has just ended stand a moment longer. @throws MigrationRefused
+ */
+export async function assertNoServer(pool: PostgresPool): Promise<void> {
+  let row = await findServers(pool);
+  for (let waitedMs = 0; row?.sessions !== 0 && row?.turns === 0; waitedMs += LOCK_RETRY_MS) {
+    if (waitedMs >= LOCK_MS_MAX) break;
+    await sleep(LOCK_RETRY_MS);
+    row = await findServers(pool);
+  }
+  if (row?.sessions === 0 && row.turns === 0) return;
+  throw new MigrationRefused(
+    `${row?.sessions} connections of holdfast servers are open to the database, or one worked there less than half a minute ago: stop every server on it, wait until then, and run this command again`,
+  );
+}
+
+async function findServers(pool: PostgresPool): Promise<Readonly<Record<string, unknown>> | undefined> {
+  try {
+    return await pool.lend(async (connection) => {
+      await nameSession(connection);
+      return (await connection.query(DEPLOYMENT_SQL.findServers)).rows[0];
+    });
+  } catch (error) {
+    throw storageError(error, DOING);
+  }
+}
+
+/** The database holds a part of another deployment. */
+export class CopyUnfinished extends Error {
+  override readonly name = 'CopyUnfinished';
+}
+
+/** Before a server serves: no part of a copy, and from now on no copy is one of what is here. @throws CopyUnfinished, StoreUnavailable */
+export async function beginServing(pool: PostgresPool): Promise<void> {
+  const { rows } = await pool.run('beginning to serve', DEPLOYMENT_SQL.beginServing, []);
+  if (rows[0]?.unfinished === 0) return;
+  throw new CopyUnfinished(
+    'the database holds an unfinished copy of another deployment: finish it by the same holdfast migrate command, or begin with an empty database',
+  );
+}

@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
+import { testDeploymentRows } from '../contract/deployment-suite.ts';
+import { ManualClock } from '../contract/samples.ts';
+import { assertNoServer, beginServing, holdDeployment } from './deployment-lock.ts';
+import { PostgresDeploymentRows } from './deployment-rows.ts';
+import { openDatabases, openInstance } from './test/postgres-fixture.ts';
+
+let databases: TestDatabases;
+beforeAll(async () => {
+  databases = await openDatabases();
+});
+afterAll(() => databases.close());
+
+testDeploymentRows('PostgreSQL', async () => {
+  const { store, pool, close } = await openInstance(await databases.createDatabase(), {
+    clock: new ManualClock(),
+    // Fewer than the tests run at once: a connection left in the middle of a batch would be met again.
+    connectionsMax: 1,
+  });
+  return {
+    rows: new PostgresDeploymentRows({ pool, metadata: store }),
+    metadata: store,
+    beginServing: () => beginServing(pool),
+    destroy: close,
+  };
+});
+
+/** Long enough for a first look to be over. */
+const LOOK_MS = 300;
+
+test('one copy at a time works on a database, and none beside a server', async () => {
+  const url = await databases.createDatabase();
+  const [first, second] = [await openInstance(url), await openInstance(url)];
+  const held = await holdDeployment(first.pool);
+  // The other one's session is called as a server's is.
+  await expect(assertNoServer(first.pool)).rejects.toThrow(/connections of holdfast servers are open/);
+  await expect(holdDeployment(second.pool)).rejects.toThrow(
+    /another holdfast migrate works on this database/,
+  );
+  await held.release();
+  await first.close();
+  const next = await holdDeployment(second.pool);
+  await assertNoServer(second.pool);
+  await next.release();
+  await second.close();
+});
+
+test('a server that is just ending is waited for', async () => {
+  const url = await databases.createDatabase();
+  const [copy, server] = [await openInstance(url), await openInstance(url)];
+  // Its session is open when the look begins.
+  await server.pool.run('serving', 'SELECT 1', []);
+  const looking = assertNoServer(copy.pool);
+  await Bun.sleep(LOOK_MS);
+  await server.close();
+  await looking;
+  await copy.close();
+});

@@ -1,0 +1,261 @@
+/** migration/ports.ts on PostgreSQL. Copying holds a lock of its own, and refuses to begin beside servers. */
+import type { Space, SpaceCounters, SpaceKey } from '../../core/model.ts';
+import { type MetadataStore, StoreUnavailable } from '../../core/ports.ts';
+import { spaceKeyOf } from '../../core/space-key.ts';
+import { totalUsage } from '../../core/usage-delta.ts';
+import { parseHistoryKey } from '../../transfer/entry-keys.ts';
+import type {
+  Batch,
+  BatchPart,
+  DeploymentWriter,
+  Entries,
+  EntryKind,
+  ListedSpace,
+  MarkName,
+  NodeEntry,
+  PageRequest,
+  Totals,
+  UploadEntry,
+} from '../../transfer/ports.ts';
+import { DEPLOYMENT_SQL, type DeploymentStatement } from './deployment-statements.ts';
+import { storageError } from './failure.ts';
+import {
+  contentsToSql,
+  joinedContentFromSql,
+  nodeFromSql,
+  nodesToSql,
+  uploadFromSql,
+  uploadsToSql,
+} from './rows.ts';
+import type { PostgresConnection } from './wire/connection.ts';
+import type { PostgresPool } from './wire/connection-pool.ts';
+import {
+  byteaToBytes,
+  byteaToHex,
+  bytesToBytea,
+  hexToBytea,
+  type SqlRow,
+  type SqlValue,
+} from './wire/sql-values.ts';
+
+type Write = readonly [statement: DeploymentStatement, parameters: readonly SqlValue[]];
+
+const BEFORE_ALL_SPACES = '00000000-0000-0000-0000-000000000000';
+const COUNTER_SLOT = 0;
+const DOING = 'copying';
+
+interface DeploymentRowsOptions {
+  /** on a migrated database; stays the caller's to close */
+  readonly pool: PostgresPool;
+  /** on the same pool; its counters are asked, nothing is written through it */
+  readonly metadata: MetadataStore;
+}
+
+export class PostgresDeploymentRows implements DeploymentWriter {
+  readonly #pool: PostgresPool;
+  readonly #metadata: MetadataStore;
+
+  constructor({ pool, metadata }: DeploymentRowsOptions) {
+    this.#pool = pool;
+    this.#metadata = metadata;
+  }
+
+  async findMark(name: MarkName): Promise<string | undefined> {
+    const [row] = await this.#find('findMark', [name]);
+    return row?.value as string | undefined;
+  }
+
+  async setMark(name: MarkName, value: string): Promise<void> {
+    await this.#pool.run(DOING, DEPLOYMENT_SQL.setMark, [name, value]);
+  }
+
+  async removeMark(name: MarkName): Promise<void> {
+    await this.#pool.run(DOING, DEPLOYMENT_SQL.removeMark, [name]);
+  }
+
+  async isEmpty(): Promise<boolean> {
+    return (await this.listSpaces(undefined, 1)).length === 0;
+  }
+
+  async readTotals(): Promise<Totals> {
+    const [row] = await this.#find('readTotals', []);
+    return { spaces: row?.spaces as number, nodes: row?.nodes as number, bytes: row?.bytes as number };
+  }
+
+  async listSpaces(after: string | undefined, limit: number): Promise<readonly ListedSpace[]> {
+    const rows = await this.#find('listSpaces', [after ?? BEFORE_ALL_SPACES, limit]);
+    return rows.map((row) => ({
+      space: { appId: row.app_id as string, spaceId: row.space_id as string },
+      position: row.space as string,
+    }));
+  }
+
+  async readPage<K extends EntryKind>(page: PageRequest<K>): Promise<readonly Entries[K][]> {
+    const { kind, domain, after, limit } = page;
+    const rows = await this.#find(kind, [
+      ...[spaceKeyOf(page.space), ...(DOMAIN_KINDS.has(kind) ? [domain] : [])],
+      ...[...keyToSql(kind, after), limit],
+    ]);
+    return rows.map(ENTRIES_FROM_SQL[kind] as (row: SqlRow) => Entries[K]);
+  }
+
+  async readCounters(space: Space): Promise<SpaceCounters> {
+    return this.#metadata.readCounters(space);
+  }
+
+  /** All statements and COMMIT travel together: one round trip. */
+  async write({ space, parts }: Batch, unfinished: string): Promise<void> {
+    const key = spaceKeyOf(space);
+    const names = [key, space.appId, space.spaceId];
+    const writes: Write[] = [
+      ['insertSpace', names],
+      ['checkSpace', names],
+      ...parts.flatMap((part) => (part.entries.length === 0 ? [] : writesOf(key, part))),
+      ['setMark', ['unfinished', unfinished]],
+    ];
+    try {
+      await this.#pool.lend((connection) => runTogether(connection, writes));
+    } catch (error) {
+      throw storageError(error, DOING);
+    }
+  }
+
+  async #find(statement: DeploymentStatement, parameters: readonly SqlValue[]): Promise<readonly SqlRow[]> {
+    const { rows } = await this.#pool.read(DOING, DEPLOYMENT_SQL[statement], parameters);
+    return rows;
+  }
+}
+
+/** Everything in one flight: what follows a failure is passed over, COMMIT too. */
+async function runTogether(connection: PostgresConnection, writes: readonly Write[]): Promise<void> {
+  const sent = [
+    connection.query('BEGIN'),
+    ...writes.map(([name, parameters]) => connection.query(DEPLOYMENT_SQL[name], parameters)),
+    connection.query('COMMIT'),
+  ];
+  const outcomes = await Promise.allSettled(sent);
+  const failed = outcomes.find((outcome) => outcome.status === 'rejected');
+  if (failed !== undefined) {
+    await rollBack(connection);
+    throw failed.reason;
+  }
+  const committed = await sent.at(-1);
+  if (committed?.command !== 'COMMIT') throw new StoreUnavailable('PostgreSQL rolled a batch of a copy back');
+}
+
+async function rollBack(connection: PostgresConnection): Promise<void> {
+  if (!connection.isUsable) return;
+  try {
+    await connection.query('ROLLBACK');
+  } catch (error) {
+    // A connection in an unknown state goes nowhere near other work.
+    connection.lose(error instanceof Error ? error : new Error('ROLLBACK failed'));
+  }
+}
+
+const DOMAIN_KINDS: ReadonlySet<EntryKind> = new Set(['balances', 'history', 'commits']);
+
+function keyToSql(kind: EntryKind, after: string | undefined): SqlValue[] {
+  switch (kind) {
+    case 'domains':
+      return [after ?? ''];
+    case 'history': {
+      const { hash, fromRevision } = parseHistoryKey(after);
+      return [hexToBytea(hash), fromRevision];
+    }
+    case 'commits':
+      return [textToBytea(after ?? '')];
+    default:
+      return [hexToBytea(after ?? '')];
+  }
+}
+
+const ENTRIES_FROM_SQL: { readonly [K in EntryKind]: (row: SqlRow) => Entries[K] } = {
+  nodes: (row): NodeEntry => ({ row: nodeFromSql(row), content: joinedContentFromSql(row) }),
+  looseEdges: (row) => ({ hash: byteaToHex(row.hash), count: row.count as number }),
+  // Clients upload to the store itself, so no upload has content before a lease has judged it.
+  uploads: (row): UploadEntry => ({ row: uploadFromSql(row), content: undefined }),
+  domains: (row) => ({
+    domain: row.domain as string,
+    revision: row.revision as number,
+    historyFloor: row.history_floor as number,
+  }),
+  balances: (row) => ({
+    hash: byteaToHex(row.hash),
+    balance: row.balance as number,
+    fromRevision: row.from_revision as number,
+  }),
+  history: (row) => ({
+    hash: byteaToHex(row.hash),
+    fromRevision: row.from_revision as number,
+    toRevision: row.to_revision as number,
+    balance: row.balance as number,
+    supersededAt: row.superseded_at as number,
+  }),
+  commits: (row) => ({
+    requestId: decoder.decode(byteaToBytes(row.request_id)),
+    payloadDigest: byteaToBytes(row.payload_digest),
+    revision: row.revision as number,
+  }),
+};
+
+function writesOf(space: SpaceKey, part: BatchPart): Write[] {
+  const { domain } = part;
+  switch (part.kind) {
+    case 'nodes':
+      return writesOfNodes(space, part.entries);
+    case 'uploads': {
+      const contents = part.entries.flatMap(({ content }) => (content === undefined ? [] : [content]));
+      const rows: Write = ['insertUploads', [space, ...uploadsToSql(part.entries.map(({ row }) => row))]];
+      return contents.length === 0 ? [rows] : [rows, ['insertContents', [space, ...contentsToSql(contents)]]];
+    }
+    case 'looseEdges': {
+      const { entries } = part;
+      return [['setLooseEdges', [space, hashesOf(entries), entries.map(({ count }) => count)]]];
+    }
+    case 'domains': {
+      const { entries } = part;
+      const columns = [entries.map((each) => each.domain), entries.map(({ revision }) => revision)];
+      return [['insertDomains', [space, ...columns, entries.map(({ historyFloor }) => historyFloor)]]];
+    }
+    case 'balances': {
+      const { entries } = part;
+      const columns = [entries.map(({ balance }) => balance), entries.map((each) => each.fromRevision)];
+      return [['insertBalances', [space, domain, hashesOf(entries), ...columns]]];
+    }
+    case 'history': {
+      const { entries } = part;
+      const revisions = [entries.map((each) => each.fromRevision), entries.map((each) => each.toRevision)];
+      const columns = [entries.map(({ balance }) => balance), entries.map((each) => each.supersededAt)];
+      return [['insertHistory', [space, domain, hashesOf(entries), ...revisions, ...columns]]];
+    }
+    case 'commits': {
+      const { entries } = part;
+      const ids = entries.map(({ requestId }) => textToBytea(requestId));
+      const digests = entries.map(({ payloadDigest }) => bytesToBytea(payloadDigest));
+      return [['insertCommits', [space, domain, ids, digests, entries.map(({ revision }) => revision)]]];
+    }
+  }
+}
+
+/** Every row that has ever been leased counts, until upkeep takes it out. */
+function writesOfNodes(space: SpaceKey, nodes: readonly NodeEntry[]): Write[] {
+  const rows = nodes.map(({ row }) => ({ row, isLeaseCounted: row.leaseExpiresAt > 0 }));
+  const usage = totalUsage(nodes.map(({ row }) => row));
+  const counts = [
+    ...[usage.nodeCount, usage.readyContentBytes, usage.readyStoredBytes, usage.waitingBytes],
+    ...[usage.notReadyNodeCount, rows.filter(({ isLeaseCounted }) => isLeaseCounted).length],
+  ];
+  const contents = nodes.flatMap(({ content }) => (content === undefined ? [] : [content]));
+  return [
+    ['insertNodes', [space, ...nodesToSql(rows)]],
+    ...(contents.length === 0 ? [] : [['insertContents', [space, ...contentsToSql(contents)]] as const]),
+    ['addCounters', [space, COUNTER_SLOT, ...counts]],
+  ];
+}
+
+const hashesOf = (entries: readonly { readonly hash: string }[]): string[] =>
+  entries.map(({ hash }) => hexToBytea(hash));
+/** An id may begin with what looks like a byte order mark. */
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+const textToBytea = (text: string): string => bytesToBytea(new TextEncoder().encode(text));

@@ -1,0 +1,100 @@
+/** Tells apart what PostgreSQL, its driver and the network can say. What leaves here holds no URL, query or parameter. */
+import { InvariantViolation } from '../../core/invariant.ts';
+import { StoreUnavailable } from '../../core/ports.ts';
+
+/** The connection is gone or of no use any more: whatever it was asked last has an unknown outcome. */
+const LOST_CODES: ReadonlySet<string> = new Set([
+  'CONNECTION_CLOSED',
+  'CONNECTION_ENDED',
+  'CONNECTION_DESTROYED',
+  'CONNECT_TIMEOUT',
+  // 25006: a primary that became a standby. 25P03: idle in a transaction for too long; the server has hung up.
+  '25006',
+  '25P03',
+  '57P01',
+  '57P02',
+  '57P03',
+  '57P05',
+  '53300',
+]);
+
+/** Serialization failure, deadlock, a lock not had in time, a row somebody else has just made: the same again may do. */
+const REPEATABLE_CODES: ReadonlySet<string> = new Set(['40001', '40P01', '55P03', '23505']);
+
+/** A CHECK of the schema, and the guard of statements.ts that a row is changed from exactly what was read. */
+const INVARIANT_CODES: ReadonlySet<string> = new Set(['23514', '22012']);
+
+const UNTRUSTED = 'its certificate is not trusted: give the file of its authority as sslrootcert';
+const UNREADABLE = 'the file that sslrootcert names cannot be read: check its path and rights';
+
+const POOLED =
+  'a pooler in between gives each transaction another connection: let it pool sessions, or leave it out';
+
+const HINTS: Readonly<Record<string, string>> = {
+  '26000': POOLED,
+  '42P05': POOLED,
+  '28P01': 'PostgreSQL refuses the password: check user and password',
+  '28000': 'PostgreSQL refuses this user from here: check user, TLS and its pg_hba.conf',
+  '3D000': 'the database does not exist: create it',
+  '42501': 'the user may not do this: grant it all rights on the database',
+  '53100': 'the disk of PostgreSQL is full: free some space',
+  '53300': 'PostgreSQL has no connection left: raise its max_connections or give each process fewer',
+  '57014': 'a statement took too long: check the load of PostgreSQL',
+  '25006': 'this PostgreSQL is read-only, a standby perhaps: give the address of the primary',
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
+  SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNTRUSTED,
+  CERT_HAS_EXPIRED: 'its certificate has expired: renew it, and check the clocks',
+  ENOENT: UNREADABLE,
+  EACCES: UNREADABLE,
+  EISDIR: UNREADABLE,
+  ERR_BORINGSSL: 'TLS could not begin: check that sslrootcert names a file of certificates (PEM)',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is of another host: check the address',
+  ECONNREFUSED: 'nothing listens there: check that PostgreSQL runs, and its address',
+  ENOTFOUND: 'its name is unknown: check the address',
+  CONNECTION_CLOSED:
+    'the connection was closed: try again; check the network, and that the server speaks TLS if it must',
+  CONNECT_TIMEOUT: 'it did not answer in time: check the network and the address',
+};
+
+export function codeOf(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : undefined;
+}
+
+export function isLost(error: unknown): boolean {
+  const code = codeOf(error);
+  return code !== undefined && (LOST_CODES.has(code) || code.startsWith('08') || /^E[A-Z]{3,}$/.test(code));
+}
+
+/** A transaction that failed so has changed nothing and may be run again. */
+export function isRepeatable(error: unknown): boolean {
+  const code = codeOf(error);
+  return code !== undefined && REPEATABLE_CODES.has(code) && !isWriteOnceBroken(error);
+}
+
+/** Somebody else's row would go away when looked at again; content of a generation never does. */
+function isWriteOnceBroken(error: unknown): boolean {
+  return codeOf(error) === '23505' && (error as { constraint?: unknown }).constraint === 'contents_pkey';
+}
+
+/** What callers are told: a broken rule, or a failure that has changed nothing they were told of. */
+export function storageError(error: unknown, doing: string): Error {
+  if (error instanceof StoreUnavailable || error instanceof InvariantViolation) return error;
+  if (isWriteOnceBroken(error)) return new Error('a generation already has content: keys are write-once');
+  const code = codeOf(error) ?? 'unknown';
+  const detail = plainMessage(error);
+  if (INVARIANT_CODES.has(code)) {
+    return new InvariantViolation(`broken invariant while ${doing} (${code}): ${detail}`);
+  }
+  const hint = HINTS[code] ?? 'try again; see the cause if it lasts';
+  const cause = Object.assign(new Error(detail), { code });
+  return new StoreUnavailable(`PostgreSQL: ${doing} failed (${code}): ${hint}`, { cause });
+}
+
+/** The server's or system's own words, without the statement and parameters the driver hangs on its errors. */
+function plainMessage(error: unknown): string {
+  const text = error instanceof Error ? error.message : 'no message';
+  return text.slice(0, 500);
+}

@@ -1,0 +1,370 @@
+/**
+ * PostgreSQL and the network failing in every way they do: what was asked rejects with StoreUnavailable, or succeeds when nothing
+ * had been decided yet; a failure never reads as absence, and the store goes on by itself when they are back.
+ */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { type PostgresServer, startPostgres } from '../../../../test/support/postgres-server.ts';
+import { recountScaleout } from '../../../../test/support/scaleout-recount.ts';
+import { startTcpProxy, type TcpProxy } from '../../../../test/support/tcp-proxy.ts';
+import { InvariantViolation } from '../../core/invariant.ts';
+import { type SpaceTransaction, StoreUnavailable } from '../../core/ports.ts';
+import { updateRootRefs } from '../../core/update-root-refs.ts';
+import { hashAt, insertNodes, readNode, readyNode, SPACE } from '../contract/samples.ts';
+import { openPostgres } from './open-postgres.ts';
+import { addressOf, coreOf, makeContent, openInstance, type StoreInstance } from './test/postgres-fixture.ts';
+import type { PostgresLimits } from './wire/limits.ts';
+
+const START_MS_MAX = 60_000;
+/** Short enough to wait for; the others are as in service, since a busy machine may stand still for seconds. */
+const LIMITS = {
+  connectMs: 3_000,
+  statementMs: 2_000,
+  lockMs: 600,
+  waitingMax: 50,
+} satisfies Partial<PostgresLimits>;
+
+let server: PostgresServer;
+let proxy: TcpProxy;
+/** past the proxy */
+let url: string;
+let instance: StoreInstance;
+
+beforeAll(async () => {
+  server = await startPostgres({ durable: false });
+  proxy = await startTcpProxy({ port: server.port });
+}, START_MS_MAX);
+afterAll(async () => {
+  await proxy.close();
+  await server.stop();
+});
+beforeEach(async () => {
+  url = await server.createDatabase();
+  instance = await openThrough(proxy);
+}, START_MS_MAX);
+afterEach(async () => {
+  proxy.setWeather({ kind: 'pass' });
+  await instance.close();
+  expect(
+    (await recountScaleout(url)).problems.filter((problem) => !problem.includes('content record')),
+  ).toEqual([]);
+  expect(instance.fatal).toEqual([]);
+});
+
+function openThrough({ port }: { port: number }, connectionsMax = 4): Promise<StoreInstance> {
+  const address = new URL(url);
+  address.port = String(port);
+  return openInstance(address.href, { limits: LIMITS, connectionsMax });
+}
+
+const errorOf = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => undefined,
+    (error) => error,
+  );
+const insert = (index: number) => insertNodes(instance.store, SPACE, [readyNode(hashAt(index))]);
+const find = (index: number) => instance.store.findNode(SPACE, hashAt(index));
+
+/** Straight to the server, past the proxy. */
+async function administer(statement: string): Promise<void> {
+  const pool = await openPostgres(addressOf(url, { connectionsMax: 1 }));
+  await pool.lend((connection) => connection.script(statement));
+  await pool.close();
+}
+
+const KILL_ALL =
+  'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()';
+
+describe('a connection that is lost', () => {
+  test('before the commit: the body runs again, and once is what it did', async () => {
+    await insert(1);
+    let runs = 0;
+    await instance.store.transact(SPACE, async (tx) => {
+      const row = await readNode(tx, hashAt(1));
+      runs += 1;
+      if (runs === 1) await administer(KILL_ALL);
+      await tx.updateNode(row, { ...row, childRefCount: row.childRefCount + 1 });
+      await tx.findNode(hashAt(2));
+    });
+    expect(runs).toBe(2);
+    expect((await find(1))?.childRefCount).toBe(1);
+    await instance.store.transact(SPACE, async (tx) => {
+      const row = await readNode(tx, hashAt(1));
+      await tx.updateNode(row, { ...row, childRefCount: 0 });
+    });
+  });
+
+  test('on the way of the answer to COMMIT: nobody knows the outcome, and the request can be repeated', async () => {
+    await insert(1);
+    const narrow = await openThrough(proxy, 1);
+    const core = coreOf(narrow, makeContent());
+    const requestOf = (requestId: string) => ({ requestId, changes: [{ hash: hashAt(1), delta: 1 }] });
+    // Statements that the connection knows travel together with the COMMIT.
+    for (const each of ['first', 'second']) await updateRootRefs(core, SPACE, 'photos', requestOf(each));
+    const cut: typeof core = {
+      ...core,
+      metadata: Object.create(narrow.store, {
+        transact: {
+          value: ((space, body, reads) => {
+            const cutting = async (tx: SpaceTransaction) => {
+              const value = await body(tx);
+              // From here on the server hears, and is not heard.
+              proxy.setWeather({ kind: 'cut', afterBytes: 1 });
+              return value;
+            };
+            return narrow.store.transact(space, cutting, reads);
+          }) satisfies StoreInstance['store']['transact'],
+        },
+      }),
+    };
+    const error = await errorOf(updateRootRefs(cut, SPACE, 'photos', requestOf('lost')));
+    expect(error).toBeInstanceOf(StoreUnavailable);
+    expect((error as Error).message).toContain('outcome');
+    proxy.setWeather({ kind: 'pass' });
+    const answer = await updateRootRefs(core, SPACE, 'photos', requestOf('lost'));
+    expect(answer).toEqual({ success: true, idempotent: true, revision: 3 });
+    expect((await find(1))?.rootRefCount).toBe(3);
+    await narrow.close();
+  });
+
+  test('costs only those who were on it', async () => {
+    await insert(1);
+    const other = await openThrough(proxy);
+    await instance.store.transact(SPACE, async (tx) => {
+      await tx.findNode(hashAt(1));
+      expect(await other.store.findNode(SPACE, hashAt(1))).toBeDefined();
+    });
+    proxy.setWeather({ kind: 'reset' });
+    expect(await errorOf(find(1))).toBeInstanceOf(StoreUnavailable);
+    proxy.setWeather({ kind: 'pass' });
+    for (let round = 0; round < 20; round += 1) expect(await find(1)).toBeDefined();
+    await other.close();
+  });
+});
+
+describe('a server that is away', () => {
+  test('is an error, never absence; when it is back the store goes on', async () => {
+    await insert(1);
+    await server.kill();
+    const reads = [find(1), instance.store.findUpload(SPACE, hashAt(1)), instance.store.readCounters(SPACE)];
+    // Each is listened to from the start: they fail together, in any order.
+    for (const error of await Promise.all(reads.map(errorOf))) expect(error).toBeInstanceOf(StoreUnavailable);
+    expect(await errorOf(insert(2))).toBeInstanceOf(StoreUnavailable);
+    expect(await errorOf(instance.store.renewReadyLease(SPACE, hashAt(1), 60_000))).toBeInstanceOf(
+      StoreUnavailable,
+    );
+    const page = { revision: 'current', after: undefined, limit: 1 } as const;
+    expect(await errorOf(instance.store.findBalancesAt(SPACE, 'photos', page))).toBeInstanceOf(
+      StoreUnavailable,
+    );
+    await server.restart();
+    expect((await find(1))?.hash).toBe(hashAt(1));
+    await insert(2);
+    expect(await instance.store.renewReadyLease(SPACE, hashAt(2), 60_000)).toBeDefined();
+  }, 60_000);
+
+  test('in the middle of many requests: each is answered or refused, what was answered is there', async () => {
+    const writes = Array.from({ length: 40 }, (_, index) => insert(index).then(() => index));
+    const settled = Promise.allSettled(writes);
+    await Bun.sleep(20);
+    await server.kill();
+    const outcomes = await settled;
+    await server.restart();
+    for (const outcome of outcomes) {
+      if (outcome.status === 'fulfilled') expect(await find(outcome.value)).toBeDefined();
+      else expect(outcome.reason).toBeInstanceOf(StoreUnavailable);
+    }
+    await insert(1000);
+  }, 60_000);
+});
+
+test('a network that hangs is an error of those who waited, in bounded time', async () => {
+  await insert(1);
+  proxy.setWeather({ kind: 'hang' });
+  const startedAt = performance.now();
+  expect(await errorOf(find(1))).toBeInstanceOf(StoreUnavailable);
+  // The silence of the old connection, then the time to open another for the second try.
+  expect(performance.now() - startedAt).toBeLessThan(25_000);
+  proxy.setWeather({ kind: 'pass' });
+  expect(await find(1)).toBeDefined();
+}, 60_000);
+
+test('a renewal behind one that hangs is refused as soon as any request that waits for its turn, and never made', async () => {
+  await insert(1);
+  const [second, hour] = [1_000, 3_600_000];
+  const renew = (durationMs: number) => instance.store.renewReadyLease(SPACE, hashAt(1), durationMs);
+  const { leaseExpiresAt = 0 } = (await renew(second)) ?? {};
+  proxy.setWeather({ kind: 'hang' });
+  const ended: string[] = [];
+  const end = (name: string) => (error: unknown) => {
+    ended.push(name);
+    return error;
+  };
+  const waiting = [errorOf(renew(second)).then(end('sent'))];
+  for (const name of ['first', 'second', 'third']) {
+    await Bun.sleep(50);
+    waiting.push(errorOf(renew(hour)).then(end(name)));
+  }
+  for (const error of await Promise.all(waiting)) expect(error).toBeInstanceOf(StoreUnavailable);
+  // The one that was sent waits until the network is taken to hang, and for another connection.
+  expect(ended).toEqual(['first', 'second', 'third', 'sent']);
+  proxy.setWeather({ kind: 'pass' });
+  // What was sent may have arrived all the same; the hour of the others has not.
+  expect((await find(1))?.leaseExpiresAt).toBeLessThan(leaseExpiresAt + hour / 2);
+  expect(await renew(hour)).toBeDefined();
+}, 60_000);
+
+test('a statement that takes too long is ended, and its connection serves on', async () => {
+  const before = proxy.accepted;
+  const slow = instance.pool.run('sleeping', 'SELECT pg_sleep($1)', [30]);
+  const error = await errorOf(slow);
+  expect(error).toBeInstanceOf(StoreUnavailable);
+  expect((error as Error).message).toContain('57014');
+  await insert(1);
+  expect(proxy.accepted).toBe(before);
+});
+
+describe('a transaction that the server turns down', () => {
+  /** Turns down the first `times` inserts of nodes; a sequence does not forget when a transaction is rolled back. */
+  const turnDown = (times: number, code: string, when: 'at once' | 'at the commit') =>
+    administer(`CREATE SEQUENCE attempts;
+      CREATE FUNCTION turn_down() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF nextval('attempts') <= ${times} THEN RAISE EXCEPTION 'planted' USING ERRCODE = '${code}'; END IF;
+        RETURN NEW; END $$;
+      CREATE ${when === 'at once' ? 'TRIGGER planted BEFORE' : 'CONSTRAINT TRIGGER planted AFTER'} INSERT ON nodes
+        ${when === 'at once' ? '' : 'DEFERRABLE INITIALLY DEFERRED'} FOR EACH ROW EXECUTE FUNCTION turn_down()`);
+
+  for (const code of ['40001', '40P01']) {
+    for (const when of ['at once', 'at the commit'] as const) {
+      test(`with ${code} ${when} runs again until it gets through`, async () => {
+        await turnDown(3, code, when);
+        let runs = 0;
+        await instance.store.transact(SPACE, async (tx) => {
+          runs += 1;
+          await tx.insertNode(readyNode(hashAt(1)));
+        });
+        expect(runs).toBe(4);
+        expect((await instance.store.readCounters(SPACE)).nodeCount).toBe(1);
+      });
+    }
+  }
+
+  test('for ever is unavailable, after a bounded number of tries', async () => {
+    await turnDown(1_000_000, '40001', 'at once');
+    let runs = 0;
+    const error = await errorOf(
+      instance.store.transact(SPACE, async (tx) => {
+        runs += 1;
+        await tx.insertNode(readyNode(hashAt(1)));
+      }),
+    );
+    expect(error).toBeInstanceOf(StoreUnavailable);
+    expect(runs).toBeLessThan(50);
+    expect(await find(1)).toBeUndefined();
+  }, 120_000);
+
+  test('because a rule of the schema is broken ends the process', async () => {
+    await turnDown(1, '23514', 'at once');
+    expect(await errorOf(insert(1))).toBeInstanceOf(InvariantViolation);
+    expect(instance.fatal.splice(0).length).toBe(1);
+    expect(await find(1)).toBeUndefined();
+  });
+
+  test('because a row changed behind its lock ends the process, and nothing of it stays', async () => {
+    await insert(1);
+    await administer(`CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+      CREATE TRIGGER planted BEFORE UPDATE ON nodes FOR EACH ROW EXECUTE FUNCTION swallow()`);
+    const change = instance.store.transact(SPACE, async (tx) => {
+      const row = await readNode(tx, hashAt(1));
+      await tx.updateNode(row, { ...row, state: 'rotten' });
+      await tx.insertNode(readyNode(hashAt(2)));
+    });
+    expect(await errorOf(change)).toBeInstanceOf(InvariantViolation);
+    expect(instance.fatal.splice(0).length).toBe(1);
+    expect(await find(2)).toBeUndefined();
+  });
+});
+
+describe('more work than connections', () => {
+  test('waits, but not for long, and not in any number', async () => {
+    const narrow = await openThrough(proxy, 1);
+    await insertNodes(narrow.store, SPACE, [readyNode(hashAt(1))]);
+    let release!: () => void;
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let hold!: () => void;
+    const held = new Promise<void>((resolve) => {
+      hold = resolve;
+    });
+    const holding = narrow.store.transact(SPACE, async (tx) => {
+      await tx.findNode(hashAt(1));
+      hold();
+      await released;
+    });
+    await held;
+    const ended: string[] = [];
+    const ask = async (name: string): Promise<void> => {
+      expect(await errorOf(narrow.store.findNode(SPACE, hashAt(1)))).toBeInstanceOf(StoreUnavailable);
+      ended.push(name);
+    };
+    const waiting = Array.from({ length: LIMITS.waitingMax }, () => ask('waited'));
+    // One too many is refused at once, before the time of those that wait is over.
+    await Promise.all([...waiting, ask('refused')]);
+    expect(ended).toEqual(['refused', ...waiting.map(() => 'waited')]);
+    release();
+    await holding;
+    expect(await narrow.store.findNode(SPACE, hashAt(1))).toBeDefined();
+    await narrow.close();
+  });
+
+  test('keeps to its connections', async () => {
+    const before = proxy.accepted;
+    const narrow = await openThrough(proxy, 3);
+    await Promise.all(Array.from({ length: 40 }, () => narrow.store.findNode(SPACE, hashAt(1))));
+    expect(proxy.accepted - before).toBeLessThanOrEqual(3);
+    await narrow.close();
+  });
+});
+
+test('a server that would answer before it is on disk is told to wait, a stricter one is left as it is', async () => {
+  for (const [configured, expected] of [
+    ['off', 'on'],
+    ['on', 'on'],
+    ['remote_apply', 'remote_apply'],
+  ]) {
+    await administer(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = ${configured}',
+      current_database()); END $$`);
+    const pool = await openPostgres(addressOf(url, { connectionsMax: 1 }));
+    const { rows } = await pool.read('looking', 'SELECT current_setting($1) AS setting', [
+      'synchronous_commit',
+    ]);
+    expect(rows[0]?.setting).toBe(expected);
+    await pool.close();
+  }
+});
+
+test('no failure tells the password', async () => {
+  const { password = '' } = new URL(url);
+  expect(password.length).toBeGreaterThan(8);
+  const attempts = [
+    openPostgres(addressOf(url, { database: 'nobody_made_this' })),
+    openPostgres(addressOf(url, { port: 1 })),
+    openPostgres(addressOf(url, { user: 'nobody' })),
+    openPostgres(addressOf(url, { tls: 'require' })),
+    openPostgres(addressOf(url, { password: `${password}x` })),
+  ];
+  for (const error of (await Promise.all(attempts.map(errorOf))) as Error[]) {
+    expect(error).toBeInstanceOf(StoreUnavailable);
+    const told = [error, error.cause].map((each) => Bun.inspect(each) + JSON.stringify(each)).join();
+    expect(told).not.toContain(password);
+  }
+});
+
+test('after it was closed the store refuses', async () => {
+  const other = await openThrough(proxy);
+  await other.close();
+  expect(await errorOf(other.store.findNode(SPACE, hashAt(1)))).toBeInstanceOf(StoreUnavailable);
+  expect(await errorOf(insertNodes(other.store, SPACE, [readyNode(hashAt(1))]))).toBeInstanceOf(
+    StoreUnavailable,
+  );
+});

@@ -1,0 +1,64 @@
+/** Background upkeep in bounded steps, each statement in one Space: leases that have ended, root-ref history that is old. */
+import type { SweepCutoffs } from '../../core/ports.ts';
+import { SQL } from './statements.ts';
+import type { PostgresPool } from './wire/connection-pool.ts';
+import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';
+
+/** Spaces with leases that one step looks at */
+const SPACES_PER_STEP = 128;
+/** leases one statement takes out of the counter */
+const LEASES_PER_STATEMENT = 2_000;
+const HISTORY_ROWS_PER_STEP = 1_000;
+const FIRST_SPACE = '00000000-0000-0000-0000-000000000000';
+
+export class Maintenance {
+  readonly #pool: PostgresPool;
+  /** where the round over Spaces goes on; kept in memory, a restart begins anew */
+  #afterSpace = FIRST_SPACE;
+
+  constructor(pool: PostgresPool) {
+    this.#pool = pool;
+  }
+
+  /** Resolves true when a part of this round is left. A round visits every Space that has counted leases once. */
+  async endLeases(now: number, slot: number): Promise<boolean> {
+    const spaces = await this.#pool.read('looking for ended leases', SQL.findLeasedSpaces, [
+      this.#afterSpace,
+      SPACES_PER_STEP,
+    ]);
+    for (const { space, lease_expires_at: firstEndsAt } of spaces.rows) {
+      if ((firstEndsAt as number) <= now) {
+        const parameters = [space as string, now, slot, LEASES_PER_STATEMENT];
+        const { rows } = await this.#pool.run('counting ended leases', SQL.endLeases, parameters);
+        if (rows[0]?.count === LEASES_PER_STATEMENT) return true;
+      }
+      this.#afterSpace = space as string;
+    }
+    if (spaces.rows.length === SPACES_PER_STEP) return true;
+    this.#afterSpace = FIRST_SPACE;
+    return false;
+  }
+
+  /**
+   * Deletes superseded balances that are old enough. A domain's floor rises with it, so that a page of a revision whose history
+   * is gone is refused, never answered wrong. Resolves true when more is left.
+   */
+  async pruneHistory({ historyAt }: Pick<SweepCutoffs, 'historyAt'>): Promise<boolean> {
+    const parameters = [historyAt, HISTORY_ROWS_PER_STEP];
+    const { rows } = await this.#pool.read('looking for old history', SQL.findOldHistory, parameters);
+    const bySpace = Map.groupBy(rows, ({ space }) => space as string);
+    for (const [space, old] of bySpace) {
+      await this.#pool.run('deleting old history', SQL.deleteHistory, [space, ...historyToSql(old)]);
+    }
+    return rows.length === HISTORY_ROWS_PER_STEP;
+  }
+}
+
+function historyToSql(rows: readonly SqlRow[]) {
+  return [
+    rows.map(({ domain }) => domain as string),
+    rows.map(({ hash }) => hexToBytea(byteaToHex(hash))),
+    rows.map(({ from_revision: since }) => since as number),
+    rows.map(({ to_revision: until }) => until as number),
+  ];
+}

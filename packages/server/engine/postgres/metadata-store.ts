@@ -1,0 +1,245 @@
+/** core/ports.ts MetadataStore on PostgreSQL, shared by any number of processes. */
+import { randomInt } from 'node:crypto';
+import type { Hash } from '@holdfast/protocol';
+import { assertInvariant, InvariantViolation } from '../../core/invariant.ts';
+import type { LeaseWindow } from '../../core/lease-state.ts';
+import type {
+  ContentRow,
+  Generation,
+  NodeRow,
+  ObjectKey,
+  Space,
+  SpaceCounters,
+  SpaceKey,
+  UploadRow,
+} from '../../core/model.ts';
+import {
+  type Awaitable,
+  type Clock,
+  type MetadataStore,
+  ROTTEN_COUNT_MAX,
+  type RootRefReads,
+  type RottenSpace,
+  type ScrubItem,
+  type ScrubPosition,
+  type SpaceTransaction,
+  type SweepCutoffs,
+} from '../../core/ports.ts';
+import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
+import { Maintenance } from './maintenance.ts';
+import { ReadyLeases } from './ready-leases.ts';
+import { joinedContentFromSql, nodeFromSql, spaceKeyFromSql, uploadFromSql } from './rows.ts';
+import { SpaceKeys } from './space-keys.ts';
+import { SQL } from './statements.ts';
+import { SweepWalk } from './sweep-walk.ts';
+import { repeatWhereSafe, Transactions } from './transactions.ts';
+import { UploadLimit } from './upload-limit.ts';
+import type { PostgresConnection } from './wire/connection.ts';
+import type { PostgresPool } from './wire/connection-pool.ts';
+import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
+
+/** rows of usage_counters per Space: so many transactions can count at once without waiting for each other */
+const SLOTS = 16;
+/** where PostgreSQL does not say how many connections it takes */
+const CONCURRENCY_MAX_DEFAULT = 1_000;
+const KEYS_PER_STATEMENT = 1_000;
+const READING = 'reading';
+/** before all that there are */
+const NO_SPACE = '0'.repeat(32);
+
+interface MetadataStoreOptions {
+  /** on a migrated database; stays the caller's to close */
+  readonly pool: PostgresPool;
+  /** a broken invariant: the process is to end */
+  readonly onFatal: (error: Error) => void;
+  /** Tests move it by hand. Left out, the database's own clock is the clock of every process. */
+  readonly clock?: Clock;
+}
+
+export class PostgresMetadataStore implements MetadataStore {
+  /** Bytes are for the content store: rows are copied to standbys and backups, and are read through few connections. */
+  readonly inlineBytesMax = 0;
+  readonly #pool: PostgresPool;
+  readonly #clock: Clock | undefined;
+  readonly #onFatal: (error: Error) => void;
+  readonly #keys = new SpaceKeys();
+  readonly #transactions: Transactions;
+  readonly #leases: ReadyLeases;
+  readonly #sweepWalk: SweepWalk;
+  readonly #maintenance: Maintenance;
+  /** so that processes begin their slots at different ones */
+  readonly #firstSlot = randomInt(SLOTS);
+
+  /** `concurrencyMax`: connections the server takes, of all processes together */
+  private constructor({ pool, onFatal, clock }: MetadataStoreOptions, concurrencyMax: number) {
+    this.#pool = pool;
+    this.#clock = clock;
+    this.#onFatal = onFatal;
+    this.#transactions = new Transactions({
+      pool,
+      uploadLimit: new UploadLimit(concurrencyMax),
+      keys: this.#keys,
+      slotOf: (connection) => this.#slotOf(connection),
+    });
+    this.#leases = new ReadyLeases((...batch) => this.#renewRows(...batch), pool.admissionMs);
+    this.#sweepWalk = new SweepWalk(pool);
+    this.#maintenance = new Maintenance(pool);
+  }
+
+  /** @throws StoreUnavailable */
+  static async open(options: MetadataStoreOptions): Promise<PostgresMetadataStore> {
+    const { rows } = await options.pool.read('reading its settings', SQL.readConnectionsMax, []);
+    return new PostgresMetadataStore(options, (rows[0]?.count as number | null) ?? CONCURRENCY_MAX_DEFAULT);
+  }
+
+  readClock(): Awaitable<number> {
+    if (this.#clock !== undefined) return this.#clock.now();
+    return this.#read(SQL.readNow, [null]).then(([row]) => row?.now as number);
+  }
+
+  renewReadyLease(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined> {
+    return this.#leases.renew(this.#keys.of(space), hash, durationMs);
+  }
+
+  #renewRows(
+    space: SpaceKey,
+    hashes: readonly string[],
+    durationsMs: readonly number[],
+  ): Promise<readonly SqlRow[]> {
+    return this.#guard(
+      repeatWhereSafe('renewing leases', () =>
+        this.#pool.lend(async (connection) => {
+          const parameters = [space, hashes, durationsMs, this.#clockParameter, this.#slotOf(connection)];
+          return (await connection.query(SQL.renewReadyLeases, parameters)).rows;
+        }),
+      ),
+    );
+  }
+
+  transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>, reads?: RootRefReads): Promise<T> {
+    return this.#guard(this.#transactions.run(space, () => this.#clockParameter, body, reads));
+  }
+
+  async findNode(space: Space, hash: Hash): Promise<NodeRow | undefined> {
+    const [row] = await this.#read(SQL.findNode, [this.#keys.of(space), hexToBytea(hash)]);
+    return row && nodeFromSql(row);
+  }
+
+  async findNodeWithContent(
+    space: Space,
+    hash: Hash,
+  ): Promise<{ readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined> {
+    const [row] = await this.#read(SQL.findNodeWithContent, [this.#keys.of(space), hexToBytea(hash)]);
+    return row && { node: nodeFromSql(row), content: joinedContentFromSql(row) };
+  }
+
+  async findUpload(space: Space, hash: Hash): Promise<UploadRow | undefined> {
+    const [row] = await this.#read(SQL.findUpload, [this.#keys.of(space), hexToBytea(hash)]);
+    return row && uploadFromSql(row);
+  }
+
+  async readCounters(space: Space): Promise<SpaceCounters> {
+    const [row] = await this.#read(SQL.readCounters, [this.#keys.of(space), this.#clockParameter]);
+    if (row === undefined) throw new Error('the sum of the counters has one row');
+    const counters: SpaceCounters = {
+      nodeCount: row.node_count as number,
+      readyContentBytes: row.ready_content_bytes as number,
+      readyStoredBytes: row.ready_stored_bytes as number,
+      waitingBytes: row.waiting_bytes as number,
+      notReadyNodeCount: row.not_ready_node_count as number,
+      leasedNodeCount:
+        (row.leased_count as number) - (row.ended_count as number) + (row.resumed_count as number),
+    };
+    try {
+      assertInvariant(
+        Object.values(counters).every((count) => count >= 0),
+        'no counter of a Space is negative',
+      );
+    } catch (error) {
+      this.#onFatal(error as InvariantViolation);
+      throw error;
+    }
+    return counters;
+  }
+
+  findBalancesAt(space: Space, domain: string, page: BalancePageRequest): Promise<BalancePage | undefined> {
+    return findBalancePage(this.#pool, this.#keys.of(space), domain, page);
+  }
+
+  findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): Promise<readonly Space[]> {
+    return this.#sweepWalk.findSpaces(cutoffs, limit);
+  }
+
+  async maintain(cutoffs: SweepCutoffs): Promise<boolean> {
+    const isLeaseLeft = await this.#guard(this.#maintenance.endLeases(cutoffs.now, this.#firstSlot));
+    const isHistoryLeft = await this.#guard(this.#maintenance.pruneHistory(cutoffs));
+    return isLeaseLeft || isHistoryLeft;
+  }
+
+  async findNodesToScrub(
+    after: ScrubPosition | undefined,
+    limit: number,
+  ): Promise<{ items: readonly ScrubItem[]; next: ScrubPosition | undefined }> {
+    const [space = '', hash = ''] = (after ?? `${NO_SPACE}.`).split('.');
+    const rows = await this.#read(SQL.findNodesToScrub, [space, hexToBytea(hash), limit]);
+    const items = rows.map((row): ScrubItem => {
+      return { space: namesOf(row), node: nodeFromSql(row), content: joinedContentFromSql(row) };
+    });
+    const last = rows.length < limit ? undefined : rows.at(-1);
+    return { items, next: last && `${spaceKeyFromSql(last.space)}.${byteaToHex(last.hash)}` };
+  }
+
+  async findRottenSpaces(after = NO_SPACE, limit: number): Promise<readonly RottenSpace[]> {
+    const rows = await this.#read(SQL.findRottenSpaces, [after, limit, ROTTEN_COUNT_MAX]);
+    return rows.map((row) => ({
+      space: namesOf(row),
+      nodes: row.count as number,
+      position: spaceKeyFromSql(row.space),
+    }));
+  }
+
+  async findKnownGenerations(keys: readonly ObjectKey[]): Promise<ReadonlySet<Generation>> {
+    const known = new Set<Generation>();
+    for (let from = 0; from < keys.length; from += KEYS_PER_STATEMENT) {
+      const some = keys.slice(from, from + KEYS_PER_STATEMENT);
+      const rows = await this.#read(SQL.findKnownGenerations, [
+        some.map(({ spaceKey }) => spaceKey),
+        some.map(({ generation }) => hexToBytea(generation)),
+      ]);
+      for (const row of rows) known.add(byteaToHex(row.generation));
+    }
+    return known;
+  }
+
+  /** The pool is the caller's: it may serve other stores. */
+  async close(): Promise<void> {
+    await this.#transactions.close();
+  }
+
+  /** null: the statement asks the database's clock */
+  get #clockParameter(): number | null {
+    return this.#clock?.now() ?? null;
+  }
+
+  async #read(statement: string, parameters: readonly SqlValue[]): Promise<readonly SqlRow[]> {
+    return (await this.#pool.read(READING, statement, parameters)).rows;
+  }
+
+  #slotOf(connection: PostgresConnection): number {
+    return (this.#firstSlot + connection.number) % SLOTS;
+  }
+
+  async #guard<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work;
+    } catch (error) {
+      if (error instanceof InvariantViolation) this.#onFatal(error);
+      throw error;
+    }
+  }
+}
+
+function namesOf({ app_id, space_id }: SqlRow): Space {
+  assertInvariant(app_id !== null, 'a Space with rows has its names');
+  return { appId: app_id as string, spaceId: space_id as string };
+}

@@ -1,0 +1,116 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test';
+import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
+import { StoreUnavailable } from '../../core/ports.ts';
+import { whyUnfit } from './database-fitness.ts';
+import { migrate, SchemaNewer } from './migrations.ts';
+import { hasPostgresRows, openPostgres } from './open-postgres.ts';
+import { addressOf, openDatabases } from './test/postgres-fixture.ts';
+import { PostgresPool } from './wire/connection-pool.ts';
+import { POSTGRES_LIMITS } from './wire/limits.ts';
+
+const START_MS_MAX = 60_000;
+const ONE = 'CREATE TABLE one (id integer PRIMARY KEY)';
+/** Fails when it is run twice, and takes a while. */
+const TWO = 'SELECT pg_sleep(0.2); CREATE TABLE two (id integer PRIMARY KEY); INSERT INTO one VALUES (2)';
+
+let databases: TestDatabases;
+let url: string;
+let pools: PostgresPool[];
+
+beforeAll(async () => {
+  databases = await openDatabases();
+}, START_MS_MAX);
+afterAll(() => databases.close());
+beforeEach(async () => {
+  url = await databases.createDatabase();
+  pools = [];
+});
+afterEach(() => Promise.all(pools.map((pool) => pool.close())));
+
+/** What one process has before it has migrated. */
+function openPool(): PostgresPool {
+  const pool = new PostgresPool(addressOf(url, { connectionsMax: 2 }), POSTGRES_LIMITS);
+  pools.push(pool);
+  return pool;
+}
+
+async function readVersion(): Promise<unknown> {
+  const { rows } = await openPool().read('looking', 'SELECT version FROM holdfast_schema', []);
+  return rows[0]?.version;
+}
+
+async function hasTable(name: string): Promise<boolean> {
+  const { rows } = await openPool().read('looking', 'SELECT to_regclass($1) IS NOT NULL AS known', [name]);
+  return rows[0]?.known as boolean;
+}
+
+test('many processes that start on an empty database at once all find its tables', async () => {
+  const started = Array.from({ length: 8 }, () => openPostgres(addressOf(url, { connectionsMax: 2 })));
+  pools.push(...(await Promise.all(started)));
+  for (const pool of pools) {
+    expect((await pool.read('looking', 'SELECT count(*) AS count FROM nodes', [])).rows[0]?.count).toBe(0);
+  }
+});
+
+test('a new migration runs once, however many processes bring it, and the old ones do not run again', async () => {
+  await migrate(openPool(), [ONE]);
+  expect(await readVersion()).toBe(1);
+  await Promise.all(Array.from({ length: 6 }, () => migrate(openPool(), [ONE, TWO])));
+  expect(await readVersion()).toBe(2);
+});
+
+test('one that fails leaves nothing, and can be brought again', async () => {
+  const failing = migrate(openPool(), [ONE, 'CREATE TABLE two (id integer); SELECT 1 / 0']);
+  await failing.catch(() => undefined);
+  expect(failing).rejects.toThrow();
+  expect([await hasTable('one'), await hasTable('two'), await readVersion()]).toEqual([false, false, 0]);
+  await migrate(openPool(), [ONE, TWO]);
+  expect([await hasTable('one'), await hasTable('two'), await readVersion()]).toEqual([true, true, 2]);
+});
+
+test('a database of a newer Holdfast is refused, and left alone', async () => {
+  await migrate(openPool(), [ONE, TWO]);
+  const error = await migrate(openPool(), [ONE]).catch((caught) => caught);
+  expect(error).toBeInstanceOf(SchemaNewer);
+  expect((error as Error).message).toContain('newer Holdfast');
+  expect(await readVersion()).toBe(2);
+});
+
+test('a database that cannot hold every character is refused, and left alone', async () => {
+  const name = `${new URL(url).pathname.slice(1)}_latin1`;
+  const pool = openPool();
+  await pool.run(
+    'preparing',
+    `CREATE DATABASE ${name} ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0`,
+    [],
+  );
+  try {
+    const address = addressOf(url, { database: name });
+    const error = await openPostgres(address).catch((caught) => caught);
+    expect(error).toBeInstanceOf(StoreUnavailable);
+    expect((error as Error).message).toMatch(/LATIN1.*UTF8/);
+    expect(await hasPostgresRows(address)).toBe(false);
+  } finally {
+    await pool.run('tidying', `DROP DATABASE ${name} WITH (FORCE)`, []);
+  }
+});
+
+test('a server that is too old is refused; relatives that count otherwise are not', () => {
+  const unfit = (version: string, versionNumber: number) =>
+    whyUnfit({ encoding: 'UTF8', version, versionNumber });
+  expect(unfit('PostgreSQL 14.12 on x86_64-pc-linux-gnu', 140_012)).toBe(
+    'the server is PostgreSQL 14.12: run version 15 or newer',
+  );
+  for (const [version, number] of [
+    ['PostgreSQL 15.0 on x86_64-pc-linux-gnu', 150_000],
+    ['CockroachDB CCL v24.1.0 (x86_64-pc-linux-gnu)', 130_000],
+    ['PostgreSQL 11.2-YB-2.20.1.3-b0 on x86_64-pc-linux-gnu', 110_002],
+  ] as const) {
+    expect(unfit(version, number)).toBeUndefined();
+  }
+});
+
+test('a server that is not there is unavailable', async () => {
+  const opening = openPostgres(addressOf(url, { port: 1 }));
+  expect(await opening.catch((error) => error)).toBeInstanceOf(StoreUnavailable);
+});

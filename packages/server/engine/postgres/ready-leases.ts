@@ -1,0 +1,121 @@
+/**
+ * Renewals of ready leases, merged per Space: those of one turn of the event loop go together, and while one statement of a Space is
+ * on its way, those that come meanwhile wait for the next. The busier a Space is, the less each renewal costs, and one commit is
+ * durable for all of them.
+ */
+import type { Hash } from '@holdfast/protocol';
+import type { LeaseWindow } from '../../core/lease-state.ts';
+import type { SpaceKey } from '../../core/model.ts';
+import { StoreUnavailable } from '../../core/ports.ts';
+import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';
+
+interface Renewal {
+  readonly hash: Hash;
+  readonly durationMs: number;
+  /** of `performance.now()`; when it has waited too long */
+  readonly refuseAt: number;
+  resolve(lease: LeaseWindow | undefined): void;
+  reject(error: unknown): void;
+}
+
+/** Renews many rows, hashes distinct, in one statement; rows come back for those that are ready. */
+export type RenewRows = (
+  space: SpaceKey,
+  hashes: readonly string[],
+  durationsMs: readonly number[],
+) => Promise<readonly SqlRow[]>;
+
+/** of one statement: larger ones would hold their rows, and their callers, for long */
+const MERGED_MAX = 512;
+
+export class ReadyLeases {
+  readonly #renew: RenewRows;
+  readonly #waitMs: number;
+  /** by Space, while it is due or a statement of it is on its way: those that wait for the next, in the order in which they came */
+  readonly #waiting = new Map<SpaceKey, Renewal[]>();
+  /** Spaces whose statement goes out when this turn has read all that has arrived */
+  #due: SpaceKey[] = [];
+  /** one for all that wait, set for the one that came first: under load it is seldom set anew */
+  #watch: ReturnType<typeof setTimeout> | undefined;
+
+  /** `waitMs`: how long one may wait for the statement before it */
+  constructor(renew: RenewRows, waitMs: number) {
+    this.#renew = renew;
+    this.#waitMs = waitMs;
+  }
+
+  /** Rejects with what the statement failed with, or with StoreUnavailable when it was not sent for too long: then it never is. */
+  renew(space: SpaceKey, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined> {
+    return new Promise((resolve, reject) => {
+      const refuseAt = performance.now() + this.#waitMs;
+      const renewal = { hash, durationMs, refuseAt, resolve, reject };
+      const waiting = this.#waiting.get(space);
+      if (waiting !== undefined) {
+        waiting.push(renewal);
+        if (this.#watch === undefined) this.#watchFor(this.#waitMs);
+        return;
+      }
+      this.#waiting.set(space, [renewal]);
+      this.#plan(space);
+    });
+  }
+
+  #refuseLate(): void {
+    this.#watch = undefined;
+    const now = performance.now();
+    let nextAt = Number.POSITIVE_INFINITY;
+    for (const waiting of this.#waiting.values()) {
+      // Not sent, so nothing was renewed.
+      while (waiting[0] !== undefined && waiting[0].refuseAt <= now) waiting.shift()?.reject(tooLate());
+      nextAt = Math.min(nextAt, waiting[0]?.refuseAt ?? nextAt);
+    }
+    if (nextAt < Number.POSITIVE_INFINITY) this.#watchFor(nextAt - now);
+  }
+
+  #watchFor(ms: number): void {
+    this.#watch = setTimeout(() => this.#refuseLate(), Math.max(1, ms));
+    this.#watch.unref();
+  }
+
+  #plan(space: SpaceKey): void {
+    if (this.#due.push(space) === 1) setImmediate(() => this.#sendDue());
+  }
+
+  #sendDue(): void {
+    const due = this.#due;
+    this.#due = [];
+    for (const space of due) void this.#send(space);
+  }
+
+  /** One statement, and the next one when it is answered, until nobody waits. */
+  async #send(space: SpaceKey): Promise<void> {
+    const waiting = this.#waiting.get(space) ?? [];
+    if (waiting.length > 0) await this.#renewTogether(space, waiting.splice(0, MERGED_MAX));
+    if (waiting.length === 0) this.#waiting.delete(space);
+    else this.#plan(space);
+  }
+
+  /** A hash asked for more than once gets its longest duration, and all who asked get that lease. */
+  async #renewTogether(space: SpaceKey, batch: readonly Renewal[]): Promise<void> {
+    const durations = new Map<Hash, number>();
+    for (const { hash, durationMs } of batch) {
+      durations.set(hash, Math.max(durations.get(hash) ?? 0, durationMs));
+    }
+    try {
+      const rows = await this.#renew(space, Array.from(durations.keys(), hexToBytea), [
+        ...durations.values(),
+      ]);
+      const leases = new Map(rows.map((row) => [byteaToHex(row.hash), leaseOf(row)]));
+      for (const { hash, resolve } of batch) resolve(leases.get(hash));
+    } catch (error) {
+      for (const { reject } of batch) reject(error);
+    }
+  }
+}
+
+const tooLate = (): StoreUnavailable =>
+  new StoreUnavailable('too many renewals of this Space wait for the database: try again');
+
+function leaseOf(row: SqlRow): LeaseWindow {
+  return { leaseStartedAt: row.started as number, leaseExpiresAt: row.expires as number };
+}

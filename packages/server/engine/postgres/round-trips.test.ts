@@ -1,0 +1,136 @@
+/** How often each operation waits for PostgreSQL, counted: what it costs where the database is a network away. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
+import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
+import type { Core } from '../../core/core.ts';
+import { getUsage } from '../../core/get-usage.ts';
+import { listRootRefs } from '../../core/list-root-refs.ts';
+import { readMetadata } from '../../core/read-metadata.ts';
+import { runGc } from '../../core/run-gc.ts';
+import type { DirectStore } from '../../core/test/direct-store.ts';
+import { updateRootRefs } from '../../core/update-root-refs.ts';
+import { hashAt, insertNodes, readyNode, SPACE } from '../contract/samples.ts';
+import {
+  bring,
+  coreOf,
+  leaseFor,
+  makeContent,
+  openDatabases,
+  openInstance,
+  publish,
+  type StoreInstance,
+} from './test/postgres-fixture.ts';
+
+const START_MS_MAX = 60_000;
+const DOMAIN = 'photos';
+
+let databases: TestDatabases;
+let instance: StoreInstance;
+let content: DirectStore;
+let core: Core;
+let made = 0;
+
+beforeAll(async () => {
+  databases = await openDatabases();
+  // One connection, so that every statement is known to it once it was used.
+  instance = await openInstance(await databases.createDatabase(), { connectionsMax: 1 });
+  content = makeContent();
+  core = coreOf(instance, content);
+}, START_MS_MAX);
+afterAll(async () => {
+  await instance.close();
+  await databases.close();
+});
+
+function newNode(refs: readonly string[] = []): CanonicalNode {
+  made += 1;
+  return makeNode(`node ${made}`, { refs });
+}
+
+async function readyNodes(count: number): Promise<CanonicalNode[]> {
+  const nodes = Array.from({ length: count }, () => newNode());
+  for (const node of nodes) expect((await publish(core, content, node)).state).toBe('ready');
+  return nodes;
+}
+
+async function tripsOf(work: () => unknown): Promise<number> {
+  const before = instance.pool.counter.roundTrips;
+  await work();
+  return instance.pool.counter.roundTrips - before;
+}
+
+/** The third run: the first use of a statement on a connection costs a trip more, and the second may take other ones. */
+async function expectTrips(expected: number, prepare: () => Promise<() => unknown>): Promise<void> {
+  await (await prepare())();
+  await (await prepare())();
+  const work = await prepare();
+  expect(await tripsOf(work)).toBe(expected);
+}
+
+const commit = (hashes: readonly string[], requestId: string) =>
+  updateRootRefs(core, SPACE, DOMAIN, { requestId, changes: hashes.map((hash) => ({ hash, delta: 1 })) });
+
+test('a ready lease is 1', async () => {
+  const [node] = await readyNodes(1);
+  await expectTrips(1, async () => () => leaseFor(core, node!));
+});
+
+test('ready leases of one Space that are asked for at once are 1 together', async () => {
+  const nodes = await readyNodes(5);
+  await expectTrips(1, async () => () => Promise.all(nodes.map((node) => leaseFor(core, node))));
+});
+
+test('reads are 1 each: metadata, usage, a page of root refs', async () => {
+  const [node] = await readyNodes(1);
+  await expectTrips(1, async () => () => readMetadata(core, SPACE, node!.hash));
+  await expectTrips(1, async () => () => getUsage(core, SPACE));
+  await expectTrips(1, async () => () => listRootRefs(core, SPACE, DOMAIN, { limit: 50 }));
+});
+
+test('a lease that opens an upload is 3, of which 1 learns that there is no ready row', async () => {
+  await expectTrips(3, async () => () => leaseFor(core, newNode()));
+});
+
+test('a lease that publishes is 6: look for a ready row, look at the upload, let go, then 3 to publish', async () => {
+  await expectTrips(6, async () => {
+    const node = newNode();
+    await bring(core, content, node);
+    return () => leaseFor(core, node);
+  });
+});
+
+test('a parent costs no more, however many children it has and whether they are there', async () => {
+  const children = await readyNodes(3);
+  await expectTrips(6, async () => {
+    const absent = [newNode(), newNode()];
+    const node = newNode([...children, ...absent].map(({ hash }) => hash));
+    await bring(core, content, node);
+    return () => leaseFor(core, node);
+  });
+});
+
+test('a commit is 2, of one change and of 1000', async () => {
+  const rows = Array.from({ length: 1000 }, (_, index) => readyNode(hashAt(index)));
+  await insertNodes(instance.store, SPACE, rows);
+  let requests = 0;
+  for (const hashes of [[hashAt(0)], rows.map(({ hash }) => hash)]) {
+    await expectTrips(2, async () => () => commit(hashes, `request ${requests++}`));
+  }
+  // Nothing to write: the trip that would is the one that lets go.
+  await expectTrips(2, async () => () => commit([hashAt(0)], 'request 0'));
+});
+
+test('a pass costs the same for one candidate as for a hundred', async () => {
+  const collect = async (count: number) => {
+    const space = { appId: 'gc', spaceId: `of ${count}` };
+    const rows = Array.from({ length: count }, (_, index) => readyNode(hashAt(index), { inline: false }));
+    await insertNodes(instance.store, space, rows);
+    return tripsOf(async () => {
+      expect((await runGc(core, space, count)).deleted).toBe(count);
+    });
+  };
+  await collect(2);
+  const one = await collect(1);
+  expect(await collect(99)).toBe(one);
+  expect(one).toBeLessThanOrEqual(10);
+});

@@ -1,0 +1,298 @@
+/**
+ * The rows one transaction knows: as the database has them and as the body left them. Writes wait here and go out set-based,
+ * one statement per table and kind of change, whatever their number.
+ */
+import type { Hash } from '@holdfast/protocol';
+import { assertInvariant } from '../../core/invariant.ts';
+import type { ContentRow, DiscardRow, Generation, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
+import { usageDelta } from '../../core/usage-delta.ts';
+import {
+  type CountedNode,
+  collectableFlag,
+  contentsToSql,
+  countedFlag,
+  discardsToSql,
+  hashesToSql,
+  nodesToSql,
+  uploadsToSql,
+} from './rows.ts';
+import { hexToBytea } from './wire/sql-values.ts';
+import type { Statement } from './wire/transaction-wire.ts';
+
+interface Known<T> {
+  /** undefined: no row */
+  stored: T | undefined;
+  current: T | undefined;
+}
+
+const AS_READ = 'a row is changed from exactly what was read';
+
+export class RowChanges {
+  readonly nodes = new Map<Hash, Known<CountedNode>>();
+  readonly uploads = new Map<Hash, Known<UploadRow>>();
+  /** `isPlaced`: this transaction holds a record of the hash, made or found */
+  readonly loose = new Map<Hash, { stored: number | undefined; current: number; isPlaced: boolean }>();
+  readonly contents = new Map<Generation, { insert: ContentRow | undefined; isDeleted: boolean }>();
+  readonly discards = new Map<Generation, DiscardRow | undefined>();
+  readonly #space: SpaceKey;
+  #usage = [0, 0, 0, 0, 0, 0];
+  #changeCount = 0;
+
+  constructor(space: SpaceKey) {
+    this.#space = space;
+  }
+
+  /** Grows with every write of a node; a commit of root refs writes no other rows. */
+  get changeCount(): number {
+    return this.#changeCount;
+  }
+
+  learnNode(hash: Hash, stored: CountedNode | undefined): void {
+    if (!this.nodes.has(hash)) this.nodes.set(hash, { stored, current: stored });
+  }
+
+  learnUpload(hash: Hash, stored: UploadRow | undefined): void {
+    if (!this.uploads.has(hash)) this.uploads.set(hash, { stored, current: stored });
+  }
+
+  insertNode(row: NodeRow): void {
+    const known = this.nodes.get(row.hash) ?? { stored: undefined, current: undefined };
+    assertInvariant(known.current === undefined, 'a hash has one row at most');
+    this.nodes.set(row.hash, known);
+    this.#setNode(known, { row, isLeaseCounted: row.leaseExpiresAt > 0 });
+  }
+
+  updateNode(before: NodeRow, after: NodeRow): void {
+    const known = this.#knownNode(before);
+    const { current } = known;
+    const isLeaseSame = after.leaseExpiresAt === before.leaseExpiresAt;
+    const isLeaseCounted = isLeaseSame ? (current?.isLeaseCounted ?? false) : after.leaseExpiresAt > 0;
+    this.#setNode(known, { row: after, isLeaseCounted });
+  }
+
+  deleteNode(before: NodeRow): void {
+    this.#setNode(this.#knownNode(before), undefined);
+  }
+
+  #knownNode(before: NodeRow): Known<CountedNode> {
+    const known = this.nodes.get(before.hash);
+    const row = known?.current?.row;
+    assertInvariant(known !== undefined && row !== undefined && isSameRow(row, before), AS_READ);
+    return known;
+  }
+
+  #setNode(known: Known<CountedNode>, next: CountedNode | undefined): void {
+    const delta = usageDelta(known.current?.row, next?.row);
+    const leased = Number(next?.isLeaseCounted ?? false) - Number(known.current?.isLeaseCounted ?? false);
+    const deltas = [
+      delta.nodeCount,
+      delta.readyContentBytes,
+      delta.readyStoredBytes,
+      delta.waitingBytes,
+      delta.notReadyNodeCount,
+      leased,
+    ];
+    this.#usage = this.#usage.map((count, index) => count + (deltas[index] as number));
+    known.current = next;
+    this.#changeCount += 1;
+  }
+
+  insertUpload(row: UploadRow): void {
+    const known = this.uploads.get(row.hash) ?? { stored: undefined, current: undefined };
+    assertInvariant(known.current === undefined, 'a hash has one upload at most');
+    known.current = row;
+    this.uploads.set(row.hash, known);
+  }
+
+  /** `after` undefined: it goes */
+  changeUpload(before: UploadRow, after: UploadRow | undefined): void {
+    const known = this.uploads.get(before.hash);
+    assertInvariant(known?.current?.generation === before.generation, AS_READ);
+    known.current = after;
+  }
+
+  setLoose(hash: Hash, count: number): void {
+    const known = this.loose.get(hash);
+    if (known === undefined) this.loose.set(hash, { stored: undefined, current: count, isPlaced: false });
+    else known.current = count;
+  }
+
+  hasUploadChanges(): boolean {
+    for (const { stored, current } of this.uploads.values()) if (stored !== current) return true;
+    return false;
+  }
+
+  /** What is to be written to make the database as the body left it; from then on that is what is stored. */
+  takeWrites(slot: number): Statement[] {
+    const writes = [
+      ...this.#takeNodes(),
+      ...this.#takeLoose(),
+      ...this.#takeUploads(),
+      ...this.#takeContents(),
+      ...this.#takeDiscards(),
+    ];
+    const counts = this.#usage;
+    if (counts.some((count) => count !== 0)) {
+      this.#usage = counts.map(() => 0);
+      // Last: other transactions may wait for this row.
+      writes.push(['addCounters', [this.#space, slot, ...counts]]);
+    }
+    return writes;
+  }
+
+  #takeNodes(): Statement[] {
+    const inserted: CountedNode[] = [];
+    const changes: Record<'lease' | 'counts' | 'all', CountedNode[]> = { lease: [], counts: [], all: [] };
+    const deleted: Hash[] = [];
+    for (const [hash, known] of this.nodes) {
+      const { stored, current } = known;
+      if (stored === current) continue;
+      if (stored === undefined) inserted.push(current as CountedNode);
+      else if (current === undefined) deleted.push(hash);
+      else if (current.row.refs === stored.row.refs) changes[changeOfNode(stored, current)].push(current);
+      else {
+        // Another row in its place, not the same one changed.
+        deleted.push(hash);
+        inserted.push(current);
+      }
+      known.stored = current;
+    }
+    const space = this.#space;
+    const writes: Statement[] = [];
+    if (deleted.length > 0) writes.push(['deleteNodes', [space, hashesToSql(deleted), deleted.length]]);
+    if (inserted.length > 0) writes.push(['insertNodes', [space, ...nodesToSql(inserted)]]);
+    if (changes.lease.length > 0) writes.push(this.#updateLeases(changes.lease));
+    if (changes.counts.length > 0) writes.push(this.#updateCounts(changes.counts));
+    if (changes.all.length > 0) {
+      writes.push(['updateNodes', [space, ...nodesToSql(changes.all), changes.all.length]]);
+    }
+    return writes;
+  }
+
+  #updateLeases(nodes: readonly CountedNode[]): Statement {
+    return [
+      'updateNodeLeases',
+      [
+        this.#space,
+        nodes.map(({ row }) => hexToBytea(row.hash)),
+        nodes.map(({ row }) => row.leaseStartedAt),
+        nodes.map(({ row }) => row.leaseExpiresAt),
+        nodes.map(countedFlag),
+        nodes.length,
+      ],
+    ];
+  }
+
+  #updateCounts(nodes: readonly CountedNode[]): Statement {
+    return [
+      'updateNodeCounts',
+      [
+        this.#space,
+        nodes.map(({ row }) => hexToBytea(row.hash)),
+        nodes.map(({ row }) => row.childRefCount),
+        nodes.map(({ row }) => row.rootRefCount),
+        nodes.map(({ row }) => row.heldDomainCount),
+        nodes.map(({ row }) => collectableFlag(row)),
+        nodes.length,
+      ],
+    ];
+  }
+
+  #takeLoose(): Statement[] {
+    const set: { hash: Hash; count: number }[] = [];
+    const gone: Hash[] = [];
+    for (const [hash, known] of this.loose) {
+      const { stored, current, isPlaced } = known;
+      if (current > 0 && current !== stored) set.push({ hash, count: current });
+      if (current === 0 && (isPlaced || stored !== 0)) gone.push(hash);
+      known.stored = current;
+      known.isPlaced = current > 0;
+    }
+    const writes: Statement[] = [];
+    if (gone.length > 0) writes.push(['deleteLooseEdges', [this.#space, hashesToSql(gone)]]);
+    if (set.length > 0) {
+      const counts = set.map(({ count }) => count);
+      writes.push(['setLooseEdges', [this.#space, hashesToSql(set.map(({ hash }) => hash)), counts]]);
+    }
+    return writes;
+  }
+
+  #takeUploads(): Statement[] {
+    const inserted: UploadRow[] = [];
+    const changed: UploadRow[] = [];
+    const deleted: Hash[] = [];
+    for (const [hash, known] of this.uploads) {
+      const { stored, current } = known;
+      if (stored === current) continue;
+      if (current === undefined) deleted.push(hash);
+      else if (stored === undefined) inserted.push(current);
+      else changed.push(current);
+      known.stored = current;
+    }
+    const space = this.#space;
+    const writes: Statement[] = [];
+    if (deleted.length > 0) writes.push(['deleteUploads', [space, hashesToSql(deleted), deleted.length]]);
+    if (inserted.length > 0) writes.push(['insertUploads', [space, ...uploadsToSql(inserted)]]);
+    if (changed.length > 0) {
+      writes.push(['updateUploads', [space, ...uploadsToSql(changed), changed.length]]);
+    }
+    return writes;
+  }
+
+  #takeContents(): Statement[] {
+    const entries = [...this.contents];
+    this.contents.clear();
+    const deleted = entries.filter(([, { isDeleted }]) => isDeleted).map(([generation]) => generation);
+    const inserted = entries.flatMap(([, { insert }]) => (insert === undefined ? [] : [insert]));
+    const writes: Statement[] = [];
+    if (deleted.length > 0) writes.push(['deleteContents', [this.#space, hashesToSql(deleted)]]);
+    if (inserted.length > 0) writes.push(['insertContents', [this.#space, ...contentsToSql(inserted)]]);
+    return writes;
+  }
+
+  #takeDiscards(): Statement[] {
+    const entries = [...this.discards];
+    this.discards.clear();
+    const set = entries.flatMap(([, row]) => (row === undefined ? [] : [row]));
+    const gone = entries.filter(([, row]) => row === undefined).map(([generation]) => generation);
+    const writes: Statement[] = [];
+    if (set.length > 0) writes.push(['setDiscards', [this.#space, ...discardsToSql(set)]]);
+    if (gone.length > 0) writes.push(['deleteDiscards', [this.#space, hashesToSql(gone)]]);
+    return writes;
+  }
+}
+
+/** What a change is decided from; the rest of a row is immutable. */
+function isSameRow(left: NodeRow, right: NodeRow): boolean {
+  return (
+    left === right || (isLeaseSame(left, right) && areCountsSame(left, right) && isStateSame(left, right))
+  );
+}
+
+function isLeaseSame(left: NodeRow, right: NodeRow): boolean {
+  return left.leaseStartedAt === right.leaseStartedAt && left.leaseExpiresAt === right.leaseExpiresAt;
+}
+
+function areCountsSame(left: NodeRow, right: NodeRow): boolean {
+  return (
+    left.childRefCount === right.childRefCount &&
+    left.rootRefCount === right.rootRefCount &&
+    left.heldDomainCount === right.heldDomainCount
+  );
+}
+
+function isStateSame(left: NodeRow, right: NodeRow): boolean {
+  return (
+    left.state === right.state &&
+    left.generation === right.generation &&
+    left.inline === right.inline &&
+    left.waitingTouchedAt === right.waitingTouchedAt &&
+    left.claimHeldUntil === right.claimHeldUntil
+  );
+}
+
+function changeOfNode({ row: before }: CountedNode, { row: after }: CountedNode): 'lease' | 'counts' | 'all' {
+  if (!isStateSame(before, after)) return 'all';
+  if (areCountsSame(before, after)) return 'lease';
+  return isLeaseSame(before, after) ? 'counts' : 'all';
+}

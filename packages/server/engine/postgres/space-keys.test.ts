@@ -1,0 +1,13 @@
+import { expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { spaceKeyOf } from '../../core/space-key.ts';
+import { SpaceKeys } from './space-keys.ts';
+
+test('names each Space as the rules do, however often it is asked and whatever was asked before', () => {
+  const keys = new SpaceKeys();
+  const id = fc.stringMatching(/^[0-9:a]{1,4}$/);
+  const property = fc.property(id, id, (appId, spaceId) => {
+    expect(keys.of({ appId, spaceId })).toBe(spaceKeyOf({ appId, spaceId }));
+  });
+  fc.assert(property, { numRuns: 20_000 });
+});

@@ -1,0 +1,20 @@
+/** Keys of Spaces that were computed before: a digest costs more than all else that is done here for the renewal of a lease. */
+import type { Space, SpaceKey } from '../../core/model.ts';
+import { spaceKeyOf } from '../../core/space-key.ts';
+import { SpaceMap } from '../../core/space-map.ts';
+
+const SPACES_KNOWN_MAX = 10_000;
+
+export class SpaceKeys {
+  readonly #known = new SpaceMap<SpaceKey>(SPACES_KNOWN_MAX);
+
+  of(space: Space): SpaceKey {
+    return this.#known.find(space) ?? this.#learn(space);
+  }
+
+  #learn(space: Space): SpaceKey {
+    const key = spaceKeyOf(space);
+    this.#known.remember(space, key);
+    return key;
+  }
+}

@@ -1,0 +1,376 @@
+/**
+ * The row verbs of core/ports.ts SpaceTransaction on PostgreSQL: one unit of work. Reads lock what they find and remember it;
+ * writes change what is remembered and go out together with the commit. Range reads see the writes: those go out first.
+ */
+import type { Hash } from '@holdfast/protocol';
+import { assertInvariant } from '../../core/invariant.ts';
+import type {
+  ContentRow,
+  DiscardRow,
+  Generation,
+  NodeRow,
+  RootRefCommit,
+  Space,
+  SpaceKey,
+  UploadRow,
+} from '../../core/model.ts';
+import type { Awaitable, RootRefReads, SpaceTransaction } from '../../core/ports.ts';
+import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
+import { RowChanges } from './row-changes.ts';
+import { contentFromSql, countedNodeFromSql, discardFromSql, hashesToSql, uploadFromSql } from './rows.ts';
+import { UploadCount, type UploadLimit } from './upload-limit.ts';
+import { byteaToHex, hexToBytea, type SqlResult, type SqlValue } from './wire/sql-values.ts';
+import { NowUnknown, type Statement, type TransactionWire } from './wire/transaction-wire.ts';
+
+interface TransactionOptions {
+  readonly wire: TransactionWire;
+  readonly space: Space;
+  readonly spaceKey: SpaceKey;
+  /** the Space's names are written already */
+  readonly isSpaceKnown: boolean;
+  readonly uploadLimit: UploadLimit;
+}
+
+type NodeRange = 'findCandidates' | 'findClaimed' | 'findAbandonedWaiting';
+
+export class PostgresSpaceTransaction implements SpaceTransaction {
+  readonly #options: TransactionOptions;
+  readonly #wire: TransactionWire;
+  readonly #key: SpaceKey;
+  readonly #rows: RowChanges;
+  readonly #rootRefs: RootRefLedger;
+  readonly #uploads: UploadCount;
+  #isSpaceWritten: boolean;
+  #hasFlushed = false;
+
+  constructor(options: TransactionOptions) {
+    this.#options = options;
+    this.#wire = options.wire;
+    this.#key = options.spaceKey;
+    this.#rows = new RowChanges(this.#key);
+    this.#rootRefs = new RootRefLedger(this.#wire, this.#key);
+    this.#uploads = new UploadCount(this.#wire, this.#key, options.uploadLimit);
+    this.#isSpaceWritten = options.isSpaceKnown;
+  }
+
+  /** Known with the first answer. A body that asks earlier is run again, when it is known: none on a hot path does. */
+  get now(): number {
+    const { now } = this.#wire;
+    if (now !== undefined) return now;
+    const again = new NowUnknown('the instant of the transaction is not known yet');
+    this.#wire.fail(again);
+    throw again;
+  }
+
+  /** The Space's names are there if this transaction commits. */
+  get isSpaceWritten(): boolean {
+    return this.#isSpaceWritten;
+  }
+
+  /** Something was written already, so that there is something to commit even if nothing is left to write. */
+  get hasFlushed(): boolean {
+    return this.#hasFlushed;
+  }
+
+  /** What is left to write, for the commit. */
+  takeWrites(): Statement[] {
+    const writes = [...this.#rootRefs.takeWrites(), ...this.#rows.takeWrites(this.#wire.slot)];
+    if (writes.length === 0 || this.#isSpaceWritten) return writes;
+    return [...this.#writeSpace(), ...writes];
+  }
+
+  #writeSpace(): Statement[] {
+    this.#isSpaceWritten = true;
+    const { appId, spaceId } = this.#options.space;
+    return [
+      ['insertSpace', [this.#key, appId, spaceId]],
+      ['checkSpace', [this.#key, appId, spaceId]],
+    ];
+  }
+
+  findNode(hash: Hash): Awaitable<NodeRow | undefined> {
+    const known = this.#rows.nodes.get(hash);
+    return known === undefined ? this.#lockNode(hash) : known.current?.row;
+  }
+
+  /** Its upload comes along: where there is no ready row, that is looked at next. */
+  async #lockNode(hash: Hash): Promise<NodeRow | undefined> {
+    const key = hexToBytea(hash);
+    // The upload first: a publication takes it away as it makes the row. Whoever waits for one that is under way finds no
+    // upload, and must then see the row.
+    const [upload, node] = await Promise.all([
+      this.#rows.uploads.has(hash) ? undefined : this.#wire.send('lockUpload', [this.#key, key]),
+      this.#wire.send('lockNode', [this.#key, key]),
+      // The Space's row must be there to be held.
+      this.#options.isSpaceKnown ? this.#uploads.countAhead(key) : undefined,
+    ]);
+    this.#rows.learnNode(hash, node.rows[0] && countedNodeFromSql(node.rows[0]));
+    if (upload !== undefined) this.#rows.learnUpload(hash, uploadOf(upload));
+    return this.#rows.nodes.get(hash)?.current?.row;
+  }
+
+  findNodes(hashes: readonly Hash[]): Awaitable<readonly (NodeRow | undefined)[]> {
+    const { nodes } = this.#rows;
+    const unknown = sortedUnknown(hashes, nodes);
+    const aligned = () => hashes.map((hash) => nodes.get(hash)?.current?.row);
+    if (unknown.length === 0) return aligned();
+    const publishing = this.#findPublishing();
+    if (publishing === undefined) return this.#lockNodes(unknown).then(aligned);
+    return this.#lockNodesAndAbsent(unknown, publishing).then(aligned);
+  }
+
+  async #lockNodes(hashes: readonly Hash[]): Promise<void> {
+    const { rows } = await this.#wire.send('lockNodes', [this.#key, hashesToSql(hashes)]);
+    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNodeFromSql(row));
+    for (const hash of hashes) this.#rows.learnNode(hash, undefined);
+  }
+
+  /** The hash whose first row is being made: it was looked for alone, has an upload, and its edges are asked for next. */
+  #findPublishing(): Hash | undefined {
+    for (const [hash, { stored }] of this.#rows.nodes) {
+      if (
+        stored === undefined &&
+        this.#rows.uploads.get(hash)?.stored !== undefined &&
+        !this.#rows.loose.has(hash)
+      )
+        return hash;
+    }
+    return undefined;
+  }
+
+  /** Children of a row that is about to be made: those without a row, and the new row itself, are locked in the same trip. */
+  async #lockNodesAndAbsent(hashes: readonly Hash[], publishing: Hash): Promise<void> {
+    const own = sortedUnknown([publishing, ...hashes], this.#rows.loose);
+    const [{ rows }, absent, appeared] = await Promise.all([
+      this.#wire.send('lockNodes', [this.#key, hashesToSql(hashes)]),
+      this.#wire.send('lockAbsent', [this.#key, hashesToSql(own)]),
+      this.#wire.send('findAppeared', [this.#key, hashesToSql(own)]),
+    ]);
+    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNodeFromSql(row));
+    for (const hash of hashes) this.#rows.learnNode(hash, undefined);
+    this.#learnLoose(absent);
+    this.#assertStillAbsent(appeared);
+  }
+
+  insertNode(row: NodeRow): void {
+    this.#wire.assertUsable();
+    this.#rows.insertNode(row);
+  }
+
+  updateNode(before: NodeRow, after: NodeRow): Awaitable<void> {
+    this.#wire.assertUsable();
+    this.#rows.updateNode(before, after);
+  }
+
+  deleteNode(before: NodeRow): Awaitable<void> {
+    this.#wire.assertUsable();
+    this.#rows.deleteNode(before);
+  }
+
+  /**
+   * A hash without a row is locked by a record of its edges, made if there is none; then its row is looked for once more. Two
+   * transactions that make a row and an edge to it at once thus never miss each other: the later one waits here, and either
+   * finds the other's edges or meets its row and begins again.
+   */
+  findLooseEdges(hashes: readonly Hash[]): Awaitable<readonly number[]> {
+    this.#wire.assertUsable();
+    const { loose } = this.#rows;
+    const unknown = sortedUnknown(hashes, loose);
+    const aligned = () => hashes.map((hash) => loose.get(hash)?.current ?? 0);
+    return unknown.length === 0 ? aligned() : this.#lockLoose(unknown).then(aligned);
+  }
+
+  async #lockLoose(hashes: readonly Hash[]): Promise<void> {
+    const keys = hashesToSql(hashes);
+    const [locked, appeared] = await Promise.all([
+      this.#wire.send('lockLooseEdges', [this.#key, keys]),
+      this.#wire.send('findAppeared', [this.#key, keys]),
+    ]);
+    this.#learnLoose(locked);
+    this.#assertStillAbsent(appeared);
+  }
+
+  #learnLoose({ rows }: SqlResult): void {
+    for (const row of rows) {
+      const count = row.count as number;
+      this.#rows.loose.set(byteaToHex(row.hash), { stored: count, current: count, isPlaced: true });
+    }
+  }
+
+  #assertStillAbsent({ rows }: SqlResult): void {
+    for (const row of rows) {
+      const hash = byteaToHex(row.hash);
+      const known = this.#rows.nodes.get(hash);
+      if (known === undefined || known.stored !== undefined || !this.#rows.loose.has(hash)) continue;
+      this.#wire.runAgain('a row appeared where there was none');
+    }
+  }
+
+  setLooseEdges(hash: Hash, count: number): void {
+    this.#wire.assertUsable();
+    this.#rows.setLoose(hash, count);
+  }
+
+  findUpload(hash: Hash): Awaitable<UploadRow | undefined> {
+    const known = this.#rows.uploads.get(hash);
+    return known === undefined ? this.#lockUpload(hash) : known.current;
+  }
+
+  async #lockUpload(hash: Hash): Promise<UploadRow | undefined> {
+    const found = await this.#wire.send('lockUpload', [this.#key, hexToBytea(hash)]);
+    this.#rows.learnUpload(hash, uploadOf(found));
+    return this.#rows.uploads.get(hash)?.current;
+  }
+
+  insertUpload(row: UploadRow): void {
+    this.#wire.assertUsable();
+    this.#rows.insertUpload(row);
+  }
+
+  updateUpload(before: UploadRow, after: UploadRow): Awaitable<void> {
+    this.#wire.assertUsable();
+    if (this.#rows.uploads.has(before.hash)) return this.#rows.changeUpload(before, after);
+    return this.#lockUpload(before.hash).then(() => this.#rows.changeUpload(before, after));
+  }
+
+  deleteUpload(before: UploadRow): Awaitable<void> {
+    this.#wire.assertUsable();
+    if (this.#rows.uploads.has(before.hash)) return this.#rows.changeUpload(before, undefined);
+    return this.#lockUpload(before.hash).then(() => this.#rows.changeUpload(before, undefined));
+  }
+
+  countActiveUploads(atMost: number): Promise<number> {
+    return this.#uploads.count(atMost, this.#rows.hasUploadChanges(), () => this.#writeWithSpace());
+  }
+
+  async findContent(generation: Generation): Promise<ContentRow | undefined> {
+    const change = this.#rows.contents.get(generation);
+    if (change !== undefined) return change.insert;
+    const { rows } = await this.#wire.send('findContent', [this.#key, hexToBytea(generation)]);
+    return rows[0] && contentFromSql(rows[0]);
+  }
+
+  insertContent(row: ContentRow): void {
+    this.#wire.assertUsable();
+    const { contents } = this.#rows;
+    const change = contents.get(row.generation);
+    assertInvariant(change === undefined, 'a generation has content once: keys are write-once');
+    contents.set(row.generation, { insert: row, isDeleted: false });
+  }
+
+  deleteContent(generation: Generation): void {
+    this.#wire.assertUsable();
+    this.#rows.contents.set(generation, { insert: undefined, isDeleted: true });
+  }
+
+  setDiscard(row: DiscardRow): void {
+    this.#wire.assertUsable();
+    this.#rows.discards.set(row.generation, row);
+  }
+
+  removeDiscard(generation: Generation): void {
+    this.#wire.assertUsable();
+    this.#rows.discards.set(generation, undefined);
+  }
+
+  async findDiscards(dueAtOrBefore: number, limit: number): Promise<readonly DiscardRow[]> {
+    const { rows } = await this.#findRange('findDiscards', [this.#key, dueAtOrBefore, limit]);
+    return rows.map(discardFromSql);
+  }
+
+  findCandidates(limit: number): Promise<readonly NodeRow[]> {
+    return this.#findNodeRange('findCandidates', this.#wire.clock, limit);
+  }
+
+  findClaimed(heldUntilAtOrBefore: number, limit: number): Promise<readonly NodeRow[]> {
+    return this.#findNodeRange('findClaimed', heldUntilAtOrBefore, limit);
+  }
+
+  findAbandonedWaiting(touchedAtOrBefore: number, limit: number): Promise<readonly NodeRow[]> {
+    return this.#findNodeRange('findAbandonedWaiting', touchedAtOrBefore, limit);
+  }
+
+  async findAbandonedUploads(keptUntilAtOrBefore: number, limit: number): Promise<readonly UploadRow[]> {
+    const found = await this.#findRange('findAbandonedUploads', [this.#key, keptUntilAtOrBefore, limit]);
+    return found.rows.map((row) => {
+      const upload = uploadFromSql(row);
+      this.#rows.learnUpload(upload.hash, upload);
+      return this.#rows.uploads.get(upload.hash)?.current ?? upload;
+    });
+  }
+
+  /** All that these commits look at, in one trip; their bodies then find it here. */
+  async prefetch(reads: readonly RootRefReads[]): Promise<void> {
+    const hashes = reads.flatMap((each) => each.hashes);
+    await Promise.all([
+      this.#rootRefs.prefetch(reads),
+      this.#lockNodes(sortedUnknown(hashes, this.#rows.nodes)),
+    ]);
+  }
+
+  /** Grows with every write: whether a body has changed anything. */
+  get changeCount(): number {
+    return this.#rows.changeCount + this.#rootRefs.changeCount;
+  }
+
+  findRootRefCommit(domain: string, requestId: string): Promise<RootRefCommit | undefined> {
+    return this.#rootRefs.findCommit(domain, requestId);
+  }
+
+  findRevision(domain: string): Promise<number> {
+    return this.#rootRefs.findRevision(domain);
+  }
+
+  findBalances(domain: string, hashes: readonly Hash[]): Promise<readonly number[]> {
+    return this.#rootRefs.findBalances(domain, hashes);
+  }
+
+  insertRootRefCommit(
+    domain: string,
+    commit: RootRefCommit,
+    changes: readonly BalanceChange[],
+  ): Promise<void> {
+    return this.#rootRefs.insertCommit(domain, commit, changes);
+  }
+
+  async #findNodeRange(name: NodeRange, at: number | null, limit: number): Promise<NodeRow[]> {
+    const { rows } = await this.#findRange(name, [this.#key, at, limit]);
+    return rows.map((row) => {
+      const node = countedNodeFromSql(row);
+      this.#rows.learnNode(node.row.hash, node);
+      return this.#rows.nodes.get(node.row.hash)?.current?.row ?? node.row;
+    });
+  }
+
+  async #findRange(
+    name: NodeRange | 'findDiscards' | 'findAbandonedUploads',
+    parameters: readonly SqlValue[],
+  ) {
+    const flushed = this.#flush();
+    const [found] = await Promise.all([this.#wire.send(name, parameters), ...flushed]);
+    return found;
+  }
+
+  /** The Space's row, which is to be locked, and what was written. */
+  #writeWithSpace(): Promise<SqlResult>[] {
+    const space = this.#isSpaceWritten ? [] : this.#writeSpace();
+    return [...space.map((write) => this.#wire.send(...write)), ...this.#flush()];
+  }
+
+  #flush(): Promise<SqlResult>[] {
+    const writes = this.takeWrites();
+    if (writes.length > 0) this.#hasFlushed = true;
+    return writes.map((write) => this.#wire.send(...write));
+  }
+}
+
+/** What `known` does not hold yet, in hash order, once each. */
+function sortedUnknown(hashes: readonly Hash[], known: ReadonlyMap<Hash, unknown>): Hash[] {
+  const unknown = new Set<Hash>();
+  for (const hash of hashes) if (!known.has(hash)) unknown.add(hash);
+  return [...unknown].sort();
+}
+
+function uploadOf({ rows }: SqlResult): UploadRow | undefined {
+  return rows[0] && uploadFromSql(rows[0]);
+}

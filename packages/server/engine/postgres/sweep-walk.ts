@@ -1,0 +1,93 @@
+/**
+ * Finds Spaces that have something for the sweep, by what has come due and not by looking at Spaces: the cost is that of the
+ * rows that are due, however many Spaces there are.
+ */
+import { assertInvariant } from '../../core/invariant.ts';
+import type { Space } from '../../core/model.ts';
+import type { SweepCutoffs } from '../../core/ports.ts';
+import { SQL } from './statements.ts';
+import type { PostgresPool } from './wire/connection-pool.ts';
+import type { SqlRow } from './wire/sql-values.ts';
+
+/** index entries of one kind that one call passes */
+const DUE_ROWS_MAX = 10_000;
+
+interface Kind {
+  readonly statement: 'findWaitingDue' | 'findClaimedDue' | 'findUploadsDue' | 'findDiscardsDue';
+  dueAt(cutoffs: SweepCutoffs): number;
+}
+
+const KINDS: readonly Kind[] = [
+  { statement: 'findWaitingDue', dueAt: ({ abandonedAt }) => abandonedAt },
+  { statement: 'findClaimedDue', dueAt: ({ now }) => now },
+  { statement: 'findUploadsDue', dueAt: ({ abandonedAt }) => abandonedAt },
+  { statement: 'findDiscardsDue', dueAt: ({ now }) => now },
+];
+
+interface Position {
+  readonly dueAt: number;
+  /** as PostgreSQL writes it */
+  readonly space: string;
+}
+
+const START: Position = { dueAt: -1, space: '00000000-0000-0000-0000-000000000000' };
+
+export class SweepWalk {
+  readonly #pool: PostgresPool;
+  /** where each kind's round goes on, so that a Space with much to do keeps nobody waiting for ever */
+  readonly #positions = new Map<Kind, Position>();
+  #firstKind = 0;
+
+  constructor(pool: PostgresPool) {
+    this.#pool = pool;
+  }
+
+  async findSpaces(cutoffs: SweepCutoffs, limit: number): Promise<Space[]> {
+    const found = new Map<string, Space>();
+    // Another kind goes first each time, so that a kind with much to do leaves room for the others.
+    this.#firstKind = (this.#firstKind + 1) % KINDS.length;
+    for (const kind of [...KINDS.slice(this.#firstKind), ...KINDS.slice(0, this.#firstKind)]) {
+      if (found.size >= limit) break;
+      const start = this.#positions.get(kind) ?? START;
+      const isAtEnd = await this.#collect(kind, cutoffs, found, limit, start);
+      // Around the end once, so that a call that could return something does.
+      if (isAtEnd && start !== START && found.size < limit) {
+        await this.#collect(kind, cutoffs, found, limit, START);
+      }
+    }
+    return [...found.values()];
+  }
+
+  /** Resolves whether the end of what is due was reached. */
+  async #collect(
+    kind: Kind,
+    cutoffs: SweepCutoffs,
+    found: Map<string, Space>,
+    limit: number,
+    from: Position,
+  ): Promise<boolean> {
+    const parameters = [kind.dueAt(cutoffs), from.dueAt, from.space, DUE_ROWS_MAX];
+    const { rows } = await this.#pool.read('looking for work', SQL[kind.statement], parameters);
+    let position = from;
+    for (const row of rows) {
+      if (found.size >= limit) {
+        this.#positions.set(kind, position);
+        return false;
+      }
+      found.set(row.space as string, spaceOf(row));
+      position = { dueAt: row.due_at as number, space: row.space as string };
+    }
+    const [first] = rows;
+    if (first === undefined || (first.passed as number) < DUE_ROWS_MAX) {
+      this.#positions.delete(kind);
+      return true;
+    }
+    this.#positions.set(kind, { dueAt: first.last_due_at as number, space: first.last_space as string });
+    return false;
+  }
+}
+
+function spaceOf(row: SqlRow): Space {
+  assertInvariant(row.app_id !== null, 'a Space with rows has its names');
+  return { appId: row.app_id as string, spaceId: row.space_id as string };
+}

@@ -1,0 +1,109 @@
+/** A store, or several on one database as several processes have them, on a real PostgreSQL. */
+import type { LeaseResponse } from '@holdfast/protocol';
+import type { CanonicalNode } from '../../../../../test/support/canonical-node.ts';
+import {
+  openPostgres as openServer,
+  type TestDatabases,
+} from '../../../../../test/support/postgres-server.ts';
+import type { Core, CoreSettings } from '../../../core/core.ts';
+import { leaseNode } from '../../../core/lease-node.ts';
+import type { Clock } from '../../../core/ports.ts';
+import { RottenNodes } from '../../../core/rotten-nodes.ts';
+import { sha256 } from '../../../core/sha256.ts';
+import { DirectStore } from '../../../core/test/direct-store.ts';
+import { type PostgresAddress, parsePostgresUrl } from '../../address.ts';
+import { SPACE } from '../../contract/samples.ts';
+import { PostgresMetadataStore } from '../metadata-store.ts';
+import { openPostgres } from '../open-postgres.ts';
+import type { PostgresPool } from '../wire/connection-pool.ts';
+import type { PostgresLimits } from '../wire/limits.ts';
+
+export interface StoreInstance {
+  readonly store: PostgresMetadataStore;
+  readonly pool: PostgresPool;
+  /** what the store has called fatal */
+  readonly fatal: Error[];
+  close(): Promise<void>;
+}
+
+interface InstanceOptions {
+  readonly clock?: Clock;
+  readonly limits?: Partial<PostgresLimits>;
+  readonly connectionsMax?: number;
+}
+
+/** PostgreSQL itself, for all tests of a file. */
+export function openDatabases(): Promise<TestDatabases> {
+  return openServer();
+}
+
+export function addressOf(url: string, changes: Partial<PostgresAddress> = {}): PostgresAddress {
+  return { ...parsePostgresUrl(url, {}), ...changes };
+}
+
+/** What one process has. */
+export async function openInstance(url: string, options: InstanceOptions = {}): Promise<StoreInstance> {
+  const { clock, limits, connectionsMax = 8 } = options;
+  const fatal: Error[] = [];
+  const pool = await openPostgres(addressOf(url, { connectionsMax }), limits);
+  const store = await PostgresMetadataStore.open({
+    pool,
+    onFatal: (error) => fatal.push(error),
+    ...(clock === undefined ? {} : { clock }),
+  });
+  return {
+    store,
+    pool,
+    fatal,
+    async close() {
+      await store.close();
+      await pool.close();
+    },
+  };
+}
+
+const SETTINGS: CoreSettings = {
+  nodeBytesMax: 128 * 1024,
+  activeUploadsMax: 4_096,
+  uploadTtlMs: 5 * 60_000,
+  abandonedAfterMs: 86_400_000,
+  rootRefHistoryMs: 86_400_000,
+};
+
+/** The rules over these rows, clients writing to `content` themselves. */
+export function coreOf(
+  { store }: StoreInstance,
+  content: DirectStore,
+  settings: Partial<CoreSettings> = {},
+): Core {
+  return {
+    metadata: store,
+    content,
+    random: { bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },
+    rottenNodes: new RottenNodes(() => undefined),
+    signer: {
+      sign: (_purpose, message) => sha256(new TextEncoder().encode(message)),
+      verify: () => true,
+    },
+    settings: { ...SETTINGS, ...settings },
+  };
+}
+
+export function makeContent(now: () => number = Date.now): DirectStore {
+  return new DirectStore(now, SETTINGS.uploadTtlMs);
+}
+
+export const leaseFor = (core: Core, { hash }: CanonicalNode, durationMs = 60_000): Promise<LeaseResponse> =>
+  leaseNode(core, SPACE, hash, durationMs, 'http://unused');
+
+/** Lease and PUT: all but the lease that publishes. */
+export async function bring(core: Core, content: DirectStore, node: CanonicalNode): Promise<void> {
+  const answer = await leaseFor(core, node);
+  if (!('upload' in answer)) throw new Error(`expected an upload instruction, got ${answer.state}`);
+  if (content.put(answer.upload.url, node.bytes) !== 200) throw new Error('the store takes no PUT');
+}
+
+export async function publish(core: Core, content: DirectStore, node: CanonicalNode): Promise<LeaseResponse> {
+  await bring(core, content, node);
+  return leaseFor(core, node);
+}

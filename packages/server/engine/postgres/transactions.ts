@@ -1,0 +1,214 @@
+/** Runs bodies as transactions, again where other transactions were in the way, and gives up in bounded time. */
+import type { Space, SpaceKey } from '../../core/model.ts';
+import {
+  type Awaitable,
+  type RootRefReads,
+  type SpaceTransaction,
+  StoreUnavailable,
+} from '../../core/ports.ts';
+import { type Body, CommitGroups, type GroupedCommit, type Outcome } from './commit-groups.ts';
+import { isLost, isRepeatable, storageError } from './failure.ts';
+import type { SpaceKeys } from './space-keys.ts';
+import { PostgresSpaceTransaction } from './space-transaction.ts';
+import type { UploadLimit } from './upload-limit.ts';
+import type { PostgresConnection } from './wire/connection.ts';
+import type { PostgresPool } from './wire/connection-pool.ts';
+import { NowUnknown, RunAgain, TransactionWire } from './wire/transaction-wire.ts';
+
+/** ms after which nothing is tried again */
+const REPEAT_MS_MAX = 8_000;
+const ATTEMPTS_MAX = 12;
+const PAUSE_MS_MIN = 2;
+const PAUSE_MS_MAX = 250;
+/** A lost connection is tried again once: the server may just have restarted. */
+const LOST_ATTEMPTS_MAX = 2;
+/** Spaces whose names are known to be written; past it all are forgotten, which costs a statement each. */
+const SPACES_KNOWN_MAX = 100_000;
+
+interface TransactionsOptions {
+  readonly pool: PostgresPool;
+  readonly uploadLimit: UploadLimit;
+  readonly keys: SpaceKeys;
+  slotOf(connection: PostgresConnection): number;
+}
+
+/** ms; a function, since each run asks anew: what a test's clock says; null: the database's is asked */
+type FindClock = () => number | null;
+
+export class Transactions {
+  readonly #options: TransactionsOptions;
+  readonly #known = new Map<SpaceKey, Space>();
+  readonly #groups = new CommitGroups();
+  #isClosed = false;
+
+  constructor(options: TransactionsOptions) {
+    this.#options = options;
+  }
+
+  /** With `reads` it may share its transaction with other commits of the Space. */
+  async run<T>(
+    space: Space,
+    clock: FindClock,
+    body: (tx: SpaceTransaction) => Awaitable<T>,
+    reads: RootRefReads | undefined,
+  ): Promise<T> {
+    if (this.#isClosed) throw new StoreUnavailable('the store is closing: try again');
+    const key = this.#options.keys.of(space);
+    const runAlone = (each: Body) => this.#runAlone(space, key, clock, each);
+    const outcome = await (reads === undefined
+      ? runAlone(body)
+      : this.#groups.run(
+          key,
+          { body, reads },
+          {
+            runAlone,
+            runTogether: (commits) => this.#runTogether(space, key, clock, commits),
+          },
+        ));
+    if (outcome.ok) return outcome.value as T;
+    throw outcome.error;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+  }
+
+  #runAlone(space: Space, key: SpaceKey, clock: FindClock, body: Body): Promise<Outcome> {
+    return repeatWhereSafe('a transaction', () =>
+      this.#lend(clock, (wire) => this.#attempt(space, key, wire, body)),
+    );
+  }
+
+  /** Undefined: something was in the way, nothing has changed, and each is to run by itself. */
+  async #runTogether(
+    space: Space,
+    key: SpaceKey,
+    clock: FindClock,
+    commits: readonly GroupedCommit[],
+  ): Promise<readonly Outcome[] | undefined> {
+    try {
+      return await this.#lend(clock, (wire) => this.#attemptTogether(space, key, wire, commits));
+    } catch (error) {
+      if (error instanceof RunAgain || isRepeatable(error) || isLost(error)) return undefined;
+      throw storageError(error, 'a transaction of several commits');
+    }
+  }
+
+  #lend<T>(clock: FindClock, work: (wire: TransactionWire) => Promise<T>): Promise<T> {
+    const { pool, slotOf } = this.#options;
+    return pool.lend((connection) => work(new TransactionWire(connection, slotOf(connection), clock())));
+  }
+
+  async #attempt(space: Space, key: SpaceKey, wire: TransactionWire, body: Body): Promise<Outcome> {
+    let tx = this.#open(space, key, wire);
+    let outcome = await outcomeOf(() => body(tx));
+    if (wire.failure instanceof NowUnknown) {
+      await outcomeOf(() => wire.begin());
+      tx = this.#open(space, key, wire);
+      outcome = await outcomeOf(() => body(tx));
+    }
+    if (outcome.ok || wire.failure !== undefined) await this.#finish(space, key, wire, tx);
+    else await wire.rollback();
+    return outcome;
+  }
+
+  /** A body that fails takes nothing of the others; one that had written by then would, so then each runs by itself. */
+  async #attemptTogether(
+    space: Space,
+    key: SpaceKey,
+    wire: TransactionWire,
+    commits: readonly GroupedCommit[],
+  ): Promise<readonly Outcome[]> {
+    const tx = this.#open(space, key, wire);
+    await outcomeOf(() => tx.prefetch(commits.map(({ reads }) => reads)));
+    const outcomes: Outcome[] = [];
+    for (const { body } of commits) {
+      if (wire.failure !== undefined) break;
+      const before = tx.changeCount;
+      const outcome = await outcomeOf(() => body(tx));
+      if (!outcome.ok && tx.changeCount !== before) wire.fail(new RunAgain('a commit failed half way'));
+      outcomes.push(outcome);
+    }
+    await this.#finish(space, key, wire, tx);
+    return outcomes;
+  }
+
+  #open(space: Space, spaceKey: SpaceKey, wire: TransactionWire): PostgresSpaceTransaction {
+    const { uploadLimit } = this.#options;
+    const isSpaceKnown = this.#isKnown(spaceKey, space);
+    return new PostgresSpaceTransaction({ wire, space, spaceKey, isSpaceKnown, uploadLimit });
+  }
+
+  /** Commits what was written, if anything. Throws what went wrong with the transaction, whatever a body made of it. */
+  async #finish(
+    space: Space,
+    key: SpaceKey,
+    wire: TransactionWire,
+    tx: PostgresSpaceTransaction,
+  ): Promise<void> {
+    if (wire.failure !== undefined) {
+      await wire.rollback();
+      throw wire.failure;
+    }
+    const writes = tx.takeWrites();
+    if (writes.length === 0 && !tx.hasFlushed) return wire.rollback();
+    await wire.commit(writes);
+    if (tx.isSpaceWritten) this.#remember(key, space);
+  }
+
+  /** Also that these are its names: another Space with the same key is no known one. */
+  #isKnown(key: SpaceKey, { appId, spaceId }: Space): boolean {
+    const known = this.#known.get(key);
+    return known?.appId === appId && known.spaceId === spaceId;
+  }
+
+  #remember(key: SpaceKey, space: Space): void {
+    if (this.#known.has(key)) return;
+    if (this.#known.size >= SPACES_KNOWN_MAX) this.#known.clear();
+    this.#known.set(key, space);
+  }
+}
+
+/** What a body itself threw is nobody's business here. */
+async function outcomeOf(work: () => Awaitable<unknown>): Promise<Outcome> {
+  try {
+    return { ok: true, value: await work() };
+  } catch (error) {
+    return { ok: false, error };
+  }
+}
+
+/**
+ * Runs `work` again after failures that changed nothing, with growing pauses by chance, so that those who met do not meet again.
+ * A lost connection counts as one, once: `work` must be the same run twice, or make StoreUnavailable of what it lost while a
+ * commit was under way.
+ */
+export async function repeatWhereSafe<T>(doing: string, work: () => Promise<T>): Promise<T> {
+  const giveUpAt = performance.now() + REPEAT_MS_MAX;
+  let lost = 0;
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (isLost(error)) lost += 1;
+      const mayRepeat =
+        error instanceof RunAgain || isRepeatable(error) || (isLost(error) && lost < LOST_ATTEMPTS_MAX);
+      if (!mayRepeat) throw storageError(error, doing);
+      if (attempt === ATTEMPTS_MAX || performance.now() > giveUpAt) throw outOfAttempts(doing, error);
+      // The first time at once: most who met are past each other already.
+      if (attempt > 1) await pause(attempt);
+    }
+  }
+}
+
+function pause(attempt: number): Promise<void> {
+  const longest = Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** attempt);
+  return new Promise((resolve) => setTimeout(resolve, Math.random() * longest));
+}
+
+function outOfAttempts(doing: string, cause: unknown): StoreUnavailable {
+  const failure = storageError(cause, doing);
+  return new StoreUnavailable(`${doing} kept meeting others that change the same rows: try again`, {
+    cause: failure,
+  });
+}

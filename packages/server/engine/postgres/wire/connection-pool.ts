@@ -1,0 +1,196 @@
+/**
+ * The connections of one process: at most `connectionsMax`, each lent to one piece of work at a time. Work beyond that waits
+ * its turn, but not for long and not in any number: past the bounds it is refused with StoreUnavailable, so that a store that
+ * is too slow sheds load instead of gathering it.
+ */
+import { StoreUnavailable } from '../../../core/ports.ts';
+import type { PostgresAddress } from '../../address.ts';
+import { isLost, storageError } from '../failure.ts';
+import { PostgresConnection, type TripCounter } from './connection.ts';
+import type { PostgresLimits } from './limits.ts';
+import type { SqlResult, SqlValue } from './sql-values.ts';
+
+interface Waiter {
+  admit(): void;
+  refuse(error: Error): void;
+}
+
+/** Between looks for silent and aged connections */
+const WATCH_MS_MAX = 1_000;
+const CLOSE_MS_MAX = 10_000;
+
+export class PostgresPool {
+  readonly counter: TripCounter = { roundTrips: 0 };
+  readonly connectionsMax: number;
+  readonly #address: PostgresAddress;
+  readonly #limits: PostgresLimits;
+  /** the one used last is lent first: its caches are warm, and those not needed grow old and go */
+  readonly #idle: { readonly connection: PostgresConnection; readonly since: number }[] = [];
+  readonly #lent = new Set<PostgresConnection>();
+  readonly #waiting = new Set<Waiter>();
+  readonly #watch: ReturnType<typeof setInterval>;
+  #admitted = 0;
+  #isClosing = false;
+  #whenEmpty: (() => void) | undefined;
+
+  constructor(address: PostgresAddress, limits: PostgresLimits) {
+    this.#address = address;
+    this.#limits = limits;
+    this.connectionsMax = address.connectionsMax;
+    this.#watch = setInterval(() => this.#look(), Math.min(WATCH_MS_MAX, limits.silenceMs));
+    this.#watch.unref();
+  }
+
+  /** ms work may wait for its turn */
+  get admissionMs(): number {
+    return this.#limits.admissionMs;
+  }
+
+  /** ms one statement may take */
+  get statementMs(): number {
+    return this.#limits.statementMs;
+  }
+
+  /**
+   * Lends a connection to `work` alone. Work that fails in the middle of a transaction must end it, or `lose` the connection.
+   * Rejects with StoreUnavailable when no connection can be had; what `work` throws comes back unchanged.
+   */
+  async lend<T>(work: (connection: PostgresConnection) => Promise<T>): Promise<T> {
+    const admitted = this.#admit();
+    if (admitted !== undefined) await admitted;
+    let connection: PostgresConnection | undefined;
+    try {
+      connection = this.#takeIdle() ?? (await this.#open());
+      return await work(connection);
+    } finally {
+      if (connection !== undefined) this.#giveBack(connection);
+      this.#leave();
+    }
+  }
+
+  /** One statement by itself. Rejects with StoreUnavailable or InvariantViolation. */
+  async run(doing: string, text: string, parameters: readonly SqlValue[]): Promise<SqlResult> {
+    try {
+      return await this.lend((connection) => connection.query(text, parameters));
+    } catch (error) {
+      throw storageError(error, doing);
+    }
+  }
+
+  /** A statement that changes nothing, or may run twice: once more on another connection when the first was lost. */
+  async read(doing: string, text: string, parameters: readonly SqlValue[]): Promise<SqlResult> {
+    try {
+      return await this.lend((connection) => connection.query(text, parameters));
+    } catch (error) {
+      if (!isLost(error) || this.#isClosing) throw storageError(error, doing);
+    }
+    return this.run(doing, text, parameters);
+  }
+
+  /** New work is refused, work under way ends, then the connections. */
+  async close(): Promise<void> {
+    if (this.#isClosing) return;
+    this.#isClosing = true;
+    for (const waiter of [...this.#waiting]) waiter.refuse(closing());
+    if (this.#admitted > 0) {
+      const timer = setTimeout(() => this.#abandon(), CLOSE_MS_MAX);
+      await new Promise<void>((resolve) => {
+        this.#whenEmpty = resolve;
+      });
+      clearTimeout(timer);
+    }
+    clearInterval(this.#watch);
+    await Promise.all(this.#idle.splice(0).map(({ connection }) => connection.end()));
+  }
+
+  /** Undefined: there is room at once. */
+  #admit(): Promise<void> | undefined {
+    if (this.#isClosing) throw closing();
+    if (this.#admitted < this.connectionsMax) {
+      this.#admitted += 1;
+      return undefined;
+    }
+    if (this.#waiting.size >= this.#limits.waitingMax) throw exhausted();
+    return new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => waiter.refuse(exhausted()), this.#limits.admissionMs);
+      const settle = (): void => {
+        clearTimeout(timer);
+        this.#waiting.delete(waiter);
+      };
+      const waiter: Waiter = {
+        admit() {
+          settle();
+          resolve();
+        },
+        refuse(error) {
+          settle();
+          reject(error);
+        },
+      };
+      this.#waiting.add(waiter);
+    });
+  }
+
+  /** Hands the place on, to the one that has waited longest. */
+  #leave(): void {
+    const [next] = this.#waiting;
+    if (next !== undefined) {
+      next.admit();
+      return;
+    }
+    this.#admitted -= 1;
+    if (this.#admitted === 0) this.#whenEmpty?.();
+  }
+
+  #takeIdle(): PostgresConnection | undefined {
+    for (let entry = this.#idle.pop(); entry !== undefined; entry = this.#idle.pop()) {
+      if (!entry.connection.isUsable) continue;
+      this.#lent.add(entry.connection);
+      return entry.connection;
+    }
+    return undefined;
+  }
+
+  async #open(): Promise<PostgresConnection> {
+    try {
+      const connection = await PostgresConnection.open(this.#address, this.#limits, this.counter);
+      this.#lent.add(connection);
+      return connection;
+    } catch (error) {
+      throw storageError(error, 'connecting');
+    }
+  }
+
+  #giveBack(connection: PostgresConnection): void {
+    this.#lent.delete(connection);
+    if (!connection.isUsable) return;
+    if (!connection.isIdle) {
+      connection.lose(leftOpen());
+      return;
+    }
+    const now = performance.now();
+    if (now - connection.openedAt > this.#limits.lifetimeMs) connection.end().catch(() => undefined);
+    else this.#idle.push({ connection, since: now });
+  }
+
+  #look(): void {
+    for (const connection of this.#lent) connection.checkSilence();
+    const now = performance.now();
+    const kept = this.#idle.filter(({ connection, since }) => {
+      if (!connection.isUsable) return false;
+      if (now - since < this.#limits.idleMs) return true;
+      connection.end().catch(() => undefined);
+      return false;
+    });
+    this.#idle.splice(0, this.#idle.length, ...kept);
+  }
+
+  #abandon(): void {
+    for (const connection of this.#lent) connection.lose(closing());
+  }
+}
+
+const leftOpen = (): Error => new Error('a connection came back in the middle of its work');
+const closing = (): StoreUnavailable => new StoreUnavailable('the store is closing: try again');
+const exhausted = (): StoreUnavailable =>
+  new StoreUnavailable('every connection to PostgreSQL is in use: try again, or allow each process more');

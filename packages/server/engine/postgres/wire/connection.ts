@@ -1,0 +1,352 @@
+/**
+ * One connection to PostgreSQL. Statements sent in one turn are one flight: they travel together, are answered in order, and once
+ * one has failed the server passes over the others. A flight succeeds or fails as a whole, when the server is ready for the next:
+ * a statement outside a transaction is answered before it is committed. When the connection is lost, everything it was asked
+ * rejects and it is of no use any more: the pool opens another.
+ */
+import type { Socket } from 'node:net';
+import type { PostgresAddress } from '../../address.ts';
+import { Handshake } from './handshake.ts';
+import type { PostgresLimits } from './limits.ts';
+import type { SqlResult, SqlRow, SqlValue } from './sql-values.ts';
+import {
+  type Column,
+  type Message,
+  MessageReader,
+  MessageWriter,
+  parseColumns,
+  parseCompletion,
+  parseFailure,
+  parseRow,
+  type ServerFailure,
+} from './wire-messages.ts';
+import { closed, openSocket } from './wire-socket.ts';
+
+/** Counted over all connections of a pool; the bench and tests read it. */
+export interface TripCounter {
+  /** waits for an answer; statements sent together are one */
+  roundTrips: number;
+}
+
+/** A statement as the server knows it: by name, from its first flight on. */
+interface Prepared {
+  readonly name: string;
+  isKnown: boolean;
+  columns: readonly Column[];
+}
+
+interface Asked {
+  /** undefined: a script, whose last statement answers */
+  readonly statement: Prepared | undefined;
+  columns: readonly Column[];
+  rows: SqlRow[];
+  answer: SqlResult | undefined;
+  resolve(result: SqlResult): void;
+  reject(error: Error): void;
+}
+
+interface Flight {
+  readonly asked: readonly Asked[];
+  /** how many are answered */
+  answered: number;
+  /** of the first that failed, or of the commit of them all */
+  failure: ServerFailure | undefined;
+}
+
+/** Another statement under the same name, or none: both end with the connection. */
+const STALE_CODES: ReadonlySet<string> = new Set(['0A000', '26000']);
+
+/** What the server says of itself when it is ready: it is in no transaction. */
+const IDLE = 'I'.charCodeAt(0);
+
+/** ms the server has to hang up when it is told that we end */
+const END_MS_MAX = 1_000;
+
+let connectionsOpened = 0;
+
+export class PostgresConnection {
+  readonly openedAt = performance.now();
+  /** tells the connections of this process apart */
+  readonly number = connectionsOpened++;
+  readonly #limits: PostgresLimits;
+  readonly #counter: TripCounter;
+  readonly #handshake: Handshake;
+  readonly #reader = new MessageReader();
+  readonly #writer = new MessageWriter();
+  readonly #statements = new Map<string, Prepared>();
+  #prepared = 0;
+  readonly #flights: Flight[] = [];
+  #gathered: Asked[] = [];
+  #socket: Socket | undefined;
+  #starting: { resolve(): void; reject(error: Error): void } | undefined;
+  #lost: Error | undefined;
+  #heardAt = 0;
+  #silenceMs: number;
+  #isInTransaction = false;
+
+  private constructor(address: PostgresAddress, limits: PostgresLimits, counter: TripCounter) {
+    this.#limits = limits;
+    this.#counter = counter;
+    this.#handshake = new Handshake(address);
+    this.#silenceMs = limits.statementMs + limits.silenceMs;
+  }
+
+  /** Rejects with the server's or system's own error. */
+  static async open(
+    address: PostgresAddress,
+    limits: PostgresLimits,
+    counter: TripCounter,
+  ): Promise<PostgresConnection> {
+    const connection = new PostgresConnection(address, limits, counter);
+    const timer = setTimeout(() => connection.lose(connectTimedOut()), limits.connectMs);
+    try {
+      const socket = await openSocket(address, (made) => connection.#own(made));
+      await connection.#start(socket);
+      await connection.query(settingsOf(limits));
+      return connection;
+    } catch (error) {
+      const reason = connection.#lost ?? asError(error);
+      connection.lose(reason);
+      throw reason;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  get isUsable(): boolean {
+    return this.#lost === undefined;
+  }
+
+  /** Whether another may have it: nothing is asked, and no transaction was left open. */
+  get isIdle(): boolean {
+    return this.#flights.length === 0 && this.#gathered.length === 0 && !this.#isInTransaction;
+  }
+
+  /** One statement; `$1` … are the parameters. Prepared at its first use. */
+  query(text: string, parameters: readonly SqlValue[] = []): Promise<SqlResult> {
+    return this.#ask((resolve, reject) => {
+      const statement = this.#write(text, parameters);
+      if (this.#gathered.length === 0) queueMicrotask(() => this.#send());
+      this.#gathered.push({ statement, columns: [], rows: [], answer: undefined, resolve, reject });
+    });
+  }
+
+  /** Several statements without parameters; the answer is the last one's. */
+  script(text: string): Promise<SqlResult> {
+    return this.#ask((resolve, reject) => {
+      this.#send();
+      const asked = { statement: undefined, columns: [], rows: [], answer: undefined, resolve, reject };
+      this.#flights.push({ asked: [asked], answered: 0, failure: undefined });
+      this.#socket?.write(this.#writer.script(text).take());
+    });
+  }
+
+  /** Runs `work`, whose statements have no time limit but `patienceMs` in all: for migrations. */
+  async withPatience<T>(patienceMs: number, work: () => Promise<T>): Promise<T> {
+    this.#silenceMs = patienceMs + this.#limits.silenceMs;
+    try {
+      return await work();
+    } finally {
+      this.#silenceMs = this.#limits.statementMs + this.#limits.silenceMs;
+    }
+  }
+
+  /** For the pool's watch: gives the connection up when an answer is owed and nothing has come for too long. */
+  checkSilence(): void {
+    if (this.#flights.length === 0 || performance.now() - this.#heardAt < this.#silenceMs) return;
+    this.lose(closed('the network or the server hangs'));
+  }
+
+  /** Ends it at once; what is pending rejects with `error`. */
+  lose(error: Error): void {
+    if (this.#lost !== undefined) return;
+    this.#lost = error;
+    const flights = this.#flights.splice(0);
+    const gathered = this.#gathered.splice(0);
+    this.#starting?.reject(error);
+    for (const { asked, failure } of flights) for (const { reject } of asked) reject(failure ?? error);
+    for (const { reject } of gathered) reject(error);
+    this.#socket?.destroy();
+  }
+
+  /** Ends it in order: the server is told. Call when nothing is pending. */
+  async end(): Promise<void> {
+    const socket = this.#socket;
+    if (this.#lost !== undefined || socket === undefined) return;
+    this.#lost = Object.assign(new Error('the connection has ended'), { code: 'CONNECTION_ENDED' });
+    const timer = setTimeout(() => socket.destroy(), END_MS_MAX);
+    const ended = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+    socket.end(this.#writer.terminate().take());
+    await ended;
+    clearTimeout(timer);
+  }
+
+  #ask(send: (resolve: Asked['resolve'], reject: Asked['reject']) => void): Promise<SqlResult> {
+    if (this.#lost !== undefined) return Promise.reject(this.#lost);
+    if (this.#flights.length === 0 && this.#gathered.length === 0) {
+      this.#counter.roundTrips += 1;
+      this.#heardAt = performance.now();
+    }
+    return new Promise(send);
+  }
+
+  #write(text: string, parameters: readonly SqlValue[]): Prepared {
+    try {
+      const statement = this.#prepare(text);
+      this.#writer.bind(statement.name, parameters).execute();
+      return statement;
+    } catch (error) {
+      // What is half written would be taken for something else.
+      this.lose(asError(error));
+      throw error;
+    }
+  }
+
+  #prepare(text: string): Prepared {
+    const known = this.#statements.get(text);
+    if (known !== undefined) return known;
+    const made: Prepared = { name: `s${this.#prepared++}`, isKnown: false, columns: [] };
+    this.#statements.set(text, made);
+    this.#writer.parse(made.name, text).describe(made.name);
+    return made;
+  }
+
+  #send(): void {
+    if (this.#gathered.length === 0 || this.#lost !== undefined) return;
+    this.#flights.push({ asked: this.#gathered, answered: 0, failure: undefined });
+    this.#gathered = [];
+    this.#socket?.write(this.#writer.sync().take());
+  }
+
+  #own(socket: Socket): void {
+    if (this.#lost !== undefined) socket.destroy();
+    this.#socket = socket;
+    let failure: Error | undefined;
+    socket.on('error', (error) => {
+      failure ??= error;
+    });
+    socket.on('close', () => {
+      // Not the one under an encrypted one: that tells more of what was wrong.
+      if (this.#socket === socket) this.lose(failure ?? closed('the connection was closed'));
+    });
+  }
+
+  #start(socket: Socket): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#lost !== undefined) throw this.#lost;
+      this.#starting = { resolve, reject };
+      socket.on('data', (bytes) => this.#hear(bytes as Uint8Array));
+      socket.write(this.#handshake.begin());
+    });
+  }
+
+  #hear(bytes: Uint8Array): void {
+    this.#heardAt = performance.now();
+    try {
+      for (const message of this.#reader.read(bytes)) {
+        if (this.#starting === undefined) this.#handle(message);
+        else this.#handleStart(message, this.#starting);
+      }
+    } catch (error) {
+      this.lose(Object.assign(asError(error), { code: 'CONNECTION_CLOSED' }));
+    }
+  }
+
+  #handleStart(message: Message, starting: { resolve(): void }): void {
+    if (message.type === 'R') {
+      const answer = this.#handshake.answer(message);
+      if (answer !== undefined) this.#socket?.write(answer);
+    } else if (message.type === 'E') {
+      this.lose(parseFailure(message));
+    } else if (message.type === 'Z') {
+      this.#handshake.assertDone();
+      this.#starting = undefined;
+      starting.resolve();
+    }
+  }
+
+  #handle(message: Message): void {
+    const [flight] = this.#flights;
+    const asked = flight?.asked[flight.answered];
+    if (flight === undefined) {
+      // Nobody asked: the server says why it hangs up.
+      if (message.type === 'E') this.lose(parseFailure(message));
+    } else if (message.type === 'Z') this.#land(flight, message);
+    else if (message.type === 'E') this.#fail(flight, parseFailure(message));
+    else if (asked !== undefined) this.#answer(flight, asked, message);
+  }
+
+  #answer(flight: Flight, asked: Asked, message: Message): void {
+    const { type } = message;
+    if (type === 'D') asked.rows.push(parseRow(message, asked.columns));
+    else if (type === 'T') this.#describe(asked, parseColumns(message));
+    else if (type === 'n') this.#describe(asked, []);
+    else if (type === '2' && asked.statement !== undefined) asked.columns = asked.statement.columns;
+    else if (type === 'C' || type === 'I') this.#complete(flight, asked, message);
+  }
+
+  #describe(asked: Asked, columns: readonly Column[]): void {
+    asked.columns = columns;
+    if (asked.statement === undefined) return;
+    asked.statement.columns = columns;
+    asked.statement.isKnown = true;
+  }
+
+  #complete(flight: Flight, asked: Asked, message: Message): void {
+    const { command, count } = message.type === 'C' ? parseCompletion(message) : { command: '', count: 0 };
+    asked.answer = { rows: asked.rows, command, count };
+    if (asked.statement === undefined) {
+      // Of a script: another statement may follow, and the last one answers.
+      asked.rows = [];
+      return;
+    }
+    flight.answered += 1;
+  }
+
+  /** The first that failed says why; the server passes over those after it. */
+  #fail(flight: Flight, failure: ServerFailure): void {
+    flight.answered = flight.asked.length;
+    flight.failure ??= failure;
+    for (const [text, statement] of this.#statements) if (!statement.isKnown) this.#statements.delete(text);
+  }
+
+  /** Everything of the flight is answered, and committed if it was no part of a transaction. */
+  #land({ asked, failure }: Flight, { bytes, start }: Message): void {
+    this.#flights.shift();
+    this.#isInTransaction = bytes[start] !== IDLE;
+    for (const { answer, resolve, reject } of asked) {
+      if (failure !== undefined) reject(failure);
+      else if (answer === undefined) reject(closed('the server left a statement unanswered'));
+      else resolve(answer);
+    }
+    if (failure !== undefined && STALE_CODES.has(failure.code))
+      this.lose(closed('the server has forgotten or changed a statement'));
+  }
+}
+
+/**
+ * Set by a statement, since poolers refuse parameters of the start they do not know; those this server does not know are left
+ * out. Every statement of this engine is a search by key, so one plan serves all values, and a plan made while a table was small
+ * must not turn into a scan when it has grown. What is acknowledged is on disk: a server that would not wait for that is told to.
+ */
+function settingsOf(limits: PostgresLimits): string {
+  const settings = {
+    statement_timeout: limits.statementMs,
+    lock_timeout: limits.lockMs,
+    idle_in_transaction_session_timeout: limits.idleInTransactionMs,
+    synchronous_commit: 'on',
+    default_transaction_isolation: 'read committed',
+    standard_conforming_strings: 'on',
+    plan_cache_mode: 'force_generic_plan',
+    enable_seqscan: 'off',
+    jit: 'off',
+  };
+  const wanted = Object.entries(settings).map(([name, value]) => `('${name}', '${value}')`);
+  return `SELECT set_config(name, CASE WHEN name = 'synchronous_commit' AND setting <> 'off' THEN setting ELSE value END, false)
+    FROM (VALUES ${wanted.join(', ')}) AS wanted (name, value) JOIN pg_settings USING (name)`;
+}
+
+const asError = (error: unknown): Error => (error instanceof Error ? error : new Error('no connection'));
+
+const connectTimedOut = (): Error =>
+  Object.assign(new Error('PostgreSQL did not answer in time'), { code: 'CONNECT_TIMEOUT' });

@@ -1,0 +1,157 @@
+/** TLS to a real PostgreSQL that speaks it, and to one that does not: whom each `sslmode` lets us talk to, and that all works over it. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { makeAuthority } from '../../../../../test/support/certificates.ts';
+import { type PostgresServer, startPostgres } from '../../../../../test/support/postgres-server.ts';
+import { startTcpProxy, type TcpProxy } from '../../../../../test/support/tcp-proxy.ts';
+import { makeTempFolder } from '../../../../../test/support/temp-folder.ts';
+import { StoreUnavailable } from '../../../core/ports.ts';
+import { hashAt, insertNodes, readyNode, SPACE } from '../../contract/samples.ts';
+import { openPostgres } from '../open-postgres.ts';
+import { addressOf, openInstance } from '../test/postgres-fixture.ts';
+import type { PostgresPool } from './connection-pool.ts';
+
+const START_MS_MAX = 60_000;
+/** The certificate names the first. */
+const [HOST, OTHER_HOST] = ['127.0.0.1', '127.0.0.2'];
+const BIG_LENGTH = 8 * 1024 * 1024;
+
+const folder = makeTempFolder('tls');
+const authority = makeAuthority('the authority of this test');
+const [own, other] = [join(folder.path, 'own.pem'), join(folder.path, 'other.pem')];
+let server: PostgresServer;
+let plain: PostgresServer;
+let proxy: TcpProxy;
+
+beforeAll(async () => {
+  writeFileSync(own, authority.certificate);
+  writeFileSync(other, makeAuthority('an authority that nobody asked').certificate);
+  [server, plain] = await Promise.all([
+    startPostgres({
+      durable: false,
+      certificate: authority.issue(['localhost'], [HOST]),
+      settings: { listen_addresses: `${HOST},${OTHER_HOST}` },
+    }),
+    startPostgres({ durable: false }),
+  ]);
+  proxy = await startTcpProxy({ port: server.port });
+}, 2 * START_MS_MAX);
+afterAll(async () => {
+  await proxy.close();
+  await Promise.all([server.stop(), plain.stop()]);
+  folder.remove();
+});
+
+/** The URL an operator would give. */
+async function urlOf(
+  { createDatabase }: PostgresServer,
+  parameters: Readonly<Record<string, string>>,
+  at: { readonly host?: string; readonly port?: number } = {},
+): Promise<string> {
+  const url = new URL(await createDatabase());
+  if (at.host !== undefined) url.hostname = at.host;
+  if (at.port !== undefined) url.port = String(at.port);
+  for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
+  return url.href;
+}
+
+async function withPool<T>(url: string, work: (pool: PostgresPool) => Promise<T>): Promise<T> {
+  const pool = await openPostgres(addressOf(url, { connectionsMax: 1 }));
+  try {
+    return await work(pool);
+  } finally {
+    await pool.close();
+  }
+}
+
+/** What the server says of the connection. */
+const isEncrypted = (pool: PostgresPool): Promise<unknown> =>
+  pool
+    .read('looking', 'SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()', [])
+    .then(({ rows }) => rows[0]?.ssl);
+
+const failureOf = (url: string): Promise<unknown> =>
+  withPool(url, isEncrypted).then(
+    () => undefined,
+    (error) => error,
+  );
+
+describe('a server that speaks TLS', () => {
+  test.each<[Record<string, string>, boolean]>([
+    [{ sslmode: 'disable' }, false],
+    [{}, true],
+    [{ sslmode: 'prefer' }, true],
+    [{ sslmode: 'require' }, true],
+  ])('with %p is trusted whoever it is', async (parameters, expected) => {
+    expect(await withPool(await urlOf(server, parameters, { host: OTHER_HOST }), isEncrypted)).toBe(expected);
+  });
+
+  test.each([HOST, 'localhost'])('is known by the name it has in its certificate: %s', async (host) => {
+    const url = await urlOf(server, { sslmode: 'verify-full', sslrootcert: own }, { host });
+    expect(await withPool(url, isEncrypted)).toBe(true);
+  });
+
+  test.each<[string, string, Record<string, string>, string]>([
+    ['of another name', OTHER_HOST, { sslrootcert: own }, 'of another host'],
+    ['of another authority', HOST, { sslrootcert: other }, 'sslrootcert'],
+    ['of an authority that only we know', HOST, {}, 'sslrootcert'],
+    ['of an authority whose file is not there', HOST, { sslrootcert: '/nowhere.pem' }, 'sslrootcert'],
+    ['of an authority whose file is a folder', HOST, { sslrootcert: folder.path }, 'sslrootcert'],
+    ['of an authority whose file holds none', HOST, { sslrootcert: import.meta.path }, 'sslrootcert'],
+  ])('is refused by verify-full when it is %s', async (_, host, parameters, hint) => {
+    const failure = await failureOf(await urlOf(server, { sslmode: 'verify-full', ...parameters }, { host }));
+    expect(failure).toBeInstanceOf(StoreUnavailable);
+    expect((failure as Error).message).toContain(hint);
+  });
+});
+
+describe('a server that does not speak TLS', () => {
+  test.each(['require', 'verify-full'])('is refused by %s', async (sslmode) => {
+    const failure = await failureOf(await urlOf(plain, { sslmode, sslrootcert: own }));
+    expect(failure).toBeInstanceOf(StoreUnavailable);
+    expect((failure as Error).message).toContain('speaks TLS');
+  });
+
+  test.each(['disable', 'prefer'])('is spoken to as it can by %s', async (sslmode) => {
+    expect(await withPool(await urlOf(plain, { sslmode }), isEncrypted)).toBe(false);
+  });
+});
+
+describe('over TLS', () => {
+  const open = async () =>
+    openInstance(await urlOf(server, { sslmode: 'verify-full', sslrootcert: own }, { port: proxy.port }), {
+      connectionsMax: 4,
+    });
+
+  test('rows go and come as they do without, the biggest too, and many at once', async () => {
+    const instance = await open();
+    await insertNodes(
+      instance.store,
+      SPACE,
+      Array.from({ length: 100 }, (_, index) => readyNode(hashAt(index))),
+    );
+    const found = await Promise.all(
+      Array.from({ length: 100 }, (_, index) => instance.store.findNode(SPACE, hashAt(index))),
+    );
+    expect(found.map((node) => node?.hash)).toEqual(found.map((_, index) => hashAt(index)));
+    const big = Buffer.from(crypto.getRandomValues(new Uint8Array(65_536))).toString('hex');
+    const text = big.repeat(BIG_LENGTH / big.length);
+    const { rows } = await instance.pool.read('echoing', 'SELECT $1::text AS text', [text]);
+    expect(rows[0]?.text === text).toBe(true);
+    await instance.close();
+  });
+
+  test('a connection lost in the middle of an answer is an error of that request, never an answer', async () => {
+    const instance = await open();
+    await insertNodes(instance.store, SPACE, [readyNode(hashAt(1))]);
+    for (const afterBytes of [0, 1, 20_000, BIG_LENGTH / 2]) {
+      proxy.setWeather({ kind: 'cut', afterBytes });
+      const cut = instance.pool.run('answering', "SELECT repeat('x', $1) AS text", [BIG_LENGTH]);
+      await expect(cut).rejects.toBeInstanceOf(StoreUnavailable);
+      proxy.setWeather({ kind: 'pass' });
+      expect((await instance.store.findNode(SPACE, hashAt(1)))?.hash).toBe(hashAt(1));
+    }
+    await instance.close();
+  });
+});

@@ -1,0 +1,83 @@
+/** The start of a session: who we are, and the proof of it. */
+import { createHash, randomBytes } from 'node:crypto';
+import type { PostgresAddress } from '../../address.ts';
+import { beginScram, checkServer, proveScram, SCRAM_MECHANISM, type ScramProof } from './scram.ts';
+import { type Message, MessageWriter } from './wire-messages.ts';
+
+const NONCE_BYTES = 18;
+const OK = 0;
+const CLEARTEXT = 3;
+const MD5 = 5;
+const SASL = 10;
+const SASL_CONTINUE = 11;
+const SASL_FINAL = 12;
+
+export class Handshake {
+  readonly #address: PostgresAddress;
+  readonly #nonce = randomBytes(NONCE_BYTES).toString('base64');
+  #hasBegunScram = false;
+  #proof: ScramProof | undefined;
+  #isServerProven = false;
+  #isDone = false;
+
+  constructor(address: PostgresAddress) {
+    this.#address = address;
+  }
+
+  begin(): Uint8Array {
+    const { user, database } = this.#address;
+    const parameters = { user, database, client_encoding: 'UTF8', application_name: 'holdfast' };
+    return new MessageWriter().startup(parameters).take();
+  }
+
+  /** What to answer to an authentication message, if anything. @throws when the server cannot be trusted or understood */
+  answer({ bytes, start, end }: Message): Uint8Array | undefined {
+    const kind = bytes.readInt32BE(start);
+    const rest = bytes.subarray(start + 4, end);
+    const writer = new MessageWriter();
+    if (kind === OK) {
+      if (this.#hasBegunScram && !this.#isServerProven) throw new Error('the server left out its proof');
+      this.#isDone = true;
+      return undefined;
+    }
+    if (kind === CLEARTEXT) return writer.password(this.#password).take();
+    if (kind === MD5) return writer.password(this.#md5Of(rest)).take();
+    if (kind === SASL) {
+      if (!rest.toString('latin1').split('\0').includes(SCRAM_MECHANISM)) {
+        throw new Error(`the server wants a way of authentication other than ${SCRAM_MECHANISM}`);
+      }
+      this.#hasBegunScram = true;
+      return writer.saslInitial(SCRAM_MECHANISM, beginScram(this.#nonce)).take();
+    }
+    if (kind === SASL_CONTINUE) {
+      this.#proof = proveScram(this.#password, this.#nonce, rest.toString('utf8'));
+      return writer.saslResponse(this.#proof.message).take();
+    }
+    if (kind === SASL_FINAL && this.#proof !== undefined) {
+      checkServer(this.#proof, rest.toString('utf8'));
+      this.#isServerProven = true;
+      return undefined;
+    }
+    throw new Error('the server wants a way of authentication that is not supported: use scram-sha-256');
+  }
+
+  /** @throws when the server would begin before it has let us in, and so perhaps without its proof */
+  assertDone(): void {
+    if (!this.#isDone) throw new Error('the server left out the end of the authentication');
+  }
+
+  get #password(): string {
+    const { password } = this.#address;
+    if (password === undefined) throw new Error('the server asks for a password, and none was given');
+    return password;
+  }
+
+  #md5Of(salt: Uint8Array): string {
+    const hash = (...parts: (string | Uint8Array)[]): string => {
+      const digest = createHash('md5');
+      for (const part of parts) digest.update(part);
+      return digest.digest('hex');
+    };
+    return `md5${hash(hash(this.#password, this.#address.user), salt)}`;
+  }
+}

@@ -1,0 +1,137 @@
+/**
+ * The conversation of one transaction. BEGIN travels with the first reads, the writes with COMMIT; what is sent in one turn is
+ * one round trip.
+ */
+
+import { isLost, storageError } from '../failure.ts';
+import { SQL } from '../statements.ts';
+import type { PostgresConnection } from './connection.ts';
+import type { SqlResult, SqlValue } from './sql-values.ts';
+
+export type Statement = readonly [name: keyof typeof SQL, parameters: readonly SqlValue[]];
+
+/** The body is to be run again from the start, on a new look: nothing was wrong, nothing has changed. */
+export class RunAgain extends Error {
+  override readonly name = 'RunAgain';
+}
+
+/** The body asked what time it is before anything was read. */
+export class NowUnknown extends RunAgain {}
+
+export class TransactionWire {
+  /** of the counters: transactions of different connections seldom meet there */
+  readonly slot: number;
+  readonly #connection: PostgresConnection;
+  /** what a test's clock says; null: the database's is asked */
+  readonly #clock: number | null;
+  #now: number | undefined;
+  #begun: Promise<void> | undefined;
+  #failure: unknown;
+  #hasEnded = false;
+
+  constructor(connection: PostgresConnection, slot: number, clock: number | null) {
+    this.#connection = connection;
+    this.slot = slot;
+    this.#clock = clock;
+    this.#now = clock ?? undefined;
+  }
+
+  /** ms; undefined before the first answer */
+  get now(): number | undefined {
+    return this.#now;
+  }
+
+  /** for statements that compare with now: they take the same instant before it is known here */
+  get clock(): number | null {
+    return this.#clock;
+  }
+
+  /** The first thing that went wrong. The body may have seen it, but it does not get to decide what it means. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  /** Begins by itself, so that `now` is known before anything is read. */
+  async begin(): Promise<void> {
+    this.#begun ??= this.#begin();
+    await this.#begun;
+    if (this.#failure instanceof NowUnknown) this.#failure = undefined;
+  }
+
+  fail(failure: unknown): void {
+    this.#failure ??= failure;
+  }
+
+  /** The body met what it could not foresee: it is run again from its start. */
+  runAgain(why: string): never {
+    const again = new RunAgain(why);
+    this.fail(again);
+    throw again;
+  }
+
+  /** Sends at once; rejects when the statement fails, and then the transaction has. */
+  async send(...[name, parameters]: Statement): Promise<SqlResult> {
+    this.assertUsable();
+    if (this.#failure !== undefined) throw this.#failure;
+    this.#begun ??= this.#begin();
+    const answer = this.#query(name, parameters);
+    // In the order of the wire; a failure of any of them is noted before anybody goes on.
+    const [result] = await Promise.all([answer, this.#begun]);
+    return result;
+  }
+
+  /** @throws what a body did that goes on after its transaction has ended */
+  assertUsable(): void {
+    if (this.#hasEnded) throw new Error('this transaction has ended');
+  }
+
+  /** Writes and commits in one trip. Rejects with the failure; a connection lost on the way leaves the outcome open. */
+  async commit(writes: readonly Statement[]): Promise<void> {
+    this.#hasEnded = true;
+    const wasUsable = this.#connection.isUsable;
+    this.#begun ??= this.#begin();
+    const answers = writes.map(([name, parameters]) => this.#query(name, parameters));
+    const committed = this.#query('commit', []);
+    await Promise.allSettled([this.#begun, ...answers, committed]);
+    if (this.#failure === undefined) {
+      // A failed transaction answers COMMIT with ROLLBACK; but then a statement has failed, which is told below.
+      const { command } = await committed;
+      if (command === 'COMMIT') return;
+      throw storageError(new Error(`COMMIT was answered with ${command}`), 'committing');
+    }
+    if (isLost(this.#failure) && wasUsable) {
+      throw storageError(
+        this.#failure,
+        'committing, with an outcome nobody knows: repeat the request; the commit',
+      );
+    }
+    await this.rollback();
+    throw this.#failure;
+  }
+
+  async rollback(): Promise<void> {
+    this.#hasEnded = true;
+    if (this.#begun === undefined || !this.#connection.isUsable) return;
+    try {
+      await this.#connection.query(SQL.rollback, []);
+    } catch (error) {
+      // A connection in an unknown state goes nowhere near another request.
+      this.#connection.lose(error instanceof Error ? error : new Error('ROLLBACK failed'));
+    }
+  }
+
+  async #begin(): Promise<void> {
+    const begun = this.#query('begin', []);
+    const clock = this.#clock === null ? this.#query('readNow', [null]) : undefined;
+    await begun;
+    const answer = await clock;
+    if (answer !== undefined) this.#now = answer.rows[0]?.now as number;
+  }
+
+  #query(name: keyof typeof SQL, parameters: readonly SqlValue[]): Promise<SqlResult> {
+    const answer = this.#connection.query(SQL[name], parameters);
+    // Whoever awaits it gets the same error; this also keeps one that nobody awaits from being unhandled.
+    answer.catch((error) => this.fail(error));
+    return answer;
+  }
+}

@@ -1,0 +1,89 @@
+/** Deletes by the batch, and what a store can do to them. */
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { type ContentStore, StoreUnavailable } from '../../core/ports.ts';
+import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
+import { openS3ContentStore } from './open-s3-content-store.ts';
+import { configOf, putDirectly } from './test/s3-fixture.ts';
+import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.ts';
+
+const QUICK = { retryPauseMs: 1 };
+/** For the test that waits for it. */
+const STALL_MS_MAX = 400;
+
+let standIn: StandIn;
+let store: ContentStore;
+
+beforeEach(async () => {
+  standIn = await startStandIn();
+  store = await openS3ContentStore(configOf(standIn.bucket, { limits: QUICK }));
+});
+afterEach(async () => {
+  await store.close();
+  await standIn.close();
+});
+
+async function putSmall() {
+  const generation = newGeneration();
+  await putDirectly(store, generation, sampleNode(1000, 1).node);
+  const key = [...standIn.objects.keys()].find((each) => each.endsWith(generation)) as string;
+  return { generation, key };
+}
+
+describe('deletes', () => {
+  test('go out in batches of a thousand; what failed is told apart', async () => {
+    const generations = Array.from({ length: 2500 }, newGeneration);
+    const batches: number[] = [];
+    standIn.intruder = (seen, answer) => {
+      if (seen.method !== 'POST') return answer();
+      const keys = [...seen.body.toString().matchAll(/<Key>([^<]*)/g)].map(([, key]) => key as string);
+      batches.push(keys.length);
+      if (batches.length !== 2) return answer();
+      const entries = keys.map((key, index) =>
+        index === 3
+          ? `<Error><Key>${key}</Key><Code>AccessDenied</Code></Error>`
+          : index === 4
+            ? `<Error><Key>${key}</Key><Code>NoSuchKey</Code></Error>`
+            : `<Deleted><Key>${key}</Key></Deleted>`,
+      );
+      return { status: 200, body: `<DeleteResult>${entries.slice(0, -1).join('')}</DeleteResult>` };
+    };
+    const { deleted, failure } = await store.delete(SPACE, generations);
+    expect(batches).toEqual([1000, 1000]);
+    expect(failure).toBeInstanceOf(StoreUnavailable);
+    // Neither the one that failed, nor the one that was passed over in silence.
+    expect(deleted.size).toBe(1998);
+    expect([deleted.has(generations[1003]!), deleted.has(generations[1004]!)]).toEqual([false, true]);
+    expect(deleted.has(generations[1999]!)).toBe(false);
+  });
+
+  test('a delete whose answer is lost or garbled is repeated, then unavailable; it never rejects', async () => {
+    const { generation, key } = await putSmall();
+    await store.close();
+    store = await openS3ContentStore(
+      configOf(standIn.bucket, { limits: { ...QUICK, stallMsMax: STALL_MS_MAX } }),
+    );
+    let posts = 0;
+    standIn.intruder = (seen, answer) => {
+      if (seen.method !== 'POST') return answer();
+      posts += 1;
+      const good = answer();
+      if (posts === 1) return { ...good, breakOff: { afterBytes: 5, how: 'hang' } };
+      return posts === 2 ? { status: 200, body: '<Delete' } : good;
+    };
+    expect(await store.delete(SPACE, [generation])).toEqual({
+      deleted: new Set([generation]),
+      failure: undefined,
+    });
+    expect([posts, standIn.objects.has(key)]).toEqual([3, false]);
+    standIn.intruder = (seen, answer) => (seen.method === 'POST' ? errorAnswer(503, 'SlowDown') : answer());
+    const { deleted, failure } = await store.delete(SPACE, [generation]);
+    expect([deleted.size, failure instanceof StoreUnavailable]).toEqual([0, true]);
+  });
+
+  test('the batch carries the digest that S3 asks for', async () => {
+    await store.delete(SPACE, [newGeneration()]);
+    const post = standIn.seen.findLast(({ method }) => method === 'POST');
+    const digest = new Bun.CryptoHasher('md5').update(post?.body ?? '').digest('base64');
+    expect(post?.headers['content-md5']).toBe(digest);
+  });
+});

@@ -1,0 +1,66 @@
+/** Deletes by DeleteObjects, a thousand keys a request. An absent key counts as deleted. */
+import { StoreUnavailable } from '../../core/ports.ts';
+import { AttemptFailed } from './failure.ts';
+import { DELETE_BATCH_MAX, LIST_BYTES_MAX, type S3Limits } from './limits.ts';
+import type { S3Client } from './s3-client.ts';
+import { XmlInvalid } from './xml.ts';
+import { formatDeleteBatch, parseBatchOutcome } from './xml-answers.ts';
+
+/** Absent, in the words of stores that say so. */
+const ABSENT_CODE = 'NoSuchKey';
+
+/** The first batch with a failure is the last; `deleted` are the keys that are certainly gone. */
+export async function deleteKeys(
+  client: S3Client,
+  limits: S3Limits,
+  keys: readonly string[],
+): Promise<{ readonly deleted: ReadonlySet<string>; readonly failure: unknown }> {
+  const deleted = new Set<string>();
+  for (let start = 0; start < keys.length; start += DELETE_BATCH_MAX) {
+    const batch = keys.slice(start, start + DELETE_BATCH_MAX);
+    try {
+      for (const key of await deleteBatch(client, limits, batch)) deleted.add(key);
+    } catch (error) {
+      return { deleted, failure: error ?? new Error('deleting failed') };
+    }
+    const left = batch.find((key) => !deleted.has(key));
+    if (left !== undefined) return { deleted, failure: notDeleted(left) };
+  }
+  return { deleted, failure: undefined };
+}
+
+async function deleteBatch(client: S3Client, limits: S3Limits, keys: readonly string[]): Promise<string[]> {
+  const body = formatDeleteBatch(keys);
+  const call = {
+    method: 'POST',
+    query: { delete: '' },
+    headers: {
+      'content-md5': new Bun.CryptoHasher('md5').update(body).digest('base64'),
+      'content-type': 'application/xml',
+    },
+    body,
+    doing: 'deleting content',
+    headMsMax: limits.batchHeadMsMax,
+  } as const;
+  return client.send(call, async (answer) => {
+    if (answer.status !== 200) throw new AttemptFailed(`a batch of deletes was answered ${answer.status}`);
+    const outcome = parse(await answer.body.readText(LIST_BYTES_MAX));
+    const absent = outcome.failed.filter(({ code }) => code === ABSENT_CODE).map(({ key }) => key);
+    const failed = new Set(outcome.failed.map(({ key }) => key));
+    for (const key of absent) failed.delete(key);
+    const asked = new Set(keys);
+    return [...outcome.deleted, ...absent].filter((key) => asked.has(key) && !failed.has(key));
+  });
+}
+
+function parse(text: string): ReturnType<typeof parseBatchOutcome> {
+  try {
+    return parseBatchOutcome(text);
+  } catch (error) {
+    if (!(error instanceof XmlInvalid)) throw error;
+    throw new AttemptFailed(`a batch of deletes was answered in no form of S3: ${error.message}`);
+  }
+}
+
+const notDeleted = (key: string): StoreUnavailable =>
+  new StoreUnavailable(`the object store did not delete ${key}; it will be tried again`);

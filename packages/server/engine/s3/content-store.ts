@@ -1,0 +1,185 @@
+/**
+ * core/ports.ts ContentStore on S3. Clients upload by presigned URLs; we validate what lies under a key, remember its ETag,
+ * and read only what still has it.
+ */
+import type { Hash } from '@holdfast/protocol';
+import type { ContentRow, Generation, ObjectKey, Space } from '../../core/model.ts';
+import {
+  type Awaitable,
+  type ContentCaller,
+  ContentDamaged,
+  type ContentLost,
+  type ContentStore,
+  type ContentUploads,
+  type DeletedObjects,
+  type InspectedObject,
+  type NodeLimits,
+  type OpenContent,
+  type StoredObject,
+  StoreUnavailable,
+} from '../../core/ports.ts';
+import { spaceKeyOf } from '../../core/space-key.ts';
+import { deleteKeys } from './batch-delete.ts';
+import { findEtagOf } from './etag.ts';
+import { RecordContradicted } from './failure.ts';
+import type { S3Limits } from './limits.ts';
+import type { StoreMarker } from './marker.ts';
+import { inspectObject } from './object-inspection.ts';
+import type { ObjectKeys } from './object-key.ts';
+import { proveBroken } from './object-proof.ts';
+import { type RecordedObject, readRange } from './object-range.ts';
+import { ObjectStream, toReadable } from './object-stream.ts';
+import type { S3Client } from './s3-client.ts';
+import { StrayWalk } from './stray-walk.ts';
+import type { UploadUrls } from './upload-urls.ts';
+
+/** ranges up to this are read whole: quicker than as a stream */
+const SMALL_BYTES_MAX = 1024 * 1024;
+
+export interface S3ContentStoreParts {
+  readonly client: S3Client;
+  readonly keys: ObjectKeys;
+  readonly marker: StoreMarker;
+  readonly uploadUrls: UploadUrls;
+  readonly limits: S3Limits;
+  readonly uploadTtlMs: number;
+}
+
+export class S3ContentStore implements ContentStore {
+  readonly upload: ContentUploads;
+  readonly #parts: S3ContentStoreParts;
+  readonly #walk: StrayWalk;
+
+  constructor(parts: S3ContentStoreParts) {
+    this.#parts = parts;
+    this.#walk = new StrayWalk(parts);
+    this.upload = {
+      kind: 'direct',
+      signUpload: (space, generation, life) => parts.uploadUrls.sign(this.#keyOf(space, generation), life),
+    };
+  }
+
+  inspect(space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject> {
+    return inspectObject(this.#parts, this.#keyOf(space, generation), hash, limits);
+  }
+
+  async open(
+    object: StoredObject,
+    start: number,
+    end: number,
+    onBroken: (proof: ContentDamaged | ContentLost) => void,
+    caller?: ContentCaller,
+  ): Promise<OpenContent> {
+    const recorded = this.#recordedObject(object);
+    if (end - start > SMALL_BYTES_MAX) {
+      const blob = await this.#findBlob(recorded, start, end, caller);
+      return blob === undefined ? this.#openStream(recorded, start, end, onBroken) : { body: blob };
+    }
+    // Nothing cannot be asked for: the byte before it proves the object as well.
+    const from = start === end ? Math.max(0, start - 1) : start;
+    const to = start === end ? from + 1 : end;
+    const bytes = await this.#proving(recorded, () =>
+      readRange(this.#parts.client, recorded, { start: from, end: to }, (body) => body.readAll(to - from)),
+    );
+    return { body: start === end ? bytes.subarray(1) : bytes };
+  }
+
+  async verify(object: StoredObject, hash: Hash): Promise<void> {
+    const recorded = this.#recordedObject(object);
+    // Bytes may also be hurt on their way: only what is wrong twice is damage.
+    if ((await this.#digest(recorded)) === hash || (await this.#digest(recorded)) === hash) return;
+    throw new ContentDamaged(`the object of generation ${object.generation} does not have its digest`);
+  }
+
+  verifyInline(content: ContentRow): void {
+    throw new ContentDamaged(
+      `generation ${content.generation} has inline bytes, which this store never makes`,
+    );
+  }
+
+  async delete(space: Space, generations: readonly Generation[]): Promise<DeletedObjects> {
+    const byKey = new Map(generations.map((generation) => [this.#keyOf(space, generation), generation]));
+    try {
+      // In another bucket every key is absent, and absent counts as deleted.
+      await this.#parts.marker.assertRecentlyHealthy();
+    } catch (failure) {
+      return { deleted: new Set(), failure };
+    }
+    const { deleted, failure } = await deleteKeys(this.#parts.client, this.#parts.limits, [...byKey.keys()]);
+    return { deleted: new Set([...deleted].map((key) => byKey.get(key) as Generation)), failure };
+  }
+
+  async sweep(
+    findKnown: (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>,
+    now: number,
+  ): Promise<void> {
+    await this.#walk.step(findKnown, now);
+  }
+
+  async close(): Promise<void> {
+    this.#parts.client.close();
+  }
+
+  /** The range as a whole, where there is memory for it and the store sends it without a break. */
+  async #findBlob(
+    recorded: RecordedObject,
+    start: number,
+    end: number,
+    caller: ContentCaller | undefined,
+  ): Promise<Blob | undefined> {
+    if (caller?.mayGather(end - start) !== true) return undefined;
+    const blob = await this.#proving(recorded, () =>
+      readRange(this.#parts.client, recorded, { start, end }, (body) =>
+        body.findBlob(end - start, caller.signal),
+      ),
+    );
+    if (caller.signal.aborted) throw new StoreUnavailable('nobody waits for this content any more');
+    return blob;
+  }
+
+  async #openStream(
+    recorded: RecordedObject,
+    start: number,
+    end: number,
+    onBroken: (proof: ContentDamaged | ContentLost) => void,
+  ): Promise<OpenContent> {
+    const stream = this.#stream(recorded, start, end);
+    const first = await stream.next();
+    return { body: toReadable(stream, first as Uint8Array, onBroken) };
+  }
+
+  async #digest(recorded: RecordedObject): Promise<Hash> {
+    const hasher = new Bun.CryptoHasher('sha256');
+    const stream = this.#stream(recorded, 0, recorded.object.canonicalSize);
+    for (let piece = await stream.next(); piece !== undefined; piece = await stream.next())
+      hasher.update(piece);
+    return hasher.digest('hex');
+  }
+
+  #stream(recorded: RecordedObject, start: number, end: number): ObjectStream {
+    const { client, limits } = this.#parts;
+    const prove = (contradiction: RecordContradicted) => proveBroken(this.#parts, recorded, contradiction);
+    return new ObjectStream({ client, limits, recorded, start, end, prove });
+  }
+
+  async #proving<T>(recorded: RecordedObject, read: () => Promise<T>): Promise<T> {
+    try {
+      return await read();
+    } catch (error) {
+      if (!(error instanceof RecordContradicted)) throw error;
+      throw await proveBroken(this.#parts, recorded, error);
+    }
+  }
+
+  #recordedObject(object: StoredObject): RecordedObject {
+    const etag = findEtagOf(object.integrity);
+    if (etag === undefined) {
+      throw new ContentDamaged(`the integrity record of generation ${object.generation} is no ETag`);
+    }
+    return { object, key: this.#keyOf(object.space, object.generation), etag };
+  }
+
+  #keyOf(space: Space, generation: Generation): string {
+    return this.#parts.keys.keyOf({ spaceKey: spaceKeyOf(space), generation });
+  }
+}

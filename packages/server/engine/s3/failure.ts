@@ -1,0 +1,56 @@
+/** How talking to the store can fail. */
+import { StoreUnavailable } from '../../core/ports.ts';
+
+/** One attempt came to nothing, and another may do better: no connection, a time-out, a broken body, a 5xx. */
+export class AttemptFailed extends Error {
+  override readonly name = 'AttemptFailed';
+}
+
+/** Why an attempt failed, without the address: that of an upload URL holds its signature, and causes end up in logs. */
+export function causeOf(error: unknown): Error {
+  const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
+  const said = String(message ?? error).replace(/https?:\/\/\S+/g, 'the object store');
+  return new Error(typeof code === 'string' ? `${code}: ${said}` : said);
+}
+
+/**
+ * What the store answered contradicts the record of the object: not there, another ETag, another length. No proof yet; that
+ * takes a second look at a store known to be healthy (object-proof.ts).
+ */
+export class RecordContradicted extends Error {
+  override readonly name = 'RecordContradicted';
+}
+
+/** There is nothing to sign with. */
+export class CredentialsMissing extends StoreUnavailable {
+  constructor(cause: unknown) {
+    super(
+      'there are no AWS credentials; give AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role',
+      { cause },
+    );
+  }
+}
+
+/** The store refused this request for good: wrong credentials, no permission, no such bucket. */
+export class RequestRefused extends StoreUnavailable {
+  constructor(doing: string, status: number, code: string | undefined) {
+    super(
+      `the object store refused ${doing} (${status}${code === undefined ? '' : ` ${code}`}): ${hint(code)}`,
+    );
+  }
+}
+
+const HINTS: Readonly<Record<string, string>> = {
+  AccessDenied: 'give the credentials the right to read, write, delete and list in this bucket',
+  InvalidAccessKeyId: 'the store does not know the access key; check AWS_ACCESS_KEY_ID or the profile',
+  SignatureDoesNotMatch: 'check AWS_SECRET_ACCESS_KEY, and that no proxy changes the requests',
+  ExpiredToken: 'the credentials have expired; renew them',
+  NoSuchBucket: 'the bucket does not exist; create it or correct --content',
+  PermanentRedirect: 'the bucket is in another region; name it in --content with region=',
+  AuthorizationHeaderMalformed: 'the bucket may be in another region; name it in --content with region=',
+  RequestTimeTooSkewed: 'the clocks of server and store differ by minutes; set them',
+};
+
+function hint(code: string | undefined): string {
+  return HINTS[code ?? ''] ?? 'check --content, the credentials and the rules of the bucket';
+}

@@ -1,0 +1,70 @@
+/**
+ * Object keys: `{prefix}nodes/{2 hex}/{space}/{generation}`. The two digits spread keys over the store's partitions; a key
+ * names its Space and generation, so that whoever lists it can look for its records. Pure.
+ */
+import { bytesToHash } from '@holdfast/protocol';
+import type { Generation, ObjectKey } from '../../core/model.ts';
+import { sha256 } from '../../core/sha256.ts';
+
+const NODES = 'nodes/';
+const PROBES = 'probe/';
+const MARKER = 'holdfast-store';
+const SPREAD_DIGITS = 2;
+/** of a generation: its creation time, ms */
+const TIME_DIGITS = 12;
+
+const OBJECT_NAME = /^([0-9a-f]{2})\/([0-9a-f]{32})\/([0-9a-f]{32})$/;
+const PROBE_NAME = /^[0-9a-f]{32}$/;
+
+export class ObjectKeys {
+  readonly #prefix: string;
+
+  constructor(prefix: string) {
+    this.#prefix = prefix;
+  }
+
+  get marker(): string {
+    return this.#prefix + MARKER;
+  }
+
+  get nodesPrefix(): string {
+    return this.#prefix + NODES;
+  }
+
+  get probesPrefix(): string {
+    return this.#prefix + PROBES;
+  }
+
+  keyOf({ spaceKey, generation }: ObjectKey): string {
+    return `${this.#prefix}${NODES}${spreadOf(generation)}/${spaceKey}/${generation}`;
+  }
+
+  /** `name` is made like a generation, so that its age can be read from it. */
+  probeOf(name: Generation): string {
+    return `${this.#prefix}${PROBES}${name}`;
+  }
+
+  /** `undefined`: not a key of ours, and so none of our business. */
+  findObject(key: string): ObjectKey | undefined {
+    if (!key.startsWith(this.nodesPrefix)) return undefined;
+    const match = OBJECT_NAME.exec(key.slice(this.nodesPrefix.length));
+    const [, spread, spaceKey, generation] = match ?? [];
+    if (spaceKey === undefined || generation === undefined) return undefined;
+    return spread === spreadOf(generation) ? { spaceKey, generation } : undefined;
+  }
+
+  findProbe(key: string): Generation | undefined {
+    if (!key.startsWith(this.probesPrefix)) return undefined;
+    const name = key.slice(this.probesPrefix.length);
+    return PROBE_NAME.test(name) ? name : undefined;
+  }
+}
+
+/** ms; when the generation was created */
+export function createdAtOf(generation: Generation): number {
+  return Number.parseInt(generation.slice(0, TIME_DIGITS), 16);
+}
+
+function spreadOf(generation: Generation): string {
+  return bytesToHash(sha256(generation)).slice(0, SPREAD_DIGITS);
+}

@@ -1,0 +1,37 @@
+/**
+ * From contradiction to proof (contract section 5, Rot): an answer that contradicts an object's record is looked into once
+ * more, in a bucket that its marker proves to be healthy. Only what is found so makes a row rotten.
+ */
+import { ContentDamaged, ContentLost, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
+import { findStrongEtag } from './etag.ts';
+import { AttemptFailed, type RecordContradicted } from './failure.ts';
+import type { StoreMarker } from './marker.ts';
+import type { S3Client } from './s3-client.ts';
+
+/** Resolves with ContentLost or ContentDamaged, or rejects with StoreUnavailable when nothing is proven. */
+export async function proveBroken(
+  { client, marker }: { readonly client: S3Client; readonly marker: StoreMarker },
+  { object, key, etag }: { readonly object: StoredObject; readonly key: string; readonly etag: string },
+  contradiction: RecordContradicted,
+): Promise<ContentLost | ContentDamaged> {
+  await marker.assertHealthy();
+  const seen = await client.send({ method: 'HEAD', key, doing: 'looking at an object' }, async (answer) => {
+    if (answer.status === 404) return undefined;
+    const length = answer.headers.get('content-length');
+    if (answer.status !== 200 || length === null) {
+      throw new AttemptFailed(`the object store answered ${answer.status} about an object`);
+    }
+    return { etag: findStrongEtag(answer.headers), length };
+  });
+  const { generation, canonicalSize } = object;
+  const options = { cause: contradiction };
+  if (seen === undefined)
+    return new ContentLost(`the object of generation ${generation} is not there`, options);
+  if (seen.etag !== undefined && seen.etag !== etag) {
+    return new ContentDamaged(`the object of generation ${generation} was replaced`, options);
+  }
+  if (seen.length !== String(canonicalSize)) {
+    return new ContentDamaged(`the object of generation ${generation} has ${seen.length} bytes`, options);
+  }
+  throw new StoreUnavailable(`the object store contradicts itself: ${contradiction.message}`, options);
+}

@@ -1,0 +1,51 @@
+/** One ranged GET of an object as its record has it, with every claim of the answer checked before a byte is used. */
+import type { StoredObject } from '../../core/ports.ts';
+import type { AnswerBody } from './answer-body.ts';
+import { findStrongEtag } from './etag.ts';
+import { AttemptFailed, RecordContradicted } from './failure.ts';
+import type { S3Answer, S3Client } from './s3-client.ts';
+
+export interface RecordedObject {
+  readonly object: StoredObject;
+  readonly key: string;
+  readonly etag: string;
+}
+
+/**
+ * Bytes [start, end), end > start. `take` is given a body that must be `end - start` bytes long. Rejects with
+ * RecordContradicted, or StoreUnavailable.
+ */
+export function readRange<T>(
+  client: S3Client,
+  recorded: RecordedObject,
+  range: { readonly start: number; readonly end: number },
+  take: (body: AnswerBody) => Promise<T>,
+): Promise<T> {
+  const { key, etag, object } = recorded;
+  const { start, end } = range;
+  const headers = { range: `bytes=${start}-${end - 1}`, 'if-match': etag };
+  return client.send({ method: 'GET', key, headers, doing: 'reading content' }, async (answer) => {
+    checkAnswer(answer, etag, object.canonicalSize, start, end);
+    return take(answer.body);
+  });
+}
+
+function checkAnswer(answer: S3Answer, etag: string, size: number, start: number, end: number): void {
+  const { status, code, headers } = answer;
+  if (status === 404 && code === 'NoSuchKey') throw new RecordContradicted('the object is not there');
+  if (status === 412) throw new RecordContradicted('the object has another ETag');
+  if (status === 416) throw new RecordContradicted('the object is too short for the range');
+  if (status !== 206) throw new AttemptFailed(`the object store answered ${status} to a range`);
+  const seen = findStrongEtag(headers);
+  if (seen === undefined) throw new AttemptFailed('the object store sent a range without an ETag');
+  if (seen !== etag) throw new RecordContradicted('the object has another ETag');
+  const [, first, last, total] = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(headers.get('content-range') ?? '') ?? [];
+  if (total !== undefined && total !== String(size)) {
+    throw new RecordContradicted(`the object has ${total} bytes where its record has ${size}`);
+  }
+  const length = headers.get('content-length');
+  const isAsked = first === String(start) && last === String(end - 1) && total !== undefined;
+  if (!isAsked || (length !== null && length !== String(end - start))) {
+    throw new AttemptFailed('the object store sent another range than it was asked for');
+  }
+}

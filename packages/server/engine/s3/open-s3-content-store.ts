@@ -1,0 +1,109 @@
+/** Opens the bucket: is it ours, and does it do what it must? Nothing is served before both are known. */
+import { type ContentStore, StoreUnavailable } from '../../core/ports.ts';
+import type { ContentIntake } from '../../transfer/ports.ts';
+import type { S3Address } from '../address.ts';
+import { S3ContentStore, type S3ContentStoreParts } from './content-store.ts';
+import { type CredentialProvider, CredentialSource, openDefaultProvider } from './credentials.ts';
+import { S3ContentIntake } from './deployment-content.ts';
+import { AttemptFailed, CredentialsMissing, RequestRefused } from './failure.ts';
+import { S3_LIMITS, type S3Limits } from './limits.ts';
+import { StoreMarker } from './marker.ts';
+import { ObjectKeys } from './object-key.ts';
+import { probeStore } from './probe.ts';
+import { S3Client } from './s3-client.ts';
+import { S3StoreRefused } from './store-refused.ts';
+import { UploadUrls } from './upload-urls.ts';
+
+export interface S3ContentStoreConfig {
+  readonly address: S3Address;
+  readonly uploadTtlMs: number;
+  readonly identity: StoreIdentity;
+  /** how to get credentials; undefined: as every AWS tool does */
+  readonly credentials?: CredentialProvider;
+  readonly limits?: Partial<S3Limits>;
+  /** ms since the epoch, for signatures and probe keys */
+  readonly now?: () => number;
+}
+
+/** Which bucket belongs to the rows. Kept with them. */
+export interface StoreIdentity {
+  /** letters, digits and `-`; made once, by chance, and the same in every process */
+  readonly storeId: string;
+  /** the marker was written once: a bucket without it is another one */
+  readonly isMarked: boolean;
+  /** records that the marker is written; before anything else is */
+  noteMarked(): Promise<void>;
+}
+
+/** Rejects with S3StoreRefused when the bucket will not do, or with StoreUnavailable when it cannot be used right now. */
+export async function openS3ContentStore(config: S3ContentStoreConfig): Promise<ContentStore> {
+  return new S3ContentStore(await openBucketParts(config));
+}
+
+/** The same, and who takes the bytes of a deployment that is copied here. */
+export async function openS3Deployment(
+  config: S3ContentStoreConfig,
+): Promise<{ readonly content: ContentStore; readonly intake: ContentIntake }> {
+  const parts = await openBucketParts(config);
+  return { content: new S3ContentStore(parts), intake: new S3ContentIntake(parts) };
+}
+
+async function openBucketParts(config: S3ContentStoreConfig): Promise<S3ContentStoreParts> {
+  const { address, uploadTtlMs, identity, now = Date.now } = config;
+  const limits = { ...S3_LIMITS, ...config.limits };
+  const provide = config.credentials ?? (await openDefaultProvider());
+  const credentials = new CredentialSource(provide, now);
+  const client = new S3Client({ address, credentials, limits, now });
+  const keys = new ObjectKeys(address.prefix);
+  const marker = new StoreMarker(client, keys, identity.storeId, limits);
+  const uploadUrls = new UploadUrls(address, credentials);
+  try {
+    await assertOurs(marker, identity);
+    await probeStore({ client, keys, uploadUrls, limits, bucket: address.bucket });
+    // After the probe: rows that are bound to a store that was refused could go with no other.
+    await claimBucket(marker, identity);
+  } catch (error) {
+    client.close();
+    throw explain(error);
+  }
+  return { client, keys, marker, uploadUrls, limits, uploadTtlMs };
+}
+
+/** Two deployments in one place would take each other's objects for strays and delete them. Resolves whether it is marked. */
+async function assertOurs(marker: StoreMarker, { storeId, isMarked }: StoreIdentity): Promise<boolean> {
+  const found = await marker.find();
+  if (found === storeId) return true;
+  if (found !== undefined) {
+    throw new S3StoreRefused(
+      'the bucket belongs to other rows than those of --metadata or --data; name the right one, or give --content a prefix of its own: s3://BUCKET/PREFIX',
+    );
+  }
+  if (isMarked) {
+    throw new S3StoreRefused(
+      'the bucket has lost its marker object, or is not the one these rows belong to; correct --content, or restore the bucket',
+    );
+  }
+  return false;
+}
+
+async function claimBucket(marker: StoreMarker, identity: StoreIdentity): Promise<void> {
+  if (!(await assertOurs(marker, identity))) {
+    await marker.write();
+    // Another deployment may have been quicker.
+    if (!(await assertOurs(marker, identity))) {
+      throw new S3StoreRefused(
+        'the bucket does not keep the marker object that was written to it; use another',
+      );
+    }
+  }
+  if (!identity.isMarked) await identity.noteMarked();
+}
+
+function explain(error: unknown): unknown {
+  if (error instanceof RequestRefused || error instanceof CredentialsMissing)
+    return new S3StoreRefused(error.message, { cause: error });
+  if (!(error instanceof AttemptFailed)) return error;
+  return new StoreUnavailable(`${error.message}; check the endpoint in --content and that the store runs`, {
+    cause: error,
+  });
+}

@@ -1,0 +1,256 @@
+/** Bounds: of requests and waiting, of repetitions, of memory for slow readers; and what credentials and clocks do. */
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { until } from '../../../../test/support/until.ts';
+import { type ContentStore, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
+import { newGeneration, SPACE, sampleNode, urlLifeUntil } from '../contract/samples.ts';
+import { openS3ContentStore, type S3ContentStoreConfig } from './open-s3-content-store.ts';
+import { S3StoreRefused } from './store-refused.ts';
+import { configOf, putDirectly } from './test/s3-fixture.ts';
+import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.ts';
+
+const MIB = 1024 * 1024;
+const NODE_LIMITS = { nodeBytesMax: 64 * MIB };
+const noBreak = (proof: Error) => {
+  throw proof;
+};
+
+let standIn: StandIn;
+let store: ContentStore | undefined;
+
+beforeEach(async () => {
+  standIn = await startStandIn();
+});
+afterEach(async () => {
+  await store?.close();
+  await standIn.close();
+});
+
+async function open({ limits, ...changes }: Partial<S3ContentStoreConfig> = {}): Promise<ContentStore> {
+  await store?.close();
+  const quick = { retryPauseMs: 1, ...limits };
+  store = await openS3ContentStore(configOf(standIn.bucket, { limits: quick, ...changes }));
+  return store;
+}
+
+async function putSample(
+  target: ContentStore,
+  size: number,
+): Promise<{ object: StoredObject; hash: string }> {
+  const { hash, node } = sampleNode(size, size);
+  const generation = newGeneration();
+  await putDirectly(target, generation, node);
+  const inspected = await target.inspect(SPACE, generation, hash, NODE_LIMITS);
+  if (!inspected.found || inspected.evidence.verdict !== 'good')
+    throw new Error('the sample was turned down');
+  const { integrity } = inspected.evidence;
+  return { object: { space: SPACE, generation, canonicalSize: node.length, integrity }, hash };
+}
+
+async function openStream(
+  target: ContentStore,
+  object: StoredObject,
+): Promise<ReadableStreamDefaultReader<Uint8Array>> {
+  const { body } = await target.open(object, 0, object.canonicalSize, noBreak);
+  if (!(body instanceof ReadableStream)) throw new Error('a large range is a stream');
+  return body.getReader();
+}
+
+async function drain(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<number> {
+  let bytes = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return bytes;
+    bytes += value.length;
+  }
+}
+
+const failureOf = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => undefined,
+    (error) => error,
+  );
+
+/** Answers to reads of objects wait until the gate is opened. */
+function gateReads(): { open: () => void; waiting: number; most: number } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const gate = { open: resolve, waiting: 0, most: 0 };
+  standIn.intruder = async (seen, answer) => {
+    if (!seen.key.startsWith('nodes/')) return answer();
+    gate.waiting += 1;
+    gate.most = Math.max(gate.most, gate.waiting);
+    await promise;
+    gate.waiting -= 1;
+    return answer();
+  };
+  return gate;
+}
+
+describe('requests under way are bounded', () => {
+  test('those over the number wait in order, those over the queue are refused at once', async () => {
+    const target = await open({ limits: { requestsInFlightMax: 3, requestsWaitingMax: 4 } });
+    const { object } = await putSample(target, 1000);
+    const gate = gateReads();
+    const reads = Array.from({ length: 9 }, () => target.open(object, 0, 10, noBreak));
+    const outcomes = Promise.allSettled(reads);
+    for (const refused of reads.slice(7)) expect(await failureOf(refused)).toBeInstanceOf(StoreUnavailable);
+    await until(() => gate.waiting === 3);
+    gate.open();
+    const settled = (await outcomes).map(({ status }) => status);
+    expect(settled.filter((status) => status === 'fulfilled').length).toBe(7);
+    expect(gate.most).toBe(3);
+  });
+
+  test('waiting ends, and gives no place away', async () => {
+    const target = await open({ limits: { requestsInFlightMax: 1, waitMsMax: 50 } });
+    const { object } = await putSample(target, 1000);
+    const gate = gateReads();
+    const first = target.open(object, 0, 10, noBreak);
+    await until(() => gate.waiting === 1);
+    expect(await failureOf(target.open(object, 0, 10, noBreak))).toBeInstanceOf(StoreUnavailable);
+    gate.open();
+    await first;
+    await target.open(object, 0, 10, noBreak);
+  });
+
+  test('a reader that pauses gives its place up and goes on later', async () => {
+    const target = await open({ limits: { requestsInFlightMax: 1, idleReaderMs: 60, waitMsMax: 5000 } });
+    const { object } = await putSample(target, 8 * MIB);
+    const reader = await openStream(target, object);
+    const first = await reader.read();
+    const other = await target.open(object, 0, 10, noBreak);
+    expect(other.body).toHaveLength(10);
+    expect((first.value?.length ?? 0) + (await drain(reader))).toBe(object.canonicalSize);
+  });
+});
+
+describe('streams', () => {
+  test('the store is read no faster than the reader reads', async () => {
+    const target = await open();
+    const { object } = await putSample(target, 32 * MIB);
+    const before = standIn.sentBytes;
+    const reader = await openStream(target, object);
+    await reader.read();
+    await Bun.sleep(300);
+    // What the system's own buffers on both sides take, and a few pieces.
+    expect(standIn.sentBytes - before).toBeLessThan(16 * MIB);
+    expect(await drain(reader)).toBeGreaterThan(24 * MIB);
+  });
+
+  test('a reader that goes away ends the request', async () => {
+    const target = await open();
+    const { object } = await putSample(target, 24 * MIB);
+    const before = standIn.sentBytes;
+    const readers = [await openStream(target, object), await openStream(target, object)];
+    await readers[0]?.read();
+    await until(() => standIn.openConnections >= 2);
+    const open_ = standIn.openConnections;
+    for (const reader of readers) await reader.cancel();
+    await until(() => standIn.openConnections <= open_ - 2);
+    expect(standIn.sentBytes - before).toBeLessThan(36 * MIB);
+  });
+
+  test('closing the store ends what is under way', async () => {
+    const target = await open();
+    const { object } = await putSample(target, 1000);
+    const gate = gateReads();
+    const reading = failureOf(target.open(object, 0, 10, noBreak));
+    await until(() => gate.waiting === 1);
+    await target.close();
+    expect(await reading).toBeInstanceOf(StoreUnavailable);
+    expect(await failureOf(target.open(object, 0, 10, noBreak))).toBeInstanceOf(StoreUnavailable);
+    gate.open();
+  });
+});
+
+describe('an outage', () => {
+  test('is not made worse by repetitions', async () => {
+    const target = await open();
+    const { object } = await putSample(target, 1000);
+    standIn.intruder = () => errorAnswer(503, 'SlowDown');
+    standIn.seen.length = 0;
+    const requests = 300;
+    for (let sent = 0; sent < requests; sent += 50) {
+      const reads = Array.from({ length: 50 }, () => failureOf(target.open(object, 0, 10, noBreak)));
+      for (const failure of await Promise.all(reads)) expect(failure).toBeInstanceOf(StoreUnavailable);
+    }
+    expect(standIn.seen.length).toBeLessThanOrEqual(requests + 100);
+    standIn.intruder = undefined;
+    await target.open(object, 0, 10, noBreak);
+  });
+});
+
+describe('credentials', () => {
+  test('that the store calls expired are renewed, and the request repeated', async () => {
+    let asked = 0;
+    let aheadMs = 0;
+    standIn.secrets.set('second', 'secret2');
+    const target = await open({
+      credentials: async () => {
+        asked += 1;
+        if (asked === 1) {
+          const { accessKeyId, secretAccessKey } = standIn.bucket;
+          return { accessKeyId, secretAccessKey };
+        }
+        return { accessKeyId: 'second', secretAccessKey: 'secret2', sessionToken: 'token' };
+      },
+      now: () => Date.now() + aheadMs,
+    });
+    const { object } = await putSample(target, 1000);
+    standIn.expired.add(standIn.bucket.accessKeyId);
+    // Not asked for at every refusal: only some seconds after the last time.
+    expect(await failureOf(target.open(object, 0, 10, noBreak))).toBeInstanceOf(StoreUnavailable);
+    expect(asked).toBe(1);
+    aheadMs = 20_000;
+    await Promise.all(Array.from({ length: 5 }, () => target.open(object, 0, 10, noBreak)));
+    expect(asked).toBe(2);
+    const last = standIn.seen.at(-1);
+    expect(last?.headers['x-amz-security-token']).toBe('token');
+    if (target.upload.kind !== 'direct') throw new Error('uploads are direct');
+    const { url } = await target.upload.signUpload(SPACE, newGeneration(), urlLifeUntil(Date.now() + 60_000));
+    expect(new URL(url).searchParams.get('X-Amz-Security-Token')).toBe('token');
+  });
+
+  test('that expired and cannot be renewed are a refusal in words', async () => {
+    const target = await open();
+    const { object } = await putSample(target, 1000);
+    standIn.expired.add(standIn.bucket.accessKeyId);
+    const failure = await failureOf(target.open(object, 0, 10, noBreak));
+    expect(failure).toBeInstanceOf(StoreUnavailable);
+    expect(String(failure)).toMatch(/ExpiredToken.*renew/);
+  });
+
+  test('that are nowhere to be found are missed in words', async () => {
+    const failure = await failureOf(open({ credentials: () => Promise.reject(new Error('nothing')) }));
+    expect(failure).toBeInstanceOf(S3StoreRefused);
+    expect(String(failure)).toMatch(/AWS_ACCESS_KEY_ID/);
+  });
+});
+
+test('a process whose clock is an hour off learns the time of the store', async () => {
+  for (const offMs of [-3_600_000, 3_600_000]) {
+    const target = await open({ now: () => Date.now() + offMs });
+    const { object } = await putSample(target, 1000);
+    const before = standIn.seen.length;
+    await target.open(object, 0, 10, noBreak);
+    expect(standIn.seen.length - before).toBe(1);
+  }
+});
+
+test('upload URLs end when they say, no later than asked, whatever the fraction, and begin where the rows say', async () => {
+  const target = await open();
+  const { upload } = target;
+  if (upload.kind !== 'direct') throw new Error('uploads are direct');
+  for (const expiresAt of [2_000_000_000_000, 2_000_000_000_001, 2_000_000_000_999]) {
+    const issuedAt = expiresAt - 1500;
+    const signed = await upload.signUpload(SPACE, newGeneration(), { issuedAt, expiresAt });
+    const query = new URL(signed.url).searchParams;
+    const [, year, month, day, hour, minute, second] =
+      /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(query.get('X-Amz-Date') ?? '')?.map(Number) ?? [];
+    const beginsAt = Date.UTC(year!, month! - 1, day, hour, minute, second);
+    const endsAt = beginsAt + Number(query.get('X-Amz-Expires')) * 1000;
+    expect(endsAt).toBe(expiresAt - (expiresAt % 1000));
+    expect(endsAt).toBeLessThanOrEqual(expiresAt);
+    expect(endsAt).toBeGreaterThan(expiresAt - 1000);
+    expect(beginsAt).toBe(Math.floor(issuedAt / 1000) * 1000);
+  }
+});

@@ -1,0 +1,96 @@
+/** What the probe sends: requests as a client, a stranger or a rival would, at keys of its own. */
+import { randomBytes } from 'node:crypto';
+import type { SignedUpload } from '../../core/ports.ts';
+import { AttemptFailed } from './failure.ts';
+import { DELETE_BATCH_MAX, type S3Limits } from './limits.ts';
+import type { ObjectKeys } from './object-key.ts';
+import type { SignedRequest } from './request-signer.ts';
+import type { S3Client } from './s3-client.ts';
+import type { UploadUrls } from './upload-urls.ts';
+
+const PROBE_URL_MS = 60_000;
+const PROBE_BYTES_MAX = 64 * 1024;
+const TIME_DIGITS = 12;
+const RANDOM_BYTES = 10;
+
+export interface ProbeParts {
+  readonly client: S3Client;
+  readonly keys: ObjectKeys;
+  readonly uploadUrls: UploadUrls;
+  readonly limits: S3Limits;
+}
+
+export interface ProbedObject {
+  readonly bytes: Uint8Array;
+  readonly etag: string | null;
+}
+
+export class ProbeRequests {
+  readonly #parts: ProbeParts;
+  readonly #keysUsed: string[] = [];
+
+  constructor(parts: ProbeParts) {
+    this.#parts = parts;
+  }
+
+  /** Every key the probe may have written to, for the end. */
+  get keysUsed(): readonly string[] {
+    return this.#keysUsed.slice(0, DELETE_BATCH_MAX);
+  }
+
+  newKey(): string {
+    const time = this.#parts.client.now().toString(16).padStart(TIME_DIGITS, '0');
+    const key = this.#parts.keys.probeOf(time + randomBytes(RANDOM_BYTES).toString('hex'));
+    this.#keysUsed.push(key);
+    return key;
+  }
+
+  newBytes(): Uint8Array<ArrayBuffer> {
+    return new Uint8Array(randomBytes(1024));
+  }
+
+  /** An upload URL that `sinceMs` ago was still good. */
+  sign(key: string, sinceMs = -PROBE_URL_MS): Promise<SignedUpload> {
+    const expiresAt = this.#parts.client.now() - sinceMs;
+    return this.#parts.uploadUrls.sign(key, { issuedAt: expiresAt - PROBE_URL_MS, expiresAt }, 'servers');
+  }
+
+  /** The status of a PUT. */
+  put(target: SignedUpload, body: Uint8Array<ArrayBuffer>): Promise<number> {
+    return this.#status({ method: 'PUT', url: target.url, headers: target.headers, body });
+  }
+
+  /** The status of a GET by nobody. */
+  readAsStranger(key: string): Promise<number> {
+    return this.sign(key).then(({ url }) =>
+      this.#status({ method: 'GET', url: withoutQuery(url), headers: { 'accept-encoding': 'identity' } }),
+    );
+  }
+
+  /** What lies under the key; `undefined`: nothing. */
+  find(key: string): Promise<ProbedObject | undefined> {
+    return this.#parts.client.send({ method: 'GET', key, doing: 'probing the bucket' }, async (answer) => {
+      if (answer.status === 404) return undefined;
+      if (answer.status !== 200) throw new AttemptFailed(`a read was answered ${answer.status}`);
+      const length = Math.min(PROBE_BYTES_MAX, Number(answer.headers.get('content-length')));
+      return { bytes: await answer.body.readAll(length), etag: answer.headers.get('etag') };
+    });
+  }
+
+  async #status(request: SignedRequest): Promise<number> {
+    const { limits, client } = this.#parts;
+    for (let attempt = 1; ; attempt += 1) {
+      const status = await client.exchange(
+        request,
+        limits.headMsMax,
+        async ({ response }) => response.status,
+      );
+      if (status < 500 && status !== 429) return status;
+      if (attempt === limits.attemptsMax) throw new AttemptFailed(`the object store answered ${status}`);
+    }
+  }
+}
+
+export function withoutQuery(url: string): string {
+  return url.slice(0, url.indexOf('?'));
+}

@@ -1,0 +1,232 @@
+/**
+ * Requests to the bucket: signed, bounded in number and time, repeated with a pause when an attempt fails and the budget
+ * allows. What is sent is idempotent (reads, deletes of keys that are never used again, conditional writes of our own), so
+ * repeating it is always safe.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StoreUnavailable } from '../../core/ports.ts';
+import type { S3Address } from '../address.ts';
+import { type BucketUrl, serverUrlOf } from './address.ts';
+import { AnswerBody } from './answer-body.ts';
+import type { CredentialSource, Credentials } from './credentials.ts';
+import { AttemptFailed, CredentialsMissing, causeOf, RequestRefused } from './failure.ts';
+import { ERROR_BYTES_MAX, type S3Limits } from './limits.ts';
+import { type RequestBody, type SignedRequest, signRequest } from './request-signer.ts';
+import { pauseOf, RetryBudget } from './retry-budget.ts';
+import { Slots } from './slots.ts';
+import { parseErrorCode } from './xml-answers.ts';
+
+export interface S3Call {
+  readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST';
+  /** undefined: the bucket itself */
+  readonly key?: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: RequestBody;
+  /** what it is for, in words that end up in an error message: "reading content" */
+  readonly doing: string;
+  readonly headMsMax?: number;
+}
+
+export interface S3Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  /** the store's word for an error status, if it gave one */
+  readonly code: string | undefined;
+  /** of a success */
+  readonly body: AnswerBody;
+}
+
+/** Error statuses that say something about the object; the caller judges them. */
+const TELLING_STATUSES: ReadonlySet<number> = new Set([404, 409, 412, 416]);
+const PASSING_STATUSES: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);
+const PASSING_CODES: ReadonlySet<string> = new Set(['RequestTimeout', 'SlowDown', 'InternalError']);
+/** Credentials that were good may have been replaced: look for new ones once, and ask again. */
+const CREDENTIAL_CODES: ReadonlySet<string> = new Set([
+  'ExpiredToken',
+  'ExpiredTokenException',
+  'TokenRefreshRequired',
+  'InvalidToken',
+  'InvalidAccessKeyId',
+]);
+const SKEW_CODE = 'RequestTimeTooSkewed';
+/** Compression would make lengths and ranges mean something else. */
+const UNSIGNED_HEADERS = { 'accept-encoding': 'identity' };
+
+interface S3ClientOptions {
+  readonly address: S3Address;
+  readonly credentials: CredentialSource;
+  readonly limits: S3Limits;
+  /** ms since the epoch, for signatures */
+  readonly now: () => number;
+}
+
+export class S3Client {
+  readonly #options: S3ClientOptions;
+  readonly #bucket: BucketUrl;
+  readonly #slots: Slots;
+  readonly #budget = new RetryBudget();
+  readonly #underWay = new Set<AbortController>();
+  /** ms our clock lags behind the store's, as far as it matters: learned when a signature is refused for it */
+  #skewMs = 0;
+  #isClosed = false;
+
+  constructor(options: S3ClientOptions) {
+    this.#options = options;
+    this.#bucket = serverUrlOf(options.address);
+    this.#slots = new Slots(options.limits);
+  }
+
+  /** requests under way */
+  get requestsInFlight(): number {
+    return this.#slots.taken;
+  }
+
+  /** ms since the epoch, as the store has it, as far as we know */
+  now(): number {
+    return this.#options.now() + this.#skewMs;
+  }
+
+  /**
+   * Sends `call` until `take` has made something of an answer: a success, or an error that says something about the object.
+   * `take` may reject with AttemptFailed to have it sent again. The body lives as long as `take`, unless it is kept.
+   * Rejects with StoreUnavailable, or with what else `take` throws.
+   */
+  async send<T>(call: S3Call, take: (answer: S3Answer) => Promise<T>): Promise<T> {
+    const { limits } = this.#options;
+    const startedAt = performance.now();
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        const taken = await this.#attempt(call, take);
+        this.#budget.noteSuccess();
+        return taken;
+      } catch (error) {
+        if (!(error instanceof AttemptFailed)) throw error;
+        const pauseMs = pauseOf(attempt, limits, Math.random);
+        const isLate = performance.now() - startedAt + pauseMs > limits.operationMsMax;
+        if (this.#isClosed || attempt === limits.attemptsMax || isLate || !this.#budget.take()) {
+          throw unavailable(call.doing, attempt, error);
+        }
+        await sleep(pauseMs);
+      }
+    }
+  }
+
+  /** One request as it stands, once; any answer is an answer. Rejects with AttemptFailed or StoreUnavailable. */
+  async exchange<T>(
+    request: SignedRequest,
+    headMsMax: number,
+    take: (answer: { response: Response; body: AnswerBody }) => Promise<T>,
+  ): Promise<T> {
+    if (this.#isClosed) throw new StoreUnavailable('the server is closing; repeat the request');
+    const release = await this.#slots.take();
+    const controller = new AbortController();
+    this.#underWay.add(controller);
+    const onEnd = (): void => {
+      this.#underWay.delete(controller);
+      release();
+    };
+    let response: Response;
+    try {
+      response = await fetchHead(request, controller, headMsMax);
+    } catch (error) {
+      onEnd();
+      throw error;
+    }
+    const { stallMsMax } = this.#options.limits;
+    const hasBody = request.method !== 'HEAD';
+    const body = new AnswerBody({ response, hasBody, controller, stallMsMax, onEnd });
+    let isTaken = false;
+    try {
+      const taken = await take({ response, body });
+      isTaken = true;
+      return taken;
+    } finally {
+      if (!isTaken || !body.isKept) body.cancel();
+    }
+  }
+
+  /** Ends what is under way. */
+  close(): void {
+    this.#isClosed = true;
+    for (const controller of this.#underWay) controller.abort(new AttemptFailed('the server is closing'));
+  }
+
+  async #attempt<T>(call: S3Call, take: (answer: S3Answer) => Promise<T>): Promise<T> {
+    const { limits } = this.#options;
+    const credentials = await this.#credentials();
+    const request = this.#sign(call, credentials);
+    return this.exchange(request, call.headMsMax ?? limits.headMsMax, async ({ response, body }) => {
+      const { status, headers } = response;
+      if (status >= 200 && status < 300) return take({ status, headers, code: undefined, body });
+      const code = parseErrorCode(await body.readText(ERROR_BYTES_MAX));
+      if (TELLING_STATUSES.has(status) && code !== 'NoSuchBucket')
+        return take({ status, headers, code, body });
+      throw await this.#judgeRefusal(call, credentials, response, code);
+    });
+  }
+
+  async #credentials(): Promise<Credentials> {
+    try {
+      return await this.#options.credentials.get();
+    } catch (error) {
+      throw new CredentialsMissing(error);
+    }
+  }
+
+  #sign({ method, key, query, headers = {}, body }: S3Call, credentials: Credentials): SignedRequest {
+    const { region } = this.#options.address;
+    const request = { method, bucket: this.#bucket, key, query, headers, body, region, at: this.now() };
+    return signRequest(request, UNSIGNED_HEADERS, credentials);
+  }
+
+  async #judgeRefusal(
+    call: S3Call,
+    credentials: Credentials,
+    response: Response,
+    code: string | undefined,
+  ): Promise<Error> {
+    const { status, headers } = response;
+    const said = `the object store answered ${status}${code === undefined ? '' : ` ${code}`}`;
+    if (PASSING_STATUSES.has(status) || PASSING_CODES.has(code ?? '')) return new AttemptFailed(said);
+    const refused = new RequestRefused(call.doing, status, code);
+    if (CREDENTIAL_CODES.has(code ?? '')) {
+      const isReplaced = await this.#options.credentials.replace(credentials).catch(() => false);
+      return isReplaced ? new AttemptFailed(said, { cause: refused }) : refused;
+    }
+    if (code === SKEW_CODE) {
+      const storeNow = Date.parse(headers.get('date') ?? '');
+      if (!Number.isFinite(storeNow)) return refused;
+      this.#skewMs = storeNow - this.#options.now();
+      return new AttemptFailed(said, { cause: refused });
+    }
+    return refused;
+  }
+}
+
+async function fetchHead(
+  request: SignedRequest,
+  controller: AbortController,
+  headMsMax: number,
+): Promise<Response> {
+  const { method, url, headers, body } = request;
+  const timer = setTimeout(() => {
+    controller.abort(new AttemptFailed(`the object store did not answer within ${headMsMax} ms`));
+  }, headMsMax);
+  try {
+    return await fetch(url, {
+      ...{ method, headers, signal: controller.signal, redirect: 'manual', decompress: false },
+      ...(body === undefined ? {} : { body }),
+    });
+  } catch (error) {
+    if (error instanceof AttemptFailed) throw error;
+    throw new AttemptFailed('the object store cannot be reached', { cause: causeOf(error) });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function unavailable(doing: string, attempts: number, last: AttemptFailed): StoreUnavailable {
+  if (last.cause instanceof RequestRefused) return last.cause;
+  return new StoreUnavailable(`${doing} failed after ${attempts} attempts: ${last.message}`, { cause: last });
+}

@@ -1,0 +1,131 @@
+/** A real S3 behind a network that cuts, resets, hangs and slows. */
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test';
+import { openCeph, type TestBuckets } from '../../../../test/support/ceph-server.ts';
+import type { TestBucket } from '../../../../test/support/s3-request.ts';
+import { startTcpProxy, type TcpProxy } from '../../../../test/support/tcp-proxy.ts';
+import { type ContentStore, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
+import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
+import type { S3Limits } from './limits.ts';
+import { signRequest } from './request-signer.ts';
+import { openS3World, type S3World } from './test/s3-fixture.ts';
+
+const START_MS_MAX = 120_000;
+const MIB = 1024 * 1024;
+const LIMITS = { nodeBytesMax: 32 * MIB };
+/** Soon tired of waiting, for the tests that are about it: a busy store may take longer to answer. */
+const IMPATIENT: Partial<S3Limits> = { headMsMax: 1000, stallMsMax: 1000, attemptsMax: 3 };
+const noBreak = (proof: Error) => {
+  throw proof;
+};
+
+let buckets: TestBuckets;
+let bucket: TestBucket;
+let proxy: TcpProxy;
+let store: ContentStore;
+let object: StoredObject;
+let node: Uint8Array;
+let hash: string;
+
+beforeAll(async () => {
+  buckets = await openCeph();
+  bucket = await buckets.createBucket();
+}, START_MS_MAX);
+afterAll(() => buckets.close());
+
+beforeEach(async () => {
+  const { hostname, port } = new URL(bucket.endpoint);
+  proxy = await startTcpProxy({ host: hostname, port: Number(port) });
+  const world = await openWorld();
+  store = world.store;
+  ({ hash, node } = sampleNode(6 * MIB, 1));
+  const generation = newGeneration();
+  await world.put(generation, node);
+  const inspected = await store.inspect(SPACE, generation, hash, LIMITS);
+  if (!inspected.found || inspected.evidence.verdict !== 'good')
+    throw new Error('the sample was turned down');
+  object = { space: SPACE, generation, canonicalSize: node.length, integrity: inspected.evidence.integrity };
+});
+afterEach(async () => {
+  await store.close();
+  await proxy.close();
+});
+
+const failureOf = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => undefined,
+    (error) => error,
+  );
+
+function openWorld(limits: Partial<S3Limits> = {}): Promise<S3World> {
+  const behindProxy = { ...bucket, endpoint: `http://${proxy.address}` };
+  return openS3World(behindProxy, { limits: { retryPauseMs: 1, ...limits } });
+}
+
+async function readAll(from = store): Promise<Uint8Array> {
+  const { body } = await from.open(object, 0, node.length, noBreak);
+  return new Response(body as ReadableStream).bytes();
+}
+
+test('a read through connections that are cut again and again is whole', async () => {
+  const before = proxy.connections - proxy.accepted;
+  proxy.setWeather({ kind: 'cut', afterBytes: MIB });
+  expect(Buffer.compare(await readAll(), node)).toBe(0);
+  const ended = before - (proxy.connections - proxy.accepted);
+  expect(ended).toBeGreaterThanOrEqual(5);
+}, 120_000);
+
+test('resets and silence are failures of the requests they meet, and of no other', async () => {
+  const impatient = await openWorld(IMPATIENT);
+  for (const kind of ['reset', 'hang'] as const) {
+    proxy.setWeather({ kind });
+    expect(await failureOf(readAll(impatient.store))).toBeInstanceOf(StoreUnavailable);
+    const inspecting = impatient.store.inspect(SPACE, object.generation, hash, LIMITS);
+    expect(await failureOf(inspecting)).toBeInstanceOf(StoreUnavailable);
+    const { deleted, failure } = await impatient.store.delete(SPACE, [newGeneration()]);
+    expect([deleted.size, failure instanceof StoreUnavailable]).toEqual([0, true]);
+    proxy.setWeather({ kind: 'pass' });
+    expect(Buffer.compare(await readAll(), node)).toBe(0);
+  }
+  await impatient.destroy();
+}, 90_000);
+
+test('silence amid a stream is taken up again when the network is back', async () => {
+  // Tired of the silence once at least, and never of trying again.
+  const impatient = await openWorld({ ...IMPATIENT, attemptsMax: 20 });
+  const { body } = await impatient.store.open(object, 0, node.length, noBreak);
+  const reader = (body as ReadableStream<Uint8Array>).getReader();
+  const pieces: Uint8Array[] = [(await reader.read()).value as Uint8Array];
+  proxy.setWeather({ kind: 'hang' });
+  const back = Bun.sleep(1200).then(() => proxy.setWeather({ kind: 'pass' }));
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    pieces.push(value);
+  }
+  await back;
+  expect(Buffer.compare(Buffer.concat(pieces), node)).toBe(0);
+  await impatient.destroy();
+}, 120_000);
+
+test('a slow network is only slow', async () => {
+  proxy.setWeather({ kind: 'slow', bytesPerSecond: 8 * MIB, delayMs: 5 });
+  await store.verify(object, hash);
+}, 120_000);
+
+test('the bucket is also found by a host name of its own', async () => {
+  const { host, port } = new URL(bucket.endpoint);
+  const signed = signRequest(
+    {
+      method: 'GET',
+      bucket: { origin: `http://${host}`, host: `${bucket.name}.localhost:${port}`, path: '' },
+      key: 'holdfast-store',
+      headers: {},
+      region: bucket.region,
+      at: Date.now(),
+    },
+    { host: `${bucket.name}.localhost:${port}` },
+    bucket,
+  );
+  const response = await fetch(signed.url, { headers: signed.headers });
+  expect([response.status, await response.text()]).toEqual([200, 'test-store']);
+});

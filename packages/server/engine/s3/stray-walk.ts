@@ -1,0 +1,114 @@
+/**
+ * Walks over all keys of the bucket, a page a step, and deletes objects that no record knows: late uploads of closed
+ * generations, replays after a collection, what a probe left. A key is judged by its own creation time, and by records read
+ * after it was listed: an object old enough whose generation is unknown then will never be known.
+ */
+import type { Generation, ObjectKey } from '../../core/model.ts';
+import type { Awaitable } from '../../core/ports.ts';
+import { deleteKeys } from './batch-delete.ts';
+import { AttemptFailed, RequestRefused } from './failure.ts';
+import { LIST_BYTES_MAX, type S3Limits } from './limits.ts';
+import type { StoreMarker } from './marker.ts';
+import { createdAtOf, type ObjectKeys } from './object-key.ts';
+import type { S3Client } from './s3-client.ts';
+import { XmlInvalid } from './xml.ts';
+import { parseKeyPage } from './xml-answers.ts';
+
+type FindKnown = (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>;
+
+interface StrayWalkOptions {
+  readonly client: S3Client;
+  readonly keys: ObjectKeys;
+  readonly marker: StoreMarker;
+  readonly limits: S3Limits;
+  /** the longest life of an upload URL */
+  readonly uploadTtlMs: number;
+}
+
+/** Where the walk is: which of the prefixes, and how far in it. */
+interface Place {
+  readonly isProbes: boolean;
+  readonly next: string | undefined;
+}
+
+const START: Place = { isProbes: true, next: undefined };
+
+export class StrayWalk {
+  readonly #options: StrayWalkOptions;
+  #place = START;
+  #steppedAt = Number.NEGATIVE_INFINITY;
+  #startedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: StrayWalkOptions) {
+    this.#options = options;
+  }
+
+  /** One page, when it is time for one. `now`: ms, by the clock that named the generations. */
+  async step(findKnown: FindKnown, now: number): Promise<void> {
+    const { limits } = this.#options;
+    const at = performance.now();
+    const isStart = this.#place === START;
+    if (at - this.#steppedAt < limits.listIntervalMs) return;
+    if (isStart && at - this.#startedAt < limits.walkIntervalMs) return;
+    this.#steppedAt = at;
+    if (isStart) this.#startedAt = at;
+    const place = this.#place;
+    try {
+      const page = await this.#list(place);
+      await this.#deleteStrays(page.keys, findKnown, now);
+      this.#place = followerOf(place, page.next);
+    } catch (error) {
+      // A place that the store does not know any more (its tokens may expire) must not end all walks.
+      if (error instanceof RequestRefused && place.next !== undefined) this.#place = START;
+      throw error;
+    }
+  }
+
+  #list({ isProbes, next }: Place): Promise<ReturnType<typeof parseKeyPage>> {
+    const { client, keys, limits } = this.#options;
+    const query = {
+      'list-type': '2',
+      'encoding-type': 'url',
+      prefix: isProbes ? keys.probesPrefix : keys.nodesPrefix,
+      'max-keys': String(limits.listKeysMax),
+      ...(next === undefined ? {} : { 'continuation-token': next }),
+    };
+    const headMsMax = limits.batchHeadMsMax;
+    return client.send({ method: 'GET', query, doing: 'listing the bucket', headMsMax }, async (answer) => {
+      if (answer.status !== 200) throw new AttemptFailed(`a listing was answered ${answer.status}`);
+      const text = await answer.body.readText(LIST_BYTES_MAX);
+      try {
+        return parseKeyPage(text);
+      } catch (error) {
+        if (!(error instanceof XmlInvalid)) throw error;
+        throw new AttemptFailed(`a listing was answered in no form of S3: ${error.message}`);
+      }
+    });
+  }
+
+  async #deleteStrays(listed: readonly string[], findKnown: FindKnown, now: number): Promise<void> {
+    const { client, keys, marker, limits, uploadTtlMs } = this.#options;
+    const oldAt = now - limits.strayAgeMs - uploadTtlMs;
+    const probes = listed.filter((key) => isOld(keys.findProbe(key), oldAt));
+    const old = listed.flatMap((key) => {
+      const object = keys.findObject(key);
+      return object !== undefined && isOld(object.generation, oldAt) ? [object] : [];
+    });
+    const known = old.length === 0 ? new Set<Generation>() : await findKnown(old);
+    const strays = old.filter(({ generation }) => !known.has(generation)).map((object) => keys.keyOf(object));
+    if (probes.length + strays.length === 0) return;
+    // In the bucket of another deployment our rows know nothing, and everything looks like a stray.
+    await marker.assertHealthy();
+    const { failure } = await deleteKeys(client, limits, [...probes, ...strays]);
+    if (failure !== undefined) throw failure;
+  }
+}
+
+function followerOf(place: Place, next: string | undefined): Place {
+  if (next !== undefined) return { isProbes: place.isProbes, next };
+  return place.isProbes ? { isProbes: false, next: undefined } : START;
+}
+
+function isOld(generation: Generation | undefined, oldAt: number): boolean {
+  return generation !== undefined && createdAtOf(generation) <= oldAt;
+}

@@ -1,0 +1,56 @@
+/**
+ * Upload URLs: presigned PUTs that the store itself judges, for one key, one media type, and only where no object is yet. All
+ * headers that matter are signed, so the store refuses a request that leaves one out or changes it.
+ */
+import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
+import type { SignedUpload, UploadUrlLife } from '../../core/ports.ts';
+import type { S3Address } from '../address.ts';
+import { type BucketUrl, clientUrlOf, serverUrlOf } from './address.ts';
+import type { CredentialSource } from './credentials.ts';
+import { presignUrl } from './request-signer.ts';
+
+const SECOND_MS = 1000;
+
+export class UploadUrls {
+  readonly #clientUrl: BucketUrl;
+  readonly #serverUrl: BucketUrl;
+  readonly #region: string;
+  readonly #credentials: CredentialSource;
+  #guards: Readonly<Record<string, string>> = {};
+
+  constructor(address: S3Address, credentials: CredentialSource) {
+    this.#clientUrl = clientUrlOf(address);
+    this.#serverUrl = serverUrlOf(address);
+    this.#region = address.region;
+    this.#credentials = credentials;
+  }
+
+  /** Headers that are signed besides the usual ones from now on. */
+  guardWith(guards: Readonly<Record<string, string>>): void {
+    this.#guards = guards;
+  }
+
+  /**
+   * Good until `expiresAt` at the latest: it is reckoned in whole seconds. Both instants come from the rows' own clock and not
+   * from ours: processes may differ.
+   */
+  async sign(
+    key: string,
+    { issuedAt, expiresAt }: UploadUrlLife,
+    audience: 'clients' | 'servers' = 'clients',
+  ): Promise<SignedUpload> {
+    const endsAt = Math.floor(expiresAt / SECOND_MS);
+    const beginsAt = Math.min(Math.floor(issuedAt / SECOND_MS), endsAt - 1);
+    const headers = { 'content-type': NODE_MEDIA_TYPE, 'if-none-match': '*', ...this.#guards };
+    const request = {
+      method: 'PUT',
+      bucket: audience === 'clients' ? this.#clientUrl : this.#serverUrl,
+      key,
+      headers,
+      region: this.#region,
+      at: beginsAt * SECOND_MS,
+      lifeSeconds: endsAt - beginsAt,
+    };
+    return { url: presignUrl(request, await this.#credentials.get()), headers };
+  }
+}

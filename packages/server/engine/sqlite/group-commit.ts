@@ -1,0 +1,280 @@
+/**
+ * Group commit: all bodies that arrive in two turns of the event loop share one SQLite transaction and its one fsync, and are
+ * answered after it. Bodies run strictly one after another, on microtasks only. What fails is undone by its savepoint; where
+ * that is not enough, or there is none, it is answered alone and the others run again.
+ */
+import type { Database } from 'bun:sqlite';
+import { InvariantViolation } from '../../core/invariant.ts';
+import { type Clock, StoreUnavailable } from '../../core/ports.ts';
+import { isBusy, isDamageMet, isSurelyNotCommitted, storageError } from '../local-failure.ts';
+import { ActiveUploads } from './active-uploads.ts';
+import { BatchRows, type NodeCache } from './node-cache.ts';
+import type { SpaceDirectory } from './space-directory.ts';
+import { SpaceLedger } from './space-ledger.ts';
+import type { Statements } from './statements.ts';
+import { type Batch, WriteScope } from './write-scope.ts';
+
+const BATCH_BODIES_MAX = 512;
+const BATCH_MS_MAX = 20;
+/** ms between tries while another process holds the write lock */
+const BUSY_RETRY_MS = 1;
+const BUSY_MS_MAX = 5_000;
+
+type Body = (scope: WriteScope) => unknown;
+
+interface Job {
+  readonly body: Body;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface Outcome {
+  readonly job: Job;
+  readonly ok: boolean;
+  readonly value: unknown;
+  /** it failed, and nothing of the batch may stay */
+  readonly isSpoiling: boolean;
+}
+
+interface GroupCommitOptions {
+  readonly database: Database;
+  readonly sql: Statements;
+  readonly spaces: SpaceDirectory;
+  readonly cache: NodeCache | undefined;
+  readonly clock: Clock;
+  readonly onFatal: (error: Error) => void;
+  /** lets go of what sees the rows as they were before */
+  readonly beforeCommit?: () => void;
+  /** ms of tries for another process's lock after which the waiting bodies are turned away */
+  readonly busyMsMax?: number;
+  /** ms after which a batch takes no further body, so that reads and answers get their turn */
+  readonly batchMsMax?: number | undefined;
+}
+
+export class GroupCommit {
+  readonly #options: GroupCommitOptions;
+  #queue: Job[] = [];
+  #isScheduled = false;
+  #isClosing = false;
+  #fatal: Error | undefined;
+  #idle: (() => void) | undefined;
+
+  constructor(options: GroupCommitOptions) {
+    this.#options = options;
+  }
+
+  /** Runs `body` in the next batch; resolves with its value once that is durable. */
+  submit<T>(body: (scope: WriteScope) => T): Promise<Awaited<T>> {
+    if (this.#fatal !== undefined) return Promise.reject(this.#fatal);
+    if (this.#isClosing) return Promise.reject(new StoreUnavailable('the store is closing: try again later'));
+    return new Promise<Awaited<T>>((resolve, reject) => {
+      this.#queue.push({ body, resolve: resolve as (value: unknown) => void, reject });
+      this.#schedule();
+    });
+  }
+
+  /** Resolves when everything submitted has been answered; nothing is taken after it. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    if (!this.#isScheduled) return;
+    await new Promise<void>((resolve) => {
+      this.#idle = resolve;
+    });
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    // One turn more than they need, so that requests which wait in the sockets by then join: fewer commits under load, at the
+    // cost of one look at the sockets.
+    setImmediate(() => setImmediate(() => void this.#drain()));
+  }
+
+  async #drain(): Promise<void> {
+    try {
+      await this.#runBatch();
+    } catch (error) {
+      this.#fail(error);
+    }
+    this.#isScheduled = false;
+    if (this.#queue.length > 0) this.#schedule();
+    else this.#idle?.();
+  }
+
+  async #runBatch(): Promise<void> {
+    const { sql } = this.#options;
+    const busy = await this.#begin();
+    if (busy !== undefined) {
+      for (const job of this.#queue.splice(0)) job.reject(busy);
+      return;
+    }
+    const batch: Batch = {
+      ledger: new SpaceLedger(sql, this.#options.spaces),
+      rows: new BatchRows(this.#options.cache),
+      activeUploads: new ActiveUploads(),
+    };
+    const outcomes = await this.#runBodies(batch);
+    const last = outcomes.at(-1);
+    if (this.#fatal === undefined && last?.isSpoiling) {
+      this.#leaveOut(last, outcomes.slice(0, -1));
+      return;
+    }
+    if (!this.#commit(batch, outcomes)) return;
+    for (const { job, ok, value } of outcomes) {
+      if (ok) job.resolve(value);
+      else job.reject(value);
+    }
+  }
+
+  /**
+   * A damaged page costs who asks for what it holds, a statement that was left half done who made it: the bodies before it run
+   * again without it, those after it have yet to.
+   */
+  #leaveOut({ job, value }: Outcome, others: readonly Outcome[]): void {
+    if (this.#options.database.inTransaction) this.#rollback();
+    this.#queue.unshift(...others.map((other) => other.job));
+    job.reject(value);
+  }
+
+  /** Takes the write lock; waits without blocking while another process holds it. */
+  async #begin(): Promise<unknown> {
+    const giveUpAt = performance.now() + (this.#options.busyMsMax ?? BUSY_MS_MAX);
+    for (;;) {
+      try {
+        this.#options.sql.begin.run();
+        return undefined;
+      } catch (error) {
+        if (!isBusy(error)) return storageError(error, 'beginning a transaction');
+        if (performance.now() >= giveUpAt) {
+          return new StoreUnavailable('another process has held the write lock for too long: try again', {
+            cause: error,
+          });
+        }
+      }
+      await new Promise((resolve) => setTimeout(resolve, BUSY_RETRY_MS));
+    }
+  }
+
+  async #runBodies(batch: Batch): Promise<Outcome[]> {
+    const outcomes: Outcome[] = [];
+    const stopAt = performance.now() + (this.#options.batchMsMax ?? BATCH_MS_MAX);
+    const watch = new ForeignAwaitWatch();
+    // Bodies that arrive while earlier ones run still belong to this turn: the loop reads the live queue.
+    for (let index = 0; index < this.#queue.length && index < BATCH_BODIES_MAX; index++) {
+      const job = this.#queue[index] as Job;
+      const outcome = this.#runBody(job, batch, watch);
+      outcomes.push(outcome instanceof Promise ? await outcome : outcome);
+      if (outcomes.at(-1)?.isSpoiling || performance.now() > stopAt) break;
+    }
+    this.#queue.splice(0, outcomes.length);
+    watch.stop();
+    return outcomes;
+  }
+
+  /** A body that awaits nothing is done at once: most of those that come in crowds, such as renewals, do not. */
+  #runBody(job: Job, batch: Batch, watch: ForeignAwaitWatch): Outcome | Promise<Outcome> {
+    const { sql, clock, database } = this.#options;
+    const scope = new WriteScope(sql, database, batch, clock.now());
+    try {
+      const returned = job.body(scope);
+      if (isThenable(returned)) return this.#awaitBody(job, scope, watch.settle(returned));
+      scope.keep();
+      return { job, ok: true, value: returned, isSpoiling: false };
+    } catch (error) {
+      return this.#undoBody(job, scope, error);
+    }
+  }
+
+  async #awaitBody(job: Job, scope: WriteScope, settled: Promise<unknown>): Promise<Outcome> {
+    try {
+      const value = await settled;
+      scope.keep();
+      return { job, ok: true, value, isSpoiling: false };
+    } catch (error) {
+      return this.#undoBody(job, scope, error);
+    }
+  }
+
+  #undoBody(job: Job, scope: WriteScope, error: unknown): Outcome {
+    scope.undo();
+    if (error instanceof InvariantViolation) this.#fail(error);
+    return { job, ok: false, value: error, isSpoiling: scope.isHalfDone || isDamageMet(error) };
+  }
+
+  /** True when the outcomes stand. On a failure that surely left nothing, rejects them all; on an unknown one, ends it. */
+  #commit({ ledger, rows }: Batch, outcomes: readonly Outcome[]): boolean {
+    const { sql, database, beforeCommit } = this.#options;
+    let failure: unknown;
+    try {
+      if (this.#fatal !== undefined) throw this.#fatal;
+      if (!database.inTransaction) throw new StoreUnavailable('SQLite took the transaction back: try again');
+      ledger.flush();
+      beforeCommit?.();
+      sql.commit.run();
+      ledger.publish();
+      rows.publish();
+      return true;
+    } catch (error) {
+      failure = error;
+    }
+    const isKnown =
+      isSurelyNotCommitted(failure) || failure instanceof StoreUnavailable || failure === this.#fatal;
+    if (database.inTransaction) this.#rollback();
+    if (!isKnown) this.#fail(failure);
+    const reason = storageError(failure, 'committing');
+    for (const { job, ok, value } of outcomes) job.reject(ok ? reason : value);
+    return false;
+  }
+
+  #rollback(): void {
+    try {
+      this.#options.sql.rollback.run();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** After this nothing is written any more; the process is to end and begin again from what is durable. */
+  #fail(cause: unknown): void {
+    if (this.#fatal !== undefined) return;
+    this.#fatal = cause instanceof Error ? cause : new Error(String(cause));
+    for (const job of this.#queue.splice(0)) job.reject(this.#fatal);
+    this.#options.onFatal(this.#fatal);
+  }
+}
+
+/**
+ * A body awaits only `tx`, whose verbs are synchronous here, so it ends before the event loop turns. If the loop turns
+ * while one is pending, it awaits something foreign and would hold the transaction open: it is cut off.
+ */
+class ForeignAwaitWatch {
+  #abandon: ((error: Error) => void) | undefined;
+  #timer: ReturnType<typeof setImmediate>;
+
+  constructor() {
+    this.#timer = setImmediate(this.#turned);
+  }
+
+  #turned = (): void => {
+    this.#abandon?.(
+      new Error('a transaction body awaited something other than its transaction; it was rolled back'),
+    );
+    this.#timer = setImmediate(this.#turned);
+  };
+
+  settle(pending: PromiseLike<unknown>): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.#abandon = reject;
+      pending.then(resolve, reject);
+    });
+  }
+
+  stop(): void {
+    this.#abandon = undefined;
+    clearImmediate(this.#timer);
+  }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
+}

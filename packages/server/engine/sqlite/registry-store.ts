@@ -1,0 +1,275 @@
+/** The registry of Apps as one small SQLite database beside the data, shared by servers and command line. */
+import { Database, SQLiteError } from 'bun:sqlite';
+import { existsSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Algorithm, isAlgorithm } from '@holdfast/protocol';
+import type { AppRecord, AppStatus, RegistryStore } from '../../auth/registry-store.ts';
+import { codeOf } from '../local-failure.ts';
+import { assertTablesSound, assertWholePages } from './database.ts';
+import schema0001 from './registry-migrations/0001-apps.sql' with { type: 'text' };
+
+const FILE_NAME = 'registry.db';
+/** The data folder holds keys and every tenant's bytes. */
+const FOLDER_MODE = 0o700;
+/** ms to wait for another process that writes; writes here are a few rows */
+const BUSY_TIMEOUT_MS = 10_000;
+const BUSY_RETRY_MS = 5;
+/** Value of `PRAGMA synchronous` for FULL: a commit that was answered survives power loss. */
+const SYNCHRONOUS_FULL = 2;
+
+/** Applied in order; `user_version` counts how many a database has. Never changed once released. */
+const MIGRATIONS: readonly string[] = [schema0001];
+
+/** Of opening it: its statements are ours, so it is the schema on the disk that one of them does not fit. */
+const DAMAGE_CODE = /^SQLITE_(?:NOTADB|CORRUPT|ERROR)/;
+
+const SQL = {
+  readAll: 'SELECT * FROM apps ORDER BY app_id',
+  hasApp: 'SELECT 1 AS one FROM apps WHERE app_id = ?1',
+  hasIssuerElsewhere: 'SELECT 1 AS one FROM apps WHERE issuer = ?1 AND app_id <> ?2',
+  insert: `INSERT INTO apps (app_id, issuer, audience, status, jwks, jwks_url, algorithms,
+             token_lifetime_ms_max, created_at, updated_at)
+           VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)`,
+  replace: `UPDATE apps SET issuer = ?2, audience = ?3, jwks = ?4, jwks_url = ?5, algorithms = ?6,
+              token_lifetime_ms_max = ?7, updated_at = ?8
+            WHERE app_id = ?1`,
+  setStatus: 'UPDATE apps SET status = ?2, updated_at = ?3 WHERE app_id = ?1',
+  remove: 'DELETE FROM apps WHERE app_id = ?1',
+} as const;
+
+interface AppRow {
+  readonly app_id: string;
+  readonly issuer: string;
+  readonly audience: string;
+  readonly status: AppStatus;
+  readonly jwks: string | null;
+  readonly jwks_url: string | null;
+  readonly algorithms: string | null;
+  readonly token_lifetime_ms_max: number;
+  readonly created_at: number;
+  readonly updated_at: number;
+}
+
+/** The folder or its database cannot be used. The message says why and what to do. */
+export class RegistryFileError extends Error {
+  override readonly name = 'RegistryFileError';
+}
+
+export function hasEmbeddedRegistry(dataDir: string): boolean {
+  return existsSync(join(dataDir, FILE_NAME));
+}
+
+/** Opens `dataDir`/registry.db and makes both if they are missing. Throws RegistryFileError. */
+export function openEmbeddedRegistryStore(dataDir: string): RegistryStore {
+  const path = join(dataDir, FILE_NAME);
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: FOLDER_MODE });
+    return new EmbeddedRegistryStore(openDatabase(path));
+  } catch (error) {
+    if (error instanceof RegistryFileError) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    const advice = DAMAGE_CODE.test(codeOf(error) ?? '')
+      ? 'check the disk and restore a backup of the folder'
+      : 'check --data and the rights on that folder';
+    throw new RegistryFileError(`the registry ${path} cannot be opened (${reason}); ${advice}`, {
+      cause: error,
+    });
+  }
+}
+
+function openDatabase(path: string): Database {
+  assertWholePages(path);
+  const database = new Database(path, { create: true, strict: true });
+  try {
+    database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    waitWhileBusy(() => setPragma(database, 'journal_mode', 'WAL', 'wal'));
+    setPragma(database, 'synchronous', 'FULL', SYNCHRONOUS_FULL);
+    migrate(database, path);
+    assertTablesSound(database, ['apps']);
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+/** SQLite does not wait by itself where two first openers both turn the log on: it answers SQLITE_BUSY at once. */
+function waitWhileBusy(work: () => void): void {
+  const deadline = performance.now() + BUSY_TIMEOUT_MS;
+  for (;;) {
+    try {
+      work();
+      return;
+    } catch (error) {
+      const isBusy = error instanceof SQLiteError && (error.code ?? '').startsWith('SQLITE_BUSY');
+      if (!isBusy || performance.now() > deadline) throw error;
+      Bun.sleepSync(BUSY_RETRY_MS);
+    }
+  }
+}
+
+function setPragma(database: Database, name: string, value: string, expected: string | number): void {
+  database.run(`PRAGMA ${name} = ${value}`);
+  const actual = readPragma(database, name);
+  if (actual !== expected) throw new Error(`SQLite answers ${name} = ${actual} where ${value} was asked for`);
+}
+
+function readPragma(database: Database, name: string): unknown {
+  const row = database.query(`PRAGMA ${name}`).get() as Record<string, unknown> | null;
+  return row?.[name];
+}
+
+/** One transaction that holds the write lock while it looks, so that two first openers do not both create the tables. */
+function migrate(database: Database, path: string): void {
+  if (readPragma(database, 'user_version') === MIGRATIONS.length) return;
+  database
+    .transaction(() => {
+      const version = Number(readPragma(database, 'user_version'));
+      if (version > MIGRATIONS.length) {
+        throw new RegistryFileError(
+          `the registry ${path} was written by a newer holdfast (schema ${version}, this one knows ` +
+            `${MIGRATIONS.length}); run that version or choose another --data folder`,
+        );
+      }
+      for (const migration of MIGRATIONS.slice(version)) database.run(migration);
+      database.run(`PRAGMA user_version = ${MIGRATIONS.length}`);
+    })
+    .immediate();
+}
+
+class EmbeddedRegistryStore implements RegistryStore {
+  readonly #database: Database;
+  /** the last reading and the state of the file it belongs to */
+  #known: { readonly dataVersion: unknown; readonly records: readonly AppRecord[] } | undefined;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  readAll(): readonly AppRecord[] {
+    // Changes with every commit of another connection. Looked at before the rows: a commit between shows next time.
+    const dataVersion = readPragma(this.#database, 'data_version');
+    if (this.#known !== undefined && this.#known.dataVersion === dataVersion) return this.#known.records;
+    const records = this.#database.query<AppRow, []>(SQL.readAll).all().map(toRecord);
+    this.#known = { dataVersion, records };
+    return records;
+  }
+
+  insert(record: AppRecord): 'inserted' | 'app-exists' | 'issuer-taken' {
+    return this.#write(() => {
+      if (this.#hasApp(record.appId)) return 'app-exists';
+      if (this.#isIssuerTaken(record)) return 'issuer-taken';
+      this.#database.run(SQL.insert, [
+        record.appId,
+        record.issuer,
+        record.audience,
+        record.status,
+        ...keyColumns(record),
+        record.tokenLifetimeMsMax,
+        record.createdAt,
+        record.updatedAt,
+      ]);
+      return 'inserted';
+    });
+  }
+
+  replace(record: AppRecord): 'replaced' | 'app-unknown' | 'issuer-taken' {
+    return this.#write(() => {
+      if (!this.#hasApp(record.appId)) return 'app-unknown';
+      if (this.#isIssuerTaken(record)) return 'issuer-taken';
+      this.#database.run(SQL.replace, [
+        record.appId,
+        record.issuer,
+        record.audience,
+        ...keyColumns(record),
+        record.tokenLifetimeMsMax,
+        record.updatedAt,
+      ]);
+      return 'replaced';
+    });
+  }
+
+  setStatus(appId: string, status: AppStatus, updatedAt: number): boolean {
+    return this.#write(() => {
+      const hasApp = this.#hasApp(appId);
+      if (hasApp) this.#database.run(SQL.setStatus, [appId, status, updatedAt]);
+      return hasApp;
+    });
+  }
+
+  remove(appId: string): boolean {
+    return this.#write(() => {
+      const hasApp = this.#hasApp(appId);
+      if (hasApp) this.#database.run(SQL.remove, [appId]);
+      return hasApp;
+    });
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+
+  #write<T>(body: () => T): T {
+    // `data_version` does not change with our own commits.
+    this.#known = undefined;
+    try {
+      return this.#database.transaction(body).immediate();
+    } catch (error) {
+      if (!(error instanceof SQLiteError)) throw error;
+      throw new RegistryFileError(
+        `the registry could not be written (${error.message}); check the disk and the rights on the data folder`,
+        { cause: error },
+      );
+    }
+  }
+
+  #hasApp(appId: string): boolean {
+    return this.#database.query(SQL.hasApp).get(appId) !== null;
+  }
+
+  #isIssuerTaken(record: AppRecord): boolean {
+    return this.#database.query(SQL.hasIssuerElsewhere).get(record.issuer, record.appId) !== null;
+  }
+}
+
+/** jwks, jwks_url, algorithms */
+function keyColumns({ keys, algorithms }: AppRecord): [string | null, string | null, string | null] {
+  return [
+    keys.kind === 'static' ? keys.jwks : null,
+    keys.kind === 'url' ? keys.url : null,
+    algorithms === undefined ? null : algorithms.join(','),
+  ];
+}
+
+/** Whatever damage makes of a row: a field that is not there must not turn a check off. */
+function toRecord(row: AppRow): AppRecord {
+  const isSound =
+    [row.app_id, row.issuer, row.audience, row.jwks ?? row.jwks_url].every(isText) &&
+    (row.jwks === null || row.jwks_url === null) &&
+    (row.algorithms === null || isText(row.algorithms)) &&
+    (row.status === 'active' || row.status === 'suspended') &&
+    [row.token_lifetime_ms_max, row.created_at, row.updated_at].every(Number.isSafeInteger);
+  if (!isSound) throw new Error('a registered App has a damaged row: restore a backup of the data folder');
+  return {
+    appId: row.app_id,
+    issuer: row.issuer,
+    audience: row.audience,
+    status: row.status,
+    keys:
+      row.jwks === null ? { kind: 'url', url: row.jwks_url as string } : { kind: 'static', jwks: row.jwks },
+    algorithms: row.algorithms === null ? undefined : toAlgorithms(row.algorithms),
+    tokenLifetimeMsMax: row.token_lifetime_ms_max,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string';
+
+/** An unknown name fails the reading: leaving it out could widen what an App allows. */
+function toAlgorithms(text: string): readonly Algorithm[] {
+  return text.split(',').map((name) => {
+    if (!isAlgorithm(name)) throw new Error('a registered App names an unknown signature algorithm');
+    return name;
+  });
+}

@@ -1,0 +1,114 @@
+/** What one batch adds to the counters of the Spaces it touches, written once before the commit. */
+import { assertInvariant } from '../../core/invariant.ts';
+import type { Space } from '../../core/model.ts';
+import { spaceKeyOf } from '../../core/space-key.ts';
+import { storageError } from '../local-failure.ts';
+import type { SpaceDirectory } from './space-directory.ts';
+import type { Statements } from './statements.ts';
+
+export interface LedgerEntry {
+  readonly nodeCount: number;
+  readonly readyContentBytes: number;
+  readonly readyStoredBytes: number;
+  readonly waitingBytes: number;
+  readonly notReadyNodeCount: number;
+  /** rows whose lease expires after the Space's watermark */
+  readonly leasedCount: number;
+}
+
+type Sums = { -readonly [Field in keyof LedgerEntry]: number };
+
+export class SpaceLedger {
+  readonly #sql: Statements;
+  readonly #directory: SpaceDirectory;
+  /** Spaces this batch looked up or made, not yet for the directory: the batch may be rolled back */
+  readonly #found = new Map<string, { readonly space: Space; readonly id: number }>();
+  readonly #sums = new Map<number, Sums>();
+  readonly #watermarks = new Map<number, number>();
+
+  constructor(sql: Statements, directory: SpaceDirectory) {
+    this.#sql = sql;
+    this.#directory = directory;
+  }
+
+  findSpace(space: Space): number | undefined {
+    const known = this.#directory.find(space) ?? this.#found.get(spaceKeyOf(space))?.id;
+    if (known !== undefined) return known;
+    const row = this.#sql.findSpaceId.get(space.appId, space.spaceId);
+    if (row === null) return undefined;
+    const id = row.id as number;
+    this.#found.set(spaceKeyOf(space), { space, id });
+    return id;
+  }
+
+  insertSpace(space: Space, now: number): number {
+    const row = this.#sql.insertSpace.get(space.appId, space.spaceId, now);
+    assertInvariant(row !== null, 'an inserted Space has an id');
+    const id = row.id as number;
+    this.#found.set(spaceKeyOf(space), { space, id });
+    return id;
+  }
+
+  forgetSpace(space: Space): void {
+    this.#found.delete(spaceKeyOf(space));
+  }
+
+  readWatermark(id: number): number {
+    const known = this.#watermarks.get(id);
+    if (known !== undefined) return known;
+    const row = this.#sql.findWatermark.get(id);
+    assertInvariant(row !== null, 'a Space with an id has a row');
+    const watermark = row.lease_watermark as number;
+    this.#watermarks.set(id, watermark);
+    return watermark;
+  }
+
+  /** The watermark was moved in this batch. */
+  moveWatermark(id: number, watermark: number): void {
+    this.#watermarks.set(id, watermark);
+  }
+
+  add(id: number, change: LedgerEntry, sign: 1 | -1): void {
+    const sums = this.#sums.get(id) ?? {
+      nodeCount: 0,
+      readyContentBytes: 0,
+      readyStoredBytes: 0,
+      waitingBytes: 0,
+      notReadyNodeCount: 0,
+      leasedCount: 0,
+    };
+    sums.nodeCount += sign * change.nodeCount;
+    sums.readyContentBytes += sign * change.readyContentBytes;
+    sums.readyStoredBytes += sign * change.readyStoredBytes;
+    sums.waitingBytes += sign * change.waitingBytes;
+    sums.notReadyNodeCount += sign * change.notReadyNodeCount;
+    sums.leasedCount += sign * change.leasedCount;
+    this.#sums.set(id, sums);
+  }
+
+  /** Before the commit. @throws InvariantViolation when a counter would be negative */
+  flush(): void {
+    for (const [id, sums] of this.#sums) {
+      if (Object.values(sums).every((sum) => sum === 0)) continue;
+      try {
+        const { changes } = this.#sql.addCounters.run(
+          id,
+          sums.nodeCount,
+          sums.readyContentBytes,
+          sums.readyStoredBytes,
+          sums.waitingBytes,
+          sums.notReadyNodeCount,
+          sums.leasedCount,
+        );
+        assertInvariant(changes === 1, 'a Space with an id has a row');
+      } catch (error) {
+        throw storageError(error, 'counting');
+      }
+    }
+  }
+
+  /** After the commit. */
+  publish(): void {
+    for (const { space, id } of this.#found.values()) this.#directory.remember(space, id);
+  }
+}

@@ -1,0 +1,110 @@
+/** A handler over the real embedded engine in a folder of its own; authorization lets everybody in, ports can be spoilt. */
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { OperationName } from '@holdfast/protocol';
+import { makeNode } from '../../../../test/support/canonical-node.ts';
+import type { Capability } from '../../auth/capability.ts';
+import type { Core } from '../../core/core.ts';
+import { RottenNodes } from '../../core/rotten-nodes.ts';
+import { openEmbeddedEngine } from '../../deployment/open-embedded-engine.ts';
+import { createSigner } from '../../deployment/signer.ts';
+import { openFileSpool } from '../content-spool.ts';
+import type { FailureReport } from '../error-answer.ts';
+import { createHandler, type Handler, type HandlerOptions } from '../handler.ts';
+
+export const SPACE_URL = 'http://h/v1/apps/app/spaces/space';
+const NODE_BYTES_MAX = 20 * 1024 * 1024;
+
+export interface HandlerWorld {
+  readonly core: Core;
+  readonly options: HandlerOptions;
+  readonly failures: FailureReport[];
+  /** operations that authorization was asked about */
+  readonly authorized: OperationName[];
+  /** a handler like `options`, but for `changes` */
+  handler(changes?: Partial<HandlerOptions>): Handler;
+  /** lease, PUT, lease; the hash of the node that is ready then */
+  store(content: Uint8Array | string, contentType?: string): Promise<string>;
+  close(): Promise<void>;
+}
+
+export async function openHandlerWorld(): Promise<HandlerWorld> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'holdfast-handler-'));
+  const clock = { now: Date.now };
+  const onFatal = (error: Error): never => {
+    throw error;
+  };
+  const engine = await openEmbeddedEngine({ dataDir, workers: 1, clock, onFatal });
+  const core: Core = {
+    metadata: engine.metadata,
+    content: engine.content,
+    random: { bytes: (count) => randomBytes(count) },
+    signer: createSigner(randomBytes(32)),
+    rottenNodes: new RottenNodes(() => undefined),
+    settings: {
+      nodeBytesMax: NODE_BYTES_MAX,
+      activeUploadsMax: 100,
+      uploadTtlMs: 60_000,
+      abandonedAfterMs: 86_400_000,
+      rootRefHistoryMs: 86_400_000,
+    },
+  };
+  const failures: FailureReport[] = [];
+  const authorized: OperationName[] = [];
+  const options: HandlerOptions = {
+    core,
+    authorize: (_, appId, spaceId, operation) => {
+      authorized.push(operation);
+      return capabilityOf(appId ?? '', spaceId ?? '');
+    },
+    spool: await openFileSpool(join(dataDir, 'spool')),
+    reportFailure: (report) => failures.push(report),
+    publicUrl: undefined,
+    corsOrigins: '*',
+  };
+  const handler = (changes: Partial<HandlerOptions> = {}): Handler =>
+    createHandler({ ...options, ...changes });
+  return {
+    core,
+    options,
+    failures,
+    authorized,
+    handler,
+    store: (content, contentType) => store(handler(), content, contentType),
+    async close() {
+      await engine.close();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+export function leaseRequest(hash: string): Request {
+  return new Request(`${SPACE_URL}/cas/nodes/${hash}/lease`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"leaseDurationMs":60000}',
+  });
+}
+
+function capabilityOf(appId: string, spaceId: string): Capability {
+  return { appId, spaceId, permissions: new Set(), refDomain: 'd', subject: undefined, tokenId: undefined };
+}
+
+async function store(
+  { handle }: Handler,
+  content: Uint8Array | string,
+  contentType = 'text/plain',
+): Promise<string> {
+  const node = makeNode(content, { contentType });
+  const first = await (await handle(leaseRequest(node.hash))).json();
+  if (first.state === 'ready') return node.hash;
+  const { url, headers } = first.upload;
+  const body = node.bytes as Uint8Array<ArrayBuffer>;
+  const put = await handle(new Request(url, { method: 'PUT', headers, body }));
+  if (put.status !== 200) throw new Error(`the upload was answered ${put.status}: ${await put.text()}`);
+  const second = await (await handle(leaseRequest(node.hash))).json();
+  if (second.state !== 'ready') throw new Error(`the node is ${second.state}`);
+  return node.hash;
+}

@@ -1,0 +1,155 @@
+import { describe, expect, test } from 'bun:test';
+import fc from 'fast-check';
+import { ConfigError } from '../errors.ts';
+import { formatAuthority, parseServeConfig, type ServeFlags } from './config.ts';
+
+describe('serve configuration', () => {
+  test('defaults', () => {
+    expect(parseServeConfig({}, {})).toEqual({
+      host: '127.0.0.1',
+      port: 8420,
+      dataDir: './holdfast-data',
+      engines: { kind: 'embedded', content: undefined },
+      publicUrl: undefined,
+      nodeBytesMax: 67_108_864,
+      activeUploadsMax: 1024,
+      uploadTtlMs: 300_000,
+      workers: 1,
+      isDev: false,
+      corsOrigins: '*',
+      logLevel: 'info',
+    });
+  });
+
+  test('every flag has a variable, and wins over it', () => {
+    const variables = {
+      HOLDFAST_LISTEN: '0.0.0.0:1',
+      HOLDFAST_DATA: '/env',
+      HOLDFAST_PUBLIC_URL: 'https://env.example',
+      HOLDFAST_MAX_NODE_BYTES: '5000',
+      HOLDFAST_MAX_ACTIVE_UPLOADS: '5',
+      HOLDFAST_UPLOAD_TTL: '5s',
+      HOLDFAST_WORKERS: '5',
+      HOLDFAST_CORS_ORIGINS: 'https://a.example, https://b.example:8443',
+      HOLDFAST_LOG_LEVEL: 'debug',
+    };
+    expect(parseServeConfig({}, variables)).toMatchObject({
+      host: '0.0.0.0',
+      port: 1,
+      dataDir: '/env',
+      publicUrl: 'https://env.example',
+      nodeBytesMax: 5000,
+      activeUploadsMax: 5,
+      uploadTtlMs: 5000,
+      workers: 5,
+      corsOrigins: ['https://a.example', 'https://b.example:8443'],
+      logLevel: 'debug',
+    });
+    const flags: ServeFlags = {
+      listen: '[::1]:0',
+      data: '/flag',
+      publicUrl: 'http://flag.example/base//',
+      maxNodeBytes: '6000',
+      maxActiveUploads: '6',
+      uploadTtl: '6m',
+      workers: '6',
+      dev: true,
+    };
+    expect(parseServeConfig(flags, variables)).toMatchObject({
+      host: '::1',
+      port: 0,
+      dataDir: '/flag',
+      publicUrl: 'http://flag.example/base',
+      nodeBytesMax: 6000,
+      activeUploadsMax: 6,
+      uploadTtlMs: 360_000,
+      workers: 6,
+      isDev: true,
+    });
+    expect(parseServeConfig({}, { HOLDFAST_LISTEN: '' }).port).toBe(8420);
+  });
+
+  test.each<[ServeFlags, RegExp]>([
+    [{ listen: '8420' }, /--listen/],
+    [{ listen: 'localhost' }, /--listen/],
+    [{ listen: '::1:8420' }, /--listen/],
+    [{ listen: '127.0.0.1:65536' }, /--listen/],
+    [{ listen: '127.0.0.1:-1' }, /--listen/],
+    [{ publicUrl: 'cas.example' }, /--public-url/],
+    [{ publicUrl: 'ftp://cas.example' }, /--public-url/],
+    [{ publicUrl: 'https://user:hush@cas.example' }, /--public-url/],
+    [{ publicUrl: 'https://cas.example/?a=1' }, /--public-url/],
+    [{ maxNodeBytes: '32 MiB' }, /--max-node-bytes "32 MiB" must be a size from/],
+    [{ maxNodeBytes: '1TiB' }, /--max-node-bytes/],
+    [{ maxNodeBytes: '10' }, /--max-node-bytes/],
+    [{ maxActiveUploads: '0' }, /--max-active-uploads/],
+    [{ uploadTtl: '5' }, /--upload-ttl/],
+    [{ uploadTtl: '0s' }, /--upload-ttl/],
+    [{ uploadTtl: '8d' }, /--upload-ttl/],
+    [{ workers: '0' }, /--workers/],
+    [{ workers: '1.5' }, /--workers/],
+  ])('%p is wrong usage', (flags, message) => {
+    const parse = () => parseServeConfig(flags, {});
+    expect(parse).toThrow(ConfigError);
+    expect(parse).toThrow(message);
+    expect(parse).not.toThrow(/hush/);
+  });
+
+  test('wrong variables are wrong usage too', () => {
+    expect(() => parseServeConfig({}, { HOLDFAST_LOG_LEVEL: 'loud' })).toThrow(/HOLDFAST_LOG_LEVEL.*info/);
+    expect(() => parseServeConfig({}, { HOLDFAST_CORS_ORIGINS: 'https://a.example/' })).toThrow(/CORS/);
+  });
+
+  test('engines are chosen by their URLs, flags before variables', () => {
+    const metadata = 'postgres://u:hush@h/db';
+    const content = 's3://bucket?endpoint=http://h:1';
+    expect(parseServeConfig({ metadata, content }, {}).engines).toMatchObject({
+      kind: 'scaleout',
+      metadata: { host: 'h', password: 'hush' },
+      content: { bucket: 'bucket', endpoint: 'http://h:1' },
+    });
+    const variables = { HOLDFAST_METADATA: metadata, HOLDFAST_CONTENT: content };
+    expect(parseServeConfig({ content: 's3://other' }, variables).engines).toMatchObject({
+      kind: 'scaleout',
+      content: { bucket: 'other' },
+    });
+    expect(parseServeConfig({ content }, {}).engines).toMatchObject({
+      kind: 'embedded',
+      content: { bucket: 'bucket' },
+    });
+  });
+
+  test('rows in PostgreSQL with bytes in a folder are refused, and why', () => {
+    const parse = () => parseServeConfig({ metadata: 'postgres://u:hush@h/db' }, {});
+    expect(parse).toThrow(ConfigError);
+    expect(parse).toThrow(/--content.*cannot share bytes in one folder/);
+    expect(parse).not.toThrow(/hush/);
+  });
+
+  test('a size may have a unit', () => {
+    expect(parseServeConfig({ maxNodeBytes: '32MiB' }, {}).nodeBytesMax).toBe(33_554_432);
+    expect(parseServeConfig({}, { HOLDFAST_MAX_NODE_BYTES: '5MB' }).nodeBytesMax).toBe(5_000_000);
+  });
+
+  test('any text for any flag is understood or refused in one line', () => {
+    const text = fc.option(fc.string({ unit: 'grapheme' }), { nil: undefined });
+    const flags = fc.record({
+      listen: text,
+      publicUrl: text,
+      maxNodeBytes: text,
+      uploadTtl: text,
+      workers: text,
+    });
+    fc.assert(
+      fc.property(flags, (given) => {
+        try {
+          const { host, port } = parseServeConfig(given, {});
+          expect(new URL(`http://${formatAuthority(host, port)}`).pathname).toBe('/');
+        } catch (error) {
+          expect(error).toBeInstanceOf(ConfigError);
+          expect((error as Error).message).not.toContain('\n');
+        }
+      }),
+    );
+  });
+});

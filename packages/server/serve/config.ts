@@ -1,0 +1,226 @@
+/** Flags and environment → one typed configuration (contract section 9). Read once, at the start; nothing reads it at import. */
+import {
+  ACTIVE_UPLOADS_MAX_DEFAULT,
+  DATA_DIR_DEFAULT,
+  LISTEN_DEFAULT,
+  NODE_BYTES_MAX_DEFAULT,
+  parseDuration,
+  parseSize,
+  UPLOAD_TTL_MS_DEFAULT,
+} from '@holdfast/protocol';
+import { type PostgresAddress, parsePostgresUrl, parseS3Url, type S3Address } from '../engine/address.ts';
+import { ConfigError } from '../errors.ts';
+
+/** As given on the command line; a flag wins over its variable (`--max-node-bytes` is `HOLDFAST_MAX_NODE_BYTES`). */
+export interface ServeFlags {
+  readonly listen?: string | undefined;
+  readonly data?: string | undefined;
+  readonly publicUrl?: string | undefined;
+  readonly metadata?: string | undefined;
+  readonly content?: string | undefined;
+  readonly maxNodeBytes?: string | undefined;
+  readonly maxActiveUploads?: string | undefined;
+  readonly uploadTtl?: string | undefined;
+  readonly workers?: string | undefined;
+  readonly dev?: boolean | undefined;
+}
+
+export interface ServeConfig {
+  /** name or address, without brackets */
+  readonly host: string;
+  /** 0 picks one */
+  readonly port: number;
+  /** holds what is not in another engine; not touched when nothing is to be kept there */
+  readonly dataDir: string;
+  readonly engines: EnginesConfig;
+  /** origin (and path prefix) of upload URLs, no trailing slash; undefined: `http://` and the Host of the lease */
+  readonly publicUrl: string | undefined;
+  readonly nodeBytesMax: number;
+  readonly activeUploadsMax: number;
+  readonly uploadTtlMs: number;
+  /** server processes on the one port */
+  readonly workers: number;
+  readonly isDev: boolean;
+  readonly corsOrigins: '*' | readonly string[];
+  readonly logLevel: LogLevel;
+}
+
+/**
+ * Where rows and bytes are. Bytes beside rows in one folder, or in S3; rows in PostgreSQL only with bytes in S3, for a folder
+ * is no place that several machines share.
+ */
+type EnginesConfig =
+  | { readonly kind: 'embedded'; readonly content: S3Address | undefined }
+  | { readonly kind: 'scaleout'; readonly metadata: PostgresAddress; readonly content: S3Address };
+
+const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** The smallest node is a header and one character of content type; above the largest, integrity records grow unwieldy. */
+const NODE_BYTES_MIN = 25;
+const NODE_BYTES_MAX = 16 * 1024 * 1024 * 1024;
+const ACTIVE_UPLOADS_MAX = 1_000_000;
+const UPLOAD_TTL_MS_MIN = 1;
+const UPLOAD_TTL_MS_MAX = 7 * 24 * 60 * 60 * 1000;
+const WORKERS_MAX = 64;
+const PORT_MAX = 65_535;
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Throws ConfigError (wrong usage). */
+export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConfig {
+  const read = (flag: string | undefined, variable: string): string | undefined =>
+    flag ?? nonEmpty(env[variable]);
+  return {
+    ...parseListen(read(flags.listen, 'HOLDFAST_LISTEN') ?? LISTEN_DEFAULT),
+    dataDir: read(flags.data, 'HOLDFAST_DATA') ?? DATA_DIR_DEFAULT,
+    engines: parseEngines(
+      read(flags.metadata, 'HOLDFAST_METADATA'),
+      read(flags.content, 'HOLDFAST_CONTENT'),
+      env,
+    ),
+    publicUrl: parsePublicUrl(read(flags.publicUrl, 'HOLDFAST_PUBLIC_URL')),
+    nodeBytesMax: parseByteCount('--max-node-bytes', read(flags.maxNodeBytes, 'HOLDFAST_MAX_NODE_BYTES'), {
+      min: NODE_BYTES_MIN,
+      max: NODE_BYTES_MAX,
+      otherwise: NODE_BYTES_MAX_DEFAULT,
+    }),
+    activeUploadsMax: parseInteger(
+      '--max-active-uploads',
+      read(flags.maxActiveUploads, 'HOLDFAST_MAX_ACTIVE_UPLOADS'),
+      { min: 1, max: ACTIVE_UPLOADS_MAX, otherwise: ACTIVE_UPLOADS_MAX_DEFAULT },
+    ),
+    uploadTtlMs: parseUploadTtl(read(flags.uploadTtl, 'HOLDFAST_UPLOAD_TTL')),
+    workers: parseInteger('--workers', read(flags.workers, 'HOLDFAST_WORKERS'), {
+      min: 1,
+      max: WORKERS_MAX,
+      otherwise: 1,
+    }),
+    isDev: flags.dev ?? false,
+    corsOrigins: parseCorsOrigins(nonEmpty(env.HOLDFAST_CORS_ORIGINS)),
+    logLevel: parseLogLevel(nonEmpty(env.HOLDFAST_LOG_LEVEL)),
+  };
+}
+
+/** `HOST:PORT` as people write it: IPv6 addresses in brackets. */
+export function formatAuthority(host: string, port: number): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+function nonEmpty(value: string | undefined): string | undefined {
+  return value === '' ? undefined : value;
+}
+
+function parseListen(text: string): { readonly host: string; readonly port: number } {
+  const match = /^(?:\[([0-9a-fA-F:.%a-z]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})$/.exec(text);
+  const host = match?.[1] ?? match?.[2];
+  const port = Number(match?.[3]);
+  if (host === undefined || port > PORT_MAX) {
+    throw new ConfigError(
+      `--listen ${quote(text)} is not HOST:PORT; give one such as 127.0.0.1:8420, 0.0.0.0:8420 or [::1]:8420`,
+    );
+  }
+  return { host, port };
+}
+
+function parsePublicUrl(text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isPlain =
+    url !== undefined &&
+    /^https?:$/.test(url.protocol) &&
+    url.search === '' &&
+    url.hash === '' &&
+    url.username === '' &&
+    url.password === '';
+  if (!isPlain) {
+    throw new ConfigError(
+      '--public-url is not a plain http or https address; give one such as https://cas.example.org',
+    );
+  }
+  return url.href.replace(/\/+$/, '');
+}
+
+function parseInteger(
+  name: string,
+  text: string | undefined,
+  range: { readonly min: number; readonly max: number; readonly otherwise: number },
+): number {
+  if (text === undefined) return range.otherwise;
+  const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value >= range.min && value <= range.max)) {
+    throw new ConfigError(`${name} ${quote(text)} must be an integer from ${range.min} to ${range.max}`);
+  }
+  return value;
+}
+
+function parseByteCount(
+  name: string,
+  text: string | undefined,
+  range: { readonly min: number; readonly max: number; readonly otherwise: number },
+): number {
+  if (text === undefined) return range.otherwise;
+  let bytes = Number.NaN;
+  try {
+    bytes = parseSize(text);
+  } catch {
+    // Judged with the range.
+  }
+  if (!(bytes >= range.min && bytes <= range.max)) {
+    throw new ConfigError(
+      `${name} ${quote(text)} must be a size from ${range.min} to ${range.max} bytes, such as 64MiB`,
+    );
+  }
+  return bytes;
+}
+
+function parseUploadTtl(text: string | undefined): number {
+  if (text === undefined) return UPLOAD_TTL_MS_DEFAULT;
+  let durationMs = Number.NaN;
+  try {
+    durationMs = parseDuration(text);
+  } catch {
+    // Judged with the range.
+  }
+  if (!(durationMs >= UPLOAD_TTL_MS_MIN && durationMs <= UPLOAD_TTL_MS_MAX)) {
+    throw new ConfigError(`--upload-ttl ${quote(text)} must be a duration from 1ms to 7d, such as 5m`);
+  }
+  return durationMs;
+}
+
+function parseCorsOrigins(text: string | undefined): '*' | readonly string[] {
+  if (text === undefined || text === '*') return '*';
+  const origins = text.split(',').map((origin) => origin.trim());
+  for (const origin of origins) {
+    if (!URL.canParse(origin) || new URL(origin).origin !== origin) {
+      throw new ConfigError(
+        `HOLDFAST_CORS_ORIGINS has ${quote(origin)}; give *, or origins such as https://app.example.org joined by commas`,
+      );
+    }
+  }
+  return origins;
+}
+
+function parseLogLevel(text: string | undefined): LogLevel {
+  const level = LOG_LEVELS.find((known) => known === (text ?? 'info'));
+  if (level !== undefined) return level;
+  throw new ConfigError(`HOLDFAST_LOG_LEVEL ${quote(text ?? '')} must be one of ${LOG_LEVELS.join(', ')}`);
+}
+
+function parseEngines(
+  metadataUrl: string | undefined,
+  contentUrl: string | undefined,
+  env: Environment,
+): EnginesConfig {
+  const content = contentUrl === undefined ? undefined : parseS3Url(contentUrl, env);
+  if (metadataUrl === undefined) return { kind: 'embedded', content };
+  const metadata = parsePostgresUrl(metadataUrl, env);
+  if (content !== undefined) return { kind: 'scaleout', metadata, content };
+  throw new ConfigError(
+    '--metadata needs --content: rows in PostgreSQL are for several servers, and these cannot share bytes in one folder; give --content s3://BUCKET?endpoint=URL',
+  );
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text);
+}

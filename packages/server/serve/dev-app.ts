@@ -1,0 +1,132 @@
+/** `serve --dev`: an App to play with, its key kept in the data folder, and a token for today (contract section 9). */
+import { link, open, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AUTHORITIES } from '@holdfast/protocol';
+import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
+import { explainFolderError, makeDataFolder } from '../deployment/data-folder.ts';
+import { makeRegistry, RegistryError, type RegistryPlace } from '../deployment/registry.ts';
+import { ServeError } from '../errors.ts';
+
+const APP_ID = 'demo';
+const SPACE_ID = 'home';
+const REF_DOMAIN = 'demo';
+const ISSUER = 'https://holdfast-dev.invalid';
+const AUDIENCE = 'holdfast';
+const ALGORITHM = 'ES256';
+const TOKEN_LIFETIME_SECONDS = 24 * 60 * 60;
+const KEY_NAME = 'dev-key.jwk';
+const KEY_MODE = 0o600;
+
+export interface DevApp {
+  /** Lines for stdout: exports a shell can take over, and a first command of `program`. They hold a token. */
+  describe(url: string, program: string): Promise<readonly string[]>;
+}
+
+/** Registers the App (again: an earlier registration of it is replaced); its key is in `dataDir`. Throws ServeError. */
+export async function openDevApp(dataDir: string, place: RegistryPlace): Promise<DevApp> {
+  makeDataFolder(dataDir);
+  const key = await openKey(dataDir);
+  const { d: _, ...publicKey } = key;
+  try {
+    const registry = await makeRegistry(place);
+    try {
+      const jwks = JSON.stringify({ keys: [publicKey] });
+      const registration = {
+        appId: APP_ID,
+        issuer: ISSUER,
+        audience: AUDIENCE,
+        keys: { kind: 'static', jwks },
+      } as const;
+      await registry.addApp(registration, { replace: true });
+    } finally {
+      await registry.close();
+    }
+  } catch (error) {
+    if (error instanceof RegistryError) throw new ServeError(error.message, { cause: error });
+    throw explainFolderError(dataDir, error);
+  }
+  return { describe: (url, program) => describe(key, url, program) };
+}
+
+async function describe(key: JWK, url: string, program: string): Promise<readonly string[]> {
+  return [
+    `export HOLDFAST_URL=${url}`,
+    `export HOLDFAST_APP=${APP_ID}`,
+    `export HOLDFAST_SPACE=${SPACE_ID}`,
+    `export HOLDFAST_TOKEN=${await mintToken(key)}`,
+    '# The token is good for 24 hours. In another terminal paste the four lines above, then try:',
+    `#   ${program} usage`,
+  ];
+}
+
+async function mintToken(key: JWK): Promise<string> {
+  const issuedAt = Math.floor(Date.now() / 1000);
+  const claims = {
+    ver: 1,
+    iss: ISSUER,
+    aud: AUDIENCE,
+    iat: issuedAt,
+    exp: issuedAt + TOKEN_LIFETIME_SECONDS,
+    spaceId: SPACE_ID,
+    permissions: [...AUTHORITIES],
+    refDomain: REF_DOMAIN,
+  };
+  return new SignJWT(claims)
+    .setProtectedHeader({
+      alg: ALGORITHM,
+      typ: 'cas-cap+jwt',
+      ...(key.kid === undefined ? {} : { kid: key.kid }),
+    })
+    .sign(await importJWK(key, ALGORITHM));
+}
+
+async function openKey(dataDir: string): Promise<JWK> {
+  const path = join(dataDir, KEY_NAME);
+  let text: string;
+  try {
+    text = (await findText(path)) ?? (await createKey(path));
+  } catch (error) {
+    throw explainFolderError(dataDir, error);
+  }
+  try {
+    const key = JSON.parse(text) as JWK;
+    await importJWK(key, ALGORITHM);
+    if (typeof key.d === 'string') return key;
+  } catch {
+    // No detail: a parser's message quotes what it read.
+  }
+  throw new ServeError(
+    `the demo App's key ${path} is not a private key: remove it, and --dev makes a new one`,
+  );
+}
+
+async function createKey(path: string): Promise<string> {
+  const { privateKey } = await generateKeyPair(ALGORITHM, { extractable: true });
+  const key = await exportJWK(privateKey);
+  const kid = await calculateJwkThumbprint(key);
+  const draft = `${path}.${crypto.randomUUID()}`;
+  const file = await open(draft, 'wx', KEY_MODE);
+  try {
+    await file.writeFile(`${JSON.stringify({ ...key, kid, alg: ALGORITHM, use: 'sig' }, undefined, 2)}\n`);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  try {
+    await link(draft, path);
+  } finally {
+    await rm(draft, { force: true });
+  }
+  return readFile(path, 'utf8');
+}
+
+async function findText(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'ENOENT') return undefined;
+    throw new ServeError(
+      `the demo App's key ${path} cannot be read: check its owner and mode, or remove it, and --dev makes a new one`,
+    );
+  }
+}

@@ -1,0 +1,86 @@
+/** The socket: binds the handler to a port, and lets go of it gently. */
+
+import { ServeError } from '../errors.ts';
+import type { Handler } from '../http/handler.ts';
+import { IDLE_SECONDS_MAX } from '../http/http-limits.ts';
+import { routesOf } from '../http/sent-path.ts';
+import type { ServeConfig } from './config.ts';
+import { formatAuthority } from './config.ts';
+
+/** Requests in flight get this long after the drain begins; the contract promises 10 s. */
+const DRAIN_MS_MAX = 12_000;
+const DRAIN_LOOK_MS = 25;
+
+export interface Listener {
+  readonly port: number;
+  /** Takes no more connections, closes idle ones at once, waits for requests in flight, then closes what is left. */
+  drain(): Promise<void>;
+}
+
+/** `port` instead of the configured one: workers share a port that the first of them was given. Throws ServeError. */
+export function listen(config: ServeConfig, port: number, handler: Handler): Listener {
+  let server: Bun.Server<undefined>;
+  try {
+    server = Bun.serve({
+      hostname: config.host,
+      port,
+      reusePort: config.workers > 1,
+      idleTimeout: IDLE_SECONDS_MAX,
+      // Bodies are bounded where they are read: by the JSON limit, and by the node limit of the upload target.
+      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+      development: false,
+      routes: routesOf(handler),
+      fetch: handler.refuse,
+      error: handler.replaceUnsent,
+    });
+  } catch (error) {
+    throw explainListenError(config.host, port, error);
+  }
+  return { port: server.port ?? port, drain: () => drain(server) };
+}
+
+async function drain(server: Bun.Server<undefined>): Promise<void> {
+  const endsAt = performance.now() + DRAIN_MS_MAX;
+  // Stops listening now; resolves only when every connection is gone, which the loop below sees to.
+  void server.stop();
+  while (server.pendingRequests > 0 && performance.now() < endsAt) {
+    closeIdleConnections(server);
+    await Bun.sleep(DRAIN_LOOK_MS);
+  }
+  await server.stop(true);
+}
+
+/** In the runtime since 1.3, not yet in its types. */
+function closeIdleConnections(server: Bun.Server<undefined> & { closeIdleConnections?: () => void }): void {
+  server.closeIdleConnections?.();
+}
+
+/** Fails when anybody listens there already: with a shared port the kernel itself would not mind. Throws ServeError. */
+export function assertPortIsFree(host: string, port: number): void {
+  if (port === 0) return;
+  try {
+    Bun.listen({ hostname: host, port, exclusive: true, socket: { data: () => undefined } }).stop(true);
+  } catch (error) {
+    throw explainListenError(host, port, error);
+  }
+}
+
+function explainListenError(host: string, port: number, error: unknown): unknown {
+  const address = formatAuthority(host, port);
+  const code = (error as { code?: unknown } | null)?.code;
+  switch (code) {
+    case 'EADDRINUSE':
+      return new ServeError(
+        `${address} is in use: stop what listens there, or choose another --listen HOST:PORT`,
+      );
+    case 'EACCES':
+    case 'EPERM':
+      return new ServeError(
+        `${address} may not be listened on: choose a port from 1024 up in --listen HOST:PORT`,
+      );
+    default:
+      return new ServeError(
+        `${address} cannot be listened on (${typeof code === 'string' ? code : String(error)}): check the host of --listen HOST:PORT`,
+      );
+  }
+}

@@ -1,0 +1,90 @@
+/** `holdfast serve`: from a configuration to a server that runs until it is told to end (contract section 9). */
+
+import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.ts';
+import type { RegistryPlace } from '../deployment/registry.ts';
+import { openLog } from '../log.ts';
+import { formatAuthority, type ServeConfig } from './config.ts';
+import { type DevApp, openDevApp } from './dev-app.ts';
+import { type ServingProcess, startServing } from './serving-process.ts';
+import { startSupervising, type WorkerCommand } from './supervisor.ts';
+
+/** Addresses that mean every interface: a client on this machine reaches them by loopback. */
+const ANY_HOST: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
+const SECOND_SIGNAL_EXIT_CODE = 1;
+/** Files of the data folder are for their owner alone, also in a folder that others may enter. */
+const PRIVATE_UMASK = 0o077;
+
+/** The program that serves, as its starter knows it. */
+export interface ServingProgram {
+  /** what a person types before the command */
+  readonly name: string;
+  readonly workerCommand: WorkerCommand;
+}
+
+/**
+ * Serves until SIGTERM or SIGINT, then drains and resolves; a second signal ends the process at once. `printLine` writes to
+ * stdout: the listening line first, with --dev also a token. Throws ServeError when the server cannot start.
+ */
+export async function serve(
+  config: ServeConfig,
+  program: ServingProgram,
+  printLine: (line: string) => void,
+): Promise<void> {
+  process.umask(PRIVATE_UMASK);
+  const log = openLog(config.logLevel);
+  // First of all, so that a signal while starting is not lost.
+  const told = awaitSignal();
+  const folder = holdFolder(config);
+  try {
+    const devApp = config.isDev ? await openDevApp(config.dataDir, registryPlaceOf(config)) : undefined;
+    const serving =
+      config.workers === 1
+        ? await startServing(config, log, { worker: 0, port: config.port, isAlone: true })
+        : await startSupervising(config, log, program.workerCommand);
+    await announce(config, serving, devApp, program, printLine);
+    const { host, workers, engines } = config;
+    log.info({ host, port: serving.port, workers, engines: engines.kind }, 'listening');
+    log.info({ signal: await told }, 'draining');
+    await serving.end();
+    log.info('ended');
+  } finally {
+    folder?.release();
+  }
+}
+
+/** Where rows are in a database nothing is kept in a folder, and any number of servers may run. */
+function holdFolder({ engines, dataDir }: ServeConfig): HeldDataFolder | undefined {
+  return engines.kind === 'embedded' ? holdDataFolder(dataDir) : undefined;
+}
+
+function registryPlaceOf({ engines, dataDir }: ServeConfig): RegistryPlace {
+  if (engines.kind === 'embedded') return { kind: 'folder', dataDir };
+  return { kind: 'database', address: engines.metadata };
+}
+
+async function announce(
+  config: ServeConfig,
+  serving: ServingProcess,
+  devApp: DevApp | undefined,
+  program: ServingProgram,
+  printLine: (line: string) => void,
+): Promise<void> {
+  const { port } = serving;
+  printLine(`holdfast listening on http://${formatAuthority(config.host, port)}`);
+  if (devApp === undefined) return;
+  const local = `http://${formatAuthority(ANY_HOST[config.host] ?? config.host, port)}`;
+  for (const line of await devApp.describe(config.publicUrl ?? local, program.name)) printLine(line);
+}
+
+function awaitSignal(): Promise<NodeJS.Signals> {
+  const { promise, resolve } = Promise.withResolvers<NodeJS.Signals>();
+  let isTold = false;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (isTold) process.exit(SECOND_SIGNAL_EXIT_CODE);
+    isTold = true;
+    resolve(signal);
+  };
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
+  return promise;
+}

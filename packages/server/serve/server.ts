@@ -1,0 +1,156 @@
+/** The composition root: puts engines, rules, authorization and HTTP together, and takes them apart in reverse. */
+import { randomBytes } from 'node:crypto';
+import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
+import { REAL_AUTH_WORLD } from '../auth/auth-world.ts';
+import { authorize, openAuthorizer } from '../auth/authorize.ts';
+import type { BackgroundLoop } from '../background/loop.ts';
+import { DISK_PACE, S3_PACE, startBackgroundWork } from '../background/work.ts';
+import type { Core } from '../core/core.ts';
+import { InvariantViolation } from '../core/invariant.ts';
+import type { Clock } from '../core/ports.ts';
+import { type RotReport, RottenNodes } from '../core/rotten-nodes.ts';
+import { explainFolderError } from '../deployment/data-folder.ts';
+import { type Engines, Opened } from '../deployment/engines.ts';
+import { openEmbedded } from '../deployment/open-embedded.ts';
+import { openScaleout } from '../deployment/open-scaleout.ts';
+import { openFileSpool } from '../http/content-spool.ts';
+import type { FailureReport } from '../http/error-answer.ts';
+import { createHandler, type Handler } from '../http/handler.ts';
+import type { Log } from '../log.ts';
+import type { ServeConfig } from './config.ts';
+
+export interface OpenServerOptions {
+  readonly config: ServeConfig;
+  readonly log: Log;
+  /** a broken invariant, or a write of unknown outcome: the process has to end, now */
+  readonly onFatal: (error: Error) => void;
+  /** this process's number among `config.workers` */
+  readonly worker: number;
+  /** no other process serves this data: what interrupted ones left half done may be cleared up at once */
+  readonly isAlone: boolean;
+  readonly clock?: Clock;
+}
+
+export interface OpenServer extends Handler {
+  readonly core: Core;
+  readonly background: BackgroundLoop;
+  close(): Promise<void>;
+}
+
+/** A step of background work that waits for an engine that is away is not waited for any longer. */
+const BACKGROUND_END_MS_MAX = 2000;
+
+/** A data folder that the engines need exists and is held by the caller (data-folder.ts). Rejects with ServeError. */
+export async function openServer(options: OpenServerOptions): Promise<OpenServer> {
+  const opened = new Opened();
+  try {
+    const engines = await openEngines(options);
+    opened.add(() => engines.close());
+    return await openParts(options, engines, opened);
+  } catch (error) {
+    await opened.close().catch(() => undefined);
+    throw error;
+  }
+}
+
+function openEngines(options: OpenServerOptions): Promise<Engines> {
+  const { config, log, onFatal, worker, isAlone, clock } = options;
+  const { engines, dataDir, workers, uploadTtlMs } = config;
+  if (engines.kind === 'scaleout') return openScaleout({ ...engines, uploadTtlMs, clock, log, onFatal });
+  const bucket = engines.content;
+  const folder = { dataDir, bucket, uploadTtlMs, workers, worker, isAlone };
+  return openEmbedded({ ...folder, clock: clock ?? REAL_CLOCK, log, onFatal });
+}
+
+const REAL_CLOCK: Clock = { now: () => Date.now() };
+
+async function openParts(
+  { config, log, onFatal, clock = REAL_CLOCK }: OpenServerOptions,
+  engines: Engines,
+  opened: Opened,
+): Promise<OpenServer> {
+  const world = { ...REAL_AUTH_WORLD, now: () => clock.now() };
+  const authorizer = await openAuthorizer(engines.registryStore, world);
+  opened.add(() => authorizer.close());
+  const core = makeCore(config, engines, new RottenNodes((report) => logRot(log, report)));
+  // A server that was restarted knows at once what it knew before; where the rows cannot be read now, background work tries again.
+  await core.rottenNodes.look(core.metadata).catch(() => undefined);
+  const { spoolFolder } = engines;
+  const spool = await openFileSpool(spoolFolder).catch((error: unknown) => {
+    throw explainFolderError(spoolFolder, error);
+  });
+  const handler = createHandler({
+    core,
+    authorize: (authorization, appId, spaceId, operation) =>
+      authorize(authorizer, authorization, appId, spaceId, operation),
+    spool,
+    reportFailure: (report) => logFailure(log, report, onFatal),
+    publicUrl: config.publicUrl,
+    corsOrigins: config.corsOrigins,
+  });
+  const pace = config.engines.content === undefined ? DISK_PACE : S3_PACE;
+  const background = startBackgroundWork({ core, turns: engines.turns, pace, log });
+  opened.add(() => Promise.race([background.stop(), Bun.sleep(BACKGROUND_END_MS_MAX)]));
+  return { ...handler, core, background, close: () => opened.close() };
+}
+
+function makeCore(config: ServeConfig, engines: Engines, rottenNodes: RottenNodes): Core {
+  const { metadata, content, signer } = engines;
+  return {
+    metadata,
+    content,
+    random: { bytes: (count) => randomBytes(count) },
+    signer,
+    rottenNodes,
+    settings: {
+      nodeBytesMax: config.nodeBytesMax,
+      activeUploadsMax: config.activeUploadsMax,
+      uploadTtlMs: config.uploadTtlMs,
+      abandonedAfterMs: ABANDONED_AFTER_MS,
+      rootRefHistoryMs: ROOT_REF_HISTORY_MS,
+    },
+  };
+}
+
+function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => void): void {
+  const { kind, requestId, error } = report;
+  if (kind === 'caller-gone') log.debug({ requestId, err: error }, 'a caller went away before its answer');
+  else if (kind === 'unexpected') log.error({ requestId, err: error }, 'a request failed unexpectedly');
+  else
+    log.warn(
+      { requestId, reasons: reasonsOf(error) },
+      'a request failed: storage or the registry could not be used',
+    );
+  if (error instanceof InvariantViolation) onFatal(error);
+}
+
+const ROT_LINES: Readonly<
+  Record<RotReport['kind'], { readonly level: 'error' | 'warn' | 'info'; readonly message: string }>
+> = {
+  rotten: {
+    level: 'error',
+    message:
+      'the stored content of a node is damaged or lost: push the tree it belongs to again, or lease and upload the node; check the store',
+  },
+  met: { level: 'warn', message: 'a damaged node was asked for, and refused' },
+  sound: { level: 'warn', message: 'the content of a damaged node was found good again' },
+  healed: { level: 'info', message: 'a damaged node was healed by bytes that were uploaded again' },
+};
+
+/** Names each damaged node when it is found, and says when it is whole again. */
+function logRot(log: Log, { kind, space: { appId, spaceId }, hash, reason }: RotReport): void {
+  const { level, message } = ROT_LINES[kind];
+  log[level]({ app: appId, space: spaceId, hash, reason }, message);
+}
+
+const REASONS_MAX = 5;
+
+/** What went wrong and why, outermost first: while an engine is away there are too many such lines for stacks. */
+function reasonsOf(error: unknown): string[] {
+  const reasons: string[] = [];
+  for (let each = error; each !== undefined && reasons.length < REASONS_MAX; ) {
+    reasons.push(each instanceof Error ? each.message : String(each));
+    each = each instanceof Error ? each.cause : undefined;
+  }
+  return reasons;
+}

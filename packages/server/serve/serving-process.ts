@@ -1,0 +1,50 @@
+/** One process that serves: the whole of a single server, or one worker of several. */
+
+import type { Log } from '../log.ts';
+import type { ServeConfig } from './config.ts';
+import { type Listener, listen } from './listener.ts';
+import { type OpenServer, type OpenServerOptions, openServer } from './server.ts';
+
+/** A broken invariant or an unknown outcome: whoever supervises starts again from what is durable. */
+const FATAL_EXIT_CODE = 70;
+
+export interface ServingProcess {
+  readonly port: number;
+  /** Drains, closes everything. Calling it again joins the same drain. */
+  end(): Promise<void>;
+}
+
+/** Throws ServeError. */
+export async function startServing(
+  config: ServeConfig,
+  log: Log,
+  place: Pick<OpenServerOptions, 'worker' | 'isAlone'> & { readonly port: number },
+): Promise<ServingProcess> {
+  const onFatal = (error: Error): never => {
+    log.fatal({ err: error }, 'the server has to end: it starts clean from what is durable');
+    process.exit(FATAL_EXIT_CODE);
+  };
+  const server = await openServer({ config, log, onFatal, worker: place.worker, isAlone: place.isAlone });
+  let listener: Listener;
+  try {
+    listener = listen(config, place.port, server);
+  } catch (error) {
+    await server.close();
+    throw error;
+  }
+  let ending: Promise<void> | undefined;
+  return {
+    port: listener.port,
+    end: () => {
+      ending ??= endServing(listener, server);
+      return ending;
+    },
+  };
+}
+
+async function endServing(listener: Listener, server: OpenServer): Promise<void> {
+  // Requests in flight still need the engines, background work does not: it ends meanwhile.
+  void server.background.stop();
+  await listener.drain();
+  await server.close();
+}

@@ -1,0 +1,145 @@
+/** `--workers N`: several server processes on one port, started again when they die (contract section 9). */
+import type { Subprocess } from 'bun';
+import { ServeError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import type { ServeConfig } from './config.ts';
+import { assertPortIsFree } from './listener.ts';
+import type { ServingProcess } from './serving-process.ts';
+import type { FromWorker, ToWorker } from './worker-messages.ts';
+
+const RESTART_MS_MIN = 200;
+const RESTART_MS_MAX = 10_000;
+/** A worker that served this long has started well: the next restart waits little again. */
+const HEALTHY_MS = 60_000;
+/** Over the workers' own drain, for closing what is open. */
+const END_MS_MAX = 14_000;
+
+/** The program and the arguments that start a process which calls `runWorker`. */
+export type WorkerCommand = readonly [string, ...string[]];
+
+interface Supervision {
+  readonly config: ServeConfig;
+  readonly log: Log;
+  readonly workerCommand: WorkerCommand;
+  port: number;
+  isEnding: boolean;
+  readonly running: Map<number, Subprocess>;
+  readonly timers: Set<Timer>;
+}
+
+/** Resolves when every worker listens. Throws ServeError. */
+export async function startSupervising(
+  config: ServeConfig,
+  log: Log,
+  workerCommand: WorkerCommand,
+): Promise<ServingProcess> {
+  assertPortIsFree(config.host, config.port);
+  const supervision: Supervision = {
+    config,
+    log,
+    workerCommand,
+    port: config.port,
+    isEnding: false,
+    running: new Map(),
+    timers: new Set(),
+  };
+  try {
+    // The first worker picks the port and prepares the data folder; the others follow it.
+    supervision.port = await startWorker(supervision, 0, RESTART_MS_MIN, true);
+    const others = Array.from({ length: config.workers - 1 }, (_, index) => index + 1);
+    await Promise.all(others.map((worker) => startWorker(supervision, worker, RESTART_MS_MIN)));
+  } catch (error) {
+    await endWorkers(supervision);
+    throw error;
+  }
+  let ending: Promise<void> | undefined;
+  return {
+    port: supervision.port,
+    end: () => {
+      ending ??= endWorkers(supervision);
+      return ending;
+    },
+  };
+}
+
+/** Resolves with the port when it listens. Rejects with ServeError when it fails to start. */
+function startWorker(
+  supervision: Supervision,
+  worker: number,
+  restartMs: number,
+  isAlone = false,
+): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  let listeningAt: number | undefined;
+  const onMessage = (message: FromWorker, child: Subprocess): void => {
+    if (message.kind === 'ready') {
+      const { config, port } = supervision;
+      child.send({ kind: 'start', config, worker, port, isAlone } satisfies ToWorker);
+    } else if (message.kind === 'listening') {
+      listeningAt = performance.now();
+      resolve(message.port);
+    } else {
+      reject(new ServeError(message.message));
+    }
+  };
+  const child = Bun.spawn([...supervision.workerCommand], {
+    argv0: process.argv0,
+    stdio: ['ignore', 'ignore', 'inherit'],
+    ipc: onMessage,
+    onExit: (_, exitCode, signalCode) => {
+      supervision.running.delete(worker);
+      if (supervision.isEnding) return;
+      if (listeningAt === undefined) {
+        reject(
+          new ServeError(
+            `worker ${worker} ended before it listened (${signalCode ?? exitCode}): see the log`,
+          ),
+        );
+        return;
+      }
+      const wasHealthy = performance.now() - listeningAt > HEALTHY_MS;
+      restartLater(supervision, worker, wasHealthy ? RESTART_MS_MIN : restartMs, signalCode ?? exitCode);
+    },
+  });
+  supervision.running.set(worker, child);
+  return promise;
+}
+
+function restartLater(
+  supervision: Supervision,
+  worker: number,
+  delayMs: number,
+  cause: string | number | null,
+): void {
+  supervision.log.error({ worker, cause, delayMs }, 'a worker died; another takes its place');
+  const nextDelayMs = Math.min(delayMs * 2, RESTART_MS_MAX);
+  const timer = setTimeout(() => {
+    supervision.timers.delete(timer);
+    if (supervision.isEnding) return;
+    startWorker(supervision, worker, nextDelayMs).catch((error: unknown) => {
+      if (!supervision.isEnding) restartLater(supervision, worker, nextDelayMs, String(error));
+    });
+  }, delayMs);
+  supervision.timers.add(timer);
+}
+
+async function endWorkers(supervision: Supervision): Promise<void> {
+  supervision.isEnding = true;
+  for (const timer of supervision.timers) clearTimeout(timer);
+  const children = [...supervision.running.values()];
+  for (const child of children) tellToDrain(child);
+  const killTimer = setTimeout(() => {
+    for (const child of children) child.kill('SIGKILL');
+  }, END_MS_MAX);
+  await Promise.all(children.map((child) => child.exited));
+  clearTimeout(killTimer);
+}
+
+/** A worker that is gone already needs no word. */
+function tellToDrain(child: Subprocess): void {
+  try {
+    child.send({ kind: 'drain' } satisfies ToWorker);
+  } catch {
+    child.kill('SIGTERM');
+  }
+}

@@ -1,0 +1,96 @@
+/** `holdfast migrate`: from two places to a copied and verified deployment. */
+import { randomUUID } from 'node:crypto';
+import { StoreUnavailable } from '../core/ports.ts';
+import { hasDeployment, type OpenDeployment, openDeployment } from '../deployment/open-deployment.ts';
+import type { DeploymentPlace } from '../deployment/place.ts';
+import { ServeError } from '../errors.ts';
+import { copyDeployment, findCopy } from './copy-deployment.ts';
+import type { MigrationEvent, MigrationResult } from './events.ts';
+import { MigrationRefused, type Totals } from './ports.ts';
+
+export interface Migration {
+  readonly from: DeploymentPlace;
+  readonly to: DeploymentPlace;
+}
+
+export interface MigrationRun {
+  readonly signal: AbortSignal;
+  onEvent(event: MigrationEvent): void;
+}
+
+/** What a copy would begin with. */
+export interface MigrationPlan {
+  readonly totals: Totals & { readonly apps: number };
+  /** what the target has of this source */
+  readonly target: 'empty' | 'unfinished' | 'finished';
+}
+
+/** Files of a data folder are for their owner alone. */
+const PRIVATE_UMASK = 0o077;
+
+/** Resolves when the target is whole and verified. Rejects with ServeError; the same call then goes on. */
+export function migrateDeployment(
+  places: Migration,
+  { signal, onEvent }: MigrationRun,
+): Promise<MigrationResult> {
+  return explainRefusal(async () => {
+    await assertSource(places);
+    return await withDeployment(places.from, (source) =>
+      withDeployment(places.to, (target) =>
+        copyDeployment({
+          source: { ...source, content: source.store },
+          ...{ target, signal, onEvent, makeEpoch: randomUUID },
+        }),
+      ),
+    );
+  });
+}
+
+/** Copies nothing and makes nothing in the target. Rejects with ServeError as `migrateDeployment` would at its start. */
+export function planMigration(places: Migration): Promise<MigrationPlan> {
+  return explainRefusal(async () => {
+    await assertSource(places);
+    return await withDeployment(places.from, async (source) => {
+      await source.assertAlone();
+      const totals = { ...(await source.rows.readTotals()), apps: (await source.readApps()).length };
+      if (!(await hasDeployment(places.to))) return { totals, target: 'empty' };
+      return await withDeployment(places.to, async (target) => {
+        await target.assertAlone();
+        const copy = await findCopy(source, target);
+        if (copy === 'finished') return { totals, target: copy };
+        return { totals, target: copy === undefined ? 'empty' : 'unfinished' };
+      });
+    });
+  });
+}
+
+async function assertSource({ from, to }: Migration): Promise<void> {
+  if (Bun.deepEquals(from, to)) throw new ServeError('--from and --to are the same place; give two');
+  if (await hasDeployment(from)) return;
+  throw new ServeError('--from holds no deployment: check the folder, or the database of its URL');
+}
+
+async function withDeployment<T>(
+  place: DeploymentPlace,
+  work: (deployment: OpenDeployment) => Promise<T>,
+): Promise<T> {
+  process.umask(PRIVATE_UMASK);
+  const deployment = await openDeployment(place);
+  try {
+    return await work(deployment);
+  } finally {
+    await deployment.close();
+  }
+}
+
+async function explainRefusal<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof MigrationRefused) throw new ServeError(error.message, { cause: error });
+    if (error instanceof StoreUnavailable) {
+      throw new ServeError(`${error.message}; then run the same command again to go on`, { cause: error });
+    }
+    throw error;
+  }
+}
