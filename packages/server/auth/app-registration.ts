@@ -1,4 +1,4 @@
-/** What an operator says about an App, checked before it becomes a row (contract sections 3 and 9). */
+/** What an operator says about an App, checked before it becomes a row. */
 import {
   ALGORITHMS,
   type Algorithm,

@@ -1,10 +1,10 @@
-/** The errors of authorization, with the headers their callers need (contract section 3; RFC 6750 section 3). */
+/** The errors of authorization, with the headers their callers need (docs/api.md, Capabilities; RFC 6750 section 3). */
 import { ApiError } from '@holdfast/protocol';
 import { REGISTRY_RETRY_AFTER_SECONDS } from './auth-limits.ts';
 
 const REALM = 'realm="holdfast"';
 
-/** Row 1. The contract wants an RFC 6750 `error` on every 401, so also here, where the RFC would leave it out. */
+/** Row 1. docs/api.md promises an RFC 6750 `error` on every 401, so also here, where the RFC would leave it out. */
 export function missingToken(): ApiError {
   return new ApiError(
     'missing_token',

@@ -1,4 +1,4 @@
-/** Limits of authorization that are no part of the interface; those of the contract are in the protocol package. */
+/** Limits of authorization that are no part of the interface; those that a client can meet are in the protocol package. */
 
 /** Longest capability, characters: far above any real one, and it bounds the work an unknown sender can ask for. */
 export const TOKEN_CHARACTERS_MAX = 8192;

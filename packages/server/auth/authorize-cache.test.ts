@@ -1,4 +1,4 @@
-/** What a remembered capability may and may not spare (contract section 3, "A verified capability may be cached"). */
+/** What a remembered capability may and may not spare (docs/api.md, Capabilities). */
 import { afterAll, describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import { type Authorizer, authorize, openAuthorizer } from './authorize.ts';

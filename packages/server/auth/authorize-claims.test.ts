@@ -1,4 +1,4 @@
-/** Row 7 of the order table of contract section 3: header, key, signature and claims. */
+/** Row 7 of the table in docs/api.md, Capabilities: header, key, signature and claims. */
 import { describe, expect, test } from 'bun:test';
 import {
   AUDIENCE,

@@ -1,4 +1,4 @@
-/** The order of the table of contract section 3: every pair of rows. */
+/** The order of the table in docs/api.md, Capabilities: every pair of rows. */
 import { describe, expect, test } from 'bun:test';
 import type { AppRecord } from './registry-store.ts';
 import { mint } from './test/auth-fixture.ts';

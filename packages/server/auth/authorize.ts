@@ -1,4 +1,4 @@
-/** Who may do what: the ordered checks of contract section 3, once per request of a known route. */
+/** Who may do what: the checks of the table in docs/api.md, Capabilities, in its order, once per request of a known route. */
 import { ALGORITHMS, type Algorithm, ApiError, isAlgorithm, type OperationName } from '@holdfast/protocol';
 import { compactVerify } from 'jose';
 import { registryUnavailable, unauthorized } from './auth-errors.ts';
@@ -37,7 +37,7 @@ export async function openAuthorizer(
 /**
  * Judges one request. `authorization` is the header as received, null when absent; `appId` and `spaceId` are the decoded
  * ids of the path, `undefined` for one that is no id. Throws or rejects with the ApiError of the first check that fails,
- * in the contract's order. Answers without a promise when everything needed is at hand.
+ * in that table's order. Answers without a promise when everything needed is at hand.
  */
 export function authorize(
   authorizer: Authorizer,

@@ -1,4 +1,4 @@
-/** Verified capabilities by a digest of their token, so that a signature is checked once (contract section 3). */
+/** Verified capabilities by a digest of their token, so that a signature is checked once (docs/api.md, Capabilities). */
 import type { Capability, Validity } from './capability.ts';
 import type { KeySet } from './key-set.ts';
 

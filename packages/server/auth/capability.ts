@@ -1,4 +1,4 @@
-/** A verified capability and the judgement of its header and claims (contract section 3, rows 7 to 10). Pure. */
+/** A verified capability and the judgement of its header and claims (docs/api.md, Capabilities, rows 7 to 10). Pure. */
 import {
   ApiError,
   CLOCK_TOLERANCE_MS,

@@ -1,4 +1,4 @@
-/** How old the registered Apps may be when they are used: 5 s, never more (contract section 3). */
+/** How old the registered Apps may be when they are used: 5 s, never more (docs/api.md, Capabilities). */
 import { describe, expect, test } from 'bun:test';
 import { IssuerRegistry } from './issuer-registry.ts';
 import { appRecord, ISSUER, MemoryRegistryStore } from './test/auth-fixture.ts';

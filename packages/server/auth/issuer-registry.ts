@@ -1,4 +1,4 @@
-/** The registered issuers as this process may use them: never older than `REGISTRY_STALE_MS_MAX` (contract section 3). */
+/** The registered issuers as this process may use them: never older than `REGISTRY_STALE_MS_MAX` (docs/api.md, Capabilities). */
 import { type Algorithm, REGISTRY_STALE_MS_MAX } from '@holdfast/protocol';
 import { registryUnavailable } from './auth-errors.ts';
 import { REGISTRY_LOOK_AGAIN_MS, REGISTRY_READ_MS_MAX, REGISTRY_RELOAD_MS } from './auth-limits.ts';

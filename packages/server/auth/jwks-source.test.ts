@@ -1,4 +1,4 @@
-/** Key sets behind a URL: how often they are fetched, how long a copy serves, and what is refused (contract section 3). */
+/** Key sets behind a URL: how often they are fetched, how long a copy serves, and what is refused (docs/api.md, Capabilities). */
 import { afterEach, describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import { JWKS_BYTES_MAX, JWKS_FETCH_MS_MAX } from './auth-limits.ts';

@@ -1,4 +1,4 @@
-/** Where the verification keys of an App come from: text in the registry, or a URL (contract section 3). */
+/** Where the verification keys of an App come from: text in the registry, or a URL (docs/api.md, Capabilities). */
 import { JWKS_STALE_MS_MAX } from '@holdfast/protocol';
 import { registryUnavailable } from './auth-errors.ts';
 import {

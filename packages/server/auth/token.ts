@@ -1,4 +1,4 @@
-/** A capability as text: taken from the header, taken apart, nothing believed yet (contract section 3, rows 1 to 3). */
+/** A capability as text: taken from the header, taken apart, nothing believed yet (docs/api.md, Capabilities, rows 1 to 3). */
 import {
   type ApiError,
   isJsonObject,

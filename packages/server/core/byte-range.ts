@@ -1,4 +1,4 @@
-/** The `Range` header of readContent (spec readContent, contract section 8). Pure. */
+/** The `Range` header of readContent (docs/api.md, readContent). Pure. */
 
 export type ByteRange =
   | { readonly kind: 'whole' }

@@ -1,7 +1,7 @@
 /**
  * Collecting one node: claim (transaction, rechecked there) → delete its bytes (outside any) → forget (transaction).
  * Whatever instant a crash picks, what is left is a claimed row: it does not read as ready, its edges still protect its
- * children, and the next pass or sweep finishes it, or a lease revives it (contract section 7). Inline bytes are rows
+ * children, and the next pass or sweep finishes it, or a lease revives it (docs/design.md, Collection). Inline bytes are rows
  * themselves, so they and their node go in one transaction.
  *
  * A pass holds the claims it is finishing: until the hold ends no other pass or sweep, of any process, takes them, so that it

@@ -1,4 +1,4 @@
-/** A generation's bytes: how they are let go, and what proof of rot does to a row (contract section 5, Rot). */
+/** A generation's bytes: how they are let go, and what proof of rot does to a row (docs/design.md, Rot and healing). */
 import { ApiError, bytesToHash, type Hash } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import { assertInvariant } from './invariant.ts';

@@ -1,6 +1,6 @@
 /**
- * The lease machine, collection and sweep where clients write to the content store themselves (contract section 5, "Where the
- * store itself takes the PUT"): it accepts anything, late, and again after a deletion.
+ * The lease machine, collection and sweep where clients write to the content store themselves (docs/design.md, Direct uploads). The
+ * store accepts anything, late, and again after a deletion.
  */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { readContent } from './read-content.ts';

@@ -1,6 +1,6 @@
 /**
  * Edges: at every commit the childRefCount of a hash equals its occurrences in the refs of all waiting, ready, rotten and
- * claimed parents. A hash without a row has its edges as loose edges; a row made later starts with them (contract section 5).
+ * claimed parents. A hash without a row has its edges as loose edges; a row made later starts with them (docs/api.md, leaseNode).
  */
 import type { Hash } from '@holdfast/protocol';
 import { refsToHashes } from '@holdfast/protocol';

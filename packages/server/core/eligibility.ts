@@ -1,4 +1,4 @@
-/** Which rows a collection may take (contract section 7). Pure. */
+/** Which rows a collection may take (docs/api.md, runGc). Pure. */
 import type { NodeRow } from './model.ts';
 
 /** Everything but the lease: engines keep this as an indexed flag beside `leaseExpiresAt`. */

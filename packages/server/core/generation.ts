@@ -1,4 +1,4 @@
-/** Upload generations: names that are never given twice (contract section 5). */
+/** Upload generations: names that are never given twice. */
 import type { Core } from './core.ts';
 import type { Generation } from './model.ts';
 

@@ -1,4 +1,4 @@
-/** getUsage: exact at each commit, and never a scan of the Space (contract section 7). */
+/** getUsage: exact at each commit, and never a scan of the Space (docs/api.md, getUsage). */
 import type { SpaceUsage } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import type { Space } from './model.ts';

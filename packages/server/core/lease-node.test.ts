@@ -1,4 +1,4 @@
-/** The lease and upload machine, step by step and with requests between each other's steps (contract section 5). */
+/** The lease and upload machine, step by step and with requests between each other's steps (docs/api.md, leaseNode). */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { leaseNode } from './lease-node.ts';
 import { readMetadata } from './read-metadata.ts';

@@ -1,4 +1,4 @@
-/** leaseNode: the lease and upload machine (spec leaseNode, States and transitions; contract section 5). */
+/** leaseNode: the lease and upload machine (docs/api.md, leaseNode). */
 import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import { decideLease, type Inspection, type LeaseDecision, type LeaseRequest } from './lease-decision.ts';

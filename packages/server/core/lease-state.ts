@@ -1,4 +1,4 @@
-/** Lease arithmetic (spec leaseNode, contract section 5). Pure. */
+/** Lease arithmetic (docs/api.md, leaseNode). Pure. */
 import { LEASE_DURATION_MS_MAX, LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
 
 export interface LeaseWindow {

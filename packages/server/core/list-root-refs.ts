@@ -1,4 +1,4 @@
-/** listRootRefs: one page of a revision-stable walk (spec listRootRefs, contract section 6). */
+/** listRootRefs: one page of a revision-stable walk (docs/api.md, listRootRefs). */
 import { ApiError, type RootRefPage } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import type { Space } from './model.ts';

@@ -12,7 +12,7 @@ export interface Space {
 
 /**
  * Names one upload generation for ever: 32 lowercase hex digits, the first 12 the creation time in ms.
- * It is also the generation-scoped, write-once key of the bytes (contract section 5); never reused.
+ * It is also the generation-scoped, write-once key of the bytes; never reused.
  */
 export type Generation = string;
 

@@ -155,7 +155,7 @@ export interface SpaceTransaction {
   removeDiscard(generation: Generation): Awaitable<void>;
   findDiscards(dueAtOrBefore: number, limit: number): Awaitable<readonly DiscardRow[]>;
 
-  /** Eligible rows (contract section 7) with leaseExpiresAt <= now, oldest expiry first, then hash. */
+  /** Eligible rows (core/eligibility.ts) with leaseExpiresAt <= now, oldest expiry first, then hash. */
   findCandidates(limit: number): Awaitable<readonly NodeRow[]>;
   findClaimed(heldUntilAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
   findAbandonedWaiting(touchedAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;

@@ -1,4 +1,4 @@
-/** Reads, rot and the scrub: what counts as proof, and reads beside collections and healings (contract section 5, Rot). */
+/** Reads, rot and the scrub: what counts as proof, and reads beside collections and healings (docs/design.md, Rot and healing). */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { StoreUnavailable } from './ports.ts';
 import { readContent } from './read-content.ts';

@@ -1,4 +1,4 @@
-/** readContent: the node's own content, whole or one range, every byte proven first (contract sections 2, 5 and 8). */
+/** readContent: the node's own content, whole or one range, every byte proven first (docs/api.md, readContent). */
 import { ApiError, type Hash } from '@holdfast/protocol';
 import { after } from './awaitable.ts';
 import { parseByteRange } from './byte-range.ts';

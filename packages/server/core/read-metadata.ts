@@ -1,11 +1,11 @@
-/** readMetadata (spec readMetadata). */
+/** readMetadata (docs/api.md, readMetadata). */
 import { ApiError, type Hash, type NodeDescription, refsToHashes } from '@holdfast/protocol';
 import { after } from './awaitable.ts';
 import type { Core } from './core.ts';
 import type { NodeRow, Space } from './model.ts';
 import type { Awaitable } from './ports.ts';
 
-/** A rotten node is damaged content under sound metadata: its metadata still answers (contract section 4). */
+/** A rotten node is damaged content under sound metadata: its metadata still answers (docs/api.md, Errors). */
 export function isReadable(node: NodeRow | undefined): node is NodeRow {
   return node?.state === 'ready' || node?.state === 'rotten';
 }

@@ -1,5 +1,5 @@
 /**
- * The embedded upload target: one PUT to a generation's write-once key (contract section 5).
+ * The embedded upload target: one PUT to a generation's write-once key (docs/api.md, The upload target).
  *
  * Order, each step durable before the next: bytes staged and fsynced → sealed under the generation's key → the finishing
  * transaction (evidence and content record, only if the generation is still current and unfinished) → the answer. A crash

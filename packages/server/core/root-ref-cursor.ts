@@ -1,6 +1,6 @@
 /**
  * The listRootRefs cursor: where a walk stands and which revision it shows, bound to App, Space and domain and
- * authenticated (contract section 6).
+ * authenticated (docs/api.md, listRootRefs).
  */
 import { ApiError, bytesToHash, type Hash, hashToBytes } from '@holdfast/protocol';
 import type { Space } from './model.ts';

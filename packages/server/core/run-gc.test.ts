@@ -1,4 +1,4 @@
-/** Collection: what is eligible, in which order, and every step of it beside other requests (contract section 7). */
+/** Collection: what is eligible, in which order, and every step of it beside other requests (docs/design.md, Collection). */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { CLAIM_HOLD_MS } from './collection.ts';

@@ -1,4 +1,4 @@
-/** runGc: one bounded pass over one Space (spec runGc, contract section 7). */
+/** runGc: one bounded pass over one Space (docs/api.md, runGc). */
 import type { GcResult } from '@holdfast/protocol';
 import {
   CLAIM_HOLD_MS,

@@ -1,6 +1,6 @@
 /**
  * The scrub reads every stored byte from time to time, so that rot is found before a reader finds it, and makes a rotten
- * row ready again when its bytes turn out good (contract section 5, Rot).
+ * row ready again when its bytes turn out good (docs/design.md, Rot and healing).
  */
 import { isProofOfRot, markRotten, markSound, storedObject, verifyInlineNode } from './contents.ts';
 import type { Core } from './core.ts';

@@ -1,4 +1,4 @@
-/** What goes when nobody asks for it any more, what must not, and failures on the way (contract sections 5 and 7). */
+/** What goes when nobody asks for it any more, what must not, and failures on the way (docs/design.md, What the sweep removes). */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { getUsage } from './get-usage.ts';
 import { readContent } from './read-content.ts';

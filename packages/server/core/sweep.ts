@@ -1,5 +1,5 @@
 /**
- * The background sweep: what nobody asks for any more goes without anyone asking (contract sections 5 and 7): waiting
+ * The background sweep: what nobody asks for any more goes without anyone asking (docs/design.md, What the sweep removes): waiting
  * parents and unfinished uploads past their time, objects of closed generations, claims of interrupted passes, old
  * root-ref history. Bounded per call, and harmless when two run at once.
  */

@@ -1,4 +1,4 @@
-/** Commits and pages of root refs: order of checks, atomicity, idempotency, stability of a walk (contract section 6). */
+/** Commits and pages of root refs: order of checks, atomicity, idempotency, stability of a walk (docs/api.md, updateRootRefs). */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { listRootRefs } from './list-root-refs.ts';

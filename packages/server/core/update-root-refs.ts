@@ -1,4 +1,4 @@
-/** updateRootRefs: one atomic, idempotent commit of signed deltas (spec updateRootRefs, contract section 6). */
+/** updateRootRefs: one atomic, idempotent commit of signed deltas (docs/api.md, updateRootRefs). */
 
 import {
   ApiError,

@@ -1,4 +1,4 @@
-/** Judges the bytes of one upload while they stream: length, then digest, then format (contract section 5, validation order). */
+/** Judges the bytes of one upload while they stream: length, then digest, then format (docs/api.md, leaseNode). */
 import { type Hash, NodeFormatError, type NodeHeader, NodeHeaderParser } from '@holdfast/protocol';
 import type { UploadEvidence } from './model.ts';
 

@@ -1,6 +1,6 @@
 /**
  * What an upload URL of our own target carries: which generation, until when, signed. The signature does not cover the
- * host, so a URL works through any name of this server (contract section 9).
+ * host, so a URL works through any name of this server.
  */
 import { ApiError, type Hash, isHash } from '@holdfast/protocol';
 import type { Generation, Space } from './model.ts';

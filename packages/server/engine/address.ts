@@ -1,5 +1,5 @@
 /**
- * `--metadata` and `--content` → typed addresses of engines (contract section 9). What is wrong with a URL is said without
+ * `--metadata` and `--content` → typed addresses of engines. What is wrong with a URL is said without
  * quoting any of it: it may hold a password.
  */
 import { ConfigError } from '../errors.ts';

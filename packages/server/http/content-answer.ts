@@ -1,4 +1,4 @@
-/** Answers of readContent (spec readContent; contract section 8). */
+/** Answers of readContent (docs/api.md, readContent). */
 import { after } from '../core/awaitable.ts';
 import type { Awaitable } from '../core/ports.ts';
 import type { ContentAnswer } from '../core/read-content.ts';

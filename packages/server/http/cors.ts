@@ -1,4 +1,4 @@
-/** Who may read answers from a browser (contract section 8). Bearer tokens only, no cookies: `*` gives nothing away. */
+/** Who may read answers from a browser (docs/api.md, Headers). Bearer tokens only, no cookies: `*` gives nothing away. */
 import { PREFLIGHT_SECONDS } from './http-limits.ts';
 
 /** `*`, or the origins that are let in. */

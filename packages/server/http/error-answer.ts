@@ -1,4 +1,4 @@
-/** The one place where a failure becomes an HTTP answer (spec Errors; contract section 4). */
+/** The one place where a failure becomes an HTTP answer (docs/api.md, Errors). */
 import { ApiError, type ErrorBody } from '@holdfast/protocol';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/ports.ts';
 import type { CorsOrigins, HeaderFields } from './cors.ts';

@@ -1,4 +1,4 @@
-/** Limits of the HTTP layer that are no part of the interface; those of the contract are in the protocol package. */
+/** Limits of the HTTP layer that are no part of the interface; those that a client can meet are in the protocol package. */
 
 /** Requests being answered at once by one process; the next ones are told to come back (429). */
 export const REQUESTS_IN_FLIGHT_MAX = 4096;
@@ -20,7 +20,7 @@ export const GC_SECONDS_MAX = 240;
 /** Seconds a lease may take to validate what a client has put into the store itself, before its connection counts as dead. */
 export const VALIDATION_SECONDS_MAX = 240;
 
-/** Content up to here is answered from memory (contract section 5: at most 8 MiB of a node in memory). */
+/** Content up to here is answered from memory (at most 8 MiB of a node in memory). */
 export const BUFFERED_ANSWER_BYTES_MAX = 8 * 1024 * 1024;
 /** Such answers at once by one process, gathered or being sent: 256 MiB. The next ones are put together in a file. */
 export const BUFFERED_ANSWERS_MAX = 32;
@@ -34,8 +34,8 @@ export const PREFLIGHT_SECONDS = 7200;
 
 /**
  * Seconds a connection may be silent: between requests, under a JSON body, before an answer. The runtime closes a first head
- * after 12 s; the head of a later request on the same connection has this long, which keeps it under the 60 s of contract
- * section 8. Uploads and collection passes have times of their own.
+ * after 12 s; the head of a later request on the same connection has this long, which keeps it under the 60 s of docs/api.md,
+ * Limits. Uploads and collection passes have times of their own.
  */
 export const IDLE_SECONDS_MAX = 45;
 

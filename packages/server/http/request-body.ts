@@ -1,4 +1,4 @@
-/** Reads JSON bodies, bounded before and while they arrive (contract section 4). */
+/** Reads JSON bodies, bounded before and while they arrive (docs/api.md, Errors). */
 import { ApiError, JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
 
 const NO_BYTES = new Uint8Array(0);

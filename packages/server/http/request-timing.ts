@@ -1,4 +1,4 @@
-/** The steps of one request, for its `Server-Timing` header (spec Limits; contract section 8). */
+/** The steps of one request, for its `Server-Timing` header (docs/api.md, Headers). */
 
 export type StepName = 'cas_auth' | 'cas_dispatch' | `cas_meta_${string}` | `cas_content_${string}`;
 

@@ -1,4 +1,4 @@
-/** The embedded upload target (contract section 5): PUT /uploads/<token>, no bearer token. */
+/** The embedded upload target (docs/api.md, The upload target): PUT /uploads/<token>, no bearer token. */
 import type { Core } from '../core/core.ts';
 import type { UploadBody } from '../core/ports.ts';
 import { receiveUpload } from '../core/receive-upload.ts';

@@ -1,4 +1,4 @@
-/** Flags and environment → one typed configuration (contract section 9). Read once, at the start; nothing reads it at import. */
+/** Flags and environment → one typed configuration. Read once, at the start; nothing reads it at import. */
 import {
   ACTIVE_UPLOADS_MAX_DEFAULT,
   DATA_DIR_DEFAULT,

@@ -1,4 +1,4 @@
-/** `serve --dev`: an App to play with, its key kept in the data folder, and a token for today (contract section 9). */
+/** `serve --dev`: an App to play with, its key kept in the data folder, and a token for today. */
 import { link, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AUTHORITIES } from '@holdfast/protocol';

@@ -7,7 +7,7 @@ import { routesOf } from '../http/sent-path.ts';
 import type { ServeConfig } from './config.ts';
 import { formatAuthority } from './config.ts';
 
-/** Requests in flight get this long after the drain begins; the contract promises 10 s. */
+/** Requests in flight get this long after the drain begins; docs/operations.md promises 10 s. */
 const DRAIN_MS_MAX = 12_000;
 const DRAIN_LOOK_MS = 25;
 

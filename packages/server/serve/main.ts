@@ -1,4 +1,4 @@
-/** `holdfast serve`: from a configuration to a server that runs until it is told to end (contract section 9). */
+/** `holdfast serve`: from a configuration to a server that runs until it is told to end. */
 
 import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.ts';
 import type { RegistryPlace } from '../deployment/registry.ts';

@@ -1,4 +1,4 @@
-/** `--workers N`: several server processes on one port, started again when they die (contract section 9). */
+/** `--workers N`: several server processes on one port, started again when they die. */
 import type { Subprocess } from 'bun';
 import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';

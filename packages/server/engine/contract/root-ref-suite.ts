@@ -1,4 +1,4 @@
-/** Root refs: commits, revisions, and pages of an older revision (contract section 6). */
+/** Root refs: commits, revisions, and pages of an older revision (docs/api.md, updateRootRefs). */
 import { expect, test } from 'bun:test';
 import type { Hash } from '@holdfast/protocol';
 import fc from 'fast-check';

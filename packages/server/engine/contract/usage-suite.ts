@@ -1,4 +1,4 @@
-/** Counters follow the rows exactly, at every commit and at every instant (contract section 7). */
+/** Counters follow the rows exactly, at every commit and at every instant (docs/api.md, getUsage). */
 import { expect, test } from 'bun:test';
 import type { Hash } from '@holdfast/protocol';
 import fc from 'fast-check';

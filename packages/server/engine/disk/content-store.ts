@@ -29,7 +29,7 @@ import { DiskUploadReceiver } from './upload-receiver.ts';
 
 /** ranges up to this are answered from memory: quicker than by a copy */
 const SMALL_BYTES_MAX = 256 * 1024;
-/** where no copy can be made, larger ones are a stream (contract section 5: 8 MiB of a node at most) */
+/** where no copy can be made, larger ones are a stream (8 MiB of a node at most) */
 const MEMORY_BYTES_MAX = 8 * 1024 * 1024;
 
 const DELETES_IN_FLIGHT_MAX = 8;

@@ -1,5 +1,5 @@
 /**
- * Root-ref rows of one transaction: balances now, what they were in older revisions, and the commits (contract section 6). Several
+ * Root-ref rows of one transaction: balances now, what they were in older revisions, and the commits (docs/api.md, updateRootRefs). Several
  * commits may share the transaction: each sees those before it, and all are written set-based at the end.
  */
 import type { Hash } from '@holdfast/protocol';

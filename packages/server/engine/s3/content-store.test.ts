@@ -1,4 +1,4 @@
-/** The contract, and what goes beyond it, on a real S3. */
+/** The suite every engine passes, and what goes beyond it, on a real S3. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { openCeph, type TestBuckets } from '../../../../test/support/ceph-server.ts';
 import type { TestBucket } from '../../../../test/support/s3-request.ts';

@@ -1,4 +1,4 @@
-/** Looks for the object of a generation and validates it, streaming it once (contract section 5, validation order). */
+/** Looks for the object of a generation and validates it, streaming it once (docs/api.md, leaseNode). */
 import type { Hash } from '@holdfast/protocol';
 import type { InspectedObject, NodeLimits } from '../../core/ports.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';

@@ -1,5 +1,5 @@
 /**
- * From contradiction to proof (contract section 5, Rot): an answer that contradicts an object's record is looked into once
+ * From contradiction to proof (docs/design.md, Rot and healing): an answer that contradicts an object's record is looked into once
  * more, in a bucket that its marker proves to be healthy. Only what is found so makes a row rotten.
  */
 import { ContentDamaged, ContentLost, type StoredObject, StoreUnavailable } from '../../core/ports.ts';

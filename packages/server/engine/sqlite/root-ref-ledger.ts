@@ -1,4 +1,4 @@
-/** Root-ref rows of one transaction: balances now, what they were in older revisions, and the commits (contract section 6). */
+/** Root-ref rows of one transaction: balances now, what they were in older revisions, and the commits (docs/api.md, updateRootRefs). */
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { RootRefCommit } from '../../core/model.ts';

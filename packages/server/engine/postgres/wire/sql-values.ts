@@ -1,6 +1,6 @@
 /**
  * Values on the wire. Bytes travel as PostgreSQL's hex text, which is what hashes and generations are here anyway; integers
- * of 64 bits become numbers, all of them within the safe range by the contract.
+ * of 64 bits become numbers, all of them within the safe range.
  */
 
 export type SqlValue = string | number | boolean | null | readonly (string | number | null)[];
