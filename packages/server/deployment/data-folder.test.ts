@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ServeError } from '../errors.ts';
-import { explainFolderError, holdDataFolder } from './data-folder.ts';
+import { explainFolderError, holdDataFolder, joinDataFolder } from './data-folder.ts';
 
 let parent: string;
 
@@ -23,25 +23,56 @@ describe('data folder', () => {
     holdDataFolder(path).release();
   });
 
-  test('a lock left by a process that was killed holds nobody up', async () => {
-    const path = join(parent, 'data');
+  /** A process that holds `path` by `call` until it is killed. */
+  async function startHolder(call: 'holdDataFolder' | 'joinDataFolder', path: string) {
     const script = `
-      const { holdDataFolder } = await import(${JSON.stringify(join(import.meta.dir, 'data-folder.ts'))});
-      holdDataFolder(${JSON.stringify(path)});
+      const { ${call} } = await import(${JSON.stringify(join(import.meta.dir, 'data-folder.ts'))});
+      ${call}(${JSON.stringify(path)});
       // Whoever forgets what it was given holds the folder all the same.
       Bun.gc(true);
       console.log('held');
       setInterval(() => {}, 1000);`;
     const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe', stderr: 'inherit' });
-    try {
-      const { value } = await child.stdout.getReader().read();
-      expect(new TextDecoder().decode(value)).toBe('held\n');
-      expect(() => holdDataFolder(path)).toThrow(ServeError);
-    } finally {
+    const { value } = await child.stdout.getReader().read();
+    expect(new TextDecoder().decode(value)).toBe('held\n');
+    return async (): Promise<void> => {
       child.kill('SIGKILL');
       await child.exited;
+    };
+  }
+
+  test('a lock left by a process that was killed holds nobody up', async () => {
+    const path = join(parent, 'data');
+    const kill = await startHolder('holdDataFolder', path);
+    try {
+      expect(() => holdDataFolder(path)).toThrow(ServeError);
+    } finally {
+      await kill();
     }
     holdDataFolder(path).release();
+  });
+
+  test('a worker holds the folder beside its server, and after it', async () => {
+    const path = join(parent, 'data');
+    const held = holdDataFolder(path, { withWorkers: true });
+    const kill = await startHolder('joinDataFolder', path);
+    try {
+      expect(() => holdDataFolder(path)).toThrow(/in use by another holdfast server/);
+      held.release();
+      expect(() => holdDataFolder(path)).toThrow(/workers of a server that was killed .* has to be killed/);
+      expect(() => holdDataFolder(path, { withWorkers: true })).toThrow(
+        /workers of a server that was killed/,
+      );
+    } finally {
+      await kill();
+    }
+    holdDataFolder(path).release();
+  });
+
+  test('a server without workers lets nobody join', () => {
+    const held = holdDataFolder(parent);
+    expect(() => joinDataFolder(parent)).toThrow(/in use by another holdfast server/);
+    held.release();
   });
 
   test('a file is no folder', () => {

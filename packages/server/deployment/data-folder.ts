@@ -12,10 +12,27 @@ export interface HeldDataFolder {
   release(): void;
 }
 
-/** Makes the folder if it is missing and takes its lock. Throws ServeError. */
-export function holdDataFolder(dataDir: string): HeldDataFolder {
+/**
+ * Makes the folder if it is missing and takes its lock. `withWorkers`: processes of this server may join it (`joinDataFolder`).
+ * Throws ServeError.
+ */
+export function holdDataFolder(dataDir: string, { withWorkers = false } = {}): HeldDataFolder {
   makeDataFolder(dataDir);
-  return lockFolder(dataDir);
+  const lock = openLock(dataDir, (database) => takeAlone(dataDir, database, withWorkers));
+  return keepLock(lock);
+}
+
+/**
+ * Of a worker: from now on nobody else can take the folder, also when the process that holds it dies before this one. The caller
+ * then makes sure that it is still alive, since the folder may have been taken in between. Throws ServeError.
+ */
+export function joinDataFolder(dataDir: string): HeldDataFolder {
+  const lock = openLock(dataDir, (database) => {
+    database.run('BEGIN');
+    // A transaction takes its lock when it reads.
+    database.run('SELECT count(*) FROM sqlite_master');
+  });
+  return keepLock(lock);
 }
 
 /** Makes the folder if it is missing, private to its owner. Throws ServeError. */
@@ -29,43 +46,68 @@ export function makeDataFolder(dataDir: string): void {
   }
 }
 
-/** A database nobody refers to is closed by the garbage collector, and its lock with it: these stay until they are released. */
+/** The garbage collector closes a database that nobody refers to, and its lock with it: these stay until they are released. */
 const HELD = new Set<Database>();
 
 /**
- * An exclusive transaction that is never ended: the operating system drops it with the process, so that no stale lock can be
- * left behind. The database stays empty.
+ * A transaction that is never ended: the operating system drops its lock with the process, so that no stale one can be left
+ * behind. The database stays empty.
  */
-function lockFolder(dataDir: string): HeldDataFolder {
+function openLock(dataDir: string, take: (database: Database) => void): Database {
+  const path = join(dataDir, LOCK_NAME);
   let database: Database | undefined;
   try {
-    database = new Database(join(dataDir, LOCK_NAME), { create: true, readwrite: true });
+    database = new Database(path, { create: true, readwrite: true });
     database.run('PRAGMA busy_timeout = 0');
     database.run('PRAGMA journal_mode = MEMORY');
-    database.run('BEGIN EXCLUSIVE');
+    take(database);
+    return database;
   } catch (error) {
     database?.close();
-    if (error instanceof SQLiteError && (error.code ?? '').startsWith('SQLITE_BUSY')) {
-      throw new ServeError(
-        `the data folder ${dataDir} is in use by another holdfast server: stop that one, or choose another --data folder`,
-      );
-    }
+    if (isBusy(error)) throw inUse(dataDir);
     if (error instanceof SQLiteError && error.code === 'SQLITE_NOTADB') {
       throw new ServeError(
-        `the lock ${join(dataDir, LOCK_NAME)} is damaged: it never holds anything, so remove it and start again`,
+        `the lock ${path} is damaged: it never holds anything, so remove it and start again`,
       );
     }
     throw explainFolderError(dataDir, error);
   }
-  const held = database;
-  HELD.add(held);
+}
+
+/** Workers read in a transaction of theirs. So an exclusive one proves that none is left, and one that only means to write lets them join. */
+function takeAlone(dataDir: string, database: Database, withWorkers: boolean): void {
+  try {
+    database.run('BEGIN EXCLUSIVE');
+  } catch (error) {
+    if (!isBusy(error)) throw error;
+    // Only workers are in the way when nobody else means to write.
+    database.run('BEGIN IMMEDIATE');
+    throw new ServeError(
+      `workers of a server that was killed still use the data folder ${dataDir}: they end by themselves within seconds, so start again then; one that hangs has to be killed`,
+    );
+  }
+  if (!withWorkers) return;
+  database.run('COMMIT');
+  database.run('BEGIN IMMEDIATE');
+}
+
+function keepLock(lock: Database): HeldDataFolder {
+  HELD.add(lock);
   return {
     release: () => {
-      HELD.delete(held);
-      held.close();
+      HELD.delete(lock);
+      lock.close();
     },
   };
 }
+
+const isBusy = (error: unknown): boolean =>
+  error instanceof SQLiteError && (error.code ?? '').startsWith('SQLITE_BUSY');
+
+const inUse = (dataDir: string): ServeError =>
+  new ServeError(
+    `the data folder ${dataDir} is in use by another holdfast server: stop that one, or choose another --data folder`,
+  );
 
 /** Of opening a database: its statements are ours, so it is the schema on the disk that one of them does not fit. */
 const DAMAGE_CODE = /^SQLITE_(?:NOTADB|CORRUPT\w*|ERROR)$/;

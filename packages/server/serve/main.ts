@@ -53,8 +53,8 @@ export async function serve(
 }
 
 /** Where rows are in a database nothing is kept in a folder, and any number of servers may run. */
-function holdFolder({ engines, dataDir }: ServeConfig): HeldDataFolder | undefined {
-  return engines.kind === 'embedded' ? holdDataFolder(dataDir) : undefined;
+function holdFolder({ engines, dataDir, workers }: ServeConfig): HeldDataFolder | undefined {
+  return engines.kind === 'embedded' ? holdDataFolder(dataDir, { withWorkers: workers > 1 }) : undefined;
 }
 
 function registryPlaceOf({ engines, dataDir }: ServeConfig): RegistryPlace {

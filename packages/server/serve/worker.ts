@@ -1,11 +1,14 @@
-/** The process of one worker: does what its supervisor says, and never outlives it. */
+/** The process of one worker: does what its supervisor says, and ends when its supervisor is gone. */
 
+import { joinDataFolder } from '../deployment/data-folder.ts';
 import { ServeError } from '../errors.ts';
 import { openLog } from '../log.ts';
 import { type ServingProcess, startServing } from './serving-process.ts';
 import type { FromWorker, ToWorker } from './worker-messages.ts';
 
 let serving: ServingProcess | undefined;
+/** An order comes only from a supervisor that lived when this process began, so that this is the supervisor's. */
+const supervisorPid = process.ppid;
 
 const tell = (message: FromWorker): void => {
   process.send?.(message);
@@ -15,6 +18,9 @@ async function start(order: Extract<ToWorker, { kind: 'start' }>): Promise<void>
   const { config, worker, port, isAlone } = order;
   const log = openLog(config.logLevel, { worker });
   try {
+    if (config.engines.kind === 'embedded') joinDataFolder(config.dataDir);
+    // Once this process holds the folder no other server can take it, but one may have taken it before.
+    if (process.ppid !== supervisorPid) process.exit(1);
     serving = await startServing(config, log, { worker, port, isAlone });
     tell({ kind: 'listening', port: serving.port });
   } catch (error) {
@@ -36,7 +42,7 @@ export function runWorker(): void {
     if (message.kind === 'start') void start(message);
     else void drain();
   });
-  // A data folder's lock is the supervisor's: without it this process has no right to go on.
+  // Nobody would start this process again or end it, and a new server waits for its folder and its port.
   process.on('disconnect', () => process.exit(process.exitCode ?? 1));
   process.on('SIGTERM', () => void drain());
   // A terminal sends it to the whole group; the supervisor says what it means.
