@@ -1,22 +1,12 @@
 /** Files the command line reads and writes, with failures a person can act on. */
 import { rmSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { GivenPathError, resolveGivenPath } from '@holdfast/files';
 import { CliError } from './cli-error.ts';
 import { saying } from './waits.ts';
 
 /** Readable by its owner only. */
 export const SECRET_FILE_MODE = 0o600;
 export const PUBLIC_FILE_MODE = 0o644;
-
-/** The absolute path of one that was given. Throws CliError, before anything is touched. */
-export function resolvePath(path: string): string {
-  try {
-    return resolveGivenPath(path);
-  } catch (error) {
-    throw error instanceof GivenPathError ? new CliError(error.message, { cause: error }) : error;
-  }
-}
 
 /** `what` names the file's role in a message, such as "the key set". Throws CliError. */
 export async function readTextFile(path: string, what: string): Promise<string> {

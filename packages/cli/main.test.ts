@@ -33,8 +33,8 @@ describe('holdfast', () => {
     expect(await place.print('help')).toBe(help);
   });
 
-  test('prints no line of help that is wider than 128 characters', () => {
-    const program = buildProgram();
+  test('prints no line of help that is wider than 128 characters', async () => {
+    const program = await buildProgram([]);
     for (const command of [program, ...listLeaves(program)]) {
       let help = '';
       const writeOut = (more: string): void => {
@@ -97,8 +97,8 @@ describe('holdfast', () => {
     expect(readdirSync(place.folder).filter((name) => !name.startsWith('.'))).toEqual([]);
   });
 
-  test('prints JSON wherever something is printed, but for serve, whose first line is fixed', () => {
-    const withoutJson = listLeaves(buildProgram()).filter(
+  test('prints JSON wherever something is printed, but for serve, whose first line is fixed', async () => {
+    const withoutJson = listLeaves(await buildProgram([])).filter(
       ({ options }) => !options.some(({ long }) => long === '--json'),
     );
     expect(withoutJson.map((command) => command.name())).toEqual(['serve']);

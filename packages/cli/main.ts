@@ -15,7 +15,7 @@ let running: Command | undefined;
 
 async function run(args: readonly string[]): Promise<ExitCode> {
   try {
-    const program = buildProgram();
+    const program = await buildProgram(args);
     // A server has its own way to end: it drains.
     program.hook('preAction', (_, command) => {
       running = command;

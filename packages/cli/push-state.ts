@@ -9,7 +9,8 @@ import {
   type TreeStateLostError,
 } from '@holdfast/files';
 import { CliError } from './cli-error.ts';
-import { describeFileError, resolvePath } from './files.ts';
+import { describeFileError } from './files.ts';
+import { resolvePath } from './given-path.ts';
 
 export interface PushStateOptions {
   /** absolute, of what is pushed */

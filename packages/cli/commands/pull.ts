@@ -3,7 +3,7 @@ import type { Hash, PullResult } from '@holdfast/client';
 import { pullToPath } from '@holdfast/files';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
-import { resolvePath } from '../files.ts';
+import { resolvePath } from '../given-path.ts';
 import { jsonOption } from '../options.ts';
 import { printJson, printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';

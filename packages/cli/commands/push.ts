@@ -26,7 +26,8 @@ import {
   withClient,
   withConnection,
 } from '../connection.ts';
-import { describeFileError, readTextFile, resolvePath } from '../files.ts';
+import { describeFileError, readTextFile } from '../files.ts';
+import { resolvePath } from '../given-path.ts';
 import { parseNameValue, requireNamesWriter } from '../names.ts';
 import { findLeaseWarning, jsonOption, parseDurationValue, parseGivenValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';

@@ -9,7 +9,7 @@ import { listCommandWords } from './command-words.ts';
 import { SHELLS, writeCompletion } from './shell-scripts.ts';
 
 const place = new Workplace();
-const all = listCommandWords(buildProgram());
+const all = listCommandWords(await buildProgram([]));
 
 beforeAll(() => {
   writeFileSync(place.path('complete.bash'), writeCompletion('bash', all));
@@ -59,7 +59,7 @@ function listLines(command: Command, before: readonly string[]): (readonly strin
 
 describe('in bash', () => {
   test('every command, sub-command and option is offered where it belongs', async () => {
-    const lines = listLines(buildProgram(), []);
+    const lines = listLines(await buildProgram([]), []);
     const offered = await complete(lines);
     expect(lines.length).toBeGreaterThan(150);
     for (const [index, line] of lines.entries()) expect(offered[index]).toContain(line.at(-1) as string);
