@@ -20,7 +20,12 @@ const SERVER = '@holdfast/server';
 /** What pushes of the command line remember. */
 export const FILES_STATE = 'packages/files/state/';
 
-/** Copying deployments, and the ports by which engines give and take whole ones. */
+/** The port to the registered Apps. */
+const REGISTRY_PORT = 'packages/server/auth/registry-store.ts';
+/** The ports by which engines give and take whole deployments. */
+const ENGINE_PORTS = ['packages/server/engine/transfer-ports.ts', 'packages/server/engine/entry-keys.ts'];
+
+/** Copying deployments. */
 const TRANSFER = 'packages/server/transfer/';
 const TRANSFER_OPERATION = 'packages/server/transfer/migrate-deployment.ts';
 
@@ -107,17 +112,29 @@ export const ROOMS: readonly Room[] = [
   },
   {
     folder: TRANSFER_OPERATION,
-    folders: [TRANSFER, 'packages/server/core/', 'packages/server/deployment/', 'packages/server/errors.ts'],
+    folders: [
+      TRANSFER,
+      'packages/server/core/',
+      'packages/server/deployment/',
+      ...ENGINE_PORTS,
+      'packages/server/errors.ts',
+    ],
     packages: [PROTOCOL],
     nodeModules: true,
     reason: 'a copy is asked for by places and ends with a sentence for the operator',
   },
   {
     folder: TRANSFER,
-    folders: [TRANSFER, 'packages/server/core/', 'packages/server/auth/'],
+    folders: [
+      TRANSFER,
+      'packages/server/core/',
+      'packages/server/auth/',
+      ...ENGINE_PORTS,
+      'packages/server/errors.ts',
+    ],
     packages: [PROTOCOL],
     nodeModules: true,
-    reason: 'copying a deployment knows the rules and its own ports, no engine',
+    reason: 'copying a deployment knows the rules and the ports of engines, no engine',
   },
   engineRoom('sqlite', ['bun:sqlite'], 'rows in SQLite know nothing of where the bytes are, nor of http'),
   engineRoom('disk', ['bun:sqlite', 'bun'], 'bytes on disk know nothing of rows, nor of http'),
@@ -130,11 +147,12 @@ function engineRoom(store: string, packages: readonly string[], reason: string):
   const folder = `packages/server/engine/${store}/`;
   const folders = [
     folder,
+    ...ENGINE_PORTS,
     'packages/server/engine/address.ts',
     'packages/server/engine/local-failure.ts',
+    'packages/server/engine/refused.ts',
     'packages/server/core/',
-    'packages/server/auth/',
-    TRANSFER,
+    REGISTRY_PORT,
   ];
   return { folder, folders, packages: [PROTOCOL, ...packages], nodeModules: true, reason };
 }
@@ -174,9 +192,8 @@ function clientRooms(): Room[] {
   ];
 }
 
-/** Only the composition roots may name a concrete engine. Addresses of engines are known to all. */
-export const ENGINES_FOLDER = 'packages/server/engine/';
-export const ENGINE_ADDRESS = 'packages/server/engine/address.ts';
+/** Only the composition roots may name a concrete engine. What all engines share lies beside their folders. */
+export const CONCRETE_ENGINE = /^packages\/server\/engine\/[^/]+\//;
 export const COMPOSITION_ROOTS: readonly string[] = [
   'packages/server/deployment/open-embedded-engine.ts',
   'packages/server/deployment/open-embedded-rows.ts',

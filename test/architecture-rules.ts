@@ -3,14 +3,7 @@
  * Reading is line-based and cheap: the formatter guarantees the layout it leans on.
  */
 
-import {
-  COMPOSITION_ROOTS,
-  ENGINE_ADDRESS,
-  ENGINES_FOLDER,
-  FILES_STATE,
-  ROOMS,
-  type Room,
-} from './architecture-rooms.ts';
+import { COMPOSITION_ROOTS, CONCRETE_ENGINE, FILES_STATE, ROOMS, type Room } from './architecture-rooms.ts';
 
 /** A file of the repository: `path` is relative to its root with forward slashes. */
 export interface SourceFile {
@@ -123,8 +116,7 @@ function findImportViolations({ path, text }: SourceFile): string[] {
     if (room !== undefined && !isAllowed(room, target)) {
       found.push(`${path}: may not import '${specifier}': ${room.reason}`);
     }
-    const isEngine =
-      target.startsWith(ENGINES_FOLDER) && target !== ENGINE_ADDRESS && !path.startsWith(ENGINES_FOLDER);
+    const isEngine = CONCRETE_ENGINE.test(target) && !CONCRETE_ENGINE.test(path);
     if (isEngine && path.startsWith('packages/') && !COMPOSITION_ROOTS.includes(path)) {
       found.push(
         `${path}: may not import '${specifier}': only ${COMPOSITION_ROOTS.join(', ')} know concrete engines`,

@@ -5,7 +5,6 @@ export {
   findRegistry,
   openRegistry,
   type Registry,
-  RegistryError,
   type RegistryPlace,
 } from './deployment/registry.ts';
 export { parsePostgresUrl } from './engine/address.ts';

@@ -1,7 +1,9 @@
 /** The server's log: JSON lines on stderr. Nothing that holds a token, a signature or a key is ever passed to it. */
 import { type LogFn, type Logger, pino } from 'pino';
 import { LogRepeats } from './log-repeats.ts';
-import type { LogLevel } from './serve/config.ts';
+
+export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
 
 export type Log = Logger;
 

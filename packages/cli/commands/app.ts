@@ -208,7 +208,7 @@ async function withRegistry<T>(
     }
   } catch (error) {
     if (error instanceof server.ConfigError) throw new UsageError(error.message);
-    throw error instanceof server.RegistryError ? new CliError(error.message) : error;
+    throw error instanceof server.ServeError ? new CliError(error.message) : error;
   }
 }
 

@@ -119,6 +119,7 @@ function codeOf(error: unknown): string | undefined {
 
 /** What the disk said about a data folder, as one line with advice. Errors that are no such thing come back unchanged. */
 export function explainFolderError(dataDir: string, error: unknown): unknown {
+  if (error instanceof ServeError) return error;
   const code = codeOf(error) ?? codeOf((error as { cause?: unknown } | null)?.cause);
   if (code !== undefined && DAMAGE_CODE.test(code)) {
     return new ServeError(

@@ -1,9 +1,8 @@
 /** Composition of the bytes in S3, beside whichever rows. */
 import { type ContentStore, StoreUnavailable } from '../core/ports.ts';
 import type { S3Address } from '../engine/address.ts';
+import { EngineRefused } from '../engine/refused.ts';
 import { openS3ContentStore, type StoreIdentity } from '../engine/s3/open-s3-content-store.ts';
-import { S3StoreRefused } from '../engine/s3/store-refused.ts';
-import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { attemptStart } from './start-attempts.ts';
 
@@ -31,11 +30,8 @@ export async function openBucket({
       log,
     });
   } catch (error) {
+    if (!(error instanceof EngineRefused) && !(error instanceof StoreUnavailable)) throw error;
     const store = `--content, bucket ${address.bucket} (${place})`;
-    if (error instanceof S3StoreRefused) throw new ServeError(`${store}: ${error.message}`, { cause: error });
-    if (!(error instanceof StoreUnavailable)) throw error;
-    throw new ServeError(`${store}: ${error.message}; check its address, and that the store runs`, {
-      cause: error,
-    });
+    throw new EngineRefused(`${store}: ${error.message}`, { cause: error });
   }
 }

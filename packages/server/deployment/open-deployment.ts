@@ -5,30 +5,27 @@ import { join } from 'node:path';
 import { UPLOAD_TTL_MS_DEFAULT } from '@holdfast/protocol';
 import type { AppRecord, RegistryStore } from '../auth/registry-store.ts';
 import { type Clock, type ContentStore, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
-import type { S3Address } from '../engine/address.ts';
+import { formatAuthority, type S3Address } from '../engine/address.ts';
 import { EmbeddedContentIntake } from '../engine/disk/deployment-content.ts';
 import { ObjectLayout } from '../engine/disk/object-layout.ts';
 import { assertNoServer, holdDeployment } from '../engine/postgres/deployment-lock.ts';
 import { PostgresDeploymentRows } from '../engine/postgres/deployment-rows.ts';
 import { PostgresMetadataStore } from '../engine/postgres/metadata-store.ts';
-import { SchemaNewer } from '../engine/postgres/migrations.ts';
 import { hasPostgresRows, openPostgres } from '../engine/postgres/open-postgres.ts';
 import { PostgresRegistryStore } from '../engine/postgres/registry-store.ts';
 import { findOrCreateSecret, replaceSecret } from '../engine/postgres/secrets.ts';
 import type { PostgresPool } from '../engine/postgres/wire/connection-pool.ts';
+import { EngineRefused } from '../engine/refused.ts';
 import { openS3Deployment } from '../engine/s3/open-s3-content-store.ts';
-import { S3StoreRefused } from '../engine/s3/store-refused.ts';
 import { EmbeddedDeploymentRows } from '../engine/sqlite/deployment-rows.ts';
-import { DataFolderNewer } from '../engine/sqlite/migrations.ts';
-import { openEmbeddedRegistryStore, RegistryFileError } from '../engine/sqlite/registry-store.ts';
+import { openEmbeddedRegistryStore } from '../engine/sqlite/registry-store.ts';
+import type { ContentIntake, DeploymentWriter } from '../engine/transfer-ports.ts';
 import { ServeError } from '../errors.ts';
-import { formatAuthority } from '../serve/config.ts';
-import type { ContentIntake, DeploymentWriter, TargetDeployment } from '../transfer/ports.ts';
+import type { TargetDeployment } from '../transfer/ports.ts';
 import { explainFolderError, holdDataFolder } from './data-folder.ts';
 import { Opened } from './engines.ts';
 import {
   CONTENT_FOLDER,
-  ContentFolderMissing,
   DATABASE_FILE,
   type EmbeddedEngineOptions,
   openEmbeddedEngine,
@@ -55,7 +52,7 @@ export async function hasDeployment(place: DeploymentPlace): Promise<boolean> {
   return explainScaleout(place, () => hasPostgresRows(place.metadata));
 }
 
-/** Makes what is missing, as a server would. Rejects with ServeError, or MigrationRefused. */
+/** Makes what is missing, as a server would. Rejects with ServeError. */
 export function openDeployment(place: DeploymentPlace): Promise<OpenDeployment> {
   return place.kind === 'folder' ? openFolder(place) : openScaleout(place);
 }
@@ -208,14 +205,9 @@ async function replaceApps(registry: RegistryStore, apps: readonly AppRecord[]):
 }
 
 function explainFolder({ dataDir, content }: FolderPlace, error: unknown): unknown {
-  const isExplained =
-    error instanceof DataFolderNewer ||
-    error instanceof ContentFolderMissing ||
-    error instanceof RegistryFileError;
-  if (isExplained) return new ServeError(error.message, { cause: error });
-  const isOfBucket = error instanceof S3StoreRefused || error instanceof StoreUnavailable;
-  if (content === undefined || !isOfBucket) return explainFolderError(dataDir, error);
-  return new ServeError(`${dataDir}, bucket ${content.bucket}: ${error.message}`, { cause: error });
+  if (content === undefined || !(error instanceof StoreUnavailable))
+    return explainFolderError(dataDir, error);
+  return new EngineRefused(`${dataDir}, bucket ${content.bucket}: ${error.message}`, { cause: error });
 }
 
 /** Names the place without its secrets. */
@@ -223,9 +215,8 @@ async function explainScaleout<T>({ metadata, content }: ScaleoutPlace, work: ()
   try {
     return await work();
   } catch (error) {
-    const isRows = error instanceof SchemaNewer || error instanceof StoreUnavailable;
-    if (!isRows && !(error instanceof S3StoreRefused)) throw error;
+    if (!(error instanceof StoreUnavailable) && !(error instanceof EngineRefused)) throw error;
     const place = `${formatAuthority(metadata.host, metadata.port)}/${metadata.database}, bucket ${content.bucket}`;
-    throw new ServeError(`${place}: ${error.message}`, { cause: error });
+    throw new EngineRefused(`${place}: ${error.message}`, { cause: error });
   }
 }

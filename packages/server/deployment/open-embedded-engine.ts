@@ -11,6 +11,7 @@ import {
   removeReceivingRegistry,
   SharedReceivingRegistry,
 } from '../engine/disk/shared-receiving-registry.ts';
+import { EngineRefused } from '../engine/refused.ts';
 import { beginServing } from '../engine/sqlite/copy-marks.ts';
 import { SqliteMetadataStore } from '../engine/sqlite/metadata-store.ts';
 
@@ -44,12 +45,7 @@ export interface EmbeddedEngine {
   close(): Promise<void>;
 }
 
-/** Content folder and rows do not belong to each other, for example because the disk of one is not mounted. */
-export class ContentFolderMissing extends Error {
-  override readonly name = 'ContentFolderMissing';
-}
-
-/** @throws DataFolderNewer, ContentFolderMissing, CopyUnfinished, or the disk's own error */
+/** @throws EngineRefused, or the disk's own error */
 export async function openEmbeddedEngine(options: EmbeddedEngineOptions): Promise<EmbeddedEngine> {
   const { dataDir, clock, onFatal, workers, isAlone = workers === 1, files = diskFiles } = options;
   const metadata = new SqliteMetadataStore({
@@ -103,21 +99,21 @@ async function prepareFolder(
   layout: ObjectLayout,
 ): Promise<string> {
   if (metadata.findStoreValue(OTHER_STORE_ID) !== undefined) {
-    throw new ContentFolderMissing(
+    throw new EngineRefused(
       `the bytes of ${dirname(layout.root)} are in another store: give its --content, as before`,
     );
   }
   const recorded = metadata.findStoreValue(FOLDER_STORE_ID);
   const marker = await readMarker(files, layout.marker);
   if (recorded === undefined && marker !== undefined) {
-    throw new ContentFolderMissing(
+    throw new EngineRefused(
       `${layout.root} is in use, but ${DATABASE_FILE} beside it knows nothing of it: it was lost, emptied or replaced; restore a backup of the folder, or, if nothing was ever kept in it, remove the file ${layout.marker}`,
     );
   }
   const isUnfinished =
     marker === undefined && recorded !== undefined && (await readMarker(files, layout.draft)) === recorded;
   if (recorded !== undefined && marker !== recorded && !isUnfinished) {
-    throw new ContentFolderMissing(
+    throw new EngineRefused(
       `${layout.root} is not the content folder of this data (its STORE file should hold ${recorded}): mount its disk or restore it; to go on without its bytes, write that id into the file`,
     );
   }

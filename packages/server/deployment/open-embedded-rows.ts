@@ -1,14 +1,10 @@
 /** The rows of the embedded engine alone, for bytes that are kept in another store. */
 import { join } from 'node:path';
 import type { Clock, MetadataStore } from '../core/ports.ts';
+import { EngineRefused } from '../engine/refused.ts';
 import { beginServing } from '../engine/sqlite/copy-marks.ts';
 import { SqliteMetadataStore } from '../engine/sqlite/metadata-store.ts';
-import {
-  ContentFolderMissing,
-  DATABASE_FILE,
-  FOLDER_STORE_ID,
-  OTHER_STORE_ID,
-} from './open-embedded-engine.ts';
+import { DATABASE_FILE, FOLDER_STORE_ID, OTHER_STORE_ID } from './open-embedded-engine.ts';
 
 const MARKED = 'other-store-marked';
 
@@ -27,14 +23,14 @@ interface EmbeddedRowsOptions {
 
 export interface EmbeddedRows {
   readonly metadata: MetadataStore;
-  /** What names the store of the bytes; made once, by `make`. @throws ContentFolderMissing: they are in the folder */
+  /** What names the store of the bytes; made once, by `make`. @throws EngineRefused: they are in the folder */
   findOrCreateStoreId(make: () => string): Promise<string>;
   /** whether `noteMarked` was ever called */
   readonly isMarked: boolean;
   noteMarked(): Promise<void>;
 }
 
-/** @throws DataFolderNewer, ContentFolderMissing, CopyUnfinished, or the disk's own error */
+/** @throws EngineRefused, or the disk's own error */
 export async function openEmbeddedRows(options: EmbeddedRowsOptions): Promise<EmbeddedRows> {
   const { dataDir, workers, isAlone, clock, onFatal } = options;
   const path = join(dataDir, DATABASE_FILE);
@@ -42,7 +38,7 @@ export async function openEmbeddedRows(options: EmbeddedRowsOptions): Promise<Em
   try {
     if (options.isForCopy !== true) await beginServing(metadata, dataDir);
     if (metadata.findStoreValue(FOLDER_STORE_ID) !== undefined) {
-      throw new ContentFolderMissing(
+      throw new EngineRefused(
         `the bytes of ${dataDir} are in that folder: leave --content out, or begin with another --data folder`,
       );
     }

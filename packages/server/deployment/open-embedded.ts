@@ -7,15 +7,12 @@ import { join } from 'node:path';
 import { makeLocalTurns, NO_TURNS } from '../background/turns.ts';
 import type { Clock, ContentStore, MetadataStore } from '../core/ports.ts';
 import type { S3Address } from '../engine/address.ts';
-import { CopyUnfinished } from '../engine/sqlite/copy-marks.ts';
-import { DataFolderNewer } from '../engine/sqlite/migrations.ts';
-import { openEmbeddedRegistryStore, RegistryFileError } from '../engine/sqlite/registry-store.ts';
-import { ServeError } from '../errors.ts';
+import { openEmbeddedRegistryStore } from '../engine/sqlite/registry-store.ts';
 import type { Log } from '../log.ts';
 import { explainFolderError } from './data-folder.ts';
 import { type Engines, Opened } from './engines.ts';
 import { openBucket } from './open-bucket.ts';
-import { ContentFolderMissing, openEmbeddedEngine } from './open-embedded-engine.ts';
+import { openEmbeddedEngine } from './open-embedded-engine.ts';
 import { openEmbeddedRows } from './open-embedded-rows.ts';
 import { openSigner } from './signer.ts';
 
@@ -53,7 +50,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<Engines> {
     };
   } catch (error) {
     await opened.close().catch(() => undefined);
-    throw explainStartError(dataDir, error);
+    throw explainFolderError(dataDir, error);
   }
 }
 
@@ -75,14 +72,4 @@ async function openStores(
   const content = await openBucket({ address, uploadTtlMs, log, readIdentity });
   opened.add(() => content.close());
   return { metadata: rows.metadata, content };
-}
-
-function explainStartError(dataDir: string, error: unknown): unknown {
-  const isExplained =
-    error instanceof DataFolderNewer ||
-    error instanceof ContentFolderMissing ||
-    error instanceof CopyUnfinished ||
-    error instanceof RegistryFileError;
-  if (isExplained) return new ServeError(error.message, { cause: error });
-  return explainFolderError(dataDir, error);
 }

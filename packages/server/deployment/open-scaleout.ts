@@ -4,20 +4,19 @@ import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Clock, StoreUnavailable } from '../core/ports.ts';
-import type { PostgresAddress, S3Address } from '../engine/address.ts';
+import { formatAuthority, type PostgresAddress, type S3Address } from '../engine/address.ts';
 import { PostgresTurns } from '../engine/postgres/background-turns.ts';
-import { beginServing, CopyUnfinished } from '../engine/postgres/deployment-lock.ts';
+import { beginServing } from '../engine/postgres/deployment-lock.ts';
 import { PostgresMetadataStore } from '../engine/postgres/metadata-store.ts';
-import { SchemaNewer } from '../engine/postgres/migrations.ts';
 import { openPostgres } from '../engine/postgres/open-postgres.ts';
 import { PostgresRegistryStore } from '../engine/postgres/registry-store.ts';
 import { findOrCreateSecret, findSecret } from '../engine/postgres/secrets.ts';
 import { PostgresPool } from '../engine/postgres/wire/connection-pool.ts';
 import { POSTGRES_LIMITS, type PostgresLimits } from '../engine/postgres/wire/limits.ts';
+import { EngineRefused } from '../engine/refused.ts';
 import type { StoreIdentity } from '../engine/s3/open-s3-content-store.ts';
 import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { formatAuthority } from '../serve/config.ts';
 import { type Engines, Opened } from './engines.ts';
 import { openBucket } from './open-bucket.ts';
 import { createSigner, SECRET_BYTES } from './signer.ts';
@@ -149,8 +148,7 @@ function makeSpoolFolder(opened: Opened): string {
 }
 
 function explain({ host, port, database, tls }: PostgresAddress, error: unknown): unknown {
-  const isRefusal = error instanceof SchemaNewer || error instanceof CopyUnfinished;
-  if (!(error instanceof StoreUnavailable) && !isRefusal) return error;
+  if (!(error instanceof StoreUnavailable) && !(error instanceof EngineRefused)) return error;
   const place = `${formatAuthority(host, port)}/${database}`;
   // One without TLS hangs up, and we hang up on one that cannot prove who it is.
   const isTlsAskedFor = tls === 'require' || tls === 'verify-full';
@@ -158,5 +156,5 @@ function explain({ host, port, database, tls }: PostgresAddress, error: unknown)
     isTlsAskedFor && stateOf(error) === 'CONNECTION_CLOSED'
       ? '; perhaps it has no TLS, or no certificate that is trusted: check sslmode and sslrootcert'
       : '';
-  return new ServeError(`--metadata, database ${place}: ${error.message}${advice}`, { cause: error });
+  return new EngineRefused(`--metadata, database ${place}: ${error.message}${advice}`, { cause: error });
 }

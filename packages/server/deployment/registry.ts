@@ -4,22 +4,19 @@ import { type AppRegistration, parseAppRegistration, RegistrationError } from '.
 import type { AppRecord, AppStatus, RegistryStore } from '../auth/registry-store.ts';
 import { StoreUnavailable } from '../core/ports.ts';
 import type { PostgresAddress } from '../engine/address.ts';
-import { migrate, SchemaNewer } from '../engine/postgres/migrations.ts';
+import { migrate } from '../engine/postgres/migrations.ts';
 import { hasPostgresRegistry, PostgresRegistryStore } from '../engine/postgres/registry-store.ts';
 import { PostgresPool } from '../engine/postgres/wire/connection-pool.ts';
 import { POSTGRES_LIMITS } from '../engine/postgres/wire/limits.ts';
-import {
-  hasEmbeddedRegistry,
-  openEmbeddedRegistryStore,
-  RegistryFileError,
-} from '../engine/sqlite/registry-store.ts';
+import { hasEmbeddedRegistry, openEmbeddedRegistryStore } from '../engine/sqlite/registry-store.ts';
+import { ServeError } from '../errors.ts';
 
 /** Where the registry is: in the data folder of the embedded engine, or in a database. */
 export type RegistryPlace =
   | { readonly kind: 'folder'; readonly dataDir: string }
   | { readonly kind: 'database'; readonly address: PostgresAddress };
 
-/** Every verb rejects with RegistryError when it cannot be done; a change holds in every process within 5 s. */
+/** Every verb rejects with ServeError when it cannot be done; a change holds in every process within 5 s. */
 export interface Registry {
   listApps(): Promise<readonly AppRecord[]>;
   /** `replace` swaps issuer, audience, keys, algorithms and lifetime of an App that exists and keeps its status. */
@@ -30,14 +27,9 @@ export interface Registry {
   close(): Promise<void>;
 }
 
-/** What could not be done and what to do, in one line; holds no secrets. */
-export class RegistryError extends Error {
-  override readonly name = 'RegistryError';
-}
-
 /**
  * The registry that is there; `undefined` when none is yet. Makes nothing: a mistyped place stays as it is. Rejects with
- * RegistryError for a folder that is missing.
+ * ServeError for a folder that is missing.
  */
 export async function findRegistry(place: RegistryPlace): Promise<Registry | undefined> {
   if (place.kind === 'folder') {
@@ -49,12 +41,12 @@ export async function findRegistry(place: RegistryPlace): Promise<Registry | und
 }
 
 /**
- * The registry, made in a database or an empty folder that has none yet. Rejects with RegistryError when it cannot be used,
+ * The registry, made in a database or an empty folder that has none yet. Rejects with ServeError when it cannot be used,
  * and for a folder that is missing or holds something else: an App that is added in the wrong folder is served by nobody.
  */
 export async function openRegistry(place: RegistryPlace): Promise<Registry> {
   if (place.kind === 'folder' && lookAtFolder(place.dataDir) === 'other') {
-    throw new RegistryError(
+    throw new ServeError(
       `${place.dataDir} is no data folder of holdfast: name the one that the server serves with --data`,
     );
   }
@@ -72,7 +64,7 @@ export async function makeRegistry(place: RegistryPlace): Promise<Registry> {
 /** What a new disk may hold already. */
 const FILE_SYSTEM_FOLDERS: readonly string[] = ['lost+found'];
 
-/** Throws RegistryError when the folder is missing or cannot be read. */
+/** Throws ServeError when the folder is missing or cannot be read. */
 function lookAtFolder(dataDir: string): 'registry' | 'empty' | 'other' {
   if (hasEmbeddedRegistry(dataDir)) return 'registry';
   try {
@@ -80,11 +72,11 @@ function lookAtFolder(dataDir: string): 'registry' | 'empty' | 'other' {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT') {
-      throw new RegistryError(
+      throw new ServeError(
         `the data folder ${dataDir} does not exist: name the one that the server serves with --data, or start the server first`,
       );
     }
-    throw new RegistryError(
+    throw new ServeError(
       `the data folder ${dataDir} cannot be opened (${code}): check --data and its rights`,
       {
         cause: error,
@@ -138,7 +130,7 @@ async function insertApp(store: RegistryStore, record: AppRecord): Promise<AppRe
   const outcome = await store.insert(record);
   if (outcome === 'issuer-taken') throw issuerTaken(record);
   if (outcome === 'app-exists') {
-    throw new RegistryError(
+    throw new ServeError(
       `the App ${quote(record.appId)} exists; use --replace to swap its issuer, audience and keys`,
     );
   }
@@ -157,14 +149,12 @@ async function readApp(store: RegistryStore, appId: string): Promise<AppRecord> 
   return record;
 }
 
-function unknownApp(appId: string): RegistryError {
-  return new RegistryError(
-    `there is no App ${quote(appId)}; see the registered ones with: holdfast app list`,
-  );
+function unknownApp(appId: string): ServeError {
+  return new ServeError(`there is no App ${quote(appId)}; see the registered ones with: holdfast app list`);
 }
 
-function issuerTaken(record: AppRecord): RegistryError {
-  return new RegistryError(
+function issuerTaken(record: AppRecord): ServeError {
+  return new ServeError(
     `the issuer ${quote(record.issuer)} belongs to another App; an issuer belongs to exactly one`,
   );
 }
@@ -173,17 +163,9 @@ async function explain<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw toRegistryError(error);
+    if (!(error instanceof RegistrationError) && !(error instanceof StoreUnavailable)) throw error;
+    throw new ServeError(error.message, { cause: error });
   }
-}
-
-function toRegistryError(error: unknown): unknown {
-  const isExpected =
-    error instanceof RegistryFileError ||
-    error instanceof RegistrationError ||
-    error instanceof SchemaNewer ||
-    error instanceof StoreUnavailable;
-  return isExpected ? new RegistryError(error.message, { cause: error }) : error;
 }
 
 function quote(text: string): string {

@@ -108,6 +108,11 @@ export function parseS3Url(text: string, env: Environment, flag = '--content'): 
   };
 }
 
+/** `HOST:PORT` as people write it: IPv6 addresses in brackets. */
+export function formatAuthority(host: string, port: number): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
 function parseUrl(flag: string, text: string, schemes: readonly string[], example: string): URL {
   const url = URL.canParse(text) && text === text.trim() ? new URL(text) : undefined;
   if (url === undefined || !schemes.includes(url.protocol) || url.hash !== '') {

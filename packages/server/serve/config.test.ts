@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
+import { formatAuthority } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
-import { formatAuthority, parseServeConfig, type ServeFlags } from './config.ts';
+import { parseServeConfig, type ServeFlags } from './config.ts';
 
 describe('serve configuration', () => {
   test('defaults', () => {

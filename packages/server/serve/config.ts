@@ -10,6 +10,7 @@ import {
 } from '@holdfast/protocol';
 import { type PostgresAddress, parsePostgresUrl, parseS3Url, type S3Address } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
+import { LOG_LEVELS, type LogLevel } from '../log.ts';
 
 /** As given on the command line; a flag wins over its variable (`--max-node-bytes` is `HOLDFAST_MAX_NODE_BYTES`). */
 export interface ServeFlags {
@@ -52,9 +53,6 @@ export interface ServeConfig {
 type EnginesConfig =
   | { readonly kind: 'embedded'; readonly content: S3Address | undefined }
   | { readonly kind: 'scaleout'; readonly metadata: PostgresAddress; readonly content: S3Address };
-
-const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** The smallest node is a header and one character of content type; above the largest, integrity records grow unwieldy. */
 const NODE_BYTES_MIN = 25;
@@ -100,11 +98,6 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
     corsOrigins: parseCorsOrigins(nonEmpty(env.HOLDFAST_CORS_ORIGINS)),
     logLevel: parseLogLevel(nonEmpty(env.HOLDFAST_LOG_LEVEL)),
   };
-}
-
-/** `HOST:PORT` as people write it: IPv6 addresses in brackets. */
-export function formatAuthority(host: string, port: number): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
 function nonEmpty(value: string | undefined): string | undefined {

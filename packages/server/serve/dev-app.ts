@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { AUTHORITIES } from '@holdfast/protocol';
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
 import { explainFolderError, makeDataFolder } from '../deployment/data-folder.ts';
-import { makeRegistry, RegistryError, type RegistryPlace } from '../deployment/registry.ts';
+import { makeRegistry, type RegistryPlace } from '../deployment/registry.ts';
 import { ServeError } from '../errors.ts';
 
 const APP_ID = 'demo';
@@ -42,7 +42,6 @@ export async function openDevApp(dataDir: string, place: RegistryPlace): Promise
       await registry.close();
     }
   } catch (error) {
-    if (error instanceof RegistryError) throw new ServeError(error.message, { cause: error });
     throw explainFolderError(dataDir, error);
   }
   return { describe: (url, program) => describe(key, url, program) };

@@ -1,11 +1,11 @@
 /** The socket: binds the handler to a port, and lets go of it gently. */
 
+import { formatAuthority } from '../engine/address.ts';
 import { ServeError } from '../errors.ts';
 import type { Handler } from '../http/handler.ts';
 import { IDLE_SECONDS_MAX } from '../http/http-limits.ts';
 import { routesOf } from '../http/sent-path.ts';
 import type { ServeConfig } from './config.ts';
-import { formatAuthority } from './config.ts';
 
 /** Requests in flight get this long after the drain begins; docs/operations.md promises 10 s. */
 const DRAIN_MS_MAX = 12_000;

@@ -2,8 +2,9 @@
 
 import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.ts';
 import type { RegistryPlace } from '../deployment/registry.ts';
+import { formatAuthority } from '../engine/address.ts';
 import { openLog } from '../log.ts';
-import { formatAuthority, type ServeConfig } from './config.ts';
+import type { ServeConfig } from './config.ts';
 import { type DevApp, openDevApp } from './dev-app.ts';
 import { type ServingProcess, startServing } from './serving-process.ts';
 import { startSupervising, type WorkerCommand } from './supervisor.ts';

@@ -8,9 +8,9 @@ import { isProofOfRot, storedObject } from '../core/contents.ts';
 import type { ContentRow, Generation, NodeRow, Space, UploadRow } from '../core/model.ts';
 import { ContentDamaged, ContentLost, type ContentStore, StoreUnavailable } from '../core/ports.ts';
 import { sha256 } from '../core/sha256.ts';
+import type { ContentIntake, NodeEntry, TakenContent, UploadEntry } from '../engine/transfer-ports.ts';
 import { readCanonicalBytes } from './canonical-bytes.ts';
 import type { DamagedNode } from './events.ts';
-import type { ContentIntake, NodeEntry, TakenContent, UploadEntry } from './ports.ts';
 
 /** Of bytes that are not there: no store takes it for the record of an object, so a look at it proves rot. */
 const NO_INTEGRITY: Uint8Array = new Uint8Array(0);

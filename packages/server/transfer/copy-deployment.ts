@@ -2,6 +2,7 @@
  * Copies a whole deployment to an empty one and verifies it. Interrupted at any instant it goes on where it was: all that
  * the target has is rows up to its checkpoint, and objects under keys that only their own bytes can have.
  */
+import { ServeError } from '../errors.ts';
 import {
   type Checkpoint,
   type CopyCounts,
@@ -13,7 +14,7 @@ import { type CopyRun, RUN_LIMITS, type RunLimits, saveCheckpoint } from './copy
 import { copySpaces } from './copy-spaces.ts';
 import type { MigrationEvent, MigrationResult } from './events.ts';
 import { PAUSES_MS, type Patience, patiently } from './patience.ts';
-import { MigrationRefused, type SourceDeployment, type TargetDeployment } from './ports.ts';
+import type { SourceDeployment, TargetDeployment } from './ports.ts';
 import { verifySpaces } from './verify-spaces.ts';
 
 export interface CopyOptions {
@@ -28,7 +29,7 @@ export interface CopyOptions {
 }
 
 /**
- * Resolves when the target is whole and verified; at once when it was before. Rejects with MigrationRefused, StoreUnavailable,
+ * Resolves when the target is whole and verified; at once when it was before. Rejects with ServeError, StoreUnavailable,
  * what the stores throw, or the signal's reason: then the same call goes on.
  */
 export async function copyDeployment(options: CopyOptions): Promise<MigrationResult> {
@@ -107,7 +108,7 @@ async function openCheckpoint({
 
 /**
  * What the target has of this very source: the checkpoint of an interrupted copy, or all of it; `undefined`: the target is
- * empty. Changes nothing. Throws MigrationRefused for anything else.
+ * empty. Changes nothing. Throws ServeError for anything else.
  */
 export async function findCopy(
   { rows: source }: Pick<SourceDeployment, 'rows'>,
@@ -118,18 +119,16 @@ export async function findCopy(
   if (text === undefined) {
     if (epoch !== undefined && (await target.rows.findMark('finished')) === epoch) return 'finished';
     if ((await target.rows.isEmpty()) && (await target.readApps()).length === 0) return undefined;
-    throw new MigrationRefused(
-      'the target is not empty: it holds Apps or data of its own; give an empty one',
-    );
+    throw new ServeError('the target is not empty: it holds Apps or data of its own; give an empty one');
   }
   const checkpoint = parseCheckpoint(text);
   if (checkpoint === undefined) {
-    throw new MigrationRefused(
+    throw new ServeError(
       'the target holds an unfinished copy whose checkpoint is damaged, or that another version of holdfast began: empty the target and begin again, or finish it with that version',
     );
   }
   if (checkpoint.epoch !== epoch) {
-    throw new MigrationRefused(
+    throw new ServeError(
       'the target holds an unfinished copy of another source, or of this one before a server ran on it again: empty the target and begin again',
     );
   }
@@ -147,10 +146,10 @@ async function finish(run: CopyRun): Promise<number> {
     [await source.readSecret(), await target.readSecret()],
   ]);
   if (!Bun.deepEquals(arrived, apps) || !Bun.deepEquals(secrets[0], secrets[1])) {
-    throw new MigrationRefused('registry or secret did not arrive whole: run the same command again');
+    throw new ServeError('registry or secret did not arrive whole: run the same command again');
   }
   if ((await patiently(patience, () => source.rows.findMark('epoch'))) !== epoch) {
-    throw new MigrationRefused(
+    throw new ServeError(
       'a server was started on the source while it was copied, so the copy may be out of date: stop it, empty the target and begin again',
     );
   }

@@ -1,10 +1,11 @@
 /** One run of a copy: its two sides, its checkpoint, what it tells, and how it goes through all Spaces from there. */
 import type { Space } from '../core/model.ts';
 import { USAGE_NONE } from '../core/usage-delta.ts';
+import type { ListedSpace, Totals } from '../engine/transfer-ports.ts';
 import { type Checkpoint, COUNTS_NONE, type CopyCounts, formatCheckpoint } from './checkpoint.ts';
 import type { MigrationEvent } from './events.ts';
 import { type Patience, patiently } from './patience.ts';
-import type { ListedSpace, SourceDeployment, TargetDeployment, Totals } from './ports.ts';
+import type { SourceDeployment, TargetDeployment } from './ports.ts';
 import { readPageAt, SPACE_START, type WalkedPage, type WalkLimits } from './walk-space.ts';
 
 export interface RunLimits extends WalkLimits {

@@ -1,10 +1,10 @@
 /** The first phase: every row and its bytes go over, batch by batch, each with the checkpoint that follows it. */
 import type { Space } from '../core/model.ts';
+import type { BatchPart, ListedSpace } from '../engine/transfer-ports.ts';
 import { type Arrival, type Carrier, carryNode, carryUpload } from './carry.ts';
 import { type Checkpoint, formatCheckpoint } from './checkpoint.ts';
 import { advance, type CopyRun, countNodes, type SpaceVisit, tellProgress, visitSpaces } from './copy-run.ts';
 import { mapSome, patiently } from './patience.ts';
-import type { BatchPart, ListedSpace } from './ports.ts';
 import type { WalkedPage } from './walk-space.ts';
 
 export async function copySpaces(run: CopyRun): Promise<void> {

@@ -1,8 +1,8 @@
 /** What a copy says of itself while it runs, for whoever shows it. */
 import type { Hash } from '@holdfast/protocol';
 import type { Space } from '../core/model.ts';
+import type { Totals } from '../engine/transfer-ports.ts';
 import type { CopyCounts, CopyPhase } from './checkpoint.ts';
-import type { Totals } from './ports.ts';
 
 interface At {
   /** ms since the epoch */

@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto';
 import { StoreUnavailable } from '../core/ports.ts';
 import { hasDeployment, type OpenDeployment, openDeployment } from '../deployment/open-deployment.ts';
 import type { DeploymentPlace } from '../deployment/place.ts';
+import type { Totals } from '../engine/transfer-ports.ts';
 import { ServeError } from '../errors.ts';
 import { copyDeployment, findCopy } from './copy-deployment.ts';
 import type { MigrationEvent, MigrationResult } from './events.ts';
-import { MigrationRefused, type Totals } from './ports.ts';
 
 export interface Migration {
   readonly from: DeploymentPlace;
@@ -33,7 +33,7 @@ export function migrateDeployment(
   places: Migration,
   { signal, onEvent }: MigrationRun,
 ): Promise<MigrationResult> {
-  return explainRefusal(async () => {
+  return explainOutage(async () => {
     await assertSource(places);
     return await withDeployment(places.from, (source) =>
       withDeployment(places.to, (target) =>
@@ -48,7 +48,7 @@ export function migrateDeployment(
 
 /** Copies nothing and makes nothing in the target. Rejects with ServeError as `migrateDeployment` would at its start. */
 export function planMigration(places: Migration): Promise<MigrationPlan> {
-  return explainRefusal(async () => {
+  return explainOutage(async () => {
     await assertSource(places);
     return await withDeployment(places.from, async (source) => {
       await source.assertAlone();
@@ -83,14 +83,11 @@ async function withDeployment<T>(
   }
 }
 
-async function explainRefusal<T>(work: () => Promise<T>): Promise<T> {
+async function explainOutage<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof MigrationRefused) throw new ServeError(error.message, { cause: error });
-    if (error instanceof StoreUnavailable) {
-      throw new ServeError(`${error.message}; then run the same command again to go on`, { cause: error });
-    }
-    throw error;
+    if (!(error instanceof StoreUnavailable)) throw error;
+    throw new ServeError(`${error.message}; then run the same command again to go on`, { cause: error });
   }
 }

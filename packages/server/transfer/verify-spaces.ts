@@ -7,6 +7,8 @@ import { isProofOfRot, storedObject } from '../core/contents.ts';
 import type { ContentRow } from '../core/model.ts';
 import { sha256 } from '../core/sha256.ts';
 import { addUsage, totalUsage, USAGE_NONE, type UsageDelta } from '../core/usage-delta.ts';
+import type { BatchPart, ListedSpace, NodeEntry, UploadEntry } from '../engine/transfer-ports.ts';
+import { ServeError } from '../errors.ts';
 import { verifyAtSource } from './carry.ts';
 import {
   advance,
@@ -19,13 +21,6 @@ import {
   visitSpaces,
 } from './copy-run.ts';
 import { mapSome, patiently } from './patience.ts';
-import {
-  type BatchPart,
-  type ListedSpace,
-  MigrationRefused,
-  type NodeEntry,
-  type UploadEntry,
-} from './ports.ts';
 import type { WalkedPage } from './walk-space.ts';
 
 /** ms between two checkpoints of this phase, which changes nothing else */
@@ -175,18 +170,16 @@ class SpaceVerification implements SpaceVisit {
     const { space } = this.#listed;
     const counters = await patiently(this.#run.patience, () => this.#run.source.rows.readCounters(space));
     if (counters.nodeCount === nodeCount) return;
-    throw new MigrationRefused(
+    throw new ServeError(
       `the source is damaged: ${describeSpace(space)} has ${counters.nodeCount} nodes by its counter, and ${nodeCount} rows of nodes; restore a backup of it`,
     );
   }
 
-  #differs(what: string): MigrationRefused {
+  #differs(what: string): ServeError {
     return differs(`${describeSpace(this.#listed.space)}: ${what}`);
   }
 }
 
-function differs(what: string): MigrationRefused {
-  return new MigrationRefused(
-    `the copy is not what the source is: ${what}; empty the target and begin again`,
-  );
+function differs(what: string): ServeError {
+  return new ServeError(`the copy is not what the source is: ${what}; empty the target and begin again`);
 }

@@ -1,7 +1,14 @@
 /** Walks everything a Space consists of, in one order, from any place in it: how a copy is made, checked and resumed. */
 import type { Space } from '../core/model.ts';
-import { keyOf } from './entry-keys.ts';
-import type { BatchPart, DeploymentReader, Entries, EntryKind, NodeEntry, Part } from './ports.ts';
+import { keyOf } from '../engine/entry-keys.ts';
+import type {
+  BatchPart,
+  DeploymentReader,
+  Entries,
+  EntryKind,
+  NodeEntry,
+  Part,
+} from '../engine/transfer-ports.ts';
 
 /** Where in a Space a walk goes on. */
 export interface SpacePlace {

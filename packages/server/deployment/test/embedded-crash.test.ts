@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { NOW, newGeneration, SPACE, sampleNode } from '../../engine/contract/samples.ts';
-import { ContentFolderMissing } from '../open-embedded-engine.ts';
+import { EngineRefused } from '../../engine/refused.ts';
 import { openTemporaryEngine, receiverOf, stage, type TemporaryEngine } from './embedded-engine-fixture.ts';
 
 const LIMITS = { nodeBytesMax: 64 * 1024 * 1024 };
@@ -103,10 +103,10 @@ test('a content folder that is not the one of these rows is refused with what to
   const id = await Bun.file(marker).text();
   await rm(marker);
   const refused = await engine.openAfterCrash().catch((error) => error);
-  expect(refused).toBeInstanceOf(ContentFolderMissing);
+  expect(refused).toBeInstanceOf(EngineRefused);
   expect(refused.message).toContain(id.trim());
   await writeFile(marker, 'other');
-  expect(await engine.openAfterCrash().catch((error) => error)).toBeInstanceOf(ContentFolderMissing);
+  expect(await engine.openAfterCrash().catch((error) => error)).toBeInstanceOf(EngineRefused);
   await rm(join(engine.dataDir, 'content'), { recursive: true });
-  expect(await engine.openAfterCrash().catch((error) => error)).toBeInstanceOf(ContentFolderMissing);
+  expect(await engine.openAfterCrash().catch((error) => error)).toBeInstanceOf(EngineRefused);
 });

@@ -5,8 +5,9 @@ import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ManualClock } from '../../engine/contract/samples.ts';
+import { EngineRefused } from '../../engine/refused.ts';
 import { DatabaseDamaged } from '../../engine/sqlite/database.ts';
-import { ContentFolderMissing, openEmbeddedEngine } from '../open-embedded-engine.ts';
+import { openEmbeddedEngine } from '../open-embedded-engine.ts';
 
 let dataDir: string;
 let path: string;
@@ -51,7 +52,7 @@ test('a first start that ended before the rows knew the content folder begins an
 test('a draft of another id is no marker', async () => {
   await rm(marker);
   await writeFile(`${marker}.new`, 'another');
-  expect(await refusal()).toBeInstanceOf(ContentFolderMissing);
+  expect(await refusal()).toBeInstanceOf(EngineRefused);
 });
 
 test('a database that was lost, emptied or cut off is not taken for a new one', async () => {
@@ -73,7 +74,7 @@ test('a database that was lost, emptied or cut off is not taken for a new one', 
   for (const lose of [() => writeFile(path, ''), () => rm(path)]) {
     await lose();
     const refused = await refusal();
-    expect(refused).toBeInstanceOf(ContentFolderMissing);
+    expect(refused).toBeInstanceOf(EngineRefused);
     expect((refused as Error).message).toContain('restore a backup');
   }
   await writeFile(path, whole);

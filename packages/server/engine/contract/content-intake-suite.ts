@@ -1,7 +1,7 @@
-/** The contract of migration/ports.ts ContentIntake as tests. An engine joins by calling this with a way to open its intake. */
+/** The contract of engine/transfer-ports.ts ContentIntake as tests. An engine joins by calling this with a way to open its intake. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { ContentDamaged, type ContentStore, StoreUnavailable } from '../../core/ports.ts';
-import type { ContentIntake, IntakeTarget } from '../../transfer/ports.ts';
+import type { ContentIntake, IntakeTarget } from '../transfer-ports.ts';
 import { newGeneration, SPACE, sampleNode } from './samples.ts';
 
 export interface IntakeBench {

@@ -1,10 +1,10 @@
-/** The contract of migration/ports.ts DeploymentWriter as tests. An engine joins by calling this with a way to open its rows. */
+/** The contract of engine/transfer-ports.ts DeploymentWriter as tests. An engine joins by calling this with a way to open its rows. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import type { ContentRow, Space } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
-import { keyOf } from '../../transfer/entry-keys.ts';
-import type { BatchPart, DeploymentWriter, Entries, EntryKind } from '../../transfer/ports.ts';
+import { keyOf } from '../entry-keys.ts';
+import type { BatchPart, DeploymentWriter, Entries, EntryKind } from '../transfer-ports.ts';
 import { hashAt, NOW, newGeneration, openUpload, readyNode, SPACE } from './samples.ts';
 
 export interface DeploymentBench {

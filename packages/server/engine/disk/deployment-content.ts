@@ -1,8 +1,8 @@
-/** migration/ports.ts ContentIntake on the content folder: bytes are received as uploads are, and sealed at once. */
+/** engine/transfer-ports.ts ContentIntake on the content folder: bytes are received as uploads are, and sealed at once. */
 
 import type { StagedUpload, StoredObject, UploadReceiver } from '../../core/ports.ts';
-import type { ContentIntake, IntakeTarget, TakenContent } from '../../transfer/ports.ts';
 import { codeOf, storageError } from '../local-failure.ts';
+import type { ContentIntake, IntakeTarget, TakenContent } from '../transfer-ports.ts';
 import { diskFiles } from './files.ts';
 import type { ObjectLayout } from './object-layout.ts';
 

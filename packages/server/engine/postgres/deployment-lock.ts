@@ -1,6 +1,6 @@
 /** Who may work on a whole deployment in PostgreSQL: one copy at a time, and no server beside it. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { MigrationRefused } from '../../transfer/ports.ts';
+import { EngineRefused } from '../refused.ts';
 import { DEPLOYMENT_SQL } from './deployment-statements.ts';
 import { storageError } from './failure.ts';
 import type { PostgresConnection } from './wire/connection.ts';
@@ -15,7 +15,7 @@ export interface HeldDeployment {
   release(): Promise<void>;
 }
 
-/** Holds one connection of the pool; the end of the process lets go, however it comes. @throws MigrationRefused, StoreUnavailable */
+/** Holds one connection of the pool; the end of the process lets go, however it comes. @throws EngineRefused, StoreUnavailable */
 export async function holdDeployment(pool: PostgresPool): Promise<HeldDeployment> {
   const held = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();
@@ -30,7 +30,7 @@ export async function holdDeployment(pool: PostgresPool): Promise<HeldDeployment
   try {
     await held.promise;
   } catch (error) {
-    throw error instanceof MigrationRefused ? error : storageError(error, DOING);
+    throw storageError(error, DOING);
   }
   return {
     async release() {
@@ -45,7 +45,7 @@ async function lock(connection: PostgresConnection): Promise<void> {
     const { rows } = await connection.query(DEPLOYMENT_SQL.tryLock);
     if (rows[0]?.locked === true) return;
     if (waitedMs >= LOCK_MS_MAX) {
-      throw new MigrationRefused(
+      throw new EngineRefused(
         'another holdfast migrate works on this database: let it end, or stop it and run this command again',
       );
     }
@@ -58,7 +58,7 @@ const nameSession = (connection: PostgresConnection): Promise<unknown> =>
 
 /**
  * Call while nothing else is asked of the pool: its sessions are told from those of servers. Sessions alone are waited for, since
- * those of a server that has just ended stand a moment longer. @throws MigrationRefused
+ * those of a server that has just ended stand a moment longer. @throws EngineRefused
  */
 export async function assertNoServer(pool: PostgresPool): Promise<void> {
   let row = await findServers(pool);
@@ -68,7 +68,7 @@ export async function assertNoServer(pool: PostgresPool): Promise<void> {
     row = await findServers(pool);
   }
   if (row?.sessions === 0 && row.turns === 0) return;
-  throw new MigrationRefused(
+  throw new EngineRefused(
     `${row?.sessions} connections of holdfast servers are open to the database, or one worked there less than half a minute ago: stop every server on it, wait until then, and run this command again`,
   );
 }
@@ -84,16 +84,11 @@ async function findServers(pool: PostgresPool): Promise<Readonly<Record<string, 
   }
 }
 
-/** The database holds a part of another deployment. */
-export class CopyUnfinished extends Error {
-  override readonly name = 'CopyUnfinished';
-}
-
-/** Before a server serves: no part of a copy, and from now on no copy is one of what is here. @throws CopyUnfinished, StoreUnavailable */
+/** Before a server serves: no part of a copy, and from now on no copy is one of what is here. @throws EngineRefused, StoreUnavailable */
 export async function beginServing(pool: PostgresPool): Promise<void> {
   const { rows } = await pool.run('beginning to serve', DEPLOYMENT_SQL.beginServing, []);
   if (rows[0]?.unfinished === 0) return;
-  throw new CopyUnfinished(
+  throw new EngineRefused(
     'the database holds an unfinished copy of another deployment: finish it by the same holdfast migrate command, or begin with an empty database',
   );
 }

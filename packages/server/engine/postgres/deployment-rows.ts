@@ -1,9 +1,9 @@
-/** migration/ports.ts on PostgreSQL. Copying holds a lock of its own, and refuses to begin beside servers. */
+/** engine/transfer-ports.ts on PostgreSQL. Copying holds a lock of its own, and refuses to begin beside servers. */
 import type { Space, SpaceCounters, SpaceKey } from '../../core/model.ts';
 import { type MetadataStore, StoreUnavailable } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
-import { parseHistoryKey } from '../../transfer/entry-keys.ts';
+import { parseHistoryKey } from '../entry-keys.ts';
 import type {
   Batch,
   BatchPart,
@@ -16,7 +16,7 @@ import type {
   PageRequest,
   Totals,
   UploadEntry,
-} from '../../transfer/ports.ts';
+} from '../transfer-ports.ts';
 import { DEPLOYMENT_SQL, type DeploymentStatement } from './deployment-statements.ts';
 import { storageError } from './failure.ts';
 import {

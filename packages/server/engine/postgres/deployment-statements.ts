@@ -1,4 +1,4 @@
-/** SQL of copying a whole deployment (migration/ports.ts). Run by no server. `$1` is the Space where there is one. */
+/** SQL of copying a whole deployment (engine/transfer-ports.ts). Run by no server. `$1` is the Space where there is one. */
 import { CONTENT_JOINED, columnsOf, NODE_COLUMNS, SPACE_STATEMENTS, UPLOAD_COLUMNS } from './statements.ts';
 
 /** What our own sessions are called, so that those of servers can be told from them. */

@@ -1,6 +1,7 @@
 /** Tells apart what PostgreSQL, its driver and the network can say. What leaves here holds no URL, query or parameter. */
 import { InvariantViolation } from '../../core/invariant.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
+import { EngineRefused } from '../refused.ts';
 
 /** The connection is gone or of no use any more: whatever it was asked last has an unknown outcome. */
 const LOST_CODES: ReadonlySet<string> = new Set([
@@ -81,7 +82,8 @@ function isWriteOnceBroken(error: unknown): boolean {
 
 /** What callers are told: a broken rule, or a failure that has changed nothing they were told of. */
 export function storageError(error: unknown, doing: string): Error {
-  if (error instanceof StoreUnavailable || error instanceof InvariantViolation) return error;
+  const isSaid = error instanceof StoreUnavailable || error instanceof EngineRefused;
+  if (isSaid || error instanceof InvariantViolation) return error;
   if (isWriteOnceBroken(error)) return new Error('a generation already has content: keys are write-once');
   const code = codeOf(error) ?? 'unknown';
   const detail = plainMessage(error);

@@ -1,8 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
+import { EngineRefused } from '../refused.ts';
 import { whyUnfit } from './database-fitness.ts';
-import { migrate, SchemaNewer } from './migrations.ts';
+import { migrate } from './migrations.ts';
 import { hasPostgresRows, openPostgres } from './open-postgres.ts';
 import { addressOf, openDatabases } from './test/postgres-fixture.ts';
 import { PostgresPool } from './wire/connection-pool.ts';
@@ -71,7 +72,7 @@ test('one that fails leaves nothing, and can be brought again', async () => {
 test('a database of a newer Holdfast is refused, and left alone', async () => {
   await migrate(openPool(), [ONE, TWO]);
   const error = await migrate(openPool(), [ONE]).catch((caught) => caught);
-  expect(error).toBeInstanceOf(SchemaNewer);
+  expect(error).toBeInstanceOf(EngineRefused);
   expect((error as Error).message).toContain('newer Holdfast');
   expect(await readVersion()).toBe(2);
 });

@@ -3,6 +3,7 @@
  * and the migrations and their number are one transaction.
  */
 
+import { EngineRefused } from '../refused.ts';
 import { assertFit } from './database-fitness.ts';
 import { codeOf, isRepeatable, storageError } from './failure.ts';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
@@ -28,12 +29,7 @@ const READ_VERSION = 'SELECT version FROM holdfast_schema WHERE id = 1';
 const MADE_BY_ANOTHER: ReadonlySet<string> = new Set(['23505', '42P07', '42710']);
 const NO_TABLE = '42P01';
 
-/** The database was migrated by a newer Holdfast; this one would not understand it. */
-export class SchemaNewer extends Error {
-  override readonly name = 'SchemaNewer';
-}
-
-/** @throws SchemaNewer, StoreUnavailable */
+/** @throws EngineRefused, StoreUnavailable */
 export async function migrate(pool: PostgresPool, migrations: readonly string[] = MIGRATIONS): Promise<void> {
   await assertFit(pool);
   try {
@@ -48,7 +44,6 @@ export async function migrate(pool: PostgresPool, migrations: readonly string[] 
       }
     }
   } catch (error) {
-    if (error instanceof SchemaNewer) throw error;
     throw storageError(error, 'migrating');
   }
 }
@@ -89,7 +84,7 @@ async function findVersion(connection: PostgresConnection): Promise<number | und
 
 function assertKnown(version: number, known: number): void {
   if (version <= known) return;
-  throw new SchemaNewer(
+  throw new EngineRefused(
     `the database has schema version ${version}, this build knows ${known}: run the newer Holdfast that migrated it, or restore a backup`,
   );
 }

@@ -1,7 +1,7 @@
 /**
  * The door of this room. Composition:
  *
- *     const pool = await openPostgres(address);       // connects once and migrates; SchemaNewer, StoreUnavailable
+ *     const pool = await openPostgres(address);       // connects once and migrates; EngineRefused, StoreUnavailable
  *     await PostgresMetadataStore.open({ pool, onFatal })   // core/ports.ts; no clock: the database's decides
  *     await findOrCreateSecret(pool, 'signer', () => bytes)
  *     new PostgresTurns(pool, holder)
@@ -16,7 +16,7 @@ import { migrate } from './migrations.ts';
 import { PostgresPool } from './wire/connection-pool.ts';
 import { POSTGRES_LIMITS, type PostgresLimits } from './wire/limits.ts';
 
-/** Resolves with a pool on a database that has this build's schema. @throws SchemaNewer, StoreUnavailable */
+/** Resolves with a pool on a database that has this build's schema. @throws EngineRefused, StoreUnavailable */
 export async function openPostgres(
   address: PostgresAddress,
   limits: Partial<PostgresLimits> = {},

@@ -1,5 +1,5 @@
 /**
- * migration/ports.ts ContentIntake on S3: one conditional PUT an object. The node's hash is the digest of its canonical bytes,
+ * engine/transfer-ports.ts ContentIntake on S3: one conditional PUT an object. The node's hash is the digest of its canonical bytes,
  * so it is signed with the request and the store itself refuses other bytes; besides, the last bytes are sent only once all of
  * them have the hash, so that wrong ones never become an object.
  */
@@ -7,7 +7,7 @@ import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { toByteStream } from '../../core/byte-stream.ts';
 import { type StoredObject, StoreUnavailable } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
-import type { ContentIntake, IntakeTarget, TakenContent } from '../../transfer/ports.ts';
+import type { ContentIntake, IntakeTarget, TakenContent } from '../transfer-ports.ts';
 import type { S3ContentStoreParts } from './content-store.ts';
 import { etagToIntegrity, findEtagOf, findStrongEtag } from './etag.ts';
 import { AttemptFailed } from './failure.ts';

@@ -1,7 +1,8 @@
 /** Opens the bucket: is it ours, and does it do what it must? Nothing is served before both are known. */
 import { type ContentStore, StoreUnavailable } from '../../core/ports.ts';
-import type { ContentIntake } from '../../transfer/ports.ts';
 import type { S3Address } from '../address.ts';
+import { EngineRefused } from '../refused.ts';
+import type { ContentIntake } from '../transfer-ports.ts';
 import { S3ContentStore, type S3ContentStoreParts } from './content-store.ts';
 import { type CredentialProvider, CredentialSource, openDefaultProvider } from './credentials.ts';
 import { S3ContentIntake } from './deployment-content.ts';
@@ -11,7 +12,6 @@ import { StoreMarker } from './marker.ts';
 import { ObjectKeys } from './object-key.ts';
 import { probeStore } from './probe.ts';
 import { S3Client } from './s3-client.ts';
-import { S3StoreRefused } from './store-refused.ts';
 import { UploadUrls } from './upload-urls.ts';
 
 export interface S3ContentStoreConfig {
@@ -35,7 +35,7 @@ export interface StoreIdentity {
   noteMarked(): Promise<void>;
 }
 
-/** Rejects with S3StoreRefused when the bucket will not do, or with StoreUnavailable when it cannot be used right now. */
+/** Rejects with EngineRefused when the bucket will not do, or with StoreUnavailable when it cannot be used right now. */
 export async function openS3ContentStore(config: S3ContentStoreConfig): Promise<ContentStore> {
   return new S3ContentStore(await openBucketParts(config));
 }
@@ -74,12 +74,12 @@ async function assertOurs(marker: StoreMarker, { storeId, isMarked }: StoreIdent
   const found = await marker.find();
   if (found === storeId) return true;
   if (found !== undefined) {
-    throw new S3StoreRefused(
+    throw new EngineRefused(
       'the bucket belongs to other rows than those of --metadata or --data; name the right one, or give --content a prefix of its own: s3://BUCKET/PREFIX',
     );
   }
   if (isMarked) {
-    throw new S3StoreRefused(
+    throw new EngineRefused(
       'the bucket has lost its marker object, or is not the one these rows belong to; correct --content, or restore the bucket',
     );
   }
@@ -91,7 +91,7 @@ async function claimBucket(marker: StoreMarker, identity: StoreIdentity): Promis
     await marker.write();
     // Another deployment may have been quicker.
     if (!(await assertOurs(marker, identity))) {
-      throw new S3StoreRefused(
+      throw new EngineRefused(
         'the bucket does not keep the marker object that was written to it; use another',
       );
     }
@@ -101,7 +101,7 @@ async function claimBucket(marker: StoreMarker, identity: StoreIdentity): Promis
 
 function explain(error: unknown): unknown {
   if (error instanceof RequestRefused || error instanceof CredentialsMissing)
-    return new S3StoreRefused(error.message, { cause: error });
+    return new EngineRefused(error.message, { cause: error });
   if (!(error instanceof AttemptFailed)) return error;
   return new StoreUnavailable(`${error.message}; check the endpoint in --content and that the store runs`, {
     cause: error,

@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { until } from '../../../../test/support/until.ts';
 import { type ContentStore, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode, urlLifeUntil } from '../contract/samples.ts';
+import { EngineRefused } from '../refused.ts';
 import { openS3ContentStore, type S3ContentStoreConfig } from './open-s3-content-store.ts';
-import { S3StoreRefused } from './store-refused.ts';
 import { configOf, putDirectly } from './test/s3-fixture.ts';
 import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.ts';
 
@@ -221,7 +221,7 @@ describe('credentials', () => {
 
   test('that are nowhere to be found are missed in words', async () => {
     const failure = await failureOf(open({ credentials: () => Promise.reject(new Error('nothing')) }));
-    expect(failure).toBeInstanceOf(S3StoreRefused);
+    expect(failure).toBeInstanceOf(EngineRefused);
     expect(String(failure)).toMatch(/AWS_ACCESS_KEY_ID/);
   });
 });

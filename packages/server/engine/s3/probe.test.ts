@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { type ContentStore, StoreUnavailable } from '../../core/ports.ts';
 import { newGeneration, SPACE, urlLifeUntil } from '../contract/samples.ts';
+import { EngineRefused } from '../refused.ts';
 import { openS3ContentStore, type S3ContentStoreConfig } from './open-s3-content-store.ts';
-import { S3StoreRefused } from './store-refused.ts';
 import { configOf } from './test/s3-fixture.ts';
 import { errorAnswer, type Flaws, type StandIn, startStandIn } from './test/stand-in-store.ts';
 
@@ -58,7 +58,7 @@ describe('the probe refuses a store', () => {
   for (const [name, flaws, why] of cases) {
     test(name, async () => {
       const failure = await failureOf(flaws);
-      expect(failure).toBeInstanceOf(S3StoreRefused);
+      expect(failure).toBeInstanceOf(EngineRefused);
       expect((failure as Error).message).toMatch(why);
       expect((failure as Error).message).not.toContain('\n');
     });
@@ -67,7 +67,7 @@ describe('the probe refuses a store', () => {
   test('that knows the credentials no more, or not yet, and says what to check', async () => {
     standIn.secrets.clear();
     const failure = await failureOf({});
-    expect(failure).toBeInstanceOf(S3StoreRefused);
+    expect(failure).toBeInstanceOf(EngineRefused);
     expect((failure as Error).message).toMatch(/InvalidAccessKeyId.*AWS_ACCESS_KEY_ID/);
   });
 });
@@ -75,7 +75,7 @@ describe('the probe refuses a store', () => {
 test('a bucket that does not exist is refused in words', async () => {
   standIn.intruder = () => errorAnswer(404, 'NoSuchBucket');
   const failure = await failureOf({});
-  expect(failure).toBeInstanceOf(S3StoreRefused);
+  expect(failure).toBeInstanceOf(EngineRefused);
   expect((failure as Error).message).toMatch(/NoSuchBucket.*create it/);
 });
 
@@ -122,11 +122,11 @@ describe('the bucket belongs to its rows', () => {
   test('other rows are refused, and so is a bucket that lost its marker', async () => {
     await open({}, identityOf('one', false));
     const stranger = await failureOf({}, identityOf('two', false));
-    expect(stranger).toBeInstanceOf(S3StoreRefused);
+    expect(stranger).toBeInstanceOf(EngineRefused);
     expect(String(stranger)).toMatch(/belongs to other rows/);
     standIn.objects.delete('holdfast-store');
     const lost = await failureOf({}, identityOf('one', true));
-    expect(lost).toBeInstanceOf(S3StoreRefused);
+    expect(lost).toBeInstanceOf(EngineRefused);
     expect(String(lost)).toMatch(/lost its marker/);
     expect(standIn.objects.size).toBe(0);
   });
@@ -137,7 +137,7 @@ describe('the bucket belongs to its rows', () => {
       noted += 1;
     };
     const refused = await failureOf({ condition: 'ignored' }, identityOf('one', false, noteMarked));
-    expect(refused).toBeInstanceOf(S3StoreRefused);
+    expect(refused).toBeInstanceOf(EngineRefused);
     expect([noted, standIn.objects.has('holdfast-store')]).toEqual([0, false]);
   });
 
@@ -149,7 +149,7 @@ describe('the bucket belongs to its rows', () => {
     standIn.intruder = (seen, answer) =>
       seen.key === 'holdfast-store' && seen.method === 'PUT' ? { status: 200 } : answer();
     const failure = await failureOf({}, identityOf('one', false, noteMarked));
-    expect(failure).toBeInstanceOf(S3StoreRefused);
+    expect(failure).toBeInstanceOf(EngineRefused);
     expect([noted, String(failure)]).toEqual([0, expect.stringMatching(/does not keep the marker/)]);
   });
 

@@ -2,11 +2,12 @@
  * What a bucket must do before anything is entrusted to it, tried out at every start (docs/design.md, "Scale-out engine:
  * bytes"): uploads only as signed, one write a key however many try, reads only of the very bytes that were validated.
  */
+
+import { EngineRefused } from '../refused.ts';
 import { deleteKeys } from './batch-delete.ts';
 import { findStrongEtag } from './etag.ts';
 import { AttemptFailed } from './failure.ts';
 import { type ProbeParts, ProbeRequests, withoutQuery } from './probe-requests.ts';
-import { S3StoreRefused } from './store-refused.ts';
 
 const RACERS = 32;
 const RACES_MAX = 3;
@@ -23,7 +24,7 @@ const GUARDS: Readonly<Record<string, string>> = {
   'x-amz-copy-source-range': 'bytes=0-0',
 };
 
-/** Rejects with S3StoreRefused, or what a failing store makes of a request. Upload URLs are guarded afterwards as this bucket needs it. */
+/** Rejects with EngineRefused, or what a failing store makes of a request. Upload URLs are guarded afterwards as this bucket needs it. */
 export async function probeStore(parts: ProbeParts & { readonly bucket: string }): Promise<void> {
   const probe = new ProbeRequests(parts);
   try {
@@ -56,7 +57,7 @@ async function checkSignatures(probe: ProbeRequests): Promise<void> {
   for (const [how, target] of attempts) {
     const status = await probe.put(target, probe.newBytes());
     if (status < 400 || (await probe.find(key)) !== undefined) {
-      throw new S3StoreRefused(
+      throw new EngineRefused(
         `the object store takes uploads ${how}; use a store that enforces AWS signatures, and let nobody write anonymously`,
       );
     }
@@ -70,7 +71,7 @@ async function chooseGuards(probe: ProbeRequests, { uploadUrls, bucket }: ProbeP
     hole = await findHole(probe, bucket);
     if (hole === undefined) return;
   }
-  throw new S3StoreRefused(
+  throw new EngineRefused(
     `whoever holds an upload URL of this object store can ${hole}; deny the headers x-amz-copy-source and x-amz-acl by a bucket policy`,
   );
 }
@@ -144,11 +145,11 @@ async function checkReads(probe: ProbeRequests, { client, keys, limits }: ProbeP
   const status = await probe.put(await probe.sign(key), bytes);
   if (status >= 300) throw new AttemptFailed(`an upload by its URL was answered ${status}`);
   if ((await probe.readAsStranger(key)) < 400) {
-    throw new S3StoreRefused('everybody can read this bucket; make it private');
+    throw new EngineRefused('everybody can read this bucket; make it private');
   }
   const etag = (await probe.find(key))?.etag ?? '';
   if (findStrongEtag(new Headers({ etag })) === undefined) {
-    throw new S3StoreRefused('the object store gives objects no strong ETag; use one that does');
+    throw new EngineRefused('the object store gives objects no strong ETag; use one that does');
   }
   const range = { range: 'bytes=100-199', 'if-match': etag };
   const doing = 'probing the bucket';
@@ -157,7 +158,7 @@ async function checkReads(probe: ProbeRequests, { client, keys, limits }: ProbeP
     return answer.status === 206 && isAsked ? answer.body.readAll(100) : undefined;
   });
   if (!isSame(part, bytes.slice(100, 200))) {
-    throw new S3StoreRefused('the object store does not serve ranges as asked; use one that does');
+    throw new EngineRefused('the object store does not serve ranges as asked; use one that does');
   }
   const other = { ...range, 'if-match': '"00000000000000000000000000000000"' };
   const refused = await client.send(
@@ -165,7 +166,7 @@ async function checkReads(probe: ProbeRequests, { client, keys, limits }: ProbeP
     async (answer) => answer.status,
   );
   if (refused !== 412) {
-    throw new S3StoreRefused(
+    throw new EngineRefused(
       `the object store answers ${refused} to a read whose If-Match does not fit, where 412 is due; use one that honours it`,
     );
   }
@@ -180,14 +181,14 @@ async function checkDelete(
   const { failure } = await deleteKeys(client, limits, [key]);
   if (failure !== undefined) throw failure;
   if ((await probe.find(key)) !== undefined) {
-    throw new S3StoreRefused(
+    throw new EngineRefused(
       'the object store still serves a deleted object; use one that reads what was written last',
     );
   }
 }
 
-const notWriteOnce = (what: string): S3StoreRefused =>
-  new S3StoreRefused(
+const notWriteOnce = (what: string): EngineRefused =>
+  new EngineRefused(
     `the object store ${what}: it does not enforce If-None-Match on uploads; use one that does`,
   );
 

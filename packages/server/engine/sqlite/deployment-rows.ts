@@ -1,12 +1,13 @@
 /**
- * migration/ports.ts on the database of the embedded engine, over a connection of its own beside the engine's. The folder is
+ * engine/transfer-ports.ts on the database of the embedded engine, over a connection of its own beside the engine's. The folder is
  * held by the caller, so nobody else writes.
  */
 import type { Database } from 'bun:sqlite';
 import type { Space, SpaceCounters } from '../../core/model.ts';
 import type { MetadataStore } from '../../core/ports.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
-import { parseHistoryKey } from '../../transfer/entry-keys.ts';
+import { parseHistoryKey } from '../entry-keys.ts';
+import { storageError } from '../local-failure.ts';
 import type {
   Batch,
   BatchPart,
@@ -19,8 +20,7 @@ import type {
   PageRequest,
   Totals,
   UploadEntry,
-} from '../../transfer/ports.ts';
-import { storageError } from '../local-failure.ts';
+} from '../transfer-ports.ts';
 import { copyMarkName } from './copy-marks.ts';
 import { openWriter } from './database.ts';
 import { type DeploymentStatements, prepareDeploymentStatements } from './deployment-statements.ts';

@@ -1,4 +1,4 @@
-/** SQL of copying a whole deployment (migration/ports.ts). Run by no server. */
+/** SQL of copying a whole deployment (engine/transfer-ports.ts). Run by no server. */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import type { SqlRow } from './statements.ts';
 

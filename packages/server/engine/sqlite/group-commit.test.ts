@@ -6,8 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { StoreUnavailable } from '../../core/ports.ts';
 import { hashAt, insertNodes, ManualClock, NOW, readyNode, SPACE } from '../contract/samples.ts';
+import { EngineRefused } from '../refused.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
-import { DataFolderNewer, migrate } from './migrations.ts';
+import { migrate } from './migrations.ts';
 
 let folder: string;
 let path: string;
@@ -202,7 +203,7 @@ test('a data folder of a newer version is refused and left as it is', async () =
   const database = new Database(path);
   const known = database.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version;
   database.run('PRAGMA user_version = 999');
-  expect(() => open()).toThrow(DataFolderNewer);
+  expect(() => open()).toThrow(EngineRefused);
   expect(database.query('PRAGMA user_version').get()).toEqual({ user_version: 999 });
   database.run(`PRAGMA user_version = ${known}`);
   database.close();

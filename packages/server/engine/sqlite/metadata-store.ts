@@ -91,7 +91,7 @@ export class SqliteMetadataStore implements MetadataStore {
   readonly #log: WriteAheadLog;
   readonly #clock: Clock;
 
-  /** @throws DataFolderNewer, DatabaseDamaged */
+  /** @throws EngineRefused, DatabaseDamaged */
   constructor({ path, clock, onFatal, isShared, databasePagesMax, batchMsMax }: MetadataStoreOptions) {
     this.#clock = clock;
     assertWholePages(path);

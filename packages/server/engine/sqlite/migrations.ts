@@ -1,5 +1,6 @@
 /** Brings a database to this build's schema. Each migration is one transaction; `user_version` says how many ran. */
 import type { Database } from 'bun:sqlite';
+import { EngineRefused } from '../refused.ts';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
 import sharedStores from './migrations/0002-shared-stores.sql' with { type: 'text' };
 import rottenNodes from './migrations/0003-rotten-nodes.sql' with { type: 'text' };
@@ -7,19 +8,14 @@ import rottenNodes from './migrations/0003-rotten-nodes.sql' with { type: 'text'
 /** In order; a migration that has shipped is never edited. */
 const MIGRATIONS: readonly string[] = [initial, sharedStores, rottenNodes];
 
-/** The data folder was written by a newer Holdfast; this one would not understand it. */
-export class DataFolderNewer extends Error {
-  override readonly name = 'DataFolderNewer';
-}
-
-/** @throws DataFolderNewer when the database knows migrations that this build does not. */
+/** @throws EngineRefused when the database knows migrations that this build does not. */
 export function migrate(database: Database, path: string, migrations: readonly string[] = MIGRATIONS): void {
   // BEGIN IMMEDIATE first: of several processes that open a fresh folder, one migrates and the others find it done.
   database.run('BEGIN IMMEDIATE');
   try {
     const version = readVersion(database);
     if (version > migrations.length) {
-      throw new DataFolderNewer(
+      throw new EngineRefused(
         `${path} has schema version ${version}, this build knows ${migrations.length}: run the newer Holdfast that wrote it, or restore a backup`,
       );
     }

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { AppRecord, RegistryStore } from '../../auth/registry-store.ts';
 import { describeRegistryStore } from '../contract/registry-store-suite.ts';
-import { hasEmbeddedRegistry, openEmbeddedRegistryStore, RegistryFileError } from './registry-store.ts';
+import { EngineRefused } from '../refused.ts';
+import { hasEmbeddedRegistry, openEmbeddedRegistryStore } from './registry-store.ts';
 
 function makeFolder(): string {
   return mkdtempSync(join(tmpdir(), 'holdfast-registry-'));
@@ -115,7 +116,7 @@ describe('the registry file', () => {
     const database = new Database(join(path, 'registry.db'));
     database.run('PRAGMA user_version = 99');
     database.close();
-    expect(() => open(path)).toThrow(RegistryFileError);
+    expect(() => open(path)).toThrow(EngineRefused);
     expect(() => open(path)).toThrow('newer holdfast (schema 99');
   });
 
@@ -129,7 +130,7 @@ describe('the registry file', () => {
   ])('that %s is refused in one line', (_, advice, spoil) => {
     const path = folder();
     spoil(path);
-    expect(() => open(path)).toThrow(RegistryFileError);
+    expect(() => open(path)).toThrow(EngineRefused);
     expect(() => open(path)).toThrow(/^the registry [^\n]* cannot be opened [^\n]*$/);
     expect(() => open(path)).toThrow(advice);
   });
@@ -137,7 +138,7 @@ describe('the registry file', () => {
   test('in a place that is a file is refused', () => {
     const path = join(folder(), 'file');
     writeFileSync(path, '');
-    expect(() => open(path)).toThrow(RegistryFileError);
+    expect(() => open(path)).toThrow(EngineRefused);
   });
 
   test('is not read again while nothing has changed', async () => {

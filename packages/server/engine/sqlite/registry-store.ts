@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { type Algorithm, isAlgorithm } from '@holdfast/protocol';
 import type { AppRecord, AppStatus, RegistryStore } from '../../auth/registry-store.ts';
 import { codeOf } from '../local-failure.ts';
+import { EngineRefused } from '../refused.ts';
 import { assertTablesSound, assertWholePages } from './database.ts';
 import schema0001 from './registry-migrations/0001-apps.sql' with { type: 'text' };
 
@@ -50,28 +51,23 @@ interface AppRow {
   readonly updated_at: number;
 }
 
-/** The folder or its database cannot be used. The message says why and what to do. */
-export class RegistryFileError extends Error {
-  override readonly name = 'RegistryFileError';
-}
-
 export function hasEmbeddedRegistry(dataDir: string): boolean {
   return existsSync(join(dataDir, FILE_NAME));
 }
 
-/** Opens `dataDir`/registry.db and makes both if they are missing. Throws RegistryFileError. */
+/** Opens `dataDir`/registry.db and makes both if they are missing. Throws EngineRefused. */
 export function openEmbeddedRegistryStore(dataDir: string): RegistryStore {
   const path = join(dataDir, FILE_NAME);
   try {
     mkdirSync(dataDir, { recursive: true, mode: FOLDER_MODE });
     return new EmbeddedRegistryStore(openDatabase(path));
   } catch (error) {
-    if (error instanceof RegistryFileError) throw error;
+    if (error instanceof EngineRefused) throw error;
     const reason = error instanceof Error ? error.message : String(error);
     const advice = DAMAGE_CODE.test(codeOf(error) ?? '')
       ? 'check the disk and restore a backup of the folder'
       : 'check --data and the rights on that folder';
-    throw new RegistryFileError(`the registry ${path} cannot be opened (${reason}); ${advice}`, {
+    throw new EngineRefused(`the registry ${path} cannot be opened (${reason}); ${advice}`, {
       cause: error,
     });
   }
@@ -126,7 +122,7 @@ function migrate(database: Database, path: string): void {
     .transaction(() => {
       const version = Number(readPragma(database, 'user_version'));
       if (version > MIGRATIONS.length) {
-        throw new RegistryFileError(
+        throw new EngineRefused(
           `the registry ${path} was written by a newer holdfast (schema ${version}, this one knows ` +
             `${MIGRATIONS.length}); run that version or choose another --data folder`,
         );
@@ -216,7 +212,7 @@ class EmbeddedRegistryStore implements RegistryStore {
       return this.#database.transaction(body).immediate();
     } catch (error) {
       if (!(error instanceof SQLiteError)) throw error;
-      throw new RegistryFileError(
+      throw new EngineRefused(
         `the registry could not be written (${error.message}); check the disk and the rights on the data folder`,
         { cause: error },
       );

@@ -1,6 +1,6 @@
 /** The key of each kind of entry as one text, by which pages are resumed on either side. Pure. */
 import type { Hash } from '@holdfast/protocol';
-import type { Entries, EntryKind } from './ports.ts';
+import type { Entries, EntryKind } from './transfer-ports.ts';
 
 const HASH_DIGITS = 64;
 
