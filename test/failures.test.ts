@@ -317,6 +317,33 @@ describe('a server that runs goes on', () => {
     if (put === 200) expect((await next.lease(late.hash)).json.state).toBe('ready');
     expect(recount(data).problems).toEqual([]);
   }, 60_000);
+
+  test('a count of one Space is wrong: 503 where it is needed, by name in the log; other Spaces go on', async () => {
+    const data = makeDataFolder();
+    const issuer = await makeApp(data);
+    const server = await start({ data });
+    const client = connect(server, issuer);
+    const other = makeSpaceClient(server.url, APP, 'other', issuer.token('other'));
+    const child = makeNode('child');
+    const parent = makeNode('parent', { refs: [child.hash] });
+    for (const each of [client, other]) {
+      await each.store(parent);
+      await each.store(child);
+    }
+    const database = new Database(databasePath(data));
+    database.run('UPDATE spaces SET not_ready_node_count = 0 WHERE space_id = ?', [SPACE]);
+    database.close();
+    const outcomes = await Promise.all(
+      [client, other, client, other].map(async (each) => (await each.lease(parent.hash)).status),
+    );
+    expect(outcomes).toEqual([503, 200, 503, 200]);
+    expect((await client.lease(child.hash)).status).toBe(200);
+    const line = server
+      .log()
+      .split('\n')
+      .find((each) => each.includes('not_ready_node_count'));
+    expect(JSON.parse(line ?? '{}')).toMatchObject({ app: APP, space: SPACE, level: 'error' });
+  });
 });
 
 /** Stores nodes of 200 kB until one is refused, and gives that one; `stored` grows by the others. */

@@ -4,7 +4,7 @@
  */
 import type { Hash } from '@holdfast/protocol';
 import { refsToHashes } from '@holdfast/protocol';
-import { assertInvariant } from './invariant.ts';
+import { assertCount } from './invariant.ts';
 import type { NodeRow } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
 
@@ -57,7 +57,7 @@ export async function removeNodesWithEdges(tx: SpaceTransaction, rows: readonly 
   await removeEdges(tx, children, new Set(rows.map(({ hash }) => hash)));
   for (const row of rows) {
     const left = row.childRefCount - (children.counts.get(row.hash) ?? 0);
-    assertInvariant(left >= 0, 'childRefCount is never negative');
+    assertCount(left, 'childRefCount');
     await tx.deleteNode(row);
     if (left > 0) await tx.setLooseEdges(row.hash, left);
   }
@@ -72,7 +72,7 @@ async function removeEdges(
   for (const row of children.rows.values()) {
     if (leaving.has(row.hash)) continue;
     const childRefCount = row.childRefCount - countOf(children, row.hash);
-    assertInvariant(childRefCount >= 0, 'childRefCount is never negative');
+    assertCount(childRefCount, 'childRefCount');
     await tx.updateNode(row, { ...row, childRefCount });
   }
   const absent = listAbsent(children);
@@ -80,7 +80,7 @@ async function removeEdges(
   const loose = await tx.findLooseEdges(absent);
   for (const [index, child] of absent.entries()) {
     const left = (loose[index] ?? 0) - countOf(children, child);
-    assertInvariant(left >= 0, 'loose edges are never negative');
+    assertCount(left, 'a count of loose edges');
     await tx.setLooseEdges(child, left);
   }
 }

@@ -1,10 +1,12 @@
 /** getUsage: exact at each commit, and never a scan of the Space (docs/api.md, getUsage). */
 import type { SpaceUsage } from '@holdfast/protocol';
 import type { Core } from './core.ts';
+import { assertCount } from './invariant.ts';
 import type { Space } from './model.ts';
 
 export async function getUsage(core: Core, space: Space): Promise<SpaceUsage> {
   const counters = await core.metadata.readCounters(space);
+  for (const [name, count] of Object.entries(counters)) assertCount(count, name, space);
   const { upload } = core.content;
   const receiving = upload.kind === 'server' ? upload.receiver.reservedBytes(space) : 0;
   return {

@@ -1,6 +1,10 @@
+/** What the data itself contradicts: a rule of docs/design.md, or a count of one Space. */
+import type { Space } from './model.ts';
+import { type Awaitable, StoreUnavailable } from './ports.ts';
+
 /**
- * A rule of docs/design.md that the data itself contradicts. It ends the process: going on could turn one wrong row into
- * lost bytes, and a restart begins from what is durable.
+ * A rule of docs/design.md is broken. It ends the process: going on could turn one wrong row into lost bytes, and a restart
+ * begins from what is durable.
  */
 export class InvariantViolation extends Error {
   override readonly name = 'InvariantViolation';
@@ -8,4 +12,38 @@ export class InvariantViolation extends Error {
 
 export function assertInvariant(holds: boolean, rule: string): asserts holds {
   if (!holds) throw new InvariantViolation(`broken invariant: ${rule}`);
+}
+
+/**
+ * A count of one Space is negative, or would be: it contradicts the rows it counts. The transaction that met it is undone, and a
+ * process that started again would meet it again. So the Space answers 503 and the log names it; the other Spaces go on.
+ */
+export class CounterBroken extends StoreUnavailable {
+  override readonly name = 'CounterBroken';
+  readonly rule: string;
+  /** undefined: whoever threw it knew no Space, and `namingSpace` adds it */
+  readonly space: Space | undefined;
+
+  constructor(rule: string, space?: Space) {
+    const where =
+      space === undefined
+        ? 'a Space'
+        : `Space ${JSON.stringify(space.spaceId)} of App ${JSON.stringify(space.appId)}`;
+    super(`a count of ${where} contradicts its rows (${rule}): restore a backup of the rows`);
+    this.rule = rule;
+    this.space = space;
+  }
+}
+
+export function assertCount(count: number, name: string, space?: Space): void {
+  if (count < 0) throw new CounterBroken(`${name} is never negative`, space);
+}
+
+/** Runs `work`, which is of one Space alone: a broken count that it meets is that Space's. */
+export async function namingSpace<T>(space: Space, work: () => Awaitable<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw error instanceof CounterBroken ? new CounterBroken(error.rule, space) : error;
+  }
 }

@@ -320,7 +320,7 @@ export class ContentLost extends Error {
 
 /** The store failed or is away, and nothing was decided: the request may be repeated. Answers 503. */
 export class StoreUnavailable extends Error {
-  override readonly name = 'StoreUnavailable';
+  override readonly name: string = 'StoreUnavailable';
 }
 
 /** Signs and checks what the server hands out: upload URLs and cursors. Keys are kept with the data. */

@@ -1,6 +1,6 @@
 /** Tells apart what SQLite and the disk can throw: a passing failure, a broken rule, or an outcome nobody knows. */
 import { SQLiteError } from 'bun:sqlite';
-import { InvariantViolation } from '../core/invariant.ts';
+import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
 import { StoreUnavailable } from '../core/ports.ts';
 
 /** COMMIT failed with one of these before its commit record was whole in the log: nothing is committed, for sure. */
@@ -43,10 +43,14 @@ export function isDamageMet(error: unknown): boolean {
   return codeOf(cause)?.startsWith('SQLITE_CORRUPT') ?? false;
 }
 
-/** What a verb throws: CHECK and key violations are broken invariants, any other SQLite or disk error is passing. */
+/**
+ * What a verb throws: a CHECK of the schema is a broken count, a violated key a broken invariant, any other error of SQLite or
+ * the disk is passing.
+ */
 export function storageError(error: unknown, doing: string): unknown {
   const code = codeOf(error);
   if (code === undefined || error instanceof StoreUnavailable) return error;
+  if (code === 'SQLITE_CONSTRAINT_CHECK') return new CounterBroken((error as Error).message);
   if (code.startsWith('SQLITE_CONSTRAINT')) {
     return new InvariantViolation(`broken invariant while ${doing}: ${(error as Error).message}`);
   }

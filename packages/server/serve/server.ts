@@ -6,7 +6,7 @@ import { authorize, openAuthorizer } from '../auth/authorize.ts';
 import type { BackgroundLoop } from '../background/loop.ts';
 import { DISK_PACE, S3_PACE, startBackgroundWork } from '../background/work.ts';
 import type { Core } from '../core/core.ts';
-import { InvariantViolation } from '../core/invariant.ts';
+import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
 import type { Clock } from '../core/ports.ts';
 import { type RotReport, RottenNodes } from '../core/rotten-nodes.ts';
 import { explainFolderError } from '../deployment/data-folder.ts';
@@ -115,6 +115,11 @@ function makeCore(config: ServeConfig, engines: Engines, rottenNodes: RottenNode
 function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => void): void {
   const { kind, requestId, error } = report;
   if (kind === 'caller-gone') log.debug({ requestId, err: error }, 'a caller went away before its answer');
+  else if (error instanceof CounterBroken)
+    log.error(
+      { requestId, app: error.space?.appId, space: error.space?.spaceId, err: error },
+      'a Space is refused what a broken count of it forbids',
+    );
   else if (kind === 'unexpected') log.error({ requestId, err: error }, 'a request failed unexpectedly');
   else
     log.warn(

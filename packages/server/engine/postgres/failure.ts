@@ -1,5 +1,5 @@
 /** Tells apart what PostgreSQL, its driver and the network can say. What leaves here holds no URL, query or parameter. */
-import { InvariantViolation } from '../../core/invariant.ts';
+import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
 import { EngineRefused } from '../refused.ts';
 
@@ -22,8 +22,10 @@ const LOST_CODES: ReadonlySet<string> = new Set([
 /** Serialization failure, deadlock, a lock not had in time, a row somebody else has just made: the same again may do. */
 const REPEATABLE_CODES: ReadonlySet<string> = new Set(['40001', '40P01', '55P03', '23505']);
 
-/** A CHECK of the schema, and the guard of statements.ts that a row is changed from exactly what was read. */
-const INVARIANT_CODES: ReadonlySet<string> = new Set(['23514', '22012']);
+/** A CHECK of the schema: a count would be negative. */
+const CHECK_VIOLATED = '23514';
+/** Division by zero: the guard of statements.ts that a row is changed from exactly what was read. */
+const GUARD_FAILED = '22012';
 
 const UNTRUSTED = 'its certificate is not trusted: give the file of its authority as sslrootcert';
 const UNREADABLE = 'the file that sslrootcert names cannot be read: check its path and rights';
@@ -87,7 +89,8 @@ export function storageError(error: unknown, doing: string): Error {
   if (isWriteOnceBroken(error)) return new Error('a generation already has content: keys are write-once');
   const code = codeOf(error) ?? 'unknown';
   const detail = plainMessage(error);
-  if (INVARIANT_CODES.has(code)) {
+  if (code === CHECK_VIOLATED) return new CounterBroken(detail);
+  if (code === GUARD_FAILED) {
     return new InvariantViolation(`broken invariant while ${doing} (${code}): ${detail}`);
   }
   const hint = HINTS[code] ?? 'try again; see the cause if it lasts';

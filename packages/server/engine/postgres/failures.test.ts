@@ -6,7 +6,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type PostgresServer, startPostgres } from '../../../../test/support/postgres-server.ts';
 import { recountScaleout } from '../../../../test/support/scaleout-recount.ts';
 import { startTcpProxy, type TcpProxy } from '../../../../test/support/tcp-proxy.ts';
-import { InvariantViolation } from '../../core/invariant.ts';
+import { getUsage } from '../../core/get-usage.ts';
+import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
 import { type SpaceTransaction, StoreUnavailable } from '../../core/ports.ts';
 import { updateRootRefs } from '../../core/update-root-refs.ts';
 import { hashAt, insertNodes, readNode, readyNode, SPACE } from '../contract/samples.ts';
@@ -262,11 +263,40 @@ describe('a transaction that the server turns down', () => {
     expect(await find(1)).toBeUndefined();
   }, 120_000);
 
-  test('because a rule of the schema is broken ends the process', async () => {
+  test('because a count would be negative is an error of its Space, which is named, and nothing of it stays', async () => {
     await turnDown(1, '23514', 'at once');
-    expect(await errorOf(insert(1))).toBeInstanceOf(InvariantViolation);
-    expect(instance.fatal.splice(0).length).toBe(1);
+    const error = await errorOf(insert(1));
+    expect(error).toBeInstanceOf(StoreUnavailable);
+    expect((error as CounterBroken).space).toEqual(SPACE);
     expect(await find(1)).toBeUndefined();
+    await insert(1);
+  });
+
+  test('because a count is negative refuses that commit, and those that would share its transaction go on', async () => {
+    for (const index of [1, 2, 3]) await insert(index);
+    await administer(`UPDATE nodes SET held_domain_count = 1 WHERE hash = '\\x${hashAt(2)}';
+      ALTER TABLE nodes DROP CONSTRAINT nodes_root_ref_count_check, ADD CHECK (held_domain_count < 2)`);
+    const core = coreOf(instance, makeContent());
+    const commit = (index: number) =>
+      errorOf(
+        updateRootRefs(core, SPACE, 'photos', {
+          requestId: `request ${index}`,
+          changes: [{ hash: hashAt(index), delta: 1 }],
+        }),
+      );
+    const outcomes = await Promise.all([commit(1), commit(2), commit(3)]);
+    expect(outcomes.map((error) => error instanceof CounterBroken)).toEqual([false, true, false]);
+    expect([outcomes[0], outcomes[2]]).toEqual([undefined, undefined]);
+    await administer(`UPDATE nodes SET held_domain_count = 0 WHERE hash = '\\x${hashAt(2)}'`);
+  });
+
+  test('because usage is negative answers no usage, and names the Space', async () => {
+    await insert(1);
+    await administer('UPDATE usage_counters SET node_count = node_count - 2');
+    const core = coreOf(instance, makeContent());
+    expect(await errorOf(getUsage(core, SPACE))).toBeInstanceOf(CounterBroken);
+    expect((await getUsage(core, { ...SPACE, spaceId: 'other' })).nodeCount).toBe(0);
+    await administer('UPDATE usage_counters SET node_count = node_count + 2');
   });
 
   test('because a row changed behind its lock ends the process, and nothing of it stays', async () => {

@@ -1,4 +1,5 @@
 /** Runs bodies as transactions, again where other transactions were in the way, and gives up in bounded time. */
+import { CounterBroken } from '../../core/invariant.ts';
 import type { Space, SpaceKey } from '../../core/model.ts';
 import {
   type Awaitable,
@@ -90,7 +91,9 @@ export class Transactions {
       return await this.#lend(clock, (wire) => this.#attemptTogether(space, key, wire, commits));
     } catch (error) {
       if (error instanceof RunAgain || isRepeatable(error) || isLost(error)) return undefined;
-      throw storageError(error, 'a transaction of several commits');
+      const failure = storageError(error, 'a transaction of several commits');
+      if (failure instanceof CounterBroken) return undefined;
+      throw failure;
     }
   }
 

@@ -4,6 +4,8 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { CounterBroken } from '../../core/invariant.ts';
+import type { Space } from '../../core/model.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
 import { hashAt, insertNodes, ManualClock, NOW, readyNode, SPACE } from '../contract/samples.ts';
 import { EngineRefused } from '../refused.ts';
@@ -129,16 +131,47 @@ test('a broken invariant is fatal: nothing of the batch stays and nothing is wri
   expect(store.findNode(SPACE, hashAt(1))?.leaseExpiresAt).toBe(0);
 });
 
-test('a counter that would turn negative is fatal', async () => {
-  await insertNodes(store, SPACE, [readyNode(hashAt(1))]);
+const OTHER: Space = { appId: 'app', spaceId: 'other' };
+
+function meddle(statement: string): void {
   const meddler = new Database(path);
-  meddler.run('UPDATE spaces SET node_count = 0');
+  meddler.run(statement);
   meddler.close();
-  const row = store.findNode(SPACE, hashAt(1));
-  if (row === undefined) throw new Error('no row');
-  await expect(store.transact(SPACE, (tx) => tx.deleteNode(row))).rejects.toThrow('broken invariant');
-  expect(fatal).toHaveLength(1);
+}
+
+test('a counter that would turn negative refuses those of its Space, by name, and nobody else of the batch', async () => {
+  const row = readyNode(hashAt(1));
+  for (const space of [SPACE, OTHER]) await insertNodes(store, space, [row]);
+  meddle("UPDATE spaces SET node_count = 0 WHERE space_id = 'space'");
+  const outcomes = await Promise.allSettled([
+    insertNodes(store, OTHER, [readyNode(hashAt(2))]),
+    store.transact(SPACE, (tx) => tx.deleteNode(row)),
+    store.transact(OTHER, (tx) => tx.deleteNode(row)),
+  ]);
+  expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+  const { reason } = outcomes[1] as PromiseRejectedResult;
+  expect(reason).toBeInstanceOf(StoreUnavailable);
+  expect((reason as CounterBroken).space).toEqual(SPACE);
+  expect(fatal).toEqual([]);
   expect(store.findNode(SPACE, hashAt(1))).toBeDefined();
+  expect(store.readCounters(OTHER).nodeCount).toBe(1);
+});
+
+test('a counter of leases that is too low stops the watermark of its Space, and of no other', async () => {
+  const leased = readyNode(hashAt(1), { leaseExpiresAt: NOW + 5 });
+  for (const space of [SPACE, OTHER]) {
+    await insertNodes(store, space, [leased, { ...leased, hash: hashAt(2) }]);
+  }
+  meddle("UPDATE spaces SET leased_count = 1 WHERE space_id = 'space'");
+  const maintained = store.maintain({ now: NOW + 10, abandonedAt: 0, historyAt: 0 });
+  await expect(maintained).rejects.toThrow('Space "space" of App "app"');
+  clock.set(NOW + 10);
+  expect(store.readCounters(OTHER).leasedNodeCount).toBe(0);
+  clock.set(NOW);
+  expect(fatal).toEqual([]);
+  const watermarks = new Database(path, { readonly: true });
+  expect(watermarks.query('SELECT leased_count FROM spaces ORDER BY id').values()).toEqual([[1], [0]]);
+  watermarks.close();
 });
 
 test('a database that may not grow refuses what is too much, keeps the rest, and goes on when it may again', async () => {

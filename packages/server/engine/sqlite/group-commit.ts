@@ -4,7 +4,7 @@
  * that is not enough, or there is none, it is answered alone and the others run again.
  */
 import type { Database } from 'bun:sqlite';
-import { InvariantViolation } from '../../core/invariant.ts';
+import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
 import { type Clock, StoreUnavailable } from '../../core/ports.ts';
 import { isBusy, isDamageMet, isSurelyNotCommitted, storageError } from '../local-failure.ts';
 import { ActiveUploads } from './active-uploads.ts';
@@ -54,6 +54,8 @@ interface GroupCommitOptions {
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
   #queue: Job[] = [];
+  /** so many of the queue run in a batch of their own each, since together they broke a counter */
+  #alone = 0;
   #isScheduled = false;
   #isClosing = false;
   #fatal: Error | undefined;
@@ -160,7 +162,9 @@ export class GroupCommit {
     const stopAt = performance.now() + (this.#options.batchMsMax ?? BATCH_MS_MAX);
     const watch = new ForeignAwaitWatch();
     // Bodies that arrive while earlier ones run still belong to this turn: the loop reads the live queue.
-    for (let index = 0; index < this.#queue.length && index < BATCH_BODIES_MAX; index++) {
+    const bodiesMax = this.#alone > 0 ? 1 : BATCH_BODIES_MAX;
+    this.#alone = Math.max(0, this.#alone - 1);
+    for (let index = 0; index < this.#queue.length && index < bodiesMax; index++) {
       const job = this.#queue[index] as Job;
       const outcome = this.#runBody(job, batch, watch);
       outcomes.push(outcome instanceof Promise ? await outcome : outcome);
@@ -221,6 +225,12 @@ export class GroupCommit {
       isSurelyNotCommitted(failure) || failure instanceof StoreUnavailable || failure === this.#fatal;
     if (database.inTransaction) this.#rollback();
     if (!isKnown) this.#fail(failure);
+    if (failure instanceof CounterBroken && outcomes.length > 1) {
+      // The counter is one Space's, and nobody knows yet whose bodies touched it.
+      this.#queue.unshift(...outcomes.map(({ job }) => job));
+      this.#alone = outcomes.length;
+      return false;
+    }
     const reason = storageError(failure, 'committing');
     for (const { job, ok, value } of outcomes) job.reject(ok ? reason : value);
     return false;

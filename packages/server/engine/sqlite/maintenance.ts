@@ -1,4 +1,6 @@
 /** Background upkeep in bounded steps, each inside one write batch: lease watermarks, root-ref history. */
+import { CounterBroken } from '../../core/invariant.ts';
+import type { Space } from '../../core/model.ts';
 import type { SweepCutoffs } from '../../core/ports.ts';
 import type { WriteScope } from './write-scope.ts';
 
@@ -13,19 +15,37 @@ export interface WatermarkWalk {
   afterSpace: number;
 }
 
-/** Returns true when a part of this round is left. A round visits every Space that has counted leases once. */
-export function moveWatermarks(scope: WriteScope, walk: WatermarkWalk, now: number): boolean {
+interface WatermarkStep {
+  /** a part of this round is left */
+  readonly isLeft: boolean;
+  /** of the last Space met whose count contradicts its rows: its watermark stays where it is */
+  readonly broken: CounterBroken | undefined;
+}
+
+/** A round visits every Space that has counted leases once. */
+export function moveWatermarks(scope: WriteScope, walk: WatermarkWalk, now: number): WatermarkStep {
+  let broken: CounterBroken | undefined;
   for (let visited = 0; visited < SPACES_PER_STEP; visited++) {
     const row = scope.find(scope.sql.nextSpaceLeased, walk.afterSpace);
     if (row === undefined) {
       walk.afterSpace = 0;
-      return false;
+      return { isLeft: false, broken };
     }
     const id = row.id as number;
-    if (moveWatermark(scope, id, row.lease_watermark as number, now)) return true;
+    try {
+      if (moveWatermark(scope, id, row.lease_watermark as number, now)) return { isLeft: true, broken };
+    } catch (error) {
+      if (!(error instanceof CounterBroken)) throw error;
+      broken = new CounterBroken(error.rule, findNames(scope, id));
+    }
     walk.afterSpace = id;
   }
-  return true;
+  return { isLeft: true, broken };
+}
+
+function findNames(scope: WriteScope, id: number): Space | undefined {
+  const row = scope.find(scope.sql.findSpaceById, id);
+  return row && { appId: row.app_id as string, spaceId: row.space_id as string };
 }
 
 /** Returns true when more leases of this Space have expired than one move passes. */

@@ -1,6 +1,7 @@
 /** core/ports.ts MetadataStore on SQLite: writes through group commit, reads on a connection of their own. */
 import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
+import { namingSpace } from '../../core/invariant.ts';
 import type {
   ContentRow,
   Generation,
@@ -125,7 +126,10 @@ export class SqliteMetadataStore implements MetadataStore {
   }
 
   transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T> {
-    return this.#commits.submit((scope) => body(new SqliteSpaceTransaction(scope, space))) as Promise<T>;
+    return namingSpace(
+      space,
+      () => this.#commits.submit((scope) => body(new SqliteSpaceTransaction(scope, space))) as Promise<T>,
+    );
   }
 
   findNode(space: Space, hash: Hash): NodeRow | undefined {
@@ -220,13 +224,14 @@ export class SqliteMetadataStore implements MetadataStore {
   }
 
   async maintain(cutoffs: SweepCutoffs): Promise<boolean> {
-    const isMoreLeft = await this.#commits.submit((scope) => {
-      const isLeaseLeft = moveWatermarks(scope, this.#watermarkWalk, cutoffs.now);
+    const { isMoreLeft, broken } = await this.#commits.submit((scope) => {
+      const watermarks = moveWatermarks(scope, this.#watermarkWalk, cutoffs.now);
       const isHistoryLeft = pruneHistory(scope, cutoffs);
-      return isLeaseLeft || isHistoryLeft;
+      return { isMoreLeft: watermarks.isLeft || isHistoryLeft, broken: watermarks.broken };
     });
     this.#disk.endTurn();
     this.#log.emptyWhenIdle();
+    if (broken !== undefined) throw broken;
     return isMoreLeft;
   }
 

@@ -86,7 +86,7 @@ export class SpaceLedger {
     this.#sums.set(id, sums);
   }
 
-  /** Before the commit. @throws InvariantViolation when a counter would be negative */
+  /** Before the commit. @throws CounterBroken when a counter would be negative */
   flush(): void {
     for (const [id, sums] of this.#sums) {
       if (Object.values(sums).every((sum) => sum === 0)) continue;
