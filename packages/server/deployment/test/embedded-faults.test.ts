@@ -1,6 +1,8 @@
 /** Disks that are full, broken or slow to say so: nothing acknowledged is lost, nothing is left, and life goes on. */
 import { afterEach, describe, expect, test } from 'bun:test';
-import { readdir } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Generation } from '../../core/model.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode } from '../../engine/contract/samples.ts';
 import { diskFiles, type Files, type OpenFile, type OpenFolder } from '../../engine/disk/files.ts';
@@ -92,6 +94,101 @@ describe('a failing disk', () => {
     await expect(staged.seal()).rejects.toBeInstanceOf(StoreUnavailable);
     await staged.release();
     expect(world.fatal).toHaveLength(1);
+  });
+
+  test('a failed fsync of a folder at a deletion is fatal too: a repetition would find no name to remove', async () => {
+    isBroken = false;
+    world = await openContentStore({
+      openFolder: foldersThat((folder) => (isBroken ? Promise.reject(failure('EIO')) : folder.sync())),
+    });
+    const [deleted, undone] = [newGeneration(), newGeneration()];
+    await world.put(deleted, node);
+    await world.put(undone, node);
+    world.finish(deleted);
+    isBroken = true;
+    expect((await world.store.delete(SPACE, [deleted])).deleted.size).toBe(0);
+    expect(world.fatal).toHaveLength(1);
+    // An upload that nobody recorded is undone by the sweep, which deletes its object.
+    await expect(world.store.sweep(() => new Set())).rejects.toBeInstanceOf(StoreUnavailable);
+    expect(world.fatal).toHaveLength(2);
+  });
+
+  test('a folder that cannot be opened now keeps the object, so that its deletion can be repeated', async () => {
+    isBroken = false;
+    let syncs = 0;
+    world = await openContentStore({
+      async openFolder(path) {
+        if (isBroken) throw failure('EMFILE');
+        const folder = await diskFiles.openFolder(path);
+        return {
+          closeNow: () => folder.closeNow(),
+          sync() {
+            syncs += 1;
+            return folder.sync();
+          },
+        };
+      },
+    });
+    const generation = newGeneration();
+    await world.put(generation, node);
+    world.finish(generation);
+    isBroken = true;
+    expect((await world.store.delete(SPACE, [generation])).failure).toBeInstanceOf(StoreUnavailable);
+    expect((await world.store.inspect(SPACE, generation, hash, LIMITS)).found).toBe(true);
+    isBroken = false;
+    syncs = 0;
+    for (const expected of [1, 2]) {
+      expect((await world.store.delete(SPACE, [generation])).deleted.size).toBe(1);
+      // The second time too: the process that removed the name may have ended before it was durable.
+      expect(syncs).toBe(expected);
+    }
+    expect(world.fatal).toEqual([]);
+  });
+
+  test('a staged file that cannot be removed ends the upload all the same, and is found later', async () => {
+    isBroken = true;
+    world = await openContentStore({
+      remove: (path) =>
+        isBroken && path.includes('incoming') ? Promise.reject(failure('EIO')) : diskFiles.remove(path),
+    });
+    const receiver = receiverOf(world.store);
+    const target = { space: SPACE, generation: newGeneration(), hash };
+    const half = node.subarray(0, node.length / 2);
+    const broken = await receiver.receive(target, half, node.length, LIMITS).catch((error: Error) => error);
+    expect((broken as Error).message).toContain('broke off');
+    expect([receiver.isReceiving(target.generation), receiver.reservedBytes(SPACE)]).toEqual([false, 0]);
+    // The verdict counts, whatever becomes of the file.
+    const wrong = await receiver.receive(target, node.with(30, 1), node.length, LIMITS);
+    expect(wrong.evidence).toMatchObject({ verdict: 'bad' });
+    await wrong.release();
+    expect(receiver.isReceiving(target.generation)).toBe(false);
+    expect(await readdir(world.layout.incoming)).toHaveLength(2);
+    await expect(world.store.sweep(() => new Set())).rejects.toBeInstanceOf(StoreUnavailable);
+    isBroken = false;
+    await world.store.sweep(() => new Set());
+    expect(await readdir(world.layout.incoming)).toEqual([]);
+  });
+
+  test('a leftover that cannot be removed holds up no other, also where there are more than one sweep takes', async () => {
+    isBroken = true;
+    const stuck = newGeneration();
+    world = await openContentStore({
+      remove: (path) =>
+        isBroken && path.includes(`incoming/${stuck}`)
+          ? Promise.reject(failure('EIO'))
+          : diskFiles.remove(path),
+    });
+    const leave = (generation: Generation) =>
+      writeFile(join(world.layout.incoming, `${generation}.${2 ** 30}-abcdef.1`), 'half a node');
+    await leave(stuck);
+    for (let index = 0; index < 300; index += 1) await leave(newGeneration());
+    for (let sweeps = 0; sweeps < 4; sweeps += 1) {
+      await world.store.sweep(() => new Set()).catch(() => undefined);
+    }
+    expect((await readdir(world.layout.incoming)).map((name) => name.slice(0, 32))).toEqual([stuck]);
+    isBroken = false;
+    await world.store.sweep(() => new Set());
+    expect(await readdir(world.layout.incoming)).toEqual([]);
   });
 
   test.each(['EMFILE', 'ENFILE', 'EACCES'])('%s on the way to a name changes nothing', async (code) => {

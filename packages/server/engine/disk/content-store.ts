@@ -19,6 +19,7 @@ import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import { codeOf, storageError } from '../local-failure.ts';
 import { BLOCK_BYTES, BlockIntegrity, IntegrityBuilder } from './block-integrity.ts';
 import { BlockPool } from './block-pool.ts';
+import { type DurableNamesOptions, removeObject } from './durable-names.ts';
 import type { Files, OpenFile } from './files.ts';
 import { ObjectLayout, readMarker } from './object-layout.ts';
 import { ObjectReader } from './object-reader.ts';
@@ -56,6 +57,7 @@ export class DiskContentStore implements ContentStore {
   readonly #storeId: string;
   readonly #pool = new BlockPool();
   readonly #registry: ReceivingRegistry;
+  readonly #names: DurableNamesOptions;
   readonly #staged: StagedFiles;
   readonly #copies: PrivateCopies;
 
@@ -66,7 +68,8 @@ export class DiskContentStore implements ContentStore {
     this.#layout = new ObjectLayout(root);
     this.#storeId = storeId;
     this.#copies = new PrivateCopies(files, this.#layout.outgoing);
-    this.#staged = new StagedFiles({ files, layout: this.#layout, isFinished, onFatal });
+    this.#names = { files, layout: this.#layout, onFatal };
+    this.#staged = new StagedFiles({ ...this.#names, isFinished });
     const receiver = new DiskUploadReceiver({
       staged: this.#staged,
       pool: this.#pool,
@@ -183,14 +186,7 @@ export class DiskContentStore implements ContentStore {
 
   #delete(generation: Generation): Promise<void> {
     return this.#guard('deleting content', async () => {
-      try {
-        await this.#files.remove(this.#layout.objectOf(generation));
-      } catch (error) {
-        if (codeOf(error) !== 'ENOENT') throw error;
-        await this.#assertHealthy(generation);
-        return;
-      }
-      await this.#files.syncFolder(this.#layout.shardOf(generation));
+      if (!(await removeObject(this.#names, generation))) await this.#assertHealthy(generation);
     });
   }
 

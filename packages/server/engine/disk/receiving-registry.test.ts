@@ -1,3 +1,4 @@
+import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -53,6 +54,19 @@ describe('several processes', () => {
     for (const one of [living, dead]) one.close();
     expect([mine.isReceiving(generation), mine.reservedBytes(SPACE)]).toEqual([false, 0]);
     mine.close();
+  });
+
+  test('an end that cannot be written down now, as on a full disk, fails nobody and is written down later', () => {
+    const registry = new SharedReceivingRegistry(path);
+    const generation = newGeneration();
+    const end = registry.begin(SPACE, generation, 10);
+    const disk = new Database(path);
+    disk.run('ALTER TABLE receiving RENAME TO away');
+    end();
+    disk.run('ALTER TABLE away RENAME TO receiving');
+    disk.close();
+    expect([registry.isReceiving(generation), registry.reservedBytes(SPACE)]).toEqual([false, 0]);
+    registry.close();
   });
 
   test('a process that ended counts for nothing, asked for or not', async () => {

@@ -32,6 +32,8 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
   #isClosed = false;
   readonly #insert: Statement<{ id: number }, [number, string, string, number]>;
   readonly #delete: Statement<unknown, [number]>;
+  /** entries that have ended, but whose removal failed: on a full disk, for one */
+  readonly #ended = new Set<number>();
   readonly #byGeneration: Statement<Pick<Entry, 'pid'>, [string]>;
   readonly #bySpace: Statement<Entry, [string]>;
 
@@ -52,20 +54,22 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
   }
 
   begin(space: Space, generation: Generation, bytes: number): () => void {
+    this.#removeEnded();
     const id = this.#insert.get(this.#pid, generation, spaceKeyOf(space), bytes)?.id;
-    let hasEnded = false;
     return () => {
-      if (hasEnded || this.#isClosed || id === undefined) return;
-      hasEnded = true;
-      this.#delete.run(id);
+      if (this.#isClosed || id === undefined) return;
+      this.#ended.add(id);
+      this.#removeEnded();
     };
   }
 
   isReceiving(generation: Generation): boolean {
+    this.#removeEnded();
     return this.#byGeneration.all(generation).some(({ pid }) => this.#isAlive(pid));
   }
 
   reservedBytes(space: Space): number {
+    this.#removeEnded();
     let sum = 0;
     for (const { pid, bytes } of this.#bySpace.all(spaceKeyOf(space))) if (this.#isAlive(pid)) sum += bytes;
     return sum;
@@ -78,6 +82,18 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
       statement.finalize();
     }
     this.#database.close(true);
+  }
+
+  /** What cannot be removed now is removed later: whoever ends what it received is not to fail by it. */
+  #removeEnded(): void {
+    for (const id of this.#ended) {
+      try {
+        this.#delete.run(id);
+      } catch {
+        return;
+      }
+      this.#ended.delete(id);
+    }
   }
 
   #isAlive(pid: number): boolean {

@@ -2,22 +2,24 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
-import type { Awaitable } from '../../core/ports.ts';
+import { type Awaitable, StoreUnavailable } from '../../core/ports.ts';
 import { codeOf } from '../local-failure.ts';
-import type { Files, OpenFile } from './files.ts';
-import { type ObjectLayout, parseStagedName, type StagedName } from './object-layout.ts';
+import { type DurableNamesOptions, removeObject, syncOrEnd } from './durable-names.ts';
+import type { OpenFile } from './files.ts';
+import { parseStagedName, type StagedName } from './object-layout.ts';
 import { isProcessAlive } from './process-alive.ts';
 
 /** leftovers resolved by one sweep */
 const LEFTOVERS_PER_SWEEP_MAX = 256;
 
-interface StagedFilesOptions {
-  readonly files: Files;
-  readonly layout: ObjectLayout;
+interface StagedFilesOptions extends DurableNamesOptions {
   /** whether the PUT of this generation was recorded as complete */
   readonly isFinished: (generation: Generation) => boolean;
-  /** a failed fsync: what reached the disk is unknown */
-  readonly onFatal: (error: Error) => void;
+}
+
+interface Leftover {
+  readonly path: string;
+  readonly generation: Generation;
 }
 
 export class StagedFiles {
@@ -26,6 +28,7 @@ export class StagedFiles {
   readonly #processToken = `${process.pid}-${randomBytes(6).toString('hex')}`;
   readonly #active = new Set<string>();
   #created = 0;
+  #sweptTo = '';
 
   constructor(options: StagedFilesOptions) {
     this.#options = options;
@@ -61,19 +64,35 @@ export class StagedFiles {
   async sweep(
     findKnown: (generations: readonly Generation[]) => Awaitable<ReadonlySet<Generation>>,
   ): Promise<void> {
-    const leftovers = (await this.#findLeftovers(false)).slice(0, LEFTOVERS_PER_SWEEP_MAX);
+    const leftovers = await this.#findNextLeftovers();
     if (leftovers.length === 0) return;
     const known = await findKnown(leftovers.map(({ generation }) => generation));
+    let failure: unknown;
     for (const { path, generation } of leftovers) {
-      const isFinished = this.#options.isFinished(generation);
-      if (known.has(generation) && !isFinished && (await this.#isSealed(path, generation))) continue;
-      await this.#resolve(path, generation, !isFinished);
+      try {
+        const isFinished = this.#options.isFinished(generation);
+        if (known.has(generation) && !isFinished && (await this.#isSealed(path, generation))) continue;
+        await this.#resolve(path, generation, !isFinished);
+      } catch (error) {
+        // The others go on; this one is met again.
+        failure ??= error;
+      }
     }
+    if (failure !== undefined) throw failure;
   }
 
-  async #findLeftovers(isAlone: boolean): Promise<{ path: string; generation: Generation }[]> {
+  /** Each sweep goes on where the last one stopped, so that those which have to stay hold up no other. */
+  async #findNextLeftovers(): Promise<readonly Leftover[]> {
+    const found = (await this.#findLeftovers(false)).sort((one, other) => (one.path < other.path ? -1 : 1));
+    const start = found.findIndex(({ path }) => path > this.#sweptTo);
+    const leftovers = found.slice(Math.max(start, 0), Math.max(start, 0) + LEFTOVERS_PER_SWEEP_MAX);
+    this.#sweptTo = leftovers.at(-1)?.path ?? '';
+    return leftovers;
+  }
+
+  async #findLeftovers(isAlone: boolean): Promise<Leftover[]> {
     const { layout, files } = this.#options;
-    const leftovers: { path: string; generation: Generation }[] = [];
+    const leftovers: Leftover[] = [];
     for (const name of await files.list(layout.incoming)) {
       const staged = parseStagedName(name);
       if (staged === undefined || !this.#isLeftover(name, staged, isAlone)) continue;
@@ -97,8 +116,7 @@ export class StagedFiles {
     try {
       await files.rename(path, taken);
       if (isUnfinished && (await this.#isSealed(taken, generation))) {
-        await files.remove(layout.objectOf(generation));
-        await files.syncFolder(layout.shardOf(generation));
+        await removeObject(this.#options, generation);
       }
       await files.remove(taken);
     } catch (error) {
@@ -149,7 +167,7 @@ export class StagedFile {
    */
   async seal(): Promise<void> {
     const { files, layout } = this.#options;
-    await this.#sync(() => this.#file.sync());
+    await syncOrEnd(this.#options, () => this.#file.sync());
     // Nothing is left to be written, so closing asks nothing of the disk.
     this.#isOpen = false;
     this.#file.closeNow();
@@ -157,7 +175,7 @@ export class StagedFile {
     const folder = await files.openFolder(layout.shardOf(this.#generation));
     try {
       await this.#link();
-      await this.#sync(() => folder.sync());
+      await syncOrEnd(this.#options, () => folder.sync());
     } finally {
       folder.closeNow();
     }
@@ -173,12 +191,17 @@ export class StagedFile {
     }
   }
 
-  /** Removes the staged name, unless it is still the intent of a sealed object that has no record. */
+  /**
+   * Removes the staged name, unless it is still the intent of a sealed object that has no record. What the disk refuses to remove
+   * is left to the sweep: the upload itself stands as its record says.
+   */
   async release(): Promise<void> {
     try {
       await this.#close();
       if (this.#isSealed && !this.#options.isFinished(this.#generation)) return;
       await this.#options.files.remove(this.#path);
+    } catch (error) {
+      if (codeOf(error) === undefined && !(error instanceof StoreUnavailable)) throw error;
     } finally {
       this.#deactivate();
     }
@@ -188,14 +211,5 @@ export class StagedFile {
     if (!this.#isOpen) return;
     this.#isOpen = false;
     await this.#file.close();
-  }
-
-  async #sync(sync: () => Promise<void>): Promise<void> {
-    try {
-      await sync();
-    } catch (error) {
-      this.#options.onFatal(error instanceof Error ? error : new Error(String(error)));
-      throw error;
-    }
   }
 }

@@ -9,7 +9,7 @@ import { readPieces } from '../../core/byte-stream.ts';
 import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
 import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/ports.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
-import { codeOf, storageError } from '../local-failure.ts';
+import { storageError } from '../local-failure.ts';
 import { BLOCK_BYTES, IntegrityBuilder } from './block-integrity.ts';
 import type { BlockPool } from './block-pool.ts';
 import type { ReceivingRegistry } from './receiving-registry.ts';
@@ -59,8 +59,9 @@ export class DiskUploadReceiver implements UploadReceiver {
           : await receiveInto(sink, this.#chunksOf(body), bytes);
       return new StagedObject(evidence, sink, endReceiving);
     } catch (error) {
-      await sink.drop();
+      // First: whatever the disk says, nothing is being received any more.
       endReceiving();
+      await sink.drop();
       throw storageError(error, 'receiving an upload');
     }
   }
@@ -255,9 +256,6 @@ class StagedObject implements StagedUpload {
   async release(): Promise<void> {
     try {
       await this.#sink.release();
-    } catch (error) {
-      // What is left is an intent that the sweep resolves; the upload itself stands as its record says.
-      if (codeOf(error) === undefined) throw error;
     } finally {
       this.#endReceiving();
     }
