@@ -29,6 +29,9 @@ const ENGINE_PORTS = ['packages/server/engine/transfer-ports.ts', 'packages/serv
 const TRANSFER = 'packages/server/transfer/';
 const TRANSFER_OPERATION = 'packages/server/transfer/migrate-deployment.ts';
 
+/** The rooms of trees in the SDK, the lowest first. */
+const TREE_ROOMS = ['format', 'build', 'read', 'jobs', 'walk', 'push', 'pull'];
+
 /** First match wins, so the narrow rooms come first. Tools beside a package run on the developer's machine only. */
 export const ROOMS: readonly Room[] = [
   {
@@ -53,28 +56,7 @@ export const ROOMS: readonly Room[] = [
     reason: 'a tool of client knows client and protocol',
   },
   ...clientRooms(),
-  {
-    folder: FILES_STATE,
-    folders: ['packages/files/'],
-    packages: [PROTOCOL, CLIENT, 'bun:sqlite'],
-    nodeModules: true,
-    reason: 'the state of pushes is SQLite behind a port of files',
-  },
-  {
-    folder: 'packages/files/index.ts',
-    folders: ['packages/files/'],
-    packages: [PROTOCOL, CLIENT],
-    nodeModules: true,
-    reason: 'the door of files for the command line names what files has',
-  },
-  {
-    folder: 'packages/files/',
-    folders: ['packages/files/'],
-    exceptFolders: [FILES_STATE],
-    packages: [PROTOCOL, CLIENT, 'ignore'],
-    nodeModules: true,
-    reason: 'files gives the SDK its disk on Node too: never Bun, the command line or the server',
-  },
+  ...filesRooms(),
   {
     folder: 'packages/cli/',
     folders: ['packages/cli/'],
@@ -157,37 +139,77 @@ function engineRoom(store: string, packages: readonly string[], reason: string):
   return { folder, folders, packages: [PROTOCOL, ...packages], nodeModules: true, reason };
 }
 
-/** Inside the SDK: the tree format stands alone, building and reading know it, jobs know all of these; the root knows none. */
+/** Inside the SDK: the rooms of trees stand on each other in one order, and the root knows none of them. */
 function clientRooms(): Room[] {
   const tree = 'packages/client/tree/';
+  const bundle = 'packages/client/bundle/';
+  const catalog = 'packages/client/catalog/';
+  const door = 'packages/client/index.ts';
+  const inside = 'packages/client/';
   const room = (folder: string, folders: readonly string[], reason: string): Room => {
     return { folder, folders, packages: [PROTOCOL], nodeModules: false, reason };
   };
   const except = (exceptFolders: readonly string[], of: Room): Room => ({ ...of, exceptFolders });
-  const bundle = 'packages/client/bundle/';
-  const catalog = 'packages/client/catalog/';
-  const door = 'packages/client/index.ts';
-  const all = ['packages/client/'];
+  const treeRoom = (name: string, below: readonly string[], sdk: readonly string[], reason: string): Room => {
+    const rooms = [name, ...below].map((each) => `${tree}${each}/`);
+    return room(`${tree}${name}/`, [...rooms, ...sdk.map((file) => `${inside}${file}`)], reason);
+  };
+  /** May import the SDK's root and the rooms `below` it, and nothing else of trees. */
+  const job = (name: string, below: readonly string[], reason: string): Room => {
+    const others = TREE_ROOMS.filter((each) => each !== name && !below.includes(each));
+    const closed = [bundle, catalog, door, ...others.map((each) => `${tree}${each}/`)];
+    return except(closed, room(`${tree}${name}/`, [inside], reason));
+  };
   return [
-    room(`${tree}format`, [`${tree}format`], 'the tree format is layouts and their rules alone'),
-    room(`${tree}chunker`, [`${tree}format`, 'packages/client/sha256.ts'], 'cutting is a part of the format'),
-    room(
-      `${tree}build`,
-      [`${tree}build`, `${tree}format`, `${tree}chunker`, 'packages/client/digest.ts'],
-      'building is pure: nodes leave it through its sink',
-    ),
-    room(
-      `${tree}read`,
-      [`${tree}read`, `${tree}format`, 'packages/client/client.ts', 'packages/client/operations.ts'],
+    treeRoom('format', [], ['sha256.ts'], 'the tree format is layouts, cuts and their rules alone'),
+    treeRoom('build', ['format'], ['digest.ts'], 'building is pure: nodes leave it through its sink'),
+    treeRoom(
+      'read',
+      ['format'],
+      ['client.ts', 'operations.ts'],
       'reading knows the format, and nodes through its source',
     ),
-    except([bundle, catalog, door], room(tree, all, 'trees know the SDK around them, not bundles or names')),
-    except([tree, catalog, door], room(bundle, all, 'bundles carry nodes of any kind: they know no trees')),
-    except([tree, bundle, door], room(catalog, all, 'names keep roots of any kind: they know no trees')),
-    room(door, all, 'the door of the SDK runs on web standards and protocol alone'),
+    job('jobs', ['format', 'read'], 'what long jobs share knows none of them'),
+    job('walk', ['format', 'read', 'jobs'], 'a walk reads trees: it neither builds, pushes nor pulls'),
+    job('push', ['format', 'build', 'jobs'], 'a push sends nodes of a supply: it neither reads nor pulls'),
+    job('pull', ['format', 'read', 'jobs', 'walk'], 'a pull walks a tree: it neither builds nor pushes'),
+    except(
+      [tree, catalog, door],
+      room(bundle, [inside], 'bundles carry nodes of any kind: they know no trees'),
+    ),
+    except([tree, bundle, door], room(catalog, [inside], 'names keep roots of any kind: they know no trees')),
+    room(door, [inside], 'the door of the SDK runs on web standards and protocol alone'),
     except(
       [tree, bundle, catalog, door],
-      room('packages/client/', all, 'the SDK runs on web standards and protocol alone'),
+      room(inside, [inside], 'the SDK runs on web standards and protocol alone'),
+    ),
+  ];
+}
+
+/** The disk for the SDK: pushes and pulls do not know each other, and the root, but for its doors, knows neither. */
+function filesRooms(): Room[] {
+  const push = 'packages/files/push/';
+  const pull = 'packages/files/pull/';
+  const inside = 'packages/files/';
+  const doors = ['packages/files/index.ts', 'packages/files/sdk.ts'];
+  const room = (folder: string, exceptFolders: readonly string[], reason: string): Room => {
+    const packages = [PROTOCOL, CLIENT, ...(folder === push ? ['ignore'] : [])];
+    return { folder, folders: [inside], exceptFolders, packages, nodeModules: true, reason };
+  };
+  const [commandLine = '', sdk = ''] = doors;
+  return [
+    {
+      ...room(FILES_STATE, [pull, ...doors], 'the state of pushes is SQLite behind a port of push'),
+      packages: [PROTOCOL, CLIENT, 'bun:sqlite'],
+    },
+    room(commandLine, [sdk], 'the door of files for the command line names what files has'),
+    room(sdk, [FILES_STATE, commandLine], 'the door of the SDK runs on Node too: never the state on SQLite'),
+    room(push, [pull, FILES_STATE, ...doors], 'a push runs on Node too, and knows its state through a port'),
+    room(pull, [push, FILES_STATE, ...doors], 'a pull knows nothing of pushes'),
+    room(
+      inside,
+      [push, pull, FILES_STATE, ...doors],
+      'files gives the SDK its disk on Node too: never Bun, the command line or the server',
     ),
   ];
 }

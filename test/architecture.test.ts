@@ -51,9 +51,16 @@ describe('architecture', () => {
   });
 });
 
+type Planted = readonly [name: string, path: string, text: string, expected: RegExp];
+
+function plantInTree(room: string, target: string, expected: RegExp): Planted {
+  const text = `import { b } from '${target}';`;
+  return [`tree/${room} → ${target}`, `packages/client/tree/${room}/a.ts`, text, expected];
+}
+
 describe('planted violations are found', () => {
   const lines = (count: number): string => 'x();\n'.repeat(count);
-  const planted: readonly [name: string, path: string, text: string, expected: RegExp][] = [
+  const planted: readonly Planted[] = [
     ['core → package', 'packages/server/core/a.ts', `import { z } from 'zod';`, /may not import 'zod'/],
     ['core → jose', 'packages/server/core/a.ts', `import { z } from 'jose';`, /may not import 'jose'/],
     ['core → node', 'packages/server/core/a.ts', `import { z } from 'node:fs';`, /may not import 'node:fs'/],
@@ -120,19 +127,14 @@ describe('planted violations are found', () => {
       `const z = await import('node:fs');`,
       /may not import 'node:fs'/,
     ],
-    [
-      'tree format → SDK',
-      'packages/client/tree/format-x.ts',
-      `import type { C } from '../client.ts';`,
-      /layouts and their rules alone/,
-    ],
-    [
-      'tree building → reading',
-      'packages/client/tree/build.ts',
-      `import { r } from './read.ts';`,
-      /building is pure/,
-    ],
-    ['tree → bundle', 'packages/client/tree/push.ts', `import { b } from '../bundle/b.ts';`, /not bundles/],
+    plantInTree('format', '../../client.ts', /layouts, cuts and their rules alone/),
+    plantInTree('build', '../read/open-tree.ts', /building is pure/),
+    plantInTree('read', '../build/builders.ts', /reading knows the format/),
+    plantInTree('jobs', '../walk/walk-tree.ts', /knows none of them/),
+    plantInTree('walk', '../pull/pull-tree.ts', /neither builds, pushes nor pulls/),
+    plantInTree('push', '../pull/pull-tree.ts', /neither reads nor pulls/),
+    plantInTree('pull', '../push/push-tree.ts', /neither builds nor pushes/),
+    plantInTree('push', '../../bundle/create-bundle.ts', /neither reads nor pulls/),
     ['bundle → tree', 'packages/client/bundle/b.ts', `import { b } from '../tree/push.ts';`, /know no trees/],
     ['SDK root → tree', 'packages/client/client.ts', `import { b } from './tree/push.ts';`, /may not import/],
     ['SDK root → its door', 'packages/client/client.ts', `import { b } from './index.ts';`, /may not import/],
@@ -143,7 +145,22 @@ describe('planted violations are found', () => {
       /gives the SDK its disk/,
     ],
     ['files → SQLite', 'packages/files/a.ts', `import { Database } from 'bun:sqlite';`, /on Node too/],
-    ['files → state', 'packages/files/a.ts', `import { s } from './state/b.ts';`, /on Node too/],
+    ['files → push', 'packages/files/a.ts', `import { s } from './push/b.ts';`, /on Node too/],
+    ['push → state', 'packages/files/push/a.ts', `import { s } from '../state/b.ts';`, /through a port/],
+    [
+      'push → pull of files',
+      'packages/files/push/a.ts',
+      `import { s } from '../pull/b.ts';`,
+      /through a port/,
+    ],
+    [
+      'pull → push of files',
+      'packages/files/pull/a.ts',
+      `import { s } from '../push/b.ts';`,
+      /nothing of pushes/,
+    ],
+    ['state → pull', 'packages/files/state/a.ts', `import { s } from '../pull/b.ts';`, /a port of push/],
+    ['SDK on Node → state', 'packages/files/sdk.ts', `import { s } from './state/b.ts';`, /never the state/],
     ['files → Bun', 'packages/files/a.ts', 'await Bun.sleep(1);', /uses Bun/],
     [
       'files → inside of the SDK',

@@ -6,7 +6,7 @@ import {
   type LeaseKeeperEvent,
   startLeaseKeeper,
 } from '../packages/client/index.ts';
-import { ManualClock } from '../packages/client/test/manual-clock.ts';
+import { ManualClock } from '../packages/client/test/manual-clock-fixture.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
 
 const HOUR_MS = 3_600_000;

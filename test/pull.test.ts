@@ -15,7 +15,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { CHUNK_BYTES_MAX } from '@holdfast/client';
-import { readStanding } from '../packages/files/test/pull-world.ts';
+import { readStanding } from '../packages/files/test/pull-fixture.ts';
 import { directory, file, writePlan } from './support/disk-trees.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';
 import { readPlace } from './support/read-place.ts';

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { readStanding } from '../packages/files/test/pull-world.ts';
+import { readStanding } from '../packages/files/test/pull-fixture.ts';
 import { copyRealFolder, editFolder, findRealFolders } from './support/real-trees.ts';
 import { makeRandom } from './support/seeded-random.ts';
 import { ROOT } from './support/server-process.ts';

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { resolve } from 'node:path';
-import { Workplace } from './test/run-holdfast.ts';
+import { Workplace } from './test/run-holdfast-fixture.ts';
 
 const LAUNCHER = resolve(import.meta.dir, '../../bin/holdfast');
 const HASH = 'a'.repeat(64);

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { buildProgram } from './program.ts';
-import { Workplace } from './test/run-holdfast.ts';
+import { Workplace } from './test/run-holdfast-fixture.ts';
 
 const LAUNCHER = resolve(import.meta.dir, '../../bin/holdfast');
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import type { CasError } from './errors.ts';
-import { expectCasError, FakeSpace, readAll, rejection } from './test/fake-space.ts';
+import { expectCasError, FakeSpace, readAll, rejection } from './test/fake-space-fixture.ts';
 
 const HASH = 'a'.repeat(64);
 

@@ -119,15 +119,8 @@ export {
   FileBuilder,
   FileIndexBuilder,
   type NodeSink,
-} from './tree/build.ts';
-export { chunkStream, findChunkEnd } from './tree/chunker.ts';
-export { diffWithRenames, type Rename, type RenameOptions } from './tree/diff-renames.ts';
-export {
-  type Difference,
-  type DifferenceAspect,
-  type DifferenceKind,
-  diffTrees,
-} from './tree/diff-trees.ts';
+} from './tree/build/builders.ts';
+export { chunkStream, findChunkEnd } from './tree/format/chunker.ts';
 export {
   CHUNK_BYTES_MAX,
   CHUNK_BYTES_MIN,
@@ -147,12 +140,16 @@ export {
   TreeFormatError,
   type TreeNode,
   type TreeTotals,
-} from './tree/format.ts';
-export { type ParsedNode, parseTreeNode } from './tree/format-file.ts';
-export { MemoryTree } from './tree/memory-supply.ts';
-export { createPatientClient, type PatientClientOptions } from './tree/patient-client.ts';
-export { requestPatiently } from './tree/patient-requests.ts';
-export { type PushPlan, planPush } from './tree/plan-push.ts';
+} from './tree/format/tree-format.ts';
+export { type ParsedNode, parseTreeNode } from './tree/format/tree-node.ts';
+export { PUSH_PARALLEL_MAX_DEFAULT } from './tree/jobs/job-limits.ts';
+export { createPatientClient, type PatientClientOptions } from './tree/jobs/patient-client.ts';
+export { requestPatiently } from './tree/jobs/patient-requests.ts';
+export {
+  createPatientSource,
+  type PatientSourceOptions,
+  type ReadingClient,
+} from './tree/jobs/patient-source.ts';
 export {
   type JobHangError,
   type ProgressCounters,
@@ -165,14 +162,10 @@ export {
   type RunningProgress,
   SILENT_PROGRESS,
   startProgress,
-} from './tree/progress.ts';
-export { type PullOptions, type PullResult, pullTree } from './tree/pull.ts';
-export { type Conflict, PullConflictError } from './tree/pull-check.ts';
-export {
-  createPatientSource,
-  type PatientSourceOptions,
-  type ReadingClient,
-} from './tree/pull-source.ts';
+} from './tree/jobs/progress.ts';
+export { type StreamWaits, watchStream } from './tree/jobs/watch-stream.ts';
+export { type Conflict, PullConflictError } from './tree/pull/check-target.ts';
+export { type PullOptions, type PullResult, pullTree } from './tree/pull/pull-tree.ts';
 export {
   type ExistingFile,
   type FinishedFolder,
@@ -181,10 +174,13 @@ export {
   type PartialFile,
   type PullTarget,
   PullTargetError,
-} from './tree/pull-target.ts';
-export { type PushClient, type PushOptions, type PushResult, pushTree } from './tree/push.ts';
-export { PUSH_PARALLEL_MAX_DEFAULT } from './tree/push-limits.ts';
-export { type NodeSupply, type PushNode, SourceChangedError } from './tree/push-supply.ts';
+} from './tree/pull/target.ts';
+export { MemoryTree } from './tree/push/memory-tree.ts';
+export { type NodeSupply, type PushNode, SourceChangedError } from './tree/push/node-supply.ts';
+export { type PushPlan, planPush } from './tree/push/plan-push.ts';
+export { type PushClient, type PushOptions, type PushResult, pushTree } from './tree/push/push-tree.ts';
+export type { ByteRange } from './tree/read/file-parts.ts';
+export type { DirectoryRef, FileRef, NodeSource, ReadOptions } from './tree/read/node-source.ts';
 export {
   createNodeSource,
   type FileReadOptions,
@@ -192,13 +188,34 @@ export {
   type TreeItem,
   TreePathError,
   type TreeReader,
-} from './tree/read.ts';
-export type { ByteRange } from './tree/read-file.ts';
-export type { DirectoryRef, FileRef, NodeSource, ReadOptions } from './tree/read-node.ts';
-export { explainNodeError, TreeReadError } from './tree/walk-error.ts';
-export { findText, formatName, formatPath, pathBytes, pathNames, type TreePath } from './tree/walk-path.ts';
-export { type LeftDirectory, type WalkedEntry, type WalkOptions, walkTree } from './tree/walk-tree.ts';
-export { measureTrees, measureTreesOnly, type TreeUsage, USAGE_ROOTS_MAX } from './tree/walk-usage.ts';
-export { type TreeFault, type VerifyOptions, type VerifyResult, verifyTree } from './tree/walk-verify.ts';
-export { type StreamWaits, watchStream } from './tree/watch-stream.ts';
+} from './tree/read/open-tree.ts';
+export { diffWithRenames, type Rename, type RenameOptions } from './tree/walk/diff-renames.ts';
+export {
+  type Difference,
+  type DifferenceAspect,
+  type DifferenceKind,
+  diffTrees,
+} from './tree/walk/diff-trees.ts';
+export {
+  measureTrees,
+  measureTreesOnly,
+  type TreeUsage,
+  USAGE_ROOTS_MAX,
+} from './tree/walk/measure-trees.ts';
+export {
+  findText,
+  formatName,
+  formatPath,
+  pathBytes,
+  pathNames,
+  type TreePath,
+} from './tree/walk/tree-path.ts';
+export { explainNodeError, TreeReadError } from './tree/walk/tree-read-error.ts';
+export {
+  type TreeFault,
+  type VerifyOptions,
+  type VerifyResult,
+  verifyTree,
+} from './tree/walk/verify-tree.ts';
+export { type LeftDirectory, type WalkedEntry, type WalkOptions, walkTree } from './tree/walk/walk-tree.ts';
 export type { OpenNode, VerifiedNode } from './verified-read.ts';

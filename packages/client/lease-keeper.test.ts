@@ -7,7 +7,7 @@ import {
   type LeaseKeeperOptions,
   startLeaseKeeper,
 } from './lease-keeper.ts';
-import { ManualClock } from './test/manual-clock.ts';
+import { ManualClock } from './test/manual-clock-fixture.ts';
 
 const MINUTE_MS = 60_000;
 const A = 'a'.repeat(64);

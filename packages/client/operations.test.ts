@@ -13,7 +13,7 @@ import {
   rejection,
   TOKEN,
   USAGE,
-} from './test/fake-space.ts';
+} from './test/fake-space-fixture.ts';
 
 const HASH = 'a'.repeat(64);
 const SPACE_URL = `${BASE_URL}/v1/apps/app%2F1/spaces/sp%C3%A4ce`;

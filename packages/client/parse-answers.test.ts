@@ -12,7 +12,7 @@ import {
   parseUpdateRootRefsResponse,
 } from './parse-answers.ts';
 
-import { USAGE } from './test/fake-space.ts';
+import { USAGE } from './test/fake-space-fixture.ts';
 
 const HASH = 'a'.repeat(64);
 const OTHER = 'b'.repeat(64);

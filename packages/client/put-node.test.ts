@@ -3,7 +3,7 @@ import { encodeNode } from '@holdfast/protocol';
 import fc from 'fast-check';
 import type { CasError } from './errors.ts';
 import type { NewNode } from './put-node.ts';
-import { FakeSpace, failure, json, rejection, sha256Hex } from './test/fake-space.ts';
+import { FakeSpace, failure, json, rejection, sha256Hex } from './test/fake-space-fixture.ts';
 
 const NODE: NewNode = { contentType: 'text/plain', content: 'hello' };
 const BYTES = encodeNode({ contentType: 'text/plain', refs: [], content: new TextEncoder().encode('hello') });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import type { RootRefPage } from '@holdfast/protocol';
 import type { CasError } from './errors.ts';
-import { FakeSpace, failure, json, rejection } from './test/fake-space.ts';
+import { FakeSpace, failure, json, rejection } from './test/fake-space-fixture.ts';
 
 function page(nextCursor: string | null, more: Partial<RootRefPage> = {}): () => Response {
   const items = [{ hash: 'a'.repeat(64), refCount: 1 }];

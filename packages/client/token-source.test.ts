@@ -1,8 +1,8 @@
 /** Tokens renewed before they end, once for all who ask; and requests sent once more after a 401. */
 import { describe, expect, test } from 'bun:test';
 import { createTokenSource, TokenRenewalError, type TokenSource } from './index.ts';
-import { expectCasError, FakeSpace, failure, json, TOKEN, USAGE } from './test/fake-space.ts';
-import { ManualClock } from './test/manual-clock.ts';
+import { expectCasError, FakeSpace, failure, json, TOKEN, USAGE } from './test/fake-space-fixture.ts';
+import { ManualClock } from './test/manual-clock-fixture.ts';
 
 const SECOND_MS = 1_000;
 

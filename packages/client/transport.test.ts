@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test';
 import { getEventListeners } from 'node:events';
 import type { CasError } from './errors.ts';
-import { expectCasError, FakeSpace, json, rejection, USAGE } from './test/fake-space.ts';
+import { expectCasError, FakeSpace, json, rejection, USAGE } from './test/fake-space-fixture.ts';
 
 const TEXT = JSON.stringify(USAGE);
 const never = (): Promise<Response> => new Promise(() => undefined);

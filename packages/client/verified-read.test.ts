@@ -12,7 +12,7 @@ import {
   readAll,
   rejection,
   sha256Hex,
-} from './test/fake-space.ts';
+} from './test/fake-space-fixture.ts';
 
 const CONTENT = Uint8Array.from({ length: 100 }, (_, index) => index);
 const TYPE = 'image/x-test; a=b';

@@ -2,7 +2,7 @@
 /** The suite against our own server, in this process and over a real socket: each check is one test. */
 import { afterAll, describe, expect, test } from 'bun:test';
 import { type ConformanceOptions, openTarget, renderFailure, runCheck, selectChecks } from './index.ts';
-import { openTestServer } from './test/test-server.ts';
+import { openTestServer } from './test/test-server-fixture.ts';
 
 const CHECK_TIMEOUT_MS = 60_000;
 

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Report } from './index.ts';
-import { openTestServer, type TestServer } from './test/test-server.ts';
+import { openTestServer, type TestServer } from './test/test-server-fixture.ts';
 
 let server: TestServer;
 let folder: string;

@@ -1,8 +1,8 @@
 /** The suite must fail when the answers are wrong, by the clause that was broken, and pass when they are right. */
 import { afterAll, describe, expect, test } from 'bun:test';
 import { renderReport, runConformance, selectChecks } from './index.ts';
-import { type Mutation, mutations } from './test/mutations.ts';
-import { openTestServer } from './test/test-server.ts';
+import { type Mutation, mutations } from './test/mutations-fixture.ts';
+import { openTestServer } from './test/test-server-fixture.ts';
 
 const server = await openTestServer();
 afterAll(() => server.close());

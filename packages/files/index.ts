@@ -1,22 +1,23 @@
 /** Trees on disk: scanned and pushed, pulled and written. Names are raw bytes, links are never followed. */
 
-export type { FolderState } from './folder-state.ts';
 export { GivenPathError, resolveGivenPath } from './given-path.ts';
-export { IGNORE_FILE_NAME } from './ignore-rules.ts';
-export { MemoryState } from './memory-state.ts';
-export { openSpaceSource, type PullToPathOptions, pullToPath } from './pull-tree.ts';
+export { createCollectingDigest } from './node-digest.ts';
+export { openSpaceSource, type PullToPathOptions, pullToPath } from './pull/pull-to-path.ts';
+export type { FolderState } from './push/folder-state.ts';
+export { IGNORE_FILE_NAME } from './push/ignore-rules.ts';
+export { MemoryState } from './push/memory-state.ts';
 export {
   type PushedFolder,
   type PushFolderOptions,
   planFolder,
   pushFolder,
-} from './push-folder.ts';
-export { createCollectingDigest, ResidentMemory } from './resident-memory.ts';
-export { ScanError } from './scan-problem.ts';
-export type { SnapshotTarget } from './snapshot-commit.ts';
+} from './push/push-folder.ts';
+export { ScanError } from './push/scan-problem.ts';
+export type { SnapshotTarget } from './push/snapshot-commit.ts';
+export { TreeStateBusyError, TreeStateLostError } from './push/state-failure.ts';
+export { TreeBusyError } from './push/tree-busy-error.ts';
+export { ResidentMemory } from './resident-memory.ts';
 export { makeCacheFolder } from './state/cache-folder.ts';
 export { openTemporaryState, openTreeState } from './state/open-tree-state.ts';
 export { defaultCacheFolder } from './state/state-location.ts';
 export { TreeState } from './state/tree-state.ts';
-export { TreeStateBusyError, TreeStateLostError } from './state-failure.ts';
-export { TreeBusyError } from './tree-busy-error.ts';

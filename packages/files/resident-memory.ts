@@ -1,7 +1,4 @@
 /** Keeps a long job small: what has passed through memory is collected before the process has grown large. */
-import type { NodeDigest } from '@holdfast/client';
-import { collectGarbage } from './collect-garbage.ts';
-import { digestAtOnce } from './hash-file.ts';
 
 /** Passed through memory between two looks. */
 const LOOK_EVERY_BYTES = 16 * 1024 * 1024;
@@ -26,11 +23,16 @@ export class ResidentMemory {
   }
 }
 
-/** The fastest digest there is for nodes of a job that reads many, which is thereby kept small. */
-export function createCollectingDigest(): NodeDigest {
-  const memory = new ResidentMemory();
-  return (header, content) => {
-    memory.passed(header.length + content.length);
-    return digestAtOnce(header, content);
-  };
+/** What runtimes offer for that; a program can only ask for what it runs on. */
+interface Collectors {
+  readonly Bun?: { gc(force: boolean): void };
+  /** of Node, when it was started with --expose-gc */
+  readonly gc?: () => void;
+}
+
+/** Collects garbage now. Where the runtime offers no way to ask for that, its own judgement stands. */
+export function collectGarbage(): void {
+  const { Bun: bun, gc } = globalThis as Collectors;
+  if (bun === undefined) gc?.();
+  else bun.gc(true);
 }

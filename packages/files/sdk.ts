@@ -10,14 +10,14 @@ import {
 } from '@holdfast/client';
 import { LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { resolveGivenPath } from './given-path.ts';
-import { IGNORE_FILE_NAME } from './ignore-rules.ts';
-import { MemoryState } from './memory-state.ts';
-import { openSpaceSource, pullToPath } from './pull-tree.ts';
-import { pushFolder as pushWithState } from './push-folder.ts';
+import { openSpaceSource, pullToPath } from './pull/pull-to-path.ts';
+import { IGNORE_FILE_NAME } from './push/ignore-rules.ts';
+import { MemoryState } from './push/memory-state.ts';
+import { pushFolder as pushWithState } from './push/push-folder.ts';
 
 export { GivenPathError } from './given-path.ts';
-export { ScanError, type ScanProblem } from './scan-problem.ts';
-export { TreeBusyError } from './tree-busy-error.ts';
+export { ScanError, type ScanProblem } from './push/scan-problem.ts';
+export { TreeBusyError } from './push/tree-busy-error.ts';
 
 export interface PushFolderOptions {
   /** Of the root: 60 s to 24 h, clamped by the service; 24 h when left out. */

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { existsSync, mkdirSync } from 'node:fs';
 import { makeIssuer } from '../../../test/support/issuer.ts';
 import { openPostgres, type TestDatabases } from '../../../test/support/postgres-server.ts';
-import { Workplace } from '../test/run-holdfast.ts';
+import { Workplace } from '../test/run-holdfast-fixture.ts';
 
 const START_MS_MAX = 60_000;
 

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { ALGORITHMS } from '@holdfast/protocol';
-import { Workplace } from '../test/run-holdfast.ts';
+import { Workplace } from '../test/run-holdfast-fixture.ts';
 
 let place: Workplace;
 beforeEach(() => {

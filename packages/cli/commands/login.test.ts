@@ -1,7 +1,7 @@
 /** Profiles as a user has them: kept by login, used by every command, shown without their tokens, forgotten by logout. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { chmodSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { type Outcome, Workplace } from '../test/run-holdfast.ts';
+import { type Outcome, Workplace } from '../test/run-holdfast-fixture.ts';
 
 const LAUNCHER = `${import.meta.dir}/../../../bin/holdfast`;
 const place = new Workplace();

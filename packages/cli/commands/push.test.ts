@@ -10,7 +10,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { Workplace } from '../test/run-holdfast.ts';
+import { Workplace } from '../test/run-holdfast-fixture.ts';
 
 const HASH = /^[0-9a-f]{64}$/;
 const place = new Workplace();

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { encodeNode } from '@holdfast/protocol';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
-import { Workplace } from '../test/run-holdfast.ts';
+import { Workplace } from '../test/run-holdfast-fixture.ts';
 
 const LAUNCHER = `${import.meta.dir}/../../../bin/holdfast`;
 const HASH = 'a'.repeat(64);

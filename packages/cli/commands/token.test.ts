@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { ALGORITHMS } from '@holdfast/protocol';
 import { createLocalJWKSet, decodeJwt, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from 'jose';
-import { Workplace } from '../test/run-holdfast.ts';
+import { Workplace } from '../test/run-holdfast-fixture.ts';
 
 let place: Workplace;
 beforeAll(async () => {

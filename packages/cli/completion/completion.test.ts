@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { buildProgram } from '../program.ts';
-import { Workplace } from '../test/run-holdfast.ts';
+import { Workplace } from '../test/run-holdfast-fixture.ts';
 import { listCommandWords } from './command-words.ts';
 import { SHELLS, writeCompletion } from './shell-scripts.ts';
 

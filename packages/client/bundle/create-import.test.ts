@@ -2,7 +2,14 @@
 import { describe, expect, test } from 'bun:test';
 import { encodeNode } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
-import { expectCasError, FakeSpace, failure, readAll, rejection, sha256Hex } from '../test/fake-space.ts';
+import {
+  expectCasError,
+  FakeSpace,
+  failure,
+  readAll,
+  rejection,
+  sha256Hex,
+} from '../test/fake-space-fixture.ts';
 import { BundleError } from './bundle-error.ts';
 import { concat, encodeCarHeader } from './car-header.ts';
 import { encodeCid } from './cid.ts';

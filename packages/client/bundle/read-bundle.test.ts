@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import { encodeNode } from '@holdfast/protocol';
 import fc from 'fast-check';
-import { rejection, sha256Hex } from '../test/fake-space.ts';
+import { rejection, sha256Hex } from '../test/fake-space-fixture.ts';
 import { BundleError } from './bundle-error.ts';
 import { BUNDLE_ROOTS_MAX, concat, encodeCarHeader, parseCarHeader } from './car-header.ts';
 import { encodeCid, formatCid } from './cid.ts';

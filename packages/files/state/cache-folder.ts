@@ -1,7 +1,7 @@
 /** The folder where things are remembered for the user, which no push stores: it changes with every push. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { IGNORE_FILE_NAME } from '../ignore-rules.ts';
+import { IGNORE_FILE_NAME } from '../push/ignore-rules.ts';
 
 /**
  * Makes `part` of the cache folder and returns its path. A folder made here gets an ignore file that leaves out all of it, so that a

@@ -2,9 +2,9 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { FolderState } from '../folder-state.ts';
-import { MemoryState } from '../memory-state.ts';
-import { TreeStateBusyError } from '../state-failure.ts';
+import type { FolderState } from '../push/folder-state.ts';
+import { MemoryState } from '../push/memory-state.ts';
+import { TreeStateBusyError } from '../push/state-failure.ts';
 import { makeCacheFolder } from './cache-folder.ts';
 import { stateFileName, TREES_PART } from './state-location.ts';
 import { TreeState } from './tree-state.ts';

@@ -1,7 +1,7 @@
 /** The rows of a state: its schema, what is in them, and the sums that tell them from damage. */
 import { bytesToHash, type Hash, hashToBytes } from '@holdfast/protocol';
 import { type ByteString, bytesOf } from '../byte-names.ts';
-import type { DirectoryRow, PendingCommit } from '../folder-state.ts';
+import type { DirectoryRow, PendingCommit } from '../push/folder-state.ts';
 import { seal, unseal } from './state-sum.ts';
 
 /** Written into the file; a file of another version is made anew. */

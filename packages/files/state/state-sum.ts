@@ -2,7 +2,7 @@
  * Sums over what a state remembers, with the place it stands at: the database does not notice a bit that flipped in its
  * file, and a byte total or hash that is believed as it stands would give the tree another root.
  */
-import { TreeStateLostError } from '../state-failure.ts';
+import { TreeStateLostError } from '../push/state-failure.ts';
 
 const SUM_BYTES = 8;
 

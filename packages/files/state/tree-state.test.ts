@@ -16,10 +16,10 @@ import { startProgress } from '@holdfast/client';
 import { decodeNode, type Hash, hashToBytes } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { toByteString } from '../byte-names.ts';
-import { FolderSupply } from '../folder-supply.ts';
-import { IgnoreRules } from '../ignore-rules.ts';
-import { type ScannedRoot, scanTree } from '../scan.ts';
-import { TreeStateLostError } from '../state-failure.ts';
+import { FolderSupply } from '../push/folder-supply.ts';
+import { IgnoreRules } from '../push/ignore-rules.ts';
+import { type ScannedRoot, scanTree } from '../push/scan-tree.ts';
+import { TreeStateLostError } from '../push/state-failure.ts';
 import { TreeState } from './tree-state.ts';
 
 const SCOPE = 'server and domain';

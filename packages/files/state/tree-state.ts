@@ -7,8 +7,8 @@ import { createHash } from 'node:crypto';
 import { chmodSync, rmSync } from 'node:fs';
 import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { type ByteString, byteStringOf } from '../byte-names.ts';
-import type { DirectoryRow, FolderState, OWN_NODES, PendingCommit } from '../folder-state.ts';
-import { packPage, type SeenEntry, unpackPage } from '../stat-pages.ts';
+import type { DirectoryRow, FolderState, OWN_NODES, PendingCommit } from '../push/folder-state.ts';
+import { packPage, type SeenEntry, unpackPage } from '../push/stat-pages.ts';
 import {
   isBusy,
   isDamage,
@@ -16,7 +16,7 @@ import {
   TreeStateBusyError,
   type TreeStateLostError,
   toLostError,
-} from '../state-failure.ts';
+} from '../push/state-failure.ts';
 import {
   fileKey,
   packCommit,

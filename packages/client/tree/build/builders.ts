@@ -1,0 +1,217 @@
+/**
+ * Makes trees: sorted entries into directory pages and indexes, chunks into file indexes. Deterministic: the same entries
+ * and chunks give the same nodes everywhere. Every node is emitted as soon as it is made, children before parents, and
+ * nothing of it is kept: memory is one page and one index per level, whatever the tree.
+ */
+import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import { digestNode, type NodeDigest } from '../../digest.ts';
+import { chunkStream } from '../format/chunker.ts';
+import { encodeDirectory, encodeDirectoryIndex, sumTotals } from '../format/directory-node.ts';
+import {
+  addTotal,
+  CHILDREN_MAX,
+  CHILDREN_MIN,
+  compareNames,
+  type DirectoryEntry,
+  type DirectoryIndexChild,
+  type FileIndexChild,
+  type NodeParts,
+  type TreeContentType,
+  TreeFormatError,
+  type TreeNode,
+  type TreeTotals,
+} from '../format/tree-format.ts';
+import { encodeChunk, encodeFile, encodeFileIndex, encodeSymlink } from '../format/tree-node.ts';
+import { LevelStack } from './level-stack.ts';
+
+/** Where built nodes go. */
+export interface NodeSink {
+  /** WebCrypto, or the built-in SHA-256, when left out. */
+  readonly digest?: NodeDigest | undefined;
+  /** Takes one node; its content may be a view of what the caller gave. A promise holds the builder back. */
+  emit(node: TreeNode): void | Promise<void>;
+}
+
+/** What a directory entry says of the directory that was built. */
+export interface BuiltDirectory extends TreeTotals {
+  readonly hash: Hash;
+}
+
+/** What a directory entry says of the file that was built. */
+export interface BuiltFile {
+  readonly hash: Hash;
+  /** the file's size */
+  readonly bytes: number;
+}
+
+const BOUNDARY_MASK = 0x7f;
+const FNV_OFFSET = 0x811c9dc5;
+const FNV_PRIME = 0x01000193;
+
+/**
+ * Whether a page (level 0) may end after the entry `name`, or an index of `level` after the child that begins with it. One
+ * name in 128: the 32-bit FNV-1a of the level byte and the name, mixed as MurmurHash3 ends, has seven low zero bits.
+ */
+export function isNameBoundary(level: number, name: Uint8Array): boolean {
+  let h = Math.imul(FNV_OFFSET ^ level, FNV_PRIME);
+  for (let index = 0; index < name.length; index += 1) h = Math.imul(h ^ (name[index] as number), FNV_PRIME);
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return ((h ^ (h >>> 16)) & BOUNDARY_MASK) === 0;
+}
+
+/** Whether a file index may end after the child `hash`: its last byte has seven low zero bits. */
+export function isHashBoundary(hash: Hash): boolean {
+  return (Number.parseInt(hash.slice(-2), 16) & BOUNDARY_MASK) === 0;
+}
+
+/** Hashes `parts` and hands the node to `sink`; settles with its hash once it was taken. */
+async function emitNode(sink: NodeSink, parts: NodeParts): Promise<Hash> {
+  const { refs, content } = parts;
+  // The encoders give no other content types.
+  const contentType = parts.contentType as TreeContentType;
+  const header = encodeNodeHeader({ contentType, refs, size: content.length });
+  const digest = sink.digest ?? digestNode;
+  const hash = await digest(header, content);
+  await sink.emit({ hash, contentType, refs, content });
+  return hash;
+}
+
+/**
+ * One directory from its entries in the order of their names (`compareNames`). Await what `add` returns before the next
+ * call: it is a promise only where a page is full.
+ */
+export class DirectoryBuilder {
+  readonly #sink: NodeSink;
+  readonly #indexes: LevelStack<DirectoryIndexChild>;
+  #page: DirectoryEntry[] = [];
+  #lastName: Uint8Array | undefined;
+
+  constructor(sink: NodeSink) {
+    this.#sink = sink;
+    this.#indexes = new LevelStack(
+      (level, { firstName }) => isNameBoundary(level, firstName),
+      async (level, children) => {
+        const hash = await emitNode(sink, encodeDirectoryIndex({ level, children }));
+        return { hash, firstName: (children[0] as DirectoryIndexChild).firstName, ...sumTotals(children, 0) };
+      },
+    );
+  }
+
+  /** Keeps `entry` until its page is full. Throws or rejects with TreeFormatError when it is out of order or invalid. */
+  add(entry: DirectoryEntry): void | Promise<void> {
+    if (this.#lastName !== undefined && compareNames(this.#lastName, entry.name) >= 0) {
+      throw new TreeFormatError('entries must be added in the order of their names, each name once');
+    }
+    this.#lastName = entry.name;
+    this.#page.push(entry);
+    const count = this.#page.length;
+    if (count < CHILDREN_MIN || (count < CHILDREN_MAX && !isNameBoundary(0, entry.name))) return undefined;
+    return this.#closePage();
+  }
+
+  /** The last nodes are emitted. Rejects with TreeFormatError when an entry is invalid. */
+  async finish(): Promise<BuiltDirectory> {
+    if (this.#indexes.isEmpty()) {
+      const page = this.#page;
+      return { hash: await emitNode(this.#sink, encodeDirectory(page)), ...sumTotals(page) };
+    }
+    if (this.#page.length > 0) await this.#closePage();
+    const { hash, bytes, entryCount } = await this.#indexes.finish();
+    return { hash, bytes, entryCount };
+  }
+
+  async #closePage(): Promise<void> {
+    const page = this.#page;
+    this.#page = [];
+    const hash = await emitNode(this.#sink, encodeDirectory(page));
+    const { name: firstName } = page[0] as DirectoryEntry;
+    await this.#indexes.add(1, { hash, firstName, ...sumTotals(page) });
+  }
+}
+
+/** The index of a file from its chunks, two at least, in order. Await what `add` returns before the next call. */
+export class FileIndexBuilder {
+  readonly #indexes: LevelStack<FileIndexChild>;
+
+  constructor(sink: NodeSink) {
+    this.#indexes = new LevelStack(
+      (_level, { hash }) => isHashBoundary(hash),
+      async (level, children) => {
+        const hash = await emitNode(sink, encodeFileIndex({ level, children }));
+        return { hash, bytes: children.reduce((total, { bytes }) => addTotal(total, bytes), 0) };
+      },
+    );
+  }
+
+  /** A chunk that was emitted already. */
+  add(chunk: FileIndexChild): void | Promise<void> {
+    return this.#indexes.add(1, chunk);
+  }
+
+  /** The last indexes are emitted. A single chunk would be its own root: such a file is a file node instead. */
+  async finish(): Promise<BuiltFile> {
+    const { hash, bytes } = await this.#indexes.finish();
+    return { hash, bytes };
+  }
+}
+
+/**
+ * One file from its chunks as the chunker cuts them, in order. The bytes of the first must stay as they are until the
+ * second was added or `finish` has settled: only then it is known whether it is a file or a chunk of one.
+ */
+export class FileBuilder {
+  readonly #sink: NodeSink;
+  readonly #index: FileIndexBuilder;
+  #first: Uint8Array | undefined;
+  #isLarge = false;
+
+  constructor(sink: NodeSink) {
+    this.#sink = sink;
+    this.#index = new FileIndexBuilder(sink);
+  }
+
+  async add(chunk: Uint8Array): Promise<void> {
+    const first = this.#first;
+    if (!this.#isLarge && first === undefined) {
+      this.#first = chunk;
+      return;
+    }
+    if (first !== undefined) {
+      this.#isLarge = true;
+      this.#first = undefined;
+      await this.#addChunk(first);
+    }
+    await this.#addChunk(chunk);
+  }
+
+  async finish(): Promise<BuiltFile> {
+    if (this.#isLarge) return this.#index.finish();
+    return buildSmallFile(this.#sink, this.#first ?? new Uint8Array(0));
+  }
+
+  async #addChunk(content: Uint8Array): Promise<void> {
+    const hash = await emitNode(this.#sink, encodeChunk(content));
+    await this.#index.add({ hash, bytes: content.length });
+  }
+}
+
+/** A file of any size from its bytes in pieces of any size. Memory: a few chunks. */
+export async function buildFile(
+  sink: NodeSink,
+  pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+): Promise<BuiltFile> {
+  const builder = new FileBuilder(sink);
+  for await (const chunk of chunkStream(pieces)) await builder.add(chunk);
+  return builder.finish();
+}
+
+/** A file that is a single chunk: at most CHUNK_BYTES_MIN bytes, or what the chunker does not cut. */
+export async function buildSmallFile(sink: NodeSink, content: Uint8Array): Promise<BuiltFile> {
+  return { hash: await emitNode(sink, encodeFile(content)), bytes: content.length };
+}
+
+/** A symbolic link. Rejects with TreeFormatError when nothing can have that target. */
+export async function buildSymlink(sink: NodeSink, target: Uint8Array): Promise<BuiltFile> {
+  return { hash: await emitNode(sink, encodeSymlink(target)), bytes: target.length };
+}

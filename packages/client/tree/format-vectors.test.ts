@@ -1,7 +1,0 @@
-import { expect, test } from 'bun:test';
-import vectors from '../../../docs/tree-vectors.json';
-import { makeTreeVectors } from '../test/tree-vectors.ts';
-
-test('the golden vectors of the tree format are what this code makes', async () => {
-  expect(await makeTreeVectors()).toEqual(vectors as unknown);
-}, 120_000);

@@ -1,0 +1,74 @@
+/** Verified nodes read a short while ago, so that equal files, folders and chunks of a tree are fetched twice at most. */
+import type { Hash } from '@holdfast/protocol';
+import { CHUNK_BYTES_MAX, type NodeParts } from '../format/tree-format.ts';
+
+/** Small nodes are many, and must not make room for the chunks of one large file: each kind has a bound of its own. */
+const SMALL_CONTENT_BYTES_MAX = 64 * 1024;
+const KEPT_SMALL_BYTES_MAX = 4 * 1024 * 1024;
+const KEPT_LARGE_BYTES_MAX = CHUNK_BYTES_MAX + 2 * 1024 * 1024;
+/** Most nodes come once: one is kept when it comes a second time. So many hashes are remembered for that. */
+const MET_MAX = 8192;
+/** What a node takes in memory beside its content, and each of its refs; rounded up. */
+const NODE_OVERHEAD_BYTES = 512;
+const REF_OVERHEAD_BYTES = 96;
+
+export class NodeCache {
+  readonly #small = new RecentNodes(KEPT_SMALL_BYTES_MAX);
+  readonly #large = new RecentNodes(KEPT_LARGE_BYTES_MAX);
+  /** what came once; the oldest is first */
+  readonly #met = new Set<Hash>();
+
+  find(hash: Hash): NodeParts | undefined {
+    return this.#small.find(hash) ?? this.#large.find(hash);
+  }
+
+  keep(hash: Hash, node: NodeParts): void {
+    if (!this.#met.has(hash)) {
+      this.#note(hash);
+      return;
+    }
+    const isSmall = node.content.length <= SMALL_CONTENT_BYTES_MAX;
+    (isSmall ? this.#small : this.#large).keep(hash, node);
+  }
+
+  #note(hash: Hash): void {
+    this.#met.add(hash);
+    const [oldest] = this.#met;
+    if (this.#met.size > MET_MAX && oldest !== undefined) this.#met.delete(oldest);
+  }
+}
+
+/** The nodes used last, up to so many bytes together. */
+class RecentNodes {
+  readonly #bytesMax: number;
+  /** the one used last is last */
+  readonly #nodes = new Map<Hash, NodeParts>();
+  #bytes = 0;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  find(hash: Hash): NodeParts | undefined {
+    const node = this.#nodes.get(hash);
+    if (node === undefined) return undefined;
+    this.#nodes.delete(hash);
+    this.#nodes.set(hash, node);
+    return node;
+  }
+
+  keep(hash: Hash, node: NodeParts): void {
+    if (this.#nodes.has(hash)) return;
+    this.#nodes.set(hash, node);
+    this.#bytes += sizeOf(node);
+    for (const [oldest, forgotten] of this.#nodes) {
+      if (this.#bytes <= this.#bytesMax) return;
+      this.#nodes.delete(oldest);
+      this.#bytes -= sizeOf(forgotten);
+    }
+  }
+}
+
+function sizeOf({ content, refs }: NodeParts): number {
+  return NODE_OVERHEAD_BYTES + content.length + refs.length * REF_OVERHEAD_BYTES;
+}

@@ -1,0 +1,77 @@
+/** A client whose requests are tried again with the patience of a long job, which always knows what they wait for. */
+import { type Hash, NODE_BYTES_MAX_DEFAULT } from '@holdfast/protocol';
+import type { Client } from '../../client.ts';
+import { type Clock, systemClock } from '../../deadline.ts';
+import { RETRY_POLICY_DEFAULT } from '../../retry.ts';
+import { rootRefPages } from '../../root-ref-pages.ts';
+import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../../rotten-node.ts';
+import { createSha256, type Sha256 } from '../../sha256.ts';
+import { openNode } from '../../verified-read.ts';
+import { AdaptiveLimit } from './adaptive-limit.ts';
+import { PATIENCE_MS_DEFAULT } from './job-limits.ts';
+import { PatientRequests } from './patient-requests.ts';
+import type { ProgressReporter } from './progress.ts';
+import { watchStream } from './watch-stream.ts';
+
+export interface PatientClientOptions {
+  /** Hears what is waited for. Requests are not counted: how many one call sends is the client's matter. */
+  readonly progress: ProgressReporter;
+  /** How long no request may succeed before a call fails, ms; 5 minutes when left out. */
+  readonly patienceMs?: number | undefined;
+  /** Tries of one request, at most; as many as patience allows when left out. */
+  readonly attemptsMax?: number | undefined;
+  /** As the client has it, for `openNode`. */
+  readonly createSha256?: (() => Sha256) | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: (() => number) | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * The reads, leases, uploads and root refs of `client`, for jobs such as bundles. Make the client with `retry: { attemptsMax: 1 }`: trying
+ * again is done here. Content that is lost or damaged on the server rejects with RottenNodeError, soon; else as `client`.
+ */
+export function createPatientClient(client: Client, options: PatientClientOptions): Client {
+  const { progress, signal } = options;
+  const clock = options.clock ?? systemClock;
+  const requests = new PatientRequests({
+    clock,
+    random: options.random ?? Math.random,
+    limit: new AdaptiveLimit({ start: 1, max: 1 }),
+    patienceMs: options.patienceMs ?? PATIENCE_MS_DEFAULT,
+    attemptsMax: options.attemptsMax,
+    progress: { ...progress, count: () => undefined },
+    signal,
+  });
+  const send = <T>(what: string, request: () => Promise<T>): Promise<T> =>
+    requests.send(what, false, request);
+  const read = <T>(hash: Hash, request: () => Promise<T>): Promise<T> => {
+    const rot = { client, clock, signal, evidenceMin: ROT_EVIDENCE_MIN };
+    return send(`reading ${hash}`, () => readUnlessRotten(hash, request, rot));
+  };
+  const settings = {
+    retry: RETRY_POLICY_DEFAULT,
+    createSha256: options.createSha256 ?? createSha256,
+    contentBytesMax: NODE_BYTES_MAX_DEFAULT,
+  };
+  const patient: Client = {
+    ...client,
+    readMetadata: (hash, call) => send(`a question for ${hash}`, () => client.readMetadata(hash, call)),
+    leaseNode: (hash, lease, call) => send(`a lease of ${hash}`, () => client.leaseNode(hash, lease, call)),
+    readContent: async (hash, call) => {
+      const content = await read(hash, () => client.readContent(hash, call));
+      const waits = { coming: `no further bytes yet of ${hash}`, item: hash };
+      return { ...content, body: watchStream(content.body, progress, waits) };
+    },
+    getNode: (hash, call) => read(hash, () => client.getNode(hash, call)),
+    putNode: (node, call) => send('storing a node', () => client.putNode(node, call)),
+    listRootRefs: (page, call) => send('a list of root refs', () => client.listRootRefs(page, call)),
+    rootRefs: (call) => rootRefPages(patient, call),
+    updateRootRefs: (commit, call) =>
+      send('a commit of root refs', () => client.updateRootRefs(commit, call)),
+    uploadNode: (upload, bytes, call) => send('an upload', () => client.uploadNode(upload, bytes, call)),
+    // Opens its content anew where it broke, by the requests above.
+    openNode: (hash, call) => openNode(patient, settings, hash, call),
+  };
+  return patient;
+}

@@ -1,0 +1,129 @@
+/**
+ * Requests of a long job: what may pass is tried again for as long as the job's patience lasts, all wait together when the
+ * server asks for it, and the reporter always knows what is waited for. Counts requests when they are answered, so that
+ * tries alone do not look like movement.
+ */
+import { type Clock, sleep, systemClock } from '../../deadline.ts';
+import { CasError } from '../../errors.ts';
+import { planRetry, RETRY_POLICY_DEFAULT } from '../../retry.ts';
+import { AdaptiveLimit } from './adaptive-limit.ts';
+import { PATIENCE_MS_DEFAULT } from './job-limits.ts';
+import type { ProgressReporter } from './progress.ts';
+
+/** Between two tries, unless the server asks for more. */
+const RETRY_DELAY_MS_MAX = 10_000;
+
+export interface PatientRequestsOptions {
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly limit: AdaptiveLimit;
+  /** How long no request at all may succeed before the job gives up, ms. */
+  readonly patienceMs: number;
+  /** Tries of one request, at most; as many as patience allows when left out. */
+  readonly attemptsMax?: number | undefined;
+  readonly progress: ProgressReporter;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** One request of a job, tried again as those of a push are. Throws the last CasError, or the signal's reason. */
+export function requestPatiently<T>(
+  what: string,
+  request: () => Promise<T>,
+  options: Pick<PatientRequestsOptions, 'progress' | 'signal'> & { readonly patienceMs?: number | undefined },
+): Promise<T> {
+  const { progress, signal, patienceMs = PATIENCE_MS_DEFAULT } = options;
+  const limit = new AdaptiveLimit({ start: 1, max: 1 });
+  const all = { clock: systemClock, random: Math.random, limit, patienceMs, progress, signal };
+  return new PatientRequests(all).send(what, false, request);
+}
+
+export class PatientRequests {
+  readonly #options: PatientRequestsOptions;
+  #succeededAt: number;
+  #openCount = 0;
+  #pausedUntil = 0;
+  /** what the server said when it asked to wait */
+  #pauseReason = '';
+
+  constructor(options: PatientRequestsOptions) {
+    this.#options = options;
+    this.#succeededAt = options.clock.now();
+  }
+
+  /**
+   * Sends until it is answered. `what` completes "no answer yet to …". Only `measured` requests tell the limit how fast the
+   * server is. Throws the last CasError, or the signal's reason.
+   */
+  async send<T>(what: string, measured: boolean, request: () => Promise<T>): Promise<T> {
+    // Patience is for the server: a job that was busy without it has lost none.
+    if (this.#openCount === 0) this.#succeededAt = this.#options.clock.now();
+    this.#openCount += 1;
+    try {
+      return await this.#sendUntilAnswered(what, measured, request);
+    } finally {
+      this.#openCount -= 1;
+    }
+  }
+
+  async #sendUntilAnswered<T>(what: string, measured: boolean, request: () => Promise<T>): Promise<T> {
+    const { clock, limit, progress, signal } = this.#options;
+    for (let attempt = 1; ; attempt += 1) {
+      await this.#pause();
+      const sentAt = clock.now();
+      const answered = progress.waitFor(`no answer yet to ${what}`);
+      try {
+        const result = await request();
+        this.#succeededAt = clock.now();
+        if (measured) limit.onAnswer(this.#succeededAt - sentAt);
+        progress.count({ requests: attempt });
+        return result;
+      } catch (error) {
+        signal?.throwIfAborted();
+        const delayMs = this.#planRetry(attempt, error);
+        if (delayMs === undefined) {
+          progress.count({ requests: attempt });
+          throw error;
+        }
+        limit.onOverload();
+        const isDone = progress.waitFor(`${describe(error)}; trying again`);
+        await sleep(clock, delayMs, signal).finally(isDone);
+      } finally {
+        answered();
+      }
+    }
+  }
+
+  #planRetry(attempt: number, error: unknown): number | undefined {
+    const { clock, random, patienceMs, attemptsMax = Number.POSITIVE_INFINITY } = this.#options;
+    const now = clock.now();
+    if (now - this.#succeededAt > patienceMs) return undefined;
+    const policy = {
+      ...RETRY_POLICY_DEFAULT,
+      attemptsMax,
+      delayMsMax: RETRY_DELAY_MS_MAX,
+      retryAfterMsMax: patienceMs,
+    };
+    const delayMs = planRetry(attempt, error, policy, random);
+    // What the server asks of one request it means for all: sending others meanwhile would only be turned away too.
+    const retryAfterMs = error instanceof CasError ? error.retryAfterMs : undefined;
+    if (delayMs !== undefined && retryAfterMs !== undefined) {
+      this.#pausedUntil = Math.max(this.#pausedUntil, now + retryAfterMs);
+      this.#pauseReason = describe(error);
+    }
+    return delayMs;
+  }
+
+  async #pause(): Promise<void> {
+    const { clock, progress, signal } = this.#options;
+    signal?.throwIfAborted();
+    const waitMs = this.#pausedUntil - clock.now();
+    if (waitMs <= 0) return;
+    const isDone = progress.waitFor(`the server asked to wait: ${this.#pauseReason}; trying again`);
+    await sleep(clock, waitMs, signal).finally(isDone);
+  }
+}
+
+function describe(error: unknown): string {
+  if (!(error instanceof CasError)) return String(error);
+  return `${error.reason} (${error.code})`;
+}

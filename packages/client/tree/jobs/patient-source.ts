@@ -1,0 +1,163 @@
+/** Verified nodes of a Space for long jobs: one request for a node without children, several at once, tried with patience. */
+import type { Hash } from '@holdfast/protocol';
+import type { Client } from '../../client.ts';
+import { type Clock, systemClock } from '../../deadline.ts';
+import type { NodeDigest } from '../../digest.ts';
+import { CasError } from '../../errors.ts';
+import { findNodeUpTo } from '../../leaf-first-read.ts';
+import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../../rotten-node.ts';
+import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from '../format/tree-format.ts';
+import type { NodeSource, ReadNodeOptions } from '../read/node-source.ts';
+import { AdaptiveLimit } from './adaptive-limit.ts';
+import { PARALLEL_MAX_DEFAULT, PARALLEL_START, PATIENCE_MS_DEFAULT } from './job-limits.ts';
+import { NodeCache } from './node-cache.ts';
+import { PatientRequests } from './patient-requests.ts';
+import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
+
+/** For a long job make the client with `retry: { attemptsMax: 1 }`: the source tries again by itself, with patience. */
+export type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNode'>;
+
+export interface PatientSourceOptions {
+  /** WebCrypto, or the built-in SHA-256, when left out. */
+  readonly digest?: NodeDigest | undefined;
+  /** Requests at once, at most; 32 when left out. How many there are adapts to the server. */
+  readonly parallelMax?: number | undefined;
+  /** How long no request may succeed before reading fails, ms; 5 minutes when left out; 0 leaves trying to the client. */
+  readonly patienceMs?: number | undefined;
+  /** Tries of one request, at most; as many as patience allows when left out. */
+  readonly attemptsMax?: number | undefined;
+  readonly progress?: ProgressReporter | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: (() => number) | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const MEASURED_BYTES_MAX = 64 * 1024;
+
+/** The Space has no ready node with this hash. `code` is NOT_FOUND. */
+export class MissingNodeError extends CasError {
+  override readonly name: string = 'MissingNodeError';
+  readonly hash: Hash;
+
+  constructor(hash: Hash, cause: CasError) {
+    const { code, status, requestOperation } = cause;
+    const advice = 'check the hash and the Space, or push the tree again and hold it by a root ref';
+    const message = `${hash} is not in this Space, or not ready there: ${advice}`;
+    super(message, { code, status, requestOperation, cause });
+    this.hash = hash;
+  }
+}
+
+/**
+ * What is read for the second time is kept for a while, and what several ask for at once is fetched once: do not change nodes.
+ * Rejects with CasError (VERIFICATION_FAILED among them), RottenNodeError, TreeFormatError for what is too large.
+ */
+export function createPatientSource(client: ReadingClient, options: PatientSourceOptions = {}): NodeSource {
+  const { digest, progress = SILENT_PROGRESS, signal } = options;
+  // Without patience the client has tried again already.
+  const evidenceMin = options.patienceMs === 0 ? 1 : ROT_EVIDENCE_MIN;
+  const clock = options.clock ?? systemClock;
+  const limit = new AdaptiveLimit({
+    start: PARALLEL_START,
+    max: options.parallelMax ?? PARALLEL_MAX_DEFAULT,
+  });
+  const requests = new PatientRequests({
+    clock,
+    random: options.random ?? Math.random,
+    limit,
+    patienceMs: options.patienceMs ?? PATIENCE_MS_DEFAULT,
+    attemptsMax: options.attemptsMax,
+    progress,
+    signal,
+  });
+  const turns = new Turns(() => limit.limit);
+
+  async function read(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
+    const askedAt = clock.now();
+    const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, { ...call, digest });
+    if (node === undefined) {
+      const message = `the node has more than ${TREE_NODE_CONTENT_BYTES_MAX} bytes, no tree node has`;
+      throw new TreeFormatError(message, hash);
+    }
+    // Large nodes take the time of their bytes, which says nothing of how busy the server is.
+    if (node.content.length <= MEASURED_BYTES_MAX) limit.onAnswer(clock.now() - askedAt);
+    // The metadata of a parent is a request of its own.
+    const requestCount = node.refs.length > 0 ? 1 : 0;
+    progress.count({
+      transferredNodes: 1,
+      transferredBytes: node.content.length,
+      requests: requestCount,
+    });
+    return node;
+  }
+
+  async function fetchNode(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
+    const done = await turns.take();
+    try {
+      const rot = { client, clock, signal: call.signal, evidenceMin };
+      return await requests.send(`reading ${hash}`, false, () =>
+        readUnlessRotten(hash, () => read(hash, call), rot),
+      );
+    } catch (error) {
+      throw withHash(hash, error);
+    } finally {
+      done();
+    }
+  }
+
+  const cache = new NodeCache();
+  /** What is on its way, for whom: another signal may end it sooner. */
+  const coming = new Map<Hash, { readonly signal: AbortSignal | undefined; node: Promise<NodeParts> }>();
+
+  return {
+    async readNode(hash, call = {}) {
+      const kept = cache.find(hash);
+      if (kept !== undefined) return kept;
+      const options = { ...call, signal: call.signal ?? signal };
+      const shared = coming.get(hash);
+      if (shared !== undefined && shared.signal === options.signal) return shared.node;
+      const fetching = { signal: options.signal, node: fetchNode(hash, options) };
+      coming.set(hash, fetching);
+      try {
+        const node = await fetching.node;
+        cache.keep(hash, node);
+        return node;
+      } finally {
+        if (coming.get(hash) === fetching) coming.delete(hash);
+      }
+    },
+  };
+}
+
+/** Of a node that is not there the hash is named: the server's answer does not, and one tree has many. */
+function withHash(hash: Hash, error: unknown): unknown {
+  return error instanceof CasError && error.code === 'NOT_FOUND' ? new MissingNodeError(hash, error) : error;
+}
+
+/** Lets in as many as the limit allows at the time, first come first served. */
+class Turns {
+  readonly #limit: () => number;
+  readonly #waiting: (() => void)[] = [];
+  #running = 0;
+
+  constructor(limit: () => number) {
+    this.#limit = limit;
+  }
+
+  /** Resolves with the function that ends the turn. */
+  async take(): Promise<() => void> {
+    if (this.#running < this.#limit() && this.#waiting.length === 0) this.#running += 1;
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    return () => this.#end();
+  }
+
+  #end(): void {
+    this.#running -= 1;
+    while (this.#running < this.#limit()) {
+      const next = this.#waiting.shift();
+      if (next === undefined) return;
+      this.#running += 1;
+      next();
+    }
+  }
+}

@@ -1,0 +1,239 @@
+/**
+ * What a long job (push, pull, verify, bundles) says of itself while it runs: one stream of events, from which every view
+ * is made. The job counts; the reporter decides when that is worth an event, and names what it waits for when nothing moves.
+ */
+import { type Clock, systemClock } from '../../deadline.ts';
+
+export type ProgressJob = 'push' | 'pull' | 'verify' | 'bundle-create' | 'bundle-import' | 'read';
+
+/** `scan`: reading and hashing here. `negotiate`: learning what the other side lacks. `commit`: the root ref. */
+export type ProgressPhase = 'scan' | 'negotiate' | 'transfer' | 'check' | 'commit';
+
+/** Everything only grows while a job runs. */
+export interface ProgressCounters {
+  /** entries dealt with, whatever it took: files, folders and links, the root among them; of bundles, nodes */
+  readonly files: number;
+  /** bytes of files dealt with; `deduplicatedBytes` are among them */
+  readonly bytes: number;
+  /** bytes of files that were there already and did not travel */
+  readonly deduplicatedBytes: number;
+  /** nodes and canonical bytes that travelled */
+  readonly transferredNodes: number;
+  readonly transferredBytes: number;
+  /** requests sent, tries included */
+  readonly requests: number;
+}
+
+/** What the job will come to, as far as it is known yet. */
+export interface ProgressTotals {
+  readonly files?: number | undefined;
+  readonly bytes?: number | undefined;
+}
+
+interface At {
+  /** ms since the epoch */
+  readonly at: number;
+}
+
+export interface ProgressSnapshot {
+  readonly phase: ProgressPhase;
+  readonly counters: ProgressCounters;
+  readonly totals: ProgressTotals;
+  /** a path or hash being worked on, for people */
+  readonly item: string | undefined;
+}
+
+export type ProgressEvent =
+  | (At & { readonly type: 'start'; readonly job: ProgressJob; readonly subject: string })
+  | (At & { readonly type: 'progress' } & ProgressSnapshot)
+  /** Nothing moved since `sinceAt`, because of `cause`. Said again while it lasts. */
+  | (At & { readonly type: 'stall'; readonly sinceAt: number; readonly cause: string })
+  | (At & { readonly type: 'resumed'; readonly stalledMs: number })
+  /** Something the user should know that does not end the job. */
+  | (At & { readonly type: 'warning'; readonly message: string })
+  /** `result` is a hash where the job has one. */
+  | (At & {
+      readonly type: 'done';
+      readonly elapsedMs: number;
+      readonly counters: ProgressCounters;
+      readonly result: string | undefined;
+    })
+  | (At & {
+      readonly type: 'failed';
+      readonly elapsedMs: number;
+      readonly counters: ProgressCounters;
+      readonly message: string;
+    });
+
+/** What a job tells. All calls are cheap: one per file or request is fine. */
+export interface ProgressReporter {
+  phase(phase: ProgressPhase): void;
+  /** Adds to the counters. */
+  count(more: Partial<ProgressCounters>): void;
+  /** Sets the totals named; the others stay. */
+  expect(totals: ProgressTotals): void;
+  item(item: string): void;
+  /** The job now waits for something; call the result when it no longer does. Waits may overlap. */
+  waitFor(cause: string): () => void;
+  warn(message: string): void;
+}
+
+/** A reporter and the end of its job, which stops its timer: call one of both, always. */
+export interface RunningProgress extends ProgressReporter {
+  done(result?: string): void;
+  fail(message: string): void;
+}
+
+export interface ProgressOptions {
+  readonly job: ProgressJob;
+  /** What it works on, for people: a path, a hash. */
+  readonly subject: string;
+  readonly onEvent: (event: ProgressEvent) => void;
+  /** Only what is waited for stalls the job: its output may go to a reader who takes their time. */
+  readonly stallsOnWaitsOnly?: boolean | undefined;
+  /**
+   * Called once when the job can never end: for HANG_AFTER_MS nothing moved and nothing was waited for. Requests, disks and
+   * streams are all waited for by `waitFor`, so what is left waits for itself. End the job with an error.
+   */
+  readonly onHang?: ((error: JobHangError) => void) | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+/** Between two `progress` events. */
+export const PROGRESS_INTERVAL_MS = 200;
+/** Without any movement for this long a job says why; and again after as long. Nobody is to wait ten seconds without a word. */
+const STALL_AFTER_MS = 8_000;
+/** Well above any pause between two steps of a job that runs. */
+const HANG_AFTER_MS = 30_000;
+/** Counted in ticks, not by the clock: a laptop that slept, or a process that was stopped, did not hang. */
+const HANG_TICKS = HANG_AFTER_MS / PROGRESS_INTERVAL_MS;
+
+/** The job stands still for ever, by a fault of this program. `message` says so. */
+export class JobHangError extends Error {
+  override readonly name = 'JobHangError';
+}
+
+const COUNTERS_NONE: ProgressCounters = {
+  files: 0,
+  bytes: 0,
+  deduplicatedBytes: 0,
+  transferredNodes: 0,
+  transferredBytes: 0,
+  requests: 0,
+};
+
+/** A reporter that tells nobody. */
+export const SILENT_PROGRESS: ProgressReporter = {
+  phase: () => undefined,
+  count: () => undefined,
+  expect: () => undefined,
+  item: () => undefined,
+  waitFor: () => () => undefined,
+  warn: () => undefined,
+};
+
+/** Starts the event stream of one job. A timer runs until `done` or `fail`. */
+export function startProgress({
+  job,
+  subject,
+  onEvent,
+  stallsOnWaitsOnly = false,
+  onHang = () => undefined,
+  clock = systemClock,
+}: ProgressOptions): RunningProgress {
+  const startedAt = clock.now();
+  const counters = { ...COUNTERS_NONE };
+  const waits = new Set<{ readonly cause: string }>();
+  let totals: ProgressTotals = {};
+  let phase: ProgressPhase = 'scan';
+  let item: string | undefined;
+  /** Something is to be told; something went on. Requests alone do not: they are also what a stalled job sends. */
+  let isChanged = true;
+  let isMoved = true;
+  let movedAt = startedAt;
+  let toldStallAt: number | undefined;
+  /** Ticks in a row without any sign of life. */
+  let deadTicks = 0;
+  let stopTimer: (() => void) | undefined;
+
+  const watch = (): void => {
+    const isAlive = isChanged || isMoved || waits.size > 0;
+    deadTicks = isAlive ? 0 : deadTicks + 1;
+    if (deadTicks === HANG_TICKS) onHang(new JobHangError(explainHang(phase, item)));
+  };
+  const tick = (): void => {
+    const at = clock.now();
+    watch();
+    if (stallsOnWaitsOnly && waits.size === 0) isMoved = true;
+    if (isMoved) {
+      if (toldStallAt !== undefined) onEvent({ type: 'resumed', at, stalledMs: at - movedAt });
+      toldStallAt = undefined;
+      movedAt = at;
+    }
+    if (isChanged || isMoved) {
+      onEvent({ type: 'progress', at, phase, counters: { ...counters }, totals, item });
+    }
+    isChanged = false;
+    isMoved = false;
+    if (at - (toldStallAt ?? movedAt) >= STALL_AFTER_MS) {
+      toldStallAt = at;
+      onEvent({ type: 'stall', at, sinceAt: movedAt, cause: explainStall(waits, item) });
+    }
+    stopTimer = clock.startTimer(PROGRESS_INTERVAL_MS, tick);
+  };
+  const end = (): {
+    readonly at: number;
+    readonly elapsedMs: number;
+    readonly counters: ProgressCounters;
+  } => {
+    stopTimer?.();
+    const at = clock.now();
+    onEvent({ type: 'progress', at, phase, counters: { ...counters }, totals, item });
+    return { at, elapsedMs: at - startedAt, counters: { ...counters } };
+  };
+
+  onEvent({ type: 'start', at: startedAt, job, subject });
+  stopTimer = clock.startTimer(PROGRESS_INTERVAL_MS, tick);
+  return {
+    phase(next) {
+      phase = next;
+      isMoved = true;
+    },
+    count(more) {
+      for (const name of Object.keys(more) as (keyof ProgressCounters)[]) {
+        counters[name] += more[name] ?? 0;
+        if (name === 'requests') isChanged = true;
+        else isMoved = true;
+      }
+    },
+    expect(more) {
+      totals = { ...totals, ...more };
+      isChanged = true;
+    },
+    item(next) {
+      item = next;
+      isMoved = true;
+    },
+    waitFor(cause) {
+      const wait = { cause };
+      waits.add(wait);
+      deadTicks = 0;
+      return () => waits.delete(wait);
+    },
+    warn: (message) => onEvent({ type: 'warning', at: clock.now(), message }),
+    done: (result) => onEvent({ type: 'done', ...end(), result }),
+    fail: (message) => onEvent({ type: 'failed', ...end(), message }),
+  };
+}
+
+/** The newest wait is the narrowest cause: the ones before it are what it is part of. */
+function explainStall(waits: ReadonlySet<{ readonly cause: string }>, item: string | undefined): string {
+  const newest = [...waits].at(-1);
+  if (newest !== undefined) return newest.cause;
+  return item === undefined ? 'no step has ended' : `still working on ${item}`;
+}
+
+function explainHang(phase: ProgressPhase, item: string | undefined): string {
+  const where = item === undefined ? '' : `, last at ${item}`;
+  return `the job stands still for ever: no request, no file and no stream is under way (phase ${phase}${where})`;
+}

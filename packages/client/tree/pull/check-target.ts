@@ -1,0 +1,168 @@
+/** What a pull finds in its target before it writes: what is done already, and what is in the way. Writes nothing. */
+import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import type { NodeDigest } from '../../digest.ts';
+import type { CallOptions } from '../../operations.ts';
+import {
+  CHUNK_BYTES_MAX,
+  CHUNK_CONTENT_TYPE,
+  type DirectoryEntry,
+  FILE_CONTENT_TYPE,
+  SYMLINK_CONTENT_TYPE,
+} from '../format/tree-format.ts';
+import type { NodeSource } from '../read/node-source.ts';
+import { openFile } from '../walk/open-file.ts';
+import { formatPath, type TreePath } from '../walk/tree-path.ts';
+import type { WalkedEntry } from '../walk/walk-tree.ts';
+import { OrdinalSet } from './ordinal-set.ts';
+import type { PullSelection } from './selection.ts';
+import type { FoundEntry, PullTarget } from './target.ts';
+
+/** Conflicts that are remembered for the message; all are counted. */
+const CONFLICTS_KEPT_MAX = 20;
+
+/** What stands at a path, for people. */
+const KIND_NAMES: Readonly<Record<FoundEntry['kind'], string>> = {
+  file: 'a file',
+  folder: 'a folder',
+  link: 'a link',
+  other: 'a pipe, socket or device',
+};
+const ENTRY_NAMES: Readonly<Record<DirectoryEntry['kind'], string>> = {
+  file: 'a file',
+  directory: 'a folder',
+  symlink: 'a link',
+};
+
+export interface Conflict {
+  readonly path: TreePath;
+  readonly reason: string;
+}
+
+export class PullConflictError extends Error {
+  override readonly name = 'PullConflictError';
+  readonly conflicts: readonly Conflict[];
+  readonly count: number;
+
+  constructor(conflicts: readonly Conflict[], count: number, isForced: boolean) {
+    const [first] = conflicts;
+    const what = first === undefined ? '' : `${formatPath(first.path)}: ${first.reason}`;
+    const others = count > 1 ? `, and ${count - 1} more` : '';
+    const advice = isForced
+      ? 'move it away; --force replaces files and links, never folders'
+      : 'nothing was written; move it away, pull into another folder, or replace files and links by --force';
+    super(`${what}${others}; ${advice}`);
+    this.conflicts = conflicts;
+    this.count = count;
+  }
+}
+
+export interface CheckedTarget {
+  /** entries that need nothing any more */
+  readonly done: OrdinalSet;
+  /** entries where something stands */
+  readonly existing: OrdinalSet;
+  /** files with the right bytes and the wrong mode */
+  readonly modeOnly: OrdinalSet;
+}
+
+export interface CheckContext {
+  readonly source: NodeSource;
+  readonly target: PullTarget;
+  readonly digest: NodeDigest;
+  readonly selection: PullSelection;
+  readonly force: boolean;
+  readonly call: CallOptions;
+}
+
+/** Collects what the entries of a walk meet in the target. */
+export class TargetCheck implements CheckedTarget {
+  readonly done = new OrdinalSet();
+  readonly existing = new OrdinalSet();
+  readonly modeOnly = new OrdinalSet();
+  readonly #context: CheckContext;
+  readonly #conflicts: Conflict[] = [];
+  #conflictCount = 0;
+
+  constructor(context: CheckContext) {
+    this.#context = context;
+  }
+
+  /** Throws PullConflictError when something is in the way. */
+  finish(): void {
+    if (this.#conflictCount === 0) return;
+    throw new PullConflictError(this.#conflicts, this.#conflictCount, this.#context.force);
+  }
+
+  async look({ path, entry, ordinal }: Omit<WalkedEntry, 'type' | 'isEntered'>): Promise<void> {
+    const found = this.#context.target.find(path);
+    if (found === undefined) return;
+    this.existing.add(ordinal);
+    if (!found.isExactName) {
+      const reason = `the file system takes it for another name that stands there, of ${KIND_NAMES[found.kind]}`;
+      return this.#addConflict({ path, reason });
+    }
+    const clash = `${KIND_NAMES[found.kind]} stands where the tree has ${ENTRY_NAMES[entry.kind]}`;
+    if (entry.kind === 'directory') {
+      if (found.kind === 'folder') return;
+      return this.#addReplaceable({ path, reason: clash });
+    }
+    if (found.kind === 'folder') {
+      return this.#addConflict({ path, reason: clash });
+    }
+    const isSame =
+      entry.kind === 'file'
+        ? await this.#isSameFile(path, entry, found)
+        : await this.#isSameLink(entry, found);
+    if (!isSame) {
+      const isOfKind = KIND_NAMES[found.kind] === ENTRY_NAMES[entry.kind];
+      return this.#addReplaceable({ path, reason: isOfKind ? `another ${found.kind} stands there` : clash });
+    }
+    if (entry.kind === 'symlink' || found.isExecutable === entry.isExecutable) return this.done.add(ordinal);
+    this.modeOnly.add(ordinal);
+    const mode = entry.isExecutable
+      ? 'not executable, but it is in the tree'
+      : 'executable, but not in the tree';
+    return this.#addReplaceable({ path, reason: `the file that stands there is ${mode}` });
+  }
+
+  #addReplaceable(conflict: Conflict): void {
+    if (!this.#context.force) this.#addConflict(conflict);
+  }
+
+  #addConflict(conflict: Conflict): void {
+    this.#conflictCount += 1;
+    if (this.#conflicts.length < CONFLICTS_KEPT_MAX) this.#conflicts.push(conflict);
+  }
+
+  async #isSameLink(entry: DirectoryEntry, { linkTarget }: FoundEntry): Promise<boolean> {
+    if (linkTarget === undefined || linkTarget.length !== entry.bytes) return false;
+    return (await this.#hash(SYMLINK_CONTENT_TYPE, linkTarget)) === entry.hash;
+  }
+
+  /** By size first, then by building the same nodes of the bytes that are there; times prove nothing. */
+  async #isSameFile(path: TreePath, entry: DirectoryEntry, found: FoundEntry): Promise<boolean> {
+    if (found.kind !== 'file' || found.bytes !== entry.bytes) return false;
+    const { source, target, call } = this.#context;
+    const existing = target.openExisting(path);
+    try {
+      if (entry.bytes <= CHUNK_BYTES_MAX) {
+        const content = await existing.read(0, entry.bytes);
+        if (content.length !== entry.bytes) return false;
+        if ((await this.#hash(FILE_CONTENT_TYPE, content)) === entry.hash) return true;
+      }
+      const opened = await openFile(source, entry, call);
+      if (opened.type === 'whole') return false;
+      for await (const chunk of opened.chunks) {
+        const bytes = await existing.read(chunk.offset, chunk.bytes);
+        if ((await this.#hash(CHUNK_CONTENT_TYPE, bytes)) !== chunk.hash) return false;
+      }
+      return true;
+    } finally {
+      existing.close();
+    }
+  }
+
+  #hash(contentType: string, content: Uint8Array): Hash | Promise<Hash> {
+    return this.#context.digest(encodeNodeHeader({ contentType, refs: [], size: content.length }), content);
+  }
+}

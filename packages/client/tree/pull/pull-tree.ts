@@ -1,0 +1,382 @@
+/**
+ * Pulling a tree: first a look at what stands in the target, then everything that lacks, several files at once. Each node is
+ * verified before a byte of it is written, each file gets its name when it is whole.
+ */
+import { encodeNodeHeader } from '@holdfast/protocol';
+import { digestNode, type NodeDigest } from '../../digest.ts';
+import type { CallOptions } from '../../operations.ts';
+import { CHUNK_BYTES_MAX, CHUNK_CONTENT_TYPE, type DirectoryEntry } from '../format/tree-format.ts';
+import { type HeldMemory, MemoryBudget } from '../jobs/memory-budget.ts';
+import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
+import type { NodeSource } from '../read/node-source.ts';
+import { openTree, type TreeItem } from '../read/open-tree.ts';
+import { type ChunkPlace, openFile, readChunk } from '../walk/open-file.ts';
+import { formatPath, type TreePath } from '../walk/tree-path.ts';
+import { withPath } from '../walk/tree-read-error.ts';
+import { type WalkedEntry, walkTree } from '../walk/walk-tree.ts';
+import { type CheckedTarget, TargetCheck } from './check-target.ts';
+import { PullSelection } from './selection.ts';
+import type { FinishedFolder, NewFile, PullTarget } from './target.ts';
+import { TaskPool } from './task-pool.ts';
+import { watchTarget } from './watched-target.ts';
+
+export interface PullOptions extends CallOptions {
+  /** Only these, given by their names from the root; everything when left out or empty. */
+  readonly paths?: readonly (readonly Uint8Array[])[] | undefined;
+  /** Replaces files and links that are in the way; folders never. */
+  readonly force?: boolean | undefined;
+  /** WebCrypto, or the built-in SHA-256, when left out. */
+  readonly digest?: NodeDigest | undefined;
+  /** Bytes of files in memory on their way in; 8 MiB when left out. */
+  readonly memoryBytesMax?: number | undefined;
+  readonly progress?: ProgressReporter | undefined;
+}
+
+export interface PullResult {
+  /** entries of the tree that the target now has, by what was to do */
+  readonly files: number;
+  readonly folders: number;
+  readonly links: number;
+  /** of files and links */
+  readonly bytes: number;
+  readonly writtenFiles: number;
+  readonly writtenBytes: number;
+}
+
+const MEMORY_BYTES_MAX_DEFAULT = 8 * 1024 * 1024;
+/** Files at work; how many requests they send is the source's matter. */
+const FILES_MAX = 48;
+/** Chunks of one file at work. */
+const CHUNKS_MAX = 12;
+/** Existing files that are compared at once. */
+const COMPARED_MAX = 4;
+
+/**
+ * Brings `root` into the target, which is opened when all paths asked for are known to exist. A directory's entries go into the target's folder itself; a file or link goes to `rootPath`.
+ * Interrupted at any point, the same call takes it up again. Throws PullConflictError before anything is written,
+ * PullTargetError, TreeReadError, CasError.
+ */
+export async function pullTree(
+  source: NodeSource,
+  root: TreeItem,
+  openTarget: () => PullTarget,
+  rootPath: TreePath | undefined,
+  options: PullOptions = {},
+): Promise<PullResult> {
+  const ending = new AbortController();
+  const signal =
+    options.signal === undefined ? ending.signal : AbortSignal.any([options.signal, ending.signal]);
+  if (root.kind === 'directory') {
+    const reader = openTree(source);
+    for (const names of options.paths ?? []) await reader.resolvePath(root.hash, names, { signal });
+  }
+  const pull = new Pull(source, openTarget(), { ...options, signal }, ending);
+  if (root.kind === 'directory') return pull.runDirectory(root);
+  if (rootPath === undefined) throw new TypeError('a file or link needs a path');
+  return pull.runSingle({ ...root, name: rootPath.name }, rootPath);
+}
+
+class Pull {
+  readonly #source: NodeSource;
+  readonly #target: PullTarget;
+  readonly #options: PullOptions;
+  readonly #force: boolean;
+  readonly #digest: NodeDigest;
+  readonly #call: CallOptions;
+  readonly #selection: PullSelection;
+  readonly #progress: ProgressReporter;
+  readonly #memory: MemoryBudget;
+  readonly #tasks: TaskPool;
+  readonly #result = { files: 0, folders: 0, links: 0, bytes: 0, writtenFiles: 0, writtenBytes: 0 };
+
+  constructor(source: NodeSource, target: PullTarget, options: PullOptions, ending: AbortController) {
+    this.#source = source;
+    this.#progress = options.progress ?? SILENT_PROGRESS;
+    this.#target = watchTarget(target, this.#progress);
+    this.#options = options;
+    this.#force = options.force ?? false;
+    this.#digest = options.digest ?? digestNode;
+    this.#call = { signal: options.signal };
+    this.#selection = new PullSelection(options.paths ?? []);
+    this.#memory = new MemoryBudget(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT);
+    this.#tasks = new TaskPool(FILES_MAX, (error) => ending.abort(error));
+  }
+
+  async runDirectory(root: TreeItem): Promise<PullResult> {
+    // Of parts it is not known before they are walked.
+    const isWhole = (this.#options.paths ?? []).length === 0;
+    // The root itself is an entry too, as a push counts.
+    if (isWhole) this.#progress.expect({ files: root.entryCount + 1, bytes: root.bytes });
+    this.#progress.phase('check');
+    const checked = await this.#check(root);
+    this.#progress.phase('transfer');
+    try {
+      await this.#write(root, checked);
+    } catch (error) {
+      this.#tasks.fail(error);
+    }
+    await this.#tasks.finish();
+    if (isWhole) this.#progress.count({ files: 1 });
+    return this.#result;
+  }
+
+  async runSingle(entry: DirectoryEntry, path: TreePath): Promise<PullResult> {
+    this.#progress.expect({ files: 1, bytes: entry.bytes });
+    const check = this.#startCheck();
+    this.#target.noteEntry(path);
+    const walked: WalkedEntry = { type: 'entry', path, entry, ordinal: 0, isEntered: false };
+    await check.look(walked);
+    check.finish();
+    if (check.done.has(0)) {
+      this.#count(entry, false);
+      return this.#result;
+    }
+    this.#progress.phase('transfer');
+    const folder = new OpenFolder(this.#target, path.parent, undefined, { stood: true, mtimeNs: undefined });
+    await this.#take(walked, check, folder);
+    await this.#tasks.finish();
+    folder.release();
+    return this.#result;
+  }
+
+  #startCheck(): TargetCheck {
+    return new TargetCheck({
+      source: this.#source,
+      target: this.#target,
+      digest: this.#digest,
+      selection: this.#selection,
+      force: this.#force,
+      call: this.#call,
+    });
+  }
+
+  /** Walks only where the target has folders already. */
+  async #check(root: TreeItem): Promise<CheckedTarget> {
+    const check = this.#startCheck();
+    const comparing = new TaskPool(COMPARED_MAX, () => undefined);
+    const enter = (path: TreePath): boolean => {
+      if (this.#selection.positionOf(path) === 'outside') return false;
+      const found = this.#target.find(path);
+      return found?.kind === 'folder' && found.isExactName;
+    };
+    if (this.#target.isEmpty()) return check;
+    let folder = new LookedFolder(undefined, () => true);
+    for await (const step of walkTree(this.#source, root, { ...this.#call, enter })) {
+      if (step.type === 'left') {
+        folder.release();
+        folder = folder.parent ?? folder;
+        continue;
+      }
+      this.#target.noteEntry(step.path);
+      if (this.#selection.positionOf(step.path) === 'outside') {
+        // What is not asked for is not looked at, so the folder is not known to be done.
+        folder.hold();
+        folder.release(false);
+        continue;
+      }
+      this.#progress.item(formatPath(step.path));
+      const { entry, ordinal, isEntered } = step;
+      if (isEntered) {
+        // Its own time is set when all below is written: it is never done before.
+        folder = new LookedFolder(folder, () => {
+          if (entry.mtimeNs !== undefined) return false;
+          check.done.add(ordinal);
+          this.#countFolder();
+          return true;
+        });
+      } else folder.hold();
+      const holder = folder;
+      await comparing.start(async () => {
+        await check.look(step);
+        if (isEntered) return;
+        const isDone = check.done.has(ordinal);
+        if (isDone) this.#count(entry, false);
+        holder.release(isDone);
+      });
+    }
+    await comparing.finish();
+    check.finish();
+    return check;
+  }
+
+  async #write(root: TreeItem, checked: CheckedTarget): Promise<void> {
+    const enter = (path: TreePath, _entry: DirectoryEntry, ordinal: number): boolean =>
+      !checked.done.has(ordinal) && this.#selection.positionOf(path) !== 'outside';
+    let folder = new OpenFolder(this.#target, undefined, undefined, { stood: true, mtimeNs: undefined });
+    for await (const step of walkTree(this.#source, root, { ...this.#call, enter })) {
+      if (step.type === 'left') {
+        folder.release();
+        folder = folder.parent ?? folder;
+        continue;
+      }
+      this.#target.noteEntry(step.path);
+      if (this.#selection.positionOf(step.path) === 'outside') continue;
+      if (step.isEntered) folder = this.#enterFolder(step, checked, folder);
+      else if (step.entry.kind !== 'directory') await this.#take(step, checked, folder);
+    }
+  }
+
+  #enterFolder(
+    { path, entry, ordinal }: WalkedEntry,
+    checked: CheckedTarget,
+    parent: OpenFolder,
+  ): OpenFolder {
+    const stood = checked.existing.has(ordinal);
+    if (!stood || this.#force) this.#target.makeFolder(path, stood);
+    const isInside = this.#selection.positionOf(path) === 'inside';
+    if (isInside) this.#countFolder();
+    return new OpenFolder(this.#target, path, parent, {
+      stood,
+      mtimeNs: isInside ? entry.mtimeNs : undefined,
+    });
+  }
+
+  /** A file or link: done already, or begun here and finished by a task. */
+  async #take(step: WalkedEntry, checked: CheckedTarget, folder: OpenFolder): Promise<void> {
+    const { path, entry, ordinal } = step;
+    this.#progress.item(formatPath(path));
+    // Counted when it was looked at.
+    if (checked.done.has(ordinal)) return;
+    if (checked.modeOnly.has(ordinal)) {
+      this.#target.setExecutable(path, entry.isExecutable);
+      return this.#count(entry, false);
+    }
+    const mayReplace = this.#force && checked.existing.has(ordinal);
+    const file: NewFile = { isExecutable: entry.isExecutable, mtimeNs: entry.mtimeNs, mayReplace };
+    // A file that fits in one chunk may still be of several: only its first node tells. That of a longer file is small.
+    const firstBytes = entry.bytes <= CHUNK_BYTES_MAX ? entry.bytes : 0;
+    folder.hold();
+    await this.#tasks.start(async () => {
+      try {
+        await this.#memory.hold(firstBytes, undefined, (held) =>
+          entry.kind === 'file'
+            ? this.#pullFile(path, entry, { file, held })
+            : this.#pullLink(path, entry, file),
+        );
+        this.#count(entry, true);
+        folder.release();
+      } catch (error) {
+        throw withPath(path, error);
+      }
+    });
+  }
+
+  async #pullLink(path: TreePath, entry: DirectoryEntry, file: NewFile): Promise<void> {
+    const linkTarget = await openTree(this.#source).readSymlink(entry, this.#call);
+    this.#target.makeLink(path, linkTarget, file);
+  }
+
+  async #pullFile(
+    path: TreePath,
+    entry: DirectoryEntry,
+    { file, held }: { readonly file: NewFile; readonly held: HeldMemory },
+  ): Promise<void> {
+    const opened = await openFile(this.#source, entry, this.#call);
+    if (opened.type === 'whole') return this.#target.writeFile(path, opened.content, file);
+    // Its chunks hold memory of their own.
+    held.release();
+    const partial = this.#target.openPartial(path, entry.hash, file);
+    const chunks = new TaskPool(CHUNKS_MAX, () => undefined);
+    const pullChunk = async (chunk: ChunkPlace): Promise<void> => {
+      if (await this.#hasChunk(partial, chunk)) return;
+      await partial.write(chunk.offset, await readChunk(this.#source, chunk, this.#call));
+    };
+    try {
+      for await (const chunk of opened.chunks) {
+        await chunks.start(() => this.#memory.hold(chunk.bytes, held, () => pullChunk(chunk)));
+      }
+      await chunks.finish();
+      await partial.commit(entry.bytes);
+    } catch (error) {
+      // Nothing may still write when the file is given up.
+      await chunks.finish().catch(() => undefined);
+      partial.abandon();
+      throw error;
+    }
+  }
+
+  /** Whether an interrupted pull has brought this chunk. */
+  async #hasChunk(
+    partial: { readonly foundBytes: number; read(offset: number, length: number): Promise<Uint8Array> },
+    { hash, offset, bytes }: ChunkPlace,
+  ): Promise<boolean> {
+    if (offset + bytes > partial.foundBytes) return false;
+    const content = await partial.read(offset, bytes);
+    const header = encodeNodeHeader({ contentType: CHUNK_CONTENT_TYPE, refs: [], size: content.length });
+    return (await this.#digest(header, content)) === hash;
+  }
+
+  #countFolder(): void {
+    this.#result.folders += 1;
+    this.#progress.count({ files: 1 });
+  }
+
+  #count(entry: DirectoryEntry, isWritten: boolean): void {
+    const { bytes } = entry;
+    this.#result.bytes += bytes;
+    if (entry.kind === 'file') this.#result.files += 1;
+    else this.#result.links += 1;
+    if (isWritten && entry.kind === 'file') this.#result.writtenFiles += 1;
+    if (isWritten) this.#result.writtenBytes += bytes;
+    this.#progress.count({ files: 1, bytes, deduplicatedBytes: isWritten ? 0 : bytes });
+  }
+}
+
+/** A folder that is being looked at: done when all below it is. */
+class LookedFolder {
+  readonly parent: LookedFolder | undefined;
+  readonly #onDone: () => boolean;
+  #holders = 1;
+  #isDone = true;
+
+  /** `onDone` says whether that makes the folder itself done. */
+  constructor(parent: LookedFolder | undefined, onDone: () => boolean) {
+    this.parent = parent;
+    this.#onDone = onDone;
+    parent?.hold();
+  }
+
+  hold(): void {
+    this.#holders += 1;
+  }
+
+  release(isDone = true): void {
+    this.#holders -= 1;
+    this.#isDone &&= isDone;
+    if (this.#holders === 0) this.parent?.release(this.#isDone && this.#onDone());
+  }
+}
+
+/** A folder that is being filled: finished once the walk has left it and all its tasks and folders are. */
+class OpenFolder {
+  readonly parent: OpenFolder | undefined;
+  readonly #target: PullTarget;
+  readonly #path: TreePath | undefined;
+  readonly #finished: FinishedFolder;
+  /** the walk itself is one */
+  #holders = 1;
+
+  constructor(
+    target: PullTarget,
+    path: TreePath | undefined,
+    parent: OpenFolder | undefined,
+    finished: FinishedFolder,
+  ) {
+    this.#target = target;
+    this.#path = path;
+    this.parent = parent;
+    this.#finished = finished;
+    parent?.hold();
+  }
+
+  hold(): void {
+    this.#holders += 1;
+  }
+
+  release(): void {
+    this.#holders -= 1;
+    if (this.#holders > 0) return;
+    this.#target.finishFolder(this.#path, this.#finished);
+    this.parent?.release();
+  }
+}

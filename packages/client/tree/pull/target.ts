@@ -1,0 +1,71 @@
+/** Where a pull writes: what a folder of a disk, or of a browser, must be able to do. Nothing here ever follows a link. */
+import type { Hash } from '@holdfast/protocol';
+import type { TreePath } from '../walk/tree-path.ts';
+
+/** What lies at a path. `other`: a device, pipe or socket. */
+export interface FoundEntry {
+  readonly kind: 'file' | 'folder' | 'link' | 'other';
+  /** of a file */
+  readonly bytes: number;
+  readonly isExecutable: boolean;
+  /** The raw target of a link. */
+  readonly linkTarget: Uint8Array | undefined;
+  /** false: the file system took the name for another one that stands there, such as `Readme` for `README` */
+  readonly isExactName: boolean;
+}
+
+/** Bytes of a file that was there before. */
+export interface ExistingFile {
+  /** The bytes that exist of these; shorter at the end of the file. */
+  read(offset: number, length: number): Promise<Uint8Array>;
+  close(): void;
+}
+
+export interface NewFile {
+  readonly isExecutable: boolean;
+  readonly mtimeNs: bigint | undefined;
+  /** Whether the final name may be taken from what stands there; otherwise that is an error, checked at the last moment. */
+  readonly mayReplace: boolean;
+}
+
+export interface FinishedFolder {
+  /** whether it was there before this pull */
+  readonly stood: boolean;
+  readonly mtimeNs: bigint | undefined;
+}
+
+/** A file under a name of its own until `commit`. */
+export interface PartialFile {
+  /** How many bytes of an interrupted pull of the same file are in it. They prove nothing. */
+  readonly foundBytes: number;
+  read(offset: number, length: number): Promise<Uint8Array>;
+  write(offset: number, bytes: Uint8Array): Promise<void>;
+  /** Makes it `bytes` long and gives it its final name, at once and whole. */
+  commit(bytes: number): Promise<void>;
+  /** Gives it up; what was written may stay for the next try. */
+  abandon(): void;
+}
+
+/** Paths lie below the folder of the target. Everything throws PullTargetError. */
+export interface PullTarget {
+  /** Nothing stands in the folder itself: no entry needs to be looked for. */
+  isEmpty(): boolean;
+  /** The tree has this entry. Told of every entry in a folder of the target before anything in that folder is taken away. */
+  noteEntry(path: TreePath): void;
+  find(path: TreePath): FoundEntry | undefined;
+  openExisting(path: TreePath): ExistingFile;
+  setExecutable(path: TreePath, isExecutable: boolean): void;
+  makeFolder(path: TreePath, mayReplace: boolean): void;
+  makeLink(path: TreePath, target: Uint8Array, file: Omit<NewFile, 'isExecutable'>): void;
+  /** Writes a small file whole. */
+  writeFile(path: TreePath, content: Uint8Array, file: NewFile): void;
+  /** `hash` finds again what an interrupted pull left of the same file. */
+  openPartial(path: TreePath, hash: Hash, file: NewFile): PartialFile;
+  /** All in the folder is done: takes away what interrupted pulls left in it, if it stood before, and sets its time. */
+  finishFolder(path: TreePath | undefined, folder: FinishedFolder): void;
+}
+
+/** Something in the target is in the way, or the system refused. `message` says what and what to do. */
+export class PullTargetError extends Error {
+  override readonly name = 'PullTargetError';
+}

@@ -1,0 +1,81 @@
+/** What a push would send, found by reading alone: nothing on the server changes, no lease, no upload is begun. */
+import type { Hash } from '@holdfast/protocol';
+import type { Client } from '../../client.ts';
+import { type Clock, systemClock } from '../../deadline.ts';
+import { findReady } from '../../is-ready.ts';
+import type { CallOptions } from '../../operations.ts';
+import { AdaptiveLimit } from '../jobs/adaptive-limit.ts';
+import { PARALLEL_MAX_DEFAULT, PARALLEL_START, PATIENCE_MS_DEFAULT } from '../jobs/job-limits.ts';
+import { PatientRequests } from '../jobs/patient-requests.ts';
+import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
+import type { NodeSupply, PushNode } from './node-supply.ts';
+import { NodeWalk, type VisitResult } from './node-walk.ts';
+
+export interface PlanPushOptions extends CallOptions {
+  readonly parallelMax?: number | undefined;
+  readonly patienceMs?: number | undefined;
+  readonly progress?: ProgressReporter | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+export interface PushPlan {
+  readonly root: Hash;
+  /** of the whole tree */
+  readonly entryCount: number;
+  readonly bytes: number;
+  /** what the Space lacks */
+  readonly missingNodes: number;
+  /** bytes of files and link targets in them */
+  readonly missingBytes: number;
+  /**
+   * How many nodes of the Space the server knows to be lost or damaged; 0: it knows of none. Those of this tree count as there:
+   * a push finds them by leases, and uploads them again.
+   */
+  readonly rottenNodes: number;
+}
+
+/**
+ * Asks from the top down which nodes the Space lacks (`cas:nodes:read`). Nodes that wait for children count as missing. A
+ * node that is there is believed, with everything below it. Throws CasError.
+ */
+export async function planPush<Node extends PushNode>(
+  client: Pick<Client, 'readMetadata'>,
+  supply: NodeSupply<Node>,
+  options: PlanPushOptions = {},
+): Promise<PushPlan> {
+  const { signal, progress = SILENT_PROGRESS, clock = systemClock } = options;
+  const limit = new AdaptiveLimit({
+    start: PARALLEL_START,
+    max: options.parallelMax ?? PARALLEL_MAX_DEFAULT,
+  });
+  const patienceMs = options.patienceMs ?? PATIENCE_MS_DEFAULT;
+  const requests = new PatientRequests({ clock, random: Math.random, limit, patienceMs, progress, signal });
+  let missingNodes = 0;
+  let missingBytes = 0;
+  let rottenNodes = 0;
+  const visit = async (node: Node): Promise<VisitResult<Node>> => {
+    const ready = await requests.send('a read', true, () => findReady(client, node.hash, { signal }));
+    if (ready !== undefined) {
+      rottenNodes = Math.max(rottenNodes, ready.rottenNodes ?? 0);
+      progress.count({ files: node.entryCount, bytes: node.bytes, deduplicatedBytes: node.bytes });
+      return { kind: 'done' };
+    }
+    missingNodes += 1;
+    if (!node.isLeaf) {
+      const children = await supply.listChildren(node);
+      const below = children.reduce((total, child) => total + child.entryCount, 0);
+      progress.count({ files: node.entryCount - below });
+      return { kind: 'children', children, again: false };
+    }
+    missingBytes += node.bytes;
+    progress.count({ files: node.entryCount, bytes: node.bytes });
+    return { kind: 'done' };
+  };
+  progress.phase('negotiate');
+  const onTwin = ({ entryCount: files, bytes }: Node): void =>
+    progress.count({ files, bytes, deduplicatedBytes: bytes });
+  const onFailure = (): void => undefined;
+  await new NodeWalk<Node>({ visit, limit: () => limit.limit, onTwin, onFailure }).run(supply.root);
+  const { hash, entryCount, bytes } = supply.root;
+  return { root: hash, entryCount, bytes, missingNodes, missingBytes, rottenNodes };
+}

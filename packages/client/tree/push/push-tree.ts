@@ -1,0 +1,375 @@
+/**
+ * Pushing a tree. From the top down: a node that is ready proves everything below it, a node that waits names the children
+ * that are missing, and only those are visited. Parents are uploaded first, so that their edges protect what is below
+ * while the rest arrives; a parent is leased once more when its children are ready. At most four requests for a node that
+ * is new (lease, PUT, lease, and the last lease of a parent), one for a tree that is there.
+ */
+import {
+  type Hash,
+  LEASE_DURATION_MS_MAX,
+  type LeaseResponse,
+  type UploadInstruction,
+} from '@holdfast/protocol';
+import type { Client } from '../../client.ts';
+import { type Clock, systemClock } from '../../deadline.ts';
+import { hashCanonicalBytes } from '../../digest.ts';
+import { CasError } from '../../errors.ts';
+import { type LeaseKeeper, startLeaseKeeper } from '../../lease-keeper.ts';
+import { DAMAGED_UPLOADS_MAX, PUT_ROUNDS_MAX } from '../../limits.ts';
+import type { CallOptions } from '../../operations.ts';
+import { AdaptiveLimit } from '../jobs/adaptive-limit.ts';
+import { PARALLEL_START, PATIENCE_MS_DEFAULT, PUSH_PARALLEL_MAX_DEFAULT } from '../jobs/job-limits.ts';
+import { MemoryBudget } from '../jobs/memory-budget.ts';
+import { PatientRequests } from '../jobs/patient-requests.ts';
+import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
+import { type NodeSupply, type PushNode, SourceChangedError } from './node-supply.ts';
+import { NodeWalk, type VisitResult } from './node-walk.ts';
+
+/** What a push needs of a client. Make the client with `retry: { attemptsMax: 1 }`: the push tries again by itself. */
+export type PushClient = Pick<Client, 'leaseNode' | 'uploadNode'>;
+
+export interface PushOptions extends CallOptions {
+  /** Of the root: 60 s to 24 h, clamped by the service; 24 h when left out. */
+  readonly leaseDurationMs?: number | undefined;
+  /** Lease every node, also below what is ready, so that nodes whose bytes were lost are uploaded again. */
+  readonly check?: boolean | undefined;
+  /** Requests at once, at most; 64 when left out. How many there are adapts to the server. */
+  readonly parallelMax?: number | undefined;
+  /** Bytes of nodes in memory on their way out; 16 MiB when left out. */
+  readonly memoryBytesMax?: number | undefined;
+  /** How long no request may succeed before the push fails, ms; 5 minutes when left out. */
+  readonly patienceMs?: number | undefined;
+  readonly progress?: ProgressReporter | undefined;
+  readonly clock?: Clock | undefined;
+  readonly random?: (() => number) | undefined;
+}
+
+export interface PushResult {
+  readonly root: Hash;
+  /** The tree is safe from collection until then. */
+  readonly leaseExpiresAt: number;
+  readonly uploadedNodes: number;
+  /** canonical bytes */
+  readonly uploadedBytes: number;
+  /**
+   * How many nodes of the Space the server still knew to be lost or damaged when the push ended: none of this tree, whose nodes
+   * were all looked at then. 0: it knew of none.
+   */
+  readonly rottenNodes: number;
+}
+
+const MEMORY_BYTES_MAX_DEFAULT = 16 * 1024 * 1024;
+/** Nodes below the root live by the edges of their parents; their own lease only covers what goes wrong in between. */
+const INNER_LEASE_MS = 60 * 60_000;
+/** A waiting parent is dropped 24 h after its last lease call; those that wait are leased again this often. */
+const KEEP_WAITING_MS = 6 * 60 * 60_000;
+/** How often one parent is visited: once is the rule for a leaf, twice for a parent; more when children went away. */
+const VISITS_MAX = 12;
+
+/**
+ * Makes the tree of `supply` ready and leased. Interrupted at any point, the same call takes it up again and repeats no
+ * finished upload. Throws CasError, SourceChangedError, what the supply throws, or the reason of an aborted signal.
+ */
+export function pushTree<Node extends PushNode>(
+  client: PushClient,
+  supply: NodeSupply<Node>,
+  options: PushOptions = {},
+): Promise<PushResult> {
+  return new Push(client, supply, options).run();
+}
+
+class Push<Node extends PushNode> {
+  readonly #client: PushClient;
+  readonly #supply: NodeSupply<Node>;
+  /** Every node is looked at: as asked, or since the server said that the Space has damaged nodes. */
+  #check: boolean;
+  readonly #leaseDurationMs: number;
+  /** Fires with the caller's signal, and when the push has failed: what is still running is then given up. */
+  readonly #ending = new AbortController();
+  readonly #signal = this.#ending.signal;
+  readonly #callerSignal: AbortSignal | undefined;
+  readonly #progress: ProgressReporter;
+  readonly #clock: Clock;
+  readonly #random: (() => number) | undefined;
+  readonly #limit: AdaptiveLimit;
+  readonly #memory: MemoryBudget;
+  readonly #requests: PatientRequests;
+  #walk: NodeWalk<Node>;
+  /** While all below a ready root is checked, only the root's own lease keeps it. */
+  #keeper: LeaseKeeper | undefined;
+  #leaseExpiresAt = 0;
+  /** A ready parent was taken for proof of what is below it. */
+  #hasBelieved = false;
+  /** as the last lease said */
+  #rottenNodes = 0;
+  #uploadedNodes = 0;
+  #uploadedBytes = 0;
+  #countedFiles = 0;
+  #countedBytes = 0;
+
+  constructor(client: PushClient, supply: NodeSupply<Node>, options: PushOptions) {
+    this.#client = client;
+    this.#supply = supply;
+    this.#check = options.check ?? false;
+    this.#leaseDurationMs = options.leaseDurationMs ?? LEASE_DURATION_MS_MAX;
+    this.#callerSignal = options.signal;
+    this.#progress = options.progress ?? SILENT_PROGRESS;
+    this.#clock = options.clock ?? systemClock;
+    this.#limit = new AdaptiveLimit({
+      start: PARALLEL_START,
+      max: options.parallelMax ?? PUSH_PARALLEL_MAX_DEFAULT,
+    });
+    this.#memory = new MemoryBudget(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT);
+    this.#requests = new PatientRequests({
+      clock: this.#clock,
+      random: options.random ?? Math.random,
+      limit: this.#limit,
+      patienceMs: options.patienceMs ?? PATIENCE_MS_DEFAULT,
+      progress: this.#progress,
+      signal: this.#signal,
+    });
+    this.#random = options.random;
+    this.#keeper = this.#check ? this.#startKeeper() : undefined;
+    this.#walk = this.#makeWalk();
+  }
+
+  #makeWalk(): NodeWalk<Node> {
+    return new NodeWalk({
+      visit: (node, round) => this.#visit(node, round),
+      limit: () => this.#limit.limit,
+      onTwin: (node) => this.#countThere(node.entryCount, node.bytes),
+      onFailure: (error) => this.#ending.abort(error),
+    });
+  }
+
+  #startKeeper(): LeaseKeeper {
+    return startLeaseKeeper({
+      client: this.#client,
+      leaseDurationMs: this.#leaseDurationMs,
+      clock: this.#clock,
+      random: this.#random,
+    });
+  }
+
+  async run(): Promise<PushResult> {
+    const { root } = this.#supply;
+    const onCallerAbort = (): void => this.#ending.abort(this.#callerSignal?.reason);
+    this.#callerSignal?.addEventListener('abort', onCallerAbort, { once: true });
+    this.#progress.phase('negotiate');
+    const stopKeeping = this.#keepWaiting();
+    try {
+      this.#callerSignal?.throwIfAborted();
+      await this.#walk.run(root);
+      if (this.#check && this.#hasBelieved) {
+        // The server learnt of the damage while we pushed.
+        this.#walk = this.#makeWalk();
+        await this.#walk.run(root);
+      }
+      // After a long check the root's own lease is old.
+      if (this.#check && (await this.#lease(root)).state !== 'ready') {
+        throw unsettled('the root went away while the tree was checked');
+      }
+    } finally {
+      stopKeeping();
+      await this.#keeper?.stop();
+      this.#callerSignal?.removeEventListener('abort', onCallerAbort);
+    }
+    return {
+      root: root.hash,
+      leaseExpiresAt: this.#leaseExpiresAt,
+      uploadedNodes: this.#uploadedNodes,
+      uploadedBytes: this.#uploadedBytes,
+      rottenNodes: this.#rottenNodes,
+    };
+  }
+
+  async #visit(node: Node, round: number): Promise<VisitResult<Node>> {
+    if (round > VISITS_MAX) throw unsettled(`${this.#supply.nameOf(node)} never became ready`);
+    const { lease, isUploaded } = await this.#settle(node);
+    const isFirst = round === 1;
+    if (lease.state === 'ready' && (!this.#check || node.isLeaf || !isFirst)) {
+      if (isFirst) this.#countDone(node, [], isUploaded);
+      if (!this.#check && !node.isLeaf && isFirst) this.#hasBelieved = true;
+      return { kind: 'done' };
+    }
+    const children = await this.#listWanted(node, lease);
+    if (isFirst) this.#countDone(node, children, false);
+    return { kind: 'children', children, again: lease.state !== 'ready' };
+  }
+
+  /** The distinct children to visit: those that are missing, or all when everything is checked. */
+  async #listWanted(node: Node, lease: LeaseResponse): Promise<readonly Node[]> {
+    const missing = lease.state === 'validated_awaiting_children' ? new Set(lease.childHashes) : undefined;
+    const distinct = new Map<Hash, Node>();
+    let found = 0;
+    for (const child of await this.#supply.listChildren(node)) {
+      if (distinct.has(child.hash)) continue;
+      const isMissing = missing?.has(child.hash) ?? false;
+      if (isMissing) found += 1;
+      if (isMissing || this.#check) distinct.set(child.hash, child);
+      else if (!child.isLeaf) this.#hasBelieved = true;
+    }
+    if (found < (missing?.size ?? 0)) {
+      const message = `leaseNode: the server waits for children that ${node.hash} does not have; check that the address is a server of this API`;
+      throw new CasError(message, { code: 'MALFORMED_RESPONSE', requestOperation: 'leaseNode' });
+    }
+    return [...distinct.values()];
+  }
+
+  /** Leases, and uploads when the server asks for it, until it no longer does. */
+  async #settle(node: Node): Promise<{ lease: LeaseResponse; isUploaded: boolean }> {
+    let damagedCount = 0;
+    let uploadedCount = 0;
+    for (let uploads = 0; uploads < PUT_ROUNDS_MAX; uploads += 1) {
+      const lease = await this.#lease(node);
+      if (lease.state === 'ready' || lease.state === 'validated_awaiting_children') {
+        return { lease, isUploaded: uploadedCount > 0 };
+      }
+      // A rejection before our own upload speaks of someone else's bytes; one for the size also after a broken PUT of ours.
+      const isOurs = (code: string): boolean =>
+        uploadedCount > 0 || (uploads > 0 && code === 'NODE_TOO_LARGE');
+      if (lease.state === 'awaiting_replacement_upload' && isOurs(lease.rejection.code)) {
+        if (lease.rejection.code !== 'NODE_DIGEST_MISMATCH' || damagedCount === DAMAGED_UPLOADS_MAX) {
+          throw this.#rejected(node, lease.rejection);
+        }
+        damagedCount += 1;
+      }
+      if (await this.#upload(node, lease, damagedCount > 0)) uploadedCount += 1;
+    }
+    throw unsettled(`${PUT_ROUNDS_MAX} uploads of ${this.#supply.nameOf(node)} settled nothing`);
+  }
+
+  async #lease(node: Node): Promise<LeaseResponse> {
+    const isRoot = node.hash === this.#supply.root.hash;
+    const leaseDurationMs = isRoot ? this.#leaseDurationMs : Math.min(this.#leaseDurationMs, INNER_LEASE_MS);
+    const lease = await this.#requests.send('a lease', true, () =>
+      this.#client.leaseNode(node.hash, { leaseDurationMs }, { signal: this.#signal }),
+    );
+    this.#rottenNodes = lease.rottenNodes ?? 0;
+    if (this.#rottenNodes > 0 && !this.#check) this.#lookBelow();
+    if (isRoot && lease.state === 'ready') {
+      this.#leaseExpiresAt = lease.leaseExpiresAt;
+      this.#keeper?.add(node.hash, { safeUntil: lease.leaseExpiresAt });
+    }
+    return lease;
+  }
+
+  /** A ready node says nothing about the bytes below it, and some of the Space are damaged: from now on none is believed. */
+  #lookBelow(): void {
+    this.#check = true;
+    this.#keeper = this.#startKeeper();
+    this.#progress.phase('check');
+    const count = this.#rottenNodes === 1 ? '1 damaged node' : `${this.#rottenNodes} damaged nodes`;
+    this.#progress.warn(
+      `the server knows of ${count} in this Space: every node is looked at, and what was lost of this tree is uploaded again`,
+    );
+  }
+
+  /** Whether the bytes were accepted; otherwise the next lease tells what became of the instruction. */
+  async #upload(
+    node: Node,
+    { upload }: { readonly upload: UploadInstruction },
+    isSuspect: boolean,
+  ): Promise<boolean> {
+    return this.#memory.hold(this.#supply.sizeOf(node), undefined, async () => {
+      const name = this.#supply.nameOf(node);
+      this.#progress.phase('transfer');
+      this.#progress.item(name);
+      const bytes = await this.#supply.makeNode(node).finally(this.#progress.waitFor(`reading ${name}`));
+      try {
+        // The server judges every digest anyway; ours is worth its time only to tell who is wrong.
+        if (isSuspect && (await hashCanonicalBytes(bytes)) !== node.hash) throw new SourceChangedError(name);
+        return await this.#send(node, upload, bytes);
+      } finally {
+        this.#supply.releaseNode?.(bytes);
+      }
+    });
+  }
+
+  async #send(node: Node, upload: UploadInstruction, bytes: Uint8Array): Promise<boolean> {
+    const end = await this.#requests
+      .send(`the upload of ${this.#supply.nameOf(node)}`, false, () =>
+        this.#client.uploadNode(upload, bytes, { signal: this.#signal }),
+      )
+      .catch((error: unknown) => {
+        const isTooLarge = error instanceof CasError && error.code === 'PAYLOAD_TOO_LARGE';
+        throw isTooLarge ? this.#tooLarge(node, error) : error;
+      });
+    if (end === 'superseded') return false;
+    this.#uploadedNodes += 1;
+    this.#uploadedBytes += bytes.length;
+    this.#progress.count({ transferredNodes: 1, transferredBytes: bytes.length });
+    return true;
+  }
+
+  /** Nodes of the tree format are as large as they are: only the server's limit can give way. */
+  #tooLarge(node: Node, { code, status, message }: Pick<CasError, 'code' | 'status' | 'message'>): CasError {
+    const text = `${this.#supply.nameOf(node)} needs a larger node than the server takes: raise its --max-node-bytes (${message})`;
+    return new CasError(text, { code, status, requestOperation: 'uploadNode' });
+  }
+
+  #rejected(node: Node, { code, message }: { code: CasError['code']; message: string }): CasError {
+    if (code === 'NODE_TOO_LARGE') return this.#tooLarge(node, { code, status: undefined, message });
+    const text = `the server rejected ${this.#supply.nameOf(node)}: ${message}`;
+    return new CasError(text, { code, requestOperation: 'leaseNode' });
+  }
+
+  /** `node` is dealt with except for `children`, which are visited next. */
+  #countDone(node: Node, children: readonly Node[], isUploaded: boolean): void {
+    let { entryCount, bytes } = node;
+    for (const child of children) {
+      entryCount -= child.entryCount;
+      bytes -= child.bytes;
+    }
+    if (isUploaded && node.isLeaf) this.#count(entryCount, bytes, 0);
+    else this.#countThere(entryCount, bytes);
+  }
+
+  #countThere(files: number, bytes: number): void {
+    this.#count(files, bytes, bytes);
+  }
+
+  /** Never more than the tree has: a node that was lost on the server meanwhile is dealt with twice. */
+  #count(files: number, bytes: number, deduplicatedBytes: number): void {
+    const { root } = this.#supply;
+    const filesLeft = Math.max(0, Math.min(files, root.entryCount - this.#countedFiles));
+    const bytesLeft = Math.max(0, Math.min(bytes, root.bytes - this.#countedBytes));
+    this.#countedFiles += filesLeft;
+    this.#countedBytes += bytesLeft;
+    this.#progress.count({
+      files: filesLeft,
+      bytes: bytesLeft,
+      deduplicatedBytes: Math.min(deduplicatedBytes, bytesLeft),
+    });
+  }
+
+  /** Leases what waits for children again and again, so that a job of days loses nothing. Returns how to stop. */
+  #keepWaiting(): () => void {
+    let stopTimer: (() => void) | undefined;
+    let isStopped = false;
+    const renew = async (): Promise<void> => {
+      for (const node of [...this.#walk.waiting()]) {
+        if (isStopped) return;
+        // Its own visit meets whatever is wrong with it, and tells.
+        await this.#lease(node).catch(() => undefined);
+      }
+    };
+    const start = (): void => {
+      stopTimer = this.#clock.startTimer(KEEP_WAITING_MS, () => {
+        void renew().then(() => isStopped || start());
+      });
+    };
+    start();
+    return () => {
+      isStopped = true;
+      stopTimer?.();
+    };
+  }
+}
+
+function unsettled(what: string): CasError {
+  return new CasError(`push: ${what}; try again later`, {
+    code: 'UPLOAD_UNSETTLED',
+    requestOperation: 'uploadNode',
+  });
+}

@@ -1,0 +1,69 @@
+/** One verified node at a time, and several on their way at once without losing their order. */
+import type { Hash } from '@holdfast/protocol';
+import type { CallOptions } from '../../operations.ts';
+import { type NodeParts, TreeFormatError, type TreeTotals } from '../format/tree-format.ts';
+import { type ParsedNode, parseTreeNode } from '../format/tree-node.ts';
+
+/** Where nodes come from: a Space, a bundle, a folder of them. */
+export interface NodeSource {
+  /** The node, verified against `hash`. Rejects when there is none, or it does not match. */
+  readNode(hash: Hash, options?: ReadNodeOptions): Promise<NodeParts>;
+}
+
+export interface ReadNodeOptions extends CallOptions {
+  /** The node will have refs: a source that asks for these apart may do so at once. A guess that may be wrong. */
+  readonly expectsRefs?: boolean | undefined;
+}
+
+/** A file or link by its hash, or by what its parent says of it: then the node must agree. */
+export type FileRef = Hash | { readonly hash: Hash; readonly bytes: number };
+/** A directory, likewise. */
+export type DirectoryRef = Hash | ({ readonly hash: Hash } & TreeTotals);
+
+export interface ReadOptions extends CallOptions {
+  /** Nodes asked for ahead of the one being used; 0 reads one at a time. READ_AHEAD_NODES_DEFAULT when left out. */
+  readonly readAheadNodes?: number | undefined;
+}
+
+const READ_AHEAD_NODES_DEFAULT = 3;
+
+export function hashOf(ref: FileRef): Hash {
+  return typeof ref === 'string' ? ref : ref.hash;
+}
+
+/** Reads and parses; a TreeFormatError then names the node. */
+export async function readTreeNode(
+  source: NodeSource,
+  hash: Hash,
+  { signal, expectsRefs }: ReadNodeOptions,
+): Promise<ParsedNode> {
+  const node = await source.readNode(hash, { signal, expectsRefs });
+  return atNode(hash, () => parseTreeNode(node));
+}
+
+/** Runs `check`; a TreeFormatError it throws then names the node `hash`. */
+export function atNode<T>(hash: Hash, check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    if (!(error instanceof TreeFormatError) || error.hash !== undefined) throw error;
+    throw new TreeFormatError(error.message, hash);
+  }
+}
+
+/** Results of `loads` in their order, up to `1 + options.readAheadNodes` of them running at once. */
+export async function* loadInOrder<T>(
+  loads: AsyncIterable<() => Promise<T>>,
+  options: ReadOptions,
+): AsyncGenerator<T, void, undefined> {
+  const ahead = options.readAheadNodes ?? READ_AHEAD_NODES_DEFAULT;
+  const running: Promise<T>[] = [];
+  for await (const load of loads) {
+    const result = load();
+    // It is awaited in its turn; until then, or when the consumer stops first, a failure is no one's concern.
+    result.catch(() => undefined);
+    running.push(result);
+    if (running.length > ahead) yield await (running.shift() as Promise<T>);
+  }
+  for (const result of running) yield await result;
+}

@@ -1,0 +1,182 @@
+/**
+ * What trees take: for each root the bytes of its files, and of its nodes those that only it has and those it shares with
+ * another of the roots. Nodes without children are counted by what their parents say; only the others are read.
+ */
+import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import { HashTable } from '../../hash-table.ts';
+import { mapInOrder } from '../../map-in-order.ts';
+import type { CallOptions } from '../../operations.ts';
+import {
+  CHUNK_BYTES_MIN,
+  CHUNK_CONTENT_TYPE,
+  type DirectoryEntry,
+  FILE_CONTENT_TYPE,
+  type NodeParts,
+  SYMLINK_CONTENT_TYPE,
+} from '../format/tree-format.ts';
+import { parseTreeNode } from '../format/tree-node.ts';
+import { openTree, type TreeItem } from '../read/open-tree.ts';
+import { atNode, type NodeSource } from '../read/node-source.ts';
+
+export interface TreeUsage {
+  readonly root: Hash;
+  readonly item: TreeItem;
+  /** distinct nodes below and including the root */
+  readonly nodes: number;
+  /** canonical bytes of nodes that none of the other roots has */
+  readonly ownBytes: number;
+  /** canonical bytes of nodes that another of the roots has too */
+  readonly sharedBytes: number;
+}
+
+/** Roots of one count: as many as a number in the table can tell apart. */
+export const USAGE_ROOTS_MAX = 32_767;
+const IS_SHARED = 1;
+const READ_AHEAD_NODES = 8;
+
+interface Tally {
+  nodes: number;
+  ownBytes: number;
+  sharedBytes: number;
+}
+
+/** Throws RangeError beyond what the table can hold, TreeFormatError, and what reading throws. */
+export async function measureTrees(
+  source: NodeSource,
+  roots: readonly Hash[],
+  options: CallOptions = {},
+): Promise<TreeUsage[]> {
+  const usage = new Usage(source, options);
+  const items: TreeItem[] = [];
+  for (const root of roots) {
+    items.push(await openTree(source).readItem(root, options));
+    await usage.walk([root]);
+  }
+  return roots.map((root, index) => ({
+    root,
+    item: items[index] as TreeItem,
+    ...(usage.tallies[index] as Tally),
+  }));
+}
+
+/**
+ * Canonical bytes of the nodes below and including `roots` that none of `others` has: what goes when only these go. Throws as
+ * `measureTrees` does.
+ */
+export async function measureTreesOnly(
+  source: NodeSource,
+  roots: readonly Hash[],
+  others: readonly Hash[],
+  options: CallOptions = {},
+): Promise<number> {
+  const usage = new Usage(source, options);
+  await usage.walk(others);
+  await usage.walk(roots);
+  return (usage.tallies[1] as Tally).ownBytes;
+}
+
+/** Per node: the root it was met under first, the one it was met under last, and whether these ever differed. */
+class Usage {
+  readonly tallies: Tally[] = [];
+  readonly #source: NodeSource;
+  readonly #options: CallOptions;
+  readonly #met = new HashTable('numbers');
+
+  constructor(source: NodeSource, options: CallOptions) {
+    this.#source = source;
+    this.#options = options;
+  }
+
+  /** Counts what is below and including `roots` as one. */
+  async walk(roots: readonly Hash[]): Promise<void> {
+    const index = this.tallies.push({ nodes: 0, ownBytes: 0, sharedBytes: 0 }) - 1;
+    const stack: Hash[][] = [[...roots]];
+    for (let level = stack.pop(); level !== undefined; level = stack.pop()) {
+      const unread = level.filter((hash) => !this.#isMetUnder(hash, index));
+      const nodes = mapInOrder(unread, READ_AHEAD_NODES, async (hash) => ({
+        hash,
+        node: await this.#source.readNode(hash, this.#options),
+      }));
+      for await (const { hash, node } of nodes) {
+        const header = encodeNodeHeader({ ...node, size: node.content.length });
+        if (!this.#meet(hash, header.length + node.content.length, index)) continue;
+        stack.push(this.#childrenOf(hash, node, index));
+      }
+    }
+  }
+
+  /** Counts the children whose size is known already; the others are to be read. */
+  #childrenOf(hash: Hash, node: NodeParts, index: number): Hash[] {
+    const parsed = atNode(hash, () => parseTreeNode(node));
+    switch (parsed.type) {
+      case 'directory':
+        return parsed.entries.flatMap((entry) => this.#meetEntry(entry, index));
+      case 'directory-index':
+        return parsed.children.map((child) => child.hash);
+      case 'file-index':
+        if (parsed.level > 1) return parsed.children.map((child) => child.hash);
+        for (const child of parsed.children) this.#meetLeaf(CHUNK_CONTENT_TYPE, child, index);
+        return [];
+      default:
+        return [];
+    }
+  }
+
+  #meetEntry(entry: DirectoryEntry, index: number): Hash[] {
+    // Up to the smallest chunk a file is one node; above it the file itself must tell.
+    if (entry.kind === 'directory' || (entry.kind === 'file' && entry.bytes > CHUNK_BYTES_MIN))
+      return [entry.hash];
+    this.#meetLeaf(entry.kind === 'file' ? FILE_CONTENT_TYPE : SYMLINK_CONTENT_TYPE, entry, index);
+    return [];
+  }
+
+  #meetLeaf(contentType: string, leaf: { readonly hash: Hash; readonly bytes: number }, index: number): void {
+    const header = encodeNodeHeader({ contentType, refs: [], size: leaf.bytes });
+    this.#meet(leaf.hash, header.length + leaf.bytes, index);
+  }
+
+  #isMetUnder(hash: Hash, index: number): boolean {
+    const met = this.#met.find(hash);
+    return met !== undefined && unpack(met).last === index;
+  }
+
+  /** Counts the node under root `index`; false when it was counted there before. */
+  #meet(hash: Hash, size: number, index: number): boolean {
+    const met = this.#met.find(hash);
+    const tally = this.tallies[index] as Tally;
+    if (met === undefined) {
+      this.#met.set(hash, pack({ first: index, last: index, isShared: false }));
+      tally.ownBytes += size;
+    } else {
+      const { first, last, isShared } = unpack(met);
+      if (last === index) return false;
+      this.#met.set(hash, pack({ first, last: index, isShared: true }));
+      tally.sharedBytes += size;
+      if (!isShared) {
+        const firstTally = this.tallies[first] as Tally;
+        firstTally.ownBytes -= size;
+        firstTally.sharedBytes += size;
+      }
+    }
+    tally.nodes += 1;
+    return true;
+  }
+}
+
+interface Met {
+  readonly first: number;
+  readonly last: number;
+  readonly isShared: boolean;
+}
+
+function pack({ first, last, isShared }: Met): number {
+  return ((first << 16) | (last << 1) | (isShared ? IS_SHARED : 0)) >>> 0;
+}
+
+function unpack(number: number): Met {
+  return {
+    first: number >>> 16,
+    last: (number >>> 1) & USAGE_ROOTS_MAX,
+    isShared: (number & IS_SHARED) !== 0,
+  };
+}

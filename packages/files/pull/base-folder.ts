@@ -1,0 +1,69 @@
+/** The folder that a pull fills: made where it is missing, and, when that was asked for, in the place of what is no folder. */
+import { lstatSync, mkdirSync, renameSync, type Stats, unlinkSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { PullTargetError } from '@holdfast/client';
+import { explain } from './failure.ts';
+import { forgetPartialName, makePartialName, NO_HASH } from './partial-names.ts';
+
+/**
+ * Makes `base` and the folders above it. `isNamed`: it is the place that was named for the pull, where with `force` a file, link
+ * or device gives way. Throws PullTargetError.
+ */
+export function makeBase(base: string, { isNamed, force }: { isNamed: boolean; force: boolean }): void {
+  try {
+    mkdirSync(base, { recursive: true });
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : '';
+    if (code !== 'EEXIST' && code !== 'ENOTDIR' && code !== 'ENOENT')
+      throw explain(error, `${base} cannot be made`);
+    const found = findStat(base);
+    if (found === undefined)
+      throw new PullTargetError(
+        `${base} is below a file, or below a link that leads nowhere; choose another place for the tree`,
+      );
+    if (!isNamed || !force) throw refuse(base, found, isNamed);
+    replaceByFolder(base);
+  }
+}
+
+function findStat(path: string): Stats | undefined {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false });
+  } catch {
+    // Something above it is no folder.
+    return undefined;
+  }
+}
+
+function refuse(base: string, found: Stats, isReplaceable: boolean): PullTargetError {
+  const kind = found.isFile()
+    ? 'a file'
+    : found.isSymbolicLink()
+      ? 'a link that leads to none'
+      : 'a pipe, socket or device';
+  const advice = `choose another place for the tree${isReplaceable ? ', or replace it by --force' : ''}`;
+  return new PullTargetError(`${base} is not a folder but ${kind}; nothing was written: ${advice}`);
+}
+
+/** What stands there is put aside and taken away once the folder is made: whatever fails, one of both is there. */
+function replaceByFolder(base: string): void {
+  const name = makePartialName(NO_HASH);
+  const aside = join(dirname(base), name);
+  try {
+    renameSync(base, aside);
+    try {
+      // Only now it is certain what it is: nobody else knows this name.
+      if (lstatSync(aside).isDirectory())
+        throw new PullTargetError(`${base} became a folder meanwhile; run the same command again`);
+      mkdirSync(base);
+    } catch (error) {
+      renameSync(aside, base);
+      throw error;
+    }
+    unlinkSync(aside);
+  } catch (error) {
+    throw explain(error, `${base} cannot be replaced`);
+  } finally {
+    forgetPartialName(name);
+  }
+}

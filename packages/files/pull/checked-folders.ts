@@ -1,0 +1,130 @@
+/**
+ * Folders of a pull's target, each reached from the one above it without ever following a link. On Linux a folder is held
+ * open and its entries are named through its descriptor: whatever happens to the path meanwhile, the entry is in that very
+ * folder. Elsewhere the whole path is looked at again before each use.
+ */
+import { closeSync, constants, existsSync, lstatSync, openSync } from 'node:fs';
+import { PullTargetError, type TreePath } from '@holdfast/client';
+import { explain, shownPath } from './failure.ts';
+
+/** Descriptors that are kept open; folders beyond it are opened again when needed. */
+const FOLDERS_OPEN_MAX = 128;
+const DESCRIPTORS = '/proc/self/fd';
+const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+const SLASH = Buffer.from('/');
+
+export interface FolderAccess {
+  /** What to put before a name to mean the entry of that folder. Use it at once: it may not mean the same later. */
+  prefix(path: TreePath | undefined): Buffer;
+  close(): void;
+}
+
+/** `base` may be reached through links: the user named it. */
+export function openFolders(base: string): FolderAccess {
+  return existsSync(DESCRIPTORS) ? new HeldFolders(base) : new CheckedFolders(base);
+}
+
+class HeldFolders implements FolderAccess {
+  readonly #base: string;
+  readonly #baseDescriptor: number;
+  /** the one used last is last */
+  readonly #open = new Map<TreePath, number>();
+
+  constructor(base: string) {
+    this.#base = base;
+    this.#baseDescriptor = openSync(base, constants.O_RDONLY | constants.O_DIRECTORY);
+  }
+
+  prefix(path: TreePath | undefined): Buffer {
+    return prefixOf(this.#descriptorOf(path));
+  }
+
+  close(): void {
+    for (const descriptor of this.#open.values()) closeSync(descriptor);
+    this.#open.clear();
+    closeSync(this.#baseDescriptor);
+  }
+
+  #descriptorOf(path: TreePath | undefined): number {
+    const chain: TreePath[] = [];
+    let descriptor: number | undefined;
+    for (let at = path; at !== undefined; at = at.parent) {
+      descriptor = this.#findOpen(at);
+      if (descriptor !== undefined) break;
+      chain.push(at);
+    }
+    descriptor ??= this.#baseDescriptor;
+    for (const next of chain.reverse()) descriptor = this.#openBelow(descriptor, next);
+    return descriptor;
+  }
+
+  #findOpen(path: TreePath): number | undefined {
+    const descriptor = this.#open.get(path);
+    if (descriptor === undefined) return undefined;
+    this.#open.delete(path);
+    this.#open.set(path, descriptor);
+    return descriptor;
+  }
+
+  #openBelow(parent: number, path: TreePath): number {
+    let descriptor: number;
+    try {
+      descriptor = openSync(Buffer.concat([prefixOf(parent), path.name]), FOLDER_FLAGS);
+    } catch (error) {
+      throw noFolder(this.#base, path, error);
+    }
+    // Whoever is dropped here is not `parent`: that one was used last.
+    for (const [oldest, held] of this.#open) {
+      if (this.#open.size < FOLDERS_OPEN_MAX) break;
+      this.#open.delete(oldest);
+      closeSync(held);
+    }
+    this.#open.set(path, descriptor);
+    return descriptor;
+  }
+}
+
+function prefixOf(descriptor: number): Buffer {
+  return Buffer.from(`${DESCRIPTORS}/${descriptor}/`);
+}
+
+/** Where descriptors have no paths. A link that is put in place between the look and the use is not noticed. */
+export class CheckedFolders implements FolderAccess {
+  readonly #base: string;
+
+  constructor(base: string) {
+    this.#base = base;
+    if (!lstatSync(`${base}/.`).isDirectory()) throw new PullTargetError(`${base} is not a folder`);
+  }
+
+  prefix(path: TreePath | undefined): Buffer {
+    const chain: TreePath[] = [];
+    for (let at = path; at !== undefined; at = at.parent) chain.push(at);
+    let prefix = Buffer.concat([Buffer.from(this.#base), SLASH]);
+    for (const next of chain.reverse()) {
+      const folder = Buffer.concat([prefix, next.name]);
+      let isFolder: boolean;
+      try {
+        isFolder = lstatSync(folder).isDirectory();
+      } catch (error) {
+        throw noFolder(this.#base, next, error);
+      }
+      if (!isFolder) throw noFolder(this.#base, next, undefined);
+      prefix = Buffer.concat([folder, SLASH]);
+    }
+    return prefix;
+  }
+
+  close(): void {
+    // Nothing is held.
+  }
+}
+
+function noFolder(base: string, path: TreePath, error: unknown): PullTargetError {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const shown = shownPath(base, path);
+  if (error === undefined || code === 'ELOOP' || code === 'ENOTDIR') {
+    return new PullTargetError(`${shown} is not a folder (any more); a pull follows no links: move it away`);
+  }
+  return explain(error, `${shown} cannot be opened`);
+}

@@ -1,0 +1,331 @@
+/** A folder of this machine as the target of a pull. */
+import {
+  closeSync,
+  constants,
+  fchmodSync,
+  fstatSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  type Stats,
+  symlinkSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
+import {
+  type ExistingFile,
+  type FinishedFolder,
+  type FoundEntry,
+  type Hash,
+  type NewFile,
+  type PartialFile,
+  type PullTarget,
+  PullTargetError,
+  type TreePath,
+} from '@holdfast/client';
+import { type FolderAccess, openFolders } from './checked-folders.ts';
+import { explain, shownPath } from './failure.ts';
+import {
+  type AbandonedFile,
+  closeQuietly,
+  createPartial,
+  findTakenOver,
+  forgetPartialName,
+  isPartialName,
+  listAbandoned,
+  makePartialName,
+  NO_HASH,
+  readRange,
+  sealPartial,
+  writeRange,
+} from './partial-names.ts';
+import { setTimes } from './set-times.ts';
+
+const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+/** By anyone, as a push sees it. */
+const EXECUTABLE_BITS = 0o111;
+
+export interface FolderTargetOptions {
+  /** Each file and folder is on disk before the next step counts on it: slow, and safe against power loss. */
+  readonly fsync?: boolean | undefined;
+  /** Instead of what the system offers, for tests. */
+  readonly folders?: FolderAccess | undefined;
+  /** Instead of `lstat`, for tests: a file system that folds case. */
+  readonly findStat?: ((at: Buffer) => Stats | undefined) | undefined;
+}
+
+export interface FolderTarget extends PullTarget {
+  close(): void;
+}
+
+/** `base` is a folder that is there. Throws what opening it throws. */
+export function openFolderTarget(base: string, options: FolderTargetOptions = {}): FolderTarget {
+  return new LocalTarget(base, options);
+}
+
+class LocalTarget implements FolderTarget {
+  readonly #base: string;
+  readonly #folders: FolderAccess;
+  readonly #fsync: boolean;
+  readonly #findStat: (at: Buffer) => Stats | undefined;
+  /** Of folders that are being filled: what interrupted pulls left there, listed once. */
+  readonly #abandoned = new Map<TreePath | undefined, readonly AbandonedFile[]>();
+
+  /** The tree itself has entries named as what interrupted pulls leave: then nothing is taken for that. */
+  #hasPartialNames = false;
+
+  constructor(base: string, options: FolderTargetOptions) {
+    this.#base = base;
+    this.#folders = options.folders ?? openFolders(base);
+    this.#fsync = options.fsync ?? false;
+    this.#findStat = options.findStat ?? ((at) => lstatSync(at, { throwIfNoEntry: false }));
+  }
+
+  close(): void {
+    this.#folders.close();
+  }
+
+  isEmpty(): boolean {
+    return readdirSync(this.#folders.prefix(undefined), { encoding: 'buffer' }).length === 0;
+  }
+
+  noteEntry(path: TreePath): void {
+    this.#hasPartialNames ||= isPartialName(path.name);
+  }
+
+  find(path: TreePath): FoundEntry | undefined {
+    return this.#try(path, 'cannot be looked at', () => {
+      const at = this.#locate(path);
+      const stat = this.#findStat(at);
+      if (stat === undefined) return undefined;
+      const kind = kindOf(stat);
+      return {
+        kind,
+        bytes: stat.size,
+        isExecutable: (stat.mode & EXECUTABLE_BITS) !== 0,
+        linkTarget: kind === 'link' ? readlinkSync(at, { encoding: 'buffer' }) : undefined,
+        isExactName: this.#isExactName(path, stat),
+      };
+    });
+  }
+
+  openExisting(path: TreePath): ExistingFile {
+    return this.#try(path, 'cannot be read', () => {
+      const descriptor = openSync(this.#locate(path), READ_FLAGS);
+      if (!fstatSync(descriptor).isFile()) {
+        closeSync(descriptor);
+        throw new PullTargetError(`${this.#shown(path)} is not a file any more; run the same command again`);
+      }
+      return {
+        read: (offset, length) => readRange(descriptor, offset, length),
+        close: () => closeSync(descriptor),
+      };
+    });
+  }
+
+  setExecutable(path: TreePath, isExecutable: boolean): void {
+    this.#try(path, 'cannot get its mode', () => {
+      const descriptor = openSync(this.#locate(path), READ_FLAGS);
+      try {
+        const { mode } = fstatSync(descriptor);
+        // Executable by whoever may read it; the bits above the permissions are cleared, never set.
+        const readers = (mode & 0o444) >> 2;
+        fchmodSync(descriptor, (mode & 0o666) | (isExecutable ? readers : 0));
+      } finally {
+        closeSync(descriptor);
+      }
+    });
+  }
+
+  makeFolder(path: TreePath, mayReplace: boolean): void {
+    this.#try(path, 'cannot be made', () => {
+      const at = this.#locate(path);
+      const stat = this.#findStat(at);
+      if (stat !== undefined) {
+        if (!mayReplace) throw this.#appeared(path);
+        if (stat.isDirectory()) return;
+        unlinkSync(at);
+      }
+      mkdirSync(at);
+    });
+  }
+
+  makeLink(path: TreePath, target: Uint8Array, file: Omit<NewFile, 'isExecutable'>): void {
+    this.#withPartial(path, 'cannot be made', (partial) => {
+      symlinkSync(Buffer.from(target), partial);
+      this.#putInPlace(partial, path, file);
+    });
+  }
+
+  writeFile(path: TreePath, content: Uint8Array, file: NewFile): void {
+    this.#withPartial(path, 'cannot be written', (partial) => {
+      const descriptor = createPartial(partial, file);
+      try {
+        for (let done = 0; done < content.length; ) done += writeSync(descriptor, content, done);
+        sealPartial(descriptor, { bytes: content.length, fsync: this.#fsync });
+        this.#putInPlace(partial, path, file);
+      } finally {
+        closeSync(descriptor);
+      }
+    });
+  }
+
+  openPartial(path: TreePath, hash: Hash, file: NewFile): PartialFile {
+    const { name, descriptor } = this.#try(path, 'cannot be written', () =>
+      this.#takePartial(path, hash, file),
+    );
+    const locate = (): Buffer => this.#locateIn(path, name);
+    const write = async (offset: number, bytes: Uint8Array): Promise<void> => {
+      await writeRange(descriptor, offset, bytes).catch((error: unknown) => {
+        throw explain(error, `${this.#shown(path)} cannot be written`);
+      });
+    };
+    const end = (): void => {
+      forgetPartialName(name);
+      closeQuietly(descriptor);
+    };
+    return {
+      foundBytes: fstatSync(descriptor).size,
+      read: (offset, length) => readRange(descriptor, offset, length),
+      write,
+      commit: async (bytes) => {
+        this.#try(path, 'cannot be written', () => {
+          sealPartial(descriptor, { bytes, fsync: this.#fsync });
+          this.#putInPlace(locate(), path, file);
+        });
+        end();
+      },
+      abandon: end,
+    };
+  }
+
+  finishFolder(path: TreePath | undefined, { stood, mtimeNs }: FinishedFolder): void {
+    this.#abandoned.delete(path);
+    this.#try(path, 'cannot be finished', () => {
+      const folder = this.#folders.prefix(path);
+      const leftovers = stood ? this.#listAbandoned(folder) : [];
+      for (const { name } of leftovers) unlinkIfThere(Buffer.concat([folder, Buffer.from(name)]));
+      if (mtimeNs !== undefined) setTimes(folder, mtimeNs);
+      if (this.#fsync) syncFolder(folder);
+    });
+  }
+
+  #listAbandoned(folder: Buffer): readonly AbandonedFile[] {
+    return this.#hasPartialNames ? [] : listAbandoned(folder);
+  }
+
+  /** What an interrupted pull left of the same file, or a new one. */
+  #takePartial(path: TreePath, hash: Hash, file: NewFile): { name: string; descriptor: number } {
+    const folder = this.#folders.prefix(path.parent);
+    const name = makePartialName(hash);
+    const at = Buffer.concat([folder, Buffer.from(name)]);
+    const listed = this.#abandoned.get(path.parent) ?? this.#listAbandoned(folder);
+    this.#abandoned.set(path.parent, listed);
+    for (const abandoned of listed) {
+      if (abandoned.hashStart !== hash.slice(0, abandoned.hashStart.length)) continue;
+      const descriptor = findTakenOver(Buffer.concat([folder, Buffer.from(abandoned.name)]), at, file);
+      if (descriptor !== undefined) return { name, descriptor };
+    }
+    return { name, descriptor: createPartial(at, file) };
+  }
+
+  /** The final name, in one step; the last look at what stands there and the rename are one turn of this process. */
+  #putInPlace(partial: Buffer, path: TreePath, file: Omit<NewFile, 'isExecutable'>): void {
+    if (file.mtimeNs !== undefined) setTimes(partial, file.mtimeNs);
+    const at = this.#locate(path);
+    const stat = this.#findStat(at);
+    if (stat !== undefined && (!file.mayReplace || stat.isDirectory())) throw this.#appeared(path);
+    renameSync(partial, at);
+  }
+
+  #appeared(path: TreePath): PullTargetError {
+    return new PullTargetError(
+      `${this.#shown(path)} has appeared while pulling, or this file system takes its name for another one of the tree ` +
+        '(upper and lower case); pull where names differ by case, or leave one out by --range',
+    );
+  }
+
+  /** Asked only where the file system is seen to fold case: there the name must be the one that is listed. */
+  #isExactName(path: TreePath, stat: Stats): boolean {
+    const name = Buffer.from(path.name);
+    const swapped = swapCase(name);
+    if (swapped === undefined) return true;
+    const other = this.#findStat(this.#locateIn(path, swapped));
+    if (other?.ino !== stat.ino || other.dev !== stat.dev) return true;
+    const listed = readdirSync(this.#folders.prefix(path.parent), { encoding: 'buffer' });
+    return listed.some((candidate) => candidate.equals(name));
+  }
+
+  #locate(path: TreePath): Buffer {
+    return Buffer.concat([this.#folders.prefix(path.parent), path.name]);
+  }
+
+  /** Another name in the folder of `path`. */
+  #locateIn(path: TreePath, name: string | Buffer): Buffer {
+    return Buffer.concat([this.#folders.prefix(path.parent), Buffer.from(name)]);
+  }
+
+  /** Does `work` under a name of its own beside `path`; nothing is left there when it fails. */
+  #withPartial(path: TreePath, what: string, work: (partial: Buffer) => void): void {
+    const name = makePartialName(NO_HASH);
+    this.#try(path, what, () => {
+      const partial = this.#locateIn(path, name);
+      try {
+        work(partial);
+      } catch (error) {
+        unlinkIfThere(partial);
+        throw error;
+      } finally {
+        forgetPartialName(name);
+      }
+    });
+  }
+
+  #shown(path: TreePath | undefined): string {
+    return shownPath(this.#base, path);
+  }
+
+  #try<T>(path: TreePath | undefined, what: string, work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw explain(error, `${this.#shown(path)} ${what}`);
+    }
+  }
+}
+
+function kindOf(stat: Stats): FoundEntry['kind'] {
+  if (stat.isFile()) return 'file';
+  if (stat.isDirectory()) return 'folder';
+  return stat.isSymbolicLink() ? 'link' : 'other';
+}
+
+/** `name` with the first ASCII letter in the other case; undefined without one. */
+function swapCase(name: Buffer): Buffer | undefined {
+  const at = name.findIndex((byte) => (byte >= 0x41 && byte <= 0x5a) || (byte >= 0x61 && byte <= 0x7a));
+  if (at === -1) return undefined;
+  const swapped = Buffer.from(name);
+  swapped[at] = (swapped[at] as number) ^ 0x20;
+  return swapped;
+}
+
+function unlinkIfThere(at: Buffer): void {
+  try {
+    unlinkSync(at);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+  }
+}
+
+function syncFolder(folder: Buffer): void {
+  const descriptor = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}

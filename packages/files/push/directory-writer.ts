@@ -1,0 +1,139 @@
+/**
+ * Writes one directory while its entries come in order: what was seen of them, and its nodes. Holds one page of entries. A
+ * directory in which nothing changed costs comparing pages: nothing is built, nothing written.
+ */
+import {
+  type BuiltDirectory,
+  DirectoryBuilder,
+  type DirectoryEntry,
+  type NodeSink,
+  type TreeNode,
+} from '@holdfast/client';
+import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import { bytesOf } from '../byte-names.ts';
+import { digestAtOnce } from '../node-digest.ts';
+import type { DirectoryRow, FolderState } from './folder-state.ts';
+import { PAGE_ENTRIES_MAX, packPage, type SeenEntry } from './stat-pages.ts';
+
+/** An entry, perhaps still being hashed; undefined when it turned out not to be there. */
+export type ComingEntry = SeenEntry | undefined | Promise<SeenEntry | undefined>;
+
+export class DirectoryWriter {
+  readonly #state: FolderState;
+  readonly #row: DirectoryRow;
+  readonly #emitted = new Set<Hash>();
+  #builder: DirectoryBuilder | undefined;
+  #coming: ComingEntry[] = [];
+  #entries: SeenEntry[] = [];
+  #pageCount = 0;
+  /** the first page that is not what it was */
+  #changedFrom: number | undefined;
+
+  constructor(state: FolderState, row: DirectoryRow) {
+    this.#state = state;
+    this.#row = row;
+  }
+
+  /** Await what it returns before the next call. */
+  async add(entry: ComingEntry): Promise<void> {
+    // A failure is met again when the page is full; until then it is nobody's.
+    if (entry instanceof Promise) entry.catch(() => undefined);
+    this.#coming.push(entry);
+    if (this.#coming.length < PAGE_ENTRIES_MAX) return;
+    await this.#settle();
+    if (this.#entries.length >= PAGE_ENTRIES_MAX) await this.#closePage();
+  }
+
+  /** Whether anything is different from last time, and what the directory is. */
+  async finish(): Promise<BuiltDirectory & { readonly isChanged: boolean }> {
+    await this.#settle();
+    const row = this.#row;
+    const isSinglePage = this.#builder === undefined;
+    if (this.#entries.length > 0) this.#comparePage();
+    const { hash } = row;
+    const isSame = this.#changedFrom === undefined && !this.#hasPage(this.#pageCount);
+    if (isSinglePage && isSame && hash !== undefined && this.#comesTo(row)) {
+      return { hash, bytes: row.bytes, entryCount: row.entryCount, isChanged: false };
+    }
+    await this.#build();
+    const built = await this.#getBuilder().finish();
+    if (isSame && built.hash === row.hash) return { ...built, isChanged: false };
+    if (this.#changedFrom === undefined) this.#state.dropStagedPages(row.id);
+    this.#state.replacePages(row.id, this.#changedFrom ?? this.#pageCount);
+    this.#state.dropNodesExcept(row.id, '', this.#emitted);
+    this.#state.finishDirectory(row.id, built.hash, built.bytes, built.entryCount);
+    return { ...built, isChanged: true };
+  }
+
+  async #settle(): Promise<void> {
+    const coming = this.#coming;
+    this.#coming = [];
+    for (const entry of coming) {
+      const settled = entry instanceof Promise ? await entry : entry;
+      if (settled !== undefined) this.#entries.push(settled);
+    }
+  }
+
+  async #closePage(): Promise<void> {
+    this.#comparePage();
+    await this.#build();
+    this.#entries = [];
+  }
+
+  #comparePage(): void {
+    const packed = packPage(this.#entries);
+    const page = this.#pageCount;
+    this.#pageCount += 1;
+    if (this.#changedFrom === undefined) {
+      const old = this.#state.findPage(this.#row.id, page);
+      if (old !== undefined && Buffer.compare(old, packed) === 0) return;
+      this.#changedFrom = page;
+      this.#state.dropStagedPages(this.#row.id);
+    }
+    this.#state.stagePage(this.#row.id, page, packed);
+  }
+
+  /** Whether the entries are as many as the directory had: pages that were lost prove nothing. */
+  #comesTo(row: DirectoryRow): boolean {
+    const entryCount = this.#entries.reduce((total, entry) => total + 1 + entry.entryCount, 0);
+    const bytes = this.#entries.reduce((total, entry) => total + entry.bytes, 0);
+    return entryCount === row.entryCount && bytes === row.bytes;
+  }
+
+  #hasPage(page: number): boolean {
+    return this.#state.findPage(this.#row.id, page) !== undefined;
+  }
+
+  async #build(): Promise<void> {
+    const builder = this.#getBuilder();
+    for (const entry of this.#entries) {
+      const adding = builder.add(describeEntry(entry));
+      if (adding !== undefined) await adding;
+    }
+  }
+
+  #getBuilder(): DirectoryBuilder {
+    const sink: NodeSink = {
+      digest: digestAtOnce,
+      emit: ({ hash, contentType, refs, content }: TreeNode) => {
+        this.#emitted.add(hash);
+        const header = encodeNodeHeader({ contentType, refs, size: content.length });
+        this.#state.putNode(this.#row.id, '', hash, Buffer.concat([header, content]));
+      },
+    };
+    this.#builder ??= new DirectoryBuilder(sink);
+    return this.#builder;
+  }
+}
+
+function describeEntry({
+  name,
+  kind,
+  hash,
+  bytes,
+  entryCount,
+  isExecutable,
+  mtimeNs,
+}: SeenEntry): DirectoryEntry {
+  return { name: bytesOf(name), kind, hash, bytes, entryCount, isExecutable, mtimeNs };
+}

@@ -1,0 +1,135 @@
+/** One file or link as an entry: known again from last time, or read. */
+import { lstatSync, readlinkSync, type Stats } from 'node:fs';
+import { buildSymlink, CHUNK_BYTES_MIN } from '@holdfast/client';
+import { type ByteString, displayName, toFsPath } from '../byte-names.ts';
+import { digestAtOnce } from '../node-digest.ts';
+import type { FolderState } from './folder-state.ts';
+import { fingerprintOf, hashFile } from './hash-file.ts';
+import type { SeenEntries } from './seen-entries.ts';
+import { isSameFingerprint, type SeenEntry } from './stat-pages.ts';
+
+/** A file or link that was found in a directory. */
+export interface FoundEntry {
+  /** from the root of the tree */
+  readonly path: ByteString;
+  readonly absolutePath: ByteString;
+  readonly name: ByteString;
+  readonly stats: Stats;
+  /** the state's id of the directory */
+  readonly directory: number;
+}
+
+/** Within its last change's tick a file can change again without a trace: of coarse clocks two seconds, of fine ones less. */
+const SETTLED_AFTER_MS = 100;
+const SETTLED_AFTER_COARSE_MS = 2_100;
+
+export class EntryReader {
+  readonly #state: FolderState;
+  readonly #recordsMtime: boolean;
+  readonly #distrusted: ReadonlySet<string>;
+
+  /** `distrusted`: entries, as people see them, that are read even if they look unchanged. */
+  constructor(state: FolderState, recordsMtime: boolean, distrusted: ReadonlySet<string>) {
+    this.#state = state;
+    this.#recordsMtime = recordsMtime;
+    this.#distrusted = distrusted;
+  }
+
+  /** The entry of last time, when nothing says that it changed. `seen` is asked in the order of names. */
+  findKnown({ path, name, stats, directory }: FoundEntry, seen: SeenEntries): SeenEntry | undefined {
+    const inFolder = seen.find(name);
+    if (this.#distrusted.size > 0 && this.#distrusted.has(displayName(path))) return undefined;
+    // Of a large file its own row says which index nodes there are, also when its folder was never finished.
+    const known = isLarge(stats) ? this.#state.findFile(directory, name) : inFolder;
+    if (!isKnown(known, stats)) return undefined;
+    const isExecutableNow = stats.isFile() && isExecutable(stats);
+    return isExecutableNow === known.isExecutable ? known : { ...known, isExecutable: isExecutableNow };
+  }
+
+  /** `onRead` hears how a large file gets on. Rejects with FileBusyError or what the system says. */
+  read(found: FoundEntry, onRead: (bytes: number) => void): Promise<SeenEntry> {
+    return found.stats.isSymbolicLink() ? this.#readLink(found) : this.#readFile(found, onRead);
+  }
+
+  /** ns; undefined when the tree records no times */
+  mtimeOf(absolutePath: ByteString): bigint | undefined {
+    if (!this.#recordsMtime) return undefined;
+    return lstatSync(toFsPath(absolutePath), { bigint: true }).mtimeNs;
+  }
+
+  async #readFile(found: FoundEntry, onRead: (bytes: number) => void): Promise<SeenEntry> {
+    const { absolutePath, name, directory } = found;
+    const seenAt = Date.now();
+    const { hash, bytes, stats, indexNodes } = await hashFile(absolutePath, found.stats, onRead);
+    const entry = this.#describe(found, 'file', stats, seenAt, {
+      hash,
+      bytes,
+      isIndexed: indexNodes.length > 0,
+    });
+    if (isLarge(stats)) {
+      this.#state.dropFile(directory, name);
+      for (const node of indexNodes) this.#state.putNode(directory, name, node.hash, node.bytes);
+      this.#state.putFile(directory, entry);
+      this.#state.saveSometimes();
+    }
+    return entry;
+  }
+
+  async #readLink(found: FoundEntry): Promise<SeenEntry> {
+    const seenAt = Date.now();
+    const target = readlinkSync(toFsPath(found.absolutePath), { encoding: 'buffer' });
+    const built = await buildSymlink({ digest: digestAtOnce, emit: () => undefined }, target);
+    return this.#describe(found, 'symlink', found.stats, seenAt, { ...built, isIndexed: false });
+  }
+
+  #describe(
+    { name, absolutePath }: FoundEntry,
+    kind: 'file' | 'symlink',
+    stats: Stats,
+    seenAt: number,
+    { hash, bytes, isIndexed }: Pick<SeenEntry, 'hash' | 'bytes' | 'isIndexed'>,
+  ): SeenEntry {
+    return {
+      name,
+      kind,
+      isExecutable: kind === 'file' && isExecutable(stats),
+      isIndexed,
+      isSettled: isSettled(stats, seenAt),
+      fingerprint: fingerprintOf(stats),
+      hash,
+      bytes,
+      entryCount: 0,
+      mtimeNs: this.mtimeOf(absolutePath),
+    };
+  }
+}
+
+export function kindOf(stats: Stats): SeenEntry['kind'] | undefined {
+  if (stats.isFile()) return 'file';
+  if (stats.isDirectory()) return 'directory';
+  return stats.isSymbolicLink() ? 'symlink' : undefined;
+}
+
+/** More than one read, perhaps more than one chunk. */
+export function isLarge(stats: Stats): boolean {
+  return stats.isFile() && stats.size > CHUNK_BYTES_MIN;
+}
+
+function isKnown(entry: SeenEntry | undefined, stats: Stats): entry is SeenEntry {
+  return (
+    entry?.isSettled === true &&
+    entry.kind === kindOf(stats) &&
+    isSameFingerprint(entry.fingerprint, fingerprintOf(stats))
+  );
+}
+
+/** For anyone: which of the three bits are set is a matter of the machine, not of the tree. */
+function isExecutable({ mode }: Stats): boolean {
+  return (mode & 0o111) !== 0;
+}
+
+function isSettled({ mtimeMs, ctimeMs }: Stats, seenAt: number): boolean {
+  const changedAt = Math.max(mtimeMs, ctimeMs);
+  const isCoarse = ctimeMs % 1_000 === 0;
+  return changedAt < seenAt - (isCoarse ? SETTLED_AFTER_COARSE_MS : SETTLED_AFTER_MS);
+}

@@ -1,0 +1,227 @@
+/**
+ * Hashing one file as the tree format stores it: small files at once and in one read, larger ones in pieces while the next
+ * is read and earlier ones are hashed on other threads. A file that changes meanwhile is noticed and read again.
+ */
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { setTimeout } from 'node:timers/promises';
+import {
+  type BuiltFile,
+  buildSmallFile,
+  CHUNK_BYTES_MAX,
+  CHUNK_BYTES_MIN,
+  CHUNK_CONTENT_TYPE,
+  FileIndexBuilder,
+  findChunkEnd,
+  type NodeSink,
+  type TreeNode,
+} from '@holdfast/client';
+import { bytesToHash, encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import { type ByteString, toFsPath } from '../byte-names.ts';
+import { digestAtOnce } from '../node-digest.ts';
+import { chunkMemory } from './buffer-pool.ts';
+import type { Fingerprint } from './stat-pages.ts';
+
+/** A link, device or pipe that takes the file's place in between is never followed, nor waited for. */
+const OPEN_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+/** Two chunks, so that moving what is left to the front is rare. */
+const WINDOW_BYTES = 3 * CHUNK_BYTES_MAX;
+/** Read at once. */
+const READ_BYTES = 2 * 1024 * 1024;
+/** Chunks that are being hashed, or wait for it, of one file. */
+const DIGESTS_MAX = 3;
+const ATTEMPTS_MAX = 4;
+const RETRY_DELAYS_MS: readonly number[] = [20, 200, 1_000];
+/** So often in a row a length that stays may be another than the bytes that come: then it is no length. */
+const LIES_MAX = 2;
+
+/** A file that was read whole, and what it was then. */
+export interface HashedFile extends BuiltFile {
+  readonly stats: Stats;
+  /** index nodes of a larger file, none of a small one */
+  readonly indexNodes: readonly IndexNode[];
+}
+
+interface IndexNode {
+  readonly hash: Hash;
+  /** canonical */
+  readonly bytes: Uint8Array;
+}
+
+/** The file was written to each time it was read, or has no length. `message` says which. */
+export class FileBusyError extends Error {
+  override readonly name = 'FileBusyError';
+}
+
+export function fingerprintOf({ size, mtimeMs, ctimeMs, ino }: Stats): Fingerprint {
+  return { size, mtimeMs, ctimeMs, inode: ino };
+}
+
+/** The file that `stats` was taken of; `onRead` hears how a larger one gets on. Rejects with FileBusyError, or what the system says. */
+export async function hashFile(
+  path: ByteString,
+  stats: Stats,
+  onRead: (bytes: number) => void,
+): Promise<HashedFile> {
+  let before = stats;
+  let lies = 0;
+  for (let attempt = 0; ; attempt += 1) {
+    const hashed =
+      before.size <= CHUNK_BYTES_MIN ? await hashSmall(path, before) : await hashLarge(path, before, onRead);
+    if (!('changedTo' in hashed)) return hashed;
+    lies = hashed.isOtherLength && hashed.changedTo.size === before.size ? lies + 1 : 0;
+    if (lies === LIES_MAX) {
+      throw new FileBusyError(
+        `its length is not the ${before.size} bytes that the system says, as of files in /proc and /sys`,
+      );
+    }
+    if (attempt + 1 === ATTEMPTS_MAX) {
+      throw new FileBusyError(`it changed each of the ${ATTEMPTS_MAX} times it was read`);
+    }
+    before = hashed.changedTo;
+    await setTimeout(RETRY_DELAYS_MS[attempt] ?? 0);
+  }
+}
+
+/** Leaves are hashed and forgotten: they are made again from the file when the server wants them. */
+const NO_SINK: NodeSink = { digest: digestAtOnce, emit: () => undefined };
+
+type Attempt =
+  | HashedFile
+  /** `isOtherLength`: fewer or more bytes came than the file had before. */
+  | { readonly changedTo: Stats; readonly isOtherLength: boolean };
+
+const smallBuffer = new Uint8Array(CHUNK_BYTES_MIN + 1);
+
+async function hashSmall(path: ByteString, before: Stats): Promise<Attempt> {
+  const file = openSync(toFsPath(path), OPEN_FLAGS);
+  let stats: Stats;
+  let length = 0;
+  try {
+    for (;;) {
+      const count = readSync(file, smallBuffer, length, smallBuffer.length - length, null);
+      length += count;
+      if (count === 0 || length > before.size || length === smallBuffer.length) break;
+    }
+    stats = fstatSync(file);
+  } finally {
+    closeSync(file);
+  }
+  const isOtherLength = length !== before.size;
+  if (isOtherLength || isChanged(before, stats)) return { changedTo: stats, isOtherLength };
+  const built = await buildSmallFile(NO_SINK, smallBuffer.subarray(0, length));
+  return { ...built, stats, indexNodes: [] };
+}
+
+async function hashLarge(path: ByteString, before: Stats, onRead: (bytes: number) => void): Promise<Attempt> {
+  const handle = await open(toFsPath(path), OPEN_FLAGS);
+  try {
+    const hashed = await hashPieces(handle, before.size, onRead);
+    const stats = await handle.stat();
+    const isOtherLength = hashed === undefined;
+    if (isOtherLength || isChanged(before, stats)) return { changedTo: stats, isOtherLength };
+    return { ...hashed, stats };
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Undefined when the file has another length by now. */
+async function hashPieces(
+  handle: FileHandle,
+  size: number,
+  onRead: (bytes: number) => void,
+): Promise<Pick<HashedFile, 'hash' | 'bytes' | 'indexNodes'> | undefined> {
+  const indexNodes: IndexNode[] = [];
+  const sink = {
+    digest: digestAtOnce,
+    emit: ({ hash, contentType, refs, content }: TreeNode) => {
+      const header = encodeNodeHeader({ contentType, refs, size: content.length });
+      indexNodes.push({ hash, bytes: Buffer.concat([header, content]) });
+    },
+  };
+  const index = new FileIndexBuilder(sink);
+  const digests: { readonly bytes: number; readonly hash: Promise<Hash> }[] = [];
+  const settleOldest = async (): Promise<void> => {
+    const oldest = digests.shift();
+    if (oldest !== undefined) await index.add({ bytes: oldest.bytes, hash: await oldest.hash });
+  };
+  let readBytes = 0;
+  try {
+    for await (const chunk of readChunks(handle, size)) {
+      if (chunk.length === size) return { ...(await buildSmallFile(NO_SINK, chunk)), indexNodes };
+      readBytes += chunk.length;
+      onRead(chunk.length);
+      if (digests.length >= DIGESTS_MAX) await settleOldest();
+      digests.push({ bytes: chunk.length, hash: digestChunk(chunk) });
+    }
+    if (readBytes !== size) return undefined;
+    while (digests.length > 0) await settleOldest();
+    return { ...(await index.finish()), indexNodes };
+  } finally {
+    await Promise.allSettled(digests.map(({ hash }) => hash));
+  }
+}
+
+/** On another thread; `chunk` is copied before the first await. */
+async function digestChunk(chunk: Uint8Array): Promise<Hash> {
+  const header = encodeNodeHeader({ contentType: CHUNK_CONTENT_TYPE, refs: [], size: chunk.length });
+  const bytes = chunkMemory.take(header.length + chunk.length);
+  bytes.set(header);
+  bytes.set(chunk, header.length);
+  try {
+    return bytesToHash(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)));
+  } finally {
+    chunkMemory.give(bytes);
+  }
+}
+
+/**
+ * The chunks of the first `size` bytes, as views that hold until the next is asked for. A next piece is read while one is
+ * looked at. Ends early when the file does.
+ */
+async function* readChunks(handle: FileHandle, size: number): AsyncGenerator<Uint8Array, void, undefined> {
+  const memory = new Uint8Array(Math.min(WINDOW_BYTES, size));
+  let start = 0;
+  let filled = 0;
+  let scannedEnd = 0;
+  let position = 0;
+  const readNext = (): Promise<{ bytesRead: number }> => {
+    const length = Math.min(READ_BYTES, memory.length - filled, size - position);
+    return handle.read(memory, filled, length, position);
+  };
+  let reading = readNext();
+  try {
+    for (;;) {
+      const { bytesRead } = await reading;
+      filled += bytesRead;
+      position += bytesRead;
+      const isLast = position >= size || bytesRead === 0;
+      if (!isLast && memory.length - filled < READ_BYTES) {
+        memory.copyWithin(0, start, filled);
+        filled -= start;
+        scannedEnd -= start;
+        start = 0;
+      }
+      const window = memory.subarray(0, filled);
+      // The next piece arrives behind the window while this one is looked at.
+      if (!isLast) reading = readNext();
+      while (start < filled) {
+        const end = findChunkEnd(window, start, isLast, scannedEnd);
+        if (end === undefined) break;
+        yield window.subarray(start, end);
+        start = end;
+        scannedEnd = end;
+      }
+      if (isLast) return;
+      scannedEnd = filled;
+    }
+  } finally {
+    // The file is closed next; nothing may still be reading into memory.
+    await reading.catch(() => undefined);
+  }
+}
+
+function isChanged(a: Stats, b: Stats): boolean {
+  return a.size !== b.size || a.mtimeMs !== b.mtimeMs || a.ctimeMs !== b.ctimeMs || a.ino !== b.ino;
+}

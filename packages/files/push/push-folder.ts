@@ -1,0 +1,175 @@
+/** `push` of a path: scan, push what is missing, again if something changed meanwhile, and the root ref at the end. */
+import {
+  type Client,
+  type ProgressReporter,
+  type PushPlan,
+  type PushResult,
+  planPush,
+  pushTree,
+  type Snapshot,
+  SourceChangedError,
+  startLeaseKeeper,
+} from '@holdfast/client';
+import { type Hash, LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
+import { toByteString } from '../byte-names.ts';
+import type { FolderState } from './folder-state.ts';
+import { FolderSupply } from './folder-supply.ts';
+import { IGNORE_FILE_NAME, IgnoreRules } from './ignore-rules.ts';
+import {
+  type CommitOptions,
+  commitRootRef,
+  findBalance,
+  type RootRefCommit,
+  settleEarlierCommit,
+} from './root-ref-commit.ts';
+import { RoundProgress } from './round-progress.ts';
+import { type ScannedRoot, scanTree } from './scan-tree.ts';
+import { prepareSnapshot, type SnapshotCommit, type SnapshotTarget } from './snapshot-commit.ts';
+import { TreeBusyError } from './tree-busy-error.ts';
+
+export interface PushFolderOptions {
+  /** One that does not try again by itself (`retry: { attemptsMax: 1 }`): the push does. */
+  readonly client: Client;
+  /** absolute */
+  readonly path: string;
+  readonly state: FolderState;
+  /** Texts of pattern files from outside the tree. */
+  readonly ignorePatterns: readonly string[];
+  /** Names of pattern files that are honoured in every folder. */
+  readonly ignoreFileNames: readonly string[];
+  readonly recordsMtime: boolean;
+  readonly skipsSpecial: boolean;
+  readonly leaseDurationMs: number;
+  readonly check: boolean;
+  readonly parallelMax: number;
+  /** How long no request may succeed, ms; the engine's default when left out. */
+  readonly patienceMs?: number | undefined;
+  /** Commit a root ref, remembered under this scope while it is not answered. */
+  readonly rootRefScope?: string | undefined;
+  /** List the tree under a name. */
+  readonly snapshot?: SnapshotTarget | undefined;
+  readonly progress: ProgressReporter;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface PushedFolder extends PushResult {
+  readonly kind: ScannedRoot['kind'];
+  readonly entryCount: number;
+  readonly bytes: number;
+  /** entries that had to be read here */
+  readonly readCount: number;
+  /** Undefined without a root ref, and when the root had one already. */
+  readonly commit: RootRefCommit | undefined;
+  /** The balance that the root had already, so that none was added. */
+  readonly balance: number | undefined;
+  readonly snapshot: Snapshot | undefined;
+}
+
+/** How often one entry may change while the tree is pushed: each time the tree is taken up from the start. */
+const CHANGES_PER_ENTRY_MAX = 4;
+/** And all of them together: a tree in which something else changes each time does not keep a push for ever. */
+const ROUNDS_MAX = 100;
+
+/**
+ * Makes the tree at `path` ready and leased, and keeps it by a root ref or a snapshot where that is asked for. Throws ScanError,
+ * TreeBusyError, CatalogError, CasError, or the reason of the signal; the same call then takes it up where it stopped.
+ */
+export async function pushFolder(options: PushFolderOptions): Promise<PushedFolder> {
+  /** how often each entry changed; what changed once is read again */
+  const changes = new Map<string, number>();
+  const rounds = new RoundProgress(options.progress);
+  const { snapshot, client, state, progress, signal, patienceMs } = options;
+  const listing =
+    snapshot === undefined
+      ? undefined
+      : await prepareSnapshot({ client, state, target: snapshot, progress, signal, patienceMs });
+  for (let round = 1; ; round += 1) {
+    const roundOptions = { ...options, progress: rounds.startRound() };
+    const scanned = await scan(roundOptions, new Set(changes.keys()));
+    try {
+      return await pushScanned(roundOptions, scanned, listing);
+    } catch (error) {
+      if (!(error instanceof SourceChangedError)) throw error;
+      const count = (changes.get(error.source) ?? 0) + 1;
+      changes.set(error.source, count);
+      if (count === CHANGES_PER_ENTRY_MAX || round === ROUNDS_MAX) {
+        const message = `${error.source} keeps changing while it is pushed: stop what writes to it, or leave it out with ${IGNORE_FILE_NAME}`;
+        throw new TreeBusyError(message, { cause: error });
+      }
+      options.progress.warn(`${error.source} changed while it was pushed; it is read again`);
+    }
+  }
+}
+
+/** What `pushFolder` would send, found without changing anything on the server. */
+export async function planFolder(options: PushFolderOptions): Promise<PushPlan> {
+  const scanned = await scan(options, new Set());
+  const supply = new FolderSupply(toByteString(options.path), scanned, options.state);
+  const { client, progress, signal, parallelMax, patienceMs } = options;
+  return planPush(client, supply, { progress, signal, parallelMax, patienceMs });
+}
+
+function scan(options: PushFolderOptions, distrusted: ReadonlySet<string>): Promise<ScannedRoot> {
+  const { state, ignoreFileNames, recordsMtime, skipsSpecial, progress, signal } = options;
+  return scanTree({
+    root: toByteString(options.path),
+    state,
+    rules: IgnoreRules.from(options.ignorePatterns),
+    ignoreFileNames,
+    recordsMtime,
+    skipsSpecial,
+    distrusted,
+    progress,
+    signal,
+  });
+}
+
+async function pushScanned(
+  options: PushFolderOptions,
+  scanned: ScannedRoot,
+  listing: SnapshotCommit | undefined,
+): Promise<PushedFolder> {
+  const { client, state, progress, signal, rootRefScope } = options;
+  const { leaseDurationMs, check, parallelMax, patienceMs } = options;
+  const supply = new FolderSupply(toByteString(options.path), scanned, state);
+  const commitOptions: CommitOptions | undefined =
+    rootRefScope === undefined
+      ? undefined
+      : { client, state, scope: rootRefScope, progress, signal, patienceMs };
+  if (commitOptions !== undefined) await settleEarlierCommit(scanned.hash, commitOptions);
+  const pushed = await pushTree(client, supply, {
+    leaseDurationMs,
+    check,
+    parallelMax,
+    patienceMs,
+    progress,
+    signal,
+  });
+  const kept = await keepLeased(scanned.hash, options, async () => {
+    const balance = commitOptions && (await findBalance(scanned.hash, commitOptions));
+    const commit =
+      commitOptions === undefined || balance !== undefined
+        ? undefined
+        : await commitRootRef(scanned.hash, commitOptions);
+    return { balance, commit, snapshot: await listing?.commit(scanned.hash, scanned.bytes) };
+  });
+  const { kind, entryCount, bytes, readCount } = scanned;
+  return { ...pushed, kind, entryCount, bytes, readCount, ...kept };
+}
+
+/** Commits may take many tries: the root is leased until it is held by them. */
+async function keepLeased<T>(
+  root: Hash,
+  { client, leaseDurationMs, progress, rootRefScope, snapshot }: PushFolderOptions,
+  commit: () => Promise<T>,
+): Promise<T> {
+  if (rootRefScope === undefined && snapshot === undefined) return commit();
+  progress.phase('commit');
+  const keeper = startLeaseKeeper({ client, leaseDurationMs });
+  keeper.add(root, { safeUntil: Date.now() + Math.max(leaseDurationMs, LEASE_DURATION_MS_MIN) });
+  try {
+    return await commit();
+  } finally {
+    await keeper.stop();
+  }
+}

@@ -1,0 +1,314 @@
+/**
+ * Reads a folder into a tree: every entry in byte order, children before parents, in bounded memory. What is as it was
+ * last time is not read again. Links are stored as they are and never followed.
+ */
+import { lstatSync, type Stats } from 'node:fs';
+import type { ProgressReporter } from '@holdfast/client';
+import type { Hash } from '@holdfast/protocol';
+import { type ByteString, displayName, joinPath, toFsPath } from '../byte-names.ts';
+import { type ComingEntry, DirectoryWriter } from './directory-writer.ts';
+import { EntryReader, type FoundEntry, isLarge, kindOf } from './entry-reader.ts';
+import type { DirectoryRow, FolderState } from './folder-state.ts';
+import { FileBusyError } from './hash-file.ts';
+import type { IgnoreRules } from './ignore-rules.ts';
+import { listNames } from './name-list.ts';
+import { describeSystemError, isGone, isSystemError, ScanProblems } from './scan-problem.ts';
+import { SeenEntries } from './seen-entries.ts';
+import type { Fingerprint, SeenEntry } from './stat-pages.ts';
+import { describeSpecial, readPatternTexts, surveyTree } from './survey.ts';
+
+export interface ScanOptions {
+  /** absolute path of a folder, file or link */
+  readonly root: ByteString;
+  readonly state: FolderState;
+  readonly rules: IgnoreRules;
+  /** Names of pattern files that are honoured in every folder. */
+  readonly ignoreFileNames: readonly string[];
+  readonly recordsMtime: boolean;
+  /** Leave out sockets, pipes and devices with a warning instead of failing. */
+  readonly skipsSpecial: boolean;
+  /** Entries, as people see them, that are read even if they look unchanged. */
+  readonly distrusted: ReadonlySet<string>;
+  readonly progress: ProgressReporter;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** The root as an entry of nothing. */
+export interface ScannedRoot {
+  readonly kind: 'file' | 'directory' | 'symlink';
+  readonly hash: Hash;
+  /** of all files and link targets */
+  readonly bytes: number;
+  /** the root included */
+  readonly entryCount: number;
+  /** the directory, or what a root that is a file is remembered under */
+  readonly directoryId: number;
+  /** entries that were read because they were new or changed */
+  readonly readCount: number;
+}
+
+/** Larger files that are read at the same time. */
+const LARGE_FILES_MAX = 2;
+/** How long the scan may keep the process to itself. */
+const TURN_MS = 25;
+/** What is read before a look at all entries is worth it: reading as much takes as long as looking at some thousands. */
+const UNSURVEYED_BYTES_MAX = 16 * 1024 * 1024;
+
+const NO_FINGERPRINT: Fingerprint = { size: 0, mtimeMs: 0, ctimeMs: 0, inode: 0 };
+/** The state's name of the root, and the id above it. */
+const ROOT_NAME = '';
+const ABOVE_ROOT = 0;
+
+/** An entry that may still be on its way; in an object, so that waiting for the one is not waiting for the other. */
+interface Visited {
+  readonly coming: ComingEntry;
+}
+
+/** What holds for the entries of one directory. */
+interface Folder {
+  readonly path: ByteString;
+  readonly row: DirectoryRow;
+  readonly rules: IgnoreRules;
+  readonly seen: SeenEntries;
+}
+
+/** Throws ScanError when entries cannot be stored, the reason of the signal, or what the system says of the root. */
+export function scanTree(options: ScanOptions): Promise<ScannedRoot> {
+  return new Scan(options).run();
+}
+
+class Scan {
+  readonly #options: ScanOptions;
+  readonly #state: FolderState;
+  readonly #reader: EntryReader;
+  readonly #problems = new ScanProblems();
+  /** large files that are being read */
+  readonly #reading = new Set<Promise<unknown>>();
+  #entryCount = 0;
+  #bytes = 0;
+  #readCount = 0;
+  #item: string | undefined;
+  #unsurveyedBytes = 0;
+  #surveyed: Promise<void> | undefined;
+  #turnEndsAt = performance.now() + TURN_MS;
+
+  constructor(options: ScanOptions) {
+    this.#options = options;
+    this.#state = options.state;
+    this.#reader = new EntryReader(options.state, options.recordsMtime, options.distrusted);
+  }
+
+  async run(): Promise<ScannedRoot> {
+    const { root, progress } = this.#options;
+    progress.phase('scan');
+    try {
+      const stats = lstatSync(toFsPath(root));
+      const row = this.#directoryRow(ABOVE_ROOT, ROOT_NAME);
+      const entry = await this.#scanRoot(stats, row);
+      this.#problems.throwIfAny();
+      const kind = kindOf(stats);
+      if (entry === undefined || kind === undefined)
+        throw new Error(`${displayName(root)} went away; check the path`);
+      this.#report();
+      const { hash, bytes, entryCount } = entry;
+      return {
+        kind,
+        hash,
+        bytes,
+        entryCount: entryCount + 1,
+        directoryId: row.id,
+        readCount: this.#readCount,
+      };
+    } finally {
+      await Promise.allSettled(this.#reading);
+      this.#state.save();
+    }
+  }
+
+  async #scanRoot(
+    stats: Stats,
+    row: DirectoryRow,
+  ): Promise<Pick<SeenEntry, 'hash' | 'bytes' | 'entryCount'> | undefined> {
+    const { rules } = this.#options;
+    if (stats.isDirectory()) {
+      this.#count(1, 0);
+      return this.#scanDirectory('', row, rules);
+    }
+    if (kindOf(stats) === undefined) return this.#meetSpecial('', stats);
+    const seen = new SeenEntries(this.#state, row.id);
+    const met = this.#meet('', ROOT_NAME, stats, { path: '', row, rules, seen });
+    return met instanceof Promise ? (await met).coming : met;
+  }
+
+  #directoryRow(parent: number, name: ByteString): DirectoryRow {
+    return this.#state.findDirectory(parent, name) ?? this.#state.addDirectory(parent, name);
+  }
+
+  async #scanDirectory(path: ByteString, row: DirectoryRow, outerRules: IgnoreRules) {
+    const names = listNames(this.#absolute(path));
+    const { ignoreFileNames } = this.#options;
+    const patterns = readPatternTexts(this.#absolute(path), names, ignoreFileNames, (name, reason) =>
+      this.#refuse(joinPath(path, name), reason),
+    );
+    const rules = outerRules.enter(path, patterns);
+    const folder: Folder = { path, row, rules, seen: new SeenEntries(this.#state, row.id) };
+    const writer = new DirectoryWriter(this.#state, row);
+    this.#item = displayName(path === '' ? this.#options.root : path);
+    for (const name of names) {
+      if (performance.now() > this.#turnEndsAt) await this.#yield();
+      const visited = this.#visit(name, folder);
+      await writer.add(visited instanceof Promise ? (await visited).coming : visited);
+    }
+    const built = await writer.finish();
+    if (built.isChanged) this.#state.dropMissing(row.id, (name) => names.has(name));
+    this.#state.saveSometimes();
+    return built;
+  }
+
+  /** A directory is scanned before this resolves; a large file may still be read afterwards. */
+  #visit(name: ByteString, folder: Folder): SeenEntry | undefined | Promise<Visited> {
+    const path = joinPath(folder.path, name);
+    let stats: Stats | undefined;
+    try {
+      stats = lstatSync(toFsPath(this.#absolute(path)), { throwIfNoEntry: false });
+    } catch (error) {
+      return isGone(error) ? undefined : this.#refuse(path, describeSystemError(error));
+    }
+    if (stats === undefined || folder.rules.isIgnored(path, stats.isDirectory())) return undefined;
+    if (kindOf(stats) === undefined) return this.#meetSpecial(path, stats);
+    return stats.isDirectory() ? this.#enter(path, name, folder) : this.#meet(path, name, stats, folder);
+  }
+
+  async #enter(path: ByteString, name: ByteString, { row, rules }: Folder): Promise<Visited> {
+    try {
+      const built = await this.#scanDirectory(path, this.#directoryRow(row.id, name), rules);
+      const { hash, bytes, entryCount } = built;
+      const mtimeNs = this.#reader.mtimeOf(this.#absolute(path));
+      this.#count(1, 0);
+      const coming: SeenEntry = {
+        name,
+        kind: 'directory',
+        isExecutable: false,
+        isIndexed: false,
+        isSettled: true,
+        fingerprint: NO_FINGERPRINT,
+        hash,
+        bytes,
+        entryCount,
+        mtimeNs,
+      };
+      return { coming };
+    } catch (error) {
+      return { coming: this.#takeFailure(path, error) };
+    }
+  }
+
+  /** A file or link: known again, read at once, or (a large file) read meanwhile. */
+  #meet(
+    path: ByteString,
+    name: ByteString,
+    stats: Stats,
+    { row, seen }: Folder,
+  ): SeenEntry | Promise<Visited> {
+    const found: FoundEntry = {
+      path,
+      absolutePath: this.#absolute(path),
+      name,
+      stats,
+      directory: row.id,
+    };
+    const known = this.#reader.findKnown(found, seen);
+    if (known === undefined) return this.#startReading(found);
+    this.#count(1, known.bytes);
+    return known;
+  }
+
+  async #startReading(found: FoundEntry): Promise<Visited> {
+    if (!isLarge(found.stats)) return { coming: await this.#read(found) };
+    while (this.#reading.size >= LARGE_FILES_MAX) await Promise.race(this.#reading);
+    const name = displayName(found.path === '' ? this.#options.root : found.path);
+    this.#item = name;
+    const endWait = this.#options.progress.waitFor(`reading ${name}`);
+    const reading = this.#read(found).finally(() => {
+      endWait();
+      this.#reading.delete(reading);
+    });
+    // Whoever waits for the entry meets its failure; whoever waits for room does not.
+    reading.catch(() => undefined);
+    this.#reading.add(reading);
+    return { coming: reading };
+  }
+
+  async #read(found: FoundEntry): Promise<SeenEntry | undefined> {
+    this.#options.signal?.throwIfAborted();
+    if (this.#isSurveyDue(found)) await this.#survey();
+    this.#readCount += 1;
+    let readBytes = 0;
+    try {
+      const entry = await this.#reader.read(found, (more) => {
+        this.#options.signal?.throwIfAborted();
+        readBytes += more;
+        this.#count(0, more);
+        this.#report();
+      });
+      this.#count(1, entry.bytes - readBytes);
+      return entry;
+    } catch (error) {
+      return this.#takeFailure(found.path, error);
+    }
+  }
+
+  #isSurveyDue({ path, stats }: FoundEntry): boolean {
+    this.#unsurveyedBytes += stats.size;
+    // A root that is a file is all there is.
+    return path !== '' && this.#unsurveyedBytes > UNSURVEYED_BYTES_MAX;
+  }
+
+  /** What cannot be stored is told before much is read. Others that read meanwhile wait for the same look. */
+  #survey(): Promise<void> {
+    this.#surveyed ??= surveyTree(this.#options);
+    return this.#surveyed;
+  }
+
+  /** What went away in between is not there; what cannot be read is a problem to tell; anything else ends the scan. */
+  #takeFailure(path: ByteString, error: unknown): undefined {
+    this.#options.signal?.throwIfAborted();
+    if (error instanceof FileBusyError) return this.#refuse(path, error.message);
+    if (!isSystemError(error)) throw error;
+    return isGone(error) ? undefined : this.#refuse(path, describeSystemError(error));
+  }
+
+  #meetSpecial(path: ByteString, stats: Stats): undefined {
+    const kind = describeSpecial(stats);
+    if (!this.#options.skipsSpecial || path === '') return this.#refuse(path, kind);
+    this.#options.progress.warn(`${displayName(path)} is left out: it is a ${kind}`);
+    return undefined;
+  }
+
+  #refuse(path: ByteString, reason: string): undefined {
+    this.#problems.add(displayName(path === '' ? this.#options.root : path), reason);
+    return undefined;
+  }
+
+  #absolute(path: ByteString): ByteString {
+    return path === '' ? this.#options.root : `${this.#options.root}/${path}`;
+  }
+
+  #count(entries: number, bytes: number): void {
+    this.#entryCount += entries;
+    this.#bytes += bytes;
+  }
+
+  #report(): void {
+    this.#options.progress.expect({ files: this.#entryCount, bytes: this.#bytes });
+    // Reading on is movement, even within one file of hours.
+    if (this.#item !== undefined) this.#options.progress.item(this.#item);
+  }
+
+  async #yield(): Promise<void> {
+    this.#options.signal?.throwIfAborted();
+    this.#report();
+    await new Promise((resolve) => setImmediate(resolve));
+    this.#turnEndsAt = performance.now() + TURN_MS;
+  }
+}

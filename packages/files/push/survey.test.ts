@@ -1,0 +1,67 @@
+/** What cannot be stored is told before gigabytes are read; what can is stored as ever. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SILENT_PROGRESS } from '@holdfast/client';
+import { toByteString } from '../byte-names.ts';
+import { openTemporaryState } from '../state/open-tree-state.ts';
+import { IgnoreRules } from './ignore-rules.ts';
+import { type ScannedRoot, scanTree } from './scan-tree.ts';
+
+const FILE_BYTES = 8 * 1024 * 1024;
+const FILES = 8;
+let folder: string;
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'holdfast-survey-'));
+  mkdirSync(join(folder, 'z'));
+  for (let index = 0; index < FILES; index += 1) {
+    writeFileSync(join(folder, `a${index}`), Buffer.alloc(FILE_BYTES, index));
+  }
+  Bun.spawnSync(['mkfifo', join(folder, 'z', 'pipe'), join(folder, 'z', 'other')]);
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+interface Scanned {
+  readonly root: ScannedRoot | Error;
+  readonly bytesRead: number;
+}
+
+async function scan(skipsSpecial: boolean): Promise<Scanned> {
+  const state = openTemporaryState();
+  let bytesRead = 0;
+  const root = await scanTree({
+    root: toByteString(folder),
+    state,
+    rules: IgnoreRules.from([]),
+    ignoreFileNames: ['.holdfastignore'],
+    recordsMtime: false,
+    skipsSpecial,
+    distrusted: new Set(),
+    progress: {
+      ...SILENT_PROGRESS,
+      expect: ({ bytes = 0 }) => {
+        bytesRead = Math.max(bytesRead, bytes);
+      },
+    },
+    signal: undefined,
+  }).catch((error: Error) => error);
+  state.close();
+  return { root, bytesRead };
+}
+
+test('a pipe behind large files stops the scan before they are all read, and every problem is named', async () => {
+  const { root, bytesRead } = await scan(false);
+  expect(root).toMatchObject({ name: 'ScanError' });
+  expect((root as Error).message).toContain(
+    '2 entries cannot be stored: z/other (named pipe), z/pipe (named pipe)',
+  );
+  expect(bytesRead).toBeLessThan((FILES * FILE_BYTES) / 2);
+});
+
+test('with special files to be left out, or ignored, nothing stops it', async () => {
+  expect((await scan(true)).root).toMatchObject({ bytes: FILES * FILE_BYTES, entryCount: FILES + 2 });
+  writeFileSync(join(folder, '.holdfastignore'), 'z\n');
+  expect((await scan(false)).root).toMatchObject({ entryCount: FILES + 2 });
+});

@@ -1,0 +1,107 @@
+/**
+ * A look at every entry of a tree before much of it is read: what cannot be stored is told then, not after gigabytes. One call
+ * of the system for each entry, nothing kept but the folders that are open.
+ */
+import { accessSync, constants, lstatSync, readFileSync, type Stats } from 'node:fs';
+import { type ByteString, displayName, joinPath, toFsPath } from '../byte-names.ts';
+import { kindOf } from './entry-reader.ts';
+import type { IgnoreRules } from './ignore-rules.ts';
+import { listNames, type NameList } from './name-list.ts';
+import { describeSystemError, isGone, isSystemError, ScanProblems } from './scan-problem.ts';
+
+export interface SurveyOptions {
+  /** absolute path of a folder, file or link */
+  readonly root: ByteString;
+  readonly rules: IgnoreRules;
+  /** Names of pattern files that are honoured in every folder. */
+  readonly ignoreFileNames: readonly string[];
+  /** Sockets, pipes and devices are no problem: they are to be left out. */
+  readonly skipsSpecial: boolean;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** How long the survey may keep the process to itself. */
+const TURN_MS = 25;
+/** A pattern file is no larger. */
+const IGNORE_FILE_BYTES_MAX = 1024 * 1024;
+
+/** Throws ScanError when entries cannot be stored, or the reason of the signal. */
+export async function surveyTree(options: SurveyOptions): Promise<void> {
+  const { root, rules, signal } = options;
+  const problems = new ScanProblems();
+  let turnEndsAt = performance.now() + TURN_MS;
+  await survey('', rules);
+  problems.throwIfAny();
+
+  async function survey(path: ByteString, outer: IgnoreRules): Promise<void> {
+    const names = listNames(absolute(path));
+    const patterns = readPatternTexts(absolute(path), names, options.ignoreFileNames, (name, reason) =>
+      refuse(joinPath(path, name), reason),
+    );
+    const inner = outer.enter(path, patterns);
+    for (const name of names) {
+      if (performance.now() > turnEndsAt) {
+        signal?.throwIfAborted();
+        await new Promise((resolve) => setImmediate(resolve));
+        turnEndsAt = performance.now() + TURN_MS;
+      }
+      const below = joinPath(path, name);
+      try {
+        if (look(below, inner)) await survey(below, inner);
+      } catch (error) {
+        if (!isSystemError(error)) throw error;
+        if (!isGone(error)) refuse(below, describeSystemError(error));
+      }
+    }
+  }
+
+  /** Whether it is a folder to look into. */
+  function look(path: ByteString, inner: IgnoreRules): boolean {
+    const at = toFsPath(absolute(path));
+    const stats = lstatSync(at, { throwIfNoEntry: false });
+    if (stats === undefined || inner.isIgnored(path, stats.isDirectory())) return false;
+    if (kindOf(stats) === undefined) {
+      if (!options.skipsSpecial) refuse(path, describeSpecial(stats));
+      return false;
+    }
+    if (stats.isFile()) accessSync(at, constants.R_OK);
+    return stats.isDirectory();
+  }
+
+  function refuse(path: ByteString, reason: string): void {
+    problems.add(displayName(path), reason);
+  }
+
+  function absolute(path: ByteString): ByteString {
+    return path === '' ? root : `${root}/${path}`;
+  }
+}
+
+export function describeSpecial(stats: Stats): string {
+  if (stats.isSocket()) return 'socket';
+  if (stats.isFIFO()) return 'named pipe';
+  return stats.isBlockDevice() || stats.isCharacterDevice() ? 'device' : 'special file';
+}
+
+/** Texts of the pattern files of a folder. A link in their place is not followed; what went away is not there. */
+export function readPatternTexts(
+  folder: ByteString,
+  names: NameList,
+  fileNames: readonly string[],
+  onProblem: (name: ByteString, reason: string) => void,
+): string[] {
+  return fileNames.flatMap((name) => {
+    if (!names.has(name)) return [];
+    try {
+      const file = toFsPath(`${folder}/${name}`);
+      const stats = lstatSync(file);
+      if (!stats.isFile()) return [];
+      if (stats.size <= IGNORE_FILE_BYTES_MAX) return [readFileSync(file, 'utf8')];
+      onProblem(name, `a file of patterns has at most ${IGNORE_FILE_BYTES_MAX} bytes`);
+    } catch (error) {
+      if (!isSystemError(error)) throw error;
+      if (!isGone(error)) onProblem(name, describeSystemError(error));
+    }
+    return [];
+  });
+}
