@@ -2,8 +2,8 @@
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { buildModel, MemoryNodes, type TreeModel, utf8 } from '../../test/tree-fixture.ts';
-import { diffWithRenames, type RenameOptions } from './diff-renames.ts';
 import type { TreeItem } from '../read/open-tree.ts';
+import { diffWithRenames, type RenameOptions } from './diff-renames.ts';
 import { formatPath } from './tree-path.ts';
 import { walkTree } from './walk-tree.ts';
 

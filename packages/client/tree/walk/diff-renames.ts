@@ -1,8 +1,8 @@
 /** What differs between two trees, where what was only moved is one difference: found by equal hashes, files and folders. */
 import type { CallOptions } from '../../operations.ts';
-import { type Difference, diffTrees, listBelow } from './diff-trees.ts';
-import type { TreeItem } from '../read/open-tree.ts';
 import type { NodeSource } from '../read/node-source.ts';
+import type { TreeItem } from '../read/open-tree.ts';
+import { type Difference, diffTrees, listBelow } from './diff-trees.ts';
 import type { TreePath } from './tree-path.ts';
 
 /** An entry that stood at `from` with the same content. A directory comes without what is below it. */

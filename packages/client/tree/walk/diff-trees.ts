@@ -4,11 +4,11 @@
  */
 import type { CallOptions } from '../../operations.ts';
 import { compareNames, type DirectoryEntry } from '../format/tree-format.ts';
-import { openTree, type TreeItem } from '../read/open-tree.ts';
 import { readDirectoryPart } from '../read/directory-parts.ts';
 import type { NodeSource } from '../read/node-source.ts';
-import { withPath } from './tree-read-error.ts';
+import { openTree, type TreeItem } from '../read/open-tree.ts';
 import type { TreePath } from './tree-path.ts';
+import { withPath } from './tree-read-error.ts';
 import { walkTree } from './walk-tree.ts';
 
 export type DifferenceKind = 'added' | 'removed' | 'modified';

@@ -15,8 +15,8 @@ import {
   SYMLINK_CONTENT_TYPE,
 } from '../format/tree-format.ts';
 import { parseTreeNode } from '../format/tree-node.ts';
-import { openTree, type TreeItem } from '../read/open-tree.ts';
 import { atNode, type NodeSource } from '../read/node-source.ts';
+import { openTree, type TreeItem } from '../read/open-tree.ts';
 
 export interface TreeUsage {
   readonly root: Hash;

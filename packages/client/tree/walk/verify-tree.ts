@@ -8,12 +8,12 @@ import type { CallOptions } from '../../operations.ts';
 import { createSha256 } from '../../sha256.ts';
 import { TreeFormatError } from '../format/tree-format.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
-import { openTree, type TreeItem } from '../read/open-tree.ts';
 import { type ExpectedDirectoryPart, expectChild, readDirectoryPart } from '../read/directory-parts.ts';
 import { type ExpectedFilePart, readFilePart } from '../read/file-parts.ts';
 import type { NodeSource } from '../read/node-source.ts';
-import { explainNodeError } from './tree-read-error.ts';
+import { openTree, type TreeItem } from '../read/open-tree.ts';
 import { formatPath, type TreePath } from './tree-path.ts';
+import { explainNodeError } from './tree-read-error.ts';
 
 export interface TreeFault {
   /** undefined is the root */

@@ -12,14 +12,14 @@ import {
   type TreeModel,
   utf8,
 } from '../../test/tree-fixture.ts';
-import { type Difference, diffTrees } from './diff-trees.ts';
 import { OrdinalSet } from '../pull/ordinal-set.ts';
 import { PullSelection } from '../pull/selection.ts';
 import type { TreeItem } from '../read/open-tree.ts';
-import { formatName, formatPath, pathBytes, pathNames, type TreePath } from './tree-path.ts';
-import { type WalkedEntry, walkTree } from './walk-tree.ts';
+import { type Difference, diffTrees } from './diff-trees.ts';
 import { measureTrees } from './measure-trees.ts';
+import { formatName, formatPath, pathBytes, pathNames, type TreePath } from './tree-path.ts';
 import { type TreeFault, verifyTree } from './verify-tree.ts';
+import { type WalkedEntry, walkTree } from './walk-tree.ts';
 
 const name = fc.constantFrom('a', 'b', 'c', 'dd', 'E', 'f.txt', 'g g').map(utf8);
 const content = fc.integer({ min: 0, max: 6 }).map((size) => new Uint8Array(size).fill(size));

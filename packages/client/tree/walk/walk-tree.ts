@@ -3,8 +3,8 @@ import type { CallOptions } from '../../operations.ts';
 import type { DirectoryEntry, NodeParts, TreeTotals } from '../format/tree-format.ts';
 import { readDirectoryEntries } from '../read/directory-parts.ts';
 import type { NodeSource, ReadNodeOptions } from '../read/node-source.ts';
-import { withPath } from './tree-read-error.ts';
 import type { TreePath } from './tree-path.ts';
+import { withPath } from './tree-read-error.ts';
 
 export interface WalkedEntry {
   readonly type: 'entry';
