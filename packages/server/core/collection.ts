@@ -14,7 +14,7 @@ import { removeNodesWithEdges } from './edges.ts';
 import { isEligible } from './eligibility.ts';
 import { assertInvariant } from './invariant.ts';
 import type { Generation, NodeRow, Space } from './model.ts';
-import type { SpaceTransaction } from './ports.ts';
+import type { SpaceTransaction, UploadKind } from './ports.ts';
 
 export interface Claims {
   /** candidates looked at */
@@ -32,14 +32,22 @@ export const CLAIM_HOLD_MS = 10_000;
 
 const STORAGE_RETRY_AFTER_SECONDS = 2;
 
-export async function claimCandidates(core: Core, tx: SpaceTransaction, limit: number): Promise<Claims> {
+export interface ClaimsWanted {
+  readonly limit: number;
+  readonly uploads: UploadKind;
+}
+
+export async function claimCandidates(
+  tx: SpaceTransaction,
+  { limit, uploads }: ClaimsWanted,
+): Promise<Claims> {
   const candidates = await tx.findCandidates(limit);
   for (const row of candidates) {
     assertInvariant(isEligible(row, tx.now), 'a candidate is eligible when it is claimed');
   }
   // No candidate is another's child: each has no edges.
   const inline = candidates.filter((row) => row.inline);
-  await forgetAll(core, tx, inline, tx.now);
+  await forgetAll(tx, inline, tx.now, uploads);
   const claimed = await holdAll(
     tx,
     candidates.filter((row) => !row.inline),
@@ -48,7 +56,10 @@ export async function claimCandidates(core: Core, tx: SpaceTransaction, limit: n
 }
 
 /** Claims that an interrupted pass left behind. */
-export async function findLeftoverClaims(tx: SpaceTransaction, limit: number): Promise<Claims> {
+export async function findLeftoverClaims(
+  tx: SpaceTransaction,
+  { limit }: Pick<ClaimsWanted, 'limit'>,
+): Promise<Claims> {
   // Held ones come last.
   const found = await tx.findClaimed(tx.now + CLAIM_HOLD_MS, limit);
   const claimed = await holdAll(
@@ -80,8 +91,13 @@ export async function finishClaims(
   claimed: readonly NodeRow[],
 ): Promise<NodeRow[]> {
   if (claimed.length === 0) return [];
+  const claims = claimed.map(({ hash, generation, claimHeldUntil }) => ({
+    hash,
+    generation,
+    claimHeldUntil,
+  }));
   const settle = (deleted: ReadonlySet<Generation>) =>
-    core.metadata.transact(space, (tx) => settleClaims(core, tx, claimed, deleted));
+    core.metadata.transact(space, settleClaims, { claims, deleted, uploads: core.content.upload.kind });
   let failure: unknown;
   let forgotten: NodeRow[];
   try {
@@ -103,17 +119,22 @@ export async function finishClaims(
   });
 }
 
+interface SettledClaims {
+  readonly claims: readonly Pick<NodeRow, 'hash' | 'generation' | 'claimHeldUntil'>[];
+  /** those whose objects are gone */
+  readonly deleted: ReadonlySet<Generation>;
+  readonly uploads: UploadKind;
+}
+
 /** Forgets the rows whose objects are gone, lets go of the others. */
-async function settleClaims(
-  core: Core,
+export async function settleClaims(
   tx: SpaceTransaction,
-  claimed: readonly NodeRow[],
-  deleted: ReadonlySet<Generation>,
+  { claims, deleted, uploads }: SettledClaims,
 ): Promise<NodeRow[]> {
-  const rows = await tx.findNodes(claimed.map(({ hash }) => hash));
+  const rows = await tx.findNodes(claims.map(({ hash }) => hash));
   const gone: NodeRow[] = [];
   let deletedAfter = tx.now;
-  for (const [index, claim] of claimed.entries()) {
+  for (const [index, claim] of claims.entries()) {
     const row = rows[index];
     // Revived by a lease, or finished by another pass: then it is no longer ours to forget.
     if (row?.state !== 'claimed' || row.generation !== claim.generation) continue;
@@ -124,18 +145,18 @@ async function settleClaims(
       await tx.updateNode(row, { ...row, claimHeldUntil: 0 });
     }
   }
-  await forgetAll(core, tx, gone, deletedAfter);
+  await forgetAll(tx, gone, deletedAfter, uploads);
   return gone;
 }
 
 /** `deletedAfter`: their objects were deleted at this instant or later. */
 async function forgetAll(
-  core: Core,
   tx: SpaceTransaction,
   rows: readonly NodeRow[],
   deletedAfter: number,
+  uploads: UploadKind,
 ): Promise<void> {
-  const expiries = await findUrlExpiries(core, tx, rows);
+  const expiries = await findUrlExpiries(tx, rows, uploads);
   for (const [index, { generation }] of rows.entries()) {
     const urlExpiresAt = expiries[index] ?? 0;
     // A URL that was good then can have brought the object back since, or still can.

@@ -3,7 +3,13 @@ import { ApiError, bytesToHash, type Hash } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import { assertInvariant } from './invariant.ts';
 import type { ContentRow, Generation, NodeRow, Space, UploadRow } from './model.ts';
-import { ContentDamaged, ContentLost, type SpaceTransaction, type StoredObject } from './ports.ts';
+import {
+  ContentDamaged,
+  ContentLost,
+  type SpaceTransaction,
+  type StoredObject,
+  type UploadKind,
+} from './ports.ts';
 import { sha256 } from './sha256.ts';
 
 /**
@@ -26,17 +32,17 @@ interface ClosedContent {
 }
 
 /** When the last URL by which a client can write the key of this upload expires; 0 where our own target judges every PUT. */
-export function urlExpiryOf(core: Core, upload: UploadRow): number {
-  return core.content.upload.kind === 'direct' ? upload.urlExpiresAt : 0;
+export function urlExpiryOf(uploads: UploadKind, upload: UploadRow): number {
+  return uploads === 'direct' ? upload.urlExpiresAt : 0;
 }
 
 /** The same of rows that have content, aligned with them. */
 export async function findUrlExpiries(
-  core: Core,
   tx: SpaceTransaction,
   rows: readonly NodeRow[],
+  uploads: UploadKind,
 ): Promise<readonly number[]> {
-  if (core.content.upload.kind === 'server') return rows.map(() => 0);
+  if (uploads === 'server') return rows.map(() => 0);
   const contents = await Promise.all(
     rows.map(({ inline, generation }) => (inline ? undefined : tx.findContent(generation))),
   );
@@ -62,27 +68,37 @@ export const rottenContent = (): ApiError =>
     'the stored content of this node is damaged or lost; lease the node and upload its bytes again to heal it',
   );
 
+type RotOutcome = 'marked' | 'rotten-already' | 'changed';
+type ProvenContent = Pick<NodeRow, 'hash' | 'generation'>;
+
 /**
  * Proof in hand, makes the row rotten, if it is still ready and still points at the same key; anything else has changed
- * since and is left alone. Inline bytes are in the same store, so they are proven again here. Resolves whether the row
- * is rotten now with that very content; `changed`: it was collected or healed meanwhile, so look again.
+ * since and is left alone. Inline bytes are read once more before: a key's content is written once, so what is found wrong
+ * stays wrong. Resolves whether the row is rotten now with that very content; `changed`: it was collected or healed
+ * meanwhile, so look again.
  */
 export async function markRotten(
   core: Core,
   space: Space,
-  proven: NodeRow,
+  { hash, generation, inline }: NodeRow,
   proof: ContentDamaged | ContentLost,
-): Promise<'marked' | 'rotten-already' | 'changed'> {
-  const outcome = await core.metadata.transact(space, async (tx) => {
-    const row = await tx.findNode(proven.hash);
-    if (row === undefined || row.generation !== proven.generation) return 'changed';
-    if (row.state !== 'ready') return row.state === 'rotten' ? 'rotten-already' : 'changed';
-    if (row.inline && !(await isInlineRotten(core, tx, row))) return 'changed';
-    await tx.updateNode(row, { ...row, state: 'rotten' });
-    return 'marked';
-  });
-  if (outcome === 'marked') core.rottenNodes.noteRotten(space, proven.hash, proof);
+): Promise<RotOutcome> {
+  const proven: ProvenContent = { hash, generation };
+  if (inline && !(await isInlineRotten(core, space, proven))) return 'changed';
+  const outcome = await core.metadata.transact(space, setRotten, proven);
+  if (outcome === 'marked') core.rottenNodes.noteRotten(space, hash, proof);
   return outcome;
+}
+
+export async function setRotten(
+  tx: SpaceTransaction,
+  { hash, generation }: ProvenContent,
+): Promise<RotOutcome> {
+  const row = await tx.findNode(hash);
+  if (row === undefined || row.generation !== generation) return 'changed';
+  if (row.state !== 'ready') return row.state === 'rotten' ? 'rotten-already' : 'changed';
+  await tx.updateNode(row, { ...row, state: 'rotten' });
+  return 'marked';
 }
 
 /** All there is to prove of inline bytes: length, checksum, digest. Throws ContentDamaged. */
@@ -94,11 +110,12 @@ export function verifyInlineNode(core: Core, content: ContentRow, hash: Hash): v
   }
 }
 
-async function isInlineRotten(core: Core, tx: SpaceTransaction, row: NodeRow): Promise<boolean> {
-  const content = await tx.findContent(row.generation);
+/** Whether what the disk has now is bad: `setRotten` then looks whether it is still this row's content. */
+async function isInlineRotten(core: Core, space: Space, proven: ProvenContent): Promise<boolean> {
+  const content = await core.metadata.transact(space, findContentOf, proven.generation);
   if (content === undefined) return true;
   try {
-    verifyInlineNode(core, content, row.hash);
+    verifyInlineNode(core, content, proven.hash);
     return false;
   } catch (error) {
     if (isProofOfRot(error)) return true;
@@ -106,15 +123,24 @@ async function isInlineRotten(core: Core, tx: SpaceTransaction, row: NodeRow): P
   }
 }
 
+export async function findContentOf(
+  tx: SpaceTransaction,
+  generation: Generation,
+): Promise<ContentRow | undefined> {
+  return tx.findContent(generation);
+}
+
 /** The reverse: a scrub found the bytes good again. Resolves whether this made the row ready. */
-export async function markSound(core: Core, space: Space, proven: NodeRow): Promise<boolean> {
-  const isSound = await core.metadata.transact(space, async (tx) => {
-    const row = await tx.findNode(proven.hash);
-    if (row?.state !== 'rotten' || row.generation !== proven.generation) return false;
-    assertInvariant(row.waitingTouchedAt === 0, 'a rotten row never waits');
-    await tx.updateNode(row, { ...row, state: 'ready' });
-    return true;
-  });
-  if (isSound) core.rottenNodes.noteReady(space, proven.hash, 'sound');
+export async function markSound(core: Core, space: Space, { hash, generation }: NodeRow): Promise<boolean> {
+  const isSound = await core.metadata.transact(space, setSound, { hash, generation });
+  if (isSound) core.rottenNodes.noteReady(space, hash, 'sound');
   return isSound;
+}
+
+export async function setSound(tx: SpaceTransaction, { hash, generation }: ProvenContent): Promise<boolean> {
+  const row = await tx.findNode(hash);
+  if (row?.state !== 'rotten' || row.generation !== generation) return false;
+  assertInvariant(row.waitingTouchedAt === 0, 'a rotten row never waits');
+  await tx.updateNode(row, { ...row, state: 'ready' });
+  return true;
 }

@@ -1,12 +1,16 @@
 /** Upload generations: names that are never given twice. */
-import type { Core } from './core.ts';
 import type { Generation } from './model.ts';
+import type { Randomness } from './ports.ts';
 
 const TIME_DIGITS = 12;
 const RANDOM_BYTES = 10;
 
+/** The random part of a generation, made before the transaction that may use it. */
+export function makeGenerationDigits(random: Randomness): string {
+  return Buffer.from(random.bytes(RANDOM_BYTES)).toString('hex');
+}
+
 /** 48 bits of creation time, then 80 random bits: the age of an object can be read from its key alone. */
-export function createGeneration(core: Pick<Core, 'random'>, now: number): Generation {
-  const time = now.toString(16).padStart(TIME_DIGITS, '0');
-  return time + Buffer.from(core.random.bytes(RANDOM_BYTES)).toString('hex');
+export function createGeneration(now: number, randomDigits: string): Generation {
+  return now.toString(16).padStart(TIME_DIGITS, '0') + randomDigits;
 }

@@ -2,12 +2,11 @@
 import { ApiError, type Hash } from '@holdfast/protocol';
 import { after } from './awaitable.ts';
 import { closeContent, findUrlExpiries, urlExpiryOf } from './contents.ts';
-import type { Core } from './core.ts';
 import { addEdges, findChildren, listUnready } from './edges.ts';
 import { createGeneration } from './generation.ts';
 import { type LeaseWindow, renewLease } from './lease-state.ts';
 import type { Generation, NodeRow, UploadEvidence, UploadRow } from './model.ts';
-import type { Awaitable, SpaceTransaction } from './ports.ts';
+import type { Awaitable, SpaceTransaction, UploadKind } from './ports.ts';
 
 export interface LeaseRequest {
   readonly hash: Hash;
@@ -18,8 +17,27 @@ export interface LeaseRequest {
 /** What looking at a generation's object, outside any transaction, told. */
 export interface Inspection {
   readonly generation: Generation;
-  /** undefined: a healthy store has no object there */
+  /** its PUT is under way: whatever object is seen belongs to it */
+  readonly isReceiving: boolean;
+  /** undefined: a healthy store has no object there, or a PUT is under way */
   readonly evidence: UploadEvidence | undefined;
+}
+
+export interface UploadRules {
+  readonly uploads: UploadKind;
+  /** active upload generations of one Space */
+  readonly activeUploadsMax: number;
+  /** ms an upload URL is good for */
+  readonly uploadTtlMs: number;
+}
+
+interface LeaseInput {
+  readonly request: LeaseRequest;
+  /** by the round before */
+  readonly inspection: Inspection | undefined;
+  /** the random part of a generation that may be opened */
+  readonly fresh: string;
+  readonly rules: UploadRules;
 }
 
 export type LeaseDecision =
@@ -32,6 +50,13 @@ export type LeaseDecision =
 type GoodEvidence = Extract<UploadEvidence, { verdict: 'good' }>;
 type BadEvidence = Extract<UploadEvidence, { verdict: 'bad' }>;
 
+interface Accepted {
+  readonly upload: UploadRow;
+  readonly evidence: GoodEvidence;
+  /** of its content row */
+  readonly urlExpiresAt: number;
+}
+
 const NEVER_LEASED: LeaseWindow = { leaseStartedAt: 0, leaseExpiresAt: 0 };
 const UPLOAD_LIMIT_RETRY_AFTER_SECONDS = 5;
 /** ms; a PUT to a store that takes it itself has ended so long after its URL expired; a slower one is found by the store's sweep */
@@ -40,53 +65,42 @@ const PUT_DURATION_MS_MAX = 600_000;
 const DIRECT_EXPIRY_STEP_MS = 1000;
 
 /** At once for a ready row where the engine answers at once. */
-export function decideLease(
-  core: Core,
-  tx: SpaceTransaction,
-  request: LeaseRequest,
-  inspection: Inspection | undefined,
-): Awaitable<LeaseDecision> {
+export function decideLease(tx: SpaceTransaction, input: LeaseInput): Awaitable<LeaseDecision> {
+  const { request } = input;
   return after(tx.findNode(request.hash), (node) =>
-    node?.state === 'ready'
-      ? renewReady(tx, node, request)
-      : decideUnready(core, tx, node, request, inspection),
+    node?.state === 'ready' ? renewReady(tx, node, request) : decideUnready(tx, node, input),
   );
 }
 
 async function decideUnready(
-  core: Core,
   tx: SpaceTransaction,
   node: NodeRow | undefined,
-  request: LeaseRequest,
-  inspection: Inspection | undefined,
+  input: LeaseInput,
 ): Promise<LeaseDecision> {
+  const { request, inspection } = input;
   if (node?.state === 'waiting') return settleWaiting(tx, node, request);
   const upload = await tx.findUpload(request.hash);
-  if (upload === undefined) return openGeneration(core, tx, request.hash, undefined);
-  const isReceiving = isBeingReceived(core, upload);
-  // An object that is seen while its PUT is under way belongs to that PUT: its own finishing transaction acknowledges it.
-  const evidence = upload.evidence ?? (isReceiving ? undefined : evidenceFrom(inspection, upload));
-  if (evidence === undefined) return decideUnfinished(core, tx, upload, isReceiving, inspection);
-  if (evidence.verdict === 'bad') return rejectUpload(core, tx, upload, evidence);
+  if (upload === undefined) return openGeneration(tx, input, undefined);
+  const isInspected = inspection?.generation === upload.generation;
+  const evidence = upload.evidence ?? (isInspected ? inspection.evidence : undefined);
+  if (evidence === undefined) {
+    // A complete object counts whenever it finished, so look before the generation is called unfinished.
+    if (!isInspected) return { kind: 'inspect', generation: upload.generation };
+    return decideUnfinished(tx, upload, input, inspection.isReceiving);
+  }
+  if (evidence.verdict === 'bad') return rejectUpload(tx, upload, evidence, input);
   if (node !== undefined && contradicts(node, evidence)) {
-    return rejectUpload(core, tx, upload, {
+    const contradiction: BadEvidence = {
       verdict: 'bad',
       code: 'NODE_CONFLICT',
       message:
         'what is stored for this hash contradicts the uploaded bytes; tell the operator of this server',
-    });
+    };
+    return rejectUpload(tx, upload, contradiction, input);
   }
-  if (node !== undefined) return restoreContent(core, tx, node, upload, evidence, request);
-  return publish(core, tx, upload, evidence, request);
-}
-
-function isBeingReceived(core: Core, upload: UploadRow): boolean {
-  const uploads = core.content.upload;
-  return uploads.kind === 'server' && uploads.receiver.isReceiving(upload.generation);
-}
-
-function evidenceFrom(inspection: Inspection | undefined, upload: UploadRow): UploadEvidence | undefined {
-  return inspection?.generation === upload.generation ? inspection.evidence : undefined;
+  const accepted: Accepted = { upload, evidence, urlExpiresAt: urlExpiryOf(input.rules.uploads, upload) };
+  if (node !== undefined) return restoreContent(tx, node, accepted, input);
+  return publish(tx, accepted, request);
 }
 
 function renewReady(tx: SpaceTransaction, node: NodeRow, request: LeaseRequest): Awaitable<LeaseDecision> {
@@ -114,21 +128,16 @@ async function settleWaiting(
 
 /** No object is known for the current generation. */
 async function decideUnfinished(
-  core: Core,
   tx: SpaceTransaction,
   upload: UploadRow,
+  input: LeaseInput,
   isReceiving: boolean,
-  inspection: Inspection | undefined,
 ): Promise<LeaseDecision> {
-  // A complete object counts whenever it finished, so look before the generation is called unfinished.
-  if (!isReceiving && inspection?.generation !== upload.generation) {
-    return { kind: 'inspect', generation: upload.generation };
-  }
   if (!isReceiving && upload.urlExpiresAt <= tx.now) {
-    await replaceUnfinished(core, tx, upload);
-    return openGeneration(core, tx, upload.hash, upload.rejection);
+    await replaceUnfinished(tx, upload, input.rules.uploads);
+    return openGeneration(tx, input, upload.rejection);
   }
-  const urlExpiresAt = urlExpiryFrom(core, tx.now, upload.urlExpiresAt);
+  const urlExpiresAt = urlExpiryFrom(input.rules, tx.now, upload.urlExpiresAt);
   const row: UploadRow = { ...upload, touchedAt: tx.now, urlExpiresAt };
   await tx.updateUpload(upload, row);
   return { kind: 'upload', row };
@@ -138,43 +147,46 @@ async function decideUnfinished(
  * Our own target judges every PUT by the record, which is gone now. A store that takes PUTs itself may be in the middle of one
  * that began while the URL was good: what it makes of it goes when it has certainly ended.
  */
-async function replaceUnfinished(core: Core, tx: SpaceTransaction, upload: UploadRow): Promise<void> {
+async function replaceUnfinished(
+  tx: SpaceTransaction,
+  upload: UploadRow,
+  uploads: UploadKind,
+): Promise<void> {
   await tx.deleteUpload(upload);
-  if (core.content.upload.kind === 'server') return;
+  if (uploads === 'server') return;
   const { generation, urlExpiresAt } = upload;
   await tx.setDiscard({ generation, dueAt: tx.now + PUT_DURATION_MS_MAX, urlExpiresAt });
 }
 
 async function rejectUpload(
-  core: Core,
   tx: SpaceTransaction,
   upload: UploadRow,
   evidence: BadEvidence,
+  input: LeaseInput,
 ): Promise<LeaseDecision> {
   await tx.deleteUpload(upload);
   const judged = upload.evidence;
   // Bytes that our own target found bad were never kept, so there is nothing to let go.
   if (judged?.verdict !== 'bad') {
     const { generation } = upload;
-    const urlExpiresAt = urlExpiryOf(core, upload);
+    const urlExpiresAt = urlExpiryOf(input.rules.uploads, upload);
     await closeContent(tx, { generation, inline: judged?.inline ?? false, urlExpiresAt });
   }
-  return openGeneration(core, tx, upload.hash, { code: evidence.code, message: evidence.message });
+  return openGeneration(tx, input, { code: evidence.code, message: evidence.message });
 }
 
 /** No sooner than `earlier` URLs of the same generation end. */
-function urlExpiryFrom({ content, settings }: Core, now: number, earlier = 0): number {
-  const expiresAt = Math.max(earlier, now + settings.uploadTtlMs);
-  return content.upload.kind === 'server' ? expiresAt : expiresAt - (expiresAt % DIRECT_EXPIRY_STEP_MS);
+function urlExpiryFrom({ uploads, uploadTtlMs }: UploadRules, now: number, earlier = 0): number {
+  const expiresAt = Math.max(earlier, now + uploadTtlMs);
+  return uploads === 'server' ? expiresAt : expiresAt - (expiresAt % DIRECT_EXPIRY_STEP_MS);
 }
 
 async function openGeneration(
-  core: Core,
   tx: SpaceTransaction,
-  hash: Hash,
+  { request, fresh, rules }: LeaseInput,
   rejection: UploadRow['rejection'],
 ): Promise<LeaseDecision> {
-  const { activeUploadsMax } = core.settings;
+  const { activeUploadsMax } = rules;
   if ((await tx.countActiveUploads(activeUploadsMax)) >= activeUploadsMax) {
     throw new ApiError(
       'CAS_UPLOAD_LIMIT',
@@ -183,10 +195,10 @@ async function openGeneration(
     );
   }
   const row: UploadRow = {
-    hash,
-    generation: createGeneration(core, tx.now),
+    hash: request.hash,
+    generation: createGeneration(tx.now, fresh),
     createdAt: tx.now,
-    urlExpiresAt: urlExpiryFrom(core, tx.now),
+    urlExpiresAt: urlExpiryFrom(rules, tx.now),
     touchedAt: tx.now,
     rejection,
     evidence: undefined,
@@ -207,16 +219,15 @@ function contradicts(node: NodeRow, evidence: GoodEvidence): boolean {
 
 /** Heals a rotten row or revives a claimed one: its edges, counts and root refs still stand, only the bytes are new. */
 async function restoreContent(
-  core: Core,
   tx: SpaceTransaction,
   node: NodeRow,
-  upload: UploadRow,
-  evidence: GoodEvidence,
-  request: LeaseRequest,
+  accepted: Accepted,
+  { request, rules }: LeaseInput,
 ): Promise<LeaseDecision> {
-  const [urlExpiresAt = 0] = await findUrlExpiries(core, tx, [node]);
+  const { upload, evidence } = accepted;
+  const [urlExpiresAt = 0] = await findUrlExpiries(tx, [node], rules.uploads);
   await closeContent(tx, { generation: node.generation, inline: node.inline, urlExpiresAt });
-  await acceptContent(core, tx, upload, evidence);
+  await acceptContent(tx, accepted);
   const lease = renewLease(node, tx.now, request.durationMs);
   await tx.updateNode(node, {
     ...node,
@@ -232,14 +243,13 @@ async function restoreContent(
 
 /** The first good upload of a hash without a row: row, edges, counts and lease in one transaction. */
 async function publish(
-  core: Core,
   tx: SpaceTransaction,
-  upload: UploadRow,
-  evidence: GoodEvidence,
+  accepted: Accepted,
   request: LeaseRequest,
 ): Promise<LeaseDecision> {
+  const { upload, evidence } = accepted;
   const { hash } = upload;
-  await acceptContent(core, tx, upload, evidence);
+  await acceptContent(tx, accepted);
   const children = await findChildren(tx, [evidence.refs]);
   const childHashes = listUnready(children);
   const isReady = childHashes.length === 0;
@@ -265,10 +275,8 @@ async function publish(
 
 /** The generation is judged good: its upload record goes, its content record stays (or is made, for a direct upload). */
 async function acceptContent(
-  core: Core,
   tx: SpaceTransaction,
-  upload: UploadRow,
-  evidence: GoodEvidence,
+  { upload, evidence, urlExpiresAt }: Accepted,
 ): Promise<void> {
   await tx.deleteUpload(upload);
   if (upload.evidence !== undefined) return;
@@ -277,6 +285,6 @@ async function acceptContent(
     canonicalSize: evidence.canonicalSize,
     integrity: evidence.integrity,
     inlineBytes: undefined,
-    urlExpiresAt: urlExpiryOf(core, upload),
+    urlExpiresAt,
   });
 }

@@ -1,7 +1,14 @@
 /** leaseNode: the lease and upload machine (docs/api.md, leaseNode). */
 import { ApiError, type Hash, type LeaseResponse, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from './core.ts';
-import { decideLease, type Inspection, type LeaseDecision, type LeaseRequest } from './lease-decision.ts';
+import { makeGenerationDigits } from './generation.ts';
+import {
+  decideLease,
+  type Inspection,
+  type LeaseDecision,
+  type LeaseRequest,
+  type UploadRules,
+} from './lease-decision.ts';
 import { clampLeaseDuration } from './lease-state.ts';
 import type { Generation, Space, UploadRow } from './model.ts';
 import { signUploadToken } from './upload-token.ts';
@@ -23,10 +30,11 @@ export async function leaseNode(
     const lease = await core.metadata.renewReadyLease(space, hash, request.durationMs);
     if (lease !== undefined) return answer(core, space, { kind: 'ready', hash, ...lease }, uploadOrigin);
   }
+  const rules = uploadRulesOf(core);
   let inspection: Inspection | undefined;
   for (let round = 0; round < INSPECTION_ROUNDS_MAX; round += 1) {
-    const known = inspection;
-    const decision = await core.metadata.transact(space, (tx) => decideLease(core, tx, request, known));
+    const fresh = makeGenerationDigits(core.random);
+    const decision = await core.metadata.transact(space, decideLease, { request, inspection, fresh, rules });
     if (decision.kind !== 'inspect') return answer(core, space, decision, uploadOrigin);
     inspection = await inspect(core, space, hash, decision.generation);
   }
@@ -37,9 +45,21 @@ export async function leaseNode(
   );
 }
 
+function uploadRulesOf({ content, settings }: Core): UploadRules {
+  const { activeUploadsMax, uploadTtlMs } = settings;
+  return { uploads: content.upload.kind, activeUploadsMax, uploadTtlMs };
+}
+
+/** The object of a PUT under way belongs to that PUT: its own finishing transaction acknowledges it. */
 async function inspect(core: Core, space: Space, hash: Hash, generation: Generation): Promise<Inspection> {
-  const object = await core.content.inspect(space, generation, hash, core.settings);
-  return { generation, evidence: object.found ? object.evidence : undefined };
+  const { upload } = core.content;
+  const isReceived = (): boolean => upload.kind === 'server' && upload.receiver.isReceiving(generation);
+  if (!isReceived()) {
+    const object = await core.content.inspect(space, generation, hash, core.settings);
+    const evidence = object.found ? object.evidence : undefined;
+    if (!isReceived()) return { generation, isReceiving: false, evidence };
+  }
+  return { generation, isReceiving: true, evidence: undefined };
 }
 
 async function answer(

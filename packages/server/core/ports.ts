@@ -24,6 +24,9 @@ export type Awaitable<T> = T | Promise<T>;
  * Rows. `transact` runs `body` in one serializable unit of one Space and resolves only when its effects are durable;
  * if `body` throws, none of its effects stay and the promise rejects with that error. `body` may be run again from the
  * start, so it changes nothing outside `tx`, and it awaits nothing but `tx` (no I/O in a transaction).
+ *
+ * An engine may run `body` in another thread. There only the transactions of core/transactions.ts are known, so each of them
+ * decides by `tx` and `input` alone, and both `input` and what it returns are plain data that can be copied.
  * The read verbs see only durable or about-to-be-durable committed state and never wait for a writer.
  */
 export interface MetadataStore {
@@ -43,7 +46,12 @@ export interface MetadataStore {
    * `reads` is given for a commit of root refs alone: what its body looks at. An engine may then run several such bodies of a Space,
    * one after another, in one unit; each has its own outcome. It is a hint: a body may read something else too.
    */
-  transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>, reads?: RootRefReads): Promise<T>;
+  transact<T, I = undefined>(
+    space: Space,
+    body: TransactionBody<T, I>,
+    input?: I,
+    reads?: RootRefReads,
+  ): Promise<T>;
   findNode(space: Space, hash: Hash): Awaitable<NodeRow | undefined>;
   /** The node and the content it points at, read at one instant. */
   findNodeWithContent(
@@ -80,6 +88,8 @@ export interface MetadataStore {
   findKnownGenerations(keys: readonly ObjectKey[]): Awaitable<ReadonlySet<Generation>>;
   close(): Promise<void>;
 }
+
+export type TransactionBody<T, I> = (tx: SpaceTransaction, input: I) => Awaitable<T>;
 
 /** What one commit of root refs looks at. */
 export interface RootRefReads {
@@ -222,6 +232,8 @@ export interface DeletedObjects {
   readonly deleted: ReadonlySet<Generation>;
   readonly failure: unknown;
 }
+
+export type UploadKind = ContentUploads['kind'];
 
 export type ContentUploads =
   | { readonly kind: 'server'; readonly receiver: UploadReceiver }

@@ -75,26 +75,39 @@ async function finish(core: Core, grant: UploadGrant, staged: StagedUpload): Pro
   // Bytes known to be wrong are not kept: what the next lease needs is the verdict.
   const isObject = evidence.verdict === 'good' && inlineBytes === undefined;
   if (isObject && !(await staged.seal())) throw alreadyFinished();
-  const isFinished = await core.metadata.transact(grant.space, async (tx) => {
-    if (await recordEvidence(tx, grant, evidence, inlineBytes)) return true;
-    if (isObject) await discardStray(tx, grant);
-    return false;
-  });
+  await record(core, grant, { evidence, inlineBytes, isSealed: isObject });
+}
+
+async function record(core: Core, grant: UploadGrant, received: ReceivedBytes): Promise<void> {
+  const { space, hash, generation } = grant;
+  const isFinished = await core.metadata.transact(space, finishUpload, { hash, generation, ...received });
   if (!isFinished) throw alreadyFinished();
 }
 
+interface ReceivedBytes {
+  readonly evidence: UploadEvidence;
+  readonly inlineBytes: Uint8Array | undefined;
+  /** they are an object under the generation's key */
+  readonly isSealed: boolean;
+}
+
+type FinishedUpload = ReceivedBytes & Pick<UploadGrant, 'hash' | 'generation'>;
+
 /** False when the generation is no longer current or already finished. */
+export async function finishUpload(tx: SpaceTransaction, finished: FinishedUpload): Promise<boolean> {
+  if (await recordEvidence(tx, finished)) return true;
+  if (finished.isSealed) await discardStray(tx, finished);
+  return false;
+}
+
 async function recordEvidence(
   tx: SpaceTransaction,
-  grant: UploadGrant,
-  evidence: UploadEvidence,
-  inlineBytes: Uint8Array | undefined,
+  { hash, generation, evidence, inlineBytes }: FinishedUpload,
 ): Promise<boolean> {
-  const upload = await tx.findUpload(grant.hash);
-  if (upload?.generation !== grant.generation || upload.evidence !== undefined) return false;
+  const upload = await tx.findUpload(hash);
+  if (upload?.generation !== generation || upload.evidence !== undefined) return false;
   if (evidence.verdict === 'good') {
     const { canonicalSize, integrity } = evidence;
-    const { generation } = grant;
     await tx.insertContent({ generation, canonicalSize, integrity, inlineBytes, urlExpiresAt: 0 });
   }
   await tx.updateUpload(upload, { ...upload, evidence });
@@ -106,7 +119,7 @@ async function recordEvidence(
  * is what that record speaks of and stays; else it is a stray, and is recorded for deletion. A claim's record is about to
  * go, and the pass may have deleted the object before ours took its place: then ours is a stray too.
  */
-async function discardStray(tx: SpaceTransaction, { generation, hash }: UploadGrant): Promise<void> {
+async function discardStray(tx: SpaceTransaction, { generation, hash }: FinishedUpload): Promise<void> {
   const content = await tx.findContent(generation);
   const node = await tx.findNode(hash);
   const isClaimed = node?.state === 'claimed' && node.generation === generation;
@@ -116,10 +129,7 @@ async function discardStray(tx: SpaceTransaction, { generation, hash }: UploadGr
 async function finishTooLarge(core: Core, grant: UploadGrant): Promise<never> {
   const message = `a canonical node may have at most ${core.settings.nodeBytesMax} bytes; split the content into child nodes`;
   const evidence: UploadEvidence = { verdict: 'bad', code: 'NODE_TOO_LARGE', message };
-  const isFinished = await core.metadata.transact(grant.space, (tx) =>
-    recordEvidence(tx, grant, evidence, undefined),
-  );
-  if (!isFinished) throw alreadyFinished();
+  await record(core, grant, { evidence, inlineBytes: undefined, isSealed: false });
   throw new ApiError('PAYLOAD_TOO_LARGE', message);
 }
 

@@ -28,12 +28,12 @@ function countTrips(metadata: MetadataStore): MetadataStore {
     get(target, name) {
       const value: unknown = Reflect.get(target, name, target);
       if (name === 'transact') {
-        return (...[space, body, reads]: Parameters<MetadataStore['transact']>) => {
+        return (...[space, body, input, reads]: Parameters<MetadataStore['transact']>) => {
           const counted = (tx: SpaceTransaction) => {
             trips.push(0);
-            return body(withTrips(tx));
+            return body(withTrips(tx), input);
           };
-          return metadata.transact(space, counted, reads);
+          return metadata.transact(space, counted, undefined, reads);
         };
       }
       return typeof value === 'function' ? value.bind(target) : value;

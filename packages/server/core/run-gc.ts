@@ -3,6 +3,7 @@ import type { GcResult } from '@holdfast/protocol';
 import {
   CLAIM_HOLD_MS,
   type Claims,
+  type ClaimsWanted,
   claimCandidates,
   findLeftoverClaims,
   finishClaims,
@@ -16,7 +17,7 @@ const CLAIMS_PER_TRANSACTION_MAX = 100;
 /** ms between looks at claims that others hold */
 const HELD_LOOK_MS = 250;
 
-type Take = (tx: SpaceTransaction, limit: number) => Promise<Claims>;
+type Take = (tx: SpaceTransaction, wanted: ClaimsWanted) => Promise<Claims>;
 
 interface Pass {
   readonly core: Core;
@@ -36,10 +37,9 @@ export async function runGc(
 ): Promise<GcResult> {
   const result = { examined: 0, deleted: 0, reclaimedContentBytes: 0 };
   const pass: Pass = { core, space, result };
-  const claim: Take = (tx, limit) => claimCandidates(core, tx, limit);
   for (let restedMs = 0; ; restedMs += HELD_LOOK_MS) {
     const othersHold = await takeAll(pass, findLeftoverClaims, maxNodes);
-    await takeAll(pass, claim, maxNodes);
+    await takeAll(pass, claimCandidates, maxNodes);
     if (rest === undefined || !othersHold || restedMs > CLAIM_HOLD_MS) return result;
     await rest(HELD_LOOK_MS);
   }
@@ -50,7 +50,8 @@ async function takeAll({ core, space, result }: Pass, take: Take, maxNodes: numb
   for (;;) {
     const limit = Math.min(maxNodes - result.examined, CLAIMS_PER_TRANSACTION_MAX);
     if (limit <= 0) return false;
-    const claims = await core.metadata.transact(space, (tx) => take(tx, limit));
+    const wanted = { limit, uploads: core.content.upload.kind };
+    const claims = await core.metadata.transact(space, take, wanted);
     result.examined += claims.examined;
     count(result, claims.forgotten);
     count(result, await finishClaims(core, space, claims.claimed));

@@ -8,7 +8,7 @@ import { closeContent, findUrlExpiries, urlExpiryOf } from './contents.ts';
 import type { Core } from './core.ts';
 import { removeNodesWithEdges } from './edges.ts';
 import type { DiscardRow, Generation, Space } from './model.ts';
-import type { SpaceTransaction, SweepCutoffs } from './ports.ts';
+import type { SpaceTransaction, SweepCutoffs, UploadKind } from './ports.ts';
 
 const SPACES_PER_SWEEP_MAX = 32;
 const ROWS_PER_TRANSACTION_MAX = 100;
@@ -57,7 +57,7 @@ async function sweepSpace(
   attempt: Attempt,
 ): Promise<boolean> {
   const parts: readonly (() => Promise<number>)[] = [
-    () => core.metadata.transact(space, (tx) => dropAbandoned(core, tx, cutoffs)),
+    () => dropAbandoned(core, space, cutoffs),
     () => deleteDiscards(core, space),
     () => finishLeftovers(core, space),
   ];
@@ -69,33 +69,57 @@ async function sweepSpace(
 }
 
 async function finishLeftovers(core: Core, space: Space): Promise<number> {
-  const { claimed } = await core.metadata.transact(space, (tx) =>
-    findLeftoverClaims(tx, ROWS_PER_TRANSACTION_MAX),
-  );
+  const { claimed } = await core.metadata.transact(space, findLeftoverClaims, {
+    limit: ROWS_PER_TRANSACTION_MAX,
+  });
   await finishClaims(core, space, claimed);
   return claimed.length;
 }
 
-async function dropAbandoned(core: Core, tx: SpaceTransaction, cutoffs: SweepCutoffs): Promise<number> {
+/** No PUT of an abandoned upload begins any more, its URL has expired; one may still be under way. */
+async function dropAbandoned(core: Core, space: Space, { abandonedAt }: SweepCutoffs): Promise<number> {
+  const { upload } = core.content;
+  const found = await core.metadata.transact(space, findAbandoned, abandonedAt);
+  const isReceived = (generation: Generation): boolean =>
+    upload.kind === 'server' && upload.receiver.isReceiving(generation);
+  const ended = found.filter((generation) => !isReceived(generation));
+  return core.metadata.transact(space, forgetAbandoned, { abandonedAt, ended, uploads: upload.kind });
+}
+
+export async function findAbandoned(tx: SpaceTransaction, abandonedAt: number): Promise<Generation[]> {
+  const uploads = await tx.findAbandonedUploads(abandonedAt, ROWS_PER_TRANSACTION_MAX);
+  return uploads.map(({ generation }) => generation);
+}
+
+interface Abandoned {
+  readonly abandonedAt: number;
+  /** uploads that nothing is received for */
+  readonly ended: readonly Generation[];
+  readonly uploads: UploadKind;
+}
+
+export async function forgetAbandoned(
+  tx: SpaceTransaction,
+  { abandonedAt, ended, uploads: kind }: Abandoned,
+): Promise<number> {
   const [parents, uploads] = await Promise.all([
-    tx.findAbandonedWaiting(cutoffs.abandonedAt, ROWS_PER_TRANSACTION_MAX),
-    tx.findAbandonedUploads(cutoffs.abandonedAt, ROWS_PER_TRANSACTION_MAX),
+    tx.findAbandonedWaiting(abandonedAt, ROWS_PER_TRANSACTION_MAX),
+    tx.findAbandonedUploads(abandonedAt, ROWS_PER_TRANSACTION_MAX),
   ]);
-  const expiries = await findUrlExpiries(core, tx, parents);
+  const expiries = await findUrlExpiries(tx, parents, kind);
   for (const [index, { generation, inline }] of parents.entries()) {
     await closeContent(tx, { generation, inline, urlExpiresAt: expiries[index] ?? 0 });
   }
   await removeNodesWithEdges(tx, parents);
   for (const upload of uploads) {
-    const { upload: target } = core.content;
-    if (target.kind === 'server' && target.receiver.isReceiving(upload.generation)) continue;
+    if (!ended.includes(upload.generation)) continue;
     await tx.deleteUpload(upload);
     const { evidence, generation } = upload;
     if (evidence?.verdict === 'bad') continue;
     await closeContent(tx, {
       generation,
       inline: evidence?.inline ?? false,
-      urlExpiresAt: urlExpiryOf(core, upload),
+      urlExpiresAt: urlExpiryOf(kind, upload),
     });
   }
   return Math.max(parents.length, uploads.length);
@@ -103,26 +127,33 @@ async function dropAbandoned(core: Core, tx: SpaceTransaction, cutoffs: SweepCut
 
 /** Deletes outside any transaction, then forgets the records of what is gone for good. */
 async function deleteDiscards(core: Core, space: Space): Promise<number> {
-  const { now, due } = await core.metadata.transact(space, async (tx) => ({
-    now: tx.now,
-    due: await tx.findDiscards(tx.now, ROWS_PER_TRANSACTION_MAX),
-  }));
+  const { now, due } = await core.metadata.transact(space, findDueDiscards);
   if (due.length === 0) return 0;
   const { deleted, failure } = await core.content.delete(
     space,
     due.map(({ generation }) => generation),
   );
   const gone = due.filter(({ generation }) => deleted.has(generation));
-  if (gone.length > 0) await core.metadata.transact(space, (tx) => settleDiscards(tx, gone, now));
+  if (gone.length > 0) await core.metadata.transact(space, settleDiscards, { gone, deletedAfter: now });
   if (failure !== undefined) throw failure;
   return due.length;
 }
 
-/** `deletedAfter`: the objects were deleted at this instant or later. */
-async function settleDiscards(
+export async function findDueDiscards(
   tx: SpaceTransaction,
-  gone: readonly DiscardRow[],
-  deletedAfter: number,
+): Promise<{ readonly now: number; readonly due: readonly DiscardRow[] }> {
+  return { now: tx.now, due: await tx.findDiscards(tx.now, ROWS_PER_TRANSACTION_MAX) };
+}
+
+interface DeletedDiscards {
+  readonly gone: readonly DiscardRow[];
+  /** the objects were deleted at this instant or later */
+  readonly deletedAfter: number;
+}
+
+export async function settleDiscards(
+  tx: SpaceTransaction,
+  { gone, deletedAfter }: DeletedDiscards,
 ): Promise<void> {
   // Read again: a record that was set anew meanwhile speaks of an object that may have come after the delete.
   const current = new Map<Generation, DiscardRow>();

@@ -9,7 +9,7 @@ import {
 import type { Core } from './core.ts';
 import { assertInvariant } from './invariant.ts';
 import type { NodeRow, RootRefCommit, Space } from './model.ts';
-import type { SpaceTransaction } from './ports.ts';
+import type { RootRefReads, SpaceTransaction } from './ports.ts';
 import { sha256 } from './sha256.ts';
 
 interface RootRefChange {
@@ -33,27 +33,38 @@ export async function updateRootRefs(
   const payloadDigest = sha256(canonicalRootRefPayload(request.changes));
   const { requestId, changes } = request;
   const hashes = changes.map(({ hash }) => hash);
-  const commit = async (tx: SpaceTransaction): Promise<UpdateRootRefsResponse> => {
-    // Asked for together: where a read is a round trip, this is one.
-    const [known, latest, nodes, balances] = await Promise.all([
-      tx.findRootRefCommit(refDomain, requestId),
-      tx.findRevision(refDomain),
-      tx.findNodes(hashes),
-      tx.findBalances(refDomain, hashes),
-    ]);
-    if (known !== undefined) return answerReplay(known, payloadDigest);
-    const missing = nodes.indexOf(undefined);
-    if (missing >= 0) {
-      throw new ApiError('NOT_FOUND', `this Space has no node ${hashes[missing]}; nothing was committed`);
-    }
-    const plans = changes.map((change, index) => planChange(change, nodes[index], balances[index]));
-    for (const { node, changed } of plans) if (changed !== node) await tx.updateNode(node, changed);
-    const revision = latest + 1;
-    const written = plans.filter(({ before, after }) => before !== after);
-    await tx.insertRootRefCommit(refDomain, { requestId, payloadDigest, revision }, written);
-    return { success: true, idempotent: false, revision };
-  };
-  return core.metadata.transact(space, commit, { domain: refDomain, requestId, hashes });
+  const reads = { domain: refDomain, requestId, hashes };
+  return core.metadata.transact(space, commitRootRefs, { ...reads, changes, payloadDigest }, reads);
+}
+
+interface PlainCommit extends RootRefReads {
+  /** aligned with `hashes` */
+  readonly changes: readonly RootRefChange[];
+  readonly payloadDigest: Uint8Array;
+}
+
+export async function commitRootRefs(
+  tx: SpaceTransaction,
+  { domain, requestId, hashes, changes, payloadDigest }: PlainCommit,
+): Promise<UpdateRootRefsResponse> {
+  // Asked for together: where a read is a round trip, this is one.
+  const [known, latest, nodes, balances] = await Promise.all([
+    tx.findRootRefCommit(domain, requestId),
+    tx.findRevision(domain),
+    tx.findNodes(hashes),
+    tx.findBalances(domain, hashes),
+  ]);
+  if (known !== undefined) return answerReplay(known, payloadDigest);
+  const missing = nodes.indexOf(undefined);
+  if (missing >= 0) {
+    throw new ApiError('NOT_FOUND', `this Space has no node ${hashes[missing]}; nothing was committed`);
+  }
+  const plans = changes.map((change, index) => planChange(change, nodes[index], balances[index]));
+  for (const { node, changed } of plans) if (changed !== node) await tx.updateNode(node, changed);
+  const revision = latest + 1;
+  const written = plans.filter(({ before, after }) => before !== after);
+  await tx.insertRootRefCommit(domain, { requestId, payloadDigest, revision }, written);
+  return { success: true, idempotent: false, revision };
 }
 
 function answerReplay(known: RootRefCommit, payloadDigest: Uint8Array): UpdateRootRefsResponse {

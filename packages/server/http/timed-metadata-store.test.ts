@@ -13,10 +13,10 @@ test('hands on all that a transaction is given, and what came of it', async () =
   const space = { appId: 'app', spaceId: 'space' };
   const body = () => 'what came of it';
   const reads = { domain: 'photos', requestId: 'r', hashes: ['00'] };
-  expect(await store.transact(space, body, reads)).toBe('what came of it');
+  expect(await store.transact(space, body, 'input', reads)).toBe('what came of it');
   expect(await store.transact(space, body)).toBe('what came of it');
   expect(given).toEqual([
-    [space, body, reads],
-    [space, body, undefined],
+    [space, body, 'input', reads],
+    [space, body, undefined, undefined],
   ]);
 });

@@ -6,8 +6,8 @@ import type {
   MetadataStore,
   RootRefReads,
   ScrubPosition,
-  SpaceTransaction,
   SweepCutoffs,
+  TransactionBody,
 } from '../core/ports.ts';
 import type { RequestTiming } from './request-timing.ts';
 
@@ -41,9 +41,14 @@ export class TimedMetadataStore implements MetadataStore {
     return this.timing.watch('cas_meta_read_clock', startedAt, this.inner.readClock());
   }
 
-  transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>, reads?: RootRefReads): Promise<T> {
+  transact<T, I = undefined>(
+    space: Space,
+    body: TransactionBody<T, I>,
+    input?: I,
+    reads?: RootRefReads,
+  ): Promise<T> {
     const startedAt = performance.now();
-    return this.timing.watch('cas_meta_transact', startedAt, this.inner.transact(space, body, reads));
+    return this.timing.watch('cas_meta_transact', startedAt, this.inner.transact(space, body, input, reads));
   }
 
   findNode(space: Space, hash: Hash): Answer<'findNode'> {

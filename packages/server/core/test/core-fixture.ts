@@ -27,6 +27,7 @@ import type {
 import { receiveUpload } from '../receive-upload.ts';
 import { RottenNodes } from '../rotten-nodes.ts';
 import { sweep } from '../sweep.ts';
+import { withCopies } from './copied-transactions.ts';
 import { DirectStore } from './direct-store.ts';
 
 export const SPACE: Space = { appId: 'app', spaceId: 'space' };
@@ -197,7 +198,7 @@ export class CoreWorld {
 
   #coreOf(engine: EmbeddedEngine, doors: Doors): Core {
     return {
-      metadata: engine.metadata,
+      metadata: withCopies(engine.metadata),
       content: withDoors(this.#direct ?? engine.content, doors),
       random: { bytes: (count) => this.#randomBytes(count) },
       signer,

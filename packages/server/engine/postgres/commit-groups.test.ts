@@ -144,7 +144,7 @@ test('one that fails half way leaves nothing, and the others are made', async ()
   const [, ...answers] = await Promise.all([
     commit('first', 'alone', { 0: 1 }),
     commit('one', 'a', { 1: 1 }),
-    instance.store.transact(SPACE, halfWay, reads).catch((error: Error) => error.message),
+    instance.store.transact(SPACE, halfWay, undefined, reads).catch((error: Error) => error.message),
     commit('one', 'b', { 1: 2 }),
   ]);
   expect(answers[1]).toBe('half way');
@@ -270,7 +270,7 @@ test('a commit waits for no other kind of transaction', async () => {
 describe('what an operation says that it reads', () => {
   async function readsOf(operation: (core: Core) => Promise<unknown>): Promise<RootRefReads | undefined> {
     let given: [RootRefReads | undefined] | undefined;
-    const transact = ((_space, _body, reads) => {
+    const transact = ((_space, _body, _input, reads) => {
       given = [reads];
       throw new Error('not run');
     }) satisfies MetadataStore['transact'];

@@ -105,14 +105,14 @@ describe('a connection that is lost', () => {
       ...core,
       metadata: Object.create(narrow.store, {
         transact: {
-          value: ((space, body, reads) => {
+          value: ((space, body, input, reads) => {
             const cutting = async (tx: SpaceTransaction) => {
-              const value = await body(tx);
+              const value = await body(tx, input as never);
               // From here on the server hears, and is not heard.
               proxy.setWeather({ kind: 'cut', afterBytes: 1 });
               return value;
             };
-            return narrow.store.transact(space, cutting, reads);
+            return narrow.store.transact(space, cutting, undefined, reads);
           }) satisfies StoreInstance['store']['transact'],
         },
       }),

@@ -24,6 +24,7 @@ import {
   type ScrubPosition,
   type SpaceTransaction,
   type SweepCutoffs,
+  type TransactionBody,
 } from '../../core/ports.ts';
 import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
 import { Maintenance } from './maintenance.ts';
@@ -116,9 +117,15 @@ export class PostgresMetadataStore implements MetadataStore {
     );
   }
 
-  transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>, reads?: RootRefReads): Promise<T> {
+  transact<T, I = undefined>(
+    space: Space,
+    body: TransactionBody<T, I>,
+    input?: I,
+    reads?: RootRefReads,
+  ): Promise<T> {
+    const run = (tx: SpaceTransaction): Awaitable<T> => body(tx, input as I);
     return namingSpace(space, () =>
-      this.#guard(this.#transactions.run(space, () => this.#clockParameter, body, reads)),
+      this.#guard(this.#transactions.run(space, () => this.#clockParameter, run, reads)),
     );
   }
 

@@ -75,16 +75,16 @@ function heldCore(index: number): { core: Core; reached: Promise<void>; release(
   });
   const metadata: MetadataStore = Object.create(store, {
     transact: {
-      value: ((space, body, reads) => {
+      value: ((space, body, input, reads) => {
         const holding = async (tx: SpaceTransaction) => {
-          const value = await body(tx);
+          const value = await body(tx, input as never);
           const isLookOnly = (value as { kind?: string }).kind === 'inspect';
           if (isLookOnly) return value;
           reach();
           await released;
           return value;
         };
-        return store.transact(space, holding, reads);
+        return store.transact(space, holding, undefined, reads);
       }) satisfies MetadataStore['transact'],
     },
     renewReadyLease: { value: undefined },

@@ -19,8 +19,8 @@ import type {
   RottenSpace,
   ScrubItem,
   ScrubPosition,
-  SpaceTransaction,
   SweepCutoffs,
+  TransactionBody,
 } from '../../core/ports.ts';
 import { isDamageMet, storageError } from '../local-failure.ts';
 import { type BalancePageRequest, findBalanceStep } from './balance-page.ts';
@@ -46,6 +46,7 @@ import { SqliteSpaceTransaction } from './space-transaction.ts';
 import { finalize, prepareAll, prepareReads, type ReadStatements, type Statements } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
+import type { WriteScope } from './write-scope.ts';
 
 /** Larger nodes get a file of their own. */
 const INLINE_BYTES_MAX = 32 * 1024;
@@ -125,11 +126,10 @@ export class SqliteMetadataStore implements MetadataStore {
     });
   }
 
-  transact<T>(space: Space, body: (tx: SpaceTransaction) => Awaitable<T>): Promise<T> {
-    return namingSpace(
-      space,
-      () => this.#commits.submit((scope) => body(new SqliteSpaceTransaction(scope, space))) as Promise<T>,
-    );
+  transact<T, I = undefined>(space: Space, body: TransactionBody<T, I>, input?: I): Promise<T> {
+    const run = (scope: WriteScope): Awaitable<T> =>
+      body(new SqliteSpaceTransaction(scope, space), input as I);
+    return namingSpace(space, () => this.#commits.submit(run) as Promise<T>);
   }
 
   findNode(space: Space, hash: Hash): NodeRow | undefined {

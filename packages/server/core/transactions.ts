@@ -1,0 +1,27 @@
+/**
+ * Every transaction of the rules by its name: what an engine needs to run them in another thread. Each decides by the
+ * transaction and its input alone.
+ */
+import { claimCandidates, findLeftoverClaims, settleClaims } from './collection.ts';
+import { findContentOf, setRotten, setSound } from './contents.ts';
+import { decideLease } from './lease-decision.ts';
+import type { Awaitable, SpaceTransaction } from './ports.ts';
+import { finishUpload } from './receive-upload.ts';
+import { findAbandoned, findDueDiscards, forgetAbandoned, settleDiscards } from './sweep.ts';
+import { commitRootRefs } from './update-root-refs.ts';
+
+export const TRANSACTIONS = {
+  claimCandidates,
+  commitRootRefs,
+  decideLease,
+  findAbandoned,
+  findContentOf,
+  findDueDiscards,
+  findLeftoverClaims,
+  finishUpload,
+  forgetAbandoned,
+  setRotten,
+  setSound,
+  settleClaims,
+  settleDiscards,
+} satisfies Readonly<Record<string, (tx: SpaceTransaction, input: never) => Awaitable<unknown>>>;
