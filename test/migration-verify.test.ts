@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { randomUUID } from 'node:crypto';
 import { cpSync, rmSync } from 'node:fs';
 import { openDeployment } from '../packages/server/deployment/open-deployment.ts';
+import { parseDeploymentPlace } from '../packages/server/deployment/place.ts';
 import { copyDeployment } from '../packages/server/transfer/copy-deployment.ts';
 import type { MigrationEvent } from '../packages/server/transfer/events.ts';
 import { fillZoo, type Zoo } from './support/deployment-zoo.ts';
@@ -12,6 +13,7 @@ import { MIGRATED_APP, openMigrationPlaces, registerApp, withServer } from './su
 import { readPlace } from './support/read-place.ts';
 
 const TEST_MS_MAX = 60_000;
+const folderPlace = (text: string) => parseDeploymentPlace('--from', text, {});
 
 const places = openMigrationPlaces('migration-verify');
 const source = places.makeFolder();
@@ -30,8 +32,8 @@ async function copyWith(
   sourceData = source.data,
 ): Promise<MigrationEvent[]> {
   const { data } = places.makeFolder();
-  const from = await openDeployment({ kind: 'folder', dataDir: sourceData, content: undefined });
-  const to = await openDeployment({ kind: 'folder', dataDir: data, content: undefined });
+  const from = await openDeployment(folderPlace(sourceData));
+  const to = await openDeployment(folderPlace(data));
   const events: MigrationEvent[] = [];
   const rows = new Proxy(to.rows, {
     get(rows, name) {

@@ -1,13 +1,11 @@
 /** The door of the server: what the command line and tests may use. */
 
-export { type DeploymentPlace, parseDeploymentPlace } from './deployment/place.ts';
+export { nameRows, parseDeploymentPlace, parseRowsPlace, type RowsPlace } from './deployment/place.ts';
 export {
   findRegistry,
   openRegistry,
   type Registry,
-  type RegistryPlace,
 } from './deployment/registry.ts';
-export { parsePostgresUrl } from './engine/address.ts';
 export { ConfigError, ServeError } from './errors.ts';
 export { parseServeConfig, type ServeConfig, type ServeFlags } from './serve/config.ts';
 export { serve } from './serve/main.ts';

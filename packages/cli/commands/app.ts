@@ -1,10 +1,5 @@
-/** `holdfast app`: the Apps that servers serve, and whose tokens each believes (contract section 9). */
-import {
-  ALGORITHMS,
-  DATA_DIR_DEFAULT,
-  formatDuration,
-  TOKEN_LIFETIME_MS_MAX_DEFAULT,
-} from '@holdfast/protocol';
+/** `holdfast app`: the Apps that servers serve, and whose tokens each believes . */
+import { ALGORITHMS, formatDuration, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
@@ -41,7 +36,7 @@ Needed: --issuer, --audience, and --jwks-file or --jwks-url. An example:
 
 type Server = typeof import('@holdfast/server');
 type Registry = import('@holdfast/server').Registry;
-type RegistryPlace = import('@holdfast/server').RegistryPlace;
+type RowsPlace = import('@holdfast/server').RowsPlace;
 type App = Awaited<ReturnType<Registry['listApps']>>[number];
 
 export function registerAppCommand(program: Command): void {
@@ -117,15 +112,14 @@ async function addApp(appId: string, options: AddOptions): Promise<void> {
 function registerList(app: Command): void {
   const command = app.command('list').description('list the registered Apps');
   withPlace(command).action(async (options: PlaceOptions) => {
-    const apps = await withRegistry(
+    const { apps, where } = await withRegistry(
       options,
       (server, place) => server.findRegistry(place),
-      (registry) => registry.listApps(),
-      () => [],
+      async (registry, where) => ({ apps: await registry.listApps(), where }),
+      (where) => ({ apps: [], where }),
     );
     if (options.json) printJson(apps.map(describe));
-    else if (apps.length === 0)
-      printNote(`no App is registered in ${describePlace(options)}; add one with: holdfast app add`);
+    else if (apps.length === 0) printNote(`no App is registered in ${where}; add one with: holdfast app add`);
     else printTable(['APP', 'STATUS', 'ISSUER', 'AUDIENCE', 'KEYS', 'MAX LIFETIME'], apps.map(toCells));
   });
 }
@@ -181,8 +175,8 @@ function withExistingRegistry<T>(
     options,
     (server, place) => server.findRegistry(place),
     work,
-    () => {
-      const advice = `${describePlace(options)} has no registry yet; check ${isDatabase(options) ? '--metadata' : '--data'}`;
+    (where, { kind }) => {
+      const advice = `${where} has no registry yet; check ${kind === 'folder' ? '--data' : '--metadata'}`;
       throw new CliError(`there is no App ${JSON.stringify(appId)}: ${advice}`);
     },
   );
@@ -191,18 +185,19 @@ function withExistingRegistry<T>(
 /** Opens what `open` finds, does the work and closes it. The server's door is loaded only now: start-up stays quick. */
 async function withRegistry<T>(
   options: PlaceOptions,
-  open: (server: Server, place: RegistryPlace) => Promise<Registry | undefined>,
-  work: (registry: Registry) => Promise<T>,
-  whenMissing?: () => T,
+  open: (server: Server, place: RowsPlace) => Promise<Registry | undefined>,
+  work: (registry: Registry, where: string) => Promise<T>,
+  whenMissing?: (where: string, place: RowsPlace) => T,
 ): Promise<T> {
   sayWhenInterrupted('whether the change was made, shows: holdfast app list');
   const server = await import('@holdfast/server');
   try {
-    const place = findPlace(server, options);
-    const registry = await saying(`no answer yet from ${describePlace(options)}`, () => open(server, place));
-    if (registry === undefined) return (whenMissing as () => T)();
+    const place = server.parseRowsPlace(options, process.env);
+    const where = server.nameRows(place);
+    const registry = await saying(`no answer yet from ${where}`, () => open(server, place));
+    if (registry === undefined) return (whenMissing as NonNullable<typeof whenMissing>)(where, place);
     try {
-      return await saying(`no answer yet from ${describePlace(options)}`, () => work(registry));
+      return await saying(`no answer yet from ${where}`, () => work(registry, where));
     } finally {
       await registry.close();
     }
@@ -210,26 +205,6 @@ async function withRegistry<T>(
     if (error instanceof server.ConfigError) throw new UsageError(error.message);
     throw error instanceof server.ServeError ? new CliError(error.message) : error;
   }
-}
-
-/** A flag before a variable, and a database before a folder, as `serve` has it. */
-function findPlace(server: Server, options: PlaceOptions): RegistryPlace {
-  if (!isDatabase(options)) return { kind: 'folder', dataDir: dataDirOf(options) };
-  const url = options.metadata ?? (process.env.HOLDFAST_METADATA as string);
-  return { kind: 'database', address: server.parsePostgresUrl(url, process.env) };
-}
-
-function isDatabase({ data, metadata }: PlaceOptions): boolean {
-  return metadata !== undefined || (data === undefined && (process.env.HOLDFAST_METADATA ?? '') !== '');
-}
-
-function dataDirOf({ data }: PlaceOptions): string {
-  return data ?? (process.env.HOLDFAST_DATA || DATA_DIR_DEFAULT);
-}
-
-/** The database is not named: its URL may hold a password. */
-function describePlace(options: PlaceOptions): string {
-  return isDatabase(options) ? 'the database' : dataDirOf(options);
 }
 
 function report(options: PlaceOptions, app: App, line: string): void {

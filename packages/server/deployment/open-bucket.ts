@@ -3,7 +3,9 @@ import { type ContentStore, StoreUnavailable } from '../core/ports.ts';
 import type { S3Address } from '../engine/address.ts';
 import { EngineRefused } from '../engine/refused.ts';
 import { openS3ContentStore, type StoreIdentity } from '../engine/s3/open-s3-content-store.ts';
+import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { nameBucket } from './place.ts';
 import { attemptStart } from './start-attempts.ts';
 
 interface BucketOptions {
@@ -31,7 +33,7 @@ export async function openBucket({
     });
   } catch (error) {
     if (!(error instanceof EngineRefused) && !(error instanceof StoreUnavailable)) throw error;
-    const store = `--content, bucket ${address.bucket} (${place})`;
-    throw new EngineRefused(`${store}: ${error.message}`, { cause: error });
+    const store = `--content, ${nameBucket({ kind: 's3', address })}`;
+    throw new ServeError(`${store}: ${error.message}`, { cause: error });
   }
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { UPLOAD_TTL_MS_DEFAULT } from '@holdfast/protocol';
 import type { AppRecord, RegistryStore } from '../auth/registry-store.ts';
 import { type Clock, type ContentStore, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
-import { formatAuthority, type S3Address } from '../engine/address.ts';
+import { formatAuthority, type PostgresAddress, type S3Address } from '../engine/address.ts';
 import { EmbeddedContentIntake } from '../engine/disk/deployment-content.ts';
 import { ObjectLayout } from '../engine/disk/object-layout.ts';
 import { assertNoServer, holdDeployment } from '../engine/postgres/deployment-lock.ts';
@@ -32,7 +32,7 @@ import {
 } from './open-embedded-engine.ts';
 import { openEmbeddedRows } from './open-embedded-rows.ts';
 import { readStoreIdentity, SECRET_NAMES } from './open-scaleout.ts';
-import type { DeploymentPlace } from './place.ts';
+import type { DeploymentPlace, PostgresPlace, S3Place } from './place.ts';
 import { readFolderSecret, replaceFolderSecret, SECRET_BYTES } from './signer.ts';
 
 /** Either side of a copy. */
@@ -48,14 +48,25 @@ const REAL_CLOCK: Clock = { now: () => Date.now() };
 
 /** Whether anything was ever kept there. Makes nothing. Rejects with ServeError. */
 export async function hasDeployment(place: DeploymentPlace): Promise<boolean> {
-  if (place.kind === 'folder') return existsSync(join(place.dataDir, DATABASE_FILE));
-  return explainScaleout(place, () => hasPostgresRows(place.metadata));
+  const { rows } = place;
+  if (rows.kind === 'folder') return existsSync(join(rows.dataDir, DATABASE_FILE));
+  return explainScaleout(toScaleout(place), () => hasPostgresRows(rows.address));
 }
 
 /** Makes what is missing, as a server would. Rejects with ServeError. */
 export function openDeployment(place: DeploymentPlace): Promise<OpenDeployment> {
-  return place.kind === 'folder' ? openFolder(place) : openScaleout(place);
+  const { rows, bytes } = place;
+  if (rows.kind === 'postgres') return openScaleout(toScaleout(place));
+  return openFolder({
+    dataDir: rows.dataDir,
+    content: bytes.kind === 's3' ? bytes.address : undefined,
+  });
 }
+
+const toScaleout = ({ rows, bytes }: DeploymentPlace): ScaleoutPlace => ({
+  metadata: (rows as PostgresPlace).address,
+  content: (bytes as S3Place).address,
+});
 
 async function openFolder(place: FolderPlace): Promise<OpenDeployment> {
   const { dataDir } = place;
@@ -133,8 +144,15 @@ async function openBesideBucket(
   return { metadata, content, intake };
 }
 
-type FolderPlace = Extract<DeploymentPlace, { kind: 'folder' }>;
-type ScaleoutPlace = Extract<DeploymentPlace, { kind: 'scaleout' }>;
+interface FolderPlace {
+  readonly dataDir: string;
+  readonly content: S3Address | undefined;
+}
+
+interface ScaleoutPlace {
+  readonly metadata: PostgresAddress;
+  readonly content: S3Address;
+}
 
 async function openScaleout(place: ScaleoutPlace): Promise<OpenDeployment> {
   const opened = new Opened();

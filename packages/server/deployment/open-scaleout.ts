@@ -19,6 +19,7 @@ import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { type Engines, Opened } from './engines.ts';
 import { openBucket } from './open-bucket.ts';
+import { nameRows } from './place.ts';
 import { createSigner, SECRET_BYTES } from './signer.ts';
 import { attemptStart } from './start-attempts.ts';
 
@@ -147,14 +148,16 @@ function makeSpoolFolder(opened: Opened): string {
   return folder;
 }
 
-function explain({ host, port, database, tls }: PostgresAddress, error: unknown): unknown {
+function explain(address: PostgresAddress, error: unknown): unknown {
   if (!(error instanceof StoreUnavailable) && !(error instanceof EngineRefused)) return error;
-  const place = `${formatAuthority(host, port)}/${database}`;
   // One without TLS hangs up, and we hang up on one that cannot prove who it is.
-  const isTlsAskedFor = tls === 'require' || tls === 'verify-full';
+  const isTlsAskedFor = address.tls === 'require' || address.tls === 'verify-full';
   const advice =
     isTlsAskedFor && stateOf(error) === 'CONNECTION_CLOSED'
       ? '; perhaps it has no TLS, or no certificate that is trusted: check sslmode and sslrootcert'
       : '';
-  return new EngineRefused(`--metadata, database ${place}: ${error.message}${advice}`, { cause: error });
+  return new EngineRefused(
+    `--metadata, ${nameRows({ kind: 'postgres', address })}: ${error.message}${advice}`,
+    { cause: error },
+  );
 }

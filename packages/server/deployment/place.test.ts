@@ -8,19 +8,28 @@ const parse = (text: string) => parseDeploymentPlace('--to', text, {});
 describe('a place', () => {
   test('is a folder', () => {
     for (const dataDir of ['/srv/holdfast', './a b', 'C', 'with,comma', '..']) {
-      expect(parse(dataDir)).toEqual({ kind: 'folder', dataDir, content: undefined });
+      const folder = { kind: 'folder', dataDir } as const;
+      expect(parse(dataDir)).toEqual({ rows: folder, bytes: folder });
     }
-    expect(parse(' /srv/holdfast\n')).toMatchObject({ kind: 'folder', dataDir: '/srv/holdfast' });
-    expect(parse('./a,b,s3://bucket')).toMatchObject({ dataDir: './a,b', content: { bucket: 'bucket' } });
+    expect(parse(' /srv/holdfast\n')).toMatchObject({ rows: { kind: 'folder', dataDir: '/srv/holdfast' } });
+    expect(parse('./a,b,s3://bucket')).toMatchObject({
+      rows: { dataDir: './a,b' },
+      bytes: { kind: 's3', address: { bucket: 'bucket' } },
+    });
   });
 
   test('is a database and a bucket, however they are laid out in a file', () => {
     for (const joint of [',', ', ', ',\n']) {
       const place = parse(`postgres://u:p,w@h:5/d${joint}s3://bucket/a?endpoint=http://h:1&region=r\n`);
       expect(place).toMatchObject({
-        kind: 'scaleout',
-        metadata: { host: 'h', port: 5, database: 'd', user: 'u', password: 'p,w' },
-        content: { bucket: 'bucket', prefix: 'a/', endpoint: 'http://h:1', region: 'r' },
+        rows: {
+          kind: 'postgres',
+          address: { host: 'h', port: 5, database: 'd', user: 'u', password: 'p,w' },
+        },
+        bytes: {
+          kind: 's3',
+          address: { bucket: 'bucket', prefix: 'a/', endpoint: 'http://h:1', region: 'r' },
+        },
       });
     }
   });

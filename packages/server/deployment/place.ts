@@ -1,12 +1,38 @@
-/** `--from` and `--to` of a copy: a data folder, or PostgreSQL and S3 joined by a comma, or a folder of rows and S3. */
-import { type PostgresAddress, parsePostgresUrl, parseS3Url, type S3Address } from '../engine/address.ts';
+/** Where a deployment lies, as it is written in flags, variables and files. */
+import { DATA_DIR_DEFAULT } from '@holdfast/protocol';
+import {
+  formatAuthority,
+  type PostgresAddress,
+  parsePostgresUrl,
+  parseS3Url,
+  type S3Address,
+} from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
 
-/** Where a whole deployment is. */
+interface FolderPlace {
+  readonly kind: 'folder';
+  readonly dataDir: string;
+}
+
+export interface PostgresPlace {
+  readonly kind: 'postgres';
+  readonly address: PostgresAddress;
+}
+
+export interface S3Place {
+  readonly kind: 's3';
+  readonly address: S3Address;
+}
+
+export type RowsPlace = FolderPlace | PostgresPlace;
+
+/**
+ * Bytes beside rows in one folder, or in S3. Rows in PostgreSQL only with bytes in S3: they are for several servers, and a
+ * folder is no place that several machines share.
+ */
 export type DeploymentPlace =
-  /** `content`: where the bytes are, unless they are in the folder */
-  | { readonly kind: 'folder'; readonly dataDir: string; readonly content: S3Address | undefined }
-  | { readonly kind: 'scaleout'; readonly metadata: PostgresAddress; readonly content: S3Address };
+  | { readonly rows: FolderPlace; readonly bytes: FolderPlace | S3Place }
+  | { readonly rows: PostgresPlace; readonly bytes: S3Place };
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -15,23 +41,70 @@ const BUCKET = /^s3:/;
 /** A comma before that is one of a password or of the folder's name. */
 const BEFORE_BUCKET = /,\s*(?=s3:)/;
 
-/** `flag` names it in messages, which quote nothing of it: it may hold a password. Throws ConfigError. */
+/** `--data`, `--metadata` and `--content` of a server. Throws ConfigError. */
+export function parseServedPlace(
+  dataDir: string,
+  metadata: string | undefined,
+  content: string | undefined,
+  env: Environment,
+): DeploymentPlace {
+  const bytes =
+    content === undefined ? undefined : ({ kind: 's3', address: parseS3Url(content, env) } as const);
+  if (metadata === undefined) {
+    const rows = { kind: 'folder', dataDir } as const;
+    return { rows, bytes: bytes ?? rows };
+  }
+  const rows = { kind: 'postgres', address: parsePostgresUrl(metadata, env) } as const;
+  if (bytes !== undefined) return { rows, bytes };
+  throw new ConfigError(
+    '--metadata needs --content: rows in PostgreSQL are for several servers, and these cannot share bytes in one folder; give --content s3://BUCKET?endpoint=URL',
+  );
+}
+
+/**
+ * `--data` and `--metadata` where only rows are asked for, such as the Apps. A flag wins over a variable, and a database over a
+ * folder. Throws ConfigError.
+ */
+export function parseRowsPlace(
+  { data, metadata }: { readonly data?: string | undefined; readonly metadata?: string | undefined },
+  env: Environment,
+): RowsPlace {
+  const url = metadata ?? (data === undefined ? env.HOLDFAST_METADATA || undefined : undefined);
+  if (url !== undefined) return { kind: 'postgres', address: parsePostgresUrl(url, env) };
+  return { kind: 'folder', dataDir: data ?? (env.HOLDFAST_DATA || DATA_DIR_DEFAULT) };
+}
+
+/**
+ * `--from` and `--to` of a copy: a data folder, or PostgreSQL and S3 joined by a comma, or a folder of rows and S3. `flag` names
+ * it in messages, which quote nothing of it: it may hold a password. Throws ConfigError.
+ */
 export function parseDeploymentPlace(flag: string, text: string, env: Environment): DeploymentPlace {
   const parts = text.trim().split(BEFORE_BUCKET);
   const [first = '', second, ...more] = parts;
-  if (first === '' || more.length > 0) throw wrongPlace(flag);
+  if (first === '' || BUCKET.test(first) || more.length > 0) throw wrongPlace(flag);
+  const bytes =
+    second === undefined ? undefined : ({ kind: 's3', address: parseS3Url(second, env, flag) } as const);
   if (!DATABASE.test(first)) {
-    if (BUCKET.test(first)) throw wrongPlace(flag);
-    const content = second === undefined ? undefined : parseS3Url(second, env, flag);
-    return { kind: 'folder', dataDir: first, content };
+    const rows = { kind: 'folder', dataDir: first } as const;
+    return { rows, bytes: bytes ?? rows };
   }
-  if (second === undefined) throw wrongPlace(flag);
-  const metadata = parsePostgresUrl(first, env, flag);
-  return { kind: 'scaleout', metadata, content: parseS3Url(second, env, flag) };
+  if (bytes === undefined) throw wrongPlace(flag);
+  return { rows: { kind: 'postgres', address: parsePostgresUrl(first, env, flag) }, bytes };
 }
 
 function wrongPlace(flag: string): ConfigError {
   return new ConfigError(
     `${flag} names no deployment; give a data folder (and ,s3://BUCKET if its bytes are there), or postgres://USER@HOST:5432/DATABASE,s3://BUCKET?endpoint=http://HOST:PORT`,
   );
+}
+
+/** As messages name it: without user and password. */
+export function nameRows(place: RowsPlace): string {
+  if (place.kind === 'folder') return place.dataDir;
+  const { host, port, database } = place.address;
+  return `database ${formatAuthority(host, port)}/${database}`;
+}
+
+export function nameBucket({ address }: S3Place): string {
+  return `bucket ${address.bucket} (${address.endpoint ?? `AWS, ${address.region}`})`;
 }

@@ -10,11 +10,7 @@ import { PostgresPool } from '../engine/postgres/wire/connection-pool.ts';
 import { POSTGRES_LIMITS } from '../engine/postgres/wire/limits.ts';
 import { hasEmbeddedRegistry, openEmbeddedRegistryStore } from '../engine/sqlite/registry-store.ts';
 import { ServeError } from '../errors.ts';
-
-/** Where the registry is: in the data folder of the embedded engine, or in a database. */
-export type RegistryPlace =
-  | { readonly kind: 'folder'; readonly dataDir: string }
-  | { readonly kind: 'database'; readonly address: PostgresAddress };
+import type { RowsPlace } from './place.ts';
 
 /** Every verb rejects with ServeError when it cannot be done; a change holds in every process within 5 s. */
 export interface Registry {
@@ -31,7 +27,7 @@ export interface Registry {
  * The registry that is there; `undefined` when none is yet. Makes nothing: a mistyped place stays as it is. Rejects with
  * ServeError for a folder that is missing.
  */
-export async function findRegistry(place: RegistryPlace): Promise<Registry | undefined> {
+export async function findRegistry(place: RowsPlace): Promise<Registry | undefined> {
   if (place.kind === 'folder') {
     return lookAtFolder(place.dataDir) === 'registry' ? makeRegistry(place) : undefined;
   }
@@ -44,7 +40,7 @@ export async function findRegistry(place: RegistryPlace): Promise<Registry | und
  * The registry, made in a database or an empty folder that has none yet. Rejects with ServeError when it cannot be used,
  * and for a folder that is missing or holds something else: an App that is added in the wrong folder is served by nobody.
  */
-export async function openRegistry(place: RegistryPlace): Promise<Registry> {
+export async function openRegistry(place: RowsPlace): Promise<Registry> {
   if (place.kind === 'folder' && lookAtFolder(place.dataDir) === 'other') {
     throw new ServeError(
       `${place.dataDir} is no data folder of holdfast: name the one that the server serves with --data`,
@@ -54,8 +50,8 @@ export async function openRegistry(place: RegistryPlace): Promise<Registry> {
 }
 
 /** As `openRegistry`, for the server itself: makes the folder, and a registry in it whatever else it holds. */
-export async function makeRegistry(place: RegistryPlace): Promise<Registry> {
-  if (place.kind === 'database') return withPool(place.address, openInDatabase);
+export async function makeRegistry(place: RowsPlace): Promise<Registry> {
+  if (place.kind === 'postgres') return withPool(place.address, openInDatabase);
   const { dataDir } = place;
   const store = await explain(async () => openEmbeddedRegistryStore(dataDir));
   return administer(store, async () => store.close());

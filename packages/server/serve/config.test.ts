@@ -4,13 +4,15 @@ import { formatAuthority } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
 import { parseServeConfig, type ServeFlags } from './config.ts';
 
+const FOLDER = { kind: 'folder', dataDir: './holdfast-data' } as const;
+
 describe('serve configuration', () => {
   test('defaults', () => {
     expect(parseServeConfig({}, {})).toEqual({
       host: '127.0.0.1',
       port: 8420,
       dataDir: './holdfast-data',
-      engines: { kind: 'embedded', content: undefined },
+      place: { rows: FOLDER, bytes: FOLDER },
       publicUrl: undefined,
       nodeBytesMax: 67_108_864,
       activeUploadsMax: 1024,
@@ -104,19 +106,18 @@ describe('serve configuration', () => {
   test('engines are chosen by their URLs, flags before variables', () => {
     const metadata = 'postgres://u:hush@h/db';
     const content = 's3://bucket?endpoint=http://h:1';
-    expect(parseServeConfig({ metadata, content }, {}).engines).toMatchObject({
-      kind: 'scaleout',
-      metadata: { host: 'h', password: 'hush' },
-      content: { bucket: 'bucket', endpoint: 'http://h:1' },
+    expect(parseServeConfig({ metadata, content }, {}).place).toMatchObject({
+      rows: { kind: 'postgres', address: { host: 'h', password: 'hush' } },
+      bytes: { kind: 's3', address: { bucket: 'bucket', endpoint: 'http://h:1' } },
     });
     const variables = { HOLDFAST_METADATA: metadata, HOLDFAST_CONTENT: content };
-    expect(parseServeConfig({ content: 's3://other' }, variables).engines).toMatchObject({
-      kind: 'scaleout',
-      content: { bucket: 'other' },
+    expect(parseServeConfig({ content: 's3://other' }, variables).place).toMatchObject({
+      rows: { kind: 'postgres' },
+      bytes: { address: { bucket: 'other' } },
     });
-    expect(parseServeConfig({ content }, {}).engines).toMatchObject({
-      kind: 'embedded',
-      content: { bucket: 'bucket' },
+    expect(parseServeConfig({ content }, {}).place).toMatchObject({
+      rows: FOLDER,
+      bytes: { kind: 's3', address: { bucket: 'bucket' } },
     });
   });
 

@@ -8,7 +8,7 @@ import {
   parseSize,
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
-import { type PostgresAddress, parsePostgresUrl, parseS3Url, type S3Address } from '../engine/address.ts';
+import { type DeploymentPlace, parseServedPlace } from '../deployment/place.ts';
 import { ConfigError } from '../errors.ts';
 import { LOG_LEVELS, type LogLevel } from '../log.ts';
 
@@ -31,9 +31,9 @@ export interface ServeConfig {
   readonly host: string;
   /** 0 picks one */
   readonly port: number;
-  /** holds what is not in another engine; not touched when nothing is to be kept there */
+  /** with --dev also the key of its App; else not touched when nothing of the deployment is there */
   readonly dataDir: string;
-  readonly engines: EnginesConfig;
+  readonly place: DeploymentPlace;
   /** origin (and path prefix) of upload URLs, no trailing slash; undefined: `http://` and the Host of the lease */
   readonly publicUrl: string | undefined;
   readonly nodeBytesMax: number;
@@ -45,14 +45,6 @@ export interface ServeConfig {
   readonly corsOrigins: '*' | readonly string[];
   readonly logLevel: LogLevel;
 }
-
-/**
- * Where rows and bytes are. Bytes beside rows in one folder, or in S3; rows in PostgreSQL only with bytes in S3, for a folder
- * is no place that several machines share.
- */
-type EnginesConfig =
-  | { readonly kind: 'embedded'; readonly content: S3Address | undefined }
-  | { readonly kind: 'scaleout'; readonly metadata: PostgresAddress; readonly content: S3Address };
 
 /** The smallest node is a header and one character of content type; above the largest, integrity records grow unwieldy. */
 const NODE_BYTES_MIN = 25;
@@ -69,10 +61,12 @@ type Environment = Readonly<Record<string, string | undefined>>;
 export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConfig {
   const read = (flag: string | undefined, variable: string): string | undefined =>
     flag ?? nonEmpty(env[variable]);
+  const dataDir = read(flags.data, 'HOLDFAST_DATA') ?? DATA_DIR_DEFAULT;
   return {
     ...parseListen(read(flags.listen, 'HOLDFAST_LISTEN') ?? LISTEN_DEFAULT),
-    dataDir: read(flags.data, 'HOLDFAST_DATA') ?? DATA_DIR_DEFAULT,
-    engines: parseEngines(
+    dataDir,
+    place: parseServedPlace(
+      dataDir,
       read(flags.metadata, 'HOLDFAST_METADATA'),
       read(flags.content, 'HOLDFAST_CONTENT'),
       env,
@@ -198,20 +192,6 @@ function parseLogLevel(text: string | undefined): LogLevel {
   const level = LOG_LEVELS.find((known) => known === (text ?? 'info'));
   if (level !== undefined) return level;
   throw new ConfigError(`HOLDFAST_LOG_LEVEL ${quote(text ?? '')} must be one of ${LOG_LEVELS.join(', ')}`);
-}
-
-function parseEngines(
-  metadataUrl: string | undefined,
-  contentUrl: string | undefined,
-  env: Environment,
-): EnginesConfig {
-  const content = contentUrl === undefined ? undefined : parseS3Url(contentUrl, env);
-  if (metadataUrl === undefined) return { kind: 'embedded', content };
-  const metadata = parsePostgresUrl(metadataUrl, env);
-  if (content !== undefined) return { kind: 'scaleout', metadata, content };
-  throw new ConfigError(
-    '--metadata needs --content: rows in PostgreSQL are for several servers, and these cannot share bytes in one folder; give --content s3://BUCKET?endpoint=URL',
-  );
 }
 
 function quote(text: string): string {

@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import { AUTHORITIES } from '@holdfast/protocol';
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
 import { explainFolderError, makeDataFolder } from '../deployment/data-folder.ts';
-import { makeRegistry, type RegistryPlace } from '../deployment/registry.ts';
+import type { RowsPlace } from '../deployment/place.ts';
+import { makeRegistry } from '../deployment/registry.ts';
 import { ServeError } from '../errors.ts';
 
 const APP_ID = 'demo';
@@ -23,7 +24,7 @@ export interface DevApp {
 }
 
 /** Registers the App (again: an earlier registration of it is replaced); its key is in `dataDir`. Throws ServeError. */
-export async function openDevApp(dataDir: string, place: RegistryPlace): Promise<DevApp> {
+export async function openDevApp(dataDir: string, place: RowsPlace): Promise<DevApp> {
   makeDataFolder(dataDir);
   const key = await openKey(dataDir);
   const { d: _, ...publicKey } = key;

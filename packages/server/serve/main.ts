@@ -1,7 +1,6 @@
 /** `holdfast serve`: from a configuration to a server that runs until it is told to end. */
 
 import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.ts';
-import type { RegistryPlace } from '../deployment/registry.ts';
 import { formatAuthority } from '../engine/address.ts';
 import { openLog } from '../log.ts';
 import type { ServeConfig } from './config.ts';
@@ -37,14 +36,15 @@ export async function serve(
   const told = awaitSignal();
   const folder = holdFolder(config);
   try {
-    const devApp = config.isDev ? await openDevApp(config.dataDir, registryPlaceOf(config)) : undefined;
+    const devApp = config.isDev ? await openDevApp(config.dataDir, config.place.rows) : undefined;
     const serving =
       config.workers === 1
         ? await startServing(config, log, { worker: 0, port: config.port, isAlone: true })
         : await startSupervising(config, log, program.workerCommand);
     await announce(config, serving, devApp, program, printLine);
-    const { host, workers, engines } = config;
-    log.info({ host, port: serving.port, workers, engines: engines.kind }, 'listening');
+    const { host, workers, place } = config;
+    const stores = { rows: place.rows.kind, bytes: place.bytes.kind };
+    log.info({ host, port: serving.port, workers, ...stores }, 'listening');
     log.info({ signal: await told }, 'draining');
     await serving.end();
     log.info('ended');
@@ -54,13 +54,8 @@ export async function serve(
 }
 
 /** Where rows are in a database nothing is kept in a folder, and any number of servers may run. */
-function holdFolder({ engines, dataDir, workers }: ServeConfig): HeldDataFolder | undefined {
-  return engines.kind === 'embedded' ? holdDataFolder(dataDir, { withWorkers: workers > 1 }) : undefined;
-}
-
-function registryPlaceOf({ engines, dataDir }: ServeConfig): RegistryPlace {
-  if (engines.kind === 'embedded') return { kind: 'folder', dataDir };
-  return { kind: 'database', address: engines.metadata };
+function holdFolder({ place: { rows }, workers }: ServeConfig): HeldDataFolder | undefined {
+  return rows.kind === 'folder' ? holdDataFolder(rows.dataDir, { withWorkers: workers > 1 }) : undefined;
 }
 
 async function announce(

@@ -13,6 +13,7 @@ import { explainFolderError } from '../deployment/data-folder.ts';
 import { type Engines, Opened } from '../deployment/engines.ts';
 import { openEmbedded } from '../deployment/open-embedded.ts';
 import { openScaleout } from '../deployment/open-scaleout.ts';
+import type { S3Place } from '../deployment/place.ts';
 import { openFileSpool } from '../http/content-spool.ts';
 import type { FailureReport } from '../http/error-answer.ts';
 import { createHandler, type Handler } from '../http/handler.ts';
@@ -55,10 +56,13 @@ export async function openServer(options: OpenServerOptions): Promise<OpenServer
 
 function openEngines(options: OpenServerOptions): Promise<Engines> {
   const { config, log, onFatal, worker, isAlone, clock } = options;
-  const { engines, dataDir, workers, uploadTtlMs } = config;
-  if (engines.kind === 'scaleout') return openScaleout({ ...engines, uploadTtlMs, clock, log, onFatal });
-  const bucket = engines.content;
-  const folder = { dataDir, bucket, uploadTtlMs, workers, worker, isAlone };
+  const { place, workers, uploadTtlMs } = config;
+  if (place.rows.kind === 'postgres') {
+    const content = (place.bytes as S3Place).address;
+    return openScaleout({ metadata: place.rows.address, content, uploadTtlMs, clock, log, onFatal });
+  }
+  const bucket = place.bytes.kind === 's3' ? place.bytes.address : undefined;
+  const folder = { dataDir: place.rows.dataDir, bucket, uploadTtlMs, workers, worker, isAlone };
   return openEmbedded({ ...folder, clock: clock ?? REAL_CLOCK, log, onFatal });
 }
 
@@ -88,7 +92,7 @@ async function openParts(
     publicUrl: config.publicUrl,
     corsOrigins: config.corsOrigins,
   });
-  const pace = config.engines.content === undefined ? DISK_PACE : S3_PACE;
+  const pace = config.place.bytes.kind === 'folder' ? DISK_PACE : S3_PACE;
   const background = startBackgroundWork({ core, turns: engines.turns, pace, log });
   opened.add(() => Promise.race([background.stop(), Bun.sleep(BACKGROUND_END_MS_MAX)]));
   return { ...handler, core, background, close: () => opened.close() };

@@ -18,7 +18,7 @@ async function start(order: Extract<ToWorker, { kind: 'start' }>): Promise<void>
   const { config, worker, port, isAlone } = order;
   const log = openLog(config.logLevel, { worker });
   try {
-    if (config.engines.kind === 'embedded') joinDataFolder(config.dataDir);
+    if (config.place.rows.kind === 'folder') joinDataFolder(config.place.rows.dataDir);
     // Once this process holds the folder no other server can take it, but one may have taken it before.
     if (process.ppid !== supervisorPid) process.exit(1);
     serving = await startServing(config, log, { worker, port, isAlone });

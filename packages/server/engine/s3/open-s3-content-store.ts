@@ -102,7 +102,7 @@ async function claimBucket(marker: StoreMarker, identity: StoreIdentity): Promis
 function explain(error: unknown): unknown {
   if (error instanceof RequestRefused || error instanceof CredentialsMissing)
     return new EngineRefused(error.message, { cause: error });
-  if (!(error instanceof AttemptFailed)) return error;
+  if (!(error instanceof AttemptFailed) && !(error instanceof StoreUnavailable)) return error;
   return new StoreUnavailable(`${error.message}; check the endpoint in --content and that the store runs`, {
     cause: error,
   });
