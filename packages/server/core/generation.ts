@@ -14,3 +14,8 @@ export function makeGenerationDigits(random: Randomness): string {
 export function createGeneration(now: number, randomDigits: string): Generation {
   return now.toString(16).padStart(TIME_DIGITS, '0') + randomDigits;
 }
+
+/** ms; when the generation was created */
+export function createdAtOf(generation: Generation): number {
+  return Number.parseInt(generation.slice(0, TIME_DIGITS), 16);
+}

@@ -218,15 +218,15 @@ export interface ContentStore {
    */
   delete(space: Space, generations: readonly Generation[]): Promise<DeletedObjects>;
   /**
-   * Removes leftovers of interrupted or late uploads whose generation `findKnown` does not know on a look made after they were
-   * listed; `now` by the metadata store's clock, ms; bounded work per call.
+   * Removes leftovers of interrupted or late uploads, and strays (core/stray-objects.ts); `now` by the metadata store's clock, ms;
+   * bounded work per call.
    */
-  sweep(
-    findKnown: (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>,
-    now: number,
-  ): Promise<void>;
+  sweep(findKnown: FindKnown, now: number): Promise<void>;
   close(): Promise<void>;
 }
+
+/** Which generations among `keys` have a record: `findKnownGenerations`. */
+export type FindKnown = (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>;
 
 export interface DeletedObjects {
   readonly deleted: ReadonlySet<Generation>;

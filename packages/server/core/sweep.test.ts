@@ -8,12 +8,16 @@ import {
   CoreWorld,
   DAY_MS,
   failureOf,
+  Gate,
   MINUTE_MS,
   objectNode,
   SlowBody,
   SPACE,
   smallNode,
 } from './test/core-fixture.ts';
+
+/** More than the engine takes to walk over all its folders. */
+const STRAY_WALK_STEPS = 20;
 
 let world: CoreWorld;
 beforeEach(async () => {
@@ -134,6 +138,32 @@ test('an object that cannot be deleted holds up neither other objects nor the cl
   delete world.doors.delete;
   await world.sweepAll();
   expect(world.objectFiles()).toEqual([]);
+});
+
+test('a good object whose generation a bad overlapping PUT had finished before a crash is no record’s, and goes', async () => {
+  const node = objectNode(1);
+  const instruction = await world.begin(node);
+  const sealed = new Gate();
+  world.doors.seal = async (step) => {
+    const isSealed = await step();
+    await sealed.pass();
+    return isSealed;
+  };
+  const good = world.put(instruction, node.bytes).catch((error: unknown) => error);
+  await sealed.reached;
+  await world.put(instruction, smallNode(2).bytes);
+  await world.restart();
+  delete world.doors.seal;
+  sealed.open();
+  expect(await good).toBeInstanceOf(Error);
+  const generation = world.objectFiles()[0] as string;
+  expect((await findUpload(node))?.generation).toBe(generation);
+  expect(await world.upload(node)).toMatchObject({ state: 'ready' });
+  expect(world.objectFiles()).toHaveLength(2);
+  world.now += DAY_MS;
+  await world.lease(node, DAY_MS);
+  for (let steps = 0; steps < STRAY_WALK_STEPS; steps += 1) await world.sweepAll();
+  expect(world.objectFiles()).toEqual([(await world.row(node))!.generation]);
 });
 
 test('two sweeps at once do no harm', async () => {

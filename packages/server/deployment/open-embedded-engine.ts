@@ -73,7 +73,7 @@ export async function openEmbeddedEngine(options: EmbeddedEngineOptions): Promis
     if (isAlone) {
       await metadata.releaseClaims();
       await content.resolveInterrupted();
-    } else await content.sweep((keys) => metadata.findKnownGenerations(keys));
+    } else await content.sweep((keys) => metadata.findKnownGenerations(keys), metadata.readClock());
     return {
       metadata,
       content,

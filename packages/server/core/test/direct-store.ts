@@ -6,11 +6,11 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Generation, ObjectKey, Space } from '../model.ts';
 import {
-  type Awaitable,
   ContentDamaged,
   ContentLost,
   type ContentStore,
   type DeletedObjects,
+  type FindKnown,
   type NodeLimits,
   type OpenContent,
   type StoredObject,
@@ -18,11 +18,10 @@ import {
 } from '../ports.ts';
 import { sha256 } from '../sha256.ts';
 import { spaceKeyOf } from '../space-key.ts';
+import { findStrays, STRAY_AGE_MS } from '../stray-objects.ts';
 import { tooLarge, UploadJudge } from '../upload-judge.ts';
 
 const SECOND_MS = 1000;
-const DAY_MS = 86_400_000;
-const TIME_DIGITS = 12;
 
 interface DirectObject {
   readonly key: ObjectKey;
@@ -98,17 +97,10 @@ export class DirectStore implements ContentStore {
     return { deleted: new Set(generations), failure: undefined };
   }
 
-  async sweep(
-    findKnown: (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>,
-    now: number,
-  ): Promise<void> {
+  async sweep(findKnown: FindKnown, now: number): Promise<void> {
     const keys = [...this.#objects.values()].map(({ key }) => key);
-    const known = await findKnown(keys);
-    for (const { generation } of keys) {
-      const createdAt = Number.parseInt(generation.slice(0, TIME_DIGITS), 16);
-      const isOld = createdAt + this.#urlLifeMs + DAY_MS <= now;
-      if (isOld && !known.has(generation)) this.#objects.delete(generation);
-    }
+    const strays = await findStrays(keys, now - STRAY_AGE_MS - this.#urlLifeMs, findKnown);
+    for (const { generation } of strays) this.#objects.delete(generation);
   }
 
   async close(): Promise<void> {}

@@ -4,7 +4,7 @@ import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
-import { newGeneration, SPACE, sampleNode } from '../../engine/contract/samples.ts';
+import { NOW, newGeneration, SPACE, sampleNode } from '../../engine/contract/samples.ts';
 import { diskFiles, type Files, type OpenFile, type OpenFolder } from '../../engine/disk/files.ts';
 import { type ContentWorld, openContentStore } from '../../engine/disk/test/content-store-fixture.ts';
 import { receiverOf } from './embedded-engine-fixture.ts';
@@ -109,7 +109,7 @@ describe('a failing disk', () => {
     expect((await world.store.delete(SPACE, [deleted])).deleted.size).toBe(0);
     expect(world.fatal).toHaveLength(1);
     // An upload that nobody recorded is undone by the sweep, which deletes its object.
-    await expect(world.store.sweep(() => new Set())).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(world.store.sweep(() => new Set(), NOW)).rejects.toBeInstanceOf(StoreUnavailable);
     expect(world.fatal).toHaveLength(2);
   });
 
@@ -163,9 +163,9 @@ describe('a failing disk', () => {
     await wrong.release();
     expect(receiver.isReceiving(target.generation)).toBe(false);
     expect(await readdir(world.layout.incoming)).toHaveLength(2);
-    await expect(world.store.sweep(() => new Set())).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(world.store.sweep(() => new Set(), NOW)).rejects.toBeInstanceOf(StoreUnavailable);
     isBroken = false;
-    await world.store.sweep(() => new Set());
+    await world.store.sweep(() => new Set(), NOW);
     expect(await readdir(world.layout.incoming)).toEqual([]);
   });
 
@@ -183,11 +183,11 @@ describe('a failing disk', () => {
     await leave(stuck);
     for (let index = 0; index < 300; index += 1) await leave(newGeneration());
     for (let sweeps = 0; sweeps < 4; sweeps += 1) {
-      await world.store.sweep(() => new Set()).catch(() => undefined);
+      await world.store.sweep(() => new Set(), NOW).catch(() => undefined);
     }
     expect((await readdir(world.layout.incoming)).map((name) => name.slice(0, 32))).toEqual([stuck]);
     isBroken = false;
-    await world.store.sweep(() => new Set());
+    await world.store.sweep(() => new Set(), NOW);
     expect(await readdir(world.layout.incoming)).toEqual([]);
   });
 

@@ -1,14 +1,14 @@
 /** core/ports.ts ContentStore on local disk. Every byte is proven by its block's checksum before it leaves. */
 import { join } from 'node:path';
 import type { Hash } from '@holdfast/protocol';
-import type { ContentRow, Generation, ObjectKey, Space } from '../../core/model.ts';
+import type { ContentRow, Generation, Space } from '../../core/model.ts';
 import {
-  type Awaitable,
   ContentDamaged,
   ContentLost,
   type ContentStore,
   type ContentUploads,
   type DeletedObjects,
+  type FindKnown,
   type InspectedObject,
   type NodeLimits,
   type OpenContent,
@@ -26,6 +26,7 @@ import { ObjectReader } from './object-reader.ts';
 import { PrivateCopies } from './private-copies.ts';
 import type { ReceivingRegistry } from './receiving-registry.ts';
 import { StagedFiles } from './staged-files.ts';
+import { DiskStrayWalk } from './stray-walk.ts';
 import { DiskUploadReceiver } from './upload-receiver.ts';
 
 /** ranges up to this are answered from memory: quicker than by a copy */
@@ -34,7 +35,6 @@ const SMALL_BYTES_MAX = 256 * 1024;
 const MEMORY_BYTES_MAX = 8 * 1024 * 1024;
 
 const DELETES_IN_FLIGHT_MAX = 8;
-const ANY_SPACE = '';
 
 interface ContentStoreOptions {
   /** the content folder */
@@ -59,6 +59,7 @@ export class DiskContentStore implements ContentStore {
   readonly #registry: ReceivingRegistry;
   readonly #names: DurableNamesOptions;
   readonly #staged: StagedFiles;
+  readonly #strays: DiskStrayWalk;
   readonly #copies: PrivateCopies;
 
   constructor(options: ContentStoreOptions) {
@@ -70,6 +71,8 @@ export class DiskContentStore implements ContentStore {
     this.#copies = new PrivateCopies(files, this.#layout.outgoing);
     this.#names = { files, layout: this.#layout, onFatal };
     this.#staged = new StagedFiles({ ...this.#names, isFinished });
+    const assertHealthy = (generation: Generation) => this.#assertHealthy(generation);
+    this.#strays = new DiskStrayWalk({ ...this.#names, assertHealthy });
     const receiver = new DiskUploadReceiver({
       staged: this.#staged,
       pool: this.#pool,
@@ -190,13 +193,12 @@ export class DiskContentStore implements ContentStore {
     });
   }
 
-  /** Names here do not tell the Space: they are of no other deployment, and no generation is given twice. */
-  sweep(findKnown: (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>): Promise<void> {
-    return this.#guard('sweeping', () =>
-      this.#staged.sweep((generations) =>
-        findKnown(generations.map((generation) => ({ spaceKey: ANY_SPACE, generation }))),
-      ),
-    );
+  sweep(findKnown: FindKnown, now: number): Promise<void> {
+    return this.#guard('sweeping', async () => {
+      const steps = [this.#staged.sweep(findKnown), this.#strays.step(findKnown, now)];
+      const [failed] = (await Promise.allSettled(steps)).filter(({ status }) => status === 'rejected');
+      if (failed?.status === 'rejected') throw failed.reason;
+    });
   }
 
   async close(): Promise<void> {

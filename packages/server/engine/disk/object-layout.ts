@@ -14,7 +14,11 @@ import type { Generation } from '../../core/model.ts';
 import { codeOf } from '../local-failure.ts';
 import type { Files } from './files.ts';
 
+/** For a look at records by a name here, which does not tell the Space: no generation is given twice. */
+export const ANY_SPACE = '';
+
 const SHARD_DIGITS = 2;
+const OBJECT_NAME = /^[0-9a-f]{32}$/;
 const STAGED_NAME = /^([0-9a-f]{32})\.((\d+)-[0-9a-f]+)\.\d+$/;
 
 export class ObjectLayout {
@@ -51,6 +55,11 @@ export class ObjectLayout {
   stagedPath(generation: Generation, processToken: string, counter: number): string {
     return join(this.incoming, `${generation}.${processToken}.${counter}`);
   }
+}
+
+/** Whether an object can have this name: anything else among the objects is not ours. */
+export function isGeneration(name: string): boolean {
+  return OBJECT_NAME.test(name);
 }
 
 export interface StagedName {

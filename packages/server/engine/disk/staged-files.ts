@@ -2,11 +2,11 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
-import { type Awaitable, StoreUnavailable } from '../../core/ports.ts';
+import { type FindKnown, StoreUnavailable } from '../../core/ports.ts';
 import { codeOf } from '../local-failure.ts';
 import { type DurableNamesOptions, removeObject, syncOrEnd } from './durable-names.ts';
 import type { OpenFile } from './files.ts';
-import { parseStagedName, type StagedName } from './object-layout.ts';
+import { ANY_SPACE, parseStagedName, type StagedName } from './object-layout.ts';
 import { isProcessAlive } from './process-alive.ts';
 
 /** leftovers resolved by one sweep */
@@ -61,12 +61,10 @@ export class StagedFiles {
    * The same while serving, bounded. An object whose generation still has an open upload stays: a lease may be looking at
    * it, and another PUT of the same bytes takes it over (`seal`).
    */
-  async sweep(
-    findKnown: (generations: readonly Generation[]) => Awaitable<ReadonlySet<Generation>>,
-  ): Promise<void> {
+  async sweep(findKnown: FindKnown): Promise<void> {
     const leftovers = await this.#findNextLeftovers();
     if (leftovers.length === 0) return;
-    const known = await findKnown(leftovers.map(({ generation }) => generation));
+    const known = await findKnown(leftovers.map(({ generation }) => ({ spaceKey: ANY_SPACE, generation })));
     let failure: unknown;
     for (const { path, generation } of leftovers) {
       try {

@@ -3,15 +3,15 @@
  * and read only what still has it.
  */
 import type { Hash } from '@holdfast/protocol';
-import type { ContentRow, Generation, ObjectKey, Space } from '../../core/model.ts';
+import type { ContentRow, Generation, Space } from '../../core/model.ts';
 import {
-  type Awaitable,
   type ContentCaller,
   ContentDamaged,
   type ContentLost,
   type ContentStore,
   type ContentUploads,
   type DeletedObjects,
+  type FindKnown,
   type InspectedObject,
   type NodeLimits,
   type OpenContent,
@@ -109,10 +109,7 @@ export class S3ContentStore implements ContentStore {
     return { deleted: new Set([...deleted].map((key) => byKey.get(key) as Generation)), failure };
   }
 
-  async sweep(
-    findKnown: (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>,
-    now: number,
-  ): Promise<void> {
+  async sweep(findKnown: FindKnown, now: number): Promise<void> {
     await this.#walk.step(findKnown, now);
   }
 

@@ -33,8 +33,6 @@ export interface S3Limits {
   readonly walkIntervalMs: number;
   /** keys of one listing */
   readonly listKeysMax: number;
-  /** an object without a record is left alone until it is this much older than the life of its URL */
-  readonly strayAgeMs: number;
 }
 
 export const S3_LIMITS: S3Limits = {
@@ -53,7 +51,6 @@ export const S3_LIMITS: S3Limits = {
   listIntervalMs: SECOND_MS,
   walkIntervalMs: HOUR_MS,
   listKeysMax: 1000,
-  strayAgeMs: 24 * HOUR_MS,
 };
 
 /** DeleteObjects takes no more. */

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { createdAtOf, ObjectKeys } from './object-key.ts';
+import { createdAtOf } from '../../core/generation.ts';
+import { ObjectKeys } from './object-key.ts';
 
 const digits = fc.stringMatching(/^[0-9a-f]{32}$/);
 

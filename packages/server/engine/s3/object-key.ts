@@ -10,8 +10,6 @@ const NODES = 'nodes/';
 const PROBES = 'probe/';
 const MARKER = 'holdfast-store';
 const SPREAD_DIGITS = 2;
-/** of a generation: its creation time, ms */
-const TIME_DIGITS = 12;
 
 const OBJECT_NAME = /^([0-9a-f]{2})\/([0-9a-f]{32})\/([0-9a-f]{32})$/;
 const PROBE_NAME = /^[0-9a-f]{32}$/;
@@ -58,11 +56,6 @@ export class ObjectKeys {
     const name = key.slice(this.probesPrefix.length);
     return PROBE_NAME.test(name) ? name : undefined;
   }
-}
-
-/** ms; when the generation was created */
-export function createdAtOf(generation: Generation): number {
-  return Number.parseInt(generation.slice(0, TIME_DIGITS), 16);
 }
 
 function spreadOf(generation: Generation): string {

@@ -1,20 +1,18 @@
 /**
  * Walks over all keys of the bucket, a page a step, and deletes objects that no record knows: late uploads of closed
- * generations, replays after a collection, what a probe left. A key is judged by its own creation time, and by records read
- * after it was listed: an object old enough whose generation is unknown then will never be known.
+ * generations, replays after a collection, what a probe left. Which those are says core/stray-objects.ts.
  */
-import type { Generation, ObjectKey } from '../../core/model.ts';
-import type { Awaitable } from '../../core/ports.ts';
+import { createdAtOf } from '../../core/generation.ts';
+import type { FindKnown } from '../../core/ports.ts';
+import { findStrays, STRAY_AGE_MS } from '../../core/stray-objects.ts';
 import { deleteKeys } from './batch-delete.ts';
 import { AttemptFailed, RequestRefused } from './failure.ts';
 import { LIST_BYTES_MAX, type S3Limits } from './limits.ts';
 import type { StoreMarker } from './marker.ts';
-import { createdAtOf, type ObjectKeys } from './object-key.ts';
+import type { ObjectKeys } from './object-key.ts';
 import type { S3Client } from './s3-client.ts';
 import { XmlInvalid } from './xml.ts';
 import { parseKeyPage } from './xml-answers.ts';
-
-type FindKnown = (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>;
 
 interface StrayWalkOptions {
   readonly client: S3Client;
@@ -88,14 +86,14 @@ export class StrayWalk {
 
   async #deleteStrays(listed: readonly string[], findKnown: FindKnown, now: number): Promise<void> {
     const { client, keys, marker, limits, uploadTtlMs } = this.#options;
-    const oldAt = now - limits.strayAgeMs - uploadTtlMs;
-    const probes = listed.filter((key) => isOld(keys.findProbe(key), oldAt));
-    const old = listed.flatMap((key) => {
-      const object = keys.findObject(key);
-      return object !== undefined && isOld(object.generation, oldAt) ? [object] : [];
+    // A URL is good for a while yet, and by it the store takes an object whenever it comes.
+    const oldAt = now - STRAY_AGE_MS - uploadTtlMs;
+    const probes = listed.filter((key) => {
+      const name = keys.findProbe(key);
+      return name !== undefined && createdAtOf(name) <= oldAt;
     });
-    const known = old.length === 0 ? new Set<Generation>() : await findKnown(old);
-    const strays = old.filter(({ generation }) => !known.has(generation)).map((object) => keys.keyOf(object));
+    const objects = listed.flatMap((key) => keys.findObject(key) ?? []);
+    const strays = (await findStrays(objects, oldAt, findKnown)).map((object) => keys.keyOf(object));
     if (probes.length + strays.length === 0) return;
     // In the bucket of another deployment our rows know nothing, and everything looks like a stray.
     await marker.assertHealthy();
@@ -107,8 +105,4 @@ export class StrayWalk {
 function followerOf(place: Place, next: string | undefined): Place {
   if (next !== undefined) return { isProbes: place.isProbes, next };
   return place.isProbes ? { isProbes: false, next: undefined } : START;
-}
-
-function isOld(generation: Generation | undefined, oldAt: number): boolean {
-  return generation !== undefined && createdAtOf(generation) <= oldAt;
 }

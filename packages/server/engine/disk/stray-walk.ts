@@ -1,0 +1,77 @@
+/**
+ * Walks over all objects of the content folder in bounded steps, and deletes strays (core/stray-objects.ts): what a crash left
+ * between the sealing of an object and the record that would have named it.
+ */
+import type { Generation } from '../../core/model.ts';
+import type { FindKnown } from '../../core/ports.ts';
+import { findStrays, STRAY_AGE_MS } from '../../core/stray-objects.ts';
+import { type DurableNamesOptions, removeObject } from './durable-names.ts';
+import { ANY_SPACE, isGeneration } from './object-layout.ts';
+
+/** objects whose records one step looks for */
+const OBJECTS_PER_STEP_MAX = 256;
+/** folders that one step lists, as long as they bring no more objects than that */
+const FOLDERS_PER_STEP_MAX = 16;
+/** from the start of one walk to the start of the next */
+const WALK_INTERVAL_MS = 3_600_000;
+
+interface StrayWalkOptions extends DurableNamesOptions {
+  /** rejects unless the folder is the store that the rows belong to: in another one everything looks like a stray */
+  readonly assertHealthy: (generation: Generation) => Promise<void>;
+}
+
+export class DiskStrayWalk {
+  readonly #options: StrayWalkOptions;
+  readonly #folders: readonly string[];
+  #foldersListed: number;
+  #listed: readonly Generation[] = [];
+  #startedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: StrayWalkOptions) {
+    this.#options = options;
+    this.#folders = options.layout.shards();
+    this.#foldersListed = this.#folders.length;
+  }
+
+  /** `now`: ms, by the clock that named the generations. A folder or an object that fails holds up no other. */
+  async step(findKnown: FindKnown, now: number): Promise<void> {
+    if (this.#isOver()) {
+      if (Math.abs(now - this.#startedAt) < WALK_INTERVAL_MS) return;
+      this.#startedAt = now;
+      this.#foldersListed = 0;
+    }
+    await this.#list();
+    const page = this.#listed.slice(0, OBJECTS_PER_STEP_MAX);
+    const keys = page.map((generation) => ({ spaceKey: ANY_SPACE, generation }));
+    const strays = await findStrays(keys, now - STRAY_AGE_MS, findKnown);
+    const [first] = strays;
+    if (first !== undefined) await this.#options.assertHealthy(first.generation);
+    this.#listed = this.#listed.slice(page.length);
+    let failure: unknown;
+    for (const { generation } of strays) {
+      try {
+        await removeObject(this.#options, generation);
+      } catch (error) {
+        failure ??= error;
+      }
+    }
+    if (failure !== undefined) throw failure;
+  }
+
+  #isOver(): boolean {
+    return this.#foldersListed === this.#folders.length && this.#listed.length === 0;
+  }
+
+  async #list(): Promise<void> {
+    const last = this.#foldersListed + FOLDERS_PER_STEP_MAX;
+    while (this.#listed.length < OBJECTS_PER_STEP_MAX && this.#foldersListed < last) {
+      const folder = this.#folders[this.#foldersListed];
+      if (folder === undefined) return;
+      this.#foldersListed += 1;
+      const { files, layout } = this.#options;
+      const names = await files.list(folder);
+      const own = names.filter((name) => isGeneration(name) && layout.shardOf(name) === folder);
+      this.#listed = [...this.#listed, ...own];
+    }
+  }
+}
