@@ -1,4 +1,4 @@
-/** Changes of the registry while servers run: each takes effect within 5 s in every process (contract section 3). */
+/** Changes of the registry while servers run: each takes effect within 5 s in every process. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

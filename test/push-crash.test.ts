@@ -16,7 +16,7 @@ import { makeTempFolder } from './support/temp-folder.ts';
 const HOLDFAST = join(ROOT, 'bin', 'holdfast');
 const KILLS = 32;
 const ENDS_MS_MAX = 60_000;
-/** Of servers, about the times in a token: contract section 3. */
+/** How far a server lets the times in a token be off. */
 const CLOCK_TOLERANCE_SECONDS = 30;
 
 const folder = makeTempFolder('push-crash');

@@ -1,4 +1,4 @@
-/** The command line's two kinds of failure (contract section 9): what failed (1) and what was asked wrongly (2). */
+/** The command line's two kinds of failure: what failed (1) and what was asked wrongly (2). */
 
 export type ExitCode = 0 | 1 | 2;
 

@@ -69,7 +69,7 @@ export function readJson(answer: Answer): unknown {
   }
 }
 
-/** The answer is this error, in exactly the envelope of spec "Errors". Any of several codes may be allowed. */
+/** The answer is this error, in exactly the envelope of docs/api.md, Errors. Any of several codes may be allowed. */
 export function expectError(
   answer: Answer,
   status: number,
@@ -120,7 +120,7 @@ export function expectKeys(
   for (const key of Object.keys(value)) {
     expectThat(
       required.includes(key) || optional.includes(key),
-      `${what} has no field beyond the spec`,
+      `${what} has no field that docs/api.md does not name`,
       key,
       answer,
     );

@@ -54,15 +54,13 @@ test('fails: exit 1 and the broken clause', async () => {
   const wrongLimit = ['--max-node-bytes', '5000000', '--only', 'lease.over-limit'];
   const { code, stdout } = await run(...at(server.overSocket.baseUrl, ...wrongLimit));
   expect(stdout).toContain('✗ lease.over-limit');
-  expect(stdout).toContain('breaks    contract 5');
+  expect(stdout).toContain('breaks    The upload target: over the limit');
   expect(stdout).toMatch(/0 passed, 1 failed/);
   expect(code).toBe(1);
 });
 
 test('--json is the report', async () => {
-  const { code, stdout } = await run(
-    ...at(server.overSocket.baseUrl, '--json', '--only', 'contract 7: eligible'),
-  );
+  const { code, stdout } = await run(...at(server.overSocket.baseUrl, '--json', '--only', 'runGc: eligible'));
   const report = JSON.parse(stdout) as Report;
   expect(report.failed).toBe(0);
   expect(report.passed).toBeGreaterThan(0);

@@ -40,7 +40,7 @@ function collect(text: string, before: string[] = []): string[] {
 
 function buildCommand(): Command {
   return new Command('conformance')
-    .description('Checks any server of the Space CAS API against the spec and the contract, rule by rule.')
+    .description('Checks any server of the Space CAS API against docs/api.md, rule by rule.')
     .option('--base-url <url>', 'where the API is, without /v1')
     .option('--app <id>', 'a registered App')
     .option('--issuer <iss>', "the App's issuer")

@@ -1,5 +1,6 @@
 /** The suite must fail when the answers are wrong, by the clause that was broken, and pass when they are right. */
 import { afterAll, describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
 import { renderReport, runConformance, selectChecks } from './index.ts';
 import { type Mutation, mutations } from './test/mutations-fixture.ts';
 import { openTestServer } from './test/test-server-fixture.ts';
@@ -69,16 +70,24 @@ describe('the report', () => {
       }),
     );
     expect(text).toContain('✗ auth.missing');
-    expect(text).toContain('breaks    contract 3, row 1');
+    expect(text).toContain('breaks    Capabilities, row 1');
     expect(text).toContain('WWW-Authenticate: Bearer');
     expect(text).toMatch(/→ 401/);
     expect(text).not.toMatch(/eyJ[\w-]{10,}/);
     expect(text.trimEnd().split('\n').at(-1)).toMatch(/^\d+ passed, \d+ failed, \d+ not applicable/);
   });
 
-  test('gives every check an id of its own and a clause', () => {
+  test('gives every check an id of its own, and a clause under a heading of docs/api.md', async () => {
     const checks = selectChecks();
     expect(new Set(checks.map((check) => check.id)).size).toBe(checks.length);
-    for (const { clause } of checks) expect(clause).toMatch(/^(?:spec|contract)\b/);
+    const page = await Bun.file(join(import.meta.dir, '../../docs/api.md')).text();
+    const headings = [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading as string);
+    const lost = checks.filter(({ clause }) => {
+      return !headings.some(
+        (heading) =>
+          clause === heading || (/^[:,] ./.test(clause.slice(heading.length)) && clause.startsWith(heading)),
+      );
+    });
+    expect(lost.map(({ id, clause }) => `${id}: ${clause}`)).toEqual([]);
   });
 });

@@ -1,5 +1,5 @@
 /**
- * The canonical node encoding, written a second time on purpose (contract section 2): a mistake in the project's own codec
+ * The canonical node encoding, written a second time on purpose (docs/api.md, Canonical node bytes): a mistake in the project's own codec
  * must not hide itself. The golden vectors prove this one.
  */
 import { createHash, randomBytes } from 'node:crypto';

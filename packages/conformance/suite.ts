@@ -17,7 +17,7 @@ export interface CheckContext {
 export interface Check {
   /** `area.name`, unique and stable. */
   readonly id: string;
-  /** The rule that a failure breaks, by document and section. */
+  /** The rule that a failure breaks, under the heading of docs/api.md that it comes from. */
   readonly clause: string;
   readonly title: string;
   readonly needs: readonly Need[];
@@ -33,3 +33,6 @@ export function check(
 ): Check {
   return { id, clause, title, run, needs };
 }
+
+/** The clause that is one row of the table of refused capabilities. */
+export const row = (number: number, text: string): string => `Capabilities, row ${number}: ${text}`;

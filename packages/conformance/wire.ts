@@ -1,4 +1,4 @@
-/** The bodies of success as the spec draws them, read field by field: a missing or extra field is a broken rule. */
+/** The bodies of success as docs/api.md draws them, read field by field: a missing or extra field is a broken rule. */
 import type { Answer } from './answer.ts';
 import {
   expectEqual,
@@ -114,7 +114,7 @@ function readChildHashes(value: unknown, answer: Answer): string[] {
   return hashes;
 }
 
-/** Exactly one of the four shapes of spec leaseNode. */
+/** Exactly one of the four answers of leaseNode. */
 export function readLease(answer: Answer, hash: string): Lease {
   expectStatus(answer, 200);
   const body = readJson(answer) as JsonRecord;

@@ -1,4 +1,4 @@
-/** Durations as people write them (contract section 9): an integer and `ms`, `s`, `m`, `h` or `d`. */
+/** Durations as people write them: an integer and `ms`, `s`, `m`, `h` or `d`. */
 
 const UNIT_MS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 } as const;
 

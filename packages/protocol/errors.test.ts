@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test';
 import { ApiError, ERROR_STATUS, isErrorCode } from './errors.ts';
 
 describe('errors', () => {
-  test('every code has the status of the specification and the contract', () => {
+  test('every code has the status of docs/api.md', () => {
     const byStatus: Record<number, string[]> = {};
     for (const [code, status] of Object.entries(ERROR_STATUS)) {
       byStatus[status] = [...(byStatus[status] ?? []), code].sort();

@@ -1,4 +1,4 @@
-/** The closed set of error codes with their HTTP status (spec "Errors"; contract sections 3 to 6). */
+/** The closed set of error codes with their HTTP status (docs/api.md, Errors). */
 
 /** The status a code is answered with, unless a rule names another one (416 for ranges, 412 for finished uploads). */
 export const ERROR_STATUS = {
@@ -36,7 +36,7 @@ export const REJECTION_CODES = [
 export type RejectionCode = (typeof REJECTION_CODES)[number];
 
 export interface ApiErrorOptions {
-  /** Replaces the status of the code, where the contract says so: 416 (range), 412 (upload target). */
+  /** Replaces the status of the code, in two cases: 416 (range), 412 (upload target). */
   readonly status?: number;
   readonly retryAfterSeconds?: number;
   /** Further response headers, names in lower case. */

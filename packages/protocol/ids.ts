@@ -1,4 +1,4 @@
-/** Ids of Apps and Spaces in paths, and root-ref domains (contract section 3). */
+/** Ids of Apps and Spaces in paths, and root-ref domains. */
 import { PATH_ID_CHARACTERS_MAX, REF_DOMAIN_CHARACTERS_MAX } from './limits.ts';
 
 export type ParsedPathId =

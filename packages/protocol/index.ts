@@ -1,4 +1,4 @@
-/** The contract of the Space API as code: no I/O, web standards only. */
+/** The interface of the Space API as code: no I/O, web standards only. */
 export * from './algorithms.ts';
 export * from './duration.ts';
 export * from './errors.ts';

@@ -1,4 +1,4 @@
-/** Every limit of the interface, its unit in its name (spec "Limits"; contract sections 2 to 8). Defaults may be configured. */
+/** Every limit of the interface, its unit in its name. Defaults may be configured. */
 
 const SECOND_MS = 1000;
 const MINUTE_MS = 60 * SECOND_MS;

@@ -1,4 +1,4 @@
-/** Canonical node bytes, version 1 (contract section 2): header, content type, refs, content; no padding, little-endian. */
+/** Canonical node bytes, version 1 (docs/api.md, Canonical node bytes): header, content type, refs, content; no padding, little-endian. */
 import { HASH_BYTES, type Hash, hashesToRefs, isHash } from './hash.ts';
 import { CONTENT_TYPE_BYTES_MAX, INTEGER_MAX, NODE_REFS_MAX } from './limits.ts';
 

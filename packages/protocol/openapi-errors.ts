@@ -1,4 +1,4 @@
-/** Which errors each operation answers, and their models (spec "Errors"; contract sections 3 to 7). */
+/** Which errors each operation answers, and their models. */
 import { ERROR_STATUS, type ErrorCode } from './errors.ts';
 import { type HeaderModelName, tenantHeaders } from './openapi-headers.ts';
 import type { OperationName } from './operations.ts';

@@ -1,4 +1,4 @@
-/** Every response header the interface promises (spec "readContent", "Limits"; contract sections 3, 4 and 8). */
+/** Every response header the interface promises. */
 import type { JsonSchema } from './schemas.ts';
 
 interface HeaderModel {

@@ -137,7 +137,7 @@ describe('errors', () => {
     expect([...seen].sort()).toEqual(all.sort());
   });
 
-  test('the special ones are where the contract has them', () => {
+  test('the special ones are where docs/api.md has them', () => {
     expect(codesOf('updateRootRefs', 409)).toEqual(['CONFLICT', 'IDEMPOTENCY_CONFLICT']);
     expect(codesOf('listRootRefs', 409)).toEqual(['CONFLICT']);
     expect(codesOf('leaseNode', 429)).toEqual(['CAS_UPLOAD_LIMIT', 'RESOURCE_EXHAUSTED']);

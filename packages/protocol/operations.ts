@@ -1,4 +1,4 @@
-/** The closed table of operations (spec "Endpoints") and the data to match paths against it. */
+/** The closed table of operations and the data to match paths against it. */
 
 export const NODE_MEDIA_TYPE = 'application/vnd.holdfast.cas-node.v1';
 

@@ -59,7 +59,7 @@ const CLOSE_BRACE = 0x7d;
 
 const PAGE_LIMIT = /^[1-9][0-9]{0,2}$/;
 
-/** Body of leaseNode (spec "leaseNode"). Throws ApiError INVALID_REQUEST, PAYLOAD_TOO_LARGE. */
+/** Body of leaseNode. Throws ApiError INVALID_REQUEST, PAYLOAD_TOO_LARGE. */
 export function parseLeaseRequest(bytes: Uint8Array): LeaseRequest {
   const plain = findPlainLeaseDuration(bytes);
   if (plain !== undefined) return { leaseDurationMs: plain };
@@ -67,7 +67,7 @@ export function parseLeaseRequest(bytes: Uint8Array): LeaseRequest {
   return { leaseDurationMs: readPositiveInteger(body.get('leaseDurationMs'), 'leaseDurationMs') };
 }
 
-/** Body of runGc; empty means the default (contract section 7). Throws ApiError INVALID_REQUEST, PAYLOAD_TOO_LARGE. */
+/** Body of runGc; empty means the default. Throws ApiError INVALID_REQUEST, PAYLOAD_TOO_LARGE. */
 export function parseGcRequest(bytes: Uint8Array): GcRequest {
   if (bytes.length === 0) return { maxNodes: GC_NODES_DEFAULT };
   const body = parseBody(bytes, ['maxNodes']);
@@ -75,7 +75,7 @@ export function parseGcRequest(bytes: Uint8Array): GcRequest {
   return { maxNodes: Math.min(readPositiveInteger(body.get('maxNodes'), 'maxNodes'), GC_NODES_MAX) };
 }
 
-/** Body of updateRootRefs (contract section 6). Throws ApiError INVALID_REQUEST, PAYLOAD_TOO_LARGE. */
+/** Body of updateRootRefs. Throws ApiError INVALID_REQUEST, PAYLOAD_TOO_LARGE. */
 export function parseUpdateRootRefsRequest(bytes: Uint8Array): UpdateRootRefsRequest {
   const body = parseBody(bytes, ['requestId', 'changes']);
   return { requestId: readRequestId(body.get('requestId')), changes: readChanges(body.get('changes')) };

@@ -1,4 +1,4 @@
-/** What makes two root-ref payloads the same (contract section 6): the map itself. */
+/** What makes two root-ref payloads the same (docs/api.md, updateRootRefs): the map itself. */
 import type { Hash } from './hash.ts';
 
 export interface RootRefChange {

@@ -1,4 +1,4 @@
-/** What `serve`, and every command that works beside it, takes when nothing is said (contract section 9). */
+/** What `serve`, and every command that works beside it, takes when nothing is said. */
 
 export const LISTEN_DEFAULT = '127.0.0.1:8420';
 /** Data folder of the embedded engine. */

@@ -1,5 +1,5 @@
 /**
- * JSON as RFC 8259 writes it, and stricter (contract sections 4 and 6): UTF-8 without byte order mark, no name twice in an
+ * JSON as RFC 8259 writes it, and stricter: UTF-8 without byte order mark, no name twice in an
  * object however escaped, no lone surrogates, bounded depth. Objects become Maps, so no name is special.
  */
 import { JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX } from './limits.ts';

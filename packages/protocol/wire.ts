@@ -1,4 +1,4 @@
-/** Bodies of answers (spec "Resources and their fields", "Endpoints"). Instants are Unix time in milliseconds. */
+/** Bodies of answers. Instants are Unix time in milliseconds. */
 import type { ErrorCode, RejectionCode } from './errors.ts';
 import type { Hash } from './hash.ts';
 

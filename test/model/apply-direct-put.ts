@@ -1,4 +1,4 @@
-/** PUTs to a store that takes them itself (contract section 5), each answer judged by the model. */
+/** PUTs to a store that takes them itself, each answer judged by the model. */
 import { expect } from 'bun:test';
 import { MODEL_SETTINGS } from './reference-space.ts';
 import type { HeaderKind } from './steps.ts';

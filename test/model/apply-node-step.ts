@@ -120,7 +120,7 @@ function formatRange(range: RangeKind): string | undefined {
   }
 }
 
-/** The spec's readContent table and contract section 8; undefined = 416. */
+/** As docs/api.md, readContent, has it; undefined = 416. */
 function selectRange(range: RangeKind, size: number): { start: number; end: number } | undefined {
   switch (range.kind) {
     case 'none':

@@ -275,7 +275,7 @@ export async function endPut(world: World, pick: number, how: 'finish' | 'abort'
       body.length > MODEL_SETTINGS.nodeBytesMax ? 'PAYLOAD_TOO_LARGE' : undefined,
     );
   }
-  // Cut off for its length or turned away as the loser: the contract does not rank the two.
+  // Cut off for its length or turned away as the loser: docs/api.md does not rank the two.
   if (body.length > MODEL_SETTINGS.nodeBytesMax && 'error' in answer && answer.status === 413) return;
   expectPut(world, answer, 'CONFLICT');
 }

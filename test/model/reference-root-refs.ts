@@ -1,4 +1,4 @@
-/** Root Refs of one Space as the spec and contract section 6 tell them; every revision is kept whole. */
+/** Root Refs of one Space as docs/api.md tells them; every revision is kept whole. */
 
 export type Changes = Readonly<Record<string, number>>;
 

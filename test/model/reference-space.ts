@@ -1,6 +1,6 @@
 /**
- * One Space of the reference model: nodes, uploads, leases, usage and collection, written from the spec and from contract
- * sections 5 and 7 alone. Everything is recomputed by scanning: slow, plain, and with no counter that could be wrong.
+ * One Space of the reference model: nodes, uploads, leases, usage and collection, written from docs/api.md alone, without
+ * a look at the product's rules. Everything is recomputed by scanning: slow, plain, and with no counter that could be wrong.
  */
 import { sha256Hex } from '../support/canonical-node.ts';
 import { getPoolNode, NODE_BYTES_MAX } from './node-pool.ts';
@@ -247,7 +247,7 @@ function awaiting(upload: ModelUpload, expiresAt: readonly number[]): ExpectedLe
   return { state, rejection: upload.rejection, upload, expiresAt };
 }
 
-/** Validation order of contract section 5: length, digest, format. */
+/** The order in which leaseNode judges an upload: length, digest, format. */
 function judge(hash: string, object: Uint8Array | 'too-large'): string | undefined {
   if (object === 'too-large') return 'NODE_TOO_LARGE';
   if (sha256Hex(object) !== hash) return 'NODE_DIGEST_MISMATCH';

@@ -1,5 +1,5 @@
 /**
- * Canonical nodes written from the contract's table (section 2) alone, on purpose without the product's codec, so that a
+ * Canonical nodes written from the table of docs/api.md alone, on purpose without the product's codec, so that a
  * shared mistake cannot hide.
  */
 import { createHash } from 'node:crypto';

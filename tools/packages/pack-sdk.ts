@@ -38,8 +38,7 @@ interface SdkPackage {
 
 const PROTOCOL: SdkPackage = {
   name: '@holdfast/protocol',
-  description:
-    'The contract of the Holdfast Space API as code: operations, schemas, errors, limits, canonical nodes',
+  description: 'The Holdfast Space API as code: operations, schemas, errors, limits, canonical nodes',
   folder: 'protocol',
   doors: [{ subpath: '.', source: 'protocol/index.ts', file: 'index.js', target: 'browser' }],
   dependencies: [],

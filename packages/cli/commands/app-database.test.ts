@@ -1,4 +1,4 @@
-/** `holdfast app` on a registry in PostgreSQL (contract section 9), as a process. */
+/** `holdfast app` on a registry in PostgreSQL, as a process. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { existsSync, mkdirSync } from 'node:fs';
 import { makeIssuer } from '../../../test/support/issuer.ts';

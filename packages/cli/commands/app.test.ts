@@ -1,4 +1,4 @@
-/** `holdfast app` as a process (contract section 9). */
+/** `holdfast app` as a process. */
 import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';

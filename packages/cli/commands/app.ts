@@ -1,4 +1,4 @@
-/** `holdfast app`: the Apps that servers serve, and whose tokens each believes . */
+/** `holdfast app`: the Apps that servers serve, and whose tokens each believes. */
 import { ALGORITHMS, formatDuration, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';

@@ -1,4 +1,4 @@
-/** `holdfast key new` as a process (contract section 9). */
+/** `holdfast key new` as a process. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { ALGORITHMS } from '@holdfast/protocol';

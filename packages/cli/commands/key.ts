@@ -1,4 +1,4 @@
-/** `holdfast key`: signing keys for the issuer of an App (contract section 9). */
+/** `holdfast key`: signing keys for the issuer of an App. */
 import { resolve } from 'node:path';
 import { ALGORITHMS, type Algorithm } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';

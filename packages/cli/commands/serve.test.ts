@@ -173,7 +173,7 @@ describe('listening', () => {
 describe('the end', () => {
   /** Less than a drain lasts while a request is in flight. */
   const ONCE_MS_MAX = 8000;
-  /** So long a request in flight may take (contract section 9). */
+  /** So long a request in flight may take. */
   const IN_FLIGHT_MS_MIN = 10_000;
 
   /** A server that waits for the body of a request it has let in. */

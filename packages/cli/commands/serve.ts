@@ -1,4 +1,4 @@
-/** `holdfast serve`: runs the server (contract section 9). */
+/** `holdfast serve`: runs the server. */
 import { DATA_DIR_DEFAULT, LISTEN_DEFAULT } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';

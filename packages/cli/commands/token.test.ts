@@ -1,4 +1,4 @@
-/** `holdfast token` as a process (contract sections 3 and 9). */
+/** `holdfast token` as a process. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { ALGORITHMS } from '@holdfast/protocol';

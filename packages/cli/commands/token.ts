@@ -1,4 +1,4 @@
-/** `holdfast token`: signs a capability with a private key file (contract sections 3 and 9). */
+/** `holdfast token`: signs a capability with a private key file. */
 import {
   ALGORITHMS,
   AUTHORITIES,

@@ -2,7 +2,7 @@
 import { expectError, expectStatus } from '../expect.ts';
 import { randomHash } from '../node-bytes.ts';
 import { OPERATION_NAMES } from '../space-client.ts';
-import { type Check, type CheckContext, check } from '../suite.ts';
+import { type Check, type CheckContext, check, row } from '../suite.ts';
 import { type Fields, PERMISSIONS } from '../tokens.ts';
 import { expectUnauthorized } from './auth-tokens.ts';
 
@@ -162,13 +162,11 @@ async function suspended({ client, target }: CheckContext): Promise<void> {
   );
 }
 
-const row = (number: number, text: string): string => `contract 3, row ${number}: ${text}`;
-
 export const authClaimChecks: readonly Check[] = [
   check('auth.aud', row(7, 'aud → 401 invalid_token'), 'the audience is exactly the App’s', audiences),
   check(
     'auth.times-accepted',
-    'contract 3: clock tolerance 30 s',
+    'Capabilities: clock tolerance 30 s',
     'times within tolerance are good',
     timesAccepted,
   ),
@@ -192,7 +190,7 @@ export const authClaimChecks: readonly Check[] = [
   ),
   check(
     'auth.expiry-of-remembered',
-    'contract 3: every request still checks expiry',
+    'Capabilities: every request still checks expiry',
     'a token ends when it ends, used before or not',
     expiresWhileCached,
   ),

@@ -1,7 +1,7 @@
 /** Row 7, the signature: which key may have made it, and what a token says about its own key. */
 import { createHmac, createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { expectError, expectStatus } from '../expect.ts';
-import { type Check, type CheckContext, check } from '../suite.ts';
+import { type Check, type CheckContext, check, row } from '../suite.ts';
 import {
   algorithmOf,
   base64url,
@@ -193,8 +193,6 @@ async function secondKey({ client, target }: CheckContext): Promise<void> {
   expectUnauthorized(answer, 'invalid_token', "another App's key under this issuer");
 }
 
-const row = (number: number, text: string): string => `contract 3, row ${number}: ${text}`;
-
 export const authKeyChecks: readonly Check[] = [
   check('auth.alg-hmac', row(3, 'never HMAC'), 'the public key is no HMAC secret', hmacWithPublicKey),
   check(
@@ -205,15 +203,15 @@ export const authKeyChecks: readonly Check[] = [
   ),
   check(
     'auth.embedded-keys',
-    'contract 3: jwk, jku, x5u, x5c are never followed',
+    'Capabilities: jwk, jku, x5u, x5c are never followed',
     'keys named by the token are not used',
     keysInTheToken,
   ),
-  check('auth.crit', 'contract 3: crit is rejected', 'any crit header is refused', criticalHeaders),
-  check('auth.kid', 'contract 3: kid selects the key', 'an unknown or malformed kid is refused', keyIds),
+  check('auth.crit', 'Capabilities: crit is rejected', 'any crit header is refused', criticalHeaders),
+  check('auth.kid', 'Capabilities: kid selects the key', 'an unknown or malformed kid is refused', keyIds),
   check(
     'auth.kid-absent',
-    'contract 3: kid may be absent only if exactly one registered key fits',
+    'Capabilities: kid may be absent only if exactly one registered key fits',
     'one key needs no kid',
     keyIdAbsent,
     'single-key',
@@ -224,6 +222,6 @@ export const authKeyChecks: readonly Check[] = [
     'a key serves its own algorithm only',
     otherAlgorithmThanKey,
   ),
-  check('auth.typ', 'contract 3: typ, if present, is JWT or ends in -cap+jwt', 'token types', tokenTypes),
+  check('auth.typ', 'Capabilities: typ, if present, is JWT or ends in -cap+jwt', 'token types', tokenTypes),
   check('auth.key-of-other-app', row(7, 'signature'), 'the key of another issuer', secondKey, 'second-app'),
 ];

@@ -2,7 +2,7 @@
 import { expectError, expectStatus, expectThat } from '../expect.ts';
 import { makeNode, randomHash } from '../node-bytes.ts';
 import { OPERATION_NAMES, OPERATIONS, type OperationName } from '../space-client.ts';
-import { type Check, type CheckContext, check } from '../suite.ts';
+import { type Check, type CheckContext, check, row } from '../suite.ts';
 import { type Fields, PERMISSIONS } from '../tokens.ts';
 import { expectUnauthorized } from './auth-tokens.ts';
 
@@ -178,8 +178,6 @@ async function authorizationFirst({ client }: CheckContext): Promise<void> {
   }
 }
 
-const row = (number: number, text: string): string => `contract 3, row ${number}: ${text}`;
-
 export const authScopeChecks: readonly Check[] = [
   check(
     'auth.scope',
@@ -220,7 +218,7 @@ export const authScopeChecks: readonly Check[] = [
   ),
   check(
     'auth.first',
-    'contract 3: authorization comes before every other validation of a known route',
+    'Capabilities: authorization comes before every other validation of a known route',
     'nothing is judged before the token',
     authorizationFirst,
   ),

@@ -2,7 +2,7 @@ import type { Answer } from '../answer.ts';
 import { expectError, expectThat } from '../expect.ts';
 import { randomHash } from '../node-bytes.ts';
 import { OPERATION_NAMES } from '../space-client.ts';
-import { type Check, type CheckContext, check } from '../suite.ts';
+import { type Check, type CheckContext, check, row } from '../suite.ts';
 import {
   algorithmOf,
   base64url,
@@ -14,7 +14,7 @@ import {
   signBytes,
 } from '../tokens.ts';
 
-/** 401 with its code and the challenge that the contract asks for. */
+/** 401 with its code and the challenge of RFC 6750. */
 export function expectUnauthorized(answer: Answer, code: string, why: string): void {
   expectError(answer, 401, code, why);
   const challenge = answer.headers.get('www-authenticate') ?? '';
@@ -174,8 +174,6 @@ async function rowFourBeforeSeven({ client }: CheckContext): Promise<void> {
   const answer = await client.withToken({ claims, signature: new Uint8Array(64) }).call('getUsage');
   expectUnauthorized(answer, 'unknown_issuer', 'row 4 before row 7');
 }
-
-const row = (number: number, text: string): string => `contract 3, row ${number}: ${text}`;
 
 export const authTokenChecks: readonly Check[] = [
   check(

@@ -4,9 +4,9 @@ import { makeNode } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 
-const CHILDREN = 'contract 5: childHashes: every distinct unready child in first-occurrence order';
-const EDGES = 'contract 5: childRefCount equals the occurrences in the refs of all parents';
-const OWN_LEASE = 'contract 5: a waiting parent becomes ready only by a lease request of its own';
+const CHILDREN = 'leaseNode: childHashes: every distinct unready child in first-occurrence order';
+const EDGES = 'leaseNode: childRefCount equals the occurrences in the refs of all parents';
+const OWN_LEASE = 'leaseNode: a waiting parent becomes ready only by a lease request of its own';
 
 async function expectWaiting(
   client: SpaceClient,
@@ -208,33 +208,33 @@ export const childrenChecks: readonly Check[] = [
   ),
   check(
     'children.waiting-no-lease',
-    'contract 5: only ready rows take a lease',
+    'leaseNode: only ready rows take a lease',
     'a waiting parent takes no lease',
     waitingTakesNoLease,
   ),
   check(
     'children.many',
-    'spec leaseNode: childHashes 1 to 256',
+    'leaseNode: childHashes 1 to 256',
     '256 children, and one child 256 times',
     manyChildren,
   ),
   check('children.chain', OWN_LEASE, 'a waiting child is not ready', chain),
   check(
     'children.race',
-    'contract 5: publication checks again, inside, that every child is ready',
+    'leaseNode: publication checks again, inside, that every child is ready',
     'parents and children leased at once',
     childLosesItsPlace,
   ),
   check(
     'children.protected',
-    'contract 5: the edges of a waiting parent protect its ready children',
+    'leaseNode: the edges of a waiting parent protect its ready children',
     'a collection passes by',
     protectsChildren,
     'minute',
   ),
   check(
     'children.dropped',
-    'contract 5: not finished within 24 h of its last lease call: dropped, with its edges',
+    'leaseNode: not finished within 24 h of its last lease call: dropped, with its edges',
     'an abandoned parent leaves',
     droppedAfterADay,
     'day',

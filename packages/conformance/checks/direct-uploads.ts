@@ -10,9 +10,9 @@ import { putHead, statusSeen } from './raw-uploads.ts';
 import { replayedPuts } from './replayed-puts.ts';
 import { pause } from './upload-overlaps.ts';
 
-const TARGET = 'contract 5: upload target: PUT with the returned headers exactly; no bearer token';
-const ONCE = 'contract 5: a URL that is still valid can never alter or resurrect content';
-const REFUSALS = 'contract 5: 409 and 412 both say that the object is already there';
+const TARGET = 'The upload target: PUT with the returned headers exactly; no bearer token';
+const ONCE = 'The upload target: a URL that is still valid can never alter or resurrect content';
+const REFUSALS = 'The upload target: 409 and 412 both say that the object is already there';
 /** Past the last whole second that a signature counts in. */
 const EXPIRY_MARGIN_MS = 1_500;
 
@@ -214,27 +214,27 @@ export const directUploadChecks: readonly Check[] = [
   direct('overlapping', REFUSALS, 'the later start wins by finishing first', overlapping, 'socket'),
   direct(
     'interrupted',
-    'contract 5: an interrupted PUT leaves nothing, and the same URL can be used again',
+    'The upload target: an interrupted PUT leaves nothing, and the same URL can be used again',
     'a body that breaks off',
     interrupted,
     'socket',
   ),
   direct(
     'once-rejected',
-    'contract 5: a replay is never read or published',
+    'The upload target: a replay is never read or published',
     'good bytes under a rejected key',
     replayAfterRejection,
   ),
   direct(
     'expired',
-    'contract 5: expired without an object: a new generation; a complete object is accepted whenever it finished',
+    'leaseNode: expired without an object: a new generation; a complete object is accepted whenever it finished',
     'a URL that ran out',
     expired,
     'store-expiry',
   ),
   direct(
     'rejection-outlives-url',
-    'contract 5: expired without an object: a new generation; the rejection survives',
+    'leaseNode: expired without an object: a new generation; the rejection survives',
     'the reason after the URL has expired',
     rejectionOutlivesTheUrl,
     'store-expiry',

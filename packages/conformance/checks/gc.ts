@@ -4,8 +4,8 @@ import { makeNode, type SampleNode } from '../node-bytes.ts';
 import { NO_USAGE, type SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 
-const ELIGIBLE = 'contract 7: eligible: no edges, no root refs, leaseExpiresAt <= now';
-const BOUND = 'contract 7: examined counts candidates looked at and never exceeds maxNodes';
+const ELIGIBLE = 'runGc: eligible: no edges, no root refs, leaseExpiresAt <= now';
+const BOUND = 'runGc: examined counts candidates looked at and never exceeds maxNodes';
 /** A 60 s lease and a little more. */
 const LEASE_OVER_MS = 61_500;
 
@@ -279,7 +279,7 @@ async function leaseAgainstPass({ client, elapse }: CheckContext): Promise<void>
 }
 
 export const gcChecks: readonly Check[] = [
-  check('gc.empty', 'spec runGc', 'a pass over nothing', nothingToDo),
+  check('gc.empty', 'runGc', 'a pass over nothing', nothingToDo),
   check('gc.leased', ELIGIBLE, 'a leased node stays', leasedStays),
   check(
     'gc.unleased',
@@ -290,14 +290,14 @@ export const gcChecks: readonly Check[] = [
   ),
   check(
     'gc.expiry-alone',
-    'spec: a lease protects a node until its expiry',
+    'leaseNode: a lease protects a node until its expiry',
     'expiry alone deletes nothing',
     expiryIsNoDeletion,
     'minute',
   ),
   check(
     'gc.cascade',
-    'contract 7: children freed by a deletion are taken in the same pass',
+    'runGc: children freed by a deletion are taken in the same pass',
     'a tree goes in one pass',
     cascade,
     'minute',
@@ -305,12 +305,12 @@ export const gcChecks: readonly Check[] = [
   check('gc.bound', BOUND, 'a bounded pass stops in the tree', boundedCascade, 'minute'),
   check(
     'gc.oldest-first',
-    'contract 7: candidates: oldest expired lease first',
+    'runGc: candidates: oldest expired lease first',
     'order of candidates',
     oldestFirst,
     'minute',
   ),
-  check('gc.default', 'spec runGc: maxNodes default 100', 'the default bound', defaultBound, 'minute'),
+  check('gc.default', 'runGc: maxNodes default 100', 'the default bound', defaultBound, 'minute'),
   check(
     'gc.leased-parent',
     ELIGIBLE,
@@ -328,42 +328,36 @@ export const gcChecks: readonly Check[] = [
   check('gc.root-refs', ELIGIBLE, 'a root ref holds its tree', rootRefsProtect, 'minute'),
   check(
     'gc.opposed-domains',
-    'contract 7: eligible: no domain’s balance other than 0',
+    'runGc: eligible: no domain’s balance other than 0',
     '+1 here and −1 there still hold',
     opposedDomainsProtect,
     'minute',
   ),
   check(
     'gc.replay',
-    'contract 6: an identical replay succeeds even if the nodes are gone',
+    'updateRootRefs: an identical replay succeeds even if the nodes are gone',
     'a replay after collection',
     replayAfterCollection,
     'minute',
   ),
   check(
     'gc.return',
-    'contract 5: publication: row, edges, counts, lease',
+    'leaseNode: publication: row, edges, counts, lease',
     'a collected node comes back by upload',
     comesBackByUpload,
     'minute',
   ),
   check(
     'gc.stale-url',
-    'contract 5: a URL can never resurrect content after collection',
+    'The upload target: a URL can never resurrect content after collection',
     'a replayed PUT after collection',
     staleUrlAfterCollection,
     'minute',
   ),
-  check(
-    'gc.concurrent',
-    'spec runGc: a pass is race-safe',
-    'four passes at once',
-    concurrentPasses,
-    'minute',
-  ),
+  check('gc.concurrent', 'runGc: a pass is race-safe', 'four passes at once', concurrentPasses, 'minute'),
   check(
     'gc.against-leases',
-    'spec runGc: each candidate is rechecked; a leased node is skipped',
+    'runGc: each candidate is rechecked; a leased node is skipped',
     'leases during a pass',
     leaseAgainstPass,
     'minute',

@@ -5,9 +5,9 @@ import { makeNode, makeNodeOfCanonicalSize, randomHash } from '../node-bytes.ts'
 import { OPERATION_NAMES, OPERATIONS, type OperationName, type SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 
-const TIMING = 'contract 8: Server-Timing on tenant-plane answers, errors included';
-const CORS = 'contract 8: CORS';
-const ERRORS = 'contract 4: errors are application/json with Cache-Control: no-store';
+const TIMING = 'Headers: Server-Timing on tenant-plane answers, errors included';
+const CORS = 'Headers: CORS';
+const ERRORS = 'Errors: errors are application/json with Cache-Control: no-store';
 
 interface Named {
   readonly operation: OperationName;
@@ -83,7 +83,7 @@ export function expectTiming(answer: Answer, wanted: readonly string[]): Metric[
   const names = metrics.map((metric) => metric.name);
   expectEqual(new Set(names).size, names.length, 'each name once', answer);
   for (const { name, parameters } of metrics) {
-    expectThat(METRIC_NAME.test(name), 'a metric of the contract', name, answer);
+    expectThat(METRIC_NAME.test(name), 'a metric of docs/api.md', name, answer);
     expectThat(/^\d+(\.\d+)?$/.test(parameters.dur ?? ''), `${name} with dur`, parameters, answer);
     const { desc } = parameters;
     expectThat(
@@ -236,7 +236,7 @@ export const headerChecks: readonly Check[] = [
   check('headers.errors', ERRORS, 'every kind of error', errorHeaders),
   check(
     'headers.json',
-    'spec Common rules: JSON responses are application/json',
+    'The HTTP API, version 1: JSON responses are application/json',
     'every success',
     successTypes,
   ),
@@ -260,7 +260,7 @@ export const headerChecks: readonly Check[] = [
   ),
   check(
     'headers.upload-cors',
-    'contract 5: CORS and preflight as Space routes, content-type and if-none-match allowed',
+    'Headers: CORS and preflight as Space routes, content-type and if-none-match allowed',
     'the upload target',
     uploadCors,
     'embedded-upload',

@@ -6,7 +6,7 @@ import type { CallOptions, OperationName } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 import { expectTiming } from './headers.ts';
 
-const HEAD = 'contract 4: HEAD is allowed wherever GET is';
+const HEAD = 'Routes and ids: HEAD is allowed wherever GET is';
 
 /** Sent in another way than what is small, as from a file. */
 const LARGE_BYTES = 512 * 1024;

@@ -4,8 +4,8 @@ import { makeNode } from '../node-bytes.ts';
 import { OPERATION_NAMES, OPERATIONS, type OperationName } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 
-const HEALTH = 'spec health, contract 8';
-const ROUTES = 'contract 4: unknown path or method → 404 NOT_FOUND';
+const HEALTH = 'Routes and ids: health';
+const ROUTES = 'Errors: unknown path or method → 404 NOT_FOUND';
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH'] as const;
 const BARE = { authorization: undefined };
 
@@ -201,7 +201,7 @@ export const healthAndRouteChecks: readonly Check[] = [
   ),
   check(
     'routes.unknown-path-bare',
-    'contract 3: a path that is no route is 404 whatever the token',
+    'Capabilities: a path that is no route is 404 whatever the token',
     'the same without a token',
     (context) => unknownPathsWith(context, BARE),
   ),
@@ -214,27 +214,27 @@ export const healthAndRouteChecks: readonly Check[] = [
   check('routes.head-post-only', ROUTES, 'HEAD on lease and gc is 404', headOnPostOnlyRoutes),
   check(
     'routes.head',
-    'contract 4: HEAD is allowed wherever GET is',
+    'Routes and ids: HEAD is allowed wherever GET is',
     'HEAD answers as GET does, without a body',
     headLikeGet,
   ),
   check(
     'routes.head-errors',
-    'contract 4: HEAD is allowed wherever GET is',
+    'Routes and ids: HEAD is allowed wherever GET is',
     'HEAD has the status of the error and no body',
     headErrors,
   ),
   check(
     'routes.bad-hash',
-    'contract 4: bad hash → 400 INVALID_REQUEST',
+    'Errors: bad hash → 400 INVALID_REQUEST',
     'a hash is exactly 64 lowercase hex digits',
     badHashes,
   ),
   check(
     'routes.unknown-query',
-    'contract 4: an unknown query parameter on a Space route → 400 INVALID_REQUEST',
+    'Errors: an unknown query parameter on a Space route → 400 INVALID_REQUEST',
     'every operation refuses query parameters it does not have',
     unknownQueryParameters,
   ),
-  check('routes.empty-query', 'contract 4: bad query', 'an empty query is no query', emptyQuery),
+  check('routes.empty-query', 'Errors: bad query', 'an empty query is no query', emptyQuery),
 ];

@@ -4,8 +4,8 @@ import { makeNode } from '../node-bytes.ts';
 import { NO_USAGE } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 
-const ID_RULE = 'contract 3: appId and spaceId are 1…256 code points without control characters';
-const ISOLATION = 'contract 3: two different strings never share data';
+const ID_RULE = 'Routes and ids: appId and spaceId are 1…256 code points without control characters';
+const ISOLATION = 'Routes and ids: two different strings never share data';
 
 const GOOD_SUFFIXES = {
   'a slash': '/x',
@@ -235,13 +235,13 @@ export const idChecks: readonly Check[] = [
   check('ids.controls', ID_RULE, 'control characters are 400', controlCharacters),
   check(
     'ids.undecodable',
-    'contract 3: an undecodable id is 400 INVALID_REQUEST',
+    'Routes and ids: an undecodable id is 400 INVALID_REQUEST',
     'broken percent-encoding or UTF-8 is 400',
     undecodableIds,
   ),
   check(
     'ids.undecodable-bare',
-    'contract 3: authorization comes before every other validation of a known route',
+    'Capabilities: authorization comes before every other validation of a known route',
     'without a token the same is 401',
     undecodableWithoutToken,
   ),

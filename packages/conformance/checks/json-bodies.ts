@@ -5,11 +5,10 @@ import type { OperationName, SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 import { readGcPass } from '../wire.ts';
 
-const JSON_RULE = 'contract 4: bad JSON → 400 INVALID_REQUEST';
-const FIELD_RULE =
-  'contract 4: unknown or duplicate field, at any level, however escaped → 400 INVALID_REQUEST';
-const INTEGER_RULE = 'contract 4 and 6: integers in bodies';
-const SIZE_RULE = 'contract 4: JSON body over 1 MiB → 413 PAYLOAD_TOO_LARGE';
+const JSON_RULE = 'Errors: bad JSON → 400 INVALID_REQUEST';
+const FIELD_RULE = 'Errors: unknown or duplicate field, at any level, however escaped → 400 INVALID_REQUEST';
+const INTEGER_RULE = 'Errors: integers in bodies';
+const SIZE_RULE = 'Errors: JSON body over 1 MiB → 413 PAYLOAD_TOO_LARGE';
 const BODY_BYTES_MAX = 1_048_576;
 
 type Body = string | Uint8Array<ArrayBuffer>;
@@ -348,20 +347,20 @@ export const jsonBodyChecks: readonly Check[] = [
   ),
   check(
     'json.media-type',
-    'contract 4: wrong media type on a body → 400 INVALID_REQUEST',
+    'Errors: wrong media type on a body → 400 INVALID_REQUEST',
     'bodies are application/json',
     mediaTypes,
   ),
   check('json.size', SIZE_RULE, 'exactly 1 MiB is read, one byte more is 413', bodySizes),
   check(
     'json.gc-without-body',
-    'contract 7: an absent or empty body means the default',
+    'runGc: an absent or empty body means the default',
     'gc needs no body',
     gcWithoutBody,
   ),
   check(
     'json.body-required',
-    'spec leaseNode and updateRootRefs: body required',
+    'leaseNode: the body is required, as that of updateRootRefs is',
     'lease and root refs need a body',
     leaseNeedsBody,
   ),

@@ -4,9 +4,9 @@ import { makeNode, NODE_MEDIA_TYPE } from '../node-bytes.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 import type { Lease } from '../wire.ts';
 
-const MACHINE = 'contract 5: lease and upload machine';
-const RENEWAL = 'contract 5: renewal';
-const CLAMP = 'spec leaseNode: durations are clamped to 60 seconds through 24 hours';
+const MACHINE = 'leaseNode: lease and upload machine';
+const RENEWAL = 'leaseNode: renewal';
+const CLAMP = 'leaseNode: durations are clamped to 60 seconds through 24 hours';
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 /** Real clocks tick between two requests; a movable one stands still. */
@@ -180,7 +180,7 @@ async function expiredLeaseStartsAnew({ client, elapse }: CheckContext): Promise
 export const leaseChecks: readonly Check[] = [
   check(
     'lease.first',
-    'spec leaseNode: awaiting_upload with its instruction',
+    'leaseNode: awaiting_upload with its instruction',
     'the first lease asks for the bytes',
     firstLease,
   ),
@@ -192,25 +192,25 @@ export const leaseChecks: readonly Check[] = [
   ),
   check(
     'lease.same-generation',
-    'contract 5: later leases before the PUT return the same generation',
+    'leaseNode: later leases before the PUT return the same generation',
     'two URLs, one generation',
     sameGeneration,
   ),
   check(
     'lease.concurrent-first',
-    'contract 5: upload generation',
+    'leaseNode: upload generation',
     'concurrent first leases share one generation',
     concurrentFirstLeases,
   ),
   check(
     'lease.concurrent-publish',
-    'contract 5: concurrent leases of one hash publish once, each with its own duration',
+    'leaseNode: concurrent leases of one hash publish once, each with its own duration',
     'eight leases at once after the PUT',
     concurrentPublish,
   ),
   check(
     'lease.ready',
-    'spec States: ready → ready, no re-upload',
+    'leaseNode: ready → ready, no re-upload',
     'a ready node is leased without an upload',
     readyNeedsNoUpload,
   ),

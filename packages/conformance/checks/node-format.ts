@@ -11,8 +11,8 @@ import {
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 
-const FORMAT = 'contract 2: canonical node bytes';
-const INVALID = 'contract 5: format → INVALID_CANONICAL_NODE';
+const FORMAT = 'Canonical node bytes';
+const INVALID = 'leaseNode: format → INVALID_CANONICAL_NODE';
 
 interface Vector {
   readonly name: string;
@@ -210,21 +210,21 @@ export const nodeFormatChecks: readonly Check[] = [
   check('format.vectors', FORMAT, 'the golden vectors upload and read back', goldenVectors),
   check(
     'format.content-type',
-    'contract 2: content type bytes are identity, no case folding',
+    'Canonical node bytes: content type bytes are identity, no case folding',
     'content types are kept byte for byte',
     contentTypes,
   ),
   check('format.sizes', FORMAT, 'contents of all kinds of length', contentSizes),
   check(
     'format.refs',
-    'contract 2: refs are ordered, duplicates significant',
+    'Canonical node bytes: refs are ordered, duplicates significant',
     'refs are kept as they are',
     refsKept,
   ),
   check('format.invalid', INVALID, 'every broken envelope is rejected', invalidEnvelopes),
   check(
     'format.longest-header',
-    'contract 2: ref count 0…256, content type 1…1024 bytes',
+    'Canonical node bytes: ref count 0…256, content type 1…1024 bytes',
     'the longest header is valid',
     longestHeader,
   ),

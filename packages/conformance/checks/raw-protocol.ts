@@ -4,8 +4,8 @@ import { makeNode, makeNodeOfCanonicalSize } from '../node-bytes.ts';
 import { openRaw, parseAnswers, type RawAnswer, sendRaw } from '../raw-connection.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 
-const WIRE = 'contract 8: HTTP';
-const DOTS = 'contract 3: `.` and `..`, encoded or not, are not ids (404)';
+const WIRE = 'Routes and ids: requests that HTTP does not allow are refused';
+const DOTS = 'Routes and ids: `.` and `..`, encoded or not, are not ids (404)';
 const CLOSE = 'connection: close';
 
 export function host({ target }: CheckContext): string {
@@ -285,14 +285,14 @@ export const rawProtocolChecks: readonly Check[] = [
   check('raw.dot-ids', DOTS, 'dot segments are no ids', dotSegments, 'socket'),
   check(
     'raw.doubled-slash',
-    'contract 4: unknown path → 404',
+    'Errors: unknown path → 404',
     'doubled slashes make another path',
     doubledSlashes,
     'socket',
   ),
   check(
     'raw.dot-travel',
-    'contract 3: no path tricks',
+    'Routes and ids: no path tricks',
     'dot segments lead nowhere',
     dotsDoNotTravel,
     'socket',
@@ -302,21 +302,21 @@ export const rawProtocolChecks: readonly Check[] = [
   check('raw.http-1.0', WIRE, 'HTTP/1.0 is answered and closed', oldHttp, 'socket'),
   check(
     'raw.keep-alive',
-    'spec readContent: Content-Length',
+    'readContent: Content-Length',
     'one connection, HEAD among its requests',
     keepAlive,
     'socket',
   ),
   check(
     'raw.empty-length',
-    'contract 8: a GET without Range on an empty node: 200, length 0',
+    'readContent: a GET without Range on an empty node: 200, length 0',
     'Content-Length: 0 on the wire',
     announcedLengths,
     'socket',
   ),
   check(
     'raw.slow-heads',
-    'contract 8: a request head not complete within 60 s: closed, also when bytes keep dripping',
+    'Limits: a request head not complete within 60 s: closed, also when bytes keep dripping',
     'silent and dripping heads',
     slowHeads,
     'socket',
@@ -324,7 +324,7 @@ export const rawProtocolChecks: readonly Check[] = [
   ),
   check(
     'raw.large',
-    'spec readContent: streamed canonical bytes',
+    'readContent: streamed canonical bytes',
     'a large node over the wire',
     largeOverSocket,
     'socket',

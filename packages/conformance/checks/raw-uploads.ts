@@ -118,7 +118,7 @@ async function uploadTakesHost(context: CheckContext): Promise<void> {
 export const rawUploadChecks: readonly Check[] = [
   check(
     'raw.reserved',
-    'contract 7: reservedBytes: the declared length of an upload being received, only while it is',
+    'getUsage: reservedBytes: the declared length of an upload being received, only while it is',
     'a PUT that pauses',
     reservedWhileReceiving,
     'socket',
@@ -126,7 +126,7 @@ export const rawUploadChecks: readonly Check[] = [
   ),
   check(
     'raw.broken-put',
-    'contract 5: an interrupted PUT leaves nothing, and the same URL can be used again',
+    'The upload target: an interrupted PUT leaves nothing, and the same URL can be used again',
     'connections that break off',
     brokenConnection,
     'socket',
@@ -134,7 +134,7 @@ export const rawUploadChecks: readonly Check[] = [
   ),
   check(
     'raw.expect-continue',
-    'contract 5: upload target',
+    'The upload target',
     'Expect: 100-continue',
     expectContinue,
     'socket',
@@ -142,7 +142,7 @@ export const rawUploadChecks: readonly Check[] = [
   ),
   check(
     'raw.upload-host',
-    'contract 9: an upload URL takes http:// and the Host of the lease request',
+    'The upload target: an upload URL takes http:// and the Host of the lease request',
     'without a public URL',
     uploadTakesHost,
     'socket',

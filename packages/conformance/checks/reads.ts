@@ -4,9 +4,9 @@ import { expectBytes, expectEqual, expectError, expectHeader, expectStatus, expe
 import { makeNode, randomContent, randomHash, type SampleNode } from '../node-bytes.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 
-const GRAMMAR = 'contract 8: Range grammar bytes=a-b, bytes=a-, bytes=-n; everything else 416';
-const RANGES = 'spec readContent: 206 with Content-Range, ends clamped';
-const CONTENT_HEADERS = 'contract 8: content answers';
+const GRAMMAR = 'readContent: Range grammar bytes=a-b, bytes=a-, bytes=-n; everything else 416';
+const RANGES = 'readContent: 206 with Content-Range, ends clamped';
+const CONTENT_HEADERS = 'readContent: content answers';
 const SIZE = 1000;
 
 function expectContentHeaders(answer: Answer, node: SampleNode, byteLength: number): void {
@@ -289,23 +289,23 @@ export const readChecks: readonly Check[] = [
   check('read.bad-ranges', GRAMMAR, 'every other form is 416 with its envelope', badRanges),
   check(
     'read.empty',
-    'contract 8: any range on an empty node: 416; without Range 200, length 0',
+    'readContent: any range on an empty node: 416; without Range 200, length 0',
     'an empty node',
     emptyNode,
   ),
-  check('read.absent', 'contract 4: node absent → 404 NOT_FOUND', 'absent nodes', absentNodes),
-  check('read.range-elsewhere', 'spec readMetadata', 'metadata has no ranges', rangeElsewhere),
+  check('read.absent', 'Errors: node absent → 404 NOT_FOUND', 'absent nodes', absentNodes),
+  check('read.range-elsewhere', 'readMetadata', 'metadata has no ranges', rangeElsewhere),
   check(
     'read.unconditional',
-    'spec readContent: no ETag, the read is repeatable',
+    'readContent: no ETag, the read is repeatable',
     'conditions that nothing can match',
     noConditionalAnswers,
   ),
   check('read.blocks', RANGES, 'ranges across block edges of a large node', blocks),
-  check('read.repeatable', 'spec readContent: the read is repeatable', 'concurrent reads', repeatable),
+  check('read.repeatable', 'readContent: the read is repeatable', 'concurrent reads', repeatable),
   check(
     'read.own-content',
-    'contract 2: readContent returns the node’s own content, not the envelope',
+    'readContent: the node’s own content, not the envelope',
     'the logical content',
     ownContentOnly,
   ),

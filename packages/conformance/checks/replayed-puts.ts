@@ -1,4 +1,4 @@
-/** A finished URL used again, whoever takes the PUT: contract section 5. */
+/** A finished URL used again, whoever takes the PUT. */
 import { expectAlreadyThere, expectBytes, expectEqual, expectStatus } from '../expect.ts';
 import { makeNode } from '../node-bytes.ts';
 import type { CheckContext } from '../suite.ts';

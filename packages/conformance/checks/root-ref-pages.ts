@@ -5,8 +5,8 @@ import type { SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 import { type RootRefPage, readRootRefPage } from '../wire.ts';
 
-const STABLE = 'contract 6: all pages of one walk show exactly the balances of the first page’s revision';
-const CURSOR = 'contract 6: a cursor that is malformed, forged or from another scope: 400 INVALID_REQUEST';
+const STABLE = 'listRootRefs: all pages of one walk show exactly the balances of the first page’s revision';
+const CURSOR = 'listRootRefs: a cursor that is malformed, forged or from another scope: 400 INVALID_REQUEST';
 const PAGES_MAX = 100;
 
 type Items = RootRefPage['items'];
@@ -285,33 +285,33 @@ async function cursorOfLongAgo({ client, elapse }: CheckContext): Promise<void> 
 export const rootRefPageChecks: readonly Check[] = [
   check(
     'pages.long-ago',
-    'contract 6: a cursor older than the history kept: 409 CONFLICT',
+    'listRootRefs: a cursor older than the history kept: 409 CONFLICT',
     'a walk that pauses for two days',
     cursorOfLongAgo,
     'day',
   ),
   check(
     'pages.walk',
-    'spec listRootRefs: items, nextCursor null when there are no more pages',
+    'listRootRefs: items, nextCursor null when there are no more pages',
     'walks of all page sizes',
     pageSizes,
   ),
-  check('pages.default-limit', 'contract 6: limit defaults to 50', 'a page without limit', defaultLimit),
+  check('pages.default-limit', 'listRootRefs: limit defaults to 50', 'a page without limit', defaultLimit),
   check(
     'pages.query',
-    'spec listRootRefs: limit 1 through 200, cursor non-empty; contract 4: repeated or unknown parameters',
+    'listRootRefs: limit 1 through 200, cursor non-empty; no repeated or unknown parameters',
     'bad queries',
     badQueries,
   ),
   check(
     'pages.zero-balance',
-    'contract 6: items with a non-zero balance, ordered by hash',
+    'listRootRefs: items with a non-zero balance, ordered by hash',
     'released hashes leave the list',
     zeroBalancesAreLeftOut,
   ),
   check('pages.stable', STABLE, 'commits between pages', stableUnderCommits),
   check('pages.stable-concurrent', STABLE, 'commits during walks', stableUnderConcurrency),
-  check('pages.repeat', 'spec listRootRefs: revision-stable pages', 'a cursor used twice', pagesRepeat),
+  check('pages.repeat', 'listRootRefs: revision-stable pages', 'a cursor used twice', pagesRepeat),
   check('pages.forged-cursor', CURSOR, 'forged and malformed cursors', forgedCursors),
   check('pages.foreign-cursor', CURSOR, 'cursors of another scope', foreignCursors),
   check(

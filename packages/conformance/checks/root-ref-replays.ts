@@ -5,9 +5,9 @@ import { type Check, type CheckContext, check } from '../suite.ts';
 import { readCommit } from '../wire.ts';
 import { published, rootRefCount } from './root-refs.ts';
 
-const REPLAY = 'spec updateRootRefs 2: a replay returns the original revision with idempotent true';
-const IDENTITY = 'contract 6: payload identity is the map itself: key order and whitespace do not matter';
-const CONFLICT = 'spec updateRootRefs 3: another payload → 409 IDEMPOTENCY_CONFLICT';
+const REPLAY = 'updateRootRefs: a replay returns the original revision with idempotent true';
+const IDENTITY = 'updateRootRefs: payload identity is the map itself: key order and whitespace do not matter';
+const CONFLICT = 'updateRootRefs: another payload → 409 IDEMPOTENCY_CONFLICT';
 
 async function replays({ client }: CheckContext): Promise<void> {
   const [node] = (await published(client, 1)) as [SampleNode];
@@ -178,19 +178,19 @@ export const rootRefReplayChecks: readonly Check[] = [
   check('root-refs.payload-conflict', CONFLICT, 'another payload under a known requestId', payloadConflicts),
   check(
     'root-refs.request-ids',
-    'contract 6: requestId: 1…256 characters',
+    'updateRootRefs: requestId: 1…256 characters',
     'requestIds are compared exactly',
     requestIds,
   ),
   check(
     'root-refs.scope',
-    'contract 6: scope of balances, revisions and idempotency: (App, Space, refDomain)',
+    'updateRootRefs: scope of balances, revisions and idempotency: (App, Space, refDomain)',
     'domains and Spaces apart',
     scopedIdempotency,
   ),
   check(
     'root-refs.failed',
-    'contract 6: a failed request records nothing',
+    'updateRootRefs: a failed request records nothing',
     'requestIds of failed requests are free',
     failedRequestsLeaveNothing,
   ),

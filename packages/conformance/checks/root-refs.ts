@@ -4,8 +4,8 @@ import { makeNode, randomHash, type SampleNode } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 
-const ATOMIC = 'spec updateRootRefs 1: on any failure nothing is committed';
-const BALANCES = 'contract 6: "aggregate" is rootRefCount over all domains; one domain may go below 0';
+const ATOMIC = 'updateRootRefs: on any failure nothing is committed';
+const BALANCES = 'updateRootRefs: "aggregate" is rootRefCount over all domains; one domain may go below 0';
 
 export async function published(client: SpaceClient, count: number): Promise<SampleNode[]> {
   const nodes = Array.from({ length: count }, (_, i) => makeNode({ content: `${client.spaceId} ${i}` }));
@@ -221,57 +221,52 @@ async function concurrentReleases({ client }: CheckContext): Promise<void> {
 export const rootRefChecks: readonly Check[] = [
   check(
     'root-refs.revisions',
-    'contract 6: revision starts at 0 and grows by 1 per new commit',
+    'updateRootRefs: revision starts at 0 and grows by 1 per new commit',
     'first commits',
     revisionsGrow,
   ),
   check(
     'root-refs.missing',
-    'contract 4: a hash has no node row → 404, whatever the sign, before any 409',
+    'Errors: a hash has no node row → 404, whatever the sign, before any 409',
     'missing nodes',
     missingNodes,
   ),
   check(
     'root-refs.not-ready',
-    'contract 4: positive delta on a node that is not ready → 409 CONFLICT',
+    'Errors: positive delta on a node that is not ready → 409 CONFLICT',
     'waiting nodes',
     notReadyNodes,
   ),
   check(
     'root-refs.negative',
-    `contract 4: aggregate below 0 → 409 CONFLICT, first such hash in hash order; ${ATOMIC}`,
+    `Errors: aggregate below 0 → 409 CONFLICT, first such hash in hash order; ${ATOMIC}`,
     'nothing of a refused commit stays',
     negativeAggregates,
   ),
   check('root-refs.domains', BALANCES, 'domains below 0', domainBalances),
   check(
     'root-refs.zero',
-    'contract 6: delta 0 is allowed: the balance stays, the revision grows',
+    'updateRootRefs: delta 0 is allowed: the balance stays, the revision grows',
     'delta 0',
     zeroDelta,
   ),
-  check('root-refs.entries', 'spec Limits: changes 1 to 1000 entries', '1000 and 1001 entries', entryLimits),
-  check(
-    'root-refs.deltas',
-    'spec Limits: delta magnitude at most 1,000,000',
-    'the largest deltas',
-    deltaLimits,
-  ),
+  check('root-refs.entries', 'Limits: changes 1 to 1000 entries', '1000 and 1001 entries', entryLimits),
+  check('root-refs.deltas', 'Limits: delta magnitude at most 1,000,000', 'the largest deltas', deltaLimits),
   check(
     'root-refs.many',
-    'spec updateRootRefs 1: all deltas commit atomically',
+    'updateRootRefs: all deltas commit atomically',
     'sixty hashes in one commit',
     manyAtOnce,
   ),
   check(
     'root-refs.concurrent',
-    'contract 6: revision grows by 1 per new commit',
+    'updateRootRefs: revision grows by 1 per new commit',
     'twenty commits at once',
     concurrentCommits,
   ),
   check(
     'root-refs.concurrent-release',
-    'contract 4: aggregate below 0 → 409 CONFLICT',
+    'Errors: aggregate below 0 → 409 CONFLICT',
     'ten releases of five',
     concurrentReleases,
   ),

@@ -5,9 +5,9 @@ import type { SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 
 const LIMIT =
-  'contract 4: too many active upload generations in the Space → 429 CAS_UPLOAD_LIMIT, Retry-After';
+  'leaseNode: too many active upload generations in the Space → 429 CAS_UPLOAD_LIMIT, Retry-After';
 const SLOTS =
-  'contract 5: active from creation until its last signed URL has expired or a lease has judged its object';
+  'leaseNode: active from creation until its last signed URL has expired or a lease has judged its object';
 const LEASES_AT_ONCE = 16;
 
 async function fill(client: SpaceClient, count: number): Promise<string[]> {

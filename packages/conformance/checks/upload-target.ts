@@ -6,9 +6,9 @@ import { type Check, type CheckContext, check } from '../suite.ts';
 import type { Upload } from '../wire.ts';
 import { replayedPuts } from './replayed-puts.ts';
 
-const TARGET = 'contract 5: upload target';
-const ONCE = 'contract 5: second PUT to a finished generation: 412, bytes unchanged, forever';
-const ORDER = 'contract 5: judged in this order: signature and expiry 403, headers 403, finished 412';
+const TARGET = 'The upload target';
+const ONCE = 'The upload target: second PUT to a finished generation: 412, bytes unchanged, forever';
+const ORDER = 'The upload target: judged in this order: signature and expiry 403, headers 403, finished 412';
 
 async function putAnswers({ client }: CheckContext): Promise<void> {
   const node = makeNode();
@@ -155,7 +155,7 @@ export function inPieces(bytes: Uint8Array, size = 65_536): ReadableStream<Uint8
 export const uploadTargetChecks: readonly Check[] = [
   check(
     'upload.answer',
-    `${TARGET} answers 200 with an empty body`,
+    `${TARGET}: 200 with an empty body`,
     'a PUT as instructed',
     putAnswers,
     'embedded-upload',
@@ -170,7 +170,7 @@ export const uploadTargetChecks: readonly Check[] = [
   ),
   check(
     'upload.over-limit',
-    'contract 5: a body over the limit is cut off with 413, which finishes the generation',
+    'The upload target: a body over the limit is cut off with 413, which finishes the generation',
     '413, then 412',
     overLimitFinishes,
     'embedded-upload',
@@ -186,7 +186,7 @@ export const uploadTargetChecks: readonly Check[] = [
   check('upload.tampered', ORDER, 'a tampered URL is 403', tamperedUrl, 'embedded-upload'),
   check(
     'upload.methods',
-    'contract 4: a method the path does not have → 404',
+    'Errors: a method the path does not have → 404',
     'only PUT',
     otherMethods,
     'embedded-upload',

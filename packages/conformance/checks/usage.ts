@@ -4,9 +4,9 @@ import { makeNode, makeNodeOfCanonicalSize } from '../node-bytes.ts';
 import { NO_USAGE } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 
-const USAGE = 'contract 7: usage is exact at each commit';
+const USAGE = 'getUsage: usage is exact at each commit';
 const RESERVED =
-  'contract 7: reservedBytes: waiting parents, and uploads being received; nothing between PUT and lease';
+  'getUsage: reservedBytes: waiting parents, and uploads being received; nothing between PUT and lease';
 
 async function leaf({ client }: CheckContext): Promise<void> {
   const node = makeNode({ content: 'eleven byte' });
@@ -144,16 +144,16 @@ export const usageChecks: readonly Check[] = [
   check('usage.rejected', RESERVED, 'rejected uploads count nowhere', rejected),
   check(
     'usage.empty-content',
-    'contract 2: readyStoredBytes counts canonical bytes, readyContentBytes the content',
+    'getUsage: readyStoredBytes counts canonical bytes, readyContentBytes the content',
     'an empty node has stored bytes',
     emptyContent,
   ),
   check('usage.many', USAGE, 'concurrent publications', manyNodes),
   check('usage.root-refs', USAGE, 'root refs change no usage', rootRefsChangeNothing),
-  check('usage.other-space', 'spec getUsage: per-Space accounting', 'Spaces are counted apart', otherSpaces),
+  check('usage.other-space', 'getUsage: per-Space accounting', 'Spaces are counted apart', otherSpaces),
   check(
     'usage.leases-run-out',
-    'contract 7: leasedNodeCount counts unexpired leases only',
+    'getUsage: leasedNodeCount counts unexpired leases only',
     'expiry, renewal, new lease',
     leasesRunOut,
     'minute',

@@ -238,7 +238,7 @@ const bodyMutations: readonly Mutation[] = [
   mutation(
     'flips a bit of content',
     ['format.vectors', 'read.blocks'],
-    'canonical node bytes',
+    'Canonical node bytes',
     (exchange) => {
       if (!CONTENT.test(exchange.path) || exchange.status >= 400 || exchange.bytes.length === 0)
         return undefined;
@@ -252,7 +252,7 @@ const bodyMutations: readonly Mutation[] = [
   editsJson('says more than ok', /\/health$/, ['health.answers'], 'health', (body) => {
     body.version = 1;
   }),
-  editsJson('shows another field', METADATA, ['format.vectors'], 'canonical node bytes', (body) => {
+  editsJson('shows another field', METADATA, ['format.vectors'], 'Canonical node bytes', (body) => {
     (body.metadata as Json).createdAt = 1;
   }),
   editsJson('folds content types', METADATA, ['format.content-type'], 'no case folding', (body) => {
@@ -353,7 +353,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'serves what it has collected',
     only: ['gc.unleased'],
-    clause: 'contract 7: eligible',
+    clause: 'runGc: eligible',
     makeFalsifier: makeLeak,
   },
   {
