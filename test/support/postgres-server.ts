@@ -4,7 +4,17 @@
  * one that may be killed.
  */
 import { randomBytes } from 'node:crypto';
-import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { SQL } from 'bun';
@@ -42,6 +52,8 @@ export interface PostgresServer {
   kill(): Promise<void>;
   /** starts it again on the same data and port, after `kill`; resolves when it takes connections */
   restart(): Promise<void>;
+  /** another server on a copy of its data, which it follows; this one is killed and started again for the copy */
+  startStandby(): Promise<PostgresServer>;
   log(): string;
   /** ends it and removes its data */
   stop(): Promise<void>;
@@ -98,14 +110,19 @@ export async function openPostgres(): Promise<TestDatabases> {
   };
 }
 
-export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
+function makeFolder(user: SystemUser | undefined): PreparedServer['folder'] {
   const folder = makeTempFolder('pg');
   ownEngineFolder(folder.path, folder.path.slice(0, -FOLDER_SUFFIX_LENGTH));
-  const user = process.getuid?.() === 0 ? NOBODY : undefined;
   if (user !== undefined) {
     chownSync(folder.path, user.uid, user.gid);
     chmodSync(folder.path, 0o700);
   }
+  return folder;
+}
+
+export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
+  const user = process.getuid?.() === 0 ? NOBODY : undefined;
+  const folder = makeFolder(user);
   try {
     const binaries = await findBinaries(folder.path, user);
     const password = randomBytes(12).toString('hex');
@@ -160,12 +177,33 @@ function makeServer(prepared: PreparedServer, port: number, started: EngineProce
       if (postmaster.isRunning()) await crash(postmaster);
       postmaster = await start(prepared, port);
     },
+    async startStandby() {
+      await crash(postmaster);
+      const copied = await copyForStandby(prepared, port);
+      postmaster = await start(prepared, port);
+      return startOnFreePort(copied);
+    },
     log: () => postmaster.log(),
     async stop() {
       if (postmaster.isRunning()) await crash(postmaster);
       prepared.folder.remove();
     },
   };
+}
+
+/** What is on the disk of a server that was killed is one instant of it. */
+async function copyForStandby(prepared: PreparedServer, port: number): Promise<PreparedServer> {
+  const { user, password } = prepared;
+  const folder = makeFolder(user);
+  const data = join(folder.path, 'data');
+  await runEngineCommand(['cp', '-a', prepared.data, data], { user });
+  rmSync(join(data, 'postmaster.pid'));
+  writeFileSync(join(data, 'standby.signal'), '');
+  appendFileSync(
+    join(data, 'postgresql.auto.conf'),
+    `primary_conninfo = 'host=127.0.0.1 port=${port} user=${USER} password=${password}'\n`,
+  );
+  return { ...prepared, data, folder };
 }
 
 /** Stopped first, so that it starts no backend between the look for them and their end. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { UPLOAD_TTL_MS_DEFAULT } from '@holdfast/protocol';
 import type { AppRecord, RegistryStore } from '../auth/registry-store.ts';
 import { type Clock, type ContentStore, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
-import { formatAuthority, type PostgresAddress, type S3Address } from '../engine/address.ts';
+import { formatDatabase, type PostgresAddress, type S3Address } from '../engine/address.ts';
 import { EmbeddedContentIntake } from '../engine/disk/deployment-content.ts';
 import { ObjectLayout } from '../engine/disk/object-layout.ts';
 import { assertNoServer, holdDeployment } from '../engine/postgres/deployment-lock.ts';
@@ -234,7 +234,7 @@ async function explainScaleout<T>({ metadata, content }: ScaleoutPlace, work: ()
     return await work();
   } catch (error) {
     if (!(error instanceof StoreUnavailable) && !(error instanceof EngineRefused)) throw error;
-    const place = `${formatAuthority(metadata.host, metadata.port)}/${metadata.database}, bucket ${content.bucket}`;
+    const place = `${formatDatabase(metadata)}, bucket ${content.bucket}`;
     throw new EngineRefused(`${place}: ${error.message}`, { cause: error });
   }
 }

@@ -4,7 +4,7 @@ import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type Clock, StoreUnavailable } from '../core/ports.ts';
-import { formatAuthority, type PostgresAddress, type S3Address } from '../engine/address.ts';
+import { formatDatabase, type PostgresAddress, type S3Address } from '../engine/address.ts';
 import { PostgresTurns } from '../engine/postgres/background-turns.ts';
 import { beginServing } from '../engine/postgres/deployment-lock.ts';
 import { PostgresMetadataStore } from '../engine/postgres/metadata-store.ts';
@@ -87,7 +87,7 @@ export async function openScaleout(options: ScaleoutOptions): Promise<Engines> {
 async function openRows(address: PostgresAddress, log: Log): Promise<PostgresPool> {
   if (address.tlsRootFile !== undefined) assertReadable(address.tlsRootFile);
   return attemptStart({
-    name: `PostgreSQL (${formatAuthority(address.host, address.port)})`,
+    name: `PostgreSQL (${formatDatabase(address)})`,
     open: () => openPostgres(address),
     isPassing: (error) => error instanceof StoreUnavailable && !isLasting(error),
     log,

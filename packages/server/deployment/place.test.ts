@@ -24,7 +24,7 @@ describe('a place', () => {
       expect(place).toMatchObject({
         rows: {
           kind: 'postgres',
-          address: { host: 'h', port: 5, database: 'd', user: 'u', password: 'p,w' },
+          address: { hosts: [{ host: 'h', port: 5 }], database: 'd', user: 'u', password: 'p,w' },
         },
         bytes: {
           kind: 's3',

@@ -1,7 +1,7 @@
 /** Where a deployment lies, as it is written in flags, variables and files. */
 import { DATA_DIR_DEFAULT } from '@holdfast/protocol';
 import {
-  formatAuthority,
+  formatDatabase,
   type PostgresAddress,
   parsePostgresUrl,
   parseS3Url,
@@ -101,8 +101,7 @@ function wrongPlace(flag: string): ConfigError {
 /** As messages name it: without user and password. */
 export function nameRows(place: RowsPlace): string {
   if (place.kind === 'folder') return place.dataDir;
-  const { host, port, database } = place.address;
-  return `database ${formatAuthority(host, port)}/${database}`;
+  return `database ${formatDatabase(place.address)}`;
 }
 
 export function nameBucket({ address }: S3Place): string {

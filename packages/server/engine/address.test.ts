@@ -1,15 +1,14 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { ConfigError } from '../errors.ts';
-import { parsePostgresUrl, parseS3Url } from './address.ts';
+import { formatAuthority, formatDatabase, parsePostgresUrl, parseS3Url } from './address.ts';
 
 const SECRET = 'hush-hush-1';
 
 describe('the URL of --metadata', () => {
   test('is taken apart, its parts decoded', () => {
     expect(parsePostgresUrl('postgres://u%40x:p%2F%3A%40@db.example:6000/holdfast', {})).toEqual({
-      host: 'db.example',
-      port: 6000,
+      hosts: [{ host: 'db.example', port: 6000 }],
       database: 'holdfast',
       user: 'u@x',
       password: 'p/:@',
@@ -22,8 +21,7 @@ describe('the URL of --metadata', () => {
   test('leaves to the variables of PostgreSQL what it does not say', () => {
     const url = 'postgresql://[::1]/d?sslmode=verify-full&sslrootcert=/etc/ca.pem&connections=40';
     expect(parsePostgresUrl(url, { PGUSER: 'u', PGPASSWORD: 'p' })).toEqual({
-      host: '::1',
-      port: 5432,
+      hosts: [{ host: '::1', port: 5432 }],
       database: 'd',
       user: 'u',
       password: 'p',
@@ -45,7 +43,11 @@ describe('the URL of --metadata', () => {
     [`postgres://u:${SECRET}%zz@h/d`, /percent-encoded/],
     [`postgres://u:${SECRET}@h`, /no database/],
     [`postgres://u:${SECRET}@h/a/b`, /no database/],
-    [`postgres://u:${SECRET}@h1,h2/d`, /no host/],
+    [`postgres://u:${SECRET}@h1,,h2/d`, /cannot be understood/],
+    [`postgres://u:${SECRET}@h1, h2/d`, /cannot be understood/],
+    [`postgres://u:${SECRET}@h1,h2:x/d`, /cannot be understood/],
+    [`postgres://u:${SECRET}@h1%2Ch2/d`, /no host/],
+    [`postgres://u:${SECRET}@${'h,'.repeat(8)}h/d`, /more than 8 hosts/],
     [`postgres://:${SECRET}@h/d`, /no user/],
     [`postgres://u:${SECRET}@h:99999/d`, /cannot be understood/],
     [`postgres://u:${SECRET}@h/d?sslmode=maybe`, /sslmode.*verify-full/],
@@ -59,6 +61,13 @@ describe('the URL of --metadata', () => {
     expect(parse).toThrow(message);
     expect(parse).not.toThrow(SECRET);
   });
+});
+
+test('the URL of --metadata names several hosts, each with a port of its own, and one of the rest', () => {
+  const url = 'postgres://u:p%2Cw@db1:6000,[::1],10.0.0.3:7000/d?sslmode=disable';
+  const address = parsePostgresUrl(url, {});
+  expect(address).toMatchObject({ user: 'u', password: 'p,w', database: 'd', tls: 'disable' });
+  expect(formatDatabase(address)).toBe('db1:6000,[::1]:5432,10.0.0.3:7000/d');
 });
 
 describe('the URL of --content', () => {
@@ -128,7 +137,7 @@ describe('the URL of --content', () => {
 test('any text is understood or refused in one line that does not quote it', () => {
   const part = fc.oneof(
     fc.string({ unit: 'grapheme', maxLength: 12 }),
-    fc.constantFrom('%', '@', ':', '/', '?'),
+    fc.constantFrom('%', '@', ':', '/', '?', ',', '[', ']'),
   );
   const text = fc
     .tuple(fc.constantFrom('', 'postgres://', 's3://', 's3://bucket?endpoint='), fc.array(part))
@@ -152,17 +161,23 @@ test('any text is understood or refused in one line that does not quote it', () 
 test('what was put into a PostgreSQL URL comes out again', () => {
   const text = fc.string({ unit: 'grapheme', minLength: 1 }).filter((each) => !/\p{Cc}/u.test(each));
   const name = text.filter((each) => !each.includes('/') && each.isWellFormed());
+  // As a URL writes it: an address of version 6 has one shortest form.
+  const ipV6 = fc.ipV6().filter((each) => URL.canParse(`http://[${each}]`));
+  const shortest = ipV6.map((each) => new URL(`http://[${each}]`).hostname.slice(1, -1));
+  const host = fc.record({
+    host: fc.oneof(fc.domain(), fc.ipV4(), shortest),
+    port: fc.integer({ min: 1, max: 65_535 }),
+  });
+  const hosts = fc.array(host, { minLength: 1, maxLength: 8 });
   fc.assert(
-    fc.property(name, name, name, fc.integer({ min: 1, max: 65_535 }), (user, password, database, port) => {
+    fc.property(name, name, name, hosts, (user, password, database, given) => {
       const [u, p, d] = [user, password, database].map(encodeURIComponent);
       // A path of dots is no name a URL can carry.
       fc.pre(!/^\.{1,2}$/.test(database));
-      expect(parsePostgresUrl(`postgres://${u}:${p}@host.example:${port}/${d}`, {})).toMatchObject({
-        user,
-        password,
-        database,
-        port,
-      });
+      const list = given.map((each) => formatAuthority(each.host, each.port)).join(',');
+      const parsed = parsePostgresUrl(`postgres://${u}:${p}@${list}/${d}`, {});
+      expect(parsed).toMatchObject({ user, password, database, hosts: given });
+      expect(formatDatabase(parsed)).toBe(`${list}/${database}`);
     }),
   );
 });

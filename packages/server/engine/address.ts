@@ -6,9 +6,8 @@ import { ConfigError } from '../errors.ts';
 
 /** A PostgreSQL database, and how much of it one process may use. */
 export interface PostgresAddress {
-  /** name or address, without brackets */
-  readonly host: string;
-  readonly port: number;
+  /** tried in this order whenever a connection is opened: the first that takes writes is used */
+  readonly hosts: readonly PostgresHost[];
   readonly database: string;
   readonly user: string;
   readonly password: string | undefined;
@@ -18,6 +17,12 @@ export interface PostgresAddress {
   readonly tlsRootFile: string | undefined;
   /** connections of one process */
   readonly connectionsMax: number;
+}
+
+export interface PostgresHost {
+  /** name or address, without brackets */
+  readonly host: string;
+  readonly port: number;
 }
 
 /** A bucket, or a part of one, in a store that speaks S3. */
@@ -40,6 +45,8 @@ const S3_STYLES = ['path', 'virtual'] as const;
 type S3Style = (typeof S3_STYLES)[number];
 
 const POSTGRES_PORT_DEFAULT = 5432;
+/** Each that does not answer delays every new connection by the time one may take. */
+const POSTGRES_HOSTS_MAX = 8;
 const POSTGRES_CONNECTIONS_DEFAULT = 16;
 const POSTGRES_CONNECTIONS_MAX = 500;
 const S3_REGION_DEFAULT = 'us-east-1';
@@ -52,14 +59,16 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** User and password may come from PGUSER and PGPASSWORD instead. `flag` names it in messages. Throws ConfigError. */
 export function parsePostgresUrl(text: string, env: Environment, flag = '--metadata'): PostgresAddress {
-  const url = parseUrl(flag, text, ['postgres:', 'postgresql:'], POSTGRES_EXAMPLE);
+  const [url, ...others] = splitHosts(text).map((each) =>
+    parseUrl(flag, each, ['postgres:', 'postgresql:'], POSTGRES_EXAMPLE),
+  ) as [URL, ...URL[]];
+  if (others.length >= POSTGRES_HOSTS_MAX) {
+    throw new ConfigError(`${flag} names more than ${POSTGRES_HOSTS_MAX} hosts; leave some out`);
+  }
   const parameters = readParameters(flag, url, ['sslmode', 'sslrootcert', 'connections']);
   const database = decode(flag, url.pathname.slice(1), POSTGRES_EXAMPLE);
   const user = decode(flag, url.username, POSTGRES_EXAMPLE) || env.PGUSER || '';
   const password = decode(flag, url.password, POSTGRES_EXAMPLE) || env.PGPASSWORD || undefined;
-  const host = decode(flag, url.hostname, POSTGRES_EXAMPLE).replace(/^\[(.*)\]$/, '$1');
-  if (host === '' || /[\s,/]/.test(host))
-    throw new ConfigError(`${flag} names no host; give ${POSTGRES_EXAMPLE}`);
   if (database === '' || database.includes('/') || hasControls(database)) {
     throw new ConfigError(`${flag} names no database; give ${POSTGRES_EXAMPLE}`);
   }
@@ -67,8 +76,7 @@ export function parsePostgresUrl(text: string, env: Environment, flag = '--metad
     throw new ConfigError(`${flag} names no user; give ${POSTGRES_EXAMPLE}, or the variable PGUSER`);
   }
   return {
-    host,
-    port: url.port === '' ? POSTGRES_PORT_DEFAULT : Number(url.port),
+    hosts: [url, ...others].map((each) => parseHost(flag, each)),
     database,
     user,
     password,
@@ -76,6 +84,19 @@ export function parsePostgresUrl(text: string, env: Environment, flag = '--metad
     tlsRootFile: parameters.get('sslrootcert'),
     connectionsMax: parseConnections(flag, parameters.get('connections')),
   };
+}
+
+/** `h1:1,h2:2` is no host of a URL: one URL for each of them, alike in all else. */
+function splitHosts(text: string): string[] {
+  const [, start = '', hosts = '', rest = ''] = /^(\w+:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(text) ?? [];
+  return start === '' ? [text] : hosts.split(',').map((host) => `${start}${host}${rest}`);
+}
+
+function parseHost(flag: string, { hostname, port }: URL): PostgresHost {
+  const host = decode(flag, hostname, POSTGRES_EXAMPLE).replace(/^\[(.*)\]$/, '$1');
+  if (host === '' || /[\s,/]/.test(host))
+    throw new ConfigError(`${flag} names no host; give ${POSTGRES_EXAMPLE}`);
+  return { host, port: port === '' ? POSTGRES_PORT_DEFAULT : Number(port) };
 }
 
 /** Credentials are no part of it: they come from the usual AWS variables and files. Throws ConfigError. */
@@ -106,6 +127,11 @@ export function parseS3Url(text: string, env: Environment, flag = '--content'): 
     region,
     style: choose(flag, 'style', parameters.get('style') ?? (isPathUsual ? 'path' : 'virtual'), S3_STYLES),
   };
+}
+
+/** Hosts and name of a database, without secrets */
+export function formatDatabase({ hosts, database }: PostgresAddress): string {
+  return `${hosts.map(({ host, port }) => formatAuthority(host, port)).join(',')}/${database}`;
 }
 
 /** `HOST:PORT` as people write it: IPv6 addresses in brackets. */

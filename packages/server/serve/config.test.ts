@@ -107,7 +107,7 @@ describe('serve configuration', () => {
     const metadata = 'postgres://u:hush@h/db';
     const content = 's3://bucket?endpoint=http://h:1';
     expect(parseServeConfig({ metadata, content }, {}).place).toMatchObject({
-      rows: { kind: 'postgres', address: { host: 'h', password: 'hush' } },
+      rows: { kind: 'postgres', address: { hosts: [{ host: 'h' }], password: 'hush' } },
       bytes: { kind: 's3', address: { bucket: 'bucket', endpoint: 'http://h:1' } },
     });
     const variables = { HOLDFAST_METADATA: metadata, HOLDFAST_CONTENT: content };

@@ -1,6 +1,7 @@
 /** Tells apart what PostgreSQL, its driver and the network can say. What leaves here holds no URL, query or parameter. */
 import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
+import { formatAuthority, type PostgresHost } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
 
 /** The connection is gone or of no use any more: whatever it was asked last has an unknown outcome. */
@@ -9,8 +10,7 @@ const LOST_CODES: ReadonlySet<string> = new Set([
   'CONNECTION_ENDED',
   'CONNECTION_DESTROYED',
   'CONNECT_TIMEOUT',
-  // 25006: a primary that became a standby. 25P03: idle in a transaction for too long; the server has hung up.
-  '25006',
+  // Idle in a transaction for too long: the server has hung up.
   '25P03',
   '57P01',
   '57P02',
@@ -19,13 +19,18 @@ const LOST_CODES: ReadonlySet<string> = new Set([
   '53300',
 ]);
 
+/** A statement that would write was refused, since the server takes no writes; its session is given up. */
+export const READ_ONLY = '25006';
+
 /** Serialization failure, deadlock, a lock not had in time, a row somebody else has just made: the same again may do. */
-const REPEATABLE_CODES: ReadonlySet<string> = new Set(['40001', '40P01', '55P03', '23505']);
+const REPEATABLE_CODES: ReadonlySet<string> = new Set(['40001', '40P01', '55P03', '23505', READ_ONLY]);
 
 /** A CHECK of the schema: a count would be negative. */
 const CHECK_VIOLATED = '23514';
 /** Division by zero: the guard of statements.ts that a row is changed from exactly what was read. */
 const GUARD_FAILED = '22012';
+
+const NO_HOST = 'NO_HOST';
 
 const UNTRUSTED = 'its certificate is not trusted: give the file of its authority as sslrootcert';
 const UNREADABLE = 'the file that sslrootcert names cannot be read: check its path and rights';
@@ -43,7 +48,8 @@ const HINTS: Readonly<Record<string, string>> = {
   '53100': 'the disk of PostgreSQL is full: free some space',
   '53300': 'PostgreSQL has no connection left: raise its max_connections or give each process fewer',
   '57014': 'a statement took too long: check the load of PostgreSQL',
-  '25006': 'this PostgreSQL is read-only, a standby perhaps: give the address of the primary',
+  [READ_ONLY]:
+    'it takes no writes, as a standby: give the address of the primary, or all addresses, separated by commas',
   DEPTH_ZERO_SELF_SIGNED_CERT: UNTRUSTED,
   SELF_SIGNED_CERT_IN_CHAIN: UNTRUSTED,
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNTRUSTED,
@@ -64,6 +70,24 @@ const HINTS: Readonly<Record<string, string>> = {
 export function codeOf(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === 'string' ? code : undefined;
+}
+
+/** What one host of several said. */
+export interface HostFailure {
+  readonly host: PostgresHost;
+  readonly error: Error;
+}
+
+/** `failures`: one for each host. What all of them said, or what each said. */
+export function noHost(failures: readonly HostFailure[]): Error {
+  const [first] = failures;
+  if (first !== undefined && failures.every(({ error }) => codeOf(error) === codeOf(first.error))) {
+    return first.error;
+  }
+  const told = failures.map(({ host: { host, port }, error }) => {
+    return `${formatAuthority(host, port)}: ${HINTS[codeOf(error) ?? ''] ?? plainMessage(error)}`;
+  });
+  return Object.assign(new Error(`no host of it takes writes (${told.join('; ')})`), { code: NO_HOST });
 }
 
 export function isLost(error: unknown): boolean {
@@ -93,7 +117,7 @@ export function storageError(error: unknown, doing: string): Error {
   if (code === GUARD_FAILED) {
     return new InvariantViolation(`broken invariant while ${doing} (${code}): ${detail}`);
   }
-  const hint = HINTS[code] ?? 'try again; see the cause if it lasts';
+  const hint = code === NO_HOST ? detail : (HINTS[code] ?? 'try again; see the cause if it lasts');
   const cause = Object.assign(new Error(detail), { code });
   return new StoreUnavailable(`PostgreSQL: ${doing} failed (${code}): ${hint}`, { cause });
 }

@@ -378,7 +378,7 @@ test('no failure tells the password', async () => {
   expect(password.length).toBeGreaterThan(8);
   const attempts = [
     openPostgres(addressOf(url, { database: 'nobody_made_this' })),
-    openPostgres(addressOf(url, { port: 1 })),
+    openPostgres(addressOf(url, { hosts: [{ host: '127.0.0.1', port: 1 }] })),
     openPostgres(addressOf(url, { user: 'nobody' })),
     openPostgres(addressOf(url, { tls: 'require' })),
     openPostgres(addressOf(url, { password: `${password}x` })),

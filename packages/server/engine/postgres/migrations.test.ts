@@ -112,6 +112,6 @@ test('a server that is too old is refused; relatives that count otherwise are no
 });
 
 test('a server that is not there is unavailable', async () => {
-  const opening = openPostgres(addressOf(url, { port: 1 }));
+  const opening = openPostgres(addressOf(url, { hosts: [{ host: '127.0.0.1', port: 1 }] }));
   expect(await opening.catch((error) => error)).toBeInstanceOf(StoreUnavailable);
 });

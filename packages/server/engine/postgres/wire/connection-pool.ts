@@ -163,7 +163,11 @@ export class PostgresPool {
 
   #giveBack(connection: PostgresConnection): void {
     this.#lent.delete(connection);
-    if (!connection.isUsable) return;
+    if (!connection.isUsable) {
+      // What ended it, a restart, a failover or a dead network, has ended those that rest too, though they do not know it yet.
+      for (const { connection: resting } of this.#idle.splice(0)) resting.lose(othersLost());
+      return;
+    }
     if (!connection.isIdle) {
       connection.lose(leftOpen());
       return;
@@ -191,6 +195,7 @@ export class PostgresPool {
 }
 
 const leftOpen = (): Error => new Error('a connection came back in the middle of its work');
+const othersLost = (): Error => new Error('another connection to the server was lost');
 const closing = (): StoreUnavailable => new StoreUnavailable('the store is closing: try again');
 const exhausted = (): StoreUnavailable =>
   new StoreUnavailable('every connection to PostgreSQL is in use: try again, or allow each process more');

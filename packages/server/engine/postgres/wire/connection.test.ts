@@ -49,6 +49,11 @@ const row = (text: string): Buffer =>
 const FIRST = [says('1'), says('t', int(16, 0)), COLUMNS, says('2')];
 const DONE = says('C', 'SELECT 1\0');
 
+function addressAt(port: number, tls: PostgresAddress['tls']): PostgresAddress {
+  const names = { database: 'd', user: 'u', password: 'correct horse' };
+  return { ...names, hosts: [{ host: '127.0.0.1', port }], tls, tlsRootFile: undefined, connectionsMax: 1 };
+}
+
 type Step = readonly Buffer[] | ((socket: Socket) => void);
 
 let server: Server | undefined;
@@ -90,8 +95,7 @@ async function serve(
   server = made;
   await new Promise<void>((resolve) => made.listen(0, '127.0.0.1', () => resolve()));
   const { port } = made.address() as { port: number };
-  const names = { host: '127.0.0.1', database: 'd', user: 'u', password: 'correct horse' };
-  return { ...names, port, tls: 'disable', tlsRootFile: undefined, connectionsMax: 1 };
+  return addressAt(port, 'disable');
 }
 
 const LIMITS = POSTGRES_LIMITS;
@@ -184,9 +188,7 @@ describe('TLS', () => {
     server = made;
     await new Promise<void>((resolve) => made.listen(0, '127.0.0.1', () => resolve()));
     const { port } = made.address() as { port: number };
-    const names = { host: '127.0.0.1', database: 'd', user: 'u', password: 'correct horse' };
-    const address = { ...names, port, tls, tlsRootFile: undefined, connectionsMax: 1 };
-    return { failure: await codeOf(open(address)), heard: Buffer.concat(heard) };
+    return { failure: await codeOf(open(addressAt(port, tls))), heard: Buffer.concat(heard) };
   }
 
   test('that is required and refused ends it, before anybody is named', async () => {

@@ -5,9 +5,11 @@
  * rejects and it is of no use any more: the pool opens another.
  */
 import type { Socket } from 'node:net';
-import type { PostgresAddress } from '../../address.ts';
+import type { PostgresAddress, PostgresHost } from '../../address.ts';
+import { type HostFailure, noHost, READ_ONLY } from '../failure.ts';
 import { Handshake } from './handshake.ts';
 import type { PostgresLimits } from './limits.ts';
+import { assertTakesWrites, settingsOf } from './session.ts';
 import type { SqlResult, SqlRow, SqlValue } from './sql-values.ts';
 import {
   type Column,
@@ -53,8 +55,12 @@ interface Flight {
   failure: ServerFailure | undefined;
 }
 
-/** Another statement under the same name, or none: both end with the connection. */
-const STALE_CODES: ReadonlySet<string> = new Set(['0A000', '26000']);
+/** What ends with the connection: another statement under the same name, or none; a server that takes no writes any more. */
+const STALE: Readonly<Record<string, string>> = {
+  '0A000': 'the server has changed a statement',
+  '26000': 'the server has forgotten a statement',
+  [READ_ONLY]: 'the server has become read-only',
+};
 
 /** What the server says of itself when it is ready: it is in no transaction. */
 const IDLE = 'I'.charCodeAt(0);
@@ -91,8 +97,28 @@ export class PostgresConnection {
     this.#silenceMs = limits.statementMs + limits.silenceMs;
   }
 
-  /** Rejects with the server's or system's own error. */
+  /**
+   * To the first host that takes writes, as libpq's `target_session_attrs=read-write` chooses it. Rejects with the server's or
+   * system's own error, or with what each host said.
+   */
   static async open(
+    address: PostgresAddress,
+    limits: PostgresLimits,
+    counter: TripCounter,
+  ): Promise<PostgresConnection> {
+    const failures: HostFailure[] = [];
+    for (const host of address.hosts) {
+      try {
+        return await PostgresConnection.#openAt(host, address, limits, counter);
+      } catch (error) {
+        failures.push({ host, error: asError(error) });
+      }
+    }
+    throw noHost(failures);
+  }
+
+  static async #openAt(
+    host: PostgresHost,
     address: PostgresAddress,
     limits: PostgresLimits,
     counter: TripCounter,
@@ -100,9 +126,9 @@ export class PostgresConnection {
     const connection = new PostgresConnection(address, limits, counter);
     const timer = setTimeout(() => connection.lose(connectTimedOut()), limits.connectMs);
     try {
-      const socket = await openSocket(address, (made) => connection.#own(made));
+      const socket = await openSocket(host, address, (made) => connection.#own(made));
       await connection.#start(socket);
-      await connection.query(settingsOf(limits));
+      assertTakesWrites(await connection.query(settingsOf(limits)));
       return connection;
     } catch (error) {
       const reason = connection.#lost ?? asError(error);
@@ -319,31 +345,9 @@ export class PostgresConnection {
       else if (answer === undefined) reject(closed('the server left a statement unanswered'));
       else resolve(answer);
     }
-    if (failure !== undefined && STALE_CODES.has(failure.code))
-      this.lose(closed('the server has forgotten or changed a statement'));
+    const stale = failure && STALE[failure.code];
+    if (stale !== undefined) this.lose(closed(stale));
   }
-}
-
-/**
- * Set by a statement, since poolers refuse parameters of the start they do not know; those this server does not know are left
- * out. Every statement of this engine is a search by key, so one plan serves all values, and a plan made while a table was small
- * must not turn into a scan when it has grown. What is acknowledged is on disk: a server that would not wait for that is told to.
- */
-function settingsOf(limits: PostgresLimits): string {
-  const settings = {
-    statement_timeout: limits.statementMs,
-    lock_timeout: limits.lockMs,
-    idle_in_transaction_session_timeout: limits.idleInTransactionMs,
-    synchronous_commit: 'on',
-    default_transaction_isolation: 'read committed',
-    standard_conforming_strings: 'on',
-    plan_cache_mode: 'force_generic_plan',
-    enable_seqscan: 'off',
-    jit: 'off',
-  };
-  const wanted = Object.entries(settings).map(([name, value]) => `('${name}', '${value}')`);
-  return `SELECT set_config(name, CASE WHEN name = 'synchronous_commit' AND setting <> 'off' THEN setting ELSE value END, false)
-    FROM (VALUES ${wanted.join(', ')}) AS wanted (name, value) JOIN pg_settings USING (name)`;
 }
 
 const asError = (error: unknown): Error => (error instanceof Error ? error : new Error('no connection'));

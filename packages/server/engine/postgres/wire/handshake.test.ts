@@ -7,8 +7,7 @@ import { type Message, MessageReader } from './wire-messages.ts';
 
 const PASSWORD = 'correct horse battery';
 const ADDRESS: PostgresAddress = {
-  host: 'db.example',
-  port: 5432,
+  hosts: [{ host: 'db.example', port: 5432 }],
   database: 'holdfast',
   user: 'holdfast',
   password: PASSWORD,

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { createConnection, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import type { PostgresAddress } from '../../address.ts';
+import type { PostgresAddress, PostgresHost } from '../../address.ts';
 import { MessageWriter } from './wire-messages.ts';
 
 const KEEP_ALIVE_MS = 30_000;
@@ -13,10 +13,11 @@ const SPEAKS_TLS = 'S';
  * at any time. Rejects with the system's error.
  */
 export async function openSocket(
+  { host, port }: PostgresHost,
   address: PostgresAddress,
   onMade: (socket: Socket) => void,
 ): Promise<Socket> {
-  const { host, port, tls } = address;
+  const { tls } = address;
   const plain = createConnection({
     host,
     port,
@@ -35,13 +36,13 @@ export async function openSocket(
     if (tls === 'prefer') return plain;
     throw closed('the server does not speak TLS');
   }
-  const encrypted = connectTls({ socket: plain, ...tlsOptions(address) });
+  const encrypted = connectTls({ socket: plain, ...tlsOptions(host, address) });
   onMade(encrypted);
   await settled(encrypted, 'secureConnect');
   return encrypted;
 }
 
-function tlsOptions({ tls, host, tlsRootFile }: PostgresAddress) {
+function tlsOptions(host: string, { tls, tlsRootFile }: PostgresAddress) {
   // As PostgreSQL's own tools understand them: `prefer` and `require` encrypt, `verify-full` also knows to whom.
   if (tls !== 'verify-full') return { rejectUnauthorized: false };
   const ca = tlsRootFile === undefined ? {} : { ca: readFileSync(tlsRootFile) };

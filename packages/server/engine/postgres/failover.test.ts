@@ -1,0 +1,105 @@
+/** Several hosts of one database: whoever takes writes is found, at the start and when another takes over. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { type PostgresServer, startPostgres } from '../../../../test/support/postgres-server.ts';
+import { until } from '../../../../test/support/until.ts';
+import { StoreUnavailable } from '../../core/ports.ts';
+import { hashAt, insertNodes, readyNode, SPACE } from '../contract/samples.ts';
+import { openPostgres } from './open-postgres.ts';
+import { addressOf, openInstance, type StoreInstance } from './test/postgres-fixture.ts';
+import { PostgresConnection } from './wire/connection.ts';
+import { POSTGRES_LIMITS } from './wire/limits.ts';
+import type { SqlResult } from './wire/sql-values.ts';
+
+const START_MS_MAX = 120_000;
+const CONNECTIONS = 16;
+const NOBODY_PORT = 1;
+
+let primary: PostgresServer;
+let standby: PostgresServer;
+/** of the database, at the primary */
+let url: string;
+
+beforeAll(async () => {
+  primary = await startPostgres({ durable: false });
+  url = await primary.createDatabase();
+  standby = await primary.startStandby();
+}, START_MS_MAX);
+afterAll(async () => {
+  await standby.stop();
+  await primary.stop();
+});
+
+const at = (...ports: readonly number[]): string => {
+  const { username, password, pathname } = new URL(url);
+  return `postgres://${username}:${password}@${ports.map((port) => `127.0.0.1:${port}`).join(',')}${pathname}`;
+};
+
+/** A session of our own, which may read where nothing can be written. */
+async function ask(server: PostgresServer, statement: string): Promise<SqlResult> {
+  const raw = new Bun.SQL(at(server.port), { max: 1 });
+  try {
+    return { rows: await raw.unsafe(statement), count: 0, command: '' };
+  } finally {
+    await raw.close();
+  }
+}
+
+const errorOf = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => undefined,
+    (error) => error,
+  );
+const insert = ({ store }: StoreInstance, index: number) =>
+  insertNodes(store, SPACE, [readyNode(hashAt(index))]);
+
+test('a standby is refused in words, and where nobody takes writes each host says why', async () => {
+  const alone = await errorOf(openPostgres(addressOf(at(standby.port))));
+  expect(alone).toBeInstanceOf(StoreUnavailable);
+  expect((alone as Error).message).toMatch(/takes no writes.*primary/);
+  const none = (await errorOf(openPostgres(addressOf(at(NOBODY_PORT, standby.port))))) as Error;
+  expect(none).toBeInstanceOf(StoreUnavailable);
+  expect(none.message).toContain('127.0.0.1:1: nothing listens there');
+  expect(none.message).toContain(`127.0.0.1:${standby.port}: it takes no writes`);
+  expect(none.message).not.toContain(new URL(url).password);
+  expect(none.message).not.toContain('\n');
+});
+
+test(
+  'of several hosts the first that takes writes is used, and the next one when it has taken over',
+  async () => {
+    const instance = await openInstance(at(NOBODY_PORT, standby.port, primary.port), {
+      connectionsMax: CONNECTIONS,
+    });
+    await insert(instance, 1);
+    await instance.close();
+
+    const other = await openInstance(at(primary.port, standby.port), { connectionsMax: CONNECTIONS });
+    const sleeps = Array.from({ length: CONNECTIONS }, () =>
+      other.pool.run('resting', 'SELECT pg_sleep(0.2)', []),
+    );
+    await Promise.all(sleeps);
+    await insert(other, 2);
+    const written = (await ask(primary, 'SELECT pg_current_wal_lsn()::text AS lsn')).rows[0]?.lsn;
+    await until(async () => {
+      const { rows } = await ask(standby, `SELECT pg_last_wal_replay_lsn() >= '${written}' AS has_it`);
+      return rows[0]?.has_it === true;
+    });
+    await ask(standby, 'SELECT pg_promote()');
+    await ask(primary, 'ALTER SYSTEM SET default_transaction_read_only = on');
+    await ask(primary, 'SELECT pg_reload_conf()');
+    await until(
+      async () =>
+        (await errorOf(PostgresConnection.open(addressOf(url), POSTGRES_LIMITS, { roundTrips: 0 }))) !==
+        undefined,
+    );
+    // Every session of the pool is one to a server that takes no writes any more: none may meet a second request.
+    await insert(other, 3);
+    await Promise.all([4, 5, 6, 7].map((index) => insert(other, index)));
+    expect((await other.store.findNode(SPACE, hashAt(2)))?.hash).toBe(hashAt(2));
+    expect((await ask(standby, 'SELECT count(*)::int AS count FROM nodes')).rows[0]?.count).toBe(7);
+    expect((await ask(primary, 'SELECT count(*)::int AS count FROM nodes')).rows[0]?.count).toBe(2);
+    expect(other.fatal).toEqual([]);
+    await other.close();
+  },
+  START_MS_MAX,
+);
