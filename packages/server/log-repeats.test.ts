@@ -17,8 +17,12 @@ function openRepeats() {
     written,
     repeats,
     timers,
-    say: (kind: string, text = kind) =>
-      repeats.take(kind, (count) => void written.push(count === undefined ? text : `${text} x${count}`)),
+    say: (kind: string, text = kind, family?: string) =>
+      repeats.take(
+        kind,
+        (count) => void written.push(count === undefined ? text : `${text} x${count}`),
+        family,
+      ),
     advance(ms: number) {
       for (const until = now + ms; ; ) {
         const next = timers.filter(({ at }) => at <= until).sort((a, b) => a.at - b.at)[0];
@@ -58,6 +62,23 @@ test('kinds do not wait for each other, and a line after a quiet time is plain',
   expect(written.at(-1)).toBe('disk');
 });
 
+test('of a family with any number of kinds a few are told apart in each window, and no line is lost', () => {
+  const { say, advance, written } = openRepeats();
+  const windows = 50;
+  for (let window = 0; window < windows; window += 1) {
+    for (let node = 0; node < 32; node += 1) say(`node ${window}.${node}`, 'node', 'nodes');
+    advance(WINDOW_MS);
+  }
+  advance(2 * WINDOW_MS);
+  expect(written.length).toBeLessThanOrEqual(windows * 21 + 1);
+  expect(written.length).toBeGreaterThanOrEqual(windows * 20);
+  const counts = written.map((line) => Number(line.split(' x')[1] ?? 1));
+  expect(counts.reduce((sum, count) => sum + count, 0)).toBe(windows * 32);
+  say('network');
+  say('a node of another family', 'other', 'others');
+  expect(written.slice(-2)).toEqual(['network', 'other']);
+});
+
 test('what was counted is written when the process ends', () => {
   const { say, repeats, written } = openRepeats();
   for (const kind of ['disk', 'disk', 'network', 'disk']) say(kind);
@@ -83,6 +104,7 @@ test('the log of a process: equal failures are one kind whatever request they ar
       const reasons = ['storing failed', "ENOSPC: no space left on device, open '/data/incoming/" + n + "'"];
       log.warn({ requestId: 'request-' + n, reasons }, 'a request failed');
       log.error({ hash: 'hash-' + n % 3 }, 'damaged');
+      log.error({ app: 'app', hash: 'hash-' + n, reason: 'EIO' }, 'unread');
     }
     log.error({ err: new Error('block 7') }, 'background work failed');
     log.error({ err: new Error('block 8') }, 'background work failed');
@@ -108,6 +130,11 @@ test('the log of a process: equal failures are one kind whatever request they ar
     ['hash-0', 166],
     ['hash-1', 166],
     ['hash-2', 165],
+  ]);
+  expect(of('unread').map(({ hash, repeated }) => [hash, repeated])).toEqual([
+    ...Array.from({ length: 20 }, (_, index) => [`hash-${index}`, undefined]),
+    ['hash-20', undefined],
+    ['hash-499', 479],
   ]);
   expect(of('background work failed').map(({ err, repeated }) => [err.message, repeated])).toEqual([
     ['block 7', undefined],

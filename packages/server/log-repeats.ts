@@ -1,8 +1,10 @@
 /**
  * Counts lines that repeat instead of writing them: the first of a kind is written at once, then at most one per window, which says
- * how many there were. One full disk, and the log of a busy server is not filled by it.
+ * how many there were. So neither a full disk nor a disk full of damage fills the log of a busy server.
  */
 
+/** Of a family of kinds so many are told apart in one window; what comes beyond is of one kind. */
+const FAMILY_KINDS_MAX = 20;
 /** Kinds remembered at once; past it the oldest is forgotten, and its next line is written at once. */
 const KINDS_MAX = 1000;
 
@@ -33,6 +35,8 @@ export class LogRepeats {
   readonly #world: RepeatsWorld;
   /** in the order in which their lines were last written */
   readonly #kinds = new Map<string, Kind>();
+  /** one for each such message of the program, and there are few */
+  readonly #families = new Map<string, { readonly startedAt: number; readonly kinds: number }>();
   #isScheduled = false;
 
   constructor(windowMs: number, world: RepeatsWorld = REAL_WORLD) {
@@ -40,7 +44,22 @@ export class LogRepeats {
     this.#world = world;
   }
 
-  take(name: string, write: WriteLine): void {
+  /** `family`: lines that differ only in what they speak of, such as damaged nodes, of which there may be any number. */
+  take(name: string, write: WriteLine, family?: string): void {
+    this.#take(family === undefined || this.#isOneOfFew(name, family) ? name : family, write);
+  }
+
+  #isOneOfFew(name: string, family: string): boolean {
+    if (this.#kinds.has(name)) return true;
+    const now = this.#world.now();
+    const found = this.#families.get(family);
+    const counted =
+      found !== undefined && now - found.startedAt < this.#windowMs ? found : { startedAt: now, kinds: 0 };
+    this.#families.set(family, { ...counted, kinds: counted.kinds + 1 });
+    return counted.kinds < FAMILY_KINDS_MAX;
+  }
+
+  #take(name: string, write: WriteLine): void {
     const kind = this.#kinds.get(name);
     if (kind === undefined) {
       write();

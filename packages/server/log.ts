@@ -1,6 +1,6 @@
 /** The server's log: JSON lines on stderr. Nothing that holds a token, a signature or a key is ever passed to it. */
 import { type LogFn, type Logger, pino } from 'pino';
-import { LogRepeats } from './log-repeats.ts';
+import { LogRepeats, type WriteLine } from './log-repeats.ts';
 
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
@@ -23,9 +23,10 @@ export function openLog(level: LogLevel, fields: Readonly<Record<string, unknown
       formatters: { level: (label) => ({ level: label }) },
       hooks: {
         logMethod(line, write, levelNumber) {
-          repeats.take(kindOf(line, levelNumber), (repeated) => {
+          const writeLine: WriteLine = (repeated) => {
             write.apply(this, repeated === undefined ? line : withCount(line, repeated));
-          });
+          };
+          repeats.take(kindOf(line, levelNumber), writeLine, findFamily(line, levelNumber));
         },
       },
     },
@@ -44,6 +45,12 @@ function kindOf([fields, message]: Line, level: number): string {
   if (fields instanceof Error) return `${level} ${textOf(fields)} ${message}`;
   const parts = Object.entries(fields).filter(([name]) => !OWN_FIELDS.has(name));
   return [level, message, ...parts.map(([name, value]) => `${name}=${textOf(value)}`)].join(' ');
+}
+
+/** Lines that name a node differ in little else. */
+function findFamily([fields, message]: Line, level: number): string | undefined {
+  const isOfNode = typeof fields === 'object' && fields !== null && 'hash' in fields;
+  return isOfNode ? `${level} ${message}` : undefined;
 }
 
 function textOf(value: unknown): string {

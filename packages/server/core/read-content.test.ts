@@ -79,6 +79,25 @@ test('a store that fails proves nothing: 503 and the row stays ready', async () 
   expect((await read(node)).body).toEqual(node.content);
 });
 
+test('the scrub names each node that it cannot read, and goes on with the others', async () => {
+  const nodes = [objectNode(1), objectNode(2), objectNode(3)].sort((a, b) => (a.hash < b.hash ? -1 : 1));
+  const [unread, lost] = nodes;
+  await world.publish(...nodes);
+  await world.spoil(lost!, 'lost');
+  let verified = 0;
+  world.doors.verify = (step) => {
+    verified += 1;
+    return verified === 1 ? Promise.reject(new StoreUnavailable('reading failed (EIO)')) : step();
+  };
+  expect(await scrub(world.core, undefined)).toMatchObject({ next: undefined, foundRotten: 1 });
+  expect(await Promise.all(nodes.map(stateOf))).toEqual(['ready', 'rotten', 'ready']);
+  expect(world.rotReports).toMatchObject([
+    { kind: 'unread', space: SPACE, hash: unread!.hash, reason: 'reading failed (EIO)' },
+    { kind: 'rotten', space: SPACE, hash: lost!.hash },
+  ]);
+  await world.mend(lost!);
+});
+
 test('bytes that a collection takes from under a read are no proof of rot', async () => {
   const node = objectNode(1);
   await world.publish(node);

@@ -9,11 +9,14 @@ import type { MetadataStore, RottenSpace } from './ports.ts';
 
 /** What was learnt of one node, for the log. */
 export interface RotReport {
-  /** `met`: a reader asked for one that was known; the other kinds are changes of the row */
-  readonly kind: 'rotten' | 'met' | 'sound' | 'healed';
+  /**
+   * `met`: a reader asked for one that was known. `unread`: the scrub could not read it, which proves nothing. The other kinds are
+   * changes of the row.
+   */
+  readonly kind: 'rotten' | 'met' | 'unread' | 'sound' | 'healed';
   readonly space: Space;
   readonly hash: Hash;
-  /** what the proof was; of rot alone */
+  /** what the proof was, or why it could not be read */
   readonly reason?: string;
 }
 
@@ -46,6 +49,16 @@ export class RottenNodes {
   /** A rotten row was read: whoever is answered 503 finds the reason in the log. */
   noteMet(space: Space, hash: Hash): void {
     this.#report({ kind: 'met', space, hash });
+  }
+
+  /** The row stays as it is: nothing is proven. */
+  noteUnread(space: Space, hash: Hash, error: unknown): void {
+    this.#report({
+      kind: 'unread',
+      space,
+      hash,
+      reason: error instanceof Error ? error.message : String(error),
+    });
   }
 
   /** A rotten row is ready again: `sound`, its bytes are good after all; `healed`, by bytes that came anew. */

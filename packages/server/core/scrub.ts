@@ -4,7 +4,8 @@
  */
 import { isProofOfRot, markRotten, markSound, storedObject, verifyInlineNode } from './contents.ts';
 import type { Core } from './core.ts';
-import { type ContentDamaged, ContentLost, type ScrubItem, type ScrubPosition } from './ports.ts';
+import { InvariantViolation } from './invariant.ts';
+import { ContentLost, type ScrubItem, type ScrubPosition } from './ports.ts';
 
 export interface ScrubStep {
   /** where to go on; undefined: the walk is complete */
@@ -20,36 +21,41 @@ export interface ScrubStep {
 /** Objects are up to the node limit each: few at a time keep the rate smooth. */
 const NODES_PER_SCRUB_STEP = 8;
 
-/** One bounded step from `after`. Failures that prove nothing change nothing: the next walk looks again. */
+/**
+ * One bounded step from `after`. A failure that proves nothing changes nothing: the node is reported, the others go on, and the next
+ * walk looks again.
+ */
 export async function scrub(core: Core, after: ScrubPosition | undefined): Promise<ScrubStep> {
   const { items, next } = await core.metadata.findNodesToScrub(after, NODES_PER_SCRUB_STEP);
   let bytes = 0;
   let foundRotten = 0;
   let foundSound = 0;
   for (const item of items) {
-    const judgement = await judge(core, item);
     bytes += item.node.canonicalSize;
-    if (isProofOfRot(judgement) && item.node.state === 'ready') {
-      // It may have been collected or healed while it was read: then what was proven is no longer its content.
-      if ((await markRotten(core, item.space, item.node, judgement)) === 'marked') foundRotten += 1;
-    } else if (judgement === 'sound' && item.node.state === 'rotten') {
-      if (await markSound(core, item.space, item.node)) foundSound += 1;
+    try {
+      const found = await judge(core, item);
+      if (found === 'rotten') foundRotten += 1;
+      if (found === 'sound') foundSound += 1;
+    } catch (error) {
+      if (error instanceof InvariantViolation) throw error;
+      core.rottenNodes.noteUnread(item.space, item.node.hash, error);
     }
   }
   return { next, bytes, foundRotten, foundSound };
 }
 
-/** The proof that bytes are bad; undefined: nothing is proven. */
-async function judge(
-  core: Core,
-  item: ScrubItem,
-): Promise<'sound' | ContentDamaged | ContentLost | undefined> {
+/** What the bytes proved that the row did not say, once the row says it. */
+async function judge(core: Core, item: ScrubItem): Promise<'rotten' | 'sound' | 'as-before'> {
+  const { space, node } = item;
   try {
     await verifyAll(core, item);
-    return 'sound';
   } catch (error) {
-    return isProofOfRot(error) ? error : undefined;
+    if (!isProofOfRot(error)) throw error;
+    if (node.state !== 'ready') return 'as-before';
+    // It may have been collected or healed while it was read: then what was proven is no longer its content.
+    return (await markRotten(core, space, node, error)) === 'marked' ? 'rotten' : 'as-before';
   }
+  return node.state === 'rotten' && (await markSound(core, space, node)) ? 'sound' : 'as-before';
 }
 
 async function verifyAll(core: Core, { space, node, content }: ScrubItem): Promise<void> {

@@ -141,12 +141,16 @@ const ROT_LINES: Readonly<
     message:
       'the stored content of a node is damaged or lost: push the tree it belongs to again, or lease and upload the node; check the store',
   },
+  unread: {
+    level: 'error',
+    message: 'the scrub could not read the content of a node, which proves nothing yet: check the store',
+  },
   met: { level: 'warn', message: 'a damaged node was asked for, and refused' },
   sound: { level: 'warn', message: 'the content of a damaged node was found good again' },
   healed: { level: 'info', message: 'a damaged node was healed by bytes that were uploaded again' },
 };
 
-/** Names each damaged node when it is found, and says when it is whole again. */
+/** Names each damaged node when it is found, as far as the log takes so many lines, and says when it is whole again. */
 function logRot(log: Log, { kind, space: { appId, spaceId }, hash, reason }: RotReport): void {
   const { level, message } = ROT_LINES[kind];
   log[level]({ app: appId, space: spaceId, hash, reason }, message);

@@ -25,7 +25,7 @@ import type {
   UploadReceiver,
 } from '../ports.ts';
 import { receiveUpload } from '../receive-upload.ts';
-import { RottenNodes } from '../rotten-nodes.ts';
+import { type RotReport, RottenNodes } from '../rotten-nodes.ts';
 import { sweep } from '../sweep.ts';
 import { withCopies } from './copied-transactions.ts';
 import { DirectStore } from './direct-store.ts';
@@ -131,6 +131,7 @@ interface WorldOptions {
 export class CoreWorld {
   now = 1_700_000_000_000;
   readonly doors: Doors = {};
+  readonly rotReports: RotReport[] = [];
   readonly spoiler: ByteSpoiler;
   readonly #folder = makeTempFolder('core', { fast: true });
   readonly #dataDir: string;
@@ -202,7 +203,7 @@ export class CoreWorld {
       content: withDoors(this.#direct ?? engine.content, doors),
       random: { bytes: (count) => this.#randomBytes(count) },
       signer,
-      rottenNodes: new RottenNodes(() => undefined),
+      rottenNodes: new RottenNodes((report) => this.rotReports.push(report)),
       settings: this.#settings,
     };
   }
