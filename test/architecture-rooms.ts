@@ -166,7 +166,7 @@ function clientRooms(): Room[] {
     treeRoom(
       'read',
       ['format'],
-      ['client.ts', 'operations.ts'],
+      ['client.ts', 'map-in-order.ts', 'operations.ts'],
       'reading knows the format, and nodes through its source',
     ),
     job('jobs', ['format', 'read'], 'what long jobs share knows none of them'),

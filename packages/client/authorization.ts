@@ -9,33 +9,26 @@ export type TokenSource = (refused?: string) => string | Promise<string>;
 
 /** Of one request and all its attempts. */
 export interface Authorization {
-  /** The token for the next attempt. Throws or rejects with CasError TOKEN_UNAVAILABLE. */
-  readToken(): string | Promise<string>;
+  /** The token for the next attempt. Rejects with CasError TOKEN_UNAVAILABLE. */
+  readToken(): Promise<string>;
   /** Whether there is another token than the one that was refused; the next attempt has it. Rejects with CasError TOKEN_UNAVAILABLE. */
   renewToken(): Promise<boolean>;
 }
 
-export function createAuthorization(source: TokenSource): (operation: RequestOperation) => Authorization {
-  const read = createTokenReader(source);
-  return (operation) => {
-    let sent: string | undefined;
-    let renewed: string | undefined;
-    const keep = (token: string): string => {
-      sent = token;
-      return token;
-    };
-    return {
-      readToken: () => {
-        const token = renewed ?? read(operation);
-        renewed = undefined;
-        return typeof token === 'string' ? keep(token) : token.then(keep);
-      },
-      renewToken: async () => {
-        if (sent === undefined) return false;
-        renewed = await read(operation, sent);
-        return renewed !== sent;
-      },
-    };
+export function startAuthorization(source: TokenSource, operation: RequestOperation): Authorization {
+  let sent: string | undefined;
+  let renewed: string | undefined;
+  return {
+    async readToken() {
+      sent = renewed ?? (await readFrom(source, operation));
+      renewed = undefined;
+      return sent;
+    },
+    async renewToken() {
+      if (sent === undefined) return false;
+      renewed = await readFrom(source, operation, sent);
+      return renewed !== sent;
+    },
   };
 }
 
@@ -43,36 +36,22 @@ export function createAuthorization(source: TokenSource): (operation: RequestOpe
  * Checks what the source gives, without its value in any message: `fetch` would put a token it cannot send into the text of
  * its own error.
  */
-function createTokenReader(
+async function readFrom(
   source: TokenSource,
-): (operation: RequestOperation, refused?: string) => string | Promise<string> {
-  let lastGood: string | undefined;
-  const check = (token: unknown, requestOperation: RequestOperation): string => {
-    if (typeof token === 'string' && (token === lastGood || /^[\x21-\x7e]+$/.test(token))) {
-      lastGood = token;
-      return token;
-    }
-    const message = `${requestOperation}: the token is empty or has characters that no token has`;
-    throw new CasError(message, { code: 'TOKEN_UNAVAILABLE', requestOperation });
-  };
-  const fail = (cause: unknown, requestOperation: RequestOperation): never => {
-    const details = { code: 'TOKEN_UNAVAILABLE', requestOperation, cause } as const;
+  requestOperation: RequestOperation,
+  refused?: string,
+): Promise<string> {
+  let token: unknown;
+  try {
+    token = await (refused === undefined ? source() : source(refused));
+  } catch (cause) {
     const reason = cause instanceof TokenRenewalError ? cause.message : 'the token function failed';
+    const details = { code: 'TOKEN_UNAVAILABLE', requestOperation, cause } as const;
     throw new CasError(`${requestOperation}: ${reason}`, details);
-  };
-  return (operation, refused) => {
-    let given: string | Promise<string>;
-    try {
-      given = refused === undefined ? source() : source(refused);
-    } catch (cause) {
-      return fail(cause, operation);
-    }
-    if (typeof given === 'string') return check(given, operation);
-    return Promise.resolve(given).then(
-      (token) => check(token, operation),
-      (cause: unknown) => fail(cause, operation),
-    );
-  };
+  }
+  if (typeof token === 'string' && /^[\x21-\x7e]+$/.test(token)) return token;
+  const message = `${requestOperation}: the token is empty or has characters that no token has`;
+  throw new CasError(message, { code: 'TOKEN_UNAVAILABLE', requestOperation });
 }
 
 /** No new token could be had, and there is no good one. `message` is one line without secrets; `cause` is what failed. */

@@ -42,28 +42,8 @@ export function sleep(clock: Clock, ms: number, signal: AbortSignal | undefined)
 }
 
 /** One attempt's time limit, joined with the caller's signal. */
-export interface Deadline {
+export class Deadline {
   /** Fires at the time limit or with the caller's signal. */
-  readonly signal: AbortSignal;
-  /** True once the time limit (not the caller) ended the attempt. */
-  isExpired(): boolean;
-  /** Settles as `promise` does, or rejects as soon as the signal fires. One at a time: an attempt waits for one thing. */
-  guard<T>(promise: Promise<T>): Promise<T>;
-  /** Stops the running timer and starts one of `ms`. */
-  restart(ms: number): void;
-  /** Stops the timer; the caller's signal still counts. */
-  pause(): void;
-  /** Ends the watch: no timer and no listener is left behind. */
-  end(): void;
-  /** Ends the watch and the attempt itself: what is still being transferred is given up. */
-  cancel(): void;
-}
-
-export function startDeadline(clock: Clock, ms: number, caller: AbortSignal | undefined): Deadline {
-  return new AttemptDeadline(clock, ms, caller);
-}
-
-class AttemptDeadline implements Deadline {
   readonly signal: AbortSignal;
   readonly #controller = new AbortController();
   readonly #clock: Clock;
@@ -88,10 +68,12 @@ class AttemptDeadline implements Deadline {
     this.restart(ms);
   }
 
+  /** True once the time limit (not the caller) ended the attempt. */
   isExpired(): boolean {
     return this.#isExpired;
   }
 
+  /** Settles as `promise` does, or rejects as soon as the signal fires. One at a time: an attempt waits for one thing. */
   guard<T>(promise: Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       promise.then(resolve, reject);
@@ -100,6 +82,7 @@ class AttemptDeadline implements Deadline {
     });
   }
 
+  /** Stops the running timer and starts one of `ms`. */
   restart(ms: number): void {
     this.pause();
     this.#stopTimer = this.#clock.startTimer(ms, () => {
@@ -108,17 +91,20 @@ class AttemptDeadline implements Deadline {
     });
   }
 
+  /** Stops the timer; the caller's signal still counts. */
   pause(): void {
     this.#stopTimer?.();
     this.#stopTimer = undefined;
   }
 
+  /** Ends the watch: no timer and no listener is left behind. */
   end(): void {
     this.pause();
     this.#unwatch?.();
     this.#unwatch = undefined;
   }
 
+  /** Ends the watch and the attempt itself: what is still being transferred is given up. */
   cancel(): void {
     this.end();
     this.#fire(new Error('given up'));

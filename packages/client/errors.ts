@@ -76,3 +76,8 @@ export class VerificationError extends CasError {
     super(message, { code: 'VERIFICATION_FAILED', requestOperation });
   }
 }
+
+/** No whole answer came, though one might: the connection broke, or the time limit passed. */
+export function isConnectionBreak(error: unknown): boolean {
+  return error instanceof CasError && (error.code === 'CONNECTION_FAILED' || error.code === 'TIMED_OUT');
+}

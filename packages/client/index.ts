@@ -179,11 +179,10 @@ export { MemoryTree } from './tree/push/memory-tree.ts';
 export { type NodeSupply, type PushNode, SourceChangedError } from './tree/push/node-supply.ts';
 export { type PushPlan, planPush } from './tree/push/plan-push.ts';
 export { type PushClient, type PushOptions, type PushResult, pushTree } from './tree/push/push-tree.ts';
-export type { ByteRange } from './tree/read/file-parts.ts';
+export type { ByteRange, FileReadOptions } from './tree/read/file-parts.ts';
 export type { DirectoryRef, FileRef, NodeSource, ReadOptions } from './tree/read/node-source.ts';
 export {
   createNodeSource,
-  type FileReadOptions,
   openTree,
   type TreeItem,
   TreePathError,

@@ -2,8 +2,9 @@
 import { encodeNodeHeader, type Hash, NodeFormatError } from '@holdfast/protocol';
 import type { Client } from './client.ts';
 import { digestNode, type NodeDigest } from './digest.ts';
-import { CasError, VerificationError } from './errors.ts';
+import { isConnectionBreak, VerificationError } from './errors.ts';
 import type { CallOptions } from './operations.ts';
+import { checkDigest } from './verified-read.ts';
 
 export interface LeafFirstNode {
   readonly contentType: string;
@@ -53,12 +54,8 @@ export async function findNodeUpTo(
   }
   const { metadata } = await (describing ?? client.readMetadata(hash, { signal }));
   const header = encodeHeader(hash, { contentType: metadata.contentType, refs: metadata.refs, size });
-  const actual = await digest(header, content);
-  if (actual === hash) return { contentType: metadata.contentType, refs: metadata.refs, content, header };
-  throw new VerificationError(
-    `${hash}: what came hashes to ${actual}; do not use it, and have the node put again`,
-    'readContent',
-  );
+  checkDigest(await digest(header, content), hash);
+  return { contentType: metadata.contentType, refs: metadata.refs, content, header };
 }
 
 function encodeHeader(hash: Hash, node: Parameters<typeof encodeNodeHeader>[0]): Uint8Array {
@@ -82,9 +79,7 @@ async function collect(body: ReadableStream<Uint8Array>, size: number): Promise<
     }
     return whole;
   } catch (error) {
-    const isBreak =
-      error instanceof CasError && (error.code === 'CONNECTION_FAILED' || error.code === 'TIMED_OUT');
-    if (isBreak) return undefined;
+    if (isConnectionBreak(error)) return undefined;
     throw error;
   }
 }

@@ -80,19 +80,10 @@ const RENEW_SHARE_JITTER = 0.2;
 
 /** Starts a keeper without roots. It runs, and keeps the process alive, until `stop`. */
 export function startLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
-  const keeper = new RunningKeeper(options);
-  return {
-    add: (hash, addOptions) => keeper.add(hash, addOptions?.safeUntil),
-    remove: (hash) => keeper.remove(hash),
-    get safeUntil() {
-      return keeper.safeUntil();
-    },
-    renewAll: () => keeper.renewAll(),
-    stop: () => keeper.stop(),
-  };
+  return new RunningKeeper(options);
 }
 
-class RunningKeeper {
+class RunningKeeper implements LeaseKeeper {
   readonly #client: Pick<Client, 'leaseNode'>;
   readonly #leaseDurationMs: number;
   readonly #concurrency: number;
@@ -121,7 +112,7 @@ class RunningKeeper {
     this.#startTimer();
   }
 
-  add(hash: Hash, safeUntil: number | undefined): void {
+  add(hash: Hash, { safeUntil }: { readonly safeUntil?: number | undefined } = {}): void {
     if (!isHash(hash)) throw invalid('a hash is 64 lowercase hexadecimal characters');
     if (this.#stopping.signal.aborted) throw invalid('this keeper was stopped: start another one');
     const known = this.#roots.get(hash);
@@ -139,7 +130,7 @@ class RunningKeeper {
     this.#roots.delete(hash);
   }
 
-  safeUntil(): number | undefined {
+  get safeUntil(): number | undefined {
     const now = this.#clock.now();
     let earliest = Number.POSITIVE_INFINITY;
     for (const { safeUntil } of this.#roots.values()) {

@@ -1,32 +1,21 @@
 /** Working ahead: several items at once, results in the order of the items. */
 
 /**
- * Calls `work` for up to `width` items at once and yields the results in order; at most `width` results wait. The first
- * failure, in order, ends it; what is still running then is left to end by itself, unheard.
+ * Calls `work` for up to `width` items at once and yields the results in the order of the items. The first failure, in that
+ * order, ends it. What is still running then ends by itself, and nobody hears of it.
  */
 export async function* mapInOrder<In, Out>(
-  items: Iterable<In>,
+  items: Iterable<In> | AsyncIterable<In>,
   width: number,
   work: (item: In) => Promise<Out>,
 ): AsyncGenerator<Out, void, undefined> {
   const running: Promise<Out>[] = [];
-  const iterator = items[Symbol.iterator]();
-  const start = (): void => {
-    const { done, value } = iterator.next();
-    if (done === true) return;
-    const result = work(value);
+  for await (const item of items) {
+    const result = work(item);
     // Its failure is met when its turn comes, or never, after an earlier one.
     result.catch(() => undefined);
     running.push(result);
-  };
-  while (running.length < width) {
-    const before = running.length;
-    start();
-    if (running.length === before) break;
+    if (running.length >= width) yield await (running.shift() as Promise<Out>);
   }
-  for (let next = running.shift(); next !== undefined; next = running.shift()) {
-    const result = await next;
-    start();
-    yield result;
-  }
+  for (const result of running) yield await result;
 }

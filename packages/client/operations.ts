@@ -15,7 +15,7 @@ import {
   type SpaceUsage,
   type UpdateRootRefsResponse,
 } from '@holdfast/protocol';
-import { createAuthorization, type TokenSource } from './authorization.ts';
+import { startAuthorization, type TokenSource } from './authorization.ts';
 import { type ContentRange, encodeRange, type NodeContent, openContent } from './content.ts';
 import { CasError, type RequestOperation } from './errors.ts';
 import {
@@ -92,8 +92,6 @@ interface Call {
 
 export function createOperations(transport: Transport, target: Target): Operations {
   const { timeouts } = transport;
-  const startAuthorization = createAuthorization(target.token);
-  const findUrl = createUrlFinder(target);
 
   function plan(call: Call) {
     const { operation, hash, json } = call;
@@ -103,15 +101,13 @@ export function createOperations(transport: Transport, target: Target): Operatio
       ...(json === undefined ? {} : { 'content-type': 'application/json' }),
       ...call.headers,
     });
-    const { readToken, renewToken } = startAuthorization(operation);
+    const path = operationPath(operation, hash === undefined ? target : { ...target, hash });
+    const { readToken, renewToken } = startAuthorization(target.token, operation);
     return {
       operation,
       method: OPERATIONS[operation].method,
-      url: `${findUrl(operation, hash)}${call.query ?? ''}`,
-      headers: () => {
-        const token = readToken();
-        return typeof token === 'string' ? authorized(token) : token.then(authorized);
-      },
+      url: `${target.baseUrl}${path}${call.query ?? ''}`,
+      headers: async () => authorized(await readToken()),
       renew: renewToken,
       ...(json === undefined ? {} : { body: JSON.stringify(json) }),
       timeoutMs: call.timeoutMs ?? timeouts.answerMs,
@@ -177,7 +173,7 @@ export function createOperations(transport: Transport, target: Target): Operatio
         operation: 'health' as const,
         method: 'GET',
         url,
-        headers: () => ({}),
+        headers: async () => ({}),
         timeoutMs: timeouts.answerMs,
         isSuccess: (status: number) => status === 200,
         signal: options?.signal,
@@ -201,25 +197,4 @@ function checkRange(range: ContentRange): string {
     const message = `readContent: ${cause instanceof Error ? cause.message : String(cause)}`;
     throw new CasError(message, { code: 'INVALID_ARGUMENT', requestOperation: 'readContent', cause });
   }
-}
-
-/** Any hash; where it stands in an address, others go. */
-const HASH_PLACE: Hash = '0'.repeat(64);
-
-/** The addresses of operations. Those of nodes are made once for each operation: only the hash differs. */
-function createUrlFinder(target: Target): (operation: OperationName, hash: Hash | undefined) => string {
-  const around = new Map<OperationName, { readonly before: string; readonly after: string }>();
-  const split = (operation: OperationName): { readonly before: string; readonly after: string } => {
-    const url = `${target.baseUrl}${operationPath(operation, { ...target, hash: HASH_PLACE })}`;
-    // The ids before it may be anything; nothing after it is.
-    const at = url.lastIndexOf(HASH_PLACE);
-    const parts = { before: url.slice(0, at), after: url.slice(at + HASH_PLACE.length) };
-    around.set(operation, parts);
-    return parts;
-  };
-  return (operation, hash) => {
-    if (hash === undefined) return `${target.baseUrl}${operationPath(operation, target)}`;
-    const { before, after } = around.get(operation) ?? split(operation);
-    return `${before}${hash}${after}`;
-  };
 }

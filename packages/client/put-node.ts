@@ -154,7 +154,7 @@ export async function uploadNode(
     operation: 'uploadNode' as const,
     method: instruction.method,
     url: instruction.url,
-    headers: () => ({ ...instruction.headers }),
+    headers: async () => ({ ...instruction.headers }),
     body: bytes,
     timeoutMs: transport.timeouts.uploadMs,
     isSuccess: (status: number) => status >= 200 && status <= 299,

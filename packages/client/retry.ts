@@ -1,5 +1,5 @@
 /** When to try again and how long to wait first. Pure. */
-import { CasError } from './errors.ts';
+import { CasError, isConnectionBreak } from './errors.ts';
 
 export interface RetryPolicy {
   /** Attempts in all, the first included. */
@@ -38,9 +38,7 @@ export function planRetry(
 ): number | undefined {
   if (attempt >= policy.attemptsMax || !(error instanceof CasError)) return undefined;
   const mayPass =
-    error.code === 'CONNECTION_FAILED' ||
-    error.code === 'TIMED_OUT' ||
-    (error.status !== undefined && STATUSES_TO_RETRY.has(error.status));
+    isConnectionBreak(error) || (error.status !== undefined && STATUSES_TO_RETRY.has(error.status));
   if (!mayPass) return undefined;
   if (error.retryAfterMs === undefined) return planBackoff(attempt, policy, random);
   if (error.retryAfterMs > policy.retryAfterMsMax) return undefined;

@@ -1,5 +1,5 @@
 /** Sends one request as often as the retry policy allows, under time limits, and hands each answer to its reader. */
-import { abortable, type Clock, type Deadline, sleep, startDeadline } from './deadline.ts';
+import { abortable, type Clock, Deadline, sleep } from './deadline.ts';
 import { CasError, type CasErrorCode, type RequestOperation } from './errors.ts';
 import { JSON_ANSWER_BYTES_MAX, type Timeouts } from './limits.ts';
 import { MalformedAnswer, parseErrorAnswer } from './parse-answers.ts';
@@ -24,7 +24,7 @@ export interface RequestPlan {
   readonly method: string;
   readonly url: string;
   /** Asked anew for each attempt: a capability may have expired while waiting. */
-  readonly headers: () => Record<string, string> | Promise<Record<string, string>>;
+  readonly headers: () => Promise<Record<string, string>>;
   /** Asked once, after a 401: whether there is another capability to send. The server did nothing, so anything may be repeated. */
   readonly renew?: () => Promise<boolean>;
   /** The very same bytes are sent on every attempt. */
@@ -70,9 +70,8 @@ async function runAttempt<T>(
   read: (answer: Answer) => Promise<T>,
 ): Promise<T> {
   plan.signal?.throwIfAborted();
-  const given = plan.headers();
-  const headers = given instanceof Promise ? await abortable(given, plan.signal) : given;
-  const deadline = startDeadline(transport.clock, plan.timeoutMs, plan.signal);
+  const headers = await abortable(plan.headers(), plan.signal);
+  const deadline = new Deadline(transport.clock, plan.timeoutMs, plan.signal);
   let answer: Answer | undefined;
   try {
     const init: RequestInit = {
@@ -232,9 +231,6 @@ export class Answer {
   }
 
   async #readAll(bytesMax: number): Promise<Uint8Array> {
-    if (this.#isSurelyShort(bytesMax)) {
-      return new Uint8Array(await this.#deadline.guard(this.#response.arrayBuffer()));
-    }
     const chunks: Uint8Array[] = [];
     let length = 0;
     for (let chunk = await this.#readChunk(); chunk !== undefined; chunk = await this.#readChunk()) {
@@ -249,16 +245,6 @@ export class Answer {
       chunks.push(chunk);
     }
     return joinChunks(chunks, length);
-  }
-
-  /**
-   * Whether the headers bound the body, so that it may be taken in one piece: a stream costs more than the answer. An encoded
-   * body may unfold to anything, and of an answer from another origin a browser does not show whether it was encoded.
-   */
-  #isSurelyShort(bytesMax: number): boolean {
-    if (this.#reader !== undefined || this.#response.type === 'cors') return false;
-    const length = this.headers.get('content-length') ?? '';
-    return /^\d{1,9}$/.test(length) && Number(length) <= bytesMax && !this.headers.has('content-encoding');
   }
 
   async #readChunk(): Promise<Uint8Array | undefined> {

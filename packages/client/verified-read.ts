@@ -10,7 +10,7 @@ import {
 } from '@holdfast/protocol';
 import type { NodeContent } from './content.ts';
 import { hashCanonicalBytes } from './digest.ts';
-import { CasError, VerificationError } from './errors.ts';
+import { CasError, isConnectionBreak, VerificationError } from './errors.ts';
 import type { CallOptions, Operations } from './operations.ts';
 import type { RetryPolicy } from './retry.ts';
 import type { Sha256 } from './sha256.ts';
@@ -123,7 +123,8 @@ async function describeNode(
   }
 }
 
-function checkDigest(actual: Hash, expected: Hash): void {
+/** Throws VerificationError unless what came is what was asked for. */
+export function checkDigest(actual: Hash, expected: Hash): void {
   if (actual === expected) return;
   const message = `${expected}: what came hashes to ${actual}; do not use it, and have the node put again`;
   throw new VerificationError(message, 'readContent');
@@ -166,7 +167,7 @@ class ContentSource {
       } catch (error) {
         this.#reader = undefined;
         this.#breaks += 1;
-        if (!isBreak(error) || this.#breaks >= this.#retry.attemptsMax) throw error;
+        if (!isConnectionBreak(error) || this.#breaks >= this.#retry.attemptsMax) throw error;
       }
     }
   }
@@ -186,8 +187,4 @@ class ContentSource {
     }
     return content.body.getReader();
   }
-}
-
-function isBreak(error: unknown): boolean {
-  return error instanceof CasError && (error.code === 'CONNECTION_FAILED' || error.code === 'TIMED_OUT');
 }

@@ -7,8 +7,6 @@ import { rootRefPages } from '../../root-ref-pages.ts';
 import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../../rotten-node.ts';
 import { createSha256, type Sha256 } from '../../sha256.ts';
 import { openNode } from '../../verified-read.ts';
-import { AdaptiveLimit } from './adaptive-limit.ts';
-import { PATIENCE_MS_DEFAULT } from './job-limits.ts';
 import { PatientRequests } from './patient-requests.ts';
 import type { ProgressReporter } from './progress.ts';
 import { watchStream } from './watch-stream.ts';
@@ -35,13 +33,8 @@ export function createPatientClient(client: Client, options: PatientClientOption
   const { progress, signal } = options;
   const clock = options.clock ?? systemClock;
   const requests = new PatientRequests({
-    clock,
-    random: options.random ?? Math.random,
-    limit: new AdaptiveLimit({ start: 1, max: 1 }),
-    patienceMs: options.patienceMs ?? PATIENCE_MS_DEFAULT,
-    attemptsMax: options.attemptsMax,
+    ...options,
     progress: { ...progress, count: () => undefined },
-    signal,
   });
   const send = <T>(what: string, request: () => Promise<T>): Promise<T> =>
     requests.send(what, false, request);

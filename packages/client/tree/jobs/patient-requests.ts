@@ -6,7 +6,7 @@
 import { type Clock, sleep, systemClock } from '../../deadline.ts';
 import { CasError } from '../../errors.ts';
 import { planRetry, RETRY_POLICY_DEFAULT } from '../../retry.ts';
-import { AdaptiveLimit } from './adaptive-limit.ts';
+import type { AdaptiveLimit } from './adaptive-limit.ts';
 import { PATIENCE_MS_DEFAULT } from './job-limits.ts';
 import type { ProgressReporter } from './progress.ts';
 
@@ -14,31 +14,30 @@ import type { ProgressReporter } from './progress.ts';
 const RETRY_DELAY_MS_MAX = 10_000;
 
 export interface PatientRequestsOptions {
-  readonly clock: Clock;
-  readonly random: () => number;
-  readonly limit: AdaptiveLimit;
-  /** How long no request at all may succeed before the job gives up, ms. */
-  readonly patienceMs: number;
+  readonly clock?: Clock | undefined;
+  readonly random?: (() => number) | undefined;
+  /** Told how the server bears the requests; left out where one is sent at a time. */
+  readonly limit?: AdaptiveLimit | undefined;
+  /** How long no request at all may succeed before the job gives up, ms; 5 minutes when left out. */
+  readonly patienceMs?: number | undefined;
   /** Tries of one request, at most; as many as patience allows when left out. */
   readonly attemptsMax?: number | undefined;
   readonly progress: ProgressReporter;
-  readonly signal: AbortSignal | undefined;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** One request of a job, tried again as those of a push are. Throws the last CasError, or the signal's reason. */
 export function requestPatiently<T>(
   what: string,
   request: () => Promise<T>,
-  options: Pick<PatientRequestsOptions, 'progress' | 'signal'> & { readonly patienceMs?: number | undefined },
+  options: Pick<PatientRequestsOptions, 'progress' | 'signal' | 'patienceMs'>,
 ): Promise<T> {
-  const { progress, signal, patienceMs = PATIENCE_MS_DEFAULT } = options;
-  const limit = new AdaptiveLimit({ start: 1, max: 1 });
-  const all = { clock: systemClock, random: Math.random, limit, patienceMs, progress, signal };
-  return new PatientRequests(all).send(what, false, request);
+  return new PatientRequests(options).send(what, false, request);
 }
 
 export class PatientRequests {
   readonly #options: PatientRequestsOptions;
+  readonly #clock: Clock;
   #succeededAt: number;
   #openCount = 0;
   #pausedUntil = 0;
@@ -47,7 +46,8 @@ export class PatientRequests {
 
   constructor(options: PatientRequestsOptions) {
     this.#options = options;
-    this.#succeededAt = options.clock.now();
+    this.#clock = options.clock ?? systemClock;
+    this.#succeededAt = this.#clock.now();
   }
 
   /**
@@ -56,7 +56,7 @@ export class PatientRequests {
    */
   async send<T>(what: string, measured: boolean, request: () => Promise<T>): Promise<T> {
     // Patience is for the server: a job that was busy without it has lost none.
-    if (this.#openCount === 0) this.#succeededAt = this.#options.clock.now();
+    if (this.#openCount === 0) this.#succeededAt = this.#clock.now();
     this.#openCount += 1;
     try {
       return await this.#sendUntilAnswered(what, measured, request);
@@ -66,7 +66,8 @@ export class PatientRequests {
   }
 
   async #sendUntilAnswered<T>(what: string, measured: boolean, request: () => Promise<T>): Promise<T> {
-    const { clock, limit, progress, signal } = this.#options;
+    const { limit, progress, signal } = this.#options;
+    const clock = this.#clock;
     for (let attempt = 1; ; attempt += 1) {
       await this.#pause();
       const sentAt = clock.now();
@@ -74,7 +75,7 @@ export class PatientRequests {
       try {
         const result = await request();
         this.#succeededAt = clock.now();
-        if (measured) limit.onAnswer(this.#succeededAt - sentAt);
+        if (measured) limit?.onAnswer(this.#succeededAt - sentAt);
         progress.count({ requests: attempt });
         return result;
       } catch (error) {
@@ -84,7 +85,7 @@ export class PatientRequests {
           progress.count({ requests: attempt });
           throw error;
         }
-        limit.onOverload();
+        limit?.onOverload();
         const isDone = progress.waitFor(`${describe(error)}; trying again`);
         await sleep(clock, delayMs, signal).finally(isDone);
       } finally {
@@ -94,12 +95,12 @@ export class PatientRequests {
   }
 
   #planRetry(attempt: number, error: unknown): number | undefined {
-    const { clock, random, patienceMs, attemptsMax = Number.POSITIVE_INFINITY } = this.#options;
-    const now = clock.now();
+    const { random = Math.random, patienceMs = PATIENCE_MS_DEFAULT, attemptsMax } = this.#options;
+    const now = this.#clock.now();
     if (now - this.#succeededAt > patienceMs) return undefined;
     const policy = {
       ...RETRY_POLICY_DEFAULT,
-      attemptsMax,
+      attemptsMax: attemptsMax ?? Number.POSITIVE_INFINITY,
       delayMsMax: RETRY_DELAY_MS_MAX,
       retryAfterMsMax: patienceMs,
     };
@@ -114,12 +115,12 @@ export class PatientRequests {
   }
 
   async #pause(): Promise<void> {
-    const { clock, progress, signal } = this.#options;
+    const { progress, signal } = this.#options;
     signal?.throwIfAborted();
-    const waitMs = this.#pausedUntil - clock.now();
+    const waitMs = this.#pausedUntil - this.#clock.now();
     if (waitMs <= 0) return;
     const isDone = progress.waitFor(`the server asked to wait: ${this.#pauseReason}; trying again`);
-    await sleep(clock, waitMs, signal).finally(isDone);
+    await sleep(this.#clock, waitMs, signal).finally(isDone);
   }
 }
 

@@ -157,10 +157,14 @@ test('a failure is not remembered, and another signal is no reason to fail', asy
   expect([first, second]).toEqual([expect.any(MissingNodeError), first]);
   const ending = new AbortController();
   space.plant('content', () => new Promise<Response>(() => undefined));
-  const ended = rejection(source.readNode(hash, { signal: ending.signal }));
-  const reading = source.readNode(hash);
   const before = space.calls.length;
-  for (let round = 0; space.calls.length < before + 2 && round < 1_000; round += 1) await Bun.sleep(0);
+  const sent = async (count: number): Promise<void> => {
+    for (let round = 0; space.calls.length < before + count && round < 1_000; round += 1) await Bun.sleep(0);
+  };
+  const ended = rejection(source.readNode(hash, { signal: ending.signal }));
+  await sent(1);
+  const reading = source.readNode(hash);
+  await sent(2);
   ending.abort(new Error('enough'));
   expect(String(await ended)).toContain('enough');
   expect((await reading).content).toHaveLength(4);

@@ -9,7 +9,7 @@ import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../../rotten-node.ts';
 import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from '../format/tree-format.ts';
 import type { NodeSource, ReadNodeOptions } from '../read/node-source.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
-import { PARALLEL_MAX_DEFAULT, PARALLEL_START, PATIENCE_MS_DEFAULT } from './job-limits.ts';
+import { PARALLEL_MAX_DEFAULT, PARALLEL_START } from './job-limits.ts';
 import { NodeCache } from './node-cache.ts';
 import { PatientRequests } from './patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
@@ -61,15 +61,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
     start: PARALLEL_START,
     max: options.parallelMax ?? PARALLEL_MAX_DEFAULT,
   });
-  const requests = new PatientRequests({
-    clock,
-    random: options.random ?? Math.random,
-    limit,
-    patienceMs: options.patienceMs ?? PATIENCE_MS_DEFAULT,
-    attemptsMax: options.attemptsMax,
-    progress,
-    signal,
-  });
+  const requests = new PatientRequests({ ...options, limit, progress, signal });
   const turns = new Turns(() => limit.limit);
 
   async function read(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {

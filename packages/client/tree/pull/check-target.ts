@@ -9,8 +9,8 @@ import {
   FILE_CONTENT_TYPE,
   SYMLINK_CONTENT_TYPE,
 } from '../format/tree-format.ts';
+import { openFile } from '../read/file-parts.ts';
 import type { NodeSource } from '../read/node-source.ts';
-import { openFile } from '../walk/open-file.ts';
 import { formatPath, type TreePath } from '../walk/tree-path.ts';
 import type { WalkedEntry } from '../walk/walk-tree.ts';
 import { OrdinalSet } from './ordinal-set.ts';

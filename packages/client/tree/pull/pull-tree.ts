@@ -8,9 +8,9 @@ import type { CallOptions } from '../../operations.ts';
 import { CHUNK_BYTES_MAX, CHUNK_CONTENT_TYPE, type DirectoryEntry } from '../format/tree-format.ts';
 import { type HeldMemory, MemoryBudget } from '../jobs/memory-budget.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
+import { type ChunkPlace, openFile, readChunk } from '../read/file-parts.ts';
 import type { NodeSource } from '../read/node-source.ts';
 import { openTree, type TreeItem } from '../read/open-tree.ts';
-import { type ChunkPlace, openFile, readChunk } from '../walk/open-file.ts';
 import { formatPath, type TreePath } from '../walk/tree-path.ts';
 import { withPath } from '../walk/tree-read-error.ts';
 import { type WalkedEntry, walkTree } from '../walk/walk-tree.ts';
@@ -132,7 +132,7 @@ class Pull {
       return this.#result;
     }
     this.#progress.phase('transfer');
-    const folder = new OpenFolder(this.#target, path.parent, undefined, { stood: true, mtimeNs: undefined });
+    const folder = this.#openFolder(path.parent, undefined, { stood: true, mtimeNs: undefined });
     await this.#take(walked, check, folder);
     await this.#tasks.finish();
     folder.release();
@@ -160,7 +160,7 @@ class Pull {
       return found?.kind === 'folder' && found.isExactName;
     };
     if (this.#target.isEmpty()) return check;
-    let folder = new LookedFolder(undefined, () => true);
+    let folder = new OpenFolder(undefined, () => true);
     for await (const step of walkTree(this.#source, root, { ...this.#call, enter })) {
       if (step.type === 'left') {
         folder.release();
@@ -178,7 +178,7 @@ class Pull {
       const { entry, ordinal, isEntered } = step;
       if (isEntered) {
         // Its own time is set when all below is written: it is never done before.
-        folder = new LookedFolder(folder, () => {
+        folder = new OpenFolder(folder, () => {
           if (entry.mtimeNs !== undefined) return false;
           check.done.add(ordinal);
           this.#countFolder();
@@ -202,7 +202,7 @@ class Pull {
   async #write(root: TreeItem, checked: CheckedTarget): Promise<void> {
     const enter = (path: TreePath, _entry: DirectoryEntry, ordinal: number): boolean =>
       !checked.done.has(ordinal) && this.#selection.positionOf(path) !== 'outside';
-    let folder = new OpenFolder(this.#target, undefined, undefined, { stood: true, mtimeNs: undefined });
+    let folder = this.#openFolder(undefined, undefined, { stood: true, mtimeNs: undefined });
     for await (const step of walkTree(this.#source, root, { ...this.#call, enter })) {
       if (step.type === 'left') {
         folder.release();
@@ -225,9 +225,17 @@ class Pull {
     if (!stood || this.#force) this.#target.makeFolder(path, stood);
     const isInside = this.#selection.positionOf(path) === 'inside';
     if (isInside) this.#countFolder();
-    return new OpenFolder(this.#target, path, parent, {
-      stood,
-      mtimeNs: isInside ? entry.mtimeNs : undefined,
+    return this.#openFolder(path, parent, { stood, mtimeNs: isInside ? entry.mtimeNs : undefined });
+  }
+
+  #openFolder(
+    path: TreePath | undefined,
+    parent: OpenFolder | undefined,
+    folder: FinishedFolder,
+  ): OpenFolder {
+    return new OpenFolder(parent, () => {
+      this.#target.finishFolder(path, folder);
+      return true;
     });
   }
 
@@ -322,15 +330,16 @@ class Pull {
   }
 }
 
-/** A folder that is being looked at: done when all below it is. */
-class LookedFolder {
-  readonly parent: LookedFolder | undefined;
+/** A folder that the walk is in or has left. It is over once the walk has left it and all its tasks and folders are over. */
+class OpenFolder {
+  readonly parent: OpenFolder | undefined;
   readonly #onDone: () => boolean;
+  /** The walk itself is the first. */
   #holders = 1;
   #isDone = true;
 
-  /** `onDone` says whether that makes the folder itself done. */
-  constructor(parent: LookedFolder | undefined, onDone: () => boolean) {
+  /** `onDone` is called when all below the folder is done. It says whether the folder itself is done then. */
+  constructor(parent: OpenFolder | undefined, onDone: () => boolean) {
     this.parent = parent;
     this.#onDone = onDone;
     parent?.hold();
@@ -344,39 +353,5 @@ class LookedFolder {
     this.#holders -= 1;
     this.#isDone &&= isDone;
     if (this.#holders === 0) this.parent?.release(this.#isDone && this.#onDone());
-  }
-}
-
-/** A folder that is being filled: finished once the walk has left it and all its tasks and folders are. */
-class OpenFolder {
-  readonly parent: OpenFolder | undefined;
-  readonly #target: PullTarget;
-  readonly #path: TreePath | undefined;
-  readonly #finished: FinishedFolder;
-  /** the walk itself is one */
-  #holders = 1;
-
-  constructor(
-    target: PullTarget,
-    path: TreePath | undefined,
-    parent: OpenFolder | undefined,
-    finished: FinishedFolder,
-  ) {
-    this.#target = target;
-    this.#path = path;
-    this.parent = parent;
-    this.#finished = finished;
-    parent?.hold();
-  }
-
-  hold(): void {
-    this.#holders += 1;
-  }
-
-  release(): void {
-    this.#holders -= 1;
-    if (this.#holders > 0) return;
-    this.#target.finishFolder(this.#path, this.#finished);
-    this.parent?.release();
   }
 }

@@ -1,11 +1,11 @@
 /** What a push would send, found by reading alone: nothing on the server changes, no lease, no upload is begun. */
 import type { Hash } from '@holdfast/protocol';
 import type { Client } from '../../client.ts';
-import { type Clock, systemClock } from '../../deadline.ts';
+import type { Clock } from '../../deadline.ts';
 import { findReady } from '../../is-ready.ts';
 import type { CallOptions } from '../../operations.ts';
 import { AdaptiveLimit } from '../jobs/adaptive-limit.ts';
-import { PARALLEL_MAX_DEFAULT, PARALLEL_START, PATIENCE_MS_DEFAULT } from '../jobs/job-limits.ts';
+import { PARALLEL_MAX_DEFAULT, PARALLEL_START } from '../jobs/job-limits.ts';
 import { PatientRequests } from '../jobs/patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
 import type { NodeSupply, PushNode } from './node-supply.ts';
@@ -43,13 +43,12 @@ export async function planPush<Node extends PushNode>(
   supply: NodeSupply<Node>,
   options: PlanPushOptions = {},
 ): Promise<PushPlan> {
-  const { signal, progress = SILENT_PROGRESS, clock = systemClock } = options;
+  const { signal, progress = SILENT_PROGRESS } = options;
   const limit = new AdaptiveLimit({
     start: PARALLEL_START,
     max: options.parallelMax ?? PARALLEL_MAX_DEFAULT,
   });
-  const patienceMs = options.patienceMs ?? PATIENCE_MS_DEFAULT;
-  const requests = new PatientRequests({ clock, random: Math.random, limit, patienceMs, progress, signal });
+  const requests = new PatientRequests({ ...options, limit, progress, signal });
   let missingNodes = 0;
   let missingBytes = 0;
   let rottenNodes = 0;

@@ -18,7 +18,7 @@ import { type LeaseKeeper, startLeaseKeeper } from '../../lease-keeper.ts';
 import { DAMAGED_UPLOADS_MAX, PUT_ROUNDS_MAX } from '../../limits.ts';
 import type { CallOptions } from '../../operations.ts';
 import { AdaptiveLimit } from '../jobs/adaptive-limit.ts';
-import { PARALLEL_START, PATIENCE_MS_DEFAULT, PUSH_PARALLEL_MAX_DEFAULT } from '../jobs/job-limits.ts';
+import { PARALLEL_START, PUSH_PARALLEL_MAX_DEFAULT } from '../jobs/job-limits.ts';
 import { MemoryBudget } from '../jobs/memory-budget.ts';
 import { PatientRequests } from '../jobs/patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
@@ -121,10 +121,8 @@ class Push<Node extends PushNode> {
     });
     this.#memory = new MemoryBudget(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT);
     this.#requests = new PatientRequests({
-      clock: this.#clock,
-      random: options.random ?? Math.random,
+      ...options,
       limit: this.#limit,
-      patienceMs: options.patienceMs ?? PATIENCE_MS_DEFAULT,
       progress: this.#progress,
       signal: this.#signal,
     });

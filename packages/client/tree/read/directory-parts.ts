@@ -1,5 +1,6 @@
 /** Directories over all their pages: in order, or just the page that could hold a name. */
 import type { Hash } from '@holdfast/protocol';
+import { mapInOrder } from '../../map-in-order.ts';
 import type { CallOptions } from '../../operations.ts';
 import { sumTotals } from '../format/directory-node.ts';
 import {
@@ -15,8 +16,8 @@ import {
   atNode,
   type DirectoryRef,
   hashOf,
-  loadInOrder,
   type NodeSource,
+  READ_AHEAD_NODES_DEFAULT,
   type ReadOptions,
   readTreeNode,
 } from './node-source.ts';
@@ -42,7 +43,8 @@ export async function* readDirectoryEntries(
   options: ReadOptions,
 ): AsyncGenerator<DirectoryEntry, void, undefined> {
   const pages = walkPages(source, hashOf(directory), expectRoot(directory), options);
-  for await (const entries of loadInOrder(pages, options)) yield* entries;
+  const width = 1 + (options.readAheadNodes ?? READ_AHEAD_NODES_DEFAULT);
+  for await (const entries of mapInOrder(pages, width, (load) => load())) yield* entries;
 }
 
 /** The entry `name`, over one page and the indexes above it; undefined when the directory has none. */

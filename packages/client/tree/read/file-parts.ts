@@ -1,13 +1,15 @@
-/** The bytes of a file, whole or a range, in verified pieces. */
+/** Files: what each is made of, and its bytes, whole or a range, in verified pieces. */
 import type { Hash } from '@holdfast/protocol';
+import { mapInOrder } from '../../map-in-order.ts';
+import type { CallOptions } from '../../operations.ts';
 import { addTotal, TreeFormatError } from '../format/tree-format.ts';
 import type { ParsedNode } from '../format/tree-node.ts';
 import {
   atNode,
   type FileRef,
   hashOf,
-  loadInOrder,
   type NodeSource,
+  READ_AHEAD_NODES_DEFAULT,
   type ReadOptions,
   readTreeNode,
 } from './node-source.ts';
@@ -16,6 +18,11 @@ import {
 export interface ByteRange {
   readonly start: number;
   readonly end: number;
+}
+
+export interface FileReadOptions extends ReadOptions {
+  /** The whole file when left out; bytes beyond its end do not exist. */
+  readonly range?: ByteRange | undefined;
 }
 
 /** What the nodes above say of a part of a file. */
@@ -27,6 +34,67 @@ export interface ExpectedFilePart {
 
 export type FilePart = Extract<ParsedNode, { readonly type: 'file' | 'chunk' | 'file-index' }>;
 
+export interface ChunkPlace {
+  readonly hash: Hash;
+  /** first byte in the file */
+  readonly offset: number;
+  readonly bytes: number;
+}
+
+/** A file as what it is made of: its bytes when they are one node, else its chunks and where they go. */
+export type OpenedFile =
+  | { readonly type: 'whole'; readonly content: Uint8Array }
+  | { readonly type: 'chunks'; readonly chunks: AsyncGenerator<ChunkPlace, void, undefined> };
+
+const WHOLE_FILE: ByteRange = { start: 0, end: Number.POSITIVE_INFINITY };
+
+/**
+ * Reads the root node of `file`, and the indexes below as the chunks are asked for: only those that hold bytes of `range`.
+ * Throws TreeFormatError.
+ */
+export async function openFile(
+  source: NodeSource,
+  file: FileRef,
+  options: CallOptions,
+  range: ByteRange = WHOLE_FILE,
+): Promise<OpenedFile> {
+  const expected = { level: undefined, bytes: typeof file === 'string' ? undefined : file.bytes };
+  const part = await readFilePart(source, hashOf(file), expected, options);
+  if (part.type !== 'file-index') return { type: 'whole', content: part.content };
+  return { type: 'chunks', chunks: walkChunks(source, part, 0, range, options) };
+}
+
+async function* walkChunks(
+  source: NodeSource,
+  index: Extract<FilePart, { type: 'file-index' }>,
+  start: number,
+  range: ByteRange,
+  options: CallOptions,
+): AsyncGenerator<ChunkPlace, void, undefined> {
+  let offset = start;
+  for (const { hash, bytes } of index.children) {
+    const place = { hash, offset, bytes };
+    offset += bytes;
+    if (place.offset >= range.end || offset <= range.start) continue;
+    if (index.level === 1) yield place;
+    else {
+      const below = await readFilePart(source, hash, { level: index.level - 1, bytes }, options);
+      if (below.type === 'file-index') yield* walkChunks(source, below, place.offset, range, options);
+    }
+  }
+}
+
+/** The bytes of one chunk, verified. Throws TreeFormatError. */
+export async function readChunk(
+  source: NodeSource,
+  { hash, bytes }: ChunkPlace,
+  options: CallOptions,
+): Promise<Uint8Array> {
+  const part = await readFilePart(source, hash, { level: 0, bytes }, options);
+  if (part.type === 'file-index') throw new TypeError('a part of level 0 is no index');
+  return part.content;
+}
+
 /**
  * The bytes of `file`, or those of `range` that exist, in order. Each piece is at most CHUNK_BYTES_MAX and was verified as
  * part of its whole node; only nodes that hold bytes of the range are read. Throws TreeFormatError, and RangeError for a
@@ -35,61 +103,30 @@ export type FilePart = Extract<ParsedNode, { readonly type: 'file' | 'chunk' | '
 export async function* readFilePieces(
   source: NodeSource,
   file: FileRef,
-  range: ByteRange,
-  options: ReadOptions,
+  { range = WHOLE_FILE, ...options }: FileReadOptions,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const { start, end } = range;
   if (!(start >= 0 && start <= end && Number.isInteger(start))) {
     throw new RangeError(`the range from ${start} to ${end} is none; 0 <= start <= end`);
   }
-  const expected = { level: undefined, bytes: typeof file === 'string' ? undefined : file.bytes };
-  const pieces = walkPieces(source, hashOf(file), expected, range, options);
-  for await (const piece of loadInOrder(pieces, options)) if (piece.length > 0) yield piece;
-}
-
-/** One load per chunk that the range touches, in order. `range` counts from the beginning of this node's bytes. */
-async function* walkPieces(
-  source: NodeSource,
-  hash: Hash,
-  expected: ExpectedFilePart,
-  range: ByteRange,
-  options: ReadOptions,
-): AsyncGenerator<() => Promise<Uint8Array>, void, undefined> {
-  const part = await readFilePart(source, hash, expected, options);
-  if (part.type !== 'file-index') {
-    yield async () => part.content.subarray(range.start, range.end);
+  const opened = await openFile(source, file, options, range);
+  if (opened.type === 'whole') {
+    const piece = opened.content.subarray(start, end);
+    if (piece.length > 0) yield piece;
     return;
   }
-  const level = part.level - 1;
-  let offset = 0;
-  for (const child of part.children) {
-    const start = Math.max(0, range.start - offset);
-    const end = Math.min(child.bytes, range.end - offset);
-    offset += child.bytes;
-    if (start >= end) continue;
-    const below = { level, bytes: child.bytes };
-    if (level === 0) yield () => readChunk(source, child.hash, below, { start, end }, options);
-    else yield* walkPieces(source, child.hash, below, { start, end }, options);
-  }
-}
-
-async function readChunk(
-  source: NodeSource,
-  hash: Hash,
-  expected: ExpectedFilePart,
-  range: ByteRange,
-  options: ReadOptions,
-): Promise<Uint8Array> {
-  const part = await readFilePart(source, hash, expected, options);
-  // readFilePart has checked that the level is 0.
-  return part.type === 'file-index' ? new Uint8Array(0) : part.content.subarray(range.start, range.end);
+  const width = 1 + (options.readAheadNodes ?? READ_AHEAD_NODES_DEFAULT);
+  yield* mapInOrder(opened.chunks, width, async (chunk) => {
+    const content = await readChunk(source, chunk, options);
+    return content.subarray(Math.max(0, start - chunk.offset), end - chunk.offset);
+  });
 }
 
 export async function readFilePart(
   source: NodeSource,
   hash: Hash,
   expected: ExpectedFilePart,
-  options: ReadOptions,
+  options: CallOptions,
 ): Promise<FilePart> {
   const node = await readTreeNode(source, hash, options);
   return atNode(hash, () => checkPart(node, expected));

@@ -1,4 +1,4 @@
-/** One verified node at a time, and several on their way at once without losing their order. */
+/** Where the nodes of a tree come from, and reading one of them. */
 import type { Hash } from '@holdfast/protocol';
 import type { CallOptions } from '../../operations.ts';
 import { type NodeParts, TreeFormatError, type TreeTotals } from '../format/tree-format.ts';
@@ -25,7 +25,7 @@ export interface ReadOptions extends CallOptions {
   readonly readAheadNodes?: number | undefined;
 }
 
-const READ_AHEAD_NODES_DEFAULT = 3;
+export const READ_AHEAD_NODES_DEFAULT = 3;
 
 export function hashOf(ref: FileRef): Hash {
   return typeof ref === 'string' ? ref : ref.hash;
@@ -49,21 +49,4 @@ export function atNode<T>(hash: Hash, check: () => T): T {
     if (!(error instanceof TreeFormatError) || error.hash !== undefined) throw error;
     throw new TreeFormatError(error.message, hash);
   }
-}
-
-/** Results of `loads` in their order, up to `1 + options.readAheadNodes` of them running at once. */
-export async function* loadInOrder<T>(
-  loads: AsyncIterable<() => Promise<T>>,
-  options: ReadOptions,
-): AsyncGenerator<T, void, undefined> {
-  const ahead = options.readAheadNodes ?? READ_AHEAD_NODES_DEFAULT;
-  const running: Promise<T>[] = [];
-  for await (const load of loads) {
-    const result = load();
-    // It is awaited in its turn; until then, or when the consumer stops first, a failure is no one's concern.
-    result.catch(() => undefined);
-    running.push(result);
-    if (running.length > ahead) yield await (running.shift() as Promise<T>);
-  }
-  for (const result of running) yield await result;
 }

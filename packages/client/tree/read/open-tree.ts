@@ -8,7 +8,7 @@ import type { CallOptions } from '../../operations.ts';
 import { sumTotals } from '../format/directory-node.ts';
 import { type DirectoryEntry, findNameFault, TreeFormatError } from '../format/tree-format.ts';
 import { findDirectoryEntry, readDirectoryEntries } from './directory-parts.ts';
-import { type ByteRange, countFileBytes, readFilePieces } from './file-parts.ts';
+import { countFileBytes, type FileReadOptions, readFilePieces } from './file-parts.ts';
 import {
   atNode,
   type DirectoryRef,
@@ -36,11 +36,6 @@ export class TreePathError extends Error {
     this.reason = reason;
     this.position = position;
   }
-}
-
-export interface FileReadOptions extends ReadOptions {
-  /** The whole file when left out; bytes beyond its end do not exist. */
-  readonly range?: ByteRange | undefined;
 }
 
 /** Everything rejects with TreeFormatError where nodes break the format, and with what the source rejects with. */
@@ -73,8 +68,7 @@ export function openTree(source: NodeSource): TreeReader {
     readDirectory: (directory, options = {}) => readDirectoryEntries(source, directory, options),
     findEntry: (directory, name, options = {}) => findDirectoryEntry(source, directory, name, options),
     resolvePath: (root, names, options = {}) => resolvePath(source, root, names, options),
-    readFile: (file, options = {}) =>
-      readFilePieces(source, file, options.range ?? { start: 0, end: Number.POSITIVE_INFINITY }, options),
+    readFile: (file, options = {}) => readFilePieces(source, file, options),
     readSymlink: (link, options = {}) => readSymlink(source, link, options),
   };
 }
