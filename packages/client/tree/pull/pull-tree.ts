@@ -352,6 +352,8 @@ class OpenFolder {
   release(isDone = true): void {
     this.#holders -= 1;
     this.#isDone &&= isDone;
-    if (this.#holders === 0) this.parent?.release(this.#isDone && this.#onDone());
+    if (this.#holders > 0) return;
+    const isAllDone = this.#isDone && this.#onDone();
+    this.parent?.release(isAllDone);
   }
 }
