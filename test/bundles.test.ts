@@ -8,9 +8,10 @@ import * as raw from 'multiformats/codecs/raw';
 import { sha256 } from 'multiformats/hashes/sha2';
 import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-node.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';
+import { HOLDFAST } from './support/holdfast-command.ts';
 import { readPlace } from './support/read-place.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
-import { type CommandResult, ROOT, runHoldfast } from './support/server-process.ts';
+import { type CommandResult, runHoldfast } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
 const folder = makeTempFolder('bundles');
@@ -121,7 +122,7 @@ describe('a bundle', () => {
         'sh',
         '-c',
         '"$0" bundle create "$1" --quiet | HOLDFAST_SPACE=target HOLDFAST_TOKEN="$TARGET_TOKEN" "$0" bundle import --json --quiet',
-        join(ROOT, 'bin', 'holdfast'),
+        HOLDFAST,
         root,
       ],
       {
@@ -272,7 +273,7 @@ describe('wrong use', () => {
   });
 
   test('a terminal gets no bundle', async () => {
-    const command = `${join(ROOT, 'bin', 'holdfast')} bundle create ${root}`;
+    const command = `${HOLDFAST} bundle create ${root}`;
     const child = Bun.spawn(['script', '--quiet', '--return', '--command', command, '/dev/null'], {
       env: { PATH: process.env.PATH, ...environment('source') },
       stdin: 'ignore',

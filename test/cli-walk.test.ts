@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { CHECKOUT_HOLDFAST } from './support/holdfast-command.ts';
 import { findDifferences, readSteps } from './support/readme-steps.ts';
 import { ROOT, type ServerProcess, startServer } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
@@ -19,7 +20,11 @@ let server: ServerProcess;
 beforeAll(async () => {
   copyFileSync(join(ROOT, 'package.json'), join(folder.path, 'package.json'));
   for (const name of LINKED) symlinkSync(join(ROOT, name), join(folder.path, name));
-  server = await startServer({ data: join(folder.path, 'holdfast-data'), arguments: ['--dev'] });
+  server = await startServer({
+    program: CHECKOUT_HOLDFAST,
+    data: join(folder.path, 'holdfast-data'),
+    arguments: ['--dev'],
+  });
   await until(() => server.output().includes('HOLDFAST_TOKEN='));
 }, 60_000);
 
@@ -39,7 +44,7 @@ function makeNpx(page: string): string {
     '#!/bin/sh',
     `if mkdir '${bin}/used' 2>/dev/null; then exec '${Bun.which('npx')}' "$@"; fi`,
     '[ "$1" = holdfast ] && shift || exit 127',
-    `exec '${join(ROOT, 'bin', 'holdfast')}' "$@"`,
+    `exec '${CHECKOUT_HOLDFAST}' "$@"`,
   ];
   writeFileSync(join(bin, 'npx'), `${lines.join('\n')}\n`, { mode: 0o755 });
   return bin;

@@ -12,8 +12,9 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { makeNode, seededBytes } from './support/canonical-node.ts';
+import { HOLDFAST } from './support/holdfast-command.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
-import { type CommandResult, ROOT, runHoldfast } from './support/server-process.ts';
+import { type CommandResult, runHoldfast } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
 const ABSENT = 'f'.repeat(64);
@@ -94,7 +95,7 @@ describe('node', () => {
   test('put reads stdin, and keeps order and duplicates of refs', async () => {
     const [a, b] = [await put('a'), await put('b')];
     const node = makeNode('from stdin', { refs: [b, a, b] });
-    const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), 'node', 'put', '-', '--ref', b, a, '--ref', b], {
+    const child = Bun.spawn([HOLDFAST, 'node', 'put', '-', '--ref', b, a, '--ref', b], {
       env: { PATH: process.env.PATH, ...environment },
       stdin: new Blob(['from stdin']),
       stdout: 'pipe',
@@ -128,7 +129,7 @@ describe('node', () => {
     const out = join(folder.path, 'out');
     expect(await runWell('node', 'get', hash, '--out', out)).toBe('');
     expect(Buffer.compare(readFileSync(out), content)).toBe(0);
-    const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), 'node', 'get', hash], {
+    const child = Bun.spawn([HOLDFAST, 'node', 'get', hash], {
       env: { PATH: process.env.PATH, ...environment },
       stdout: 'pipe',
     });

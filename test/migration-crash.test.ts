@@ -1,9 +1,9 @@
 /** A copy that is killed at random, again and again, goes on where it was and comes to the same end. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { join } from 'node:path';
 import { makeNode, seededBytes } from './support/canonical-node.ts';
 import type { ClientOf } from './support/deployment-zoo.ts';
 import { findLeftovers, recount } from './support/embedded-recount.ts';
+import { HOLDFAST } from './support/holdfast-command.ts';
 import {
   failToServe,
   MIGRATED_APP,
@@ -129,7 +129,7 @@ function eventOf(line: string) {
 /** Kills the run some milliseconds after it has told of so many steps; early: at a random time before it tells of any. */
 async function runAndKill(from: Place, to: Place, untilSteps: number, isEarly: boolean): Promise<KilledRun> {
   const { args, environment } = places.command(from, to);
-  const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), ...args, '--json'], {
+  const child = Bun.spawn([HOLDFAST, ...args, '--json'], {
     cwd: ROOT,
     env: { ...process.env, ...environment },
     stdin: 'ignore',
@@ -217,7 +217,7 @@ describe('a copy whose engines are away for seconds', () => {
   /** Both engines go away in turn, each time some steps have been told. */
   async function migrateThroughOutages(from: Place, to: Place, proxies: readonly TcpProxy[]) {
     const { args, environment } = places.command(from, to);
-    const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), ...args, '--json'], {
+    const child = Bun.spawn([HOLDFAST, ...args, '--json'], {
       cwd: ROOT,
       env: { ...process.env, ...environment },
       stdin: 'ignore',
@@ -279,7 +279,7 @@ describe('a copy whose engines are away for seconds', () => {
       // Through this process, so that the copy cannot end before it is interrupted.
       const { proxied, close } = await behindProxies(target);
       const { args, environment } = places.command(source, proxied);
-      const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), ...args], {
+      const child = Bun.spawn([HOLDFAST, ...args], {
         cwd: ROOT,
         env: { ...process.env, ...environment },
         stdout: 'pipe',

@@ -4,6 +4,7 @@ import { existsSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CanonicalNode, makeNode, seededBytes } from './support/canonical-node.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';
+import { HOLDFAST } from './support/holdfast-command.ts';
 import {
   failToServe,
   MIGRATED_APP,
@@ -15,7 +16,7 @@ import {
 } from './support/migration-places.ts';
 import { readPlace } from './support/read-place.ts';
 import { listKeys } from './support/s3-request.ts';
-import { type CommandResult, ROOT, runHoldfast } from './support/server-process.ts';
+import { type CommandResult, runHoldfast } from './support/server-process.ts';
 
 const TEST_MS_MAX = 120_000;
 const FILE_BYTES = 300_000;
@@ -169,7 +170,7 @@ async function makeInterrupted(from: Place, make: () => Promise<Place> | Place):
   for (let attempt = 0; attempt < INTERRUPT_ATTEMPTS; attempt += 1) {
     const to = await make();
     const { args, environment } = places.command(from, to);
-    const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), ...args, '--json'], {
+    const child = Bun.spawn([HOLDFAST, ...args, '--json'], {
       env: { ...process.env, ...environment },
       stderr: 'pipe',
       stdout: 'ignore',

@@ -17,10 +17,10 @@ import {
 } from '../packages/client/index.ts';
 import { startCountingProxy } from './support/counting-proxy.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';
+import { HOLDFAST } from './support/holdfast-command.ts';
 import { describeNameRaces, describeSnapshot, putTree } from './support/name-races.ts';
 import { readPlace } from './support/read-place.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
-import { ROOT } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
 let running: RunningServer;
@@ -214,7 +214,7 @@ test('more than 256 trees stand behind index nodes, and each is kept by the list
 describe('push --name', () => {
   const space = 'killed';
   const run = (url: string, ...args: string[]) => {
-    const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), ...args], {
+    const child = Bun.spawn([HOLDFAST, ...args], {
       cwd: folder.path,
       env: {
         PATH: process.env.PATH ?? '',
@@ -278,7 +278,7 @@ describe('push --name', () => {
   test('needs four permissions and a refDomain, and says which lack before anything is sent', async () => {
     const claims = { permissions: ['cas:nodes:lease', 'cas:root-refs:update'], refDomain: undefined };
     const token = running.issuer.token(space, claims);
-    const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), 'push', '.', '--name', 'home'], {
+    const child = Bun.spawn([HOLDFAST, 'push', '.', '--name', 'home'], {
       cwd: folder.path,
       env: {
         PATH: process.env.PATH ?? '',

@@ -18,6 +18,7 @@ import { CHUNK_BYTES_MAX } from '@holdfast/client';
 import { readStanding } from '../packages/files/test/pull-fixture.ts';
 import { directory, file, writePlan } from './support/disk-trees.ts';
 import { ByteSpoiler } from './support/embedded-files.ts';
+import { HOLDFAST } from './support/holdfast-command.ts';
 import { readPlace } from './support/read-place.ts';
 import { ROOT, readResidentBytes, runHoldfast } from './support/server-process.ts';
 import { startTcpProxy } from './support/tcp-proxy.ts';
@@ -147,7 +148,7 @@ function countFiles(path: string): number {
 
 /** Runs a command and samples the memory of its process; the most it had, bytes. */
 async function runAndWatch(spaceId: string, ...args: string[]): Promise<number> {
-  const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), ...args], {
+  const child = Bun.spawn([HOLDFAST, ...args], {
     env: { PATH: process.env.PATH, ...commands.environment(spaceId) },
     stdout: 'ignore',
     stderr: 'inherit',
@@ -200,7 +201,7 @@ describe('killed at any moment', () => {
     let killed = 0;
     let delayMs = 200;
     for (let round = 0; round < KILL_ROUNDS_MAX && killed < KILLS; round += 1) {
-      const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), 'pull', root, target, '--quiet'], {
+      const child = Bun.spawn([HOLDFAST, 'pull', root, target, '--quiet'], {
         env: { PATH: process.env.PATH, ...commands.environment('killed') },
         stdout: 'ignore',
         stderr: 'pipe',

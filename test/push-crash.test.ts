@@ -7,13 +7,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CountingProxy, startCountingProxy } from './support/counting-proxy.ts';
 import { buildPlan, type DirectoryPlan, directory, file, writePlan } from './support/disk-trees.ts';
+import { HOLDFAST } from './support/holdfast-command.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
 import { makeRandom } from './support/seeded-random.ts';
-import { ROOT } from './support/server-process.ts';
 import { startTcpProxy } from './support/tcp-proxy.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
-const HOLDFAST = join(ROOT, 'bin', 'holdfast');
 const KILLS = 32;
 const ENDS_MS_MAX = 60_000;
 /** How far a server lets the times in a token be off. */

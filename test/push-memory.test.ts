@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { closeSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { HOLDFAST } from './support/holdfast-command.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
-import { ROOT } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
 const RSS_BYTES_MAX = 200 * 1024 * 1024;
@@ -37,7 +37,7 @@ afterAll(async () => {
 });
 
 async function measure(path: string, server: string) {
-  const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), 'push', path, '--json', '--quiet'], {
+  const child = Bun.spawn([HOLDFAST, 'push', path, '--json', '--quiet'], {
     env: {
       PATH: process.env.PATH ?? '',
       HOME: folder.path,

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { seededBytes } from './support/canonical-node.ts';
-import { ROOT } from './support/server-process.ts';
+import { HOLDFAST } from './support/holdfast-command.ts';
 import { sampleTree, TreeCommands } from './support/tree-commands.ts';
 
 let commands: TreeCommands;
@@ -38,7 +38,7 @@ describe('looking at trees', () => {
 
   test('cat writes the bytes', async () => {
     for (const name of ['README.md', 'large', 'src/deep/er/x.txt']) {
-      const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), 'cat', `${root}/${name}`], {
+      const child = Bun.spawn([HOLDFAST, 'cat', `${root}/${name}`], {
         env: { PATH: process.env.PATH, ...commands.environment('looking') },
         stdout: 'pipe',
       });

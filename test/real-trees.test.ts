@@ -3,8 +3,8 @@
  * interrupted at random moments, and continued.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { join } from 'node:path';
 import { readStanding } from '../packages/files/test/pull-fixture.ts';
+import { HOLDFAST } from './support/holdfast-command.ts';
 import { copyRealFolder, editFolder, findRealFolders } from './support/real-trees.ts';
 import { makeRandom } from './support/seeded-random.ts';
 import { ROOT } from './support/server-process.ts';
@@ -30,7 +30,7 @@ function lastLine(text: string): string {
 async function runInterrupted(space: string, args: readonly string[], wholeMs: number): Promise<string> {
   const random = makeRandom(wholeMs);
   for (let interruption = 0; interruption < INTERRUPTIONS; interruption += 1) {
-    const child = Bun.spawn([join(ROOT, 'bin', 'holdfast'), ...args], {
+    const child = Bun.spawn([HOLDFAST, ...args], {
       env: { PATH: process.env.PATH ?? '', ...commands.environment(space) },
       stdin: 'ignore',
       stdout: 'ignore',

@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test';
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { planRuntimeSettings } from '../packages/cli/runtime-settings.ts';
+import { CHECKOUT_HOLDFAST } from './support/holdfast-command.ts';
 import { ROOT, startServer } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
@@ -39,7 +40,11 @@ describe('settings of the runtime', () => {
 
   test('are those a server runs with, in the process that was started; what its user has set stands', async () => {
     const environment = { UV_THREADPOOL_SIZE: '5' };
-    const server = await startServer({ data: join(folder.path, 'data'), environment });
+    const server = await startServer({
+      program: CHECKOUT_HOLDFAST,
+      data: join(folder.path, 'data'),
+      environment,
+    });
     const variables = readFileSync(`/proc/${server.pid}/environ`, 'utf8').split('\0');
     expect(await server.end('SIGTERM')).toBe(0);
     for (const [name, value] of Object.entries({ ...serving('1000'), ...environment })) {

@@ -1,5 +1,5 @@
-// What test files share over one `npm test`: which files need which engine or program of the distribution, installing what is
-// missing, and starting each engine once, beside the files that need none.
+// What test files share over one `npm test`: which files need which engine, program of the distribution or build, installing
+// what is missing, and starting or building each once, beside the files that need none.
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -11,6 +11,7 @@ const DOORS = new Map([
   [join('test', 'support', 'ceph-server.ts'), 'ceph'],
   [join('test', 'support', 'headless-chromium.ts'), 'chromium'],
   [join('test', 'support', 'systemd-analyze.ts'), 'systemd'],
+  [join('test', 'support', 'holdfast-command.ts'), 'holdfast'],
 ]);
 /** What the distribution has; `postgres` comes from npm. */
 const INSTALLERS = new Map([

@@ -3,15 +3,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { resolve } from 'node:path';
+import { CHECKOUT_HOLDFAST } from '../../test/support/holdfast-command.ts';
 import { Workplace } from './test/run-holdfast-fixture.ts';
 
-const LAUNCHER = resolve(import.meta.dir, '../../bin/holdfast');
 const HASH = 'a'.repeat(64);
 /** What is promised, and what a machine that does other things takes to say so. */
 const END_MS_MAX = 2_000 + 1_500;
 const TIMEOUT_MS = 120_000;
-const place = new Workplace();
+const place = new Workplace(CHECKOUT_HOLDFAST);
 /** Takes connections and never answers. `onConnection` hears of the next one. */
 let hung: Server;
 let port = 0;
@@ -163,9 +162,13 @@ const COMMANDS = [
 describe('a signal ends', () => {
   beforeAll(async () => {
     // A deployment to migrate.
-    const server = spawn(LAUNCHER, ['serve', '--listen', '127.0.0.1:0', '--data', place.path('data')], {
-      stdio: ['ignore', 'pipe', 'ignore'],
-    });
+    const server = spawn(
+      CHECKOUT_HOLDFAST,
+      ['serve', '--listen', '127.0.0.1:0', '--data', place.path('data')],
+      {
+        stdio: ['ignore', 'pipe', 'ignore'],
+      },
+    );
     await new Promise((done) => server.stdout.once('data', done));
     const ended = new Promise((done) => server.once('exit', done));
     server.kill('SIGTERM');
@@ -177,7 +180,7 @@ describe('a signal ends', () => {
     async (text) => {
       const args = text.replaceAll('HASH', HASH).replaceAll('PORT', String(port)).split(' ');
       const signal = text.length % 2 === 0 ? 'SIGINT' : 'SIGTERM';
-      expectEnd(await interrupt([LAUNCHER, ...args], { signal }), signal, ONE_LINE);
+      expectEnd(await interrupt([CHECKOUT_HOLDFAST, ...args], { signal }), signal, ONE_LINE);
     },
     TIMEOUT_MS,
   );
@@ -198,7 +201,7 @@ describe('a signal ends', () => {
         'usage --token-file FIFO',
         'push tree --ignore-file FIFO',
       ].map(async (text) => {
-        const command = [LAUNCHER, ...text.replace('FIFO', place.path('fifo')).split(' ')];
+        const command = [CHECKOUT_HOLDFAST, ...text.replace('FIFO', place.path('fifo')).split(' ')];
         const ended = await interrupt(command, { stdin: 'pipe', until: saidOf('stalled') });
         expectEnd(
           ended,
@@ -206,7 +209,7 @@ describe('a signal ends', () => {
           /(^|\n)stalled for \d+ s: [^\n]+ bytes yet[^\n]*\n(.*\n)*holdfast: interrupted; .+\n$/,
         );
       });
-      const unread = interrupt([LAUNCHER, 'refs', 'list', '--all', '--url', listRefs()], {
+      const unread = interrupt([CHECKOUT_HOLDFAST, 'refs', 'list', '--all', '--url', listRefs()], {
         until: saidOf('stalled'),
         isUnread: true,
       });
@@ -223,7 +226,7 @@ describe('a signal ends', () => {
   test(
     'a loop of the shell too',
     async () => {
-      const script = `for d in tree/*; do "${LAUNCHER}" push $d --quiet; done; echo went on`;
+      const script = `for d in tree/*; do "${CHECKOUT_HOLDFAST}" push $d --quiet; done; echo went on`;
       const ended = await interrupt(['bash', '-c', script], { isGroup: true });
       expect(ended).toMatchObject({ signal: 'SIGINT', stdout: '' });
       expect(ended.stderr).toMatch(ONE_LINE);
@@ -235,7 +238,7 @@ describe('a signal ends', () => {
   test(
     'what a shell without job control has started in the background, where Ctrl-C is ignored',
     async () => {
-      const ended = await interrupt(['sh', '-c', `trap '' INT; exec "${LAUNCHER}" usage`]);
+      const ended = await interrupt(['sh', '-c', `trap '' INT; exec "${CHECKOUT_HOLDFAST}" usage`]);
       expectEnd(ended, 'SIGINT', ONE_LINE);
     },
     TIMEOUT_MS,
@@ -250,7 +253,7 @@ describe('a signal ends', () => {
         });
         process.kill(child.pid as number, 'SIGHUP');
       };
-      const script = `trap '' HUP; exec "${LAUNCHER}" usage`;
+      const script = `trap '' HUP; exec "${CHECKOUT_HOLDFAST}" usage`;
       const ended = await interrupt(['sh', '-c', script], { until, signal: 'SIGTERM' });
       expectEnd(ended, 'SIGTERM', ONE_LINE);
     },

@@ -1,16 +1,14 @@
 /** The launcher and what every command shares: help, version, wrong usage, exit codes. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
-import { resolve } from 'node:path';
 import type { Command } from 'commander';
+import { CHECKOUT_HOLDFAST } from '../../test/support/holdfast-command.ts';
 import { buildProgram } from './program.ts';
 import { Workplace } from './test/run-holdfast-fixture.ts';
 
-const LAUNCHER = resolve(import.meta.dir, '../../bin/holdfast');
-
 let place: Workplace;
 beforeEach(() => {
-  place = new Workplace();
+  place = new Workplace(CHECKOUT_HOLDFAST);
 });
 afterEach(() => place.remove());
 
@@ -137,13 +135,13 @@ describe('holdfast', () => {
   });
 
   test('starts through a symbolic link', async () => {
-    symlinkSync(LAUNCHER, place.path('hf'));
+    symlinkSync(CHECKOUT_HOLDFAST, place.path('hf'));
     const child = Bun.spawn([place.path('hf'), '--version'], { cwd: '/', stdout: 'pipe' });
     expect(await new Response(child.stdout).text()).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
 
   test('is one process: a signal to the launcher reaches the server itself', async () => {
-    const child = Bun.spawn([LAUNCHER, 'serve', '--listen', '127.0.0.1:0'], {
+    const child = Bun.spawn([CHECKOUT_HOLDFAST, 'serve', '--listen', '127.0.0.1:0'], {
       cwd: place.folder,
       stdout: 'pipe',
       stderr: 'ignore',
@@ -158,7 +156,7 @@ describe('holdfast', () => {
   });
 
   test('ends quietly when nobody reads its output', async () => {
-    const shell = Bun.spawn(['sh', '-c', `"${LAUNCHER}" --help | head -n 1; echo done`], {
+    const shell = Bun.spawn(['sh', '-c', `"${CHECKOUT_HOLDFAST}" --help | head -n 1; echo done`], {
       stdout: 'pipe',
       stderr: 'pipe',
     });

@@ -1,10 +1,10 @@
 /** The real `holdfast serve` as its own process, started on a free port over a data folder of the test. */
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { HOLDFAST } from './holdfast-command.ts';
 import type { Issuer } from './issuer.ts';
 
 export const ROOT = join(import.meta.dir, '..', '..');
-const HOLDFAST = join(ROOT, 'bin', 'holdfast');
 /** These only end what hangs. */
 const START_MS_MAX = 120_000;
 const END_MS_MAX = 30_000;

@@ -2,10 +2,12 @@
 import { expect, test } from 'bun:test';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { SQL } from 'bun';
+import { version } from '../../package.json' with { type: 'json' };
 import { findNeededEngines } from '../../tools/shared-engines.mjs';
 import { ownEngineFolder } from './engine-process.ts';
+import { BUILT_HOLDFAST_VARIABLE } from './holdfast-command.ts';
 import { SHARED_POSTGRES_VARIABLE } from './postgres-server.ts';
 import { findDescendants, ROOT } from './server-process.ts';
 
@@ -14,12 +16,13 @@ const GONE_MS_MAX = 10_000;
 
 test('a test file needs the engines it imports, itself or through others', () => {
   const find = (file: string): string[] => findNeededEngines(ROOT, join(...file.split('/'))).sort();
-  expect(find('test/cluster-races.test.ts')).toEqual(['ceph', 'postgres']);
-  expect(find('test/model/scaleout.test.ts')).toEqual(['ceph', 'postgres']);
+  expect(find('test/cluster-races.test.ts')).toEqual(['ceph', 'holdfast', 'postgres']);
+  expect(find('test/model/scaleout.test.ts')).toEqual(['ceph', 'holdfast', 'postgres']);
   expect(find('test/support/database-clock.test.ts')).toEqual(['postgres']);
   expect(find('test/support/ceph-server.test.ts')).toEqual(['ceph']);
-  expect(find('test/browser.test.ts')).toEqual(['chromium']);
-  expect(find('test/crash.test.ts')).toEqual([]);
+  expect(find('test/browser.test.ts')).toEqual(['chromium', 'holdfast']);
+  expect(find('test/crash.test.ts')).toEqual(['holdfast']);
+  expect(find('packages/cli/commands/key.test.ts')).toEqual(['holdfast']);
   expect(find('test/model/embedded.test.ts')).toEqual([]);
 });
 
@@ -53,6 +56,15 @@ for (const how of ['its input ends', 'it is killed'] as const) {
     await untilGone(processes);
   }, 60_000);
 }
+
+test('the shared holdfast is the executable of these sources, and goes when its input ends', async () => {
+  const keeper = Bun.spawn([process.execPath, KEEPER, 'holdfast'], { stdin: 'pipe', stdout: 'pipe' });
+  const lines = keeper.stdout.pipeThrough(new TextDecoderStream()).getReader();
+  const program = JSON.parse((await lines.read()).value ?? '')[BUILT_HOLDFAST_VARIABLE];
+  expect(Bun.spawnSync([program, '--version']).stdout.toString()).toBe(`${version}\n`);
+  keeper.stdin.end();
+  expect([await keeper.exited, existsSync(dirname(program))]).toEqual([0, false]);
+}, 60_000);
 
 test('what a killed process left in the temporary folder goes with the next start', () => {
   const prefix = join(tmpdir(), `hf-owner-test-${process.pid}-`);

@@ -1,9 +1,9 @@
 /** Profiles as a user has them: kept by login, used by every command, shown without their tokens, forgotten by logout. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { chmodSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { HOLDFAST } from '../../../test/support/holdfast-command.ts';
 import { type Outcome, Workplace } from '../test/run-holdfast-fixture.ts';
 
-const LAUNCHER = `${import.meta.dir}/../../../bin/holdfast`;
 const place = new Workplace();
 const connection: Record<string, string> = {};
 let server: Bun.Subprocess<'ignore', 'pipe', 'ignore'>;
@@ -72,7 +72,7 @@ test('on a terminal it asks, and what is typed of the token is not shown', async
     (name) => connection[name],
   );
   const questions = ['server: ', 'App: ', 'Space: ', 'shown): '];
-  const child = Bun.spawn([LAUNCHER, 'login', 'typed'], {
+  const child = Bun.spawn([HOLDFAST, 'login', 'typed'], {
     cwd: place.folder,
     env: { PATH: process.env.PATH ?? '', HOME: place.folder, TERM: 'xterm' },
     terminal: {

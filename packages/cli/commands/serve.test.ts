@@ -3,12 +3,12 @@ import { afterEach, describe, expect, test } from 'bun:test';
 import { chmodSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import { CHECKOUT_HOLDFAST } from '../../../test/support/holdfast-command.ts';
 import { makeIssuer } from '../../../test/support/issuer.ts';
 import {
   addApp,
   type CommandResult,
   findDescendants,
-  ROOT,
   runHoldfast,
   type ServerOptions,
   type ServerProcess,
@@ -32,7 +32,11 @@ function makeFolder(): string {
 }
 
 async function start(options: Partial<ServerOptions> = {}): Promise<ServerProcess> {
-  const server = await startServer({ data: join(makeFolder(), 'data'), ...options });
+  const server = await startServer({
+    program: CHECKOUT_HOLDFAST,
+    data: join(makeFolder(), 'data'),
+    ...options,
+  });
   cleanups.push(() => server.isRunning() && server.end('SIGKILL'));
   return server;
 }
@@ -62,7 +66,7 @@ function open(port: number, text: string) {
 
 /** Starts `serve --dev` and takes its stdout until the last line of the walk. */
 async function startDev(data: string, ...args: string[]) {
-  const child = Bun.spawn([join(ROOT, 'bin/holdfast'), 'serve', '--dev', '--data', data, ...args], {
+  const child = Bun.spawn([CHECKOUT_HOLDFAST, 'serve', '--dev', '--data', data, ...args], {
     stdout: 'pipe',
     stderr: 'ignore',
     stdin: 'ignore',
@@ -148,6 +152,7 @@ describe('listening', () => {
     ['a store that is none', ['--content', 's3://u:hush@bucket'], 2, /--content.*AWS_ACCESS_KEY_ID/],
   ])('%s is one clear line', async (_, args, exitCode, message) => {
     const outcome = (await tryStartServer({
+      program: CHECKOUT_HOLDFAST,
       data: join(makeFolder(), 'data'),
       arguments: args,
     })) as CommandResult;
@@ -164,7 +169,7 @@ describe('listening', () => {
     // Root may write everywhere; as nobody it may not.
     const wrapper = process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--clear-groups'] : [];
     chmodSync(parent, 0o755);
-    const outcome = (await tryStartServer({ data, wrapper })) as CommandResult;
+    const outcome = (await tryStartServer({ program: CHECKOUT_HOLDFAST, data, wrapper })) as CommandResult;
     expect(outcome).toMatchObject({ exitCode: 1, stdout: '' });
     expect(outcome.stderr).toMatch(/^holdfast: the data folder .* cannot be written: .*\n$/);
   });
@@ -265,6 +270,7 @@ describe('--workers 2', () => {
   test('a port in use is found although workers share theirs', async () => {
     const first = await start({ arguments: ['--workers', '2'] });
     const outcome = (await tryStartServer({
+      program: CHECKOUT_HOLDFAST,
       data: join(makeFolder(), 'data'),
       arguments: ['--listen', `127.0.0.1:${first.port}`, '--workers', '2'],
     })) as CommandResult;

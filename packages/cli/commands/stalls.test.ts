@@ -5,10 +5,10 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { encodeNode } from '@holdfast/protocol';
+import { HOLDFAST } from '../../../test/support/holdfast-command.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { Workplace } from '../test/run-holdfast-fixture.ts';
 
-const LAUNCHER = `${import.meta.dir}/../../../bin/holdfast`;
 const HASH = 'a'.repeat(64);
 /** A stall is told after eight seconds; many commands start at once, and the machine may be busy. */
 const TOLD_AFTER_MS_MAX = 60_000;
@@ -64,7 +64,7 @@ interface Told {
 
 /** Runs until stderr has `count` times `until`, then kills the command: what it said. */
 async function listen(url: string, args: readonly string[], until: string, count = 1): Promise<Told> {
-  const child = Bun.spawn(args[0] === 'sh' ? [...args] : [LAUNCHER, ...args], {
+  const child = Bun.spawn(args[0] === 'sh' ? [...args] : [HOLDFAST, ...args], {
     cwd: folder.path,
     env: {
       PATH: process.env.PATH ?? '',
@@ -201,8 +201,8 @@ test.concurrent(
     );
     const [given, taken] = await Promise.all([
       // Each holds the other end of its pipe itself, so that it never ends.
-      listen(url, ['sh', '-c', `mkfifo in; exec "${LAUNCHER}" bundle import 0<>in`], 'stalled'),
-      listen(url, ['sh', '-c', `mkfifo out; exec "${LAUNCHER}" bundle create ${hash} 1<>out`], 'stalled'),
+      listen(url, ['sh', '-c', `mkfifo in; exec "${HOLDFAST}" bundle import 0<>in`], 'stalled'),
+      listen(url, ['sh', '-c', `mkfifo out; exec "${HOLDFAST}" bundle create ${hash} 1<>out`], 'stalled'),
     ]);
     expect(given.stderr).toContain('s: no further bytes yet of the bundle (-)\n');
     expect(taken.stderr).toContain('s: what reads the bundle has not taken all of it yet\n');

@@ -1,9 +1,9 @@
 /** Runs the real command line as a process of its own, in a folder of its own. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
+import { HOLDFAST } from '../../../test/support/holdfast-command.ts';
 
-const LAUNCHER = resolve(import.meta.dir, '../../../bin/holdfast');
 /** ms; a command that has not ended by then is killed and fails its test */
 const TIMEOUT_MS = 60_000;
 
@@ -17,18 +17,23 @@ export class Workplace {
   readonly folder = mkdtempSync(join(tmpdir(), 'holdfast-cli-'));
   /** added to the environment of every command */
   readonly environment: Record<string, string> = {};
+  readonly #command: string;
+
+  constructor(command = HOLDFAST) {
+    this.#command = command;
+  }
 
   path(...names: readonly string[]): string {
     return join(this.folder, ...names);
   }
 
   run(...args: readonly string[]): Promise<Outcome> {
-    return this.#spawn([LAUNCHER, ...args]);
+    return this.#spawn([this.#command, ...args]);
   }
 
   /** Runs a script of sh, to which `holdfast` is the command line. */
-  runScript(script: string): Promise<Outcome> {
-    return this.#spawn(['sh', '-c', `holdfast() { "${LAUNCHER}" "$@"; }\n${script}`]);
+  runScript(script: string, command = this.#command): Promise<Outcome> {
+    return this.#spawn(['sh', '-c', `holdfast() { "${command}" "$@"; }\n${script}`]);
   }
 
   async #spawn(command: readonly string[]): Promise<Outcome> {
