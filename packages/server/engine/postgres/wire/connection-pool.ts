@@ -61,6 +61,7 @@ export class PostgresPool {
     let connection: PostgresConnection | undefined;
     try {
       connection = this.#takeIdle() ?? (await this.#open());
+      connection.renewPlans();
       return await work(connection);
     } finally {
       if (connection !== undefined) this.#giveBack(connection);

@@ -89,6 +89,7 @@ export class PostgresConnection {
   #heardAt = 0;
   #silenceMs: number;
   #isInTransaction = false;
+  #plannedAt = this.openedAt;
 
   private constructor(address: PostgresAddress, limits: PostgresLimits, counter: TripCounter) {
     this.#limits = limits;
@@ -165,6 +166,15 @@ export class PostgresConnection {
       this.#flights.push({ asked: [asked], answered: 0, failure: undefined });
       this.#socket?.write(this.#writer.script(text).take());
     });
+  }
+
+  /** Before other work: has statements planned for the tables as they are now, if that was long ago. Costs no round trip. */
+  renewPlans(): void {
+    const now = performance.now();
+    if (now - this.#plannedAt < this.#limits.plansMs) return;
+    this.#plannedAt = now;
+    // Should the connection be lost, whatever is asked next says so.
+    this.script('DISCARD PLANS').catch(() => undefined);
   }
 
   /** Runs `work`, whose statements have no time limit but `patienceMs` in all: for migrations. */

@@ -15,6 +15,8 @@ export interface PostgresLimits {
   readonly admissionMs: number;
   /** requests that may wait for a connection; further ones are refused at once */
   readonly waitingMax: number;
+  /** ms after which a session has its statements planned again: a plan made while a table was small reads too much of it later */
+  readonly plansMs: number;
   /** ms after which a connection is replaced, so that a moved or reloaded server is noticed */
   readonly lifetimeMs: number;
   /** ms a connection may be without work */
@@ -29,6 +31,7 @@ export const POSTGRES_LIMITS: PostgresLimits = {
   silenceMs: 3_000,
   admissionMs: 3_000,
   waitingMax: 2_048,
+  plansMs: 2_000,
   lifetimeMs: 30 * 60_000,
   idleMs: 5 * 60_000,
 };

@@ -5,8 +5,8 @@ import type { SqlResult } from './sql-values.ts';
 
 /**
  * One statement, since poolers refuse parameters of the start they do not know; settings that this server does not know are left
- * out. Every statement of this engine is a search by key, so one plan serves all values, and a plan made while a table was small
- * must not turn into a scan when it has grown. What is acknowledged is on disk: a server that would not wait for that is told to.
+ * out. Every statement of this engine is a search by key, so one plan serves all values; `plansMs` bounds its age. What is
+ * acknowledged is on disk: a server that would not wait for that is told to.
  */
 export function settingsOf(limits: PostgresLimits): string {
   const settings = {
