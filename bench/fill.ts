@@ -7,7 +7,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { NodeRow, Space } from '../packages/server/core/model.ts';
 import type { MetadataStore, SpaceTransaction } from '../packages/server/core/ports.ts';
-import { openEmbeddedEngine } from '../packages/server/deployment/open-embedded-engine.ts';
+import { openEmbeddedEngine } from '../packages/server/deployment/test/embedded-engine-fixture.ts';
 import { IntegrityBuilder } from '../packages/server/engine/disk/block-integrity.ts';
 import { APP, REF_DOMAIN } from './holdfast.ts';
 import { createNodeSource } from './load/canonical-nodes.ts';

@@ -27,7 +27,6 @@ const ENGINE_PORTS = ['packages/server/engine/transfer-ports.ts', 'packages/serv
 
 /** Copying deployments. */
 const TRANSFER = 'packages/server/transfer/';
-const TRANSFER_OPERATION = 'packages/server/transfer/migrate-deployment.ts';
 
 /** The rooms of trees in the SDK, the lowest first. */
 const TREE_ROOMS = ['format', 'build', 'read', 'jobs', 'walk', 'push', 'pull'];
@@ -93,30 +92,18 @@ export const ROOMS: readonly Room[] = [
     reason: 'http knows core, auth and protocol, never an engine',
   },
   {
-    folder: TRANSFER_OPERATION,
-    folders: [
-      TRANSFER,
-      'packages/server/core/',
-      'packages/server/deployment/',
-      ...ENGINE_PORTS,
-      'packages/server/errors.ts',
-    ],
-    packages: [PROTOCOL],
-    nodeModules: true,
-    reason: 'a copy is asked for by places and ends with a sentence for the operator',
-  },
-  {
     folder: TRANSFER,
     folders: [
       TRANSFER,
+      'packages/server/deployment/',
       'packages/server/core/',
-      'packages/server/auth/',
+      REGISTRY_PORT,
       ...ENGINE_PORTS,
       'packages/server/errors.ts',
     ],
     packages: [PROTOCOL],
     nodeModules: true,
-    reason: 'copying a deployment knows the rules and the ports of engines, no engine',
+    reason: 'copying a deployment knows the rules and open deployments, no engine',
   },
   engineRoom('sqlite', ['bun:sqlite'], 'rows in SQLite know nothing of where the bytes are, nor of http'),
   engineRoom('disk', ['bun:sqlite', 'bun'], 'bytes on disk know nothing of rows, nor of http'),
@@ -133,6 +120,7 @@ function engineRoom(store: string, packages: readonly string[], reason: string):
     'packages/server/engine/address.ts',
     'packages/server/engine/local-failure.ts',
     'packages/server/engine/refused.ts',
+    'packages/server/engine/store-identity.ts',
     'packages/server/core/',
     REGISTRY_PORT,
   ];
@@ -214,14 +202,24 @@ function filesRooms(): Room[] {
   ];
 }
 
-/** Only the composition roots may name a concrete engine. What all engines share lies beside their folders. */
+/** One file alone may name a concrete engine: it opens deployments. What all engines share lies beside their folders. */
 export const CONCRETE_ENGINE = /^packages\/server\/engine\/[^/]+\//;
-export const COMPOSITION_ROOTS: readonly string[] = [
-  'packages/server/deployment/open-embedded-engine.ts',
-  'packages/server/deployment/open-embedded-rows.ts',
-  'packages/server/deployment/open-embedded.ts',
-  'packages/server/deployment/open-bucket.ts',
-  'packages/server/deployment/open-scaleout.ts',
-  'packages/server/deployment/open-deployment.ts',
-  'packages/server/deployment/registry.ts',
+export const COMPOSITION_ROOT = 'packages/server/deployment/open.ts';
+
+/**
+ * The floors of the server, from the ground up: what is on one knows nothing of those above it. Files that lie right in a folder
+ * come before its rooms.
+ */
+export const FLOORS: readonly RegExp[] = [
+  /^packages\/server\/(?:errors|log|log-repeats)\.ts$/,
+  /^packages\/server\/core\//,
+  /^packages\/server\/auth\//,
+  /^packages\/server\/engine\/[^/]+$/,
+  CONCRETE_ENGINE,
+  /^packages\/server\/background\//,
+  /^packages\/server\/deployment\//,
+  /^packages\/server\/transfer\//,
+  /^packages\/server\/http\//,
+  /^packages\/server\/serve\//,
+  /^packages\/server\/index\.ts$/,
 ];

@@ -3,7 +3,14 @@
  * Reading is line-based and cheap: the formatter guarantees the layout it leans on.
  */
 
-import { COMPOSITION_ROOTS, CONCRETE_ENGINE, FILES_STATE, ROOMS, type Room } from './architecture-rooms.ts';
+import {
+  COMPOSITION_ROOT,
+  CONCRETE_ENGINE,
+  FILES_STATE,
+  FLOORS,
+  ROOMS,
+  type Room,
+} from './architecture-rooms.ts';
 
 /** A file of the repository: `path` is relative to its root with forward slashes. */
 export interface SourceFile {
@@ -113,17 +120,24 @@ function findImportViolations({ path, text }: SourceFile): string[] {
     if (reachesIntoPackage(path, target)) {
       found.push(`${path}: import '${specifier}' reaches into another package; use its door`);
     }
+    const [from, to] = [floorOf(path), floorOf(target)];
+    if (from !== -1 && to > from) found.push(`${path}: import '${specifier}' leads to a floor above it`);
     if (room !== undefined && !isAllowed(room, target)) {
       found.push(`${path}: may not import '${specifier}': ${room.reason}`);
     }
     const isEngine = CONCRETE_ENGINE.test(target) && !CONCRETE_ENGINE.test(path);
-    if (isEngine && path.startsWith('packages/') && !COMPOSITION_ROOTS.includes(path)) {
-      found.push(
-        `${path}: may not import '${specifier}': only ${COMPOSITION_ROOTS.join(', ')} know concrete engines`,
-      );
+    if (isEngine && path.startsWith('packages/') && path !== COMPOSITION_ROOT) {
+      found.push(`${path}: may not import '${specifier}': only ${COMPOSITION_ROOT} knows concrete engines`);
     }
   }
   return found;
+}
+
+/** -1 outside the server. A file of the server that is on no floor is above them all. */
+function floorOf(path: string): number {
+  if (!path.startsWith('packages/server/')) return -1;
+  const floor = FLOORS.findIndex((each) => each.test(path));
+  return floor === -1 ? FLOORS.length : floor;
 }
 
 function isAllowed(room: Room, target: string): boolean {

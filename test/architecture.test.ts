@@ -104,6 +104,19 @@ describe('planted violations are found', () => {
       `import { z } from '../s3/b.ts';`,
       /nothing of where the bytes are/,
     ],
+    [
+      'deployment → serve, type only',
+      'packages/server/deployment/a.ts',
+      `import type { z } from '../serve/config.ts';`,
+      /a floor above/,
+    ],
+    ['log → serve', 'packages/server/log.ts', `import type { z } from './serve/config.ts';`, /a floor above/],
+    [
+      'what engines share → an engine',
+      'packages/server/engine/address.ts',
+      `import { z } from './sqlite/rows.ts';`,
+      /a floor above/,
+    ],
     ['auth → http', 'packages/server/auth/a.ts', `export { z } from '../http/b.ts';`, /may not import/],
     [
       'main → engine',
@@ -236,7 +249,7 @@ describe('planted violations are found', () => {
     expect(
       findViolations([
         {
-          path: 'packages/server/deployment/open-embedded.ts',
+          path: 'packages/server/deployment/open.ts',
           text: `import { z } from './engine/sqlite/z.ts';`,
         },
       ]),

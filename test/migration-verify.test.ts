@@ -3,7 +3,7 @@ import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { randomUUID } from 'node:crypto';
 import { cpSync, rmSync } from 'node:fs';
-import { openDeployment } from '../packages/server/deployment/open-deployment.ts';
+import { openDeployment } from '../packages/server/deployment/open.ts';
 import { parseDeploymentPlace } from '../packages/server/deployment/place.ts';
 import { copyDeployment } from '../packages/server/transfer/copy-deployment.ts';
 import type { MigrationEvent } from '../packages/server/transfer/events.ts';
@@ -32,8 +32,8 @@ async function copyWith(
   sourceData = source.data,
 ): Promise<MigrationEvent[]> {
   const { data } = places.makeFolder();
-  const from = await openDeployment(folderPlace(sourceData));
-  const to = await openDeployment(folderPlace(data));
+  const from = await openDeployment(folderPlace(sourceData), { kind: 'copy' });
+  const to = await openDeployment(folderPlace(data), { kind: 'copy' });
   const events: MigrationEvent[] = [];
   const rows = new Proxy(to.rows, {
     get(rows, name) {
@@ -48,7 +48,7 @@ async function copyWith(
   });
   try {
     await copyDeployment({
-      source: { ...from, content: from.store },
+      source: from,
       target: { ...to, rows },
       signal: new AbortController().signal,
       onEvent: (event) => events.push(event),

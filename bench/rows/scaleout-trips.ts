@@ -90,7 +90,7 @@ async function openWorld({ metadataUrl, bucket }: Deployment) {
     },
   });
   const { accessKeyId, secretAccessKey } = bucket;
-  const content = await openS3ContentStore({
+  const { content } = await openS3ContentStore({
     // A prefix of its own: the servers' part of the bucket is marked as theirs.
     address: { ...parseS3Url(formatContentUrl(bucket), {}), prefix: 'trips/' },
     uploadTtlMs: UPLOAD_TTL_MS,

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import {
   type EmbeddedEngine,
   openEmbeddedEngine,
-} from '../../packages/server/deployment/open-embedded-engine.ts';
+} from '../../packages/server/deployment/test/embedded-engine-fixture.ts';
 import { ByteSpoiler, nextTurn } from '../support/embedded-files.ts';
 import { makeTempFolder } from '../support/temp-folder.ts';
 import type { EngineUnderTest } from './engine-under-test.ts';

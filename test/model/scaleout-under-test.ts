@@ -12,15 +12,16 @@ import type { EngineUnderTest } from './engine-under-test.ts';
 import { MODEL_SETTINGS } from './reference-space.ts';
 
 /** The store of bytes, for all runs: what it proves of the bucket when it opens takes longer than many a run. */
-export function openContentUnderTest({ bucket }: ClusterEngines): Promise<ContentStore> {
+export async function openContentUnderTest({ bucket }: ClusterEngines): Promise<ContentStore> {
   const { accessKeyId, secretAccessKey } = bucket;
-  return openS3ContentStore({
+  const opened = await openS3ContentStore({
     address: parseS3Url(formatContentUrl(bucket), {}),
     uploadTtlMs: MODEL_SETTINGS.uploadTtlMs,
     identity: { storeId: 'model', isMarked: false, noteMarked: async () => {} },
     credentials: async () => ({ accessKeyId, secretAccessKey }),
     limits: { listIntervalMs: 0, walkIntervalMs: 0, healthMs: 0 },
   });
+  return opened.content;
 }
 
 /** One database and one bucket for all runs, emptied after each. */

@@ -124,6 +124,7 @@ export function explainFolderError(dataDir: string, error: unknown): unknown {
   if (code !== undefined && DAMAGE_CODE.test(code)) {
     return new ServeError(
       `a database in the data folder ${dataDir} is damaged (${(error as Error).message}): check the disk and restore a backup of the folder`,
+      { cause: error },
     );
   }
   if (code === 'EIO' || (code !== 'SQLITE_IOERR_WRITE' && code?.startsWith('SQLITE_IOERR') === true)) {

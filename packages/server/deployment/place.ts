@@ -14,7 +14,7 @@ interface FolderPlace {
   readonly dataDir: string;
 }
 
-export interface PostgresPlace {
+interface PostgresPlace {
   readonly kind: 'postgres';
   readonly address: PostgresAddress;
 }

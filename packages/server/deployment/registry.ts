@@ -3,13 +3,8 @@ import { readdirSync } from 'node:fs';
 import { type AppRegistration, parseAppRegistration, RegistrationError } from '../auth/app-registration.ts';
 import type { AppRecord, AppStatus, RegistryStore } from '../auth/registry-store.ts';
 import { StoreUnavailable } from '../core/ports.ts';
-import type { PostgresAddress } from '../engine/address.ts';
-import { migrate } from '../engine/postgres/migrations.ts';
-import { hasPostgresRegistry, PostgresRegistryStore } from '../engine/postgres/registry-store.ts';
-import { PostgresPool } from '../engine/postgres/wire/connection-pool.ts';
-import { POSTGRES_LIMITS } from '../engine/postgres/wire/limits.ts';
-import { hasEmbeddedRegistry, openEmbeddedRegistryStore } from '../engine/sqlite/registry-store.ts';
 import { ServeError } from '../errors.ts';
+import { hasApps, openApps } from './open.ts';
 import type { RowsPlace } from './place.ts';
 
 /** Every verb rejects with ServeError when it cannot be done; a change holds in every process within 5 s. */
@@ -28,12 +23,9 @@ export interface Registry {
  * ServeError for a folder that is missing.
  */
 export async function findRegistry(place: RowsPlace): Promise<Registry | undefined> {
-  if (place.kind === 'folder') {
-    return lookAtFolder(place.dataDir) === 'registry' ? makeRegistry(place) : undefined;
-  }
-  return withPool(place.address, async (pool) => {
-    return (await hasPostgresRegistry(pool)) ? openInDatabase(pool) : undefined;
-  });
+  if (await hasApps(place)) return makeRegistry(place);
+  if (place.kind === 'folder') isEmptyFolder(place.dataDir);
+  return undefined;
 }
 
 /**
@@ -41,7 +33,7 @@ export async function findRegistry(place: RowsPlace): Promise<Registry | undefin
  * and for a folder that is missing or holds something else: an App that is added in the wrong folder is served by nobody.
  */
 export async function openRegistry(place: RowsPlace): Promise<Registry> {
-  if (place.kind === 'folder' && lookAtFolder(place.dataDir) === 'other') {
+  if (place.kind === 'folder' && !(await hasApps(place)) && !isEmptyFolder(place.dataDir)) {
     throw new ServeError(
       `${place.dataDir} is no data folder of holdfast: name the one that the server serves with --data`,
     );
@@ -51,54 +43,26 @@ export async function openRegistry(place: RowsPlace): Promise<Registry> {
 
 /** As `openRegistry`, for the server itself: makes the folder, and a registry in it whatever else it holds. */
 export async function makeRegistry(place: RowsPlace): Promise<Registry> {
-  if (place.kind === 'postgres') return withPool(place.address, openInDatabase);
-  const { dataDir } = place;
-  const store = await explain(async () => openEmbeddedRegistryStore(dataDir));
-  return administer(store, async () => store.close());
+  const { apps, close } = await openApps(place);
+  return administer(apps, close);
 }
 
 /** What a new disk may hold already. */
 const FILE_SYSTEM_FOLDERS: readonly string[] = ['lost+found'];
 
 /** Throws ServeError when the folder is missing or cannot be read. */
-function lookAtFolder(dataDir: string): 'registry' | 'empty' | 'other' {
-  if (hasEmbeddedRegistry(dataDir)) return 'registry';
+function isEmptyFolder(dataDir: string): boolean {
   try {
-    return readdirSync(dataDir).every((name) => FILE_SYSTEM_FOLDERS.includes(name)) ? 'empty' : 'other';
+    return readdirSync(dataDir).every((name) => FILE_SYSTEM_FOLDERS.includes(name));
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === 'ENOENT') {
-      throw new ServeError(
-        `the data folder ${dataDir} does not exist: name the one that the server serves with --data, or start the server first`,
-      );
-    }
     throw new ServeError(
-      `the data folder ${dataDir} cannot be opened (${code}): check --data and its rights`,
-      {
-        cause: error,
-      },
+      code === 'ENOENT'
+        ? `the data folder ${dataDir} does not exist: name the one that the server serves with --data, or start the server first`
+        : `the data folder ${dataDir} cannot be opened (${code}): check --data and its rights`,
+      { cause: error },
     );
   }
-}
-
-/** Keeps the pool open only for a registry that was opened on it. */
-async function withPool<T extends Registry | undefined>(
-  address: PostgresAddress,
-  open: (pool: PostgresPool) => Promise<T>,
-): Promise<T> {
-  const pool = new PostgresPool({ ...address, connectionsMax: 1 }, POSTGRES_LIMITS);
-  let registry: T | undefined;
-  try {
-    registry = await explain(() => open(pool));
-    return registry;
-  } finally {
-    if (registry === undefined) await pool.close();
-  }
-}
-
-async function openInDatabase(pool: PostgresPool): Promise<Registry> {
-  await migrate(pool);
-  return administer(new PostgresRegistryStore(pool), () => pool.close());
 }
 
 function administer(store: RegistryStore, close: () => Promise<void>): Registry {

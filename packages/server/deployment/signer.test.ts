@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { ServeError } from '../errors.ts';
-import { createSigner, openSigner } from './signer.ts';
+import { createSigner, folderSecret } from './signer.ts';
+
+const openSigner = async (dataDir: string) => createSigner(await folderSecret(dataDir).read());
 
 let folder: string;
 

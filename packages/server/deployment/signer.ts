@@ -4,6 +4,7 @@ import { link, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Signer } from '../core/ports.ts';
 import { ServeError } from '../errors.ts';
+import type { SharedSecret } from './deployment.ts';
 
 type Purpose = Parameters<Signer['sign']>[0];
 
@@ -11,16 +12,22 @@ const SECRET_NAME = 'secret.key';
 export const SECRET_BYTES = 32;
 const SECRET_MODE = 0o600;
 
-/** Opens the data folder's secret and makes it the first time, durable before it is used. Throws ServeError. */
-export async function openSigner(dataDir: string): Promise<Signer> {
+/** The secret of a data folder, in a file of its own. Its verbs reject with ServeError. */
+export function folderSecret(dataDir: string): SharedSecret {
   const path = join(dataDir, SECRET_NAME);
-  const secret = await readFolderSecret(dataDir);
-  if (secret.length !== SECRET_BYTES) {
-    throw new ServeError(
-      `the secret ${path} has ${secret.length} bytes instead of ${SECRET_BYTES}: restore it; removing it voids all upload URLs and cursors in use`,
-    );
-  }
-  return createSigner(secret);
+  return {
+    async read() {
+      const secret = (await findSecret(path)) ?? (await createSecret(dataDir, path));
+      if (secret.length === SECRET_BYTES) return secret;
+      throw new ServeError(
+        `the secret ${path} has ${secret.length} bytes instead of ${SECRET_BYTES}: restore it; removing it voids all upload URLs and cursors in use`,
+      );
+    },
+    async replace(secret) {
+      await rename(await writeDraft(path, secret), path);
+      await syncFolder(dataDir);
+    },
+  };
 }
 
 export function createSigner(secret: Uint8Array): Signer {
@@ -41,20 +48,6 @@ export function createSigner(secret: Uint8Array): Signer {
 
 function deriveKey(secret: Uint8Array, purpose: Purpose): Uint8Array {
   return createHmac('sha256', secret).update(`holdfast v1 ${purpose}`).digest();
-}
-
-/** The data folder's secret as a copy of the deployment takes it along; made when it has none. Throws ServeError. */
-export async function readFolderSecret(dataDir: string): Promise<Uint8Array> {
-  const path = join(dataDir, SECRET_NAME);
-  return (await findSecret(path)) ?? (await createSecret(dataDir, path));
-}
-
-/** Only where no server runs. Durable when it resolves. */
-export async function replaceFolderSecret(dataDir: string, secret: Uint8Array): Promise<void> {
-  const path = join(dataDir, SECRET_NAME);
-  const draft = await writeDraft(path, secret);
-  await rename(draft, path);
-  await syncFolder(dataDir);
 }
 
 async function findSecret(path: string): Promise<Uint8Array | undefined> {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test';
+import { StoreUnavailable } from '../core/ports.ts';
 import type { Log } from '../log.ts';
 import { attemptStart, START_ATTEMPTS_MAX } from './start-attempts.ts';
 
@@ -10,14 +11,13 @@ function scene(failures: number, message = 'away') {
   const log = { warn: (fields: { attempt: number; reason: string }) => lines.push(fields) } as unknown as Log;
   const open = async (): Promise<string> => {
     tries += 1;
-    if (tries <= failures) throw new Error(message);
+    if (tries <= failures) throw message === 'away' ? new StoreUnavailable(message) : new Error(message);
     return 'open';
   };
   const run = (): Promise<string> =>
     attemptStart({
       name: 'store',
       open,
-      isPassing: (error) => (error as Error).message === 'away',
       log,
       pause: async (durationMs) => void pauses.push(durationMs),
     });

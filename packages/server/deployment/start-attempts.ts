@@ -1,4 +1,5 @@
 /** Starting while an engine is away: a bounded number of tries, each of which is logged, then the end. */
+import { StoreUnavailable } from '../core/ports.ts';
 import type { Log } from '../log.ts';
 
 export const START_ATTEMPTS_MAX = 6;
@@ -11,20 +12,12 @@ export interface StartAttempt<T> {
   /** the engine, in a log line */
   readonly name: string;
   readonly open: () => Promise<T>;
-  /** whether the same again may do better */
-  readonly isPassing: (error: unknown) => boolean;
   readonly log: Log;
   readonly pause?: (durationMs: number) => Promise<void>;
 }
 
-/** Rejects with the last failure, or the first that will not pass. */
-export async function attemptStart<T>({
-  name,
-  open,
-  isPassing,
-  log,
-  pause = Bun.sleep,
-}: StartAttempt<T>): Promise<T> {
+/** Tries again while the engine is unavailable. Rejects with the last failure, or the first that waiting does not help. */
+export async function attemptStart<T>({ name, open, log, pause = Bun.sleep }: StartAttempt<T>): Promise<T> {
   const startedAt = performance.now();
   for (let attempt = 1; ; attempt += 1) {
     try {
@@ -32,7 +25,7 @@ export async function attemptStart<T>({
     } catch (error) {
       const pauseMs = Math.min(PAUSE_MS_MIN * 2 ** (attempt - 1), PAUSE_MS_MAX);
       const isLate = performance.now() - startedAt + pauseMs > START_PATIENCE_MS;
-      if (!isPassing(error) || attempt === START_ATTEMPTS_MAX || isLate) throw error;
+      if (!(error instanceof StoreUnavailable) || attempt === START_ATTEMPTS_MAX || isLate) throw error;
       const reason = error instanceof Error ? error.message : String(error);
       log.warn({ engine: name, attempt, pauseMs, reason }, 'an engine cannot be used yet; trying again');
       await pause(pauseMs);

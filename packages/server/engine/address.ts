@@ -131,7 +131,11 @@ export function parseS3Url(text: string, env: Environment, flag = '--content'): 
 
 /** Hosts and name of a database, without secrets */
 export function formatDatabase({ hosts, database }: PostgresAddress): string {
-  return `${hosts.map(({ host, port }) => formatAuthority(host, port)).join(',')}/${database}`;
+  return `${formatHosts(hosts)}/${database}`;
+}
+
+export function formatHosts(hosts: PostgresAddress['hosts']): string {
+  return hosts.map(({ host, port }) => formatAuthority(host, port)).join(',');
 }
 
 /** `HOST:PORT` as people write it: IPv6 addresses in brackets. */

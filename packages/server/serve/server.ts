@@ -1,4 +1,4 @@
-/** The composition root: puts engines, rules, authorization and HTTP together, and takes them apart in reverse. */
+/** Puts an open deployment, rules, authorization and HTTP together, and takes them apart in reverse. */
 import { randomBytes } from 'node:crypto';
 import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
 import { REAL_AUTH_WORLD } from '../auth/auth-world.ts';
@@ -7,13 +7,12 @@ import type { BackgroundLoop } from '../background/loop.ts';
 import { DISK_PACE, S3_PACE, startBackgroundWork } from '../background/work.ts';
 import type { Core } from '../core/core.ts';
 import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
-import type { Clock } from '../core/ports.ts';
+import type { Clock, Signer } from '../core/ports.ts';
 import { type RotReport, RottenNodes } from '../core/rotten-nodes.ts';
 import { explainFolderError } from '../deployment/data-folder.ts';
-import { type Engines, Opened } from '../deployment/engines.ts';
-import { openEmbedded } from '../deployment/open-embedded.ts';
-import { openScaleout } from '../deployment/open-scaleout.ts';
-import type { S3Place } from '../deployment/place.ts';
+import { Opened, type ServedDeployment } from '../deployment/deployment.ts';
+import { openDeployment } from '../deployment/open.ts';
+import { createSigner } from '../deployment/signer.ts';
 import { openFileSpool } from '../http/content-spool.ts';
 import type { FailureReport } from '../http/error-answer.ts';
 import { createHandler, type Handler } from '../http/handler.ts';
@@ -45,41 +44,32 @@ const BACKGROUND_END_MS_MAX = 2000;
 export async function openServer(options: OpenServerOptions): Promise<OpenServer> {
   const opened = new Opened();
   try {
-    const engines = await openEngines(options);
-    opened.add(() => engines.close());
-    return await openParts(options, engines, opened);
+    const { config, ...purpose } = options;
+    const { place, workers, uploadTtlMs } = config;
+    const deployment = await openDeployment(place, { kind: 'serve', ...purpose, workers, uploadTtlMs });
+    opened.add(() => deployment.close());
+    return await openParts(options, deployment, opened);
   } catch (error) {
     await opened.close().catch(() => undefined);
     throw error;
   }
 }
 
-function openEngines(options: OpenServerOptions): Promise<Engines> {
-  const { config, log, onFatal, worker, isAlone, clock } = options;
-  const { place, workers, uploadTtlMs } = config;
-  if (place.rows.kind === 'postgres') {
-    const content = (place.bytes as S3Place).address;
-    return openScaleout({ metadata: place.rows.address, content, uploadTtlMs, clock, log, onFatal });
-  }
-  const bucket = place.bytes.kind === 's3' ? place.bytes.address : undefined;
-  const folder = { dataDir: place.rows.dataDir, bucket, uploadTtlMs, workers, worker, isAlone };
-  return openEmbedded({ ...folder, clock: clock ?? REAL_CLOCK, log, onFatal });
-}
-
 const REAL_CLOCK: Clock = { now: () => Date.now() };
 
 async function openParts(
   { config, log, onFatal, clock = REAL_CLOCK }: OpenServerOptions,
-  engines: Engines,
+  deployment: ServedDeployment,
   opened: Opened,
 ): Promise<OpenServer> {
   const world = { ...REAL_AUTH_WORLD, now: () => clock.now() };
-  const authorizer = await openAuthorizer(engines.registryStore, world);
+  const authorizer = await openAuthorizer(deployment.apps, world);
   opened.add(() => authorizer.close());
-  const core = makeCore(config, engines, new RottenNodes((report) => logRot(log, report)));
+  const signer = createSigner(await deployment.secret.read());
+  const core = makeCore(config, deployment, signer, new RottenNodes((report) => logRot(log, report)));
   // A server that was restarted knows at once what it knew before; where the rows cannot be read now, background work tries again.
   await core.rottenNodes.look(core.metadata).catch(() => undefined);
-  const { spoolFolder } = engines;
+  const { spoolFolder, turns } = deployment;
   const spool = await openFileSpool(spoolFolder).catch((error: unknown) => {
     throw explainFolderError(spoolFolder, error);
   });
@@ -93,16 +83,20 @@ async function openParts(
     corsOrigins: config.corsOrigins,
   });
   const pace = config.place.bytes.kind === 'folder' ? DISK_PACE : S3_PACE;
-  const background = startBackgroundWork({ core, turns: engines.turns, pace, log });
+  const background = startBackgroundWork({ core, turns, pace, log });
   opened.add(() => Promise.race([background.stop(), Bun.sleep(BACKGROUND_END_MS_MAX)]));
   return { ...handler, core, background, close: () => opened.close() };
 }
 
-function makeCore(config: ServeConfig, engines: Engines, rottenNodes: RottenNodes): Core {
-  const { metadata, content, signer } = engines;
+function makeCore(
+  config: ServeConfig,
+  { rows, bytes }: ServedDeployment,
+  signer: Signer,
+  rottenNodes: RottenNodes,
+): Core {
   return {
-    metadata,
-    content,
+    metadata: rows,
+    content: bytes,
     random: { bytes: (count) => randomBytes(count) },
     signer,
     rottenNodes,

@@ -2,6 +2,8 @@
  * Copies a whole deployment to an empty one and verifies it. Interrupted at any instant it goes on where it was: all that
  * the target has is rows up to its checkpoint, and objects under keys that only their own bytes can have.
  */
+import type { AppRecord, RegistryStore } from '../auth/registry-store.ts';
+import type { CopiedDeployment } from '../deployment/deployment.ts';
 import { ServeError } from '../errors.ts';
 import {
   type Checkpoint,
@@ -14,12 +16,11 @@ import { type CopyRun, RUN_LIMITS, type RunLimits, saveCheckpoint } from './copy
 import { copySpaces } from './copy-spaces.ts';
 import type { MigrationEvent, MigrationResult } from './events.ts';
 import { PAUSES_MS, type Patience, patiently } from './patience.ts';
-import type { SourceDeployment, TargetDeployment } from './ports.ts';
 import { verifySpaces } from './verify-spaces.ts';
 
 export interface CopyOptions {
-  readonly source: SourceDeployment;
-  readonly target: TargetDeployment;
+  readonly source: CopiedDeployment;
+  readonly target: CopiedDeployment;
   readonly signal: AbortSignal;
   onEvent(event: MigrationEvent): void;
   /** a name that was never given before */
@@ -43,7 +44,7 @@ export async function copyDeployment(options: CopyOptions): Promise<MigrationRes
   const opened = await openCheckpoint(options);
   if (opened === 'finished') {
     const { spaces, nodes, bytes } = await options.target.rows.readTotals();
-    return end((await options.target.readApps()).length, { spaces, nodes, bytes }, 0);
+    return end((await options.target.apps.readAll()).length, { spaces, nodes, bytes }, 0);
   }
   const run = await beginRun(options, opened, tell);
   if (run.checkpoint.phase === 'copy') {
@@ -70,10 +71,10 @@ async function beginRun(
     onRetry: ({ message }, pauseMs) => tell({ type: 'retry', message, pauseMs }),
   };
   const totals = await source.rows.readTotals();
-  const apps = await source.readApps();
+  const apps = await source.apps.readAll();
   tell({ type: 'start', totals: { ...totals, apps: apps.length }, isResumed });
   // Before anything else: what the target signs from its first start on is what the source would have.
-  await target.replaceSecret(await source.readSecret());
+  await target.secret.replace(await source.secret.read());
   const { damagedNodes } = checkpoint;
   return {
     ...{ source, target, totals, patience, checkpoint, damagedNodes, tell },
@@ -111,14 +112,14 @@ async function openCheckpoint({
  * empty. Changes nothing. Throws ServeError for anything else.
  */
 export async function findCopy(
-  { rows: source }: Pick<SourceDeployment, 'rows'>,
-  target: Pick<TargetDeployment, 'rows' | 'readApps'>,
+  { rows: source }: Pick<CopiedDeployment, 'rows'>,
+  target: Pick<CopiedDeployment, 'rows' | 'apps'>,
 ): Promise<Checkpoint | 'finished' | undefined> {
   const epoch = await source.findMark('epoch');
   const text = await target.rows.findMark('unfinished');
   if (text === undefined) {
     if (epoch !== undefined && (await target.rows.findMark('finished')) === epoch) return 'finished';
-    if ((await target.rows.isEmpty()) && (await target.readApps()).length === 0) return undefined;
+    if ((await target.rows.isEmpty()) && (await target.apps.readAll()).length === 0) return undefined;
     throw new ServeError('the target is not empty: it holds Apps or data of its own; give an empty one');
   }
   const checkpoint = parseCheckpoint(text);
@@ -139,11 +140,11 @@ export async function findCopy(
 async function finish(run: CopyRun): Promise<number> {
   const { source, target, patience } = run;
   const { epoch } = run.checkpoint;
-  const apps = await patiently(patience, () => source.readApps());
-  await patiently(patience, () => target.replaceApps(apps));
+  const apps = await patiently(patience, async () => source.apps.readAll());
+  await patiently(patience, () => replaceApps(target.apps, apps));
   const [arrived, secrets] = await patiently(patience, async () => [
-    await target.readApps(),
-    [await source.readSecret(), await target.readSecret()],
+    await target.apps.readAll(),
+    [await source.secret.read(), await target.secret.read()],
   ]);
   if (!Bun.deepEquals(arrived, apps) || !Bun.deepEquals(secrets[0], secrets[1])) {
     throw new ServeError('registry or secret did not arrive whole: run the same command again');
@@ -156,4 +157,18 @@ async function finish(run: CopyRun): Promise<number> {
   await patiently(patience, () => target.rows.setMark('finished', epoch));
   await patiently(patience, () => target.rows.removeMark('unfinished'));
   return apps.length;
+}
+
+/** Makes the registry hold exactly these. One by one: nobody serves the target before all are there. */
+async function replaceApps(registry: RegistryStore, apps: readonly AppRecord[]): Promise<void> {
+  const wanted = new Map(apps.map((app) => [app.appId, app]));
+  for (const app of await registry.readAll()) {
+    if (Bun.deepEquals(app, wanted.get(app.appId))) wanted.delete(app.appId);
+    else await registry.remove(app.appId);
+  }
+  for (const app of wanted.values()) {
+    const outcome = await registry.insert(app);
+    if (outcome !== 'inserted')
+      throw new ServeError(`the App ${JSON.stringify(app.appId)} is registered twice`);
+  }
 }

@@ -1,11 +1,12 @@
 /** One run of a copy: its two sides, its checkpoint, what it tells, and how it goes through all Spaces from there. */
+
 import type { Space } from '../core/model.ts';
 import { USAGE_NONE } from '../core/usage-delta.ts';
+import type { CopiedDeployment } from '../deployment/deployment.ts';
 import type { ListedSpace, Totals } from '../engine/transfer-ports.ts';
 import { type Checkpoint, COUNTS_NONE, type CopyCounts, formatCheckpoint } from './checkpoint.ts';
 import type { MigrationEvent } from './events.ts';
 import { type Patience, patiently } from './patience.ts';
-import type { SourceDeployment, TargetDeployment } from './ports.ts';
 import { readPageAt, SPACE_START, type WalkedPage, type WalkLimits } from './walk-space.ts';
 
 export interface RunLimits extends WalkLimits {
@@ -25,8 +26,8 @@ export const RUN_LIMITS: RunLimits = {
 const SPACES_LISTED_MAX = 1_000;
 
 export interface CopyRun {
-  readonly source: SourceDeployment;
-  readonly target: TargetDeployment;
+  readonly source: CopiedDeployment;
+  readonly target: CopiedDeployment;
   readonly totals: Totals;
   readonly limits: RunLimits;
   readonly patience: Patience;

@@ -68,8 +68,8 @@ class SpaceCopy implements SpaceVisit {
     const { source, target, patience, limits } = this.#run;
     const { space } = this.#listed;
     const carrier: Carrier = {
-      source: source.content,
-      target: target.content,
+      source: source.bytes,
+      target: target.intake,
       onDamaged: (node) => {
         this.#run.damagedNodes += 1;
         this.#run.tell({ type: 'damaged', ...node });

@@ -1,7 +1,8 @@
 /** `holdfast migrate`: from two places to a copied and verified deployment. */
 import { randomUUID } from 'node:crypto';
 import { StoreUnavailable } from '../core/ports.ts';
-import { hasDeployment, type OpenDeployment, openDeployment } from '../deployment/open-deployment.ts';
+import type { CopiedDeployment } from '../deployment/deployment.ts';
+import { hasRows, openDeployment } from '../deployment/open.ts';
 import type { DeploymentPlace } from '../deployment/place.ts';
 import type { Totals } from '../engine/transfer-ports.ts';
 import { ServeError } from '../errors.ts';
@@ -37,10 +38,7 @@ export function migrateDeployment(
     await assertSource(places);
     return await withDeployment(places.from, (source) =>
       withDeployment(places.to, (target) =>
-        copyDeployment({
-          source: { ...source, content: source.store },
-          ...{ target, signal, onEvent, makeEpoch: randomUUID },
-        }),
+        copyDeployment({ source, target, signal, onEvent, makeEpoch: randomUUID }),
       ),
     );
   });
@@ -52,8 +50,8 @@ export function planMigration(places: Migration): Promise<MigrationPlan> {
     await assertSource(places);
     return await withDeployment(places.from, async (source) => {
       await source.assertAlone();
-      const totals = { ...(await source.rows.readTotals()), apps: (await source.readApps()).length };
-      if (!(await hasDeployment(places.to))) return { totals, target: 'empty' };
+      const totals = { ...(await source.rows.readTotals()), apps: (await source.apps.readAll()).length };
+      if (!(await hasRows(places.to.rows))) return { totals, target: 'empty' };
       return await withDeployment(places.to, async (target) => {
         await target.assertAlone();
         const copy = await findCopy(source, target);
@@ -66,16 +64,16 @@ export function planMigration(places: Migration): Promise<MigrationPlan> {
 
 async function assertSource({ from, to }: Migration): Promise<void> {
   if (Bun.deepEquals(from, to)) throw new ServeError('--from and --to are the same place; give two');
-  if (await hasDeployment(from)) return;
+  if (await hasRows(from.rows)) return;
   throw new ServeError('--from holds no deployment: check the folder, or the database of its URL');
 }
 
 async function withDeployment<T>(
   place: DeploymentPlace,
-  work: (deployment: OpenDeployment) => Promise<T>,
+  work: (deployment: CopiedDeployment) => Promise<T>,
 ): Promise<T> {
   process.umask(PRIVATE_UMASK);
-  const deployment = await openDeployment(place);
+  const deployment = await openDeployment(place, { kind: 'copy' });
   try {
     return await work(deployment);
   } finally {

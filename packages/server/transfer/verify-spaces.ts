@@ -140,13 +140,13 @@ class SpaceVerification implements SpaceVisit {
   async #hasBytes(content: ContentRow | undefined, hash: Hash): Promise<boolean> {
     if (content === undefined) return false;
     if (content.inlineBytes !== undefined) return bytesToHash(sha256(content.inlineBytes)) === hash;
-    return this.#run.target.content.isThere(storedObject(this.#listed.space, content));
+    return this.#run.target.intake.isThere(storedObject(this.#listed.space, content));
   }
 
   async #isDamagedAtSource(content: ContentRow | undefined, hash: Hash): Promise<boolean> {
     if (content === undefined) return true;
     try {
-      await verifyAtSource(this.#run.source.content, this.#listed.space, hash, content);
+      await verifyAtSource(this.#run.source.bytes, this.#listed.space, hash, content);
       return false;
     } catch (error) {
       if (isProofOfRot(error)) return true;

@@ -12,7 +12,7 @@ import { type CanonicalNode, makeNode, seededBytes } from '../../../../test/supp
 import { ByteSpoiler, nextTurn, objectsFolder } from '../../../../test/support/embedded-files.ts';
 import { findLeftovers, recount } from '../../../../test/support/embedded-recount.ts';
 import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
-import { type EmbeddedEngine, openEmbeddedEngine } from '../../deployment/open-embedded-engine.ts';
+import { type EmbeddedEngine, openEmbeddedEngine } from '../../deployment/test/embedded-engine-fixture.ts';
 import type { Core, CoreSettings } from '../core.ts';
 import { leaseNode } from '../lease-node.ts';
 import type { Generation, NodeRow, Space } from '../model.ts';

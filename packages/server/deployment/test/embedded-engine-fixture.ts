@@ -2,13 +2,48 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Hash } from '@holdfast/protocol';
-import type { ContentStore, MetadataStore, StagedUpload, UploadReceiver } from '../../core/ports.ts';
+import { type Hash, UPLOAD_TTL_MS_DEFAULT } from '@holdfast/protocol';
+import type { Clock, ContentStore, MetadataStore, StagedUpload, UploadReceiver } from '../../core/ports.ts';
 import { ManualClock, openUpload, readyNode, SPACE } from '../../engine/contract/samples.ts';
 import { diskFiles, type Files } from '../../engine/disk/files.ts';
-import { type EmbeddedEngine, openEmbeddedEngine } from '../open-embedded-engine.ts';
+import { openLog } from '../../log.ts';
+import { openDeployment } from '../open.ts';
 
 const LIMITS = { nodeBytesMax: 64 * 1024 * 1024 };
+
+export interface EmbeddedEngine {
+  readonly metadata: MetadataStore;
+  readonly content: ContentStore;
+  close(): Promise<void>;
+}
+
+interface EmbeddedEngineOptions {
+  readonly dataDir: string;
+  readonly workers: number;
+  /** true when left out and there is but one worker */
+  readonly isAlone?: boolean;
+  readonly clock: Clock;
+  readonly onFatal: (error: Error) => void;
+  readonly files?: Files;
+}
+
+/** The stores of a data folder, as a process of a server opens them. */
+export async function openEmbeddedEngine(options: EmbeddedEngineOptions): Promise<EmbeddedEngine> {
+  const { dataDir, workers, isAlone = workers === 1 } = options;
+  const folder = { kind: 'folder', dataDir } as const;
+  const { rows, bytes, close } = await openDeployment(
+    { rows: folder, bytes: folder },
+    {
+      kind: 'serve',
+      ...options,
+      isAlone,
+      worker: 0,
+      uploadTtlMs: UPLOAD_TTL_MS_DEFAULT,
+      log: openLog('silent'),
+    },
+  );
+  return { metadata: rows, content: bytes, close };
+}
 
 export interface TemporaryEngine {
   readonly dataDir: string;

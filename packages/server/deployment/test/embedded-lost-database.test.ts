@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { ManualClock } from '../../engine/contract/samples.ts';
 import { EngineRefused } from '../../engine/refused.ts';
 import { DatabaseDamaged } from '../../engine/sqlite/database.ts';
-import { openEmbeddedEngine } from '../open-embedded-engine.ts';
+import { openEmbeddedEngine } from './embedded-engine-fixture.ts';
 
 let dataDir: string;
 let path: string;
@@ -29,10 +29,11 @@ async function start(): Promise<void> {
   await engine.close();
 }
 
+/** Of what the disk says, that. */
 const refusal = (): Promise<unknown> =>
   start().then(
     () => undefined,
-    (error) => error,
+    (error) => (error instanceof EngineRefused ? error : error.cause),
   );
 
 test('a first start that ended before the rows knew the content folder begins anew, later it goes on', async () => {

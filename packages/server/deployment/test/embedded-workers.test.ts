@@ -14,8 +14,7 @@ import {
   sampleNode,
   updateNode,
 } from '../../engine/contract/samples.ts';
-import { type EmbeddedEngine, openEmbeddedEngine } from '../open-embedded-engine.ts';
-import { receiverOf, stage } from './embedded-engine-fixture.ts';
+import { type EmbeddedEngine, openEmbeddedEngine, receiverOf, stage } from './embedded-engine-fixture.ts';
 
 let dataDir: string;
 let one: EmbeddedEngine;

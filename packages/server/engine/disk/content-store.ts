@@ -51,7 +51,7 @@ interface ContentStoreOptions {
 }
 
 export class DiskContentStore implements ContentStore {
-  readonly upload: ContentUploads;
+  readonly upload: Extract<ContentUploads, { kind: 'server' }>;
   readonly #files: Files;
   readonly #layout: ObjectLayout;
   readonly #storeId: string;

@@ -1,5 +1,5 @@
 import { testContentIntake } from '../contract/content-intake-suite.ts';
-import { EmbeddedContentIntake } from './deployment-content.ts';
+import { DiskContentIntake } from './deployment-content.ts';
 import { openContentStore } from './test/content-store-fixture.ts';
 
 testContentIntake('embedded', async () => {
@@ -8,7 +8,7 @@ testContentIntake('embedded', async () => {
   const { receiver } = store.upload;
   return {
     store,
-    intake: new EmbeddedContentIntake({ receiver, layout, assertSound: () => undefined }),
+    intake: new DiskContentIntake({ receiver, layout, assertSound: () => undefined }),
     destroy,
   };
 });

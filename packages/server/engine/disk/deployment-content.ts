@@ -13,7 +13,7 @@ interface ContentIntakeOptions {
   readonly assertSound: () => void;
 }
 
-export class EmbeddedContentIntake implements ContentIntake {
+export class DiskContentIntake implements ContentIntake {
   readonly uploads = 'server';
   readonly #options: ContentIntakeOptions;
 

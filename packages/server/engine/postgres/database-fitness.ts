@@ -1,13 +1,10 @@
 /** Whether a database can hold our rows at all, asked before anything is made in it. */
-import { StoreUnavailable } from '../../core/ports.ts';
+import { EngineRefused } from '../refused.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
 const VERSION_NUMBER_MIN = 150_000;
 /** They speak for PostgreSQL and count their versions their own way. */
 const RELATIVES = /CockroachDB|-YB-/;
-/** The state that PostgreSQL itself gives for what it cannot do: waiting does not help. */
-const NOT_SUPPORTED = '0A000';
-
 const READ_FACTS = `SELECT current_setting('server_encoding') AS encoding, version() AS version,
   current_setting('server_version_num')::int AS "versionNumber"`;
 
@@ -19,13 +16,11 @@ export interface DatabaseFacts {
   readonly versionNumber: number;
 }
 
-/** @throws StoreUnavailable, one that no waiting heals */
+/** @throws EngineRefused, StoreUnavailable */
 export async function assertFit(pool: PostgresPool): Promise<void> {
   const { rows } = await pool.read('reading its version', READ_FACTS, []);
   const reason = whyUnfit(rows[0] as unknown as DatabaseFacts);
-  if (reason === undefined) return;
-  const cause = Object.assign(new Error('it lacks what Holdfast needs'), { code: NOT_SUPPORTED });
-  throw new StoreUnavailable(`PostgreSQL: ${reason}`, { cause });
+  if (reason !== undefined) throw new EngineRefused(`PostgreSQL: ${reason}`);
 }
 
 export function whyUnfit({ encoding, version, versionNumber }: DatabaseFacts): string | undefined {

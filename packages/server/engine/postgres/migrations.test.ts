@@ -88,7 +88,7 @@ test('a database that cannot hold every character is refused, and left alone', a
   try {
     const address = addressOf(url, { database: name });
     const error = await openPostgres(address).catch((caught) => caught);
-    expect(error).toBeInstanceOf(StoreUnavailable);
+    expect(error).toBeInstanceOf(EngineRefused);
     expect((error as Error).message).toMatch(/LATIN1.*UTF8/);
     expect(await hasPostgresRows(address)).toBe(false);
   } finally {

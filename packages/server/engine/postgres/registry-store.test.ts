@@ -5,11 +5,9 @@ import {
 } from '../../../../test/support/postgres-server.ts';
 import { parsePostgresUrl } from '../address.ts';
 import { appRecord, describeRegistryStore } from '../contract/registry-store-suite.ts';
-import { openPostgres } from './open-postgres.ts';
-import { hasPostgresRegistry, PostgresRegistryStore } from './registry-store.ts';
+import { hasPostgresRows, openPostgres } from './open-postgres.ts';
+import { PostgresRegistryStore } from './registry-store.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import { PostgresPool as Pool } from './wire/connection-pool.ts';
-import { POSTGRES_LIMITS } from './wire/limits.ts';
 
 const START_MS_MAX = 60_000;
 
@@ -98,12 +96,7 @@ test('of many processes that add at once each App and each issuer goes in once',
 });
 
 test('a database that no Holdfast has used has no registry, and looking for one makes none', async () => {
-  const url = await databases.createDatabase();
-  const pool = new Pool({ ...parsePostgresUrl(url, {}), connectionsMax: 1 }, POSTGRES_LIMITS);
-  try {
-    expect(await hasPostgresRegistry(pool)).toBe(false);
-    expect(await hasPostgresRegistry(pool)).toBe(false);
-  } finally {
-    await pool.close();
-  }
+  const address = parsePostgresUrl(await databases.createDatabase(), {});
+  expect(await hasPostgresRows(address)).toBe(false);
+  expect(await hasPostgresRows(address)).toBe(false);
 });

@@ -19,7 +19,6 @@ const marked = (change: string): string =>
    SELECT (SELECT count(*) FROM changed) AS changed, (SELECT count(*) FROM marked) AS marked`;
 
 const SQL = {
-  exists: "SELECT to_regclass('apps_version') IS NOT NULL AS exists",
   readVersion: 'SELECT version FROM apps_version WHERE id = 1',
   /** One row without an App when there are none: the version always comes with what it belongs to. */
   readAll: `SELECT v.version, a.app_id, a.issuer, a.audience, a.status, a.jwks, a.jwks_url, a.algorithms,
@@ -38,12 +37,6 @@ const SQL = {
   setStatus: marked('UPDATE apps SET status = $2, updated_at = $3 WHERE app_id = $1'),
   remove: marked('DELETE FROM apps WHERE app_id = $1'),
 } as const;
-
-/** Whether the database has the tables of a registry; another Holdfast may never have been here. @throws StoreUnavailable */
-export async function hasPostgresRegistry(pool: PostgresPool): Promise<boolean> {
-  const { rows } = await pool.read('looking for the registry', SQL.exists, []);
-  return rows[0]?.exists === true;
-}
 
 /** On a migrated database. `close` leaves the pool open: it is the caller's. Its verbs throw StoreUnavailable. */
 export class PostgresRegistryStore implements RegistryStore {

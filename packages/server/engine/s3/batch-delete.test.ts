@@ -2,8 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { type ContentStore, StoreUnavailable } from '../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
-import { openS3ContentStore } from './open-s3-content-store.ts';
-import { configOf, putDirectly } from './test/s3-fixture.ts';
+import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';
 import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.ts';
 
 const QUICK = { retryPauseMs: 1 };
@@ -15,7 +14,7 @@ let store: ContentStore;
 
 beforeEach(async () => {
   standIn = await startStandIn();
-  store = await openS3ContentStore(configOf(standIn.bucket, { limits: QUICK }));
+  store = await openStore(configOf(standIn.bucket, { limits: QUICK }));
 });
 afterEach(async () => {
   await store.close();
@@ -59,9 +58,7 @@ describe('deletes', () => {
   test('a delete whose answer is lost or garbled is repeated, then unavailable; it never rejects', async () => {
     const { generation, key } = await putSmall();
     await store.close();
-    store = await openS3ContentStore(
-      configOf(standIn.bucket, { limits: { ...QUICK, stallMsMax: STALL_MS_MAX } }),
-    );
+    store = await openStore(configOf(standIn.bucket, { limits: { ...QUICK, stallMsMax: STALL_MS_MAX } }));
     let posts = 0;
     standIn.intruder = (seen, answer) => {
       if (seen.method !== 'POST') return answer();

@@ -3,7 +3,7 @@ import { openCeph, type TestBuckets } from '../../../../test/support/ceph-server
 import { listKeys, sendToBucket, type TestBucket } from '../../../../test/support/s3-request.ts';
 import { testContentIntake } from '../contract/content-intake-suite.ts';
 import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
-import { openS3Deployment } from './open-s3-content-store.ts';
+import { openS3ContentStore } from './open-s3-content-store.ts';
 import { configOf, overwrite } from './test/s3-fixture.ts';
 
 const START_MS_MAX = 120_000;
@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => buckets.close());
 
 async function open() {
-  const { content, intake } = await openS3Deployment(configOf(bucket));
+  const { content, intake } = await openS3ContentStore(configOf(bucket));
   return { intake, store: content, destroy: () => content.close() };
 }
 

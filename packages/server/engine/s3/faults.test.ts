@@ -10,8 +10,7 @@ import {
 } from '../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
 import type { S3Limits } from './limits.ts';
-import { openS3ContentStore } from './open-s3-content-store.ts';
-import { configOf, putDirectly } from './test/s3-fixture.ts';
+import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';
 import {
   errorAnswer,
   etagOf,
@@ -41,7 +40,7 @@ afterEach(async () => {
 });
 
 async function open(limits: Partial<S3Limits> = {}): Promise<ContentStore> {
-  return openS3ContentStore(configOf(standIn.bucket, { limits: { ...QUICK, ...limits } }));
+  return openStore(configOf(standIn.bucket, { limits: { ...QUICK, ...limits } }));
 }
 
 async function reopen(limits: Partial<S3Limits>): Promise<void> {

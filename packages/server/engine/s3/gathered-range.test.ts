@@ -10,8 +10,7 @@ import {
 } from '../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
 import { S3_LIMITS } from './limits.ts';
-import { openS3ContentStore } from './open-s3-content-store.ts';
-import { configOf, putDirectly } from './test/s3-fixture.ts';
+import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';
 import { errorAnswer, type StandIn, type StandInAnswer, startStandIn } from './test/stand-in-store.ts';
 
 const MIB = 1024 * 1024;
@@ -30,7 +29,7 @@ let node: Uint8Array;
 
 beforeEach(async () => {
   standIn = await startStandIn();
-  store = await openS3ContentStore(configOf(standIn.bucket, { limits: LIMITS }));
+  store = await openStore(configOf(standIn.bucket, { limits: LIMITS }));
   const sample = sampleNode(SIZE, 1);
   node = sample.node;
   const generation = newGeneration();
@@ -106,9 +105,7 @@ describe('a store that does not send it in one go', () => {
     ['does not say the length', (answer) => ({ ...answer, isChunked: true })],
   ])('%s: the range comes as a stream, every byte of it', async (_, fault) => {
     await store.close();
-    store = await openS3ContentStore(
-      configOf(standIn.bucket, { limits: { ...LIMITS, stallMsMax: STALL_MS_MAX } }),
-    );
+    store = await openStore(configOf(standIn.bucket, { limits: { ...LIMITS, stallMsMax: STALL_MS_MAX } }));
     breakOnce(fault);
     const { body } = await open(makeCaller(true).caller);
     expect(body).toBeInstanceOf(ReadableStream);

@@ -2,6 +2,7 @@
 import { type ContentStore, StoreUnavailable } from '../../core/ports.ts';
 import type { S3Address } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
+import type { StoreIdentity } from '../store-identity.ts';
 import type { ContentIntake } from '../transfer-ports.ts';
 import { S3ContentStore, type S3ContentStoreParts } from './content-store.ts';
 import { type CredentialProvider, CredentialSource, openDefaultProvider } from './credentials.ts';
@@ -25,23 +26,11 @@ export interface S3ContentStoreConfig {
   readonly now?: () => number;
 }
 
-/** Which bucket belongs to the rows. Kept with them. */
-export interface StoreIdentity {
-  /** letters, digits and `-`; made once, by chance, and the same in every process */
-  readonly storeId: string;
-  /** the marker was written once: a bucket without it is another one */
-  readonly isMarked: boolean;
-  /** records that the marker is written; before anything else is */
-  noteMarked(): Promise<void>;
-}
-
-/** Rejects with EngineRefused when the bucket will not do, or with StoreUnavailable when it cannot be used right now. */
-export async function openS3ContentStore(config: S3ContentStoreConfig): Promise<ContentStore> {
-  return new S3ContentStore(await openBucketParts(config));
-}
-
-/** The same, and who takes the bytes of a deployment that is copied here. */
-export async function openS3Deployment(
+/**
+ * And who takes the bytes of a deployment that is copied here. Rejects with EngineRefused when the bucket will not do, or with
+ * StoreUnavailable when it cannot be used right now.
+ */
+export async function openS3ContentStore(
   config: S3ContentStoreConfig,
 ): Promise<{ readonly content: ContentStore; readonly intake: ContentIntake }> {
   const parts = await openBucketParts(config);

@@ -4,8 +4,8 @@ import { until } from '../../../../test/support/until.ts';
 import { type ContentStore, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode, urlLifeUntil } from '../contract/samples.ts';
 import { EngineRefused } from '../refused.ts';
-import { openS3ContentStore, type S3ContentStoreConfig } from './open-s3-content-store.ts';
-import { configOf, putDirectly } from './test/s3-fixture.ts';
+import type { S3ContentStoreConfig } from './open-s3-content-store.ts';
+import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';
 import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.ts';
 
 const MIB = 1024 * 1024;
@@ -28,7 +28,7 @@ afterEach(async () => {
 async function open({ limits, ...changes }: Partial<S3ContentStoreConfig> = {}): Promise<ContentStore> {
   await store?.close();
   const quick = { retryPauseMs: 1, ...limits };
-  store = await openS3ContentStore(configOf(standIn.bucket, { limits: quick, ...changes }));
+  store = await openStore(configOf(standIn.bucket, { limits: quick, ...changes }));
   return store;
 }
 

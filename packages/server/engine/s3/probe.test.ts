@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { type ContentStore, StoreUnavailable } from '../../core/ports.ts';
 import { newGeneration, SPACE, urlLifeUntil } from '../contract/samples.ts';
 import { EngineRefused } from '../refused.ts';
-import { openS3ContentStore, type S3ContentStoreConfig } from './open-s3-content-store.ts';
-import { configOf } from './test/s3-fixture.ts';
+import type { S3ContentStoreConfig } from './open-s3-content-store.ts';
+import { configOf, openStore } from './test/s3-fixture.ts';
 import { errorAnswer, type Flaws, type StandIn, startStandIn } from './test/stand-in-store.ts';
 
 let standIn: StandIn;
@@ -22,7 +22,7 @@ afterEach(async () => {
 async function open(flaws: Flaws, changes: Partial<S3ContentStoreConfig> = {}): Promise<ContentStore> {
   standIn.flaws = flaws;
   const limits = { retryPauseMs: 1, attemptsMax: 2 };
-  const store = await openS3ContentStore(configOf(standIn.bucket, { limits, ...changes }));
+  const store = await openStore(configOf(standIn.bucket, { limits, ...changes }));
   opened.push(store);
   return store;
 }

@@ -8,8 +8,7 @@ import { spaceKeyOf } from '../../core/space-key.ts';
 import { NOW, newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
 import type { S3Limits } from './limits.ts';
 import { ObjectKeys } from './object-key.ts';
-import { openS3ContentStore } from './open-s3-content-store.ts';
-import { configOf, overwrite, putDirectly, UPLOAD_TTL_MS } from './test/s3-fixture.ts';
+import { configOf, openStore, overwrite, putDirectly, UPLOAD_TTL_MS } from './test/s3-fixture.ts';
 import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.ts';
 
 const START_MS_MAX = 120_000;
@@ -25,7 +24,7 @@ afterEach(() => store.close());
 
 async function open(bucket: TestBucket, limits: Partial<S3Limits> = BRISK): Promise<ContentStore> {
   const config = configOf(bucket, { limits });
-  store = await openS3ContentStore({ ...config, address: { ...config.address, prefix: 'some/prefix/' } });
+  store = await openStore({ ...config, address: { ...config.address, prefix: 'some/prefix/' } });
   return store;
 }
 

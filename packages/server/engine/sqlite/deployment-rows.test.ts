@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { testDeploymentRows } from '../contract/deployment-suite.ts';
 import { ManualClock } from '../contract/samples.ts';
 import { beginServing } from './copy-marks.ts';
-import { EmbeddedDeploymentRows } from './deployment-rows.ts';
+import { SqliteDeploymentRows } from './deployment-rows.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
 
 testDeploymentRows('embedded', async () => {
@@ -14,7 +14,7 @@ testDeploymentRows('embedded', async () => {
     throw error;
   };
   const metadata = new SqliteMetadataStore({ path, clock: new ManualClock(), onFatal, isShared: false });
-  const rows = new EmbeddedDeploymentRows({ path, metadata, assertSound: () => undefined });
+  const rows = new SqliteDeploymentRows({ path, metadata, assertSound: () => undefined });
   return {
     ...{ rows, metadata },
     beginServing: () => beginServing(metadata, dataDir),

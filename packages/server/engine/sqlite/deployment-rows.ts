@@ -46,7 +46,7 @@ interface DeploymentRowsOptions {
   readonly assertSound: () => void;
 }
 
-export class EmbeddedDeploymentRows implements DeploymentWriter {
+export class SqliteDeploymentRows implements DeploymentWriter {
   readonly #metadata: MetadataStore;
   readonly #assertSound: () => void;
   readonly #database: Database;

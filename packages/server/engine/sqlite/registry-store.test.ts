@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import type { AppRecord, RegistryStore } from '../../auth/registry-store.ts';
 import { describeRegistryStore } from '../contract/registry-store-suite.ts';
 import { EngineRefused } from '../refused.ts';
-import { hasEmbeddedRegistry, openEmbeddedRegistryStore } from './registry-store.ts';
+import { hasSqliteRegistry, openSqliteRegistryStore } from './registry-store.ts';
 
 function makeFolder(): string {
   return mkdtempSync(join(tmpdir(), 'holdfast-registry-'));
@@ -15,7 +15,7 @@ function makeFolder(): string {
 describeRegistryStore('embedded', async () => {
   const folder = makeFolder();
   return {
-    open: () => openEmbeddedRegistryStore(folder),
+    open: () => openSqliteRegistryStore(folder),
     destroy: async () => rmSync(folder, { recursive: true, force: true }),
   };
 });
@@ -33,22 +33,22 @@ describe('the registry file', () => {
     return path;
   };
   const open = (path: string): RegistryStore => {
-    const store = openEmbeddedRegistryStore(path);
+    const store = openSqliteRegistryStore(path);
     stores.push(store);
     return store;
   };
 
   test('is made with its folder, which only its owner can enter', () => {
     const path = join(folder(), 'new', 'data');
-    expect(hasEmbeddedRegistry(path)).toBe(false);
+    expect(hasSqliteRegistry(path)).toBe(false);
     open(path);
-    expect(hasEmbeddedRegistry(path)).toBe(true);
+    expect(hasSqliteRegistry(path)).toBe(true);
     expect(statSync(path).mode & 0o777).toBe(0o700);
   });
 
   test('gives all Apps with all that is checked of them, or fails, whichever byte of it is damaged', async () => {
     const path = join(folder(), 'registry.db');
-    const store = openEmbeddedRegistryStore(dirname(path));
+    const store = openSqliteRegistryStore(dirname(path));
     const sample: Omit<AppRecord, 'appId' | 'algorithms'> = {
       ...{
         issuer: 'https://one.example',
@@ -70,7 +70,7 @@ describe('the registry file', () => {
       for (const suffix of ['-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
       writeFileSync(path, damaged);
       try {
-        const opened = openEmbeddedRegistryStore(dirname(path));
+        const opened = openSqliteRegistryStore(dirname(path));
         try {
           const found = await opened.readAll();
           expect(
@@ -96,9 +96,9 @@ describe('the registry file', () => {
 
   test.each([1, 2000, 4096 + 4095])('cut off after %p bytes is not taken for another one', async (length) => {
     const path = join(folder(), 'registry.db');
-    await openEmbeddedRegistryStore(dirname(path)).close();
+    await openSqliteRegistryStore(dirname(path)).close();
     writeFileSync(path, readFileSync(path).subarray(0, length));
-    expect(() => openEmbeddedRegistryStore(dirname(path))).toThrow(/cut off.*restore a backup/);
+    expect(() => openSqliteRegistryStore(dirname(path))).toThrow(/cut off.*restore a backup/);
   });
 
   test('keeps commits over power loss: write-ahead log, full synchronisation', () => {
@@ -153,8 +153,8 @@ describe('the registry file', () => {
   test('can be opened first by many processes at once, and of equal additions one wins', async () => {
     const path = join(folder(), 'data');
     const script = `
-      import { openEmbeddedRegistryStore } from ${JSON.stringify(join(import.meta.dir, 'registry-store.ts'))};
-      const store = openEmbeddedRegistryStore(${JSON.stringify(path)});
+      import { openSqliteRegistryStore } from ${JSON.stringify(join(import.meta.dir, 'registry-store.ts'))};
+      const store = openSqliteRegistryStore(${JSON.stringify(path)});
       const record = { appId: 'app', issuer: 'i', audience: 'a', status: 'active', createdAt: 1, updatedAt: 1,
         keys: { kind: 'static', jwks: '{}' }, algorithms: undefined, tokenLifetimeMsMax: 1 };
       console.log(await store.insert(record));

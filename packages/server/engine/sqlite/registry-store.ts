@@ -51,16 +51,16 @@ interface AppRow {
   readonly updated_at: number;
 }
 
-export function hasEmbeddedRegistry(dataDir: string): boolean {
+export function hasSqliteRegistry(dataDir: string): boolean {
   return existsSync(join(dataDir, FILE_NAME));
 }
 
 /** Opens `dataDir`/registry.db and makes both if they are missing. Throws EngineRefused. */
-export function openEmbeddedRegistryStore(dataDir: string): RegistryStore {
+export function openSqliteRegistryStore(dataDir: string): RegistryStore {
   const path = join(dataDir, FILE_NAME);
   try {
     mkdirSync(dataDir, { recursive: true, mode: FOLDER_MODE });
-    return new EmbeddedRegistryStore(openDatabase(path));
+    return new SqliteRegistryStore(openDatabase(path));
   } catch (error) {
     if (error instanceof EngineRefused) throw error;
     const reason = error instanceof Error ? error.message : String(error);
@@ -133,7 +133,7 @@ function migrate(database: Database, path: string): void {
     .immediate();
 }
 
-class EmbeddedRegistryStore implements RegistryStore {
+class SqliteRegistryStore implements RegistryStore {
   readonly #database: Database;
   /** the last reading and the state of the file it belongs to */
   #known: { readonly dataVersion: unknown; readonly records: readonly AppRecord[] } | undefined;

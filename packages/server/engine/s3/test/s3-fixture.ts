@@ -21,6 +21,11 @@ export function configOf(
   };
 }
 
+/** As servers open it. */
+export async function openStore(config: S3ContentStoreConfig): Promise<ContentStore> {
+  return (await openS3ContentStore(config)).content;
+}
+
 export interface S3World {
   readonly bucket: TestBucket;
   readonly store: ContentStore;
@@ -33,7 +38,7 @@ export async function openS3World(
   bucket: TestBucket,
   changes: Partial<S3ContentStoreConfig> = {},
 ): Promise<S3World> {
-  const store = await openS3ContentStore(configOf(bucket, changes));
+  const store = await openStore(configOf(bucket, changes));
   return {
     bucket,
     store,

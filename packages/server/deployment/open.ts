@@ -1,0 +1,314 @@
+/** Opens a deployment wherever it lies, for whatever it is opened: the only file that names stores. */
+import { randomBytes, randomUUID } from 'node:crypto';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { UPLOAD_TTL_MS_DEFAULT } from '@holdfast/protocol';
+import type { RegistryStore } from '../auth/registry-store.ts';
+import { type BackgroundTurns, makeLocalTurns, NO_TURNS } from '../background/turns.ts';
+import { type Clock, type ContentStore, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
+import { formatHosts, type PostgresAddress } from '../engine/address.ts';
+import type { Files } from '../engine/disk/files.ts';
+import { openDiskContentStore } from '../engine/disk/open-disk-content-store.ts';
+import { PostgresTurns } from '../engine/postgres/background-turns.ts';
+import {
+  assertNoServer,
+  beginServing as beginServingDatabase,
+  holdDeployment,
+} from '../engine/postgres/deployment-lock.ts';
+import { PostgresDeploymentRows } from '../engine/postgres/deployment-rows.ts';
+import { PostgresMetadataStore } from '../engine/postgres/metadata-store.ts';
+import { hasPostgresRows, openPostgres } from '../engine/postgres/open-postgres.ts';
+import { PostgresRegistryStore } from '../engine/postgres/registry-store.ts';
+import { findOrCreateSecret, replaceSecret } from '../engine/postgres/secrets.ts';
+import { openStoreIdentity as openSharedIdentity } from '../engine/postgres/store-identity.ts';
+import { PostgresPool } from '../engine/postgres/wire/connection-pool.ts';
+import { POSTGRES_LIMITS, type PostgresLimits } from '../engine/postgres/wire/limits.ts';
+import { EngineRefused } from '../engine/refused.ts';
+import { openS3ContentStore } from '../engine/s3/open-s3-content-store.ts';
+import { beginServing } from '../engine/sqlite/copy-marks.ts';
+import { SqliteDeploymentRows } from '../engine/sqlite/deployment-rows.ts';
+import { SqliteMetadataStore } from '../engine/sqlite/metadata-store.ts';
+import { hasSqliteRegistry, openSqliteRegistryStore } from '../engine/sqlite/registry-store.ts';
+import { openStoreIdentity } from '../engine/sqlite/store-identity.ts';
+import type { StoreIdentity } from '../engine/store-identity.ts';
+import type { ContentIntake, DeploymentWriter } from '../engine/transfer-ports.ts';
+import { ServeError } from '../errors.ts';
+import type { Log } from '../log.ts';
+import { explainFolderError, holdDataFolder } from './data-folder.ts';
+import { type CopiedDeployment, Opened, type ServedDeployment, type SharedSecret } from './deployment.ts';
+import { type DeploymentPlace, nameBucket, nameRows, type RowsPlace, type S3Place } from './place.ts';
+import { folderSecret, SECRET_BYTES } from './signer.ts';
+import { attemptStart } from './start-attempts.ts';
+
+/** To serve it. A data folder exists and is held by the caller (data-folder.ts). A store that is away is tried for a while. */
+export interface ServePurpose {
+  readonly kind: 'serve';
+  readonly uploadTtlMs: number;
+  /** processes that serve a folder together */
+  readonly workers: number;
+  /** this process's number among them; 0 does the background work */
+  readonly worker: number;
+  /** no other process has the folder open now: what interrupted ones left half done is cleared up at once */
+  readonly isAlone: boolean;
+  readonly log: Log;
+  /** the outcome of a write is unknown, or an invariant is broken: end the process and start again from what is durable */
+  readonly onFatal: (error: Error) => void;
+  /** Tests move it by hand. Left out, a database's own clock decides. */
+  readonly clock?: Clock | undefined;
+  /** tests put a failing disk here */
+  readonly files?: Files;
+}
+
+/** To copy it from here or to here, alone. Makes what is missing, as a server would. */
+export interface CopyPurpose {
+  readonly kind: 'copy';
+}
+
+type Purpose = ServePurpose | CopyPurpose;
+
+const REAL_CLOCK: Clock = { now: () => Date.now() };
+const DATABASE_FILE = 'holdfast.db';
+
+/** ms; a copy is in no hurry, and counts tables that grew for years */
+const COPY_STATEMENT_MS = 120_000;
+/** Beside those of requests: however many of these wait, the registry is read in time and background work has its turn. */
+const CONTROL_CONNECTIONS = 2;
+/** What they are asked is small: a server that takes longer is away, and is soon asked again. */
+const CONTROL_LIMITS: PostgresLimits = {
+  ...POSTGRES_LIMITS,
+  connectMs: 3000,
+  statementMs: 4000,
+  silenceMs: 1000,
+};
+const SIGNER_SECRET = 'signer';
+
+/** What either store of rows gives. */
+interface OpenRows {
+  readonly metadata: MetadataStore;
+  readonly identity: StoreIdentity;
+  readonly apps: RegistryStore;
+  readonly secret: SharedSecret;
+  readonly turns: BackgroundTurns;
+  /** of a copy: its rows, and whether nobody else has them open */
+  readonly openTransfer: () => DeploymentWriter;
+  readonly assertAlone: () => Promise<void>;
+}
+
+interface OpenBytes {
+  readonly content: ContentStore;
+  readonly intake: ContentIntake;
+}
+
+/** Rejects with ServeError. */
+export function openDeployment(place: DeploymentPlace, purpose: ServePurpose): Promise<ServedDeployment>;
+export function openDeployment(place: DeploymentPlace, purpose: CopyPurpose): Promise<CopiedDeployment>;
+export async function openDeployment(
+  place: DeploymentPlace,
+  purpose: Purpose,
+): Promise<ServedDeployment | CopiedDeployment> {
+  const opened = new Opened();
+  try {
+    const { rows, bytes } = await openStores(place, settingOf(purpose), opened);
+    const { apps, secret } = rows;
+    const common = { bytes: bytes.content, apps, secret, close: () => opened.close() };
+    if (purpose.kind === 'copy') {
+      const { openTransfer, assertAlone } = rows;
+      return { ...common, rows: openTransfer(), intake: bytes.intake, assertAlone };
+    }
+    const spoolFolder = openSpoolFolder(place.rows, purpose.worker, opened);
+    return { ...common, rows: rows.metadata, turns: rows.turns, spoolFolder };
+  } catch (error) {
+    await opened.close().catch(() => undefined);
+    throw place.rows.kind === 'folder' ? explainFolderError(place.rows.dataDir, error) : error;
+  }
+}
+
+/** Whether rows were ever kept there. Makes nothing. Rejects with ServeError. */
+export async function hasRows(place: RowsPlace): Promise<boolean> {
+  if (place.kind === 'folder') return existsSync(join(place.dataDir, DATABASE_FILE));
+  return naming(nameRows(place), () => hasPostgresRows(place.address));
+}
+
+/** Whether Apps were ever registered there. Makes nothing. Rejects with ServeError. */
+export async function hasApps(place: RowsPlace): Promise<boolean> {
+  return place.kind === 'folder' ? hasSqliteRegistry(place.dataDir) : hasRows(place);
+}
+
+/** The registry of Apps alone, whoever else has the deployment open. Makes what is missing. Rejects with ServeError. */
+export async function openApps(place: RowsPlace): Promise<Pick<CopiedDeployment, 'apps' | 'close'>> {
+  if (place.kind === 'folder') {
+    const apps = openSqliteRegistryStore(place.dataDir);
+    return { apps, close: async () => apps.close() };
+  }
+  const pool = await naming(nameRows(place), () => openPostgres({ ...place.address, connectionsMax: 1 }));
+  return { apps: new PostgresRegistryStore(pool), close: () => pool.close() };
+}
+
+/** A purpose, and what a copy takes for granted. */
+interface Setting extends Omit<ServePurpose, 'kind' | 'log'> {
+  /** undefined: a copy */
+  readonly log: Log | undefined;
+  /** throws once a write had an outcome nobody knows: a copy does not go on from there */
+  readonly assertSound: () => void;
+}
+
+function settingOf(purpose: Purpose): Setting {
+  if (purpose.kind === 'serve') return { ...purpose, assertSound: () => undefined };
+  let fatal: Error | undefined;
+  return {
+    ...{ uploadTtlMs: UPLOAD_TTL_MS_DEFAULT, workers: 1, worker: 0, isAlone: true, log: undefined },
+    onFatal: (error) => {
+      fatal ??= error;
+    },
+    assertSound: () => {
+      if (fatal !== undefined) throw fatal;
+    },
+  };
+}
+
+async function openStores(
+  { rows: rowsPlace, bytes: bytesPlace }: DeploymentPlace,
+  setting: Setting,
+  opened: Opened,
+): Promise<{ readonly rows: OpenRows; readonly bytes: OpenBytes }> {
+  if (rowsPlace.kind === 'postgres') {
+    const name = `${setting.log === undefined ? '' : '--metadata, '}${nameRows(rowsPlace)}`;
+    const rows = await naming(name, () => openPostgresRows(rowsPlace.address, setting, opened));
+    return { rows, bytes: await openBucket(bytesPlace as S3Place, rows.identity, setting, opened) };
+  }
+  const { dataDir } = rowsPlace;
+  const rows = await openFolderRows(dataDir, bytesPlace.kind, setting, opened);
+  if (bytesPlace.kind === 's3')
+    return { rows, bytes: await openBucket(bytesPlace, rows.identity, setting, opened) };
+  const { identity, metadata } = rows;
+  const bytes = await openDiskContentStore({ ...setting, dataDir, identity, rows: metadata });
+  opened.add(() => bytes.content.close());
+  return { rows, bytes };
+}
+
+async function openFolderRows(
+  dataDir: string,
+  bytes: 'folder' | 's3',
+  { log, clock = REAL_CLOCK, onFatal, assertSound, workers, worker, isAlone }: Setting,
+  opened: Opened,
+): Promise<OpenRows & { readonly metadata: SqliteMetadataStore }> {
+  const isCopied = log === undefined;
+  if (isCopied) {
+    const folder = holdDataFolder(dataDir);
+    opened.add(() => folder.release());
+  }
+  const path = join(dataDir, DATABASE_FILE);
+  const metadata = new SqliteMetadataStore({ path, clock, onFatal, isShared: workers > 1 });
+  opened.add(() => metadata.close());
+  if (!isCopied) await beginServing(metadata, dataDir);
+  if (isAlone) await metadata.releaseClaims();
+  const apps = openSqliteRegistryStore(dataDir);
+  opened.add(() => apps.close());
+  return {
+    ...{ metadata, apps, identity: await openStoreIdentity(metadata, dataDir, bytes) },
+    secret: folderSecret(dataDir),
+    turns: worker === 0 ? makeLocalTurns() : NO_TURNS,
+    openTransfer: () => {
+      const rows = new SqliteDeploymentRows({ path, metadata, assertSound });
+      opened.add(() => rows.close());
+      return rows;
+    },
+    // The lock of the folder is held.
+    assertAlone: async () => undefined,
+  };
+}
+
+async function openPostgresRows(
+  address: PostgresAddress,
+  { log, clock, onFatal }: Setting,
+  opened: Opened,
+): Promise<OpenRows> {
+  const pool = await (log === undefined ? openCopiedPool(address) : openServedPool(address, log));
+  const control =
+    log === undefined
+      ? pool
+      : new PostgresPool({ ...address, connectionsMax: CONTROL_CONNECTIONS }, CONTROL_LIMITS);
+  // Together: each may have to wait for a server that does not answer.
+  opened.add(() => Promise.all([pool.close(), control.close()]).then(() => undefined));
+  if (log === undefined) {
+    const held = await holdDeployment(pool);
+    opened.add(() => held.release());
+    // Before the bucket: nothing is written to that of a database that is in use.
+    await assertNoServer(pool);
+  } else await beginServingDatabase(control);
+  const metadata = await PostgresMetadataStore.open({
+    pool,
+    onFatal,
+    ...(clock === undefined ? {} : { clock }),
+  });
+  opened.add(() => metadata.close());
+  return {
+    ...{ metadata, apps: new PostgresRegistryStore(control), identity: await openSharedIdentity(control) },
+    secret: {
+      read: () => findOrCreateSecret(control, SIGNER_SECRET, () => randomBytes(SECRET_BYTES)),
+      replace: (secret) => replaceSecret(control, SIGNER_SECRET, secret),
+    },
+    turns: new PostgresTurns(control, randomUUID()),
+    openTransfer: () => new PostgresDeploymentRows({ pool, metadata }),
+    assertAlone: () => assertNoServer(pool),
+  };
+}
+
+function openServedPool(address: PostgresAddress, log: Log): Promise<PostgresPool> {
+  const name = `PostgreSQL (${formatHosts(address.hosts)})`;
+  return attemptStart({ name, open: () => openPostgres(address), log });
+}
+
+/** One connection more: the lock keeps one as long as the copy runs. */
+function openCopiedPool(address: PostgresAddress): Promise<PostgresPool> {
+  const { connectionsMax } = address;
+  return openPostgres({ ...address, connectionsMax: connectionsMax + 1 }, { statementMs: COPY_STATEMENT_MS });
+}
+
+async function openBucket(
+  place: S3Place,
+  identity: StoreIdentity,
+  { log, uploadTtlMs }: Setting,
+  opened: Opened,
+): Promise<OpenBytes> {
+  const { address } = place;
+  const open = () => openS3ContentStore({ address, uploadTtlMs, identity });
+  const name = `S3 (${address.endpoint ?? `AWS, ${address.region}`})`;
+  const bytes = await naming(`${log === undefined ? '' : '--content, '}${nameBucket(place)}`, () =>
+    log === undefined ? open() : attemptStart({ name, open, log }),
+  );
+  opened.add(() => bytes.content.close());
+  return bytes;
+}
+
+/** What a store across a network refuses, or finally fails with, says of which store it is. */
+async function naming<T>(name: string, open: () => Promise<T>): Promise<T> {
+  try {
+    return await open();
+  } catch (error) {
+    if (!(error instanceof EngineRefused) && !(error instanceof StoreUnavailable)) throw error;
+    throw new EngineRefused(`${name}: ${error.message}`, { cause: error });
+  }
+}
+
+/** Private, and gone with the process: what a `kill -9` leaves is an empty folder, for its files have no names. */
+function openSpoolFolder(rows: RowsPlace, worker: number, opened: Opened): string {
+  if (rows.kind === 'folder') return join(rows.dataDir, 'spool', String(worker));
+  const parent = tmpdir();
+  let folder: string;
+  try {
+    folder = mkdtempSync(join(parent, 'holdfast-spool-'));
+  } catch {
+    throw new ServeError(
+      `the temporary folder ${parent} cannot be written: make it writable, or set TMPDIR to one with room for large answers`,
+    );
+  }
+  const remove = (): void => rmSync(folder, { recursive: true, force: true });
+  process.once('exit', remove);
+  opened.add(() => {
+    process.off('exit', remove);
+    remove();
+  });
+  return folder;
+}

@@ -1,0 +1,104 @@
+/** Opens the bytes of a data folder: is it the one of these rows, and what did a process that was killed leave in it? */
+import { writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Generation } from '../../core/model.ts';
+import type { ContentStore, MetadataStore } from '../../core/ports.ts';
+import { EngineRefused } from '../refused.ts';
+import type { StoreIdentity } from '../store-identity.ts';
+import type { ContentIntake } from '../transfer-ports.ts';
+import { DiskContentStore } from './content-store.ts';
+import { DiskContentIntake } from './deployment-content.ts';
+import { diskFiles, type Files } from './files.ts';
+import { ObjectLayout, readMarker } from './object-layout.ts';
+import { LocalReceivingRegistry } from './receiving-registry.ts';
+import { removeReceivingRegistry, SharedReceivingRegistry } from './shared-receiving-registry.ts';
+
+const CONTENT_FOLDER = 'content';
+const RECEIVING_FILE = 'live.db';
+
+interface DiskContentStoreConfig {
+  /** exists; the caller holds it */
+  readonly dataDir: string;
+  readonly identity: StoreIdentity;
+  readonly rows: Pick<MetadataStore, 'inlineBytesMax' | 'findKnownGenerations' | 'readClock'> & {
+    /** whether the PUT of this generation was recorded as complete */
+    isFinished(generation: Generation): boolean;
+  };
+  /** processes that have the folder open together */
+  readonly workers: number;
+  /** no other process has it open now: what interrupted ones left half done is cleared up at once */
+  readonly isAlone: boolean;
+  readonly onFatal: (error: Error) => void;
+  /** of a copy: throws once a write had an outcome nobody knows */
+  readonly assertSound?: (() => void) | undefined;
+  /** tests put a failing disk here */
+  readonly files?: Files | undefined;
+}
+
+/** And who takes the bytes of a deployment that is copied here. @throws EngineRefused, or the disk's own error */
+export async function openDiskContentStore(
+  config: DiskContentStoreConfig,
+): Promise<{ readonly content: ContentStore; readonly intake: ContentIntake }> {
+  const { dataDir, identity, rows, workers, isAlone, onFatal, files = diskFiles } = config;
+  const { assertSound = () => undefined } = config;
+  const layout = new ObjectLayout(join(dataDir, CONTENT_FOLDER));
+  const receiving = join(dataDir, RECEIVING_FILE);
+  if (isAlone) removeReceivingRegistry(receiving);
+  await claimFolder(files, layout, identity);
+  const content = new DiskContentStore({
+    root: layout.root,
+    storeId: identity.storeId,
+    files,
+    inlineBytesMax: rows.inlineBytesMax,
+    registry: workers === 1 ? new LocalReceivingRegistry() : new SharedReceivingRegistry(receiving),
+    isFinished: (generation) => rows.isFinished(generation),
+    onFatal,
+  });
+  try {
+    if (isAlone) await content.resolveInterrupted();
+    else await content.sweep((keys) => rows.findKnownGenerations(keys), await rows.readClock());
+  } catch (error) {
+    await content.close();
+    throw error;
+  }
+  const { receiver } = content.upload;
+  return { content, intake: new DiskContentIntake({ receiver, layout, assertSound }) };
+}
+
+/** Makes the folders, and the marker the first time: durable before it is noted, and noted before anything else is written. */
+async function claimFolder(
+  files: Files,
+  layout: ObjectLayout,
+  { storeId, isMarked, noteMarked }: StoreIdentity,
+): Promise<void> {
+  const marker = await readMarker(files, layout.marker);
+  if (
+    marker !== storeId &&
+    (marker !== undefined || (isMarked && !(await isBegun(files, layout, storeId))))
+  ) {
+    throw notOurs(layout, storeId, isMarked);
+  }
+  files.makeFolders([layout.incoming, layout.outgoing, ...layout.shards()]);
+  await files.syncFolder(layout.objects);
+  if (marker === undefined) {
+    await writeFile(layout.draft, `${storeId}\n`, { flush: true, mode: 0o600 });
+    await files.rename(layout.draft, layout.marker);
+  }
+  if (marker !== undefined && isMarked) return;
+  for (const folder of [layout.root, dirname(layout.root)]) await files.syncFolder(folder);
+  if (!isMarked) await noteMarked();
+}
+
+/** An earlier version noted the id when it had written the draft, and made the marker of it afterwards. */
+async function isBegun(files: Files, layout: ObjectLayout, storeId: string): Promise<boolean> {
+  return (await readMarker(files, layout.draft)) === storeId;
+}
+
+/** A marker without its note is of rows that were lost; a note without its marker, of a folder that was lost. */
+function notOurs({ root, marker }: ObjectLayout, storeId: string, isMarked: boolean): EngineRefused {
+  return new EngineRefused(
+    isMarked
+      ? `${root} is not the content folder of this data (its STORE file should hold ${storeId}): mount its disk or restore it; to go on without its bytes, write that id into the file`
+      : `${root} is in use, but the database beside it knows nothing of it: it was lost, emptied or replaced; restore a backup of the folder, or, if nothing was ever kept in it, remove the file ${marker}`,
+  );
+}

@@ -1,0 +1,43 @@
+/** engine/store-identity.ts among the values of the database. */
+import { randomUUID } from 'node:crypto';
+import { EngineRefused } from '../refused.ts';
+import type { StoreIdentity } from '../store-identity.ts';
+import type { SqliteMetadataStore } from './metadata-store.ts';
+
+/**
+ * Names of values. Each kind of store has its own, so that rows whose bytes are in S3 are not opened with a folder, nor the other
+ * way. The mark holds the id too: of folders that an earlier version made it is the only value.
+ */
+const NAMES = {
+  folder: { id: 'folder-store-id', mark: 'content-store-id' },
+  s3: { id: 'other-store-id', mark: 'other-store-marked' },
+} as const;
+
+/** Resolves when the id is durable. @throws EngineRefused: the bytes of these rows are in the other kind of store */
+export async function openStoreIdentity(
+  metadata: SqliteMetadataStore,
+  dataDir: string,
+  bytes: 'folder' | 's3',
+): Promise<StoreIdentity> {
+  const other = bytes === 'folder' ? 's3' : 'folder';
+  if (metadata.findStoreValue(NAMES[other].mark) !== undefined) throw elsewhere(dataDir, other);
+  const { id, mark } = NAMES[bytes];
+  const marked = metadata.findStoreValue(mark);
+  const storeId =
+    metadata.findStoreValue(id) ?? marked ?? (await metadata.insertStoreValue(id, randomUUID()));
+  return {
+    storeId,
+    isMarked: marked !== undefined,
+    async noteMarked() {
+      await metadata.insertStoreValue(mark, storeId);
+    },
+  };
+}
+
+function elsewhere(dataDir: string, bytes: 'folder' | 's3'): EngineRefused {
+  return new EngineRefused(
+    bytes === 's3'
+      ? `the bytes of ${dataDir} are in another store: give its --content, as before`
+      : `the bytes of ${dataDir} are in that folder: leave --content out, or begin with another --data folder`,
+  );
+}
