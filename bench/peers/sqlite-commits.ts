@@ -25,16 +25,7 @@ export interface CommitResult {
   readonly cpuMs: number;
 }
 
-const MIGRATIONS = join(
-  import.meta.dir,
-  '..',
-  '..',
-  'packages',
-  'server',
-  'engine',
-  'embedded',
-  'migrations',
-);
+const MIGRATIONS = join(import.meta.dir, '..', '..', 'packages', 'server', 'engine', 'sqlite', 'migrations');
 const SPACE = 1;
 const DOMAIN = 1;
 /** As engine/sqlite/database.ts sets them. */
