@@ -246,6 +246,37 @@ test('the quick run leaves out what takes long, except what asks for it', async 
   });
 }, 60_000);
 
+test('short files share a process, and those that fail in it are named, all of them where it died', async () => {
+  const fine = `import { test } from 'bun:test'; test('is fine, in ' + process.pid, () => {});`;
+  const files = {
+    'bad.test.ts': PLANTED,
+    'fine.test.ts': fine,
+    'skips.test.ts': `import { test } from 'bun:test'; test.skip('is left out', () => {});`,
+    'too.test.ts': fine,
+    'long.test.ts': fine,
+  };
+  await withFiles(files, async (folder) => {
+    mkdirSync(join(folder, 'tools'));
+    const times = Object.keys(files).map((name) => [name, name === 'long.test.ts' ? [60, 1] : [1, 1]]);
+    writeFileSync(join(folder, 'tools', 'test-times.json'), JSON.stringify(Object.fromEntries(times)));
+    const { lines } = await runIn(folder);
+    expect(lines).toContain('== bad.test.ts and 3 more');
+    expect(lines.slice(-3)).toEqual([
+      'not good: bad.test.ts, skips.test.ts',
+      '',
+      '5 passed, 2 failed, 1 skipped',
+    ]);
+    const processes = lines.map((line) => /is fine, in (\d+)/.exec(line)?.[1]).filter((pid) => pid);
+    expect([processes.length, new Set(processes).size]).toEqual([3, 2]);
+    writeFileSync(join(folder, 'skips.test.ts'), 'process.exit(0);');
+    const { exitCode, lines: died } = await runIn(folder);
+    expect([exitCode, died.at(-3)]).toEqual([
+      1,
+      'not good: bad.test.ts, fine.test.ts, skips.test.ts, too.test.ts',
+    ]);
+  });
+}, 60_000);
+
 test('a skipped test is not good, nor a file that hangs, nor a word that nobody knows', async () => {
   const files = {
     'skips.test.ts': `import { test } from 'bun:test'; test.skip('is left out', () => {});`,

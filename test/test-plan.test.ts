@@ -4,8 +4,10 @@ import fc from 'fast-check';
 import { formatDuration, formatProgress, makeScreen } from '../tools/progress.mjs';
 import {
   estimateLeftMs,
+  findGroupTimes,
   findNext,
   findPace,
+  groupShort,
   makePlanned,
   orderPlanned,
   type Planned,
@@ -41,6 +43,43 @@ function play(tasks: readonly Planned[], limits = LIMITS): { name: string; from:
   }
   return ran;
 }
+
+describe('groups of short files', () => {
+  const file = (name: string, ms?: number, more: { isAlone?: boolean; engines?: string[] } = {}) => ({
+    name,
+    times: ms === undefined ? undefined : { ms, cpuMs: ms / 2 },
+    engines: [],
+    ...more,
+  });
+  const names = (groups: readonly (readonly { readonly name: string }[])[]) =>
+    groups.map((group) => group.map(({ name }) => name).join(' '));
+
+  test('what takes a moment shares a process; what is long, alone, unknown or needs an engine has its own', () => {
+    const files = [
+      file('a', 200),
+      file('long', 2001),
+      file('b', 2000),
+      file('alone', 200, { isAlone: true }),
+      file('store', 200, { engines: ['postgres'] }),
+      file('new'),
+      file('c', 100),
+    ];
+    expect(names(groupShort(files))).toEqual(['a b c', 'long', 'alone', 'store', 'new']);
+  });
+
+  test('no group becomes what all others wait for, and none is lost', () => {
+    const files = Array.from({ length: 40 }, (_, index) => file(`${index}`, 1000));
+    const groups = groupShort(files);
+    expect(groups.map((group) => group.length)).toEqual([15, 15, 10]);
+    expect(groups.flat()).toEqual(files);
+  });
+
+  test('a group takes less than its files by themselves, a single one what it took', () => {
+    expect(findGroupTimes([file('a', 1000), file('b', 600)])).toEqual({ ms: 800, cpuMs: 400 });
+    expect(findGroupTimes([file('a', 1000)])).toEqual({ ms: 1000, cpuMs: 500 });
+    expect(findGroupTimes([file('new')])).toBeUndefined();
+  });
+});
 
 describe('the plan', () => {
   test('checks come first, then the longest, what runs alone at the end; equal ones by name', () => {

@@ -1,4 +1,5 @@
-// The run behind `npm test`: the checks and each test file in a process of its own, side by side as tools/test-plan.mjs says.
+// The run behind `npm test`: the checks and each test file in a process of its own, short files a group in one, side by side as
+// tools/test-plan.mjs says.
 // Each is shown in one piece when it ends, and what failed is shown once more at the end, because some places keep only the
 // end of a log.
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -9,7 +10,15 @@ import { cutMiddle, findFailingOutput } from './failing-output.mjs';
 import { formatDuration, formatProgress, makeScreen } from './progress.mjs';
 import { findNeededEngines, makeSharedEngines } from './shared-engines.mjs';
 import { findTestFiles, readOrder, readTimes, writeTimes } from './test-files.mjs';
-import { estimateLeftMs, findNext, findPace, makePlanned, orderPlanned } from './test-plan.mjs';
+import {
+  estimateLeftMs,
+  findGroupTimes,
+  findNext,
+  findPace,
+  groupShort,
+  makePlanned,
+  orderPlanned,
+} from './test-plan.mjs';
 
 /** One file may take so long; more means it hangs. */
 const FILE_TIMEOUT_MS = 20 * 60 * 1000;
@@ -27,38 +36,71 @@ const SYSTEM_TESTS = join('test', '/');
 const NOT_QUICK_ENGINES = new Set(['ceph', 'chromium']);
 const STOP_SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
 
-/** Counts from the JUnit report; a file that died before it could report is one failure. */
+/** Counts from the JUnit report; files that died before they could report are one failure. */
 function readCounts(report, ok) {
   const suites = existsSync(report) ? /<testsuites[^>]*>/.exec(readFileSync(report, 'utf8'))?.[0] : undefined;
   if (suites === undefined) return { passed: 0, failed: 1, skipped: 0 };
-  const count = (name) => Number(new RegExp(`\\b${name}="(\\d+)"`).exec(suites)?.[1] ?? 0);
-  const failed = count('failures') + count('errors');
-  const skipped = count('skipped');
-  const passed = count('tests') - failed - skipped;
-  return { passed, failed: ok || failed > 0 ? failed : 1, skipped };
+  const { tests, failed, skipped } = countIn(suites);
+  return { passed: tests - failed - skipped, failed: ok || failed > 0 ? failed : 1, skipped };
 }
 
-/** The tasks of a run, in the order of the plan; `engines`, `command` and `isQuick` are ours, the rest is the plan's. */
-function findTasks({ root, bun, checks, filters, isQuick, reportFolder }) {
+/** Of a tag of the report. */
+function countIn(tag) {
+  const count = (name) => Number(new RegExp(`\\b${name}="(\\d+)"`).exec(tag)?.[1] ?? 0);
+  return { tests: count('tests'), failed: count('failures') + count('errors'), skipped: count('skipped') };
+}
+
+/** Which of the files of a task are not good: those of which the report says so; all, where it does not tell. */
+function findBroken({ files, report }) {
+  if (files.length === 1 || !existsSync(report)) return files;
+  const tags = readFileSync(report, 'utf8').match(/^ {2}<testsuite [^>]*>/gm) ?? [];
+  const isBroken = (file) => {
+    const tag = tags.find((each) => each.includes(` file="${file}"`));
+    if (tag === undefined) return true;
+    const { failed, skipped } = countIn(tag);
+    return failed + skipped > 0;
+  };
+  const broken = files.filter(isBroken);
+  return broken.length > 0 ? broken : files;
+}
+
+/** The tasks of a run, in the order of the plan; `files`, `engines`, `command` and `report` are ours, the rest is the plan's. */
+function findTasks({ root, bun, checks, filters, isQuick, remembers, reportFolder }) {
   const times = readTimes(root);
-  const tasks = new Map();
-  const add = (task) =>
-    tasks.set(task.name, { ...task, ...makePlanned({ ...task, times: times.get(task.name) }) });
+  const tasks = [];
+  const add = (task) => tasks.push({ ...task, ...makePlanned(task) });
   for (const [name, command, args] of filters.length === 0 ? checks : [])
-    add({ name, isCheck: true, engines: [], command: [command, ...args] });
-  for (const file of findTestFiles(root)) {
+    add({
+      name,
+      times: times.get(name),
+      isCheck: true,
+      files: [name],
+      engines: [],
+      command: [command, ...args],
+    });
+  const files = [];
+  // Sorted, so that the same files share a process everywhere.
+  for (const file of findTestFiles(root).sort()) {
     if (filters.length > 0 && !filters.some((filter) => file.includes(filter))) continue;
     const order = readOrder(root, file);
     const engines = findNeededEngines(root, file);
     const isShort = times.has(file) ? times.get(file).ms <= QUICK_MS_MAX : !file.startsWith(SYSTEM_TESTS);
     const isSmall = isShort && !engines.some((engine) => NOT_QUICK_ENGINES.has(engine));
     if (isQuick && !isSmall && !order.isQuick) continue;
-    const report = join(reportFolder, `${file.replaceAll('/', '_')}.xml`);
-    const reporting = ['--reporter=junit', `--reporter-outfile=${report}`];
-    const command = [bun, 'test', `./${file}`, '--timeout', String(TEST_TIMEOUT_MS), ...reporting];
-    add({ name: file, isAlone: order.isAlone, engines, command, report });
+    files.push({ name: file, times: times.get(file), isAlone: order.isAlone, engines });
   }
-  return orderPlanned([...tasks.values()]);
+  // Who asks for some files wants to see them one by one, and times are measured of each.
+  const groups = filters.length > 0 || remembers ? files.map((file) => [file]) : groupShort(files);
+  for (const [index, group] of groups.entries()) {
+    const names = group.map(({ name }) => name);
+    const report = join(reportFolder, `${index}.xml`);
+    const reporting = ['--reporter=junit', `--reporter-outfile=${report}`];
+    const paths = names.map((name) => `./${name}`);
+    const command = [bun, 'test', ...paths, '--timeout', String(TEST_TIMEOUT_MS), ...reporting];
+    const name = names.length === 1 ? names[0] : `${names[0]} and ${names.length - 1} more`;
+    add({ ...group[0], name, times: findGroupTimes(group), files: names, command, report });
+  }
+  return orderPlanned(tasks);
 }
 
 /** Runs one check or test file, a file with the engines it needs; one that cannot have them is one failure. */
@@ -76,12 +118,16 @@ async function runTask(task, { root, engines, fileTimeoutMs = FILE_TIMEOUT_MS, s
   return { counts: { passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: 0 }, output, cpuMs };
 }
 
+function countFiles(tasks) {
+  return tasks.reduce((sum, { files }) => sum + files.length, 0);
+}
+
 /** One run: what waits, what runs, what is over. */
 class TestRun {
   constructor(options, tasks) {
     this.options = options;
     this.waiting = [...tasks];
-    this.all = tasks.length;
+    this.all = countFiles(tasks);
     this.running = [];
     this.done = [];
     this.broken = [];
@@ -97,7 +143,7 @@ class TestRun {
       .filter(({ ms, ranMs }) => ranMs > ms)
       .map(({ ms, ranMs }) => ({ ms, tookMs: ranMs }));
     return formatProgress({
-      done: this.done.length,
+      done: countFiles(this.done),
       all: this.all,
       failed: this.broken.length,
       tookMs: now - this.startedAt,
@@ -141,7 +187,10 @@ class TestRun {
     this.running.splice(this.running.indexOf(entry), 1);
     this.done.push({ ...task, tookMs, cpuMs: cpuMs ?? tookMs, counts });
     if (counts.failed + counts.skipped > 0)
-      this.broken.push({ name: task.name, output: task.isCheck ? output.trim() : findFailingOutput(output) });
+      this.broken.push({
+        name: findBroken(task).join(', '),
+        output: task.isCheck ? output.trim() : findFailingOutput(output),
+      });
     const block = isOnly
       ? ''
       : `\n== ${task.name}\n${output}${output === '' || output.endsWith('\n') ? '' : '\n'}`;

@@ -31,3 +31,13 @@ export function estimateLeftMs(
   pace?: number,
 ): number;
 export function findPace(done: readonly { readonly ms: number; readonly tookMs: number }[]): number;
+export interface PlannedFile {
+  readonly name: string;
+  readonly times?: { readonly ms: number; readonly cpuMs: number } | undefined;
+  readonly isAlone?: boolean;
+  readonly engines: readonly string[];
+}
+export function groupShort<T extends PlannedFile>(files: readonly T[]): T[][];
+export function findGroupTimes(
+  files: readonly PlannedFile[],
+): { readonly ms: number; readonly cpuMs: number } | undefined;

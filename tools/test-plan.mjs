@@ -9,6 +9,12 @@ const SHARE_MIN = 0.1;
 /** Of what is late, so much of the time it has run is still to come, as far as anybody knows. */
 const LATE_SHARE = 0.2;
 const LEFT_MS_MIN = 1000;
+/** A longer file gains little by sharing a process, and one that fails is found sooner in one of its own. */
+const SHORT_MS_MAX = 2000;
+/** As long as its files would take by themselves: longer groups would be what is waited for at the end. */
+const GROUP_MS_MAX = 15_000;
+/** Of what its files would take by themselves. */
+const GROUPED_SHARE = 0.5;
 /** Of how fast this run is, little is known until so much of it was expected to be over. */
 const PACE_KNOWN_AFTER_MS = 30_000;
 
@@ -19,6 +25,45 @@ const PACE_KNOWN_AFTER_MS = 30_000;
 export function makePlanned({ name, times = UNKNOWN_TIMES, isCheck = false, isAlone = false }) {
   const ms = Math.max(1, times.ms);
   return { name, isCheck, isAlone, ms, share: Math.max(SHARE_MIN, times.cpuMs / ms) };
+}
+
+/**
+ * Test files that run one after the other in one process: of a file that takes a moment, starting a process and reading
+ * the code it tests is more than half. Each of the others is a group of its own, as is one whose times nobody wrote down.
+ * @template {{name: string, times?: {ms: number, cpuMs: number}, isAlone?: boolean, engines: readonly string[]}} T
+ * @param {readonly T[]} files
+ * @returns {T[][]}
+ */
+export function groupShort(files) {
+  const groups = [];
+  let open = [];
+  let openMs = 0;
+  for (const file of files) {
+    if (!isShort(file)) {
+      groups.push([file]);
+      continue;
+    }
+    if (open.length === 0 || openMs + file.times.ms > GROUP_MS_MAX) {
+      open = [];
+      openMs = 0;
+      groups.push(open);
+    }
+    open.push(file);
+    openMs += file.times.ms;
+  }
+  return groups;
+}
+
+function isShort({ times, isAlone = false, engines }) {
+  return times !== undefined && times.ms <= SHORT_MS_MAX && !isAlone && engines.length === 0;
+}
+
+/** What a group takes. @param {readonly {times?: {ms: number, cpuMs: number}}[]} files */
+export function findGroupTimes(files) {
+  const [first] = files;
+  if (files.length === 1) return first.times;
+  const sum = (of) => files.reduce((total, { times }) => total + times[of], 0) * GROUPED_SHARE;
+  return { ms: sum('ms'), cpuMs: sum('cpuMs') };
 }
 
 /** Checks first, because they say most in the shortest time; then the longest; what runs alone at the end. */
