@@ -4,10 +4,9 @@
  * children, and the next pass or sweep finishes it, or a lease revives it (docs/design.md, Collection). Inline bytes are rows
  * themselves, so they and their node go in one transaction.
  *
- * A pass holds the claims it is finishing: until the hold ends no other pass or sweep, of any process, takes them, so that it
- * reports all it deleted. Safety does not rest on it: whoever else finishes a claim, only one forgets it.
+ * Any number of passes may work on one claim: only one of them forgets it, and that one reports it. The sweep alone leaves a claim
+ * for a while to the pass that works on it, so that the answer of a pass does not depend on when the sweep comes by.
  */
-import { ApiError } from '@holdfast/protocol';
 import { findUrlExpiries } from './contents.ts';
 import type { Core } from './core.ts';
 import { removeNodesWithEdges } from './edges.ts';
@@ -17,20 +16,20 @@ import type { Generation, NodeRow, Space } from './model.ts';
 import type { SpaceTransaction, UploadKind } from './ports.ts';
 
 export interface Claims {
-  /** candidates looked at */
-  readonly examined: number;
+  /** rows looked at */
+  readonly found: number;
   /** gone already, bytes and row */
   readonly forgotten: readonly NodeRow[];
-  /** claimed rows, held by the caller, whose objects are now to be deleted */
-  readonly claimed: readonly NodeRow[];
-  /** others hold claims here: they finish them, or have died */
-  readonly othersHold: boolean;
+  /** claimed rows whose objects are now to be deleted */
+  readonly claimed: readonly Claim[];
+  /** ms; they were claimed at this instant or before */
+  readonly claimedAt: number;
 }
 
-/** ms; what deleting the objects of one transaction's claims takes, with room. A process that dies holds its claims so long. */
-export const CLAIM_HOLD_MS = 10_000;
+type Claim = Pick<NodeRow, 'hash' | 'generation'>;
 
-const STORAGE_RETRY_AFTER_SECONDS = 2;
+/** ms; what deleting the objects of one transaction's claims takes, with room. */
+const CLAIM_HOLD_MS = 10_000;
 
 export interface ClaimsWanted {
   readonly limit: number;
@@ -48,105 +47,82 @@ export async function claimCandidates(
   // No candidate is another's child: each has no edges.
   const inline = candidates.filter((row) => row.inline);
   await forgetAll(tx, inline, tx.now, uploads);
-  const claimed = await holdAll(
-    tx,
-    candidates.filter((row) => !row.inline),
-  );
-  return { examined: candidates.length, forgotten: inline, claimed, othersHold: false };
+  const claimed = candidates.filter((row) => !row.inline);
+  await holdAll(tx, claimed);
+  return { found: candidates.length, forgotten: inline, claimed: claimed.map(toClaim), claimedAt: tx.now };
 }
 
-/** Claims that an interrupted pass left behind. */
+export interface LeftoversWanted {
+  readonly limit: number;
+  /** those that a pass may be working on as well */
+  readonly withHeld: boolean;
+}
+
+/** Claims that were not finished: those first that nobody has tried to finish for the longest time. */
 export async function findLeftoverClaims(
   tx: SpaceTransaction,
-  { limit }: Pick<ClaimsWanted, 'limit'>,
+  { limit, withHeld }: LeftoversWanted,
 ): Promise<Claims> {
-  // Held ones come last.
-  const found = await tx.findClaimed(tx.now + CLAIM_HOLD_MS, limit);
-  const claimed = await holdAll(
-    tx,
-    found.filter(({ claimHeldUntil }) => claimHeldUntil <= tx.now),
-  );
-  const othersHold = claimed.length < found.length;
-  return { examined: claimed.length, forgotten: [], claimed, othersHold };
+  const rows = await tx.findClaimed(withHeld ? Number.MAX_SAFE_INTEGER : tx.now, limit);
+  await holdAll(tx, rows);
+  return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now };
 }
 
-async function holdAll(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<NodeRow[]> {
-  const held: NodeRow[] = [];
+const toClaim = ({ hash, generation }: NodeRow): Claim => ({ hash, generation });
+
+async function holdAll(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<void> {
   for (const row of rows) {
-    const claim: NodeRow = { ...row, state: 'claimed', claimHeldUntil: tx.now + CLAIM_HOLD_MS };
-    await tx.updateNode(row, claim);
-    held.push(claim);
+    await tx.updateNode(row, { ...row, state: 'claimed', claimHeldUntil: tx.now + CLAIM_HOLD_MS });
   }
-  return held;
 }
 
-/**
- * Deletes the objects of claims that the caller holds and forgets their rows; the rows that really went are returned. A
- * storage failure ends it with 503 after what was deleted has been forgotten; the rest stays claimed, and is let go of, so
- * that the next pass finishes it.
- */
+export interface FinishedClaims {
+  /** rows that this call forgot */
+  readonly forgotten: readonly NodeRow[];
+  /** how many were gone when it came to forget them: others finished these */
+  readonly gone: number;
+  /** how many objects could not be deleted; their rows stay claimed */
+  readonly failed: number;
+  /** why, of one of them */
+  readonly failure: unknown;
+}
+
+/** Deletes the objects of claims and forgets their rows. An object that cannot be deleted holds up no other. */
 export async function finishClaims(
   core: Core,
   space: Space,
-  claimed: readonly NodeRow[],
-): Promise<NodeRow[]> {
-  if (claimed.length === 0) return [];
-  const claims = claimed.map(({ hash, generation, claimHeldUntil }) => ({
-    hash,
-    generation,
-    claimHeldUntil,
-  }));
-  const settle = (deleted: ReadonlySet<Generation>) =>
-    core.metadata.transact(space, settleClaims, { claims, deleted, uploads: core.content.upload.kind });
-  let failure: unknown;
-  let forgotten: NodeRow[];
-  try {
-    const outcome = await core.content.delete(
-      space,
-      claimed.map(({ generation }) => generation),
-    );
-    failure = outcome.failure;
-    forgotten = await settle(outcome.deleted);
-  } catch (error) {
-    // When this fails too, the claims are held until their time is over.
-    await settle(new Set()).catch(() => {});
-    throw error;
-  }
-  if (failure === undefined) return forgotten;
-  throw new ApiError('SERVICE_UNAVAILABLE', 'the content store failed to delete; run the collection again', {
-    retryAfterSeconds: STORAGE_RETRY_AFTER_SECONDS,
-    cause: failure,
-  });
+  { claimed, claimedAt }: Pick<Claims, 'claimed' | 'claimedAt'>,
+): Promise<FinishedClaims> {
+  if (claimed.length === 0) return { forgotten: [], gone: 0, failed: 0, failure: undefined };
+  const generations = claimed.map(({ generation }) => generation);
+  const { deleted, failure } = await core.content.delete(space, generations);
+  const uploads = core.content.upload.kind;
+  const settled = await core.metadata.transact(space, settleClaims, { claimed, claimedAt, deleted, uploads });
+  return { ...settled, failed: claimed.length - deleted.size, failure };
 }
 
-interface SettledClaims {
-  readonly claims: readonly Pick<NodeRow, 'hash' | 'generation' | 'claimHeldUntil'>[];
+interface SettledClaims extends Pick<Claims, 'claimed' | 'claimedAt'> {
   /** those whose objects are gone */
   readonly deleted: ReadonlySet<Generation>;
   readonly uploads: UploadKind;
 }
 
-/** Forgets the rows whose objects are gone, lets go of the others. */
+/** Forgets the rows whose objects are gone. The others are free for the sweep, behind those that were not tried for longer. */
 export async function settleClaims(
   tx: SpaceTransaction,
-  { claims, deleted, uploads }: SettledClaims,
-): Promise<NodeRow[]> {
-  const rows = await tx.findNodes(claims.map(({ hash }) => hash));
-  const gone: NodeRow[] = [];
-  let deletedAfter = tx.now;
-  for (const [index, claim] of claims.entries()) {
+  { claimed, claimedAt, deleted, uploads }: SettledClaims,
+): Promise<Pick<FinishedClaims, 'forgotten' | 'gone'>> {
+  const rows = await tx.findNodes(claimed.map(({ hash }) => hash));
+  const forgotten: NodeRow[] = [];
+  for (const [index, { generation }] of claimed.entries()) {
     const row = rows[index];
     // Revived by a lease, or finished by another pass: then it is no longer ours to forget.
-    if (row?.state !== 'claimed' || row.generation !== claim.generation) continue;
-    if (deleted.has(claim.generation)) {
-      gone.push(row);
-      deletedAfter = Math.min(deletedAfter, claim.claimHeldUntil - CLAIM_HOLD_MS);
-    } else if (row.claimHeldUntil === claim.claimHeldUntil) {
-      await tx.updateNode(row, { ...row, claimHeldUntil: 0 });
-    }
+    if (row?.state !== 'claimed' || row.generation !== generation) continue;
+    if (deleted.has(generation)) forgotten.push(row);
+    else await tx.updateNode(row, { ...row, claimHeldUntil: tx.now });
   }
-  await forgetAll(tx, gone, deletedAfter, uploads);
-  return gone;
+  await forgetAll(tx, forgotten, claimedAt, uploads);
+  return { forgotten, gone: rows.filter((row) => row === undefined).length };
 }
 
 /** `deletedAfter`: their objects were deleted at this instant or later. */

@@ -51,7 +51,7 @@ export interface NodeRow {
   readonly heldDomainCount: number;
   /** ms; last lease call, kept only while waiting (the 24 h rule), else 0 */
   readonly waitingTouchedAt: number;
-  /** ms; until then the claim belongs to the pass that made it, afterwards it is a leftover; 0 unless claimed */
+  /** ms; until then the sweep leaves the claim to the pass that works on it; 0 unless claimed */
   readonly claimHeldUntil: number;
 }
 

@@ -167,6 +167,7 @@ export interface SpaceTransaction {
 
   /** Eligible rows (core/eligibility.ts) with leaseExpiresAt <= now, oldest expiry first, then hash. */
   findCandidates(limit: number): Awaitable<readonly NodeRow[]>;
+  /** Ordered by the end of their hold, then by hash. */
   findClaimed(heldUntilAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
   findAbandonedWaiting(touchedAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
   findAbandonedUploads(keptUntilAtOrBefore: number, limit: number): Awaitable<readonly UploadRow[]>;
@@ -213,8 +214,9 @@ export interface ContentStore {
   /** Proves inline bytes by their integrity record; throws ContentDamaged. */
   verifyInline(content: ContentRow): void;
   /**
-   * Deletes many; never rejects for a single object. The first failure ends it, `failure` holds it; `deleted` are those that
-   * are certainly gone. Called only for keys of claimed or closed generations: a delete may land late.
+   * Deletes many. An object that cannot be deleted holds up no other: `failure` says why one was not, `deleted` are those that
+   * are certainly gone. A store that is away may be asked no further. Called only for keys of claimed or closed generations: a
+   * delete may land late.
    */
   delete(space: Space, generations: readonly Generation[]): Promise<DeletedObjects>;
   /**

@@ -1,7 +1,6 @@
 /** Collection: what is eligible, in which order, and every step of it beside other requests (docs/design.md, Collection). */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
-import { CLAIM_HOLD_MS } from './collection.ts';
 import { getUsage } from './get-usage.ts';
 import { readContent } from './read-content.ts';
 import { readMetadata } from './read-metadata.ts';
@@ -123,76 +122,111 @@ test('a storage failure ends the pass with 503; what went stays gone, the next p
   expect(world.objectFiles()).not.toContain(generation);
 });
 
-test('a claim that a pass is finishing is left to it: by the sweep, and by another pass', async () => {
+test('a claim that a pass is working on is left to it by the sweep, for as long as that may take', async () => {
+  await world.close();
+  world = await CoreWorld.open({}, { workers: 2 });
+  const beside = await world.openBeside();
+  const nodes = [objectNode(1), objectNode(2), objectNode(3)];
+  for (const heldMs of [9_999, 10_000]) {
+    await world.publish(...nodes);
+    world.now += MINUTE_MS;
+    const deleting = world.holdDeletes();
+    const pass = gc();
+    await deleting.reached;
+    world.now += heldMs;
+    expect(await sweep(beside)).toEqual({ moreToDo: false });
+    const isLeft = heldMs < 10_000;
+    expect(await Promise.all(nodes.map(isGone))).toEqual(nodes.map(() => !isLeft));
+    deleting.open();
+    const count = isLeft ? nodes.length : 0;
+    expect(await pass).toMatchObject({ examined: count, deleted: count });
+    delete world.doors.delete;
+  }
+});
+
+test('a pass finishes what it meets of another, of one that died too, and each node is reported by whoever forgot it', async () => {
+  await world.close();
+  world = await CoreWorld.open({}, { workers: 2 });
+  const beside = await world.openBeside();
   const nodes = [objectNode(1), objectNode(2), objectNode(3)];
   await world.publish(...nodes);
   world.now += MINUTE_MS;
   const deleting = world.holdDeletes();
   const pass = gc();
   await deleting.reached;
-  expect(await gc()).toEqual(NOTHING);
-  expect(await sweep(world.core)).toEqual({ moreToDo: false });
-  expect(await Promise.all(nodes.map(stateOf))).toEqual(['claimed', 'claimed', 'claimed']);
+  expect(await runGc(beside, SPACE, 2)).toMatchObject({ examined: 2, deleted: 2 });
   deleting.open();
-  expect(await pass).toEqual({
-    examined: 3,
-    deleted: 3,
-    reclaimedContentBytes: nodes.reduce((sum, { content }) => sum + content.length, 0),
-  });
+  expect(await pass).toMatchObject({ examined: 1, deleted: 1 });
+  expect(await Promise.all(nodes.map(isGone))).toEqual([true, true, true]);
 });
 
-test('a claim that another process is finishing is left to it while it holds it, and finished once the hold is over', async () => {
-  await world.close();
-  world = await CoreWorld.open({}, { workers: 2 });
-  const beside = await world.openBeside();
-  const nodes = [objectNode(1), objectNode(2), objectNode(3)];
-  await world.publish(...nodes);
+/** The nodes in the order in which a pass takes them; objects of `bad` cannot be deleted until the door is taken away. */
+async function publishInOrder(nodes: readonly CanonicalNode[], bad: readonly CanonicalNode[]): Promise<void> {
+  for (const node of nodes) {
+    await world.publish(node);
+    world.now += 1;
+  }
   world.now += MINUTE_MS;
-  for (const heldMs of [CLAIM_HOLD_MS - 1, CLAIM_HOLD_MS]) {
-    const deleting = world.holdDeletes();
-    const pass = gc();
-    await deleting.reached;
-    world.now += heldMs;
-    const isHeld = heldMs < CLAIM_HOLD_MS;
-    const finished = isHeld ? 0 : nodes.length;
-    expect(await runGc(beside, SPACE, 100)).toMatchObject({ examined: finished, deleted: finished });
-    await sweep(beside);
-    expect(await Promise.all(nodes.map(isGone))).toEqual(nodes.map(() => !isHeld));
-    deleting.open();
-    expect(await pass).toMatchObject({ examined: 3, deleted: nodes.length - finished });
-    delete world.doors.delete;
-    await world.publish(...nodes);
-    world.now += MINUTE_MS;
-  }
+  const rows = await Promise.all(bad.map((node) => world.row(node)));
+  const stuck = new Set(rows.map((row) => row?.generation));
+  world.doors.delete = (step, generation) =>
+    stuck.has(generation) ? Promise.reject(new Error('planted: this one cannot be deleted')) : step();
+}
+
+const some = (from: number, count: number) =>
+  Array.from({ length: count }, (_, index) => objectNode(from + index));
+
+test('an object that cannot be deleted holds up no other, in this pass or a later one, and ends each with 503', async () => {
+  const [bad, ...others] = some(0, 6) as [CanonicalNode, ...CanonicalNode[]];
+  await publishInOrder([bad, ...others], [bad]);
+  expect(await failureOf(gc())).toMatchObject({
+    status: 503,
+    message: expect.stringMatching(/^1 objects could not be deleted .* 5 nodes were collected/),
+  });
+  expect(await Promise.all(others.map(isGone))).toEqual(others.map(() => true));
+  const later = some(10, 3);
+  const door = world.doors.delete!;
+  await publishInOrder(later, []);
+  world.doors.delete = door;
+  expect(await failureOf(gc())).toMatchObject({ status: 503 });
+  expect(await Promise.all(later.map(isGone))).toEqual([true, true, true]);
+  expect(await stateOf(bad)).toBe('claimed');
+  delete world.doors.delete;
+  expect(await gc()).toEqual({ examined: 1, deleted: 1, reclaimedContentBytes: bad.content.length });
 });
 
-test('a pass that may wait finishes what a process that died holds, and leaves to others what they finish', async () => {
-  await world.close();
-  world = await CoreWorld.open({}, { workers: 2 });
-  const beside = await world.openBeside();
-  const nodes = [objectNode(1), objectNode(2), objectNode(3)];
-  for (const isDead of [true, false]) {
-    await world.publish(...nodes);
-    world.now += MINUTE_MS;
-    const deleting = world.holdDeletes();
-    const pass = gc();
-    await deleting.reached;
-    let restedMs = 0;
-    const rest = async (ms: number) => {
-      restedMs += ms;
-      world.now += ms;
-      if (isDead) return;
-      deleting.open();
-      await pass;
-    };
-    const finished = isDead ? nodes.length : 0;
-    expect(await runGc(beside, SPACE, 100, rest)).toMatchObject({ examined: finished, deleted: finished });
-    expect(restedMs === CLAIM_HOLD_MS).toBe(isDead);
-    deleting.open();
-    expect(await pass).toMatchObject({ examined: nodes.length, deleted: nodes.length - finished });
-    expect(await Promise.all(nodes.map(isGone))).toEqual(nodes.map(() => true));
-    delete world.doors.delete;
+test('more of them than a pass may take hold up neither the candidates nor what can be finished among them', async () => {
+  const bad = some(0, 3);
+  const finishable = objectNode(3);
+  await publishInOrder([...bad, finishable], [...bad, finishable]);
+  for (let passes = 0; passes < 4; passes += 1) await failureOf(gc(1));
+  expect(await Promise.all([...bad, finishable].map(stateOf))).toEqual(Array(4).fill('claimed'));
+  const later = some(10, 2);
+  await publishInOrder(later, bad);
+  for (let passes = 0; passes < 4; passes += 1) {
+    await gc(1).catch(() => undefined);
+    world.now += 1;
   }
+  expect(await Promise.all([...later, finishable].map(isGone))).toEqual([true, true, true]);
+  delete world.doors.delete;
+});
+
+test('a store that is away is not asked for ever, and little is claimed that it cannot delete', async () => {
+  await publishInOrder(some(0, 12), some(0, 12));
+  expect(await failureOf(gc(10))).toMatchObject({ status: 503 });
+  const later = some(20, 20);
+  await publishInOrder(later, [...some(0, 12), ...later]);
+  let asked = 0;
+  const door = world.doors.delete!;
+  world.doors.delete = (...given) => {
+    asked += 1;
+    return door(...given);
+  };
+  expect(await failureOf(gc())).toMatchObject({ status: 503 });
+  expect(asked).toBe(10 + 8);
+  expect((await Promise.all(later.map(stateOf))).filter((state) => state === 'claimed')).toHaveLength(6);
+  delete world.doors.delete;
+  expect(await gc()).toMatchObject({ examined: 32, deleted: 32 });
 });
 
 test('processes that collect at once report between them every node that went, once', async () => {

@@ -1,65 +1,110 @@
 /** runGc: one bounded pass over one Space (docs/api.md, runGc). */
-import type { GcResult } from '@holdfast/protocol';
+import { ApiError, type GcResult, type Hash } from '@holdfast/protocol';
 import {
-  CLAIM_HOLD_MS,
   type Claims,
-  type ClaimsWanted,
   claimCandidates,
+  type FinishedClaims,
   findLeftoverClaims,
   finishClaims,
 } from './collection.ts';
 import type { Core } from './core.ts';
 import type { NodeRow, Space } from './model.ts';
-import type { SpaceTransaction } from './ports.ts';
 
 /** One transaction claims at most this many, so that a large pass never holds the writer for long. */
 const CLAIMS_PER_TRANSACTION_MAX = 100;
-/** ms between looks at claims that others hold */
-const HELD_LOOK_MS = 250;
+/** Of a store that is probably away: what it cannot delete is claimed all the same, and can be read no more. */
+const CLAIMS_PER_TRIAL_MAX = 8;
 
-type Take = (tx: SpaceTransaction, wanted: ClaimsWanted) => Promise<Claims>;
-
-interface Pass {
-  readonly core: Core;
-  readonly space: Space;
-  readonly result: { examined: number; deleted: number; reclaimedContentBytes: number };
-}
+const STORAGE_RETRY_AFTER_SECONDS = 2;
 
 /**
- * `maxNodes` is positive and already within its limit. Leftover claims first, then the oldest expired leases. Claims that others
- * hold are waited for with `rest`, as long as a hold lasts: whoever died in the middle of a pass leaves them to the next.
+ * `maxNodes` is positive and already within its limit. Leftover claims first, then the oldest expired leases. An object that cannot
+ * be deleted holds up no other: the pass goes on, and throws 503 at its end. Where nothing at all can be deleted it goes no further.
  */
-export async function runGc(
-  core: Core,
-  space: Space,
-  maxNodes: number,
-  rest?: (ms: number) => Promise<unknown>,
-): Promise<GcResult> {
-  const result = { examined: 0, deleted: 0, reclaimedContentBytes: 0 };
-  const pass: Pass = { core, space, result };
-  for (let restedMs = 0; ; restedMs += HELD_LOOK_MS) {
-    const othersHold = await takeAll(pass, findLeftoverClaims, maxNodes);
-    await takeAll(pass, claimCandidates, maxNodes);
-    if (rest === undefined || !othersHold || restedMs > CLAIM_HOLD_MS) return result;
-    await rest(HELD_LOOK_MS);
-  }
+export async function runGc(core: Core, space: Space, maxNodes: number): Promise<GcResult> {
+  const pass = new Pass(core, space, maxNodes);
+  await pass.finishLeftovers();
+  await pass.takeCandidates();
+  return pass.end();
 }
 
-/** Resolves whether others hold claims, by the last look. */
-async function takeAll({ core, space, result }: Pass, take: Take, maxNodes: number): Promise<boolean> {
-  for (;;) {
-    const limit = Math.min(maxNodes - result.examined, CLAIMS_PER_TRANSACTION_MAX);
-    if (limit <= 0) return false;
-    const wanted = { limit, uploads: core.content.upload.kind };
-    const claims = await core.metadata.transact(space, take, wanted);
-    result.examined += claims.examined;
-    count(result, claims.forgotten);
-    count(result, await finishClaims(core, space, claims.claimed));
-    if (claims.examined === 0) return claims.othersHold;
-  }
-}
+class Pass {
+  readonly #core: Core;
+  readonly #space: Space;
+  readonly #maxNodes: number;
+  #examined = 0;
+  #deleted = 0;
+  #reclaimedContentBytes = 0;
+  #failed = 0;
+  #failure: unknown;
+  /** whether the last objects that were to be deleted all stayed */
+  #isStuck = false;
 
-function count(result: Pass['result'], gone: readonly NodeRow[]): void {
-  result.deleted += gone.length;
-  for (const row of gone) result.reclaimedContentBytes += row.size;
+  constructor(core: Core, space: Space, maxNodes: number) {
+    this.#core = core;
+    this.#space = space;
+    this.#maxNodes = maxNodes;
+  }
+
+  /** Counts those that this pass finishes; one that it cannot finish is tried once, and leaves the candidates their part of the bound. */
+  async finishLeftovers(): Promise<void> {
+    const tried = new Set<Hash>();
+    while (tried.size < this.#maxNodes && !this.#isStuck) {
+      const limit = Math.min(this.#maxNodes - tried.size, CLAIMS_PER_TRANSACTION_MAX);
+      const found = await this.#core.metadata.transact(this.#space, findLeftoverClaims, {
+        limit,
+        withHeld: true,
+      });
+      const claimed = found.claimed.filter(({ hash }) => !tried.has(hash));
+      if (claimed.length === 0) return;
+      for (const { hash } of claimed) tried.add(hash);
+      const { forgotten } = await this.#finish({ ...found, claimed });
+      this.#examined += forgotten.length;
+    }
+  }
+
+  async takeCandidates(): Promise<void> {
+    let claimsMax = this.#isStuck ? CLAIMS_PER_TRIAL_MAX : CLAIMS_PER_TRANSACTION_MAX;
+    this.#isStuck = false;
+    while (!this.#isStuck && this.#examined < this.#maxNodes) {
+      const limit = Math.min(this.#maxNodes - this.#examined, claimsMax);
+      const wanted = { limit, uploads: this.#core.content.upload.kind };
+      const claims = await this.#core.metadata.transact(this.#space, claimCandidates, wanted);
+      if (claims.found === 0) return;
+      this.#count(claims.forgotten);
+      const { gone } = await this.#finish(claims);
+      // What others finished they report.
+      this.#examined += claims.found - gone;
+      claimsMax = CLAIMS_PER_TRANSACTION_MAX;
+    }
+  }
+
+  end(): GcResult {
+    if (this.#failure === undefined) {
+      return {
+        examined: this.#examined,
+        deleted: this.#deleted,
+        reclaimedContentBytes: this.#reclaimedContentBytes,
+      };
+    }
+    const message = `${this.#failed} objects could not be deleted from the content store; ${this.#deleted} nodes were collected: run the collection again`;
+    throw new ApiError('SERVICE_UNAVAILABLE', message, {
+      retryAfterSeconds: STORAGE_RETRY_AFTER_SECONDS,
+      cause: this.#failure,
+    });
+  }
+
+  async #finish(claims: Claims): Promise<FinishedClaims> {
+    const finished = await finishClaims(this.#core, this.#space, claims);
+    this.#count(finished.forgotten);
+    this.#failed += finished.failed;
+    this.#failure ??= finished.failure;
+    if (claims.claimed.length > 0) this.#isStuck = finished.failed === claims.claimed.length;
+    return finished;
+  }
+
+  #count(forgotten: readonly NodeRow[]): void {
+    this.#deleted += forgotten.length;
+    for (const { size } of forgotten) this.#reclaimedContentBytes += size;
+  }
 }

@@ -166,6 +166,27 @@ test('a good object whose generation a bad overlapping PUT had finished before a
   expect(world.objectFiles()).toEqual([(await world.row(node))!.generation]);
 });
 
+test('any number of discards that cannot be deleted hold up no other', async () => {
+  const name = (index: number): string => index.toString(16).padStart(32, '0');
+  const good = name(1000);
+  const dueAt = world.now;
+  await world.core.metadata.transact(SPACE, async (tx) => {
+    for (let index = 0; index < 120; index += 1) {
+      await tx.setDiscard({ generation: name(index), dueAt: dueAt - 1000, urlExpiresAt: 0 });
+    }
+    await tx.setDiscard({ generation: good, dueAt, urlExpiresAt: 0 });
+  });
+  world.doors.delete = (step, generation) =>
+    generation === good ? step() : Promise.reject(new Error('planted: this one cannot be deleted'));
+  for (let sweeps = 0; sweeps < 2; sweeps += 1) {
+    world.now += 1;
+    await expect(sweep(world.core)).rejects.toThrow('this one');
+  }
+  const left = await world.core.metadata.transact(SPACE, (tx) => tx.findDiscards(world.now, 1000));
+  expect(left).toHaveLength(120);
+  expect(left.map(({ generation }) => generation)).not.toContain(good);
+});
+
 test('two sweeps at once do no harm', async () => {
   const parent = objectNode(1, [smallNode(2).hash]);
   await world.upload(parent);

@@ -36,11 +36,14 @@ export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }>
       return false;
     }
   };
-  const spaces = await core.metadata.findSpacesToSweep(cutoffs, SPACES_PER_SWEEP_MAX);
-  let moreToDo = spaces.length === SPACES_PER_SWEEP_MAX;
-  for (const space of spaces) {
-    moreToDo = (await sweepSpace(core, space, cutoffs, attempt)) || moreToDo;
-  }
+  let moreToDo = await attempt(async () => {
+    const spaces = await core.metadata.findSpacesToSweep(cutoffs, SPACES_PER_SWEEP_MAX);
+    let isMoreLeft = spaces.length === SPACES_PER_SWEEP_MAX;
+    for (const space of spaces) {
+      isMoreLeft = (await sweepSpace(core, space, cutoffs, attempt)) || isMoreLeft;
+    }
+    return isMoreLeft;
+  });
   await attempt(async () => {
     await core.content.sweep((keys) => core.metadata.findKnownGenerations(keys), now);
     return false;
@@ -69,11 +72,13 @@ async function sweepSpace(
 }
 
 async function finishLeftovers(core: Core, space: Space): Promise<number> {
-  const { claimed } = await core.metadata.transact(space, findLeftoverClaims, {
+  const claims = await core.metadata.transact(space, findLeftoverClaims, {
     limit: ROWS_PER_TRANSACTION_MAX,
+    withHeld: false,
   });
-  await finishClaims(core, space, claimed);
-  return claimed.length;
+  const { failure } = await finishClaims(core, space, claims);
+  if (failure !== undefined) throw failure;
+  return claims.found;
 }
 
 /** No PUT of an abandoned upload begins any more, its URL has expired; one may still be under way. */
@@ -133,8 +138,7 @@ async function deleteDiscards(core: Core, space: Space): Promise<number> {
     space,
     due.map(({ generation }) => generation),
   );
-  const gone = due.filter(({ generation }) => deleted.has(generation));
-  if (gone.length > 0) await core.metadata.transact(space, settleDiscards, { gone, deletedAfter: now });
+  await core.metadata.transact(space, settleDiscards, { due, deleted, deletedAfter: now });
   if (failure !== undefined) throw failure;
   return due.length;
 }
@@ -146,21 +150,25 @@ export async function findDueDiscards(
 }
 
 interface DeletedDiscards {
-  readonly gone: readonly DiscardRow[];
+  readonly due: readonly DiscardRow[];
+  /** those whose objects are gone */
+  readonly deleted: ReadonlySet<Generation>;
   /** the objects were deleted at this instant or later */
   readonly deletedAfter: number;
 }
 
+/** One whose object could not be deleted is due again, behind those that were not tried for longer. */
 export async function settleDiscards(
   tx: SpaceTransaction,
-  { gone, deletedAfter }: DeletedDiscards,
+  { due, deleted, deletedAfter }: DeletedDiscards,
 ): Promise<void> {
   // Read again: a record that was set anew meanwhile speaks of an object that may have come after the delete.
   const current = new Map<Generation, DiscardRow>();
   for (const row of await tx.findDiscards(tx.now, ROWS_PER_TRANSACTION_MAX)) current.set(row.generation, row);
-  for (const row of gone) {
+  for (const row of due) {
     if (current.get(row.generation)?.dueAt !== row.dueAt) continue;
-    if (row.urlExpiresAt <= deletedAfter) await tx.removeDiscard(row.generation);
+    if (!deleted.has(row.generation)) await tx.setDiscard({ ...row, dueAt: tx.now });
+    else if (row.urlExpiresAt <= deletedAfter) await tx.removeDiscard(row.generation);
     else await tx.setDiscard({ ...row, dueAt: row.urlExpiresAt });
   }
 }

@@ -190,7 +190,7 @@ async function openStores(
 async function openFolderRows(
   dataDir: string,
   bytes: 'folder' | 's3',
-  { log, clock = REAL_CLOCK, onFatal, assertSound, workers, worker, isAlone }: Setting,
+  { log, clock = REAL_CLOCK, onFatal, assertSound, workers, worker }: Setting,
   opened: Opened,
 ): Promise<OpenRows & { readonly metadata: SqliteMetadataStore }> {
   const isCopied = log === undefined;
@@ -202,7 +202,6 @@ async function openFolderRows(
   const metadata = new SqliteMetadataStore({ path, clock, onFatal, isShared: workers > 1 });
   opened.add(() => metadata.close());
   if (!isCopied) await beginServing(metadata, dataDir);
-  if (isAlone) await metadata.releaseClaims();
   const apps = openSqliteRegistryStore(dataDir);
   opened.add(() => apps.close());
   return {

@@ -92,7 +92,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     refuseQuery(call);
     const { maxNodes } = parseGcRequest(await readOptionalJsonBody(call.exchange.request));
     return waitingUpTo(GC_SECONDS_MAX, call, () =>
-      dispatch(call, () => runGc(call.core, call.space, maxNodes, Bun.sleep)),
+      dispatch(call, () => runGc(call.core, call.space, maxNodes)),
     );
   },
 

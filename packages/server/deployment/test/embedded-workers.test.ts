@@ -86,31 +86,6 @@ test('a file staged by another process is swept once that process has ended', as
   expect(await readdir(incoming)).toEqual([]);
 });
 
-test('whoever opens the folder alone lets go of what killed processes held, and nobody else does', async () => {
-  const claim = readyNode(hashAt(1), { state: 'claimed', claimHeldUntil: NOW + 10_000 });
-  const inAnother = { appId: 'app', spaceId: 'another' };
-  await insertNodes(one.metadata, SPACE, [claim]);
-  await insertNodes(one.metadata, inAnother, [claim, { ...claim, hash: hashAt(2) }]);
-  const onFatal = (error: Error): number => fatal.push(error);
-  const openThird = (isAlone: boolean) =>
-    openEmbeddedEngine({ dataDir, workers: 2, isAlone, clock: new ManualClock(), onFatal });
-  const countFree = async ({ metadata }: EmbeddedEngine) => {
-    const counts = [SPACE, inAnother].map((space) =>
-      metadata.transact(space, async (tx) => (await tx.findClaimed(NOW, 10)).length),
-    );
-    return Promise.all(counts);
-  };
-  const beside = await openThird(false);
-  expect(await countFree(beside)).toEqual([0, 0]);
-  await beside.close();
-  await one.close();
-  await other.close();
-  const alone = await openThird(true);
-  expect(await countFree(alone)).toEqual([1, 2]);
-  one = alone;
-  other = await openThird(false);
-});
-
 test('what is left of who received what is worth nothing to whoever opens the folder alone, also when it is damaged', async () => {
   await one.close();
   await other.close();

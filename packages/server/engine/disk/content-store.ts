@@ -165,16 +165,12 @@ export class DiskContentStore implements ContentStore {
     }
   }
 
-  /** After the first failure none begins, but those in flight beside it still count. */
   async delete(_space: Space, generations: readonly Generation[]): Promise<DeletedObjects> {
     const deleted = new Set<Generation>();
     let failure: unknown;
     let next = 0;
     const worker = async (): Promise<void> => {
-      while (failure === undefined) {
-        const generation = generations[next];
-        next += 1;
-        if (generation === undefined) return;
+      for (let generation = generations[next++]; generation !== undefined; generation = generations[next++]) {
         try {
           await this.#delete(generation);
           deleted.add(generation);

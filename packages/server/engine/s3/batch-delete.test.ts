@@ -47,12 +47,28 @@ describe('deletes', () => {
       return { status: 200, body: `<DeleteResult>${entries.slice(0, -1).join('')}</DeleteResult>` };
     };
     const { deleted, failure } = await store.delete(SPACE, generations);
-    expect(batches).toEqual([1000, 1000]);
+    expect(batches).toEqual([1000, 1000, 500]);
     expect(failure).toBeInstanceOf(StoreUnavailable);
     // Neither the one that failed, nor the one that was passed over in silence.
-    expect(deleted.size).toBe(1998);
+    expect(deleted.size).toBe(2498);
     expect([deleted.has(generations[1003]!), deleted.has(generations[1004]!)]).toEqual([false, true]);
     expect(deleted.has(generations[1999]!)).toBe(false);
+  });
+
+  test('a request that fails ends them: the store is not asked for what is left', async () => {
+    let posts = 0;
+    standIn.intruder = (seen, answer) => {
+      if (seen.method !== 'POST') return answer();
+      posts += 1;
+      return posts === 1 ? answer() : errorAnswer(503, 'SlowDown');
+    };
+    const generations = Array.from({ length: 3000 }, newGeneration);
+    const { deleted, failure } = await store.delete(SPACE, generations);
+    expect([deleted.size, failure instanceof StoreUnavailable]).toEqual([1000, true]);
+    const asked = standIn.seen.filter(
+      ({ method, body }) => method === 'POST' && body.includes(generations[2000]!),
+    );
+    expect(asked).toEqual([]);
   });
 
   test('a delete whose answer is lost or garbled is repeated, then unavailable; it never rejects', async () => {

@@ -9,24 +9,33 @@ import { formatDeleteBatch, parseBatchOutcome } from './xml-answers.ts';
 /** Absent, in the words of stores that say so. */
 const ABSENT_CODE = 'NoSuchKey';
 
-/** The first batch with a failure is the last; `deleted` are the keys that are certainly gone. */
+export interface DeletedKeys {
+  /** those that are certainly gone */
+  readonly deleted: ReadonlySet<string>;
+  /** the first key that the store refused to delete; the others were deleted all the same */
+  readonly refused: StoreUnavailable | undefined;
+  /** a request that failed: none followed it */
+  readonly failure: unknown;
+}
+
 export async function deleteKeys(
   client: S3Client,
   limits: S3Limits,
   keys: readonly string[],
-): Promise<{ readonly deleted: ReadonlySet<string>; readonly failure: unknown }> {
+): Promise<DeletedKeys> {
   const deleted = new Set<string>();
+  let refused: StoreUnavailable | undefined;
   for (let start = 0; start < keys.length; start += DELETE_BATCH_MAX) {
     const batch = keys.slice(start, start + DELETE_BATCH_MAX);
     try {
       for (const key of await deleteBatch(client, limits, batch)) deleted.add(key);
     } catch (error) {
-      return { deleted, failure: error ?? new Error('deleting failed') };
+      return { deleted, refused, failure: error ?? new Error('deleting failed') };
     }
     const left = batch.find((key) => !deleted.has(key));
-    if (left !== undefined) return { deleted, failure: notDeleted(left) };
+    if (left !== undefined) refused ??= notDeleted(left);
   }
-  return { deleted, failure: undefined };
+  return { deleted, refused, failure: undefined };
 }
 
 async function deleteBatch(client: S3Client, limits: S3Limits, keys: readonly string[]): Promise<string[]> {

@@ -105,8 +105,10 @@ export class S3ContentStore implements ContentStore {
     } catch (failure) {
       return { deleted: new Set(), failure };
     }
-    const { deleted, failure } = await deleteKeys(this.#parts.client, this.#parts.limits, [...byKey.keys()]);
-    return { deleted: new Set([...deleted].map((key) => byKey.get(key) as Generation)), failure };
+    const { client, limits } = this.#parts;
+    const { deleted, refused, failure } = await deleteKeys(client, limits, [...byKey.keys()]);
+    const gone = [...deleted].map((key) => byKey.get(key) as Generation);
+    return { deleted: new Set(gone), failure: failure ?? refused };
   }
 
   async sweep(findKnown: FindKnown, now: number): Promise<void> {

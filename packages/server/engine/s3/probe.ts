@@ -178,7 +178,7 @@ async function checkDelete(
   { client, limits }: Pick<ProbeParts, 'client' | 'keys' | 'limits'>,
   key: string,
 ): Promise<void> {
-  const { failure } = await deleteKeys(client, limits, [key]);
+  const { refused, failure = refused } = await deleteKeys(client, limits, [key]);
   if (failure !== undefined) throw failure;
   if ((await probe.find(key)) !== undefined) {
     throw new EngineRefused(

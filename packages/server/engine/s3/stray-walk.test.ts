@@ -153,6 +153,33 @@ describe('on a store that fails', () => {
     expect([...standIn.objects.keys()]).toEqual([keys.marker]);
   });
 
+  test('a stray that the store refuses to delete holds up no other: the walk goes on', async () => {
+    await open(standIn.bucket);
+    const generations = Array.from({ length: 7 }, newGeneration);
+    for (const generation of generations) {
+      await overwrite(standIn.bucket, keyOf(generation), new Uint8Array([1]));
+    }
+    const stuck = [...standIn.objects.keys()].sort().find((key) => key.includes('/nodes/')) as string;
+    standIn.intruder = (seen, answer) => {
+      if (seen.method !== 'POST') return answer();
+      const keys = [...seen.body.toString().matchAll(/<Key>([^<]*)/g)].map(([, key]) => key as string);
+      const entries = keys.map((key) => {
+        if (key === stuck) return `<Error><Key>${key}</Key><Code>AccessDenied</Code></Error>`;
+        standIn.objects.delete(key);
+        return `<Deleted><Key>${key}</Key></Deleted>`;
+      });
+      return { status: 200, body: `<DeleteResult>${entries.join('')}</DeleteResult>` };
+    };
+    const failures: unknown[] = [];
+    for (let step = 0; step < 4; step += 1) {
+      await store.sweep(none, OLD_AT).catch((error: unknown) => failures.push(error));
+    }
+    expect(failures).toEqual([expect.any(StoreUnavailable), expect.any(StoreUnavailable)]);
+    const walk = ['some/prefix/probe/', 'some/prefix/nodes/'];
+    expect(listings().map(({ query }) => query.get('prefix'))).toEqual([...walk, ...walk]);
+    expect([...standIn.objects.keys()].sort()).toEqual([keys.marker, stuck].sort());
+  });
+
   test('in the bucket of another deployment, where every object looks like a stray, nothing is deleted', async () => {
     await open(standIn.bucket);
     const generation = newGeneration();

@@ -3,7 +3,7 @@
  * generations, replays after a collection, what a probe left. Which those are says core/stray-objects.ts.
  */
 import { createdAtOf } from '../../core/generation.ts';
-import type { FindKnown } from '../../core/ports.ts';
+import type { FindKnown, StoreUnavailable } from '../../core/ports.ts';
 import { findStrays, STRAY_AGE_MS } from '../../core/stray-objects.ts';
 import { deleteKeys } from './batch-delete.ts';
 import { AttemptFailed, RequestRefused } from './failure.ts';
@@ -53,8 +53,9 @@ export class StrayWalk {
     const place = this.#place;
     try {
       const page = await this.#list(place);
-      await this.#deleteStrays(page.keys, findKnown, now);
+      const refused = await this.#deleteStrays(page.keys, findKnown, now);
       this.#place = followerOf(place, page.next);
+      if (refused !== undefined) throw refused;
     } catch (error) {
       // A place that the store does not know any more (its tokens may expire) must not end all walks.
       if (error instanceof RequestRefused && place.next !== undefined) this.#place = START;
@@ -84,7 +85,12 @@ export class StrayWalk {
     });
   }
 
-  async #deleteStrays(listed: readonly string[], findKnown: FindKnown, now: number): Promise<void> {
+  /** Rejects when the page is to be walked again; resolves with the failure where only single keys stay, which hold up no other. */
+  async #deleteStrays(
+    listed: readonly string[],
+    findKnown: FindKnown,
+    now: number,
+  ): Promise<StoreUnavailable | undefined> {
     const { client, keys, marker, limits, uploadTtlMs } = this.#options;
     // A URL is good for a while yet, and by it the store takes an object whenever it comes.
     const oldAt = now - STRAY_AGE_MS - uploadTtlMs;
@@ -94,11 +100,12 @@ export class StrayWalk {
     });
     const objects = listed.flatMap((key) => keys.findObject(key) ?? []);
     const strays = (await findStrays(objects, oldAt, findKnown)).map((object) => keys.keyOf(object));
-    if (probes.length + strays.length === 0) return;
+    if (probes.length + strays.length === 0) return undefined;
     // In the bucket of another deployment our rows know nothing, and everything looks like a stray.
     await marker.assertHealthy();
-    const { failure } = await deleteKeys(client, limits, [...probes, ...strays]);
+    const { refused, failure } = await deleteKeys(client, limits, [...probes, ...strays]);
     if (failure !== undefined) throw failure;
+    return refused;
   }
 }
 

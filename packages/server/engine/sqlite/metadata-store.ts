@@ -313,18 +313,6 @@ export class SqliteMetadataStore implements MetadataStore {
     await this.#commits.submit((scope) => scope.write(scope.sql.deleteStoreValue, name));
   }
 
-  /** What killed processes held, their passes will not finish. The caller has the store to itself. */
-  releaseClaims(): Promise<void> {
-    return this.#commits.submit((scope) => {
-      for (let space = 0; ; ) {
-        const row = scope.find(scope.sql.nextSpaceClaimed, space);
-        if (row === undefined) return;
-        space = row.space as number;
-        scope.write(scope.sql.releaseClaims, space);
-      }
-    });
-  }
-
   async close(): Promise<void> {
     await this.#commits.close();
     finalize(this.#reads);

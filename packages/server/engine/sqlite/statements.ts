@@ -131,8 +131,6 @@ const WRITE_STATEMENTS = {
 
   findCandidates: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = ?1 AND collectable = 1 AND lease_expires_at <= ?2 ORDER BY lease_expires_at, hash LIMIT ?3`,
   findClaimed: `SELECT ${NODE_COLUMNS} FROM nodes INDEXED BY nodes_claimed WHERE state = 3 AND space = ?1 AND claim_held_until <= ?2 ORDER BY claim_held_until, hash LIMIT ?3`,
-  releaseClaims:
-    'UPDATE nodes INDEXED BY nodes_claimed SET claim_held_until = 0 WHERE state = 3 AND space = ?1 AND claim_held_until > 0',
   findAbandonedWaiting: `SELECT ${NODE_COLUMNS} FROM nodes WHERE state = 0 AND space = ?1 AND waiting_touched_at <= ?2 ORDER BY waiting_touched_at, hash LIMIT ?3`,
   findAbandonedUploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 ORDER BY url_expires_at, touched_at, hash LIMIT ?3`,
 
