@@ -9,6 +9,8 @@ export interface ConnectionFlags {
   readonly space?: string;
   readonly tokenFile?: string;
   readonly profile?: string;
+  /** of every command with a connection, though it says nothing of it */
+  readonly json?: true;
 }
 
 /** A token that the server refused may have been replaced by now. */

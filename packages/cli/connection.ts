@@ -20,7 +20,7 @@ import type { Command } from 'commander';
 import { CliError, UsageError } from './cli-error.ts';
 import { explainCasError } from './connection-advice.ts';
 import { type ConnectionFlags, findSettings } from './connection-settings.ts';
-import { parsePathIdValue } from './options.ts';
+import { jsonOption, parsePathIdValue } from './options.ts';
 import { parseProfileName } from './profiles.ts';
 import { runShortJob } from './progress/run-job.ts';
 import { findClaims } from './token-claims.ts';
@@ -32,8 +32,10 @@ The server, App, Space and token come from flags, then from the profile that --p
 HOLDFAST_URL, HOLDFAST_APP, HOLDFAST_SPACE and HOLDFAST_TOKEN, then from the profile of HOLDFAST_PROFILE or the default one
 (holdfast login). A token is never an argument: other users could read it in the list of processes.`;
 
-/** Adds the flags that every client command has. */
-export function withConnection(command: Command): Command {
+/** Adds the flags that every client command has; `help` is what the command says of itself. */
+export function withConnection(command: Command, help?: string): Command {
+  command.addOption(jsonOption());
+  if (help !== undefined) command.addHelpText('after', help);
   return command
     .option('--url <url>', 'address of the server (or HOLDFAST_URL)')
     .option('--app <app-id>', 'the App (or HOLDFAST_APP)', parsePathIdValue)
@@ -55,7 +57,7 @@ interface ClientSettings extends Pick<ClientOptions, 'retry'> {
  * CliError for what the SDK throws.
  */
 export async function withClient<T>(
-  flags: ConnectionFlags & { readonly json?: true },
+  flags: ConnectionFlags,
   work: (client: Client, progress: ProgressReporter) => Promise<T>,
   { isJob, retry }: ClientSettings = {},
 ): Promise<T> {

@@ -33,11 +33,11 @@ beforeAll(async () => {
     writeFileSync(place.path('tree', name, 'file'), name);
   }
 });
-afterAll(() => {
+afterAll(async () => {
   for (const socket of sockets) socket.destroy();
   hung.close();
   for (const server of servers) void server.stop(true);
-  place.remove();
+  await place.remove();
 });
 
 interface Ended {

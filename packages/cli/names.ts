@@ -12,7 +12,7 @@ import { OPERATIONS } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { type ConnectionFlags, JOB_CLIENT, requireAuthorities, withClient } from './connection.ts';
 import { formatBytes } from './progress/format-progress.ts';
-import { type JobFlags, runShortJob } from './progress/run-job.ts';
+import { runShortJob } from './progress/run-job.ts';
 import { NAMES_AUTHORITIES } from './tree-reference.ts';
 
 const WRITER_AUTHORITIES = [
@@ -35,7 +35,7 @@ export async function requireNamesReader(flags: ConnectionFlags): Promise<void> 
 
 /** Does `work` with a client that tries again, and says what it waits for. Throws CliError for what the SDK throws. */
 export function withNames<T>(
-  flags: ConnectionFlags & Pick<JobFlags, 'json'>,
+  flags: ConnectionFlags,
   work: (client: Client, progress: ProgressReporter) => Promise<T>,
 ): Promise<T> {
   return withClient(

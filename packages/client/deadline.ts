@@ -20,15 +20,14 @@ export const systemClock: Clock = {
 export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise;
   return new Promise<T>((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason);
     if (signal.aborted) {
-      // The loser's failure is of no interest to anyone any more.
+      // Nobody waits for the promise any more, so nobody hears of its failure.
       promise.catch(() => undefined);
-      onAbort();
+      reject(signal.reason);
       return;
     }
-    signal.addEventListener('abort', onAbort, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+    const unwatch = watch(signal, () => reject(signal.reason));
+    promise.then(resolve, reject).finally(unwatch);
   });
 }
 
@@ -116,7 +115,10 @@ export class Deadline {
   }
 }
 
-/** What waits for each signal. All attempts under one signal share one listener: one for each costs as much as a request. */
+/**
+ * What waits for each signal. All that wait for one signal share one listener: one for each attempt costs as much as a request,
+ * and Node warns of a leak from the eleventh on.
+ */
 const watching = new WeakMap<AbortSignal, { readonly waiting: Set<() => void>; stop(): void }>();
 
 /** Calls `onAbort` when `signal` fires, unless the returned function is called first. The last to go takes the listener away. */

@@ -1,4 +1,4 @@
-/** How answers are read: in one piece when their length is known and small, else as a stream that is bounded; always cut off in time. */
+/** How answers are read: as a stream that is bounded, and cut off in time. */
 import { describe, expect, test } from 'bun:test';
 import { getEventListeners } from 'node:events';
 import type { CasError } from './errors.ts';
@@ -75,10 +75,13 @@ describe('attempts under one signal', () => {
     expect(await client.getUsage({ signal })).toEqual(USAGE);
     const last = rejection(client.getUsage({ signal }));
     await called(space, 3);
+    const waiting = space.client({ token: () => new Promise<string>(() => undefined) });
+    const unsent = rejection(waiting.getUsage({ signal }));
+    await Bun.sleep(0);
     expect(getEventListeners(signal, 'abort').length).toBe(1);
     const reason = new Error('enough');
     controller.abort(reason);
-    expect(await Promise.all([first, last])).toEqual([reason, reason]);
+    expect(await Promise.all([first, last, unsent])).toEqual([reason, reason, reason]);
     expect(space.clock.runningLimits).toBe(0);
   });
 

@@ -56,9 +56,9 @@ export class SpaceClient {
   readonly appId: string;
   readonly spaceId: string;
   readonly identity: Identity;
-  private readonly wire: Wire;
-  private readonly sketch: TokenSketch;
-  private readonly pathSpace: string;
+  readonly #wire: Wire;
+  readonly #sketch: TokenSketch;
+  readonly #pathSpace: string;
 
   constructor(
     wire: Wire,
@@ -67,30 +67,30 @@ export class SpaceClient {
     sketch: TokenSketch = {},
     pathSpace = encodeURIComponent(spaceId),
   ) {
-    this.wire = wire;
+    this.#wire = wire;
     this.identity = identity;
     this.appId = identity.appId;
     this.spaceId = spaceId;
-    this.sketch = sketch;
-    this.pathSpace = pathSpace;
+    this.#sketch = sketch;
+    this.#pathSpace = pathSpace;
   }
 
   /** The same Space under a token with other claims (`undefined` removes one). */
   withClaims(claims: Fields): SpaceClient {
-    return this.withToken({ ...this.sketch, claims: { ...this.sketch.claims, ...claims } });
+    return this.withToken({ ...this.#sketch, claims: { ...this.#sketch.claims, ...claims } });
   }
 
   withToken(sketch: TokenSketch): SpaceClient {
-    return new SpaceClient(this.wire, this.identity, this.spaceId, sketch, this.pathSpace);
+    return new SpaceClient(this.#wire, this.identity, this.spaceId, sketch, this.#pathSpace);
   }
 
   inSpace(spaceId: string): SpaceClient {
-    return new SpaceClient(this.wire, this.identity, spaceId, this.sketch);
+    return new SpaceClient(this.#wire, this.identity, spaceId, this.#sketch);
   }
 
   /** The same spaceId under another App's identity. */
   asIdentity(identity: Identity): SpaceClient {
-    return new SpaceClient(this.wire, identity, this.spaceId, this.sketch);
+    return new SpaceClient(this.#wire, identity, this.spaceId, this.#sketch);
   }
 
   inDomain(refDomain: string): SpaceClient {
@@ -99,15 +99,15 @@ export class SpaceClient {
 
   /** The token names this Space, the path is `segment` exactly as given. */
   atPath(segment: string): SpaceClient {
-    return new SpaceClient(this.wire, this.identity, this.spaceId, this.sketch, segment);
+    return new SpaceClient(this.#wire, this.identity, this.spaceId, this.#sketch, segment);
   }
 
   token(): string {
-    return mintToken(this.identity, this.spaceId, this.wire.now(), this.sketch);
+    return mintToken(this.identity, this.spaceId, this.#wire.now(), this.#sketch);
   }
 
   path(operation: OperationName, hash = '0'.repeat(64), app = encodeURIComponent(this.appId)): string {
-    return `/v1/apps/${app}/spaces/${this.pathSpace}/${OPERATIONS[operation].path.replace('{hash}', hash)}`;
+    return `/v1/apps/${app}/spaces/${this.#pathSpace}/${OPERATIONS[operation].path.replace('{hash}', hash)}`;
   }
 
   call(operation: OperationName, options: CallOptions = {}): Promise<Answer> {
@@ -128,7 +128,7 @@ export class SpaceClient {
     const init: RequestInit & { duplex?: 'half' } = { method, headers };
     if (body !== undefined) init.body = body;
     if (body instanceof ReadableStream) init.duplex = 'half';
-    return this.wire.send(path, init);
+    return this.#wire.send(path, init);
   }
 
   lease(hash: string, json: unknown = { leaseDurationMs: LEASE_MS }): Promise<Answer> {
@@ -153,7 +153,7 @@ export class SpaceClient {
     const init: RequestInit & { duplex?: 'half' } = { method: 'PUT', headers: sent, body: body as BodyInit };
     if (body instanceof ReadableStream) init.duplex = 'half';
     if (signal) init.signal = signal;
-    return this.wire.send(upload.url, init);
+    return this.#wire.send(upload.url, init);
   }
 
   /** A lease that must ask for bytes; its instruction. */

@@ -12,12 +12,10 @@ export {
   planFolder,
   pushFolder,
 } from './push/push-folder.ts';
-export { ScanError } from './push/scan-problem.ts';
+export { ScanError, TreeBusyError } from './push/scan-problem.ts';
 export type { SnapshotTarget } from './push/snapshot-commit.ts';
 export { TreeStateBusyError, TreeStateLostError } from './push/state-failure.ts';
-export { TreeBusyError } from './push/tree-busy-error.ts';
 export { ResidentMemory } from './resident-memory.ts';
-export { makeCacheFolder } from './state/cache-folder.ts';
+export { defaultCacheFolder, makeCacheFolder } from './state/cache-folder.ts';
 export { openTemporaryState, openTreeState } from './state/open-tree-state.ts';
-export { defaultCacheFolder } from './state/state-location.ts';
 export { TreeState } from './state/tree-state.ts';

@@ -16,8 +16,7 @@ import { MemoryState } from './push/memory-state.ts';
 import { pushFolder as pushWithState } from './push/push-folder.ts';
 
 export { GivenPathError } from './given-path.ts';
-export { ScanError, type ScanProblem } from './push/scan-problem.ts';
-export { TreeBusyError } from './push/tree-busy-error.ts';
+export { ScanError, type ScanProblem, TreeBusyError } from './push/scan-problem.ts';
 
 export interface PushFolderOptions {
   /** Of the root: 60 s to 24 h, clamped by the service; 24 h when left out. */

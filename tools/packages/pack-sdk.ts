@@ -8,13 +8,13 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { BunPlugin } from 'bun';
 import rootPackage from '../../package.json' with { type: 'json' };
-import { packPackage } from './npm-pack.ts';
+import { describePackage, packPackage } from './npm-pack.ts';
 import { listReachableTypes, writeTypes } from './write-types.ts';
 
 const MODULES_FOLDER = fileURLToPath(new URL('../../node_modules', import.meta.url));
 const PACKAGES_FOLDER = fileURLToPath(new URL('../../packages', import.meta.url));
 const LICENSE_FILE = fileURLToPath(new URL('../../LICENSE', import.meta.url));
-const { version, license, engines } = rootPackage;
+const { version, engines } = rootPackage;
 
 /** One thing that a package lets others import. */
 interface Door {
@@ -95,7 +95,7 @@ async function fillPackage(one: SdkPackage, types: string, folder: string): Prom
   const bundled = await Promise.all(one.doors.map((door) => bundle(door, folder)));
   await writeLicenses(new Set(bundled.flat()), folder);
   await copyTypes(types, one, folder);
-  await writeFile(join(folder, 'package.json'), `${JSON.stringify(describePackage(one), null, 2)}\n`);
+  describePackage(folder, listFields(one));
   await copyFile(join(PACKAGES_FOLDER, one.folder, 'README.md'), join(folder, 'README.md'));
   await copyFile(LICENSE_FILE, join(folder, 'LICENSE'));
 }
@@ -143,13 +143,10 @@ async function copyTypes(types: string, one: SdkPackage, folder: string): Promis
 
 const typesOf = ({ source }: Door): string => source.replace(/\.ts$/, '.d.ts');
 
-function describePackage({ name, description, doors, dependencies }: SdkPackage): Record<string, unknown> {
+function listFields({ name, description, doors, dependencies }: SdkPackage) {
   return {
     name,
-    version,
     description,
-    license,
-    type: 'module',
     sideEffects: false,
     engines,
     files: ['*.js', 'types', 'THIRD-PARTY-LICENSES'],

@@ -2,6 +2,7 @@
 import { chmodSync, cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import rootPackage from '../../package.json' with { type: 'json' };
+import { describePackage } from '../packages/npm-pack.ts';
 import { buildCommandFiles } from './command-build.ts';
 import { describeThirdParty, readThirdParty, type ThirdPartyPackage } from './third-party.ts';
 
@@ -16,20 +17,13 @@ export async function writeCommandPackage(folder: string): Promise<readonly Thir
   for (const name of COPIED) cpSync(join(ROOT, name), join(folder, name), { recursive: true });
   chmodSync(join(folder, 'bin', 'holdfast'), 0o755);
   writeFileSync(join(folder, 'THIRD-PARTY-LICENSES.txt'), describeThirdParty(thirdParty));
-  writeFileSync(join(folder, 'package.json'), `${JSON.stringify(describeCommandPackage(), null, 2)}\n`);
-  return thirdParty;
-}
-
-function describeCommandPackage(): Record<string, unknown> {
-  const { name, version, description, license, dependencies } = rootPackage;
-  return {
+  const { name, description, dependencies } = rootPackage;
+  describePackage(folder, {
     name,
-    version,
     description,
-    license,
-    type: 'module',
     os: ['linux', 'darwin'],
     bin: { holdfast: 'bin/holdfast' },
     dependencies: { bun: dependencies.bun },
-  };
+  });
+  return thirdParty;
 }

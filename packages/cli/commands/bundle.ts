@@ -21,7 +21,7 @@ import { type ConnectionFlags, JOB_CLIENT, withClient, withConnection } from '..
 import { describeFileError } from '../files.ts';
 import { NOTHING_CHANGED } from '../interruption.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
-import { jsonOption, parseSizeValue } from '../options.ts';
+import { parseSizeValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { countOf, formatCount } from '../progress/format-progress.ts';
 import { type JobContext, type JobOptions, runJob } from '../progress/run-job.ts';
@@ -29,7 +29,6 @@ import { locateHashes } from '../tree-connection.ts';
 import { collectLocations, LOCATION_HELP, requireReadable, type TreeLocation } from '../tree-reference.ts';
 
 interface Flags extends ConnectionFlags {
-  readonly json?: true;
   readonly quiet?: true;
 }
 
@@ -62,7 +61,7 @@ function registerCreate(bundle: Command): void {
     .argument('<locations...>', LOCATION_HELP, collectLocations)
     .option('--out <file>', 'write here instead of stdout')
     .option('--quiet', 'show warnings and errors only');
-  withConnection(command.addOption(jsonOption()).addHelpText('after', CREATE_HELP)).action(create);
+  withConnection(command, CREATE_HELP).action(create);
 }
 
 async function create(locations: readonly TreeLocation[], flags: CreateFlags): Promise<void> {
@@ -121,7 +120,7 @@ function registerImport(bundle: Command): void {
       parseSizeValue(1, NODE_BYTES_LIMIT),
     )
     .option('--quiet', 'print the roots only');
-  withConnection(command.addOption(jsonOption()).addHelpText('after', IMPORT_HELP)).action(importFile);
+  withConnection(command, IMPORT_HELP).action(importFile);
 }
 
 async function importFile(path: string, flags: ImportFlags): Promise<void> {

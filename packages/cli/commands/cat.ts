@@ -3,15 +3,10 @@ import { openTree } from '@holdfast/client';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
-import { jsonOption } from '../options.ts';
 import { printJson } from '../output.ts';
 import { describeItem, findLocation, withSource } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 import { writeSlowly } from '../waits.ts';
-
-interface CatFlags extends ConnectionFlags {
-  readonly json?: true;
-}
 
 const HELP = `
 Every byte was verified before it is written. A link has no bytes of its own here: it is not followed. With --json only what
@@ -26,10 +21,10 @@ export function registerCatCommand(program: Command): void {
     .command('cat')
     .description('write a file of a tree to stdout')
     .argument('<location>', LOCATION_HELP, parseLocation);
-  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(write);
+  withConnection(command, HELP).action(write);
 }
 
-async function write(location: TreeLocation, flags: CatFlags): Promise<void> {
+async function write(location: TreeLocation, flags: ConnectionFlags): Promise<void> {
   await withSource(flags, [location], async (source, [tree]) => {
     const item = await findLocation(source, tree);
     if (flags.json) return printJson(describeItem(item));

@@ -3,14 +3,12 @@ import { type Difference, diffWithRenames, formatPath, pathBytes, type Rename } 
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
-import { jsonOption } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { formatBytes, formatCount } from '../progress/format-progress.ts';
 import { describeItem, describeName, findLocation, withSource } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 
 interface DiffFlags extends ConnectionFlags {
-  readonly json?: true;
   readonly stat?: true;
 }
 
@@ -31,7 +29,7 @@ export function registerDiffCommand(program: Command): void {
     .argument('<before>', LOCATION_HELP, parseLocation)
     .argument('<after>', LOCATION_HELP, parseLocation)
     .option('--stat', 'only how many entries and bytes differ');
-  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(compare);
+  withConnection(command, HELP).action(compare);
 }
 
 type Shown = Difference | Rename;

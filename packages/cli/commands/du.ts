@@ -4,15 +4,10 @@ import { isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
-import { jsonOption } from '../options.ts';
 import { printJson, printTable } from '../output.ts';
 import { formatBytes, formatCount } from '../progress/format-progress.ts';
 import { findHash, withSource } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
-
-interface DuFlags extends ConnectionFlags {
-  readonly json?: true;
-}
 
 const HELP = `
 For each tree: the bytes of its files as they are pulled; the stored bytes of the nodes that none of the other trees given
@@ -29,7 +24,7 @@ export function registerDuCommand(program: Command): void {
     .command('du')
     .description('show what trees take, alone and shared')
     .argument('<locations...>', LOCATION_HELP, collectTrees);
-  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(measure);
+  withConnection(command, HELP).action(measure);
 }
 
 interface MeasuredTree extends TreeUsage {
@@ -37,7 +32,7 @@ interface MeasuredTree extends TreeUsage {
   readonly text: string;
 }
 
-async function measure(locations: readonly TreeLocation[], flags: DuFlags): Promise<void> {
+async function measure(locations: readonly TreeLocation[], flags: ConnectionFlags): Promise<void> {
   const usages = await withSource(flags, locations, async (source, trees): Promise<MeasuredTree[]> => {
     const texts = new Map<Hash, string>();
     // One tree under two names is one tree.

@@ -26,7 +26,7 @@ import {
   requireNamesWriter,
   withNames,
 } from '../names.ts';
-import { jsonOption, parseDurationValue } from '../options.ts';
+import { parseDurationValue } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
 import { warnOfUnreadable } from '../tree-reference.ts';
@@ -39,7 +39,6 @@ interface ForgetFlags extends ConnectionFlags {
   readonly keepWeekly?: number;
   readonly keepMonthly?: number;
   readonly dryRun?: true;
-  readonly json?: true;
 }
 
 const HELP = `
@@ -76,7 +75,7 @@ export function registerForgetCommand(program: Command): void {
     .option('--keep-weekly <n>', 'keep the newest of each week, of so many weeks', parseCount)
     .option('--keep-monthly <n>', 'keep the newest of each month, of so many months', parseCount)
     .option('--dry-run', 'only say what would be forgotten');
-  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(forget);
+  withConnection(command, HELP).action(forget);
 }
 
 async function forget(targets: readonly string[], flags: ForgetFlags): Promise<void> {
@@ -185,7 +184,6 @@ function describeFreed({ bytes, at, heldTrees, reason }: Freed): string {
 
 interface UnforgetFlags extends ConnectionFlags {
   readonly from?: Hash;
-  readonly json?: true;
 }
 
 const UNFORGET_HELP = `
@@ -201,7 +199,7 @@ export function registerUnforgetCommand(program: Command): void {
     .description('take a forgotten snapshot back')
     .argument('<id>', 'the snapshot; 8 digits suffice', parseIdValue)
     .option('--from <catalog>', 'look in this list too, by its hash', parseCatalog);
-  withConnection(command.addOption(jsonOption()).addHelpText('after', UNFORGET_HELP)).action(unforget);
+  withConnection(command, UNFORGET_HELP).action(unforget);
 }
 
 async function unforget(id: string, flags: UnforgetFlags): Promise<void> {

@@ -4,14 +4,12 @@ import { GC_NODES_DEFAULT, GC_NODES_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
 import { sayWhenInterrupted } from '../interruption.ts';
-import { jsonOption } from '../options.ts';
 import { printJson, printLine } from '../output.ts';
 import { formatBytes, formatCount } from '../progress/format-progress.ts';
 
 interface GcFlags extends ConnectionFlags {
   readonly maxNodes?: number;
   readonly all?: true;
-  readonly json?: true;
 }
 
 /** Of each pass with --all: long enough to be quick, short enough to answer soon. */
@@ -34,19 +32,17 @@ export function registerGcCommand(program: Command): void {
       parseMaxNodes,
     )
     .option('--all', 'repeat until nothing is left to collect');
-  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP_AFTER)).action(
-    async (flags: GcFlags) => {
-      sayWhenInterrupted('what was collected is gone, all else is kept; run the same command again to go on');
-      const result = await withClient(flags, (client) => collect(client, flags));
-      if (flags.json) printJson(result);
-      else {
-        const { examined, deleted, reclaimedContentBytes } = result;
-        printLine(
-          `examined ${formatCount(examined)}, deleted ${formatCount(deleted)}, reclaimed ${formatBytes(reclaimedContentBytes)}`,
-        );
-      }
-    },
-  );
+  withConnection(command, HELP_AFTER).action(async (flags: GcFlags) => {
+    sayWhenInterrupted('what was collected is gone, all else is kept; run the same command again to go on');
+    const result = await withClient(flags, (client) => collect(client, flags));
+    if (flags.json) printJson(result);
+    else {
+      const { examined, deleted, reclaimedContentBytes } = result;
+      printLine(
+        `examined ${formatCount(examined)}, deleted ${formatCount(deleted)}, reclaimed ${formatBytes(reclaimedContentBytes)}`,
+      );
+    }
+  });
 }
 
 async function collect(client: Client, flags: GcFlags): Promise<GcResult> {

@@ -6,32 +6,10 @@ import { type Outcome, Workplace } from '../test/run-holdfast-fixture.ts';
 
 const place = new Workplace();
 const connection: Record<string, string> = {};
-let server: Bun.Subprocess<'ignore', 'pipe', 'ignore'>;
-
 beforeAll(async () => {
-  server = Bun.spawn(
-    [process.execPath, `${import.meta.dir}/../main.ts`, 'serve', '--dev', '--listen', '127.0.0.1:0'],
-    {
-      cwd: place.folder,
-      env: { PATH: process.env.PATH ?? '', HOME: place.folder },
-      stdout: 'pipe',
-      stderr: 'ignore',
-      stdin: 'ignore',
-    },
-  );
-  let said = '';
-  for await (const chunk of server.stdout) {
-    said += new TextDecoder().decode(chunk);
-    if (said.includes('npx holdfast')) break;
-  }
-  for (const [, name, value] of said.matchAll(/^export (\w+)=(\S+)$/gm))
-    connection[name as string] = value as string;
+  Object.assign(connection, await place.serve());
 });
-afterAll(async () => {
-  server.kill('SIGTERM');
-  await server.exited;
-  place.remove();
-});
+afterAll(() => place.remove());
 beforeEach(() => {
   rmSync(place.path('.config'), { recursive: true, force: true });
   for (const name of Object.keys(place.environment)) delete place.environment[name];

@@ -3,13 +3,11 @@ import { type DirectoryEntry, formatName, openTree, type TreeItem } from '@holdf
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
-import { jsonOption } from '../options.ts';
 import { formatBytes } from '../progress/format-progress.ts';
 import { describeItem, describeName, findLocation, withSource } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 
 interface LsFlags extends ConnectionFlags {
-  readonly json?: true;
   readonly long?: true;
 }
 
@@ -28,7 +26,7 @@ export function registerLsCommand(program: Command): void {
     .description('list a directory of a tree')
     .argument('<location>', LOCATION_HELP, parseLocation)
     .option('-l, --long', 'also kind, size and hash');
-  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(list);
+  withConnection(command, HELP).action(list);
 }
 
 async function list(location: TreeLocation, flags: LsFlags): Promise<void> {

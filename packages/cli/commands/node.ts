@@ -25,10 +25,6 @@ import { printable, printJson, printLine, printNote } from '../output.ts';
 import { locateHashes } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, requireReadable, type TreeLocation } from '../tree-reference.ts';
 
-interface Flags extends ConnectionFlags {
-  readonly json?: true;
-}
-
 const CONTENT_TYPE_DEFAULT = 'application/octet-stream';
 const LEASE_MS_DEFAULT = 60 * 60_000;
 
@@ -41,7 +37,7 @@ export function registerNodeCommand(program: Command): void {
   registerLease(node);
 }
 
-interface PutFlags extends Flags {
+interface PutFlags extends ConnectionFlags {
   readonly contentType: string;
   readonly ref?: readonly Hash[];
   readonly lease: number;
@@ -92,7 +88,7 @@ function registerPut(node: Command): void {
   const command = describedNode(
     node.command('put').description('store one node: a file, its content type and its children'),
   ).addOption(leaseOption('--lease <duration>'));
-  withConnection(command.addOption(jsonOption()).addHelpText('after', PUT_HELP)).action(putNode);
+  withConnection(command, PUT_HELP).action(putNode);
 }
 
 async function putNode(file: string, flags: PutFlags): Promise<void> {
@@ -112,7 +108,7 @@ async function putNode(file: string, flags: PutFlags): Promise<void> {
   });
 }
 
-interface GetFlags extends Flags {
+interface GetFlags extends ConnectionFlags {
   readonly range?: ContentRange;
   readonly out?: string;
 }
@@ -134,7 +130,7 @@ function registerGet(node: Command): void {
     .argument('<location>', LOCATION_HELP, parseLocation)
     .option('--range <a-b>', 'only these bytes, counted from 0, both included', parseRange)
     .option('--out <file>', 'write here instead of stdout');
-  withConnection(command.addOption(jsonOption()).addHelpText('after', GET_HELP)).action(getNode);
+  withConnection(command, GET_HELP).action(getNode);
 }
 
 async function getNode(location: TreeLocation, flags: GetFlags): Promise<void> {
@@ -166,7 +162,7 @@ function registerStat(node: Command): void {
     .command('stat')
     .description('show the metadata and the state of a node')
     .argument('<location>', LOCATION_HELP, parseLocation);
-  withConnection(command.addOption(jsonOption())).action(async (location: TreeLocation, flags: Flags) => {
+  withConnection(command).action(async (location: TreeLocation, flags: ConnectionFlags) => {
     sayWhenInterrupted(NOTHING_CHANGED);
     const description = await withNode(location, flags, (client, hash) => client.readMetadata(hash));
     if (flags.json) printJson(description);
@@ -194,7 +190,7 @@ function formatInstant(at: number): string {
   return at === 0 ? 'never' : new Date(at).toISOString();
 }
 
-interface LeaseFlags extends Flags {
+interface LeaseFlags extends ConnectionFlags {
   readonly duration: number;
 }
 
@@ -210,7 +206,7 @@ function registerLease(node: Command): void {
     .description('renew the lease of a ready node')
     .argument('<location>', LOCATION_HELP, parseLocation)
     .addOption(leaseOption('--duration <duration>'));
-  withConnection(command.addOption(jsonOption()).addHelpText('after', LEASE_HELP)).action(leaseNode);
+  withConnection(command, LEASE_HELP).action(leaseNode);
 }
 
 async function leaseNode(location: TreeLocation, flags: LeaseFlags): Promise<void> {
@@ -242,7 +238,7 @@ async function leaseNode(location: TreeLocation, flags: LeaseFlags): Promise<voi
 /** Does `work` with the node that is meant. Throws CliError. */
 async function withNode<T>(
   location: TreeLocation,
-  flags: Flags,
+  flags: ConnectionFlags,
   work: (client: Client, hash: Hash, progress: ProgressReporter) => Promise<T>,
 ): Promise<T> {
   await requireReadable(flags, [location]);

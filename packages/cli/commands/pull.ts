@@ -4,14 +4,12 @@ import { pullToPath } from '@holdfast/files';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { resolvePath } from '../given-path.ts';
-import { jsonOption } from '../options.ts';
 import { printJson, printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
 import { findLocation, runTreeJob } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, parseTreePath, type TreeLocation } from '../tree-reference.ts';
 
 interface PullFlags extends ConnectionFlags {
-  readonly json?: true;
   readonly quiet?: true;
   readonly force?: true;
   readonly fsync?: true;
@@ -41,7 +39,7 @@ export function registerPullCommand(program: Command): void {
     .option('--force', 'replace files and links that are in the way')
     .option('--fsync', 'safe against power loss at every step: slower')
     .option('--quiet', 'show warnings and errors only');
-  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(pull);
+  withConnection(command, HELP).action(pull);
 }
 
 async function pull(location: TreeLocation, directory: string, flags: PullFlags): Promise<void> {

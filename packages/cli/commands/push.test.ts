@@ -15,35 +15,13 @@ import { Workplace } from '../test/run-holdfast-fixture.ts';
 
 const HASH = /^[0-9a-f]{64}$/;
 const place = new Workplace();
-let server: Bun.Subprocess<'ignore', 'pipe', 'ignore'>;
-
 beforeAll(async () => {
-  server = Bun.spawn(
-    [process.execPath, `${import.meta.dir}/../main.ts`, 'serve', '--dev', '--listen', '127.0.0.1:0'],
-    {
-      cwd: place.folder,
-      env: { PATH: process.env.PATH ?? '', HOME: place.folder },
-      stdin: 'ignore',
-      stdout: 'pipe',
-      stderr: 'ignore',
-    },
-  );
-  let said = '';
-  for await (const chunk of server.stdout) {
-    said += new TextDecoder().decode(chunk);
-    if (said.includes('npx holdfast')) break;
-  }
-  for (const [, name, value] of said.matchAll(/^export (\w+)=(\S+)$/gm))
-    place.environment[name as string] = value as string;
+  Object.assign(place.environment, await place.serve());
   mkdirSync(place.path('tree/sub'), { recursive: true });
   writeFileSync(place.path('tree/a.txt'), 'a');
   writeFileSync(place.path('tree/sub/b.log'), 'b');
 });
-afterAll(async () => {
-  server.kill('SIGTERM');
-  await server.exited;
-  place.remove();
-});
+afterAll(() => place.remove());
 
 describe('holdfast push', () => {
   test('prints the hash alone on stdout, and nothing else at all when quiet', async () => {

@@ -29,7 +29,7 @@ import {
 import { describeFileError, readTextFile } from '../files.ts';
 import { resolvePath } from '../given-path.ts';
 import { parseNameValue, requireNamesWriter } from '../names.ts';
-import { findLeaseWarning, jsonOption, parseDurationValue, parseGivenValue } from '../options.ts';
+import { findLeaseWarning, parseDurationValue, parseGivenValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
 import { type JobContext, runJob } from '../progress/run-job.ts';
@@ -51,7 +51,6 @@ interface Flags extends ConnectionFlags {
   /** false after --no-cache */
   readonly cache: string | false | undefined;
   readonly quiet?: true;
-  readonly json?: true;
 }
 
 const JOBS_MAX = 256;
@@ -112,7 +111,7 @@ export function registerPushCommand(program: Command): void {
     .option('--cache <dir>', 'where hashes are remembered (default: the cache folder of the user)')
     .option('--no-cache', 'hash every file again, whatever is remembered')
     .option('--quiet', 'show warnings and errors only');
-  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(push);
+  withConnection(command, HELP).action(push);
 }
 
 async function push(path: string, flags: Flags): Promise<void> {

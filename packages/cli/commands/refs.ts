@@ -13,14 +13,9 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
-import { jsonOption } from '../options.ts';
 import { printable, printJson, printLine, printNote } from '../output.ts';
 import { locateHashes } from '../tree-connection.ts';
 import { parseLocation, requireReadable, type TreeLocation } from '../tree-reference.ts';
-
-interface Flags extends ConnectionFlags {
-  readonly json?: true;
-}
 
 export function registerRefsCommand(program: Command): void {
   const refs = program.command('refs').description("list and change the root refs of the token's refDomain");
@@ -28,7 +23,7 @@ export function registerRefsCommand(program: Command): void {
   registerUpdate(refs);
 }
 
-interface ListFlags extends Flags {
+interface ListFlags extends ConnectionFlags {
   readonly all?: true;
   readonly limit?: number;
   readonly cursor?: string;
@@ -52,19 +47,17 @@ function registerList(refs: Command): void {
       parseLimit,
     )
     .option('--cursor <cursor>', 'the page after the one that gave this cursor');
-  withConnection(command.addOption(jsonOption()).addHelpText('after', LIST_HELP)).action(
-    async (flags: ListFlags) => {
-      sayWhenInterrupted(NOTHING_CHANGED);
-      const page = await withClient(flags, (client) =>
-        flags.all ? readAll(client, flags) : readPage(client, flags),
-      );
-      if (flags.json) return printJson(page);
-      for (const { hash, refCount } of page.items) printLine(`${hash} ${refCount}`);
-      printNote(`revision ${page.revision} of domain ${printable(page.refDomain)}`);
-      if (page.nextCursor !== null)
-        printNote(`there is more: use --all, or --cursor ${printable(page.nextCursor)}`);
-    },
-  );
+  withConnection(command, LIST_HELP).action(async (flags: ListFlags) => {
+    sayWhenInterrupted(NOTHING_CHANGED);
+    const page = await withClient(flags, (client) =>
+      flags.all ? readAll(client, flags) : readPage(client, flags),
+    );
+    if (flags.json) return printJson(page);
+    for (const { hash, refCount } of page.items) printLine(`${hash} ${refCount}`);
+    printNote(`revision ${page.revision} of domain ${printable(page.refDomain)}`);
+    if (page.nextCursor !== null)
+      printNote(`there is more: use --all, or --cursor ${printable(page.nextCursor)}`);
+  });
 }
 
 function readPage(client: Client, { limit, cursor }: ListFlags): Promise<RootRefPage> {
@@ -83,7 +76,7 @@ async function readAll(client: Client, { limit = ROOT_REFS_PAGE_MAX }: ListFlags
   return { ...last, items };
 }
 
-interface UpdateFlags extends Flags {
+interface UpdateFlags extends ConnectionFlags {
   readonly requestId?: string;
 }
 
@@ -106,7 +99,7 @@ function registerUpdate(refs: Command): void {
       'names this commit; a random one is made and shown when left out',
       parseRequestId,
     );
-  withConnection(command.addOption(jsonOption()).addHelpText('after', UPDATE_HELP)).action(update);
+  withConnection(command, UPDATE_HELP).action(update);
 }
 
 interface Change {

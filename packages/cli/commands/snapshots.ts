@@ -11,13 +11,8 @@ import {
   requireNamesWriter,
   withNames,
 } from '../names.ts';
-import { jsonOption } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../output.ts';
 import { warnOfUnreadable } from '../tree-reference.ts';
-
-interface Flags extends ConnectionFlags {
-  readonly json?: true;
-}
 
 const HELP = `
 Lists what "holdfast push --name" keeps, oldest first, with times in UTC: of all names of the token's refDomain, or of NAME.
@@ -40,7 +35,7 @@ export function registerSnapshotsCommand(program: Command): void {
     .command('snapshots')
     .description('list what is kept under names')
     .argument('[name]', 'only of this name', parseNameValue);
-  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(list);
+  withConnection(command, HELP).action(list);
   for (const [word, isPinned, description] of [
     ['pin', true, 'keep a snapshot whatever a policy says'],
     ['unpin', false, 'let policies forget it again'],
@@ -49,13 +44,13 @@ export function registerSnapshotsCommand(program: Command): void {
       .command(word)
       .description(description)
       .argument('<id>', 'the snapshot; 8 digits suffice', parseIdValue);
-    withConnection(sub.addOption(jsonOption()).addHelpText('after', PIN_HELP)).action(
-      (id: string, _flags: Flags, self: Command) => pin(id, isPinned, self.optsWithGlobals<Flags>()),
+    withConnection(sub, PIN_HELP).action((id: string, _flags: ConnectionFlags, self: Command) =>
+      pin(id, isPinned, self.optsWithGlobals<ConnectionFlags>()),
     );
   }
 }
 
-async function list(name: string | undefined, flags: Flags): Promise<void> {
+async function list(name: string | undefined, flags: ConnectionFlags): Promise<void> {
   sayWhenInterrupted(NOTHING_CHANGED);
   await requireNamesReader(flags);
   const { snapshots, unreadable } = await withNames(flags, async (client, progress) => {
@@ -80,7 +75,7 @@ async function list(name: string | undefined, flags: Flags): Promise<void> {
   );
 }
 
-async function pin(id: string, isPinned: boolean, flags: Flags): Promise<void> {
+async function pin(id: string, isPinned: boolean, flags: ConnectionFlags): Promise<void> {
   sayWhenInterrupted('the snapshot may have been changed already; look with: holdfast snapshots');
   await requireNamesWriter(flags);
   const { snapshot, commit } = await withNames(flags, async (client, progress) => {

@@ -53,7 +53,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   for (const server of servers) await server.stop(true);
-  place.remove();
+  await place.remove();
   folder.remove();
 });
 

@@ -4,14 +4,12 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
-import { jsonOption } from '../options.ts';
 import { printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
 import { describeItem, describeName, findLocation, withSource } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 
 interface TreeFlags extends ConnectionFlags {
-  readonly json?: true;
   readonly depth?: number;
 }
 
@@ -29,7 +27,7 @@ export function registerTreeCommand(program: Command): void {
     .description('show a directory of a tree with all below it')
     .argument('<location>', LOCATION_HELP, parseLocation)
     .option('--depth <n>', 'only so many levels', parseDepth);
-  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(draw);
+  withConnection(command, HELP).action(draw);
 }
 
 async function draw(location: TreeLocation, flags: TreeFlags): Promise<void> {

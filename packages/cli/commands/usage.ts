@@ -3,13 +3,8 @@ import type { SpaceUsage } from '@holdfast/client';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
-import { jsonOption } from '../options.ts';
 import { printJson, printTable } from '../output.ts';
 import { formatBytes, formatCount } from '../progress/format-progress.ts';
-
-interface UsageFlags extends ConnectionFlags {
-  readonly json?: true;
-}
 
 const MEANINGS: Readonly<Record<keyof SpaceUsage, string>> = {
   nodeCount: 'nodes',
@@ -22,7 +17,7 @@ const MEANINGS: Readonly<Record<keyof SpaceUsage, string>> = {
 
 export function registerUsageCommand(program: Command): void {
   const command = program.command('usage').description('show what a Space holds, exact and current');
-  withConnection(command.addOption(jsonOption())).action(async (flags: UsageFlags) => {
+  withConnection(command).action(async (flags: ConnectionFlags) => {
     sayWhenInterrupted(NOTHING_CHANGED);
     const usage = await withClient(flags, (client) => client.getUsage());
     if (flags.json) return printJson(usage);

@@ -4,14 +4,12 @@ import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { NOTHING_CHANGED } from '../interruption.ts';
-import { jsonOption } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { countOf, formatBytes } from '../progress/format-progress.ts';
 import { describeName, findHash, runTreeJob } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 
 interface VerifyFlags extends ConnectionFlags {
-  readonly json?: true;
   readonly quiet?: true;
 }
 
@@ -33,7 +31,7 @@ export function registerVerifyCommand(program: Command): void {
     .description('check every byte of a tree')
     .argument('<location>', LOCATION_HELP, parseLocation)
     .option('--quiet', 'show only what is wrong');
-  withConnection(command.addOption(jsonOption()).addHelpText('after', HELP)).action(verify);
+  withConnection(command, HELP).action(verify);
 }
 
 async function verify(location: TreeLocation, flags: VerifyFlags): Promise<void> {

@@ -1,7 +1,7 @@
 /** A copy of a deployment on stderr: one line that moves on a terminal, lines where it is piped, events with `--json`. */
 import type { MigrationEvent } from '@holdfast/server';
 import { printable } from '../output.ts';
-import { describeRates, formatBytes, formatCount, formatTime } from './format-progress.ts';
+import { countOf, describeRates, formatBytes, formatCount, formatTime } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
 import type { ViewOptions } from './progress-view.ts';
 import type { ViewOutput } from './view.ts';
@@ -105,9 +105,7 @@ interface DeploymentAmounts {
 }
 
 export function describeDeployment({ apps, spaces, nodes, bytes }: DeploymentAmounts): string {
-  const count = (amount: number, one: string): string =>
-    `${formatCount(amount)} ${one}${amount === 1 ? '' : 's'}`;
-  return `${count(apps, 'App')}, ${count(spaces, 'Space')}, ${count(nodes, 'node')}, ${formatBytes(bytes)}`;
+  return `${countOf(apps, 'App')}, ${countOf(spaces, 'Space')}, ${countOf(nodes, 'node')}, ${formatBytes(bytes)}`;
 }
 
 function describeAmounts({ phase, counts, totals }: Progress): string {

@@ -1,8 +1,9 @@
 /** The three ways a job is shown on stderr: live on a terminal, lines where it is piped, events with `--json`. */
-import { JsonView } from './json-view.ts';
+
 import { LineView } from './line-view.ts';
 import { LiveView } from './live-view.ts';
 import type { ProgressView, ViewOutput } from './view.ts';
+import { JsonView } from './view.ts';
 
 export interface ViewOptions {
   readonly isJson: boolean;

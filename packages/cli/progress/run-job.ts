@@ -8,11 +8,10 @@ import {
 } from '@holdfast/client';
 import { CliError } from '../cli-error.ts';
 import { beforeInterruptionLine, interruption, sayWhenInterrupted } from '../interruption.ts';
-import { JsonView } from './json-view.ts';
 import { LineView } from './line-view.ts';
 import { chooseView } from './progress-view.ts';
-import { StallView } from './stall-view.ts';
 import type { ViewOutput } from './view.ts';
+import { JsonView, StallView } from './view.ts';
 
 export interface JobFlags {
   readonly json?: true;

@@ -1,4 +1,4 @@
-/** A view of a job, and what it writes on. */
+/** A view of a job, what it writes on, and the two views that only pass events on. */
 import type { ProgressEvent } from '@holdfast/client';
 
 export interface ProgressView {
@@ -22,4 +22,43 @@ const QUIET_STALL_MS_MAX = 60_000;
 export function isSaidWhenQuiet(event: ProgressEvent): boolean {
   if (event.type === 'stall') return event.at - event.sinceAt >= QUIET_STALL_MS_MAX;
   return event.type === 'warning';
+}
+
+/** Every event as one line of JSON. */
+export class JsonView implements ProgressView {
+  readonly #output: ViewOutput;
+  readonly #isQuiet: boolean;
+
+  constructor(output: ViewOutput, isQuiet: boolean) {
+    this.#output = output;
+    this.#isQuiet = isQuiet;
+  }
+
+  take(event: ProgressEvent): void {
+    if (this.#isQuiet && !isSaidWhenQuiet(event)) return;
+    this.#output.write(`${JSON.stringify(event)}\n`);
+  }
+
+  close(): void {
+    // Nothing was changed.
+  }
+}
+
+/** Of a command that is short by nature: nothing, unless it stands still. */
+export class StallView implements ProgressView {
+  readonly #inner: ProgressView;
+
+  /** `inner` says it. */
+  constructor(inner: ProgressView) {
+    this.#inner = inner;
+  }
+
+  take(event: ProgressEvent): void {
+    if (event.type === 'stall' || event.type === 'resumed' || event.type === 'warning')
+      this.#inner.take(event);
+  }
+
+  close(): void {
+    this.#inner.close();
+  }
 }

@@ -17,6 +17,7 @@ export class Workplace {
   readonly folder = mkdtempSync(join(tmpdir(), 'holdfast-cli-'));
   /** added to the environment of every command */
   readonly environment: Record<string, string> = {};
+  #server: Bun.Subprocess<'ignore', 'pipe', 'ignore'> | undefined;
   readonly #command: string;
 
   constructor(command = HOLDFAST) {
@@ -71,7 +72,29 @@ export class Workplace {
     return outcome.stderr;
   }
 
-  remove(): void {
+  /** Starts `holdfast serve --dev` here; the variables that it prints for its clients. */
+  async serve(): Promise<Record<string, string>> {
+    const server = Bun.spawn([this.#command, 'serve', '--dev', '--listen', '127.0.0.1:0'], {
+      cwd: this.folder,
+      env: { PATH: process.env.PATH ?? '', HOME: this.folder },
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'ignore',
+    });
+    this.#server = server;
+    let said = '';
+    for await (const chunk of server.stdout) {
+      said += new TextDecoder().decode(chunk);
+      if (said.includes('npx holdfast')) break;
+    }
+    return Object.fromEntries(
+      [...said.matchAll(/^export (\w+)=(\S+)$/gm)].map(([, name, value]) => [name, value]),
+    );
+  }
+
+  async remove(): Promise<void> {
+    this.#server?.kill('SIGTERM');
+    await this.#server?.exited;
     rmSync(this.folder, { recursive: true, force: true });
   }
 }

@@ -20,7 +20,7 @@ import { bytesToHash, encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import { type ByteString, toFsPath } from '../byte-names.ts';
 import { digestAtOnce } from '../node-digest.ts';
 import { chunkMemory } from './buffer-pool.ts';
-import type { Fingerprint } from './stat-pages.ts';
+import { type Fingerprint, isSameFingerprint } from './stat-pages.ts';
 
 /** A link, device or pipe that takes the file's place in between is never followed, nor waited for. */
 const OPEN_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -223,5 +223,5 @@ async function* readChunks(handle: FileHandle, size: number): AsyncGenerator<Uin
 }
 
 function isChanged(a: Stats, b: Stats): boolean {
-  return a.size !== b.size || a.mtimeMs !== b.mtimeMs || a.ctimeMs !== b.ctimeMs || a.ino !== b.ino;
+  return !isSameFingerprint(fingerprintOf(a), fingerprintOf(b));
 }

@@ -23,9 +23,9 @@ import {
   settleEarlierCommit,
 } from './root-ref-commit.ts';
 import { RoundProgress } from './round-progress.ts';
+import { TreeBusyError } from './scan-problem.ts';
 import { type ScannedRoot, scanTree } from './scan-tree.ts';
 import { prepareSnapshot, type SnapshotCommit, type SnapshotTarget } from './snapshot-commit.ts';
-import { TreeBusyError } from './tree-busy-error.ts';
 
 export interface PushFolderOptions {
   /** One that does not try again by itself (`retry: { attemptsMax: 1 }`): the push does. */

@@ -23,6 +23,11 @@ export class ScanError extends Error {
   }
 }
 
+/** The tree kept changing while it was pushed. `message` is one line that names where. */
+export class TreeBusyError extends Error {
+  override readonly name = 'TreeBusyError';
+}
+
 /** A path of kilobytes would bury what is said of it: its ends tell which it is. */
 const PATH_SHOWN_MAX = 240;
 

@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import type { FolderState } from '../push/folder-state.ts';
 import { MemoryState } from '../push/memory-state.ts';
 import { TreeStateBusyError } from '../push/state-failure.ts';
-import { makeCacheFolder } from './cache-folder.ts';
-import { stateFileName, TREES_PART } from './state-location.ts';
+import { makeCacheFolder, stateFileName, TREES_PART } from './cache-folder.ts';
 import { TreeState } from './tree-state.ts';
 
 /** Pushes of one path at the same time. */
