@@ -60,6 +60,7 @@ class Pass {
       for (const { hash } of claimed) tried.add(hash);
       const { forgotten } = await this.#finish({ ...found, claimed });
       this.#examined += forgotten.length;
+      if (found.found < limit) return;
     }
   }
 
