@@ -20,7 +20,7 @@ const isWorker = args[0] === WORKER_ARGUMENT && process.send !== undefined;
 if (isWorker) {
   // Its variables are those of its server.
   const server = await import('@holdfast/server');
-  server.runWorker();
+  await server.runWorker();
 } else {
   const settings = planRuntimeSettings(args, process.env);
   if (Object.keys(settings).length > 0) startAgainWith(settings);

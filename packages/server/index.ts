@@ -1,4 +1,7 @@
-/** The door of the server: what the command line and tests may use. */
+/**
+ * The door of the server: what the command line and tests may use. What serves or copies is loaded when it is called, so that
+ * `holdfast app` starts without it.
+ */
 
 export { nameRows, parseDeploymentPlace, parseRowsPlace, type RowsPlace } from './deployment/place.ts';
 export {
@@ -7,13 +10,23 @@ export {
   type Registry,
 } from './deployment/registry.ts';
 export { ConfigError, ServeError } from './errors.ts';
-export { parseServeConfig, type ServeConfig, type ServeFlags } from './serve/config.ts';
-export { serve } from './serve/main.ts';
-export { runWorker } from './serve/worker.ts';
+export type { ServeConfig, ServeFlags } from './serve/config.ts';
 export type { MigrationEvent, MigrationResult } from './transfer/events.ts';
-export {
-  type Migration,
-  type MigrationPlan,
-  migrateDeployment,
-  planMigration,
-} from './transfer/migrate-deployment.ts';
+export type { Migration, MigrationPlan } from './transfer/migrate-deployment.ts';
+
+export const parseServeConfig = async (
+  ...options: Parameters<typeof import('./serve/config.ts').parseServeConfig>
+) => (await import('./serve/config.ts')).parseServeConfig(...options);
+
+export const serve: typeof import('./serve/main.ts').serve = async (...options) =>
+  (await import('./serve/main.ts')).serve(...options);
+
+export const runWorker = async (): Promise<void> => (await import('./serve/worker.ts')).runWorker();
+
+export const migrateDeployment: typeof import('./transfer/migrate-deployment.ts').migrateDeployment = async (
+  ...options
+) => (await import('./transfer/migrate-deployment.ts')).migrateDeployment(...options);
+
+export const planMigration: typeof import('./transfer/migrate-deployment.ts').planMigration = async (
+  ...options
+) => (await import('./transfer/migrate-deployment.ts')).planMigration(...options);

@@ -40,7 +40,7 @@ export function registerServeCommand(program: Command): void {
 async function runServe(flags: ServeFlags): Promise<void> {
   const server = await import('@holdfast/server');
   try {
-    const config = server.parseServeConfig(flags, process.env);
+    const config = await server.parseServeConfig(flags, process.env);
     const program = {
       name: nameOwnProgram(),
       workerCommand: [...findOwnProgram(), WORKER_ARGUMENT] as const,

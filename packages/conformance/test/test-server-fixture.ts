@@ -64,7 +64,7 @@ export async function openTestServer(): Promise<TestServer> {
   const suspended = makeIdentity('suspended');
   await register(dataDir, [main, second, suspended], suspended.identity.appId);
 
-  const config = parseServeConfig(
+  const config = await parseServeConfig(
     {
       data: dataDir,
       listen: '127.0.0.1:0',

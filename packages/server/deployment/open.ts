@@ -1,4 +1,7 @@
-/** Opens a deployment wherever it lies, for whatever it is opened: the only file that names stores. */
+/**
+ * Opens a deployment wherever it lies, for whatever it is opened: the only file that names stores. It loads those it opens, and no
+ * other.
+ */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,28 +12,8 @@ import { type BackgroundTurns, makeLocalTurns, NO_TURNS } from '../background/tu
 import { type Clock, type ContentStore, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
 import { formatHosts, type PostgresAddress } from '../engine/address.ts';
 import type { Files } from '../engine/disk/files.ts';
-import { openDiskContentStore } from '../engine/disk/open-disk-content-store.ts';
-import { PostgresTurns } from '../engine/postgres/background-turns.ts';
-import {
-  assertNoServer,
-  beginServing as beginServingDatabase,
-  holdDeployment,
-} from '../engine/postgres/deployment-lock.ts';
-import { PostgresDeploymentRows } from '../engine/postgres/deployment-rows.ts';
-import { PostgresMetadataStore } from '../engine/postgres/metadata-store.ts';
-import { hasPostgresRows, openPostgres } from '../engine/postgres/open-postgres.ts';
-import { PostgresRegistryStore } from '../engine/postgres/registry-store.ts';
-import { findOrCreateSecret, replaceSecret } from '../engine/postgres/secrets.ts';
-import { openStoreIdentity as openSharedIdentity } from '../engine/postgres/store-identity.ts';
-import { PostgresPool } from '../engine/postgres/wire/connection-pool.ts';
-import { POSTGRES_LIMITS, type PostgresLimits } from '../engine/postgres/wire/limits.ts';
 import { EngineRefused } from '../engine/refused.ts';
-import { openS3ContentStore } from '../engine/s3/open-s3-content-store.ts';
-import { beginServing } from '../engine/sqlite/copy-marks.ts';
-import { SqliteDeploymentRows } from '../engine/sqlite/deployment-rows.ts';
-import { SqliteMetadataStore } from '../engine/sqlite/metadata-store.ts';
-import { hasSqliteRegistry, openSqliteRegistryStore } from '../engine/sqlite/registry-store.ts';
-import { openStoreIdentity } from '../engine/sqlite/store-identity.ts';
+import type { SqliteMetadataStore } from '../engine/sqlite/metadata-store.ts';
 import type { StoreIdentity } from '../engine/store-identity.ts';
 import type { ContentIntake, DeploymentWriter } from '../engine/transfer-ports.ts';
 import { ServeError } from '../errors.ts';
@@ -72,15 +55,6 @@ const DATABASE_FILE = 'holdfast.db';
 
 /** ms; a copy is in no hurry, and counts tables that grew for years */
 const COPY_STATEMENT_MS = 120_000;
-/** Beside those of requests: however many of these wait, the registry is read in time and background work has its turn. */
-const CONTROL_CONNECTIONS = 2;
-/** What they are asked is small: a server that takes longer is away, and is soon asked again. */
-const CONTROL_LIMITS: PostgresLimits = {
-  ...POSTGRES_LIMITS,
-  connectMs: 3000,
-  statementMs: 4000,
-  silenceMs: 1000,
-};
 const SIGNER_SECRET = 'signer';
 
 /** What either store of rows gives. */
@@ -127,20 +101,26 @@ export async function openDeployment(
 /** Whether rows were ever kept there. Makes nothing. Rejects with ServeError. */
 export async function hasRows(place: RowsPlace): Promise<boolean> {
   if (place.kind === 'folder') return existsSync(join(place.dataDir, DATABASE_FILE));
+  const { hasPostgresRows } = await import('../engine/postgres/open-postgres.ts');
   return naming(nameRows(place), () => hasPostgresRows(place.address));
 }
 
 /** Whether Apps were ever registered there. Makes nothing. Rejects with ServeError. */
 export async function hasApps(place: RowsPlace): Promise<boolean> {
-  return place.kind === 'folder' ? hasSqliteRegistry(place.dataDir) : hasRows(place);
+  if (place.kind === 'postgres') return hasRows(place);
+  const { hasSqliteRegistry } = await import('../engine/sqlite/registry-store.ts');
+  return hasSqliteRegistry(place.dataDir);
 }
 
 /** The registry of Apps alone, whoever else has the deployment open. Makes what is missing. Rejects with ServeError. */
 export async function openApps(place: RowsPlace): Promise<Pick<CopiedDeployment, 'apps' | 'close'>> {
   if (place.kind === 'folder') {
+    const { openSqliteRegistryStore } = await import('../engine/sqlite/registry-store.ts');
     const apps = openSqliteRegistryStore(place.dataDir);
     return { apps, close: async () => apps.close() };
   }
+  const { openPostgres } = await import('../engine/postgres/open-postgres.ts');
+  const { PostgresRegistryStore } = await import('../engine/postgres/registry-store.ts');
   const pool = await naming(nameRows(place), () => openPostgres({ ...place.address, connectionsMax: 1 }));
   return { apps: new PostgresRegistryStore(pool), close: () => pool.close() };
 }
@@ -182,6 +162,7 @@ async function openStores(
   if (bytesPlace.kind === 's3')
     return { rows, bytes: await openBucket(bytesPlace, rows.identity, setting, opened) };
   const { identity, metadata } = rows;
+  const { openDiskContentStore } = await import('../engine/disk/open-disk-content-store.ts');
   const bytes = await openDiskContentStore({ ...setting, dataDir, identity, rows: metadata });
   opened.add(() => bytes.content.close());
   return { rows, bytes };
@@ -194,22 +175,23 @@ async function openFolderRows(
   opened: Opened,
 ): Promise<OpenRows & { readonly metadata: SqliteMetadataStore }> {
   const isCopied = log === undefined;
+  const sqlite = await import('../engine/sqlite/door.ts');
   if (isCopied) {
     const folder = holdDataFolder(dataDir);
     opened.add(() => folder.release());
   }
   const path = join(dataDir, DATABASE_FILE);
-  const metadata = new SqliteMetadataStore({ path, clock, onFatal, isShared: workers > 1 });
+  const metadata = new sqlite.SqliteMetadataStore({ path, clock, onFatal, isShared: workers > 1 });
   opened.add(() => metadata.close());
-  if (!isCopied) await beginServing(metadata, dataDir);
-  const apps = openSqliteRegistryStore(dataDir);
+  if (!isCopied) await sqlite.beginServing(metadata, dataDir);
+  const apps = sqlite.openSqliteRegistryStore(dataDir);
   opened.add(() => apps.close());
   return {
-    ...{ metadata, apps, identity: await openStoreIdentity(metadata, dataDir, bytes) },
+    ...{ metadata, apps, identity: await sqlite.openStoreIdentity(metadata, dataDir, bytes) },
     secret: folderSecret(dataDir),
     turns: worker === 0 ? makeLocalTurns() : NO_TURNS,
     openTransfer: () => {
-      const rows = new SqliteDeploymentRows({ path, metadata, assertSound });
+      const rows = new sqlite.SqliteDeploymentRows({ path, metadata, assertSound });
       opened.add(() => rows.close());
       return rows;
     },
@@ -223,46 +205,39 @@ async function openPostgresRows(
   { log, clock, onFatal }: Setting,
   opened: Opened,
 ): Promise<OpenRows> {
-  const pool = await (log === undefined ? openCopiedPool(address) : openServedPool(address, log));
-  const control =
-    log === undefined
-      ? pool
-      : new PostgresPool({ ...address, connectionsMax: CONTROL_CONNECTIONS }, CONTROL_LIMITS);
+  const postgres = await import('../engine/postgres/door.ts');
+  const name = `PostgreSQL (${formatHosts(address.hosts)})`;
+  // Of a copy one connection more: the lock keeps one as long as the copy runs.
+  const copied = { ...address, connectionsMax: address.connectionsMax + 1 };
+  const pool = await (log === undefined
+    ? postgres.openPostgres(copied, { statementMs: COPY_STATEMENT_MS })
+    : attemptStart({ name, open: () => postgres.openPostgres(address), log }));
+  const control = log === undefined ? pool : postgres.openControlPool(address);
   // Together: each may have to wait for a server that does not answer.
   opened.add(() => Promise.all([pool.close(), control.close()]).then(() => undefined));
   if (log === undefined) {
-    const held = await holdDeployment(pool);
+    const held = await postgres.holdDeployment(pool);
     opened.add(() => held.release());
     // Before the bucket: nothing is written to that of a database that is in use.
-    await assertNoServer(pool);
-  } else await beginServingDatabase(control);
-  const metadata = await PostgresMetadataStore.open({
+    await postgres.assertNoServer(pool);
+  } else await postgres.beginServing(control);
+  const metadata = await postgres.PostgresMetadataStore.open({
     pool,
     onFatal,
     ...(clock === undefined ? {} : { clock }),
   });
   opened.add(() => metadata.close());
   return {
-    ...{ metadata, apps: new PostgresRegistryStore(control), identity: await openSharedIdentity(control) },
+    ...{ metadata, apps: new postgres.PostgresRegistryStore(control) },
+    identity: await postgres.openStoreIdentity(control),
     secret: {
-      read: () => findOrCreateSecret(control, SIGNER_SECRET, () => randomBytes(SECRET_BYTES)),
-      replace: (secret) => replaceSecret(control, SIGNER_SECRET, secret),
+      read: () => postgres.findOrCreateSecret(control, SIGNER_SECRET, () => randomBytes(SECRET_BYTES)),
+      replace: (secret) => postgres.replaceSecret(control, SIGNER_SECRET, secret),
     },
-    turns: new PostgresTurns(control, randomUUID()),
-    openTransfer: () => new PostgresDeploymentRows({ pool, metadata }),
-    assertAlone: () => assertNoServer(pool),
+    turns: new postgres.PostgresTurns(control, randomUUID()),
+    openTransfer: () => new postgres.PostgresDeploymentRows({ pool, metadata }),
+    assertAlone: () => postgres.assertNoServer(pool),
   };
-}
-
-function openServedPool(address: PostgresAddress, log: Log): Promise<PostgresPool> {
-  const name = `PostgreSQL (${formatHosts(address.hosts)})`;
-  return attemptStart({ name, open: () => openPostgres(address), log });
-}
-
-/** One connection more: the lock keeps one as long as the copy runs. */
-function openCopiedPool(address: PostgresAddress): Promise<PostgresPool> {
-  const { connectionsMax } = address;
-  return openPostgres({ ...address, connectionsMax: connectionsMax + 1 }, { statementMs: COPY_STATEMENT_MS });
 }
 
 async function openBucket(
@@ -272,6 +247,7 @@ async function openBucket(
   opened: Opened,
 ): Promise<OpenBytes> {
   const { address } = place;
+  const { openS3ContentStore } = await import('../engine/s3/open-s3-content-store.ts');
   const open = () => openS3ContentStore({ address, uploadTtlMs, identity });
   const name = `S3 (${address.endpoint ?? `AWS, ${address.region}`})`;
   const bytes = await naming(`${log === undefined ? '' : '--content, '}${nameBucket(place)}`, () =>

@@ -1,16 +1,4 @@
-/**
- * The door of this room. Composition:
- *
- *     const pool = await openPostgres(address);       // connects once and migrates; EngineRefused, StoreUnavailable
- *     await PostgresMetadataStore.open({ pool, onFatal })   // core/ports.ts; no clock: the database's decides
- *     await findOrCreateSecret(pool, 'signer', () => bytes)
- *     new PostgresTurns(pool, holder)
- *     await pool.close()                              // last: closing a store leaves the pool open
- *
- * For stores of one's own on the same database: `pool.read(doing, text, parameters)` and `pool.run(…)` run one statement
- * (`$1` …; rows as in sql-values.ts: bytea is `\x…` text, int8 a number), `pool.lend(work)` lends one connection for a
- * transaction. Tables come by a numbered file in `migrations/` that is named in migrations.ts; `apps` is there already.
- */
+/** Opens a database: one pool for what requests ask, one for what servers need to go on. */
 import { accessSync, constants } from 'node:fs';
 import { StoreUnavailable } from '../../core/ports.ts';
 import type { PostgresAddress } from '../address.ts';
@@ -37,6 +25,21 @@ export async function openPostgres(
     await pool.close();
     throw error instanceof StoreUnavailable ? explain(address, error) : error;
   }
+}
+
+/** Beside the pool of requests: however many of these wait, the registry is read in time and background work has its turn. */
+const CONTROL_CONNECTIONS = 2;
+/** What it is asked is small: a server that takes longer is away, and is soon asked again. */
+const CONTROL_LIMITS: PostgresLimits = {
+  ...POSTGRES_LIMITS,
+  connectMs: 3000,
+  statementMs: 4000,
+  silenceMs: 1000,
+};
+
+/** On a database that was opened before. */
+export function openControlPool(address: PostgresAddress): PostgresPool {
+  return new PostgresPool({ ...address, connectionsMax: CONTROL_CONNECTIONS }, CONTROL_LIMITS);
 }
 
 function assertReadable(path: string): void {

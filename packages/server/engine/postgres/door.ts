@@ -1,0 +1,9 @@
+/** What opens a deployment whose rows are in PostgreSQL. */
+export { PostgresTurns } from './background-turns.ts';
+export { assertNoServer, beginServing, holdDeployment } from './deployment-lock.ts';
+export { PostgresDeploymentRows } from './deployment-rows.ts';
+export { PostgresMetadataStore } from './metadata-store.ts';
+export { openControlPool, openPostgres } from './open-postgres.ts';
+export { PostgresRegistryStore } from './registry-store.ts';
+export { findOrCreateSecret, replaceSecret } from './secrets.ts';
+export { openStoreIdentity } from './store-identity.ts';

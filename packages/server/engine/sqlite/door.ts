@@ -1,0 +1,6 @@
+/** What opens a deployment whose rows are in a data folder. */
+export { beginServing } from './copy-marks.ts';
+export { SqliteDeploymentRows } from './deployment-rows.ts';
+export { SqliteMetadataStore } from './metadata-store.ts';
+export { openSqliteRegistryStore } from './registry-store.ts';
+export { openStoreIdentity } from './store-identity.ts';
