@@ -2,8 +2,8 @@
 import { CasError, type RequestOperation } from './errors.ts';
 
 /**
- * Gives the capability to send. Asked before every attempt, so it should keep what it has. `refused` is given after a 401: the
- * token that the server did not take. Whoever has another then returns it, and the request is sent once more.
+ * Gives the capability to send. The client asks before every attempt, so a source should keep the token that it has. After a 401
+ * the client passes the `refused` token. If the source then returns another one, the request is sent once more.
  */
 export type TokenSource = (refused?: string) => string | Promise<string>;
 

@@ -103,7 +103,7 @@ export class Deadline {
     this.#unwatch = undefined;
   }
 
-  /** Ends the watch and the attempt itself: what is still being transferred is given up. */
+  /** Ends the watch and the attempt itself, and gives up what is still being transferred. */
   cancel(): void {
     this.end();
     this.#fire(new Error('given up'));

@@ -1,8 +1,8 @@
-/** SHA-256 of bytes that are all there. */
+/** SHA-256 of bytes that are in memory. */
 import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { createSha256 } from './sha256.ts';
 
-/** The SHA-256 of both pieces, one after the other. A runtime with a synchronous one makes work on many nodes much faster. */
+/** The SHA-256 of both pieces, one after the other. A synchronous digest of the runtime makes work on many nodes much faster. */
 export type NodeDigest = (header: Uint8Array, content: Uint8Array) => Hash | Promise<Hash>;
 
 /** By the runtime where it can (many times faster); pages without a secure context have no `crypto.subtle`. */

@@ -1,4 +1,4 @@
-/** Verified reads that take one request for a node without children: its content answer says all, and the hash proves it. */
+/** Verified reads that take one request for a node without children: the answer with its content says all, and the hash proves it. */
 import { encodeNodeHeader, type Hash, NodeFormatError } from '@holdfast/protocol';
 import type { Client } from './client.ts';
 import { digestNode, type NodeDigest } from './digest.ts';
@@ -35,7 +35,7 @@ export async function findNodeUpTo(
 ): Promise<LeafFirstNode | undefined> {
   const { digest = digestNode, signal } = options;
   const describing = options.expectsRefs === true ? client.readMetadata(hash, { signal }) : undefined;
-  // It is awaited below; when the content fails first, that is what is told.
+  // The metadata is awaited below. If the content fails first, its error is the one that is thrown.
   describing?.catch(() => undefined);
   const { contentType, size, body } = await client.readContent(hash, { signal });
   if (size > contentBytesMax) {

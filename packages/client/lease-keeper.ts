@@ -1,6 +1,7 @@
 /**
- * Keeps roots leased for as long as a job, a page or a mount needs them. Every lease is renewed well before it ends, at a
- * random point so that many keepers part ways; after sleep or a changed clock all are renewed at once, and what lapsed is told.
+ * Keeps roots leased for as long as a job, a page or a mount needs them. The keeper renews every lease well before it ends, at a
+ * random point, so that many keepers do not ask at the same time. After sleep or a changed clock it renews all leases at once and
+ * tells which of them lapsed.
  */
 import {
   type Hash,
@@ -23,7 +24,7 @@ import {
 
 export type LeaseKeeperEvent =
   | { readonly type: 'renewed'; readonly hash: Hash; readonly safeUntil: number }
-  /** The lease ended, at `lapsedAt`, before it was renewed. It is tried on: `renewed` or `lost` follows. */
+  /** The lease ended, at `lapsedAt`, before it was renewed. The keeper goes on trying: `renewed` or `lost` follows. */
   | { readonly type: 'lapsed'; readonly hash: Hash; readonly lapsedAt: number }
   /** The root is not ready any more, as `state` says: it takes no lease. Put it and `add` it again; until then it is left. */
   | { readonly type: 'lost'; readonly hash: Hash; readonly state: LeaseResponse['state'] }
@@ -169,7 +170,7 @@ class RunningKeeper implements LeaseKeeper {
     this.#startTimer();
   }
 
-  /** Forward: leases may have lapsed while nothing ran. Back: what we hold for the end of a lease lies too late. */
+  /** A clock that jumped forward may have passed the end of leases. After a jump back the ends that we remember are too late. */
   #takeJump(jumpMs: number): void {
     this.#onEvent({ type: 'clock-jumped', jumpMs });
     for (const root of this.#roots.values()) {
@@ -205,7 +206,7 @@ class RunningKeeper implements LeaseKeeper {
       const options = { signal: this.#stopping.signal };
       const lease = await this.#client.leaseNode(hash, { leaseDurationMs: this.#leaseDurationMs }, options);
       if (!this.#isKept(root)) return;
-      // Told first: the lease that the server has just begun may not be the one that was kept.
+      // The lapse is told first: the server may just have begun a new lease instead of renewing the old one.
       this.#noticeLapse(root, this.#clock.now());
       if (lease.state === 'ready') return this.#takeLease(root, sentAt);
       root.isLost = true;

@@ -45,7 +45,7 @@ export const KEEPER_LEASE_DURATION_MS_DEFAULT = 60 * MINUTE_MS;
 /** Renewals of one keeper on their way at once, when not told. */
 export const KEEPER_CONCURRENCY_DEFAULT = 4;
 
-/** How often a keeper looks at its clock: so long what is due waits, and sleep goes unnoticed after waking. */
+/** How often a keeper looks at its clock. A due renewal waits at most so long, and so does the keeper's notice that the machine slept. */
 export const KEEPER_TICK_MS = 5 * SECOND_MS;
 
 /** A clock further than this from where a timer says it should be has jumped; a busy machine is late by less. */
@@ -55,11 +55,11 @@ export const KEEPER_CLOCK_TOLERANCE_MS = 20 * SECOND_MS;
 export const KEEPER_RETRY_MS_BASE = 2 * SECOND_MS;
 export const KEEPER_RETRY_MS_MAX = MINUTE_MS;
 
-/** A token is renewed this long before it ends, or a share of its life before, whichever is longer; never before half of it. */
+/** A token is renewed so long before it ends, or a share of its life before, whichever is longer, but not in the first half of its life. */
 export const TOKEN_RENEWAL_MS_MIN = 30 * SECOND_MS;
 export const TOKEN_RENEWAL_SHARE = 0.2;
 
-/** After an early renewal that failed the token at hand is used so long before the next. */
+/** After an early renewal failed, the source uses the token at hand for so long before it tries again. */
 export const TOKEN_RENEWAL_PAUSE_MS = 5 * SECOND_MS;
 
 /** A renewal that takes longer has failed. */

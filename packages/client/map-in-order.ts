@@ -12,7 +12,7 @@ export async function* mapInOrder<In, Out>(
   const running: Promise<Out>[] = [];
   for await (const item of items) {
     const result = work(item);
-    // Its failure is met when its turn comes, or never, after an earlier one.
+    // A failure is thrown when its turn comes, or never if an earlier item failed.
     result.catch(() => undefined);
     running.push(result);
     if (running.length >= width) yield await (running.shift() as Promise<Out>);

@@ -35,7 +35,7 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What an answer says besides, where it rests on a node's row alone: that is no proof of the nodes below. */
+/** What an answer says of damage in the Space. Such an answer rests on a node's row alone and proves nothing of the nodes below. */
 export interface RotNotice {
   /** How many nodes of the Space the server knows to be lost or damaged; absent when it knows of none. */
   readonly rottenNodes?: number;
@@ -140,7 +140,7 @@ export function createOperations(transport: Transport, target: Target): Operatio
     async readMetadata(hash, options) {
       return askOfRow({ operation: 'readMetadata', hash, options }, parseNodeDescription);
     },
-    // A lease only ever grows to the same bound, and an upload generation that exists is returned, not made again.
+    // A repeated lease ends no earlier, and an upload generation that exists is returned instead of a new one.
     async leaseNode(hash, { leaseDurationMs }, options) {
       return askOfRow({ operation: 'leaseNode', hash, json: { leaseDurationMs }, options }, (value) =>
         parseLeaseResponse(value, hash),
@@ -149,7 +149,7 @@ export function createOperations(transport: Transport, target: Target): Operatio
     async getUsage(options) {
       return ask({ operation: 'getUsage', options }, parseSpaceUsage);
     },
-    // A further bounded pass is always safe. What a pass with a lost answer deleted is in nobody's count.
+    // A further bounded pass is always safe. If the answer is lost, nobody counts what the pass deleted.
     async runGc(pass, options) {
       const json = pass?.maxNodes === undefined ? {} : { maxNodes: pass.maxNodes };
       return ask({ operation: 'runGc', json, timeoutMs: timeouts.gcMs, options }, parseGcResult);
@@ -161,8 +161,8 @@ export function createOperations(transport: Transport, target: Target): Operatio
       const suffix = query.size === 0 ? '' : `?${query}`;
       return ask({ operation: 'listRootRefs', query: suffix, options }, parseRootRefPage);
     },
-    // The server knows the requestId again and answers with the original revision; the body is made once, above the
-    // attempts, so that exactly the same request is sent.
+    // The server recognises the requestId and answers with the original revision. The body is made once, before the first
+    // attempt, so that every attempt sends exactly the same request.
     async updateRootRefs({ requestId, changes }, options) {
       const call: Call = { operation: 'updateRootRefs', json: { requestId, changes }, options };
       return ask(call, parseUpdateRootRefsResponse);

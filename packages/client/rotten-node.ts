@@ -4,7 +4,7 @@ import type { Client } from './client.ts';
 import { type Clock, sleep } from './deadline.ts';
 import { CasError } from './errors.ts';
 
-/** Any trouble of a store is a 503 too; rot is one that comes again after the wait the server asked for. */
+/** A 503 may mean any trouble of a store. It means rot if it comes again after the wait that the server asked for. */
 export const ROT_EVIDENCE_MIN = 2;
 const ROT_WAIT_MS_MAX = 1_000;
 
@@ -28,8 +28,8 @@ export interface RotOptions {
 }
 
 /**
- * What `read` gives of the content of `hash`. Rot is looked at more than once before it is believed, here, so that nothing else
- * waits for it. Throws RottenNodeError, and what `read` throws.
+ * What `read` gives of the content of `hash`. A refusal is believed to be rot only when it comes again. This function waits in
+ * between, so that no other request waits. Throws RottenNodeError, and what `read` throws.
  */
 export async function readUnlessRotten<T>(
   hash: Hash,

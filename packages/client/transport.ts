@@ -25,7 +25,7 @@ export interface RequestPlan {
   readonly url: string;
   /** Asked anew for each attempt: a capability may have expired while waiting. */
   readonly headers: () => Promise<Record<string, string>>;
-  /** Asked once, after a 401: whether there is another capability to send. The server did nothing, so anything may be repeated. */
+  /** Asked once, after a 401: whether there is another capability to send. The server has done nothing then, so any request may be repeated. */
   readonly renew?: () => Promise<boolean>;
   /** The very same bytes are sent on every attempt. */
   readonly body?: string | Uint8Array;
@@ -53,7 +53,7 @@ export async function request<T>(
         const renewing = renew();
         renew = undefined;
         if (!(await abortable(renewing, plan.signal))) throw error;
-        // It takes nobody's try: a job that tries by itself allows one only.
+        // The renewal does not count as an attempt: the client of a job allows a single one.
         attempt -= 1;
         continue;
       }
@@ -117,7 +117,7 @@ function originOf(url: string): string {
   return URL.canParse(url) ? new URL(url).origin : 'the address';
 }
 
-/** What runtimes say by a code and many words of their own. */
+/** What the codes of runtimes mean: their own texts differ. */
 const CONNECTION_FAILURES: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing listens there (ECONNREFUSED)',
   ECONNRESET: 'it was cut off (ECONNRESET)',

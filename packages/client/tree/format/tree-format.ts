@@ -1,6 +1,6 @@
 /**
  * The tree format, version 1 (docs/tree-format.md): content types, limits, the shapes of nodes, and the one error its
- * parsers throw. Layouts are in `format-directory.ts` and `format-file.ts`.
+ * parsers throw. Layouts are in `directory-node.ts` and `tree-node.ts`.
  */
 import { type Hash, INTEGER_MAX, NODE_REFS_MAX } from '@holdfast/protocol';
 
@@ -36,14 +36,14 @@ export const CHUNK_BYTES_MAX = 4 * MIB_BYTES;
 /** Children of a page or index: a split is possible from the minimum on and forced at the maximum. */
 export const CHILDREN_MIN = 32;
 export const CHILDREN_MAX = NODE_REFS_MAX;
-/** The highest index; 32 children each reach further than the largest file or directory. */
+/** The highest level of an index. With 32 children each, so many levels hold more than the largest file or directory. */
 export const INDEX_LEVEL_MAX = 12;
 
 /** One name of a path. */
 export const NAME_BYTES_MAX = 1024;
 export const SYMLINK_TARGET_BYTES_MAX = 4096;
 
-/** No more than this are the fields of a directory's entry, all together, besides its name. */
+/** All fields of a directory's entry without its name take at most so many bytes. */
 const ENTRY_FIELDS_BYTES_MAX = 32;
 /** The largest content of a tree node: what a reader must be ready to hold. */
 export const TREE_NODE_CONTENT_BYTES_MAX = Math.max(

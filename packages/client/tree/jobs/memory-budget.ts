@@ -1,9 +1,9 @@
 /**
  * Bounds the bytes that one job holds in memory at once, first come first served.
  *
- * The rule that keeps a job from standing still: no work waits for memory while it holds some, and none while work that waits
- * for it holds some. What holds memory then always gets on, gives it back, and the next in line gets on. So work that has parts
- * with memory of their own gives its own back first. `hold` refuses to break the rule, whether or not there is room.
+ * One rule keeps a job from a deadlock: work that holds memory never asks for more, and neither does a part of it. Work that holds
+ * memory can then always finish and give it back, and the next in line goes on. So work whose parts need memory of their own gives
+ * its own back first. `hold` throws when the rule is broken, even if there is room.
  */
 
 export class MemoryBudget {
@@ -54,7 +54,7 @@ export class MemoryBudget {
   }
 }
 
-/** Code asked for memory for a part of work that still holds memory itself: it could wait for itself for ever. */
+/** Code asked for memory for a part of work that still holds memory. The part could wait for the work that waits for it. */
 export class MemoryOrderError extends Error {
   override readonly name = 'MemoryOrderError';
 

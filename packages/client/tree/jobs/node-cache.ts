@@ -2,11 +2,11 @@
 import type { Hash } from '@holdfast/protocol';
 import { CHUNK_BYTES_MAX, type NodeParts } from '../format/tree-format.ts';
 
-/** Small nodes are many, and must not make room for the chunks of one large file: each kind has a bound of its own. */
+/** Small nodes and chunks have a bound each, so that the chunks of one large file do not push out the many small nodes. */
 const SMALL_CONTENT_BYTES_MAX = 64 * 1024;
 const KEPT_SMALL_BYTES_MAX = 4 * 1024 * 1024;
 const KEPT_LARGE_BYTES_MAX = CHUNK_BYTES_MAX + 2 * 1024 * 1024;
-/** Most nodes come once: one is kept when it comes a second time. So many hashes are remembered for that. */
+/** Most nodes come once, so a node is kept only when it comes a second time. So many hashes are remembered to know that. */
 const MET_MAX = 8192;
 /** What a node takes in memory beside its content, and each of its refs; rounded up. */
 const NODE_OVERHEAD_BYTES = 512;

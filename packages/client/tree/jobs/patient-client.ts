@@ -1,4 +1,4 @@
-/** A client whose requests are tried again with the patience of a long job, which always knows what they wait for. */
+/** A client that sends its requests again with the patience of a long job, and always tells what it waits for. */
 import { type Hash, NODE_BYTES_MAX_DEFAULT } from '@holdfast/protocol';
 import type { Client } from '../../client.ts';
 import { type Clock, systemClock } from '../../deadline.ts';

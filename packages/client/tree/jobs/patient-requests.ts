@@ -1,7 +1,7 @@
 /**
- * Requests of a long job: what may pass is tried again for as long as the job's patience lasts, all wait together when the
- * server asks for it, and the reporter always knows what is waited for. Counts requests when they are answered, so that
- * tries alone do not look like movement.
+ * Requests of a long job. A request that failed for a reason that may pass is sent again, as long as the job's patience lasts. When
+ * the server asks for a wait, all requests wait. The reporter always knows what the job waits for. Requests are counted when they
+ * are answered, so that attempts alone do not look like progress.
  */
 import { type Clock, sleep, systemClock } from '../../deadline.ts';
 import { CasError } from '../../errors.ts';
@@ -55,7 +55,7 @@ export class PatientRequests {
    * server is. Throws the last CasError, or the signal's reason.
    */
   async send<T>(what: string, measured: boolean, request: () => Promise<T>): Promise<T> {
-    // Patience is for the server: a job that was busy without it has lost none.
+    // The patience is for the server: time in which the job asked nothing does not count.
     if (this.#openCount === 0) this.#succeededAt = this.#clock.now();
     this.#openCount += 1;
     try {
@@ -105,7 +105,7 @@ export class PatientRequests {
       retryAfterMsMax: patienceMs,
     };
     const delayMs = planRetry(attempt, error, policy, random);
-    // What the server asks of one request it means for all: sending others meanwhile would only be turned away too.
+    // A wait that the server asks of one request holds for all: it would refuse the others too.
     const retryAfterMs = error instanceof CasError ? error.retryAfterMs : undefined;
     if (delayMs !== undefined && retryAfterMs !== undefined) {
       this.#pausedUntil = Math.max(this.#pausedUntil, now + retryAfterMs);

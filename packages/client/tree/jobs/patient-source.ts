@@ -49,12 +49,13 @@ export class MissingNodeError extends CasError {
 }
 
 /**
- * What is read for the second time is kept for a while, and what several ask for at once is fetched once: do not change nodes.
+ * A node that is read for the second time is kept for a while, and one that several callers ask for at once is fetched once.
+ * Callers share the nodes and must not change them.
  * Rejects with CasError (VERIFICATION_FAILED among them), RottenNodeError, TreeFormatError for what is too large.
  */
 export function createPatientSource(client: ReadingClient, options: PatientSourceOptions = {}): NodeSource {
   const { digest, progress = SILENT_PROGRESS, signal } = options;
-  // Without patience the client has tried again already.
+  // Without patience the client itself has already tried again.
   const evidenceMin = options.patienceMs === 0 ? 1 : ROT_EVIDENCE_MIN;
   const clock = options.clock ?? systemClock;
   const limit = new AdaptiveLimit({
@@ -71,7 +72,7 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
       const message = `the node has more than ${TREE_NODE_CONTENT_BYTES_MAX} bytes, no tree node has`;
       throw new TreeFormatError(message, hash);
     }
-    // Large nodes take the time of their bytes, which says nothing of how busy the server is.
+    // A large node takes as long as its bytes take, which does not tell how busy the server is.
     if (node.content.length <= MEASURED_BYTES_MAX) limit.onAnswer(clock.now() - askedAt);
     // The metadata of a parent is a request of its own.
     const requestCount = node.refs.length > 0 ? 1 : 0;

@@ -1,6 +1,6 @@
 /**
- * What a long job (push, pull, verify, bundles) says of itself while it runs: one stream of events, from which every view
- * is made. The job counts; the reporter decides when that is worth an event, and names what it waits for when nothing moves.
+ * What a long job (push, pull, verify, bundles) tells while it runs: one stream of events, from which every view is made. The job
+ * counts. The reporter decides when the counters are worth an event, and names what the job waits for when nothing moves.
  */
 import { type Clock, systemClock } from '../../deadline.ts';
 
@@ -101,7 +101,7 @@ export interface ProgressOptions {
 
 /** Between two `progress` events. */
 export const PROGRESS_INTERVAL_MS = 200;
-/** Without any movement for this long a job says why; and again after as long. Nobody is to wait ten seconds without a word. */
+/** After so long without movement a job says why, and again after as long. Nobody should wait ten seconds without a word. */
 const STALL_AFTER_MS = 8_000;
 /** Well above any pause between two steps of a job that runs. */
 const HANG_AFTER_MS = 30_000;

@@ -1,6 +1,6 @@
 /**
- * Pulling a tree: first a look at what stands in the target, then everything that lacks, several files at once. Each node is
- * verified before a byte of it is written, each file gets its name when it is whole.
+ * Pulling a tree: the pull first looks at what stands in the target, and then writes what is missing, several files at once. Each
+ * node is verified before a byte of it is written. Each file gets its name when it is whole.
  */
 import { encodeNodeHeader } from '@holdfast/protocol';
 import { digestNode, type NodeDigest } from '../../digest.ts';
@@ -103,7 +103,7 @@ class Pull {
   }
 
   async runDirectory(root: TreeItem): Promise<PullResult> {
-    // Of parts it is not known before they are walked.
+    // The size of parts is known only after they were walked.
     const isWhole = (this.#options.paths ?? []).length === 0;
     // The root itself is an entry too, as a push counts.
     if (isWhole) this.#progress.expect({ files: root.entryCount + 1, bytes: root.bytes });
@@ -251,7 +251,7 @@ class Pull {
     }
     const mayReplace = this.#force && checked.existing.has(ordinal);
     const file: NewFile = { isExecutable: entry.isExecutable, mtimeNs: entry.mtimeNs, mayReplace };
-    // A file that fits in one chunk may still be of several: only its first node tells. That of a longer file is small.
+    // A file that would fit in one chunk may still have several: only its first node tells. The first node of a longer file is small.
     const firstBytes = entry.bytes <= CHUNK_BYTES_MAX ? entry.bytes : 0;
     folder.hold();
     await this.#tasks.start(async () => {

@@ -95,9 +95,9 @@ export class NodeWalk<Node extends Walkable> {
       return;
     }
     task.again = result.again;
-    // A parent that names a child once more knows better than our memory of it.
+    // A parent that names a child again is right, and our memory of the child is out of date.
     if (task.round > 1) for (const { hash } of result.children) this.#finished.delete(hash);
-    // Held until all are added, so that a twin that is done at once does not finish the parent early.
+    // This one more keeps the parent open until all children are added, even if some are done at once.
     task.pendingChildren += 1;
     for (const child of result.children.toReversed()) this.#push(child, task);
     this.#childDone(task);

@@ -223,7 +223,7 @@ class Push<Node extends PushNode> {
       if (lease.state === 'ready' || lease.state === 'validated_awaiting_children') {
         return { lease, isUploaded: uploadedCount > 0 };
       }
-      // A rejection before our own upload speaks of someone else's bytes; one for the size also after a broken PUT of ours.
+      // A rejection before our own upload is about someone else's bytes. One for the size may be ours even if our PUT broke.
       const isOurs = (code: string): boolean =>
         uploadedCount > 0 || (uploads > 0 && code === 'NODE_TOO_LARGE');
       if (lease.state === 'awaiting_replacement_upload' && isOurs(lease.rejection.code)) {
@@ -252,7 +252,7 @@ class Push<Node extends PushNode> {
     return lease;
   }
 
-  /** A ready node says nothing about the bytes below it, and some of the Space are damaged: from now on none is believed. */
+  /** Some nodes of the Space are damaged, and a ready node does not prove the bytes below it: from now on every node is looked at. */
   #lookBelow(): void {
     this.#check = true;
     this.#keeper = this.#startKeeper();
@@ -275,7 +275,7 @@ class Push<Node extends PushNode> {
       this.#progress.item(name);
       const bytes = await this.#supply.makeNode(node).finally(this.#progress.waitFor(`reading ${name}`));
       try {
-        // The server judges every digest anyway; ours is worth its time only to tell who is wrong.
+        // The server checks every digest anyway. We compute it only to tell whether the source or the way is wrong.
         if (isSuspect && (await hashCanonicalBytes(bytes)) !== node.hash) throw new SourceChangedError(name);
         return await this.#send(node, upload, bytes);
       } finally {

@@ -120,7 +120,7 @@ class Matching implements Moved {
   }
 }
 
-/** Entries with equal keys are the same but for their place. Of what is empty that says nothing. */
+/** Entries with equal keys differ only in their place. Empty entries have no key: equal ones need not belong together. */
 function keyOf(item: TreeItem | undefined): string | undefined {
   if (item === undefined || item.bytes === 0) return undefined;
   return `${item.kind} ${item.isExecutable} ${item.mtimeNs ?? ''} ${item.hash}`;

@@ -1,6 +1,6 @@
 /**
- * Verifying a tree: every node is read, hashed and held against what the nodes above say of it. What is wrong is collected
- * with its path, and the walk goes on beside it. A node that many paths share is read once.
+ * Verifying a tree: every node is read, hashed and compared with what the nodes above say of it. Faults are collected with their
+ * paths, and the walk goes on with the other nodes. A node that many paths share is read once.
  */
 import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { HASHES_MAX, HashTable } from '../../hash-table.ts';
@@ -147,7 +147,7 @@ class Verification {
       (children) => ({ children }),
       (error: unknown) => ({ error }),
     );
-    // All that follows is one step: a twin comes before it and waits, or after it and knows.
+    // Nothing below awaits: another step for the same node comes before this and waits in `#reading`, or after it and finds `#good`.
     const places = [step, ...(this.#reading.get(key) ?? [])];
     this.#reading.delete(key);
     try {

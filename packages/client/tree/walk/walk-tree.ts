@@ -127,7 +127,7 @@ class ReadAhead implements NodeSource {
   start(hash: string, options: CallOptions): void {
     if (this.#started.has(hash)) return;
     const node = this.#source.readNode(hash, { signal: options.signal, expectsRefs: true });
-    // Its failure is met when its turn comes, or never, when the walk ends before.
+    // A failure is thrown when its turn comes, or never if the walk ends before.
     node.catch(() => undefined);
     this.#started.set(hash, node);
   }
