@@ -83,7 +83,7 @@ export async function countTrips(
 /** One connection, so that every statement is known to it after its first use. */
 async function openWorld({ metadataUrl, bucket }: Deployment) {
   const pool = await openPostgres({ ...parsePostgresUrl(metadataUrl, {}), connectionsMax: 1 });
-  const metadata = await PostgresMetadataStore.open({
+  const metadata = new PostgresMetadataStore({
     pool,
     onFatal(error) {
       throw error;

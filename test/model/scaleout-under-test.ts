@@ -46,7 +46,7 @@ export function makeScaleoutUnderTest(
     async open({ clock }): Promise<{ metadata: MetadataStore; content: ContentStore }> {
       const pool = await openPostgres({ ...parsePostgresUrl(metadataUrl, {}), connectionsMax: 8 });
       opened = [() => pool.close()];
-      const metadata = await PostgresMetadataStore.open({
+      const metadata = new PostgresMetadataStore({
         pool,
         clock,
         onFatal: (error) => failures.push(error),

@@ -221,7 +221,7 @@ async function openPostgresRows(
     // Before the bucket: nothing is written to that of a database that is in use.
     await postgres.assertNoServer(pool);
   } else await postgres.beginServing(control);
-  const metadata = await postgres.PostgresMetadataStore.open({
+  const metadata = new postgres.PostgresMetadataStore({
     pool,
     onFatal,
     ...(clock === undefined ? {} : { clock }),

@@ -41,8 +41,6 @@ import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-v
 
 /** rows of usage_counters per Space: so many transactions can count at once without waiting for each other */
 const SLOTS = 16;
-/** where PostgreSQL does not say how many connections it takes */
-const CONCURRENCY_MAX_DEFAULT = 1_000;
 const KEYS_PER_STATEMENT = 1_000;
 const READING = 'reading';
 /** before all that there are */
@@ -71,26 +69,19 @@ export class PostgresMetadataStore implements MetadataStore {
   /** so that processes begin their slots at different ones */
   readonly #firstSlot = randomInt(SLOTS);
 
-  /** `concurrencyMax`: connections the server takes, of all processes together */
-  private constructor({ pool, onFatal, clock }: MetadataStoreOptions, concurrencyMax: number) {
+  constructor({ pool, onFatal, clock }: MetadataStoreOptions) {
     this.#pool = pool;
     this.#clock = clock;
     this.#onFatal = onFatal;
     this.#transactions = new Transactions({
       pool,
-      uploadLimit: new UploadLimit(concurrencyMax),
+      uploadLimit: new UploadLimit(),
       keys: this.#keys,
       slotOf: (connection) => this.#slotOf(connection),
     });
     this.#leases = new ReadyLeases((...batch) => this.#renewRows(...batch), pool.admissionMs);
     this.#sweepWalk = new SweepWalk(pool);
     this.#maintenance = new Maintenance(pool);
-  }
-
-  /** @throws StoreUnavailable */
-  static async open(options: MetadataStoreOptions): Promise<PostgresMetadataStore> {
-    const { rows } = await options.pool.read('reading its settings', SQL.readConnectionsMax, []);
-    return new PostgresMetadataStore(options, (rows[0]?.count as number | null) ?? CONCURRENCY_MAX_DEFAULT);
   }
 
   readClock(): Awaitable<number> {

@@ -10,11 +10,12 @@ import initial from './migrations/0001-initial.sql' with { type: 'text' };
 import apps from './migrations/0002-apps.sql' with { type: 'text' };
 import copyMarks from './migrations/0003-copy-marks.sql' with { type: 'text' };
 import rottenNodes from './migrations/0004-rotten-nodes.sql' with { type: 'text' };
+import uploadPermits from './migrations/0005-upload-permits.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
 /** In order; a migration that has shipped is never edited. */
-const MIGRATIONS: readonly string[] = [initial, apps, copyMarks, rottenNodes];
+const MIGRATIONS: readonly string[] = [initial, apps, copyMarks, rottenNodes, uploadPermits];
 
 /** ms all migrations may take, and the wait for another process that runs them */
 const PATIENCE_MS = 30 * 60_000;

@@ -19,6 +19,7 @@ const FILL = `
   INSERT INTO nodes SELECT space, hash, generation, 100, 134, 1000, 1000 + n * 1000, n % 3, 0, CASE WHEN n % 50 = 0 THEN n ELSE 0 END,
     CASE WHEN n % 50 = 1 THEN n ELSE 0 END, 0, CASE n % 50 WHEN 0 THEN 0 WHEN 1 THEN 3 WHEN 2 THEN 2 ELSE 1 END, false,
     n % 3 = 0 AND n % 50 > 1, n % 2 = 0, 'text/plain', '' FROM ids;
+  INSERT INTO upload_permits SELECT DISTINCT space, n % 64 FROM ids;
   INSERT INTO loose_edges SELECT space, hash, 1 FROM ids;
   INSERT INTO uploads (space, hash, generation, created_at, url_expires_at, touched_at, active_at)
     SELECT space, hash, generation, n, n, n, n FROM ids;

@@ -3,7 +3,7 @@
  * as a process has. After each race a recount by other statements finds nothing wrong.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import { ApiError, type LeaseResponse } from '@holdfast/protocol';
+import type { ApiError, LeaseResponse } from '@holdfast/protocol';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
 import { recountScaleout } from '../../../../test/support/scaleout-recount.ts';
@@ -213,27 +213,6 @@ describe('collection', () => {
     const counters = await core(1).metadata.readCounters(SPACE);
     expect(counters.leasedNodeCount).toBe(COUNT);
   });
-});
-
-describe('the limit of active uploads', () => {
-  for (const limit of [
-    { activeUploadsMax: 20, why: 'below the number of connections: each opens alone' },
-    { activeUploadsMax: 230, why: 'above it: together at first, alone close to the limit' },
-  ]) {
-    test(`is met exactly by ${PROCESSES} processes, ${limit.why}`, async () => {
-      const { activeUploadsMax } = limit;
-      const limited = instances.map((instance) => coreOf(instance, content, { activeUploadsMax }));
-      const asked = Array.from({ length: activeUploadsMax + 40 }, (_, index) =>
-        leaseFor(limited[index % PROCESSES] as Core, newNode()).then(
-          ({ state }) => state,
-          (error: unknown) => (error instanceof ApiError ? error.code : String(error)),
-        ),
-      );
-      const answers = Map.groupBy(await Promise.all(asked), (answer) => answer);
-      expect(answers.get('awaiting_upload')?.length).toBe(activeUploadsMax);
-      expect(answers.get('CAS_UPLOAD_LIMIT')?.length).toBe(40);
-    }, 60_000);
-  }
 });
 
 describe('one hash, leased by all at once', () => {

@@ -101,8 +101,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     const [upload, node] = await Promise.all([
       this.#rows.uploads.has(hash) ? undefined : this.#wire.send('lockUpload', [this.#key, key]),
       this.#wire.send('lockNode', [this.#key, key]),
-      // The Space's row must be there to be held.
-      this.#options.isSpaceKnown ? this.#uploads.countAhead(key) : undefined,
+      this.#uploads.countAhead(key),
     ]);
     this.#rows.learnNode(hash, node.rows[0] && countedNodeFromSql(node.rows[0]));
     if (upload !== undefined) this.#rows.learnUpload(hash, uploadOf(upload));
@@ -240,7 +239,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   }
 
   countActiveUploads(atMost: number): Promise<number> {
-    return this.#uploads.count(atMost, this.#rows.hasUploadChanges(), () => this.#writeWithSpace());
+    return this.#uploads.count(atMost, this.#rows.hasUploadChanges(), () => this.#flush());
   }
 
   async findContent(generation: Generation): Promise<ContentRow | undefined> {
@@ -349,12 +348,6 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     const flushed = this.#flush();
     const [found] = await Promise.all([this.#wire.send(name, parameters), ...flushed]);
     return found;
-  }
-
-  /** The Space's row, which is to be locked, and what was written. */
-  #writeWithSpace(): Promise<SqlResult>[] {
-    const space = this.#isSpaceWritten ? [] : this.#writeSpace();
-    return [...space.map((write) => this.#wire.send(...write)), ...this.#flush()];
   }
 
   #flush(): Promise<SqlResult>[] {

@@ -1,5 +1,5 @@
 /**
- * Every SQL statement on the tables of migration 1, by name. `$1` is the Space unless the statement is of the background work.
+ * Every SQL statement on the tables of Spaces, by name. `$1` is the Space unless the statement is of the background work.
  * plans.test.ts explains each on full tables: none may scan a table, and those of a Space may use no index without it.
  */
 
@@ -239,13 +239,14 @@ export const SPACE_STATEMENTS = {
   insertSpace:
     'INSERT INTO spaces (space, app_id, space_id) VALUES ($1, $2, $3) ON CONFLICT (space) DO NOTHING',
   checkSpace: 'SELECT 1 / (app_id = $2 AND space_id = $3)::integer AS guard FROM spaces WHERE space = $1',
-  /** Those who open uploads far from the limit hold it together, one close to the limit alone. */
-  shareSpace: 'SELECT 1 AS locked FROM spaces WHERE space = $1 FOR KEY SHARE',
-  /** The same for a hash ($2) that has neither row nor upload; otherwise nothing is held. */
-  shareSpaceForNew: `SELECT 1 AS locked FROM spaces WHERE space = $1
-      AND NOT EXISTS (SELECT FROM nodes WHERE space = $1 AND hash = $2)
-      AND NOT EXISTS (SELECT FROM uploads WHERE space = $1 AND hash = $2) FOR KEY SHARE OF spaces`,
-  lockSpace: 'SELECT 1 AS locked FROM spaces WHERE space = $1 FOR UPDATE',
+  /** The permits from $2 to $3, in this order; made where there are none. */
+  takePermits: `INSERT INTO upload_permits (space, permit)
+    SELECT $1::uuid, permit FROM generate_series($2::integer, $3::integer) AS permit ORDER BY permit
+    ON CONFLICT (space, permit) DO UPDATE SET permit = excluded.permit WHERE false`,
+  /** The permit $2, if it has been made, for a hash ($3) that has neither row nor upload; otherwise nothing is held. */
+  takePermitForNew: `SELECT 1 AS taken FROM upload_permits WHERE space = $1 AND permit = $2
+      AND NOT EXISTS (SELECT FROM nodes WHERE space = $1 AND hash = $3)
+      AND NOT EXISTS (SELECT FROM uploads WHERE space = $1 AND hash = $3) FOR UPDATE OF upload_permits`,
 
   /** $2 slot, then the deltas in the order of the columns */
   addCounters: `INSERT INTO usage_counters (space, slot, ${COUNTER_COLUMNS}, lease_watermark)
@@ -331,7 +332,6 @@ export const CONTROL_STATEMENTS = {
   rollback: 'ROLLBACK',
   /** the instant of the transaction, $1 a test's clock or NULL */
   readNow: `SELECT ${nowOr('$1')} AS now`,
-  readConnectionsMax: "SELECT current_setting('max_connections')::integer AS count",
 } as const;
 
 export const SQL = { ...SPACE_STATEMENTS, ...BACKGROUND_STATEMENTS, ...CONTROL_STATEMENTS } as const;

@@ -36,6 +36,10 @@ export class TransactionWire {
     this.#now = clock ?? undefined;
   }
 
+  get connectionNumber(): number {
+    return this.#connection.number;
+  }
+
   /** ms; undefined before the first answer */
   get now(): number | undefined {
     return this.#now;
