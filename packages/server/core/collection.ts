@@ -13,7 +13,7 @@ import { removeNodesWithEdges } from './edges.ts';
 import { isEligible } from './eligibility.ts';
 import { assertInvariant } from './invariant.ts';
 import type { Generation, NodeRow, Space } from './model.ts';
-import type { SpaceTransaction, UploadKind } from './ports.ts';
+import { type SpaceTransaction, StoreUnavailable, type UploadKind } from './ports.ts';
 
 export interface Claims {
   /** rows looked at */
@@ -26,7 +26,7 @@ export interface Claims {
   readonly claimedAt: number;
 }
 
-type Claim = Pick<NodeRow, 'hash' | 'generation'>;
+type Claim = Pick<NodeRow, 'hash' | 'generation' | 'inline'>;
 
 /** ms; what deleting the objects of one transaction's claims takes, with room. */
 const CLAIM_HOLD_MS = 10_000;
@@ -34,22 +34,24 @@ const CLAIM_HOLD_MS = 10_000;
 export interface ClaimsWanted {
   readonly limit: number;
   readonly uploads: UploadKind;
+  /** to be forgotten one by one: among those whose bytes are rows one is damaged, which no transaction gets past */
+  readonly isDamaged: boolean;
 }
 
 export async function claimCandidates(
   tx: SpaceTransaction,
-  { limit, uploads }: ClaimsWanted,
+  { limit, uploads, isDamaged }: ClaimsWanted,
 ): Promise<Claims> {
   const candidates = await tx.findCandidates(limit);
   for (const row of candidates) {
     assertInvariant(isEligible(row, tx.now), 'a candidate is eligible when it is claimed');
   }
   // No candidate is another's child: each has no edges.
-  const inline = candidates.filter((row) => row.inline);
-  await forgetAll(tx, inline, tx.now, uploads);
-  const claimed = candidates.filter((row) => !row.inline);
+  const forgotten = candidates.filter((row) => row.inline && !isDamaged);
+  await forgetAll(tx, forgotten, tx.now, uploads);
+  const claimed = candidates.filter((row) => !row.inline || isDamaged);
   await holdAll(tx, claimed);
-  return { found: candidates.length, forgotten: inline, claimed: claimed.map(toClaim), claimedAt: tx.now };
+  return { found: candidates.length, forgotten, claimed: claimed.map(toClaim), claimedAt: tx.now };
 }
 
 export interface LeftoversWanted {
@@ -68,7 +70,7 @@ export async function findLeftoverClaims(
   return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now };
 }
 
-const toClaim = ({ hash, generation }: NodeRow): Claim => ({ hash, generation });
+const toClaim = ({ hash, generation, inline }: NodeRow): Claim => ({ hash, generation, inline });
 
 async function holdAll(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<void> {
   for (const row of rows) {
@@ -81,28 +83,69 @@ export interface FinishedClaims {
   readonly forgotten: readonly NodeRow[];
   /** how many were gone when it came to forget them: others finished these */
   readonly gone: number;
-  /** how many objects could not be deleted; their rows stay claimed */
+  /** how many could not be finished; their rows stay claimed */
   readonly failed: number;
   /** why, of one of them */
   readonly failure: unknown;
 }
 
-/** Deletes the objects of claims and forgets their rows. An object that cannot be deleted holds up no other. */
+/** Deletes the objects of claims and forgets their rows. What cannot be deleted holds up no other. */
 export async function finishClaims(
   core: Core,
   space: Space,
   { claimed, claimedAt }: Pick<Claims, 'claimed' | 'claimedAt'>,
 ): Promise<FinishedClaims> {
   if (claimed.length === 0) return { forgotten: [], gone: 0, failed: 0, failure: undefined };
-  const generations = claimed.map(({ generation }) => generation);
-  const { deleted, failure } = await core.content.delete(space, generations);
+  const objects = claimed.filter(({ inline }) => !inline).map(({ generation }) => generation);
+  const { deleted, failure } = await core.content.delete(space, objects);
   const uploads = core.content.upload.kind;
-  const settled = await core.metadata.transact(space, settleClaims, { claimed, claimedAt, deleted, uploads });
-  return { ...settled, failed: claimed.length - deleted.size, failure };
+  const settle = async (claims: readonly Claim[]): Promise<FinishedClaims> => {
+    const settled = await core.metadata.transact(space, settleClaims, {
+      claims,
+      claimedAt,
+      deleted,
+      uploads,
+    });
+    const failed = claims.filter(({ inline, generation }) => !inline && !deleted.has(generation)).length;
+    return { ...settled, failed, failure };
+  };
+  try {
+    return await settle(claimed);
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return await settleOneByOne(claimed, settle);
+  }
 }
 
-interface SettledClaims extends Pick<Claims, 'claimed' | 'claimedAt'> {
-  /** those whose objects are gone */
+/** A damaged row fails by itself. */
+async function settleOneByOne(
+  claimed: readonly Claim[],
+  settle: (claims: readonly Claim[]) => Promise<FinishedClaims>,
+): Promise<FinishedClaims> {
+  const forgotten: NodeRow[] = [];
+  const sum = { gone: 0, failed: 0, failure: undefined as unknown };
+  for (const claim of claimed) {
+    try {
+      const settled = await settle([claim]);
+      forgotten.push(...settled.forgotten);
+      sum.gone += settled.gone;
+      sum.failed += settled.failed;
+      if (settled.failed > 0) sum.failure ??= settled.failure;
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      sum.failed += 1;
+      sum.failure ??= error;
+    }
+  }
+  return { forgotten, ...sum };
+}
+
+/** What does not need the damaged row may go on. */
+export const isDamage = (error: unknown): boolean => error instanceof StoreUnavailable && error.isDamage;
+
+interface SettledClaims extends Pick<Claims, 'claimedAt'> {
+  readonly claims: readonly Claim[];
+  /** objects that are gone */
   readonly deleted: ReadonlySet<Generation>;
   readonly uploads: UploadKind;
 }
@@ -110,15 +153,15 @@ interface SettledClaims extends Pick<Claims, 'claimed' | 'claimedAt'> {
 /** Forgets the rows whose objects are gone. The others are free for the sweep, behind those that were not tried for longer. */
 export async function settleClaims(
   tx: SpaceTransaction,
-  { claimed, claimedAt, deleted, uploads }: SettledClaims,
+  { claims, claimedAt, deleted, uploads }: SettledClaims,
 ): Promise<Pick<FinishedClaims, 'forgotten' | 'gone'>> {
-  const rows = await tx.findNodes(claimed.map(({ hash }) => hash));
+  const rows = await tx.findNodes(claims.map(({ hash }) => hash));
   const forgotten: NodeRow[] = [];
-  for (const [index, { generation }] of claimed.entries()) {
+  for (const [index, { generation, inline }] of claims.entries()) {
     const row = rows[index];
     // Revived by a lease, or finished by another pass: then it is no longer ours to forget.
     if (row?.state !== 'claimed' || row.generation !== generation) continue;
-    if (deleted.has(generation)) forgotten.push(row);
+    if (inline || deleted.has(generation)) forgotten.push(row);
     else await tx.updateNode(row, { ...row, claimHeldUntil: tx.now });
   }
   await forgetAll(tx, forgotten, claimedAt, uploads);

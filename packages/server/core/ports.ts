@@ -335,6 +335,13 @@ export class ContentLost extends Error {
 /** The store failed or is away, and nothing was decided: the request may be repeated. Answers 503. */
 export class StoreUnavailable extends Error {
   override readonly name: string = 'StoreUnavailable';
+  /** a row cannot be read or removed, while the store itself is well: the same would fail again */
+  readonly isDamage: boolean;
+
+  constructor(message: string, { isDamage = false, ...options }: ErrorOptions & { isDamage?: boolean } = {}) {
+    super(message, options);
+    this.isDamage = isDamage;
+  }
 }
 
 /** Signs and checks what the server hands out: upload URLs and cursors. Keys are kept with the data. */

@@ -181,7 +181,7 @@ test('an object that cannot be deleted holds up no other, in this pass or a late
   await publishInOrder([bad, ...others], [bad]);
   expect(await failureOf(gc())).toMatchObject({
     status: 503,
-    message: expect.stringMatching(/^1 objects could not be deleted .* 5 nodes were collected/),
+    message: expect.stringMatching(/^the bytes of 1 nodes could not be deleted; 5 nodes were collected/),
   });
   expect(await Promise.all(others.map(isGone))).toEqual(others.map(() => true));
   const later = some(10, 3);

@@ -6,6 +6,7 @@ import {
   type FinishedClaims,
   findLeftoverClaims,
   finishClaims,
+  isDamage,
 } from './collection.ts';
 import type { Core } from './core.ts';
 import type { NodeRow, Space } from './model.ts';
@@ -68,15 +69,26 @@ class Pass {
     let claimsMax = this.#isStuck ? CLAIMS_PER_TRIAL_MAX : CLAIMS_PER_TRANSACTION_MAX;
     this.#isStuck = false;
     while (!this.#isStuck && this.#examined < this.#maxNodes) {
-      const limit = Math.min(this.#maxNodes - this.#examined, claimsMax);
-      const wanted = { limit, uploads: this.#core.content.upload.kind };
-      const claims = await this.#core.metadata.transact(this.#space, claimCandidates, wanted);
+      const claims = await this.#claim(Math.min(this.#maxNodes - this.#examined, claimsMax));
       if (claims.found === 0) return;
       this.#count(claims.forgotten);
       const { gone } = await this.#finish(claims);
       // What others finished they report.
       this.#examined += claims.found - gone;
       claimsMax = CLAIMS_PER_TRANSACTION_MAX;
+    }
+  }
+
+  async #claim(limit: number): Promise<Claims> {
+    const claim = (isDamaged: boolean): Promise<Claims> => {
+      const wanted = { limit, uploads: this.#core.content.upload.kind, isDamaged };
+      return this.#core.metadata.transact(this.#space, claimCandidates, wanted);
+    };
+    try {
+      return await claim(false);
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      return await claim(true);
     }
   }
 
@@ -88,7 +100,7 @@ class Pass {
         reclaimedContentBytes: this.#reclaimedContentBytes,
       };
     }
-    const message = `${this.#failed} objects could not be deleted from the content store; ${this.#deleted} nodes were collected: run the collection again`;
+    const message = `the bytes of ${this.#failed} nodes could not be deleted; ${this.#deleted} nodes were collected: run the collection again`;
     throw new ApiError('SERVICE_UNAVAILABLE', message, {
       retryAfterSeconds: STORAGE_RETRY_AFTER_SECONDS,
       cause: this.#failure,

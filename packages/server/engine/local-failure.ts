@@ -55,5 +55,6 @@ export function storageError(error: unknown, doing: string): unknown {
     return new InvariantViolation(`broken invariant while ${doing}: ${(error as Error).message}`);
   }
   const hint = HINTS[code] ?? 'see the log for the cause';
-  return new StoreUnavailable(`${doing} failed (${code}): ${hint}`, { cause: error });
+  const isDamage = code.startsWith('SQLITE_CORRUPT');
+  return new StoreUnavailable(`${doing} failed (${code}): ${hint}`, { cause: error, isDamage });
 }

@@ -2,7 +2,9 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { encodeNode, type Hash } from '@holdfast/protocol';
+import type { Core } from '../../core/core.ts';
 import { type ScrubPosition, StoreUnavailable } from '../../core/ports.ts';
+import { runGc } from '../../core/run-gc.ts';
 import { digestOf, hashAt, NOW, readyNode, SPACE } from '../../engine/contract/samples.ts';
 import { openTemporaryEngine, putInline, type TemporaryEngine } from './embedded-engine-fixture.ts';
 
@@ -131,4 +133,21 @@ test('the scrub says that it met a damaged page, and goes on behind it', async (
   expect(found.has(hashAt(DAMAGED))).toBe(false);
   for (const index of [0, 1]) expect(found.has(hashAt(index))).toBe(true);
   for (const { hash } of contents) expect(found.has(hash)).toBe(true);
+});
+
+test('a pass collects what is not on a damaged page, says 503 each time, and claims what it cannot collect', async () => {
+  damagePageOf('content 0.');
+  await engine.reopen();
+  engine.clock.set(NOW + 1);
+  const core = { metadata: engine.metadata, content: engine.content } as Core;
+  const candidates = NODES + contents.length;
+  for (let passes = 0; passes < 2; passes += 1) {
+    expect(await errorOf(() => runGc(core, SPACE, 1000))).toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
+    const { nodeCount, notReadyNodeCount } = await engine.metadata.readCounters(SPACE);
+    expect([nodeCount, notReadyNodeCount]).toEqual([notReadyNodeCount, nodeCount]);
+    // One page holds the bytes of very few.
+    expect(nodeCount).toBeWithin(1, candidates - NODES - 3);
+    const damaged = await engine.metadata.findNode(SPACE, contents[0]!.hash);
+    expect(damaged?.state).toBe('claimed');
+  }
 });
