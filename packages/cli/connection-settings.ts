@@ -46,7 +46,7 @@ function findProfiles(flags: ConnectionFlags): [Profile | undefined, Profile | u
     (flags.app ?? variable('HOLDFAST_APP')) !== undefined &&
     (flags.space ?? variable('HOLDFAST_SPACE')) !== undefined &&
     (flags.tokenFile ?? variable('HOLDFAST_TOKEN')) !== undefined;
-  // Nothing of a file that is not needed can be in the way.
+  // The file is not needed then, so an error in it must not stop the command.
   if (isComplete) return [undefined, undefined];
   const profiles = readProfiles();
   return [undefined, profiles.default === undefined ? undefined : profiles.byName.get(profiles.default)];

@@ -1,6 +1,6 @@
 /**
- * What this user has forgotten, remembered in the cache folder, so that it can be taken back when no list on the server names it any
- * more: none stands once the last snapshot is forgotten, and a collection takes lists sooner than trees.
+ * Remembers in the cache folder which snapshots this user has forgotten, so that they can be taken back when no list on the server
+ * names them any more. No list stands once the last snapshot is forgotten, and a collection takes lists sooner than trees.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';

@@ -12,7 +12,7 @@ type EndingSignal = (typeof SIGNALS)[number];
 
 /** What was begun may use this long to tidy up after the signal. */
 const TIDY_MS_MAX = 1_000;
-/** What was written may use this long to reach whoever reads it: a pipe that nobody reads does not hold up the end. */
+/** Written output has so long to reach its reader: a pipe that nobody reads must not delay the end. */
 const FLUSH_MS_MAX = 300;
 
 export const NOTHING_CHANGED = 'nothing was changed';
@@ -54,8 +54,8 @@ function register(works: Set<() => void>, work: () => void): () => void {
 }
 
 /**
- * From now on signals are dealt with here. A hang-up that the parent of this process had ignored (`nohup`) stays ignored; the
- * others are obeyed even so, because a shell without job control ignores Ctrl-C for all that it starts with `&`.
+ * From now on signals are handled here. A hang-up that the parent process ignored (`nohup`) stays ignored. The other signals are
+ * obeyed even if the parent ignored them, because a shell without job control ignores Ctrl-C for all that it starts with `&`.
  */
 export function watchForInterruption(): void {
   for (const signal of SIGNALS) {

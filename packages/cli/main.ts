@@ -25,7 +25,7 @@ async function run(args: readonly string[]): Promise<ExitCode> {
     await program.parseAsync(expanded, { from: 'user' });
     return 0;
   } catch (error) {
-    // What the signal made of the command is no news; what is kept has been said.
+    // The command failed because of the signal, and what is kept has been said already.
     if (interruption.aborted) return 1;
     // Commander has already printed its own line, or the help that was asked for.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
@@ -49,7 +49,7 @@ let exitCode: ExitCode | undefined;
  * reader that went away (`holdfast app list | head -1`) is not.
  */
 function exitOnFailedWrite(error: NodeJS.ErrnoException): void {
-  // Whoever reads it may have got the same Ctrl-C. The process ends by the signal then.
+  // The reader may have got the same Ctrl-C. This process then ends by the signal.
   if (interruption.aborted) return;
   if (error.code === 'EPIPE') process.exit(exitCode ?? 0);
   // At once: the process ends here, and stderr is not waited for.

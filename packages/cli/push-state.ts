@@ -1,4 +1,4 @@
-/** What a push remembers, as the command line has it: a hint that may be lost on the way, except where a root ref needs it. */
+/** The state of a push as the command line keeps it. It is a hint that may be lost, except where a commit needs it. */
 import {
   defaultCacheFolder,
   type FolderState,
@@ -23,7 +23,7 @@ export interface PushStateOptions {
   readonly warn: (message: string) => void;
 }
 
-/** A file that is damaged again right after it was made anew is not worth a third attempt, nor is a third place. */
+/** If a state is lost again right after it was made anew, a third attempt would not help. */
 const LOSSES_MAX = 2;
 const ADVICE = 'free space on its disk, or choose another with --cache DIR';
 

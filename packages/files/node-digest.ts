@@ -7,7 +7,7 @@ import { ResidentMemory } from './resident-memory.ts';
 export const digestAtOnce: NodeDigest = (header, content) =>
   createHash('sha256').update(header).update(content).digest('hex');
 
-/** The fastest digest there is for nodes of a job that reads many, which is thereby kept small. */
+/** The fastest digest for a job that reads many nodes. It also keeps the memory of the process small. */
 export function createCollectingDigest(): NodeDigest {
   const memory = new ResidentMemory();
   return (header, content) => {

@@ -1,4 +1,4 @@
-/** Keeps a long job small: what has passed through memory is collected before the process has grown large. */
+/** Keeps the process of a long job small: garbage is collected before there is much of it. */
 
 /** Passed through memory between two looks. */
 const LOOK_EVERY_BYTES = 16 * 1024 * 1024;
@@ -8,8 +8,8 @@ const NODE_OVERHEAD_BYTES = 8 * 1024;
 const COLLECT_FROM_BYTES = 128 * 1024 * 1024;
 
 /**
- * Left alone the collector lets bytes that came from the network pile up while the cores are busy with other things: a pull
- * of 10,000 files peaked at 214 MiB, its check at 300; so they stay below 170. A collection takes some 15 ms.
+ * Left alone, the collector lets bytes from the network pile up while the cores are busy: a pull of 10,000 files took up to
+ * 214 MiB, and its check up to 300. With this both stay below 170. A collection takes some 15 ms.
  */
 export class ResidentMemory {
   #passedBytes = 0;

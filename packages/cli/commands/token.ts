@@ -95,7 +95,7 @@ async function printToken(options: TokenOptions): Promise<void> {
         ...(typeof jwk.kid === 'string' ? { kid: jwk.kid } : {}),
       })
       .sign(await importJWK(jwk, algorithm));
-    // Of a damaged file not every library notices that its halves do not belong together; servers would, one by one.
+    // Not every library notices that the two halves of a damaged key file do not belong together. Every server would refuse the token.
     await compactVerify(token, await importJWK(publicHalf(jwk), algorithm));
   } catch {
     // The library's message could quote the key.

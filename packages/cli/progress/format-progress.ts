@@ -80,7 +80,7 @@ export function describeAmounts(job: ProgressJob, { phase, counters, totals }: P
     totals.bytes === undefined
       ? formatBytes(counters.bytes)
       : `${formatBytes(counters.bytes)} of ${formatBytes(totals.bytes)}`;
-  // Of what has been dealt with so far a share would say little: what is there already is dealt with at once.
+  // A share of what is done so far would mislead, because what is there already is done first and at once.
   const { deduplicatedBytes } = counters;
   const isTold = bringsBytes(job) && deduplicatedBytes > 0;
   return `${files}, ${bytes}${isTold ? `, ${formatBytes(deduplicatedBytes)} there already` : ''}`;
@@ -108,7 +108,7 @@ export function describeRates({ bytesPerSecond, remainingMs }: Rates): string {
 /** The share that is dealt with, 0 to 1; undefined while the whole is not known. */
 export function shareDone({ phase, counters, totals }: ProgressSnapshot): number | undefined {
   if (phase === 'scan' || totals.bytes === undefined) return undefined;
-  // Many small files take as long as one large one: an entry counts as much as a byte, where their number is known.
+  // Many small files take as long as one large one, so an entry counts as much as a byte where their number is known.
   const [entries, entriesDone] = totals.files === undefined ? [0, 0] : [totals.files, counters.files];
   const whole = totals.bytes + entries;
   return whole === 0 ? undefined : Math.min(1, (counters.bytes + entriesDone) / whole);

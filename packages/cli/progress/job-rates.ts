@@ -3,7 +3,7 @@ import type { ProgressSnapshot } from '@holdfast/client';
 
 /** Rates are taken over this window. */
 const WINDOW_MS = 8_000;
-/** Whoever is told a longer time is told of one slow moment: such as small files before a large one. */
+/** A longer estimate only shows one slow moment, such as small files before a large one, so none is given. */
 const REMAINING_MS_MAX = 99 * 3_600_000;
 
 interface Sample {

@@ -24,8 +24,8 @@ export interface LoadedNode {
 }
 
 /**
- * The node, verified against its hash; only of a large node without children nothing is verified yet, as nothing of it will be
- * used unverified. Throws CasError; BundleError for a node that is lost.
+ * The node, verified against its hash. Only a large node without children is verified later, while it is streamed, because nothing
+ * of it is used before. Throws CasError; BundleError for a node that is lost.
  */
 export async function loadNode(client: Client, hash: Hash, options: LoadOptions): Promise<LoadedNode> {
   const node = await findNodeUpTo(client, hash, HELD_CONTENT_BYTES_MAX, options).catch((error: unknown) => {
@@ -36,7 +36,7 @@ export async function loadNode(client: Client, hash: Hash, options: LoadOptions)
   return { hash, refs, canonicalSize: header.length + content.length, parts: { header, content } };
 }
 
-/** A node that cannot be had is named: among thousands the reason alone would not help. */
+/** Names the node that cannot be read: a bundle has thousands, and the reason alone would not help. */
 export function withHash(hash: Hash, error: unknown): unknown {
   const isNodesOwn =
     error instanceof CasError && (error.code === 'NOT_FOUND' || error.code === 'SERVICE_UNAVAILABLE');
@@ -48,7 +48,7 @@ export function withHash(hash: Hash, error: unknown): unknown {
   return new BundleError(`${message}, then make the bundle`, { cause: error });
 }
 
-/** Children are followed only once proven, so a large parent is read through; a large leaf has nothing to follow. */
+/** Children are followed only when their parent is proven, so a large parent is read whole. A large leaf has nothing to follow. */
 async function loadLargeNode(client: Client, hash: Hash, options: CallOptions): Promise<LoadedNode> {
   const { metadata, body } = await client.openNode(hash, options);
   if (metadata.refs.length === 0) await body.cancel();

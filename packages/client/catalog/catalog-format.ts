@@ -29,7 +29,7 @@ export interface Snapshot {
   readonly id: string;
   readonly name: string;
   readonly root: Hash;
-  /** when it was committed, by the clock of who did: ms since the epoch */
+  /** when it was committed, by the clock of the writer: ms since the epoch */
   readonly time: number;
   /** where it came from */
   readonly host: string;
@@ -158,7 +158,7 @@ function parseSnapshot(value: JsonValue): Snapshot {
   });
 }
 
-/** A field that this version does not know would be lost by the next change: better not to take the list for understood. */
+/** The next change would lose a field that this version does not know, so such a list counts as unreadable. */
 function checkFields(fields: JsonObject, known: readonly string[], where: string): void {
   for (const name of fields.keys()) {
     if (!known.includes(name)) throw malformed(`${where} has an unknown field ${quote(name)}`);
@@ -180,7 +180,7 @@ function asText(value: JsonValue | undefined, what: string): string {
   throw malformed(`${what} is no text of at most ${CATALOG_TEXT_UNITS_MAX} characters`);
 }
 
-/** It is never compared or kept: whatever another writer drew, its list is as good. */
+/** Nothing compares or keeps this text, so whatever another writer wrote there is accepted. */
 function asRandom(value: JsonValue | undefined): string {
   return asText(typeof value === 'number' ? String(value) : value, 'random');
 }

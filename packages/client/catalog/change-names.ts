@@ -1,7 +1,7 @@
 /**
- * Changing the list of snapshots, without a lock: a new catalog takes the place of those that stand, in one commit that gives
- * it +1 and takes from them what they have. Whoever comes second is refused by the server, because what is to be taken is gone
- * (409), or the node itself is (404); then everything is read again. So no change is ever lost.
+ * Changes the list of snapshots without a lock. One commit gives a new catalog a balance of 1 and takes the whole balance from the
+ * catalogs that it replaces. If two writers replace the same catalog, the server refuses the second: the balance is gone (409), or
+ * the node itself is (404). The second then reads everything again, so no change is ever lost.
  */
 import { type Hash, ROOT_REF_CHANGES_MAX, ROOT_REF_DELTA_MAX } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
@@ -30,11 +30,11 @@ export interface ChangeOptions extends CatalogOptions {
   readonly attemptsMax?: number | undefined;
 }
 
-/** Of as many who change one list at once, each is first within this many rounds. */
+/** If so many writers change one list at once, each of them succeeds within this many rounds. */
 const ATTEMPTS_MAX_DEFAULT = 100;
 const RANDOM_BYTES = 16;
 
-/** What the list is to be, of what it is; undefined when it is so already. Called anew on every attempt: it must be pure. */
+/** Makes the new list from the present one; undefined when nothing is to change. Called on every attempt, so it must be pure. */
 export type NamesChange = (
   snapshots: readonly Snapshot[],
   names: DomainNames,
@@ -56,7 +56,7 @@ export interface NamesCommit {
   readonly replaced: readonly Hash[];
 }
 
-/** What one attempt is to bring about. */
+/** The change that one attempt commits. */
 interface Plan {
   readonly replaced: readonly StandingCatalog[];
   readonly snapshots: readonly Snapshot[];
@@ -92,7 +92,7 @@ async function tryCommit(
   wanted: readonly Snapshot[],
   options: ChangeOptions,
 ): Promise<NamesCommit | undefined> {
-  // One change of a commit is the new catalog. What more stands is merged by the changes that follow.
+  // The new catalog takes one of the changes that a commit may have. If more catalogs stand, later commits merge the rest.
   let replaced = before.catalogs.slice(0, ROOT_REF_CHANGES_MAX - 1);
   let blocked: readonly Snapshot[] = [];
   for (;;) {
@@ -104,7 +104,7 @@ async function tryCommit(
     if (stored.state === 'ready') return commitPlan(client, plan, stored.hash, options);
     const unready = new Set(stored.unready);
     blocked = plan.snapshots.filter(({ root }) => unready.has(root));
-    // Only an index node that a collection took between two requests.
+    // This happens only when a collection took an index node between two requests.
     if (blocked.length === 0) return undefined;
     const left = replaced.filter(
       ({ catalog: { snapshots } }) => !snapshots.some(({ root }) => unready.has(root)),
@@ -147,7 +147,7 @@ async function commitPlan(
   hash: Hash | undefined,
   { signal }: ChangeOptions,
 ): Promise<NamesCommit | undefined> {
-  // Named after the catalog, which is like no other: sent again it is the same commit.
+  // Every catalog is unique, so its hash names the commit: sent again, it is the same one.
   const requestId = `catalog-${hash ?? randomHex(RANDOM_BYTES)}`;
   const changes: Record<Hash, number> = Object.fromEntries(
     replaced.map((catalog) => [catalog.hash, -Math.min(catalog.refCount, ROOT_REF_DELTA_MAX)]),

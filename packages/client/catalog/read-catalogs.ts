@@ -57,7 +57,7 @@ export interface DomainNames {
 }
 
 const READ_AHEAD_NODES = 8;
-/** A catalog may be replaced, and collected, between the list of root refs and reading it: then all is read again. */
+/** Another writer may replace a catalog, and a collection take it, after it was listed and before it is read. Then all is read again. */
 const READ_ATTEMPTS_MAX = 8;
 
 /**
@@ -75,7 +75,7 @@ export async function readNames(client: CatalogReader, options: CatalogOptions =
   }
 }
 
-/** Waits between attempts that met somebody else: short at first, apart from each other soon. */
+/** Waits after another writer was faster: short at first, then random, so that the two do not meet again. */
 export const CONTENTION_POLICY = { ...RETRY_POLICY_DEFAULT, delayMsBase: 25, delayMsMax: 2_000 };
 
 type FullOptions = CatalogOptions & { readonly clock: Clock; readonly memory: CatalogMemory };
@@ -156,7 +156,7 @@ export async function readCatalog(
   const { signal, clock = systemClock } = options;
   const { metadata } = await client.readMetadata(hash, { signal });
   if (!isCatalogContentType(metadata.contentType)) return 'other';
-  // A damaged one may be of any version: that stands in its metadata, so it is judged without the content.
+  // The version is in the metadata, so it is checked first, even when the content is damaged.
   if (metadata.contentType !== CATALOG_CONTENT_TYPE) parseCatalog(metadata.contentType, new Uint8Array());
   const { content } = await readUnlessRotten(hash, () => client.getNode(hash, { signal }), {
     client,

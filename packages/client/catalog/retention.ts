@@ -28,7 +28,7 @@ export interface Retention {
   readonly forgotten: readonly JudgedSnapshot[];
 }
 
-/** Clocks of two machines may differ by this much; what is further ahead stops a policy. */
+/** Clocks of two machines may differ by this much. A snapshot that is further ahead stops a policy. */
 const CLOCK_TOLERANCE_MS = 60_000;
 const DAY_MS = 24 * 60 * 60_000;
 

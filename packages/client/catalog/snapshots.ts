@@ -1,4 +1,4 @@
-/** What people do with snapshots: add, pin and forget. Each is one change of the list, repeated while others are faster. */
+/** Adding, pinning and forgetting snapshots. Each is one change of the list, tried again while other writers are faster. */
 import { systemClock } from '../deadline.ts';
 import { CatalogError } from './catalog-error.ts';
 import { CATALOG_CONTENT_TYPE, encodeCatalog, parseCatalog, type Snapshot } from './catalog-format.ts';
@@ -60,7 +60,7 @@ export async function addSnapshot(
   return { snapshot: added, commit, before };
 }
 
-/** What no reader would take must not be written: it would hide the whole list. Throws CatalogError INVALID_ARGUMENT. */
+/** A snapshot that readers refuse would make the whole list unreadable, so it is not written. Throws CatalogError INVALID_ARGUMENT. */
 function checkSnapshot(snapshot: Snapshot): Snapshot {
   try {
     const content = encodeCatalog({ random: '', previous: [], snapshots: [snapshot] });
@@ -141,7 +141,7 @@ function decideByIds(snapshots: readonly Snapshot[], idPrefixes: readonly string
   return { kept, forgotten: [...named.values()] };
 }
 
-/** Decided anew whenever another was faster, so that what was pinned meanwhile stays. Throws CatalogError, CasError. */
+/** Decides again whenever another writer was faster, so that a snapshot that was pinned meanwhile stays. Throws CatalogError, CasError. */
 export async function forgetSnapshots(
   client: CatalogWriter,
   forgetting: Forgetting,

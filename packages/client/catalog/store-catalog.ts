@@ -11,7 +11,7 @@ import {
   listRoots,
 } from './catalog-format.ts';
 
-/** As short as the service allows: a catalog that was replaced shall not keep trees that were forgotten. */
+/** As short as the service allows, so that a replaced catalog does not keep forgotten trees for long. */
 const CATALOG_LEASE_MS = LEASE_DURATION_MS_MIN;
 const INDEX_NODES_AT_ONCE = 4;
 

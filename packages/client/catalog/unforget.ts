@@ -1,4 +1,4 @@
-/** Taking back what was forgotten, from the lists that other lists took the place of, while a collection has not taken them. */
+/** Takes a forgotten snapshot back from an earlier catalog, as long as no collection has taken that catalog. */
 import { type Hash, LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
 import { CasError } from '../errors.ts';
 import { RottenNodeError } from '../rotten-node.ts';

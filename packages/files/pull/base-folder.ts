@@ -45,14 +45,14 @@ function refuse(base: string, found: Stats, isReplaceable: boolean): PullTargetE
   return new PullTargetError(`${base} is not a folder but ${kind}; nothing was written: ${advice}`);
 }
 
-/** What stands there is put aside and taken away once the folder is made: whatever fails, one of both is there. */
+/** Moves the old entry aside and removes it once the folder is made: whatever fails, one of the two stands there. */
 function replaceByFolder(base: string): void {
   const name = makePartialName(NO_HASH);
   const aside = join(dirname(base), name);
   try {
     renameSync(base, aside);
     try {
-      // Only now it is certain what it is: nobody else knows this name.
+      // Nobody else knows the new name, so only now it is certain what was moved.
       if (lstatSync(aside).isDirectory())
         throw new PullTargetError(`${base} became a folder meanwhile; run the same command again`);
       mkdirSync(base);

@@ -1,4 +1,4 @@
-/** The names and contents of files that are not whole yet. */
+/** Files that are not whole yet: their names, and reading and writing them. */
 import {
   close,
   closeSync,
@@ -23,7 +23,7 @@ const readAt = promisify(read);
 const writeAt = promisify(write);
 const closeLater = promisify(close);
 
-/** What is small is written in one go: there is nothing to find again. */
+/** In the place of a hash: a small file is written in one go, so there is nothing to find again. */
 export const NO_HASH = '0'.repeat(64);
 
 /** Reading so little takes less than asking another thread to. */
@@ -112,7 +112,7 @@ export function findTakenOver(abandoned: Buffer, path: Buffer, file: NewFile): n
       return descriptor;
     }
   } catch {
-    // A link or without rights: not taken over, and made anew.
+    // A link, or a file without rights, is not taken over. The caller makes a new one.
   }
   if (descriptor !== undefined) closeSync(descriptor);
   unlinkSync(path);

@@ -1,6 +1,6 @@
 /**
- * Memory of large nodes, used again and again: left to the garbage collector, buffers of megabytes pile up faster than it
- * looks.
+ * Memory of large nodes, used again and again. Left to the garbage collector, buffers of megabytes pile up faster than it frees
+ * them.
  */
 import { CHUNK_BYTES_MAX } from '@holdfast/client';
 
@@ -39,5 +39,5 @@ class BufferPool {
   }
 }
 
-/** One for reading and sending: what was hashed with is sent from later. */
+/** Reading and sending share one pool: the memory that a chunk was hashed in later holds the chunk that is sent. */
 export const chunkMemory = new BufferPool();

@@ -1,6 +1,6 @@
 /**
- * Writes one directory while its entries come in order: what was seen of them, and its nodes. Holds one page of entries. A
- * directory in which nothing changed costs comparing pages: nothing is built, nothing written.
+ * Writes one directory while its entries come in order: what was seen of them, and its nodes. It holds one page of entries. If
+ * nothing changed in a directory, it only compares pages: it builds and writes nothing.
  */
 import {
   type BuiltDirectory,
@@ -36,7 +36,7 @@ export class DirectoryWriter {
 
   /** Await what it returns before the next call. */
   async add(entry: ComingEntry): Promise<void> {
-    // A failure is met again when the page is full; until then it is nobody's.
+    // The failure is thrown when the page is full and its entries are awaited.
     if (entry instanceof Promise) entry.catch(() => undefined);
     this.#coming.push(entry);
     if (this.#coming.length < PAGE_ENTRIES_MAX) return;

@@ -19,7 +19,7 @@ export interface FoundEntry {
   readonly directory: number;
 }
 
-/** Within its last change's tick a file can change again without a trace: of coarse clocks two seconds, of fine ones less. */
+/** A file can change again within one tick of its clock, and its times stay the same: two seconds with a coarse clock, less with a fine one. */
 const SETTLED_AFTER_MS = 100;
 const SETTLED_AFTER_COARSE_MS = 2_100;
 
@@ -39,7 +39,7 @@ export class EntryReader {
   findKnown({ path, name, stats, directory }: FoundEntry, seen: SeenEntries): SeenEntry | undefined {
     const inFolder = seen.find(name);
     if (this.#distrusted.size > 0 && this.#distrusted.has(displayName(path))) return undefined;
-    // Of a large file its own row says which index nodes there are, also when its folder was never finished.
+    // The row of a large file says which index nodes exist, even if its folder was never finished.
     const known = isLarge(stats) ? this.#state.findFile(directory, name) : inFolder;
     if (!isKnown(known, stats)) return undefined;
     const isExecutableNow = stats.isFile() && isExecutable(stats);

@@ -1,6 +1,6 @@
 /**
  * What a push remembers of a folder: what its entries were when they were last hashed, the nodes of directories and file
- * indexes, and a root ref's commit that is not answered yet. Only hints: the server decides what is ready.
+ * indexes, and a commit of a root ref that is not answered yet. All of it is only a hint, because the server decides what is ready.
  */
 import type { Hash } from '@holdfast/protocol';
 import type { ByteString } from '../byte-names.ts';

@@ -1,4 +1,4 @@
-/** The nodes of a scanned tree, made again when the server wants them: directories from the state, file bytes from the files. */
+/** Makes the nodes of a scanned tree again when the server wants them: directories from the state, file bytes from the files. */
 import { closeSync, constants, openSync, readlinkSync, readSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import {
@@ -42,7 +42,7 @@ export interface FolderNode extends PushNode {
   readonly place: Place;
 }
 
-/** Pieces up to this, as the scan too, are read without leaving the thread, which is faster than asking for help. */
+/** Pieces up to this are read on this thread, which is faster than handing them to another. */
 const READ_AT_ONCE_BYTES_MAX = CHUNK_BYTES_MIN;
 const OPEN_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const DIRECTORY_NODE_BYTES_MAX = 256 * 1024;

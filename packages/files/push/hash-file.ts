@@ -24,7 +24,7 @@ import { type Fingerprint, isSameFingerprint } from './stat-pages.ts';
 
 /** A link, device or pipe that takes the file's place in between is never followed, nor waited for. */
 const OPEN_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-/** Two chunks, so that moving what is left to the front is rare. */
+/** Several chunks, so that the rest is rarely moved to the front. */
 const WINDOW_BYTES = 3 * CHUNK_BYTES_MAX;
 /** Read at once. */
 const READ_BYTES = 2 * 1024 * 1024;
@@ -32,7 +32,7 @@ const READ_BYTES = 2 * 1024 * 1024;
 const DIGESTS_MAX = 3;
 const ATTEMPTS_MAX = 4;
 const RETRY_DELAYS_MS: readonly number[] = [20, 200, 1_000];
-/** So often in a row a length that stays may be another than the bytes that come: then it is no length. */
+/** After so many reads in a row that gave another number of bytes than the unchanged length, the length means nothing. */
 const LIES_MAX = 2;
 
 /** A file that was read whole, and what it was then. */

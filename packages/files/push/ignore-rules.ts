@@ -14,12 +14,12 @@ interface Layer {
   tests: number;
 }
 
-/** The library remembers every path it was asked about: it begins anew after so many. */
+/** The library remembers every path it was asked about, so it is made anew after so many. */
 const TESTS_MAX = 20_000;
 
 /** The rules that hold in one folder. Immutable: `enter` gives those of a folder below. */
 export class IgnoreRules {
-  /** the innermost first: it has the last word, as in git */
+  /** The innermost file comes first, because it decides, as in git. */
   readonly #layers: readonly Layer[];
   /** above all files in the tree */
   readonly #outside: Layer | undefined;

@@ -57,7 +57,7 @@ export class NameList {
 /** Throws what the system says. */
 export function listNames(folder: ByteString): NameList {
   const list = new NameList(readNames(toFsPath(folder)).sort());
-  // What was read is garbage of many megabytes now; the collector would wait for more of it.
+  // The raw names are many megabytes of garbage now, and the collector would run too late by itself.
   if (list.length > PLAIN_NAMES_MAX) collectGarbage();
   return list;
 }

@@ -30,8 +30,8 @@ export interface CommitOptions {
 }
 
 /**
- * Settles what an earlier run left open for another tree, before it is forgotten: sent once more it either happened before,
- * happens now, or fails for good.
+ * Settles the commit that an earlier run left open for another tree, before it is forgotten. The same request is sent once more: it
+ * has been applied before, is applied now, or fails for good.
  */
 export async function settleEarlierCommit(hash: Hash, options: CommitOptions): Promise<void> {
   const { state, scope, progress } = options;
@@ -87,7 +87,7 @@ export async function commitRootRef(hash: Hash, options: CommitOptions): Promise
   }
 }
 
-/** Where that cannot be written, the whole state goes: a later push must not take this commit for its own. */
+/** If the state cannot be written, it is discarded whole: a later push must not take this commit for its own. */
 export function forget({
   state,
   scope,

@@ -51,7 +51,7 @@ export interface ScannedRoot {
 const LARGE_FILES_MAX = 2;
 /** How long the scan may keep the process to itself. */
 const TURN_MS = 25;
-/** What is read before a look at all entries is worth it: reading as much takes as long as looking at some thousands. */
+/** A survey is worth its time only after so many bytes: reading them takes as long as looking at some thousands of entries. */
 const UNSURVEYED_BYTES_MAX = 16 * 1024 * 1024;
 
 const NO_FINGERPRINT: Fingerprint = { size: 0, mtimeMs: 0, ctimeMs: 0, inode: 0 };
@@ -59,7 +59,7 @@ const NO_FINGERPRINT: Fingerprint = { size: 0, mtimeMs: 0, ctimeMs: 0, inode: 0 
 const ROOT_NAME = '';
 const ABOVE_ROOT = 0;
 
-/** An entry that may still be on its way; in an object, so that waiting for the one is not waiting for the other. */
+/** An entry that may still be read. It is wrapped in an object, so that awaiting the visit does not await the entry. */
 interface Visited {
   readonly coming: ComingEntry;
 }
@@ -233,7 +233,7 @@ class Scan {
       endWait();
       this.#reading.delete(reading);
     });
-    // Whoever waits for the entry meets its failure; whoever waits for room does not.
+    // The failure is thrown where the entry is awaited, not where the scan waits for room.
     reading.catch(() => undefined);
     this.#reading.add(reading);
     return { coming: reading };

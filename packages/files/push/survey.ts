@@ -1,6 +1,6 @@
 /**
- * A look at every entry of a tree before much of it is read: what cannot be stored is told then, not after gigabytes. One call
- * of the system for each entry, nothing kept but the folders that are open.
+ * Looks at every entry of a tree before much of it is read, so that entries that cannot be stored are reported now and not after
+ * gigabytes. It takes one system call for each entry and keeps only the open folders in memory.
  */
 import { accessSync, constants, lstatSync, readFileSync, type Stats } from 'node:fs';
 import { type ByteString, displayName, joinPath, toFsPath } from '../byte-names.ts';

@@ -14,8 +14,8 @@ export function defaultCacheFolder(environment: Readonly<Record<string, string |
 }
 
 /**
- * The name of its file in the part TREES_PART of the cache folder. `path` is absolute. Trees with and without times are told apart: they are different trees. Of pushes of one path at the
- * same time each has a slot, from 0 on.
+ * The name of the state's file in the part TREES_PART of the cache folder. `path` is absolute. Trees with times and without are
+ * different trees, so each has a file. Pushes of one path at the same time each have a slot, from 0 on.
  */
 export function stateFileName(path: string, recordsMtime: boolean, slot: number): string {
   const key = createHash('sha256')
@@ -25,8 +25,8 @@ export function stateFileName(path: string, recordsMtime: boolean, slot: number)
 }
 
 /**
- * Makes `part` of the cache folder and returns its path. A folder made here gets an ignore file that leaves out all of it, so that a
- * home folder which holds it has the same hash until something else changes. One that was there before may hold what is not ours.
+ * Makes `part` of the cache folder and returns its path. A folder that is made here gets an ignore file that leaves out all of it,
+ * so that a push of the home folder does not see the cache change. A folder that was there before may hold files of others.
  */
 export function makeCacheFolder(cacheFolder: string, part: string): string {
   const folders = [cacheFolder, join(cacheFolder, part)];

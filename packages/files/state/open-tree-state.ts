@@ -1,4 +1,4 @@
-/** Opening what is remembered of a path: the file nobody else holds, the one with an open commit first. */
+/** Opens the state of a path: a file that no other push holds, and the one with an open commit first. */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -42,7 +42,7 @@ export function openTreeState(options: TreeStateOptions): TreeState {
   throw new TreeStateBusyError(`${SLOTS_MAX} pushes of this path are running`);
 }
 
-/** A state that is gone when it is closed, for where nothing can be kept: on the disk, or without one in memory. */
+/** A state that is gone when it is closed, for when the cache folder cannot be used: in a temporary file, or else in memory. */
 export function openTemporaryState(): FolderState {
   try {
     const folder = mkdtempSync(join(tmpdir(), 'holdfast-state-'));
@@ -50,7 +50,7 @@ export function openTemporaryState(): FolderState {
       rmSync(folder, { recursive: true, force: true }),
     );
   } catch {
-    // A full disk is what brings most pushes here.
+    // The temporary folder has no room either: most pushes come here because a disk is full.
     return new MemoryState();
   }
 }

@@ -1,4 +1,4 @@
-/** The rows of a state: its schema, what is in them, and the sums that tell them from damage. */
+/** The rows of a state: its schema, their content, and the checksums that show damage. */
 import { bytesToHash, type Hash, hashToBytes } from '@holdfast/protocol';
 import { type ByteString, bytesOf } from '../byte-names.ts';
 import type { DirectoryRow, PendingCommit } from '../push/folder-state.ts';

@@ -1,6 +1,6 @@
 /**
- * Sums over what a state remembers, with the place it stands at: the database does not notice a bit that flipped in its
- * file, and a byte total or hash that is believed as it stands would give the tree another root.
+ * Checksums over what a state remembers and where it stands. The database does not notice a flipped bit in its file, and a wrong
+ * byte total or hash would give the tree another root.
  */
 import { TreeStateLostError } from '../push/state-failure.ts';
 

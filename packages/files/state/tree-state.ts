@@ -31,7 +31,7 @@ import {
 } from './state-rows.ts';
 import { seal, unseal } from './state-sum.ts';
 
-/** Work is saved this often: what a kill costs at most. */
+/** Work is saved this often, so a kill costs at most so much of it. */
 const SAVE_INTERVAL_MS = 1_000;
 
 /** Staged pages of a directory stand under the negative of its id. */
@@ -98,7 +98,7 @@ export class TreeState implements FolderState {
     }
     if (version === 0) database.run(STATE_SCHEMA);
     database.run('COMMIT');
-    // Now, because a commit that cannot be read is told of before another is made.
+    // Read here, so that the caller learns of an unreadable commit before it makes another one.
     this.#guard(() => this.#readCommits());
   }
 
@@ -160,7 +160,7 @@ export class TreeState implements FolderState {
   forgetEntries(): void {
     this.#write('DELETE FROM pages');
     this.#write('DELETE FROM files');
-    // What a directory was as a whole counts only together with its pages: without them an emptied one would look unchanged.
+    // Without its pages a directory must not keep its totals: an emptied folder would look unchanged.
     this.#write('UPDATE directories SET summary = NULL');
   }
 
@@ -339,7 +339,7 @@ export class TreeState implements FolderState {
     return this.#guard(() => this.#statement(sql).all(...values) as Row[]);
   }
 
-  /** The first failure stays the reason: SQLite may have ended the transaction by itself, and all after it would say that. */
+  /** Keeps the first failure as the reason. SQLite may have ended the transaction by itself, and later errors would only say that. */
   #guard<T>(work: () => T): T {
     if (this.#lost !== undefined) throw this.#lost;
     try {
@@ -354,7 +354,7 @@ export class TreeState implements FolderState {
     return this.#lost;
   }
 
-  /** A flipped bit makes text or a number of what was written as bytes. */
+  /** A flipped bit may turn bytes into text or a number. */
   #blob(value: unknown): Bytes {
     if (value instanceof Uint8Array) return value as Bytes;
     throw this.#lose(new Error('a row holds something else than bytes'));

@@ -139,7 +139,7 @@ export class TargetCheck implements CheckedTarget {
     return (await this.#hash(SYMLINK_CONTENT_TYPE, linkTarget)) === entry.hash;
   }
 
-  /** By size first, then by building the same nodes of the bytes that are there; times prove nothing. */
+  /** Compares sizes first, and then builds the nodes of the bytes that are there. Times prove nothing. */
   async #isSameFile(path: TreePath, entry: DirectoryEntry, found: FoundEntry): Promise<boolean> {
     if (found.kind !== 'file' || found.bytes !== entry.bytes) return false;
     const { source, target, call } = this.#context;

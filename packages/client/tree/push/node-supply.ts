@@ -1,4 +1,4 @@
-/** Where a push takes its nodes from: files on disk, or a tree in memory. The engine never asks for more than it sends. */
+/** Where a push takes its nodes from: files on disk, or a tree in memory. The push asks only for nodes that it sends. */
 import type { Hash } from '@holdfast/protocol';
 
 /** One node of the tree that is pushed, and what stands below it. */
@@ -12,12 +12,12 @@ export interface PushNode {
   readonly isLeaf: boolean;
 }
 
-/** Gives the nodes of one tree again and again, each at any time; what it gives must hash to what it was asked by. */
+/** Gives any node of one tree at any time, as often as it is asked. The bytes must match the hash that was asked for. */
 export interface NodeSupply<Node extends PushNode> {
   readonly root: Node;
   /** The canonical bytes. Rejects with SourceChangedError when what the node was made of is no longer the same. */
   makeNode(node: Node): Promise<Uint8Array>;
-  /** The engine no longer looks at what `makeNode` gave: its memory may be used again. */
+  /** The push no longer needs what `makeNode` gave, so the memory may be used again. */
   releaseNode?(bytes: Uint8Array): void;
   /** The children of a node in the order of its refs, duplicates included; none of a leaf. At most 256. */
   listChildren(node: Node): Promise<readonly Node[]>;
