@@ -49,6 +49,8 @@ export class S3ContentStore implements ContentStore {
   readonly upload: ContentUploads;
   readonly #parts: S3ContentStoreParts;
   readonly #walk: StrayWalk;
+  /** those under way, by key */
+  readonly #inspections = new Map<string, Promise<InspectedObject>>();
 
   constructor(parts: S3ContentStoreParts) {
     this.#parts = parts;
@@ -59,8 +61,24 @@ export class S3ContentStore implements ContentStore {
     };
   }
 
-  inspect(space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject> {
-    return inspectObject(this.#parts, this.#keyOf(space, generation), hash, limits);
+  /**
+   * Callers that ask for one object at once share one look at it. What it finds stays true, since keys are written once. But
+   * what it does not find may have come since it began: whoever asked later looks again.
+   */
+  async inspect(
+    space: Space,
+    generation: Generation,
+    hash: Hash,
+    limits: NodeLimits,
+  ): Promise<InspectedObject> {
+    const key = this.#keyOf(space, generation);
+    const earlier = await this.#inspections.get(key);
+    if (earlier?.found) return earlier;
+    const shared = this.#inspections.get(key);
+    if (shared !== undefined) return shared;
+    const begun = inspectObject(this.#parts, key, hash, limits).finally(() => this.#inspections.delete(key));
+    this.#inspections.set(key, begun);
+    return begun;
   }
 
   async open(
