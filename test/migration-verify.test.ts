@@ -6,7 +6,7 @@ import { cpSync, rmSync } from 'node:fs';
 import { openDeployment } from '../packages/server/deployment/open.ts';
 import { parseDeploymentPlace } from '../packages/server/deployment/place.ts';
 import { copyDeployment } from '../packages/server/transfer/copy-deployment.ts';
-import type { MigrationEvent } from '../packages/server/transfer/events.ts';
+import type { TransferEvent } from '../packages/server/transfer/events.ts';
 import { fillZoo, type Zoo } from './support/deployment-zoo.ts';
 import { databasePath, objectPath } from './support/embedded-files.ts';
 import { MIGRATED_APP, openMigrationPlaces, registerApp, withServer } from './support/migration-places.ts';
@@ -30,11 +30,11 @@ afterAll(() => places.close());
 async function copyWith(
   meddle: (targetData: string) => void,
   sourceData = source.data,
-): Promise<MigrationEvent[]> {
+): Promise<TransferEvent[]> {
   const { data } = places.makeFolder();
   const from = await openDeployment(folderPlace(sourceData), { kind: 'copy' });
   const to = await openDeployment(folderPlace(data), { kind: 'copy' });
-  const events: MigrationEvent[] = [];
+  const events: TransferEvent[] = [];
   const rows = new Proxy(to.rows, {
     get(rows, name) {
       const verbs = rows as unknown as Record<string | symbol, (...args: unknown[]) => Promise<unknown>>;

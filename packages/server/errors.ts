@@ -1,4 +1,4 @@
-/** Why a server does not start or had to end. One line: what happened and what to do; holds no secrets. */
+/** Why a server does not start or go on, or a command cannot be done. One line: what happened and what to do; no secrets. */
 export class ServeError extends Error {
   override readonly name: string = 'ServeError';
 }

@@ -11,8 +11,8 @@ export {
 } from './deployment/registry.ts';
 export { ConfigError, ServeError } from './errors.ts';
 export type { ServeConfig, ServeFlags } from './serve/config.ts';
-export type { MigrationEvent, MigrationResult } from './transfer/events.ts';
-export type { Migration, MigrationPlan } from './transfer/migrate-deployment.ts';
+export type { TransferEvent, TransferResult } from './transfer/events.ts';
+export type { Transfer, TransferPlan } from './transfer/transfer-deployment.ts';
 
 export const parseServeConfig = async (
   ...options: Parameters<typeof import('./serve/config.ts').parseServeConfig>
@@ -23,10 +23,9 @@ export const serve: typeof import('./serve/main.ts').serve = async (...options) 
 
 export const runWorker = async (): Promise<void> => (await import('./serve/worker.ts')).runWorker();
 
-export const migrateDeployment: typeof import('./transfer/migrate-deployment.ts').migrateDeployment = async (
-  ...options
-) => (await import('./transfer/migrate-deployment.ts')).migrateDeployment(...options);
+export const transferDeployment: typeof import('./transfer/transfer-deployment.ts').transferDeployment =
+  async (...options) => (await import('./transfer/transfer-deployment.ts')).transferDeployment(...options);
 
-export const planMigration: typeof import('./transfer/migrate-deployment.ts').planMigration = async (
+export const planTransfer: typeof import('./transfer/transfer-deployment.ts').planTransfer = async (
   ...options
-) => (await import('./transfer/migrate-deployment.ts')).planMigration(...options);
+) => (await import('./transfer/transfer-deployment.ts')).planTransfer(...options);

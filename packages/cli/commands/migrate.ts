@@ -6,8 +6,8 @@ import { readTextFile } from '../files.ts';
 import { beforeInterruptionLine, interruption, sayWhenInterrupted } from '../interruption.ts';
 import { printJson, printLine } from '../output.ts';
 import { formatCount, formatTime } from '../progress/format-progress.ts';
-import { describeDeployment, MigrationView } from '../progress/migration-view.ts';
 import { runShortJob, stderrOutput } from '../progress/run-job.ts';
+import { describeDeployment, TransferView } from '../progress/transfer-view.ts';
 import { saying } from '../waits.ts';
 
 interface MigrateFlags {
@@ -21,9 +21,9 @@ interface MigrateFlags {
 }
 
 type Server = typeof import('@holdfast/server');
-type Migration = import('@holdfast/server').Migration;
-type MigrationPlan = import('@holdfast/server').MigrationPlan;
-type MigrationResult = import('@holdfast/server').MigrationResult;
+type Transfer = import('@holdfast/server').Transfer;
+type TransferPlan = import('@holdfast/server').TransferPlan;
+type TransferResult = import('@holdfast/server').TransferResult;
 
 const WAITING = 'no answer yet from the engines of the source and the target';
 const PLACE = 'DIR, or postgres://…,s3://…';
@@ -61,7 +61,7 @@ async function runMigrate(flags: MigrateFlags): Promise<void> {
   const server = await import('@holdfast/server');
   try {
     const places = await readPlaces(server, flags);
-    if (flags.dryRun) reportPlan(flags, await saying(WAITING, () => server.planMigration(places)));
+    if (flags.dryRun) reportPlan(flags, await saying(WAITING, () => server.planTransfer(places)));
     else reportResult(flags, await migrate(server, places, flags));
   } catch (error) {
     if (error instanceof server.ConfigError) throw new UsageError(error.message);
@@ -69,9 +69,9 @@ async function runMigrate(flags: MigrateFlags): Promise<void> {
   }
 }
 
-async function migrate(server: Server, places: Migration, flags: MigrateFlags): Promise<MigrationResult> {
+async function migrate(server: Server, places: Transfer, flags: MigrateFlags): Promise<TransferResult> {
   const output = stderrOutput();
-  const view = new MigrationView({
+  const view = new TransferView({
     isJson: flags.json === true,
     isQuiet: flags.quiet === true,
     environment: process.env,
@@ -80,10 +80,10 @@ async function migrate(server: Server, places: Migration, flags: MigrateFlags): 
   sayWhenInterrupted('what was copied is kept; run the same command again to go on');
   const forget = beforeInterruptionLine(() => view.close());
   try {
-    const copy = (progress: ProgressReporter): Promise<MigrationResult> => {
+    const copy = (progress: ProgressReporter): Promise<TransferResult> => {
       const isDone = progress.waitFor(WAITING);
       return server
-        .migrateDeployment(places, {
+        .transferDeployment(places, {
           signal: interruption,
           onEvent: (event) => {
             progress.item(event.type);
@@ -104,7 +104,7 @@ async function migrate(server: Server, places: Migration, flags: MigrateFlags): 
   }
 }
 
-async function readPlaces(server: Server, flags: MigrateFlags): Promise<Migration> {
+async function readPlaces(server: Server, flags: MigrateFlags): Promise<Transfer> {
   const read = async (
     name: '--from' | '--to',
     flag: string | undefined,
@@ -123,13 +123,13 @@ async function readPlaces(server: Server, flags: MigrateFlags): Promise<Migratio
   };
 }
 
-const TARGETS: Readonly<Record<MigrationPlan['target'], string>> = {
+const TARGETS: Readonly<Record<TransferPlan['target'], string>> = {
   empty: 'the target is empty: everything is to be copied',
   unfinished: 'the target has a part of it: the copy goes on from there',
   finished: 'the target has all of it: nothing is left to do',
 };
 
-function reportPlan({ json }: MigrateFlags, { totals, target }: MigrationPlan): void {
+function reportPlan({ json }: MigrateFlags, { totals, target }: TransferPlan): void {
   if (json) printJson({ ...totals, target });
   else {
     printLine(describeDeployment(totals));
@@ -137,7 +137,7 @@ function reportPlan({ json }: MigrateFlags, { totals, target }: MigrationPlan): 
   }
 }
 
-function reportResult({ json }: MigrateFlags, result: MigrationResult): void {
+function reportResult({ json }: MigrateFlags, result: TransferResult): void {
   const { apps, counts, damagedNodes, elapsedMs } = result;
   if (json) {
     printJson({ apps, ...counts, damagedNodes, elapsedMs });

@@ -14,7 +14,7 @@ import {
 } from './checkpoint.ts';
 import { type CopyRun, RUN_LIMITS, type RunLimits, saveCheckpoint } from './copy-run.ts';
 import { copySpaces } from './copy-spaces.ts';
-import type { MigrationEvent, MigrationResult } from './events.ts';
+import type { TransferEvent, TransferResult } from './events.ts';
 import { PAUSES_MS, type Patience, patiently } from './patience.ts';
 import { verifySpaces } from './verify-spaces.ts';
 
@@ -22,7 +22,7 @@ export interface CopyOptions {
   readonly source: CopiedDeployment;
   readonly target: CopiedDeployment;
   readonly signal: AbortSignal;
-  onEvent(event: MigrationEvent): void;
+  onEvent(event: TransferEvent): void;
   /** a name that was never given before */
   makeEpoch(): string;
   readonly limits?: Partial<RunLimits>;
@@ -33,10 +33,10 @@ export interface CopyOptions {
  * Resolves when the target is whole and verified; at once when it was before. Rejects with ServeError, StoreUnavailable,
  * what the stores throw, or the signal's reason: then the same call goes on.
  */
-export async function copyDeployment(options: CopyOptions): Promise<MigrationResult> {
+export async function copyDeployment(options: CopyOptions): Promise<TransferResult> {
   const startedAt = performance.now();
-  const tell: CopyRun['tell'] = (event) => options.onEvent({ ...event, at: Date.now() } as MigrationEvent);
-  const end = (apps: number, counts: CopyCounts, damagedNodes: number): MigrationResult => {
+  const tell: CopyRun['tell'] = (event) => options.onEvent({ ...event, at: Date.now() } as TransferEvent);
+  const end = (apps: number, counts: CopyCounts, damagedNodes: number): TransferResult => {
     const result = { apps, counts, damagedNodes, elapsedMs: Math.round(performance.now() - startedAt) };
     tell({ type: 'done', ...result });
     return result;

@@ -5,7 +5,7 @@ import { USAGE_NONE } from '../core/usage-delta.ts';
 import type { CopiedDeployment } from '../deployment/deployment.ts';
 import type { ListedSpace, Totals } from '../engine/transfer-ports.ts';
 import { type Checkpoint, COUNTS_NONE, type CopyCounts, formatCheckpoint } from './checkpoint.ts';
-import type { MigrationEvent } from './events.ts';
+import type { TransferEvent } from './events.ts';
 import { type Patience, patiently } from './patience.ts';
 import { readPageAt, SPACE_START, type WalkedPage, type WalkLimits } from './walk-space.ts';
 
@@ -34,7 +34,7 @@ export interface CopyRun {
   checkpoint: Checkpoint;
   /** met so far, earlier runs included */
   damagedNodes: number;
-  tell(event: DistributiveOmit<MigrationEvent, 'at'>): void;
+  tell(event: DistributiveOmit<TransferEvent, 'at'>): void;
 }
 
 type DistributiveOmit<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;

@@ -9,7 +9,7 @@ interface At {
   readonly at: number;
 }
 
-export type MigrationEvent =
+export type TransferEvent =
   | (At & {
       readonly type: 'start';
       readonly totals: Totals & { readonly apps: number };
@@ -27,7 +27,7 @@ export type MigrationEvent =
   | (At & { readonly type: 'damaged' } & DamagedNode)
   /** A step failed and is tried again. */
   | (At & { readonly type: 'retry'; readonly message: string; readonly pauseMs: number })
-  | (At & { readonly type: 'done' } & MigrationResult);
+  | (At & { readonly type: 'done' } & TransferResult);
 
 export interface DamagedNode {
   readonly space: Space;
@@ -38,7 +38,7 @@ export interface DamagedNode {
   readonly outcome: 'rotten' | 'waiting' | 'upload-again';
 }
 
-export interface MigrationResult {
+export interface TransferResult {
   readonly apps: number;
   readonly counts: CopyCounts;
   readonly damagedNodes: number;

@@ -1,12 +1,12 @@
 /** A copy of a deployment on stderr: one line that moves on a terminal, lines where it is piped, events with `--json`. */
-import type { MigrationEvent } from '@holdfast/server';
+import type { TransferEvent } from '@holdfast/server';
 import { printable } from '../output.ts';
 import { countOf, describeRates, formatBytes, formatCount, formatTime } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
 import type { ViewOptions } from './progress-view.ts';
 import type { ViewOutput } from './view.ts';
 
-type Progress = Extract<MigrationEvent, { type: 'progress' }>;
+type Progress = Extract<TransferEvent, { type: 'progress' }>;
 
 const LINE_INTERVAL_MS = 5_000;
 const LIVE_INTERVAL_MS = 100;
@@ -20,7 +20,7 @@ const OUTCOMES = {
   'upload-again': 'its upload has to be repeated',
 } as const;
 
-export class MigrationView {
+export class TransferView {
   readonly #output: ViewOutput;
   readonly #isJson: boolean;
   readonly #isQuiet: boolean;
@@ -37,7 +37,7 @@ export class MigrationView {
     this.#isLive = output.isTTY && environment.TERM !== 'dumb' && !isQuiet;
   }
 
-  take(event: MigrationEvent): void {
+  take(event: TransferEvent): void {
     const isNews = event.type === 'damaged' || event.type === 'retry';
     if (this.#isQuiet && !isNews) return;
     if (this.#isJson) this.#output.write(`${JSON.stringify(event)}\n`);
@@ -78,7 +78,7 @@ export class MigrationView {
   }
 }
 
-function describeEvent(event: Exclude<MigrationEvent, Progress>): string | undefined {
+function describeEvent(event: Exclude<TransferEvent, Progress>): string | undefined {
   switch (event.type) {
     case 'start': {
       const what = describeDeployment(event.totals);

@@ -7,20 +7,20 @@ import type { DeploymentPlace } from '../deployment/place.ts';
 import type { Totals } from '../engine/transfer-ports.ts';
 import { ServeError } from '../errors.ts';
 import { copyDeployment, findCopy } from './copy-deployment.ts';
-import type { MigrationEvent, MigrationResult } from './events.ts';
+import type { TransferEvent, TransferResult } from './events.ts';
 
-export interface Migration {
+export interface Transfer {
   readonly from: DeploymentPlace;
   readonly to: DeploymentPlace;
 }
 
-export interface MigrationRun {
+export interface TransferRun {
   readonly signal: AbortSignal;
-  onEvent(event: MigrationEvent): void;
+  onEvent(event: TransferEvent): void;
 }
 
 /** What a copy would begin with. */
-export interface MigrationPlan {
+export interface TransferPlan {
   readonly totals: Totals & { readonly apps: number };
   /** what the target has of this source */
   readonly target: 'empty' | 'unfinished' | 'finished';
@@ -30,10 +30,10 @@ export interface MigrationPlan {
 const PRIVATE_UMASK = 0o077;
 
 /** Resolves when the target is whole and verified. Rejects with ServeError; the same call then goes on. */
-export function migrateDeployment(
-  places: Migration,
-  { signal, onEvent }: MigrationRun,
-): Promise<MigrationResult> {
+export function transferDeployment(
+  places: Transfer,
+  { signal, onEvent }: TransferRun,
+): Promise<TransferResult> {
   return explainOutage(async () => {
     await assertSource(places);
     return await withDeployment(places.from, (source) =>
@@ -44,8 +44,8 @@ export function migrateDeployment(
   });
 }
 
-/** Copies nothing and makes nothing in the target. Rejects with ServeError as `migrateDeployment` would at its start. */
-export function planMigration(places: Migration): Promise<MigrationPlan> {
+/** Copies nothing and makes nothing in the target. Rejects with ServeError as `transferDeployment` would at its start. */
+export function planTransfer(places: Transfer): Promise<TransferPlan> {
   return explainOutage(async () => {
     await assertSource(places);
     return await withDeployment(places.from, async (source) => {
@@ -62,7 +62,7 @@ export function planMigration(places: Migration): Promise<MigrationPlan> {
   });
 }
 
-async function assertSource({ from, to }: Migration): Promise<void> {
+async function assertSource({ from, to }: Transfer): Promise<void> {
   if (Bun.deepEquals(from, to)) throw new ServeError('--from and --to are the same place; give two');
   if (await hasRows(from.rows)) return;
   throw new ServeError('--from holds no deployment: check the folder, or the database of its URL');

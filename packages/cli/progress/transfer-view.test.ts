@@ -1,20 +1,20 @@
 /** What a person, a log and a program are told of a copy. */
 import { describe, expect, test } from 'bun:test';
-import type { MigrationEvent } from '@holdfast/server';
-import { MigrationView } from './migration-view.ts';
+import type { TransferEvent } from '@holdfast/server';
 import type { ViewOptions } from './progress-view.ts';
+import { TransferView } from './transfer-view.ts';
 
 const AT = 1_800_000_000_000;
 const totals = { spaces: 3, nodes: 2_000, bytes: 4 * 1024 * 1024 };
 const space = { appId: 'a\u001b[31m', spaceId: 's' };
 const hash = 'ab'.repeat(32);
 
-const progress = (ms: number, phase: 'copy' | 'verify', nodes: number): MigrationEvent => ({
+const progress = (ms: number, phase: 'copy' | 'verify', nodes: number): TransferEvent => ({
   ...{ type: 'progress', at: AT + ms, phase, totals },
   counts: { spaces: 1, nodes, bytes: nodes * 2_048 },
 });
 
-const COPY: readonly MigrationEvent[] = [
+const COPY: readonly TransferEvent[] = [
   { type: 'start', at: AT, totals: { ...totals, apps: 2 }, isResumed: false },
   progress(10, 'copy', 10),
   progress(60, 'copy', 20),
@@ -31,7 +31,7 @@ function show(options: Partial<ViewOptions> = {}, isTTY = false, events = COPY):
     text += more;
   };
   const output = { isTTY, columns: 60, write };
-  const view = new MigrationView({ isJson: false, isQuiet: false, output, environment: {}, ...options });
+  const view = new TransferView({ isJson: false, isQuiet: false, output, environment: {}, ...options });
   for (const event of events) view.take(event);
   view.close();
   view.close();
@@ -56,7 +56,7 @@ describe('the view of a copy', () => {
   });
 
   test('says that a copy goes on', () => {
-    const start = { ...(COPY[0] as Extract<MigrationEvent, { type: 'start' }>), isResumed: true };
+    const start = { ...(COPY[0] as Extract<TransferEvent, { type: 'start' }>), isResumed: true };
     expect(show({}, false, [start])).toBe('going on with 2 Apps, 3 Spaces, 2,000 nodes, 4.0 MiB\n');
   });
 
