@@ -174,8 +174,8 @@ describe('app add', () => {
     const database = new Database(place.path('holdfast-data', 'registry.db'));
     database.run('PRAGMA user_version = 7');
     database.close();
-    expect(await place.fail(1, ...ADD)).toContain('newer holdfast');
-    expect(await place.fail(1, 'app', 'list')).toContain('newer holdfast');
+    expect(await place.fail(1, ...ADD)).toContain('newer Holdfast');
+    expect(await place.fail(1, 'app', 'list')).toContain('newer Holdfast');
   });
 
   test('at the same time by several processes: each App once', async () => {

@@ -1,10 +1,10 @@
 /** `serve --dev`: an App to play with, its key kept in the data folder, and a token for today. */
-import { link, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AUTHORITIES } from '@holdfast/protocol';
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
 import { explainFolderError, makeDataFolder } from '../deployment/data-folder.ts';
 import type { RowsPlace } from '../deployment/place.ts';
+import { createPrivateFile, findPrivateFile } from '../deployment/private-file.ts';
 import { makeRegistry } from '../deployment/registry.ts';
 import { ServeError } from '../errors.ts';
 
@@ -16,7 +16,6 @@ const AUDIENCE = 'holdfast';
 const ALGORITHM = 'ES256';
 const TOKEN_LIFETIME_SECONDS = 24 * 60 * 60;
 const KEY_NAME = 'dev-key.jwk';
-const KEY_MODE = 0o600;
 
 export interface DevApp {
   /** Lines for stdout: exports a shell can take over, and a first command of `program`. They hold a token. */
@@ -84,7 +83,7 @@ async function openKey(dataDir: string): Promise<JWK> {
   const path = join(dataDir, KEY_NAME);
   let text: string;
   try {
-    text = (await findText(path)) ?? (await createKey(path));
+    text = Buffer.from((await findKey(path)) ?? (await createKey(path))).toString();
   } catch (error) {
     throw explainFolderError(dataDir, error);
   }
@@ -100,31 +99,18 @@ async function openKey(dataDir: string): Promise<JWK> {
   );
 }
 
-async function createKey(path: string): Promise<string> {
+async function createKey(path: string): Promise<Uint8Array> {
   const { privateKey } = await generateKeyPair(ALGORITHM, { extractable: true });
   const key = await exportJWK(privateKey);
   const kid = await calculateJwkThumbprint(key);
-  const draft = `${path}.${crypto.randomUUID()}`;
-  const file = await open(draft, 'wx', KEY_MODE);
-  try {
-    await file.writeFile(`${JSON.stringify({ ...key, kid, alg: ALGORITHM, use: 'sig' }, undefined, 2)}\n`);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  try {
-    await link(draft, path);
-  } finally {
-    await rm(draft, { force: true });
-  }
-  return readFile(path, 'utf8');
+  const text = `${JSON.stringify({ ...key, kid, alg: ALGORITHM, use: 'sig' }, undefined, 2)}\n`;
+  return createPrivateFile(path, Buffer.from(text));
 }
 
-async function findText(path: string): Promise<string | undefined> {
+async function findKey(path: string): Promise<Uint8Array | undefined> {
   try {
-    return await readFile(path, 'utf8');
-  } catch (error) {
-    if ((error as { code?: unknown }).code === 'ENOENT') return undefined;
+    return await findPrivateFile(path);
+  } catch {
     throw new ServeError(
       `the demo App's key ${path} cannot be read: check its owner and mode, or remove it, and --dev makes a new one`,
     );

@@ -2,6 +2,7 @@
 import { Database } from 'bun:sqlite';
 import { statSync } from 'node:fs';
 import { assertInvariant } from '../../core/invariant.ts';
+import { isBusy } from '../local-failure.ts';
 
 const PAGE_BYTES = 4096;
 const WRITER_CACHE_BYTES = 32 * 1024 * 1024;
@@ -10,6 +11,7 @@ export const READER_CACHE_BYTES = 16 * 1024 * 1024;
 const BUSY_TIMEOUT_MS = 2;
 /** ms to wait for another process's lock while opening */
 const OPEN_BUSY_TIMEOUT_MS = 10_000;
+const OPEN_BUSY_RETRY_MS = 5;
 /** pages in the write-ahead log before a commit copies them back into the database */
 const CHECKPOINT_PAGES = 4000;
 /** bytes the log file is cut back to after a checkpoint */
@@ -57,7 +59,7 @@ export function openWriter(path: string, pagesMax: number | undefined): Database
     database.run(`PRAGMA busy_timeout = ${OPEN_BUSY_TIMEOUT_MS}`);
     database.run(`PRAGMA page_size = ${PAGE_BYTES}`);
     database.run('PRAGMA auto_vacuum = NONE');
-    database.run('PRAGMA journal_mode = WAL');
+    waitWhileBusy(() => database.run('PRAGMA journal_mode = WAL'));
     database.run('PRAGMA synchronous = FULL');
     database.run('PRAGMA fullfsync = ON');
     database.run('PRAGMA checkpoint_fullfsync = ON');
@@ -76,6 +78,20 @@ export function openWriter(path: string, pagesMax: number | undefined): Database
     throw error;
   }
   return database;
+}
+
+/** SQLite does not wait by itself where two first openers both turn the log on: it answers SQLITE_BUSY at once. */
+function waitWhileBusy(work: () => void): void {
+  const deadline = performance.now() + OPEN_BUSY_TIMEOUT_MS;
+  for (;;) {
+    try {
+      work();
+      return;
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > deadline) throw error;
+      Bun.sleepSync(OPEN_BUSY_RETRY_MS);
+    }
+  }
 }
 
 /** Waiting for other processes while serving is done without blocking: see group-commit.ts. */

@@ -1,24 +1,20 @@
 /** The registry of Apps as one small SQLite database beside the data, shared by servers and command line. */
-import { Database, SQLiteError } from 'bun:sqlite';
+import { type Database, SQLiteError } from 'bun:sqlite';
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Algorithm, isAlgorithm } from '@holdfast/protocol';
 import type { AppRecord, AppStatus, RegistryStore } from '../../auth/registry-store.ts';
 import { codeOf } from '../local-failure.ts';
 import { EngineRefused } from '../refused.ts';
-import { assertTablesSound, assertWholePages } from './database.ts';
+import { assertTablesSound, assertWholePages, openWriter } from './database.ts';
+import { migrate } from './migrations.ts';
 import schema0001 from './registry-migrations/0001-apps.sql' with { type: 'text' };
 
 const FILE_NAME = 'registry.db';
 /** The data folder holds keys and every tenant's bytes. */
 const FOLDER_MODE = 0o700;
-/** ms to wait for another process that writes; writes here are a few rows */
-const BUSY_TIMEOUT_MS = 10_000;
-const BUSY_RETRY_MS = 5;
-/** Value of `PRAGMA synchronous` for FULL: a commit that was answered survives power loss. */
-const SYNCHRONOUS_FULL = 2;
 
-/** Applied in order; `user_version` counts how many a database has. Never changed once released. */
+/** In order; a migration that has shipped is never edited. */
 const MIGRATIONS: readonly string[] = [schema0001];
 
 /** Of opening it: its statements are ours, so it is the schema on the disk that one of them does not fit. */
@@ -75,62 +71,15 @@ export function openSqliteRegistryStore(dataDir: string): RegistryStore {
 
 function openDatabase(path: string): Database {
   assertWholePages(path);
-  const database = new Database(path, { create: true, strict: true });
+  const database = openWriter(path, undefined);
   try {
-    database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
-    waitWhileBusy(() => setPragma(database, 'journal_mode', 'WAL', 'wal'));
-    setPragma(database, 'synchronous', 'FULL', SYNCHRONOUS_FULL);
-    migrate(database, path);
+    migrate(database, path, MIGRATIONS);
     assertTablesSound(database, ['apps']);
     return database;
   } catch (error) {
     database.close();
     throw error;
   }
-}
-
-/** SQLite does not wait by itself where two first openers both turn the log on: it answers SQLITE_BUSY at once. */
-function waitWhileBusy(work: () => void): void {
-  const deadline = performance.now() + BUSY_TIMEOUT_MS;
-  for (;;) {
-    try {
-      work();
-      return;
-    } catch (error) {
-      const isBusy = error instanceof SQLiteError && (error.code ?? '').startsWith('SQLITE_BUSY');
-      if (!isBusy || performance.now() > deadline) throw error;
-      Bun.sleepSync(BUSY_RETRY_MS);
-    }
-  }
-}
-
-function setPragma(database: Database, name: string, value: string, expected: string | number): void {
-  database.run(`PRAGMA ${name} = ${value}`);
-  const actual = readPragma(database, name);
-  if (actual !== expected) throw new Error(`SQLite answers ${name} = ${actual} where ${value} was asked for`);
-}
-
-function readPragma(database: Database, name: string): unknown {
-  const row = database.query(`PRAGMA ${name}`).get() as Record<string, unknown> | null;
-  return row?.[name];
-}
-
-/** One transaction that holds the write lock while it looks, so that two first openers do not both create the tables. */
-function migrate(database: Database, path: string): void {
-  if (readPragma(database, 'user_version') === MIGRATIONS.length) return;
-  database
-    .transaction(() => {
-      const version = Number(readPragma(database, 'user_version'));
-      if (version > MIGRATIONS.length) {
-        throw new EngineRefused(
-          `the registry ${path} was written by a newer holdfast (schema ${version}, this one knows ` +
-            `${MIGRATIONS.length}); run that version or choose another --data folder`,
-        );
-      }
-      for (const migration of MIGRATIONS.slice(version)) database.run(migration);
-      database.run(`PRAGMA user_version = ${MIGRATIONS.length}`);
-    })
-    .immediate();
 }
 
 class SqliteRegistryStore implements RegistryStore {
@@ -144,7 +93,7 @@ class SqliteRegistryStore implements RegistryStore {
 
   readAll(): readonly AppRecord[] {
     // Changes with every commit of another connection. Looked at before the rows: a commit between shows next time.
-    const dataVersion = readPragma(this.#database, 'data_version');
+    const dataVersion = this.#database.query('PRAGMA data_version').values()[0]?.[0];
     if (this.#known !== undefined && this.#known.dataVersion === dataVersion) return this.#known.records;
     const records = this.#database.query<AppRow, []>(SQL.readAll).all().map(toRecord);
     this.#known = { dataVersion, records };

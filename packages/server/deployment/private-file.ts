@@ -1,0 +1,61 @@
+/** Small files of a data folder that its owner alone may read, such as secrets: each is made once, and whole. */
+import { link, open, readFile, rename, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+
+const PRIVATE_MODE = 0o600;
+
+export async function findPrivateFile(path: string): Promise<Uint8Array | undefined> {
+  try {
+    return await readFile(path);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** Resolves with what stands there, durable: of processes that start together, the first one makes it for all. */
+export async function createPrivateFile(path: string, content: Uint8Array): Promise<Uint8Array> {
+  const draft = await writeDraft(path, content);
+  try {
+    await link(draft, path);
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error;
+  } finally {
+    await rm(draft, { force: true });
+  }
+  await syncFolder(dirname(path));
+  return readFile(path);
+}
+
+/** Durable when it resolves. */
+export async function replacePrivateFile(path: string, content: Uint8Array): Promise<void> {
+  await rename(await writeDraft(path, content), path);
+  await syncFolder(dirname(path));
+}
+
+/** Durable under another name. */
+async function writeDraft(path: string, content: Uint8Array): Promise<string> {
+  const draft = `${path}.${crypto.randomUUID()}`;
+  const file = await open(draft, 'wx', PRIVATE_MODE);
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  return draft;
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+export function codeOf(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : undefined;
+}
