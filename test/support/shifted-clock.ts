@@ -18,4 +18,11 @@ class ShiftedDate extends RealDate {
 
 globalThis.Date = ShiftedDate as DateConstructor;
 
+/** Threads have clocks of their own. */
+globalThis.Worker = class extends Worker {
+  constructor(url: string | URL, options: WorkerOptions = {}) {
+    super(url, { ...options, preload: [import.meta.path] });
+  }
+};
+
 export {};

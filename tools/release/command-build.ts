@@ -3,16 +3,22 @@ import { join, resolve } from 'node:path';
 import type { BuildConfig } from 'bun';
 
 const ROOT = join(import.meta.dir, '..', '..');
-const ENTRY = join(ROOT, 'packages', 'cli', 'start.ts');
+/** The command, and the thread that it starts. */
+const ENTRIES = [
+  join(ROOT, 'packages', 'cli', 'start.ts'),
+  join(ROOT, 'packages', 'server', 'engine', 'sqlite', 'writer-thread.ts'),
+];
 /** What the executable is made of is the runtime that builds it. */
 export const EXECUTABLE_NAME = 'holdfast-linux-x64';
 const EXECUTABLE_PLATFORM = 'linux-x64';
 
 const SHARED: BuildConfig = {
-  entrypoints: [ENTRY],
+  entrypoints: ENTRIES,
   root: ROOT,
   target: 'bun',
   format: 'esm',
+  // All files lie in one folder: the thread's beside those that start it.
+  naming: { entry: '[name].[ext]' },
   // Names stay, so that a stack trace in a log can be read.
   minify: { whitespace: true, syntax: true, identifiers: false },
   // What a command does not need is not loaded for it.
@@ -24,7 +30,7 @@ const SHARED: BuildConfig = {
 
 /** Fills `folder` with `start.js` and what it imports; returns the absolute paths of all that went in. */
 export async function buildCommandFiles(folder: string): Promise<readonly string[]> {
-  const { metafile } = await Bun.build({ ...SHARED, outdir: folder, naming: { entry: '[name].[ext]' } });
+  const { metafile } = await Bun.build({ ...SHARED, outdir: folder });
   // They are told from the working directory.
   return Object.keys(metafile?.inputs ?? {}).map((path) => resolve(path));
 }

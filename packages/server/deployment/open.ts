@@ -171,7 +171,7 @@ async function openStores(
 async function openFolderRows(
   dataDir: string,
   bytes: 'folder' | 's3',
-  { log, clock = REAL_CLOCK, onFatal, assertSound, workers, worker }: Setting,
+  { log, clock, onFatal, assertSound, workers, worker }: Setting,
   opened: Opened,
 ): Promise<OpenRows & { readonly metadata: SqliteMetadataStore }> {
   const isCopied = log === undefined;
@@ -181,7 +181,12 @@ async function openFolderRows(
     opened.add(() => folder.release());
   }
   const path = join(dataDir, DATABASE_FILE);
-  const metadata = new sqlite.SqliteMetadataStore({ path, clock, onFatal, isShared: workers > 1 });
+  // A thread has the clock of the machine and no other.
+  const hasThread = !isCopied && clock === undefined;
+  const metadata = new sqlite.SqliteMetadataStore({
+    ...{ path, onFatal, hasThread },
+    ...{ clock: clock ?? REAL_CLOCK, isShared: workers > 1 },
+  });
   opened.add(() => metadata.close());
   if (!isCopied) await sqlite.beginServing(metadata, dataDir);
   const apps = sqlite.openSqliteRegistryStore(dataDir);

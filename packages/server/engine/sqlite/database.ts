@@ -12,8 +12,6 @@ const BUSY_TIMEOUT_MS = 2;
 /** ms to wait for another process's lock while opening */
 const OPEN_BUSY_TIMEOUT_MS = 10_000;
 const OPEN_BUSY_RETRY_MS = 5;
-/** pages in the write-ahead log before a commit copies them back into the database */
-const CHECKPOINT_PAGES = 4000;
 /** bytes the log file is cut back to after a checkpoint */
 const LOG_BYTES_KEPT = 64 * 1024 * 1024;
 
@@ -68,7 +66,8 @@ export function openWriter(path: string, pagesMax: number | undefined): Database
     database.run('PRAGMA cell_size_check = ON');
     database.run('PRAGMA trusted_schema = OFF');
     database.run(`PRAGMA cache_size = -${WRITER_CACHE_BYTES / 1024}`);
-    database.run(`PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`);
+    // Whoever writes does it, between commits: see write-ahead-log.ts.
+    database.run('PRAGMA wal_autocheckpoint = 0');
     database.run(`PRAGMA journal_size_limit = ${LOG_BYTES_KEPT}`);
     if (pagesMax !== undefined) database.run(`PRAGMA max_page_count = ${pagesMax}`);
     assertPragma(database, 'journal_mode', 'wal');

@@ -36,6 +36,7 @@ import {
   uploadVerdictToSql,
 } from './rows.ts';
 import type { SqlRow } from './statements.ts';
+import { WriteAheadLog } from './write-ahead-log.ts';
 
 interface DeploymentRowsOptions {
   /** the database file, made and migrated by the engine */
@@ -51,12 +52,14 @@ export class SqliteDeploymentRows implements DeploymentWriter {
   readonly #assertSound: () => void;
   readonly #database: Database;
   readonly #sql: DeploymentStatements;
+  readonly #log: WriteAheadLog;
 
   constructor({ path, metadata, assertSound }: DeploymentRowsOptions) {
     this.#metadata = metadata;
     this.#assertSound = assertSound;
     this.#database = openWriter(path, undefined);
     this.#sql = prepareDeploymentStatements(this.#database);
+    this.#log = new WriteAheadLog(this.#database);
   }
 
   async findMark(name: MarkName): Promise<string | undefined> {
@@ -256,6 +259,7 @@ export class SqliteDeploymentRows implements DeploymentWriter {
       this.#sql.begin.run();
       work();
       this.#sql.commit.run();
+      this.#log.copyBackWhenLong();
     } catch (error) {
       if (this.#database.inTransaction) this.#sql.rollback.run();
       throw storageError(error, 'writing');

@@ -3,8 +3,8 @@
  * cache forgets. Reads of one turn of the event loop share one transaction and its pages: beginning and ending one for each,
  * and reading the same inner pages again, costs more than the content. Nothing is kept from one turn to the next.
  *
- * What is read is what is committed all the same: the one writer ends the transaction before it commits. Where other
- * processes write too, every read stands for itself.
+ * What is read is what was answered all the same: the transaction ends before anyone is told of a commit. Where other processes
+ * write too, every read stands for itself.
  */
 import type { Database } from 'bun:sqlite';
 import { letGoOfPages, openReader } from './database.ts';
@@ -31,7 +31,7 @@ export class DiskReads {
     return this.#sql;
   }
 
-  /** Before a commit or a checkpoint: what is read next is read anew. */
+  /** What is read next is read anew. */
   endTurn(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;

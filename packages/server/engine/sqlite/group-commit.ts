@@ -1,6 +1,6 @@
 /**
  * Group commit: all bodies that arrive in two turns of the event loop share one SQLite transaction and its one fsync, and are
- * answered after it. Bodies run strictly one after another, on microtasks only. What fails is undone by its savepoint; where
+ * answered after it. What else has to be done follows between two of them. Bodies run strictly one after another, on microtasks only. What fails is undone by its savepoint; where
  * that is not enough, or there is none, it is answered alone and the others run again.
  */
 import type { Database } from 'bun:sqlite';
@@ -8,7 +8,7 @@ import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
 import { type Clock, StoreUnavailable } from '../../core/ports.ts';
 import { isBusy, isDamageMet, isSurelyNotCommitted, storageError } from '../local-failure.ts';
 import { ActiveUploads } from './active-uploads.ts';
-import { BatchRows, type NodeCache } from './node-cache.ts';
+import { BatchRows, type ChangedRows, type NodeCache } from './node-cache.ts';
 import type { SpaceDirectory } from './space-directory.ts';
 import { SpaceLedger } from './space-ledger.ts';
 import type { Statements } from './statements.ts';
@@ -43,8 +43,11 @@ interface GroupCommitOptions {
   readonly cache: NodeCache | undefined;
   readonly clock: Clock;
   readonly onFatal: (error: Error) => void;
-  /** lets go of what sees the rows as they were before */
   readonly beforeCommit?: () => void;
+  /** before anyone is answered */
+  readonly afterCommit?: (changed: ChangedRows) => void;
+  /** after all of a batch were answered */
+  readonly betweenBatches?: () => void;
   /** ms of tries for another process's lock after which the waiting bodies are turned away */
   readonly busyMsMax?: number;
   /** ms after which a batch takes no further body, so that reads and answers get their turn */
@@ -92,13 +95,18 @@ export class GroupCommit {
     setImmediate(() => setImmediate(() => void this.#drain()));
   }
 
+  readonly #rest = (): void => {
+    if (!this.#isClosing && this.#fatal === undefined) this.#options.betweenBatches?.();
+  };
+
   async #drain(): Promise<void> {
     try {
       await this.#runBatch();
     } catch (error) {
-      this.#fail(error);
+      this.fail(error);
     }
     this.#isScheduled = false;
+    setImmediate(this.#rest);
     if (this.#queue.length > 0) this.#schedule();
     else this.#idle?.();
   }
@@ -201,13 +209,13 @@ export class GroupCommit {
 
   #undoBody(job: Job, scope: WriteScope, error: unknown): Outcome {
     scope.undo();
-    if (error instanceof InvariantViolation) this.#fail(error);
+    if (error instanceof InvariantViolation) this.fail(error);
     return { job, ok: false, value: error, isSpoiling: scope.isHalfDone || isDamageMet(error) };
   }
 
   /** True when the outcomes stand. On a failure that surely left nothing, rejects them all; on an unknown one, ends it. */
   #commit({ ledger, rows }: Batch, outcomes: readonly Outcome[]): boolean {
-    const { sql, database, beforeCommit } = this.#options;
+    const { sql, database, beforeCommit, afterCommit } = this.#options;
     let failure: unknown;
     try {
       if (this.#fatal !== undefined) throw this.#fatal;
@@ -216,7 +224,8 @@ export class GroupCommit {
       beforeCommit?.();
       sql.commit.run();
       ledger.publish();
-      rows.publish();
+      const changed = rows.publish();
+      afterCommit?.(changed);
       return true;
     } catch (error) {
       failure = error;
@@ -224,7 +233,7 @@ export class GroupCommit {
     const isKnown =
       isSurelyNotCommitted(failure) || failure instanceof StoreUnavailable || failure === this.#fatal;
     if (database.inTransaction) this.#rollback();
-    if (!isKnown) this.#fail(failure);
+    if (!isKnown) this.fail(failure);
     if (failure instanceof CounterBroken && outcomes.length > 1) {
       // The counter is one Space's, and nobody knows yet whose bodies touched it.
       this.#queue.unshift(...outcomes.map(({ job }) => job));
@@ -240,12 +249,12 @@ export class GroupCommit {
     try {
       this.#options.sql.rollback.run();
     } catch (error) {
-      this.#fail(error);
+      this.fail(error);
     }
   }
 
   /** After this nothing is written any more; the process is to end and begin again from what is durable. */
-  #fail(cause: unknown): void {
+  fail(cause: unknown): void {
     if (this.#fatal !== undefined) return;
     this.#fatal = cause instanceof Error ? cause : new Error(String(cause));
     for (const job of this.#queue.splice(0)) job.reject(this.#fatal);

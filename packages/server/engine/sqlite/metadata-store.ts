@@ -13,7 +13,6 @@ import type {
   UploadRow,
 } from '../../core/model.ts';
 import type {
-  Awaitable,
   Clock,
   MetadataStore,
   RottenSpace,
@@ -30,23 +29,24 @@ import {
   openReader,
   openWriter,
   READER_CACHE_BYTES,
-  shortenBusyTimeout,
 } from './database.ts';
 import { DiskReads } from './disk-reads.ts';
-import { GroupCommit } from './group-commit.ts';
-import { moveWatermarks, pruneHistory } from './maintenance.ts';
 import { migrate } from './migrations.ts';
 import { NodeCache } from './node-cache.ts';
 import { NodeReads } from './node-reads.ts';
 import { findRottenSpaces } from './rotten-spaces.ts';
+import {
+  LocalRowWriter,
+  type RowWriter,
+  type RowWriterEvents,
+  type RowWriterSettings,
+} from './row-writer.ts';
 import { bytesToHex, hexToBytes, joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
 import { ScrubWalk } from './scrub-walk.ts';
 import { SpaceDirectory } from './space-directory.ts';
-import { SqliteSpaceTransaction } from './space-transaction.ts';
-import { finalize, prepareAll, prepareReads, type ReadStatements, type Statements } from './statements.ts';
+import { finalize, prepareReads, type ReadStatements } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
-import { WriteAheadLog } from './write-ahead-log.ts';
-import type { WriteScope } from './write-scope.ts';
+import { ThreadRowWriter } from './thread-row-writer.ts';
 
 /** Larger nodes get a file of their own. */
 const INLINE_BYTES_MAX = 32 * 1024;
@@ -63,73 +63,62 @@ const NO_COUNTERS: SpaceCounters = {
   leasedNodeCount: 0,
 };
 
-interface MetadataStoreOptions {
-  /** the database file */
-  readonly path: string;
+interface MetadataStoreOptions extends Omit<RowWriterSettings, 'lastCommit'> {
   readonly clock: Clock;
   /** a commit of unknown outcome or a broken invariant: the process is to end */
   readonly onFatal: (error: Error) => void;
-  /** other processes write to the same file */
-  readonly isShared: boolean;
-  /** the database grows no further than this, as on a full disk; unlimited when left out */
-  readonly databasePagesMax?: number;
-  /** ms after which a commit that many share takes no further part */
-  readonly batchMsMax?: number;
+  /** Writes go to a thread of their own, and only transactions with a name can be run. Its clock is the machine's. */
+  readonly hasThread?: boolean;
 }
 
 export class SqliteMetadataStore implements MetadataStore {
   readonly inlineBytesMax = INLINE_BYTES_MAX;
-  readonly #writer: Database;
   readonly #reader: Database;
-  readonly #writes: Statements;
   readonly #reads: ReadStatements;
   readonly #disk: DiskReads;
   readonly #nodes: NodeReads;
-  readonly #commits: GroupCommit;
   readonly #spaces = new SpaceDirectory();
-  readonly #watermarkWalk = { afterSpace: 0 };
   readonly #sweepWalk: SweepWalk;
   readonly #scrubWalk = new ScrubWalk();
-  readonly #log: WriteAheadLog;
+  readonly #writer: RowWriter;
   readonly #clock: Clock;
 
   /** @throws EngineRefused, DatabaseDamaged */
-  constructor({ path, clock, onFatal, isShared, databasePagesMax, batchMsMax }: MetadataStoreOptions) {
+  constructor({ clock, onFatal, hasThread = false, ...writing }: MetadataStoreOptions) {
+    const { path, isShared } = writing;
     this.#clock = clock;
-    assertWholePages(path);
-    this.#writer = openWriter(path, databasePagesMax);
+    const first = openSound(path);
     try {
-      migrate(this.#writer, path);
-      assertTablesSound(this.#writer, DIRECTORIES);
-      shortenBusyTimeout(this.#writer);
-      this.#writes = prepareAll(this.#writer);
       this.#reader = openReader(path, READER_CACHE_BYTES);
       this.#disk = new DiskReads(path, isShared);
-    } catch (error) {
-      this.#writer.close();
-      throw error;
+      this.#reads = prepareReads(this.#reader);
+      const lastCommit = new BigInt64Array(new SharedArrayBuffer(BigInt64Array.BYTES_PER_ELEMENT));
+      const cache = isShared ? undefined : new NodeCache();
+      const events: RowWriterEvents = {
+        onCommitted: (committed) => {
+          this.#disk.endTurn();
+          cache?.apply(committed);
+        },
+        onFatal,
+      };
+      const settings: RowWriterSettings = { ...writing, lastCommit };
+      this.#writer = hasThread
+        ? new ThreadRowWriter(settings, events)
+        : new LocalRowWriter(settings, clock, events);
+      this.#nodes = new NodeReads({
+        sql: this.#reads,
+        disk: this.#disk,
+        cache,
+        lastCommit: () => Number(Atomics.load(lastCommit, 0)),
+      });
+      this.#sweepWalk = new SweepWalk(this.#reads);
+    } finally {
+      first.close();
     }
-    this.#reads = prepareReads(this.#reader);
-    const cache = isShared ? undefined : new NodeCache();
-    this.#nodes = new NodeReads({ sql: this.#reads, disk: this.#disk, cache });
-    this.#sweepWalk = new SweepWalk(this.#reads);
-    this.#log = new WriteAheadLog(this.#writer);
-    this.#commits = new GroupCommit({
-      database: this.#writer,
-      sql: this.#writes,
-      spaces: this.#spaces,
-      cache,
-      clock,
-      onFatal,
-      batchMsMax,
-      beforeCommit: () => this.#disk.endTurn(),
-    });
   }
 
   transact<T, I = undefined>(space: Space, body: TransactionBody<T, I>, input?: I): Promise<T> {
-    const run = (scope: WriteScope): Awaitable<T> =>
-      body(new SqliteSpaceTransaction(scope, space), input as I);
-    return namingSpace(space, () => this.#commits.submit(run) as Promise<T>);
+    return namingSpace(space, () => this.#writer.transact(space, body, input as I));
   }
 
   findNode(space: Space, hash: Hash): NodeRow | undefined {
@@ -223,16 +212,8 @@ export class SqliteMetadataStore implements MetadataStore {
     return this.#read(() => this.#sweepWalk.findSpaces(cutoffs, limit));
   }
 
-  async maintain(cutoffs: SweepCutoffs): Promise<boolean> {
-    const { isMoreLeft, broken } = await this.#commits.submit((scope) => {
-      const watermarks = moveWatermarks(scope, this.#watermarkWalk, cutoffs.now);
-      const isHistoryLeft = pruneHistory(scope, cutoffs);
-      return { isMoreLeft: watermarks.isLeft || isHistoryLeft, broken: watermarks.broken };
-    });
-    this.#disk.endTurn();
-    this.#log.emptyWhenIdle();
-    if (broken !== undefined) throw broken;
-    return isMoreLeft;
+  maintain(cutoffs: SweepCutoffs): Promise<boolean> {
+    return this.#writer.maintain(cutoffs);
   }
 
   findNodesToScrub(
@@ -300,27 +281,20 @@ export class SqliteMetadataStore implements MetadataStore {
 
   /** Resolves with the value that stands: the first one inserted. */
   insertStoreValue(name: string, value: string): Promise<string> {
-    return this.#commits.submit((scope) => {
-      const row = scope.find(scope.sql.findStoreValue, name);
-      if (row !== undefined) return row.value as string;
-      scope.writeOne('a store value is made once', scope.sql.insertStoreValue, name, value);
-      return value;
-    });
+    return this.#writer.insertStoreValue(name, value);
   }
 
   async removeStoreValue(name: string): Promise<void> {
-    if (this.findStoreValue(name) === undefined) return;
-    await this.#commits.submit((scope) => scope.write(scope.sql.deleteStoreValue, name));
+    if (this.findStoreValue(name) !== undefined) await this.#writer.removeStoreValue(name);
   }
 
   async close(): Promise<void> {
-    await this.#commits.close();
+    await this.#writer.drain();
     finalize(this.#reads);
     this.#reader.close(true);
     this.#disk.close();
     // Last: closing the only connection that may write copies the log back into the database.
-    finalize(this.#writes);
-    this.#writer.close(true);
+    await this.#writer.close();
   }
 
   #findSpaceId(space: Space): number | undefined {
@@ -356,5 +330,19 @@ export class SqliteMetadataStore implements MetadataStore {
         this.#reads.endReading.run();
       }
     });
+  }
+}
+
+/** Brings the database to this build's schema and looks whether it is whole. @throws EngineRefused, DatabaseDamaged */
+function openSound(path: string): Database {
+  assertWholePages(path);
+  const database = openWriter(path, undefined);
+  try {
+    migrate(database, path);
+    assertTablesSound(database, DIRECTORIES);
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
   }
 }

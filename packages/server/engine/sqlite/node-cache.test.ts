@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { hashAt, readyNode } from '../contract/samples.ts';
+import { hashAt, NOW, readyNode } from '../contract/samples.ts';
 import { BatchRows, NodeCache, nodeKey } from './node-cache.ts';
 
 const key = (index: number) => nodeKey(1, hashAt(index));
@@ -15,7 +15,7 @@ test('the cache stays within its bytes and lets the oldest go', () => {
   const cache = new NodeCache(100_000);
   const refs = new Uint8Array(8192);
   for (let index = 0; index < 50; index++)
-    cache.set(key(index), { node: readyNode(hashAt(index), { refs }), place });
+    cache.set(key(index), { node: readyNode(hashAt(index), { refs }), place, readAt: 0 });
   const kept = Array.from({ length: 50 }, (_, index) => cache.find(key(index)) !== undefined);
   expect(kept.slice(0, 30)).not.toContain(true);
   expect(kept.slice(-10)).not.toContain(false);
@@ -23,9 +23,9 @@ test('the cache stays within its bytes and lets the oldest go', () => {
 
 test('setting and deleting one key over and over leaves room for the others', () => {
   const cache = new NodeCache(10_000);
-  cache.set(key(0), { node: readyNode(hashAt(0)), place: undefined });
+  cache.set(key(0), { node: readyNode(hashAt(0)), place: undefined, readAt: 0 });
   for (let round = 0; round < 100; round++) {
-    cache.set(key(1), { node: readyNode(hashAt(1)), place });
+    cache.set(key(1), { node: readyNode(hashAt(1)), place, readAt: 0 });
     if (round % 2 === 0) cache.delete(key(1));
   }
   expect(cache.find(key(0))).toBeDefined();
@@ -34,8 +34,8 @@ test('setting and deleting one key over and over leaves room for the others', ()
 test('a batch sees its own writes, others see them when it is published', () => {
   const cache = new NodeCache();
   const [old, changed] = [readyNode(hashAt(1)), readyNode(hashAt(1), { childRefCount: 1 })];
-  cache.set(key(1), { node: old, place });
-  cache.set(key(2), { node: readyNode(hashAt(2)), place: undefined });
+  cache.set(key(1), { node: old, place, readAt: 0 });
+  cache.set(key(2), { node: readyNode(hashAt(2)), place: undefined, readAt: 0 });
   const rows = new BatchRows(cache);
   rows.write(key(1), changed);
   rows.write(key(2), null);
@@ -46,24 +46,56 @@ test('a batch sees its own writes, others see them when it is published', () => 
   expect(cache.find(key(2))).toBeUndefined();
 });
 
-test('where the content is stays known only while the row points at the same generation', () => {
+const lease = (index: number, leaseExpiresAt: number) => [key(index), NOW, leaseExpiresAt] as const;
+
+test('a commit that moved leases moves them in what is held, and where the content is stays known', () => {
   const cache = new NodeCache();
   const node = readyNode(hashAt(1));
-  cache.set(key(1), { node, place });
-  const renewal = new BatchRows(cache);
-  renewal.write(key(1), { ...node, leaseExpiresAt: 5 });
-  renewal.publish();
+  cache.set(key(1), { node, place, readAt: 6 });
+  cache.apply({ commit: 7, leases: [lease(1, 5), lease(2, 5)], others: [] });
+  expect(cache.find(key(1))?.node).toEqual({ ...node, leaseStartedAt: NOW, leaseExpiresAt: 5 });
   expect(cache.find(key(1))?.place).toBe(place);
-  const healing = new BatchRows(cache);
-  healing.write(key(1), readyNode(hashAt(1)));
-  healing.publish();
-  expect(cache.find(key(1))?.place).toBeUndefined();
+  expect(cache.find(key(2))).toBeUndefined();
+  cache.apply({ commit: 8, leases: [], others: [key(1)] });
+  expect(cache.find(key(1))).toBeUndefined();
+});
+
+test('a row that was read while commits were on their way is not set back by them', () => {
+  const cache = new NodeCache();
+  cache.set(key(1), { node: readyNode(hashAt(1), { leaseExpiresAt: 9 }), place, readAt: 8 });
+  cache.apply({ commit: 7, leases: [lease(1, 5)], others: [] });
+  expect(cache.find(key(1))).toBeUndefined();
+});
+
+test('a batch tells which rows it changed, and of which the lease alone', () => {
+  const cache = new NodeCache();
+  const nodes = [0, 1, 2, 3, 4, 5].map((index) => readyNode(hashAt(index)));
+  for (const [index, node] of nodes.entries()) cache.set(key(index), { node, place: undefined, readAt: 0 });
+  const [renewed, counted, gone, undone, both] = nodes.map((node) => ({ ...node, leaseExpiresAt: 5 }));
+  if (renewed === undefined || counted === undefined || both === undefined) throw new Error('no rows');
+  const rows = new BatchRows(cache);
+  rows.write(key(0), renewed);
+  rows.write(key(1), { ...counted, childRefCount: 1 });
+  rows.write(key(2), null);
+  rows.write(key(3), undone ?? null);
+  rows.undo(key(3));
+  rows.write(key(4), { ...both, childRefCount: 1 });
+  rows.write(key(4), both);
+  rows.write(key(99), renewed);
+  expect(gone).toBeDefined();
+  expect(rows.publish()).toEqual({
+    leases: [
+      [key(0), renewed.leaseStartedAt, 5],
+      [key(4), both.leaseStartedAt, 5],
+    ],
+    others: [key(1), key(2), key(3), key(99)],
+  });
 });
 
 test('a write that was undone is asked of SQLite again, and nothing of it is published', () => {
   const cache = new NodeCache();
   const node = readyNode(hashAt(1));
-  cache.set(key(1), { node, place });
+  cache.set(key(1), { node, place, readAt: 0 });
   const rows = new BatchRows(cache);
   rows.write(key(1), { ...node, childRefCount: 9 });
   rows.undo(key(1));

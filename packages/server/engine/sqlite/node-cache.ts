@@ -1,9 +1,11 @@
 /**
  * Committed node rows in memory, kept right by the only writer there is: this process. With several processes on one folder
- * there is none. Content bytes are never in it: they are read from the disk each time, so that damage is seen.
+ * there is none. Content bytes are never in it: they are read from the disk each time, so that damage is seen. The writer has
+ * one, and so have the reads, which are told of each commit.
  */
 import type { Hash } from '@holdfast/protocol';
 import type { NodeRow } from '../../core/model.ts';
+import { isLeaseChangeOnly } from './row-changes.ts';
 
 const CACHE_BYTES_MAX = 16 * 1024 * 1024;
 /** what an entry takes beside its refs and other buffers; measured, rounded up */
@@ -13,7 +15,25 @@ export interface CachedNode {
   readonly node: NodeRow;
   /** where the content of `node.generation` is, when that is known */
   readonly place: ContentPlace | undefined;
+  /** the last commit that may have been in what was read; 0 where nobody else writes */
+  readonly readAt: number;
 }
+
+/** The row's key, and its lease from now on. */
+type MovedLease = readonly [key: string, leaseStartedAt: number, leaseExpiresAt: number];
+
+/** What one commit changed. */
+export interface ChangedRows {
+  /** of rows where nothing but the lease changed */
+  readonly leases: readonly MovedLease[];
+  /** keys of all others */
+  readonly others: readonly string[];
+}
+
+/** Commits have rising numbers. */
+export type Committed = ChangedRows & { readonly commit: number };
+
+const NO_ROWS: ChangedRows = { leases: [], others: [] };
 
 /** A content record but for its bytes. */
 export interface ContentPlace {
@@ -58,6 +78,17 @@ export class NodeCache {
     }
   }
 
+  /** What is held was committed before. Rows that are read again while the commit is on its way may have it, or not. */
+  apply({ commit, leases, others }: Committed): void {
+    for (const key of others) this.delete(key);
+    for (const [key, leaseStartedAt, leaseExpiresAt] of leases) {
+      const entry = this.#entries.get(key);
+      if (entry === undefined) continue;
+      if (entry.readAt >= commit) this.delete(key);
+      else this.set(key, { ...entry, node: { ...entry.node, leaseStartedAt, leaseExpiresAt } });
+    }
+  }
+
   delete(key: string): void {
     const entry = this.#entries.get(key);
     if (entry === undefined) return;
@@ -89,7 +120,7 @@ export class BatchRows {
 
   /** A row as SQLite has it. */
   learn(key: string, node: NodeRow): void {
-    if (!this.#written.has(key)) this.#cache?.set(key, { node, place: undefined });
+    if (!this.#written.has(key)) this.#cache?.set(key, { node, place: undefined, readAt: 0 });
   }
 
   write(key: string, node: NodeRow | null): void {
@@ -100,18 +131,24 @@ export class BatchRows {
     this.#written.set(key, 'undone');
   }
 
-  /** After the commit, before anyone reads. */
-  publish(): void {
+  /** After the commit. What it changed, for those who hold rows too. */
+  publish(): ChangedRows {
     const cache = this.#cache;
-    if (cache === undefined) return;
+    if (cache === undefined) return NO_ROWS;
+    const leases: MovedLease[] = [];
+    const others: string[] = [];
     for (const [key, node] of this.#written) {
+      const known = cache.find(key)?.node;
       if (node === null || node === 'undone') {
         cache.delete(key);
+        others.push(key);
         continue;
       }
-      const known = cache.find(key);
-      const place = known?.node.generation === node.generation ? known.place : undefined;
-      cache.set(key, { node, place });
+      cache.set(key, { node, place: undefined, readAt: 0 });
+      const isLease = known !== undefined && isLeaseChangeOnly(known, node);
+      if (isLease) leases.push([key, node.leaseStartedAt, node.leaseExpiresAt]);
+      else others.push(key);
     }
+    return { leases, others };
   }
 }

@@ -11,6 +11,8 @@ interface NodeReadsOptions {
   readonly disk: DiskReads;
   /** undefined when other processes write too */
   readonly cache: NodeCache | undefined;
+  /** the last commit that a read may have seen by now */
+  readonly lastCommit: () => number;
 }
 
 export class NodeReads {
@@ -27,15 +29,18 @@ export class NodeReads {
   }
 
   #readNode(spaceId: number, hash: Hash): NodeRow | undefined {
-    const { cache, sql } = this.#options;
+    const { cache, sql, lastCommit } = this.#options;
     const row = sql.findNode.get(spaceId, hexToBytes(hash));
     if (row === null) return undefined;
     const node = nodeFromSql(row, hash);
-    cache?.set(nodeKey(spaceId, hash), { node, place: undefined });
+    cache?.set(nodeKey(spaceId, hash), { node, place: undefined, readAt: lastCommit() });
     return node;
   }
 
-  /** Both at one instant: nobody else writes between the two reads, or one statement makes both. */
+  /**
+   * Both at one instant: content stands as long as its node points at it. If it is gone the node has moved on since it was
+   * read, and one statement reads both anew.
+   */
   findNodeWithContent(
     spaceId: number,
     hash: Hash,
@@ -46,7 +51,11 @@ export class NodeReads {
     const node = known?.node ?? this.#readNode(spaceId, hash);
     if (node === undefined) return undefined;
     const place = known?.place ?? this.#readPlace(cache, spaceId, node);
-    return { node, content: place && this.#readContent(node, place) };
+    const content = place && this.#readContent(node, place);
+    if (content !== undefined) return { node, content };
+    cache.delete(nodeKey(spaceId, hash));
+    this.#options.disk.endTurn();
+    return this.#findJoined(spaceId, hash);
   }
 
   #readPlace(cache: NodeCache, spaceId: number, node: NodeRow): ContentPlace | undefined {
@@ -60,7 +69,9 @@ export class NodeReads {
       urlExpiresAt: row.url_expires_at as number,
       integrity: row.integrity as Uint8Array,
     };
-    cache.set(nodeKey(spaceId, node.hash), { node, place });
+    const key = nodeKey(spaceId, node.hash);
+    const known = cache.find(key);
+    if (known?.node === node) cache.set(key, { ...known, place });
     return place;
   }
 

@@ -9,6 +9,7 @@ import { EngineRefused } from '../refused.ts';
 import { assertTablesSound, assertWholePages, openWriter } from './database.ts';
 import { migrate } from './migrations.ts';
 import schema0001 from './registry-migrations/0001-apps.sql' with { type: 'text' };
+import { WriteAheadLog } from './write-ahead-log.ts';
 
 const FILE_NAME = 'registry.db';
 /** The data folder holds keys and every tenant's bytes. */
@@ -84,11 +85,13 @@ function openDatabase(path: string): Database {
 
 class SqliteRegistryStore implements RegistryStore {
   readonly #database: Database;
+  readonly #log: WriteAheadLog;
   /** the last reading and the state of the file it belongs to */
   #known: { readonly dataVersion: unknown; readonly records: readonly AppRecord[] } | undefined;
 
   constructor(database: Database) {
     this.#database = database;
+    this.#log = new WriteAheadLog(database);
   }
 
   readAll(): readonly AppRecord[] {
@@ -158,7 +161,9 @@ class SqliteRegistryStore implements RegistryStore {
     // `data_version` does not change with our own commits.
     this.#known = undefined;
     try {
-      return this.#database.transaction(body).immediate();
+      const outcome = this.#database.transaction(body).immediate();
+      this.#log.copyBackWhenLong();
+      return outcome;
     } catch (error) {
       if (!(error instanceof SQLiteError)) throw error;
       throw new EngineRefused(

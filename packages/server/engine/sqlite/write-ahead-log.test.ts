@@ -69,3 +69,17 @@ test('a reader in the way leaves it for later, and nothing is lost', () => {
   count.finalize();
   reader.close(true);
 });
+
+test('a long log is copied back, a short one is left', () => {
+  const log = new WriteAheadLog(writer);
+  const look = () =>
+    writer.query<{ log: number; checkpointed: number }, []>('PRAGMA wal_checkpoint(NOOP)').get();
+  log.copyBackWhenLong();
+  expect(look()?.checkpointed).toBe(0);
+  writer.run('CREATE TABLE pages (bytes BLOB) STRICT');
+  writer.run('INSERT INTO pages VALUES (zeroblob(20000000))');
+  expect(look()?.checkpointed).toBe(0);
+  log.copyBackWhenLong();
+  expect(look()?.log).toBeGreaterThan(4000);
+  expect(look()?.checkpointed).toBe(look()?.log);
+});

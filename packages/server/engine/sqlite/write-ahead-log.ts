@@ -1,9 +1,19 @@
 /**
- * Empties SQLite's write-ahead log into the database once nobody has written for a while. Durability does not need it; rot
- * does: after a crash SQLite drops every commit that follows a damaged frame of the log, while a damaged page of the database
- * costs what that page holds, which its checksum tells. So what is at rest rests in the database.
+ * Checkpoints: copies SQLite's write-ahead log back into the database. SQLite would do so by itself in the middle of a commit,
+ * and pass over an error. Here it is done between commits, and an error is thrown.
  */
 import type { Database } from 'bun:sqlite';
+
+/** pages in the log from which on it is copied back, so that the next commits begin it anew */
+const CHECKPOINT_PAGES = 4000;
+
+interface Checkpoint {
+  /** a reader or another process was in the way */
+  readonly busy: number;
+  /** pages in the log, and how many of them are in the database too */
+  readonly log: number;
+  readonly checkpointed: number;
+}
 
 interface Changes {
   /** rows changed by this connection */
@@ -21,15 +31,31 @@ export class WriteAheadLog {
     this.#writer = writer;
   }
 
-  /** Call from time to time: acts when nothing was written since the call before. A reader in the way leaves it for later. */
+  /** Call between commits: acts when the log has grown long. A reader in the way leaves the rest for later. */
+  copyBackWhenLong(): void {
+    if (this.#writer.inTransaction) return;
+    const { log, checkpointed } = this.#checkpoint('NOOP');
+    if (log >= CHECKPOINT_PAGES && checkpointed < log) this.#checkpoint('PASSIVE');
+  }
+
+  #checkpoint(mode: 'NOOP' | 'PASSIVE' | 'TRUNCATE'): Checkpoint {
+    const outcome = this.#writer.query<Checkpoint, []>(`PRAGMA wal_checkpoint(${mode})`).get();
+    if (outcome === null) throw new Error('SQLite says nothing about its log');
+    return outcome;
+  }
+
+  /**
+   * Call from time to time: acts when nothing was written since the call before. A reader in the way leaves it for later.
+   * Durability does not need it; rot does: after a crash SQLite drops every commit that follows a damaged frame of the log, while
+   * a damaged page of the database costs what that page holds, which its checksum tells. So what is at rest rests in the database.
+   */
   emptyWhenIdle(): void {
     if (this.#writer.inTransaction) return;
     const changes = this.#readChanges();
     const isIdle = changes === this.#seen;
     this.#seen = changes;
     if (!isIdle || changes === this.#emptied) return;
-    const outcome = this.#writer.query<{ busy: number }, []>('PRAGMA wal_checkpoint(TRUNCATE)').get();
-    if (outcome?.busy === 0) this.#emptied = changes;
+    if (this.#checkpoint('TRUNCATE').busy === 0) this.#emptied = changes;
   }
 
   #readChanges(): string {

@@ -1,0 +1,135 @@
+/**
+ * All that writes rows: the one connection that may, its commits, its checkpoints. It is the same in the thread of its caller
+ * and in one of its own (writer-thread.ts).
+ */
+import type { Database } from 'bun:sqlite';
+import type { Space } from '../../core/model.ts';
+import type { Awaitable, Clock, SweepCutoffs, TransactionBody } from '../../core/ports.ts';
+import { isSurelyNotCommitted, storageError } from '../local-failure.ts';
+import { openWriter, shortenBusyTimeout } from './database.ts';
+import { GroupCommit } from './group-commit.ts';
+import { moveWatermarks, pruneHistory } from './maintenance.ts';
+import { type Committed, NodeCache } from './node-cache.ts';
+import { SpaceDirectory } from './space-directory.ts';
+import { SqliteSpaceTransaction } from './space-transaction.ts';
+import { finalize, prepareAll, type Statements } from './statements.ts';
+import { WriteAheadLog } from './write-ahead-log.ts';
+import type { WriteScope } from './write-scope.ts';
+
+/** Each verb resolves when what it did is durable and `onCommitted` has been called. */
+export interface RowWriter {
+  transact<T, I>(space: Space, body: TransactionBody<T, I>, input: I): Promise<T>;
+  /** Resolves whether more is left to do. */
+  maintain(cutoffs: SweepCutoffs): Promise<boolean>;
+  /** Resolves with the value that stands: the first one inserted. */
+  insertStoreValue(name: string, value: string): Promise<string>;
+  removeStoreValue(name: string): Promise<void>;
+  /** Resolves when everything has been answered; nothing is taken after it. */
+  drain(): Promise<void>;
+  /** After `drain`. Where no other connection is open, this copies the log back into the database. */
+  close(): Promise<void>;
+}
+
+export interface RowWriterSettings {
+  /** the database file, migrated */
+  readonly path: string;
+  /** other processes write to the same file */
+  readonly isShared: boolean;
+  /** the database grows no further than this, as on a full disk; unlimited when left out */
+  readonly databasePagesMax?: number | undefined;
+  /** ms after which a commit that many share takes no further part */
+  readonly batchMsMax?: number | undefined;
+  /** the number of the last commit that was begun, for readers in other threads */
+  readonly lastCommit: BigInt64Array;
+}
+
+export interface RowWriterEvents {
+  readonly onCommitted: (committed: Committed) => void;
+  /** a write of unknown outcome or a broken invariant: the process is to end */
+  readonly onFatal: (error: Error) => void;
+}
+
+export class LocalRowWriter implements RowWriter {
+  readonly #database: Database;
+  readonly #sql: Statements;
+  readonly #commits: GroupCommit;
+  readonly #log: WriteAheadLog;
+  readonly #watermarkWalk = { afterSpace: 0 };
+
+  constructor(settings: RowWriterSettings, clock: Clock, events: RowWriterEvents) {
+    const { path, isShared, databasePagesMax, batchMsMax, lastCommit } = settings;
+    this.#database = openWriter(path, databasePagesMax);
+    shortenBusyTimeout(this.#database);
+    this.#sql = prepareAll(this.#database);
+    this.#log = new WriteAheadLog(this.#database);
+    let commit = 0;
+    this.#commits = new GroupCommit({
+      database: this.#database,
+      sql: this.#sql,
+      spaces: new SpaceDirectory(),
+      cache: isShared ? undefined : new NodeCache(),
+      clock,
+      onFatal: events.onFatal,
+      batchMsMax,
+      beforeCommit: () => {
+        commit += 1;
+        Atomics.store(lastCommit, 0, BigInt(commit));
+      },
+      afterCommit: (changed) => events.onCommitted({ ...changed, commit }),
+      betweenBatches: () => this.#checkpoint(() => this.#log.copyBackWhenLong()),
+    });
+  }
+
+  transact<T, I>(space: Space, body: TransactionBody<T, I>, input: I): Promise<T> {
+    const run = (scope: WriteScope): Awaitable<T> => body(new SqliteSpaceTransaction(scope, space), input);
+    return this.#commits.submit(run) as Promise<T>;
+  }
+
+  async maintain(cutoffs: SweepCutoffs): Promise<boolean> {
+    const { isMoreLeft, broken } = await this.#commits.submit((scope) => {
+      const watermarks = moveWatermarks(scope, this.#watermarkWalk, cutoffs.now);
+      const isHistoryLeft = pruneHistory(scope, cutoffs);
+      return { isMoreLeft: watermarks.isLeft || isHistoryLeft, broken: watermarks.broken };
+    });
+    const failure = this.#checkpoint(() => this.#log.emptyWhenIdle());
+    if (failure !== undefined) throw storageError(failure, 'copying the log into the database');
+    if (broken !== undefined) throw broken;
+    return isMoreLeft;
+  }
+
+  insertStoreValue(name: string, value: string): Promise<string> {
+    return this.#commits.submit((scope) => {
+      const row = scope.find(scope.sql.findStoreValue, name);
+      if (row !== undefined) return row.value as string;
+      scope.writeOne('a store value is made once', scope.sql.insertStoreValue, name, value);
+      return value;
+    });
+  }
+
+  async removeStoreValue(name: string): Promise<void> {
+    await this.#commits.submit((scope) => scope.write(scope.sql.deleteStoreValue, name));
+  }
+
+  drain(): Promise<void> {
+    return this.#commits.close();
+  }
+
+  async close(): Promise<void> {
+    finalize(this.#sql);
+    this.#database.close(true);
+  }
+
+  /**
+   * Returns what kept it from being done, if nothing was lost by that: the log still has it all. Anything else, such as a failed
+   * fsync, is fatal: what was copied may be on the disk or not, and to try again would say that it is.
+   */
+  #checkpoint(work: () => void): unknown {
+    try {
+      work();
+      return undefined;
+    } catch (error) {
+      if (!isSurelyNotCommitted(error)) this.#commits.fail(error);
+      return error;
+    }
+  }
+}

@@ -1,0 +1,66 @@
+/** What crosses between threads arrives as it was sent: values, whichever way they travel, and errors with their class. */
+import { expect, test } from 'bun:test';
+import { ApiError } from '@holdfast/protocol';
+import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
+import { StoreUnavailable } from '../../core/ports.ts';
+import { isDamageMet } from '../local-failure.ts';
+import { packError, unpackError } from './thread-errors.ts';
+import { packMessage, type ToWriter, unpackMessage } from './writer-messages.ts';
+
+const send = (message: ToWriter): ToWriter => unpackMessage(structuredClone(packMessage(message)));
+const cross = (error: unknown): Error => {
+  const outcomes = [[1, false, packError(error)] as const];
+  const packed = structuredClone(packMessage({ commits: [], outcomes, fatal: undefined }));
+  const { outcomes: arrived } = unpackMessage<{ outcomes: typeof outcomes } & ToWriter>(packed);
+  return unpackError((arrived[0] as (typeof outcomes)[number])[2]);
+};
+
+test.each([
+  ['text', { hash: 'ab', duration: 5, isOpen: true, absent: null }, 'string'],
+  ['fields without a value', { hash: 'ab', inspection: undefined }, 'string'],
+  ['bytes', { inlineBytes: new Uint8Array([1, 2]) }, 'object'],
+  ['a set', { deleted: new Set(['a']) }, 'object'],
+  ['a list with gaps', { rows: [undefined, 1] }, 'object'],
+  ['numbers that text has no word for', { at: Number.NaN }, 'object'],
+])('%s', (_, input, wanted) => {
+  const message: ToWriter = { orders: [[1, 'transact', { appId: 'a', spaceId: 's' }, input]], isLast: false };
+  expect(typeof packMessage(message)).toBe(wanted as never);
+  expect(send(message)).toEqual(message);
+});
+
+test('an answer for the caller keeps its status, code, headers and time', () => {
+  const headers = { 'content-range': 'bytes */4' };
+  const sent = new ApiError('CONFLICT', 'finished', { status: 412, headers, retryAfterSeconds: 5 });
+  const arrived = cross(sent);
+  expect(arrived).toBeInstanceOf(ApiError);
+  expect(arrived).toBeInstanceOf(Error);
+  expect({ ...arrived }).toEqual({ ...sent });
+  expect([arrived.message, arrived.name, arrived.stack]).toEqual([sent.message, sent.name, sent.stack]);
+});
+
+test('a broken count keeps its rule and its Space, and is still a store that cannot be used', () => {
+  const arrived = cross(new CounterBroken('node_count', { appId: 'a', spaceId: 's' }));
+  expect(arrived).toBeInstanceOf(CounterBroken);
+  expect(arrived).toBeInstanceOf(StoreUnavailable);
+  expect(arrived).toMatchObject({ rule: 'node_count', space: { appId: 'a', spaceId: 's' } });
+});
+
+test('a broken invariant is one, and nothing else is', () => {
+  expect(cross(new InvariantViolation('a rule'))).toBeInstanceOf(InvariantViolation);
+  expect(cross(new Error('no rule'))).not.toBeInstanceOf(InvariantViolation);
+});
+
+test('a cause comes along, so that damage is told from other failures', () => {
+  const cause = Object.assign(new Error('malformed'), { code: 'SQLITE_CORRUPT' });
+  const arrived = cross(new StoreUnavailable('reading failed', { cause }));
+  expect(isDamageMet(arrived)).toBe(true);
+  expect((arrived.cause as Error).message).toBe('malformed');
+});
+
+test('errors that nobody tells apart keep what they say', () => {
+  expect(cross(new TypeError('not a function'))).toMatchObject({
+    name: 'TypeError',
+    message: 'not a function',
+  });
+  expect(cross('thrown as text').message).toBe('thrown as text');
+});
