@@ -1,10 +1,12 @@
 /** Folders of a real disk through the installed SDK, on Node and on Bun: the trees of the command line, byte for byte. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildPlan, directory, file, type Plan, writePlan } from './support/disk-trees.ts';
 import { installSdk } from './support/installed-sdk.ts';
+import { copyRealFolder } from './support/real-trees.ts';
+import { makeRandom } from './support/seeded-random.ts';
 import { ROOT } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { TreeCommands } from './support/tree-commands.ts';
@@ -122,11 +124,10 @@ async function expectRoundTrips(runtime: string, spaceId: string, sources: reado
   expect(results).toEqual(expected);
 }
 
-/** Of all programs of the machine one version, as nobody else is writing there. */
+/** Of all programs of the machine one version, as nobody else is writing there; of thousands of objects a part. */
 function copyOf(source: string): string {
   const copy = commands.fresh('copy');
-  mkdirSync(copy);
-  execFileSync('cp', ['-a', `${source}/.`, copy]);
+  copyRealFolder(source, copy, makeRandom(20260101));
   return copy;
 }
 
