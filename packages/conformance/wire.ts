@@ -114,109 +114,84 @@ function readChildHashes(value: unknown, answer: Answer): string[] {
   return hashes;
 }
 
+/** The body of a 200: an object with exactly these fields. */
+function readBody(answer: Answer, fields: readonly string[], what: string): JsonRecord {
+  expectStatus(answer, 200);
+  return expectKeys(readJson(answer), fields, [], what, answer);
+}
+
+function expectIntegers(body: JsonRecord, fields: readonly string[], minimum: number, answer: Answer): void {
+  for (const field of fields) expectInteger(body[field], field, minimum, answer);
+}
+
+const LEASE_FIELDS: Readonly<Record<string, readonly string[]>> = {
+  ready: ['leaseStartedAt', 'leaseExpiresAt'],
+  awaiting_upload: ['upload'],
+  awaiting_replacement_upload: ['rejection', 'upload'],
+  validated_awaiting_children: ['childHashes'],
+};
+
 /** Exactly one of the four answers of leaseNode. */
 export function readLease(answer: Answer, hash: string): Lease {
   expectStatus(answer, 200);
-  const body = readJson(answer) as JsonRecord;
+  const state = String((readJson(answer) as JsonRecord | null)?.state) as Lease['state'];
+  const body = readBody(answer, ['state', 'hash', ...(LEASE_FIELDS[state] ?? [])], `the ${state} lease`);
   expectEqual(body.hash, hash, 'hash', answer);
-  const state = body.state;
-  if (state === 'ready') {
-    expectKeys(body, ['state', 'hash', 'leaseStartedAt', 'leaseExpiresAt'], [], 'the ready lease', answer);
-    const leaseStartedAt = expectInteger(body.leaseStartedAt, 'leaseStartedAt', 0, answer);
-    return {
-      state,
-      leaseStartedAt,
-      leaseExpiresAt: expectInteger(body.leaseExpiresAt, 'leaseExpiresAt', leaseStartedAt, answer),
-    };
+  switch (state) {
+    case 'ready': {
+      const leaseStartedAt = expectInteger(body.leaseStartedAt, 'leaseStartedAt', 0, answer);
+      const leaseExpiresAt = expectInteger(body.leaseExpiresAt, 'leaseExpiresAt', leaseStartedAt, answer);
+      return { state, leaseStartedAt, leaseExpiresAt };
+    }
+    case 'awaiting_upload':
+      return { state, upload: readUpload(body.upload, answer) };
+    case 'awaiting_replacement_upload':
+      return {
+        state,
+        rejection: readRejection(body.rejection, answer),
+        upload: readUpload(body.upload, answer),
+      };
+    default:
+      expectEqual(state, 'validated_awaiting_children', 'state (one of the four)', answer);
+      return { state, childHashes: readChildHashes(body.childHashes, answer) };
   }
-  if (state === 'awaiting_upload') {
-    expectKeys(body, ['state', 'hash', 'upload'], [], 'the awaiting_upload lease', answer);
-    return { state, upload: readUpload(body.upload, answer) };
-  }
-  if (state === 'awaiting_replacement_upload') {
-    expectKeys(
-      body,
-      ['state', 'hash', 'rejection', 'upload'],
-      [],
-      'the awaiting_replacement_upload lease',
-      answer,
-    );
-    return {
-      state,
-      rejection: readRejection(body.rejection, answer),
-      upload: readUpload(body.upload, answer),
-    };
-  }
-  expectEqual(state, 'validated_awaiting_children', 'state (one of the four)', answer);
-  expectKeys(body, ['state', 'hash', 'childHashes'], [], 'the validated_awaiting_children lease', answer);
-  return { state: 'validated_awaiting_children', childHashes: readChildHashes(body.childHashes, answer) };
 }
 
 export function readDescription(answer: Answer, hash: string): Description {
-  expectStatus(answer, 200);
-  const body = expectKeys(readJson(answer), ['metadata', 'state'], [], 'the node description', answer);
+  const body = readBody(answer, ['metadata', 'state'], 'the node description');
   const metadata = expectKeys(body.metadata, ['hash', 'size', 'contentType', 'refs'], [], 'metadata', answer);
-  const state = expectKeys(
-    body.state,
-    ['leaseStartedAt', 'leaseExpiresAt', 'childRefCount', 'rootRefCount'],
-    [],
-    'state',
-    answer,
-  );
+  const counts = ['leaseStartedAt', 'leaseExpiresAt', 'childRefCount'];
+  const state = expectKeys(body.state, [...counts, 'rootRefCount'], [], 'state', answer);
   expectEqual(metadata.hash, hash, 'metadata.hash', answer);
-  const refs = metadata.refs;
-  expectThat(Array.isArray(refs), 'metadata.refs: an array', refs, answer);
-  return {
-    metadata: {
-      hash,
-      size: expectInteger(metadata.size, 'metadata.size', 0, answer),
-      contentType: expectString(metadata.contentType, 'metadata.contentType', answer),
-      refs: refs.map((ref) => expectHash(ref, 'metadata.refs[]', answer)),
-    },
-    state: {
-      leaseStartedAt: expectInteger(state.leaseStartedAt, 'leaseStartedAt', 0, answer),
-      leaseExpiresAt: expectInteger(state.leaseExpiresAt, 'leaseExpiresAt', 0, answer),
-      childRefCount: expectInteger(state.childRefCount, 'childRefCount', 0, answer),
-      rootRefCount: expectInteger(state.rootRefCount, 'rootRefCount', -Number.MAX_SAFE_INTEGER, answer),
-    },
-  };
+  expectInteger(metadata.size, 'metadata.size', 0, answer);
+  expectString(metadata.contentType, 'metadata.contentType', answer);
+  expectThat(Array.isArray(metadata.refs), 'metadata.refs: an array', metadata.refs, answer);
+  for (const ref of metadata.refs) expectHash(ref, 'metadata.refs[]', answer);
+  expectIntegers(state, counts, 0, answer);
+  expectInteger(state.rootRefCount, 'rootRefCount', -Number.MAX_SAFE_INTEGER, answer);
+  return body as unknown as Description;
 }
 
 export function readUsage(answer: Answer): Usage {
-  expectStatus(answer, 200);
-  const body = expectKeys(readJson(answer), USAGE_FIELDS, [], 'usage', answer);
-  for (const field of USAGE_FIELDS) expectInteger(body[field], field, 0, answer);
+  const body = readBody(answer, USAGE_FIELDS, 'usage');
+  expectIntegers(body, USAGE_FIELDS, 0, answer);
   return body as Usage;
 }
 
 export function readGcPass(answer: Answer): GcPass {
-  expectStatus(answer, 200);
-  const body = expectKeys(
-    readJson(answer),
-    ['examined', 'deleted', 'reclaimedContentBytes'],
-    [],
-    'the gc result',
-    answer,
-  );
-  for (const field of Object.keys(body)) expectInteger(body[field], field, 0, answer);
+  const fields = ['examined', 'deleted', 'reclaimedContentBytes'];
+  const body = readBody(answer, fields, 'the gc result');
+  expectIntegers(body, fields, 0, answer);
   return body as unknown as GcPass;
 }
 
 export function readRootRefPage(answer: Answer): RootRefPage {
-  expectStatus(answer, 200);
-  const body = expectKeys(
-    readJson(answer),
-    ['refDomain', 'revision', 'items', 'nextCursor'],
-    [],
-    'the root-ref page',
-    answer,
-  );
+  const body = readBody(answer, ['refDomain', 'revision', 'items', 'nextCursor'], 'the root-ref page');
   expectString(body.refDomain, 'refDomain', answer);
   expectInteger(body.revision, 'revision', 0, answer);
   if (body.nextCursor !== null) expectString(body.nextCursor, 'nextCursor', answer);
-  const items = body.items;
-  expectThat(Array.isArray(items), 'items: an array', items, answer);
-  for (const item of items) {
+  expectThat(Array.isArray(body.items), 'items: an array', body.items, answer);
+  for (const item of body.items) {
     const fields = expectKeys(item, ['hash', 'refCount'], [], 'items[]', answer);
     expectHash(fields.hash, 'items[].hash', answer);
     expectInteger(fields.refCount, 'items[].refCount', -Number.MAX_SAFE_INTEGER, answer);
@@ -225,14 +200,7 @@ export function readRootRefPage(answer: Answer): RootRefPage {
 }
 
 export function readCommit(answer: Answer): Commit {
-  expectStatus(answer, 200);
-  const body = expectKeys(
-    readJson(answer),
-    ['success', 'idempotent', 'revision'],
-    [],
-    'the commit answer',
-    answer,
-  );
+  const body = readBody(answer, ['success', 'idempotent', 'revision'], 'the commit answer');
   expectThat(typeof body.success === 'boolean', 'success: a boolean', body.success, answer);
   expectThat(typeof body.idempotent === 'boolean', 'idempotent: a boolean', body.idempotent, answer);
   expectInteger(body.revision, 'revision', 0, answer);

@@ -11,7 +11,7 @@ import { beforeInterruptionLine, interruption, sayWhenInterrupted } from '../int
 import { LineView } from './line-view.ts';
 import { chooseView } from './progress-view.ts';
 import type { ViewOutput } from './view.ts';
-import { JsonView, StallView } from './view.ts';
+import { JsonView } from './view.ts';
 
 export interface JobFlags {
   readonly json?: true;
@@ -80,8 +80,10 @@ export async function runShortJob<T>(
   output = stderrOutput(),
 ): Promise<T> {
   const isQuiet = quiet === true;
-  const view = new StallView(json ? new JsonView(output, isQuiet) : new LineView(output, isQuiet));
-  const onEvent = (event: ProgressEvent): void => view.take(event);
+  const view = json ? new JsonView(output, isQuiet) : new LineView(output, isQuiet);
+  const onEvent = (event: ProgressEvent): void => {
+    if (event.type === 'stall' || event.type === 'resumed' || event.type === 'warning') view.take(event);
+  };
   const progress = startProgress({ job: 'read', subject: '', onEvent, stallsOnWaitsOnly: true });
   try {
     const value = await work(progress);

@@ -1,4 +1,4 @@
-/** A view of a job, what it writes on, and the two views that only pass events on. */
+/** A view of a job, what it writes on, and the view that only passes events on. */
 import type { ProgressEvent } from '@holdfast/client';
 
 export interface ProgressView {
@@ -41,24 +41,5 @@ export class JsonView implements ProgressView {
 
   close(): void {
     // Nothing was changed.
-  }
-}
-
-/** Of a command that is short by nature: nothing, unless it stands still. */
-export class StallView implements ProgressView {
-  readonly #inner: ProgressView;
-
-  /** `inner` says it. */
-  constructor(inner: ProgressView) {
-    this.#inner = inner;
-  }
-
-  take(event: ProgressEvent): void {
-    if (event.type === 'stall' || event.type === 'resumed' || event.type === 'warning')
-      this.#inner.take(event);
-  }
-
-  close(): void {
-    this.#inner.close();
   }
 }

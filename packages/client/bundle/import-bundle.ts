@@ -1,7 +1,7 @@
 /** Putting the nodes of a CAR version 1 into a Space: verified first, children before parents, ready ones not again. */
 import { type Hash, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
-import { isReady } from '../is-ready.ts';
+import { findReady } from '../find-ready.ts';
 import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
 import { CID_BYTES } from './cid.ts';
@@ -80,7 +80,7 @@ export async function importBundle(
 async function areReady(client: Client, hashes: readonly Hash[], options: CallOptions): Promise<boolean> {
   for (const hash of hashes) {
     // Asked without a lease first: a lease on what is not there would open an upload for the node that comes last.
-    if (!(await isReady(client, hash, options))) return false;
+    if ((await findReady(client, hash, options)) === undefined) return false;
     if ((await lease(client, hash, options)).state !== 'ready') return false;
   }
   return true;
@@ -100,12 +100,7 @@ class Storing {
   readonly #wanted: ReadonlySet<Hash>;
   readonly #running = new Map<Hash, Promise<void>>();
   #runningBytes = 0;
-  #nodes = 0;
-  #uploadedNodes = 0;
-  #nodeBytes = 0;
-  #uploadedBytes = 0;
-  /** of the file */
-  #bytes: number;
+  readonly #done: { -readonly [Count in keyof ImportProgress]: number };
   #failure: { readonly error: unknown } | undefined;
 
   constructor(client: Client, bundle: BundleReader, options: ImportBundleOptions, isVerifyingOnly: boolean) {
@@ -114,7 +109,7 @@ class Storing {
     this.#isVerifyingOnly = isVerifyingOnly;
     this.#wanted = new Set(bundle.roots);
     // Nothing but the header has been read.
-    this.#bytes = bundle.position();
+    this.#done = { nodes: 0, uploadedNodes: 0, nodeBytes: 0, uploadedBytes: 0, bytes: bundle.position() };
   }
 
   /** Waits for room, starts to store `node` and returns. Throws what an earlier node failed with. */
@@ -144,7 +139,7 @@ class Storing {
   async end(): Promise<ImportProgress> {
     await Promise.all(this.#running.values());
     if (this.#failure !== undefined) throw this.#failure.error;
-    return this.#progress();
+    return { ...this.#done };
   }
 
   #hasRoom(hash: Hash, size: number): boolean {
@@ -166,24 +161,14 @@ class Storing {
   }
 
   #count({ bytes }: BundleNode, uploaded: boolean): void {
-    this.#nodes += 1;
-    this.#nodeBytes += bytes.length;
-    this.#bytes += blockBytesOf(bytes.length);
+    this.#done.nodes += 1;
+    this.#done.nodeBytes += bytes.length;
+    this.#done.bytes += blockBytesOf(bytes.length);
     if (uploaded) {
-      this.#uploadedNodes += 1;
-      this.#uploadedBytes += bytes.length;
+      this.#done.uploadedNodes += 1;
+      this.#done.uploadedBytes += bytes.length;
     }
-    this.#options.onNode?.(this.#progress());
-  }
-
-  #progress(): ImportProgress {
-    return {
-      nodes: this.#nodes,
-      uploadedNodes: this.#uploadedNodes,
-      nodeBytes: this.#nodeBytes,
-      uploadedBytes: this.#uploadedBytes,
-      bytes: this.#bytes,
-    };
+    this.#options.onNode?.({ ...this.#done });
   }
 }
 
@@ -198,7 +183,7 @@ function blockBytesOf(nodeBytes: number): number {
  * when its lease expires. Throws BundleError for a node that is neither in the bundle nor in the Space.
  */
 async function settle(client: Client, root: Hash, storing: Storing, options: CallOptions): Promise<number> {
-  if (!storing.roots.has(root) && !(await isReady(client, root, options))) {
+  if (!storing.roots.has(root) && (await findReady(client, root, options)) === undefined) {
     throw new BundleError(
       `the bundle does not hold its root ${root}, nor does the Space; it is cut off or made wrongly: make it again`,
     );

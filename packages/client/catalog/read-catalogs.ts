@@ -13,10 +13,10 @@ import {
   CATALOG_CONTENT_TYPE,
   type Catalog,
   isCatalogContentType,
+  mergeSnapshots,
   parseCatalog,
   type Snapshot,
 } from './catalog-format.ts';
-import { mergeSnapshots } from './merge-snapshots.ts';
 
 /** What reading names needs of a client: `cas:nodes:read`, `cas:root-refs:read` and a refDomain. */
 export type CatalogReader = Pick<Client, 'rootRefs' | 'readMetadata' | 'getNode'>;

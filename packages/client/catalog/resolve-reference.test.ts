@@ -1,8 +1,7 @@
 /** From what people write to a hash, and what they are told when nothing, or too much, fits. */
 import { describe, expect, test } from 'bun:test';
 import { CatalogError } from './catalog-error.ts';
-import type { Snapshot } from './catalog-format.ts';
-import { mergeSnapshots } from './merge-snapshots.ts';
+import { mergeSnapshots, type Snapshot } from './catalog-format.ts';
 import { findReference, parseReference } from './resolve-reference.ts';
 
 const ROOT_A = `aaaaaaaa1${'0'.repeat(55)}`;

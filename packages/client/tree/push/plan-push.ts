@@ -2,7 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Client } from '../../client.ts';
 import type { Clock } from '../../deadline.ts';
-import { findReady } from '../../is-ready.ts';
+import { findReady } from '../../find-ready.ts';
 import type { CallOptions } from '../../operations.ts';
 import { AdaptiveLimit } from '../jobs/adaptive-limit.ts';
 import { PARALLEL_MAX_DEFAULT, PARALLEL_START } from '../jobs/job-limits.ts';

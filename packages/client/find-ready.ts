@@ -3,16 +3,7 @@ import type { Hash } from '@holdfast/protocol';
 import { CasError } from './errors.ts';
 import type { CallOptions, Operations, RotNotice } from './operations.ts';
 
-/** False for a node that is absent or not ready yet. Throws CasError for anything else that goes wrong. */
-export async function isReady(
-  client: Pick<Operations, 'readMetadata'>,
-  hash: Hash,
-  options: CallOptions,
-): Promise<boolean> {
-  return (await findReady(client, hash, options)) !== undefined;
-}
-
-/** What the server says besides of a node that is ready; undefined for any other. Throws CasError. */
+/** What the server tells of damage beside a ready node; undefined for a node that is absent or not ready yet. Throws CasError. */
 export async function findReady(
   client: Pick<Operations, 'readMetadata'>,
   hash: Hash,
