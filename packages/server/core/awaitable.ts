@@ -1,4 +1,4 @@
-/** Going on with what may be there already: engines in this process answer at once, and then nobody waits a turn. */
+/** Uses a value without waiting when it is there already: an engine in this process answers without a promise. */
 import type { Awaitable } from './ports.ts';
 
 /** `use(value)`, now or when the promise settles. What `use` throws is thrown now, or rejects. */

@@ -20,7 +20,7 @@ export function parseByteRange(header: string | undefined, size: number): ByteRa
   const first = match[1] ?? '';
   const last = match[2] ?? '';
   if (first === '') {
-    // Number() of digits without end is Infinity at worst, which clamps like any large number.
+    // Number() of very many digits is Infinity, which is clamped like any large number.
     const count = last === '' ? 0 : Number(last);
     if (count === 0) return UNSATISFIABLE;
     return { kind: 'part', start: Math.max(0, size - count), end: size };

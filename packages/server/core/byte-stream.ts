@@ -1,6 +1,6 @@
-/** Between web streams of bytes and generators of pieces, with backpressure both ways. */
+/** Turns web streams of bytes into generators of pieces and back, with backpressure both ways. */
 
-/** Leaving the loop early cancels the stream, and nobody waits for that: its source may hang, or its connection is cut. */
+/** Leaving the loop early cancels the stream without waiting for it, because its source may hang. */
 export async function* readPieces(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
   const reader = stream.getReader();
   let isDone = false;
@@ -16,7 +16,7 @@ export async function* readPieces(stream: ReadableStream<Uint8Array>): AsyncGene
   }
 }
 
-/** Asks for a piece only when one is read. Cancelling the stream ends the generator, so that its `finally` runs. */
+/** Asks the generator for a piece only when the stream is read. Cancelling the stream ends the generator: its `finally` runs. */
 export function toByteStream(pieces: AsyncGenerator<Uint8Array>): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>(
     {

@@ -1,11 +1,11 @@
 /**
  * Collecting one node: claim (transaction, rechecked there) → delete its bytes (outside any) → forget (transaction).
- * Whatever instant a crash picks, what is left is a claimed row: it does not read as ready, its edges still protect its
- * children, and the next pass or sweep finishes it, or a lease revives it (docs/design.md, Collection). Inline bytes are rows
- * themselves, so they and their node go in one transaction.
+ * A crash at any instant leaves a claimed row. It does not read as ready, and its edges still protect its children. The next pass
+ * or sweep finishes it, or a lease revives it (docs/design.md, Collection). Inline bytes are rows themselves, so they and their
+ * node go in one transaction.
  *
- * Any number of passes may work on one claim: only one of them forgets it, and that one reports it. The sweep alone leaves a claim
- * for a while to the pass that works on it, so that the answer of a pass does not depend on when the sweep comes by.
+ * Any number of passes may work on one claim: one of them forgets the row and reports it. Only the sweep leaves a claim for a
+ * while to the pass that works on it, so that the answer of a pass does not depend on when the sweep runs.
  */
 import { findUrlExpiries } from './contents.ts';
 import type { Core } from './core.ts';
@@ -16,25 +16,25 @@ import type { Generation, NodeRow, Space } from './model.ts';
 import { type SpaceTransaction, StoreUnavailable, type UploadKind } from './ports.ts';
 
 export interface Claims {
-  /** rows looked at */
+  /** how many rows were looked at */
   readonly found: number;
-  /** gone already, bytes and row */
+  /** rows that are already deleted, with their bytes */
   readonly forgotten: readonly NodeRow[];
   /** claimed rows whose objects are now to be deleted */
   readonly claimed: readonly Claim[];
-  /** ms; they were claimed at this instant or before */
+  /** ms; the rows of `claimed` were claimed at this instant or before */
   readonly claimedAt: number;
 }
 
 type Claim = Pick<NodeRow, 'hash' | 'generation' | 'inline'>;
 
-/** ms; what deleting the objects of one transaction's claims takes, with room. */
+/** ms; deleting the objects of one transaction's claims takes less. */
 const CLAIM_HOLD_MS = 10_000;
 
 export interface ClaimsWanted {
   readonly limit: number;
   readonly uploads: UploadKind;
-  /** to be forgotten one by one: among those whose bytes are rows one is damaged, which no transaction gets past */
+  /** claims inline nodes too, to forget them one by one: a damaged row fails every transaction that deletes it */
   readonly isDamaged: boolean;
 }
 
@@ -56,11 +56,11 @@ export async function claimCandidates(
 
 export interface LeftoversWanted {
   readonly limit: number;
-  /** those that a pass may be working on as well */
+  /** also claims that a pass may be working on */
   readonly withHeld: boolean;
 }
 
-/** Claims that were not finished: those first that nobody has tried to finish for the longest time. */
+/** Claims that were not finished, the longest untried first. */
 export async function findLeftoverClaims(
   tx: SpaceTransaction,
   { limit, withHeld }: LeftoversWanted,
@@ -81,15 +81,15 @@ async function holdAll(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<
 export interface FinishedClaims {
   /** rows that this call forgot */
   readonly forgotten: readonly NodeRow[];
-  /** how many were gone when it came to forget them: others finished these */
+  /** how many rows other passes had finished before this call could forget them */
   readonly gone: number;
-  /** how many could not be finished; their rows stay claimed */
+  /** how many claims could not be finished; their rows stay claimed */
   readonly failed: number;
-  /** why, of one of them */
+  /** the reason of one of the failed claims */
   readonly failure: unknown;
 }
 
-/** Deletes the objects of claims and forgets their rows. What cannot be deleted holds up no other. */
+/** Deletes the objects of claims and forgets their rows. An object that cannot be deleted does not hold up the others. */
 export async function finishClaims(
   core: Core,
   space: Space,
@@ -117,7 +117,7 @@ export async function finishClaims(
   }
 }
 
-/** A damaged row fails by itself. */
+/** Settles each claim in a transaction of its own, so that a damaged row fails alone. */
 async function settleOneByOne(
   claimed: readonly Claim[],
   settle: (claims: readonly Claim[]) => Promise<FinishedClaims>,
@@ -140,17 +140,17 @@ async function settleOneByOne(
   return { forgotten, ...sum };
 }
 
-/** What does not need the damaged row may go on. */
+/** True for a row that cannot be read or removed while the store is well: work on other rows may go on. */
 export const isDamage = (error: unknown): boolean => error instanceof StoreUnavailable && error.isDamage;
 
 interface SettledClaims extends Pick<Claims, 'claimedAt'> {
   readonly claims: readonly Claim[];
-  /** objects that are gone */
+  /** generations whose objects are deleted */
   readonly deleted: ReadonlySet<Generation>;
   readonly uploads: UploadKind;
 }
 
-/** Forgets the rows whose objects are gone. The others are free for the sweep, behind those that were not tried for longer. */
+/** Forgets the rows whose objects are gone. The sweep may try the others again, after those that have waited longer. */
 export async function settleClaims(
   tx: SpaceTransaction,
   { claims, claimedAt, deleted, uploads }: SettledClaims,
@@ -159,7 +159,7 @@ export async function settleClaims(
   const forgotten: NodeRow[] = [];
   for (const [index, { generation, inline }] of claims.entries()) {
     const row = rows[index];
-    // Revived by a lease, or finished by another pass: then it is no longer ours to forget.
+    // A lease revived the row, or another pass finished it.
     if (row?.state !== 'claimed' || row.generation !== generation) continue;
     if (inline || deleted.has(generation)) forgotten.push(row);
     else await tx.updateNode(row, { ...row, claimHeldUntil: tx.now });
@@ -168,7 +168,7 @@ export async function settleClaims(
   return { forgotten, gone: rows.filter((row) => row === undefined).length };
 }
 
-/** `deletedAfter`: their objects were deleted at this instant or later. */
+/** `deletedAfter`: ms; the objects were deleted at this instant or later. */
 async function forgetAll(
   tx: SpaceTransaction,
   rows: readonly NodeRow[],
@@ -178,7 +178,7 @@ async function forgetAll(
   const expiries = await findUrlExpiries(tx, rows, uploads);
   for (const [index, { generation }] of rows.entries()) {
     const urlExpiresAt = expiries[index] ?? 0;
-    // A URL that was good then can have brought the object back since, or still can.
+    // A URL that was valid at that instant may have written the object again since, or still may.
     if (urlExpiresAt > deletedAfter) await tx.setDiscard({ generation, dueAt: urlExpiresAt, urlExpiresAt });
     await tx.deleteContent(generation);
   }

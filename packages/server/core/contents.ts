@@ -1,4 +1,4 @@
-/** A generation's bytes: how they are let go, and what proof of rot does to a row (docs/design.md, Rot and healing). */
+/** A generation's bytes: how they are discarded, and what proof of rot does to a row (docs/design.md, Rot and healing). */
 import { ApiError, bytesToHash, type Hash } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import { assertInvariant } from './invariant.ts';
@@ -13,8 +13,8 @@ import {
 import { sha256 } from './sha256.ts';
 
 /**
- * Lets go of a closed generation's bytes. Inline bytes go with this transaction; an object is recorded for deletion, which
- * the sweep does outside any transaction, and does again once no URL can bring the object back.
+ * Discards a closed generation's bytes. Inline bytes are deleted in this transaction. An object is recorded for the sweep, which
+ * deletes it outside any transaction, and deletes it again once no URL can write it any more.
  */
 export async function closeContent(
   tx: SpaceTransaction,
@@ -36,7 +36,7 @@ export function urlExpiryOf(uploads: UploadKind, upload: UploadRow): number {
   return uploads === 'direct' ? upload.urlExpiresAt : 0;
 }
 
-/** The same of rows that have content, aligned with them. */
+/** The same for rows that have content, aligned with them. */
 export async function findUrlExpiries(
   tx: SpaceTransaction,
   rows: readonly NodeRow[],
@@ -72,10 +72,9 @@ type RotOutcome = 'marked' | 'rotten-already' | 'changed';
 type ProvenContent = Pick<NodeRow, 'hash' | 'generation'>;
 
 /**
- * Proof in hand, makes the row rotten, if it is still ready and still points at the same key; anything else has changed
- * since and is left alone. Inline bytes are read once more before: a key's content is written once, so what is found wrong
- * stays wrong. Resolves whether the row is rotten now with that very content; `changed`: it was collected or healed
- * meanwhile, so look again.
+ * Makes the row rotten on proof, if it is still ready and still points at the same key. A row that has changed since is left
+ * alone. Inline bytes are read once more first. Resolves `changed` if the row was collected or healed meanwhile: then the caller
+ * looks again. Any other result means that the row is rotten now, with that very content.
  */
 export async function markRotten(
   core: Core,
@@ -101,7 +100,7 @@ export async function setRotten(
   return 'marked';
 }
 
-/** All there is to prove of inline bytes: length, checksum, digest. Throws ContentDamaged. */
+/** Proves inline bytes: length, checksum, digest. Throws ContentDamaged. */
 export function verifyInlineNode(core: Core, content: ContentRow, hash: Hash): void {
   core.content.verifyInline(content);
   const { inlineBytes } = content;
@@ -110,7 +109,7 @@ export function verifyInlineNode(core: Core, content: ContentRow, hash: Hash): v
   }
 }
 
-/** Whether what the disk has now is bad: `setRotten` then looks whether it is still this row's content. */
+/** Whether the stored inline bytes are bad. `setRotten` checks afterwards that they are still this row's content. */
 async function isInlineRotten(core: Core, space: Space, proven: ProvenContent): Promise<boolean> {
   const content = await core.metadata.transact(space, findContentOf, proven.generation);
   if (content === undefined) return true;
@@ -130,7 +129,7 @@ export async function findContentOf(
   return tx.findContent(generation);
 }
 
-/** The reverse: a scrub found the bytes good again. Resolves whether this made the row ready. */
+/** Makes a rotten row ready again because a scrub found its bytes good. Resolves whether it did. */
 export async function markSound(core: Core, space: Space, { hash, generation }: NodeRow): Promise<boolean> {
   const isSound = await core.metadata.transact(space, setSound, { hash, generation });
   if (isSound) core.rottenNodes.noteReady(space, hash, 'sound');

@@ -1,6 +1,6 @@
 /**
- * What every operation is given. Built once by the composition root; tests inject stores, randomness and faults here. Time is
- * the metadata store's, always: several processes share it, and their own clocks may differ.
+ * What every operation is given. Built once for a process; tests inject stores, randomness and faults here. Time is always the
+ * metadata store's: several processes share it, and their own clocks may differ.
  */
 
 import type { ContentStore, MetadataStore, Randomness, Signer } from './ports.ts';

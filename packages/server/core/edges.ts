@@ -8,11 +8,11 @@ import { assertCount } from './invariant.ts';
 import type { NodeRow } from './model.ts';
 import type { SpaceTransaction } from './ports.ts';
 
-/** What some parents refer to. */
+/** The children of some parents. */
 export interface Children {
   /** distinct, in first-occurrence order, with how often each occurs */
   readonly counts: ReadonlyMap<Hash, number>;
-  /** those that have one */
+  /** the children that have a row */
   readonly rows: ReadonlyMap<Hash, NodeRow>;
 }
 
@@ -32,7 +32,7 @@ export function listUnready({ counts, rows }: Children): Hash[] {
   return [...counts.keys()].filter((child) => rows.get(child)?.state !== 'ready');
 }
 
-/** Adds the edges of a row that is about to be made, and returns those that were waiting for it: its childRefCount. */
+/** Adds the edges of a row that is about to be made. Returns its childRefCount: its loose edges so far. */
 export async function addEdges(tx: SpaceTransaction, hash: Hash, children: Children): Promise<number> {
   const absent = listAbsent(children);
   const [waiting = 0, ...loose] = await tx.findLooseEdges([hash, ...absent]);
@@ -47,7 +47,7 @@ export async function addEdges(tx: SpaceTransaction, hash: Hash, children: Child
   return waiting;
 }
 
-/** Removes rows with their edges; edges that other parents have to them stay, as loose ones. `rows` as they are now. */
+/** Removes rows with their edges. Edges of other parents to them stay, as loose edges. `rows` are as read in this transaction. */
 export async function removeNodesWithEdges(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<void> {
   if (rows.length === 0) return;
   const children = await findChildren(
@@ -63,7 +63,7 @@ export async function removeNodesWithEdges(tx: SpaceTransaction, rows: readonly 
   }
 }
 
-/** From all children but those that go with their parents. */
+/** Takes the edges from all children except those that are removed together with their parents. */
 async function removeEdges(
   tx: SpaceTransaction,
   children: Children,

@@ -1,7 +1,7 @@
 /** Which rows a collection may take (docs/api.md, runGc). Pure. */
 import type { NodeRow } from './model.ts';
 
-/** Everything but the lease: engines keep this as an indexed flag beside `leaseExpiresAt`. */
+/** Judges everything except the lease: engines keep the result as an indexed flag beside `leaseExpiresAt`. */
 export function isCollectable(row: NodeRow): boolean {
   return (
     (row.state === 'ready' || row.state === 'rotten') &&

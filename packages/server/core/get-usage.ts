@@ -1,4 +1,4 @@
-/** getUsage: exact at each commit, and never a scan of the Space (docs/api.md, getUsage). */
+/** getUsage: reads counters that are exact at each commit, and never scans the Space (docs/api.md, getUsage). */
 import type { SpaceUsage } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import { assertCount } from './invariant.ts';

@@ -1,4 +1,4 @@
-/** What the data itself contradicts: a rule of docs/design.md, or a count of one Space. */
+/** Errors for data that contradicts itself: it breaks a rule of docs/design.md, or a count of one Space is wrong. */
 import type { Space } from './model.ts';
 import { type Awaitable, StoreUnavailable } from './ports.ts';
 
@@ -15,13 +15,13 @@ export function assertInvariant(holds: boolean, rule: string): asserts holds {
 }
 
 /**
- * A count of one Space is negative, or would be: it contradicts the rows it counts. The transaction that met it is undone, and a
- * process that started again would meet it again. So the Space answers 503 and the log names it; the other Spaces go on.
+ * A count of one Space is negative, or would become so: it contradicts the rows it counts. The transaction is undone. A restart
+ * would not help, so the Space answers 503 and the log names it, and the other Spaces go on.
  */
 export class CounterBroken extends StoreUnavailable {
   override readonly name = 'CounterBroken';
   readonly rule: string;
-  /** undefined: whoever threw it knew no Space, and `namingSpace` adds it */
+  /** undefined where the thrower does not know the Space; `namingSpace` adds it */
   readonly space: Space | undefined;
 
   constructor(rule: string, space?: Space) {
@@ -39,7 +39,7 @@ export function assertCount(count: number, name: string, space?: Space): void {
   if (count < 0) throw new CounterBroken(`${name} is never negative`, space);
 }
 
-/** Runs `work`, which is of one Space alone: a broken count that it meets is that Space's. */
+/** Runs `work`, which belongs to one Space, and names that Space in a `CounterBroken` that it throws. */
 export async function namingSpace<T>(space: Space, work: () => Awaitable<T>): Promise<T> {
   try {
     return await work();

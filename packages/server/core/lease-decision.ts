@@ -1,4 +1,4 @@
-/** What one lease request does, decided inside one transaction. No I/O: `inspect` asks the caller to look and come back. */
+/** Decides one lease request inside one transaction. It does no I/O: `inspect` asks the caller to inspect and to call again. */
 import { ApiError, type Hash } from '@holdfast/protocol';
 import { after } from './awaitable.ts';
 import { closeContent, findUrlExpiries, urlExpiryOf } from './contents.ts';
@@ -14,10 +14,10 @@ export interface LeaseRequest {
   readonly durationMs: number;
 }
 
-/** What looking at a generation's object, outside any transaction, told. */
+/** What the content store said of a generation's object, asked outside any transaction. */
 export interface Inspection {
   readonly generation: Generation;
-  /** its PUT is under way: whatever object is seen belongs to it */
+  /** a PUT is under way: an object under the key belongs to it */
   readonly isReceiving: boolean;
   /** undefined: a healthy store has no object there, or a PUT is under way */
   readonly evidence: UploadEvidence | undefined;
@@ -33,9 +33,9 @@ export interface UploadRules {
 
 interface LeaseInput {
   readonly request: LeaseRequest;
-  /** by the round before */
+  /** made because the previous decision asked for it */
   readonly inspection: Inspection | undefined;
-  /** the random part of a generation that may be opened */
+  /** random digits for a new generation, if one is made */
   readonly fresh: string;
   readonly rules: UploadRules;
 }
@@ -53,18 +53,18 @@ type BadEvidence = Extract<UploadEvidence, { verdict: 'bad' }>;
 interface Accepted {
   readonly upload: UploadRow;
   readonly evidence: GoodEvidence;
-  /** of its content row */
+  /** as ContentRow's */
   readonly urlExpiresAt: number;
 }
 
 const NEVER_LEASED: LeaseWindow = { leaseStartedAt: 0, leaseExpiresAt: 0 };
 const UPLOAD_LIMIT_RETRY_AFTER_SECONDS = 5;
-/** ms; a PUT to a store that takes it itself has ended so long after its URL expired; a slower one is found by the store's sweep */
+/** ms; a direct upload has ended this long after its URL expired. The sweep of strays finds the object of a slower one. */
 const PUT_DURATION_MS_MAX = 600_000;
-/** A store that takes the PUT itself judges its URLs in whole seconds: so do the rows, and what a lease says. */
+/** A content store that takes direct uploads counts the life of a URL in whole seconds, so rows and answers do too. */
 const DIRECT_EXPIRY_STEP_MS = 1000;
 
-/** At once for a ready row where the engine answers at once. */
+/** Returns the decision itself, not a promise, for a ready row if the engine answers without one. */
 export function decideLease(tx: SpaceTransaction, input: LeaseInput): Awaitable<LeaseDecision> {
   const { request } = input;
   return after(tx.findNode(request.hash), (node) =>
@@ -84,7 +84,7 @@ async function decideUnready(
   const isInspected = inspection?.generation === upload.generation;
   const evidence = upload.evidence ?? (isInspected ? inspection.evidence : undefined);
   if (evidence === undefined) {
-    // A complete object counts whenever it finished, so look before the generation is called unfinished.
+    // An object counts even if its PUT ended after the URL expired, so inspect before the generation is judged unfinished.
     if (!isInspected) return { kind: 'inspect', generation: upload.generation };
     return decideUnfinished(tx, upload, input, inspection.isReceiving);
   }
@@ -144,8 +144,8 @@ async function decideUnfinished(
 }
 
 /**
- * Our own target judges every PUT by the record, which is gone now. A store that takes PUTs itself may be in the middle of one
- * that began while the URL was good: what it makes of it goes when it has certainly ended.
+ * Opens a new generation in place of an unfinished one. Our own upload target refuses a late PUT because its record is gone. A
+ * direct upload that began while its URL was valid may still be under way: its object is discarded when it has certainly ended.
  */
 async function replaceUnfinished(
   tx: SpaceTransaction,
@@ -166,7 +166,7 @@ async function rejectUpload(
 ): Promise<LeaseDecision> {
   await tx.deleteUpload(upload);
   const judged = upload.evidence;
-  // Bytes that our own target found bad were never kept, so there is nothing to let go.
+  // Our own upload target never keeps bad bytes, so there is nothing to discard.
   if (judged?.verdict !== 'bad') {
     const { generation } = upload;
     const urlExpiresAt = urlExpiryOf(input.rules.uploads, upload);
@@ -175,7 +175,7 @@ async function rejectUpload(
   return openGeneration(tx, input, { code: evidence.code, message: evidence.message });
 }
 
-/** No sooner than `earlier` URLs of the same generation end. */
+/** Never before `earlier`, when an earlier URL of the same generation expires. */
 function urlExpiryFrom({ uploads, uploadTtlMs }: UploadRules, now: number, earlier = 0): number {
   const expiresAt = Math.max(earlier, now + uploadTtlMs);
   return uploads === 'server' ? expiresAt : expiresAt - (expiresAt % DIRECT_EXPIRY_STEP_MS);
@@ -207,7 +207,7 @@ async function openGeneration(
   return { kind: 'upload', row };
 }
 
-/** SHA-256 makes this impossible unless a stored row went bad. */
+/** Impossible unless a stored row is damaged: equal hashes mean equal bytes. */
 function contradicts(node: NodeRow, evidence: GoodEvidence): boolean {
   return (
     node.size !== evidence.size ||
@@ -217,7 +217,7 @@ function contradicts(node: NodeRow, evidence: GoodEvidence): boolean {
   );
 }
 
-/** Heals a rotten row or revives a claimed one: its edges, counts and root refs still stand, only the bytes are new. */
+/** Heals a rotten row or revives a claimed one. Its edges, counts and root refs have stayed; only the bytes are new. */
 async function restoreContent(
   tx: SpaceTransaction,
   node: NodeRow,
@@ -273,7 +273,7 @@ async function publish(
   return isReady ? { kind: 'ready', hash, ...lease } : { kind: 'children', hash, childHashes };
 }
 
-/** The generation is judged good: its upload record goes, its content record stays (or is made, for a direct upload). */
+/** Ends a generation that is judged good: its upload row goes, its content row stays or, for a direct upload, is made. */
 async function acceptContent(
   tx: SpaceTransaction,
   { upload, evidence, urlExpiresAt }: Accepted,

@@ -13,7 +13,7 @@ import { clampLeaseDuration } from './lease-state.ts';
 import type { Generation, Space, UploadRow } from './model.ts';
 import { signUploadToken } from './upload-token.ts';
 
-/** Each round begins because another request replaced the generation that was just inspected. */
+/** A further round is needed only if another request replaced the generation that was just inspected. */
 const INSPECTION_ROUNDS_MAX = 4;
 const BUSY_RETRY_AFTER_SECONDS = 1;
 
@@ -50,7 +50,7 @@ function uploadRulesOf({ content, settings }: Core): UploadRules {
   return { uploads: content.upload.kind, activeUploadsMax, uploadTtlMs };
 }
 
-/** The object of a PUT under way belongs to that PUT: its own finishing transaction acknowledges it. */
+/** Reports no object while a PUT is under way: the finishing transaction of that PUT acknowledges it. */
 async function inspect(core: Core, space: Space, hash: Hash, generation: Generation): Promise<Inspection> {
   const { upload } = core.content;
   const isReceived = (): boolean => upload.kind === 'server' && upload.receiver.isReceiving(generation);
@@ -82,7 +82,7 @@ async function answer(
   return { state: 'awaiting_replacement_upload', hash: row.hash, rejection: row.rejection, upload };
 }
 
-/** Signed only after the generation's record, with this expiry, is durable. */
+/** Signs the URL. Called only after the upload row with this expiry is durable. */
 async function instructUpload(core: Core, space: Space, row: UploadRow, uploadOrigin: string) {
   const { generation, hash, urlExpiresAt: expiresAt } = row;
   const { upload } = core.content;

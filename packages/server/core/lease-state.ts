@@ -13,8 +13,8 @@ export function clampLeaseDuration(leaseDurationMs: number): number {
 }
 
 /**
- * The start is kept while the lease runs; the expiry never moves back. `durationMs` is already clamped. A store's `now` may be
- * a little before the start, where another process made the lease while this request waited: the lease is as long all the same.
+ * Keeps the start while the lease runs, and never moves the expiry back. `durationMs` is already clamped. `now` may be a little
+ * before the start if another process made the lease while this request waited: the lease gets its full length all the same.
  */
 export function renewLease(current: LeaseWindow, now: number, durationMs: number): LeaseWindow {
   const isRunning = current.leaseExpiresAt > now;

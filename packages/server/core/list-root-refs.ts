@@ -19,7 +19,7 @@ export async function listRootRefs(
   const { limit, cursor } = query;
   const position =
     cursor === undefined ? undefined : parseRootRefCursor(core.signer, space, refDomain, cursor);
-  // One more than the page tells whether another page follows.
+  // One balance more than the page holds tells whether another page follows.
   const found = await core.metadata.findBalancesAt(space, refDomain, {
     revision: position?.revision ?? 'current',
     after: position?.after,

@@ -1,4 +1,4 @@
-/** The facts the rules speak of. Plain data; no I/O, no behaviour. Shared by core and engines. */
+/** The rows and values that core and engines share. Plain data: no I/O, no behaviour. */
 import type { Hash, RejectionCode } from '@holdfast/protocol';
 
 /** A Space as engines key it: 32 lowercase hex digits (core/space-key.ts). */
@@ -16,7 +16,7 @@ export interface Space {
  */
 export type Generation = string;
 
-/** What a stored object is called by: enough to look for its records, whoever listed it. */
+/** Names a stored object, with all that is needed to find its records. */
 export interface ObjectKey {
   readonly spaceKey: SpaceKey;
   readonly generation: Generation;
@@ -49,13 +49,13 @@ export interface NodeRow {
   readonly rootRefCount: number;
   /** how many domains hold a balance other than 0 */
   readonly heldDomainCount: number;
-  /** ms; last lease call, kept only while waiting (the 24 h rule), else 0 */
+  /** ms; last lease call while waiting (docs/design.md, What the sweep removes), else 0 */
   readonly waitingTouchedAt: number;
   /** ms; until then the sweep leaves the claim to the pass that works on it; 0 unless claimed */
   readonly claimHeldUntil: number;
 }
 
-/** What validation learned about one received object. Opaque `integrity` is made and checked by the content store. */
+/** What validation learned about one received object. The content store makes and checks `integrity`. */
 export type UploadEvidence =
   | {
       readonly verdict: 'good';
@@ -77,26 +77,26 @@ export interface UploadRow {
   readonly urlExpiresAt: number;
   /** ms; last lease call */
   readonly touchedAt: number;
-  /** why the previous generation was turned down; survives until a good upload */
+  /** why the previous generation was rejected; kept until a good upload */
   readonly rejection: { readonly code: RejectionCode; readonly message: string } | undefined;
   /** set once the generation is finished (an acknowledged PUT, or one cut off with 413) */
   readonly evidence: UploadEvidence | undefined;
 }
 
-/** Integrity record of published content; with the bytes themselves when inline. */
+/** The integrity record of published content, with the bytes themselves if they are inline. */
 export interface ContentRow {
   readonly generation: Generation;
   readonly canonicalSize: number;
   readonly integrity: Uint8Array;
   readonly inlineBytes: Uint8Array | undefined;
-  /** ms; when the last URL by which a client can write this very key expires; 0 where our own target judges every PUT */
+  /** ms; when the last URL that lets a client write this key expires; 0 where our own upload target judges every PUT */
   readonly urlExpiresAt: number;
 }
 
-/** The object of a closed generation is to be deleted, and once more when no URL can bring it back. */
+/** The object of a closed generation is to be deleted, and deleted again once no URL can write it any more. */
 export interface DiscardRow {
   readonly generation: Generation;
-  /** ms; not before */
+  /** ms; the object is not deleted before */
   readonly dueAt: number;
   /** as ContentRow's */
   readonly urlExpiresAt: number;

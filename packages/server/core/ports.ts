@@ -1,5 +1,5 @@
 /**
- * What the rules need from the world. Each port's contract is prose here; every engine passes one and the same suite.
+ * What the rules need from the world. Comments state what each port promises; all engines of a port pass the same suite.
  * A port method throws only for failure; absence is `undefined`. Failure is never turned into absence.
  */
 import type { Hash } from '@holdfast/protocol';
@@ -22,12 +22,12 @@ export type Awaitable<T> = T | Promise<T>;
 
 /**
  * Rows. `transact` runs `body` in one serializable unit of one Space and resolves only when its effects are durable;
- * if `body` throws, none of its effects stay and the promise rejects with that error. `body` may be run again from the
+ * if `body` throws, none of its effects stay and the promise rejects with that error. An engine may run `body` again from the
  * start, so it changes nothing outside `tx`, and it awaits nothing but `tx` (no I/O in a transaction).
  *
  * An engine may run `body` in another thread. There only the transactions of core/transactions.ts are known, so each of them
  * decides by `tx` and `input` alone, and both `input` and what it returns are plain data that can be copied.
- * The read verbs see only durable or about-to-be-durable committed state and never wait for a writer.
+ * The read verbs see only committed state, durable or about to be, and never wait for a writer.
  */
 export interface MetadataStore {
   /** The largest canonical node, bytes, that may be kept as a row by `insertContent` with inlineBytes; 0 = never. */
@@ -43,8 +43,8 @@ export interface MetadataStore {
    */
   renewReadyLease?(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined>;
   /**
-   * `reads` is given for a commit of root refs alone: what its body looks at. An engine may then run several such bodies of a Space,
-   * one after another, in one unit; each has its own outcome. It is a hint: a body may read something else too.
+   * `reads` is given only for a commit of root refs: what its body reads. An engine may then run several such bodies of a Space,
+   * one after another, in one unit; each has its own outcome. `reads` is a hint: a body may read other rows too.
    */
   transact<T, I = undefined>(
     space: Space,
@@ -59,7 +59,7 @@ export interface MetadataStore {
     hash: Hash,
   ): Awaitable<{ readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined>;
   findUpload(space: Space, hash: Hash): Awaitable<UploadRow | undefined>;
-  /** At the instant of the read by `readClock`'s clock. */
+  /** The counters as they are; leases are judged at the instant of the read, by `readClock`'s clock. */
   readCounters(space: Space): Awaitable<SpaceCounters>;
   /** Balances of `domain` as of `revision`, hash order, hash > after. `undefined` when that history is gone. */
   findBalancesAt(
@@ -77,8 +77,9 @@ export interface MetadataStore {
     limit: number,
   ): Awaitable<{ readonly items: readonly ScrubItem[]; readonly next: ScrubPosition | undefined }>;
   /**
-   * Up to `limit` Spaces with rotten rows, behind `after` in an order of the engine's own, each with how many it has, counted no
-   * further than `ROTTEN_COUNT_MAX`. Found by an index of rotten rows alone: asked for every few seconds by every process.
+   * Up to `limit` Spaces with rotten rows, after `after` in an order of the engine's own. Each comes with its number of rotten
+   * rows, counted up to `ROTTEN_COUNT_MAX`. The engine has an index of rotten rows alone, because every process asks every few
+   * seconds.
    */
   findRottenSpaces(
     after: RottenSpace['position'] | undefined,
@@ -91,7 +92,7 @@ export interface MetadataStore {
 
 export type TransactionBody<T, I> = (tx: SpaceTransaction, input: I) => Awaitable<T>;
 
-/** What one commit of root refs looks at. */
+/** What one commit of root refs reads. */
 export interface RootRefReads {
   readonly domain: string;
   readonly requestId: string;
@@ -106,13 +107,13 @@ export interface SweepCutoffs {
   readonly historyAt: number;
 }
 
-/** Of the rotten rows of one Space so many are counted: more would be no other news. */
+/** The rotten rows of one Space are counted up to this number: a larger one would tell an operator nothing new. */
 export const ROTTEN_COUNT_MAX = 1000;
 
 export interface RottenSpace {
   readonly space: Space;
   readonly nodes: number;
-  /** opaque: where the next look goes on */
+  /** opaque: the `after` of the next call */
   readonly position: string;
 }
 
@@ -141,8 +142,8 @@ export interface SpaceTransaction {
   deleteNode(before: NodeRow): Awaitable<void>;
 
   /**
-   * Edges of waiting parents to hashes that have no row. Aligned with `hashes`; 0 where there are none. All that one body
-   * needs are asked for at once, so that an engine that locks them locks them in hash order.
+   * Edges of parents to hashes that have no row. Aligned with `hashes`; 0 where there are none. One body asks for all that it
+   * needs at once, so that an engine with row locks takes them in hash order.
    */
   findLooseEdges(hashes: readonly Hash[]): Awaitable<readonly number[]>;
   /** Sets the count; 0 removes the record. */
@@ -167,7 +168,7 @@ export interface SpaceTransaction {
 
   /** Eligible rows (core/eligibility.ts) with leaseExpiresAt <= now, oldest expiry first, then hash. */
   findCandidates(limit: number): Awaitable<readonly NodeRow[]>;
-  /** Ordered by the end of their hold, then by hash. */
+  /** Claimed rows whose hold ends at that instant or before, ordered by the end of the hold, then by hash. */
   findClaimed(heldUntilAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
   findAbandonedWaiting(touchedAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
   findAbandonedUploads(keptUntilAtOrBefore: number, limit: number): Awaitable<readonly UploadRow[]>;
@@ -191,16 +192,16 @@ export interface SpaceTransaction {
  */
 export interface ContentStore {
   /**
-   * How the bytes get here. `server`: through our own upload target (`receive`). `direct`: the client PUTs to the store
-   * itself by a URL from `signUpload`.
+   * How bytes get into the store. `server`: through our own upload target (`receive`). `direct`: a client PUTs to the store
+   * itself, with a URL from `signUpload`.
    */
   readonly upload: ContentUploads;
   /** Looks for the complete object of a generation and validates it against `hash` in bounded memory. */
   inspect(space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject>;
   /**
-   * Opens canonical bytes [start, end) of an object. Every byte yielded is proven by `integrity` first. Resolves only when
-   * the first chunk is proven; damage there rejects with ContentDamaged, absence in a healthy store with ContentLost, anything
-   * else with another error. Damage or loss met later errors the stream, and is told to `onBroken` at most once.
+   * Opens canonical bytes [start, end) of an object. `integrity` proves every byte before it is yielded. Resolves only when
+   * the first chunk is proven. Damage there rejects with ContentDamaged, absence in a healthy store with ContentLost, anything
+   * else with another error. Damage or loss found later errors the stream and calls `onBroken` at most once.
    */
   open(
     object: StoredObject,
@@ -214,14 +215,14 @@ export interface ContentStore {
   /** Proves inline bytes by their integrity record; throws ContentDamaged. */
   verifyInline(content: ContentRow): void;
   /**
-   * Deletes many. An object that cannot be deleted holds up no other: `failure` says why one was not, `deleted` are those that
-   * are certainly gone. A store that is away may be asked no further. Called only for keys of claimed or closed generations: a
-   * delete may land late.
+   * Deletes many objects. One that cannot be deleted does not hold up the others: `failure` says why one was not, `deleted` are
+   * those that are certainly gone. An engine may stop early when its store is away. Called only for keys of claimed or closed
+   * generations, because a delete may land late.
    */
   delete(space: Space, generations: readonly Generation[]): Promise<DeletedObjects>;
   /**
-   * Removes leftovers of interrupted or late uploads, and strays (core/stray-objects.ts); `now` by the metadata store's clock, ms;
-   * bounded work per call.
+   * Removes leftovers of interrupted or late uploads, and strays (core/stray-objects.ts); `now` by the metadata store's clock,
+   * ms; bounded work per call.
    */
   sweep(findKnown: FindKnown, now: number): Promise<void>;
   close(): Promise<void>;
@@ -255,15 +256,15 @@ export interface SignedUpload {
   readonly headers: Record<string, string>;
 }
 
-/** A small one may be read whole: asked for when the generation counts as being received, and then the receiver's own. */
+/** The function reads a small body whole: called once the generation counts as being received; the receiver owns the result. */
 export type UploadBody = ReadableStream<Uint8Array> | Uint8Array | (() => Promise<Uint8Array>);
 
-/** The server's own receiving of bytes. Which generations are being received right now is part of the state. */
+/** Receives the bytes of uploads in this server, and knows which generations are being received right now. */
 export interface UploadReceiver {
   /**
-   * Streams `body` once: hashes, parses the envelope, makes the integrity record, stages the bytes. At most 8 MiB of it in
-   * memory. Stops reading past `limits.nodeBytesMax` (evidence NODE_TOO_LARGE, nothing staged). A body that breaks off
-   * rejects and leaves nothing. While it runs the generation is in `receiving` with `declaredLength` reserved bytes.
+   * Streams `body` once, with at most 8 MiB of it in memory: hashes it, parses the header, makes the integrity record, stages the
+   * bytes. Stops reading past `limits.nodeBytesMax` (evidence NODE_TOO_LARGE, nothing staged). Rejects and leaves nothing if the
+   * body breaks off. Meanwhile the generation counts as being received, with `declaredLength` reserved bytes.
    */
   receive(
     target: { readonly space: Space; readonly generation: Generation; readonly hash: Hash },
@@ -283,8 +284,8 @@ export interface StagedUpload {
   /** Makes the staged object durable under its write-once key. Resolves false when the key is already taken. */
   seal(): Promise<boolean>;
   /**
-   * Always the last call, whatever happened: drops what was staged and not sealed, ends the receiving state. It never
-   * touches a sealed object: whether that may go is decided by records, in a transaction (`setDiscard`).
+   * Always the last call, whatever happened: drops what was staged and not sealed; the generation is no longer being received.
+   * Never touches a sealed object: a transaction decides by records whether that is deleted (`setDiscard`).
    */
   release(): Promise<void>;
 }
@@ -302,16 +303,16 @@ export interface StoredObject {
 
 export interface OpenContent {
   /**
-   * The range at once when it is small; else a blob of exactly its bytes, to be handed to the runtime in the same turn; or a
+   * A small range comes as bytes. A larger one is a blob of exactly its bytes, to be handed to the runtime in the same turn, or a
    * stream with backpressure. Never the stored file itself: what is sent must be the bytes that were proven, however late
    * they are sent.
    */
   readonly body: Uint8Array | Blob | ReadableStream<Uint8Array>;
 }
 
-/** Who waits for content. A store that has it far away may ask. */
+/** What a store across a network may ask about the request that waits for content. */
 export interface ContentCaller {
-  /** Whether there is memory for a range of `length` bytes as a whole, which is quicker to get than a stream of it. */
+  /** Whether there is memory for a whole range of `length` bytes, which is quicker to get than a stream. */
   mayGather(length: number): boolean;
   /** aborts when nobody waits any more */
   readonly signal: AbortSignal;
@@ -332,10 +333,10 @@ export class ContentLost extends Error {
   override readonly name = 'ContentLost';
 }
 
-/** The store failed or is away, and nothing was decided: the request may be repeated. Answers 503. */
+/** The store failed or is away, and nothing was decided: the request may be sent again. Answers 503. */
 export class StoreUnavailable extends Error {
   override readonly name: string = 'StoreUnavailable';
-  /** a row cannot be read or removed, while the store itself is well: the same would fail again */
+  /** one row cannot be read or removed while the store itself is well; a second try would fail too */
   readonly isDamage: boolean;
 
   constructor(message: string, { isDamage = false, ...options }: ErrorOptions & { isDamage?: boolean } = {}) {

@@ -26,13 +26,13 @@ export interface ContentAnswer {
   readonly body: OpenContent['body'];
 }
 
-/** A look that meets a row in the middle of a collection or a healing looks again, so many times. */
+/** A row that changes during a look (collected or healed) is looked at again, this many times in all. */
 const LOOKS_MAX = 3;
 const CHANGING_RETRY_AFTER_SECONDS = 1;
 
 type Body = ContentAnswer['body'];
 
-/** The part of the request that every look goes by. */
+/** What a request wants, the same for every look at the row. */
 interface Wanted {
   readonly core: Core;
   readonly space: Space;
@@ -42,8 +42,8 @@ interface Wanted {
 }
 
 /**
- * Answers at once when row and bytes are at hand. Whatever fails rejects: NOT_FOUND, 416 (with Content-Range),
- * SERVICE_UNAVAILABLE for a rotten node.
+ * Returns the content itself, not a promise, if row and bytes are there already. Failures always reject: NOT_FOUND,
+ * 416 (with Content-Range), SERVICE_UNAVAILABLE for a rotten node.
  */
 export function readContent(
   core: Core,
@@ -86,8 +86,8 @@ function look(wanted: Wanted, looksLeft: number): Awaitable<ContentAnswer> {
 }
 
 /**
- * Damage or loss met before the first byte makes the row rotten and answers 503; any other failure changes nothing.
- * `undefined`: the row moved on to other content, or away, while its bytes were opened.
+ * Damage or loss found before the first byte makes the row rotten and answers 503; any other failure changes nothing.
+ * `undefined`: the row got other content, or was deleted, while its bytes were opened.
  */
 function openProven(
   wanted: Wanted,
@@ -118,7 +118,7 @@ async function openObject(
 ): Promise<Body | undefined> {
   const { core, space, caller } = wanted;
   const onBroken = (proof: ContentDamaged | ContentLost): void => {
-    // The broken connection is the answer; a failed marking leaves the next read to prove it again.
+    // The client sees a broken connection. If marking the row fails, the next read proves the damage again.
     markRotten(core, space, node, proof).catch(() => {});
   };
   try {

@@ -2,8 +2,8 @@
  * The embedded upload target: one PUT to a generation's write-once key (docs/api.md, The upload target).
  *
  * Order, each step durable before the next: bytes staged and fsynced → sealed under the generation's key → the finishing
- * transaction (evidence and content record, only if the generation is still current and unfinished) → the answer. A crash
- * before the transaction leaves a generation that nobody was told is finished.
+ * transaction (evidence and content row, only if the generation is still current and unfinished) → the answer. A crash
+ * before the transaction leaves an unfinished generation: no client was told anything else.
  */
 import { ApiError, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from './core.ts';
@@ -21,11 +21,11 @@ export interface UploadRequest {
   readonly body: UploadBody | null;
 }
 
-/** Resolves when the bytes are acknowledged for good. Throws FORBIDDEN (403), CONFLICT (412), PAYLOAD_TOO_LARGE (413). */
+/** Resolves when the upload is durable. Throws FORBIDDEN (403), CONFLICT (412), PAYLOAD_TOO_LARGE (413). */
 export async function receiveUpload(core: Core, request: UploadRequest): Promise<void> {
   const receiver = getReceiver(core);
   const grant = parseUploadToken(core.signer, request.token);
-  // A store that answers at once costs no turn.
+  // A clock that is no promise is not awaited: that would cost a turn of the event loop.
   const now = core.metadata.readClock();
   if (grant.expiresAt <= (typeof now === 'number' ? now : await now)) {
     throw new ApiError('FORBIDDEN', 'this upload URL has expired; repeat the lease request for a new one');
@@ -47,7 +47,7 @@ export async function receiveUpload(core: Core, request: UploadRequest): Promise
   }
 }
 
-/** Small bytes are a row of the finishing transaction, which looks for itself: nothing is kept that must not be. */
+/** Whether the bytes can only become a row: then the finishing transaction checks the generation, and no earlier read does. */
 function isRowAtMost({ metadata, settings }: Core, { body, declaredLength }: UploadRequest): boolean {
   const bytesMax = Math.min(metadata.inlineBytesMax, settings.nodeBytesMax);
   return typeof body === 'function' && declaredLength !== undefined && declaredLength <= bytesMax;
@@ -72,7 +72,7 @@ function checkHeaders(request: UploadRequest): void {
 async function finish(core: Core, grant: UploadGrant, staged: StagedUpload): Promise<void> {
   const { evidence, inlineBytes } = staged;
   if (evidence.verdict === 'bad' && evidence.code === 'NODE_TOO_LARGE') await finishTooLarge(core, grant);
-  // Bytes known to be wrong are not kept: what the next lease needs is the verdict.
+  // Bad bytes are not kept: the next lease needs only the verdict.
   const isObject = evidence.verdict === 'good' && inlineBytes === undefined;
   if (isObject && !(await staged.seal())) throw alreadyFinished();
   await record(core, grant, { evidence, inlineBytes, isSealed: isObject });
@@ -87,13 +87,13 @@ async function record(core: Core, grant: UploadGrant, received: ReceivedBytes): 
 interface ReceivedBytes {
   readonly evidence: UploadEvidence;
   readonly inlineBytes: Uint8Array | undefined;
-  /** they are an object under the generation's key */
+  /** the bytes are an object under the generation's key */
   readonly isSealed: boolean;
 }
 
 type FinishedUpload = ReceivedBytes & Pick<UploadGrant, 'hash' | 'generation'>;
 
-/** False when the generation is no longer current or already finished. */
+/** Resolves false when the generation is no longer current or already finished. */
 export async function finishUpload(tx: SpaceTransaction, finished: FinishedUpload): Promise<boolean> {
   if (await recordEvidence(tx, finished)) return true;
   if (finished.isSealed) await discardStray(tx, finished);
@@ -115,9 +115,9 @@ async function recordEvidence(
 }
 
 /**
- * Our object was sealed under a generation that has since been closed or finished. If its content record stands, the object
- * is what that record speaks of and stays; else it is a stray, and is recorded for deletion. A claim's record is about to
- * go, and the pass may have deleted the object before ours took its place: then ours is a stray too.
+ * Called when the object was sealed under a generation that has since been closed or finished. If the generation has a content
+ * row, the object belongs to that row and stays; else it is recorded for deletion. The content row of a claimed node is about to
+ * go, and the pass may have deleted the object before ours took its place: then ours is recorded for deletion too.
  */
 async function discardStray(tx: SpaceTransaction, { generation, hash }: FinishedUpload): Promise<void> {
   const content = await tx.findContent(generation);

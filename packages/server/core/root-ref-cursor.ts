@@ -1,6 +1,6 @@
 /**
- * The listRootRefs cursor: where a walk stands and which revision it shows, bound to App, Space and domain and
- * authenticated (docs/api.md, listRootRefs).
+ * The listRootRefs cursor says where a walk goes on and which revision it shows. It is signed, and good for one App, Space
+ * and domain (docs/api.md, listRootRefs).
  */
 import { ApiError, bytesToHash, type Hash, hashToBytes } from '@holdfast/protocol';
 import type { Space } from './model.ts';
@@ -37,7 +37,7 @@ export function formatRootRefCursor(
   return bytes.toString('base64url');
 }
 
-/** Throws INVALID_REQUEST for one that is malformed, forged or from another scope. */
+/** Throws INVALID_REQUEST for a cursor that is malformed, forged or from another scope. */
 export function parseRootRefCursor(
   signer: Signer,
   space: Space,

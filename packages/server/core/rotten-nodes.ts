@@ -1,7 +1,7 @@
 /**
- * What this process knows of rotten nodes, so that it can say so in answers that rest on rows alone: a ready lease reads no
- * content, and proves nothing about the nodes below it. Whoever finds rot notes it here at once; `look` brings what other
- * processes found, and what was collected or healed meanwhile.
+ * What this process knows of rotten nodes, for answers that read only rows: a ready lease reads no content, and proves nothing
+ * about the nodes below it. Code that finds rot notes it here at once. `look` reads what other processes found, and what was
+ * collected or healed meanwhile.
  */
 import type { Hash } from '@holdfast/protocol';
 import type { Space } from './model.ts';
@@ -10,13 +10,13 @@ import type { MetadataStore, RottenSpace } from './ports.ts';
 /** What was learnt of one node, for the log. */
 export interface RotReport {
   /**
-   * `met`: a reader asked for one that was known. `unread`: the scrub could not read it, which proves nothing. The other kinds are
-   * changes of the row.
+   * `met`: a reader asked for a node known to be rotten. `unread`: the scrub could not read the node, which proves nothing. The
+   * other kinds are changes of the row.
    */
   readonly kind: 'rotten' | 'met' | 'unread' | 'sound' | 'healed';
   readonly space: Space;
   readonly hash: Hash;
-  /** what the proof was, or why it could not be read */
+  /** the proof, or why the node could not be read */
   readonly reason?: string;
 }
 
@@ -28,14 +28,14 @@ export class RottenNodes {
   readonly #report: (report: RotReport) => void;
   /** by App, then by Space; no entry is 0 */
   #counts: Counts = new Map();
-  /** noted while a look is under way, which may have read the rows before */
+  /** Spaces noted during a look, which may have read their rows before that */
   readonly #noted = new Set<Space>();
 
   constructor(report: (report: RotReport) => void) {
     this.#report = report;
   }
 
-  /** How many rotten nodes of the Space are known; the rows count no further than `ROTTEN_COUNT_MAX`. */
+  /** How many rotten nodes of the Space are known; `look` counts up to `ROTTEN_COUNT_MAX`. */
   countIn({ appId, spaceId }: Space): number {
     return this.#counts.size === 0 ? 0 : (this.#counts.get(appId)?.get(spaceId) ?? 0);
   }
@@ -46,7 +46,7 @@ export class RottenNodes {
     this.#report({ kind: 'rotten', space, hash, reason: proof.message });
   }
 
-  /** A rotten row was read: whoever is answered 503 finds the reason in the log. */
+  /** A rotten row was read and answered 503: the log says why. */
   noteMet(space: Space, hash: Hash): void {
     this.#report({ kind: 'met', space, hash });
   }
@@ -61,7 +61,7 @@ export class RottenNodes {
     });
   }
 
-  /** A rotten row is ready again: `sound`, its bytes are good after all; `healed`, by bytes that came anew. */
+  /** A rotten row is ready again: `sound`, its bytes proved good after all; `healed`, they were uploaded again. */
   noteReady(space: Space, hash: Hash, kind: 'sound' | 'healed'): void {
     this.#add(space, -1);
     this.#report({ kind, space, hash });

@@ -13,14 +13,14 @@ import type { NodeRow, Space } from './model.ts';
 
 /** One transaction claims at most this many, so that a large pass never holds the writer for long. */
 const CLAIMS_PER_TRANSACTION_MAX = 100;
-/** Of a store that is probably away: what it cannot delete is claimed all the same, and can be read no more. */
+/** Claims per transaction after a failure: the store is probably away, and a claimed node cannot be read any more. */
 const CLAIMS_PER_TRIAL_MAX = 8;
 
 const STORAGE_RETRY_AFTER_SECONDS = 2;
 
 /**
- * `maxNodes` is positive and already within its limit. Leftover claims first, then the oldest expired leases. An object that cannot
- * be deleted holds up no other: the pass goes on, and throws 503 at its end. Where nothing at all can be deleted it goes no further.
+ * `maxNodes` is positive and already within its limit. Leftover claims come first, then the oldest expired leases. An object that
+ * cannot be deleted does not hold up the others: the pass goes on and throws 503 at its end. It stops if nothing can be deleted.
  */
 export async function runGc(core: Core, space: Space, maxNodes: number): Promise<GcResult> {
   const pass = new Pass(core, space, maxNodes);
@@ -47,7 +47,7 @@ class Pass {
     this.#maxNodes = maxNodes;
   }
 
-  /** Counts those that this pass finishes; one that it cannot finish is tried once, and leaves the candidates their part of the bound. */
+  /** Counts the claims that this pass finishes. It tries a claim that it cannot finish once, and does not count it. */
   async finishLeftovers(): Promise<void> {
     const tried = new Set<Hash>();
     while (tried.size < this.#maxNodes && !this.#isStuck) {
@@ -73,7 +73,7 @@ class Pass {
       if (claims.found === 0) return;
       this.#count(claims.forgotten);
       const { gone } = await this.#finish(claims);
-      // What others finished they report.
+      // Another pass reports the claims that it finished.
       this.#examined += claims.found - gone;
       claimsMax = CLAIMS_PER_TRANSACTION_MAX;
     }

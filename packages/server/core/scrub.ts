@@ -8,9 +8,9 @@ import { InvariantViolation } from './invariant.ts';
 import { ContentLost, type ScrubItem, type ScrubPosition } from './ports.ts';
 
 export interface ScrubStep {
-  /** where to go on; undefined: the walk is complete */
+  /** the `after` of the next step; undefined: the walk is complete */
   readonly next: ScrubPosition | undefined;
-  /** bytes read, for the caller to keep its rate */
+  /** bytes read; the caller paces the next step by them */
   readonly bytes: number;
   /** rows that this step made rotten */
   readonly foundRotten: number;
@@ -18,12 +18,12 @@ export interface ScrubStep {
   readonly foundSound: number;
 }
 
-/** Objects are up to the node limit each: few at a time keep the rate smooth. */
+/** An object may be as large as the node limit: a small number of them keeps the rate of reading smooth. */
 const NODES_PER_SCRUB_STEP = 8;
 
 /**
- * One bounded step from `after`. A failure that proves nothing changes nothing: the node is reported, the others go on, and the next
- * walk looks again.
+ * One bounded step from `after`. A failure that proves nothing changes nothing: the node is reported, the step goes on with the
+ * others, and the next walk reads the node again.
  */
 export async function scrub(core: Core, after: ScrubPosition | undefined): Promise<ScrubStep> {
   const { items, next } = await core.metadata.findNodesToScrub(after, NODES_PER_SCRUB_STEP);
@@ -44,7 +44,7 @@ export async function scrub(core: Core, after: ScrubPosition | undefined): Promi
   return { next, bytes, foundRotten, foundSound };
 }
 
-/** What the bytes proved that the row did not say, once the row says it. */
+/** Reads one node and makes its row say what the bytes prove. Resolves with the change it made. */
 async function judge(core: Core, item: ScrubItem): Promise<'rotten' | 'sound' | 'as-before'> {
   const { space, node } = item;
   try {
@@ -52,7 +52,7 @@ async function judge(core: Core, item: ScrubItem): Promise<'rotten' | 'sound' | 
   } catch (error) {
     if (!isProofOfRot(error)) throw error;
     if (node.state !== 'ready') return 'as-before';
-    // It may have been collected or healed while it was read: then what was proven is no longer its content.
+    // The node may have been collected or healed during the read: then the proof is not about its present content.
     return (await markRotten(core, space, node, error)) === 'marked' ? 'rotten' : 'as-before';
   }
   return node.state === 'rotten' && (await markSound(core, space, node)) ? 'sound' : 'as-before';

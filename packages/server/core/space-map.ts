@@ -1,4 +1,4 @@
-/** Values by Space, for so many Spaces: no name is put together for a look. */
+/** A bounded map from Space to value that builds no string to find one. */
 import type { Space } from './model.ts';
 
 export class SpaceMap<T> {
@@ -7,7 +7,7 @@ export class SpaceMap<T> {
   readonly #spacesMax: number;
   #size = 0;
 
-  /** Past `spacesMax` all Spaces of the App that came first are forgotten. */
+  /** Beyond `spacesMax` the map forgets all Spaces of the App that was added first. */
   constructor(spacesMax: number) {
     this.#spacesMax = spacesMax;
   }

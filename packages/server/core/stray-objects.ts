@@ -1,15 +1,15 @@
 /**
- * Strays: objects that no record knows, and never will. Whatever store can list its objects judges them by this one rule, in which
- * the order matters: an object is listed first, and its records are looked for afterwards.
+ * Strays: objects without a record, now or ever. Every store that lists its objects uses this one rule. The order matters: a
+ * store lists an object first and looks for its records afterwards.
  */
 import { createdAtOf } from './generation.ts';
 import type { ObjectKey } from './model.ts';
 import type { FindKnown } from './ports.ts';
 
-/** A generation has its record before its URL is given out; what is unknown so long after its creation stays unknown. */
+/** A generation's record is durable before its URL is given out: one without a record at this age never gets one. */
 export const STRAY_AGE_MS = 24 * 3_600_000;
 
-/** Of objects that were listed before this call those that may be deleted: created at `oldAt` or before, and without a record. */
+/** Returns the objects that may be deleted: created at `oldAt` or before, and without a record. List them before this call. */
 export async function findStrays(
   listed: readonly ObjectKey[],
   oldAt: number,

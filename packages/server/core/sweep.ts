@@ -1,7 +1,7 @@
 /**
- * The background sweep: what nobody asks for any more goes without anyone asking (docs/design.md, What the sweep removes): waiting
- * parents and unfinished uploads past their time, objects of closed generations, claims of interrupted passes, old
- * root-ref history. Bounded per call, and harmless when two run at once.
+ * The background sweep removes what no request removes (docs/design.md, What the sweep removes): waiting parents and unfinished
+ * uploads past their time, objects of closed generations, claims of interrupted passes, old root-ref history. Each call is
+ * bounded, and two at once do no harm.
  */
 import { findLeftoverClaims, finishClaims } from './collection.ts';
 import { closeContent, findUrlExpiries, urlExpiryOf } from './contents.ts';
@@ -12,13 +12,13 @@ import type { SpaceTransaction, SweepCutoffs, UploadKind } from './ports.ts';
 
 const SPACES_PER_SWEEP_MAX = 32;
 const ROWS_PER_TRANSACTION_MAX = 100;
-/** ms; a commit is dated from its beginning, and until it ends walks still begin at the revision that it supersedes */
+/** ms; history is dated by the start of a commit, and until the commit ends walks still begin at the revision before it */
 const COMMIT_DURATION_MS_MAX = 60_000;
 
-/** Runs a part of the step; a failure is kept for the end. Resolves true when more is left to do. */
+/** Runs a part of the step and keeps its failure for the end. Resolves true when more is left to do. */
 type Attempt = (part: () => Promise<boolean>) => Promise<boolean>;
 
-/** One bounded step. A failure in one part does not keep the others from being swept; the first is thrown at the end. */
+/** One bounded step. A failed part does not stop the others; the first failure is thrown at the end. */
 export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }> {
   const now = await core.metadata.readClock();
   const { abandonedAfterMs, rootRefHistoryMs } = core.settings;
@@ -81,7 +81,7 @@ async function finishLeftovers(core: Core, space: Space): Promise<number> {
   return claims.found;
 }
 
-/** No PUT of an abandoned upload begins any more, its URL has expired; one may still be under way. */
+/** The URL of an abandoned upload has expired, so no PUT begins any more; one may still be under way. */
 async function dropAbandoned(core: Core, space: Space, { abandonedAt }: SweepCutoffs): Promise<number> {
   const { upload } = core.content;
   const found = await core.metadata.transact(space, findAbandoned, abandonedAt);
@@ -98,7 +98,7 @@ export async function findAbandoned(tx: SpaceTransaction, abandonedAt: number): 
 
 interface Abandoned {
   readonly abandonedAt: number;
-  /** uploads that nothing is received for */
+  /** uploads that have no PUT under way */
   readonly ended: readonly Generation[];
   readonly uploads: UploadKind;
 }
@@ -130,7 +130,7 @@ export async function forgetAbandoned(
   return Math.max(parents.length, uploads.length);
 }
 
-/** Deletes outside any transaction, then forgets the records of what is gone for good. */
+/** Deletes objects outside any transaction, then forgets the discards whose objects are gone for good. */
 async function deleteDiscards(core: Core, space: Space): Promise<number> {
   const { now, due } = await core.metadata.transact(space, findDueDiscards);
   if (due.length === 0) return 0;
@@ -151,18 +151,18 @@ export async function findDueDiscards(
 
 interface DeletedDiscards {
   readonly due: readonly DiscardRow[];
-  /** those whose objects are gone */
+  /** generations whose objects are deleted */
   readonly deleted: ReadonlySet<Generation>;
   /** the objects were deleted at this instant or later */
   readonly deletedAfter: number;
 }
 
-/** One whose object could not be deleted is due again, behind those that were not tried for longer. */
+/** A discard whose object could not be deleted becomes due again, after those that have waited longer. */
 export async function settleDiscards(
   tx: SpaceTransaction,
   { due, deleted, deletedAfter }: DeletedDiscards,
 ): Promise<void> {
-  // Read again: a record that was set anew meanwhile speaks of an object that may have come after the delete.
+  // Read the discards again: one that was set anew meanwhile is about an object that may be newer than the delete.
   const current = new Map<Generation, DiscardRow>();
   for (const row of await tx.findDiscards(tx.now, ROWS_PER_TRANSACTION_MAX)) current.set(row.generation, row);
   for (const row of due) {

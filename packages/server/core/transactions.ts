@@ -1,5 +1,5 @@
 /**
- * Every transaction of the rules by its name: what an engine needs to run them in another thread. Each decides by the
+ * Every transaction of the rules by its name, so that an engine can run them in another thread. Each decides by the
  * transaction and its input alone.
  */
 import { claimCandidates, findLeftoverClaims, settleClaims } from './collection.ts';

@@ -23,7 +23,7 @@ export interface RootRefCommitRequest {
   readonly changes: readonly RootRefChange[];
 }
 
-/** Check order: idempotency, then every hash exists, then the first hash, in hash order, whose balance cannot change so. */
+/** Checks the request id, then that every hash exists, then each balance in hash order. Throws the first failure. */
 export async function updateRootRefs(
   core: Core,
   space: Space,
@@ -47,7 +47,7 @@ export async function commitRootRefs(
   tx: SpaceTransaction,
   { domain, requestId, hashes, changes, payloadDigest }: PlainCommit,
 ): Promise<UpdateRootRefsResponse> {
-  // Asked for together: where a read is a round trip, this is one.
+  // Reads all rows together: one round trip for an engine across a network.
   const [known, latest, nodes, balances] = await Promise.all([
     tx.findRootRefCommit(domain, requestId),
     tx.findRevision(domain),

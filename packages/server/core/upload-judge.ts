@@ -19,14 +19,14 @@ export class UploadJudge {
     return this.#bytes;
   }
 
-  /** In pieces of any size. */
+  /** Takes pieces of any size. */
   push(piece: Uint8Array): void {
     this.#bytes += piece.length;
     this.#hasher.update(piece);
     this.#header.push(piece);
   }
 
-  /** Call once, after the last byte. `integrity` makes the record that good bytes are to be read by. */
+  /** Call once, after the last byte. `integrity` makes the integrity record of good bytes. */
   judge(integrity: () => Uint8Array, inline: boolean): UploadEvidence {
     const digest = this.#hasher.digest('hex');
     if (digest !== this.#hash) {
@@ -55,7 +55,7 @@ export class UploadJudge {
   }
 }
 
-/** Judged before any byte is read on. */
+/** The verdict on bytes beyond the limit, given without reading the rest. */
 export function tooLarge(nodeBytesMax: number): BadEvidence {
   return bad('NODE_TOO_LARGE', `the upload has more than ${nodeBytesMax} bytes, the most a node may have`);
 }

@@ -1,6 +1,6 @@
 /**
- * What an upload URL of our own target carries: which generation, until when, signed. The signature does not cover the
- * host, so a URL works through any name of this server.
+ * The token in an upload URL of our own target names a generation and an expiry, and is signed. The signature does not cover
+ * the host, so a URL works through any name of this server.
  */
 import { ApiError, type Hash, isHash } from '@holdfast/protocol';
 import type { Generation, Space } from './model.ts';
@@ -33,7 +33,7 @@ export function parseUploadToken(signer: Signer, token: string): UploadGrant {
   const payload = token.slice(0, dot);
   const signatureText = token.slice(dot + 1);
   const signature = Buffer.from(signatureText, 'base64url');
-  // Only the one spelling we hand out is good: base64url decoding forgives padding and stray characters.
+  // Only the exact text that we gave out is accepted: base64url decoding ignores padding and foreign characters.
   if (signature.toString('base64url') !== signatureText) throw notOurs();
   if (!signer.verify('upload-url', payload, signature)) throw notOurs();
   return parsePayload(payload);

@@ -1,4 +1,4 @@
-/** The counters of a Space follow its rows: what one row's change adds to each (docs/api.md, getUsage). Pure. */
+/** What the change of one row adds to the counters of its Space (docs/api.md, getUsage). Pure. */
 import type { NodeRow } from './model.ts';
 
 export interface UsageDelta {
