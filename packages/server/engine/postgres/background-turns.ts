@@ -34,7 +34,7 @@ export class PostgresTurns {
     return row === undefined ? undefined : { position: (row.position as string | null) ?? undefined };
   }
 
-  /** Keeps `position` for whoever has the turn next; nothing happens once the turn is another's. */
+  /** Keeps `position` for whoever has the turn next. Does nothing if another process has the turn by now. */
   async note(task: string, position: string | undefined): Promise<void> {
     await this.#pool.run('noting how far a turn has come', SQL.note, [task, this.#holder, position ?? null]);
   }

@@ -11,7 +11,7 @@ import {
   StoreUnavailable,
 } from '../../core/ports.ts';
 
-/** What a body threw is its own; nothing else of the group knows of it. */
+/** What one body returned or threw: the other bodies of its group do not see it. */
 export type Outcome =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly error: unknown };
@@ -25,13 +25,13 @@ export interface GroupedCommit {
 }
 
 interface CommitWays {
-  /** undefined: they got in the way of each other, or of others, and nothing has changed: each is to run by itself */
+  /** undefined: other transactions were in the way, nothing has changed, and each commit has to run alone */
   runTogether(commits: readonly GroupedCommit[]): Promise<readonly Outcome[] | undefined>;
   runAlone(body: Body): Promise<Outcome>;
 }
 
 interface Job extends GroupedCommit {
-  /** its group did not get through, so it is to run by itself */
+  /** its group could not commit, so it runs alone */
   isAlone: boolean;
   /** while it waits */
   timer: ReturnType<typeof setTimeout> | undefined;
@@ -39,16 +39,16 @@ interface Job extends GroupedCommit {
   reject(error: unknown): void;
 }
 
-/** changes of one group, so that it does not hold its rows for long */
+/** changes of one group: a larger one would hold its rows for long */
 const CHANGES_MAX = 2_000;
 const COMMITS_MAX = 64;
-/** those of a group that did not get through which run by themselves at once: each takes a connection from everybody else */
+/** commits that run alone at the same time when their group could not commit: each takes a connection that others need */
 export const ALONE_AT_ONCE_MAX = 4;
-/** ms a commit waits to begin, each time: those before it have given up by then, so the store is in trouble */
+/** ms a commit waits to begin, each time. The commits before it have given up by then, so the store is in trouble. */
 const WAIT_MS_MAX = 10_000;
 
 export class CommitGroups {
-  /** by Space, while a commit of it is on its way: those that wait for the next group */
+  /** the commits that wait for the next group, by Space; a Space is here while one of its commits is under way */
   readonly #waiting = new Map<SpaceKey, Job[]>();
   readonly #waitMs: number;
 
@@ -57,8 +57,8 @@ export class CommitGroups {
   }
 
   /**
-   * Runs it at once where no other commit of the Space is on its way, else with the next group. Rejects with what kept its
-   * transaction from committing, or with StoreUnavailable when that has not begun for too long: then it never does.
+   * Runs the commit at once if no other commit of the Space is under way, else with the next group. Rejects with what kept its
+   * transaction from committing, or with StoreUnavailable when it waited too long to begin: then it never begins.
    */
   async run(space: SpaceKey, commit: GroupedCommit, ways: CommitWays): Promise<Outcome> {
     const waiting = this.#waiting.get(space);
@@ -79,7 +79,7 @@ export class CommitGroups {
 
   #limitWait(waiting: Job[], job: Job): void {
     job.timer = setTimeout(() => {
-      // Not begun, so nothing of it was done.
+      // It had not begun, so it changed nothing.
       waiting.splice(waiting.indexOf(job), 1);
       job.reject(new StoreUnavailable('too many commits of this Space wait for the database: try again'));
     }, this.#waitMs);
@@ -97,7 +97,7 @@ export class CommitGroups {
   }
 }
 
-/** The next that run at the same time: a group, or what an earlier one has left. */
+/** The commits that run next: a new group, or some of those that an earlier group left to run alone. */
 function takeGroup(waiting: Job[]): Job[] {
   let changes = 0;
   const isAlone = waiting[0]?.isAlone;
@@ -111,7 +111,7 @@ function takeGroup(waiting: Job[]): Job[] {
   return group;
 }
 
-/** Resolves with those that are to run by themselves. */
+/** Resolves with the commits that have to run alone. */
 async function runGroup(group: Job[], { runTogether, runAlone }: CommitWays): Promise<Job[]> {
   if (group.length === 1 || group[0]?.isAlone) {
     await Promise.all(group.map(({ body, resolve, reject }) => runAlone(body).then(resolve, reject)));

@@ -3,7 +3,7 @@ import { EngineRefused } from '../refused.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
 const VERSION_NUMBER_MIN = 150_000;
-/** They speak for PostgreSQL and count their versions their own way. */
+/** They speak the protocol of PostgreSQL but number their versions differently. */
 const RELATIVES = /CockroachDB|-YB-/;
 const READ_FACTS = `SELECT current_setting('server_encoding') AS encoding, version() AS version,
   current_setting('server_version_num')::int AS "versionNumber"`;

@@ -15,7 +15,7 @@ export interface HeldDeployment {
   release(): Promise<void>;
 }
 
-/** Holds one connection of the pool; the end of the process lets go, however it comes. @throws EngineRefused, StoreUnavailable */
+/** Holds one connection of the pool; the lock ends with the process, however that ends. @throws EngineRefused, StoreUnavailable */
 export async function holdDeployment(pool: PostgresPool): Promise<HeldDeployment> {
   const held = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();

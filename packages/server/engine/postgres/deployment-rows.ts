@@ -32,10 +32,12 @@ import type { PostgresPool } from './wire/connection-pool.ts';
 import {
   byteaToBytes,
   byteaToHex,
+  byteaToText,
   bytesToBytea,
   hexToBytea,
   type SqlRow,
   type SqlValue,
+  textToBytea,
 } from './wire/sql-values.ts';
 
 type Write = readonly [statement: DeploymentStatement, parameters: readonly SqlValue[]];
@@ -136,21 +138,11 @@ async function runTogether(connection: PostgresConnection, writes: readonly Writ
   const outcomes = await Promise.allSettled(sent);
   const failed = outcomes.find((outcome) => outcome.status === 'rejected');
   if (failed !== undefined) {
-    await rollBack(connection);
+    await connection.rollback();
     throw failed.reason;
   }
   const committed = await sent.at(-1);
   if (committed?.command !== 'COMMIT') throw new StoreUnavailable('PostgreSQL rolled a batch of a copy back');
-}
-
-async function rollBack(connection: PostgresConnection): Promise<void> {
-  if (!connection.isUsable) return;
-  try {
-    await connection.query('ROLLBACK');
-  } catch (error) {
-    // A connection in an unknown state goes nowhere near other work.
-    connection.lose(error instanceof Error ? error : new Error('ROLLBACK failed'));
-  }
 }
 
 const DOMAIN_KINDS: ReadonlySet<EntryKind> = new Set(['balances', 'history', 'commits']);
@@ -193,7 +185,7 @@ const ENTRIES_FROM_SQL: { readonly [K in EntryKind]: (row: SqlRow) => Entries[K]
     supersededAt: row.superseded_at as number,
   }),
   commits: (row) => ({
-    requestId: decoder.decode(byteaToBytes(row.request_id)),
+    requestId: byteaToText(row.request_id),
     payloadDigest: byteaToBytes(row.payload_digest),
     revision: row.revision as number,
   }),
@@ -256,6 +248,3 @@ function writesOfNodes(space: SpaceKey, nodes: readonly NodeEntry[]): Write[] {
 
 const hashesOf = (entries: readonly { readonly hash: string }[]): string[] =>
   entries.map(({ hash }) => hexToBytea(hash));
-/** An id may begin with what looks like a byte order mark. */
-const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-const textToBytea = (text: string): string => bytesToBytea(new TextEncoder().encode(text));

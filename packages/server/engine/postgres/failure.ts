@@ -4,7 +4,7 @@ import { StoreUnavailable } from '../../core/ports.ts';
 import { formatAuthority, type PostgresHost } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
 
-/** The connection is gone or of no use any more: whatever it was asked last has an unknown outcome. */
+/** The connection is gone or useless, and nobody knows the outcome of its last statement. */
 const LOST_CODES: ReadonlySet<string> = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_ENDED',
@@ -22,7 +22,7 @@ const LOST_CODES: ReadonlySet<string> = new Set([
 /** A statement that would write was refused, since the server takes no writes; its session is given up. */
 export const READ_ONLY = '25006';
 
-/** Serialization failure, deadlock, a lock not had in time, a row somebody else has just made: the same again may do. */
+/** A serialization failure, a deadlock, a lock that took too long, a row that another has just made: trying again may help. */
 const REPEATABLE_CODES: ReadonlySet<string> = new Set(['40001', '40P01', '55P03', '23505', READ_ONLY]);
 
 /** A CHECK of the schema: a count would be negative. */
@@ -101,12 +101,12 @@ export function isRepeatable(error: unknown): boolean {
   return code !== undefined && REPEATABLE_CODES.has(code) && !isWriteOnceBroken(error);
 }
 
-/** Somebody else's row would go away when looked at again; content of a generation never does. */
+/** Other rows that another has just made are found by the next attempt. Content that exists already means a key was used twice. */
 function isWriteOnceBroken(error: unknown): boolean {
   return codeOf(error) === '23505' && (error as { constraint?: unknown }).constraint === 'contents_pkey';
 }
 
-/** What callers are told: a broken rule, or a failure that has changed nothing they were told of. */
+/** The error for callers: a broken rule, or a failure that undid nothing that was acknowledged. */
 export function storageError(error: unknown, doing: string): Error {
   const isSaid = error instanceof StoreUnavailable || error instanceof EngineRefused;
   if (isSaid || error instanceof InvariantViolation) return error;
@@ -122,7 +122,7 @@ export function storageError(error: unknown, doing: string): Error {
   return new StoreUnavailable(`PostgreSQL: ${doing} failed (${code}): ${hint}`, { cause });
 }
 
-/** The server's or system's own words, without the statement and parameters the driver hangs on its errors. */
+/** The message of the server or system, cut to a line of bounded length. */
 function plainMessage(error: unknown): string {
   const text = error instanceof Error ? error.message : 'no message';
   return text.slice(0, 500);

@@ -1,7 +1,7 @@
 /** core/ports.ts MetadataStore on PostgreSQL, shared by any number of processes. */
 import { randomInt } from 'node:crypto';
 import type { Hash } from '@holdfast/protocol';
-import { assertInvariant, InvariantViolation, namingSpace } from '../../core/invariant.ts';
+import { InvariantViolation, namingSpace } from '../../core/invariant.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
 import type {
   ContentRow,
@@ -29,7 +29,7 @@ import {
 import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
 import { Maintenance } from './maintenance.ts';
 import { ReadyLeases } from './ready-leases.ts';
-import { joinedContentFromSql, nodeFromSql, spaceKeyFromSql, uploadFromSql } from './rows.ts';
+import { joinedContentFromSql, nodeFromSql, spaceFromSql, spaceKeyFromSql, uploadFromSql } from './rows.ts';
 import { SpaceKeys } from './space-keys.ts';
 import { SQL } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
@@ -173,7 +173,7 @@ export class PostgresMetadataStore implements MetadataStore {
     const [space = '', hash = ''] = (after ?? `${NO_SPACE}.`).split('.');
     const rows = await this.#read(SQL.findNodesToScrub, [space, hexToBytea(hash), limit]);
     const items = rows.map((row): ScrubItem => {
-      return { space: namesOf(row), node: nodeFromSql(row), content: joinedContentFromSql(row) };
+      return { space: spaceFromSql(row), node: nodeFromSql(row), content: joinedContentFromSql(row) };
     });
     const last = rows.length < limit ? undefined : rows.at(-1);
     return { items, next: last && `${spaceKeyFromSql(last.space)}.${byteaToHex(last.hash)}` };
@@ -182,7 +182,7 @@ export class PostgresMetadataStore implements MetadataStore {
   async findRottenSpaces(after = NO_SPACE, limit: number): Promise<readonly RottenSpace[]> {
     const rows = await this.#read(SQL.findRottenSpaces, [after, limit, ROTTEN_COUNT_MAX]);
     return rows.map((row) => ({
-      space: namesOf(row),
+      space: spaceFromSql(row),
       nodes: row.count as number,
       position: spaceKeyFromSql(row.space),
     }));
@@ -227,9 +227,4 @@ export class PostgresMetadataStore implements MetadataStore {
       throw error;
     }
   }
-}
-
-function namesOf({ app_id, space_id }: SqlRow): Space {
-  assertInvariant(app_id !== null, 'a Space with rows has its names');
-  return { appId: app_id as string, spaceId: space_id as string };
 }

@@ -26,7 +26,7 @@ const CREATE_TABLE =
   'CREATE TABLE IF NOT EXISTS holdfast_schema (id smallint PRIMARY KEY CHECK (id = 1), version integer NOT NULL)';
 const CREATE_ROW = 'INSERT INTO holdfast_schema (id, version) VALUES (1, 0) ON CONFLICT DO NOTHING';
 const READ_VERSION = 'SELECT version FROM holdfast_schema WHERE id = 1';
-/** Two processes that create the same table at once can get one of these: then it is there. */
+/** What a process gets when another has created the same table at the same time. */
 const MADE_BY_ANOTHER: ReadonlySet<string> = new Set(['23505', '42P07', '42710']);
 const NO_TABLE = '42P01';
 

@@ -1,5 +1,4 @@
 /** Opens a database: one pool for what requests ask, one for what servers need to go on. */
-import { accessSync, constants } from 'node:fs';
 import { StoreUnavailable } from '../../core/ports.ts';
 import type { PostgresAddress } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
@@ -8,15 +7,17 @@ import { migrate } from './migrations.ts';
 import { PostgresPool } from './wire/connection-pool.ts';
 import { POSTGRES_LIMITS, type PostgresLimits } from './wire/limits.ts';
 
-/** SQL states that only a person can change: wrong password or user, no such database, no rights, a schema that does not fit. */
-const LASTING_STATES = /^(?:28|3D|42|0A|22|23)/;
+/**
+ * What only a person can change: a wrong password or user, no such database, no rights, a schema that does not fit, certificates
+ * that cannot be read.
+ */
+const LASTING_STATES = /^(?:28|3D|42|0A|22|23|ENOENT$|EACCES$|EISDIR$|ERR_BORINGSSL$)/;
 
 /** Resolves with a pool on a database that has this build's schema. @throws EngineRefused, StoreUnavailable */
 export async function openPostgres(
   address: PostgresAddress,
   limits: Partial<PostgresLimits> = {},
 ): Promise<PostgresPool> {
-  if (address.tlsRootFile !== undefined) assertReadable(address.tlsRootFile);
   const pool = new PostgresPool(address, { ...POSTGRES_LIMITS, ...limits });
   try {
     await migrate(pool);
@@ -40,16 +41,6 @@ const CONTROL_LIMITS: PostgresLimits = {
 /** On a database that was opened before. */
 export function openControlPool(address: PostgresAddress): PostgresPool {
   return new PostgresPool({ ...address, connectionsMax: CONTROL_CONNECTIONS }, CONTROL_LIMITS);
-}
-
-function assertReadable(path: string): void {
-  try {
-    accessSync(path, constants.R_OK);
-  } catch {
-    throw new EngineRefused(
-      `the certificates ${path} of --metadata cannot be read: correct sslrootcert, or its mode`,
-    );
-  }
 }
 
 function explain({ tls }: PostgresAddress, error: StoreUnavailable): Error {

@@ -12,7 +12,7 @@ import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';
 interface Renewal {
   readonly hash: Hash;
   readonly durationMs: number;
-  /** of `performance.now()`; when it has waited too long */
+  /** when it has waited too long, by `performance.now()` */
   readonly refuseAt: number;
   resolve(lease: LeaseWindow | undefined): void;
   reject(error: unknown): void;
@@ -25,17 +25,17 @@ export type RenewRows = (
   durationsMs: readonly number[],
 ) => Promise<readonly SqlRow[]>;
 
-/** of one statement: larger ones would hold their rows, and their callers, for long */
+/** renewals in one statement: a larger one would hold its rows and its callers for long */
 const MERGED_MAX = 512;
 
 export class ReadyLeases {
   readonly #renew: RenewRows;
   readonly #waitMs: number;
-  /** by Space, while it is due or a statement of it is on its way: those that wait for the next, in the order in which they came */
+  /** the renewals that wait for the next statement, oldest first, by Space; a Space is here while it is due or has one under way */
   readonly #waiting = new Map<SpaceKey, Renewal[]>();
   /** Spaces whose statement goes out when this turn has read all that has arrived */
   #due: SpaceKey[] = [];
-  /** one for all that wait, set for the one that came first: under load it is seldom set anew */
+  /** one timer for all that wait, set for the oldest, so that it is seldom set again under load */
   #watch: ReturnType<typeof setTimeout> | undefined;
 
   /** `waitMs`: how long one may wait for the statement before it */
@@ -44,7 +44,7 @@ export class ReadyLeases {
     this.#waitMs = waitMs;
   }
 
-  /** Rejects with what the statement failed with, or with StoreUnavailable when it was not sent for too long: then it never is. */
+  /** Rejects with the failure of the statement, or with StoreUnavailable when it waited too long to be sent: then it is never sent. */
   renew(space: SpaceKey, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined> {
     return new Promise((resolve, reject) => {
       const refuseAt = performance.now() + this.#waitMs;
@@ -87,7 +87,7 @@ export class ReadyLeases {
     for (const space of due) void this.#send(space);
   }
 
-  /** One statement, and the next one when it is answered, until nobody waits. */
+  /** Sends one statement, and the next when that is answered, until nobody waits. */
   async #send(space: SpaceKey): Promise<void> {
     const waiting = this.#waiting.get(space) ?? [];
     if (waiting.length > 0) await this.#renewTogether(space, waiting.splice(0, MERGED_MAX));

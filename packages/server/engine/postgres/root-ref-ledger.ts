@@ -6,7 +6,14 @@ import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { RootRefCommit, SpaceKey } from '../../core/model.ts';
 import type { RootRefReads } from '../../core/ports.ts';
-import { byteaToBytes, byteaToHex, bytesToBytea, hexToBytea } from './wire/sql-values.ts';
+import {
+  byteaToBytes,
+  byteaToHex,
+  byteaToText,
+  bytesToBytea,
+  hexToBytea,
+  textToBytea,
+} from './wire/sql-values.ts';
 import type { Statement, TransactionWire } from './wire/transaction-wire.ts';
 
 export interface BalanceChange {
@@ -127,11 +134,11 @@ export class RootRefLedger {
     const found = await this.#wire.send('findCommits', [
       this.#space,
       unknown.map(({ domain }) => domain),
-      unknown.map(({ requestId }) => requestIdToSql(requestId)),
+      unknown.map(({ requestId }) => textToBytea(requestId)),
     ]);
     for (const { domain, requestId } of unknown) this.#domain(domain).commits.set(requestId, undefined);
     for (const row of found.rows) {
-      const requestId = requestIdFromSql(row.request_id);
+      const requestId = byteaToText(row.request_id);
       const payloadDigest = byteaToBytes(row.payload_digest);
       const commit = { requestId, payloadDigest, revision: row.revision as number };
       this.#domain(row.domain as string).commits.set(requestId, commit);
@@ -185,7 +192,7 @@ export class RootRefLedger {
       [
         this.#space,
         commits.map(({ domain }) => domain),
-        commits.map(({ commit }) => requestIdToSql(commit.requestId)),
+        commits.map(({ commit }) => textToBytea(commit.requestId)),
         commits.map(({ commit }) => bytesToBytea(commit.payloadDigest)),
         commits.map(({ commit }) => commit.revision),
       ],
@@ -247,9 +254,3 @@ export class RootRefLedger {
 function keysToSql(keys: readonly { readonly domain: string; readonly hash: Hash }[]): [string[], string[]] {
   return [keys.map(({ domain }) => domain), keys.map(({ hash }) => hexToBytea(hash))];
 }
-
-const encoder = new TextEncoder();
-/** An id may begin with what looks like a byte order mark. */
-const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-const requestIdToSql = (requestId: string): string => bytesToBytea(encoder.encode(requestId));
-const requestIdFromSql = (bytea: unknown): string => decoder.decode(byteaToBytes(bytea));

@@ -1,11 +1,13 @@
 /** Between the model's rows and PostgreSQL's: bytes for hex, integers for states. No rule lives here. */
 import type { Hash, RejectionCode } from '@holdfast/protocol';
 import { isCollectable } from '../../core/eligibility.ts';
+import { assertInvariant } from '../../core/invariant.ts';
 import type {
   ContentRow,
   DiscardRow,
   NodeRow,
   NodeRowState,
+  Space,
   SpaceKey,
   UploadEvidence,
   UploadRow,
@@ -196,3 +198,8 @@ export const hashesToSql = (hashes: Iterable<Hash>): SqlValue => Array.from(hash
 
 /** PostgreSQL writes a uuid with dashes. */
 export const spaceKeyFromSql = (uuid: unknown): SpaceKey => (uuid as string).replaceAll('-', '');
+
+export function spaceFromSql({ app_id, space_id }: SqlRow): Space {
+  assertInvariant(app_id !== null, 'a Space with rows has its names');
+  return { appId: app_id as string, spaceId: space_id as string };
+}

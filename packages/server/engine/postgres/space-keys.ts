@@ -1,4 +1,4 @@
-/** Keys of Spaces that were computed before: a digest costs more than all else that is done here for the renewal of a lease. */
+/** Remembers the keys of Spaces: computing the digest costs more than everything else this process does for a renewal. */
 import type { Space, SpaceKey } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { SpaceMap } from '../../core/space-map.ts';

@@ -53,7 +53,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     this.#isSpaceWritten = options.isSpaceKnown;
   }
 
-  /** Known with the first answer. A body that asks earlier is run again, when it is known: none on a hot path does. */
+  /** Known with the first answer. A body that asks earlier is run again once it is known; no body of a hot path asks so early. */
   get now(): number {
     const { now } = this.#wire;
     if (now !== undefined) return now;
@@ -93,11 +93,11 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return known === undefined ? this.#lockNode(hash) : known.current?.row;
   }
 
-  /** Its upload comes along: where there is no ready row, that is looked at next. */
+  /** Locks its upload too: if there is no ready row, the body looks for that next. */
   async #lockNode(hash: Hash): Promise<NodeRow | undefined> {
     const key = hexToBytea(hash);
-    // The upload first: a publication takes it away as it makes the row. Whoever waits for one that is under way finds no
-    // upload, and must then see the row.
+    // The upload first. A publication deletes the upload and makes the row, so whoever waited here for a publication finds no
+    // upload, and must then find the row.
     const [upload, node] = await Promise.all([
       this.#rows.uploads.has(hash) ? undefined : this.#wire.send('lockUpload', [this.#key, key]),
       this.#wire.send('lockNode', [this.#key, key]),
@@ -298,7 +298,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     });
   }
 
-  /** All that these commits look at, in one trip; their bodies then find it here. */
+  /** Reads in one trip all that these commits look at, so that their bodies find it here. */
   async prefetch(reads: readonly RootRefReads[]): Promise<void> {
     const hashes = reads.flatMap((each) => each.hashes);
     await Promise.all([

@@ -329,7 +329,6 @@ export const BACKGROUND_STATEMENTS = {
 export const CONTROL_STATEMENTS = {
   begin: 'BEGIN',
   commit: 'COMMIT',
-  rollback: 'ROLLBACK',
   /** the instant of the transaction, $1 a test's clock or NULL */
   readNow: `SELECT ${nowOr('$1')} AS now`,
 } as const;

@@ -2,12 +2,11 @@
  * Finds Spaces that have something for the sweep, by what has come due and not by looking at Spaces: the cost is that of the
  * rows that are due, however many Spaces there are.
  */
-import { assertInvariant } from '../../core/invariant.ts';
 import type { Space } from '../../core/model.ts';
 import type { SweepCutoffs } from '../../core/ports.ts';
+import { spaceFromSql } from './rows.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import type { SqlRow } from './wire/sql-values.ts';
 
 /** index entries of one kind that one call passes */
 const DUE_ROWS_MAX = 10_000;
@@ -34,7 +33,7 @@ const START: Position = { dueAt: -1, space: '00000000-0000-0000-0000-00000000000
 
 export class SweepWalk {
   readonly #pool: PostgresPool;
-  /** where each kind's round goes on, so that a Space with much to do keeps nobody waiting for ever */
+  /** where the round of each kind goes on, so that a Space with much to do does not keep the others waiting for ever */
   readonly #positions = new Map<Kind, Position>();
   #firstKind = 0;
 
@@ -50,7 +49,7 @@ export class SweepWalk {
       if (found.size >= limit) break;
       const start = this.#positions.get(kind) ?? START;
       const isAtEnd = await this.#collect(kind, cutoffs, found, limit, start);
-      // Around the end once, so that a call that could return something does.
+      // Begins again after the end, once: a call returns something whenever something is due.
       if (isAtEnd && start !== START && found.size < limit) {
         await this.#collect(kind, cutoffs, found, limit, START);
       }
@@ -74,7 +73,7 @@ export class SweepWalk {
         this.#positions.set(kind, position);
         return false;
       }
-      found.set(row.space as string, spaceOf(row));
+      found.set(row.space as string, spaceFromSql(row));
       position = { dueAt: row.due_at as number, space: row.space as string };
     }
     const [first] = rows;
@@ -85,9 +84,4 @@ export class SweepWalk {
     this.#positions.set(kind, { dueAt: first.last_due_at as number, space: first.last_space as string });
     return false;
   }
-}
-
-function spaceOf(row: SqlRow): Space {
-  assertInvariant(row.app_id !== null, 'a Space with rows has its names');
-  return { appId: row.app_id as string, spaceId: row.space_id as string };
 }

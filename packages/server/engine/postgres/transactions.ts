@@ -1,4 +1,4 @@
-/** Runs bodies as transactions, again where other transactions were in the way, and gives up in bounded time. */
+/** Runs bodies as transactions. A body that met other transactions runs again, for a bounded time. */
 import { CounterBroken } from '../../core/invariant.ts';
 import type { Space, SpaceKey } from '../../core/model.ts';
 import {
@@ -7,6 +7,7 @@ import {
   type SpaceTransaction,
   StoreUnavailable,
 } from '../../core/ports.ts';
+import { SpaceMap } from '../../core/space-map.ts';
 import { type Body, CommitGroups, type GroupedCommit, type Outcome } from './commit-groups.ts';
 import { isLost, isRepeatable, storageError } from './failure.ts';
 import type { SpaceKeys } from './space-keys.ts';
@@ -23,7 +24,7 @@ const PAUSE_MS_MIN = 2;
 const PAUSE_MS_MAX = 250;
 /** A lost connection is tried again once: the server may just have restarted. */
 const LOST_ATTEMPTS_MAX = 2;
-/** Spaces whose names are known to be written; past it all are forgotten, which costs a statement each. */
+/** Spaces whose names are known to be written: each that is forgotten costs two statements more. */
 const SPACES_KNOWN_MAX = 100_000;
 
 interface TransactionsOptions {
@@ -38,7 +39,7 @@ type FindClock = () => number | null;
 
 export class Transactions {
   readonly #options: TransactionsOptions;
-  readonly #known = new Map<SpaceKey, Space>();
+  readonly #known = new SpaceMap<true>(SPACES_KNOWN_MAX);
   readonly #groups = new CommitGroups();
   #isClosed = false;
 
@@ -80,7 +81,7 @@ export class Transactions {
     );
   }
 
-  /** Undefined: something was in the way, nothing has changed, and each is to run by itself. */
+  /** Resolves with undefined when other transactions were in the way: nothing has changed, and each body has to run alone. */
   async #runTogether(
     space: Space,
     key: SpaceKey,
@@ -110,12 +111,12 @@ export class Transactions {
       tx = this.#open(space, key, wire);
       outcome = await outcomeOf(() => body(tx));
     }
-    if (outcome.ok || wire.failure !== undefined) await this.#finish(space, key, wire, tx);
+    if (outcome.ok || wire.failure !== undefined) await this.#finish(space, wire, tx);
     else await wire.rollback();
     return outcome;
   }
 
-  /** A body that fails takes nothing of the others; one that had written by then would, so then each runs by itself. */
+  /** A body that fails changes nothing for the others. If it fails after writing, the transaction is abandoned and each runs alone. */
   async #attemptTogether(
     space: Space,
     key: SpaceKey,
@@ -132,23 +133,18 @@ export class Transactions {
       if (!outcome.ok && tx.changeCount !== before) wire.fail(new RunAgain('a commit failed half way'));
       outcomes.push(outcome);
     }
-    await this.#finish(space, key, wire, tx);
+    await this.#finish(space, wire, tx);
     return outcomes;
   }
 
   #open(space: Space, spaceKey: SpaceKey, wire: TransactionWire): PostgresSpaceTransaction {
     const { uploadLimit } = this.#options;
-    const isSpaceKnown = this.#isKnown(spaceKey, space);
+    const isSpaceKnown = this.#known.find(space) === true;
     return new PostgresSpaceTransaction({ wire, space, spaceKey, isSpaceKnown, uploadLimit });
   }
 
-  /** Commits what was written, if anything. Throws what went wrong with the transaction, whatever a body made of it. */
-  async #finish(
-    space: Space,
-    key: SpaceKey,
-    wire: TransactionWire,
-    tx: PostgresSpaceTransaction,
-  ): Promise<void> {
+  /** Commits what was written, if anything. Throws what went wrong with the transaction, even if a body caught it. */
+  async #finish(space: Space, wire: TransactionWire, tx: PostgresSpaceTransaction): Promise<void> {
     if (wire.failure !== undefined) {
       await wire.rollback();
       throw wire.failure;
@@ -156,23 +152,11 @@ export class Transactions {
     const writes = tx.takeWrites();
     if (writes.length === 0 && !tx.hasFlushed) return wire.rollback();
     await wire.commit(writes);
-    if (tx.isSpaceWritten) this.#remember(key, space);
-  }
-
-  /** Also that these are its names: another Space with the same key is no known one. */
-  #isKnown(key: SpaceKey, { appId, spaceId }: Space): boolean {
-    const known = this.#known.get(key);
-    return known?.appId === appId && known.spaceId === spaceId;
-  }
-
-  #remember(key: SpaceKey, space: Space): void {
-    if (this.#known.has(key)) return;
-    if (this.#known.size >= SPACES_KNOWN_MAX) this.#known.clear();
-    this.#known.set(key, space);
+    if (tx.isSpaceWritten) this.#known.remember(space, true);
   }
 }
 
-/** What a body itself threw is nobody's business here. */
+/** What a body throws is its caller's: it decides nothing about the transaction. */
 async function outcomeOf(work: () => Awaitable<unknown>): Promise<Outcome> {
   try {
     return { ok: true, value: await work() };
@@ -182,9 +166,9 @@ async function outcomeOf(work: () => Awaitable<unknown>): Promise<Outcome> {
 }
 
 /**
- * Runs `work` again after failures that changed nothing, with growing pauses by chance, so that those who met do not meet again.
- * A lost connection counts as one, once: `work` must be the same run twice, or make StoreUnavailable of what it lost while a
- * commit was under way.
+ * Runs `work` again after failures that changed nothing. The pauses grow and are random, so that two transactions that met do not
+ * meet again. After a lost connection it runs once more: so running `work` twice must do the same as once, or `work` must throw
+ * StoreUnavailable when it lost the connection during a commit.
  */
 export async function repeatWhereSafe<T>(doing: string, work: () => Promise<T>): Promise<T> {
   const giveUpAt = performance.now() + REPEAT_MS_MAX;
@@ -198,7 +182,7 @@ export async function repeatWhereSafe<T>(doing: string, work: () => Promise<T>):
         error instanceof RunAgain || isRepeatable(error) || (isLost(error) && lost < LOST_ATTEMPTS_MAX);
       if (!mayRepeat) throw storageError(error, doing);
       if (attempt === ATTEMPTS_MAX || performance.now() > giveUpAt) throw outOfAttempts(doing, error);
-      // The first time at once: most who met are past each other already.
+      // At once the first time: by then most transactions that met are past each other.
       if (attempt > 1) await pause(attempt);
     }
   }

@@ -37,7 +37,7 @@ export class UploadLimit {
     return (this.#closeUntil.get(space) ?? 0) > performance.now();
   }
 
-  /** Another one for each connection of this process, as far as there are so many. */
+  /** Connections of one process get different permits, as far as there are enough. */
   permitOf(connection: number, atMost: number): number {
     return (this.#firstPermit + connection) % permitsOf(atMost);
   }

@@ -24,7 +24,7 @@ export class PostgresPool {
   readonly connectionsMax: number;
   readonly #address: PostgresAddress;
   readonly #limits: PostgresLimits;
-  /** the one used last is lent first: its caches are warm, and those not needed grow old and go */
+  /** The one used last is lent first, since its caches are warm. Those that are not needed are ended when they are old. */
   readonly #idle: { readonly connection: PostgresConnection; readonly since: number }[] = [];
   readonly #lent = new Set<PostgresConnection>();
   readonly #waiting = new Set<Waiter>();
@@ -132,7 +132,7 @@ export class PostgresPool {
     });
   }
 
-  /** Hands the place on, to the one that has waited longest. */
+  /** Gives the place to whoever has waited longest. */
   #leave(): void {
     const [next] = this.#waiting;
     if (next !== undefined) {
@@ -165,7 +165,7 @@ export class PostgresPool {
   #giveBack(connection: PostgresConnection): void {
     this.#lent.delete(connection);
     if (!connection.isUsable) {
-      // What ended it, a restart, a failover or a dead network, has ended those that rest too, though they do not know it yet.
+      // A restart, a failover or a dead network has most likely ended the resting connections too, though nobody has noticed yet.
       for (const { connection: resting } of this.#idle.splice(0)) resting.lose(othersLost());
       return;
     }

@@ -51,11 +51,11 @@ interface Flight {
   readonly asked: readonly Asked[];
   /** how many are answered */
   answered: number;
-  /** of the first that failed, or of the commit of them all */
+  /** of the first statement that failed, or of the commit */
   failure: ServerFailure | undefined;
 }
 
-/** What ends with the connection: another statement under the same name, or none; a server that takes no writes any more. */
+/** After these failures the session is useless: its prepared statements are gone or changed, or the server takes no writes. */
 const STALE: Readonly<Record<string, string>> = {
   '0A000': 'the server has changed a statement',
   '26000': 'the server has forgotten a statement',
@@ -65,7 +65,7 @@ const STALE: Readonly<Record<string, string>> = {
 /** What the server says of itself when it is ready: it is in no transaction. */
 const IDLE = 'I'.charCodeAt(0);
 
-/** ms the server has to hang up when it is told that we end */
+/** ms the server has to close the connection after we said that we end */
 const END_MS_MAX = 1_000;
 
 let connectionsOpened = 0;
@@ -158,6 +158,11 @@ export class PostgresConnection {
     });
   }
 
+  /** Ends the transaction, or else the connection: one in an unknown state goes nowhere near another request. */
+  async rollback(): Promise<void> {
+    if (this.#lost === undefined) await this.query('ROLLBACK').catch((error) => this.lose(asError(error)));
+  }
+
   /** Several statements without parameters; the answer is the last one's. */
   script(text: string): Promise<SqlResult> {
     return this.#ask((resolve, reject) => {
@@ -193,7 +198,7 @@ export class PostgresConnection {
     this.lose(closed('the network or the server hangs'));
   }
 
-  /** Ends it at once; what is pending rejects with `error`. */
+  /** Ends the connection at once; pending statements reject with `error`. */
   lose(error: Error): void {
     if (this.#lost !== undefined) return;
     this.#lost = error;
@@ -205,7 +210,7 @@ export class PostgresConnection {
     this.#socket?.destroy();
   }
 
-  /** Ends it in order: the server is told. Call when nothing is pending. */
+  /** Tells the server, then ends the connection. Call it when nothing is pending. */
   async end(): Promise<void> {
     const socket = this.#socket;
     if (this.#lost !== undefined || socket === undefined) return;
@@ -232,7 +237,7 @@ export class PostgresConnection {
       this.#writer.bind(statement.name, parameters).execute();
       return statement;
     } catch (error) {
-      // What is half written would be taken for something else.
+      // The server would take the rest of a half-written message for something else.
       this.lose(asError(error));
       throw error;
     }
@@ -262,7 +267,7 @@ export class PostgresConnection {
       failure ??= error;
     });
     socket.on('close', () => {
-      // Not the one under an encrypted one: that tells more of what was wrong.
+      // The plain socket under TLS closes first, but the error of TLS says more.
       if (this.#socket === socket) this.lose(failure ?? closed('the connection was closed'));
     });
   }
@@ -305,7 +310,7 @@ export class PostgresConnection {
     const [flight] = this.#flights;
     const asked = flight?.asked[flight.answered];
     if (flight === undefined) {
-      // Nobody asked: the server says why it hangs up.
+      // No statement waits for this: the server says why it closes the connection.
       if (message.type === 'E') this.lose(parseFailure(message));
     } else if (message.type === 'Z') this.#land(flight, message);
     else if (message.type === 'E') this.#fail(flight, parseFailure(message));
@@ -339,14 +344,14 @@ export class PostgresConnection {
     flight.answered += 1;
   }
 
-  /** The first that failed says why; the server passes over those after it. */
+  /** The first failure of a flight is the reason; the server skips the statements after it. */
   #fail(flight: Flight, failure: ServerFailure): void {
     flight.answered = flight.asked.length;
     flight.failure ??= failure;
     for (const [text, statement] of this.#statements) if (!statement.isKnown) this.#statements.delete(text);
   }
 
-  /** Everything of the flight is answered, and committed if it was no part of a transaction. */
+  /** All statements of the flight are answered, and committed unless a transaction is open. */
   #land({ asked, failure }: Flight, { bytes, start }: Message): void {
     this.#flights.shift();
     this.#isInTransaction = bytes[start] !== IDLE;

@@ -8,6 +8,7 @@ import { startTcpProxy, type TcpProxy } from '../../../../../test/support/tcp-pr
 import { makeTempFolder } from '../../../../../test/support/temp-folder.ts';
 import { StoreUnavailable } from '../../../core/ports.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../../contract/samples.ts';
+import { EngineRefused } from '../../refused.ts';
 import { openPostgres } from '../open-postgres.ts';
 import { addressOf, openInstance } from '../test/postgres-fixture.ts';
 import type { PostgresPool } from './connection-pool.ts';
@@ -96,13 +97,20 @@ describe('a server that speaks TLS', () => {
     ['of another name', OTHER_HOST, { sslrootcert: own }, 'of another host'],
     ['of another authority', HOST, { sslrootcert: other }, 'sslrootcert'],
     ['of an authority that only we know', HOST, {}, 'sslrootcert'],
-    ['of an authority whose file is not there', HOST, { sslrootcert: '/nowhere.pem' }, 'sslrootcert'],
-    ['of an authority whose file is a folder', HOST, { sslrootcert: folder.path }, 'sslrootcert'],
-    ['of an authority whose file holds none', HOST, { sslrootcert: import.meta.path }, 'sslrootcert'],
   ])('is refused by verify-full when it is %s', async (_, host, parameters, hint) => {
     const failure = await failureOf(await urlOf(server, { sslmode: 'verify-full', ...parameters }, { host }));
     expect(failure).toBeInstanceOf(StoreUnavailable);
     expect((failure as Error).message).toContain(hint);
+  });
+
+  test.each([
+    ['is not there', '/nowhere.pem'],
+    ['is a folder', folder.path],
+    ['holds no certificate', import.meta.path],
+  ])('is given up at once by verify-full when the file of its authority %s', async (_, sslrootcert) => {
+    const failure = await failureOf(await urlOf(server, { sslmode: 'verify-full', sslrootcert }));
+    expect(failure).toBeInstanceOf(EngineRefused);
+    expect((failure as Error).message).toContain('sslrootcert');
   });
 });
 

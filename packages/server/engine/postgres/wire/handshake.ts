@@ -61,7 +61,7 @@ export class Handshake {
     throw new Error('the server wants a way of authentication that is not supported: use scram-sha-256');
   }
 
-  /** @throws when the server would begin before it has let us in, and so perhaps without its proof */
+  /** @throws when the server says that it is ready before the authentication has ended: it may have left out its proof */
   assertDone(): void {
     if (!this.#isDone) throw new Error('the server left out the end of the authentication');
   }

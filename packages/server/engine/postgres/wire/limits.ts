@@ -7,9 +7,9 @@ export interface PostgresLimits {
   readonly statementMs: number;
   /** ms one statement may wait for a lock; the transaction is then tried again */
   readonly lockMs: number;
-  /** ms the server keeps a transaction, and its locks, whose process sends nothing: more than `lockMs`, less than two of them */
+  /** ms the server keeps a transaction and its locks while the process sends nothing: between one and two `lockMs` */
   readonly idleInTransactionMs: number;
-  /** ms past `statementMs` without any answer until the network is taken to hang and the connection is given up */
+  /** ms without any answer, beyond `statementMs`, after which the connection is given up: the network hangs */
   readonly silenceMs: number;
   /** ms a request may wait for a connection, or the renewal of a lease for the statement before it */
   readonly admissionMs: number;

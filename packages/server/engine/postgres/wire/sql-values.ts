@@ -15,7 +15,13 @@ export interface SqlResult {
   readonly command: string;
 }
 
+const encoder = new TextEncoder();
+/** An id may begin with what looks like a byte order mark. */
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+
 export const hexToBytea = (hex: string): string => `\\x${hex}`;
 export const bytesToBytea = (bytes: Uint8Array): string => `\\x${bytes.toHex()}`;
 export const byteaToHex = (bytea: unknown): string => (bytea as string).slice(2);
+export const textToBytea = (text: string): string => bytesToBytea(encoder.encode(text));
+export const byteaToText = (bytea: unknown): string => decoder.decode(byteaToBytes(bytea));
 export const byteaToBytes = (bytea: unknown): Uint8Array => Uint8Array.fromHex((bytea as string).slice(2));

@@ -10,7 +10,7 @@ import type { SqlResult, SqlValue } from './sql-values.ts';
 
 export type Statement = readonly [name: keyof typeof SQL, parameters: readonly SqlValue[]];
 
-/** The body is to be run again from the start, on a new look: nothing was wrong, nothing has changed. */
+/** The body has to run again from its start, on newly read rows. Nothing was wrong, and nothing has changed. */
 export class RunAgain extends Error {
   override readonly name = 'RunAgain';
 }
@@ -50,7 +50,7 @@ export class TransactionWire {
     return this.#clock;
   }
 
-  /** The first thing that went wrong. The body may have seen it, but it does not get to decide what it means. */
+  /** The first failure. It fails the transaction, even if the body caught it. */
   get failure(): unknown {
     return this.#failure;
   }
@@ -66,25 +66,25 @@ export class TransactionWire {
     this.#failure ??= failure;
   }
 
-  /** The body met what it could not foresee: it is run again from its start. */
+  /** Fails the transaction so that its body runs again from the start. */
   runAgain(why: string): never {
     const again = new RunAgain(why);
     this.fail(again);
     throw again;
   }
 
-  /** Sends at once; rejects when the statement fails, and then the transaction has. */
+  /** Sends at once. Rejects when the statement fails, which fails the transaction. */
   async send(...[name, parameters]: Statement): Promise<SqlResult> {
     this.assertUsable();
     if (this.#failure !== undefined) throw this.#failure;
     this.#begun ??= this.#begin();
     const answer = this.#query(name, parameters);
-    // In the order of the wire; a failure of any of them is noted before anybody goes on.
+    // Both are awaited, so that a failure of either is noted before the body goes on.
     const [result] = await Promise.all([answer, this.#begun]);
     return result;
   }
 
-  /** @throws what a body did that goes on after its transaction has ended */
+  /** @throws when a body uses its transaction after the end */
   assertUsable(): void {
     if (this.#hasEnded) throw new Error('this transaction has ended');
   }
@@ -98,7 +98,7 @@ export class TransactionWire {
     const committed = this.#query('commit', []);
     await Promise.allSettled([this.#begun, ...answers, committed]);
     if (this.#failure === undefined) {
-      // A failed transaction answers COMMIT with ROLLBACK; but then a statement has failed, which is told below.
+      // The server answers COMMIT with ROLLBACK if a statement has failed; that failure is thrown below.
       const { command } = await committed;
       if (command === 'COMMIT') return;
       throw storageError(new Error(`COMMIT was answered with ${command}`), 'committing');
@@ -115,13 +115,7 @@ export class TransactionWire {
 
   async rollback(): Promise<void> {
     this.#hasEnded = true;
-    if (this.#begun === undefined || !this.#connection.isUsable) return;
-    try {
-      await this.#connection.query(SQL.rollback, []);
-    } catch (error) {
-      // A connection in an unknown state goes nowhere near another request.
-      this.#connection.lose(error instanceof Error ? error : new Error('ROLLBACK failed'));
-    }
+    if (this.#begun !== undefined) await this.#connection.rollback();
   }
 
   async #begin(): Promise<void> {
@@ -134,7 +128,7 @@ export class TransactionWire {
 
   #query(name: keyof typeof SQL, parameters: readonly SqlValue[]): Promise<SqlResult> {
     const answer = this.#connection.query(SQL[name], parameters);
-    // Whoever awaits it gets the same error; this also keeps one that nobody awaits from being unhandled.
+    // Whoever awaits it gets the error too; this also handles it where nobody does.
     answer.catch((error) => this.fail(error));
     return answer;
   }

@@ -30,7 +30,7 @@ export async function openSocket(
   if (tls === 'disable') return plain;
   plain.write(new MessageWriter().sslRequest().take());
   const answer = await firstBytes(plain);
-  // One byte and no more: what came before the encryption is nobody's word.
+  // Exactly one byte: anything more was sent before the encryption, and anybody may have sent it.
   if (answer.length !== 1) throw closed('the server answered the request for TLS with something else');
   if (String.fromCharCode(answer[0] as number) !== SPEAKS_TLS) {
     if (tls === 'prefer') return plain;
