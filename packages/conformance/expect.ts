@@ -36,9 +36,12 @@ export function expectBytes(actual: Uint8Array, expected: Uint8Array, what: stri
   );
 }
 
-export function expectStatus(answer: Answer, status: number, why = ''): void {
+/** The answer has this status, or one of several. */
+export function expectStatus(answer: Answer, status: number | readonly number[], why = ''): void {
+  const statuses = [status].flat();
   const suffix = why === '' ? '' : ` (${why})`;
-  expectThat(answer.status === status, `${answer.request} → ${status}${suffix}`, `${answer.status}`, answer);
+  const expected = `${answer.request} → ${statuses.join(' or ')}${suffix}`;
+  expectThat(statuses.includes(answer.status), expected, `${answer.status}`, answer);
 }
 
 export function expectHeader(answer: Answer, name: string, expected: string): void {
@@ -89,6 +92,18 @@ export function expectError(
   const message = body.message ?? '';
   expectThat(typeof message === 'string', 'message is a string when present', message, answer);
   return message;
+}
+
+export function expectInvalid(answer: Answer, why = ''): string {
+  return expectError(answer, 400, 'INVALID_REQUEST', why);
+}
+
+export function expectNotFound(answer: Answer, why = ''): string {
+  return expectError(answer, 404, 'NOT_FOUND', why);
+}
+
+export function expectConflict(answer: Answer, why = ''): string {
+  return expectError(answer, 409, 'CONFLICT', why);
 }
 
 function codeOf(answer: Answer): string {

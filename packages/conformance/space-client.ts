@@ -1,7 +1,7 @@
 /** One Space as an outside client sees it: builds requests, reads answers, decides nothing. */
 import type { Answer } from './answer.ts';
-import { expectEqual, expectStatus, expectThat } from './expect.ts';
-import type { SampleNode } from './node-bytes.ts';
+import { expectBytes, expectEqual, expectNotFound, expectStatus, expectThat } from './expect.ts';
+import { makeNode, type SampleNode } from './node-bytes.ts';
 import { type Fields, type Identity, mintToken, type TokenSketch } from './tokens.ts';
 import {
   type Commit,
@@ -156,6 +156,26 @@ export class SpaceClient {
     return this.#wire.send(upload.url, init);
   }
 
+  /** A lease that must answer with this state. */
+  async expectLease<S extends Lease['state']>(
+    hash: string,
+    state: S,
+    what = 'state',
+    leaseDurationMs: number = LEASE_MS,
+  ): Promise<Extract<Lease, { state: S }>> {
+    const lease = await this.leased(hash, leaseDurationMs);
+    expectEqual(lease.state, state, what);
+    return lease as Extract<Lease, { state: S }>;
+  }
+
+  /** A lease that must tell why the last upload was rejected, and ask for another. */
+  expectRejected(
+    hash: string,
+    what = 'a rejection',
+  ): Promise<Extract<Lease, { state: 'awaiting_replacement_upload' }>> {
+    return this.expectLease(hash, 'awaiting_replacement_upload', what);
+  }
+
   /** A lease that must ask for bytes; its instruction. */
   async instruction(hash: string): Promise<Upload> {
     const lease = await this.leased(hash);
@@ -165,6 +185,11 @@ export class SpaceClient {
       lease.state,
     );
     return lease.upload;
+  }
+
+  /** A node, and the instruction of its first lease. */
+  async startUpload(node: SampleNode = makeNode()): Promise<{ node: SampleNode; upload: Upload }> {
+    return { node, upload: await this.instruction(node.hash) };
   }
 
   /** lease → PUT → lease; the last lease, whatever it says. */
@@ -182,6 +207,12 @@ export class SpaceClient {
     const lease = await this.upload(node, leaseDurationMs);
     expectThat(lease.state === 'ready', `state ready after the upload of ${node.hash}`, lease.state);
     return lease;
+  }
+
+  /** Publishes the node and gives it back. */
+  async published(node: SampleNode = makeNode()): Promise<SampleNode> {
+    await this.publish(node);
+    return node;
   }
 
   /** Uploads nodes whose children are ready, one after another. */
@@ -202,8 +233,25 @@ export class SpaceClient {
     return readDescription(await this.call('readMetadata', { hash }), hash);
   }
 
+  async expectChildRefCount(hash: string, count: number, what: string): Promise<void> {
+    expectEqual((await this.describe(hash)).state.childRefCount, count, what);
+  }
+
   readContent(hash: string, range?: string): Promise<Answer> {
     return this.call('readContent', { hash, headers: { range } });
+  }
+
+  async expectContent(node: SampleNode, what = 'content'): Promise<void> {
+    const answer = await this.readContent(node.hash);
+    expectStatus(answer, 200, what);
+    expectBytes(answer.bytes, node.content, what, answer);
+  }
+
+  /** No node, by content nor by metadata. */
+  async expectAbsent(hash: string, when: string): Promise<void> {
+    for (const operation of ['readContent', 'readMetadata'] as const) {
+      expectNotFound(await this.call(operation, { hash }), when);
+    }
   }
 
   async usage(): Promise<Usage> {

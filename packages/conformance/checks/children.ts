@@ -1,5 +1,5 @@
 /** Parents and children: who waits for whom, and what is counted meanwhile. */
-import { expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
+import { expectEqual, expectStatus } from '../expect.ts';
 import { makeNode } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
@@ -14,26 +14,12 @@ async function expectWaiting(
   childHashes: readonly string[],
   when: string,
 ): Promise<void> {
-  const lease = await client.leased(hash);
-  expectThat(
-    lease.state === 'validated_awaiting_children',
-    `state validated_awaiting_children ${when}`,
-    lease.state,
-  );
+  const lease = await client.expectLease(hash, 'validated_awaiting_children', `state ${when}`);
   expectEqual(lease.childHashes, childHashes, `childHashes ${when}`);
 }
 
-async function childRefCount(client: SpaceClient, hash: string): Promise<number> {
-  return (await client.describe(hash)).state.childRefCount;
-}
-
 async function orderAndDistinctness({ client }: CheckContext): Promise<void> {
-  const [a, b, c, d] = [1, 2, 3, 4].map((i) => makeNode({ content: `child ${i}` })) as [
-    ReturnType<typeof makeNode>,
-    ReturnType<typeof makeNode>,
-    ReturnType<typeof makeNode>,
-    ReturnType<typeof makeNode>,
-  ];
+  const [a, b, c, d] = [makeNode(), makeNode(), makeNode(), makeNode()];
   await client.publish(c);
   const parent = makeNode({ refs: [d, b, d, c, a, b, a].map((node) => node.hash) });
   await client.upload(parent);
@@ -48,7 +34,7 @@ async function orderAndDistinctness({ client }: CheckContext): Promise<void> {
   await client.instruction(a.hash);
   await expectWaiting(client, parent.hash, [d.hash, a.hash], 'with a child that is only leased');
   await client.publishAll([a, d]);
-  expectEqual((await client.leased(parent.hash)).state, 'ready', 'state once every child is ready');
+  await client.expectLease(parent.hash, 'ready', 'state once every child is ready');
 }
 
 async function waitsForOwnLease({ client }: CheckContext): Promise<void> {
@@ -56,30 +42,18 @@ async function waitsForOwnLease({ client }: CheckContext): Promise<void> {
   const parent = makeNode({ refs: [child.hash] });
   await client.upload(parent);
   await client.publish(child);
-  for (const operation of ['readContent', 'readMetadata'] as const) {
-    expectError(
-      await client.call(operation, { hash: parent.hash }),
-      404,
-      'NOT_FOUND',
-      'a waiting parent was never ready',
-    );
-  }
-  expectEqual(
-    (await client.leased(parent.hash)).state,
-    'ready',
-    'state after its own lease, without a second upload',
-  );
+  await client.expectAbsent(parent.hash, 'a waiting parent was never ready');
+  await client.expectLease(parent.hash, 'ready', 'state after its own lease, without a second upload');
   expectStatus(await client.readContent(parent.hash), 200);
 }
 
 async function countsOccurrences({ client }: CheckContext): Promise<void> {
-  const child = makeNode();
-  await client.publish(child);
-  expectEqual(await childRefCount(client, child.hash), 0, 'childRefCount without parents');
+  const child = await client.published();
+  await client.expectChildRefCount(child.hash, 0, 'childRefCount without parents');
   await client.publish(makeNode({ refs: [child.hash] }));
-  expectEqual(await childRefCount(client, child.hash), 1, 'childRefCount with one parent');
+  await client.expectChildRefCount(child.hash, 1, 'childRefCount with one parent');
   await client.publish(makeNode({ refs: Array<string>(256).fill(child.hash) }));
-  expectEqual(await childRefCount(client, child.hash), 257, 'childRefCount with 256 occurrences more');
+  await client.expectChildRefCount(child.hash, 257, 'childRefCount with 256 occurrences more');
 }
 
 async function waitingParentCounts({ client }: CheckContext): Promise<void> {
@@ -88,14 +62,14 @@ async function waitingParentCounts({ client }: CheckContext): Promise<void> {
   await client.publish(ready);
   const parent = makeNode({ refs: [ready.hash, missing.hash, ready.hash, missing.hash, missing.hash] });
   await client.upload(parent);
-  expectEqual(await childRefCount(client, ready.hash), 2, 'childRefCount by a waiting parent');
+  await client.expectChildRefCount(ready.hash, 2, 'childRefCount by a waiting parent');
   await expectWaiting(client, parent.hash, [missing.hash], 'again');
-  expectEqual(await childRefCount(client, ready.hash), 2, 'childRefCount after repeated leases');
+  await client.expectChildRefCount(ready.hash, 2, 'childRefCount after repeated leases');
   await client.publish(missing);
-  expectEqual(await childRefCount(client, missing.hash), 3, 'childRefCount of a child made after its parent');
+  await client.expectChildRefCount(missing.hash, 3, 'childRefCount of a child made after its parent');
   await client.leased(parent.hash);
-  expectEqual(await childRefCount(client, ready.hash), 2, 'childRefCount once the parent is ready');
-  expectEqual(await childRefCount(client, missing.hash), 3, 'childRefCount once the parent is ready');
+  await client.expectChildRefCount(ready.hash, 2, 'childRefCount once the parent is ready');
+  await client.expectChildRefCount(missing.hash, 3, 'childRefCount once the parent is ready');
 }
 
 async function waitingTakesNoLease({ client }: CheckContext): Promise<void> {
@@ -104,8 +78,7 @@ async function waitingTakesNoLease({ client }: CheckContext): Promise<void> {
   await client.upload(parent, 3_600_000);
   expectEqual((await client.usage()).leasedNodeCount, 0, 'leasedNodeCount with a waiting parent alone');
   await client.publish(child);
-  const lease = await client.leased(parent.hash);
-  expectThat(lease.state === 'ready', 'state ready', lease.state);
+  const lease = await client.expectLease(parent.hash, 'ready');
   expectEqual(
     lease.leaseExpiresAt - lease.leaseStartedAt,
     60_000,
@@ -132,9 +105,9 @@ async function chain({ client }: CheckContext): Promise<void> {
   await expectWaiting(client, root.hash, [middle.hash, leaf.hash], 'while the middle waits too');
   await client.publish(leaf);
   await expectWaiting(client, root.hash, [middle.hash], 'a waiting child is not ready');
-  expectEqual((await client.leased(middle.hash)).state, 'ready', 'state of the middle');
-  expectEqual((await client.leased(root.hash)).state, 'ready', 'state of the root');
-  expectEqual(await childRefCount(client, leaf.hash), 2, 'childRefCount of the leaf');
+  await client.expectLease(middle.hash, 'ready', 'state of the middle');
+  await client.expectLease(root.hash, 'ready', 'state of the root');
+  await client.expectChildRefCount(leaf.hash, 2, 'childRefCount of the leaf');
 }
 
 async function childLosesItsPlace({ client }: CheckContext): Promise<void> {
@@ -147,11 +120,7 @@ async function childLosesItsPlace({ client }: CheckContext): Promise<void> {
     ...parents.map((parent) => client.leased(parent.hash)),
   ]);
   for (const parent of parents) expectEqual((await client.leased(parent.hash)).state, 'ready', 'state');
-  expectEqual(
-    [await childRefCount(client, a.hash), await childRefCount(client, b.hash)],
-    [6, 6],
-    'childRefCounts after a race',
-  );
+  for (const child of [a, b]) await client.expectChildRefCount(child.hash, 6, 'childRefCount after a race');
 }
 
 async function protectsChildren({ client, elapse }: CheckContext): Promise<void> {
@@ -188,12 +157,8 @@ async function droppedAfterADay({ client, elapse, settle }: CheckContext): Promi
     0,
     'notReadyNodeCount once the waiting parent is dropped',
   );
-  expectEqual(await childRefCount(client, ready.hash), 0, 'childRefCount once the edges are gone');
-  expectEqual(
-    (await client.leased(parent.hash)).state,
-    'awaiting_upload',
-    'state of a lease on the dropped parent',
-  );
+  await client.expectChildRefCount(ready.hash, 0, 'childRefCount once the edges are gone');
+  await client.expectLease(parent.hash, 'awaiting_upload', 'state of a lease on the dropped parent');
 }
 
 export const childrenChecks: readonly Check[] = [

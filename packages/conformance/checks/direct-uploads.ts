@@ -1,6 +1,6 @@
 /** Uploads that a store takes itself, by a presigned URL: what the URL allows, and that replays never count. */
 import type { Answer } from '../answer.ts';
-import { expectBytes, expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
+import { expectEqual, expectNotFound, expectStatus, expectThat } from '../expect.ts';
 import { makeNode, makeNodeOfCanonicalSize } from '../node-bytes.ts';
 import { openRaw } from '../raw-connection.ts';
 import { NO_USAGE } from '../space-client.ts';
@@ -32,8 +32,7 @@ async function instruction({ client }: CheckContext): Promise<void> {
 }
 
 async function wrongHeaders({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload();
   const wrongs: readonly Record<string, string | undefined>[] = [
     { 'if-none-match': undefined },
     { 'if-none-match': '"etag"' },
@@ -45,10 +44,10 @@ async function wrongHeaders({ client }: CheckContext): Promise<void> {
     const answer = await client.put(upload, node.bytes, headers);
     expectForbidden(answer, `a PUT with the headers ${JSON.stringify(headers)}`);
   }
-  expectEqual((await client.leased(node.hash)).state, 'awaiting_upload', 'state after refused PUTs');
+  await client.expectLease(node.hash, 'awaiting_upload', 'state after refused PUTs');
   expectStatus(await client.put(upload, node.bytes), 200, 'refused PUTs leave the URL good');
   for (const headers of wrongs) await client.put(upload, makeNode().bytes, headers);
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
 }
 
 async function tamperedUrl({ client }: CheckContext): Promise<void> {
@@ -80,19 +79,18 @@ async function tamperedUrl({ client }: CheckContext): Promise<void> {
     url.pathname = `${url.pathname}0`;
   }, 'a key of its own choice');
   expectStatus(await client.put(upload, node.bytes), 200, 'the URL as it was given');
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
-  expectEqual((await client.leased(other.hash)).state, 'awaiting_upload', 'state of the other');
+  await client.expectLease(node.hash, 'ready');
+  await client.expectLease(other.hash, 'awaiting_upload', 'state of the other');
 }
 
 async function otherMethods({ client, target }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload();
   expectStatus(await client.put(upload, node.bytes), 200);
   for (const method of ['GET', 'DELETE', 'POST']) {
     const answer = await target.send(upload.url, { method, headers: { ...upload.headers } });
     expectThat(answer.status >= 400, `${method} with the URL of a PUT is refused`, answer.status, answer);
   }
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
 }
 
 const PAUSED_BYTES = 40_000;
@@ -116,42 +114,36 @@ async function overlapping({ client }: CheckContext): Promise<void> {
   } finally {
     slow.destroy();
   }
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state: the winner’s bytes count');
-  const answer = await client.readContent(node.hash);
-  expectBytes(answer.bytes, node.content, 'content', answer);
+  await client.expectLease(node.hash, 'ready', 'state: the winner’s bytes count');
+  await client.expectContent(node);
 }
 
 async function interrupted({ client }: CheckContext): Promise<void> {
-  const node = makeNodeOfCanonicalSize(PAUSED_BYTES);
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload(makeNodeOfCanonicalSize(PAUSED_BYTES));
   const broken = await openRaw(upload.url);
   broken.write(putHead(upload, [`content-length: ${PAUSED_BYTES}`]));
   broken.write(node.bytes.slice(0, SENT_FIRST_BYTES));
   await pause(100);
   broken.destroy();
   await pause(100);
-  expectEqual((await client.leased(node.hash)).state, 'awaiting_upload', 'state after an interrupted PUT');
+  await client.expectLease(node.hash, 'awaiting_upload', 'state after an interrupted PUT');
   expectStatus(await client.put(upload, node.bytes), 200, 'the same URL after an interrupted PUT');
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
 }
 
 /** The object may be gone by then, so the store may take a replay; it must count for nothing. */
 async function replayAfterRejection({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload();
   expectStatus(await client.put(upload, makeNode().bytes), 200, 'wrong bytes are accepted by the PUT');
-  const lease = await client.leased(node.hash);
-  expectThat(lease.state === 'awaiting_replacement_upload', 'a rejection', lease.state);
+  const lease = await client.expectRejected(node.hash);
   expectThat(keyOf(lease.upload) !== keyOf(upload), 'a replacement has a key of its own', 'the same key');
   await client.put(upload, node.bytes);
-  const still = await client.leased(node.hash);
-  expectEqual(still.state, 'awaiting_replacement_upload', 'state: good bytes under the rejected key');
-  expectError(await client.call('readMetadata', { hash: node.hash }), 404, 'NOT_FOUND', 'not published');
+  await client.expectRejected(node.hash, 'state: good bytes under the rejected key');
+  expectNotFound(await client.call('readMetadata', { hash: node.hash }), 'not published');
   await client.expectUsage(NO_USAGE, 'after a replay');
   expectStatus(await client.put(lease.upload, node.bytes), 200, 'the replacement');
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
-  const answer = await client.readContent(node.hash);
-  expectBytes(answer.bytes, node.content, 'content', answer);
+  await client.expectLease(node.hash, 'ready');
+  await client.expectContent(node);
 }
 
 function keyOf(upload: Upload): string {
@@ -170,29 +162,26 @@ async function expired({ client }: CheckContext): Promise<void> {
   expectStatus(await client.put(done, finished.bytes), 200);
   await outlive(upload);
   expectForbidden(await client.put(upload, node.bytes), 'an expired URL');
-  expectEqual(
-    (await client.leased(finished.hash)).state,
+  await client.expectLease(
+    finished.hash,
     'ready',
     'state: a complete object is accepted whenever it finished',
   );
-  const again = await client.leased(node.hash);
-  expectThat(again.state === 'awaiting_upload', 'a lease that asks for bytes again', again.state);
+  const again = await client.expectLease(node.hash, 'awaiting_upload', 'a lease that asks for bytes again');
   expectThat(keyOf(again.upload) !== keyOf(upload), 'expired without an object: a new generation', 'the old');
   expectStatus(await client.put(again.upload, node.bytes), 200);
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
 }
 
 async function rejectionOutlivesTheUrl({ client }: CheckContext): Promise<void> {
   const node = makeNode();
   expectStatus(await client.put(await client.instruction(node.hash), makeNode().bytes), 200);
-  const first = await client.leased(node.hash);
-  expectThat(first.state === 'awaiting_replacement_upload', 'a rejection', first.state);
+  const first = await client.expectRejected(node.hash);
   await outlive(first.upload);
-  const later = await client.leased(node.hash);
-  expectThat(later.state === 'awaiting_replacement_upload', 'the rejection survives the URL', later.state);
+  const later = await client.expectRejected(node.hash, 'the rejection survives the URL');
   expectEqual(later.rejection, first.rejection, 'rejection');
   expectStatus(await client.put(later.upload, node.bytes), 200, 'the new URL');
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
 }
 
 function direct(

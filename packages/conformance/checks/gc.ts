@@ -1,5 +1,5 @@
 /** Collection: who may go, in which order, how many, and what is reported. */
-import { expectBytes, expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
+import { expectEqual, expectNotFound, expectStatus, expectThat } from '../expect.ts';
 import { makeNode, type SampleNode } from '../node-bytes.ts';
 import { NO_USAGE, type SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
@@ -11,17 +11,13 @@ const LEASE_OVER_MS = 61_500;
 
 async function expectGone(client: SpaceClient, nodes: readonly SampleNode[], when: string): Promise<void> {
   for (const { hash } of nodes) {
-    for (const operation of ['readMetadata', 'readContent'] as const) {
-      expectError(await client.call(operation, { hash }), 404, 'NOT_FOUND', when);
-    }
+    await client.expectAbsent(hash, when);
   }
 }
 
 async function expectKept(client: SpaceClient, nodes: readonly SampleNode[], when: string): Promise<void> {
   for (const node of nodes) {
-    const answer = await client.readContent(node.hash);
-    expectStatus(answer, 200, when);
-    expectBytes(answer.bytes, node.content, `content ${when}`, answer);
+    await client.expectContent(node, `content ${when}`);
   }
 }
 
@@ -34,8 +30,7 @@ async function nothingToDo({ client }: CheckContext): Promise<void> {
 }
 
 async function leasedStays({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  await client.publish(node);
+  const node = await client.published();
   const pass = await client.gc();
   expectEqual(
     [pass.deleted, pass.reclaimedContentBytes],
@@ -59,11 +54,10 @@ async function unleasedGoes({ client, elapse }: CheckContext): Promise<void> {
 }
 
 async function expiryIsNoDeletion({ client, elapse }: CheckContext): Promise<void> {
-  const node = makeNode();
-  await client.publish(node);
+  const node = await client.published();
   await elapse(LEASE_OVER_MS);
   await expectKept(client, [node], 'with an expired lease and no pass');
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state of a new lease without an upload');
+  await client.expectLease(node.hash, 'ready', 'state of a new lease without an upload');
   expectEqual((await client.gc()).deleted, 0, 'deleted after the new lease');
   await expectKept(client, [node], 'leased again');
 }
@@ -96,7 +90,7 @@ async function boundedCascade({ client, elapse }: CheckContext): Promise<void> {
   );
   await expectGone(client, [root, middle], 'parents first');
   await expectKept(client, [leaf], 'beyond the bound');
-  expectEqual((await client.describe(leaf.hash)).state.childRefCount, 0, 'childRefCount of the freed leaf');
+  await client.expectChildRefCount(leaf.hash, 0, 'childRefCount of the freed leaf');
   expectEqual(await client.gc(2), { examined: 1, deleted: 1, reclaimedContentBytes: 4 }, 'the next pass');
 }
 
@@ -138,8 +132,7 @@ async function leasedParentProtects({ client, elapse }: CheckContext): Promise<v
 }
 
 async function rootRefOnUnleased({ client, elapse }: CheckContext): Promise<void> {
-  const node = makeNode();
-  await client.publish(node);
+  const node = await client.published();
   await elapse(LEASE_OVER_MS);
   expectEqual(
     (await client.commit('late', { [node.hash]: 1 })).revision,
@@ -163,8 +156,7 @@ async function rootRefsProtect({ client, elapse }: CheckContext): Promise<void> 
 }
 
 async function opposedDomainsProtect({ client, elapse }: CheckContext): Promise<void> {
-  const node = makeNode();
-  await client.publish(node);
+  const node = await client.published();
   await client.inDomain('plus').commit('r', { [node.hash]: 1 });
   await client.inDomain('minus').commit('r', { [node.hash]: -1 });
   expectEqual((await client.describe(node.hash)).state.rootRefCount, 0, 'rootRefCount over both domains');
@@ -176,20 +168,14 @@ async function opposedDomainsProtect({ client, elapse }: CheckContext): Promise<
 }
 
 async function replayAfterCollection({ client, elapse }: CheckContext): Promise<void> {
-  const node = makeNode();
-  await client.publish(node);
+  const node = await client.published();
   const original = await client.commit('add', { [node.hash]: 1 });
   await client.commit('release', { [node.hash]: -1 });
   await elapse(LEASE_OVER_MS);
   expectEqual((await client.gc()).deleted, 1, 'deleted');
   const replay = await client.commit('add', { [node.hash]: 1 });
   expectEqual(replay, { ...original, idempotent: true }, 'a replay of a commit whose node is gone');
-  expectError(
-    await client.update('anew', { [node.hash]: 0 }),
-    404,
-    'NOT_FOUND',
-    'a new commit on a collected node',
-  );
+  expectNotFound(await client.update('anew', { [node.hash]: 0 }), 'a new commit on a collected node');
 }
 
 async function comesBackByUpload({ client, elapse }: CheckContext): Promise<void> {
@@ -200,35 +186,22 @@ async function comesBackByUpload({ client, elapse }: CheckContext): Promise<void
   await client.publish(parent);
   await elapse(LEASE_OVER_MS);
   expectEqual((await client.gc()).deleted, 1, 'deleted');
-  expectEqual(
-    (await client.describe(child.hash)).state.childRefCount,
-    0,
-    'childRefCount after the parent is gone',
-  );
-  expectEqual(
-    (await client.leased(parent.hash)).state,
-    'awaiting_upload',
-    'state of a lease on a collected node',
-  );
+  await client.expectChildRefCount(child.hash, 0, 'childRefCount after the parent is gone');
+  await client.expectLease(parent.hash, 'awaiting_upload', 'state of a lease on a collected node');
   const again = await client.publish(parent);
   expectEqual(
     again.leaseExpiresAt - again.leaseStartedAt,
     60_000,
     'length of the lease of the node that came back',
   );
-  expectEqual(
-    (await client.describe(child.hash)).state.childRefCount,
-    2,
-    'childRefCount after the parent is back',
-  );
+  await client.expectChildRefCount(child.hash, 2, 'childRefCount after the parent is back');
   await expectKept(client, [parent, child, leaf], 'after the return');
 }
 
 async function staleUrlAfterCollection({ client, elapse, target }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload();
   expectStatus(await client.put(upload, node.bytes), 200);
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
   await elapse(LEASE_OVER_MS);
   expectEqual((await client.gc()).deleted, 1, 'deleted');
   const replay = await client.put(upload, node.bytes);
@@ -236,8 +209,7 @@ async function staleUrlAfterCollection({ client, elapse, target }: CheckContext)
   if (target.uploadKind === 'embedded') expectStatus(replay, expected, 'a URL of a collected generation');
   await expectGone(client, [node], 'a replay resurrects nothing');
   await client.expectUsage(NO_USAGE, 'after the replay');
-  const lease = await client.leased(node.hash);
-  expectEqual(lease.state, 'awaiting_upload', 'state: the replayed bytes count for nothing');
+  await client.expectLease(node.hash, 'awaiting_upload', 'state: the replayed bytes count for nothing');
 }
 
 async function concurrentPasses({ client, elapse }: CheckContext): Promise<void> {

@@ -1,5 +1,5 @@
 /** GET /health, which paths exist, which methods they have. */
-import { expectEqual, expectError, expectStatus, expectThat, readJson } from '../expect.ts';
+import { expectEqual, expectInvalid, expectNotFound, expectStatus, expectThat, readJson } from '../expect.ts';
 import { makeNode } from '../node-bytes.ts';
 import { OPERATION_NAMES, OPERATIONS, type OperationName } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
@@ -29,7 +29,7 @@ async function healthIsPublic({ client }: CheckContext): Promise<void> {
 
 async function healthOtherMethods({ client }: CheckContext): Promise<void> {
   for (const method of ['POST', 'PUT', 'DELETE', 'PATCH']) {
-    expectError(await client.request(method, '/health', { headers: BARE }), 404, 'NOT_FOUND');
+    expectNotFound(await client.request(method, '/health', { headers: BARE }));
   }
 }
 
@@ -87,7 +87,7 @@ async function unknownPathsWith(
   headers: Record<string, string | undefined>,
 ): Promise<void> {
   for (const path of unknownPaths(context.client)) {
-    expectError(await context.client.request('GET', path, { headers }), 404, 'NOT_FOUND', 'no such route');
+    expectNotFound(await context.client.request('GET', path, { headers }), 'no such route');
   }
 }
 
@@ -103,12 +103,7 @@ async function wrongMethods(
     );
     for (const method of METHODS) {
       if (allowed.includes(method)) continue;
-      expectError(
-        await client.request(method, path, { headers }),
-        404,
-        'NOT_FOUND',
-        'the path does not have this method',
-      );
+      expectNotFound(await client.request(method, path, { headers }), 'the path does not have this method');
     }
   }
 }
@@ -120,8 +115,7 @@ async function headOnPostOnlyRoutes({ client }: CheckContext): Promise<void> {
 }
 
 async function headLikeGet({ client }: CheckContext): Promise<void> {
-  const node = makeNode({ content: 'head' });
-  await client.publish(node);
+  const node = await client.published(makeNode({ content: 'head' }));
   const reads: readonly OperationName[] = ['readContent', 'readMetadata', 'getUsage', 'listRootRefs'];
   for (const operation of reads) {
     const get = await client.call(operation, { hash: node.hash });
@@ -158,12 +152,7 @@ async function badHashes({ client }: CheckContext): Promise<void> {
   for (const [what, hash] of Object.entries(BAD_HASHES)) {
     for (const operation of ['readContent', 'readMetadata', 'leaseNode'] as const) {
       const json = operation === 'leaseNode' ? { json: { leaseDurationMs: 60_000 } } : {};
-      expectError(
-        await client.call(operation, { hash, ...json }),
-        400,
-        'INVALID_REQUEST',
-        `hash with ${what}`,
-      );
+      expectInvalid(await client.call(operation, { hash, ...json }), `hash with ${what}`);
     }
   }
 }
@@ -171,8 +160,7 @@ async function badHashes({ client }: CheckContext): Promise<void> {
 const BAD_QUERIES = ['x=1', 'hash=1', 'x', 'limit=5&x=1', 'refDomain=conformance', 'access_token=1', '%00=1'];
 
 async function unknownQueryParameters({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  await client.publish(node);
+  const node = await client.published();
   for (const operation of OPERATION_NAMES) {
     for (const query of BAD_QUERIES) {
       const bodies: Partial<Record<OperationName, unknown>> = {
@@ -181,7 +169,7 @@ async function unknownQueryParameters({ client }: CheckContext): Promise<void> {
       };
       const json = bodies[operation] === undefined ? {} : { json: bodies[operation] };
       const answer = await client.call(operation, { hash: node.hash, query, ...json });
-      expectError(answer, 400, 'INVALID_REQUEST', `query ?${query}`);
+      expectInvalid(answer, `query ?${query}`);
     }
   }
   expectEqual((await client.page()).revision, 0, 'revision after refused commits');

@@ -1,5 +1,5 @@
 /** App and Space ids: what is one, and that no two of them ever share data. */
-import { expectBytes, expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
+import { expectEqual, expectError, expectInvalid, expectNotFound, expectStatus } from '../expect.ts';
 import { makeNode } from '../node-bytes.ts';
 import { NO_USAGE } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
@@ -34,11 +34,8 @@ const GOOD_SUFFIXES = {
 async function goodIds({ newSpace }: CheckContext): Promise<void> {
   for (const [what, suffix] of Object.entries(GOOD_SUFFIXES)) {
     const client = newSpace(suffix);
-    const node = makeNode({ content: what });
-    await client.publish(node);
-    const answer = await client.readContent(node.hash);
-    expectStatus(answer, 200, `a Space id with ${what}`);
-    expectBytes(answer.bytes, node.content, 'content', answer);
+    const node = await client.published(makeNode({ content: what }));
+    await client.expectContent(node, `a Space id with ${what}`);
     expectEqual((await client.usage()).nodeCount, 1, `nodeCount in a Space id with ${what}`);
   }
 }
@@ -53,7 +50,7 @@ async function idLengths({ newSpace }: CheckContext): Promise<void> {
     await longest.commit('x'.repeat(256), { [node.hash]: 1 });
     expectEqual((await longest.page()).items.length, 1, `items of 256 code points of ${character}`);
     const tooLong = newSpace(character.repeat(257 - prefix));
-    expectError(await tooLong.call('getUsage'), 400, 'INVALID_REQUEST', `257 code points of ${character}`);
+    expectInvalid(await tooLong.call('getUsage'), `257 code points of ${character}`);
   }
 }
 
@@ -62,12 +59,7 @@ const CONTROLS = ['\u0000', '\u0001', '\t', '\n', '\r', '\u001f', '\u007f', '\u0
 async function controlCharacters({ newSpace }: CheckContext): Promise<void> {
   for (const control of CONTROLS) {
     const answer = await newSpace(`${control}x`).call('getUsage');
-    expectError(
-      answer,
-      400,
-      'INVALID_REQUEST',
-      `a Space id with U+${control.charCodeAt(0).toString(16).padStart(4, '0')}`,
-    );
+    expectInvalid(answer, `a Space id with U+${control.charCodeAt(0).toString(16).padStart(4, '0')}`);
   }
 }
 
@@ -86,14 +78,9 @@ const UNDECODABLE = [
 
 async function undecodableIds({ client }: CheckContext): Promise<void> {
   for (const segment of UNDECODABLE) {
-    expectError(
-      await client.atPath(segment).call('getUsage'),
-      400,
-      'INVALID_REQUEST',
-      `Space segment ${segment}`,
-    );
+    expectInvalid(await client.atPath(segment).call('getUsage'), `Space segment ${segment}`);
     const path = client.path('getUsage', undefined, segment);
-    expectError(await client.request('GET', path), 400, 'INVALID_REQUEST', `App segment ${segment}`);
+    expectInvalid(await client.request('GET', path), `App segment ${segment}`);
   }
 }
 
@@ -104,18 +91,12 @@ async function undecodableWithoutToken({ client }: CheckContext): Promise<void> 
 
 async function emptyId({ client }: CheckContext): Promise<void> {
   const answer = await client.atPath('').call('getUsage');
-  expectThat(
-    answer.status === 400 || answer.status === 404,
-    'no Space with an empty id: 400 or 404',
-    answer.status,
-    answer,
-  );
+  expectStatus(answer, [400, 404], 'no Space with an empty id: 400 or 404');
 }
 
 async function spelledDifferently({ newSpace }: CheckContext): Promise<void> {
   const client = newSpace('é~');
-  const node = makeNode();
-  await client.publish(node);
+  const node = await client.published();
   const first = client.spaceId.charCodeAt(0).toString(16);
   const spellings = [
     encodeURIComponent(client.spaceId).toLowerCase(),
@@ -162,12 +143,7 @@ async function pairsShareNothing({ newSpace }: CheckContext): Promise<void> {
     // Read where it belongs first: what a server remembers of it must not leak either.
     await one.describe(node.hash);
     await one.readContent(node.hash);
-    expectError(
-      await two.call('readMetadata', { hash: node.hash }),
-      404,
-      'NOT_FOUND',
-      `ids that differ by ${what}`,
-    );
+    expectNotFound(await two.call('readMetadata', { hash: node.hash }), `ids that differ by ${what}`);
     await two.expectUsage(NO_USAGE, `of the other id (${what})`);
     expectEqual((await two.page()).revision, 0, `revision of the other id (${what})`);
     const crossed = await one.atPath(encodeURIComponent(two.spaceId)).call('getUsage');
@@ -176,56 +152,35 @@ async function pairsShareNothing({ newSpace }: CheckContext): Promise<void> {
 }
 
 async function spacesShareNoContent({ client, newSpace }: CheckContext): Promise<void> {
-  const node = makeNode({ content: 'the same bytes in two Spaces' });
-  await client.publish(node);
+  const node = await client.published(makeNode({ content: 'the same bytes in two Spaces' }));
   await client.describe(node.hash);
   expectStatus(await client.readContent(node.hash), 200);
   const other = newSpace();
-  for (const operation of ['readContent', 'readMetadata'] as const) {
-    expectError(
-      await other.call(operation, { hash: node.hash }),
-      404,
-      'NOT_FOUND',
-      'a node of another Space',
-    );
-  }
-  const lease = await other.leased(node.hash);
-  expectEqual(lease.state, 'awaiting_upload', 'state of a lease on a node that only another Space has');
-  expectError(
-    await other.update('r', { [node.hash]: 1 }),
-    404,
-    'NOT_FOUND',
-    'a root ref on a node of another Space',
+  await other.expectAbsent(node.hash, 'a node of another Space');
+  await other.expectLease(
+    node.hash,
+    'awaiting_upload',
+    'state of a lease on a node that only another Space has',
   );
+  expectNotFound(await other.update('r', { [node.hash]: 1 }), 'a root ref on a node of another Space');
   await other.expectUsage(NO_USAGE, 'of the other Space');
 }
 
 async function uploadStaysInItsSpace({ client, newSpace }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload();
   const other = newSpace();
   await other.instruction(node.hash);
   expectStatus(await client.put(upload, node.bytes), 200);
-  expectEqual(
-    (await other.leased(node.hash)).state,
-    'awaiting_upload',
-    'state in the Space that received nothing',
-  );
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state in the Space that received the bytes');
+  await other.expectLease(node.hash, 'awaiting_upload', 'state in the Space that received nothing');
+  await client.expectLease(node.hash, 'ready', 'state in the Space that received the bytes');
 }
 
 async function secondAppSharesNothing({ client, target }: CheckContext): Promise<void> {
   const second = target.options.secondIdentity;
   if (!second) return;
-  const node = makeNode();
-  await client.publish(node);
+  const node = await client.published();
   const other = client.asIdentity(second);
-  expectError(
-    await other.call('readMetadata', { hash: node.hash }),
-    404,
-    'NOT_FOUND',
-    'the same spaceId in another App',
-  );
+  expectNotFound(await other.call('readMetadata', { hash: node.hash }), 'the same spaceId in another App');
   await other.expectUsage(NO_USAGE, 'of the same spaceId in another App');
 }
 

@@ -1,6 +1,6 @@
 /** How strictly JSON bodies are read: media type, syntax, duplicate and unknown fields, integers, size. */
-import { expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
-import { makeNode, randomHash } from '../node-bytes.ts';
+import { expectEqual, expectError, expectInvalid, expectStatus, expectThat } from '../expect.ts';
+import { randomHash } from '../node-bytes.ts';
 import type { OperationName, SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 import { readGcPass } from '../wire.ts';
@@ -26,7 +26,7 @@ async function refuseAll(
 ): Promise<void> {
   const hash = randomHash();
   for (const [what, body] of Object.entries(bodies)) {
-    expectError(await client.call(operation, { hash, body }), 400, 'INVALID_REQUEST', `body: ${what}`);
+    expectInvalid(await client.call(operation, { hash, body }), `body: ${what}`);
   }
 }
 
@@ -105,8 +105,7 @@ function wrongIntegers(field: string): Record<string, Body> {
 }
 
 async function leaseIntegers({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  await client.publish(node);
+  const node = await client.published();
   for (const text of ['60000.0', '6e4', '6E+4', '6.0e4', '600000e-1', '9007199254740991', '1', '1e0']) {
     const answer = await client.call('leaseNode', {
       hash: node.hash,
@@ -128,13 +127,12 @@ async function notQuiteIntegers({ client }: CheckContext): Promise<void> {
       hash: randomHash(),
       body: `{"leaseDurationMs":${text}}`,
     });
-    expectError(answer, 400, 'INVALID_REQUEST', `${text} is no integer`);
+    expectInvalid(answer, `${text} is no integer`);
   }
 }
 
 async function deltaIntegers({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  await client.publish(node);
+  const node = await client.published();
   for (const text of [
     '1000001',
     '-1000001',
@@ -150,7 +148,7 @@ async function deltaIntegers({ client }: CheckContext): Promise<void> {
     '+1',
   ]) {
     const body = `{"requestId":"a","changes":{"${node.hash}":${text}}}`;
-    expectError(await client.call('updateRootRefs', { body }), 400, 'INVALID_REQUEST', `delta ${text}`);
+    expectInvalid(await client.call('updateRootRefs', { body }), `delta ${text}`);
   }
   expectEqual((await client.page()).revision, 0, 'revision after refused commits');
   for (const text of ['1.0', '1e2', '1000000', '-1e6', '1E6', '-1000.00e3', '0', '-0', '0.0']) {
@@ -164,8 +162,7 @@ async function deltaIntegers({ client }: CheckContext): Promise<void> {
 }
 
 async function rootRefFields({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  await client.publish(node);
+  const node = await client.published();
   const h = node.hash;
   const other = randomHash();
   const escaped = `\\u00${h.charCodeAt(0).toString(16)}${h.slice(1)}`;
@@ -227,7 +224,7 @@ async function mediaTypes({ client }: CheckContext): Promise<void> {
   for (const [operation, body] of bodiesOf(client)) {
     for (const type of WRONG_MEDIA_TYPES) {
       const answer = await client.call(operation, { hash, body, headers: { 'content-type': type } });
-      expectError(answer, 400, 'INVALID_REQUEST', `content-type ${type}`);
+      expectInvalid(answer, `content-type ${type}`);
     }
     for (const type of RIGHT_MEDIA_TYPES) {
       const answer = await client.call(operation, { hash, body, headers: { 'content-type': type } });
@@ -259,23 +256,13 @@ async function bodySizes({ client }: CheckContext): Promise<void> {
   const hash = randomHash();
   for (const [operation, body] of bodiesOf(client)) {
     const exact = await client.call(operation, { hash, body: padded(body, BODY_BYTES_MAX) });
-    expectThat(
-      exact.status === 200 || exact.status === 404,
-      'a body of exactly 1 MiB is read',
-      exact.status,
-      exact,
-    );
+    expectStatus(exact, [200, 404], 'a body of exactly 1 MiB is read');
     const over = await client.call(operation, { hash, body: padded(body, BODY_BYTES_MAX + 1) });
     expectError(over, 413, 'PAYLOAD_TOO_LARGE', 'one byte over 1 MiB');
     const chunked = await client.call(operation, { hash, body: inPieces(padded(body, BODY_BYTES_MAX + 1)) });
     expectError(chunked, 413, 'PAYLOAD_TOO_LARGE', 'over 1 MiB without a declared length');
     const piecewise = await client.call(operation, { hash, body: inPieces(padded(body, 200_000)) });
-    expectThat(
-      piecewise.status === 200 || piecewise.status === 404,
-      'a body without a declared length is read',
-      piecewise.status,
-      piecewise,
-    );
+    expectStatus(piecewise, [200, 404], 'a body without a declared length is read');
   }
 }
 
@@ -287,15 +274,10 @@ async function gcWithoutBody({ client }: CheckContext): Promise<void> {
 
 async function leaseNeedsBody({ client }: CheckContext): Promise<void> {
   const hash = randomHash();
-  expectError(await client.call('leaseNode', { hash }), 400, 'INVALID_REQUEST', 'no body');
-  expectError(await client.call('leaseNode', { hash, body: '' }), 400, 'INVALID_REQUEST', 'an empty body');
-  expectError(
-    await client.call('leaseNode', { hash, body: '{}' }),
-    400,
-    'INVALID_REQUEST',
-    'no leaseDurationMs',
-  );
-  expectError(await client.call('updateRootRefs'), 400, 'INVALID_REQUEST', 'no body');
+  expectInvalid(await client.call('leaseNode', { hash }), 'no body');
+  expectInvalid(await client.call('leaseNode', { hash, body: '' }), 'an empty body');
+  expectInvalid(await client.call('leaseNode', { hash, body: '{}' }), 'no leaseDurationMs');
+  expectInvalid(await client.call('updateRootRefs'), 'no body');
 }
 
 export const jsonBodyChecks: readonly Check[] = [

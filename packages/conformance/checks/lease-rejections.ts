@@ -1,17 +1,15 @@
 /** Uploads that a lease turns down, and the largest one that it does not. */
-import { expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
+import { expectEqual, expectError, expectNotFound, expectStatus } from '../expect.ts';
 import {
   encodeEnvelope,
   makeNode,
   makeNodeOfCanonicalSize,
   randomContent,
-  type SampleNode,
   sha256Hex,
 } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
-import { type Lease, readLease } from '../wire.ts';
-import { expectReady } from './leases.ts';
+import type { Lease } from '../wire.ts';
 
 async function reject(
   client: SpaceClient,
@@ -24,8 +22,7 @@ async function reject(
     200,
     'wrong bytes are accepted by the PUT',
   );
-  const lease = await client.leased(hash);
-  expectThat(lease.state === 'awaiting_replacement_upload', `a rejection with ${code}`, lease.state);
+  const lease = await client.expectRejected(hash, `a rejection with ${code}`);
   expectEqual(lease.rejection.code, code, 'rejection.code');
   return lease;
 }
@@ -33,36 +30,30 @@ async function reject(
 async function digestMismatch({ client }: CheckContext): Promise<void> {
   const node = makeNode();
   const lease = await reject(client, node.hash, makeNode().bytes, 'NODE_DIGEST_MISMATCH');
-  expectError(await client.call('readMetadata', { hash: node.hash }), 404, 'NOT_FOUND', 'rejected');
+  expectNotFound(await client.call('readMetadata', { hash: node.hash }), 'rejected');
   expectStatus(await client.put(lease.upload, node.bytes), 200, 'the replacement upload');
-  expectReady(await client.leased(node.hash));
+  await client.expectLease(node.hash, 'ready');
 }
 
 async function rejectionSurvives({ client }: CheckContext): Promise<void> {
   const node = makeNode();
   const first = await reject(client, node.hash, makeNode().bytes, 'NODE_DIGEST_MISMATCH');
-  const again = await client.leased(node.hash);
-  expectThat(
-    again.state === 'awaiting_replacement_upload',
-    'the rejection stays until a good upload',
-    again.state,
-  );
+  const again = await client.expectRejected(node.hash, 'the rejection stays until a good upload');
   expectEqual(again.rejection, first.rejection, 'rejection');
   await reject(client, node.hash, encodeEnvelope('a', [], node.content), 'NODE_DIGEST_MISMATCH');
-  expectReady(await client.upload(node));
-  expectReady(await client.leased(node.hash));
+  await client.publish(node);
+  await client.expectLease(node.hash, 'ready');
 }
 
 async function rejectionOutlivesTheUrl({ client, elapse, target }: CheckContext): Promise<void> {
   const node = makeNode();
   const lease = await reject(client, node.hash, makeNode().bytes, 'NODE_DIGEST_MISMATCH');
   await elapse(lease.upload.expiresAt - target.now() + 1_500);
-  const later = await client.leased(node.hash);
-  expectThat(later.state === 'awaiting_replacement_upload', 'the rejection survives the URL', later.state);
+  const later = await client.expectRejected(node.hash, 'the rejection survives the URL');
   expectEqual(later.rejection, lease.rejection, 'rejection');
   expectStatus(await client.put(lease.upload, node.bytes), 403, 'the old URL has expired');
   expectStatus(await client.put(later.upload, node.bytes), 200, 'the new URL');
-  expectReady(await client.leased(node.hash));
+  await client.expectLease(node.hash, 'ready');
 }
 
 async function digestBeforeFormat({ client }: CheckContext): Promise<void> {
@@ -78,48 +69,31 @@ async function declaredSizeIsNotLength({ client, target }: CheckContext): Promis
 }
 
 async function rejectedNodeWithChildren({ client }: CheckContext): Promise<void> {
-  const child = makeNode();
-  await client.publish(child);
+  const child = await client.published();
   const parent = makeNode({ refs: [child.hash] });
   await reject(client, parent.hash, makeNode({ refs: [child.hash] }).bytes, 'NODE_DIGEST_MISMATCH');
-  expectEqual(
-    (await client.describe(child.hash)).state.childRefCount,
-    0,
-    'childRefCount after a rejected parent',
-  );
+  await client.expectChildRefCount(child.hash, 0, 'childRefCount after a rejected parent');
 }
 
 async function exactLimit({ client, target }: CheckContext): Promise<void> {
-  const node: SampleNode = makeNodeOfCanonicalSize(target.nodeBytesMax);
-  expectReady(await client.upload(node));
+  await client.publish(makeNodeOfCanonicalSize(target.nodeBytesMax));
   const usage = await client.usage();
   expectEqual(usage.readyStoredBytes, target.nodeBytesMax, 'readyStoredBytes of a node of exactly the limit');
 }
 
 async function overLimit(context: CheckContext): Promise<void> {
   const { client, target } = context;
-  const node = makeNodeOfCanonicalSize(target.nodeBytesMax + 1);
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload(makeNodeOfCanonicalSize(target.nodeBytesMax + 1));
   const answer = await client.put(upload, node.bytes);
   if (target.uploadKind === 'embedded')
     expectError(answer, 413, 'PAYLOAD_TOO_LARGE', 'one byte over the limit');
   else expectStatus(answer, 200, 'a store that takes the PUT itself accepts a body over the limit');
-  const lease = await client.leased(node.hash);
-  expectThat(
-    lease.state === 'awaiting_replacement_upload',
-    'a rejection of a node over the limit',
-    lease.state,
-  );
+  const lease = await client.expectRejected(node.hash, 'a rejection of a node over the limit');
   expectEqual(lease.rejection.code, 'NODE_TOO_LARGE', 'rejection.code');
   const wrong = makeNode();
   const second = await client.put(await client.instruction(wrong.hash), node.bytes);
   expectStatus(second, target.uploadKind === 'embedded' ? 413 : 200);
-  const judged = readLease(await client.lease(wrong.hash), wrong.hash);
-  expectThat(
-    judged.state === 'awaiting_replacement_upload',
-    'length is judged before the digest',
-    judged.state,
-  );
+  const judged = await client.expectRejected(wrong.hash, 'length is judged before the digest');
   expectEqual(judged.rejection.code, 'NODE_TOO_LARGE', 'rejection.code: length before digest');
 }
 
@@ -127,17 +101,12 @@ async function abandonedRejection({ client, elapse, settle, target }: CheckConte
   const node = makeNode();
   const first = await reject(client, node.hash, makeNode().bytes, 'NODE_DIGEST_MISMATCH');
   await elapse(86_400_000 - 60_000);
-  const kept = await client.leased(node.hash);
-  expectThat(
-    kept.state === 'awaiting_replacement_upload',
-    'a rejection kept for 24 h after the last lease',
-    kept.state,
-  );
+  const kept = await client.expectRejected(node.hash, 'a rejection kept for 24 h after the last lease');
   expectEqual(kept.rejection, first.rejection, 'rejection');
   await elapse(86_400_000 + target.uploadTtlMs + 60_000);
   // Each lease call keeps the upload for another day, so the sweep has to come before the first look.
   await settle();
-  expectEqual((await client.leased(node.hash)).state, 'awaiting_upload', 'state: the rejection is swept');
+  await client.expectLease(node.hash, 'awaiting_upload', 'state: the rejection is swept');
 }
 
 export const leaseRejectionChecks: readonly Check[] = [

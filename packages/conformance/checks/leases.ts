@@ -1,8 +1,8 @@
 /** The lease of a single node: states, renewal, clamps, rejections. */
-import { expectAlreadyThere, expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
+import { expectAlreadyThere, expectEqual, expectStatus, expectThat } from '../expect.ts';
 import { makeNode, NODE_MEDIA_TYPE } from '../node-bytes.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
-import type { Lease } from '../wire.ts';
+import type { Description } from '../wire.ts';
 
 const MACHINE = 'leaseNode: lease and upload machine';
 const RENEWAL = 'leaseNode: renewal';
@@ -13,8 +13,7 @@ const DAY_MS = 86_400_000;
 const TICK_MS_MAX = 30_000;
 
 async function firstLease({ client, target }: CheckContext): Promise<void> {
-  const lease = await client.leased(makeNode().hash);
-  expectThat(lease.state === 'awaiting_upload', 'state awaiting_upload', lease.state);
+  const lease = await client.expectLease(makeNode().hash, 'awaiting_upload', 'state awaiting_upload');
   expectEqual(lease.upload.headers['content-type'], NODE_MEDIA_TYPE, 'upload.headers content-type');
   expectEqual(lease.upload.headers['if-none-match'], '*', 'upload.headers if-none-match');
   expectThat(lease.upload.expiresAt > target.now(), 'upload.expiresAt in the future', lease.upload.expiresAt);
@@ -23,9 +22,7 @@ async function firstLease({ client, target }: CheckContext): Promise<void> {
 async function notANodeBeforeItsLease({ client }: CheckContext): Promise<void> {
   const node = makeNode();
   const expectAbsent = async (when: string) => {
-    for (const operation of ['readContent', 'readMetadata'] as const) {
-      expectError(await client.call(operation, { hash: node.hash }), 404, 'NOT_FOUND', when);
-    }
+    await client.expectAbsent(node.hash, when);
     expectEqual((await client.usage()).nodeCount, 0, `nodeCount ${when}`);
   };
   await expectAbsent('before any lease');
@@ -33,13 +30,12 @@ async function notANodeBeforeItsLease({ client }: CheckContext): Promise<void> {
   await expectAbsent('after the first lease');
   expectStatus(await client.put(upload, node.bytes), 200);
   await expectAbsent('between PUT and lease');
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state after the PUT');
+  await client.expectLease(node.hash, 'ready', 'state after the PUT');
   expectStatus(await client.call('readMetadata', { hash: node.hash }), 200);
 }
 
 async function sameGeneration({ client, target }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const first = await client.instruction(node.hash);
+  const { node, upload: first } = await client.startUpload();
   const second = await client.instruction(node.hash);
   expectStatus(await client.put(first, node.bytes), 200);
   expectAlreadyThere(
@@ -47,7 +43,7 @@ async function sameGeneration({ client, target }: CheckContext): Promise<void> {
     await client.put(second, node.bytes),
     'both URLs are of one generation',
   );
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
 }
 
 async function concurrentFirstLeases({ client, target }: CheckContext): Promise<void> {
@@ -58,12 +54,11 @@ async function concurrentFirstLeases({ client, target }: CheckContext): Promise<
   for (const answer of answers.filter(({ status }) => status !== 200)) {
     expectAlreadyThere(target.uploadKind, answer, 'the others refused: one generation');
   }
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
 }
 
 async function concurrentPublish({ client }: CheckContext): Promise<void> {
-  const child = makeNode();
-  await client.publish(child);
+  const child = await client.published();
   const node = makeNode({ refs: [child.hash, child.hash] });
   expectStatus(await client.put(await client.instruction(node.hash), node.bytes), 200);
   const durations = [60_000, 120_000, 3_600_000, 60_000, 7_200_000, 90_000, 600_000, 61_000];
@@ -76,25 +71,15 @@ async function concurrentPublish({ client }: CheckContext): Promise<void> {
   });
   expectEqual(new Set(starts).size, 1, 'number of lease periods');
   const { state } = await client.describe(node.hash);
-  const longest = state.leaseExpiresAt - state.leaseStartedAt;
-  expectThat(
-    longest >= 7_200_000 && longest < 7_200_000 + TICK_MS_MAX,
-    'the longest duration stands',
-    longest,
-  );
-  expectEqual(
-    (await client.describe(child.hash)).state.childRefCount,
-    2,
-    'childRefCount after one publication',
-  );
+  expectLength(state, 7_200_000, 'the longest duration stands');
+  await client.expectChildRefCount(child.hash, 2, 'childRefCount after one publication');
   expectEqual((await client.usage()).nodeCount, 2, 'nodeCount');
 }
 
 async function readyNeedsNoUpload({ client }: CheckContext): Promise<void> {
   const node = makeNode();
   const first = await client.publish(node);
-  const again = await client.leased(node.hash);
-  expectThat(again.state === 'ready', 'ready again, without an upload', again.state);
+  const again = await client.expectLease(node.hash, 'ready', 'ready again, without an upload');
   expectEqual(again.leaseStartedAt, first.leaseStartedAt, 'leaseStartedAt of the running lease');
   const { state } = await client.describe(node.hash);
   expectEqual(
@@ -121,16 +106,21 @@ async function clamps({ client }: CheckContext): Promise<void> {
   }
 }
 
-export function expectReady(lease: Lease): Extract<Lease, { state: 'ready' }> {
-  expectThat(lease.state === 'ready', 'state ready', lease.state);
-  return lease;
+/** `ms`, or what a real clock adds to it between two requests. */
+function expectLength(
+  { leaseStartedAt, leaseExpiresAt }: Pick<Description['state'], 'leaseStartedAt' | 'leaseExpiresAt'>,
+  ms: number,
+  what: string,
+): void {
+  const length = leaseExpiresAt - leaseStartedAt;
+  expectThat(length >= ms && length < ms + TICK_MS_MAX, what, length);
 }
 
 async function neverShortened({ client }: CheckContext): Promise<void> {
   const node = makeNode();
   const first = await client.publish(node, 3_600_000);
   for (const duration of [1, MINUTE_MS, 1_800_000]) {
-    const renewed = expectReady(await client.leased(node.hash, duration));
+    const renewed = await client.expectLease(node.hash, 'ready', 'state', duration);
     expectEqual(
       renewed.leaseExpiresAt,
       first.leaseExpiresAt,
@@ -138,28 +128,17 @@ async function neverShortened({ client }: CheckContext): Promise<void> {
     );
     expectEqual(renewed.leaseStartedAt, first.leaseStartedAt, 'leaseStartedAt is kept');
   }
-  const longer = expectReady(await client.leased(node.hash, DAY_MS * 2));
-  const length = longer.leaseExpiresAt - first.leaseStartedAt;
-  expectThat(
-    length >= DAY_MS && length < DAY_MS + TICK_MS_MAX,
-    'expiry = now + 24 h after a longer renewal',
-    length,
-  );
+  const longer = await client.expectLease(node.hash, 'ready', 'state', DAY_MS * 2);
   expectEqual(longer.leaseStartedAt, first.leaseStartedAt, 'leaseStartedAt is kept');
+  expectLength(longer, DAY_MS, 'expiry = now + 24 h after a longer renewal');
 }
 
 async function concurrentRenewals({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  await client.publish(node);
+  const node = await client.published();
   const durations = Array.from({ length: 16 }, (_, i) => 60_000 + i * 100_000);
   await Promise.all(durations.map((duration) => client.leased(node.hash, duration)));
   const { state } = await client.describe(node.hash);
-  const length = state.leaseExpiresAt - state.leaseStartedAt;
-  expectThat(
-    length >= 1_560_000 && length < 1_560_000 + TICK_MS_MAX,
-    'the longest of concurrent renewals stands',
-    length,
-  );
+  expectLength(state, 1_560_000, 'the longest of concurrent renewals stands');
 }
 
 async function expiredLeaseStartsAnew({ client, elapse }: CheckContext): Promise<void> {
@@ -168,7 +147,7 @@ async function expiredLeaseStartsAnew({ client, elapse }: CheckContext): Promise
   await elapse(61_500);
   const { state } = await client.describe(node.hash);
   expectEqual(state.leaseExpiresAt, first.leaseExpiresAt, 'leaseExpiresAt of the lease that ran out');
-  const second = expectReady(await client.leased(node.hash));
+  const second = await client.expectLease(node.hash, 'ready');
   expectThat(
     second.leaseStartedAt >= first.leaseExpiresAt,
     'start = now once the lease has expired',

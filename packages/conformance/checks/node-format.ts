@@ -186,8 +186,7 @@ async function invalidEnvelopes({ newSpace }: CheckContext): Promise<void> {
     const hash = sha256Hex(bytes);
     const upload = await client.instruction(hash);
     expectStatus(await client.put(upload, bytes), 200, 'wrong bytes are accepted by the PUT');
-    const lease = await client.leased(hash);
-    expectThat(lease.state === 'awaiting_replacement_upload', `a rejection of ${what}`, lease);
+    const lease = await client.expectRejected(hash, `a rejection of ${what}`);
     expectEqual(lease.rejection.code, 'INVALID_CANONICAL_NODE', `rejection of ${what}`);
     expectStatus(await client.call('readMetadata', { hash }), 404, 'a rejected node is no node');
     expectEqual((await client.usage()).nodeCount, 0, 'nodeCount after a rejection alone');

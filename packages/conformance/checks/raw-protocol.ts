@@ -1,5 +1,5 @@
 /** What arrives on the wire when no well-behaved client sends it. Needs a socket. */
-import { expectBytes, expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
+import { expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
 import { makeNode, makeNodeOfCanonicalSize } from '../node-bytes.ts';
 import { openRaw, parseAnswers, type RawAnswer, sendRaw } from '../raw-connection.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
@@ -195,8 +195,7 @@ async function oldHttp(context: CheckContext): Promise<void> {
 
 async function keepAlive(context: CheckContext): Promise<void> {
   const { client, target } = context;
-  const node = makeNode({ content: 'kept alive' });
-  await client.publish(node);
+  const node = await client.published(makeNode({ content: 'kept alive' }));
   const bearer = `authorization: Bearer ${client.token()}`;
   const path = client.path('readContent', node.hash);
   const requests: readonly (readonly [string, readonly string[], number, string])[] = [
@@ -238,8 +237,7 @@ function isWholeAnswer(text: string, isHead: boolean): boolean {
 
 async function announcedLengths(context: CheckContext): Promise<void> {
   const { client } = context;
-  const node = makeNode({ content: '' });
-  await client.publish(node);
+  const node = await client.published(makeNode({ content: '' }));
   const bearer = `authorization: Bearer ${client.token()}`;
   const [answer] = await answersOf(
     context,
@@ -274,10 +272,8 @@ async function slowHeads(context: CheckContext): Promise<void> {
 }
 
 async function largeOverSocket({ client, target }: CheckContext): Promise<void> {
-  const node = makeNodeOfCanonicalSize(Math.min(target.nodeBytesMax, 9_000_000));
-  await client.publish(node);
-  const answer = await client.readContent(node.hash);
-  expectBytes(answer.bytes, node.content, 'content over the wire', answer);
+  const node = await client.published(makeNodeOfCanonicalSize(Math.min(target.nodeBytesMax, 9_000_000)));
+  await client.expectContent(node, 'content over the wire');
   expectError(await client.readContent(node.hash, `bytes=${node.content.length}-`), 416, 'INVALID_REQUEST');
 }
 

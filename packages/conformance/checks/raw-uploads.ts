@@ -18,8 +18,7 @@ export const statusSeen = (received: string) => /^HTTP\/1\.1 [2-5]\d\d/m.test(re
 
 async function reservedWhileReceiving(context: CheckContext): Promise<void> {
   const { client } = context;
-  const node = makeNodeOfCanonicalSize(50_000);
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload(makeNodeOfCanonicalSize(50_000));
   const connection = await openRaw(upload.url);
   try {
     connection.write(putHead(upload, ['content-length: 50000']));
@@ -35,7 +34,7 @@ async function reservedWhileReceiving(context: CheckContext): Promise<void> {
   } finally {
     connection.destroy();
   }
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
 }
 
 const LOOKS_MAX = 200;
@@ -50,8 +49,7 @@ export async function expectReserved({ client }: CheckContext, bytes: number, wh
 
 async function brokenConnection(context: CheckContext): Promise<void> {
   const { client } = context;
-  const node = makeNodeOfCanonicalSize(50_000);
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload(makeNodeOfCanonicalSize(50_000));
   for (const framing of ['content-length: 50000', 'transfer-encoding: chunked']) {
     const connection = await openRaw(upload.url);
     connection.write(putHead(upload, [framing]));
@@ -59,16 +57,15 @@ async function brokenConnection(context: CheckContext): Promise<void> {
     await connection.read(150);
     connection.destroy();
     await expectReserved(context, 0, 'after a connection that broke off');
-    expectEqual((await client.leased(node.hash)).state, 'awaiting_upload', 'state after a broken connection');
+    await client.expectLease(node.hash, 'awaiting_upload', 'state after a broken connection');
   }
   expectStatus(await client.put(upload, node.bytes), 200, 'the same URL after broken connections');
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
 }
 
 async function expectContinue(context: CheckContext): Promise<void> {
   const { client } = context;
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload();
   const connection = await openRaw(upload.url);
   try {
     connection.write(putHead(upload, [`content-length: ${node.bytes.length}`, 'expect: 100-continue']));
@@ -79,8 +76,7 @@ async function expectContinue(context: CheckContext): Promise<void> {
   } finally {
     connection.destroy();
   }
-  const lease = await client.leased(node.hash);
-  expectEqual(lease.state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
 }
 
 async function uploadTakesHost(context: CheckContext): Promise<void> {
@@ -112,7 +108,7 @@ async function uploadTakesHost(context: CheckContext): Promise<void> {
     200,
     'the signature does not cover the host',
   );
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
 }
 
 export const rawUploadChecks: readonly Check[] = [

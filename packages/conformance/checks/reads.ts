@@ -1,6 +1,14 @@
 /** Reading content and metadata: headers, the Range grammar, absence. */
 import type { Answer } from '../answer.ts';
-import { expectBytes, expectEqual, expectError, expectHeader, expectStatus, expectThat } from '../expect.ts';
+import {
+  expectBytes,
+  expectEqual,
+  expectError,
+  expectHeader,
+  expectNotFound,
+  expectStatus,
+  expectThat,
+} from '../expect.ts';
 import { makeNode, randomContent, randomHash, type SampleNode } from '../node-bytes.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 
@@ -94,8 +102,7 @@ const GOOD_RANGES: readonly (readonly [string, number, number])[] = [
 ];
 
 async function goodRanges({ client }: CheckContext): Promise<void> {
-  const node = makeNode({ content: randomContent(SIZE) });
-  await client.publish(node);
+  const node = await client.published(makeNode({ content: randomContent(SIZE) }));
   for (const [range, first, last] of GOOD_RANGES) {
     const answer = await client.readContent(node.hash, range);
     expectStatus(answer, 206, range);
@@ -180,15 +187,13 @@ function expectUnsatisfiable(answer: Answer, size: number, range: string): void 
 }
 
 async function badRanges({ client }: CheckContext): Promise<void> {
-  const node = makeNode({ content: randomContent(SIZE) });
-  await client.publish(node);
+  const node = await client.published(makeNode({ content: randomContent(SIZE) }));
   for (const range of BAD_RANGES)
     expectUnsatisfiable(await client.readContent(node.hash, range), SIZE, range);
 }
 
 async function emptyNode({ client }: CheckContext): Promise<void> {
-  const node = makeNode({ contentType: 'text/plain', content: '' });
-  await client.publish(node);
+  const node = await client.published(makeNode({ contentType: 'text/plain', content: '' }));
   const whole = await client.readContent(node.hash);
   expectStatus(whole, 200);
   expectContentHeaders(whole, node, 0);
@@ -200,23 +205,21 @@ async function emptyNode({ client }: CheckContext): Promise<void> {
 
 async function absentNodes({ client }: CheckContext): Promise<void> {
   const hash = randomHash();
-  expectError(await client.call('readMetadata', { hash }), 404, 'NOT_FOUND');
-  expectError(await client.readContent(hash), 404, 'NOT_FOUND');
+  expectNotFound(await client.call('readMetadata', { hash }));
+  expectNotFound(await client.readContent(hash));
   for (const range of ['bytes=0-0', 'nonsense']) {
-    expectError(await client.readContent(hash, range), 404, 'NOT_FOUND', 'absence before the range');
+    expectNotFound(await client.readContent(hash, range), 'absence before the range');
   }
 }
 
 async function rangeElsewhere({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  await client.publish(node);
+  const node = await client.published();
   const answer = await client.call('readMetadata', { hash: node.hash, headers: { range: 'bytes=0-3' } });
   expectStatus(answer, 200, 'Range is for content only');
 }
 
 async function noConditionalAnswers({ client }: CheckContext): Promise<void> {
-  const node = makeNode({ content: 'unconditional' });
-  await client.publish(node);
+  const node = await client.published(makeNode({ content: 'unconditional' }));
   const conditions = [
     { 'if-none-match': '"x"' },
     { 'if-none-match': `"${node.hash}"` },
@@ -231,10 +234,8 @@ async function noConditionalAnswers({ client }: CheckContext): Promise<void> {
 
 async function blocks({ client, target }: CheckContext): Promise<void> {
   const size = Math.min(5_000_011, target.nodeBytesMax - 100);
-  const node = makeNode({ content: randomContent(size) });
-  await client.publish(node);
-  const whole = await client.readContent(node.hash);
-  expectBytes(whole.bytes, node.content, 'content', whole);
+  const node = await client.published(makeNode({ content: randomContent(size) }));
+  await client.expectContent(node);
   const edges = [4096, 16_384, 65_536, 262_144, 1_048_576].filter((edge) => edge + 10 < size);
   for (const edge of edges) {
     for (const [first, last] of [
@@ -252,8 +253,7 @@ async function blocks({ client, target }: CheckContext): Promise<void> {
 }
 
 async function repeatable({ client }: CheckContext): Promise<void> {
-  const node = makeNode({ content: randomContent(Math.min(200_000)) });
-  await client.publish(node);
+  const node = await client.published(makeNode({ content: randomContent(Math.min(200_000)) }));
   const reads = await Promise.all(
     Array.from({ length: 12 }, (_, i) =>
       client.readContent(node.hash, i % 2 === 0 ? undefined : `bytes=${i * 1000}-${i * 1000 + 77}`),
@@ -271,10 +271,10 @@ async function repeatable({ client }: CheckContext): Promise<void> {
 }
 
 async function ownContentOnly({ client }: CheckContext): Promise<void> {
-  const child = makeNode({ content: 'child' });
-  await client.publish(child);
-  const parent = makeNode({ contentType: 'text/plain', refs: [child.hash], content: 'parent' });
-  await client.publish(parent);
+  const child = await client.published(makeNode({ content: 'child' }));
+  const parent = await client.published(
+    makeNode({ contentType: 'text/plain', refs: [child.hash], content: 'parent' }),
+  );
   const answer = await client.readContent(parent.hash);
   expectBytes(answer.bytes, parent.content, 'content without envelope', answer);
   expectHeader(answer, 'content-length', '6');

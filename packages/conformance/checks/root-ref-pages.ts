@@ -1,5 +1,5 @@
 /** Pages of root refs: order, limits, cursors, and a walk that commits do not disturb. */
-import { expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
+import { expectConflict, expectEqual, expectInvalid, expectStatus, expectThat } from '../expect.ts';
 import { makeNode, type SampleNode } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
@@ -102,7 +102,7 @@ const BAD_QUERIES = [
 
 async function badQueries({ client }: CheckContext): Promise<void> {
   for (const query of BAD_QUERIES) {
-    expectError(await client.call('listRootRefs', { query }), 400, 'INVALID_REQUEST', `?${query}`);
+    expectInvalid(await client.call('listRootRefs', { query }), `?${query}`);
   }
   for (const query of ['limit=1', 'limit=200', '']) {
     expectStatus(await client.call('listRootRefs', { query }), 200, `?${query}`);
@@ -219,7 +219,7 @@ async function forgedCursors({ client }: CheckContext): Promise<void> {
   }
   for (const text of forged) {
     const answer = await client.call('listRootRefs', { query: `limit=1&cursor=${encodeURIComponent(text)}` });
-    expectError(answer, 400, 'INVALID_REQUEST', 'a forged cursor');
+    expectInvalid(answer, 'a forged cursor');
   }
 }
 
@@ -235,7 +235,7 @@ async function foreignCursors({ client, newSpace }: CheckContext): Promise<void>
     ['another Space', elsewhere],
   ] as const) {
     const answer = await other.call('listRootRefs', { query: follow(cursor, 1) });
-    expectError(answer, 400, 'INVALID_REQUEST', `a cursor of ${what}`);
+    expectInvalid(answer, `a cursor of ${what}`);
   }
   expectStatus(
     await client.call('listRootRefs', { query: follow(cursor, 1) }),
@@ -251,7 +251,7 @@ async function cursorOfOtherApp({ client, target }: CheckContext): Promise<void>
   for (const each of [client, other]) await commitNodes(each, 3);
   const cursor = (await client.page('limit=1')).nextCursor ?? '';
   const answer = await other.call('listRootRefs', { query: follow(cursor, 1) });
-  expectError(answer, 400, 'INVALID_REQUEST', 'a cursor of the same Space and domain in another App');
+  expectInvalid(answer, 'a cursor of the same Space and domain in another App');
 }
 
 async function cursorNextDay({ client, elapse }: CheckContext): Promise<void> {
@@ -273,7 +273,7 @@ async function cursorOfLongAgo({ client, elapse }: CheckContext): Promise<void> 
   await client.commit('change again', { [hash]: 1 });
   const answer = await client.call('listRootRefs', { query: follow(first.nextCursor ?? '', 2) });
   // History may be kept for longer; it may not be made up.
-  if (answer.status === 409) expectError(answer, 409, 'CONFLICT', 'a cursor older than the history kept');
+  if (answer.status === 409) expectConflict(answer, 'a cursor older than the history kept');
   else
     expectEqual(
       readRootRefPage(answer).items,

@@ -1,34 +1,30 @@
 /** Root-ref commits sent again: what is the same request, and what is another. */
-import { expectEqual, expectError } from '../expect.ts';
+import { expectConflict, expectEqual, expectError, expectNotFound } from '../expect.ts';
 import { randomHash, type SampleNode } from '../node-bytes.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
-import { readCommit } from '../wire.ts';
-import { published, rootRefCount } from './root-refs.ts';
+import { type Commit, readCommit } from '../wire.ts';
+import { newCommit, publishSorted, rootRefCount } from './root-refs.ts';
 
 const REPLAY = 'updateRootRefs: a replay returns the original revision with idempotent true';
 const IDENTITY = 'updateRootRefs: payload identity is the map itself: key order and whitespace do not matter';
 const CONFLICT = 'updateRootRefs: another payload → 409 IDEMPOTENCY_CONFLICT';
 
+function replayOf(revision: number): Commit {
+  return { ...newCommit(revision), idempotent: true };
+}
+
 async function replays({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
+  const node = await client.published();
   await client.commit('one', { [node.hash]: 3 });
   await client.commit('two', { [node.hash]: 1 });
-  expectEqual(
-    await client.commit('one', { [node.hash]: 3 }),
-    { success: true, idempotent: true, revision: 1 },
-    'a replay',
-  );
-  expectEqual(
-    await client.commit('one', { [node.hash]: 3 }),
-    { success: true, idempotent: true, revision: 1 },
-    'a replay again',
-  );
+  expectEqual(await client.commit('one', { [node.hash]: 3 }), replayOf(1), 'a replay');
+  expectEqual(await client.commit('one', { [node.hash]: 3 }), replayOf(1), 'a replay again');
   expectEqual(await rootRefCount(client, node), 4, 'rootRefCount after replays');
   expectEqual((await client.page()).revision, 2, 'revision after replays');
 }
 
 async function payloadIdentity({ client }: CheckContext): Promise<void> {
-  const [a, b] = (await published(client, 2)) as [SampleNode, SampleNode];
+  const [a, b] = (await publishSorted(client, 2)) as [SampleNode, SampleNode];
   await client.commit('same', { [a.hash]: 100, [b.hash]: -0 });
   const escaped = `\\u00${a.hash.charCodeAt(0).toString(16)}${a.hash.slice(1)}`;
   const spellings = [
@@ -40,16 +36,12 @@ async function payloadIdentity({ client }: CheckContext): Promise<void> {
   ];
   for (const body of spellings) {
     const commit = readCommit(await client.call('updateRootRefs', { body }));
-    expectEqual(
-      commit,
-      { success: true, idempotent: true, revision: 1 },
-      'another spelling of the same request',
-    );
+    expectEqual(commit, replayOf(1), 'another spelling of the same request');
   }
 }
 
 async function payloadConflicts({ client }: CheckContext): Promise<void> {
-  const [a, b] = (await published(client, 2)) as [SampleNode, SampleNode];
+  const [a, b] = (await publishSorted(client, 2)) as [SampleNode, SampleNode];
   await client.commit('taken', { [a.hash]: 1 });
   const others: readonly Record<string, number>[] = [
     { [a.hash]: 2 },
@@ -77,7 +69,7 @@ async function payloadConflicts({ client }: CheckContext): Promise<void> {
 }
 
 async function requestIds({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
+  const node = await client.published();
   const ids = [
     'a',
     'A',
@@ -105,38 +97,38 @@ async function requestIds({ client }: CheckContext): Promise<void> {
 }
 
 async function scopedIdempotency({ client, newSpace }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
+  const node = await client.published();
   await client.commit('r', { [node.hash]: 1 });
   const other = client.inDomain('another:domain');
   expectEqual((await other.page()).revision, 0, 'revision of another domain');
   expectEqual(
     await other.commit('r', { [node.hash]: 2 }),
-    { success: true, idempotent: false, revision: 1 },
+    newCommit(1),
     'the same requestId in another domain',
   );
   const elsewhere = newSpace();
   await elsewhere.publish(node);
   expectEqual(
     await elsewhere.commit('r', { [node.hash]: 5 }),
-    { success: true, idempotent: false, revision: 1 },
+    newCommit(1),
     'the same requestId in another Space',
   );
   expectEqual(await rootRefCount(client, node), 3, 'rootRefCount over both domains');
 }
 
 async function failedRequestsLeaveNothing({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
-  expectError(await client.update('again', { [node.hash]: 1, [randomHash()]: 1 }), 404, 'NOT_FOUND');
-  expectError(await client.update('again', { [node.hash]: -1 }), 409, 'CONFLICT');
+  const node = await client.published();
+  expectNotFound(await client.update('again', { [node.hash]: 1, [randomHash()]: 1 }));
+  expectConflict(await client.update('again', { [node.hash]: -1 }));
   expectEqual(
     await client.commit('again', { [node.hash]: 7 }),
-    { success: true, idempotent: false, revision: 1 },
+    newCommit(1),
     'the requestId of failed requests',
   );
 }
 
 async function concurrentReplays({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
+  const node = await client.published();
   const commits = await Promise.all(
     Array.from({ length: 12 }, () => client.commit('same', { [node.hash]: 1 })),
   );
@@ -154,7 +146,7 @@ async function concurrentReplays({ client }: CheckContext): Promise<void> {
 }
 
 async function concurrentConflicts({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
+  const node = await client.published();
   const answers = await Promise.all(
     Array.from({ length: 8 }, (_, i) => client.update('contended', { [node.hash]: i + 1 })),
   );

@@ -1,13 +1,14 @@
 /** Root-ref commits: atomic, idempotent, balanced. */
-import { expectEqual, expectError, expectThat } from '../expect.ts';
+import { expectConflict, expectEqual, expectInvalid, expectNotFound, expectThat } from '../expect.ts';
 import { makeNode, randomHash, type SampleNode } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
+import type { Commit } from '../wire.ts';
 
 const ATOMIC = 'updateRootRefs: on any failure nothing is committed';
 const BALANCES = 'updateRootRefs: "aggregate" is rootRefCount over all domains; one domain may go below 0';
 
-export async function published(client: SpaceClient, count: number): Promise<SampleNode[]> {
+export async function publishSorted(client: SpaceClient, count: number): Promise<SampleNode[]> {
   const nodes = Array.from({ length: count }, (_, i) => makeNode({ content: `${client.spaceId} ${i}` }));
   await client.publishTogether(nodes);
   return nodes.sort((a, b) => (a.hash < b.hash ? -1 : 1));
@@ -15,6 +16,11 @@ export async function published(client: SpaceClient, count: number): Promise<Sam
 
 export async function rootRefCount(client: SpaceClient, node: SampleNode): Promise<number> {
   return (await client.describe(node.hash)).state.rootRefCount;
+}
+
+/** The answer to a commit that made this revision. */
+export function newCommit(revision: number): Commit {
+  return { success: true, idempotent: false, revision };
 }
 
 async function expectBalances(
@@ -29,50 +35,27 @@ async function expectBalances(
 }
 
 async function revisionsGrow({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
+  const node = await client.published();
   expectEqual(
     await client.page(),
     { refDomain: 'conformance', revision: 0, items: [], nextCursor: null },
     'the page before any commit',
   );
-  expectEqual(
-    await client.commit('one', { [node.hash]: 2 }),
-    { success: true, idempotent: false, revision: 1 },
-    'the first commit',
-  );
-  expectEqual(
-    await client.commit('two', { [node.hash]: -1 }),
-    { success: true, idempotent: false, revision: 2 },
-    'the second commit',
-  );
+  expectEqual(await client.commit('one', { [node.hash]: 2 }), newCommit(1), 'the first commit');
+  expectEqual(await client.commit('two', { [node.hash]: -1 }), newCommit(2), 'the second commit');
   expectEqual(await rootRefCount(client, node), 1, 'rootRefCount');
   await expectBalances(client, { [node.hash]: 1 }, 'after both');
 }
 
 async function missingNodes({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
+  const node = await client.published();
   for (const delta of [1, 0, -1]) {
-    expectError(
-      await client.update('r', { [randomHash()]: delta }),
-      404,
-      'NOT_FOUND',
-      `delta ${delta} on a missing node`,
-    );
-    expectError(
-      await client.update('r', { [node.hash]: -5, [randomHash()]: delta }),
-      404,
-      'NOT_FOUND',
-      '404 before 409',
-    );
+    expectNotFound(await client.update('r', { [randomHash()]: delta }), `delta ${delta} on a missing node`);
+    expectNotFound(await client.update('r', { [node.hash]: -5, [randomHash()]: delta }), '404 before 409');
   }
   const leased = randomHash();
   await client.instruction(leased);
-  expectError(
-    await client.update('r', { [leased]: 1 }),
-    404,
-    'NOT_FOUND',
-    'a node that is only leased has no row',
-  );
+  expectNotFound(await client.update('r', { [leased]: 1 }), 'a node that is only leased has no row');
   expectEqual((await client.page()).revision, 0, 'revision after failures');
 }
 
@@ -80,14 +63,12 @@ async function notReadyNodes({ client }: CheckContext): Promise<void> {
   const child = makeNode();
   const parent = makeNode({ refs: [child.hash] });
   await client.upload(parent);
-  const message = expectError(
+  const message = expectConflict(
     await client.update('up', { [parent.hash]: 1 }),
-    409,
-    'CONFLICT',
     'a positive delta on a node that is not ready',
   );
   expectThat(message.includes(parent.hash), 'the message names the hash', message);
-  expectError(await client.update('down', { [parent.hash]: -1 }), 409, 'CONFLICT', 'an aggregate below 0');
+  expectConflict(await client.update('down', { [parent.hash]: -1 }), 'an aggregate below 0');
   expectEqual(
     (await client.commit('zero', { [parent.hash]: 0 })).revision,
     1,
@@ -103,11 +84,11 @@ async function notReadyNodes({ client }: CheckContext): Promise<void> {
 }
 
 async function negativeAggregates({ client }: CheckContext): Promise<void> {
-  const nodes = await published(client, 4);
+  const nodes = await publishSorted(client, 4);
   const [a, b, c, d] = nodes as [SampleNode, SampleNode, SampleNode, SampleNode];
   await client.commit('base', { [a.hash]: 1, [d.hash]: 5 });
   const changes = { [d.hash]: 1, [c.hash]: -1, [b.hash]: -1, [a.hash]: -1 };
-  const message = expectError(await client.update('r', changes), 409, 'CONFLICT', 'an aggregate below 0');
+  const message = expectConflict(await client.update('r', changes), 'an aggregate below 0');
   expectThat(
     message.includes(b.hash) && !message.includes(c.hash),
     'the message names the first such hash in hash order',
@@ -123,23 +104,16 @@ async function negativeAggregates({ client }: CheckContext): Promise<void> {
 }
 
 async function domainBalances({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
+  const node = await client.published();
   const [plus, minus] = [client.inDomain('plus'), client.inDomain('minus')];
   await plus.commit('r', { [node.hash]: 3 });
   await minus.commit('r', { [node.hash]: -2 });
   await expectBalances(plus, { [node.hash]: 3 }, 'of one domain');
   await expectBalances(minus, { [node.hash]: -2 }, 'of a domain below 0');
   expectEqual(await rootRefCount(client, node), 1, 'rootRefCount over both');
-  expectError(
-    await minus.update('s', { [node.hash]: -2 }),
-    409,
-    'CONFLICT',
-    'the aggregate would go below 0',
-  );
-  expectError(
+  expectConflict(await minus.update('s', { [node.hash]: -2 }), 'the aggregate would go below 0');
+  expectConflict(
     await plus.update('s', { [node.hash]: -2 }),
-    409,
-    'CONFLICT',
     'the aggregate would go below 0, the domain not',
   );
   await minus.commit('t', { [node.hash]: 2 });
@@ -147,12 +121,8 @@ async function domainBalances({ client }: CheckContext): Promise<void> {
 }
 
 async function zeroDelta({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
-  expectEqual(
-    await client.commit('zero', { [node.hash]: 0 }),
-    { success: true, idempotent: false, revision: 1 },
-    'a commit of delta 0',
-  );
+  const node = await client.published();
+  expectEqual(await client.commit('zero', { [node.hash]: 0 }), newCommit(1), 'a commit of delta 0');
   await expectBalances(client, {}, 'after delta 0');
   await client.commit('one', { [node.hash]: 1 });
   await client.commit('zero again', { [node.hash]: 0 });
@@ -167,14 +137,14 @@ async function zeroDelta({ client }: CheckContext): Promise<void> {
 async function entryLimits({ client }: CheckContext): Promise<void> {
   const changes = (count: number) =>
     Object.fromEntries(Array.from({ length: count }, () => [randomHash(), 1]));
-  expectError(await client.update('r', changes(1000)), 404, 'NOT_FOUND', '1000 entries are judged');
-  expectError(await client.update('r', changes(1001)), 400, 'INVALID_REQUEST', '1001 entries');
+  expectNotFound(await client.update('r', changes(1000)), '1000 entries are judged');
+  expectInvalid(await client.update('r', changes(1001)), '1001 entries');
 }
 
 async function deltaLimits({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
+  const node = await client.published();
   for (const delta of [1_000_001, -1_000_001, Number.MAX_SAFE_INTEGER]) {
-    expectError(await client.update('r', { [node.hash]: delta }), 400, 'INVALID_REQUEST', `delta ${delta}`);
+    expectInvalid(await client.update('r', { [node.hash]: delta }), `delta ${delta}`);
   }
   await client.commit('up', { [node.hash]: 1_000_000 });
   await client.commit('up again', { [node.hash]: 1_000_000 });
@@ -183,7 +153,7 @@ async function deltaLimits({ client }: CheckContext): Promise<void> {
 }
 
 async function manyAtOnce({ client }: CheckContext): Promise<void> {
-  const nodes = await published(client, 60);
+  const nodes = await publishSorted(client, 60);
   await client.commit('all', Object.fromEntries(nodes.map((node, i) => [node.hash, i + 1])));
   const page = await client.page('limit=200');
   expectEqual(
@@ -194,7 +164,7 @@ async function manyAtOnce({ client }: CheckContext): Promise<void> {
 }
 
 async function concurrentCommits({ client }: CheckContext): Promise<void> {
-  const [a, b] = (await published(client, 2)) as [SampleNode, SampleNode];
+  const [a, b] = (await publishSorted(client, 2)) as [SampleNode, SampleNode];
   const commits = await Promise.all(
     Array.from({ length: 20 }, (_, i) => client.commit(`r${i}`, { [a.hash]: 1, [b.hash]: i })),
   );
@@ -208,13 +178,13 @@ async function concurrentCommits({ client }: CheckContext): Promise<void> {
 }
 
 async function concurrentReleases({ client }: CheckContext): Promise<void> {
-  const [node] = (await published(client, 1)) as [SampleNode];
+  const node = await client.published();
   await client.commit('base', { [node.hash]: 5 });
   const answers = await Promise.all(
     Array.from({ length: 10 }, (_, i) => client.update(`r${i}`, { [node.hash]: -1 })),
   );
   expectEqual(answers.filter((answer) => answer.status === 200).length, 5, 'releases that found a balance');
-  for (const answer of answers.filter((each) => each.status !== 200)) expectError(answer, 409, 'CONFLICT');
+  for (const answer of answers.filter((each) => each.status !== 200)) expectConflict(answer);
   expectEqual(await rootRefCount(client, node), 0, 'rootRefCount');
 }
 

@@ -26,22 +26,16 @@ async function expectFull(client: SpaceClient, why: string): Promise<void> {
 }
 
 async function limit({ client, target, newSpace }: CheckContext): Promise<void> {
-  const ready = makeNode();
-  await client.publish(ready);
+  const ready = await client.published();
   const hashes = await fill(client, target.activeUploadsMax);
   await expectFull(client, `generation ${target.activeUploadsMax + 1}`);
-  const known = await client.leased(hashes[0] ?? '');
-  expectEqual(
-    known.state,
+  await client.expectLease(
+    hashes[0] ?? '',
     'awaiting_upload',
     'state of a lease on an open generation when the Space is full',
   );
-  expectEqual(
-    (await client.leased(ready.hash)).state,
-    'ready',
-    'state of a lease on a ready node when the Space is full',
-  );
-  expectEqual((await newSpace().leased(randomHash())).state, 'awaiting_upload', 'state in another Space');
+  await client.expectLease(ready.hash, 'ready', 'state of a lease on a ready node when the Space is full');
+  await newSpace().expectLease(randomHash(), 'awaiting_upload', 'state in another Space');
 }
 
 async function slots({ client, target }: CheckContext): Promise<void> {
@@ -51,16 +45,11 @@ async function slots({ client, target }: CheckContext): Promise<void> {
   await expectFull(client, 'full');
   expectStatus(await client.put(uploads[0], good.bytes), 200);
   await expectFull(client, 'the PUT alone frees no slot');
-  expectEqual((await client.leased(good.hash)).state, 'ready', 'state');
+  await client.expectLease(good.hash, 'ready');
   await client.instruction(randomHash());
   await expectFull(client, 'the freed slot is taken again');
   expectStatus(await client.put(uploads[1], makeNode().bytes), 200);
-  const judged = await client.leased(bad.hash);
-  expectEqual(
-    judged.state,
-    'awaiting_replacement_upload',
-    'state: a judged generation makes room for its replacement',
-  );
+  await client.expectRejected(bad.hash, 'state: a judged generation makes room for its replacement');
   await expectFull(client, 'the replacement holds the slot');
 }
 
@@ -80,11 +69,7 @@ async function expiryFreesSlots({ client, target, elapse }: CheckContext): Promi
   await fill(client, target.activeUploadsMax);
   await expectFull(client, 'full');
   await elapse(target.uploadTtlMs + 2_000);
-  expectEqual(
-    (await client.leased(randomHash())).state,
-    'awaiting_upload',
-    'state once the URLs have expired',
-  );
+  await client.expectLease(randomHash(), 'awaiting_upload', 'state once the URLs have expired');
 }
 
 export const uploadLimitChecks: readonly Check[] = [

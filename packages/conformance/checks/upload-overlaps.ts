@@ -1,5 +1,5 @@
 /** Uploads that overlap, pause, break off or outlive their URL. */
-import { expectBytes, expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
+import { expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
 import { makeNode, makeNodeOfCanonicalSize } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
@@ -55,8 +55,9 @@ async function arrival(client: SpaceClient): Promise<void> {
 }
 
 async function overlapping({ client, target }: CheckContext): Promise<void> {
-  const node = makeNodeOfCanonicalSize(Math.min(target.nodeBytesMax, 40_000));
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload(
+    makeNodeOfCanonicalSize(Math.min(target.nodeBytesMax, 40_000)),
+  );
   const slow = held(makeNodeOfCanonicalSize(40_000).bytes);
   const slowAnswer = client.put(upload, slow.body);
   await Promise.race([slow.started, slowAnswer]);
@@ -64,31 +65,31 @@ async function overlapping({ client, target }: CheckContext): Promise<void> {
   expectStatus(await client.put(upload, node.bytes), 200, 'the first to complete wins');
   slow.finish();
   expectStatus(await slowAnswer, 412, 'the PUT that completes second');
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state: the winner’s bytes count');
-  const answer = await client.readContent(node.hash);
-  expectBytes(answer.bytes, node.content, 'content', answer);
+  await client.expectLease(node.hash, 'ready', 'state: the winner’s bytes count');
+  await client.expectContent(node);
 }
 
 async function manyOverlapping({ client }: CheckContext): Promise<void> {
-  const node = makeNodeOfCanonicalSize(60_000);
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload(makeNodeOfCanonicalSize(60_000));
   const answers = await Promise.all(
     Array.from({ length: 6 }, () => client.put(upload, inPieces(node.bytes, 8_192))),
   );
   const statuses = answers.map((answer) => answer.status).sort();
   expectEqual(statuses, [200, 412, 412, 412, 412, 412], 'statuses of six overlapping PUTs');
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
 }
 
 async function leaseDuringPut({ client }: CheckContext): Promise<void> {
-  const node = makeNodeOfCanonicalSize(40_000);
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload(makeNodeOfCanonicalSize(40_000));
   const slow = held(node.bytes);
   const slowAnswer = client.put(upload, slow.body);
   await Promise.race([slow.started, slowAnswer]);
   await arrival(client);
-  const during = await client.leased(node.hash);
-  expectThat(during.state === 'awaiting_upload', 'state while the PUT is being received', during.state);
+  const during = await client.expectLease(
+    node.hash,
+    'awaiting_upload',
+    'state while the PUT is being received',
+  );
   slow.finish();
   expectStatus(await slowAnswer, 200, 'a generation being received is not replaced');
   expectStatus(
@@ -96,13 +97,12 @@ async function leaseDuringPut({ client }: CheckContext): Promise<void> {
     412,
     'the URL given meanwhile is of the same generation',
   );
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state after the PUT');
+  await client.expectLease(node.hash, 'ready', 'state after the PUT');
 }
 
 async function interrupted(context: CheckContext): Promise<void> {
   const { client } = context;
-  const node = makeNodeOfCanonicalSize(40_000);
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload(makeNodeOfCanonicalSize(40_000));
   const broken = held(node.bytes);
   const abort = new AbortController();
   const attempt = client.put(upload, broken.body, {}, abort.signal).catch(() => undefined);
@@ -111,9 +111,9 @@ async function interrupted(context: CheckContext): Promise<void> {
   broken.breakOff();
   abort.abort();
   await attempt;
-  expectEqual((await client.leased(node.hash)).state, 'awaiting_upload', 'state after an interrupted PUT');
+  await client.expectLease(node.hash, 'awaiting_upload', 'state after an interrupted PUT');
   expectStatus(await client.put(upload, node.bytes), 200, 'the same URL after an interrupted PUT');
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
   await expectReserved(context, 0, 'after an interrupted PUT');
 }
 
@@ -125,31 +125,32 @@ async function expired({ client, elapse, target }: CheckContext): Promise<void> 
   await elapse(upload.expiresAt - target.now() + 1_500);
   expectError(await client.put(upload, node.bytes), 403, 'FORBIDDEN', 'an expired URL');
   expectError(await client.put(done, finished.bytes), 403, 'FORBIDDEN', 'expiry before finished');
-  expectEqual(
-    (await client.leased(finished.hash)).state,
+  await client.expectLease(
+    finished.hash,
     'ready',
     'state: a complete object is accepted whenever it finished',
   );
-  const again = await client.leased(node.hash);
-  expectThat(again.state === 'awaiting_upload', 'a new generation after expiry', again.state);
+  const again = await client.expectLease(node.hash, 'awaiting_upload', 'a new generation after expiry');
   expectThat(again.upload.expiresAt > target.now(), 'its expiresAt in the future', again.upload.expiresAt);
   expectStatus(await client.put(again.upload, node.bytes), 200);
 }
 
 async function expiresMeanwhile({ client, elapse, target }: CheckContext): Promise<void> {
-  const node = makeNodeOfCanonicalSize(40_000);
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload(makeNodeOfCanonicalSize(40_000));
   const slow = held(node.bytes);
   const slowAnswer = client.put(upload, slow.body);
   await Promise.race([slow.started, slowAnswer]);
   await arrival(client);
   await elapse(upload.expiresAt - target.now() + 1_500);
-  const during = await client.leased(node.hash);
-  expectThat(during.state === 'awaiting_upload', 'state while the PUT is being received', during.state);
+  const during = await client.expectLease(
+    node.hash,
+    'awaiting_upload',
+    'state while the PUT is being received',
+  );
   slow.finish();
   expectStatus(await slowAnswer, 200, 'expiry is judged when the headers arrive');
   expectStatus(await client.put(during.upload, node.bytes), 412, 'the generation was not replaced meanwhile');
-  expectEqual((await client.leased(node.hash)).state, 'ready', 'state');
+  await client.expectLease(node.hash, 'ready');
 }
 
 export const uploadOverlapChecks: readonly Check[] = [

@@ -18,11 +18,9 @@ async function putAnswers({ client }: CheckContext): Promise<void> {
 }
 
 async function putAfterRejection({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload();
   expectStatus(await client.put(upload, makeNode().bytes), 200);
-  const lease = await client.leased(node.hash);
-  expectThat(lease.state === 'awaiting_replacement_upload', 'a rejection', lease.state);
+  const lease = await client.expectRejected(node.hash);
   expectError(
     await client.put(upload, node.bytes),
     412,
@@ -34,8 +32,7 @@ async function putAfterRejection({ client }: CheckContext): Promise<void> {
 }
 
 async function overLimitFinishes({ client, target }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload();
   const tooLarge = makeNodeOfCanonicalSize(target.nodeBytesMax + 1);
   expectError(
     await client.put(upload, inPieces(tooLarge.bytes)),
@@ -44,14 +41,12 @@ async function overLimitFinishes({ client, target }: CheckContext): Promise<void
     'over the limit without a declared length',
   );
   expectError(await client.put(upload, node.bytes), 412, 'CONFLICT', 'a 413 finishes the generation');
-  const lease = await client.leased(node.hash);
-  expectThat(lease.state === 'awaiting_replacement_upload', 'a rejection', lease.state);
+  const lease = await client.expectRejected(node.hash);
   expectEqual(lease.rejection.code, 'NODE_TOO_LARGE', 'rejection.code');
 }
 
 async function wrongHeaders({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload();
   const wrongs: readonly Record<string, string | undefined>[] = [
     { 'if-none-match': undefined },
     { 'if-none-match': '"etag"' },
@@ -80,8 +75,7 @@ async function wrongHeaders({ client }: CheckContext): Promise<void> {
 }
 
 async function tamperedUrl({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload();
   const url = new URL(upload.url);
   const token = url.pathname.slice('/uploads/'.length);
   for (let at = 0; at < token.length; at += Math.max(1, Math.floor(token.length / 24))) {
@@ -127,8 +121,7 @@ async function otherMethods({ client }: CheckContext): Promise<void> {
 }
 
 async function noBearer({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  const upload = await client.instruction(node.hash);
+  const { node, upload } = await client.startUpload();
   expectThat(
     upload.headers.authorization === undefined,
     'no bearer token in upload.headers',

@@ -68,8 +68,7 @@ async function rejected({ client }: CheckContext): Promise<void> {
 }
 
 async function emptyContent({ client }: CheckContext): Promise<void> {
-  const node = makeNode({ content: '' });
-  await client.publish(node);
+  const node = await client.published(makeNode({ content: '' }));
   const expected = { ...NO_USAGE, nodeCount: 1, readyStoredBytes: node.bytes.length, leasedNodeCount: 1 };
   await client.expectUsage(expected, 'with an empty node');
 }
@@ -92,8 +91,7 @@ async function manyNodes({ client, target }: CheckContext): Promise<void> {
 }
 
 async function rootRefsChangeNothing({ client }: CheckContext): Promise<void> {
-  const node = makeNode();
-  await client.publish(node);
+  const node = await client.published();
   const before = await client.usage();
   await client.commit('r1', { [node.hash]: 5 });
   await client.inDomain('other').commit('r1', { [node.hash]: -2 });
