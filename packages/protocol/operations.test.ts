@@ -31,7 +31,7 @@ describe('matchSpacePath', () => {
     fc.assert(
       fc.property(fc.constantFrom(...NAMES), id, id, (name, appId, spaceId) => {
         const match = matchSpacePath(operationPath(name, { appId, spaceId, hash }));
-        expect(match?.[OPERATIONS[name].method === 'GET' ? 'get' : 'post']).toBe(name);
+        expect(match?.route[OPERATIONS[name].method === 'GET' ? 'get' : 'post']).toBe(name);
         expect(match?.hash).toBe(OPERATIONS[name].path.includes('{hash}') ? hash : undefined);
         expect(parsePathId(match?.appId ?? '')).toEqual({ kind: 'id', id: appId });
         expect(parsePathId(match?.spaceId ?? '')).toEqual({ kind: 'id', id: spaceId });
@@ -44,10 +44,12 @@ describe('matchSpacePath', () => {
       appId: 'a',
       spaceId: 's',
       hash: undefined,
-      get: 'listRootRefs',
-      post: 'updateRootRefs',
+      route: expect.objectContaining({ get: 'listRootRefs', post: 'updateRootRefs' }),
     });
-    expect(matchSpacePath('/v1/apps/a/spaces/s/cas/gc')).toMatchObject({ get: undefined, post: 'runGc' });
+    expect(matchSpacePath('/v1/apps/a/spaces/s/cas/gc')?.route).toMatchObject({
+      get: undefined,
+      post: 'runGc',
+    });
   });
 
   test.each([

@@ -94,68 +94,48 @@ export const OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   },
 };
 
-/** A path of the Space plane, its variable parts still percent-encoded (judge them with `parsePathId`, `isHash`). */
-export interface SpacePathMatch {
-  readonly appId: string;
-  readonly spaceId: string;
-  /** `undefined` for operations on the Space as a whole. */
-  readonly hash: string | undefined;
+/** A path of the Space plane and the operations that live there. */
+export interface SpaceRoute {
+  readonly path: string;
   readonly get: OperationName | undefined;
   readonly post: OperationName | undefined;
 }
 
-interface Methods {
-  readonly get?: OperationName;
-  readonly post?: OperationName;
+export const SPACE_ROUTES: readonly SpaceRoute[] = listSpaceRoutes();
+
+function listSpaceRoutes(): SpaceRoute[] {
+  const operations = Object.entries(OPERATIONS) as [OperationName, Operation][];
+  const find = (path: string, method: Operation['method']): OperationName | undefined =>
+    operations.find(([, operation]) => operation.path === path && operation.method === method)?.[0];
+  const paths = new Set(operations.map(([, { path }]) => path));
+  return [...paths].map((path) => ({ path, get: find(path, 'GET'), post: find(path, 'POST') }));
 }
 
-const NODE_TAILS: ReadonlyMap<string, Methods> = new Map([
-  ['content', { get: 'readContent' }],
-  ['metadata', { get: 'readMetadata' }],
-  ['lease', { post: 'leaseNode' }],
-]);
+/** A path of the Space plane, its variable parts still percent-encoded (judge them with `parsePathId`, `isHash`). */
+export interface SpacePathMatch {
+  readonly route: SpaceRoute;
+  readonly appId: string;
+  readonly spaceId: string;
+  /** `undefined` for operations on the Space as a whole. */
+  readonly hash: string | undefined;
+}
 
-const SPACE_TAILS: ReadonlyMap<string, Methods> = new Map([
-  ['cas/usage', { get: 'getUsage' }],
-  ['cas/gc', { post: 'runGc' }],
-  ['root-refs', { get: 'listRootRefs', post: 'updateRootRefs' }],
-]);
-
-const APPS_PREFIX = '/v1/apps/';
-const SPACES_PREFIX = '/spaces/';
-const NODES_PREFIX = 'cas/nodes/';
+const SPACE_PATTERNS = SPACE_ROUTES.map((route) => {
+  return { route, pattern: new RegExp(`^${route.path.replace(/\{(\w+)\}/g, '(?<$1>[^/]*)')}$`) };
+});
 
 /**
  * Matches the raw path of a request (no query) by its fixed segments, letter for letter; `undefined` when no operation of
  * any method lives there (404 whatever the token). Which ids are well formed is not judged here.
  */
 export function matchSpacePath(path: string): SpacePathMatch | undefined {
-  if (!path.startsWith(APPS_PREFIX)) return undefined;
-  const appEnd = path.indexOf('/', APPS_PREFIX.length);
-  if (appEnd < 0 || !path.startsWith(SPACES_PREFIX, appEnd)) return undefined;
-  const spaceStart = appEnd + SPACES_PREFIX.length;
-  const spaceEnd = path.indexOf('/', spaceStart);
-  if (spaceEnd < 0) return undefined;
-  const appId = path.slice(APPS_PREFIX.length, appEnd);
-  const spaceId = path.slice(spaceStart, spaceEnd);
-  const tailStart = spaceEnd + 1;
-  if (!path.startsWith(NODES_PREFIX, tailStart)) {
-    return toMatch(appId, spaceId, undefined, SPACE_TAILS.get(path.slice(tailStart)));
+  for (const { route, pattern } of SPACE_PATTERNS) {
+    const found = pattern.exec(path)?.groups;
+    if (found === undefined) continue;
+    const { appId = '', spaceId = '', hash } = found;
+    return { route, appId, spaceId, hash };
   }
-  const hashStart = tailStart + NODES_PREFIX.length;
-  const hashEnd = path.indexOf('/', hashStart);
-  if (hashEnd < 0) return undefined;
-  return toMatch(appId, spaceId, path.slice(hashStart, hashEnd), NODE_TAILS.get(path.slice(hashEnd + 1)));
-}
-
-function toMatch(
-  appId: string,
-  spaceId: string,
-  hash: string | undefined,
-  methods: Methods | undefined,
-): SpacePathMatch | undefined {
-  if (methods === undefined) return undefined;
-  return { appId, spaceId, hash, get: methods.get, post: methods.post };
+  return undefined;
 }
 
 /**

@@ -7,6 +7,7 @@ import { readContent } from './read-content.ts';
 import { runGc } from './run-gc.ts';
 import { sweep } from './sweep.ts';
 import {
+  CALLER,
   CoreWorld,
   DAY_MS,
   failureOf,
@@ -34,7 +35,7 @@ const generationOf = async (node: { hash: string }) =>
 
 /** What there is to read of a node now. */
 async function contentOf(node: { hash: string }): Promise<unknown> {
-  const { body } = await readContent(world.core, SPACE, node.hash, undefined);
+  const { body } = await readContent(world.core, SPACE, node.hash, undefined, CALLER);
   return body;
 }
 

@@ -199,18 +199,18 @@ export interface ContentStore {
   /** Looks for the complete object of a generation and validates it against `hash` in bounded memory. */
   inspect(space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject>;
   /**
-   * Opens canonical bytes [start, end) of an object. `integrity` proves every byte before it is yielded. Resolves only when
-   * the first chunk is proven. Damage there rejects with ContentDamaged, absence in a healthy store with ContentLost, anything
-   * else with another error. Damage or loss found later errors the stream and calls `onBroken` at most once.
+   * Canonical bytes [start, end) of an object, `CONTENT_PIECE_BYTES` at most, every one proven by `integrity`. Damage rejects with
+   * ContentDamaged, absence in a healthy store with ContentLost, anything else with another error.
    */
-  open(
-    object: StoredObject,
-    start: number,
-    end: number,
-    onBroken: (proof: ContentDamaged | ContentLost) => void,
-    caller?: ContentCaller,
-  ): Promise<OpenContent>;
-  /** Reads all of the object: digest, length, integrity. Same errors as `open`. */
+  read(object: StoredObject, start: number, end: number, aids?: ReadAids): Promise<Uint8Array>;
+  /**
+   * Names the stored bytes as they are now, without reading them: by another name whenever something may have changed them. Same
+   * errors as `read`.
+   */
+  getVersion(object: StoredObject): Promise<string>;
+  /** Proves what `read` of [start, end), however large, would give, and gives nothing. Same errors as `read`. */
+  prove(object: StoredObject, start: number, end: number): Promise<void>;
+  /** Reads all of the object: digest, length, integrity. Same errors as `read`. */
   verify(object: StoredObject, hash: Hash): Promise<void>;
   /** Proves inline bytes by their integrity record; throws ContentDamaged. */
   verifyInline(content: ContentRow): void;
@@ -301,21 +301,38 @@ export interface StoredObject {
   readonly integrity: Uint8Array;
 }
 
-export interface OpenContent {
-  /**
-   * A small range comes as bytes. A larger one is a blob of exactly its bytes, to be handed to the runtime in the same turn, or a
-   * stream with backpressure. Never the stored file itself: what is sent must be the bytes that were proven, however late
-   * they are sent.
-   */
-  readonly body: Uint8Array | Blob | ReadableStream<Uint8Array>;
+/** What a store is asked for at once: a few of these, of one object, may be in memory. */
+export const CONTENT_PIECE_BYTES = 2 * 1024 * 1024;
+
+/** What makes a read cheaper. */
+export interface ReadAids {
+  /** CONTENT_PIECE_BYTES of memory that the caller uses again: the result may lie there */
+  readonly scratch?: Uint8Array;
+  /** aborts when nobody waits any more */
+  readonly signal?: AbortSignal;
 }
 
-/** What a store across a network may ask about the request that waits for content. */
+/** Content of one object, as it is copied for its readers. */
+export interface CopySource {
+  readonly generation: Generation;
+  /** of the content within the canonical bytes */
+  readonly offset: number;
+  /** bytes of the content */
+  readonly size: number;
+  readonly getVersion: () => Promise<string>;
+  /** proven canonical bytes, `CONTENT_PIECE_BYTES` at most */
+  readonly read: (start: number, end: number, aids: ReadAids) => Promise<Uint8Array>;
+}
+
+/** Who waits for content. */
 export interface ContentCaller {
-  /** Whether there is memory for a whole range of `length` bytes, which is quicker to get than a stream. */
-  mayGather(length: number): boolean;
-  /** aborts when nobody waits any more */
-  readonly signal: AbortSignal;
+  /** false: the headers are all that is asked for */
+  readonly wantsBytes: boolean;
+  /**
+   * Content [start, end) as one body, to be sent in the same turn: never the stored object itself, for what is sent must be the
+   * bytes that were proven, however late. Rejects with what `read` rejects with, or when there is no room for it.
+   */
+  copy(source: CopySource, start: number, end: number): Promise<Blob>;
 }
 
 export interface NodeLimits {

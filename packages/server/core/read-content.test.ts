@@ -5,7 +5,16 @@ import { readContent } from './read-content.ts';
 import { readMetadata } from './read-metadata.ts';
 import { runGc } from './run-gc.ts';
 import { scrub } from './scrub.ts';
-import { CoreWorld, failureOf, Gate, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
+import {
+  CALLER,
+  CoreWorld,
+  failureOf,
+  Gate,
+  MINUTE_MS,
+  objectNode,
+  SPACE,
+  smallNode,
+} from './test/core-fixture.ts';
 
 let world: CoreWorld;
 beforeEach(async () => {
@@ -13,7 +22,8 @@ beforeEach(async () => {
 });
 afterEach(() => world.close());
 
-const read = (node: { hash: string }, range?: string) => readContent(world.core, SPACE, node.hash, range);
+const read = (node: { hash: string }, range?: string) =>
+  readContent(world.core, SPACE, node.hash, range, CALLER);
 const stateOf = async (node: { hash: string }) =>
   (await world.core.metadata.findNode(SPACE, node.hash))?.state;
 
@@ -69,13 +79,13 @@ test('a store that fails proves nothing: 503 and the row stays ready', async () 
     new StoreUnavailable('planted'),
     Object.assign(new Error('planted'), { code: 'EIO' }),
   ]) {
-    world.doors.open = () => Promise.reject(failure);
+    world.doors.read = () => Promise.reject(failure);
     await expect(read(node)).rejects.toBe(failure);
     world.doors.verify = () => Promise.reject(failure);
     expect(await scrub(world.core, undefined)).toMatchObject({ foundRotten: 0, foundSound: 0 });
     expect(await stateOf(node)).toBe('ready');
   }
-  delete world.doors.open;
+  delete world.doors.read;
   expect((await read(node)).body).toEqual(node.content);
 });
 
@@ -103,7 +113,7 @@ test('bytes that a collection takes from under a read are no proof of rot', asyn
   await world.publish(node);
   world.now += MINUTE_MS;
   const gate = new Gate();
-  world.doors.open = async (step) => {
+  world.doors.read = async (step) => {
     await gate.pass();
     return step();
   };
@@ -118,8 +128,8 @@ test('a read that met the old bytes of a healing goes on with the new ones', asy
   const node = objectNode(1);
   await world.publish(node);
   const gate = new Gate();
-  world.doors.open = async (step) => {
-    delete world.doors.open;
+  world.doors.read = async (step) => {
+    delete world.doors.read;
     await gate.pass();
     return step();
   };

@@ -5,13 +5,7 @@ import { parseByteRange } from './byte-range.ts';
 import { isProofOfRot, markRotten, rottenContent, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
-import {
-  type Awaitable,
-  type ContentCaller,
-  type ContentDamaged,
-  ContentLost,
-  type OpenContent,
-} from './ports.ts';
+import { type Awaitable, type ContentCaller, ContentLost, type ReadAids } from './ports.ts';
 import { isReadable, nodeNotFound } from './read-metadata.ts';
 
 export interface ContentAnswer {
@@ -23,8 +17,13 @@ export interface ContentAnswer {
   readonly start: number;
   /** exclusive */
   readonly end: number;
-  readonly body: OpenContent['body'];
+  /** exactly that many bytes; none for who wants none */
+  readonly body: Uint8Array | Blob;
 }
+
+/** Content up to here is answered from memory: quicker than by a copy. */
+const SMALL_CONTENT_BYTES_MAX = 256 * 1024;
+const NO_BYTES = new Uint8Array(0);
 
 /** A row that changes during a look (collected or healed) is looked at again, this many times in all. */
 const LOOKS_MAX = 3;
@@ -38,7 +37,7 @@ interface Wanted {
   readonly space: Space;
   readonly hash: Hash;
   readonly range: string | undefined;
-  readonly caller: ContentCaller | undefined;
+  readonly caller: ContentCaller;
 }
 
 /**
@@ -50,7 +49,7 @@ export function readContent(
   space: Space,
   hash: Hash,
   range: string | undefined,
-  caller?: ContentCaller,
+  caller: ContentCaller,
 ): Awaitable<ContentAnswer> {
   try {
     return look({ core, space, hash, range, caller }, LOOKS_MAX);
@@ -96,14 +95,12 @@ function openProven(
   start: number,
   end: number,
 ): Awaitable<Body | undefined> {
-  const headerLength = node.canonicalSize - node.size;
-  const from = headerLength + start;
-  const to = headerLength + end;
   try {
     if (content === undefined) throw new ContentLost('the content record is gone');
-    if (content.inlineBytes === undefined) return openObject(wanted, node, content, from, to);
+    if (content.inlineBytes === undefined) return openObject(wanted, node, content, start, end);
     wanted.core.content.verifyInline(content);
-    return content.inlineBytes.subarray(from, to);
+    const offset = node.canonicalSize - node.size;
+    return content.inlineBytes.subarray(offset + start, offset + end);
   } catch (error) {
     return settleFailure(wanted, node, error);
   }
@@ -113,17 +110,24 @@ async function openObject(
   wanted: Wanted,
   node: NodeRow,
   content: ContentRow,
-  from: number,
-  to: number,
+  start: number,
+  end: number,
 ): Promise<Body | undefined> {
   const { core, space, caller } = wanted;
-  const onBroken = (proof: ContentDamaged | ContentLost): void => {
-    // The client sees a broken connection. If marking the row fails, the next read proves the damage again.
-    markRotten(core, space, node, proof).catch(() => {});
-  };
+  const object = storedObject(space, content);
+  const { generation } = object;
+  const { size } = node;
+  const offset = node.canonicalSize - size;
+  const read = (from: number, to: number, aids?: ReadAids): Promise<Uint8Array> =>
+    core.content.read(object, from, to, aids);
   try {
-    const opened = await core.content.open(storedObject(space, content), from, to, onBroken, caller);
-    return opened.body;
+    if (!caller.wantsBytes) {
+      await core.content.prove(object, offset + start, offset + end);
+      return NO_BYTES;
+    }
+    if (end - start <= SMALL_CONTENT_BYTES_MAX) return await read(offset + start, offset + end);
+    const getVersion = (): Promise<string> => core.content.getVersion(object);
+    return await caller.copy({ generation, offset, size, getVersion, read }, start, end);
   } catch (error) {
     return settleFailure(wanted, node, error);
   }

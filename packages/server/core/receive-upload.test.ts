@@ -7,6 +7,7 @@ import { receiveUpload, type UploadRequest } from './receive-upload.ts';
 import { runGc } from './run-gc.ts';
 import {
   type AwaitingUpload,
+  CALLER,
   CoreWorld,
   failureOf,
   Gate,
@@ -137,7 +138,7 @@ test('of overlapping PUTs the first to complete wins, whatever began first and w
   wrong.finish();
   expect((await Promise.all(losers)).map(({ status }) => status)).toEqual([412, 412]);
   expect((await world.lease(node)).state).toBe('ready');
-  expect((await readContent(world.core, SPACE, node.hash, undefined)).body).toEqual(node.content);
+  expect((await readContent(world.core, SPACE, node.hash, undefined, CALLER)).body).toEqual(node.content);
 });
 
 test('wrong bytes that complete first win as well, and the right ones that lost leave nothing', async () => {

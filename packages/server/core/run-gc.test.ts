@@ -6,7 +6,15 @@ import { readContent } from './read-content.ts';
 import { readMetadata } from './read-metadata.ts';
 import { runGc } from './run-gc.ts';
 import { sweep } from './sweep.ts';
-import { CoreWorld, failureOf, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
+import {
+  CALLER,
+  CoreWorld,
+  failureOf,
+  MINUTE_MS,
+  objectNode,
+  SPACE,
+  smallNode,
+} from './test/core-fixture.ts';
 import { updateRootRefs } from './update-root-refs.ts';
 
 const NOTHING = { examined: 0, deleted: 0, reclaimedContentBytes: 0 };
@@ -108,7 +116,7 @@ test('a storage failure ends the pass with 503; what went stays gone, the next p
   expect(await failureOf((async () => readMetadata(world.core, SPACE, late.hash))())).toMatchObject({
     status: 404,
   });
-  expect(await failureOf(readContent(world.core, SPACE, late.hash, undefined))).toMatchObject({
+  expect(await failureOf(readContent(world.core, SPACE, late.hash, undefined, CALLER))).toMatchObject({
     status: 404,
   });
   expect(await getUsage(world.core, SPACE)).toMatchObject({
@@ -283,7 +291,7 @@ test('a lease revives a claimed node while its pass is deleting: the pass forget
   deleting.open();
   expect(await pass).toEqual({ examined: 1, deleted: 0, reclaimedContentBytes: 0 });
   expect((await world.row(child))?.childRefCount).toBe(1);
-  const { body } = await readContent(world.core, SPACE, node.hash, undefined);
+  const { body } = await readContent(world.core, SPACE, node.hash, undefined, CALLER);
   expect(body).toEqual(node.content);
 });
 
@@ -329,7 +337,7 @@ test('rotten nodes are collected like ready ones, with their bytes already lost'
   await world.spoil(lost, 'lost');
   await world.spoil(flipped, 'flipped');
   for (const node of [lost, flipped]) {
-    expect(await failureOf(readContent(world.core, SPACE, node.hash, undefined))).toMatchObject({
+    expect(await failureOf(readContent(world.core, SPACE, node.hash, undefined, CALLER))).toMatchObject({
       status: 503,
     });
   }

@@ -5,6 +5,7 @@ import { readContent } from './read-content.ts';
 import { runGc } from './run-gc.ts';
 import { sweep } from './sweep.ts';
 import {
+  CALLER,
   CoreWorld,
   DAY_MS,
   failureOf,
@@ -111,7 +112,7 @@ test('a rotten node is never dropped by the 24 h rule, nor is its row by the end
   await world.publish(node);
   await world.lease(node, DAY_MS);
   await world.spoil(node, 'flipped');
-  await failureOf(readContent(world.core, SPACE, node.hash, undefined));
+  await failureOf(readContent(world.core, SPACE, node.hash, undefined, CALLER));
   await world.begin(node);
   world.now += 3 * DAY_MS;
   await world.sweepAll();
@@ -203,7 +204,7 @@ test('a node that the scrub made ready again outlives the healing upload it was 
   await world.publish(node);
   await world.lease(node, DAY_MS);
   await world.spoil(node, 'lost');
-  await failureOf(readContent(world.core, SPACE, node.hash, undefined));
+  await failureOf(readContent(world.core, SPACE, node.hash, undefined, CALLER));
   await world.put(await world.begin(node), node.bytes);
   await world.mend(node);
   await world.core.metadata.transact(SPACE, async (tx) => {
@@ -215,6 +216,6 @@ test('a node that the scrub made ready again outlives the healing upload it was 
   world.now += 2 * DAY_MS;
   await world.sweepAll();
   expect(await findUpload(node)).toBeUndefined();
-  const { body } = await readContent(world.core, SPACE, node.hash, undefined);
+  const { body } = await readContent(world.core, SPACE, node.hash, undefined, CALLER);
   expect(body).toEqual(node.content);
 });

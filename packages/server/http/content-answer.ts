@@ -1,36 +1,15 @@
-/** Answers of readContent (docs/api.md, readContent). */
-import { after } from '../core/awaitable.ts';
-import type { Awaitable } from '../core/ports.ts';
+/** Answers of readContent (docs/api.md). */
 import type { ContentAnswer } from '../core/read-content.ts';
-import type { ContentGathering } from './content-gathering.ts';
-import { LengthMismatch } from './content-stream.ts';
 import { corsHeaders, type HeaderFields, OPEN_CORS_HEADERS } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 
-type Sendable = Uint8Array | Blob;
-
-/** At once when the bytes are at hand; else when they are. */
-export function contentAnswer(
-  exchange: Exchange,
-  content: ContentAnswer,
-  gathering: ContentGathering,
-): Awaitable<Response> {
-  const { body } = content;
-  const isHead = exchange.request.method === 'HEAD';
-  if (isHead && body instanceof ReadableStream) {
-    return body.cancel().then(() => answerWith(exchange, content, null));
-  }
-  const bytes = isHead ? null : toSendable(body, content.end - content.start, gathering);
-  return after(bytes, (sendable) => answerWith(exchange, content, sendable));
-}
-
-function answerWith(exchange: Exchange, content: ContentAnswer, bytes: Sendable | null): Response {
+export function contentAnswer(exchange: Exchange, content: ContentAnswer): Response {
   const { status } = content;
+  const body = exchange.request.method === 'HEAD' ? null : (content.body as BodyInit);
   if (exchange.corsOrigins === '*' && status === 200) {
-    return new Response(bytes as BodyInit | null, { headers: plainHeaders(exchange, content) });
+    return new Response(body, { headers: plainHeaders(exchange, content) });
   }
-  const headers = contentHeaders(exchange, content);
-  return new Response(bytes as BodyInit | null, { status, headers });
+  return new Response(body, { status, headers: contentHeaders(exchange, content) });
 }
 
 const CONTENT_FIELDS: HeaderFields = {
@@ -64,16 +43,4 @@ function contentHeaders(exchange: Exchange, content: ContentAnswer): HeaderField
   };
   if (content.status === 206) headers['content-range'] = `bytes ${start}-${end - 1}/${size}`;
   return headers;
-}
-
-/** A body whose length the runtime knows, so that it sends Content-Length. */
-function toSendable(
-  body: ContentAnswer['body'],
-  length: number,
-  gathering: ContentGathering,
-): Awaitable<Sendable> {
-  if (body instanceof ReadableStream) return gathering.gather(body, length);
-  const given = body instanceof Blob ? body.size : body.length;
-  if (given !== length) throw new LengthMismatch(`content of ${length} bytes came as ${given}`);
-  return body;
 }

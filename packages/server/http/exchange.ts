@@ -6,8 +6,6 @@ import type { RequestTiming } from './request-timing.ts';
 export interface Connections {
   /** Gives the connection of `request` so many seconds from now until it counts as dead. */
   timeout(request: Request, seconds: number): void;
-  /** requests that have not been answered to the last byte */
-  readonly pendingRequests: number;
 }
 
 export interface Exchange {

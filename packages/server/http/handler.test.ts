@@ -224,7 +224,6 @@ describe('patience', () => {
     const timeouts: number[] = [];
     const connections: Connections = {
       timeout: (_, seconds) => timeouts.push(seconds),
-      pendingRequests: 1,
     };
     const answer = await world.handler({ core: coreOf() ?? world.core }).handle(requestOf(), connections);
     expect(answer.status).toBe(200);

@@ -4,19 +4,16 @@ import {
   HEALTH_PATH,
   type Health,
   matchSpacePath,
-  OPERATIONS,
-  type Operation,
   type OperationName,
   parsePathId,
   type SpacePathMatch,
+  type SpaceRoute,
 } from '@holdfast/protocol';
 import type { Capability } from '../auth/capability.ts';
 import { after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
 import type { Awaitable } from '../core/ports.ts';
-import type { GatheringPlaces } from './content-gathering.ts';
-import { ContentMemory } from './content-memory.ts';
-import type { ContentSpool } from './content-spool.ts';
+import type { ContentCopies } from './content-copies.ts';
 import { type CorsOrigins, preflightHeaders } from './cors.ts';
 import { errorAnswer, type ReportFailure, unsentAnswer } from './error-answer.ts';
 import { type Connections, type Exchange, emptyAnswer } from './exchange.ts';
@@ -26,7 +23,7 @@ import { RequestTiming } from './request-timing.ts';
 import { splitUrl } from './request-url.ts';
 import { SPACE_OPERATIONS } from './space-operations.ts';
 import { withTiming } from './timed-core.ts';
-import { answerUpload } from './upload-target.ts';
+import { answerUpload, UPLOADS_PATH } from './upload-target.ts';
 
 /** Contract section 3; ids are decoded, `undefined` for one that is no id. Throws or rejects with ApiError. */
 type Authorize = (
@@ -39,7 +36,7 @@ type Authorize = (
 export interface HandlerOptions {
   readonly core: Core;
   readonly authorize: Authorize;
-  readonly spool: ContentSpool;
+  readonly copies: ContentCopies;
   readonly reportFailure: ReportFailure;
   /** origin of upload URLs, no trailing slash; undefined: `http://` and the Host of the lease request */
   readonly publicUrl: string | undefined;
@@ -60,42 +57,10 @@ export interface Handler {
     request: Request,
     connections?: Connections,
   ) => Awaitable<Response>;
-  /** Answers 404: for a request whose path, as it was sent, is none of `ROUTES`. */
+  /** Answers 404: for a request whose path, as it was sent, is none of ours. */
   readonly refuse: Handle;
   /** Answers in the place of an answer that could not be sent, as when the file that is its body cannot be opened. */
   readonly replaceUnsent: (error: unknown) => Response;
-}
-
-/** A path that is served, for a router: `:name` stands for one segment, `*` for any rest. */
-export interface Route {
-  readonly pattern: string;
-  /** Operations of a Space route; neither for other paths. */
-  readonly get: OperationName | undefined;
-  readonly post: OperationName | undefined;
-}
-
-const UPLOADS_PREFIX = '/uploads/';
-/**
- * Every path that is served, for a router that sees it as it was sent. The URL of a Request has its dot segments resolved and
- * its backslashes turned, so that `/x/../health` would look like a route.
- */
-export const ROUTES: readonly Route[] = [
-  ...listSpaceRoutes(),
-  { pattern: `${UPLOADS_PREFIX}*`, get: undefined, post: undefined },
-  { pattern: HEALTH_PATH, get: undefined, post: undefined },
-  { pattern: FRONT_PATH, get: undefined, post: undefined },
-];
-
-function listSpaceRoutes(): Route[] {
-  const operations = Object.entries(OPERATIONS) as [OperationName, Operation][];
-  const find = (path: string, method: string): OperationName | undefined =>
-    operations.find(([, operation]) => operation.path === path && operation.method === method)?.[0];
-  const paths = new Set(operations.map(([, { path }]) => path));
-  return [...paths].map((path) => ({
-    pattern: path.replace(/\{(\w+)\}/g, ':$1'),
-    get: find(path, 'GET'),
-    post: find(path, 'POST'),
-  }));
 }
 
 const HEALTHY: Health = { status: 'ok' };
@@ -106,12 +71,6 @@ export function createHandler(options: HandlerOptions): Handler {
   const requestsMax = options.requestsInFlightMax ?? REQUESTS_IN_FLIGHT_MAX;
   const uploads = new UploadGate(options.uploadsInFlightMax ?? UPLOADS_IN_FLIGHT_MAX);
   let inFlight = 0;
-  const places: GatheringPlaces = {
-    memory: new ContentMemory(),
-    spool: options.spool,
-    // A request whose caller has gone is no longer pending while its answer is still being made.
-    countSending: ({ connections }) => Math.max(0, (connections?.pendingRequests ?? 0) - inFlight),
-  };
 
   /**
    * Counts the request while `step` answers it, and turns whatever it throws into an answer. A step that answers at once is
@@ -151,15 +110,15 @@ export function createHandler(options: HandlerOptions): Handler {
       const exchange = begin(request, connections);
       return guard(exchange, () => {
         const match = matchSpacePath(path);
-        if (match !== undefined) return answerSpace(options, exchange, match, query, places);
-        if (path.startsWith(UPLOADS_PREFIX)) return uploads.answer(options.core, exchange, path, query);
+        if (match !== undefined) return answerSpace(options, exchange, match, query);
+        if (path.startsWith(UPLOADS_PATH)) return uploads.answer(options.core, exchange, path, query);
         if (path === FRONT_PATH && isRead && acceptsHtml(request)) return frontPageAnswer(exchange);
         throw notFound();
       });
     },
     handleSpace(match, query, request, connections) {
       const exchange = begin(request, connections);
-      return guard(exchange, () => answerSpace(options, exchange, match, query, places));
+      return guard(exchange, () => answerSpace(options, exchange, match, query));
     },
     refuse(request, connections) {
       return errorAnswer(begin(request, connections), notFound(), reportFailure);
@@ -173,13 +132,13 @@ function answerSpace(
   exchange: Exchange,
   match: SpacePathMatch,
   query: string | undefined,
-  places: GatheringPlaces,
 ): Awaitable<Response> {
   const appId = readId(match.appId);
   const spaceId = readId(match.spaceId);
   const { request, timing } = exchange;
-  if (request.method === 'OPTIONS') return emptyAnswer(exchange, 204, preflightHeaders(methodsOf(match)));
-  const operation = findOperation(match, request.method);
+  if (request.method === 'OPTIONS')
+    return emptyAnswer(exchange, 204, preflightHeaders(methodsOf(match.route)));
+  const operation = findOperation(match.route, request.method);
   if (operation === undefined) throw notFound();
   const authorization = request.headers.get('authorization');
   const judged = timing.measure('cas_auth', () =>
@@ -193,7 +152,7 @@ function answerSpace(
       rawHash: match.hash,
       query,
       refDomain: capability.refDomain,
-      places,
+      copies: options.copies,
       publicUrl: options.publicUrl,
       isUploadDirect: options.core.content.upload.kind === 'direct',
     }),
@@ -217,7 +176,7 @@ class UploadGate {
     this.open += 1;
     try {
       // A URL that was handed out has no query: with one it is not ours, and fails as a wrong signature does.
-      const token = path.slice(UPLOADS_PREFIX.length) + (query === undefined ? '' : `?${query}`);
+      const token = path.slice(UPLOADS_PATH.length) + (query === undefined ? '' : `?${query}`);
       return await answerUpload(withTiming(core, exchange.timing), exchange, token);
     } finally {
       this.open -= 1;
@@ -232,14 +191,14 @@ function readId(rawSegment: string): string | undefined {
   return parsed.kind === 'id' ? parsed.id : undefined;
 }
 
-function findOperation(match: SpacePathMatch, method: string): OperationName | undefined {
-  if (method === 'GET' || method === 'HEAD') return match.get;
-  return method === 'POST' ? match.post : undefined;
+function findOperation({ get, post }: SpaceRoute, method: string): OperationName | undefined {
+  if (method === 'GET' || method === 'HEAD') return get;
+  return method === 'POST' ? post : undefined;
 }
 
-function methodsOf(match: SpacePathMatch): string {
-  const methods = match.get === undefined ? [] : ['GET', 'HEAD'];
-  return (match.post === undefined ? methods : [...methods, 'POST']).join(', ');
+function methodsOf({ get, post }: SpaceRoute): string {
+  const methods = get === undefined ? [] : ['GET', 'HEAD'];
+  return (post === undefined ? methods : [...methods, 'POST']).join(', ');
 }
 
 function answerHealth(request: Request): Response {

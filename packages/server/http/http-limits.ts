@@ -20,14 +20,13 @@ export const GC_SECONDS_MAX = 240;
 /** Seconds a lease may take to validate what a client has put into the store itself, before its connection counts as dead. */
 export const VALIDATION_SECONDS_MAX = 240;
 
-/** Content up to here is answered from memory (at most 8 MiB of a node in memory). */
-export const BUFFERED_ANSWER_BYTES_MAX = 8 * 1024 * 1024;
-/** Such answers at once by one process, gathered or being sent: 256 MiB. The next ones are put together in a file. */
-export const BUFFERED_ANSWERS_MAX = 32;
-/** Bytes of answers in files at once by one process, being put together or being sent; the next ones are told to come back (503). */
-export const SPOOLED_BYTES_MAX = 4 * 1024 * 1024 * 1024;
-/** Content up to here is answered from memory whatever else is under way. */
-export const SMALL_ANSWER_BYTES_MAX = 64 * 1024;
+/** Bytes of copies of large content at once by one process, on its way to readers; the next ones are told to come back (503). */
+export const COPIED_BYTES_MAX = 4 * 1024 * 1024 * 1024;
+/** The same in the system's memory, where the disk has no room. */
+export const COPIED_IN_MEMORY_BYTES_MAX = 256 * 1024 * 1024;
+/** Pieces of content in memory at once by one process, 64 MiB, and by one answer, 8 MiB. */
+export const COPYING_PIECES_MAX = 32;
+export const COPYING_PIECES_OF_ANSWER_MAX = 4;
 
 /** How long a browser may remember the answer to a preflight. */
 export const PREFLIGHT_SECONDS = 7200;

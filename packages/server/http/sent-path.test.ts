@@ -1,8 +1,9 @@
 import { expect, test } from 'bun:test';
+import { SPACE_ROUTES, type SpaceRoute } from '@holdfast/protocol';
 import fc from 'fast-check';
-import { isPathAsSent, splitPattern } from './sent-path.ts';
+import { isPathAsSent } from './sent-path.ts';
 
-const PATTERN = splitPattern('/v1/apps/:appId/spaces/:spaceId/cas/usage');
+const ROUTE = SPACE_ROUTES.find(({ get }) => get === 'getUsage') as SpaceRoute;
 
 function fill(appId: string, spaceId: string): string {
   return `/v1/apps/${encodeURIComponent(appId)}/spaces/${encodeURIComponent(spaceId)}/cas/usage`;
@@ -12,24 +13,26 @@ test('any two ids, however encoded, are found as they were sent', () => {
   const id = fc.string({ minLength: 1, unit: 'grapheme' }).filter((text) => text.isWellFormed());
   fc.assert(
     fc.property(id, id, (appId, spaceId) => {
-      expect(isPathAsSent(PATTERN, { appId, spaceId }, fill(appId, spaceId))).toBe(true);
-      expect(isPathAsSent(PATTERN, { appId, spaceId }, fill(appId, `${spaceId}x`))).toBe(false);
+      expect(isPathAsSent(ROUTE, { appId, spaceId }, fill(appId, spaceId))).toBe(true);
+      expect(isPathAsSent(ROUTE, { appId, spaceId }, fill(appId, `${spaceId}x`))).toBe(false);
     }),
   );
 });
 
 test('a URL that was tidied is not what was sent', () => {
   const sent = { appId: 'x\\..\\app', spaceId: 'space' };
-  expect(isPathAsSent(PATTERN, sent, '/v1/apps/app/spaces/space/cas/usage')).toBe(false);
-  expect(isPathAsSent(PATTERN, { appId: 'app', spaceId: '..' }, '/v1/apps/app/cas/usage')).toBe(false);
-  expect(isPathAsSent(splitPattern('/uploads/*'), {}, '/uploads/token')).toBe(true);
-  expect(isPathAsSent(splitPattern('/uploads/*'), {}, '/v1/apps/app/spaces/space/cas/usage')).toBe(false);
+  expect(isPathAsSent(ROUTE, sent, '/v1/apps/app/spaces/space/cas/usage')).toBe(false);
+  expect(isPathAsSent(ROUTE, { appId: 'app', spaceId: '..' }, '/v1/apps/app/cas/usage')).toBe(false);
+  expect(isPathAsSent(ROUTE, { appId: 'app', spaceId: 'space' }, '/v1/apps/app/spaces/space/root-refs')).toBe(
+    false,
+  );
+  expect(isPathAsSent(ROUTE, { appId: 'app', spaceId: 'space' }, '/health')).toBe(false);
 });
 
 test('an encoded backslash is an ordinary character, and a broken escape is left to the handler', () => {
   const path = '/v1/apps/x%5C..%5Capp/spaces/space/cas/usage';
-  expect(isPathAsSent(PATTERN, { appId: 'x\\..\\app', spaceId: 'space' }, path)).toBe(true);
-  expect(isPathAsSent(PATTERN, { appId: '\ufffd', spaceId: 's' }, '/v1/apps/%ff/spaces/s/cas/usage')).toBe(
+  expect(isPathAsSent(ROUTE, { appId: 'x\\..\\app', spaceId: 'space' }, path)).toBe(true);
+  expect(isPathAsSent(ROUTE, { appId: '\ufffd', spaceId: 's' }, '/v1/apps/%ff/spaces/s/cas/usage')).toBe(
     true,
   );
 });

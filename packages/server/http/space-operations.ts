@@ -17,13 +17,13 @@ import { getUsage } from '../core/get-usage.ts';
 import { leaseNode } from '../core/lease-node.ts';
 import { listRootRefs } from '../core/list-root-refs.ts';
 import type { Space } from '../core/model.ts';
-import type { Awaitable } from '../core/ports.ts';
+import type { Awaitable, ContentCaller } from '../core/ports.ts';
 import { readContent } from '../core/read-content.ts';
 import { readMetadata } from '../core/read-metadata.ts';
 import { runGc } from '../core/run-gc.ts';
 import { updateRootRefs } from '../core/update-root-refs.ts';
 import { contentAnswer } from './content-answer.ts';
-import { ContentGathering, type GatheringPlaces } from './content-gathering.ts';
+import type { ContentCopies } from './content-copies.ts';
 import type { HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
 import { GC_SECONDS_MAX, IDLE_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http-limits.ts';
@@ -40,7 +40,7 @@ interface AuthorizedCall {
   readonly query: string | undefined;
   /** from the verified capability, the only place it may come from */
   readonly refDomain: string | undefined;
-  readonly places: GatheringPlaces;
+  readonly copies: ContentCopies;
   /** origin of upload URLs; undefined: as the caller reaches us */
   readonly publicUrl: string | undefined;
   /** clients upload to the store itself: a lease then reads what they have put there */
@@ -60,16 +60,21 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   readContent(call) {
     const hash = readHash(call);
     refuseQuery(call);
-    const { exchange, core, space, places } = call;
-    const range = exchange.request.headers.get('range') ?? undefined;
+    const { exchange, core, space, copies } = call;
+    const { request, connections } = exchange;
+    const range = request.headers.get('range') ?? undefined;
     const startedAt = performance.now();
-    const gathering = new ContentGathering(exchange, places);
-    const answered = after(readContent(core, space, hash, range, gathering), (content) => {
+    const caller: ContentCaller = {
+      wantsBytes: request.method !== 'HEAD',
+      copy: (source, start, end) => {
+        const onProgress = (): void => connections?.timeout(request, IDLE_SECONDS_MAX);
+        return copies.take(source, start, end, { signal: request.signal, onProgress });
+      },
+    };
+    return after(readContent(core, space, hash, range, caller), (content) => {
       exchange.timing.record('cas_dispatch', startedAt);
-      return contentAnswer(exchange, content, gathering);
+      return contentAnswer(exchange, content);
     });
-    // Only what is waited for may have taken a place.
-    return answered instanceof Promise ? answered.finally(() => gathering.end()) : answered;
   },
 
   async leaseNode(call) {

@@ -13,6 +13,9 @@ import {
 } from './http-limits.ts';
 import { declaredLengthOf } from './request-body.ts';
 
+/** Before the token of an upload URL. */
+export const UPLOADS_PATH = '/uploads/';
+
 export async function answerUpload(core: Core, exchange: Exchange, token: string): Promise<Response> {
   const { request, connections } = exchange;
   const declaredLength = declaredLengthOf(request);

@@ -13,7 +13,7 @@ import { explainFolderError } from '../deployment/data-folder.ts';
 import { Opened, type ServedDeployment } from '../deployment/deployment.ts';
 import { openDeployment } from '../deployment/open.ts';
 import { createSigner } from '../deployment/signer.ts';
-import { openFileSpool } from '../http/content-spool.ts';
+import { ContentCopies } from '../http/content-copies.ts';
 import type { FailureReport } from '../http/error-answer.ts';
 import { createHandler, type Handler } from '../http/handler.ts';
 import type { Log } from '../log.ts';
@@ -70,14 +70,15 @@ async function openParts(
   // A server that was restarted knows at once what it knew before; where the rows cannot be read now, background work tries again.
   await core.rottenNodes.look(core.metadata).catch(() => undefined);
   const { spoolFolder, turns } = deployment;
-  const spool = await openFileSpool(spoolFolder).catch((error: unknown) => {
+  const copies = await ContentCopies.open(spoolFolder).catch((error: unknown) => {
     throw explainFolderError(spoolFolder, error);
   });
+  opened.add(() => copies.close());
   const handler = createHandler({
     core,
     authorize: (authorization, appId, spaceId, operation) =>
       authorize(authorizer, authorization, appId, spaceId, operation),
-    spool,
+    copies,
     reportFailure: (report) => logFailure(log, report, onFatal),
     publicUrl: config.publicUrl,
     corsOrigins: config.corsOrigins,

@@ -12,7 +12,6 @@ import {
   type DeletedObjects,
   type FindKnown,
   type NodeLimits,
-  type OpenContent,
   type StoredObject,
   type UploadUrlLife,
 } from '../ports.ts';
@@ -80,8 +79,16 @@ export class DirectStore implements ContentStore {
     return { found: true as const, evidence: judge.judge(() => sha256(bytes), false) };
   }
 
-  async open(object: StoredObject, start: number, end: number): Promise<OpenContent> {
-    return { body: this.#prove(object).slice(start, end) };
+  async read(object: StoredObject, start: number, end: number): Promise<Uint8Array> {
+    return this.#prove(object).slice(start, end);
+  }
+
+  async getVersion(object: StoredObject): Promise<string> {
+    return Bun.hash(this.#prove(object)).toString();
+  }
+
+  async prove(object: StoredObject): Promise<void> {
+    this.#prove(object);
   }
 
   async verify(object: StoredObject): Promise<void> {

@@ -2,14 +2,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdir, open, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import type { ContentRow } from '../../core/model.ts';
-import {
-  ContentDamaged,
-  ContentLost,
-  type OpenContent,
-  type StoredObject,
-  StoreUnavailable,
-} from '../../core/ports.ts';
-import { newGeneration, SPACE, sampleNode } from '../../engine/contract/samples.ts';
+import { ContentDamaged, ContentLost, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
+import { newGeneration, readObject, SPACE, sampleNode } from '../../engine/contract/samples.ts';
 import { BLOCK_BYTES, IntegrityBuilder } from '../../engine/disk/block-integrity.ts';
 import { type ContentWorld, openContentStore } from '../../engine/disk/test/content-store-fixture.ts';
 import { openTemporaryEngine, putInline, type TemporaryEngine } from './embedded-engine-fixture.ts';
@@ -28,10 +22,6 @@ async function flipByte(path: string, position: number): Promise<void> {
   }
 }
 
-async function bytesOf(body: OpenContent['body']): Promise<Uint8Array> {
-  return body instanceof Uint8Array ? body : await new Response(body).bytes();
-}
-
 function errorOf(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
     () => undefined,
@@ -45,7 +35,7 @@ describe('objects', () => {
   let path: string;
   let node: Uint8Array;
   let hash: string;
-  const openRange = (start: number, end: number) => world.store.open(object, start, end, () => undefined);
+  const readRange = (start: number, end: number) => readObject(world.store, object, start, end);
 
   beforeEach(async () => {
     world = await openContentStore();
@@ -72,10 +62,10 @@ describe('objects', () => {
         [end - 1, end],
         [position, position + 1],
       ] as const) {
-        expect(await errorOf(openRange(...range))).toBeInstanceOf(ContentDamaged);
+        expect(await errorOf(readRange(...range))).toBeInstanceOf(ContentDamaged);
       }
-      if (start > 0) expect((await openRange(start - 1, start)).body).toEqual(node.slice(start - 1, start));
-      if (end < node.length) expect((await openRange(end, end + 1)).body).toEqual(node.slice(end, end + 1));
+      if (start > 0) expect(await readRange(start - 1, start)).toEqual(node.slice(start - 1, start));
+      if (end < node.length) expect(await readRange(end, end + 1)).toEqual(node.slice(end, end + 1));
       expect(await errorOf(world.store.verify(object, hash))).toBeInstanceOf(ContentDamaged);
       await flipByte(path, position);
     }
@@ -85,69 +75,26 @@ describe('objects', () => {
   test('damage anywhere in a large range is met before its first byte', async () => {
     for (const position of [0, 3 * MIB, node.length - 1]) {
       await flipByte(path, position);
-      expect(await errorOf(openRange(0, node.length))).toBeInstanceOf(ContentDamaged);
+      expect(await errorOf(readRange(0, node.length))).toBeInstanceOf(ContentDamaged);
+      expect(await errorOf(world.store.prove(object, 0, node.length))).toBeInstanceOf(ContentDamaged);
       await flipByte(path, position);
     }
-    const { body } = await openRange(0, node.length);
-    expect(Buffer.compare(await bytesOf(body), node)).toBe(0);
-  });
-
-  test('damage done while a range waits for its reader never leaves as part of it', async () => {
-    for (const [start, end] of [
-      [0, node.length],
-      [3 * MIB, 3 * MIB + 100_000],
-    ] as const) {
-      const { body } = await openRange(start, end);
-      await flipByte(path, 3 * MIB + 10);
-      expect(Buffer.compare(await bytesOf(body), node.subarray(start, end))).toBe(0);
-      expect(await errorOf(openRange(start, end))).toBeInstanceOf(ContentDamaged);
-      await flipByte(path, 3 * MIB + 10);
-    }
-  });
-
-  test('damage done while a streamed range waits breaks the stream before it and is told', async () => {
-    await world.destroy();
-    world = await openContentStore({ createUnnamed: () => Promise.reject(new Error('no room for a copy')) });
-    const large = sampleNode(12 * MIB, 4);
-    const generation = newGeneration();
-    await world.put(generation, large.node);
-    world.finish(generation);
-    const inspected = await world.store.inspect(SPACE, generation, large.hash, LIMITS);
-    if (!inspected.found || inspected.evidence.verdict !== 'good') throw new Error('turned down');
-    const { integrity } = inspected.evidence;
-    const target = { space: SPACE, generation, canonicalSize: large.node.length, integrity };
-    const told: Error[] = [];
-    const { body } = await world.store.open(target, 0, large.node.length, (proof) => told.push(proof));
-    if (!(body instanceof ReadableStream)) throw new Error('expected a stream');
-    const reader = body.getReader();
-    const read: Uint8Array[] = [];
-    const first = await reader.read();
-    if (first.value !== undefined) read.push(first.value);
-    await flipByte(world.layout.objectOf(generation), 9 * MIB);
-    const failure = await errorOf(
-      (async () => {
-        for (let next = await reader.read(); !next.done; next = await reader.read()) read.push(next.value);
-      })(),
-    );
-    expect(failure).toBeInstanceOf(ContentDamaged);
-    expect(told).toEqual([failure as Error]);
-    const got = Buffer.concat(read);
-    expect(got.length).toBeLessThanOrEqual(9 * MIB);
-    expect(Buffer.compare(got, large.node.subarray(0, got.length))).toBe(0);
+    await world.store.prove(object, 0, node.length);
+    expect(Buffer.compare(await readRange(0, node.length), node)).toBe(0);
   });
 
   test('a shorter or longer file is damaged, also for ranges that are still there', async () => {
     await truncate(path, node.length - 1);
-    expect(await errorOf(openRange(0, 10))).toBeInstanceOf(ContentDamaged);
+    expect(await errorOf(readRange(0, 10))).toBeInstanceOf(ContentDamaged);
     await writeFile(path, Buffer.concat([node, new Uint8Array(1)]));
-    expect(await errorOf(openRange(0, 10))).toBeInstanceOf(ContentDamaged);
+    expect(await errorOf(readRange(0, 10))).toBeInstanceOf(ContentDamaged);
     await writeFile(path, node);
-    expect((await openRange(0, 10)).body).toEqual(node.slice(0, 10));
+    expect(await readRange(0, 10)).toEqual(node.slice(0, 10));
   });
 
   test('a removed file is lost', async () => {
     await rm(path);
-    expect(await errorOf(openRange(0, 10))).toBeInstanceOf(ContentLost);
+    expect(await errorOf(readRange(0, 10))).toBeInstanceOf(ContentLost);
     expect(await errorOf(world.store.verify(object, hash))).toBeInstanceOf(ContentLost);
   });
 
@@ -156,18 +103,18 @@ describe('objects', () => {
     const content = await readFile(marker);
     await rm(path);
     await rm(marker);
-    expect(await errorOf(openRange(0, 10))).toBeInstanceOf(StoreUnavailable);
+    expect(await errorOf(readRange(0, 10))).toBeInstanceOf(StoreUnavailable);
     await writeFile(marker, 'another-store');
-    expect(await errorOf(openRange(0, 10))).toBeInstanceOf(StoreUnavailable);
+    expect(await errorOf(readRange(0, 10))).toBeInstanceOf(StoreUnavailable);
     await writeFile(marker, content);
     await rename(root, `${root}-away`);
     await mkdir(root);
-    expect(await errorOf(openRange(0, 10))).toBeInstanceOf(StoreUnavailable);
+    expect(await errorOf(readRange(0, 10))).toBeInstanceOf(StoreUnavailable);
     const { deleted, failure } = await world.store.delete(SPACE, [object.generation]);
     expect([deleted.size, failure]).toEqual([0, expect.any(StoreUnavailable)]);
     await rm(root, { recursive: true });
     await rename(`${root}-away`, root);
-    expect(await errorOf(openRange(0, 10))).toBeInstanceOf(ContentLost);
+    expect(await errorOf(readRange(0, 10))).toBeInstanceOf(ContentLost);
   });
 
   test('an integrity record that is damaged proves nothing good', async () => {
@@ -189,8 +136,8 @@ describe('objects', () => {
     const { integrity: record } = inspected.evidence;
     const whole = { space: SPACE, generation, canonicalSize: small.node.length };
     const prove = async (integrity: Uint8Array): Promise<void> => {
-      const { body } = await world.store.open({ ...whole, integrity }, 0, small.node.length, () => undefined);
-      expect(Buffer.compare(await bytesOf(body), small.node)).toBe(0);
+      const bytes = await world.store.read({ ...whole, integrity }, 0, small.node.length);
+      expect(Buffer.compare(bytes, small.node)).toBe(0);
     };
     await prove(record);
     let proven = 0;

@@ -1,7 +1,15 @@
 /** Rows and nodes for the engines' contract suites. */
 import { encodeNode, type Hash } from '@holdfast/protocol';
 import type { DiscardRow, Generation, NodeRow, Space, UploadRow } from '../../core/model.ts';
-import type { Clock, MetadataStore, SpaceTransaction, UploadUrlLife } from '../../core/ports.ts';
+import {
+  type Clock,
+  CONTENT_PIECE_BYTES,
+  type ContentStore,
+  type MetadataStore,
+  type SpaceTransaction,
+  type StoredObject,
+  type UploadUrlLife,
+} from '../../core/ports.ts';
 
 export const SPACE: Space = { appId: 'app', spaceId: 'space' };
 /** A day in the year 2033: later than any lease of 0, earlier than the largest integer. */
@@ -115,3 +123,17 @@ export const urlLifeUntil = (expiresAt: number): UploadUrlLife => ({
   expiresAt,
 });
 const URL_LIFE_MS = 60_000;
+
+/** Canonical bytes [start, end), asked for piece by piece. */
+export async function readObject(
+  store: ContentStore,
+  object: StoredObject,
+  start = 0,
+  end = object.canonicalSize,
+): Promise<Uint8Array> {
+  const bytes = new Uint8Array(end - start);
+  for (let from = start; from < end; from += CONTENT_PIECE_BYTES) {
+    bytes.set(await store.read(object, from, Math.min(from + CONTENT_PIECE_BYTES, end)), from - start);
+  }
+  return bytes;
+}

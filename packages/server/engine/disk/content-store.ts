@@ -1,5 +1,4 @@
 /** core/ports.ts ContentStore on local disk. Every byte is proven by its block's checksum before it leaves. */
-import { join } from 'node:path';
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, Space } from '../../core/model.ts';
 import {
@@ -11,7 +10,7 @@ import {
   type FindKnown,
   type InspectedObject,
   type NodeLimits,
-  type OpenContent,
+  type ReadAids,
   type StoredObject,
   StoreUnavailable,
 } from '../../core/ports.ts';
@@ -23,16 +22,10 @@ import { type DurableNamesOptions, removeObject } from './durable-names.ts';
 import type { Files, OpenFile } from './files.ts';
 import { ObjectLayout, readMarker } from './object-layout.ts';
 import { ObjectReader } from './object-reader.ts';
-import { PrivateCopies } from './private-copies.ts';
 import type { ReceivingRegistry } from './receiving-registry.ts';
 import { StagedFiles } from './staged-files.ts';
 import { DiskStrayWalk } from './stray-walk.ts';
 import { DiskUploadReceiver } from './upload-receiver.ts';
-
-/** ranges up to this are answered from memory: quicker than by a copy */
-const SMALL_BYTES_MAX = 256 * 1024;
-/** where no copy can be made, larger ones are a stream (8 MiB of a node at most) */
-const MEMORY_BYTES_MAX = 8 * 1024 * 1024;
 
 const DELETES_IN_FLIGHT_MAX = 8;
 
@@ -60,7 +53,6 @@ export class DiskContentStore implements ContentStore {
   readonly #names: DurableNamesOptions;
   readonly #staged: StagedFiles;
   readonly #strays: DiskStrayWalk;
-  readonly #copies: PrivateCopies;
 
   constructor(options: ContentStoreOptions) {
     const { root, storeId, files, inlineBytesMax, registry, isFinished, onFatal } = options;
@@ -68,7 +60,6 @@ export class DiskContentStore implements ContentStore {
     this.#files = files;
     this.#layout = new ObjectLayout(root);
     this.#storeId = storeId;
-    this.#copies = new PrivateCopies(files, this.#layout.outgoing);
     this.#names = { files, layout: this.#layout, onFatal };
     this.#staged = new StagedFiles({ ...this.#names, isFinished });
     const assertHealthy = (generation: Generation) => this.#assertHealthy(generation);
@@ -85,8 +76,6 @@ export class DiskContentStore implements ContentStore {
   /** Once, before serving, by the process that has the store to itself. */
   resolveInterrupted(): Promise<void> {
     return this.#guard('cleaning up after a crash', async () => {
-      const { outgoing } = this.#layout;
-      for (const name of await this.#files.list(outgoing)) await this.#files.remove(join(outgoing, name));
       await this.#staged.resolveAll();
     });
   }
@@ -103,52 +92,25 @@ export class DiskContentStore implements ContentStore {
     });
   }
 
-  /**
-   * What is handed out are the very bytes that were proven, never the file to be read again when they are sent: a slow reader
-   * takes minutes, and damage done meanwhile would reach it as a complete answer.
-   */
-  open(
-    object: StoredObject,
-    start: number,
-    end: number,
-    onBroken: (proof: ContentDamaged | ContentLost) => void,
-  ): Promise<OpenContent> {
+  read(object: StoredObject, start: number, end: number, aids: ReadAids = {}): Promise<Uint8Array> {
+    return this.#reading('reading content', object, (reader) => reader.read(start, end, aids.scratch));
+  }
+
+  getVersion({ generation }: StoredObject): Promise<string> {
     return this.#guard('reading content', async () => {
-      const reader = await this.#reader(object);
-      if (end - start <= SMALL_BYTES_MAX) return { body: await reader.readBytes(start, end) };
-      const copy = await this.#copy(reader, object.generation, start, end);
-      if (copy !== undefined) return { body: copy };
-      if (end - start <= MEMORY_BYTES_MAX) return { body: await reader.readBytes(start, end) };
-      return { body: await reader.openStream(start, end, onBroken) };
+      const version = await this.#files.findVersion(this.#layout.objectOf(generation));
+      if (version !== undefined) return version;
+      await this.#assertHealthy(generation);
+      throw new ContentLost(`the object of generation ${generation} is not there`);
     });
   }
 
-  /** The range, proven on the disk now, as a private copy made now or before; undefined when there is no room for one. */
-  async #copy(
-    reader: ObjectReader,
-    generation: Generation,
-    start: number,
-    end: number,
-  ): Promise<Blob | undefined> {
-    const key = `${generation}.${start}.${end}`;
-    try {
-      let copy: Blob | undefined;
-      if (this.#copies.isKnown(key)) {
-        await reader.proveRange(start, end);
-        copy = await this.#copies.find(key);
-      }
-      copy ??= await this.#copies.make(key, end - start, (write) => reader.copyRange(start, end, write));
-      // Without a copy the reader goes on with the answer.
-      if (copy !== undefined) reader.close();
-      return copy;
-    } catch (error) {
-      reader.close();
-      throw error;
-    }
+  prove(object: StoredObject, start: number, end: number): Promise<void> {
+    return this.#reading('reading content', object, (reader) => reader.prove(start, end));
   }
 
   verify(object: StoredObject, hash: Hash): Promise<void> {
-    return this.#guard('verifying content', async () => (await this.#reader(object)).verify(hash));
+    return this.#reading('verifying content', object, (reader) => reader.verify(hash));
   }
 
   verifyInline(content: ContentRow): void {
@@ -198,7 +160,6 @@ export class DiskContentStore implements ContentStore {
   }
 
   async close(): Promise<void> {
-    await this.#copies.close();
     this.#registry.close();
   }
 
@@ -221,11 +182,22 @@ export class DiskContentStore implements ContentStore {
     return judge.judge(() => integrity.finish(), false);
   }
 
-  async #reader({ generation, integrity: record, canonicalSize }: StoredObject): Promise<ObjectReader> {
-    const integrity = new BlockIntegrity(record, canonicalSize);
-    const file = await this.#find(generation);
-    if (file === undefined) throw new ContentLost(`the object of generation ${generation} is not there`);
-    return new ObjectReader({ file, integrity, generation, pool: this.#pool });
+  #reading<T>(
+    doing: string,
+    { generation, integrity: record, canonicalSize }: StoredObject,
+    use: (reader: ObjectReader) => Promise<T>,
+  ): Promise<T> {
+    return this.#guard(doing, async () => {
+      const integrity = new BlockIntegrity(record, canonicalSize);
+      const file = await this.#find(generation);
+      if (file === undefined) throw new ContentLost(`the object of generation ${generation} is not there`);
+      const reader = new ObjectReader({ file, integrity, generation });
+      try {
+        return await use(reader);
+      } finally {
+        reader.close();
+      }
+    });
   }
 
   /** `undefined` only when a healthy store has no such object. */

@@ -1,14 +1,11 @@
 /** The file operations the content store makes: a thin seam, so that tests can make a disk full, broken or away. */
 import * as fs from 'node:fs';
 import { link, readdir, readFile, rename, stat, unlink } from 'node:fs/promises';
-import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 export interface OpenFile {
   /** Fills `buffer` from `position` on; returns the bytes read, fewer only at the end of the file. */
   read(buffer: Uint8Array, position: number): Promise<number>;
-  /** The same, at once: holds up the event loop if the bytes are not in the operating system's memory. */
-  readNow(buffer: Uint8Array, position: number): number;
   /** Writes all of `buffer`. */
   write(buffer: Uint8Array, position: number): Promise<void>;
   /** An open file's size and its closing, when nothing was written, ask nothing of the disk. */
@@ -16,16 +13,6 @@ export interface OpenFile {
   closeNow(): void;
   sync(): Promise<void>;
   close(): Promise<void>;
-}
-
-/** A file that no path leads to. */
-export interface UnnamedFile {
-  /** Writes all of `buffer`. */
-  write(buffer: Uint8Array, position: number): Promise<void>;
-  /** Its first `length` bytes. The runtime opens it anew when it sends it, which must be before `close`. */
-  toBlob(length: number): Blob;
-  /** Whoever has it open keeps it. */
-  close(): void;
 }
 
 export interface OpenFolder {
@@ -38,7 +25,6 @@ export interface Files {
   openToRead(path: string): Promise<OpenFile>;
   /** Fails with EEXIST when there is such a file. */
   create(path: string): Promise<OpenFile>;
-  createUnnamed(folder: string): Promise<UnnamedFile>;
   link(from: string, to: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   remove(path: string): Promise<void>;
@@ -51,6 +37,8 @@ export interface Files {
   readText(path: string): Promise<string>;
   /** Names the file itself, whatever its path; undefined when there is none. */
   findIdentity(path: string): Promise<string | undefined>;
+  /** Names the file as it is now: by another name after each change of it. undefined when there is none. */
+  findVersion(path: string): Promise<string | undefined>;
 }
 
 /**
@@ -82,16 +70,6 @@ class DiskFile implements OpenFile {
     while (written < buffer.length) {
       written += await writeFd(this.#fd, buffer, written, buffer.length - written, position + written);
     }
-  }
-
-  readNow(buffer: Uint8Array, position: number): number {
-    let filled = 0;
-    while (filled < buffer.length) {
-      const bytes = fs.readSync(this.#fd, buffer, filled, buffer.length - filled, position + filled);
-      if (bytes === 0) break;
-      filled += bytes;
-    }
-    return filled;
   }
 
   sizeNow(): number {
@@ -136,32 +114,12 @@ function writeFd(fd: number, buffer: Uint8Array, offset: number, length: number,
   });
 }
 
-/** Elsewhere a file keeps its name until it is closed, because only Linux opens a descriptor by a path. */
-const CAN_OPEN_DESCRIPTORS = process.platform === 'linux';
-
-async function createUnnamed(folder: string): Promise<UnnamedFile> {
-  const path = join(folder, crypto.randomUUID());
-  const { O_RDWR, O_CREAT, O_EXCL } = fs.constants;
-  const fd = await openFd(path, O_RDWR | O_CREAT | O_EXCL, 0o600);
-  if (CAN_OPEN_DESCRIPTORS) fs.unlinkSync(path);
-  const file = new DiskFile(fd);
-  return {
-    write: (buffer, position) => file.write(buffer, position),
-    toBlob: (length) => Bun.file(CAN_OPEN_DESCRIPTORS ? `/proc/self/fd/${fd}` : path).slice(0, length),
-    close() {
-      file.closeNow();
-      if (!CAN_OPEN_DESCRIPTORS) fs.rmSync(path, { force: true });
-    },
-  };
-}
-
 export const diskFiles: Files = {
   openToRead: async (path) => new DiskFile(await openFd(path, fs.constants.O_RDONLY)),
   create: async (path) =>
     new DiskFile(
       await openFd(path, fs.constants.O_WRONLY | fs.constants.O_CREAT | fs.constants.O_EXCL, 0o600),
     ),
-  createUnnamed,
   link,
   rename,
   remove: unlink,
@@ -181,12 +139,20 @@ export const diskFiles: Files = {
   list: (path) => readdir(path),
   readText: (path) => readFile(path, 'utf8'),
   async findIdentity(path) {
-    try {
-      const { dev, ino } = await stat(path);
-      return `${dev}:${ino}`;
-    } catch (error) {
-      if ((error as { code?: unknown }).code === 'ENOENT') return undefined;
-      throw error;
-    }
+    const found = await findStat(path);
+    return found && `${found.dev}:${found.ino}`;
+  },
+  async findVersion(path) {
+    const found = await findStat(path);
+    return found && `${found.dev}:${found.ino}:${found.size}:${found.mtimeNs}:${found.ctimeNs}`;
   },
 };
+
+async function findStat(path: string): Promise<fs.BigIntStats | undefined> {
+  try {
+    return await stat(path, { bigint: true });
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}

@@ -4,7 +4,6 @@
  *     STORE                         the store's id: proves that this is the store and it is there
  *     STORE.new                     the same until the rows know it
  *     incoming/<generation>.<process token>.<n>   an upload on its way, or the intent of one that was sealed
- *     outgoing/                     copies of large answers; they have no name, so it looks empty
  *     objects/<last two hex digits>/<generation>  one object, never changed
  *
  * All 256 folders are made once, when the store is, so a missing one means that the store is not healthy.
@@ -26,7 +25,6 @@ export class ObjectLayout {
   readonly marker: string;
   readonly draft: string;
   readonly incoming: string;
-  readonly outgoing: string;
   readonly objects: string;
 
   constructor(root: string) {
@@ -34,7 +32,6 @@ export class ObjectLayout {
     this.marker = join(root, 'STORE');
     this.draft = join(root, 'STORE.new');
     this.incoming = join(root, 'incoming');
-    this.outgoing = join(root, 'outgoing');
     this.objects = join(root, 'objects');
   }
 

@@ -78,7 +78,7 @@ async function claimFolder(
   ) {
     throw notOurs(layout, storeId, isMarked);
   }
-  files.makeFolders([layout.incoming, layout.outgoing, ...layout.shards()]);
+  files.makeFolders([layout.incoming, ...layout.shards()]);
   await files.syncFolder(layout.objects);
   if (marker === undefined) {
     await writeFile(layout.draft, `${storeId}\n`, { flush: true, mode: 0o600 });

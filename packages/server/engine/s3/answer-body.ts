@@ -15,27 +15,16 @@ interface AnswerBodyOptions {
 }
 
 /** A body that comes more slowly is better read in pieces, each of which shows that it comes. */
-const BLOB_BYTES_PER_MS_MIN = 512;
+const BYTES_PER_MS_MIN = 512;
 
 export class AnswerBody {
   readonly #options: AnswerBodyOptions;
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   #isEnded = false;
-  #isKept = false;
 
   constructor(options: AnswerBodyOptions) {
     this.#options = options;
     if (!options.hasBody) this.#end();
-  }
-
-  /** Outlives the call that asked for it; whoever keeps it reads it to its end or cancels it. */
-  get isKept(): boolean {
-    return this.#isKept;
-  }
-
-  keep(): this {
-    this.#isKept = true;
-    return this;
   }
 
   /** The next piece; `undefined` at the end. Rejects with AttemptFailed. */
@@ -50,36 +39,48 @@ export class AnswerBody {
 
   /** All of it, which must be `length` bytes. Rejects with AttemptFailed. */
   async readAll(length: number): Promise<Uint8Array<ArrayBuffer>> {
-    const { response } = this.#options;
-    if (response.headers.get('content-length') !== String(length)) return this.#collect(length);
-    const bytes = this.#isEnded ? new Uint8Array(0) : await this.#inTime(() => response.bytes());
-    this.#end();
-    if (bytes.length !== length) throw wrongLength(length, bytes.length);
+    const bytes = new Uint8Array(length);
+    await this.readInto(bytes, length);
     return bytes;
   }
 
   /**
-   * All of it, which must be `length` bytes, without looking at the pieces: for a range of MiB half the work of `readAll`.
-   * Resolves with `undefined`, the request ended, when it came too slowly, broke off or did not say its length; or when
-   * `signal` aborts.
+   * All of it, which must be `length` bytes, without looking at the pieces: half the work. Resolves with `undefined`, the request
+   * ended, when it came too slowly, broke off or did not say its length.
    */
-  async findBlob(length: number, signal: AbortSignal): Promise<Blob | undefined> {
+  async findAll(length: number): Promise<Uint8Array | undefined> {
     const { response, stallMsMax } = this.#options;
-    const cancel = (): void => this.cancel();
-    signal.addEventListener('abort', cancel, { once: true });
     try {
-      const isSaid = response.headers.get('content-length') === String(length);
-      if (!isSaid || this.#isEnded || signal.aborted) return undefined;
-      const blob = await this.#inTime(() => response.blob(), stallMsMax + length / BLOB_BYTES_PER_MS_MIN);
+      if (response.headers.get('content-length') !== String(length)) return undefined;
+      const bytes = await this.#inTime(() => response.bytes(), stallMsMax + length / BYTES_PER_MS_MIN);
       this.#end();
-      return blob.size === length ? blob : undefined;
+      return bytes.length === length ? bytes : undefined;
     } catch (error) {
       if (error instanceof AttemptFailed) return undefined;
       throw error;
     } finally {
-      signal.removeEventListener('abort', cancel);
       this.cancel();
     }
+  }
+
+  /**
+   * Fills `bytes`, which must be as long as the body; resolves with how many came. Fewer come where it breaks off behind
+   * `progressMin`; before that it rejects with AttemptFailed, and so it does when there are more.
+   */
+  async readInto(bytes: Uint8Array, progressMin: number): Promise<number> {
+    let filled = 0;
+    for (;;) {
+      const piece = await this.#findPiece(filled >= progressMin);
+      if (piece === undefined) break;
+      if (piece.length > bytes.length - filled) {
+        this.cancel();
+        throw wrongLength(bytes.length, filled + piece.length);
+      }
+      bytes.set(piece, filled);
+      filled += piece.length;
+    }
+    if (filled < bytes.length && filled < progressMin) throw wrongLength(bytes.length, filled);
+    return filled;
   }
 
   /** As much as there is, `bytesMax` at most. Rejects with AttemptFailed. */
@@ -105,19 +106,14 @@ export class AnswerBody {
     this.#reader?.cancel().catch(() => undefined);
   }
 
-  async #collect(length: number): Promise<Uint8Array<ArrayBuffer>> {
-    const bytes = new Uint8Array(length);
-    let position = 0;
-    for (let piece = await this.read(); piece !== undefined; piece = await this.read()) {
-      if (position + piece.length > length) {
-        this.cancel();
-        throw wrongLength(length, position + piece.length);
-      }
-      bytes.set(piece, position);
-      position += piece.length;
+  /** A break counts as the end where that is good enough. */
+  async #findPiece(isBreakEnd: boolean): Promise<Uint8Array | undefined> {
+    try {
+      return await this.read();
+    } catch (error) {
+      if (isBreakEnd && error instanceof AttemptFailed) return undefined;
+      throw error;
     }
-    if (position !== length) throw wrongLength(length, position);
-    return bytes;
   }
 
   async #inTime<T>(read: () => Promise<T>, msMax = this.#options.stallMsMax): Promise<T> {

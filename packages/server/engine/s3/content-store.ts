@@ -5,18 +5,16 @@
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, Space } from '../../core/model.ts';
 import {
-  type ContentCaller,
+  CONTENT_PIECE_BYTES,
   ContentDamaged,
-  type ContentLost,
   type ContentStore,
   type ContentUploads,
   type DeletedObjects,
   type FindKnown,
   type InspectedObject,
   type NodeLimits,
-  type OpenContent,
+  type ReadAids,
   type StoredObject,
-  StoreUnavailable,
 } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { deleteKeys } from './batch-delete.ts';
@@ -27,14 +25,10 @@ import type { StoreMarker } from './marker.ts';
 import { inspectObject } from './object-inspection.ts';
 import type { ObjectKeys } from './object-key.ts';
 import { proveBroken } from './object-proof.ts';
-import { type RecordedObject, readRange } from './object-range.ts';
-import { ObjectStream, toReadable } from './object-stream.ts';
+import { gatherRange, type RecordedObject, readRange } from './object-range.ts';
 import type { S3Client } from './s3-client.ts';
 import { StrayWalk } from './stray-walk.ts';
 import type { UploadUrls } from './upload-urls.ts';
-
-/** ranges up to this are read whole: quicker than as a stream */
-const SMALL_BYTES_MAX = 1024 * 1024;
 
 export interface S3ContentStoreParts {
   readonly client: S3Client;
@@ -81,25 +75,30 @@ export class S3ContentStore implements ContentStore {
     return begun;
   }
 
-  async open(
-    object: StoredObject,
-    start: number,
-    end: number,
-    onBroken: (proof: ContentDamaged | ContentLost) => void,
-    caller?: ContentCaller,
-  ): Promise<OpenContent> {
-    const recorded = this.#recordedObject(object);
-    if (end - start > SMALL_BYTES_MAX) {
-      const blob = await this.#findBlob(recorded, start, end, caller);
-      return blob === undefined ? this.#openStream(recorded, start, end, onBroken) : { body: blob };
+  async read(object: StoredObject, start: number, end: number, aids: ReadAids = {}): Promise<Uint8Array> {
+    if (start === end) {
+      await this.prove(object, start, end);
+      return new Uint8Array(0);
     }
-    // Nothing cannot be asked for: the byte before it proves the object as well.
+    const recorded = this.#recordedObject(object);
+    const range = { start, end };
+    return this.#proving(recorded, () => gatherRange(this.#parts.client, recorded, range, aids.signal));
+  }
+
+  async getVersion(object: StoredObject): Promise<string> {
+    await this.prove(object, 0, 0);
+    return this.#recordedObject(object).etag;
+  }
+
+  /** The ETag that the object has now is the proof of all its bytes: one of them is asked for. */
+  async prove(object: StoredObject, start: number, end: number): Promise<void> {
+    const recorded = this.#recordedObject(object);
+    // Nothing cannot be asked for; the byte before it can.
     const from = start === end ? Math.max(0, start - 1) : start;
-    const to = start === end ? from + 1 : end;
-    const bytes = await this.#proving(recorded, () =>
-      readRange(this.#parts.client, recorded, { start: from, end: to }, (body) => body.readAll(to - from)),
+    const range = { start: from, end: from + 1 };
+    await this.#proving(recorded, () =>
+      readRange(this.#parts.client, recorded, range, (body) => body.readAll(1)),
     );
-    return { body: start === end ? bytes.subarray(1) : bytes };
   }
 
   async verify(object: StoredObject, hash: Hash): Promise<void> {
@@ -137,46 +136,16 @@ export class S3ContentStore implements ContentStore {
     this.#parts.client.close();
   }
 
-  /** The range as a whole, where there is memory for it and the store sends it without a break. */
-  async #findBlob(
-    recorded: RecordedObject,
-    start: number,
-    end: number,
-    caller: ContentCaller | undefined,
-  ): Promise<Blob | undefined> {
-    if (caller?.mayGather(end - start) !== true) return undefined;
-    const blob = await this.#proving(recorded, () =>
-      readRange(this.#parts.client, recorded, { start, end }, (body) =>
-        body.findBlob(end - start, caller.signal),
-      ),
-    );
-    if (caller.signal.aborted) throw new StoreUnavailable('nobody waits for this content any more');
-    return blob;
-  }
-
-  async #openStream(
-    recorded: RecordedObject,
-    start: number,
-    end: number,
-    onBroken: (proof: ContentDamaged | ContentLost) => void,
-  ): Promise<OpenContent> {
-    const stream = this.#stream(recorded, start, end);
-    const first = await stream.next();
-    return { body: toReadable(stream, first as Uint8Array, onBroken) };
-  }
-
   async #digest(recorded: RecordedObject): Promise<Hash> {
     const hasher = new Bun.CryptoHasher('sha256');
-    const stream = this.#stream(recorded, 0, recorded.object.canonicalSize);
-    for (let piece = await stream.next(); piece !== undefined; piece = await stream.next())
-      hasher.update(piece);
+    const { canonicalSize } = recorded.object;
+    for (let start = 0; start < canonicalSize; start += CONTENT_PIECE_BYTES) {
+      const end = Math.min(start + CONTENT_PIECE_BYTES, canonicalSize);
+      hasher.update(
+        await this.#proving(recorded, () => gatherRange(this.#parts.client, recorded, { start, end })),
+      );
+    }
     return hasher.digest('hex');
-  }
-
-  #stream(recorded: RecordedObject, start: number, end: number): ObjectStream {
-    const { client, limits } = this.#parts;
-    const prove = (contradiction: RecordContradicted) => proveBroken(this.#parts, recorded, contradiction);
-    return new ObjectStream({ client, limits, recorded, start, end, prove });
   }
 
   async #proving<T>(recorded: RecordedObject, read: () => Promise<T>): Promise<T> {

@@ -23,8 +23,6 @@ export interface S3Limits {
   /** the pause before the first repetition; doubled for each further one, taken by chance between 0 and that */
   readonly retryPauseMs: number;
   readonly retryPauseMsMax: number;
-  /** a stream whose reader pauses this long gives its place up, and asks for the rest when the reader goes on */
-  readonly idleReaderMs: number;
   /** how long a look at the marker stands for the bucket's health, where it guards no proof */
   readonly healthMs: number;
   /** between two pages of the sweep's listing */
@@ -46,7 +44,6 @@ export const S3_LIMITS: S3Limits = {
   operationMsMax: 20 * SECOND_MS,
   retryPauseMs: 100,
   retryPauseMsMax: 2 * SECOND_MS,
-  idleReaderMs: 5 * SECOND_MS,
   healthMs: 5 * SECOND_MS,
   listIntervalMs: SECOND_MS,
   walkIntervalMs: HOUR_MS,

@@ -1,9 +1,18 @@
-/** One ranged GET of an object as its record has it, with every claim of the answer checked before a byte is used. */
-import type { StoredObject } from '../../core/ports.ts';
+/** Ranges of an object as its record has it, with every claim of an answer checked before a byte is used. */
+import { type StoredObject, StoreUnavailable } from '../../core/ports.ts';
 import type { AnswerBody } from './answer-body.ts';
 import { findStrongEtag } from './etag.ts';
 import { AttemptFailed, RecordContradicted } from './failure.ts';
 import type { S3Answer, S3Client } from './s3-client.ts';
+
+/** A break before this is a failed attempt, and they are counted. */
+const PROGRESS_BYTES_MIN = 64 * 1024;
+
+interface Range {
+  readonly start: number;
+  /** exclusive */
+  readonly end: number;
+}
 
 export interface RecordedObject {
   readonly object: StoredObject;
@@ -18,7 +27,7 @@ export interface RecordedObject {
 export function readRange<T>(
   client: S3Client,
   recorded: RecordedObject,
-  range: { readonly start: number; readonly end: number },
+  range: Range,
   take: (body: AnswerBody) => Promise<T>,
 ): Promise<T> {
   const { key, etag, object } = recorded;
@@ -29,6 +38,52 @@ export function readRange<T>(
     return take(answer.body);
   });
 }
+
+/**
+ * Bytes [start, end) in memory. What the store does not send in one go is read piece by piece, each of which shows that it comes,
+ * and where a connection breaks the rest is asked for. Rejects as `readRange` does.
+ */
+export async function gatherRange(
+  client: S3Client,
+  recorded: RecordedObject,
+  { start, end }: Range,
+  signal?: AbortSignal,
+): Promise<Uint8Array> {
+  const ask = <T>(range: Range, take: (body: AnswerBody) => Promise<T>): Promise<T> => {
+    if (signal?.aborted === true) throw nobodyWaits();
+    return readRange(client, recorded, range, (body) => whileWaitedFor(body, signal, take));
+  };
+  const whole = await ask({ start, end }, (body) => body.findAll(end - start));
+  if (whole !== undefined) return whole;
+  const bytes = new Uint8Array(end - start);
+  let filled = 0;
+  while (filled < bytes.length) {
+    const rest = bytes.subarray(filled);
+    const left = { start: start + filled, end };
+    filled += await ask(left, (body) => body.readInto(rest, PROGRESS_BYTES_MIN));
+  }
+  return bytes;
+}
+
+/** Ends the request when nobody waits any more, and does not have it repeated. */
+async function whileWaitedFor<T>(
+  body: AnswerBody,
+  signal: AbortSignal | undefined,
+  take: (body: AnswerBody) => Promise<T>,
+): Promise<T> {
+  const cancel = (): void => body.cancel();
+  signal?.addEventListener('abort', cancel, { once: true });
+  try {
+    if (signal?.aborted === true) throw nobodyWaits();
+    return await take(body);
+  } catch (error) {
+    throw signal?.aborted === true ? nobodyWaits() : error;
+  } finally {
+    signal?.removeEventListener('abort', cancel);
+  }
+}
+
+const nobodyWaits = (): StoreUnavailable => new StoreUnavailable('nobody waits for this content any more');
 
 function checkAnswer(answer: S3Answer, etag: string, size: number, start: number, end: number): void {
   const { status, code, headers } = answer;

@@ -10,10 +10,6 @@ import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.t
 
 const MIB = 1024 * 1024;
 const NODE_LIMITS = { nodeBytesMax: 64 * MIB };
-const noBreak = (proof: Error) => {
-  throw proof;
-};
-
 let standIn: StandIn;
 let store: ContentStore | undefined;
 
@@ -46,24 +42,6 @@ async function putSample(
   return { object: { space: SPACE, generation, canonicalSize: node.length, integrity }, hash };
 }
 
-async function openStream(
-  target: ContentStore,
-  object: StoredObject,
-): Promise<ReadableStreamDefaultReader<Uint8Array>> {
-  const { body } = await target.open(object, 0, object.canonicalSize, noBreak);
-  if (!(body instanceof ReadableStream)) throw new Error('a large range is a stream');
-  return body.getReader();
-}
-
-async function drain(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<number> {
-  let bytes = 0;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return bytes;
-    bytes += value.length;
-  }
-}
-
 const failureOf = (work: Promise<unknown>): Promise<unknown> =>
   work.then(
     () => undefined,
@@ -90,7 +68,7 @@ describe('requests under way are bounded', () => {
     const target = await open({ limits: { requestsInFlightMax: 3, requestsWaitingMax: 4 } });
     const { object } = await putSample(target, 1000);
     const gate = gateReads();
-    const reads = Array.from({ length: 9 }, () => target.open(object, 0, 10, noBreak));
+    const reads = Array.from({ length: 9 }, () => target.read(object, 0, 10));
     const outcomes = Promise.allSettled(reads);
     for (const refused of reads.slice(7)) expect(await failureOf(refused)).toBeInstanceOf(StoreUnavailable);
     await until(() => gate.waiting === 3);
@@ -104,60 +82,23 @@ describe('requests under way are bounded', () => {
     const target = await open({ limits: { requestsInFlightMax: 1, waitMsMax: 50 } });
     const { object } = await putSample(target, 1000);
     const gate = gateReads();
-    const first = target.open(object, 0, 10, noBreak);
+    const first = target.read(object, 0, 10);
     await until(() => gate.waiting === 1);
-    expect(await failureOf(target.open(object, 0, 10, noBreak))).toBeInstanceOf(StoreUnavailable);
+    expect(await failureOf(target.read(object, 0, 10))).toBeInstanceOf(StoreUnavailable);
     gate.open();
     await first;
-    await target.open(object, 0, 10, noBreak);
-  });
-
-  test('a reader that pauses gives its place up and goes on later', async () => {
-    const target = await open({ limits: { requestsInFlightMax: 1, idleReaderMs: 60, waitMsMax: 5000 } });
-    const { object } = await putSample(target, 8 * MIB);
-    const reader = await openStream(target, object);
-    const first = await reader.read();
-    const other = await target.open(object, 0, 10, noBreak);
-    expect(other.body).toHaveLength(10);
-    expect((first.value?.length ?? 0) + (await drain(reader))).toBe(object.canonicalSize);
-  });
-});
-
-describe('streams', () => {
-  test('the store is read no faster than the reader reads', async () => {
-    const target = await open();
-    const { object } = await putSample(target, 32 * MIB);
-    const before = standIn.sentBytes;
-    const reader = await openStream(target, object);
-    await reader.read();
-    await Bun.sleep(300);
-    // What the system's own buffers on both sides take, and a few pieces.
-    expect(standIn.sentBytes - before).toBeLessThan(16 * MIB);
-    expect(await drain(reader)).toBeGreaterThan(24 * MIB);
-  });
-
-  test('a reader that goes away ends the request', async () => {
-    const target = await open();
-    const { object } = await putSample(target, 24 * MIB);
-    const before = standIn.sentBytes;
-    const readers = [await openStream(target, object), await openStream(target, object)];
-    await readers[0]?.read();
-    await until(() => standIn.openConnections >= 2);
-    const open_ = standIn.openConnections;
-    for (const reader of readers) await reader.cancel();
-    await until(() => standIn.openConnections <= open_ - 2);
-    expect(standIn.sentBytes - before).toBeLessThan(36 * MIB);
+    await target.read(object, 0, 10);
   });
 
   test('closing the store ends what is under way', async () => {
     const target = await open();
     const { object } = await putSample(target, 1000);
     const gate = gateReads();
-    const reading = failureOf(target.open(object, 0, 10, noBreak));
+    const reading = failureOf(target.read(object, 0, 10));
     await until(() => gate.waiting === 1);
     await target.close();
     expect(await reading).toBeInstanceOf(StoreUnavailable);
-    expect(await failureOf(target.open(object, 0, 10, noBreak))).toBeInstanceOf(StoreUnavailable);
+    expect(await failureOf(target.read(object, 0, 10))).toBeInstanceOf(StoreUnavailable);
     gate.open();
   });
 });
@@ -170,12 +111,12 @@ describe('an outage', () => {
     standIn.seen.length = 0;
     const requests = 300;
     for (let sent = 0; sent < requests; sent += 50) {
-      const reads = Array.from({ length: 50 }, () => failureOf(target.open(object, 0, 10, noBreak)));
+      const reads = Array.from({ length: 50 }, () => failureOf(target.read(object, 0, 10)));
       for (const failure of await Promise.all(reads)) expect(failure).toBeInstanceOf(StoreUnavailable);
     }
     expect(standIn.seen.length).toBeLessThanOrEqual(requests + 100);
     standIn.intruder = undefined;
-    await target.open(object, 0, 10, noBreak);
+    await target.read(object, 0, 10);
   });
 });
 
@@ -198,10 +139,10 @@ describe('credentials', () => {
     const { object } = await putSample(target, 1000);
     standIn.expired.add(standIn.bucket.accessKeyId);
     // Not asked for at every refusal: only some seconds after the last time.
-    expect(await failureOf(target.open(object, 0, 10, noBreak))).toBeInstanceOf(StoreUnavailable);
+    expect(await failureOf(target.read(object, 0, 10))).toBeInstanceOf(StoreUnavailable);
     expect(asked).toBe(1);
     aheadMs = 20_000;
-    await Promise.all(Array.from({ length: 5 }, () => target.open(object, 0, 10, noBreak)));
+    await Promise.all(Array.from({ length: 5 }, () => target.read(object, 0, 10)));
     expect(asked).toBe(2);
     const last = standIn.seen.at(-1);
     expect(last?.headers['x-amz-security-token']).toBe('token');
@@ -214,7 +155,7 @@ describe('credentials', () => {
     const target = await open();
     const { object } = await putSample(target, 1000);
     standIn.expired.add(standIn.bucket.accessKeyId);
-    const failure = await failureOf(target.open(object, 0, 10, noBreak));
+    const failure = await failureOf(target.read(object, 0, 10));
     expect(failure).toBeInstanceOf(StoreUnavailable);
     expect(String(failure)).toMatch(/ExpiredToken.*renew/);
   });
@@ -231,7 +172,7 @@ test('a process whose clock is an hour off learns the time of the store', async 
     const target = await open({ now: () => Date.now() + offMs });
     const { object } = await putSample(target, 1000);
     const before = standIn.seen.length;
-    await target.open(object, 0, 10, noBreak);
+    await target.read(object, 0, 10);
     expect(standIn.seen.length - before).toBe(1);
   }
 });

@@ -89,7 +89,7 @@ export class S3Client {
 
   /**
    * Sends `call` until `take` has made something of an answer: a success, or an error that says something about the object.
-   * `take` may reject with AttemptFailed to have it sent again. The body lives as long as `take`, unless it is kept.
+   * `take` may reject with AttemptFailed to have it sent again. The body lives as long as `take`.
    * Rejects with StoreUnavailable, or with what else `take` throws.
    */
   async send<T>(call: S3Call, take: (answer: S3Answer) => Promise<T>): Promise<T> {
@@ -136,13 +136,10 @@ export class S3Client {
     const { stallMsMax } = this.#options.limits;
     const hasBody = request.method !== 'HEAD';
     const body = new AnswerBody({ response, hasBody, controller, stallMsMax, onEnd });
-    let isTaken = false;
     try {
-      const taken = await take({ response, body });
-      isTaken = true;
-      return taken;
+      return await take({ response, body });
     } finally {
-      if (!isTaken || !body.isKept) body.cancel();
+      body.cancel();
     }
   }
 

@@ -1,6 +1,6 @@
 /** A handler over the real embedded engine in a folder of its own; authorization lets everybody in, ports can be spoilt. */
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { OperationName } from '@holdfast/protocol';
@@ -10,7 +10,7 @@ import type { Core } from '../../core/core.ts';
 import { RottenNodes } from '../../core/rotten-nodes.ts';
 import { createSigner } from '../../deployment/signer.ts';
 import { openEmbeddedEngine } from '../../deployment/test/embedded-engine-fixture.ts';
-import { openFileSpool } from '../content-spool.ts';
+import { ContentCopies } from '../content-copies.ts';
 import type { FailureReport } from '../error-answer.ts';
 import { createHandler, type Handler, type HandlerOptions } from '../handler.ts';
 
@@ -27,6 +27,8 @@ export interface HandlerWorld {
   handler(changes?: Partial<HandlerOptions>): Handler;
   /** lease, PUT, lease; the hash of the node that is ready then */
   store(content: Uint8Array | string, contentType?: string): Promise<string>;
+  /** Changes one byte of the node's content where it is stored. */
+  damage(hash: string, position: number): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -59,7 +61,7 @@ export async function openHandlerWorld(): Promise<HandlerWorld> {
       authorized.push(operation);
       return capabilityOf(appId ?? '', spaceId ?? '');
     },
-    spool: await openFileSpool(join(dataDir, 'spool')),
+    copies: await ContentCopies.open(join(dataDir, 'copies')),
     reportFailure: (report) => failures.push(report),
     publicUrl: undefined,
     corsOrigins: '*',
@@ -73,7 +75,18 @@ export async function openHandlerWorld(): Promise<HandlerWorld> {
     authorized,
     handler,
     store: (content, contentType) => store(handler(), content, contentType),
+    async damage(hash, position) {
+      const node = await core.metadata.findNode({ appId: 'app', spaceId: 'space' }, hash);
+      if (node === undefined) throw new Error(`there is no node ${hash}`);
+      const { generation, canonicalSize, size } = node;
+      const path = join(dataDir, 'content', 'objects', generation.slice(-2), generation);
+      const bytes = await readFile(path);
+      const at = canonicalSize - size + position;
+      bytes[at] = (bytes[at] as number) ^ 1;
+      await writeFile(path, bytes);
+    },
     async close() {
+      options.copies.close();
       await engine.close();
       await rm(dataDir, { recursive: true, force: true });
     },

@@ -25,7 +25,7 @@ export interface ContentWorld {
 export async function openContentStore(overrides: Partial<Files> = {}): Promise<ContentWorld> {
   const root = await mkdtemp(join(tmpdir(), 'holdfast-content-'));
   const layout = new ObjectLayout(root);
-  diskFiles.makeFolders([layout.incoming, layout.outgoing, ...layout.shards()]);
+  diskFiles.makeFolders([layout.incoming, ...layout.shards()]);
   await writeFile(layout.marker, STORE_ID);
   const finished = new Set<Generation>();
   const fatal: Error[] = [];

@@ -1,0 +1,191 @@
+/** One object's content in a private file, which grows piece by piece, each proven and written once. */
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import type { Generation } from '../core/model.ts';
+import { CONTENT_PIECE_BYTES, type CopySource } from '../core/ports.ts';
+
+/** A folder whose file system holds copies. */
+export interface CopyPlace {
+  readonly folder: string;
+  readonly bytesMax: number;
+  /** of all copies here: written, or about to be */
+  heldBytes: number;
+  writtenBytes: number;
+}
+
+/** Canonical bytes [start, end) of an object. */
+export interface Piece {
+  readonly index: number;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** This file system cannot take a copy, or more of it: another one may. */
+export class PlaceFailed extends Error {
+  override readonly name = 'PlaceFailed';
+}
+
+const CAN_OPEN_DESCRIPTORS = process.platform === 'linux';
+const DESCRIPTORS = '/proc/self/fd';
+
+export class ContentCopy {
+  readonly place: CopyPlace;
+  readonly generation: Generation;
+  /** of the stored bytes, before any of them were read */
+  readonly version: string;
+  /** answers that wait for it */
+  users = 0;
+  usedAt = 0;
+  readonly #fd: number;
+  readonly #path: string;
+  readonly #identity: string;
+  readonly #reserved = new Set<number>();
+  /** there, or on their way */
+  readonly #pieces = new Map<number, Promise<void>>();
+  readonly #written = new Set<number>();
+  #bringing = new AbortController();
+  #underWay = 0;
+  #heldBytes = 0;
+  #writtenBytes = 0;
+
+  /** Throws PlaceFailed. */
+  constructor(place: CopyPlace, { generation, size }: CopySource, version: string) {
+    this.place = place;
+    this.generation = generation;
+    this.version = version;
+    const path = join(place.folder, `holdfast-${crypto.randomUUID()}`);
+    try {
+      this.#fd = fs.openSync(path, 'wx+', 0o600);
+      if (CAN_OPEN_DESCRIPTORS) fs.unlinkSync(path);
+      // Where nothing was written yet it takes no room.
+      fs.ftruncateSync(this.#fd, size);
+      this.#identity = identityOf(this.#fd);
+    } catch (error) {
+      throw new PlaceFailed(`no copy can be made in ${place.folder}`, { cause: error });
+    }
+    this.#path = CAN_OPEN_DESCRIPTORS ? `${DESCRIPTORS}/${this.#fd}` : path;
+  }
+
+  /** Somebody waits for it, or something is still being written: closed now, its descriptor could be another file's. */
+  get isBusy(): boolean {
+    return this.users > 0 || this.#underWay > 0;
+  }
+
+  missingBytes(pieces: readonly Piece[]): number {
+    return bytesOf(pieces.filter(({ index }) => !this.#reserved.has(index)));
+  }
+
+  reserve(pieces: readonly Piece[]): void {
+    const bytes = this.missingBytes(pieces);
+    for (const { index } of pieces) this.#reserved.add(index);
+    this.#heldBytes += bytes;
+    this.place.heldBytes += bytes;
+  }
+
+  /** Resolves when the piece is there, whoever brought it. One that failed is tried again by whoever asks next. */
+  put(piece: Piece, bring: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    const known = this.#pieces.get(piece.index);
+    if (known !== undefined) return known;
+    this.#underWay += 1;
+    const putting = bring(this.#bringing.signal).then(
+      () => this.#noteWritten(piece),
+      (error: unknown) => {
+        this.#underWay -= 1;
+        if (this.#pieces.get(piece.index) === putting) this.#pieces.delete(piece.index);
+        throw error;
+      },
+    );
+    this.#pieces.set(piece.index, putting);
+    return putting;
+  }
+
+  /** Ends what is on its way: nobody waits for it any more. */
+  abandon(): void {
+    for (const index of this.#pieces.keys()) if (!this.#written.has(index)) this.#pieces.delete(index);
+    this.#bringing.abort();
+    this.#bringing = new AbortController();
+  }
+
+  /** Bytes of the content from `position` on. Rejects with PlaceFailed. */
+  async write(bytes: Uint8Array, position: number): Promise<void> {
+    try {
+      for (let written = 0; written < bytes.length; ) {
+        written += await writeFd(this.#fd, bytes, written, position + written);
+      }
+    } catch (error) {
+      throw new PlaceFailed(`a copy could not be written in ${this.place.folder}`, { cause: error });
+    }
+  }
+
+  /** Content [start, end). The runtime opens the file when it sends it, which must be before `close`. */
+  toBlob(start: number, end: number): Blob {
+    return Bun.file(this.#path).slice(start, end);
+  }
+
+  /** `openings`: of `countOpenings`. */
+  hasReaders(openings: ReadonlyMap<string, number>): boolean {
+    return (openings.get(this.#identity) ?? 0) > 1;
+  }
+
+  /** Whoever has it open keeps it. */
+  close(): void {
+    fs.closeSync(this.#fd);
+    if (!CAN_OPEN_DESCRIPTORS) fs.rmSync(this.#path, { force: true });
+    this.place.heldBytes -= this.#heldBytes;
+    this.place.writtenBytes -= this.#writtenBytes;
+  }
+
+  #noteWritten({ index, start, end }: Piece): void {
+    this.#underWay -= 1;
+    if (this.#written.has(index)) return;
+    this.#written.add(index);
+    this.#writtenBytes += end - start;
+    this.place.writtenBytes += end - start;
+  }
+}
+
+/** The pieces that hold content [start, end). */
+export function piecesOf({ offset, size }: CopySource, start: number, end: number): readonly Piece[] {
+  const first = Math.floor((offset + start) / CONTENT_PIECE_BYTES);
+  const behind = Math.ceil((offset + end) / CONTENT_PIECE_BYTES);
+  return Array.from({ length: behind - first }, (_, at) => {
+    const from = (first + at) * CONTENT_PIECE_BYTES;
+    return {
+      index: first + at,
+      start: Math.max(from, offset),
+      end: Math.min(from + CONTENT_PIECE_BYTES, offset + size),
+    };
+  });
+}
+
+export function bytesOf(pieces: readonly Piece[]): number {
+  return pieces.reduce((sum, { start, end }) => sum + end - start, 0);
+}
+
+/** How often this process has each file open; nothing where the system does not tell. */
+export function countOpenings(): ReadonlyMap<string, number> {
+  const openings = new Map<string, number>();
+  for (const name of CAN_OPEN_DESCRIPTORS ? fs.readdirSync(DESCRIPTORS) : []) {
+    try {
+      const identity = identityOf(Number(name));
+      openings.set(identity, (openings.get(identity) ?? 0) + 1);
+    } catch (error) {
+      // Closed since it was listed.
+      if ((error as { code?: unknown }).code !== 'EBADF') throw error;
+    }
+  }
+  return openings;
+}
+
+function identityOf(fd: number): string {
+  const { dev, ino } = fs.fstatSync(fd);
+  return `${dev}:${ino}`;
+}
+
+function writeFd(fd: number, bytes: Uint8Array, from: number, position: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    fs.write(fd, bytes, from, bytes.length - from, position, (error, written) =>
+      error ? reject(error) : resolve(written),
+    );
+  });
+}
