@@ -5,8 +5,10 @@ import {
   type Client,
   type ClientOptions,
   createClient,
+  createPatientClient,
   type FetchFunction,
   type ProgressReporter,
+  type Sha256,
   SILENT_PROGRESS,
 } from '@holdfast/client';
 import {
@@ -22,7 +24,7 @@ import { explainCasError } from './connection-advice.ts';
 import { type ConnectionFlags, findSettings } from './connection-settings.ts';
 import { jsonOption, parsePathIdValue } from './options.ts';
 import { parseProfileName } from './profiles.ts';
-import { runShortJob } from './progress/run-job.ts';
+import { type JobContext, type JobOptions, runJob, runShortJob } from './progress/run-job.ts';
 import { findClaims } from './token-claims.ts';
 
 export type { ConnectionFlags };
@@ -75,6 +77,50 @@ export async function withClient<T>(
     const used = { ...connection, token: token() };
     throw new CliError(explainCasError(error, used), { cause: error });
   }
+}
+
+/** The client of a job, twice. */
+interface JobClients {
+  /** sends each request once: the job tries again by itself */
+  readonly client: Client;
+  /** sends requests again, and tells what it waits for */
+  readonly patient: Client;
+}
+
+/** Attempts of one request of a command that someone waits for. */
+export const SHORT_ATTEMPTS_MAX = 4;
+
+const createSha256 = (): Sha256 => new Bun.CryptoHasher('sha256');
+
+/** Does `work` under a view of its own, with the patience of a long job. Throws as `withClient` does. */
+export function withJob<T>(
+  job: JobOptions & { readonly flags: ConnectionFlags },
+  work: (clients: JobClients, context: JobContext) => Promise<T>,
+): Promise<T> {
+  return withClient(
+    job.flags,
+    (client) =>
+      runJob(job, (context) =>
+        work({ client, patient: createPatientClient(client, { ...context, createSha256 }) }, context),
+      ),
+    JOB_CLIENT,
+  );
+}
+
+/** Does `work` for someone who waits: few attempts, and a word only when it stands still. Throws as `withClient` does. */
+export function withShortJob<T>(
+  flags: ConnectionFlags,
+  work: (clients: JobClients, progress: ProgressReporter) => Promise<T>,
+): Promise<T> {
+  return withClient(
+    flags,
+    (client) =>
+      runShortJob(flags, (progress) => {
+        const patient = createPatientClient(client, { attemptsMax: SHORT_ATTEMPTS_MAX, progress });
+        return work({ client, patient }, progress);
+      }),
+    JOB_CLIENT,
+  );
 }
 
 /** `fetch` whose waits are known: for an answer, and after a refusal that may pass until it is sent again. */
@@ -141,7 +187,7 @@ async function findConnection(flags: ConnectionFlags): Promise<Connection> {
 
 function openClient(connection: Connection, options: Pick<ClientOptions, 'retry' | 'fetch'>): Client {
   try {
-    return createClient({ ...connection, createSha256: () => new Bun.CryptoHasher('sha256'), ...options });
+    return createClient({ ...connection, createSha256, ...options });
   } catch (error) {
     // Only the address can be wrong here: the ids have been looked at, and nothing has been sent.
     if (!(error instanceof CasError)) throw error;

@@ -1,18 +1,9 @@
 /** What the commands about names share: what they are given, what the token must permit, and how snapshots are shown. */
-import {
-  CatalogError,
-  type Client,
-  checkSnapshotId,
-  checkSnapshotName,
-  createPatientClient,
-  type ProgressReporter,
-  type Snapshot,
-} from '@holdfast/client';
+import { CatalogError, checkSnapshotId, checkSnapshotName, type Snapshot } from '@holdfast/client';
 import { OPERATIONS } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
-import { type ConnectionFlags, JOB_CLIENT, requireAuthorities, withClient } from './connection.ts';
+import { type ConnectionFlags, requireAuthorities } from './connection.ts';
 import { formatBytes } from './progress/format-progress.ts';
-import { runShortJob } from './progress/run-job.ts';
 import { NAMES_AUTHORITIES } from './tree-reference.ts';
 
 const WRITER_AUTHORITIES = [
@@ -21,9 +12,6 @@ const WRITER_AUTHORITIES = [
   OPERATIONS.updateRootRefs.authority,
 ];
 
-/** Tries of one request of a command that someone waits for. */
-const ATTEMPTS_MAX = 4;
-
 /** Refuses a token that cannot change names, before anything is sent. Throws CliError. */
 export async function requireNamesWriter(flags: ConnectionFlags): Promise<void> {
   await requireAuthorities(flags, WRITER_AUTHORITIES, 'names cannot be changed');
@@ -31,21 +19,6 @@ export async function requireNamesWriter(flags: ConnectionFlags): Promise<void> 
 
 export async function requireNamesReader(flags: ConnectionFlags): Promise<void> {
   await requireAuthorities(flags, NAMES_AUTHORITIES, 'names cannot be read');
-}
-
-/** Does `work` with a client that tries again, and says what it waits for. Throws CliError for what the SDK throws. */
-export function withNames<T>(
-  flags: ConnectionFlags,
-  work: (client: Client, progress: ProgressReporter) => Promise<T>,
-): Promise<T> {
-  return withClient(
-    flags,
-    (client) =>
-      runShortJob(flags, (progress) =>
-        work(createPatientClient(client, { attemptsMax: ATTEMPTS_MAX, progress }), progress),
-      ),
-    JOB_CLIENT,
-  );
 }
 
 export function parseNameValue(text: string): string {

@@ -1,13 +1,11 @@
 /** What the commands that read trees share: HASH/path, verified nodes, and failures as one line. */
 import {
   type Client,
-  createPatientClient,
   explainNodeError,
   formatName,
   type Hash,
   type NodeSource,
   openTree,
-  type ProgressJob,
   PullConflictError,
   PullTargetError,
   type TreeItem,
@@ -16,70 +14,44 @@ import {
 } from '@holdfast/client';
 import { openSpaceSource } from '@holdfast/files';
 import { CliError } from './cli-error.ts';
-import { type ConnectionFlags, JOB_CLIENT, withClient } from './connection.ts';
+import { type ConnectionFlags, SHORT_ATTEMPTS_MAX, withJob, withShortJob } from './connection.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from './interruption.ts';
-import { type JobContext, type JobFlags, runJob, runShortJob } from './progress/run-job.ts';
+import type { JobContext, JobOptions } from './progress/run-job.ts';
 import { type LocatedTree, locateTrees, requireReadable, type TreeLocation } from './tree-reference.ts';
-
-/** Tries of one request of a command that someone waits for. */
-const SHORT_ATTEMPTS_MAX = 4;
 
 /**
  * Does `work` with the verified nodes of the Space and the trees at `locations`; says so when they stay away. Throws CliError
  * for what reading trees throws.
  */
 export async function withSource<T, const L extends readonly TreeLocation[]>(
-  flags: ConnectionFlags & Pick<JobFlags, 'json'>,
+  flags: ConnectionFlags,
   locations: L,
   work: (source: NodeSource, trees: { [K in keyof L]: LocatedTree }) => Promise<T>,
 ): Promise<T> {
   sayWhenInterrupted(NOTHING_CHANGED);
   await requireReadable(flags, locations);
-  const attemptsMax = SHORT_ATTEMPTS_MAX;
   try {
-    return await withClient(
-      flags,
-      (client) =>
-        runShortJob(flags, async (progress) => {
-          const patient = createPatientClient(client, { attemptsMax, progress });
-          const trees = await locateTrees(patient, locations, { warn: (message) => progress.warn(message) });
-          return work(openSpaceSource(client, { attemptsMax, progress }), trees);
-        }),
-      JOB_CLIENT,
-    );
+    return await withShortJob(flags, async ({ client, patient }, progress) => {
+      const trees = await locateTrees(patient, locations, { progress });
+      return work(openSpaceSource(client, { attemptsMax: SHORT_ATTEMPTS_MAX, progress }), trees);
+    });
   } catch (error) {
     throw explainTreeError(error);
   }
 }
 
-export interface TreeJob {
-  readonly job: ProgressJob;
-  readonly subject: string;
-  readonly flags: ConnectionFlags & JobFlags;
-  /** as the job has it */
-  readonly whenInterrupted: string;
-}
-
 /** As `withSource`, for a job that takes its time: it has a view, and patience with the network. */
 export async function runTreeJob<T>(
-  job: TreeJob,
+  job: JobOptions & { readonly flags: ConnectionFlags },
   location: TreeLocation,
   work: (source: NodeSource, tree: LocatedTree, context: JobContext) => Promise<T>,
 ): Promise<T> {
   await requireReadable(job.flags, [location]);
   try {
-    return await withClient(
-      job.flags,
-      (client) =>
-        runJob(job, async (context) => {
-          const { progress, signal } = context;
-          const patient = createPatientClient(client, context);
-          const warn = (message: string): void => progress.warn(message);
-          const [tree] = await locateTrees(patient, [location] as const, { signal, warn });
-          return work(openSpaceSource(client, context), tree, context);
-        }),
-      JOB_CLIENT,
-    );
+    return await withJob(job, async ({ client, patient }, context) => {
+      const [tree] = await locateTrees(patient, [location] as const, context);
+      return work(openSpaceSource(client, context), tree, context);
+    });
   } catch (error) {
     throw explainTreeError(error);
   }
@@ -130,8 +102,7 @@ export async function locateHashes<L extends readonly TreeLocation[]>(
   locations: L,
   { progress, signal }: Pick<JobContext, 'progress'> & { readonly signal?: AbortSignal },
 ): Promise<{ [K in keyof L]: Hash }> {
-  const warn = (message: string): void => progress.warn(message);
-  const trees = await locateTrees(client, locations, { signal, warn });
+  const trees = await locateTrees(client, locations, { signal, progress });
   const source = openSpaceSource(client, { patienceMs: 0, signal });
   const hashes: Hash[] = [];
   try {

@@ -5,6 +5,7 @@ import {
   type DomainNames,
   findReference,
   type Hash,
+  type ProgressReporter,
   parseReference,
   readNames,
   type TreeReference,
@@ -75,19 +76,19 @@ export async function requireReadable(
 export interface LocateOptions {
   readonly signal?: AbortSignal | undefined;
   /** Hears of lists that cannot be read: what was meant may stand there. */
-  readonly warn: (message: string) => void;
+  readonly progress: Pick<ProgressReporter, 'warn'>;
 }
 
 /** The trees that are meant, in the order of `locations`. Full hashes cost no request. Throws CatalogError, CasError. */
 export async function locateTrees<L extends readonly TreeLocation[]>(
   client: CatalogReader,
   locations: L,
-  { signal, warn }: LocateOptions,
+  { signal, progress }: LocateOptions,
 ): Promise<{ [K in keyof L]: LocatedTree }> {
   let names: Pick<DomainNames, 'snapshots' | 'rootRefs'> = { snapshots: [], rootRefs: [] };
   if (locations.some(({ reference }) => reference.kind !== 'hash')) {
     const read = await readNames(client, { signal });
-    warnOfUnreadable(read, warn);
+    warnOfUnreadable(read, progress);
     names = read;
   }
   return locations.map((location) => ({
@@ -96,8 +97,8 @@ export async function locateTrees<L extends readonly TreeLocation[]>(
   })) as { [K in keyof L]: LocatedTree };
 }
 
-export function warnOfUnreadable({ unreadable }: DomainNames, warn: (message: string) => void): void {
+export function warnOfUnreadable({ unreadable }: DomainNames, progress: LocateOptions['progress']): void {
   for (const { hash, message } of unreadable) {
-    warn(`a list of snapshots cannot be read, and is left as it is: ${hash}: ${message}`);
+    progress.warn(`a list of snapshots cannot be read, and is left as it is: ${hash}: ${message}`);
   }
 }

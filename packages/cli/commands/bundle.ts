@@ -5,26 +5,24 @@ import {
   BundleError,
   type Client,
   createBundle,
-  createPatientClient,
   formatCid,
   type Hash,
   type ImportBundleResult,
   importBundle,
   RottenNodeError,
-  type Sha256,
   watchStream,
 } from '@holdfast/client';
 import { createCollectingDigest, ResidentMemory } from '@holdfast/files';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
-import { type ConnectionFlags, JOB_CLIENT, withClient, withConnection } from '../connection.ts';
+import { type ConnectionFlags, withConnection, withJob } from '../connection.ts';
 import { describeFileError } from '../files.ts';
 import { NOTHING_CHANGED } from '../interruption.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
 import { parseSizeValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { countOf, formatCount } from '../progress/format-progress.ts';
-import { type JobContext, type JobOptions, runJob } from '../progress/run-job.ts';
+import type { JobContext, JobOptions } from '../progress/run-job.ts';
 import { locateHashes } from '../tree-connection.ts';
 import { collectLocations, LOCATION_HELP, requireReadable, type TreeLocation } from '../tree-reference.ts';
 
@@ -208,15 +206,7 @@ async function runBundleJob<T>(
   work: (client: Client, context: JobContext) => Promise<T>,
 ): Promise<T> {
   try {
-    return await withClient(
-      job.flags,
-      (client) =>
-        runJob(job, (context) => {
-          const createSha256 = (): Sha256 => new Bun.CryptoHasher('sha256');
-          return work(createPatientClient(client, { ...context, createSha256 }), context);
-        }),
-      JOB_CLIENT,
-    );
+    return await withJob(job, ({ patient }, context) => work(patient, context));
   } catch (error) {
     if (error instanceof RottenNodeError) {
       const advice = 'store it again (a tree: holdfast push --check PATH), then make the bundle';

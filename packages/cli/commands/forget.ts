@@ -13,7 +13,7 @@ import {
 import { isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
-import { type ConnectionFlags, describeScope, withConnection } from '../connection.ts';
+import { type ConnectionFlags, describeScope, withConnection, withShortJob } from '../connection.ts';
 import { findForgotten, rememberForgotten } from '../forgotten-snapshots.ts';
 import { type Freed, measureFreed } from '../freed-bytes.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
@@ -24,7 +24,6 @@ import {
   parseNameValue,
   requireNamesReader,
   requireNamesWriter,
-  withNames,
 } from '../names.ts';
 import { parseDurationValue } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../output.ts';
@@ -88,7 +87,7 @@ async function forget(targets: readonly string[], flags: ForgetFlags): Promise<v
   if (flags.dryRun) await requireNamesReader(flags);
   else await requireNamesWriter(flags);
   const scope = await describeScope(flags);
-  const { freed, ...retention } = await withNames(flags, async (client, progress) => {
+  const { freed, ...retention } = await withShortJob(flags, async ({ patient: client }, progress) => {
     const decided = flags.dryRun
       ? await readNames(client).then((before) => ({
           before,
@@ -97,7 +96,7 @@ async function forget(targets: readonly string[], flags: ForgetFlags): Promise<v
         }))
       : await forgetSnapshots(client, forgetting);
     const { before, commit, kept, forgotten } = decided;
-    warnOfUnreadable(before, (message) => progress.warn(message));
+    warnOfUnreadable(before, progress);
     const gone = new Set(forgotten.map(({ id }) => id));
     const left = before.snapshots.filter(({ id }) => !gone.has(id));
     if (commit !== undefined && !rememberForgotten(scope, forgotten)) {
@@ -208,9 +207,9 @@ async function unforget(id: string, flags: UnforgetFlags): Promise<void> {
   const scope = await describeScope(flags);
   const former = flags.from === undefined ? [] : [flags.from];
   const known = findForgotten(scope);
-  const { snapshot, commit } = await withNames(flags, async (client, progress) => {
+  const { snapshot, commit } = await withShortJob(flags, async ({ patient: client }, progress) => {
     const changed = await unforgetSnapshot(client, id, { former, known });
-    warnOfUnreadable(changed.before, (message) => progress.warn(message));
+    warnOfUnreadable(changed.before, progress);
     return changed;
   });
   if (flags.json) return printJson(snapshot);

@@ -1,7 +1,7 @@
 /** `holdfast snapshots`: what is kept under names. */
 import { findSnapshotsOf, readNames, setPinned } from '@holdfast/client';
 import type { Command } from 'commander';
-import { type ConnectionFlags, withConnection } from '../connection.ts';
+import { type ConnectionFlags, withConnection, withShortJob } from '../connection.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
 import {
   describeSnapshotCells,
@@ -9,7 +9,6 @@ import {
   parseNameValue,
   requireNamesReader,
   requireNamesWriter,
-  withNames,
 } from '../names.ts';
 import { printJson, printLine, printNote, printTable } from '../output.ts';
 import { warnOfUnreadable } from '../tree-reference.ts';
@@ -53,9 +52,9 @@ export function registerSnapshotsCommand(program: Command): void {
 async function list(name: string | undefined, flags: ConnectionFlags): Promise<void> {
   sayWhenInterrupted(NOTHING_CHANGED);
   await requireNamesReader(flags);
-  const { snapshots, unreadable } = await withNames(flags, async (client, progress) => {
+  const { snapshots, unreadable } = await withShortJob(flags, async ({ patient: client }, progress) => {
     const names = await readNames(client);
-    warnOfUnreadable(names, (message) => progress.warn(message));
+    warnOfUnreadable(names, progress);
     return name === undefined ? names : { ...names, snapshots: findSnapshotsOf(names.snapshots, name) };
   });
   if (flags.json) return printJson(snapshots);
@@ -78,9 +77,9 @@ async function list(name: string | undefined, flags: ConnectionFlags): Promise<v
 async function pin(id: string, isPinned: boolean, flags: ConnectionFlags): Promise<void> {
   sayWhenInterrupted('the snapshot may have been changed already; look with: holdfast snapshots');
   await requireNamesWriter(flags);
-  const { snapshot, commit } = await withNames(flags, async (client, progress) => {
+  const { snapshot, commit } = await withShortJob(flags, async ({ patient: client }, progress) => {
     const changed = await setPinned(client, id, isPinned);
-    warnOfUnreadable(changed.before, (message) => progress.warn(message));
+    warnOfUnreadable(changed.before, progress);
     return changed;
   });
   if (flags.json) return printJson(snapshot);
