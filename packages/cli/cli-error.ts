@@ -1,4 +1,4 @@
-/** The command line's two kinds of failure: what failed (1) and what was asked wrongly (2). */
+/** The two kinds of failure of the command line: a command that failed (1), and a command line that is wrong (2). */
 
 export type ExitCode = 0 | 1 | 2;
 

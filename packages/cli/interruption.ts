@@ -1,6 +1,6 @@
 /**
- * Ctrl-C, SIGTERM and SIGHUP, for every command but `serve`: one line that says what is kept, a moment to tidy up, then the
- * end by that same signal, so that a loop of the shell around the command ends too.
+ * Ctrl-C, SIGTERM and SIGHUP, for every command but `serve`. One line says what is kept, the command has a moment to tidy up, and
+ * the process then ends by that same signal, so that a loop of the shell around the command ends too.
  */
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';

@@ -9,7 +9,7 @@ import { writeSlowly } from './waits.ts';
 
 type Chunks = ReadableStream<Uint8Array>;
 
-/** Copies to stdout. An error of the source comes after what was already written; the exit code tells. */
+/** Copies to stdout. If the source fails, some bytes are already written, and the exit code tells of the failure. */
 export async function writeToStdout(chunks: Chunks): Promise<void> {
   await forEachChunk(chunks, writeSlowly);
 }

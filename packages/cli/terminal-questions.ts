@@ -31,7 +31,7 @@ const ENDS = new Set(['\r', '\n', '\u0004']);
 const ERASE = new Set(['\u007f', '\b']);
 const ERASE_ALL = '\u0015';
 
-/** One line. A terminal that shows nothing leaves the keys to whoever reads it. */
+/** Reads one line. A terminal in raw mode does not handle keys such as backspace, so this does. */
 function readTyped(): Promise<string> {
   const { stdin } = process;
   return new Promise((resolve) => {

@@ -39,7 +39,7 @@ export interface ClientOptions {
   readonly createSha256?: (() => Sha256) | undefined;
 }
 
-/** The seven operations, health, and what is built of them. Rejects with CasError, or the reason of an aborted signal. */
+/** The seven operations, health, and the calls that are built from them. Rejects with CasError, or the reason of an aborted signal. */
 export interface Client extends Operations {
   /** Stores a node: its bytes are hashed once, uploaded only when the server lacks them, and leased. */
   putNode(node: NewNode, options?: PutOptions): Promise<PutResult>;

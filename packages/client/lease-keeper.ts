@@ -75,7 +75,7 @@ interface Root {
   failureCount: number;
 }
 
-/** Renewal begins after 40 to 60 % of a lease: two more tries of any length fit into what is left. */
+/** Renewal begins after 40 to 60 % of a lease, so that there is time for two more attempts. */
 const RENEW_SHARE_MIN = 0.4;
 const RENEW_SHARE_JITTER = 0.2;
 

@@ -9,7 +9,7 @@ const REMAINING_MS_MAX = 99 * 3_600_000;
 interface Sample {
   readonly at: number;
   readonly files: number;
-  /** bytes that took work: read while scanning, sent or received later; what was there already took none */
+  /** bytes that took work: read while scanning, sent or received later; bytes that were there already took none */
   readonly bytes: number;
 }
 

@@ -1,4 +1,4 @@
-/** Exact reads over a stream of chunks of any size. Holds one chunk and what is being put together. */
+/** Exact reads over a stream of chunks of any size. It holds one chunk and the bytes of the present read. */
 
 export class ByteSource {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;

@@ -14,7 +14,7 @@ import { encodeVarint } from './varint.ts';
 const BUNDLE_NODES_MAX = HASHES_MAX;
 /** Nodes that are read at once; with HELD_CONTENT_BYTES_MAX each they take at most 32 MiB. */
 const READ_AHEAD_NODES = 8;
-/** Content up to this is written together with what stands before it. */
+/** Content up to this is written in one chunk with its header. */
 const JOINED_CONTENT_BYTES_MAX = 64 * 1024;
 const MEMORY_BYTES_MAX_DEFAULT = 16 * 1024 * 1024;
 

@@ -79,7 +79,7 @@ export async function importBundle(
 /** Whether the Space has all of them ready; they are then leased too. */
 async function areReady(client: Client, hashes: readonly Hash[], options: CallOptions): Promise<boolean> {
   for (const hash of hashes) {
-    // Asked without a lease first: a lease on what is not there would open an upload for the node that comes last.
+    // Ask without a lease first: a lease of a missing root would open an upload, and the root comes last in the file.
     if ((await findReady(client, hash, options)) === undefined) return false;
     if ((await lease(client, hash, options)).state !== 'ready') return false;
   }

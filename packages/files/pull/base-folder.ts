@@ -1,4 +1,4 @@
-/** The folder that a pull fills: made where it is missing, and, when that was asked for, in the place of what is no folder. */
+/** Makes the folder that a pull fills. If another entry stands there, `force` replaces it. */
 import { lstatSync, mkdirSync, renameSync, type Stats, unlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { PullTargetError } from '@holdfast/client';

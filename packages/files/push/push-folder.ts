@@ -1,4 +1,4 @@
-/** `push` of a path: scan, push what is missing, again if something changed meanwhile, and the root ref at the end. */
+/** Pushes a path: scans it, pushes what is missing, begins again if something changed meanwhile, and commits at the end. */
 import {
   type Client,
   type ProgressReporter,

@@ -1,4 +1,4 @@
-/** What a push says of itself when it takes up a changing tree from the start: what was counted once is not counted again. */
+/** The progress of a push that begins again because the tree changed: entries that were counted once are not counted again. */
 import type { ProgressCounters, ProgressReporter, ProgressTotals } from '@holdfast/client';
 
 /** The reporter of each round in turn, over one that must only ever grow. */

@@ -1,4 +1,4 @@
-/** Entries that cannot be stored: gathered while scanning, told together, because a user wants to mend them in one go. */
+/** Entries that cannot be stored. They are collected during the scan and reported together, so that a user can mend all of them. */
 
 /** How many are named; the rest are counted. */
 const NAMED_MAX = 10;
@@ -28,7 +28,7 @@ export class TreeBusyError extends Error {
   override readonly name = 'TreeBusyError';
 }
 
-/** A path of kilobytes would bury what is said of it: its ends tell which it is. */
+/** A path of kilobytes would hide the message, so only its beginning and end are shown. */
 const PATH_SHOWN_MAX = 240;
 
 function shorten(path: string): string {

@@ -12,7 +12,7 @@ import type { ProgressReporter } from './progress.ts';
 import { watchStream } from './watch-stream.ts';
 
 export interface PatientClientOptions {
-  /** Hears what is waited for. Requests are not counted: how many one call sends is the client's matter. */
+  /** Hears what the client waits for. Requests are not counted, because only the client knows how many one call sends. */
   readonly progress: ProgressReporter;
   /** How long no request may succeed before a call fails, ms; 5 minutes when left out. */
   readonly patienceMs?: number | undefined;

@@ -89,11 +89,11 @@ export interface ProgressOptions {
   /** What it works on, for people: a path, a hash. */
   readonly subject: string;
   readonly onEvent: (event: ProgressEvent) => void;
-  /** Only what is waited for stalls the job: its output may go to a reader who takes their time. */
+  /** The job counts as stalled only while it waits for something: otherwise its output may go to a slow reader. */
   readonly stallsOnWaitsOnly?: boolean | undefined;
   /**
    * Called once when the job can never end: for HANG_AFTER_MS nothing moved and nothing was waited for. Requests, disks and
-   * streams are all waited for by `waitFor`, so what is left waits for itself. End the job with an error.
+   * streams all go through `waitFor`, so the job then waits for itself. End it with an error.
    */
   readonly onHang?: ((error: JobHangError) => void) | undefined;
   readonly clock?: Clock | undefined;

@@ -1,4 +1,4 @@
-/** What a pull finds in its target before it writes: what is done already, and what is in the way. Writes nothing. */
+/** Looks at the target before a pull writes: which entries are done already, and which others are in the way. It writes nothing. */
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import type { NodeDigest } from '../../digest.ts';
 import type { CallOptions } from '../../operations.ts';

@@ -24,7 +24,7 @@ export interface ExistingFile {
 export interface NewFile {
   readonly isExecutable: boolean;
   readonly mtimeNs: bigint | undefined;
-  /** Whether the final name may be taken from what stands there; otherwise that is an error, checked at the last moment. */
+  /** Whether an entry that stands at the final name may be replaced. If not, it is an error, which is checked at the last moment. */
   readonly mayReplace: boolean;
 }
 
@@ -42,7 +42,7 @@ export interface PartialFile {
   write(offset: number, bytes: Uint8Array): Promise<void>;
   /** Makes it `bytes` long and gives it its final name, at once and whole. */
   commit(bytes: number): Promise<void>;
-  /** Gives it up; what was written may stay for the next try. */
+  /** Gives the file up. Its bytes may stay for the next attempt. */
   abandon(): void;
 }
 

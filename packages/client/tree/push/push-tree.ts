@@ -84,7 +84,7 @@ class Push<Node extends PushNode> {
   /** Every node is looked at: as asked, or since the server said that the Space has damaged nodes. */
   #check: boolean;
   readonly #leaseDurationMs: number;
-  /** Fires with the caller's signal, and when the push has failed: what is still running is then given up. */
+  /** Fires with the caller's signal, and when the push has failed: requests that are still running are then given up. */
   readonly #ending = new AbortController();
   readonly #signal = this.#ending.signal;
   readonly #callerSignal: AbortSignal | undefined;

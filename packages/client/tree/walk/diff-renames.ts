@@ -1,4 +1,4 @@
-/** What differs between two trees, where what was only moved is one difference: found by equal hashes, files and folders. */
+/** The differences between two trees. A file or folder that was only moved is one difference; equal hashes show that. */
 import type { CallOptions } from '../../operations.ts';
 import type { NodeSource } from '../read/node-source.ts';
 import type { TreeItem } from '../read/open-tree.ts';
@@ -19,7 +19,7 @@ export interface RenameOptions extends CallOptions {
 /** About 100 MiB when all are there. */
 const ENTRIES_MAX = 100_000;
 
-/** As `diffTrees`, with renames. Holds what was added and removed in memory, up to a bound. */
+/** As `diffTrees`, with renames. It keeps the added and removed entries in memory, up to a bound. */
 export async function* diffWithRenames(
   source: NodeSource,
   before: TreeItem,

@@ -16,7 +16,7 @@ export class TreeReadError extends Error {
   }
 }
 
-/** `error` with its path where the path helps; what is wrong with the connection or the rights is no matter of a path. */
+/** Adds the path to an error about a node. An error about the connection or the rights has nothing to do with a path. */
 export function withPath(path: TreePath | undefined, error: unknown): unknown {
   const message = explainNodeError(error);
   return message === undefined ? error : new TreeReadError(path, message, error);

@@ -60,7 +60,7 @@ type Step =
       readonly bytes: number;
     };
 
-/** Throws only what is no fault of a node: a lost connection, a refusal, the reason of the signal. */
+/** Throws only for failures that no node is to blame for: a lost connection, a refusal, the reason of the signal. */
 export async function verifyTree(
   source: NodeSource,
   root: Hash,
@@ -76,7 +76,7 @@ class Verification {
   readonly #good = new HashTable();
   /** The next one is last, so that memory is depth times width times READING_MAX. */
   readonly #stack: Step[] = [];
-  /** what is being read, and the steps that wait to hear whether it is good */
+  /** the nodes that are being read, and the steps that wait for their outcome */
   readonly #reading = new Map<Hash, Step[]>();
   #failure: { readonly error: unknown } | undefined;
   #nodes = 0;

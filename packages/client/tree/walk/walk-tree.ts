@@ -33,7 +33,7 @@ export interface WalkOptions extends CallOptions {
 const DIRECTORIES_AHEAD = 8;
 /** Entries that are looked through for them. */
 const ENTRIES_AHEAD = 64;
-/** Deeper levels look no further ahead: this bounds what is held for a tree of any depth. */
+/** Deeper levels do not read ahead, which bounds the memory for a tree of any depth. */
 const DEPTH_AHEAD_MAX = 32;
 
 type Upcoming = Omit<WalkedEntry, 'type'>;
