@@ -24,14 +24,14 @@ export interface Check {
   readonly run: (ctx: CheckContext) => Promise<void>;
 }
 
+/** A check; what it needs of a target, if anything, stands between its title and what it does. */
 export function check(
   id: string,
   clause: string,
   title: string,
-  run: (ctx: CheckContext) => Promise<void>,
-  ...needs: readonly Need[]
+  ...rest: readonly [...needs: Need[], run: Check['run']]
 ): Check {
-  return { id, clause, title, run, needs };
+  return { id, clause, title, needs: rest.slice(0, -1) as Need[], run: rest.at(-1) as Check['run'] };
 }
 
 /** The clause that is one row of the table of refused capabilities. */

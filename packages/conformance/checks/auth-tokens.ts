@@ -36,73 +36,6 @@ function rawToken({ client, target }: CheckContext, parts: { header?: string; pa
   return `${header}.${payload}.${base64url(signBytes(key, algorithmOf(key), `${header}.${payload}`))}`;
 }
 
-async function missingToken({ client }: CheckContext): Promise<void> {
-  for (const operation of OPERATION_NAMES) {
-    const answer = await client.call(operation, {
-      hash: randomHash(),
-      headers: { authorization: undefined },
-    });
-    expectUnauthorized(answer, 'missing_token', `${operation} without Authorization`);
-  }
-}
-
-async function notBearer(context: CheckContext): Promise<void> {
-  const token = context.client.token();
-  for (const value of [
-    'Basic dXNlcjpwYXNz',
-    token,
-    `Token ${token}`,
-    'Bearer',
-    `Bearer ${token} x`,
-    `Bearer${token}`,
-    'Bearer ,',
-    `Bearer ${token}, Bearer ${token}`,
-    `DPoP ${token}`,
-  ]) {
-    expectUnauthorized(await bearing(context, value), 'invalid_token', 'not Bearer <token>');
-  }
-}
-
-async function notJwt(context: CheckContext): Promise<void> {
-  const [header, payload, signature] = context.client.token().split('.') as [string, string, string];
-  const forms = {
-    'a word': 'abc',
-    'two parts': `${header}.${payload}`,
-    'four parts': `${header}.${payload}.${signature}.x`,
-    'five parts': `${header}..${payload}.${signature}.x`,
-    'three empty parts': '..',
-    'not base64url': `${header}.${payload.slice(0, -1)}!.${signature}`,
-    'header not JSON': `${base64url('{"alg":')}.${payload}.${signature}`,
-    'header an array': `${base64url('["ES256"]')}.${payload}.${signature}`,
-    'header a string': `${base64url('"ES256"')}.${payload}.${signature}`,
-    'payload not JSON': rawToken(context, { payload: base64url('iss') }),
-    'payload an array': rawToken(context, { payload: base64url('[]') }),
-    'payload null': rawToken(context, { payload: base64url('null') }),
-    'header invalid UTF-8': `${base64url(new Uint8Array([0x7b, 0xff, 0x7d]))}.${payload}.${signature}`,
-  };
-  for (const [what, token] of Object.entries(forms)) {
-    expectUnauthorized(await bearing(context, `Bearer ${token}`), 'invalid_token', `not a JWT: ${what}`);
-  }
-}
-
-async function noIssuerOrAlgorithm(context: CheckContext): Promise<void> {
-  const { client } = context;
-  const token = (header: Fields, claims: Fields) =>
-    mintToken(client.identity, client.spaceId, context.target.tokenNow(), { header, claims });
-  const forms = {
-    'no iss': token({}, { iss: undefined }),
-    'iss a number': token({}, { iss: 1 }),
-    'iss null': token({}, { iss: null }),
-    'no alg': token({ alg: undefined }, {}),
-    'alg a number': token({ alg: 256 }, {}),
-    'alg null': token({ alg: null }, {}),
-    'no iss and alg none': token({ alg: 'none' }, { iss: undefined }),
-  };
-  for (const [what, forged] of Object.entries(forms)) {
-    expectUnauthorized(await bearing(context, `Bearer ${forged}`), 'invalid_token', what);
-  }
-}
-
 const UNSUPPORTED = [
   'none',
   'None',
@@ -124,95 +57,154 @@ const UNSUPPORTED = [
   '',
 ];
 
-async function unsupportedAlgorithms(context: CheckContext): Promise<void> {
-  const { client, target } = context;
-  for (const alg of UNSUPPORTED) {
-    const token = mintToken(client.identity, client.spaceId, target.tokenNow(), { header: { alg } });
-    const answer = await bearing(context, `Bearer ${token}`);
-    if (alg === '') expectThat(answer.status === 401, '401 for an empty alg', answer.status, answer);
-    else expectUnauthorized(answer, 'unsupported_algorithm', `alg ${alg}`);
-  }
-}
-
-async function unsignedToken(context: CheckContext): Promise<void> {
-  const { client, target } = context;
-  const token = mintToken(client.identity, client.spaceId, target.tokenNow(), {
-    header: { alg: 'none' },
-    signature: new Uint8Array(),
-  });
-  expectUnauthorized(
-    await bearing(context, `Bearer ${token}`),
-    'unsupported_algorithm',
-    'alg none, no signature',
-  );
-}
-
-async function unknownIssuers(context: CheckContext): Promise<void> {
-  const { issuer } = context.client.identity;
-  const others = [
-    `${issuer}/`,
-    `${issuer} `,
-    issuer.toUpperCase() === issuer ? issuer.toLowerCase() : issuer.toUpperCase(),
-    'https://nobody.invalid',
-    context.client.appId + issuer,
-  ];
-  for (const iss of others) {
-    const answer = await context.client.withClaims({ iss }).call('getUsage');
-    expectUnauthorized(answer, 'unknown_issuer', 'an issuer nobody registered');
-  }
-}
-
-async function rowThreeBeforeFour({ client }: CheckContext): Promise<void> {
-  const answer = await client
-    .withToken({ header: { alg: 'HS256' }, claims: { iss: 'https://nobody.invalid' } })
-    .call('getUsage');
-  expectUnauthorized(answer, 'unsupported_algorithm', 'row 3 before row 4');
-}
-
-async function rowFourBeforeSeven({ client }: CheckContext): Promise<void> {
-  const claims = { iss: 'https://nobody.invalid', exp: 1, ver: 9 };
-  const answer = await client.withToken({ claims, signature: new Uint8Array(64) }).call('getUsage');
-  expectUnauthorized(answer, 'unknown_issuer', 'row 4 before row 7');
-}
-
 export const authTokenChecks: readonly Check[] = [
   check(
     'auth.missing',
     row(1, 'no Authorization header → 401 missing_token'),
     'every operation asks for a token',
-    missingToken,
+    async ({ client }) => {
+      for (const operation of OPERATION_NAMES) {
+        const answer = await client.call(operation, {
+          hash: randomHash(),
+          headers: { authorization: undefined },
+        });
+        expectUnauthorized(answer, 'missing_token', `${operation} without Authorization`);
+      }
+    },
   ),
   check(
     'auth.not-bearer',
     row(2, 'not Bearer <token> → 401 invalid_token'),
     'only Bearer and one token',
-    notBearer,
+    async (context) => {
+      const token = context.client.token();
+      for (const value of [
+        'Basic dXNlcjpwYXNz',
+        token,
+        `Token ${token}`,
+        'Bearer',
+        `Bearer ${token} x`,
+        `Bearer${token}`,
+        'Bearer ,',
+        `Bearer ${token}, Bearer ${token}`,
+        `DPoP ${token}`,
+      ]) {
+        expectUnauthorized(await bearing(context, value), 'invalid_token', 'not Bearer <token>');
+      }
+    },
   ),
-  check('auth.not-jwt', row(2, 'not a JWT → 401 invalid_token'), 'anything that is no compact JWT', notJwt),
+  check(
+    'auth.not-jwt',
+    row(2, 'not a JWT → 401 invalid_token'),
+    'anything that is no compact JWT',
+    async (context) => {
+      const [header, payload, signature] = context.client.token().split('.') as [string, string, string];
+      const forms = {
+        'a word': 'abc',
+        'two parts': `${header}.${payload}`,
+        'four parts': `${header}.${payload}.${signature}.x`,
+        'five parts': `${header}..${payload}.${signature}.x`,
+        'three empty parts': '..',
+        'not base64url': `${header}.${payload.slice(0, -1)}!.${signature}`,
+        'header not JSON': `${base64url('{"alg":')}.${payload}.${signature}`,
+        'header an array': `${base64url('["ES256"]')}.${payload}.${signature}`,
+        'header a string': `${base64url('"ES256"')}.${payload}.${signature}`,
+        'payload not JSON': rawToken(context, { payload: base64url('iss') }),
+        'payload an array': rawToken(context, { payload: base64url('[]') }),
+        'payload null': rawToken(context, { payload: base64url('null') }),
+        'header invalid UTF-8': `${base64url(new Uint8Array([0x7b, 0xff, 0x7d]))}.${payload}.${signature}`,
+      };
+      for (const [what, token] of Object.entries(forms)) {
+        expectUnauthorized(await bearing(context, `Bearer ${token}`), 'invalid_token', `not a JWT: ${what}`);
+      }
+    },
+  ),
   check(
     'auth.no-iss-alg',
     row(2, 'no iss/alg → 401 invalid_token'),
     'a token names its issuer and algorithm',
-    noIssuerOrAlgorithm,
+    async (context) => {
+      const { client } = context;
+      const token = (header: Fields, claims: Fields) =>
+        mintToken(client.identity, client.spaceId, context.target.tokenNow(), { header, claims });
+      const forms = {
+        'no iss': token({}, { iss: undefined }),
+        'iss a number': token({}, { iss: 1 }),
+        'iss null': token({}, { iss: null }),
+        'no alg': token({ alg: undefined }, {}),
+        'alg a number': token({ alg: 256 }, {}),
+        'alg null': token({ alg: null }, {}),
+        'no iss and alg none': token({ alg: 'none' }, { iss: undefined }),
+      };
+      for (const [what, forged] of Object.entries(forms)) {
+        expectUnauthorized(await bearing(context, `Bearer ${forged}`), 'invalid_token', what);
+      }
+    },
   ),
   check(
     'auth.unsupported-alg',
     row(3, 'alg not supported → 401 unsupported_algorithm'),
     'only the five algorithms',
-    unsupportedAlgorithms,
+    async (context) => {
+      const { client, target } = context;
+      for (const alg of UNSUPPORTED) {
+        const token = mintToken(client.identity, client.spaceId, target.tokenNow(), { header: { alg } });
+        const answer = await bearing(context, `Bearer ${token}`);
+        if (alg === '') expectThat(answer.status === 401, '401 for an empty alg', answer.status, answer);
+        else expectUnauthorized(answer, 'unsupported_algorithm', `alg ${alg}`);
+      }
+    },
   ),
-  check('auth.alg-none', row(3, 'never none'), 'an unsigned token', unsignedToken),
+  check('auth.alg-none', row(3, 'never none'), 'an unsigned token', async (context) => {
+    const { client, target } = context;
+    const token = mintToken(client.identity, client.spaceId, target.tokenNow(), {
+      header: { alg: 'none' },
+      signature: new Uint8Array(),
+    });
+    expectUnauthorized(
+      await bearing(context, `Bearer ${token}`),
+      'unsupported_algorithm',
+      'alg none, no signature',
+    );
+  }),
   check(
     'auth.unknown-issuer',
     row(4, 'issuer not registered → 401 unknown_issuer'),
     'issuers are compared exactly',
-    unknownIssuers,
+    async (context) => {
+      const { issuer } = context.client.identity;
+      const others = [
+        `${issuer}/`,
+        `${issuer} `,
+        issuer.toUpperCase() === issuer ? issuer.toLowerCase() : issuer.toUpperCase(),
+        'https://nobody.invalid',
+        context.client.appId + issuer,
+      ];
+      for (const iss of others) {
+        const answer = await context.client.withClaims({ iss }).call('getUsage');
+        expectUnauthorized(answer, 'unknown_issuer', 'an issuer nobody registered');
+      }
+    },
   ),
-  check('auth.order-3-4', row(3, 'checks run in this order'), 'algorithm before issuer', rowThreeBeforeFour),
+  check(
+    'auth.order-3-4',
+    row(3, 'checks run in this order'),
+    'algorithm before issuer',
+    async ({ client }) => {
+      const answer = await client
+        .withToken({ header: { alg: 'HS256' }, claims: { iss: 'https://nobody.invalid' } })
+        .call('getUsage');
+      expectUnauthorized(answer, 'unsupported_algorithm', 'row 3 before row 4');
+    },
+  ),
   check(
     'auth.order-4-7',
     row(4, 'checks run in this order'),
     'issuer before signature and claims',
-    rowFourBeforeSeven,
+    async ({ client }) => {
+      const claims = { iss: 'https://nobody.invalid', exp: 1, ver: 9 };
+      const answer = await client.withToken({ claims, signature: new Uint8Array(64) }).call('getUsage');
+      expectUnauthorized(answer, 'unknown_issuer', 'row 4 before row 7');
+    },
   ),
 ];

@@ -3,7 +3,7 @@ import type { Answer } from '../answer.ts';
 import { expectEqual, expectHeader, expectJsonType, expectStatus, expectThat } from '../expect.ts';
 import { makeNode, makeNodeOfCanonicalSize, randomHash } from '../node-bytes.ts';
 import { OPERATION_NAMES, OPERATIONS, type OperationName, type SpaceClient } from '../space-client.ts';
-import { type Check, type CheckContext, check } from '../suite.ts';
+import { type Check, check } from '../suite.ts';
 
 const TIMING = 'Headers: Server-Timing on tenant-plane answers, errors included';
 const CORS = 'Headers: CORS';
@@ -97,68 +97,11 @@ export function expectTiming(answer: Answer, wanted: readonly string[]): Metric[
   return metrics;
 }
 
-async function timingOfSuccesses({ client }: CheckContext): Promise<void> {
-  for (const { operation, answer } of await successes(client)) {
-    const metrics = expectTiming(answer, ['cas_edge', 'cas_auth', 'cas_dispatch']);
-    const step = operation === 'readContent' ? 'cas_content_' : 'cas_meta_';
-    const found = metrics.some((metric) => metric.name.startsWith(step));
-    expectThat(found, `${operation} names a ${step}* step`, answer.headers.get('server-timing'), answer);
-  }
-}
-
-async function timingOfErrors({ client }: CheckContext): Promise<void> {
-  for (const answer of await failures(client)) expectTiming(answer, ['cas_edge', 'cas_auth']);
-}
-
-async function errorHeaders({ client }: CheckContext): Promise<void> {
-  for (const answer of await failures(client)) {
-    expectThat(answer.status >= 400, 'an error', answer.status, answer);
-    expectJsonType(answer);
-    expectHeader(answer, 'cache-control', 'no-store');
-  }
-}
-
-async function successTypes({ client }: CheckContext): Promise<void> {
-  for (const { operation, answer } of await successes(client)) {
-    if (operation !== 'readContent') expectJsonType(answer);
-    expectThat(!answer.headers.has('set-cookie'), 'no cookies', '(a Set-Cookie header)', answer);
-    expectThat(!answer.headers.has('etag'), 'no ETag', answer.headers.get('etag'), answer);
-  }
-}
-
-async function corsOfAnswers({ client }: CheckContext): Promise<void> {
-  const origin = { origin: 'https://app.example' };
-  const node = await client.published();
-  const answers = [
-    ...(await failures(client)),
-    ...(await successes(client)).map(({ answer }) => answer),
-    await client.call('readContent', { hash: node.hash, headers: { ...origin, range: 'bytes=0-0' } }),
-    await client.call('getUsage', { headers: { ...origin, authorization: undefined } }),
-  ];
-  for (const answer of answers) {
-    expectHeader(answer, 'access-control-allow-origin', '*');
-    const credentials = answer.headers.get('access-control-allow-credentials');
-    expectThat(credentials === null, 'no Access-Control-Allow-Credentials: bearer only', credentials, answer);
-  }
-}
-
 function listOf(answer: Answer, name: string): string[] {
   return (answer.headers.get(name) ?? '')
     .toLowerCase()
     .split(',')
     .map((item) => item.trim());
-}
-
-async function exposedHeaders({ client }: CheckContext): Promise<void> {
-  const node = await client.published();
-  const answer = await client.readContent(node.hash, 'bytes=0-1');
-  const exposed = listOf(answer, 'access-control-expose-headers');
-  expectThat(
-    exposed.includes('content-range'),
-    'Access-Control-Expose-Headers names Content-Range',
-    exposed.join(', '),
-    answer,
-  );
 }
 
 async function preflight(
@@ -195,66 +138,116 @@ async function preflight(
   }
 }
 
-async function preflights({ client }: CheckContext): Promise<void> {
-  for (const operation of OPERATION_NAMES) {
-    await preflight(client, client.path(operation, randomHash()), OPERATIONS[operation].method, [
-      'authorization',
-      'content-type',
-    ]);
-  }
-}
-
-async function uploadCors({ client, target }: CheckContext): Promise<void> {
-  const { node, upload } = await client.startUpload(
-    makeNodeOfCanonicalSize(Math.min(1000, target.nodeBytesMax)),
-  );
-  await preflight(client, new URL(upload.url).pathname, 'PUT', ['content-type', 'if-none-match']);
-  const refused = await client.put(upload, node.bytes, { 'if-none-match': undefined });
-  const accepted = await client.put(upload, node.bytes);
-  const replayed = await client.put(upload, node.bytes);
-  expectEqual([refused.status, accepted.status, replayed.status], [403, 200, 412], 'statuses of three PUTs');
-  for (const answer of [refused, accepted, replayed])
-    expectHeader(answer, 'access-control-allow-origin', '*');
-}
-
 export const headerChecks: readonly Check[] = [
   check(
     'headers.timing',
     `${TIMING}; every success names a cas_meta_* or cas_content_* step`,
     'every operation',
-    timingOfSuccesses,
+    async ({ client }) => {
+      for (const { operation, answer } of await successes(client)) {
+        const metrics = expectTiming(answer, ['cas_edge', 'cas_auth', 'cas_dispatch']);
+        const step = operation === 'readContent' ? 'cas_content_' : 'cas_meta_';
+        const found = metrics.some((metric) => metric.name.startsWith(step));
+        expectThat(found, `${operation} names a ${step}* step`, answer.headers.get('server-timing'), answer);
+      }
+    },
   ),
-  check('headers.timing-errors', TIMING, 'every kind of error', timingOfErrors),
-  check('headers.errors', ERRORS, 'every kind of error', errorHeaders),
+  check('headers.timing-errors', TIMING, 'every kind of error', async ({ client }) => {
+    for (const answer of await failures(client)) expectTiming(answer, ['cas_edge', 'cas_auth']);
+  }),
+  check('headers.errors', ERRORS, 'every kind of error', async ({ client }) => {
+    for (const answer of await failures(client)) {
+      expectThat(answer.status >= 400, 'an error', answer.status, answer);
+      expectJsonType(answer);
+      expectHeader(answer, 'cache-control', 'no-store');
+    }
+  }),
   check(
     'headers.json',
     'The HTTP API, version 1: JSON responses are application/json',
     'every success',
-    successTypes,
+    async ({ client }) => {
+      for (const { operation, answer } of await successes(client)) {
+        if (operation !== 'readContent') expectJsonType(answer);
+        expectThat(!answer.headers.has('set-cookie'), 'no cookies', '(a Set-Cookie header)', answer);
+        expectThat(!answer.headers.has('etag'), 'no ETag', answer.headers.get('etag'), answer);
+      }
+    },
   ),
   check(
     'headers.cors',
     `${CORS}: Access-Control-Allow-Origin: *, bearer only`,
     'successes and errors',
-    corsOfAnswers,
+    async ({ client }) => {
+      const origin = { origin: 'https://app.example' };
+      const node = await client.published();
+      const answers = [
+        ...(await failures(client)),
+        ...(await successes(client)).map(({ answer }) => answer),
+        await client.call('readContent', { hash: node.hash, headers: { ...origin, range: 'bytes=0-0' } }),
+        await client.call('getUsage', { headers: { ...origin, authorization: undefined } }),
+      ];
+      for (const answer of answers) {
+        expectHeader(answer, 'access-control-allow-origin', '*');
+        const credentials = answer.headers.get('access-control-allow-credentials');
+        expectThat(
+          credentials === null,
+          'no Access-Control-Allow-Credentials: bearer only',
+          credentials,
+          answer,
+        );
+      }
+    },
   ),
   check(
     'headers.exposed',
     `${CORS}: useful headers exposed (Content-Range and more)`,
     'exposed headers',
-    exposedHeaders,
+    async ({ client }) => {
+      const node = await client.published();
+      const answer = await client.readContent(node.hash, 'bytes=0-1');
+      const exposed = listOf(answer, 'access-control-expose-headers');
+      expectThat(
+        exposed.includes('content-range'),
+        'Access-Control-Expose-Headers names Content-Range',
+        exposed.join(', '),
+        answer,
+      );
+    },
   ),
   check(
     'headers.preflight',
     `${CORS}: preflight answered, Allow-Headers names authorization and content-type`,
     'every route, without a token',
-    preflights,
+    async ({ client }) => {
+      for (const operation of OPERATION_NAMES) {
+        await preflight(client, client.path(operation, randomHash()), OPERATIONS[operation].method, [
+          'authorization',
+          'content-type',
+        ]);
+      }
+    },
   ),
   check(
     'headers.upload-cors',
     'Headers: CORS and preflight as Space routes, content-type and if-none-match allowed',
     'the upload target',
-    uploadCors,
     'embedded-upload',
+    async ({ client, target }) => {
+      const { node, upload } = await client.startUpload(
+        makeNodeOfCanonicalSize(Math.min(1000, target.nodeBytesMax)),
+      );
+      await preflight(client, new URL(upload.url).pathname, 'PUT', ['content-type', 'if-none-match']);
+      const refused = await client.put(upload, node.bytes, { 'if-none-match': undefined });
+      const accepted = await client.put(upload, node.bytes);
+      const replayed = await client.put(upload, node.bytes);
+      expectEqual(
+        [refused.status, accepted.status, replayed.status],
+        [403, 200, 412],
+        'statuses of three PUTs',
+      );
+      for (const answer of [refused, accepted, replayed])
+        expectHeader(answer, 'access-control-allow-origin', '*');
+    },
   ),
 ];

@@ -3,7 +3,7 @@ import type { Answer } from '../answer.ts';
 import { expectEqual, expectStatus } from '../expect.ts';
 import { makeNode, randomHash } from '../node-bytes.ts';
 import type { CallOptions, OperationName } from '../space-client.ts';
-import { type Check, type CheckContext, check } from '../suite.ts';
+import { type Check, check } from '../suite.ts';
 import { expectTiming } from './headers.ts';
 
 const HEAD = 'Routes and ids: HEAD is allowed wherever GET is';
@@ -39,52 +39,48 @@ function expectAlike(head: Answer, get: Answer, status: number, what: string): v
   );
 }
 
-async function headersOfHeads({ client }: CheckContext): Promise<void> {
-  const [node, empty] = [makeNode({ content: 'told alike' }), makeNode({ content: '' })];
-  const large = makeNode({ content: 'x'.repeat(LARGE_BYTES) });
-  await client.publishAll([node, empty, large]);
-  await client.commit('r', { [node.hash]: 1, [empty.hash]: 1, [large.hash]: 1 });
-  const ranged = (hash: string, range: string): CallOptions => ({ hash, headers: { range } });
-  const cases: readonly (readonly [OperationName, CallOptions, number])[] = [
-    ['readContent', { hash: node.hash }, 200],
-    ['readContent', { hash: empty.hash }, 200],
-    ['readContent', { hash: large.hash }, 200],
-    ['readContent', ranged(large.hash, `bytes=1-${LARGE_BYTES}`), 206],
-    ['readContent', ranged(node.hash, 'bytes=2-5'), 206],
-    ['readContent', ranged(node.hash, 'bytes=-3'), 206],
-    ['readContent', ranged(node.hash, 'bytes=0-99'), 206],
-    ['readContent', ranged(node.hash, 'bytes=10-'), 416],
-    ['readContent', ranged(node.hash, 'bytes=0-1,3-4'), 416],
-    ['readContent', ranged(empty.hash, 'bytes=0-'), 416],
-    ['readContent', { hash: randomHash() }, 404],
-    ['readContent', { hash: 'x' }, 400],
-    ['readContent', { hash: node.hash, headers: { authorization: undefined } }, 401],
-    ['readMetadata', { hash: node.hash }, 200],
-    ['readMetadata', { hash: randomHash() }, 404],
-    ['readMetadata', { hash: node.hash, query: 'x=1' }, 400],
-    ['getUsage', {}, 200],
-    ['getUsage', { headers: { authorization: 'Bearer x' } }, 401],
-    ['listRootRefs', {}, 200],
-    ['listRootRefs', { query: 'limit=201' }, 400],
-  ];
-  for (const [operation, options, status] of cases) {
-    const get = await client.call(operation, options);
-    const head = await client.call(operation, { ...options, method: 'HEAD' });
-    expectAlike(head, get, status, `${operation} ${JSON.stringify(options)}`);
-    expectTiming(head, ['cas_edge', 'cas_auth']);
-  }
-  const powerless = client.withClaims({ permissions: [] });
-  const head = await powerless.call('getUsage', { method: 'HEAD' });
-  expectAlike(head, await powerless.call('getUsage'), 403, 'getUsage without its permission');
-}
-
-async function headersOfHealthHead({ client }: CheckContext): Promise<void> {
-  const headers = { authorization: undefined };
-  const get = await client.request('GET', '/health', { headers });
-  expectAlike(await client.request('HEAD', '/health', { headers }), get, 200, '/health');
-}
-
 export const headChecks: readonly Check[] = [
-  check('head.headers', HEAD, 'successes, ranges and errors have the headers of GET', headersOfHeads),
-  check('head.health', HEAD, '/health has the headers of GET', headersOfHealthHead),
+  check('head.headers', HEAD, 'successes, ranges and errors have the headers of GET', async ({ client }) => {
+    const [node, empty] = [makeNode({ content: 'told alike' }), makeNode({ content: '' })];
+    const large = makeNode({ content: 'x'.repeat(LARGE_BYTES) });
+    await client.publishAll([node, empty, large]);
+    await client.commit('r', { [node.hash]: 1, [empty.hash]: 1, [large.hash]: 1 });
+    const ranged = (hash: string, range: string): CallOptions => ({ hash, headers: { range } });
+    const cases: readonly (readonly [OperationName, CallOptions, number])[] = [
+      ['readContent', { hash: node.hash }, 200],
+      ['readContent', { hash: empty.hash }, 200],
+      ['readContent', { hash: large.hash }, 200],
+      ['readContent', ranged(large.hash, `bytes=1-${LARGE_BYTES}`), 206],
+      ['readContent', ranged(node.hash, 'bytes=2-5'), 206],
+      ['readContent', ranged(node.hash, 'bytes=-3'), 206],
+      ['readContent', ranged(node.hash, 'bytes=0-99'), 206],
+      ['readContent', ranged(node.hash, 'bytes=10-'), 416],
+      ['readContent', ranged(node.hash, 'bytes=0-1,3-4'), 416],
+      ['readContent', ranged(empty.hash, 'bytes=0-'), 416],
+      ['readContent', { hash: randomHash() }, 404],
+      ['readContent', { hash: 'x' }, 400],
+      ['readContent', { hash: node.hash, headers: { authorization: undefined } }, 401],
+      ['readMetadata', { hash: node.hash }, 200],
+      ['readMetadata', { hash: randomHash() }, 404],
+      ['readMetadata', { hash: node.hash, query: 'x=1' }, 400],
+      ['getUsage', {}, 200],
+      ['getUsage', { headers: { authorization: 'Bearer x' } }, 401],
+      ['listRootRefs', {}, 200],
+      ['listRootRefs', { query: 'limit=201' }, 400],
+    ];
+    for (const [operation, options, status] of cases) {
+      const get = await client.call(operation, options);
+      const head = await client.call(operation, { ...options, method: 'HEAD' });
+      expectAlike(head, get, status, `${operation} ${JSON.stringify(options)}`);
+      expectTiming(head, ['cas_edge', 'cas_auth']);
+    }
+    const powerless = client.withClaims({ permissions: [] });
+    const head = await powerless.call('getUsage', { method: 'HEAD' });
+    expectAlike(head, await powerless.call('getUsage'), 403, 'getUsage without its permission');
+  }),
+  check('head.health', HEAD, '/health has the headers of GET', async ({ client }) => {
+    const headers = { authorization: undefined };
+    const get = await client.request('GET', '/health', { headers });
+    expectAlike(await client.request('HEAD', '/health', { headers }), get, 200, '/health');
+  }),
 ];

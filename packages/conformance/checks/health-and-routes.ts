@@ -9,30 +9,6 @@ const ROUTES = 'Errors: unknown path or method → 404 NOT_FOUND';
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH'] as const;
 const BARE = { authorization: undefined };
 
-async function healthAnswers({ client }: CheckContext): Promise<void> {
-  const answer = await client.request('GET', '/health', { headers: BARE });
-  expectStatus(answer, 200);
-  expectEqual(readJson(answer), { status: 'ok' }, 'body', answer);
-}
-
-async function healthEmitsNoTiming({ client }: CheckContext): Promise<void> {
-  const answer = await client.request('GET', '/health', { headers: BARE });
-  for (const name of ['server-timing', 'timing-allow-origin']) {
-    expectThat(!answer.headers.has(name), `no ${name} on /health`, answer.headers.get(name), answer);
-  }
-}
-
-async function healthIsPublic({ client }: CheckContext): Promise<void> {
-  const answer = await client.request('GET', '/health', { headers: { authorization: 'Bearer not.a.token' } });
-  expectStatus(answer, 200, 'health asks for no capability');
-}
-
-async function healthOtherMethods({ client }: CheckContext): Promise<void> {
-  for (const method of ['POST', 'PUT', 'DELETE', 'PATCH']) {
-    expectNotFound(await client.request(method, '/health', { headers: BARE }));
-  }
-}
-
 function unknownPaths(client: CheckContext['client']): string[] {
   const space = `/v1/apps/${encodeURIComponent(client.appId)}/spaces/${client.spaceId}`;
   const node = `${space}/cas/nodes/${'a'.repeat(64)}`;
@@ -108,32 +84,6 @@ async function wrongMethods(
   }
 }
 
-async function headOnPostOnlyRoutes({ client }: CheckContext): Promise<void> {
-  for (const operation of ['leaseNode', 'runGc'] as const) {
-    expectStatus(await client.call(operation, { method: 'HEAD' }), 404, 'HEAD exists only where GET does');
-  }
-}
-
-async function headLikeGet({ client }: CheckContext): Promise<void> {
-  const node = await client.published(makeNode({ content: 'head' }));
-  const reads: readonly OperationName[] = ['readContent', 'readMetadata', 'getUsage', 'listRootRefs'];
-  for (const operation of reads) {
-    const get = await client.call(operation, { hash: node.hash });
-    const head = await client.call(operation, { hash: node.hash, method: 'HEAD' });
-    expectStatus(head, 200, 'HEAD is allowed wherever GET is');
-    expectEqual(head.bytes.length, 0, 'length of the HEAD body', head);
-    expectEqual(head.headers.get('content-type'), get.headers.get('content-type'), 'HEAD content-type', head);
-  }
-  expectStatus(await client.request('HEAD', '/health', { headers: BARE }), 200);
-}
-
-async function headErrors({ client }: CheckContext): Promise<void> {
-  const absent = await client.call('readContent', { hash: makeNode().hash, method: 'HEAD' });
-  expectStatus(absent, 404);
-  expectEqual(absent.bytes.length, 0, 'length of the HEAD body', absent);
-  expectStatus(await client.call('getUsage', { method: 'HEAD', headers: BARE }), 401);
-}
-
 const BAD_HASHES = {
   'upper case': 'A'.repeat(64),
   'mixed case': `${'a'.repeat(63)}F`,
@@ -148,42 +98,31 @@ const BAD_HASHES = {
   'an encoded slash': `${'a'.repeat(62)}%2F`,
 };
 
-async function badHashes({ client }: CheckContext): Promise<void> {
-  for (const [what, hash] of Object.entries(BAD_HASHES)) {
-    for (const operation of ['readContent', 'readMetadata', 'leaseNode'] as const) {
-      const json = operation === 'leaseNode' ? { json: { leaseDurationMs: 60_000 } } : {};
-      expectInvalid(await client.call(operation, { hash, ...json }), `hash with ${what}`);
-    }
-  }
-}
-
 const BAD_QUERIES = ['x=1', 'hash=1', 'x', 'limit=5&x=1', 'refDomain=conformance', 'access_token=1', '%00=1'];
 
-async function unknownQueryParameters({ client }: CheckContext): Promise<void> {
-  const node = await client.published();
-  for (const operation of OPERATION_NAMES) {
-    for (const query of BAD_QUERIES) {
-      const bodies: Partial<Record<OperationName, unknown>> = {
-        leaseNode: { leaseDurationMs: 60_000 },
-        updateRootRefs: { requestId: 'r', changes: { [node.hash]: 1 } },
-      };
-      const json = bodies[operation] === undefined ? {} : { json: bodies[operation] };
-      const answer = await client.call(operation, { hash: node.hash, query, ...json });
-      expectInvalid(answer, `query ?${query}`);
-    }
-  }
-  expectEqual((await client.page()).revision, 0, 'revision after refused commits');
-}
-
-async function emptyQuery({ client }: CheckContext): Promise<void> {
-  expectStatus(await client.call('getUsage', { query: '' }), 200, 'a lone ? holds no parameter');
-}
-
 export const healthAndRouteChecks: readonly Check[] = [
-  check('health.answers', HEALTH, 'GET /health is 200 {"status":"ok"}', healthAnswers),
-  check('health.no-timing', HEALTH, '/health emits no timing headers', healthEmitsNoTiming),
-  check('health.public', HEALTH, '/health asks for no capability', healthIsPublic),
-  check('health.methods', ROUTES, '/health has only GET and HEAD', healthOtherMethods),
+  check('health.answers', HEALTH, 'GET /health is 200 {"status":"ok"}', async ({ client }) => {
+    const answer = await client.request('GET', '/health', { headers: BARE });
+    expectStatus(answer, 200);
+    expectEqual(readJson(answer), { status: 'ok' }, 'body', answer);
+  }),
+  check('health.no-timing', HEALTH, '/health emits no timing headers', async ({ client }) => {
+    const answer = await client.request('GET', '/health', { headers: BARE });
+    for (const name of ['server-timing', 'timing-allow-origin']) {
+      expectThat(!answer.headers.has(name), `no ${name} on /health`, answer.headers.get(name), answer);
+    }
+  }),
+  check('health.public', HEALTH, '/health asks for no capability', async ({ client }) => {
+    const answer = await client.request('GET', '/health', {
+      headers: { authorization: 'Bearer not.a.token' },
+    });
+    expectStatus(answer, 200, 'health asks for no capability');
+  }),
+  check('health.methods', ROUTES, '/health has only GET and HEAD', async ({ client }) => {
+    for (const method of ['POST', 'PUT', 'DELETE', 'PATCH']) {
+      expectNotFound(await client.request(method, '/health', { headers: BARE }));
+    }
+  }),
   check('routes.unknown-path', ROUTES, 'a path that is no route is 404', (context) =>
     unknownPathsWith(context, {}),
   ),
@@ -199,30 +138,78 @@ export const healthAndRouteChecks: readonly Check[] = [
   check('routes.wrong-method-bare', ROUTES, 'the same without a token', (context) =>
     wrongMethods(context, BARE),
   ),
-  check('routes.head-post-only', ROUTES, 'HEAD on lease and gc is 404', headOnPostOnlyRoutes),
+  check('routes.head-post-only', ROUTES, 'HEAD on lease and gc is 404', async ({ client }) => {
+    for (const operation of ['leaseNode', 'runGc'] as const) {
+      expectStatus(await client.call(operation, { method: 'HEAD' }), 404, 'HEAD exists only where GET does');
+    }
+  }),
   check(
     'routes.head',
     'Routes and ids: HEAD is allowed wherever GET is',
     'HEAD answers as GET does, without a body',
-    headLikeGet,
+    async ({ client }) => {
+      const node = await client.published(makeNode({ content: 'head' }));
+      const reads: readonly OperationName[] = ['readContent', 'readMetadata', 'getUsage', 'listRootRefs'];
+      for (const operation of reads) {
+        const get = await client.call(operation, { hash: node.hash });
+        const head = await client.call(operation, { hash: node.hash, method: 'HEAD' });
+        expectStatus(head, 200, 'HEAD is allowed wherever GET is');
+        expectEqual(head.bytes.length, 0, 'length of the HEAD body', head);
+        expectEqual(
+          head.headers.get('content-type'),
+          get.headers.get('content-type'),
+          'HEAD content-type',
+          head,
+        );
+      }
+      expectStatus(await client.request('HEAD', '/health', { headers: BARE }), 200);
+    },
   ),
   check(
     'routes.head-errors',
     'Routes and ids: HEAD is allowed wherever GET is',
     'HEAD has the status of the error and no body',
-    headErrors,
+    async ({ client }) => {
+      const absent = await client.call('readContent', { hash: makeNode().hash, method: 'HEAD' });
+      expectStatus(absent, 404);
+      expectEqual(absent.bytes.length, 0, 'length of the HEAD body', absent);
+      expectStatus(await client.call('getUsage', { method: 'HEAD', headers: BARE }), 401);
+    },
   ),
   check(
     'routes.bad-hash',
     'Errors: bad hash → 400 INVALID_REQUEST',
     'a hash is exactly 64 lowercase hex digits',
-    badHashes,
+    async ({ client }) => {
+      for (const [what, hash] of Object.entries(BAD_HASHES)) {
+        for (const operation of ['readContent', 'readMetadata', 'leaseNode'] as const) {
+          const json = operation === 'leaseNode' ? { json: { leaseDurationMs: 60_000 } } : {};
+          expectInvalid(await client.call(operation, { hash, ...json }), `hash with ${what}`);
+        }
+      }
+    },
   ),
   check(
     'routes.unknown-query',
     'Errors: an unknown query parameter on a Space route → 400 INVALID_REQUEST',
     'every operation refuses query parameters it does not have',
-    unknownQueryParameters,
+    async ({ client }) => {
+      const node = await client.published();
+      for (const operation of OPERATION_NAMES) {
+        for (const query of BAD_QUERIES) {
+          const bodies: Partial<Record<OperationName, unknown>> = {
+            leaseNode: { leaseDurationMs: 60_000 },
+            updateRootRefs: { requestId: 'r', changes: { [node.hash]: 1 } },
+          };
+          const json = bodies[operation] === undefined ? {} : { json: bodies[operation] };
+          const answer = await client.call(operation, { hash: node.hash, query, ...json });
+          expectInvalid(answer, `query ?${query}`);
+        }
+      }
+      expectEqual((await client.page()).revision, 0, 'revision after refused commits');
+    },
   ),
-  check('routes.empty-query', 'Errors: bad query', 'an empty query is no query', emptyQuery),
+  check('routes.empty-query', 'Errors: bad query', 'an empty query is no query', async ({ client }) => {
+    expectStatus(await client.call('getUsage', { query: '' }), 200, 'a lone ? holds no parameter');
+  }),
 ];

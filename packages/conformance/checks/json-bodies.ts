@@ -2,7 +2,7 @@
 import { expectEqual, expectError, expectInvalid, expectStatus, expectThat } from '../expect.ts';
 import { randomHash } from '../node-bytes.ts';
 import type { OperationName, SpaceClient } from '../space-client.ts';
-import { type Check, type CheckContext, check } from '../suite.ts';
+import { type Check, check } from '../suite.ts';
 import { readGcPass } from '../wire.ts';
 
 const JSON_RULE = 'Errors: bad JSON → 400 INVALID_REQUEST';
@@ -104,95 +104,6 @@ function wrongIntegers(field: string): Record<string, Body> {
   );
 }
 
-async function leaseIntegers({ client }: CheckContext): Promise<void> {
-  const node = await client.published();
-  for (const text of ['60000.0', '6e4', '6E+4', '6.0e4', '600000e-1', '9007199254740991', '1', '1e0']) {
-    const answer = await client.call('leaseNode', {
-      hash: node.hash,
-      body: ` {\t"leaseDurationMs" :\r\n${text} } `,
-    });
-    expectStatus(answer, 200, `leaseDurationMs = ${text} is an integer`);
-  }
-}
-
-async function gcIntegers({ client }: CheckContext): Promise<void> {
-  for (const text of ['1', '1.0', '1e2', '100E-1', '10000', '10001', '9007199254740991']) {
-    readGcPass(await client.call('runGc', { body: `{"maxNodes":${text}}` }));
-  }
-}
-
-async function notQuiteIntegers({ client }: CheckContext): Promise<void> {
-  for (const text of ['1.0000000000000000001', '9007199254740991.4', '60000.00000000000001']) {
-    const answer = await client.call('leaseNode', {
-      hash: randomHash(),
-      body: `{"leaseDurationMs":${text}}`,
-    });
-    expectInvalid(answer, `${text} is no integer`);
-  }
-}
-
-async function deltaIntegers({ client }: CheckContext): Promise<void> {
-  const node = await client.published();
-  for (const text of [
-    '1000001',
-    '-1000001',
-    '1.5',
-    '1e7',
-    '9007199254740992',
-    '"1"',
-    'null',
-    'true',
-    '[]',
-    '{}',
-    '01',
-    '+1',
-  ]) {
-    const body = `{"requestId":"a","changes":{"${node.hash}":${text}}}`;
-    expectInvalid(await client.call('updateRootRefs', { body }), `delta ${text}`);
-  }
-  expectEqual((await client.page()).revision, 0, 'revision after refused commits');
-  for (const text of ['1.0', '1e2', '1000000', '-1e6', '1E6', '-1000.00e3', '0', '-0', '0.0']) {
-    const body = `{"requestId":"r ${text}","changes":{"${node.hash}":${text}}}`;
-    expectStatus(
-      await client.call('updateRootRefs', { body }),
-      200,
-      `delta ${text} is an integer within limits`,
-    );
-  }
-}
-
-async function rootRefFields({ client }: CheckContext): Promise<void> {
-  const node = await client.published();
-  const h = node.hash;
-  const other = randomHash();
-  const escaped = `\\u00${h.charCodeAt(0).toString(16)}${h.slice(1)}`;
-  await refuseAll(client, 'updateRootRefs', {
-    'no requestId': `{"changes":{"${h}":1}}`,
-    'no changes': '{"requestId":"a"}',
-    'an unknown field': `{"requestId":"a","changes":{"${h}":1},"refDomain":"conformance"}`,
-    'a duplicate field': `{"requestId":"a","requestId":"a","changes":{"${h}":1}}`,
-    'an escaped duplicate field': `{"requestId":"a","changes":{"${h}":1},"ch\\u0061nges":{"${h}":1}}`,
-    'a duplicate hash': `{"requestId":"a","changes":{"${h}":1,"${h}":1}}`,
-    'an escaped duplicate hash': `{"requestId":"a","changes":{"${h}":1,"${escaped}":1}}`,
-    'a duplicate hash apart': `{"requestId":"a","changes":{"${h}":1,"${other}":1,"${h}":2}}`,
-    'changes empty': '{"requestId":"a","changes":{}}',
-    'changes an array': `{"requestId":"a","changes":["${h}"]}`,
-    'changes null': '{"requestId":"a","changes":null}',
-    'an upper-case hash': `{"requestId":"a","changes":{"${'A'.repeat(64)}":1}}`,
-    'a short hash': `{"requestId":"a","changes":{"${h.slice(1)}":1}}`,
-    'a long hash': `{"requestId":"a","changes":{"${h}0":1}}`,
-    'a hash and __proto__': `{"requestId":"a","changes":{"${h}":1,"__proto__":1}}`,
-    'requestId empty': `{"requestId":"","changes":{"${h}":1}}`,
-    'requestId a number': `{"requestId":1,"changes":{"${h}":1}}`,
-    'requestId null': `{"requestId":null,"changes":{"${h}":1}}`,
-    'requestId of 257 characters': `{"requestId":"${'a'.repeat(257)}","changes":{"${h}":1}}`,
-    'requestId a lone surrogate': `{"requestId":"\\ud800","changes":{"${h}":1}}`,
-    'requestId a reversed pair': `{"requestId":"\\udc00\\ud800","changes":{"${h}":1}}`,
-    'a list in a delta': `{"requestId":"a","changes":{"${h}":[1]}}`,
-  });
-  expectEqual((await client.page()).revision, 0, 'revision after refused commits');
-}
-
 const WRONG_MEDIA_TYPES = [
   'text/plain',
   'application/x-www-form-urlencoded',
@@ -219,20 +130,6 @@ function bodiesOf(client: SpaceClient): readonly (readonly [OperationName, strin
   ];
 }
 
-async function mediaTypes({ client }: CheckContext): Promise<void> {
-  const hash = randomHash();
-  for (const [operation, body] of bodiesOf(client)) {
-    for (const type of WRONG_MEDIA_TYPES) {
-      const answer = await client.call(operation, { hash, body, headers: { 'content-type': type } });
-      expectInvalid(answer, `content-type ${type}`);
-    }
-    for (const type of RIGHT_MEDIA_TYPES) {
-      const answer = await client.call(operation, { hash, body, headers: { 'content-type': type } });
-      expectThat(answer.status !== 400, `content-type ${type} is accepted`, answer.status, answer);
-    }
-  }
-}
-
 function padded(body: string, byteLength: number): Uint8Array<ArrayBuffer> {
   const result = new Uint8Array(byteLength).fill(0x20);
   result.set(Buffer.from(body));
@@ -250,34 +147,6 @@ function inPieces(whole: Uint8Array): ReadableStream<Uint8Array> {
       else controller.close();
     },
   });
-}
-
-async function bodySizes({ client }: CheckContext): Promise<void> {
-  const hash = randomHash();
-  for (const [operation, body] of bodiesOf(client)) {
-    const exact = await client.call(operation, { hash, body: padded(body, BODY_BYTES_MAX) });
-    expectStatus(exact, [200, 404], 'a body of exactly 1 MiB is read');
-    const over = await client.call(operation, { hash, body: padded(body, BODY_BYTES_MAX + 1) });
-    expectError(over, 413, 'PAYLOAD_TOO_LARGE', 'one byte over 1 MiB');
-    const chunked = await client.call(operation, { hash, body: inPieces(padded(body, BODY_BYTES_MAX + 1)) });
-    expectError(chunked, 413, 'PAYLOAD_TOO_LARGE', 'over 1 MiB without a declared length');
-    const piecewise = await client.call(operation, { hash, body: inPieces(padded(body, 200_000)) });
-    expectStatus(piecewise, [200, 404], 'a body without a declared length is read');
-  }
-}
-
-async function gcWithoutBody({ client }: CheckContext): Promise<void> {
-  readGcPass(await client.call('runGc'));
-  readGcPass(await client.call('runGc', { body: '{}' }));
-  readGcPass(await client.call('runGc', { body: '' }));
-}
-
-async function leaseNeedsBody({ client }: CheckContext): Promise<void> {
-  const hash = randomHash();
-  expectInvalid(await client.call('leaseNode', { hash }), 'no body');
-  expectInvalid(await client.call('leaseNode', { hash, body: '' }), 'an empty body');
-  expectInvalid(await client.call('leaseNode', { hash, body: '{}' }), 'no leaseDurationMs');
-  expectInvalid(await client.call('updateRootRefs'), 'no body');
 }
 
 export const jsonBodyChecks: readonly Check[] = [
@@ -300,7 +169,37 @@ export const jsonBodyChecks: readonly Check[] = [
     'json.root-refs-fields',
     FIELD_RULE,
     'root refs take exactly requestId and changes, each hash once',
-    rootRefFields,
+    async ({ client }) => {
+      const node = await client.published();
+      const h = node.hash;
+      const other = randomHash();
+      const escaped = `\\u00${h.charCodeAt(0).toString(16)}${h.slice(1)}`;
+      await refuseAll(client, 'updateRootRefs', {
+        'no requestId': `{"changes":{"${h}":1}}`,
+        'no changes': '{"requestId":"a"}',
+        'an unknown field': `{"requestId":"a","changes":{"${h}":1},"refDomain":"conformance"}`,
+        'a duplicate field': `{"requestId":"a","requestId":"a","changes":{"${h}":1}}`,
+        'an escaped duplicate field': `{"requestId":"a","changes":{"${h}":1},"ch\\u0061nges":{"${h}":1}}`,
+        'a duplicate hash': `{"requestId":"a","changes":{"${h}":1,"${h}":1}}`,
+        'an escaped duplicate hash': `{"requestId":"a","changes":{"${h}":1,"${escaped}":1}}`,
+        'a duplicate hash apart': `{"requestId":"a","changes":{"${h}":1,"${other}":1,"${h}":2}}`,
+        'changes empty': '{"requestId":"a","changes":{}}',
+        'changes an array': `{"requestId":"a","changes":["${h}"]}`,
+        'changes null': '{"requestId":"a","changes":null}',
+        'an upper-case hash': `{"requestId":"a","changes":{"${'A'.repeat(64)}":1}}`,
+        'a short hash': `{"requestId":"a","changes":{"${h.slice(1)}":1}}`,
+        'a long hash': `{"requestId":"a","changes":{"${h}0":1}}`,
+        'a hash and __proto__': `{"requestId":"a","changes":{"${h}":1,"__proto__":1}}`,
+        'requestId empty': `{"requestId":"","changes":{"${h}":1}}`,
+        'requestId a number': `{"requestId":1,"changes":{"${h}":1}}`,
+        'requestId null': `{"requestId":null,"changes":{"${h}":1}}`,
+        'requestId of 257 characters': `{"requestId":"${'a'.repeat(257)}","changes":{"${h}":1}}`,
+        'requestId a lone surrogate': `{"requestId":"\\ud800","changes":{"${h}":1}}`,
+        'requestId a reversed pair': `{"requestId":"\\udc00\\ud800","changes":{"${h}":1}}`,
+        'a list in a delta': `{"requestId":"a","changes":{"${h}":[1]}}`,
+      });
+      expectEqual((await client.page()).revision, 0, 'revision after refused commits');
+    },
   ),
   check('json.lease-not-integers', INTEGER_RULE, 'leaseDurationMs is an integer above 0', ({ client }) =>
     refuseAll(client, 'leaseNode', wrongIntegers('leaseDurationMs')),
@@ -312,38 +211,129 @@ export const jsonBodyChecks: readonly Check[] = [
     'json.lease-integers',
     INTEGER_RULE,
     'every JSON spelling of an integer is one (lease)',
-    leaseIntegers,
+    async ({ client }) => {
+      const node = await client.published();
+      for (const text of ['60000.0', '6e4', '6E+4', '6.0e4', '600000e-1', '9007199254740991', '1', '1e0']) {
+        const answer = await client.call('leaseNode', {
+          hash: node.hash,
+          body: ` {\t"leaseDurationMs" :\r\n${text} } `,
+        });
+        expectStatus(answer, 200, `leaseDurationMs = ${text} is an integer`);
+      }
+    },
   ),
-  check('json.gc-integers', INTEGER_RULE, 'every JSON spelling of an integer is one (gc)', gcIntegers),
+  check(
+    'json.gc-integers',
+    INTEGER_RULE,
+    'every JSON spelling of an integer is one (gc)',
+    async ({ client }) => {
+      for (const text of ['1', '1.0', '1e2', '100E-1', '10000', '10001', '9007199254740991']) {
+        readGcPass(await client.call('runGc', { body: `{"maxNodes":${text}}` }));
+      }
+    },
+  ),
   check(
     'json.not-quite-integers',
     INTEGER_RULE,
     'a fraction too small for a double is still a fraction',
-    notQuiteIntegers,
+    async ({ client }) => {
+      for (const text of ['1.0000000000000000001', '9007199254740991.4', '60000.00000000000001']) {
+        const answer = await client.call('leaseNode', {
+          hash: randomHash(),
+          body: `{"leaseDurationMs":${text}}`,
+        });
+        expectInvalid(answer, `${text} is no integer`);
+      }
+    },
   ),
   check(
     'json.deltas',
     INTEGER_RULE,
     'a delta is an integer of at most 1,000,000 in magnitude',
-    deltaIntegers,
+    async ({ client }) => {
+      const node = await client.published();
+      for (const text of [
+        '1000001',
+        '-1000001',
+        '1.5',
+        '1e7',
+        '9007199254740992',
+        '"1"',
+        'null',
+        'true',
+        '[]',
+        '{}',
+        '01',
+        '+1',
+      ]) {
+        const body = `{"requestId":"a","changes":{"${node.hash}":${text}}}`;
+        expectInvalid(await client.call('updateRootRefs', { body }), `delta ${text}`);
+      }
+      expectEqual((await client.page()).revision, 0, 'revision after refused commits');
+      for (const text of ['1.0', '1e2', '1000000', '-1e6', '1E6', '-1000.00e3', '0', '-0', '0.0']) {
+        const body = `{"requestId":"r ${text}","changes":{"${node.hash}":${text}}}`;
+        expectStatus(
+          await client.call('updateRootRefs', { body }),
+          200,
+          `delta ${text} is an integer within limits`,
+        );
+      }
+    },
   ),
   check(
     'json.media-type',
     'Errors: wrong media type on a body → 400 INVALID_REQUEST',
     'bodies are application/json',
-    mediaTypes,
+    async ({ client }) => {
+      const hash = randomHash();
+      for (const [operation, body] of bodiesOf(client)) {
+        for (const type of WRONG_MEDIA_TYPES) {
+          const answer = await client.call(operation, { hash, body, headers: { 'content-type': type } });
+          expectInvalid(answer, `content-type ${type}`);
+        }
+        for (const type of RIGHT_MEDIA_TYPES) {
+          const answer = await client.call(operation, { hash, body, headers: { 'content-type': type } });
+          expectThat(answer.status !== 400, `content-type ${type} is accepted`, answer.status, answer);
+        }
+      }
+    },
   ),
-  check('json.size', SIZE_RULE, 'exactly 1 MiB is read, one byte more is 413', bodySizes),
+  check('json.size', SIZE_RULE, 'exactly 1 MiB is read, one byte more is 413', async ({ client }) => {
+    const hash = randomHash();
+    for (const [operation, body] of bodiesOf(client)) {
+      const exact = await client.call(operation, { hash, body: padded(body, BODY_BYTES_MAX) });
+      expectStatus(exact, [200, 404], 'a body of exactly 1 MiB is read');
+      const over = await client.call(operation, { hash, body: padded(body, BODY_BYTES_MAX + 1) });
+      expectError(over, 413, 'PAYLOAD_TOO_LARGE', 'one byte over 1 MiB');
+      const chunked = await client.call(operation, {
+        hash,
+        body: inPieces(padded(body, BODY_BYTES_MAX + 1)),
+      });
+      expectError(chunked, 413, 'PAYLOAD_TOO_LARGE', 'over 1 MiB without a declared length');
+      const piecewise = await client.call(operation, { hash, body: inPieces(padded(body, 200_000)) });
+      expectStatus(piecewise, [200, 404], 'a body without a declared length is read');
+    }
+  }),
   check(
     'json.gc-without-body',
     'runGc: an absent or empty body means the default',
     'gc needs no body',
-    gcWithoutBody,
+    async ({ client }) => {
+      readGcPass(await client.call('runGc'));
+      readGcPass(await client.call('runGc', { body: '{}' }));
+      readGcPass(await client.call('runGc', { body: '' }));
+    },
   ),
   check(
     'json.body-required',
     'leaseNode: the body is required, as that of updateRootRefs is',
     'lease and root refs need a body',
-    leaseNeedsBody,
+    async ({ client }) => {
+      const hash = randomHash();
+      expectInvalid(await client.call('leaseNode', { hash }), 'no body');
+      expectInvalid(await client.call('leaseNode', { hash, body: '' }), 'an empty body');
+      expectInvalid(await client.call('leaseNode', { hash, body: '{}' }), 'no leaseDurationMs');
+      expectInvalid(await client.call('updateRootRefs'), 'no body');
+    },
   ),
 ];

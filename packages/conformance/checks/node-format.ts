@@ -9,7 +9,7 @@ import {
   sha256Hex,
 } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
-import { type Check, type CheckContext, check } from '../suite.ts';
+import { type Check, check } from '../suite.ts';
 
 const FORMAT = 'Canonical node bytes';
 const INVALID = 'leaseNode: format → INVALID_CANONICAL_NODE';
@@ -51,79 +51,6 @@ async function expectReadBack(client: SpaceClient, node: SampleNode, what: strin
   expectBytes(answer.bytes, node.content, `content of ${what}`, answer);
   const rebuilt = encodeEnvelope(metadata.contentType, metadata.refs, answer.bytes);
   expectEqual(sha256Hex(rebuilt), node.hash, `hash rebuilt from metadata and content of ${what}`);
-}
-
-async function goldenVectors({ client }: CheckContext): Promise<void> {
-  for (const { name, node, canonicalHex, sha256 } of readVectors()) {
-    expectEqual(node.hash, sha256, `this suite's own hash of the vector ${name}`);
-    if (canonicalHex !== null)
-      expectEqual(Buffer.from(node.bytes).toString('hex'), canonicalHex, `this suite's own bytes of ${name}`);
-    await client.publish(node);
-    await expectReadBack(client, node, `the vector ${name}`);
-  }
-}
-
-async function contentTypes({ client }: CheckContext): Promise<void> {
-  const types = [
-    'a',
-    'text/plain',
-    'Text/Plain',
-    'TEXT/PLAIN',
-    'text/html',
-    'text/html; charset="utf-8"',
-    'x'.repeat(1024),
-    `a/b;c="~!@#$%^&*()"`,
-    '~',
-    'no slash at all',
-    ' leading space',
-    'trailing space ',
-    'image/svg+xml',
-    'application/json',
-  ];
-  const nodes = types.map((contentType) => makeNode({ contentType, content: 'one content' }));
-  expectEqual(new Set(nodes.map((node) => node.hash)).size, types.length, 'distinct hashes');
-  for (const node of nodes) {
-    await client.publish(node);
-    await expectReadBack(client, node, `content type ${node.contentType.slice(0, 40)}`);
-    const answer = await client.readContent(node.hash);
-    // A header value has no white space around it; the metadata does.
-    expectEqual(
-      answer.headers.get('content-type'),
-      node.contentType.trim(),
-      'Content-Type of the node, byte for byte',
-      answer,
-    );
-  }
-}
-
-async function contentSizes({ client, target }: CheckContext): Promise<void> {
-  const sizes = [
-    0, 1, 2, 255, 256, 4095, 4096, 4097, 65_535, 65_536, 65_537, 1_048_576, 1_048_577, 3_000_001,
-  ];
-  for (const size of sizes.filter((bytes) => bytes + 100 <= target.nodeBytesMax)) {
-    const node = makeNodeOfCanonicalSize(24 + 'application/octet-stream'.length + size);
-    expectEqual(node.content.length, size, 'size of the sample');
-    await client.publish(node);
-    await expectReadBack(client, node, `${size} bytes of content`);
-  }
-}
-
-async function refsKept({ client }: CheckContext): Promise<void> {
-  const [a, b] = [makeNode({ content: 'a' }), makeNode({ content: 'b' })];
-  await client.publishAll([a, b]);
-  const orders = [
-    [a.hash, b.hash],
-    [b.hash, a.hash],
-    [a.hash, a.hash],
-    [a.hash, b.hash, a.hash],
-    Array<string>(256).fill(b.hash),
-  ];
-  const parents = orders.map((refs) => makeNode({ refs, content: 'parent' }));
-  expectEqual(new Set(parents.map((node) => node.hash)).size, orders.length, 'distinct hashes');
-  for (const parent of parents) {
-    await client.publish(parent);
-    await expectReadBack(client, parent, `refs ${parent.refs.length} in order, duplicates kept`);
-  }
 }
 
 const text = (value: string): Uint8Array => new TextEncoder().encode(value);
@@ -179,52 +106,117 @@ function brokenEnvelopes(): Record<string, Uint8Array> {
   };
 }
 
-async function invalidEnvelopes({ newSpace }: CheckContext): Promise<void> {
-  for (const [what, bytes] of Object.entries(brokenEnvelopes())) {
-    // A Space of its own: every rejection leaves a replacement upload open, and a Space has only so many.
-    const client = newSpace();
-    const hash = sha256Hex(bytes);
-    const upload = await client.instruction(hash);
-    expectStatus(await client.put(upload, bytes), 200, 'wrong bytes are accepted by the PUT');
-    const lease = await client.expectRejected(hash, `a rejection of ${what}`);
-    expectEqual(lease.rejection.code, 'INVALID_CANONICAL_NODE', `rejection of ${what}`);
-    expectStatus(await client.call('readMetadata', { hash }), 404, 'a rejected node is no node');
-    expectEqual((await client.usage()).nodeCount, 0, 'nodeCount after a rejection alone');
-  }
-}
-
-async function longestHeader({ client }: CheckContext): Promise<void> {
-  const children = Array.from({ length: 256 }, (_, i) => makeNode({ content: `child ${i}` }).hash);
-  const parent = makeNode({ contentType: 'y'.repeat(1024), refs: children, content: '' });
-  const lease = await client.upload(parent);
-  expectThat(
-    lease.state === 'validated_awaiting_children',
-    'a node with 256 refs and the longest content type is valid',
-    lease.state,
-  );
-  expectEqual(lease.childHashes, children, 'childHashes in canonical order');
-}
-
 export const nodeFormatChecks: readonly Check[] = [
-  check('format.vectors', FORMAT, 'the golden vectors upload and read back', goldenVectors),
+  check('format.vectors', FORMAT, 'the golden vectors upload and read back', async ({ client }) => {
+    for (const { name, node, canonicalHex, sha256 } of readVectors()) {
+      expectEqual(node.hash, sha256, `this suite's own hash of the vector ${name}`);
+      if (canonicalHex !== null)
+        expectEqual(
+          Buffer.from(node.bytes).toString('hex'),
+          canonicalHex,
+          `this suite's own bytes of ${name}`,
+        );
+      await client.publish(node);
+      await expectReadBack(client, node, `the vector ${name}`);
+    }
+  }),
   check(
     'format.content-type',
     'Canonical node bytes: content type bytes are identity, no case folding',
     'content types are kept byte for byte',
-    contentTypes,
+    async ({ client }) => {
+      const types = [
+        'a',
+        'text/plain',
+        'Text/Plain',
+        'TEXT/PLAIN',
+        'text/html',
+        'text/html; charset="utf-8"',
+        'x'.repeat(1024),
+        `a/b;c="~!@#$%^&*()"`,
+        '~',
+        'no slash at all',
+        ' leading space',
+        'trailing space ',
+        'image/svg+xml',
+        'application/json',
+      ];
+      const nodes = types.map((contentType) => makeNode({ contentType, content: 'one content' }));
+      expectEqual(new Set(nodes.map((node) => node.hash)).size, types.length, 'distinct hashes');
+      for (const node of nodes) {
+        await client.publish(node);
+        await expectReadBack(client, node, `content type ${node.contentType.slice(0, 40)}`);
+        const answer = await client.readContent(node.hash);
+        // A header value has no white space around it; the metadata does.
+        expectEqual(
+          answer.headers.get('content-type'),
+          node.contentType.trim(),
+          'Content-Type of the node, byte for byte',
+          answer,
+        );
+      }
+    },
   ),
-  check('format.sizes', FORMAT, 'contents of all kinds of length', contentSizes),
+  check('format.sizes', FORMAT, 'contents of all kinds of length', async ({ client, target }) => {
+    const sizes = [
+      0, 1, 2, 255, 256, 4095, 4096, 4097, 65_535, 65_536, 65_537, 1_048_576, 1_048_577, 3_000_001,
+    ];
+    for (const size of sizes.filter((bytes) => bytes + 100 <= target.nodeBytesMax)) {
+      const node = makeNodeOfCanonicalSize(24 + 'application/octet-stream'.length + size);
+      expectEqual(node.content.length, size, 'size of the sample');
+      await client.publish(node);
+      await expectReadBack(client, node, `${size} bytes of content`);
+    }
+  }),
   check(
     'format.refs',
     'Canonical node bytes: refs are ordered, duplicates significant',
     'refs are kept as they are',
-    refsKept,
+    async ({ client }) => {
+      const [a, b] = [makeNode({ content: 'a' }), makeNode({ content: 'b' })];
+      await client.publishAll([a, b]);
+      const orders = [
+        [a.hash, b.hash],
+        [b.hash, a.hash],
+        [a.hash, a.hash],
+        [a.hash, b.hash, a.hash],
+        Array<string>(256).fill(b.hash),
+      ];
+      const parents = orders.map((refs) => makeNode({ refs, content: 'parent' }));
+      expectEqual(new Set(parents.map((node) => node.hash)).size, orders.length, 'distinct hashes');
+      for (const parent of parents) {
+        await client.publish(parent);
+        await expectReadBack(client, parent, `refs ${parent.refs.length} in order, duplicates kept`);
+      }
+    },
   ),
-  check('format.invalid', INVALID, 'every broken envelope is rejected', invalidEnvelopes),
+  check('format.invalid', INVALID, 'every broken envelope is rejected', async ({ newSpace }) => {
+    for (const [what, bytes] of Object.entries(brokenEnvelopes())) {
+      // A Space of its own: every rejection leaves a replacement upload open, and a Space has only so many.
+      const client = newSpace();
+      const hash = sha256Hex(bytes);
+      const upload = await client.instruction(hash);
+      expectStatus(await client.put(upload, bytes), 200, 'wrong bytes are accepted by the PUT');
+      const lease = await client.expectRejected(hash, `a rejection of ${what}`);
+      expectEqual(lease.rejection.code, 'INVALID_CANONICAL_NODE', `rejection of ${what}`);
+      expectStatus(await client.call('readMetadata', { hash }), 404, 'a rejected node is no node');
+      expectEqual((await client.usage()).nodeCount, 0, 'nodeCount after a rejection alone');
+    }
+  }),
   check(
     'format.longest-header',
     'Canonical node bytes: ref count 0…256, content type 1…1024 bytes',
     'the longest header is valid',
-    longestHeader,
+    async ({ client }) => {
+      const children = Array.from({ length: 256 }, (_, i) => makeNode({ content: `child ${i}` }).hash);
+      const parent = makeNode({ contentType: 'y'.repeat(1024), refs: children, content: '' });
+      const lease = await client.upload(parent);
+      expectThat(
+        lease.state === 'validated_awaiting_children',
+        'a node with 256 refs and the longest content type is valid',
+        lease.state,
+      );
+      expectEqual(lease.childHashes, children, 'childHashes in canonical order');
+    },
   ),
 ];

@@ -31,59 +31,6 @@ async function expectAlive({ client }: CheckContext, after: string): Promise<voi
   expectStatus(await client.request('GET', '/health'), 200, `alive after ${after}`);
 }
 
-async function dotSegments(context: CheckContext): Promise<void> {
-  const { client } = context;
-  const app = encodeURIComponent(client.appId);
-  for (const dots of ['.', '..', '%2e', '%2E', '%2e%2e', '%2E.', '.%2e', '%2e%2E']) {
-    for (const path of [
-      `/v1/apps/${app}/spaces/${dots}/cas/usage`,
-      `/v1/apps/${dots}/spaces/${client.spaceId}/cas/usage`,
-    ]) {
-      const bearer = `authorization: Bearer ${client.withClaims({ spaceId: decodeURIComponent(dots) }).token()}`;
-      const [answer] = await answersOf(context, request(context, `GET ${path} HTTP/1.1`, [bearer, CLOSE]));
-      expectEqual(answer?.status, 404, `status for the id ${dots}`);
-    }
-  }
-}
-
-async function doubledSlashes(context: CheckContext): Promise<void> {
-  const { client } = context;
-  const bearer = `authorization: Bearer ${client.token()}`;
-  const path = client.path('getUsage');
-  for (const other of [
-    `/${path}`,
-    `//${path}`,
-    path.replace('/v1/', '/v1//'),
-    path.replace('/cas/', '//cas/'),
-  ]) {
-    const [answer] = await answersOf(context, request(context, `GET ${other} HTTP/1.1`, [bearer, CLOSE]));
-    expectEqual(answer?.status, 404, 'status of a path with a doubled slash');
-  }
-}
-
-async function dotsDoNotTravel(context: CheckContext): Promise<void> {
-  const { client, newSpace } = context;
-  const other = newSpace();
-  const node = makeNode();
-  await other.publish(node);
-  const bearer = `authorization: Bearer ${client.token()}`;
-  const app = encodeURIComponent(client.appId);
-  const paths = [
-    `/v1/apps/${app}/spaces/${client.spaceId}/../${other.spaceId}/cas/nodes/${node.hash}/content`,
-    `/v1/apps/${app}/spaces/${client.spaceId}/%2e%2e/${other.spaceId}/cas/nodes/${node.hash}/content`,
-    `/v1/apps/${app}/spaces/${client.spaceId}/..%2f${other.spaceId}/cas/nodes/${node.hash}/content`,
-    `/v1/apps/${app}/spaces/${client.spaceId}%2f..%2f${other.spaceId}/cas/nodes/${node.hash}/content`,
-  ];
-  for (const path of paths) {
-    const [answer] = await answersOf(context, request(context, `GET ${path} HTTP/1.1`, [bearer, CLOSE]));
-    expectThat(
-      answer?.status === 404 || answer?.status === 403 || answer?.status === 400,
-      'no way into another Space',
-      answer?.status,
-    );
-  }
-}
-
 /** Requests that two parsers would read differently. None may be taken for two. */
 function ambiguousRequests(context: CheckContext): Record<string, string> {
   const hidden = `GET /health HTTP/1.1\r\nhost: ${host(context)}\r\n\r\n`;
@@ -126,24 +73,6 @@ function ambiguousRequests(context: CheckContext): Record<string, string> {
   };
 }
 
-async function smuggling(context: CheckContext): Promise<void> {
-  const results = await Promise.all(
-    Object.entries(ambiguousRequests(context)).map(async ([what, bytes]) => ({
-      what,
-      ...(await sendRaw(context.target.baseUrl, bytes, 2_000)),
-    })),
-  );
-  for (const { what, received } of results) {
-    const answers = received === '' ? [] : parseAnswers(received);
-    expectThat(
-      !answers.some((answer) => answer.body.includes('"ok"')),
-      `the hidden request stays unanswered: ${what}`,
-      answers.map((answer) => answer.status),
-    );
-  }
-  await expectAlive(context, 'smuggling probes');
-}
-
 function malformedRequests(context: CheckContext): Record<string, string> {
   const get = (line: string, ...headers: string[]) => request(context, line, [...headers, CLOSE]);
   return {
@@ -165,69 +94,6 @@ function malformedRequests(context: CheckContext): Record<string, string> {
   };
 }
 
-async function malformed(context: CheckContext): Promise<void> {
-  const probes = Object.entries(malformedRequests(context)).map(async ([what, bytes]) => ({
-    what,
-    ...(await sendRaw(context.target.baseUrl, bytes, 2_000)),
-  }));
-  for (const { what, received } of await Promise.all(probes)) {
-    if (received === '') continue;
-    const [answer] = parseAnswers(received);
-    const isRefusal = answer !== undefined && answer.status >= 400 && answer.status !== 500;
-    const isHarmless = answer?.status === 200 && answer.body.includes('"ok"');
-    expectThat(
-      isRefusal || isHarmless,
-      `a refusal, the plain answer, or a closed connection: ${what}`,
-      answer?.status,
-    );
-  }
-  await expectAlive(context, 'malformed requests');
-}
-
-async function oldHttp(context: CheckContext): Promise<void> {
-  const { received, closed } = await sendRaw(
-    context.target.baseUrl,
-    `GET ${new URL(context.target.baseUrl).pathname.replace(/\/$/, '')}/health HTTP/1.0\r\nhost: ${host(context)}\r\n\r\n`,
-  );
-  const [answer] = parseAnswers(received);
-  expectEqual([answer?.status, closed], [200, true], 'status and closed connection for HTTP/1.0');
-}
-
-async function keepAlive(context: CheckContext): Promise<void> {
-  const { client, target } = context;
-  const node = await client.published(makeNode({ content: 'kept alive' }));
-  const bearer = `authorization: Bearer ${client.token()}`;
-  const path = client.path('readContent', node.hash);
-  const requests: readonly (readonly [string, readonly string[], number, string])[] = [
-    ['HEAD', [], 200, ''],
-    ['GET', ['range: bytes=0-3'], 206, 'kept'],
-    ['GET', ['range: bytes=99-'], 416, '{'],
-    ['HEAD', [], 200, ''],
-    ['GET', [CLOSE], 200, 'kept alive'],
-  ];
-  const connection = await openRaw(target.baseUrl);
-  try {
-    let before = 0;
-    for (const [method, headers, status, body] of requests) {
-      connection.write(request(context, `${method} ${path} HTTP/1.1`, [bearer, ...headers]));
-      const isWhole = (text: string) => isWholeAnswer(text.slice(before), method === 'HEAD');
-      const received = await connection.read(5_000, isWhole);
-      const [answer] = parseAnswers(received.slice(before), [method === 'HEAD']);
-      before = received.length;
-      expectEqual(answer?.status, status, `status of ${method} ${headers.join()} on a kept connection`);
-      expectThat(
-        answer?.body.startsWith(body) === true,
-        `a body that begins with ${body}`,
-        answer?.body ?? '(none)',
-      );
-      if (method === 'HEAD')
-        expectEqual(answer?.headers.get('content-length'), '10', 'Content-Length of HEAD');
-    }
-  } finally {
-    connection.destroy();
-  }
-}
-
 function isWholeAnswer(text: string, isHead: boolean): boolean {
   const end = text.indexOf('\r\n\r\n');
   if (end === -1) return false;
@@ -235,94 +101,218 @@ function isWholeAnswer(text: string, isHead: boolean): boolean {
   return isHead || text.length >= end + 4 + Number(length ?? 0);
 }
 
-async function announcedLengths(context: CheckContext): Promise<void> {
-  const { client } = context;
-  const node = await client.published(makeNode({ content: '' }));
-  const bearer = `authorization: Bearer ${client.token()}`;
-  const [answer] = await answersOf(
-    context,
-    request(context, `GET ${client.path('readContent', node.hash)} HTTP/1.1`, [bearer, CLOSE]),
-  );
-  expectEqual(
-    [answer?.status, answer?.headers.get('content-length')],
-    [200, '0'],
-    'status and Content-Length of an empty node',
-  );
-}
-
-async function slowHeads(context: CheckContext): Promise<void> {
-  const silent = await openRaw(context.target.baseUrl);
-  const dripping = await openRaw(context.target.baseUrl);
-  const drip = setInterval(() => dripping.write('x'), 1_000);
-  try {
-    dripping.write('GET /health HTTP/1.1\r\nx: ');
-    silent.write('GET /health HTTP/1.1\r\n');
-    await Promise.all([silent.read(75_000), dripping.read(75_000)]);
-    expectEqual(
-      [silent.isClosed(), dripping.isClosed()],
-      [true, true],
-      'closed: a silent and a dripping connection',
-    );
-  } finally {
-    clearInterval(drip);
-    silent.destroy();
-    dripping.destroy();
-  }
-  await expectAlive(context, 'slow heads');
-}
-
-async function largeOverSocket({ client, target }: CheckContext): Promise<void> {
-  const node = await client.published(makeNodeOfCanonicalSize(Math.min(target.nodeBytesMax, 9_000_000)));
-  await client.expectContent(node, 'content over the wire');
-  expectError(await client.readContent(node.hash, `bytes=${node.content.length}-`), 416, 'INVALID_REQUEST');
-}
-
 export const rawProtocolChecks: readonly Check[] = [
-  check('raw.dot-ids', DOTS, 'dot segments are no ids', dotSegments, 'socket'),
+  check('raw.dot-ids', DOTS, 'dot segments are no ids', 'socket', async (context) => {
+    const { client } = context;
+    const app = encodeURIComponent(client.appId);
+    for (const dots of ['.', '..', '%2e', '%2E', '%2e%2e', '%2E.', '.%2e', '%2e%2E']) {
+      for (const path of [
+        `/v1/apps/${app}/spaces/${dots}/cas/usage`,
+        `/v1/apps/${dots}/spaces/${client.spaceId}/cas/usage`,
+      ]) {
+        const bearer = `authorization: Bearer ${client.withClaims({ spaceId: decodeURIComponent(dots) }).token()}`;
+        const [answer] = await answersOf(context, request(context, `GET ${path} HTTP/1.1`, [bearer, CLOSE]));
+        expectEqual(answer?.status, 404, `status for the id ${dots}`);
+      }
+    }
+  }),
   check(
     'raw.doubled-slash',
     'Errors: unknown path → 404',
     'doubled slashes make another path',
-    doubledSlashes,
     'socket',
+    async (context) => {
+      const { client } = context;
+      const bearer = `authorization: Bearer ${client.token()}`;
+      const path = client.path('getUsage');
+      for (const other of [
+        `/${path}`,
+        `//${path}`,
+        path.replace('/v1/', '/v1//'),
+        path.replace('/cas/', '//cas/'),
+      ]) {
+        const [answer] = await answersOf(context, request(context, `GET ${other} HTTP/1.1`, [bearer, CLOSE]));
+        expectEqual(answer?.status, 404, 'status of a path with a doubled slash');
+      }
+    },
   ),
   check(
     'raw.dot-travel',
     'Routes and ids: no path tricks',
     'dot segments lead nowhere',
-    dotsDoNotTravel,
     'socket',
+    async (context) => {
+      const { client, newSpace } = context;
+      const other = newSpace();
+      const node = makeNode();
+      await other.publish(node);
+      const bearer = `authorization: Bearer ${client.token()}`;
+      const app = encodeURIComponent(client.appId);
+      const paths = [
+        `/v1/apps/${app}/spaces/${client.spaceId}/../${other.spaceId}/cas/nodes/${node.hash}/content`,
+        `/v1/apps/${app}/spaces/${client.spaceId}/%2e%2e/${other.spaceId}/cas/nodes/${node.hash}/content`,
+        `/v1/apps/${app}/spaces/${client.spaceId}/..%2f${other.spaceId}/cas/nodes/${node.hash}/content`,
+        `/v1/apps/${app}/spaces/${client.spaceId}%2f..%2f${other.spaceId}/cas/nodes/${node.hash}/content`,
+      ];
+      for (const path of paths) {
+        const [answer] = await answersOf(context, request(context, `GET ${path} HTTP/1.1`, [bearer, CLOSE]));
+        expectThat(
+          answer?.status === 404 || answer?.status === 403 || answer?.status === 400,
+          'no way into another Space',
+          answer?.status,
+        );
+      }
+    },
   ),
-  check('raw.smuggling', WIRE, 'ambiguous framing is never two requests', smuggling, 'socket'),
-  check('raw.malformed', WIRE, 'malformed requests are refused and harm nothing', malformed, 'socket'),
-  check('raw.http-1.0', WIRE, 'HTTP/1.0 is answered and closed', oldHttp, 'socket'),
+  check('raw.smuggling', WIRE, 'ambiguous framing is never two requests', 'socket', async (context) => {
+    const results = await Promise.all(
+      Object.entries(ambiguousRequests(context)).map(async ([what, bytes]) => ({
+        what,
+        ...(await sendRaw(context.target.baseUrl, bytes, 2_000)),
+      })),
+    );
+    for (const { what, received } of results) {
+      const answers = received === '' ? [] : parseAnswers(received);
+      expectThat(
+        !answers.some((answer) => answer.body.includes('"ok"')),
+        `the hidden request stays unanswered: ${what}`,
+        answers.map((answer) => answer.status),
+      );
+    }
+    await expectAlive(context, 'smuggling probes');
+  }),
+  check(
+    'raw.malformed',
+    WIRE,
+    'malformed requests are refused and harm nothing',
+    'socket',
+    async (context) => {
+      const probes = Object.entries(malformedRequests(context)).map(async ([what, bytes]) => ({
+        what,
+        ...(await sendRaw(context.target.baseUrl, bytes, 2_000)),
+      }));
+      for (const { what, received } of await Promise.all(probes)) {
+        if (received === '') continue;
+        const [answer] = parseAnswers(received);
+        const isRefusal = answer !== undefined && answer.status >= 400 && answer.status !== 500;
+        const isHarmless = answer?.status === 200 && answer.body.includes('"ok"');
+        expectThat(
+          isRefusal || isHarmless,
+          `a refusal, the plain answer, or a closed connection: ${what}`,
+          answer?.status,
+        );
+      }
+      await expectAlive(context, 'malformed requests');
+    },
+  ),
+  check('raw.http-1.0', WIRE, 'HTTP/1.0 is answered and closed', 'socket', async (context) => {
+    const { received, closed } = await sendRaw(
+      context.target.baseUrl,
+      `GET ${new URL(context.target.baseUrl).pathname.replace(/\/$/, '')}/health HTTP/1.0\r\nhost: ${host(context)}\r\n\r\n`,
+    );
+    const [answer] = parseAnswers(received);
+    expectEqual([answer?.status, closed], [200, true], 'status and closed connection for HTTP/1.0');
+  }),
   check(
     'raw.keep-alive',
     'readContent: Content-Length',
     'one connection, HEAD among its requests',
-    keepAlive,
     'socket',
+    async (context) => {
+      const { client, target } = context;
+      const node = await client.published(makeNode({ content: 'kept alive' }));
+      const bearer = `authorization: Bearer ${client.token()}`;
+      const path = client.path('readContent', node.hash);
+      const requests: readonly (readonly [string, readonly string[], number, string])[] = [
+        ['HEAD', [], 200, ''],
+        ['GET', ['range: bytes=0-3'], 206, 'kept'],
+        ['GET', ['range: bytes=99-'], 416, '{'],
+        ['HEAD', [], 200, ''],
+        ['GET', [CLOSE], 200, 'kept alive'],
+      ];
+      const connection = await openRaw(target.baseUrl);
+      try {
+        let before = 0;
+        for (const [method, headers, status, body] of requests) {
+          connection.write(request(context, `${method} ${path} HTTP/1.1`, [bearer, ...headers]));
+          const isWhole = (text: string) => isWholeAnswer(text.slice(before), method === 'HEAD');
+          const received = await connection.read(5_000, isWhole);
+          const [answer] = parseAnswers(received.slice(before), [method === 'HEAD']);
+          before = received.length;
+          expectEqual(answer?.status, status, `status of ${method} ${headers.join()} on a kept connection`);
+          expectThat(
+            answer?.body.startsWith(body) === true,
+            `a body that begins with ${body}`,
+            answer?.body ?? '(none)',
+          );
+          if (method === 'HEAD')
+            expectEqual(answer?.headers.get('content-length'), '10', 'Content-Length of HEAD');
+        }
+      } finally {
+        connection.destroy();
+      }
+    },
   ),
   check(
     'raw.empty-length',
     'readContent: a GET without Range on an empty node: 200, length 0',
     'Content-Length: 0 on the wire',
-    announcedLengths,
     'socket',
+    async (context) => {
+      const { client } = context;
+      const node = await client.published(makeNode({ content: '' }));
+      const bearer = `authorization: Bearer ${client.token()}`;
+      const [answer] = await answersOf(
+        context,
+        request(context, `GET ${client.path('readContent', node.hash)} HTTP/1.1`, [bearer, CLOSE]),
+      );
+      expectEqual(
+        [answer?.status, answer?.headers.get('content-length')],
+        [200, '0'],
+        'status and Content-Length of an empty node',
+      );
+    },
   ),
   check(
     'raw.slow-heads',
     'Limits: a request head not complete within 60 s: closed, also when bytes keep dripping',
     'silent and dripping heads',
-    slowHeads,
     'socket',
     'real-minute',
+    async (context) => {
+      const silent = await openRaw(context.target.baseUrl);
+      const dripping = await openRaw(context.target.baseUrl);
+      const drip = setInterval(() => dripping.write('x'), 1_000);
+      try {
+        dripping.write('GET /health HTTP/1.1\r\nx: ');
+        silent.write('GET /health HTTP/1.1\r\n');
+        await Promise.all([silent.read(75_000), dripping.read(75_000)]);
+        expectEqual(
+          [silent.isClosed(), dripping.isClosed()],
+          [true, true],
+          'closed: a silent and a dripping connection',
+        );
+      } finally {
+        clearInterval(drip);
+        silent.destroy();
+        dripping.destroy();
+      }
+      await expectAlive(context, 'slow heads');
+    },
   ),
   check(
     'raw.large',
     'readContent: streamed canonical bytes',
     'a large node over the wire',
-    largeOverSocket,
     'socket',
+    async ({ client, target }) => {
+      const node = await client.published(makeNodeOfCanonicalSize(Math.min(target.nodeBytesMax, 9_000_000)));
+      await client.expectContent(node, 'content over the wire');
+      expectError(
+        await client.readContent(node.hash, `bytes=${node.content.length}-`),
+        416,
+        'INVALID_REQUEST',
+      );
+    },
   ),
 ];

@@ -48,40 +48,6 @@ async function sampleContents({ client, target }: CheckContext): Promise<SampleN
   return nodes;
 }
 
-async function wholeHeaders(context: CheckContext): Promise<void> {
-  for (const node of await sampleContents(context)) {
-    const answer = await context.client.readContent(node.hash);
-    expectStatus(answer, 200);
-    expectContentHeaders(answer, node, node.content.length);
-    const range = answer.headers.get('content-range');
-    expectThat(range === null, 'no Content-Range on 200', range, answer);
-  }
-}
-
-async function partHeaders(context: CheckContext): Promise<void> {
-  for (const node of await sampleContents(context)) {
-    const size = node.content.length;
-    for (const [first, last] of [
-      [10, 19],
-      [1, size - 1],
-    ] as const) {
-      const answer = await context.client.readContent(node.hash, `bytes=${first}-${last}`);
-      expectStatus(answer, 206);
-      expectContentHeaders(answer, node, last - first + 1);
-      expectHeader(answer, 'content-range', `bytes ${first}-${last}/${size}`);
-    }
-  }
-}
-
-async function headHeaders(context: CheckContext): Promise<void> {
-  for (const node of await sampleContents(context)) {
-    const answer = await context.client.call('readContent', { hash: node.hash, method: 'HEAD' });
-    expectStatus(answer, 200);
-    expectContentHeaders(answer, node, node.content.length);
-    expectEqual(answer.bytes.length, 0, 'length of the HEAD body', answer);
-  }
-}
-
 /** Range → first and last byte of the answer, for a node of 1000 bytes. */
 const GOOD_RANGES: readonly (readonly [string, number, number])[] = [
   ['bytes=0-0', 0, 0],
@@ -100,17 +66,6 @@ const GOOD_RANGES: readonly (readonly [string, number, number])[] = [
   ['bytes=-1001', 0, 999],
   ['bytes=-99999999999999999999', 0, 999],
 ];
-
-async function goodRanges({ client }: CheckContext): Promise<void> {
-  const node = await client.published(makeNode({ content: randomContent(SIZE) }));
-  for (const [range, first, last] of GOOD_RANGES) {
-    const answer = await client.readContent(node.hash, range);
-    expectStatus(answer, 206, range);
-    expectHeader(answer, 'content-range', `bytes ${first}-${last}/${SIZE}`);
-    expectHeader(answer, 'content-length', String(last - first + 1));
-    expectBytes(answer.bytes, node.content.slice(first, last + 1), range, answer);
-  }
-}
 
 const BAD_RANGES = [
   ...[
@@ -186,127 +141,148 @@ function expectUnsatisfiable(answer: Answer, size: number, range: string): void 
   );
 }
 
-async function badRanges({ client }: CheckContext): Promise<void> {
-  const node = await client.published(makeNode({ content: randomContent(SIZE) }));
-  for (const range of BAD_RANGES)
-    expectUnsatisfiable(await client.readContent(node.hash, range), SIZE, range);
-}
-
-async function emptyNode({ client }: CheckContext): Promise<void> {
-  const node = await client.published(makeNode({ contentType: 'text/plain', content: '' }));
-  const whole = await client.readContent(node.hash);
-  expectStatus(whole, 200);
-  expectContentHeaders(whole, node, 0);
-  expectEqual(whole.bytes.length, 0, 'length of the body', whole);
-  for (const range of ['bytes=0-0', 'bytes=0-', 'bytes=-1', 'bytes=-0', 'bytes=1-2', 'x']) {
-    expectUnsatisfiable(await client.readContent(node.hash, range), 0, range);
-  }
-}
-
-async function absentNodes({ client }: CheckContext): Promise<void> {
-  const hash = randomHash();
-  expectNotFound(await client.call('readMetadata', { hash }));
-  expectNotFound(await client.readContent(hash));
-  for (const range of ['bytes=0-0', 'nonsense']) {
-    expectNotFound(await client.readContent(hash, range), 'absence before the range');
-  }
-}
-
-async function rangeElsewhere({ client }: CheckContext): Promise<void> {
-  const node = await client.published();
-  const answer = await client.call('readMetadata', { hash: node.hash, headers: { range: 'bytes=0-3' } });
-  expectStatus(answer, 200, 'Range is for content only');
-}
-
-async function noConditionalAnswers({ client }: CheckContext): Promise<void> {
-  const node = await client.published(makeNode({ content: 'unconditional' }));
-  const conditions = [
-    { 'if-none-match': '"x"' },
-    { 'if-none-match': `"${node.hash}"` },
-    { 'if-modified-since': new Date().toUTCString() },
-  ];
-  for (const headers of conditions) {
-    const answer = await client.call('readContent', { hash: node.hash, headers });
-    expectStatus(answer, 200, 'without an ETag nothing can match');
-    expectBytes(answer.bytes, node.content, 'content', answer);
-  }
-}
-
-async function blocks({ client, target }: CheckContext): Promise<void> {
-  const size = Math.min(5_000_011, target.nodeBytesMax - 100);
-  const node = await client.published(makeNode({ content: randomContent(size) }));
-  await client.expectContent(node);
-  const edges = [4096, 16_384, 65_536, 262_144, 1_048_576].filter((edge) => edge + 10 < size);
-  for (const edge of edges) {
-    for (const [first, last] of [
-      [edge - 1, edge],
-      [edge, edge],
-      [edge - 5, edge + 5],
-      [1, edge],
-      [edge, size - 1],
-    ] as const) {
-      const answer = await client.readContent(node.hash, `bytes=${first}-${last}`);
-      expectStatus(answer, 206);
-      expectBytes(answer.bytes, node.content.slice(first, last + 1), `bytes ${first}-${last}`, answer);
-    }
-  }
-}
-
-async function repeatable({ client }: CheckContext): Promise<void> {
-  const node = await client.published(makeNode({ content: randomContent(Math.min(200_000)) }));
-  const reads = await Promise.all(
-    Array.from({ length: 12 }, (_, i) =>
-      client.readContent(node.hash, i % 2 === 0 ? undefined : `bytes=${i * 1000}-${i * 1000 + 77}`),
-    ),
-  );
-  reads.forEach((answer, i) => {
-    expectStatus(answer, i % 2 === 0 ? 200 : 206);
-    expectBytes(
-      answer.bytes,
-      i % 2 === 0 ? node.content : node.content.slice(i * 1000, i * 1000 + 78),
-      `read ${i}`,
-      answer,
-    );
-  });
-}
-
-async function ownContentOnly({ client }: CheckContext): Promise<void> {
-  const child = await client.published(makeNode({ content: 'child' }));
-  const parent = await client.published(
-    makeNode({ contentType: 'text/plain', refs: [child.hash], content: 'parent' }),
-  );
-  const answer = await client.readContent(parent.hash);
-  expectBytes(answer.bytes, parent.content, 'content without envelope', answer);
-  expectHeader(answer, 'content-length', '6');
-  expectEqual((await client.describe(parent.hash)).metadata.size, 6, 'size: logical content length');
-}
-
 export const readChecks: readonly Check[] = [
-  check('read.whole', CONTENT_HEADERS, 'headers of a 200', wholeHeaders),
-  check('read.part', `${CONTENT_HEADERS}; ${RANGES}`, 'headers of a 206', partHeaders),
-  check('read.head', `${CONTENT_HEADERS}, HEAD too`, 'headers of a HEAD', headHeaders),
-  check('read.ranges', RANGES, 'every satisfiable form', goodRanges),
-  check('read.bad-ranges', GRAMMAR, 'every other form is 416 with its envelope', badRanges),
+  check('read.whole', CONTENT_HEADERS, 'headers of a 200', async (context) => {
+    for (const node of await sampleContents(context)) {
+      const answer = await context.client.readContent(node.hash);
+      expectStatus(answer, 200);
+      expectContentHeaders(answer, node, node.content.length);
+      const range = answer.headers.get('content-range');
+      expectThat(range === null, 'no Content-Range on 200', range, answer);
+    }
+  }),
+  check('read.part', `${CONTENT_HEADERS}; ${RANGES}`, 'headers of a 206', async (context) => {
+    for (const node of await sampleContents(context)) {
+      const size = node.content.length;
+      for (const [first, last] of [
+        [10, 19],
+        [1, size - 1],
+      ] as const) {
+        const answer = await context.client.readContent(node.hash, `bytes=${first}-${last}`);
+        expectStatus(answer, 206);
+        expectContentHeaders(answer, node, last - first + 1);
+        expectHeader(answer, 'content-range', `bytes ${first}-${last}/${size}`);
+      }
+    }
+  }),
+  check('read.head', `${CONTENT_HEADERS}, HEAD too`, 'headers of a HEAD', async (context) => {
+    for (const node of await sampleContents(context)) {
+      const answer = await context.client.call('readContent', { hash: node.hash, method: 'HEAD' });
+      expectStatus(answer, 200);
+      expectContentHeaders(answer, node, node.content.length);
+      expectEqual(answer.bytes.length, 0, 'length of the HEAD body', answer);
+    }
+  }),
+  check('read.ranges', RANGES, 'every satisfiable form', async ({ client }) => {
+    const node = await client.published(makeNode({ content: randomContent(SIZE) }));
+    for (const [range, first, last] of GOOD_RANGES) {
+      const answer = await client.readContent(node.hash, range);
+      expectStatus(answer, 206, range);
+      expectHeader(answer, 'content-range', `bytes ${first}-${last}/${SIZE}`);
+      expectHeader(answer, 'content-length', String(last - first + 1));
+      expectBytes(answer.bytes, node.content.slice(first, last + 1), range, answer);
+    }
+  }),
+  check('read.bad-ranges', GRAMMAR, 'every other form is 416 with its envelope', async ({ client }) => {
+    const node = await client.published(makeNode({ content: randomContent(SIZE) }));
+    for (const range of BAD_RANGES)
+      expectUnsatisfiable(await client.readContent(node.hash, range), SIZE, range);
+  }),
   check(
     'read.empty',
     'readContent: any range on an empty node: 416; without Range 200, length 0',
     'an empty node',
-    emptyNode,
+    async ({ client }) => {
+      const node = await client.published(makeNode({ contentType: 'text/plain', content: '' }));
+      const whole = await client.readContent(node.hash);
+      expectStatus(whole, 200);
+      expectContentHeaders(whole, node, 0);
+      expectEqual(whole.bytes.length, 0, 'length of the body', whole);
+      for (const range of ['bytes=0-0', 'bytes=0-', 'bytes=-1', 'bytes=-0', 'bytes=1-2', 'x']) {
+        expectUnsatisfiable(await client.readContent(node.hash, range), 0, range);
+      }
+    },
   ),
-  check('read.absent', 'Errors: node absent → 404 NOT_FOUND', 'absent nodes', absentNodes),
-  check('read.range-elsewhere', 'readMetadata', 'metadata has no ranges', rangeElsewhere),
+  check('read.absent', 'Errors: node absent → 404 NOT_FOUND', 'absent nodes', async ({ client }) => {
+    const hash = randomHash();
+    expectNotFound(await client.call('readMetadata', { hash }));
+    expectNotFound(await client.readContent(hash));
+    for (const range of ['bytes=0-0', 'nonsense']) {
+      expectNotFound(await client.readContent(hash, range), 'absence before the range');
+    }
+  }),
+  check('read.range-elsewhere', 'readMetadata', 'metadata has no ranges', async ({ client }) => {
+    const node = await client.published();
+    const answer = await client.call('readMetadata', { hash: node.hash, headers: { range: 'bytes=0-3' } });
+    expectStatus(answer, 200, 'Range is for content only');
+  }),
   check(
     'read.unconditional',
     'readContent: no ETag, the read is repeatable',
     'conditions that nothing can match',
-    noConditionalAnswers,
+    async ({ client }) => {
+      const node = await client.published(makeNode({ content: 'unconditional' }));
+      const conditions = [
+        { 'if-none-match': '"x"' },
+        { 'if-none-match': `"${node.hash}"` },
+        { 'if-modified-since': new Date().toUTCString() },
+      ];
+      for (const headers of conditions) {
+        const answer = await client.call('readContent', { hash: node.hash, headers });
+        expectStatus(answer, 200, 'without an ETag nothing can match');
+        expectBytes(answer.bytes, node.content, 'content', answer);
+      }
+    },
   ),
-  check('read.blocks', RANGES, 'ranges across block edges of a large node', blocks),
-  check('read.repeatable', 'readContent: the read is repeatable', 'concurrent reads', repeatable),
+  check('read.blocks', RANGES, 'ranges across block edges of a large node', async ({ client, target }) => {
+    const size = Math.min(5_000_011, target.nodeBytesMax - 100);
+    const node = await client.published(makeNode({ content: randomContent(size) }));
+    await client.expectContent(node);
+    const edges = [4096, 16_384, 65_536, 262_144, 1_048_576].filter((edge) => edge + 10 < size);
+    for (const edge of edges) {
+      for (const [first, last] of [
+        [edge - 1, edge],
+        [edge, edge],
+        [edge - 5, edge + 5],
+        [1, edge],
+        [edge, size - 1],
+      ] as const) {
+        const answer = await client.readContent(node.hash, `bytes=${first}-${last}`);
+        expectStatus(answer, 206);
+        expectBytes(answer.bytes, node.content.slice(first, last + 1), `bytes ${first}-${last}`, answer);
+      }
+    }
+  }),
+  check('read.repeatable', 'readContent: the read is repeatable', 'concurrent reads', async ({ client }) => {
+    const node = await client.published(makeNode({ content: randomContent(Math.min(200_000)) }));
+    const reads = await Promise.all(
+      Array.from({ length: 12 }, (_, i) =>
+        client.readContent(node.hash, i % 2 === 0 ? undefined : `bytes=${i * 1000}-${i * 1000 + 77}`),
+      ),
+    );
+    reads.forEach((answer, i) => {
+      expectStatus(answer, i % 2 === 0 ? 200 : 206);
+      expectBytes(
+        answer.bytes,
+        i % 2 === 0 ? node.content : node.content.slice(i * 1000, i * 1000 + 78),
+        `read ${i}`,
+        answer,
+      );
+    });
+  }),
   check(
     'read.own-content',
     'readContent: the node’s own content, not the envelope',
     'the logical content',
-    ownContentOnly,
+    async ({ client }) => {
+      const child = await client.published(makeNode({ content: 'child' }));
+      const parent = await client.published(
+        makeNode({ contentType: 'text/plain', refs: [child.hash], content: 'parent' }),
+      );
+      const answer = await client.readContent(parent.hash);
+      expectBytes(answer.bytes, parent.content, 'content without envelope', answer);
+      expectHeader(answer, 'content-length', '6');
+      expectEqual((await client.describe(parent.hash)).metadata.size, 6, 'size: logical content length');
+    },
   ),
 ];
