@@ -8,7 +8,7 @@ import { Workplace } from './test/run-holdfast-fixture.ts';
 
 let place: Workplace;
 beforeEach(() => {
-  place = new Workplace(CHECKOUT_HOLDFAST);
+  place = new Workplace();
 });
 afterEach(() => place.remove());
 
