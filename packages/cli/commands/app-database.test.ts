@@ -31,8 +31,8 @@ describe('the registry in a database', () => {
   test('is looked for without making it, then kept there by every verb', async () => {
     const at = ['--metadata', url];
     expect(JSON.parse(await place.print('app', 'list', '--json', ...at))).toEqual([]);
-    expect(await place.fail(1, 'app', 'suspend', 'demo', ...at)).toContain(
-      'the database has no registry yet; check --metadata',
+    expect(await place.fail(1, 'app', 'suspend', 'demo', ...at)).toMatch(
+      /database 127\.0\.0\.1:\d+\/\w+ has no registry yet; check --metadata$/m,
     );
     await place.print('app', 'add', 'demo', ...REST, ...at);
     expect(await place.fail(1, 'app', 'add', 'demo', ...REST, ...at)).toContain('--replace');

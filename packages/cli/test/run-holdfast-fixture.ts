@@ -85,7 +85,8 @@ export class Workplace {
     let said = '';
     for await (const chunk of server.stdout) {
       said += new TextDecoder().decode(chunk);
-      if (said.includes('npx holdfast')) break;
+      // Its last line is an example, with the command as it was started.
+      if (said.endsWith(' usage\n')) break;
     }
     return Object.fromEntries(
       [...said.matchAll(/^export (\w+)=(\S+)$/gm)].map(([, name, value]) => [name, value]),
