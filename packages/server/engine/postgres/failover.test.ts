@@ -1,6 +1,7 @@
 /** Several hosts of one database: whoever takes writes is found, at the start and when another takes over. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { type PostgresServer, startPostgres } from '../../../../test/support/postgres-server.ts';
+import { startTcpProxy } from '../../../../test/support/tcp-proxy.ts';
 import { until } from '../../../../test/support/until.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../contract/samples.ts';
@@ -64,6 +65,16 @@ test('a standby is refused in words, and where nobody takes writes each host say
   expect(none.message).not.toContain('\n');
 });
 
+test('a host that takes connections and never answers is passed over in the time a connection may take', async () => {
+  const proxy = await startTcpProxy({ port: primary.port });
+  proxy.setWeather({ kind: 'hang' });
+  const instance = await openInstance(at(proxy.port, primary.port), { limits: { connectMs: 2_000 } });
+  await insert(instance, 0);
+  expect(proxy.accepted).toBeGreaterThan(0);
+  await instance.close();
+  await proxy.close();
+});
+
 test(
   'of several hosts the first that takes writes is used, and the next one when it has taken over',
   async () => {
@@ -96,8 +107,8 @@ test(
     await insert(other, 3);
     await Promise.all([4, 5, 6, 7].map((index) => insert(other, index)));
     expect((await other.store.findNode(SPACE, hashAt(2)))?.hash).toBe(hashAt(2));
-    expect((await ask(standby, 'SELECT count(*)::int AS count FROM nodes')).rows[0]?.count).toBe(7);
-    expect((await ask(primary, 'SELECT count(*)::int AS count FROM nodes')).rows[0]?.count).toBe(2);
+    expect((await ask(standby, 'SELECT count(*)::int AS count FROM nodes')).rows[0]?.count).toBe(8);
+    expect((await ask(primary, 'SELECT count(*)::int AS count FROM nodes')).rows[0]?.count).toBe(3);
     expect(other.fatal).toEqual([]);
     await other.close();
   },
