@@ -47,6 +47,8 @@ export interface HoldfastOptions {
   readonly processes?: number;
   /** the environment that names engines of their own (HOLDFAST_METADATA …); left out, everything is in the data folder */
   readonly engines?: Readonly<Record<string, string>>;
+  /** more of the server's environment */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 export async function startHoldfast(bench: Bench, options: HoldfastOptions): Promise<Holdfast> {
@@ -70,7 +72,7 @@ export async function startHoldfast(bench: Bench, options: HoldfastOptions): Pro
   const serve = ['serve', '--listen', '127.0.0.1:0', '--data', dataFolder, '--workers', processes];
   const server = await startServer(cliCommand(serve, flags), {
     core: bench.cores?.server,
-    env: { ...options.engines },
+    env: { ...options.engines, ...options.environment },
     logFile: join(folder, 'server.log'),
     ready: { line: /^holdfast listening on / },
   });

@@ -10,12 +10,14 @@ import { RENEWAL_ROW } from './renewal.ts';
 import { SCALE_ROW } from './scale.ts';
 import { SCALEOUT_ROW } from './scaleout.ts';
 import { SCALEOUT_SIZING_ROW } from './scaleout-sizing.ts';
+import { SLOW_DISK_ROW } from './slow-disk.ts';
 import { SMALL_UPLOADS_ROW } from './small-uploads.ts';
 
 export const ROWS: readonly Row[] = [
   METADATA_ROW,
   CONTENT_ROW,
   RENEWAL_ROW,
+  SLOW_DISK_ROW,
   SMALL_UPLOADS_ROW,
   COMMITS_ROW,
   SCALE_ROW,

@@ -118,7 +118,6 @@ export class ThreadRowWriter implements RowWriter {
   readonly #sendRested = (): void => {
     const restMs = this.#restUntil - performance.now();
     if (restMs >= TIMER_MS) setTimeout(this.#sendRested, restMs);
-    else if (restMs > 0) setImmediate(this.#sendRested);
     else setImmediate(() => this.#send(false));
   };
 
