@@ -13,7 +13,7 @@ import { removeNodesWithEdges } from './edges.ts';
 import { isEligible } from './eligibility.ts';
 import { assertInvariant } from './invariant.ts';
 import type { Generation, NodeRow, Space } from './model.ts';
-import { type SpaceTransaction, StoreUnavailable, type UploadKind } from './ports.ts';
+import { isDamage, type SpaceTransaction, type UploadKind } from './ports.ts';
 
 export interface Claims {
   /** how many rows were looked at */
@@ -139,9 +139,6 @@ async function settleOneByOne(
   }
   return { forgotten, ...sum };
 }
-
-/** True for a row that cannot be read or removed while the store is well: work on other rows may go on. */
-export const isDamage = (error: unknown): boolean => error instanceof StoreUnavailable && error.isDamage;
 
 interface SettledClaims extends Pick<Claims, 'claimedAt'> {
   readonly claims: readonly Claim[];

@@ -1,11 +1,13 @@
 /** A generation's bytes: how they are discarded, and what proof of rot does to a row (docs/design.md, Rot and healing). */
 import { ApiError, bytesToHash, type Hash } from '@holdfast/protocol';
 import type { Core } from './core.ts';
+import { createGeneration, makeGenerationDigits } from './generation.ts';
 import { assertInvariant } from './invariant.ts';
 import type { ContentRow, Generation, NodeRow, Space, UploadRow } from './model.ts';
 import {
   ContentDamaged,
   ContentLost,
+  isDamage,
   type SpaceTransaction,
   type StoredObject,
   type UploadKind,
@@ -82,21 +84,31 @@ export async function markRotten(
   { hash, generation, inline }: NodeRow,
   proof: ContentDamaged | ContentLost,
 ): Promise<RotOutcome> {
-  const proven: ProvenContent = { hash, generation };
-  if (inline && !(await isInlineRotten(core, space, proven))) return 'changed';
-  const outcome = await core.metadata.transact(space, setRotten, proven);
+  const found = inline ? await lookAtInline(core, space, { hash, generation }) : 'bad';
+  if (found === 'sound') return 'changed';
+  const instead = found === 'unreadable' ? makeGenerationDigits(core.random) : undefined;
+  const outcome = await core.metadata.transact(space, setRotten, { hash, generation, instead });
   if (outcome === 'marked') core.rottenNodes.noteRotten(space, hash, proof);
   return outcome;
 }
 
+interface RottenContent extends ProvenContent {
+  /**
+   * Its record cannot be read, and so not be deleted either. The row points at a new generation without a record, with these digits,
+   * so that no healing and no collection meets that record again.
+   */
+  readonly instead: string | undefined;
+}
+
 export async function setRotten(
   tx: SpaceTransaction,
-  { hash, generation }: ProvenContent,
+  { hash, generation, instead }: RottenContent,
 ): Promise<RotOutcome> {
   const row = await tx.findNode(hash);
   if (row === undefined || row.generation !== generation) return 'changed';
   if (row.state !== 'ready') return row.state === 'rotten' ? 'rotten-already' : 'changed';
-  await tx.updateNode(row, { ...row, state: 'rotten' });
+  const left = instead === undefined ? generation : createGeneration(tx.now, instead);
+  await tx.updateNode(row, { ...row, state: 'rotten', generation: left });
   return 'marked';
 }
 
@@ -110,14 +122,19 @@ export function verifyInlineNode(core: Core, content: ContentRow, hash: Hash): v
 }
 
 /** Whether the stored inline bytes are bad. `setRotten` checks afterwards that they are still this row's content. */
-async function isInlineRotten(core: Core, space: Space, proven: ProvenContent): Promise<boolean> {
-  const content = await core.metadata.transact(space, findContentOf, proven.generation);
-  if (content === undefined) return true;
+async function lookAtInline(
+  core: Core,
+  space: Space,
+  proven: ProvenContent,
+): Promise<'sound' | 'bad' | 'unreadable'> {
   try {
+    const content = await core.metadata.transact(space, findContentOf, proven.generation);
+    if (content === undefined) return 'bad';
     verifyInlineNode(core, content, proven.hash);
-    return false;
+    return 'sound';
   } catch (error) {
-    if (isProofOfRot(error)) return true;
+    if (isProofOfRot(error)) return 'bad';
+    if (isDamage(error)) return 'unreadable';
     throw error;
   }
 }

@@ -362,6 +362,9 @@ export class StoreUnavailable extends Error {
   }
 }
 
+/** True for a row that cannot be read or removed while the store is well: work on other rows may go on. */
+export const isDamage = (error: unknown): boolean => error instanceof StoreUnavailable && error.isDamage;
+
 /** Signs and checks what the server hands out: upload URLs and cursors. Keys are kept with the data. */
 export interface Signer {
   /** 32 bytes over purpose and message */

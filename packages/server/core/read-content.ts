@@ -5,7 +5,14 @@ import { parseByteRange } from './byte-range.ts';
 import { isProofOfRot, markRotten, rottenContent, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
-import { type Awaitable, type ContentCaller, ContentLost, type ReadAids } from './ports.ts';
+import {
+  type Awaitable,
+  type ContentCaller,
+  ContentDamaged,
+  ContentLost,
+  isDamage,
+  type ReadAids,
+} from './ports.ts';
 import { isReadable, nodeNotFound } from './read-metadata.ts';
 
 export interface ContentAnswer {
@@ -54,8 +61,21 @@ export function readContent(
   try {
     return look({ core, space, hash, range, caller }, LOOKS_MAX);
   } catch (error) {
-    return Promise.reject(error);
+    return settleUnread({ core, space, hash }, error);
   }
+}
+
+/** The store could not read the row or its inline bytes. If only the bytes are damaged the row becomes rotten, so that it heals. */
+async function settleUnread(
+  { core, space, hash }: Pick<Wanted, 'core' | 'space' | 'hash'>,
+  error: unknown,
+): Promise<never> {
+  if (!isDamage(error)) throw error;
+  const node = await core.metadata.findNode(space, hash);
+  if (node?.state !== 'ready' || !node.inline) throw error;
+  const proof = new ContentDamaged('the page of the database that holds its bytes is damaged');
+  if ((await markRotten(core, space, node, proof)) === 'changed') throw error;
+  throw rottenContent();
 }
 
 function look(wanted: Wanted, looksLeft: number): Awaitable<ContentAnswer> {

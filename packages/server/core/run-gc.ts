@@ -6,10 +6,10 @@ import {
   type FinishedClaims,
   findLeftoverClaims,
   finishClaims,
-  isDamage,
 } from './collection.ts';
 import type { Core } from './core.ts';
 import type { NodeRow, Space } from './model.ts';
+import { isDamage } from './ports.ts';
 
 /** One transaction claims at most this many, so that a large pass never holds the writer for long. */
 const CLAIMS_PER_TRANSACTION_MAX = 100;

@@ -3,10 +3,21 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { encodeNode, type Hash } from '@holdfast/protocol';
 import type { Core } from '../../core/core.ts';
+import { leaseNode } from '../../core/lease-node.ts';
 import { type ScrubPosition, StoreUnavailable } from '../../core/ports.ts';
+import { readContent } from '../../core/read-content.ts';
+import { finishUpload } from '../../core/receive-upload.ts';
+import { RottenNodes } from '../../core/rotten-nodes.ts';
 import { runGc } from '../../core/run-gc.ts';
+import { scrub } from '../../core/scrub.ts';
+import { CALLER } from '../../core/test/core-fixture.ts';
 import { digestOf, hashAt, NOW, readyNode, SPACE } from '../../engine/contract/samples.ts';
-import { openTemporaryEngine, putInline, type TemporaryEngine } from './embedded-engine-fixture.ts';
+import {
+  openTemporaryEngine,
+  putInline,
+  receiverOf,
+  type TemporaryEngine,
+} from './embedded-engine-fixture.ts';
 
 const PAGE_BYTES = 4096;
 /** How pages of rows begin: of tables with row ids, and of those without. */
@@ -133,6 +144,91 @@ test('the scrub says that it met a damaged page, and goes on behind it', async (
   expect(found.has(hashAt(DAMAGED))).toBe(false);
   for (const index of [0, 1]) expect(found.has(hashAt(index))).toBe(true);
   for (const { hash } of contents) expect(found.has(hash)).toBe(true);
+});
+
+/** The rules over this engine, with the names of the nodes they report. */
+let made = 0;
+function makeCore(reports: string[]): Core {
+  return {
+    metadata: engine.metadata,
+    content: engine.content,
+    random: {
+      bytes: (count: number) => {
+        made += 1;
+        return new Uint8Array(count).fill(made);
+      },
+    },
+    rottenNodes: new RottenNodes(({ kind, hash }) => reports.push(`${kind} ${hash}`)),
+    settings: { nodeBytesMax: 1_000_000, activeUploadsMax: 100, uploadTtlMs: 60_000 },
+    signer: { sign: () => new Uint8Array(32), verify: () => true },
+  } as unknown as Core;
+}
+
+/** A lease that asks for the bytes, their upload, and the lease that judges them. */
+async function put(core: Core, { hash, node }: { hash: Hash; node: Uint8Array }): Promise<void> {
+  const asked = await leaseNode(core, SPACE, hash, 60_000, '');
+  expect(asked.state).toBe('awaiting_upload');
+  const generation = (await engine.metadata.findUpload(SPACE, hash))?.generation ?? '';
+  const staged = await receiverOf(engine.content).receive(
+    { space: SPACE, generation, hash },
+    node,
+    node.length,
+    core.settings,
+  );
+  const { evidence, inlineBytes } = staged;
+  const finished = { hash, generation, evidence, inlineBytes, isSealed: false };
+  expect(await engine.metadata.transact(SPACE, finishUpload, finished)).toBe(true);
+  await staged.release();
+  expect((await leaseNode(core, SPACE, hash, 60_000, '')).state).toBe('ready');
+}
+
+/** Puts nodes by the rules, and damages the page that holds the bytes of the one in the middle, which is returned. */
+async function damageOne(reports: string[]) {
+  const nodes = ['before', 'damaged', 'behind'].map((name) => {
+    const content = new TextEncoder().encode(`bytes ${name}.`.padEnd(3000, '-'));
+    const node = encodeNode({ contentType: 'text/plain', refs: [], content });
+    return { hash: digestOf(node), node };
+  });
+  for (const each of nodes) await put(makeCore(reports), each);
+  await engine.reopen();
+  damagePageOf('bytes damaged.');
+  await engine.reopen();
+  const [, damaged] = nodes;
+  if (damaged === undefined) throw new Error('no node');
+  return { core: makeCore(reports), damaged };
+}
+
+test.each(['a read', 'the scrub'])(
+  'bytes on a damaged page that %s meets are asked for again, and heal',
+  async (who) => {
+    const reports: string[] = [];
+    const { core, damaged } = await damageOne(reports);
+    expect((await leaseNode(core, SPACE, damaged.hash, 60_000, '')).state).toBe('ready');
+    if (who === 'a read') {
+      for (let reads = 0; reads < 2; reads += 1) {
+        const refused = await errorOf(() => readContent(core, SPACE, damaged.hash, undefined, CALLER));
+        expect(refused).toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
+        expect((refused as Error).message).toContain('upload its bytes again');
+      }
+    } else {
+      let next: ScrubPosition | undefined;
+      do next = (await scrub(core, next)).next;
+      while (next !== undefined);
+    }
+    expect(reports).toContain(`rotten ${damaged.hash}`);
+    await put(core, damaged);
+    expect(reports).toContain(`healed ${damaged.hash}`);
+    await engine.reopen();
+    expect((await readContent(makeCore([]), SPACE, damaged.hash, undefined, CALLER)).size).toBe(3000);
+  },
+);
+
+test('a rotten node whose bytes are on a damaged page is collected', async () => {
+  const { core, damaged } = await damageOne([]);
+  await errorOf(() => readContent(core, SPACE, damaged.hash, undefined, CALLER));
+  engine.clock.set(NOW + 60_001);
+  await errorOf(() => runGc(core, SPACE, 1000));
+  expect(await engine.metadata.findNode(SPACE, damaged.hash)).toBeUndefined();
 });
 
 test('a pass collects what is not on a damaged page, says 503 each time, and claims what it cannot collect', async () => {

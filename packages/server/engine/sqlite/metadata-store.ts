@@ -41,7 +41,7 @@ import {
   type RowWriterEvents,
   type RowWriterSettings,
 } from './row-writer.ts';
-import { bytesToHex, hexToBytes, joinedContentFromSql, nodeFromSql, uploadFromSql } from './rows.ts';
+import { bytesToHex, contentFromSql, hexToBytes, nodeFromSql, uploadFromSql } from './rows.ts';
 import { ScrubWalk } from './scrub-walk.ts';
 import { SpaceDirectory } from './space-directory.ts';
 import { finalize, prepareReads, type ReadStatements } from './statements.ts';
@@ -234,17 +234,25 @@ export class SqliteMetadataStore implements MetadataStore {
 
   #readToScrub({ space, hash }: ReturnType<ScrubWalk['from']>, limit: number) {
     const rows = this.#disk.sql.findNodesToScrub.all(space, hexToBytes(hash), limit);
-    const items: ScrubItem[] = [];
-    for (const row of rows) {
+    const items = rows.map((row): ScrubItem => {
+      const node = nodeFromSql(row);
       const id = row.space as number;
-      items.push({
-        space: this.#readSpace(id),
-        node: nodeFromSql(row),
-        content: joinedContentFromSql(row, id),
-      });
-    }
+      return { space: this.#readSpace(id), node, content: this.#readToProve(id, node) };
+    });
     const last = rows.length < limit ? undefined : rows.at(-1);
     return { items, next: last && `${last.space}.${bytesToHex(last.hash as Uint8Array)}` };
+  }
+
+  /** `undefined` as well for a record on a damaged page: whoever makes the row rotten looks again. */
+  #readToProve(spaceId: number, { generation }: NodeRow): ContentRow | undefined {
+    try {
+      const row = this.#disk.sql.findContent.get(hexToBytes(generation));
+      return row?.space === spaceId ? contentFromSql(row, generation) : undefined;
+    } catch (error) {
+      if (!isDamageMet(error)) throw error;
+      this.#disk.endTurn();
+      return undefined;
+    }
   }
 
   findRottenSpaces(after: string | undefined, limit: number): readonly RottenSpace[] {

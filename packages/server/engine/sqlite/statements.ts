@@ -43,7 +43,7 @@ const READ_STATEMENTS = {
   findHistoryAt:
     'SELECT balance, to_revision FROM balance_history WHERE domain = ?1 AND hash = ?2 AND from_revision <= ?3 ORDER BY from_revision DESC LIMIT 1',
   /** ?1 space, ?2 hash, ?3 limit */
-  findNodesToScrub: `SELECT nodes.space, ${NODE_COLUMNS_JOINED}, ${CONTENT_COLUMNS_JOINED} FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation WHERE (nodes.space, nodes.hash) > (?1, ?2) ORDER BY nodes.space, nodes.hash LIMIT ?3`,
+  findNodesToScrub: `SELECT space, ${NODE_COLUMNS} FROM nodes WHERE (space, hash) > (?1, ?2) ORDER BY space, hash LIMIT ?3`,
   /** ?1 generation */
   isUploadKnown: 'SELECT verdict FROM uploads WHERE generation = ?1',
   isContentKnown: 'SELECT 1 AS known FROM contents WHERE generation = ?1',
