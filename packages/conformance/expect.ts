@@ -98,6 +98,10 @@ export function expectInvalid(answer: Answer, why = ''): string {
   return expectError(answer, 400, 'INVALID_REQUEST', why);
 }
 
+export function expectForbidden(answer: Answer, why = ''): string {
+  return expectError(answer, 403, 'FORBIDDEN', why);
+}
+
 export function expectNotFound(answer: Answer, why = ''): string {
   return expectError(answer, 404, 'NOT_FOUND', why);
 }

@@ -52,6 +52,13 @@ export interface CallOptions {
 const LEASE_MS = 60_000;
 const UPLOADS_AT_ONCE = 8;
 
+/** The body that an operation cannot do without, about this node. */
+export function neededBody(operation: OperationName, hash: string): CallOptions {
+  if (operation === 'leaseNode') return { json: { leaseDurationMs: LEASE_MS } };
+  if (operation === 'updateRootRefs') return { json: { requestId: 'r', changes: { [hash]: 1 } } };
+  return {};
+}
+
 export class SpaceClient {
   readonly appId: string;
   readonly spaceId: string;

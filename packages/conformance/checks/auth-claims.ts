@@ -4,7 +4,7 @@ import { randomHash } from '../node-bytes.ts';
 import { OPERATION_NAMES } from '../space-client.ts';
 import { type Check, type CheckContext, check, row } from '../suite.ts';
 import { type Fields, PERMISSIONS } from '../tokens.ts';
-import { expectUnauthorized } from './auth-tokens.ts';
+import { expectInvalidToken, expectUnauthorized } from './auth-tokens.ts';
 
 const DAY_S = 86_400;
 
@@ -13,7 +13,7 @@ async function refuseClaims(
   forms: Readonly<Record<string, Fields>>,
 ): Promise<void> {
   for (const [what, claims] of Object.entries(forms)) {
-    expectUnauthorized(await client.withClaims(claims).call('getUsage'), 'invalid_token', what);
+    expectInvalidToken(await client.withClaims(claims).call('getUsage'), what);
   }
 }
 
@@ -157,11 +157,7 @@ export const authClaimChecks: readonly Check[] = [
       const call = () => client.call('getUsage', { headers: { authorization: `Bearer ${token}` } });
       expectStatus(await call(), 200, 'still within tolerance');
       await elapse(9_000);
-      expectUnauthorized(
-        await call(),
-        'invalid_token',
-        'every request checks expiry, also of a remembered token',
-      );
+      expectInvalidToken(await call(), 'every request checks expiry, also of a remembered token');
     },
   ),
   check(

@@ -24,6 +24,10 @@ export function expectUnauthorized(answer: Answer, code: string, why: string): v
   expectThat(known, 'an RFC 6750 error in WWW-Authenticate', challenge, answer);
 }
 
+export function expectInvalidToken(answer: Answer, why: string): void {
+  expectUnauthorized(answer, 'invalid_token', why);
+}
+
 export function bearing({ client }: CheckContext, authorization: string | undefined): Promise<Answer> {
   return client.call('getUsage', { headers: { authorization } });
 }
@@ -89,7 +93,7 @@ export const authTokenChecks: readonly Check[] = [
         `Bearer ${token}, Bearer ${token}`,
         `DPoP ${token}`,
       ]) {
-        expectUnauthorized(await bearing(context, value), 'invalid_token', 'not Bearer <token>');
+        expectInvalidToken(await bearing(context, value), 'not Bearer <token>');
       }
     },
   ),
@@ -115,7 +119,7 @@ export const authTokenChecks: readonly Check[] = [
         'header invalid UTF-8': `${base64url(new Uint8Array([0x7b, 0xff, 0x7d]))}.${payload}.${signature}`,
       };
       for (const [what, token] of Object.entries(forms)) {
-        expectUnauthorized(await bearing(context, `Bearer ${token}`), 'invalid_token', `not a JWT: ${what}`);
+        expectInvalidToken(await bearing(context, `Bearer ${token}`), `not a JWT: ${what}`);
       }
     },
   ),
@@ -137,7 +141,7 @@ export const authTokenChecks: readonly Check[] = [
         'no iss and alg none': token({ alg: 'none' }, { iss: undefined }),
       };
       for (const [what, forged] of Object.entries(forms)) {
-        expectUnauthorized(await bearing(context, `Bearer ${forged}`), 'invalid_token', what);
+        expectInvalidToken(await bearing(context, `Bearer ${forged}`), what);
       }
     },
   ),

@@ -1,7 +1,7 @@
 /** GET /health, which paths exist, which methods they have. */
 import { expectEqual, expectInvalid, expectNotFound, expectStatus, expectThat, readJson } from '../expect.ts';
 import { makeNode } from '../node-bytes.ts';
-import { OPERATION_NAMES, OPERATIONS, type OperationName } from '../space-client.ts';
+import { neededBody, OPERATION_NAMES, OPERATIONS, type OperationName } from '../space-client.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
 
 const HEALTH = 'Routes and ids: health';
@@ -183,8 +183,10 @@ export const healthAndRouteChecks: readonly Check[] = [
     async ({ client }) => {
       for (const [what, hash] of Object.entries(BAD_HASHES)) {
         for (const operation of ['readContent', 'readMetadata', 'leaseNode'] as const) {
-          const json = operation === 'leaseNode' ? { json: { leaseDurationMs: 60_000 } } : {};
-          expectInvalid(await client.call(operation, { hash, ...json }), `hash with ${what}`);
+          expectInvalid(
+            await client.call(operation, { hash, ...neededBody(operation, hash) }),
+            `hash with ${what}`,
+          );
         }
       }
     },
@@ -197,12 +199,8 @@ export const healthAndRouteChecks: readonly Check[] = [
       const node = await client.published();
       for (const operation of OPERATION_NAMES) {
         for (const query of BAD_QUERIES) {
-          const bodies: Partial<Record<OperationName, unknown>> = {
-            leaseNode: { leaseDurationMs: 60_000 },
-            updateRootRefs: { requestId: 'r', changes: { [node.hash]: 1 } },
-          };
-          const json = bodies[operation] === undefined ? {} : { json: bodies[operation] };
-          const answer = await client.call(operation, { hash: node.hash, query, ...json });
+          const body = neededBody(operation, node.hash);
+          const answer = await client.call(operation, { hash: node.hash, query, ...body });
           expectInvalid(answer, `query ?${query}`);
         }
       }

@@ -4,6 +4,7 @@ import { randomHash } from '../node-bytes.ts';
 import type { OperationName, SpaceClient } from '../space-client.ts';
 import { type Check, check } from '../suite.ts';
 import { readGcPass } from '../wire.ts';
+import { inPieces } from './upload-target.ts';
 
 const JSON_RULE = 'Errors: bad JSON → 400 INVALID_REQUEST';
 const FIELD_RULE = 'Errors: unknown or duplicate field, at any level, however escaped → 400 INVALID_REQUEST';
@@ -134,19 +135,6 @@ function padded(body: string, byteLength: number): Uint8Array<ArrayBuffer> {
   const result = new Uint8Array(byteLength).fill(0x20);
   result.set(Buffer.from(body));
   return result;
-}
-
-function inPieces(whole: Uint8Array): ReadableStream<Uint8Array> {
-  const pieces = Array.from({ length: Math.ceil(whole.length / 65_536) }, (_, i) =>
-    whole.slice(i * 65_536, (i + 1) * 65_536),
-  );
-  return new ReadableStream({
-    pull(controller) {
-      const piece = pieces.shift();
-      if (piece) controller.enqueue(piece);
-      else controller.close();
-    },
-  });
 }
 
 export const jsonBodyChecks: readonly Check[] = [

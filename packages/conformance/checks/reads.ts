@@ -11,6 +11,7 @@ import {
 } from '../expect.ts';
 import { makeNode, randomContent, randomHash, type SampleNode } from '../node-bytes.ts';
 import { type Check, type CheckContext, check } from '../suite.ts';
+import { expectNamed } from './headers.ts';
 
 const GRAMMAR = 'readContent: Range grammar bytes=a-b, bytes=a-, bytes=-n; everything else 416';
 const RANGES = 'readContent: 206 with Content-Range, ends clamped';
@@ -24,16 +25,7 @@ function expectContentHeaders(answer: Answer, node: SampleNode, byteLength: numb
   expectHeader(answer, 'cache-control', 'private, max-age=31536000, immutable');
   expectHeader(answer, 'x-content-type-options', 'nosniff');
   expectHeader(answer, 'content-security-policy', "sandbox; default-src 'none'");
-  const vary = (answer.headers.get('vary') ?? '')
-    .toLowerCase()
-    .split(',')
-    .map((name) => name.trim());
-  expectThat(
-    vary.includes('authorization'),
-    'Vary: Authorization',
-    answer.headers.get('vary') ?? '(absent)',
-    answer,
-  );
+  expectNamed(answer, 'Vary', 'Authorization');
   expectThat(!answer.headers.has('etag'), 'no ETag', answer.headers.get('etag'), answer);
 }
 

@@ -1,5 +1,5 @@
 /** Uploads that overlap, pause, break off or outlive their URL. */
-import { expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
+import { expectEqual, expectForbidden, expectStatus, expectThat } from '../expect.ts';
 import { makeNode, makeNodeOfCanonicalSize } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, check } from '../suite.ts';
@@ -178,8 +178,8 @@ export const uploadOverlapChecks: readonly Check[] = [
       const done = await client.instruction(finished.hash);
       expectStatus(await client.put(done, finished.bytes), 200);
       await elapse(upload.expiresAt - target.now() + 1_500);
-      expectError(await client.put(upload, node.bytes), 403, 'FORBIDDEN', 'an expired URL');
-      expectError(await client.put(done, finished.bytes), 403, 'FORBIDDEN', 'expiry before finished');
+      expectForbidden(await client.put(upload, node.bytes), 'an expired URL');
+      expectForbidden(await client.put(done, finished.bytes), 'expiry before finished');
       await client.expectLease(
         finished.hash,
         'ready',

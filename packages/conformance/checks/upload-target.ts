@@ -1,5 +1,5 @@
 /** The upload target: what a signed URL allows, once. */
-import { expectEqual, expectError, expectStatus, expectThat } from '../expect.ts';
+import { expectEqual, expectError, expectForbidden, expectStatus, expectThat } from '../expect.ts';
 import { makeNode, makeNodeOfCanonicalSize, type SampleNode } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, check } from '../suite.ts';
@@ -19,11 +19,11 @@ async function expectRefused(
   const url = new URL(upload.url);
   url.pathname = `/uploads/${token}`;
   const answer = await client.put({ ...upload, url: url.href }, node.bytes);
-  expectError(answer, 403, 'FORBIDDEN', 'a tampered upload URL');
+  expectForbidden(answer, 'a tampered upload URL');
   const headerless = await client.put({ ...upload, url: url.href }, node.bytes, {
     'if-none-match': undefined,
   });
-  expectError(headerless, 403, 'FORBIDDEN', 'a tampered upload URL without headers');
+  expectForbidden(headerless, 'a tampered upload URL without headers');
 }
 
 export function inPieces(bytes: Uint8Array, size = 65_536): ReadableStream<Uint8Array> {
@@ -108,18 +108,11 @@ export const uploadTargetChecks: readonly Check[] = [
         { 'content-type': 'application/vnd.holdfast.cas-node.v2' },
       ];
       for (const headers of wrongs) {
-        expectError(
-          await client.put(upload, node.bytes, headers),
-          403,
-          'FORBIDDEN',
-          `headers ${JSON.stringify(headers)}`,
-        );
+        expectForbidden(await client.put(upload, node.bytes, headers), `headers ${JSON.stringify(headers)}`);
       }
       expectStatus(await client.put(upload, node.bytes), 200, 'refused PUTs leave the URL good');
-      expectError(
+      expectForbidden(
         await client.put(upload, node.bytes, { 'if-none-match': undefined }),
-        403,
-        'FORBIDDEN',
         'headers before finished',
       );
     },
