@@ -17,7 +17,7 @@ export interface AppRegistration {
   readonly appId: string;
   readonly issuer: string;
   readonly audience: string;
-  /** text of a public JSON Web Key Set, or its URL */
+  /** the text of a public JSON Web Key Set, or its URL */
   readonly keys: AppKeys;
   /** names; `undefined`: every supported algorithm */
   readonly algorithms?: readonly string[] | undefined;
@@ -25,7 +25,7 @@ export interface AppRegistration {
   readonly tokenLifetimeMsMax?: number | undefined;
 }
 
-/** A registration that cannot be accepted, or a change that does not apply. One line: what, and what to do. */
+/** A registration is refused, or a change does not apply. The message is one line: what is wrong and what to do. */
 export class RegistrationError extends Error {
   override readonly name = 'RegistrationError';
 }
@@ -94,7 +94,7 @@ function checkUrl(text: string): void {
   }
 }
 
-/** Stricter than use: a set with any unsafe key is turned down, so that the operator learns of it. */
+/** Refuses a set with any unsafe key, so that the operator learns of it. Using a set only passes over such keys. */
 async function checkKeySet(jwks: string, algorithms: readonly Algorithm[] | undefined): Promise<void> {
   try {
     const { keys, refusals } = parseKeySet(jwks);

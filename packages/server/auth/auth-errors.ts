@@ -4,7 +4,7 @@ import { REGISTRY_RETRY_AFTER_SECONDS } from './auth-limits.ts';
 
 const REALM = 'realm="holdfast"';
 
-/** Row 1. docs/api.md promises an RFC 6750 `error` on every 401, so also here, where the RFC would leave it out. */
+/** Row 1. docs/api.md promises an RFC 6750 `error` on every 401, also here, where the RFC omits it. */
 export function missingToken(): ApiError {
   return new ApiError(
     'missing_token',
@@ -23,7 +23,7 @@ export function unauthorized(
   });
 }
 
-/** Row 5. `cause` is for the log; the caller learns only that it is worth trying again. */
+/** Row 5. `cause` is for the log; the client learns only that it may try again. */
 export function registryUnavailable(message: string, cause?: unknown): ApiError {
   return new ApiError('registry_unavailable', message, {
     retryAfterSeconds: REGISTRY_RETRY_AFTER_SECONDS,

@@ -1,6 +1,6 @@
-/** Limits of authorization that are no part of the interface; those that a client can meet are in the protocol package. */
+/** Limits of authorization that no client needs to know; those that a client can meet are in the protocol package. */
 
-/** Longest capability, characters: far above any real one, and it bounds the work an unknown sender can ask for. */
+/** Longest capability, characters: far above any real one. It bounds the work that an unknown sender can cause. */
 export const TOKEN_CHARACTERS_MAX = 8192;
 /** Nesting of arrays and objects in header and claims; issuers may add claims of their own. */
 export const TOKEN_JSON_DEPTH_MAX = 16;
@@ -20,16 +20,16 @@ export const RSA_MODULUS_BITS_MAX = 8192;
 export const JWKS_FRESH_MS_MAX = 5000;
 /** From the start of a good fetch to the start of the next, while in use. */
 export const JWKS_REFRESH_MS = 2000;
-/** One fetch, from connecting to the last byte. With the refresh before it: its outcome is known while the copy is fresh. */
+/** One fetch, from connecting to the last byte. Together with `JWKS_REFRESH_MS` it ends while the earlier copy is fresh. */
 export const JWKS_FETCH_MS_MAX = 3000;
 /** From a failed fetch to the next. */
 export const JWKS_RETRY_MS = 1000;
-/** A key set nobody asked for this long is no longer fetched. */
+/** A key set that no request needed for this long is no longer fetched. */
 export const JWKS_IN_USE_MS = 60_000;
 
 /** From one reading of the registry to the next, off the request path. */
 export const REGISTRY_RELOAD_MS = 1000;
-/** From one reading for the sake of an unknown issuer to the next, however many requests have one. */
+/** From one reading because of an unknown issuer to the next, however many requests name one. */
 export const REGISTRY_LOOK_AGAIN_MS = 1000;
 /** One reading of the registry. */
 export const REGISTRY_READ_MS_MAX = 3000;

@@ -1,9 +1,9 @@
-/** What authorization needs from the world, so that tests can own time and network. */
+/** The clocks, timers and network of authorization, so that tests can replace them. */
 
 export interface AuthWorld {
-  /** wall clock, ms since the epoch: for the times in tokens */
+  /** wall clock, ms since the epoch, for the times in tokens */
   now(): number;
-  /** ms that only grow: for the age of copies, which a changed wall clock must not make younger */
+  /** monotonic clock, ms, for the age of copies: a change of the wall clock must not make them younger */
   monotonicNow(): number;
   /** Runs `callback` once after `delayMs`, without keeping the process alive; the result cancels it. */
   schedule(callback: () => void, delayMs: number): () => void;

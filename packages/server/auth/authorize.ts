@@ -1,4 +1,4 @@
-/** Who may do what: the checks of the table in docs/api.md, Capabilities, in its order, once per request of a known route. */
+/** Decides who may do what: the checks of the table in docs/api.md, Capabilities, in its order, once per request. */
 import { ALGORITHMS, type Algorithm, ApiError, isAlgorithm, type OperationName } from '@holdfast/protocol';
 import { compactVerify } from 'jose';
 import { registryUnavailable, unauthorized } from './auth-errors.ts';
@@ -15,7 +15,7 @@ export interface Authorizer {
   readonly registry: IssuerRegistry;
   readonly cache: CapabilityCache;
   readonly world: AuthWorld;
-  /** Ends the background reading of the registry and of key sets. The store stays open: it is the caller's. */
+  /** Ends the background reading of the registry and of key sets. The store stays open, because the caller owns it. */
   close(): void;
 }
 
@@ -37,7 +37,7 @@ export async function openAuthorizer(
 /**
  * Judges one request. `authorization` is the header as received, null when absent; `appId` and `spaceId` are the decoded
  * ids of the path, `undefined` for one that is no id. Throws or rejects with the ApiError of the first check that fails,
- * in that table's order. Answers without a promise when everything needed is at hand.
+ * in that table's order. Returns the verdict itself, not a promise, when nothing must be read.
  */
 export function authorize(
   authorizer: Authorizer,
@@ -58,8 +58,8 @@ export function authorize(
 }
 
 /**
- * A capability verified before, if nothing it rests on has changed: its App is registered and active as it was, its key
- * set is the same, its time is not over. In any doubt `undefined`: then every check is made again, in order.
+ * A capability that was verified before, if nothing has changed since: its App is active with the same registration, its key
+ * set is the same, and it has not expired. Otherwise `undefined`: then every check is made again, in order.
  */
 function findStanding(authorizer: Authorizer, digest: string): Capability | undefined {
   const entry = authorizer.cache.find(digest);
@@ -79,7 +79,7 @@ function isStanding(entry: VerifiedCapability, registered: RegisteredIssuer): bo
   return registered.registration === entry.registration && registered.status === 'active';
 }
 
-/** The slow path asks for the same thing, joins the same work and answers for its failure. */
+/** Drops the promise: `authorizeUnknown` waits for the same work and reports its failure. */
 function leaveToSlowPath(pending: Promise<unknown>): undefined {
   pending.catch(() => undefined);
   return undefined;
@@ -102,7 +102,7 @@ async function authorizeUnknown(
   }
   const { registration } = await readRegistered(authorizer, parsed.issuer);
   const keySet = await registration.keySource.read();
-  // A first fetch of keys may have taken longer than registry rows may be used for.
+  // The first fetch of the keys may have taken so long that the registry rows are now too old.
   const latest = await readRegistered(authorizer, parsed.issuer);
   if (latest.registration !== registration) {
     throw registryUnavailable("the capability's App was changed during this request; try again");
@@ -115,7 +115,7 @@ async function authorizeUnknown(
   return capability;
 }
 
-/** Rows 4 and 5, as far as the registry goes. */
+/** Row 4, and row 5 for the registry. */
 async function readRegistered(authorizer: Authorizer, issuer: string): Promise<RegisteredIssuer> {
   const { registry } = authorizer;
   const registered = (await registry.read()).get(issuer) ?? (await registry.readAgain()).get(issuer);
@@ -146,7 +146,7 @@ async function verifySignature(token: ParsedToken, algorithm: Algorithm, keySet:
   try {
     await compactVerify(token.compact, await key.import(algorithm), { algorithms: [algorithm] });
   } catch {
-    // Whatever is wrong with key or signature, the capability is not proven; the error may quote the token.
+    // Whether the key or the signature is wrong, the capability is not proven. `error` is dropped: it may quote the token.
     throw unauthorized('invalid_token', 'the capability is not valid: its signature does not match');
   }
 }

@@ -2,21 +2,21 @@
 import type { Capability, Validity } from './capability.ts';
 import type { KeySet } from './key-set.ts';
 
-/** What was true when the signature was checked. It stands only while registration and key set are the very same. */
+/** What was true when the signature was checked. It holds only while registration and key set are the same objects. */
 export interface VerifiedCapability {
   readonly capability: Capability;
   readonly validity: Validity;
   readonly issuer: string;
-  /** compared by identity: the registry keeps the object while the App's row says the same */
+  /** compared by identity: the registry keeps the object while the App's row is unchanged */
   readonly registration: object;
-  /** compared by identity: key sources keep the object while the keys are the same */
+  /** compared by identity: key sources keep the object while the keys are unchanged */
   readonly keySet: KeySet;
 }
 
 /**
- * Two halves: what is asked for moves to the newer one; when that is full the older is dropped and the newer takes its place.
- * So what nobody asked for leaves first, and finding an entry again, as nearly every request does, changes nothing. Only
- * what was verified gets in: a failure is never remembered.
+ * Two halves: an entry that is found moves to the newer half. When the newer half is full, the older one is dropped and the newer
+ * takes its place. So entries that no request uses leave first, and finding a recent entry, as nearly every request does, changes
+ * nothing. Only verified capabilities are remembered, never a failure.
  */
 export class CapabilityCache {
   #newer = new Map<string, VerifiedCapability>();
@@ -50,7 +50,7 @@ export class CapabilityCache {
   }
 }
 
-/** The key of a token, written as `plainCredential` gives it: a SHA-256, so that no token stays in memory for the cache's sake. */
+/** The cache key of a token as `plainCredential` returns it: a SHA-256, so that the cache keeps no token in memory. */
 export function digestCredential(credential: string): string {
   return Bun.SHA256.hash(credential, 'base64');
 }

@@ -10,7 +10,7 @@ import {
 } from '@holdfast/protocol';
 import { unauthorized } from './auth-errors.ts';
 
-/** What a verified token allows, and whom. */
+/** What a verified token allows, and to whom. */
 export interface Capability {
   readonly appId: string;
   readonly spaceId: string;
@@ -23,7 +23,7 @@ export interface Capability {
   readonly tokenId: string | undefined;
 }
 
-/** When a capability may be used, ms since the epoch, clock tolerance included: at `from` yes, at `until` no more. */
+/** When a capability may be used, ms since the epoch, clock tolerance included: from `from` on, before `until`. */
 export interface Validity {
   readonly from: number;
   readonly until: number;
@@ -37,10 +37,10 @@ interface TokenRules {
 }
 
 const TOKEN_VERSION = 1;
-/** Issuers name the type of their capabilities themselves, as RFC 8725 advises: only the end of the name is common. */
+/** Issuers choose the type of their capabilities, as RFC 8725 advises. Only the end of the name is common to all. */
 const TYPE = /^(?:(?:application\/)?jwt|.*-cap\+jwt)$/i;
 
-/** Header parameters other than `alg`. Key material or links to it in the header are never looked at. */
+/** Checks the header parameters other than `alg`. Keys in the header, and links to keys, are never used. */
 export function checkHeader(header: JsonObject): { readonly kid: string | undefined } {
   if (header.has('crit')) throw invalid('its header has "crit", which is not supported');
   const type = header.get('typ');
@@ -52,7 +52,7 @@ export function checkHeader(header: JsonObject): { readonly kid: string | undefi
   return { kid };
 }
 
-/** Claims of a token whose signature is good. Throws ApiError `invalid_token`; `now` in ms since the epoch. */
+/** Checks the claims of a token whose signature is good. Throws ApiError `invalid_token`; `now` in ms since the epoch. */
 export function checkClaims(
   claims: JsonObject,
   rules: TokenRules,
@@ -82,7 +82,7 @@ export function checkClaims(
   };
 }
 
-/** Throws ApiError `invalid_token` outside the time a capability is good for. */
+/** Throws ApiError `invalid_token` if the capability is not valid yet, or has expired. */
 function checkValidity(validity: Validity, now: number): void {
   if (now >= validity.until) throw invalid('it has expired; ask its issuer for a new one');
   if (now < validity.from) {
@@ -96,7 +96,7 @@ export interface ScopeTarget {
   readonly spaceId: string | undefined;
 }
 
-/** Rows 8 to 10: what a good token allows here. An id that is no id cannot be compared: 400 in the place of row 8. */
+/** Rows 8 to 10: whether a good token allows this request. A path without a valid id cannot match: 400 instead of row 8. */
 export function checkScope(capability: Capability, target: ScopeTarget, operation: OperationName): void {
   if (target.appId === undefined || target.spaceId === undefined) {
     const name = target.appId === undefined ? 'appId' : 'spaceId';

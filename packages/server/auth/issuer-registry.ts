@@ -1,4 +1,6 @@
-/** The registered issuers as this process may use them: never older than `REGISTRY_STALE_MS_MAX` (docs/api.md, Capabilities). */
+/**
+ * This process's copy of the registered issuers: never used when older than `REGISTRY_STALE_MS_MAX` (docs/api.md, Capabilities).
+ */
 import { type Algorithm, REGISTRY_STALE_MS_MAX } from '@holdfast/protocol';
 import { registryUnavailable } from './auth-errors.ts';
 import { REGISTRY_LOOK_AGAIN_MS, REGISTRY_READ_MS_MAX, REGISTRY_RELOAD_MS } from './auth-limits.ts';
@@ -6,7 +8,7 @@ import type { AuthWorld } from './auth-world.ts';
 import { type KeySource, StaticKeySource, UrlKeySource } from './jwks-source.ts';
 import type { AppKeys, AppRecord, AppStatus, RegistryStore } from './registry-store.ts';
 
-/** Everything of an App's row that a capability is verified against. The object stays the same while the row does. */
+/** What a capability of an App is verified against. The object stays the same while the App's row is unchanged. */
 export interface Registration {
   readonly appId: string;
   readonly issuer: string;
@@ -26,8 +28,8 @@ export interface RegisteredIssuer {
 export type RegistrySnapshot = ReadonlyMap<string, RegisteredIssuer>;
 
 /**
- * Keeps a snapshot and reads the rows again every `REGISTRY_RELOAD_MS` off the request path once started; a request that
- * finds the snapshot too old all the same has it read before it is answered.
+ * Keeps a snapshot. Once started, reads the rows again every `REGISTRY_RELOAD_MS`, outside any request. A request that still
+ * finds the snapshot too old waits until the rows are read.
  */
 export class IssuerRegistry {
   readonly #store: RegistryStore;
@@ -54,15 +56,17 @@ export class IssuerRegistry {
     this.#scheduleReload();
   }
 
-  /** At once while the snapshot is young enough. Rejects with ApiError `registry_unavailable` (row 5). */
+  /**
+   * Returns the snapshot itself, not a promise, while it is young enough. Rejects with ApiError `registry_unavailable` (row 5).
+   */
   read(): RegistrySnapshot | Promise<RegistrySnapshot> {
     return this.#isYoung() ? this.#snapshot : this.#readBeforeAnswering();
   }
 
   /**
-   * As `read`, after the rows were read once more for a request whose issuer is in no snapshot yet: its App may have been added
-   * a moment ago. However many such requests come, the rows are read for them once per `REGISTRY_LOOK_AGAIN_MS`; those that come
-   * in between share that reading, or get the snapshot as it is, so that none of them waits for the next.
+   * For a request whose issuer is not in the snapshot: reads the rows again, because its App may have been added a moment ago.
+   * The rows are read once per `REGISTRY_LOOK_AGAIN_MS` for all such requests. A request in between shares that reading, or gets
+   * the snapshot as it is: no request waits for the next reading.
    */
   async readAgain(): Promise<RegistrySnapshot> {
     const now = this.#world.monotonicNow();
@@ -72,12 +76,12 @@ export class IssuerRegistry {
         this.#lookingAgain = undefined;
       });
     }
-    // When it fails, the snapshot still says what was true at most 5 s ago; `read` judges its age.
+    // If this fails, the snapshot may still be young enough: `read` judges its age.
     await this.#lookingAgain?.catch(() => undefined);
     return this.read();
   }
 
-  /** A reading that began before the request would not show what was added between. */
+  /** Begins a new reading: one that began before the request may miss an App that was added since. */
   async #lookAgain(): Promise<void> {
     await this.#reading?.catch(() => undefined);
     await this.#readOnce();
@@ -99,7 +103,7 @@ export class IssuerRegistry {
     } catch (error) {
       throw registryUnavailable('the registered Apps cannot be read; try again shortly', error);
     }
-    // A reading that began long before this request is no news.
+    // The reading may have begun so long ago that its snapshot is too old already.
     if (!this.#isYoung()) throw registryUnavailable('the registered Apps cannot be read in time; try again');
     return this.#snapshot;
   }
@@ -146,7 +150,7 @@ export class IssuerRegistry {
   #scheduleReload(): void {
     if (this.#isClosed) return;
     this.#cancelTimer = this.#world.schedule(() => {
-      // A failed reading shows when a request finds the snapshot too old; until then the next one may succeed.
+      // No request sees a failed reading until the snapshot is too old. Until then the next reading may succeed.
       this.#readOnce().then(
         () => this.#scheduleReload(),
         () => this.#scheduleReload(),

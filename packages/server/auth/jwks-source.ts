@@ -1,4 +1,4 @@
-/** Where the verification keys of an App come from: text in the registry, or a URL (docs/api.md, Capabilities). */
+/** Sources of an App's verification keys: text in the registry, or a URL (docs/api.md, Capabilities). */
 import { JWKS_STALE_MS_MAX } from '@holdfast/protocol';
 import { registryUnavailable } from './auth-errors.ts';
 import {
@@ -14,8 +14,8 @@ import { type KeySet, parseKeySet } from './key-set.ts';
 
 export interface KeySource {
   /**
-   * The keys as of now: at once when a copy may be used, else after a fetch. Throws or rejects with ApiError
-   * `registry_unavailable` (row 5). Answers the same object while the keys are the same.
+   * Returns the keys themselves, not a promise, when a copy may be used; otherwise fetches them first. Throws or rejects with
+   * ApiError `registry_unavailable` (row 5). Returns the same object while the keys are the same.
    */
   read(): KeySet | Promise<KeySet>;
   close(): void;
@@ -74,7 +74,7 @@ export class UrlKeySource implements KeySource {
     this.#usedAt = now;
     const usable = this.#findUsable(now);
     if (usable === undefined) return this.#readAfterFetch(now);
-    // Normally the timer has it in hand; after a pause in use it has stopped.
+    // The timer stops when the keys are not used for a while.
     if (this.#fetching === undefined && this.#cancelTimer === undefined) this.#schedule(0);
     return usable;
   }
@@ -95,7 +95,7 @@ export class UrlKeySource implements KeySource {
 
   async #readAfterFetch(now: number): Promise<KeySet> {
     const hasJustFailed = this.#failure !== undefined && now - this.#failure.at < JWKS_RETRY_MS;
-    // However many requests come while the issuer is away, it is asked once per `JWKS_RETRY_MS`.
+    // An issuer that is away is asked once per `JWKS_RETRY_MS`, however many requests come.
     if (!hasJustFailed || this.#fetching !== undefined) await this.#fetchOnce();
     const usable = this.#findUsable(this.#world.monotonicNow());
     if (usable !== undefined) return usable;
@@ -146,7 +146,7 @@ export class UrlKeySource implements KeySource {
 
 /**
  * GETs the document within `JWKS_FETCH_MS_MAX` and `JWKS_BYTES_MAX`. Rejects on anything but a plain 200: a redirect
- * could lead where the operator never pointed.
+ * could lead to a host that the operator never named.
  */
 async function fetchKeySetBytes(url: string, world: AuthWorld): Promise<Uint8Array> {
   const controller = new AbortController();
@@ -160,7 +160,7 @@ async function fetchKeySetBytes(url: string, world: AuthWorld): Promise<Uint8Arr
     return await Promise.race([readKeySetBytes(url, world, controller.signal), timedOut.promise]);
   } finally {
     cancel();
-    // Ends a body that is longer than allowed or still coming.
+    // Cancels a body that is too long or not complete yet.
     controller.abort();
   }
 }

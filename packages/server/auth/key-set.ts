@@ -21,7 +21,7 @@ export interface VerificationKey {
   readonly kid: string | undefined;
   readonly algorithms: readonly Algorithm[];
   readonly identity: string;
-  /** Imports the key for `algorithm`, once. Rejects when its numbers are no key, such as a point off the curve. */
+  /** Imports the key for `algorithm`, once. Rejects if its numbers are not a valid key, such as a point off the curve. */
   import(algorithm: Algorithm): Promise<CryptoKey>;
 }
 
@@ -29,7 +29,7 @@ export interface KeySet {
   readonly keys: readonly VerificationKey[];
   /** equal exactly when two sets hold the same keys in the same order */
   readonly identity: string;
-  /** why a key was left out because it is unsafe to register: one line each, without key material */
+  /** one line for each key that was passed over as unsafe: the reason, without key material */
   readonly refusals: readonly string[];
 }
 
@@ -44,8 +44,8 @@ const textEncoder = new TextEncoder();
 
 /**
  * Parses a key set. Keys that are not for verifying with a supported algorithm are passed over (RFC 7517, section 5);
- * keys that are unsafe (private, symmetric, weak, malformed, or told apart by nothing) are passed over with a refusal.
- * Throws KeySetError when the whole is no key set.
+ * unsafe keys (private, symmetric, weak, malformed, or not distinguishable from another) are passed over with a refusal.
+ * Throws KeySetError when the text is no key set.
  */
 export function parseKeySet(text: string | Uint8Array): KeySet {
   const root = parseJson(typeof text === 'string' ? textEncoder.encode(text) : text);
@@ -71,8 +71,8 @@ export function parseKeySet(text: string | Uint8Array): KeySet {
 }
 
 /**
- * The one key that fits a token's `kid` and `alg`; `undefined` when none or several do. Without a `kid` every key that
- * fits the algorithm counts.
+ * The one key that fits a token's `kid` and `alg`; `undefined` when none or several fit. Without a `kid`, every key for the
+ * algorithm fits.
  */
 export function findKey(
   keySet: KeySet,
@@ -90,7 +90,7 @@ function parseJson(bytes: Uint8Array) {
     return parseStrictJson(bytes, { depthMax: JWKS_JSON_DEPTH_MAX, bytesMax: JWKS_BYTES_MAX });
   } catch (error) {
     if (!(error instanceof StrictJsonError)) throw error;
-    // The reason may quote a member name of the text, which is never key material; its values are not quoted.
+    // The message may quote a member name, which is never key material. It quotes no values.
     throw new KeySetError(`it is not valid JSON: ${error.message}`);
   }
 }
@@ -147,7 +147,7 @@ type KeyForm =
   | { readonly kind: 'passed-over' }
   | { readonly kind: 'refused'; readonly reason: string };
 
-/** Which algorithms a key type can do, and exactly the members that are the key. */
+/** Which algorithms a key type supports, and exactly the members that make up the key. */
 function readKeyForm(jwk: JsonObject, kty: string): KeyForm {
   const crv = jwk.get('crv');
   if (kty === 'EC' && crv === 'P-256') return readForm(jwk, ['ES256'], { kty, crv }, ['x', 'y']);

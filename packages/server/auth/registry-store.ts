@@ -29,22 +29,22 @@ export interface AppRecord {
 type Awaitable<T> = T | Promise<T>;
 
 /**
- * Rows of the registry, shared by any number of processes. A change is durable when its verb answers, and every reading
- * that begins later sees it, in every process. Verbs throw only for failure of the store. Each change is atomic: of two
- * processes that add the same App or the same issuer at once, one wins and the other is told.
+ * Rows of the registry, shared by any number of processes. A change is durable when its verb resolves, and every later reading
+ * sees it, in every process. Verbs throw only if the store fails. Each change is atomic: if two processes add the same App or
+ * the same issuer at once, one succeeds and the other gets an answer that says so.
  */
 export interface RegistryStore {
   /**
-   * Every App, ordered by the UTF-8 bytes of `appId`. May answer the same array again while nothing has changed: callers
+   * Every App, ordered by the UTF-8 bytes of `appId`. May return the same array again while nothing has changed: callers
    * compare by identity to save work.
    */
   readAll(): Awaitable<readonly AppRecord[]>;
   insert(record: AppRecord): Awaitable<'inserted' | 'app-exists' | 'issuer-taken'>;
-  /** Swaps everything but `status` and `createdAt`, which stay as they are. */
+  /** Replaces everything except `status` and `createdAt`. */
   replace(record: AppRecord): Awaitable<'replaced' | 'app-unknown' | 'issuer-taken'>;
-  /** False when there is no such App. Setting the status it already has succeeds. */
+  /** False when there is no such App. True also if the App has that status already. */
   setStatus(appId: string, status: AppStatus, updatedAt: number): Awaitable<boolean>;
-  /** Forgets the App; its id and issuer are free at once. False when there is no such App. */
+  /** Removes the App's row; its id and issuer are free at once. False when there is no such App. */
   remove(appId: string): Awaitable<boolean>;
   close(): Awaitable<void>;
 }

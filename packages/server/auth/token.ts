@@ -1,4 +1,4 @@
-/** A capability as text: taken from the header, taken apart, nothing believed yet (docs/api.md, Capabilities, rows 1 to 3). */
+/** Reads a capability from the header and splits it, without verifying anything (docs/api.md, Capabilities, rows 1 to 3). */
 import {
   type ApiError,
   isJsonObject,
@@ -9,7 +9,7 @@ import {
 import { missingToken, unauthorized } from './auth-errors.ts';
 import { TOKEN_CHARACTERS_MAX, TOKEN_JSON_DEPTH_MAX } from './auth-limits.ts';
 
-/** The parts of a JWT with a readable header and claims, an `alg` and an `iss`. Nothing in it is verified. */
+/** The parts of a JWT with a readable header and claims, an `alg` and an `iss`. Nothing here is verified. */
 export interface ParsedToken {
   /** the compact form, for the signature check; never log it */
   readonly compact: string;
@@ -23,12 +23,12 @@ const BEARER_PREFIX = 'Bearer ';
 const CREDENTIAL_CHARACTERS_MAX = BEARER_PREFIX.length + TOKEN_CHARACTERS_MAX;
 /** RFC 6750 section 2.1 with the case-insensitive scheme of RFC 9110 section 11.1. */
 const BEARER = /^bearer +([A-Za-z0-9\-._~+/]+=*)$/i;
-/** Header and claims are never empty; the signature is, where `alg` is `none`: that is for row 3 to judge. */
+/** Header and claims are never empty. The signature is empty if `alg` is `none`, which row 3 refuses. */
 const COMPACT_JWS = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]*)$/;
 
 /**
- * The token of an `Authorization` header. Throws ApiError `missing_token` (row 1) or `invalid_token` (row 2). What it
- * returns is short enough to work on, but need not be a JWT.
+ * The token of an `Authorization` header. Throws ApiError `missing_token` (row 1) or `invalid_token` (row 2). The result
+ * is within the length limit, but need not be a JWT.
  */
 export function readBearerToken(authorization: string | null): string {
   if (authorization === null) throw missingToken();
@@ -51,8 +51,8 @@ const SPACE_CODE = 0x20;
 const DELETE_CODE = 0x7f;
 
 /**
- * The header as nearly every client writes it, `Bearer` and one space before the token, whichever way it was written: a
- * token has one. Throws as `readBearerToken`.
+ * The header in the form that nearly every client sends: `Bearer`, one space, the token. So a token has one form, however
+ * it was sent. Throws as `readBearerToken`.
  */
 export function plainCredential(authorization: string | null): string {
   if (authorization?.startsWith(BEARER_PREFIX) && authorization.length <= CREDENTIAL_CHARACTERS_MAX) {
@@ -62,7 +62,10 @@ export function plainCredential(authorization: string | null): string {
   return BEARER_PREFIX + readBearerToken(authorization);
 }
 
-/** Takes a JWT apart; `compact` comes from `readBearerToken`, which bounds it. Throws ApiError `invalid_token` (row 2) when it is none, or has no `alg` or `iss`. */
+/**
+ * Splits a JWT; `compact` comes from `readBearerToken`, which bounds its length. Throws ApiError `invalid_token` (row 2) if it
+ * is no JWT, or has no `alg` or `iss`.
+ */
 export function parseToken(compact: string): ParsedToken {
   const parts = COMPACT_JWS.exec(compact);
   if (parts === null) throw notAToken('it is not three base64url parts');
@@ -87,7 +90,7 @@ function parsePart(base64url: string, name: string): JsonObject {
   throw notAToken(`its ${name} part is not a JSON object`);
 }
 
-/** No number of bytes has an encoding of this length. */
+/** True if no bytes have a base64url encoding of this length. */
 function isUndecodable(base64url: string): boolean {
   return base64url.length % 4 === 1;
 }

@@ -1,17 +1,17 @@
-/** Work nobody waits for, again and again until it is stopped; a failure is logged once and tried again. */
+/** Repeats a step of background work until it is stopped. A failure is logged once, and the step is tried again. */
 import type { Log } from '../log.ts';
 
 export interface BackgroundLoop {
-  /** Resolves when the step under way has ended; none begins after. */
+  /** Resolves when the current step has ended. No step begins afterwards. */
   stop(): Promise<void>;
 }
 
 export interface LoopOptions {
   readonly name: string;
   readonly log: Log;
-  /** One bounded step. The answer: ms until the next. */
+  /** Does one bounded step. Resolves with the ms until the next. */
   readonly step: () => Promise<number>;
-  /** ms until the next step after one that failed */
+  /** ms from a failed step to the next */
   readonly retryMs: number;
 }
 
@@ -31,7 +31,7 @@ export function startLoop({ name, log, step, retryMs }: LoopOptions): Background
       lastFailure = undefined;
       return delayMs;
     } catch (error) {
-      // What it was using may have been closed already.
+      // After a stop the step may fail because its store is closed already.
       if (isStopped) return retryMs;
       const failure = error instanceof Error ? error.message : String(error);
       if (failure !== lastFailure)

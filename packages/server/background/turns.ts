@@ -1,22 +1,22 @@
-/** Of the processes that share engines, which one does a kind of background work now. Harmless when two do for a while. */
+/** Decides which of several processes does a background task now. It does no harm if two do it for a while. */
 
 export type BackgroundTask = 'sweep' | 'scrub';
 
 export interface BackgroundTurns {
-  /** Takes the turn or keeps it for a while; `undefined`: another process has it. */
+  /** Takes the turn, or renews it for a while; `undefined`: another process has it. */
   take(task: BackgroundTask): Promise<BackgroundTurn | undefined>;
-  /** Notes how far the task has come, for whoever has the turn next; nothing, once the turn is another's. */
+  /** Stores how far the task has come, for the next process that has the turn. Does nothing if another process has it now. */
   note(task: BackgroundTask, position: string | undefined): Promise<void>;
-  /** Gives the turns of this process to whoever asks next. */
+  /** Gives up all turns of this process, so that another may take them at once. */
   release(): Promise<void>;
 }
 
 interface BackgroundTurn {
-  /** how far the task has come, in its own words; undefined: at its beginning */
+  /** how far the task has come, in a form of its own; undefined: at its beginning */
   readonly position: string | undefined;
 }
 
-/** The turns of a process that shares with nobody; they begin anew with it. */
+/** The turns of a process that shares its stores with no other. Positions are lost with the process. */
 export function makeLocalTurns(): BackgroundTurns {
   const positions = new Map<BackgroundTask, string | undefined>();
   return {
@@ -28,7 +28,7 @@ export function makeLocalTurns(): BackgroundTurns {
   };
 }
 
-/** Of a process that never has one: a worker beside the one that does the background work. */
+/** The turns of a process that never gets one: a worker that does no background work. */
 export const NO_TURNS: BackgroundTurns = {
   take: async () => undefined,
   note: async () => undefined,

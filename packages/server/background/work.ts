@@ -1,6 +1,6 @@
 /**
- * What servers do on their own: the sweep, the scrub, and the look for rot. Where several processes share engines,
- * sweep and scrub are done by the one that has the turn.
+ * The work that servers do without a request: the sweep, the scrub, and the look for rot. If several processes share stores,
+ * the one that has the turn does the sweep and the scrub.
  */
 
 import type { Core } from '../core/core.ts';
@@ -10,7 +10,7 @@ import type { Log } from '../log.ts';
 import { type BackgroundLoop, startLoop } from './loop.ts';
 import type { BackgroundTurns } from './turns.ts';
 
-/** How often a server works on its own, and how fast it may read from a store that also serves. */
+/** How often a server does background work, and how fast it may read from a store that also serves requests. */
 export interface BackgroundPace {
   readonly sweepIntervalMs: number;
   readonly scrubBytesPerSecond: number;
@@ -18,11 +18,11 @@ export interface BackgroundPace {
   readonly scrubIntervalMs: number;
   /** from the end of one walk of the scrub over everything to the start of the next */
   readonly scrubPauseMs: number;
-  /** between looks for what other processes know of rot */
+  /** between looks for rotten rows that other processes found */
   readonly rotLookMs: number;
   /** after a failure, and before the first step */
   readonly retryMs: number;
-  /** between questions for a turn that another process has, and while this one rests in its own */
+  /** between requests for a turn: while another process has it, and while this one has it and rests */
   readonly askMs: number;
 }
 
@@ -36,13 +36,13 @@ export const DISK_PACE: BackgroundPace = {
   askMs: 5000,
 };
 
-/** In S3 each node costs a request, and those are paid for: at most 8 a second. */
+/** In S3 each node costs a request, and requests cost money: at most 8 a second. */
 export const S3_PACE: BackgroundPace = { ...DISK_PACE, scrubIntervalMs: 1000 };
 
 /** between sweeps while there is more to do */
 const SWEEP_BUSY_INTERVAL_MS = 50;
 
-/** A look rests so many times as long as it took. */
+/** After a look for rot the loop rests this many times as long as the look took. */
 const LOOK_REST_FACTOR = 20;
 
 interface BackgroundOptions {
@@ -58,12 +58,12 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
   const loops = [
     startLoop({ name: 'sweep', log, step: () => sweepOnce(options), retryMs }),
     startLoop({ name: 'scrub', log, step: makeScrubStep(options), retryMs }),
-    // Of every process, whoever has the turns: each answers by what it knows itself.
+    // Every process looks for rot, with or without a turn: each answers by what it knows itself.
     startLoop({ name: 'rot', log, step: () => lookForRot(options), retryMs }),
   ];
   const stop = async (): Promise<void> => {
     await Promise.all(loops.map((loop) => loop.stop()));
-    // Whoever goes on only waits for the turn to run out when this does not reach the store.
+    // If this fails, another process only waits until the turn runs out.
     await turns.release().catch(() => undefined);
   };
   let stopping: Promise<void> | undefined;
@@ -75,17 +75,17 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
   };
 }
 
-/** The answers: ms until the next step. */
+/** Resolves with the ms until the next step, as the other steps here. */
 async function sweepOnce({ core, turns, pace }: BackgroundOptions): Promise<number> {
   if ((await turns.take('sweep')) === undefined) return pace.askMs;
   const { moreToDo } = await sweep(core);
   return moreToDo ? SWEEP_BUSY_INTERVAL_MS : pace.sweepIntervalMs;
 }
 
-/** While it rests it goes on asking for its turn, so that no other process begins meanwhile. */
+/** Renews the turn also while the scrub rests, so that no other process begins meanwhile. */
 function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
   const { core, turns, pace } = options;
-  /** of the monotonic clock, ms */
+  /** ms of the monotonic clock */
   let restsUntil = 0;
   return async () => {
     const turn = await turns.take('scrub');
@@ -101,7 +101,7 @@ function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
   };
 }
 
-/** Looks less often where there is so much rot that a look takes its time. */
+/** Looks less often where a look takes long because there is much rot. */
 async function lookForRot({ core, pace }: BackgroundOptions): Promise<number> {
   const startedAt = performance.now();
   await core.rottenNodes.look(core.metadata);

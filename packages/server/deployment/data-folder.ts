@@ -1,4 +1,4 @@
-/** The data folder of the embedded engine: made private, held by one server at a time. */
+/** The data folder: private to its owner, and held by one server at a time. */
 import { Database, SQLiteError } from 'bun:sqlite';
 import { accessSync, constants, mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,12 +8,12 @@ const FOLDER_MODE = 0o700;
 const LOCK_NAME = 'lock.db';
 
 export interface HeldDataFolder {
-  /** Lets another server have it. The end of the process does the same, however it comes. */
+  /** Gives up the folder. The end of the process does the same, however it ends. */
   release(): void;
 }
 
 /**
- * Makes the folder if it is missing and takes its lock. `withWorkers`: processes of this server may join it (`joinDataFolder`).
+ * Makes the folder if it is missing and takes its lock. `withWorkers`: workers of this server may join (`joinDataFolder`).
  * Throws ServeError.
  */
 export function holdDataFolder(dataDir: string, { withWorkers = false } = {}): HeldDataFolder {
@@ -23,8 +23,8 @@ export function holdDataFolder(dataDir: string, { withWorkers = false } = {}): H
 }
 
 /**
- * Of a worker: from now on nobody else can take the folder, also when the process that holds it dies before this one. The caller
- * then makes sure that it is still alive, since the folder may have been taken in between. Throws ServeError.
+ * Called by a worker: from now on no other server can take the folder, even if the supervisor dies first. Afterwards the caller
+ * checks that the supervisor is still alive: if it died before this call, another server may have the folder. Throws ServeError.
  */
 export function joinDataFolder(dataDir: string): HeldDataFolder {
   const lock = openLock(dataDir, (database) => {
@@ -46,12 +46,12 @@ export function makeDataFolder(dataDir: string): void {
   }
 }
 
-/** The garbage collector closes a database that nobody refers to, and its lock with it: these stay until they are released. */
+/** Keeps the locks: the garbage collector would close a database without a reference, and release its lock. */
 const HELD = new Set<Database>();
 
 /**
- * A transaction that is never ended: the operating system drops its lock with the process, so that no stale one can be left
- * behind. The database stays empty.
+ * The lock is a transaction that never ends: the operating system releases it with the process, so no stale lock can stay behind.
+ * The database stays empty.
  */
 function openLock(dataDir: string, take: (database: Database) => void): Database {
   const path = join(dataDir, LOCK_NAME);
@@ -74,13 +74,16 @@ function openLock(dataDir: string, take: (database: Database) => void): Database
   }
 }
 
-/** Workers read in a transaction of theirs. So an exclusive one proves that none is left, and one that only means to write lets them join. */
+/**
+ * Each worker holds a read transaction. So an exclusive transaction proves that no worker is left. An immediate one lets workers
+ * join.
+ */
 function takeAlone(dataDir: string, database: Database, withWorkers: boolean): void {
   try {
     database.run('BEGIN EXCLUSIVE');
   } catch (error) {
     if (!isBusy(error)) throw error;
-    // Only workers are in the way when nobody else means to write.
+    // If an immediate transaction begins, no server holds the folder: only workers stand in the way.
     database.run('BEGIN IMMEDIATE');
     throw new ServeError(
       `workers of a server that was killed still use the data folder ${dataDir}: they end by themselves within seconds, so start again then; one that hangs has to be killed`,
@@ -109,7 +112,10 @@ const inUse = (dataDir: string): ServeError =>
     `the data folder ${dataDir} is in use by another holdfast server: stop that one, or choose another --data folder`,
   );
 
-/** Of opening a database: its statements are ours, so it is the schema on the disk that one of them does not fit. */
+/**
+ * Errors that mean damage while a database is opened. SQLITE_ERROR is one: our statements are right, so the schema on disk is
+ * wrong.
+ */
 const DAMAGE_CODE = /^SQLITE_(?:NOTADB|CORRUPT\w*|ERROR)$/;
 
 function codeOf(error: unknown): string | undefined {
@@ -117,7 +123,7 @@ function codeOf(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined;
 }
 
-/** What the disk said about a data folder, as one line with advice. Errors that are no such thing come back unchanged. */
+/** Turns an error of the disk about a data folder into one line with advice. Returns any other error unchanged. */
 export function explainFolderError(dataDir: string, error: unknown): unknown {
   if (error instanceof ServeError) return error;
   const code = codeOf(error) ?? codeOf((error as { cause?: unknown } | null)?.cause);

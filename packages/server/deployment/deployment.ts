@@ -8,7 +8,7 @@ interface Deployment {
   readonly bytes: ContentStore;
   readonly apps: RegistryStore;
   readonly secret: SharedSecret;
-  /** Closes everything, what was opened last first. Nothing is asked of it any more. */
+  /** Closes everything, in reverse order of opening. Do not use the deployment afterwards. */
   close(): Promise<void>;
 }
 
@@ -20,28 +20,28 @@ export interface ServedDeployment extends Deployment {
   readonly spoolFolder: string;
 }
 
-/** What a copy reads, or writes; nobody else writes to it meanwhile. */
+/** The source or the target of a copy; no other process writes to it meanwhile. */
 export interface CopiedDeployment extends Deployment {
   readonly rows: DeploymentWriter;
-  /** takes bytes where `bytes` gives them */
+  /** takes the bytes of a copy; `bytes` gives them */
   readonly intake: ContentIntake;
-  /** Throws EngineRefused when somebody else has it open. */
+  /** Throws EngineRefused if another process has the deployment open. */
   assertAlone(): Promise<void>;
 }
 
 /** What every process of a deployment signs upload URLs and cursors with (signer.ts). */
 export interface SharedSecret {
-  /** Made the first time, durable before it is used. */
+  /** Makes the secret the first time; it is durable before it is used. */
   read(): Promise<Uint8Array>;
-  /** Only where no server runs: each keeps what it has read. Durable when it resolves. */
+  /** Call only while no server runs: a server keeps the secret that it has read. Durable when it resolves. */
   replace(secret: Uint8Array): Promise<void>;
 }
 
-/** Things that were opened one after another, each of which may need what came before it. */
+/** Parts that were opened one after another; a part may need the earlier ones. */
 export class Opened {
   readonly #closers: (() => Promise<void> | void)[] = [];
 
-  /** `close` is called before those of all earlier ones. */
+  /** `close` is called before those of all earlier parts. */
   add(close: () => Promise<void> | void): void {
     this.#closers.push(close);
   }

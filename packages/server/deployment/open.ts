@@ -1,6 +1,5 @@
 /**
- * Opens a deployment wherever it lies, for whatever it is opened: the only file that names stores. It loads those it opens, and no
- * other.
+ * Opens a deployment at any place, for any purpose: the only file that names stores. It loads only the stores that it opens.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
@@ -24,26 +23,26 @@ import { type DeploymentPlace, nameBucket, nameRows, type RowsPlace, type S3Plac
 import { folderSecret, SECRET_BYTES } from './signer.ts';
 import { attemptStart } from './start-attempts.ts';
 
-/** To serve it. A data folder exists and is held by the caller (data-folder.ts). A store that is away is tried for a while. */
+/** Opens to serve. The data folder exists and the caller holds it (data-folder.ts). A store that is away is tried for a while. */
 export interface ServePurpose {
   readonly kind: 'serve';
   readonly uploadTtlMs: number;
-  /** processes that serve a folder together */
+  /** how many processes serve the folder together */
   readonly workers: number;
   /** this process's number among them; 0 does the background work */
   readonly worker: number;
-  /** no other process has the folder open now: what interrupted ones left half done is cleared up at once */
+  /** no other process has the folder open: what interrupted processes left half done is removed at once */
   readonly isAlone: boolean;
   readonly log: Log;
   /** the outcome of a write is unknown, or an invariant is broken: end the process and start again from what is durable */
   readonly onFatal: (error: Error) => void;
-  /** Tests move it by hand. Left out, a database's own clock decides. */
+  /** Tests set it. If left out, the database's own clock decides. */
   readonly clock?: Clock | undefined;
-  /** tests put a failing disk here */
+  /** tests inject a failing disk */
   readonly files?: Files;
 }
 
-/** To copy it from here or to here, alone. Makes what is missing, as a server would. */
+/** Opens the source or target of a copy, alone. Makes what is missing, as a server would. */
 export interface CopyPurpose {
   readonly kind: 'copy';
 }
@@ -53,18 +52,18 @@ type Purpose = ServePurpose | CopyPurpose;
 const REAL_CLOCK: Clock = { now: () => Date.now() };
 const DATABASE_FILE = 'holdfast.db';
 
-/** ms; a copy is in no hurry, and counts tables that grew for years */
+/** ms; a copy may wait long, and counts the rows of large tables */
 const COPY_STATEMENT_MS = 120_000;
 const SIGNER_SECRET = 'signer';
 
-/** What either store of rows gives. */
+/** What both stores of rows provide. */
 interface OpenRows {
   readonly metadata: MetadataStore;
   readonly identity: StoreIdentity;
   readonly apps: RegistryStore;
   readonly secret: SharedSecret;
   readonly turns: BackgroundTurns;
-  /** of a copy: its rows, and whether nobody else has them open */
+  /** for a copy, as `assertAlone` */
   readonly openTransfer: () => DeploymentWriter;
   readonly assertAlone: () => Promise<void>;
 }
@@ -98,21 +97,21 @@ export async function openDeployment(
   }
 }
 
-/** Whether rows were ever kept there. Makes nothing. Rejects with ServeError. */
+/** Whether there are rows at the place. Makes nothing. Rejects with ServeError. */
 export async function hasRows(place: RowsPlace): Promise<boolean> {
   if (place.kind === 'folder') return existsSync(join(place.dataDir, DATABASE_FILE));
   const { hasPostgresRows } = await import('../engine/postgres/open-postgres.ts');
   return naming(nameRows(place), () => hasPostgresRows(place.address));
 }
 
-/** Whether Apps were ever registered there. Makes nothing. Rejects with ServeError. */
+/** Whether there is a registry of Apps at the place. Makes nothing. Rejects with ServeError. */
 export async function hasApps(place: RowsPlace): Promise<boolean> {
   if (place.kind === 'postgres') return hasRows(place);
   const { hasSqliteRegistry } = await import('../engine/sqlite/registry-store.ts');
   return hasSqliteRegistry(place.dataDir);
 }
 
-/** The registry of Apps alone, whoever else has the deployment open. Makes what is missing. Rejects with ServeError. */
+/** Opens only the registry of Apps, also while servers run. Makes what is missing. Rejects with ServeError. */
 export async function openApps(place: RowsPlace): Promise<Pick<CopiedDeployment, 'apps' | 'close'>> {
   if (place.kind === 'folder') {
     const { openSqliteRegistryStore } = await import('../engine/sqlite/registry-store.ts');
@@ -125,11 +124,11 @@ export async function openApps(place: RowsPlace): Promise<Pick<CopiedDeployment,
   return { apps: new PostgresRegistryStore(pool), close: () => pool.close() };
 }
 
-/** A purpose, and what a copy takes for granted. */
+/** A purpose, with the values that every copy uses. */
 interface Setting extends Omit<ServePurpose, 'kind' | 'log'> {
   /** undefined: a copy */
   readonly log: Log | undefined;
-  /** throws once a write had an outcome nobody knows: a copy does not go on from there */
+  /** throws after a write of unknown outcome: a copy does not go on from there */
   readonly assertSound: () => void;
 }
 
@@ -212,18 +211,18 @@ async function openPostgresRows(
 ): Promise<OpenRows> {
   const postgres = await import('../engine/postgres/door.ts');
   const name = `PostgreSQL (${formatHosts(address.hosts)})`;
-  // Of a copy one connection more: the lock keeps one as long as the copy runs.
+  // A copy needs one connection more: its lock occupies one while the copy runs.
   const copied = { ...address, connectionsMax: address.connectionsMax + 1 };
   const pool = await (log === undefined
     ? postgres.openPostgres(copied, { statementMs: COPY_STATEMENT_MS })
     : attemptStart({ name, open: () => postgres.openPostgres(address), log }));
   const control = log === undefined ? pool : postgres.openControlPool(address);
-  // Together: each may have to wait for a server that does not answer.
+  // Both close at the same time, because each may have to wait for a server that does not answer.
   opened.add(() => Promise.all([pool.close(), control.close()]).then(() => undefined));
   if (log === undefined) {
     const held = await postgres.holdDeployment(pool);
     opened.add(() => held.release());
-    // Before the bucket: nothing is written to that of a database that is in use.
+    // Checked before the bucket is opened: nothing is written to the bucket of a database in use.
     await postgres.assertNoServer(pool);
   } else await postgres.beginServing(control);
   const metadata = new postgres.PostgresMetadataStore({
@@ -262,7 +261,7 @@ async function openBucket(
   return bytes;
 }
 
-/** What a store across a network refuses, or finally fails with, says of which store it is. */
+/** Adds the name of the store to the error with which a store across a network refuses or finally fails. */
 async function naming<T>(name: string, open: () => Promise<T>): Promise<T> {
   try {
     return await open();
@@ -272,7 +271,7 @@ async function naming<T>(name: string, open: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Private, and gone with the process: what a `kill -9` leaves is an empty folder, for its files have no names. */
+/** A private folder, removed when the process ends. A `kill -9` leaves it empty, because its files have no names. */
 function openSpoolFolder(rows: RowsPlace, worker: number, opened: Opened): string {
   if (rows.kind === 'folder') return join(rows.dataDir, 'spool', String(worker));
   const parent = tmpdir();

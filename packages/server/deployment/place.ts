@@ -27,8 +27,8 @@ export interface S3Place {
 export type RowsPlace = FolderPlace | PostgresPlace;
 
 /**
- * Bytes beside rows in one folder, or in S3. Rows in PostgreSQL only with bytes in S3: they are for several servers, and a
- * folder is no place that several machines share.
+ * Bytes lie beside the rows in one folder, or in S3. If rows are in PostgreSQL, bytes are in S3: PostgreSQL is for several
+ * servers, and several machines cannot share a folder.
  */
 export type DeploymentPlace =
   | { readonly rows: FolderPlace; readonly bytes: FolderPlace | S3Place }
@@ -38,7 +38,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 const DATABASE = /^postgres(?:ql)?:/;
 const BUCKET = /^s3:/;
-/** A comma before that is one of a password or of the folder's name. */
+/** The comma between rows and bytes. An earlier comma belongs to a password or to the folder's name. */
 const BEFORE_BUCKET = /,\s*(?=s3:)/;
 
 /** `--data`, `--metadata` and `--content` of a server. Throws ConfigError. */
@@ -62,8 +62,8 @@ export function parseServedPlace(
 }
 
 /**
- * `--data` and `--metadata` where only rows are asked for, such as the Apps. A flag wins over a variable, and a database over a
- * folder. Throws ConfigError.
+ * `--data` and `--metadata` of a command that needs only rows, such as the Apps. A flag wins over a variable, and a database over
+ * a folder. Throws ConfigError.
  */
 export function parseRowsPlace(
   { data, metadata }: { readonly data?: string | undefined; readonly metadata?: string | undefined },
@@ -75,8 +75,8 @@ export function parseRowsPlace(
 }
 
 /**
- * `--from` and `--to` of a copy: a data folder, or PostgreSQL and S3 joined by a comma, or a folder of rows and S3. `flag` names
- * it in messages, which quote nothing of it: it may hold a password. Throws ConfigError.
+ * `--from` and `--to` of a copy: a data folder, or PostgreSQL and S3 joined by a comma, or a folder of rows and S3. Messages name
+ * `flag` and quote nothing of `text`, because it may hold a password. Throws ConfigError.
  */
 export function parseDeploymentPlace(flag: string, text: string, env: Environment): DeploymentPlace {
   const parts = text.trim().split(BEFORE_BUCKET);
@@ -98,7 +98,7 @@ function wrongPlace(flag: string): ConfigError {
   );
 }
 
-/** As messages name it: without user and password. */
+/** The name of the place in messages, without user and password. */
 export function nameRows(place: RowsPlace): string {
   if (place.kind === 'folder') return place.dataDir;
   return `database ${formatDatabase(place.address)}`;

@@ -1,4 +1,4 @@
-/** Small files of a data folder that its owner alone may read, such as secrets: each is made once, and whole. */
+/** Small files of a data folder that only its owner may read, such as secrets. A file appears complete, or not at all. */
 import { link, open, readFile, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
@@ -13,7 +13,7 @@ export async function findPrivateFile(path: string): Promise<Uint8Array | undefi
   }
 }
 
-/** Resolves with what stands there, durable: of processes that start together, the first one makes it for all. */
+/** Resolves with the durable content of the file. If several processes start together, the first makes it for all. */
 export async function createPrivateFile(path: string, content: Uint8Array): Promise<Uint8Array> {
   const draft = await writeDraft(path, content);
   try {
@@ -33,7 +33,7 @@ export async function replacePrivateFile(path: string, content: Uint8Array): Pro
   await syncFolder(dirname(path));
 }
 
-/** Durable under another name. */
+/** Writes the file durably under another name. */
 async function writeDraft(path: string, content: Uint8Array): Promise<string> {
   const draft = `${path}.${crypto.randomUUID()}`;
   const file = await open(draft, 'wx', PRIVATE_MODE);

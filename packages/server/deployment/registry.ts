@@ -7,20 +7,20 @@ import { ServeError } from '../errors.ts';
 import { hasApps, openApps } from './open.ts';
 import type { RowsPlace } from './place.ts';
 
-/** Every verb rejects with ServeError when it cannot be done; a change holds in every process within 5 s. */
+/** Every verb rejects with ServeError if it fails. A change holds in every process within 5 s. */
 export interface Registry {
   listApps(): Promise<readonly AppRecord[]>;
-  /** `replace` swaps issuer, audience, keys, algorithms and lifetime of an App that exists and keeps its status. */
+  /** `replace`: the App exists; its issuer, audience, keys, algorithms and lifetime are replaced, its status stays. */
   addApp(registration: AppRegistration, options?: { readonly replace?: boolean }): Promise<AppRecord>;
   setAppStatus(appId: string, status: AppStatus): Promise<AppRecord>;
-  /** Unregisters the App and keeps its data. */
+  /** Removes the App from the registry and keeps its data. */
   removeApp(appId: string): Promise<void>;
   close(): Promise<void>;
 }
 
 /**
- * The registry that is there; `undefined` when none is yet. Makes nothing: a mistyped place stays as it is. Rejects with
- * ServeError for a folder that is missing.
+ * Opens an existing registry; `undefined` when there is none. Makes nothing, so that a mistyped place stays as it is. Rejects
+ * with ServeError if the folder is missing.
  */
 export async function findRegistry(place: RowsPlace): Promise<Registry | undefined> {
   if (await hasApps(place)) return makeRegistry(place);
@@ -29,8 +29,8 @@ export async function findRegistry(place: RowsPlace): Promise<Registry | undefin
 }
 
 /**
- * The registry, made in a database or an empty folder that has none yet. Rejects with ServeError when it cannot be used,
- * and for a folder that is missing or holds something else: an App that is added in the wrong folder is served by nobody.
+ * Opens the registry. Makes it in a database or an empty folder that has none. Rejects with ServeError if it cannot be used, or
+ * if the folder is missing or holds other files: no server would serve an App that was added in the wrong folder.
  */
 export async function openRegistry(place: RowsPlace): Promise<Registry> {
   if (place.kind === 'folder' && !(await hasApps(place)) && !isEmptyFolder(place.dataDir)) {
@@ -41,13 +41,13 @@ export async function openRegistry(place: RowsPlace): Promise<Registry> {
   return makeRegistry(place);
 }
 
-/** As `openRegistry`, for the server itself: makes the folder, and a registry in it whatever else it holds. */
+/** As `openRegistry`, for the server itself: makes the folder, and makes a registry also beside other files. */
 export async function makeRegistry(place: RowsPlace): Promise<Registry> {
   const { apps, close } = await openApps(place);
   return administer(apps, close);
 }
 
-/** What a new disk may hold already. */
+/** Folders that a new file system may contain. */
 const FILE_SYSTEM_FOLDERS: readonly string[] = ['lost+found'];
 
 /** Throws ServeError when the folder is missing or cannot be read. */

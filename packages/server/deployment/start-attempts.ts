@@ -1,4 +1,4 @@
-/** Starting while an engine is away: a bounded number of tries, each of which is logged, then the end. */
+/** Starts while an engine may be away: a bounded number of tries, each of them logged. */
 import { StoreUnavailable } from '../core/ports.ts';
 import type { Log } from '../log.ts';
 
@@ -16,7 +16,7 @@ export interface StartAttempt<T> {
   readonly pause?: (durationMs: number) => Promise<void>;
 }
 
-/** Tries again while the engine is unavailable. Rejects with the last failure, or the first that waiting does not help. */
+/** Tries again while the engine is away. Rejects with the last failure, or at once with one that waiting does not cure. */
 export async function attemptStart<T>({ name, open, log, pause = Bun.sleep }: StartAttempt<T>): Promise<T> {
   const startedAt = performance.now();
   for (let attempt = 1; ; attempt += 1) {

@@ -1,4 +1,4 @@
-/** Flags and environment → one typed configuration. Read once, at the start; nothing reads it at import. */
+/** Turns flags and environment into one typed configuration, once, at the start. */
 import {
   ACTIVE_UPLOADS_MAX_DEFAULT,
   DATA_DIR_DEFAULT,
@@ -12,7 +12,7 @@ import { type DeploymentPlace, parseServedPlace } from '../deployment/place.ts';
 import { ConfigError } from '../errors.ts';
 import { LOG_LEVELS, type LogLevel } from '../log.ts';
 
-/** As given on the command line; a flag wins over its variable (`--max-node-bytes` is `HOLDFAST_MAX_NODE_BYTES`). */
+/** Flags as typed on the command line; a flag wins over its variable (`--max-node-bytes` over `HOLDFAST_MAX_NODE_BYTES`). */
 export interface ServeFlags {
   readonly listen?: string | undefined;
   readonly data?: string | undefined;
@@ -29,9 +29,9 @@ export interface ServeFlags {
 export interface ServeConfig {
   /** name or address, without brackets */
   readonly host: string;
-  /** 0 picks one */
+  /** 0: any free port */
   readonly port: number;
-  /** with --dev also the key of its App; else not touched when nothing of the deployment is there */
+  /** not touched if neither rows nor bytes lie there, except that `--dev` keeps the key of its App there */
   readonly dataDir: string;
   readonly place: DeploymentPlace;
   /** origin (and path prefix) of upload URLs, no trailing slash; undefined: `http://` and the Host of the lease */
@@ -39,14 +39,14 @@ export interface ServeConfig {
   readonly nodeBytesMax: number;
   readonly activeUploadsMax: number;
   readonly uploadTtlMs: number;
-  /** server processes on the one port */
+  /** how many server processes share the port */
   readonly workers: number;
   readonly isDev: boolean;
   readonly corsOrigins: '*' | readonly string[];
   readonly logLevel: LogLevel;
 }
 
-/** The smallest node is a header and one character of content type; above the largest, integrity records grow unwieldy. */
+/** The smallest node: a header and one character of content type. Above the maximum, integrity records would become too large. */
 const NODE_BYTES_MIN = 25;
 const NODE_BYTES_MAX = 16 * 1024 * 1024 * 1024;
 const ACTIVE_UPLOADS_MAX = 1_000_000;

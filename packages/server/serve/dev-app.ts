@@ -1,4 +1,4 @@
-/** `serve --dev`: an App to play with, its key kept in the data folder, and a token for today. */
+/** `serve --dev`: an App for trying things out. Its key is kept in the data folder, and its token is good for a day. */
 import { join } from 'node:path';
 import { AUTHORITIES } from '@holdfast/protocol';
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
@@ -18,11 +18,11 @@ const TOKEN_LIFETIME_SECONDS = 24 * 60 * 60;
 const KEY_NAME = 'dev-key.jwk';
 
 export interface DevApp {
-  /** Lines for stdout: exports a shell can take over, and a first command of `program`. They hold a token. */
+  /** Lines for stdout: `export` lines for a shell, and a first command of `program`. They contain a token. */
   describe(url: string, program: string): Promise<readonly string[]>;
 }
 
-/** Registers the App (again: an earlier registration of it is replaced); its key is in `dataDir`. Throws ServeError. */
+/** Registers the App, in place of any earlier registration of it. Its key is in `dataDir`. Throws ServeError. */
 export async function openDevApp(dataDir: string, place: RowsPlace): Promise<DevApp> {
   makeDataFolder(dataDir);
   const key = await openKey(dataDir);

@@ -1,4 +1,4 @@
-/** The socket: binds the handler to a port, and lets go of it gently. */
+/** The socket: binds the handler to a port, and closes it without breaking requests. */
 
 import { formatAuthority } from '../engine/address.ts';
 import { ServeError } from '../errors.ts';
@@ -17,7 +17,7 @@ export interface Listener {
   drain(): Promise<void>;
 }
 
-/** `port` instead of the configured one: workers share a port that the first of them was given. Throws ServeError. */
+/** `port` is used instead of the configured one, because workers share the port that the first of them got. Throws ServeError. */
 export function listen(config: ServeConfig, port: number, handler: Handler): Listener {
   let server: Bun.Server<undefined>;
   try {
@@ -26,7 +26,7 @@ export function listen(config: ServeConfig, port: number, handler: Handler): Lis
       port,
       reusePort: config.workers > 1,
       idleTimeout: IDLE_SECONDS_MAX,
-      // Bodies are bounded where they are read: by the JSON limit, and by the node limit of the upload target.
+      // The code that reads a body bounds it: by the JSON limit, or by the node limit of the upload target.
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       development: false,
       routes: routesOf(handler),
@@ -41,7 +41,7 @@ export function listen(config: ServeConfig, port: number, handler: Handler): Lis
 
 async function drain(server: Bun.Server<undefined>): Promise<void> {
   const endsAt = performance.now() + DRAIN_MS_MAX;
-  // Stops listening now; resolves only when every connection is gone, which the loop below sees to.
+  // Stops listening now. Resolves when every connection is closed; the loop below closes them.
   void server.stop();
   while (server.pendingRequests > 0 && performance.now() < endsAt) {
     closeIdleConnections(server);
@@ -50,12 +50,12 @@ async function drain(server: Bun.Server<undefined>): Promise<void> {
   await server.stop(true);
 }
 
-/** In the runtime since 1.3, not yet in its types. */
+/** The runtime has this function since 1.3; its types do not. */
 function closeIdleConnections(server: Bun.Server<undefined> & { closeIdleConnections?: () => void }): void {
   server.closeIdleConnections?.();
 }
 
-/** Fails when anybody listens there already: with a shared port the kernel itself would not mind. Throws ServeError. */
+/** Throws ServeError if a process listens on the port already. The kernel does not check that for a shared port. */
 export function assertPortIsFree(host: string, port: number): void {
   if (port === 0) return;
   try {

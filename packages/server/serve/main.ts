@@ -1,4 +1,4 @@
-/** `holdfast serve`: from a configuration to a server that runs until it is told to end. */
+/** `holdfast serve`: runs a server by its configuration until a signal ends it. */
 
 import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.ts';
 import { formatAuthority } from '../engine/address.ts';
@@ -8,13 +8,13 @@ import { type DevApp, openDevApp } from './dev-app.ts';
 import { type ServingProcess, startServing } from './serving-process.ts';
 import { startSupervising, type WorkerCommand } from './supervisor.ts';
 
-/** Addresses that mean every interface: a client on this machine reaches them by loopback. */
+/** Addresses that mean every interface, and the loopback address by which a client on this machine reaches them. */
 const ANY_HOST: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 const SECOND_SIGNAL_EXIT_CODE = 1;
-/** Files of the data folder are for their owner alone, also in a folder that others may enter. */
+/** Only their owner may read the files of the data folder, also in a folder that others may enter. */
 const PRIVATE_UMASK = 0o077;
 
-/** The program that serves, as its starter knows it. */
+/** The program that serves, described by the code that starts it. */
 export interface ServingProgram {
   /** what a person types before the command */
   readonly name: string;
@@ -22,8 +22,8 @@ export interface ServingProgram {
 }
 
 /**
- * Serves until SIGTERM or SIGINT, then drains and resolves; a second signal ends the process at once. `printLine` writes to
- * stdout: the listening line first, with --dev also a token. Throws ServeError when the server cannot start.
+ * Serves until SIGTERM or SIGINT, then drains and resolves. A second signal ends the process at once. `printLine` writes to
+ * stdout: first the listening line, with `--dev` also a token. Throws ServeError if the server cannot start.
  */
 export async function serve(
   config: ServeConfig,
@@ -32,7 +32,7 @@ export async function serve(
 ): Promise<void> {
   process.umask(PRIVATE_UMASK);
   const log = openLog(config.logLevel);
-  // First of all, so that a signal while starting is not lost.
+  // This comes first, so that a signal during the start is not lost.
   const told = awaitSignal();
   const folder = holdFolder(config);
   try {
@@ -53,7 +53,7 @@ export async function serve(
   }
 }
 
-/** Where rows are in a database nothing is kept in a folder, and any number of servers may run. */
+/** Returns `undefined` for rows in PostgreSQL: then no folder is used, and any number of servers may run. */
 function holdFolder({ place: { rows }, workers }: ServeConfig): HeldDataFolder | undefined {
   return rows.kind === 'folder' ? holdDataFolder(rows.dataDir, { withWorkers: workers > 1 }) : undefined;
 }

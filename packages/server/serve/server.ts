@@ -1,4 +1,4 @@
-/** Puts an open deployment, rules, authorization and HTTP together, and takes them apart in reverse. */
+/** Connects an open deployment, rules, authorization and HTTP, and closes them in reverse order. */
 import { randomBytes } from 'node:crypto';
 import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
 import { REAL_AUTH_WORLD } from '../auth/auth-world.ts';
@@ -22,11 +22,11 @@ import type { ServeConfig } from './config.ts';
 export interface OpenServerOptions {
   readonly config: ServeConfig;
   readonly log: Log;
-  /** a broken invariant, or a write of unknown outcome: the process has to end, now */
+  /** called for a broken invariant or a write of unknown outcome: the process has to end now */
   readonly onFatal: (error: Error) => void;
   /** this process's number among `config.workers` */
   readonly worker: number;
-  /** no other process serves this data: what interrupted ones left half done may be cleared up at once */
+  /** no other process serves this data: what interrupted processes left half done may be removed at once */
   readonly isAlone: boolean;
   readonly clock?: Clock;
 }
@@ -37,10 +37,10 @@ export interface OpenServer extends Handler {
   close(): Promise<void>;
 }
 
-/** A step of background work that waits for an engine that is away is not waited for any longer. */
+/** The longest wait for the end of background work: a step may be waiting for an engine that is away. */
 const BACKGROUND_END_MS_MAX = 2000;
 
-/** A data folder that the engines need exists and is held by the caller (data-folder.ts). Rejects with ServeError. */
+/** If a data folder is used, it exists and the caller holds it (data-folder.ts). Rejects with ServeError. */
 export async function openServer(options: OpenServerOptions): Promise<OpenServer> {
   const opened = new Opened();
   try {
@@ -67,7 +67,7 @@ async function openParts(
   opened.add(() => authorizer.close());
   const signer = createSigner(await deployment.secret.read());
   const core = makeCore(config, deployment, signer, new RottenNodes((report) => logRot(log, report)));
-  // A server that was restarted knows at once what it knew before; where the rows cannot be read now, background work tries again.
+  // A restarted server knows of rotten nodes at once. If the rows cannot be read now, background work tries again.
   await core.rottenNodes.look(core.metadata).catch(() => undefined);
   const { spoolFolder, turns } = deployment;
   const copies = await ContentCopies.open(spoolFolder).catch((error: unknown) => {
@@ -145,7 +145,7 @@ const ROT_LINES: Readonly<
   healed: { level: 'info', message: 'a damaged node was healed by bytes that were uploaded again' },
 };
 
-/** Names each damaged node when it is found, as far as the log takes so many lines, and says when it is whole again. */
+/** Logs each rotten node when it is found, and when it is ready again. The log counts lines that repeat too fast. */
 function logRot(log: Log, { kind, space: { appId, spaceId }, hash, reason }: RotReport): void {
   const { level, message } = ROT_LINES[kind];
   log[level]({ app: appId, space: spaceId, hash, reason }, message);
@@ -153,7 +153,7 @@ function logRot(log: Log, { kind, space: { appId, spaceId }, hash, reason }: Rot
 
 const REASONS_MAX = 5;
 
-/** What went wrong and why, outermost first: while an engine is away there are too many such lines for stacks. */
+/** The messages of an error and its causes, outermost first. No stacks: while an engine is away there are too many lines. */
 function reasonsOf(error: unknown): string[] {
   const reasons: string[] = [];
   for (let each = error; each !== undefined && reasons.length < REASONS_MAX; ) {

@@ -1,16 +1,16 @@
-/** One process that serves: the whole of a single server, or one worker of several. */
+/** One process that serves: a single server, or one of several workers. */
 
 import type { Log } from '../log.ts';
 import type { ServeConfig } from './config.ts';
 import { type Listener, listen } from './listener.ts';
 import { type OpenServer, type OpenServerOptions, openServer } from './server.ts';
 
-/** A broken invariant or an unknown outcome: whoever supervises starts again from what is durable. */
+/** The exit code after a broken invariant or a write of unknown outcome: the supervisor starts the process again. */
 const FATAL_EXIT_CODE = 70;
 
 export interface ServingProcess {
   readonly port: number;
-  /** Drains, closes everything. Calling it again joins the same drain. */
+  /** Drains, then closes everything. A second call waits for the same drain. */
   end(): Promise<void>;
 }
 
@@ -43,7 +43,7 @@ export async function startServing(
 }
 
 async function endServing(listener: Listener, server: OpenServer): Promise<void> {
-  // Requests in flight still need the engines, background work does not: it ends meanwhile.
+  // Requests in flight still need the engines. Background work ends meanwhile.
   void server.background.stop();
   await listener.drain();
   await server.close();

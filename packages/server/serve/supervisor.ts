@@ -9,9 +9,9 @@ import type { FromWorker, ToWorker } from './worker-messages.ts';
 
 const RESTART_MS_MIN = 200;
 const RESTART_MS_MAX = 10_000;
-/** A worker that served this long has started well: the next restart waits little again. */
+/** After serving this long a worker counts as healthy: its next restart waits only the shortest time again. */
 const HEALTHY_MS = 60_000;
-/** Over the workers' own drain, for closing what is open. */
+/** Longer than the workers' own drain: they also close their stores. */
 const END_MS_MAX = 14_000;
 
 /** The program and the arguments that start a process which calls `runWorker`. */
@@ -44,7 +44,7 @@ export async function startSupervising(
     timers: new Set(),
   };
   try {
-    // The first worker picks the port and prepares the data folder; the others follow it.
+    // The first worker picks the port and prepares the data folder. The others use both.
     supervision.port = await startWorker(supervision, 0, RESTART_MS_MIN, true);
     const others = Array.from({ length: config.workers - 1 }, (_, index) => index + 1);
     await Promise.all(others.map((worker) => startWorker(supervision, worker, RESTART_MS_MIN)));
@@ -135,7 +135,7 @@ async function endWorkers(supervision: Supervision): Promise<void> {
   clearTimeout(killTimer);
 }
 
-/** A worker that is gone already needs no word. */
+/** Ignores a worker that has ended already. */
 function tellToDrain(child: Subprocess): void {
   try {
     child.send({ kind: 'drain' } satisfies ToWorker);

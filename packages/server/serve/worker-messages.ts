@@ -1,4 +1,4 @@
-/** What the supervisor and its workers tell each other. */
+/** The messages between the supervisor and its workers. */
 import type { ServeConfig } from './config.ts';
 
 export type ToWorker =
@@ -15,5 +15,5 @@ export type ToWorker =
 export type FromWorker =
   | { readonly kind: 'ready' }
   | { readonly kind: 'listening'; readonly port: number }
-  /** did not start; `message` is one line for the user */
+  /** the worker did not start; `message` is one line for the user */
   | { readonly kind: 'failed'; readonly message: string };

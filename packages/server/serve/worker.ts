@@ -1,4 +1,4 @@
-/** The process of one worker: does what its supervisor says, and ends when its supervisor is gone. */
+/** The process of one worker: obeys its supervisor, and ends when its supervisor is gone. */
 
 import { joinDataFolder } from '../deployment/data-folder.ts';
 import { ServeError } from '../errors.ts';
@@ -7,7 +7,7 @@ import { type ServingProcess, startServing } from './serving-process.ts';
 import type { FromWorker, ToWorker } from './worker-messages.ts';
 
 let serving: ServingProcess | undefined;
-/** An order comes only from a supervisor that lived when this process began, so that this is the supervisor's. */
+/** The supervisor's process id: a supervisor that gives an order was alive when this process began. */
 const supervisorPid = process.ppid;
 
 const tell = (message: FromWorker): void => {
@@ -19,7 +19,7 @@ async function start(order: Extract<ToWorker, { kind: 'start' }>): Promise<void>
   const log = openLog(config.logLevel, { worker });
   try {
     if (config.place.rows.kind === 'folder') joinDataFolder(config.place.rows.dataDir);
-    // Once this process holds the folder no other server can take it, but one may have taken it before.
+    // From here on no other server can take the folder. One may have taken it before, if the supervisor had died.
     if (process.ppid !== supervisorPid) process.exit(1);
     serving = await startServing(config, log, { worker, port, isAlone });
     tell({ kind: 'listening', port: serving.port });
@@ -42,10 +42,10 @@ export function runWorker(): void {
     if (message.kind === 'start') void start(message);
     else void drain();
   });
-  // Nobody would start this process again or end it, and a new server waits for its folder and its port.
+  // Without a supervisor this process must end: a new server waits for its folder and its port.
   process.on('disconnect', () => process.exit(process.exitCode ?? 1));
   process.on('SIGTERM', () => void drain());
-  // A terminal sends it to the whole group; the supervisor says what it means.
+  // A terminal sends SIGINT to the whole process group. The supervisor tells its workers to drain.
   process.on('SIGINT', () => undefined);
   tell({ kind: 'ready' });
 }

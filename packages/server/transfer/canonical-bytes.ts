@@ -1,11 +1,11 @@
-/** Reads all canonical bytes of a generation from its store, proven, as one stream that holds little of them in memory. */
+/** Reads all canonical bytes of a generation as one stream. Every byte is proven, and only a small part is in memory. */
 
 import { toByteStream } from '../core/byte-stream.ts';
 import { storedObject } from '../core/contents.ts';
 import type { ContentRow, Space } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES, type ContentStore } from '../core/ports.ts';
 
-/** The stream errors with ContentDamaged or ContentLost where that is proven, else with the store's own error. */
+/** The stream fails with ContentDamaged or ContentLost if that is proven, otherwise with the store's own error. */
 export function readCanonicalBytes(
   source: ContentStore,
   space: Space,

@@ -1,7 +1,7 @@
 /**
- * How each row and its bytes arrive (docs/operations.md, "Moving between engines"). Rows keep all they say; what follows from
- * the store of the bytes is made anew by the target: integrity records, whether bytes are a row, URL expiries. Bytes that the
- * source proves bad make a node arrive as it would stand after a read there.
+ * How each row and its bytes arrive (docs/operations.md, "Moving between engines"). A row keeps its facts. The target makes anew
+ * what depends on its store of bytes: integrity records, whether bytes are a row, URL expiries. If the source proves bytes bad,
+ * the node arrives in the state that a read at the source would give it.
  */
 import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { isProofOfRot, storedObject } from '../core/contents.ts';
@@ -12,7 +12,7 @@ import type { ContentIntake, NodeEntry, TakenContent, UploadEntry } from '../eng
 import { readCanonicalBytes } from './canonical-bytes.ts';
 import type { DamagedNode } from './events.ts';
 
-/** Of bytes that are not there: no store takes it for the record of an object, so a look at it proves rot. */
+/** The integrity record of missing bytes: no store accepts it for an object, so reading the node proves rot. */
 const NO_INTEGRITY: Uint8Array = new Uint8Array(0);
 
 export interface Carrier {
@@ -54,8 +54,8 @@ function arriveWithout(row: NodeRow): Arrival<NodeEntry> {
 }
 
 /**
- * An unfinished generation goes on with what it has: its instants, its rejection, and the object when one is complete. Where
- * clients PUT to the store itself an upload holds no evidence: the next lease looks at the object.
+ * An unfinished generation keeps its instants, its rejection, and its object if that is complete. An upload to a target with
+ * direct uploads carries no evidence: the next lease inspects the object.
  */
 export async function carryUpload(
   carrier: Carrier,
@@ -84,17 +84,17 @@ export async function carryUpload(
   return { entry: { row: { ...row, evidence }, content: arrived }, release };
 }
 
-/** Of a generation whose PUT our own target would have recorded there is nothing to look for. */
+/** Looks for an object only after direct uploads: our own upload target would have recorded a finished PUT. */
 async function inspect(source: ContentStore, space: Space, row: UploadRow) {
   if (source.upload.kind === 'server') return undefined;
   const found = await source.inspect(space, row.generation, row.hash, NO_LIMIT);
   return found.found ? found.evidence : undefined;
 }
 
-/** What is too large for the server that will serve the target is for its own leases to say. */
+/** A copy accepts nodes of any size. The target's server judges the size by its own limit at the next lease. */
 const NO_LIMIT = { nodeBytesMax: Number.MAX_SAFE_INTEGER };
 
-/** What the target made of the bytes, or why the source has none. Rejects for any failure that proves nothing. */
+/** Resolves with what the target took, or with the proof that the source has no good bytes. Rejects with any other failure. */
 async function takeBytes(
   { source, target }: Carrier,
   space: Space,
@@ -109,7 +109,7 @@ async function takeBytes(
   try {
     const taken = await take();
     if (taken.isRight) return taken;
-    // Bytes may also be hurt on their way: what the source itself then finds good is sent again.
+    // The bytes may have been damaged on the way. If the source finds its own bytes good, they are sent again.
     await verifyAtSource(source, space, hash, content);
     const again = await take();
     if (again.isRight) return again;
@@ -139,7 +139,7 @@ export async function verifyAtSource(
   }
 }
 
-/** The record of bytes as the target has them: no URL of a client was ever signed for that key. */
+/** The content row in the target. Its `urlExpiresAt` is 0: no client ever had a URL for that key. */
 function contentOf(
   generation: Generation,
   canonicalSize: number,

@@ -1,4 +1,4 @@
-/** How far a copy has come: what is kept with the target's rows, in the transaction that writes them. */
+/** How far a copy has come. It is kept with the target's rows, in the transaction that writes them. */
 import { USAGE_NONE, type UsageDelta } from '../core/usage-delta.ts';
 import { DOMAIN_KINDS, SPACE_KINDS, SPACE_START, type SpacePlace } from './walk-space.ts';
 
@@ -14,16 +14,16 @@ export interface CopyCounts {
 export const COUNTS_NONE: CopyCounts = { spaces: 0, nodes: 0, bytes: 0 };
 
 export interface Checkpoint {
-  /** of the source: the copy is of what the source was then, and still is */
+  /** the source's epoch: while it is unchanged, no server has served the source since the copy began */
   readonly epoch: string;
   readonly phase: CopyPhase;
   /** the reader's position of the last Space that is complete in this phase */
   readonly completeUntil: string | undefined;
   /** in the Space after that one */
   readonly place: SpacePlace;
-  /** dealt with in this phase */
+  /** done in this phase */
   readonly counts: CopyCounts;
-  /** while verifying: what the target's rows of the Space under way, up to `place`, add to its counters */
+  /** while verifying: what the target's rows of the current Space, up to `place`, add to its counters */
   readonly tally: UsageDelta;
   /** nodes whose bytes the source no longer had */
   readonly damagedNodes: number;
@@ -40,7 +40,7 @@ export function startPhase(epoch: string, phase: CopyPhase, damagedNodes: number
   };
 }
 
-/** Behind its sum: with one wrong bit a place would be another place, and what lies between the two be left out. */
+/** Begins with a checksum: one wrong bit could name another place, and the copy would leave out what lies between. */
 export function formatCheckpoint(checkpoint: Checkpoint): string {
   const json = JSON.stringify({ version: VERSION, ...checkpoint });
   return sumOf(json) + json;
@@ -50,7 +50,7 @@ function sumOf(json: string): string {
   return new Bun.CryptoHasher('sha256').update(json).digest('hex').slice(0, SUM_LENGTH);
 }
 
-/** `undefined`: not one that this version wrote, or not as it was written. */
+/** `undefined`: another version wrote the text, or it was damaged. */
 export function parseCheckpoint(text: string): Checkpoint | undefined {
   const json = text.slice(SUM_LENGTH);
   if (text.slice(0, SUM_LENGTH) !== sumOf(json)) return undefined;
@@ -90,7 +90,7 @@ function isPlace(value: unknown): value is SpacePlace {
   );
 }
 
-/** The same names as `sample` has, each with a count. */
+/** Whether `value` has the same names as `sample`, each with a count. */
 function isRecordOfCounts<T extends object>(value: unknown, sample: T): value is T {
   if (!isRecord(value)) return false;
   const names = Object.keys(sample);

@@ -1,6 +1,6 @@
 /**
- * Copies a whole deployment to an empty one and verifies it. Interrupted at any instant it goes on where it was: all that
- * the target has is rows up to its checkpoint, and objects under keys that only their own bytes can have.
+ * Copies a whole deployment to an empty one and verifies it. After an interruption at any instant the same copy goes on: the
+ * target has rows up to its checkpoint, and objects under keys that no other bytes can have.
  */
 import type { AppRecord, RegistryStore } from '../auth/registry-store.ts';
 import type { CopiedDeployment } from '../deployment/deployment.ts';
@@ -23,15 +23,15 @@ export interface CopyOptions {
   readonly target: CopiedDeployment;
   readonly signal: AbortSignal;
   onEvent(event: TransferEvent): void;
-  /** a name that was never given before */
+  /** a name that was never used before */
   makeEpoch(): string;
   readonly limits?: Partial<RunLimits>;
   readonly pausesMs?: readonly number[];
 }
 
 /**
- * Resolves when the target is whole and verified; at once when it was before. Rejects with ServeError, StoreUnavailable,
- * what the stores throw, or the signal's reason: then the same call goes on.
+ * Resolves when the target is complete and verified; at once if it already was. Rejects with ServeError, StoreUnavailable,
+ * an error of the stores, or the signal's reason. The same call then goes on.
  */
 export async function copyDeployment(options: CopyOptions): Promise<TransferResult> {
   const startedAt = performance.now();
@@ -73,7 +73,7 @@ async function beginRun(
   const totals = await source.rows.readTotals();
   const apps = await source.apps.readAll();
   tell({ type: 'start', totals: { ...totals, apps: apps.length }, isResumed });
-  // Before anything else: what the target signs from its first start on is what the source would have.
+  // The secret comes first: from its first start the target signs as the source does.
   await target.secret.replace(await source.secret.read());
   const { damagedNodes } = checkpoint;
   return {
@@ -82,7 +82,7 @@ async function beginRun(
   };
 }
 
-/** The marks first, then the look for others: a server that starts in between finds the marks. */
+/** Writes the marks before it looks for other processes: a server that starts in between finds the marks. */
 async function openCheckpoint({
   source,
   target,
@@ -108,7 +108,7 @@ async function openCheckpoint({
 }
 
 /**
- * What the target has of this very source: the checkpoint of an interrupted copy, or all of it; `undefined`: the target is
+ * What the target has of this source: the checkpoint of an interrupted copy, or a finished copy; `undefined`: the target is
  * empty. Changes nothing. Throws ServeError for anything else.
  */
 export async function findCopy(
@@ -159,7 +159,7 @@ async function finish(run: CopyRun): Promise<number> {
   return apps.length;
 }
 
-/** Makes the registry hold exactly these. One by one: nobody serves the target before all are there. */
+/** Makes the registry hold exactly these Apps. It changes them one by one, because no server serves the target yet. */
 async function replaceApps(registry: RegistryStore, apps: readonly AppRecord[]): Promise<void> {
   const wanted = new Map(apps.map((app) => [app.appId, app]));
   for (const app of await registry.readAll()) {

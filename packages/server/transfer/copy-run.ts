@@ -1,4 +1,4 @@
-/** One run of a copy: its two sides, its checkpoint, what it tells, and how it goes through all Spaces from there. */
+/** One run of a copy: source, target, checkpoint and progress, and the walk through all Spaces from the checkpoint. */
 
 import type { Space } from '../core/model.ts';
 import { USAGE_NONE } from '../core/usage-delta.ts';
@@ -10,7 +10,7 @@ import { type Patience, patiently } from './patience.ts';
 import { readPageAt, SPACE_START, type WalkedPage, type WalkLimits } from './walk-space.ts';
 
 export interface RunLimits extends WalkLimits {
-  /** entries that are written together, or a page more */
+  /** entries that are written together, exceeded by one page at most */
   readonly batchEntriesMax: number;
   /** objects that travel at once */
   readonly objectsInFlightMax: number;
@@ -32,7 +32,7 @@ export interface CopyRun {
   readonly limits: RunLimits;
   readonly patience: Patience;
   checkpoint: Checkpoint;
-  /** met so far, earlier runs included */
+  /** found so far, earlier runs included */
   damagedNodes: number;
   tell(event: DistributiveOmit<TransferEvent, 'at'>): void;
 }

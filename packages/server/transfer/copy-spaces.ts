@@ -1,4 +1,4 @@
-/** The first phase: every row and its bytes go over, batch by batch, each with the checkpoint that follows it. */
+/** The first phase: copies every row and its bytes, batch by batch. Each batch is written with the checkpoint after it. */
 import type { Space } from '../core/model.ts';
 import type { BatchPart, ListedSpace } from '../engine/transfer-ports.ts';
 import { type Arrival, type Carrier, carryNode, carryUpload } from './carry.ts';
@@ -16,7 +16,7 @@ class SpaceCopy implements SpaceVisit {
   readonly #listed: ListedSpace;
   #parts: BatchPart[] = [];
   #releases: (() => Promise<void>)[] = [];
-  /** after the parts that wait */
+  /** the checkpoint after the parts that wait */
   #checkpoint: Checkpoint;
 
   constructor(run: CopyRun, listed: ListedSpace) {
@@ -31,7 +31,7 @@ class SpaceCopy implements SpaceVisit {
     const more = countNodes(page);
     this.#checkpoint = { ...advance(this.#checkpoint, this.#listed, page, more), damagedNodes };
     const waiting = this.#parts.reduce((sum, { entries }) => sum + entries.length, 0);
-    // Bytes that have arrived get their rows at once, so that little of them travels again after a crash.
+    // Bytes that have arrived get their rows at once, so that a crash makes few of them travel again.
     const isDue = this.#releases.length > 0 || waiting >= this.#run.limits.batchEntriesMax;
     if (page.next !== undefined && !isDue) return;
     await this.#write();
@@ -44,7 +44,7 @@ class SpaceCopy implements SpaceVisit {
     const text = formatCheckpoint(this.#checkpoint);
     try {
       await patiently(patience, async (attempt) => {
-        // The outcome of the try before may be unknown.
+        // The try before may have succeeded although its outcome was unknown.
         if (attempt > 0 && (await target.rows.findMark('unfinished')) === text) return;
         await target.rows.write(batch, text);
       });

@@ -1,4 +1,4 @@
-/** What a copy says of itself while it runs, for whoever shows it. */
+/** The progress that a copy reports while it runs. */
 import type { Hash } from '@holdfast/protocol';
 import type { Space } from '../core/model.ts';
 import type { Totals } from '../engine/transfer-ports.ts';
@@ -19,7 +19,7 @@ export type TransferEvent =
   | (At & {
       readonly type: 'progress';
       readonly phase: CopyPhase;
-      /** dealt with in this phase, earlier runs included */
+      /** done in this phase, earlier runs included */
       readonly counts: CopyCounts;
       readonly totals: Totals;
     })
@@ -34,7 +34,7 @@ export interface DamagedNode {
   readonly hash: Hash;
   /** what is wrong, in one line */
   readonly reason: string;
-  /** how the node stands in the target */
+  /** the state of the node in the target */
   readonly outcome: 'rotten' | 'waiting' | 'upload-again';
 }
 
@@ -42,6 +42,6 @@ export interface TransferResult {
   readonly apps: number;
   readonly counts: CopyCounts;
   readonly damagedNodes: number;
-  /** ms, of this run */
+  /** ms that this run took */
   readonly elapsedMs: number;
 }

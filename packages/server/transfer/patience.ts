@@ -1,9 +1,9 @@
-/** Tries a step again while a store is away, so that a copy of many hours outlives a restart of either side. */
+/** Tries a step again while a store is away, so that a copy of many hours survives a restart of either side. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreUnavailable } from '../core/ports.ts';
 
 export interface Patience {
-  /** ms before each further try; when they are used up the failure stands */
+  /** ms before each further try; after the last one the failure is thrown */
   readonly pausesMs: readonly number[];
   readonly signal: AbortSignal;
   onRetry(error: StoreUnavailable, pauseMs: number): void;
@@ -26,7 +26,7 @@ export async function patiently<T>(patience: Patience, step: (attempt: number) =
   }
 }
 
-/** Results in order, at most `inFlightMax` at once. After a failure none begins, and those under way are waited for. */
+/** Results in order, at most `inFlightMax` steps at once. After a failure no step begins, and those under way are awaited. */
 export async function mapSome<T, R>(
   items: readonly T[],
   inFlightMax: number,

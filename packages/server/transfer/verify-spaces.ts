@@ -1,6 +1,6 @@
 /**
- * The second phase: every row of the source is compared with the target's, field by field, every object that a row needs is
- * looked for, and the counters of each Space are compared with what its rows add up to.
+ * The second phase: compares every row of the source with the target's, field by field, looks for every object that a row needs,
+ * and compares the counters of each Space with the sum of its rows.
  */
 import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { isProofOfRot, storedObject } from '../core/contents.ts';
@@ -23,7 +23,7 @@ import {
 import { mapSome, patiently } from './patience.ts';
 import type { WalkedPage } from './walk-space.ts';
 
-/** ms between two checkpoints of this phase, which changes nothing else */
+/** ms between two checkpoints of this phase, which writes nothing else */
 const SAVE_INTERVAL_MS = 500;
 
 export async function verifySpaces(run: CopyRun): Promise<void> {
@@ -78,7 +78,7 @@ class SpaceVerification implements SpaceVisit {
     return USAGE_NONE;
   }
 
-  /** The same stretch: a page of nodes may have been cut by its bytes. */
+  /** Reads the same entries from the target: a page of nodes may have been cut because of its bytes. */
   async #readTarget({ part, next }: WalkedPage): Promise<BatchPart> {
     const { kind, domain } = part;
     const { space } = this.#listed;
@@ -154,7 +154,7 @@ class SpaceVerification implements SpaceVisit {
     }
   }
 
-  /** `leasedNodeCount` is not among them: it changes by itself, with two clocks. */
+  /** Leaves out `leasedNodeCount`: it changes with time, and the two stores have two clocks. */
   async #compareCounters(tally: UsageDelta): Promise<void> {
     const { leasedNodeCount: _, ...kept } = await patiently(this.#run.patience, () =>
       this.#run.target.rows.readCounters(this.#listed.space),
@@ -165,7 +165,7 @@ class SpaceVerification implements SpaceVisit {
     await this.#compareSourceCounter(tally);
   }
 
-  /** A damaged page may hide rows from every reader of them; states change on the way, their number does not. */
+  /** A damaged page of the source's database may hide rows. A copy may change the state of a node, never the number of nodes. */
   async #compareSourceCounter({ nodeCount }: UsageDelta): Promise<void> {
     const { space } = this.#listed;
     const counters = await patiently(this.#run.patience, () => this.#run.source.rows.readCounters(space));

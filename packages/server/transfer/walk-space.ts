@@ -1,4 +1,4 @@
-/** Walks everything a Space consists of, in one order, from any place in it: how a copy is made, checked and resumed. */
+/** Walks all entries of a Space in one order, from any place in it: a copy is made, checked and resumed by this walk. */
 import type { Space } from '../core/model.ts';
 import { keyOf } from '../engine/entry-keys.ts';
 import type {
@@ -13,7 +13,7 @@ import type {
 /** Where in a Space a walk goes on. */
 export interface SpacePlace {
   readonly kind: EntryKind;
-  /** of the kinds that belong to a domain; else '' */
+  /** '' for kinds that belong to no domain */
   readonly domain: string;
   readonly after: string | undefined;
 }
@@ -27,7 +27,7 @@ export const DOMAIN_KINDS = ['balances', 'history', 'commits'] as const;
 export interface WalkLimits {
   /** entries of one page */
   readonly pageEntriesMax: number;
-  /** canonical bytes of the nodes of one page, but for a single larger one */
+  /** canonical bytes of the nodes of one page; a single larger node is a page of its own */
   readonly pageBytesMax: number;
 }
 
@@ -65,7 +65,7 @@ async function readPart<K extends EntryKind>(
   return { part: { kind, domain, entries } as Part<K> as BatchPart, next };
 }
 
-/** As many as their bytes allow, one at least. */
+/** As many nodes as their bytes allow, one at least. */
 function cutNodes(nodes: readonly NodeEntry[], bytesMax: number): readonly NodeEntry[] {
   let bytes = 0;
   const end = nodes.findIndex(({ row }, index) => {
