@@ -25,7 +25,7 @@ import { SPACE_OPERATIONS } from './space-operations.ts';
 import { withTiming } from './timed-core.ts';
 import { answerUpload, UPLOADS_PATH } from './upload-target.ts';
 
-/** Contract section 3; ids are decoded, `undefined` for one that is no id. Throws or rejects with ApiError. */
+/** docs/api.md, Capabilities. The ids are decoded, `undefined` for one that is no id. Throws or rejects with ApiError. */
 type Authorize = (
   authorization: string | null,
   appId: string | undefined,
