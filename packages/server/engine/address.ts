@@ -1,12 +1,12 @@
 /**
- * `--metadata` and `--content` → typed addresses of engines. What is wrong with a URL is said without
- * quoting any of it: it may hold a password.
+ * Turns `--metadata` and `--content` into typed addresses of engines. An error says what is wrong with a URL without
+ * quoting any of it, because it may hold a password.
  */
 import { ConfigError } from '../errors.ts';
 
 /** A PostgreSQL database, and how much of it one process may use. */
 export interface PostgresAddress {
-  /** tried in this order whenever a connection is opened: the first that takes writes is used */
+  /** each new connection tries these in order and uses the first that takes writes */
   readonly hosts: readonly PostgresHost[];
   readonly database: string;
   readonly user: string;
@@ -15,7 +15,7 @@ export interface PostgresAddress {
   readonly tls: PostgresTls;
   /** file of the certificates that `verify-full` trusts; undefined: the system's */
   readonly tlsRootFile: string | undefined;
-  /** connections of one process */
+  /** connections that one process may open */
   readonly connectionsMax: number;
 }
 
@@ -28,11 +28,11 @@ export interface PostgresHost {
 /** A bucket, or a part of one, in a store that speaks S3. */
 export interface S3Address {
   readonly bucket: string;
-  /** what every key begins with: empty, or a path that ends in `/` */
+  /** the start of every key: empty, or a path that ends in `/` */
   readonly prefix: string;
   /** origin that servers send requests to; undefined: the one of AWS in `region` */
   readonly endpoint: string | undefined;
-  /** origin of upload URLs, where clients reach the store by another name than servers; undefined: `endpoint` */
+  /** origin of upload URLs, if clients reach the store by another name than servers; undefined: `endpoint` */
   readonly publicEndpoint: string | undefined;
   readonly region: string;
   /** where the bucket stands in an address: before its path, or before its host */
@@ -45,7 +45,7 @@ const S3_STYLES = ['path', 'virtual'] as const;
 type S3Style = (typeof S3_STYLES)[number];
 
 const POSTGRES_PORT_DEFAULT = 5432;
-/** Each that does not answer delays every new connection by the time one may take. */
+/** A bound, because each host that does not answer delays every new connection. */
 const POSTGRES_HOSTS_MAX = 8;
 const POSTGRES_CONNECTIONS_DEFAULT = 16;
 const POSTGRES_CONNECTIONS_MAX = 500;
@@ -57,7 +57,7 @@ const S3_EXAMPLE = 's3://BUCKET?endpoint=http://HOST:PORT&region=REGION';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** User and password may come from PGUSER and PGPASSWORD instead. `flag` names it in messages. Throws ConfigError. */
+/** User and password may come from PGUSER and PGPASSWORD instead. Messages name `flag`. Throws ConfigError. */
 export function parsePostgresUrl(text: string, env: Environment, flag = '--metadata'): PostgresAddress {
   const [url, ...others] = splitHosts(text).map((each) =>
     parseUrl(flag, each, ['postgres:', 'postgresql:'], POSTGRES_EXAMPLE),
@@ -86,7 +86,7 @@ export function parsePostgresUrl(text: string, env: Environment, flag = '--metad
   };
 }
 
-/** `h1:1,h2:2` is no host of a URL: one URL for each of them, alike in all else. */
+/** `h1:1,h2:2` is not a valid host of a URL, so this makes one URL for each host, alike in everything else. */
 function splitHosts(text: string): string[] {
   const [, start = '', hosts = '', rest = ''] = /^(\w+:\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(text) ?? [];
   return start === '' ? [text] : hosts.split(',').map((host) => `${start}${host}${rest}`);
@@ -99,7 +99,7 @@ function parseHost(flag: string, { hostname, port }: URL): PostgresHost {
   return { host, port: port === '' ? POSTGRES_PORT_DEFAULT : Number(port) };
 }
 
-/** Credentials are no part of it: they come from the usual AWS variables and files. Throws ConfigError. */
+/** The URL holds no credentials: they come from the usual AWS variables and files. Throws ConfigError. */
 export function parseS3Url(text: string, env: Environment, flag = '--content'): S3Address {
   const url = parseUrl(flag, text, ['s3:'], S3_EXAMPLE);
   const parameters = readParameters(flag, url, ['endpoint', 'public-endpoint', 'region', 'style']);

@@ -1,4 +1,4 @@
-/** The key of each kind of entry as one text, by which pages are resumed on either side. Pure. */
+/** The key of each kind of entry as one text: source and target resume pages by it. Pure. */
 import type { Hash } from '@holdfast/protocol';
 import type { Entries, EntryKind } from './transfer-ports.ts';
 
@@ -18,7 +18,7 @@ export function keyOf<K extends EntryKind>(kind: K, entry: Entries[K]): string {
   return KEYS[kind](entry);
 }
 
-/** The two parts of a key of history; before all others when there is none. */
+/** The two parts of a key of history; without a key, parts that come before all others. */
 export function parseHistoryKey(key: string | undefined): {
   readonly hash: Hash;
   readonly fromRevision: number;

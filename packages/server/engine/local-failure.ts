@@ -1,9 +1,9 @@
-/** Tells apart what SQLite and the disk can throw: a passing failure, a broken rule, or an outcome nobody knows. */
+/** Sorts the errors of SQLite and the disk: a passing failure, a broken rule, or an unknown outcome. */
 import { SQLiteError } from 'bun:sqlite';
 import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
 import { StoreUnavailable } from '../core/ports.ts';
 
-/** COMMIT failed with one of these before its commit record was whole in the log: nothing is committed, for sure. */
+/** A COMMIT that fails with one of these has no complete commit record in the log: certainly nothing is committed. */
 const NOT_COMMITTED_CODES: ReadonlySet<string> = new Set([
   'SQLITE_FULL',
   'SQLITE_IOERR_WRITE',
@@ -37,15 +37,15 @@ export function isSurelyNotCommitted(error: unknown): boolean {
   return code !== undefined && NOT_COMMITTED_CODES.has(code);
 }
 
-/** SQLite met a damaged page: the transaction is good for nothing any more, its COMMIT fails and leaves nothing. */
+/** SQLite met a damaged page: the transaction cannot be used any more, and its COMMIT fails and changes nothing. */
 export function isDamageMet(error: unknown): boolean {
   const cause = error instanceof StoreUnavailable ? error.cause : error;
   return codeOf(cause)?.startsWith('SQLITE_CORRUPT') ?? false;
 }
 
 /**
- * What a verb throws: a CHECK of the schema is a broken count, a violated key a broken invariant, any other error of SQLite or
- * the disk is passing.
+ * The error that a verb throws: a failed CHECK of the schema is a broken count, a violated key is a broken invariant, and any
+ * other error of SQLite or the disk is a passing failure.
  */
 export function storageError(error: unknown, doing: string): unknown {
   const code = codeOf(error);

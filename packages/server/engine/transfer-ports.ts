@@ -1,7 +1,7 @@
 /**
- * How stores give and take a whole deployment. Rows travel as entries in the model's own words, page by page in key order,
- * and every store of rows gives and takes the same. Bytes travel once, from the source's ContentStore to the target's
- * ContentIntake. As elsewhere: absence is `undefined`, failure throws.
+ * The ports by which a whole deployment is copied. Rows travel as entries of the model's types, page by page in key order, the
+ * same for every store of rows. Bytes travel once, from the source's ContentStore to the target's ContentIntake. As elsewhere,
+ * absence is `undefined` and failure throws.
  */
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, NodeRow, Space, SpaceCounters, UploadRow } from '../core/model.ts';
@@ -14,7 +14,7 @@ export interface NodeEntry {
 
 export interface UploadEntry {
   readonly row: UploadRow;
-  /** there when its evidence is good */
+  /** present if the evidence of `row` is good */
   readonly content: ContentRow | undefined;
 }
 
@@ -35,7 +35,7 @@ interface BalanceEntry {
   readonly fromRevision: number;
 }
 
-/** What a balance was in revisions [fromRevision, toRevision). */
+/** The balance of a node in revisions [fromRevision, toRevision). */
 interface HistoryEntry {
   readonly hash: Hash;
   readonly fromRevision: number;
@@ -51,7 +51,7 @@ interface CommitEntry {
   readonly revision: number;
 }
 
-/** Everything a Space consists of. The last three belong to one domain. */
+/** All kinds of entries of a Space. The last three belong to one domain. */
 export interface Entries {
   readonly nodes: NodeEntry;
   readonly looseEdges: LooseEdgeEntry;
@@ -74,7 +74,7 @@ export interface PageRequest<K extends EntryKind> {
   readonly limit: number;
 }
 
-/** Rows of one Space that are written together; of `domain` those that belong to one. */
+/** Rows of one Space that are written together. `domain` is for the kinds that belong to one. */
 export interface Batch {
   readonly space: Space;
   readonly parts: readonly BatchPart[];
@@ -88,7 +88,7 @@ export interface Part<K extends EntryKind> {
   readonly entries: readonly Entries[K][];
 }
 
-/** What a deployment holds, by its counters: for progress, so cheap rather than exact. */
+/** The size of a deployment by its counters: cheap rather than exact, because it only shows progress. */
 export interface Totals {
   readonly spaces: number;
   readonly nodes: number;
@@ -97,15 +97,15 @@ export interface Totals {
 }
 
 /**
- * Values kept with the rows. `epoch`: of a source, goes with the next start of a server, so that a source that was served
- * meanwhile is noticed. `unfinished`: of a target, how far the copy has come; no server opens one. `finished`: of which
- * epoch the whole copy is; goes with the next start of a server.
+ * Values kept with the rows. `epoch` marks a source; a server that starts removes it, so that a source that was served meanwhile
+ * is noticed. `unfinished` marks a target and says how far the copy has come; no server opens such a target. `finished` names the
+ * epoch of a complete copy; a server that starts removes it.
  */
 export type MarkName = 'epoch' | 'unfinished' | 'finished';
 
 export interface ListedSpace {
   readonly space: Space;
-  /** names this place in the reader's own order */
+  /** names this place in the order of `listSpaces` */
   readonly position: string;
 }
 
@@ -123,25 +123,25 @@ export interface DeploymentReader {
 
 export interface DeploymentWriter extends DeploymentReader {
   removeMark(name: MarkName): Promise<void>;
-  /** Whether there is nothing that a copy could run into: no Space. */
+  /** Whether there is no Space, so that a copy can begin. */
   isEmpty(): Promise<boolean>;
   /**
-   * One durable unit: the rows of the batch, the counters that follow from them, the Space itself, and the mark
-   * `unfinished`. Nothing of it stays when it throws, unless the outcome is unknown: then the mark tells.
+   * Writes as one durable unit: the rows of the batch, the counters that follow from them, the Space itself, and the mark
+   * `unfinished`. If it throws, nothing is written, unless the outcome is unknown: then the mark tells.
    */
   write(batch: Batch, unfinished: string): Promise<void>;
 }
 
-/** Who takes the bytes. */
+/** Takes the bytes of a copy. */
 export interface ContentIntake {
-  /** as core/ports.ts ContentUploads: whether clients PUT to the store itself, so that uploads hold no evidence */
+  /** as core/ports.ts ContentUploads; with `direct` uploads an unfinished upload holds no evidence */
   readonly uploads: 'server' | 'direct';
   /**
-   * Takes canonical bytes under a generation's write-once key, hashing them on the way; an object that is there already and
-   * is right counts as taken. `open` may be called again for another try; what its stream rejects with comes back unchanged.
+   * Takes canonical bytes under a generation's write-once key and hashes them. A correct object that is there already counts
+   * as taken. `open` may be called again for another try. An error of its stream comes back unchanged.
    */
   take(target: IntakeTarget, open: () => ReadableStream<Uint8Array>): Promise<TakenContent>;
-  /** Whether the object is there as its record has it. Reads no bytes. */
+  /** Whether the object is there and matches its record. Reads no bytes. */
   isThere(object: StoredObject): Promise<boolean>;
 }
 
@@ -157,9 +157,9 @@ export type TakenContent =
   | {
       readonly isRight: true;
       readonly integrity: Uint8Array;
-      /** there when the bytes are to be a row */
+      /** present if the bytes are to be a row */
       readonly inlineBytes: Uint8Array | undefined;
-      /** Call once the rows that speak of it are durable, or will never be. */
+      /** Call once the rows that name the object are durable, or when they will not be written. */
       release(): Promise<void>;
     }
   /** the bytes do not have the hash; nothing is kept */

@@ -1,6 +1,6 @@
 /**
- * Which process does a kind of background work now, and how far that has come: a row per kind, by the database's clock. A
- * holder that says nothing for `TURN_MS` has lost its turn; its step may still be running, and that does no harm.
+ * Which process does a background task now, and how far the task has come: one row per task, judged by the database's clock. A
+ * holder that does not renew its turn for `TURN_MS` loses it. Its step may still be running, which does no harm.
  */
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -21,13 +21,13 @@ export class PostgresTurns {
   readonly #pool: PostgresPool;
   readonly #holder: string;
 
-  /** `holder`: this process, unlike any other */
+  /** `holder`: a name that only this process has */
   constructor(pool: PostgresPool, holder: string) {
     this.#pool = pool;
     this.#holder = holder;
   }
 
-  /** Takes the turn or keeps it; `undefined`: another process has it. @throws StoreUnavailable */
+  /** Takes the turn or renews it; `undefined`: another process has it. @throws StoreUnavailable */
   async take(task: string): Promise<{ readonly position: string | undefined } | undefined> {
     const { rows } = await this.#pool.run('asking for a turn', SQL.take, [task, this.#holder]);
     const [row] = rows;

@@ -5,7 +5,7 @@ import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 
-/** rows of each table that one statement passes: what later revisions added or took away has to be passed over */
+/** rows of each table that one statement reads; it has to skip rows of later revisions */
 const STEP_ROWS_MAX = 1_000;
 const BEFORE_ALL = '\\x';
 const DOING = 'reading root refs';
@@ -21,13 +21,13 @@ export interface BalancePage {
   readonly items: RootRefBalance[];
 }
 
-/** What one table says of a hash; `balance` null: nothing of that revision. */
+/** What one table says of a hash; `balance` null: the table has no balance at that revision. */
 interface Passed {
   readonly hash: Hash;
   readonly balance: number | null;
 }
 
-/** `undefined`: the history of that revision is gone, or the domain has not come so far. */
+/** `undefined`: the history of that revision is gone, or the domain has no such revision yet. */
 export async function findBalancePage(
   pool: PostgresPool,
   space: SpaceKey,
@@ -39,7 +39,7 @@ export async function findBalancePage(
   if (revision === 'current') return findLatest(pool, space, domain, page);
   const items: RootRefBalance[] = [];
   let after = page.after;
-  // What a revision held never changes, so the steps of a page need not see the same commit.
+  // The balances of a revision never change, so the steps of a page need not see the same commit.
   for (;;) {
     const parameters: SqlValue[] = [space, domain, startOf(after), revision, rowsMax];
     const { rows } = await pool.read(DOING, SQL.findBalancesAt, parameters);
@@ -83,8 +83,8 @@ function passedOf(rows: readonly SqlRow[], kind: number): Passed[] {
 }
 
 /**
- * Pure. Both in hash order, without the hashes past which one of them was cut off at `rowsMax`. A hash has a balance in one of
- * the two at most: it was superseded after the revision or it was not.
+ * Pure. Merges both in hash order, up to the hash at which one of them was cut off at `rowsMax`. A hash has a balance in at most
+ * one of the two: it was superseded after the revision, or it was not.
  */
 export function mergeStep(
   current: readonly Passed[],

@@ -1,7 +1,7 @@
 /**
- * Commits of root refs that arrive while another of their Space is on its way go together: one transaction reads for all of them in
- * one trip, runs their bodies one after another on what it read, and writes and commits once. Under load a commit thus costs a
- * fraction of a transaction; alone it costs what it always did.
+ * Commits of root refs that arrive while another commit of their Space is under way form a group. One transaction reads for all
+ * of them in one trip, runs their bodies one after another on what it read, and writes and commits once. So under load a commit
+ * costs a fraction of a transaction. A commit alone costs one transaction.
  */
 import type { SpaceKey } from '../../core/model.ts';
 import {
@@ -85,7 +85,7 @@ export class CommitGroups {
     }, this.#waitMs);
   }
 
-  /** One group after another until nobody waits. */
+  /** Runs one group after another until no commit waits. */
   async #drain(space: SpaceKey, ways: CommitWays): Promise<void> {
     const waiting = this.#waiting.get(space) ?? [];
     for (let group = takeGroup(waiting); group.length > 0; group = takeGroup(waiting)) {

@@ -1,4 +1,4 @@
-/** Whether a database can hold our rows at all, asked before anything is made in it. */
+/** Checks that a database can hold our rows, before anything is made in it. */
 import { EngineRefused } from '../refused.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -27,7 +27,7 @@ export function whyUnfit({ encoding, version, versionNumber }: DatabaseFacts): s
   if (versionNumber < VERSION_NUMBER_MIN && !RELATIVES.test(version)) {
     return `the server is ${version.split(' ', 2).join(' ')}: run version 15 or newer`;
   }
-  // Ids hold any character: in another encoding some Spaces could never be written.
+  // Ids may hold any character: in another encoding some Spaces could not be written.
   if (encoding !== 'UTF8')
     return `the database has the encoding ${encoding}: create one with ENCODING 'UTF8'`;
   return undefined;

@@ -1,4 +1,4 @@
-/** Who may work on a whole deployment in PostgreSQL: one copy at a time, and no server beside it. */
+/** Keeps a whole deployment in PostgreSQL for one copy at a time, without a server beside it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EngineRefused } from '../refused.ts';
 import { DEPLOYMENT_SQL } from './deployment-statements.ts';
@@ -7,7 +7,7 @@ import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
 const DOING = 'looking for others';
-/** ms; the server may not have noticed the end of a killed process yet */
+/** ms; PostgreSQL may not have noticed yet that a process was killed */
 const LOCK_MS_MAX = 5_000;
 const LOCK_RETRY_MS = 100;
 
@@ -15,7 +15,9 @@ export interface HeldDeployment {
   release(): Promise<void>;
 }
 
-/** Holds one connection of the pool; the lock ends with the process, however that ends. @throws EngineRefused, StoreUnavailable */
+/**
+ * Holds one connection of the pool; the lock ends with the process, however that ends. @throws EngineRefused, StoreUnavailable
+ */
 export async function holdDeployment(pool: PostgresPool): Promise<HeldDeployment> {
   const held = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();
@@ -57,8 +59,8 @@ const nameSession = (connection: PostgresConnection): Promise<unknown> =>
   connection.query(DEPLOYMENT_SQL.nameSession);
 
 /**
- * Call while nothing else is asked of the pool: its sessions are told from those of servers. Sessions alone are waited for, since
- * those of a server that has just ended stand a moment longer. @throws EngineRefused
+ * Call while the pool has no other work, so that its own sessions can be told from those of servers. Waits a moment for sessions
+ * to end, because those of a server that has just ended stay a little longer. @throws EngineRefused
  */
 export async function assertNoServer(pool: PostgresPool): Promise<void> {
   let row = await findServers(pool);
@@ -84,7 +86,10 @@ async function findServers(pool: PostgresPool): Promise<Readonly<Record<string, 
   }
 }
 
-/** Before a server serves: no part of a copy, and from now on no copy is one of what is here. @throws EngineRefused, StoreUnavailable */
+/**
+ * Call before a server serves: refuses an unfinished copy, and ends the marks of earlier ones. @throws EngineRefused,
+ * StoreUnavailable
+ */
 export async function beginServing(pool: PostgresPool): Promise<void> {
   const { rows } = await pool.run('beginning to serve', DEPLOYMENT_SQL.beginServing, []);
   if (rows[0]?.unfinished === 0) return;

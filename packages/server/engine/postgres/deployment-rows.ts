@@ -1,4 +1,4 @@
-/** engine/transfer-ports.ts on PostgreSQL. Copying holds a lock of its own, and refuses to begin beside servers. */
+/** engine/transfer-ports.ts on PostgreSQL. A copy holds a lock of its own, and refuses to begin beside servers. */
 import type { Space, SpaceCounters, SpaceKey } from '../../core/model.ts';
 import { type MetadataStore, StoreUnavailable } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
@@ -47,9 +47,9 @@ const COUNTER_SLOT = 0;
 const DOING = 'copying';
 
 interface DeploymentRowsOptions {
-  /** on a migrated database; stays the caller's to close */
+  /** on a migrated database; the caller closes it */
   readonly pool: PostgresPool;
-  /** on the same pool; its counters are asked, nothing is written through it */
+  /** on the same pool; only its counters are read */
   readonly metadata: MetadataStore;
 }
 
@@ -128,7 +128,7 @@ export class PostgresDeploymentRows implements DeploymentWriter {
   }
 }
 
-/** Everything in one flight: what follows a failure is passed over, COMMIT too. */
+/** Sends everything in one flight: the server skips all statements after a failure, COMMIT too. */
 async function runTogether(connection: PostgresConnection, writes: readonly Write[]): Promise<void> {
   const sent = [
     connection.query('BEGIN'),
@@ -165,7 +165,7 @@ function keyToSql(kind: EntryKind, after: string | undefined): SqlValue[] {
 const ENTRIES_FROM_SQL: { readonly [K in EntryKind]: (row: SqlRow) => Entries[K] } = {
   nodes: (row): NodeEntry => ({ row: nodeFromSql(row), content: joinedContentFromSql(row) }),
   looseEdges: (row) => ({ hash: byteaToHex(row.hash), count: row.count as number }),
-  // Clients upload to the store itself, so no upload has content before a lease has judged it.
+  // Uploads are direct, so no upload has content before a lease has judged it.
   uploads: (row): UploadEntry => ({ row: uploadFromSql(row), content: undefined }),
   domains: (row) => ({
     domain: row.domain as string,
@@ -230,7 +230,7 @@ function writesOf(space: SpaceKey, part: BatchPart): Write[] {
   }
 }
 
-/** Every row that has ever been leased counts, until upkeep takes it out. */
+/** Every row that was ever leased counts as leased until upkeep takes it out of the counter. */
 function writesOfNodes(space: SpaceKey, nodes: readonly NodeEntry[]): Write[] {
   const rows = nodes.map(({ row }) => ({ row, isLeaseCounted: row.leaseExpiresAt > 0 }));
   const usage = totalUsage(nodes.map(({ row }) => row));

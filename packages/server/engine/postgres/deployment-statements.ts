@@ -1,9 +1,9 @@
-/** SQL of copying a whole deployment (engine/transfer-ports.ts). Run by no server. `$1` is the Space where there is one. */
+/** SQL for copying a whole deployment (engine/transfer-ports.ts); servers do not run it. `$1` is the Space, if there is one. */
 import { CONTENT_JOINED, columnsOf, NODE_COLUMNS, SPACE_STATEMENTS, UPLOAD_COLUMNS } from './statements.ts';
 
-/** What our own sessions are called, so that those of servers can be told from them. */
+/** The name of a copy's own sessions, which tells them from those of servers. */
 const SESSION_NAME = 'holdfast-migrate';
-/** Of a session that is alone in the database with copying. The digits are the ASCII of `holdfast`. */
+/** The lock of the session that copies. The digits are the ASCII of `holdfast`. */
 const LOCK = '7525352680829580148';
 
 const NOW_MS = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
@@ -15,7 +15,7 @@ export const DEPLOYMENT_SQL = {
   nameSession: `SET application_name = '${SESSION_NAME}'`,
   tryLock: `SELECT pg_try_advisory_lock(${LOCK}) AS locked`,
   unlock: `SELECT pg_advisory_unlock(${LOCK}) AS unlocked`,
-  /** sessions of servers, and turns at background work that one holds or held until a moment ago */
+  /** sessions of servers, and turns at background work that a server holds or held until a moment ago */
   findServers: `SELECT
       (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'holdfast') AS sessions,
       (SELECT count(*) FROM background_turns WHERE held_until > ${NOW_MS}) AS turns`,
@@ -25,7 +25,7 @@ export const DEPLOYMENT_SQL = {
   setMark:
     'INSERT INTO copy_marks (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
   removeMark: 'DELETE FROM copy_marks WHERE name = $1',
-  /** Of a server that starts: is there an unfinished copy? Those that are complete are of something that changes now. */
+  /** For a server that starts: finds an unfinished copy, and removes the other marks because the rows may change now. */
   beginServing: `WITH gone AS (DELETE FROM copy_marks WHERE name <> 'unfinished')
     SELECT count(*) AS unfinished FROM copy_marks WHERE name = 'unfinished'`,
 

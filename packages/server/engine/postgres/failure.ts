@@ -1,4 +1,4 @@
-/** Tells apart what PostgreSQL, its driver and the network can say. What leaves here holds no URL, query or parameter. */
+/** Sorts the errors of PostgreSQL, the driver and the network. The results hold no URL, query or parameter. */
 import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
 import { formatAuthority, type PostgresHost } from '../address.ts';
@@ -10,7 +10,7 @@ const LOST_CODES: ReadonlySet<string> = new Set([
   'CONNECTION_ENDED',
   'CONNECTION_DESTROYED',
   'CONNECT_TIMEOUT',
-  // Idle in a transaction for too long: the server has hung up.
+  // The server has closed the connection because it was idle in a transaction for too long.
   '25P03',
   '57P01',
   '57P02',
@@ -19,7 +19,7 @@ const LOST_CODES: ReadonlySet<string> = new Set([
   '53300',
 ]);
 
-/** A statement that would write was refused, since the server takes no writes; its session is given up. */
+/** The server takes no writes and refused a statement that would write; the session is closed. */
 export const READ_ONLY = '25006';
 
 /** A serialization failure, a deadlock, a lock that took too long, a row that another has just made: trying again may help. */
@@ -27,7 +27,7 @@ const REPEATABLE_CODES: ReadonlySet<string> = new Set(['40001', '40P01', '55P03'
 
 /** A CHECK of the schema: a count would be negative. */
 const CHECK_VIOLATED = '23514';
-/** Division by zero: the guard of statements.ts that a row is changed from exactly what was read. */
+/** Division by zero: the guard of statements.ts failed, because a row was not as it was read. */
 const GUARD_FAILED = '22012';
 
 const NO_HOST = 'NO_HOST';
@@ -78,7 +78,7 @@ export interface HostFailure {
   readonly error: Error;
 }
 
-/** `failures`: one for each host. What all of them said, or what each said. */
+/** `failures`: one for each host. The message is what all hosts said if they agree, otherwise what each said. */
 export function noHost(failures: readonly HostFailure[]): Error {
   const [first] = failures;
   if (first !== undefined && failures.every(({ error }) => codeOf(error) === codeOf(first.error))) {
@@ -95,13 +95,15 @@ export function isLost(error: unknown): boolean {
   return code !== undefined && (LOST_CODES.has(code) || code.startsWith('08') || /^E[A-Z]{3,}$/.test(code));
 }
 
-/** A transaction that failed so has changed nothing and may be run again. */
+/** Whether a transaction that failed with `error` has changed nothing and may be run again. */
 export function isRepeatable(error: unknown): boolean {
   const code = codeOf(error);
   return code !== undefined && REPEATABLE_CODES.has(code) && !isWriteOnceBroken(error);
 }
 
-/** Other rows that another has just made are found by the next attempt. Content that exists already means a key was used twice. */
+/**
+ * Other rows that another has just made are found by the next attempt. Content that exists already means a key was used twice.
+ */
 function isWriteOnceBroken(error: unknown): boolean {
   return codeOf(error) === '23505' && (error as { constraint?: unknown }).constraint === 'contents_pkey';
 }

@@ -1,4 +1,4 @@
-/** Background upkeep in bounded steps, each statement in one Space: leases that have ended, root-ref history that is old. */
+/** Background upkeep in bounded steps, each statement in one Space: ends leases and deletes old root-ref history. */
 import type { SweepCutoffs } from '../../core/ports.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
@@ -13,7 +13,7 @@ const FIRST_SPACE = '00000000-0000-0000-0000-000000000000';
 
 export class Maintenance {
   readonly #pool: PostgresPool;
-  /** where the round over Spaces goes on; kept in memory, a restart begins anew */
+  /** where the round over Spaces goes on; only in memory, so a restart begins a new round */
   #afterSpace = FIRST_SPACE;
 
   constructor(pool: PostgresPool) {

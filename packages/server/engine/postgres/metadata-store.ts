@@ -39,7 +39,7 @@ import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 
-/** rows of usage_counters per Space: so many transactions can count at once without waiting for each other */
+/** rows of usage_counters per Space: this many transactions can count at once without waiting for each other */
 const SLOTS = 16;
 const KEYS_PER_STATEMENT = 1_000;
 const READING = 'reading';
@@ -47,16 +47,16 @@ const READING = 'reading';
 const NO_SPACE = '0'.repeat(32);
 
 interface MetadataStoreOptions {
-  /** on a migrated database; stays the caller's to close */
+  /** on a migrated database; the caller closes it */
   readonly pool: PostgresPool;
-  /** a broken invariant: the process is to end */
+  /** called for a broken invariant: the process has to end */
   readonly onFatal: (error: Error) => void;
-  /** Tests move it by hand. Left out, the database's own clock is the clock of every process. */
+  /** Tests set it. If left out, the database's own clock is the clock of every process. */
   readonly clock?: Clock;
 }
 
 export class PostgresMetadataStore implements MetadataStore {
-  /** Bytes are for the content store: rows are copied to standbys and backups, and are read through few connections. */
+  /** All bytes go to the content store, because rows are copied to standbys and backups and are read through few connections. */
   readonly inlineBytesMax = 0;
   readonly #pool: PostgresPool;
   readonly #clock: Clock | undefined;
@@ -66,7 +66,7 @@ export class PostgresMetadataStore implements MetadataStore {
   readonly #leases: ReadyLeases;
   readonly #sweepWalk: SweepWalk;
   readonly #maintenance: Maintenance;
-  /** so that processes begin their slots at different ones */
+  /** random, so that processes begin at different slots */
   readonly #firstSlot = randomInt(SLOTS);
 
   constructor({ pool, onFatal, clock }: MetadataStoreOptions) {
@@ -201,7 +201,7 @@ export class PostgresMetadataStore implements MetadataStore {
     return known;
   }
 
-  /** The pool is the caller's: it may serve other stores. */
+  /** Leaves the pool open, because it may serve other stores: the caller closes it. */
   async close(): Promise<void> {
     await this.#transactions.close();
   }

@@ -1,6 +1,6 @@
 /**
- * Brings a database to this build's schema, however many processes begin at once: the row of `holdfast_schema` is the lock,
- * and the migrations and their number are one transaction.
+ * Brings a database to this build's schema, also if many processes start at once. The row of `holdfast_schema` is the lock. The
+ * migrations and their number are written in one transaction.
  */
 
 import { EngineRefused } from '../refused.ts';

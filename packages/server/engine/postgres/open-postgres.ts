@@ -1,4 +1,4 @@
-/** Opens a database: one pool for what requests ask, one for what servers need to go on. */
+/** Opens a database: one pool for requests, one for the registry and background work. */
 import { StoreUnavailable } from '../../core/ports.ts';
 import type { PostgresAddress } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
@@ -28,9 +28,11 @@ export async function openPostgres(
   }
 }
 
-/** Beside the pool of requests: however many of these wait, the registry is read in time and background work has its turn. */
+/**
+ * Connections beside those of requests: the registry is read in time, and background work goes on, however many requests wait.
+ */
 const CONTROL_CONNECTIONS = 2;
-/** What it is asked is small: a server that takes longer is away, and is soon asked again. */
+/** The statements of this pool are small: if PostgreSQL takes longer it is away, and is soon asked again. */
 const CONTROL_LIMITS: PostgresLimits = {
   ...POSTGRES_LIMITS,
   connectMs: 3000,
@@ -46,14 +48,14 @@ export function openControlPool(address: PostgresAddress): PostgresPool {
 function explain({ tls }: PostgresAddress, error: StoreUnavailable): Error {
   const state = codeOf(error.cause) ?? '';
   if (LASTING_STATES.test(state)) return new EngineRefused(error.message, { cause: error });
-  // A server without TLS hangs up, and so do we when it cannot prove who it is.
+  // A server without TLS closes the connection. We close it if the server cannot prove who it is.
   const isTlsAskedFor = tls === 'require' || tls === 'verify-full';
   if (!isTlsAskedFor || state !== 'CONNECTION_CLOSED') return error;
   const advice = 'perhaps it has no TLS, or no certificate that is trusted: check sslmode and sslrootcert';
   return new StoreUnavailable(`${error.message}; ${advice}`, { cause: error.cause });
 }
 
-/** Whether a Holdfast was ever here. Makes nothing. @throws StoreUnavailable */
+/** Whether the database has Holdfast's schema. Makes nothing. @throws StoreUnavailable */
 export async function hasPostgresRows(address: PostgresAddress): Promise<boolean> {
   const pool = new PostgresPool({ ...address, connectionsMax: 1 }, POSTGRES_LIMITS);
   try {

@@ -1,7 +1,7 @@
 /**
- * Renewals of ready leases, merged per Space: those of one turn of the event loop go together, and while one statement of a Space is
- * on its way, those that come meanwhile wait for the next. The busier a Space is, the less each renewal costs, and one commit is
- * durable for all of them.
+ * Merges renewals of ready leases per Space. Renewals of one turn of the event loop share a statement. Renewals that arrive
+ * while a statement of their Space is under way wait for the next one. So one commit on disk serves them all, and the busier a
+ * Space is, the less each renewal costs.
  */
 import type { Hash } from '@holdfast/protocol';
 import type { LeaseWindow } from '../../core/lease-state.ts';
@@ -18,7 +18,7 @@ interface Renewal {
   reject(error: unknown): void;
 }
 
-/** Renews many rows, hashes distinct, in one statement; rows come back for those that are ready. */
+/** Renews many rows in one statement; the hashes are distinct. Resolves with a row for each that is ready. */
 export type RenewRows = (
   space: SpaceKey,
   hashes: readonly string[],
@@ -31,20 +31,25 @@ const MERGED_MAX = 512;
 export class ReadyLeases {
   readonly #renew: RenewRows;
   readonly #waitMs: number;
-  /** the renewals that wait for the next statement, oldest first, by Space; a Space is here while it is due or has one under way */
+  /**
+   * the renewals that wait for the next statement, oldest first, by Space; a Space is here while it is due or has one under way
+   */
   readonly #waiting = new Map<SpaceKey, Renewal[]>();
-  /** Spaces whose statement goes out when this turn has read all that has arrived */
+  /** Spaces whose statement is sent when this turn has read all requests that have arrived */
   #due: SpaceKey[] = [];
   /** one timer for all that wait, set for the oldest, so that it is seldom set again under load */
   #watch: ReturnType<typeof setTimeout> | undefined;
 
-  /** `waitMs`: how long one may wait for the statement before it */
+  /** `waitMs`: how long a renewal may wait for the statement before it */
   constructor(renew: RenewRows, waitMs: number) {
     this.#renew = renew;
     this.#waitMs = waitMs;
   }
 
-  /** Rejects with the failure of the statement, or with StoreUnavailable when it waited too long to be sent: then it is never sent. */
+  /**
+   * Rejects with the failure of the statement, or with StoreUnavailable when it waited too long to be sent: then it is never
+   * sent.
+   */
   renew(space: SpaceKey, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined> {
     return new Promise((resolve, reject) => {
       const refuseAt = performance.now() + this.#waitMs;
@@ -65,7 +70,7 @@ export class ReadyLeases {
     const now = performance.now();
     let nextAt = Number.POSITIVE_INFINITY;
     for (const waiting of this.#waiting.values()) {
-      // Not sent, so nothing was renewed.
+      // The renewal was not sent, so nothing changed.
       while (waiting[0] !== undefined && waiting[0].refuseAt <= now) waiting.shift()?.reject(tooLate());
       nextAt = Math.min(nextAt, waiting[0]?.refuseAt ?? nextAt);
     }
@@ -95,7 +100,7 @@ export class ReadyLeases {
     else this.#plan(space);
   }
 
-  /** A hash asked for more than once gets its longest duration, and all who asked get that lease. */
+  /** If several requests renew the same hash, it gets the longest duration, and all of them get that lease. */
   async #renewTogether(space: SpaceKey, batch: readonly Renewal[]): Promise<void> {
     const durations = new Map<Hash, number>();
     for (const { hash, durationMs } of batch) {

@@ -8,11 +8,11 @@ import type { PostgresPool } from './wire/connection-pool.ts';
 import { hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 
 const UNIQUE_VIOLATION = '23505';
-/** Changes are rare and made by people: those that meet do so a few times at most. */
+/** Changes are rare and made by people, so two of them conflict a few times at most. */
 const ATTEMPTS_MAX = 20;
 const PAUSE_MS_MAX = 50;
 
-/** A change and its mark are one statement, so one transaction. */
+/** The change of an App and of the version are one statement, so they are one transaction. */
 const marked = (change: string): string =>
   `WITH changed AS (${change} RETURNING app_id),
      marked AS (UPDATE apps_version SET version = version + 1 WHERE EXISTS (SELECT FROM changed) RETURNING version)
@@ -20,7 +20,7 @@ const marked = (change: string): string =>
 
 const SQL = {
   readVersion: 'SELECT version FROM apps_version WHERE id = 1',
-  /** One row without an App when there are none: the version always comes with what it belongs to. */
+  /** Returns one row without an App if there are none, so that the version always comes with its Apps. */
   readAll: `SELECT v.version, a.app_id, a.issuer, a.audience, a.status, a.jwks, a.jwks_url, a.algorithms,
               a.token_lifetime_ms_max, a.created_at, a.updated_at
             FROM apps_version AS v LEFT JOIN apps AS a ON true
@@ -38,7 +38,7 @@ const SQL = {
   remove: marked('DELETE FROM apps WHERE app_id = $1'),
 } as const;
 
-/** On a migrated database. `close` leaves the pool open: it is the caller's. Its verbs throw StoreUnavailable. */
+/** On a migrated database. The caller closes the pool. The verbs throw StoreUnavailable. */
 export class PostgresRegistryStore implements RegistryStore {
   readonly #pool: PostgresPool;
   #known: { readonly version: number; readonly records: readonly AppRecord[] } | undefined;
@@ -71,7 +71,7 @@ export class PostgresRegistryStore implements RegistryStore {
       if (isInserted) return 'inserted';
       if (await this.#count(SQL.hasApp, record.appId)) return 'app-exists';
       if (await this.#count(SQL.hasIssuer, digestOf(record.issuer))) return 'issuer-taken';
-      // What stood in the way was removed meanwhile.
+      // The App that stood in the way was removed meanwhile.
       return undefined;
     });
   }
@@ -103,7 +103,7 @@ export class PostgresRegistryStore implements RegistryStore {
     this.#known = undefined;
   }
 
-  /** Runs a change again that met another one, or that found nothing decided (`undefined`). */
+  /** Runs a change again if it conflicted with another one, or if it could not decide (`undefined`). */
   async #again<T>(change: () => Promise<T | undefined>): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
       try {
@@ -157,7 +157,7 @@ function toRecord(row: SqlRow): AppRecord {
   };
 }
 
-/** An unknown name fails the reading: leaving it out could widen what an App allows. */
+/** Throws for an unknown name: leaving it out could allow an App more than its row says. */
 function toAlgorithms(text: string): readonly Algorithm[] {
   return text.split(',').map((name) => {
     if (!isAlgorithm(name))

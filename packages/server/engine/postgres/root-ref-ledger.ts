@@ -1,6 +1,6 @@
 /**
- * Root-ref rows of one transaction: balances now, what they were in older revisions, and the commits (docs/api.md, updateRootRefs). Several
- * commits may share the transaction: each sees those before it, and all are written set-based at the end.
+ * Root-ref rows of one transaction: balances, their history, and the commits (docs/api.md, updateRootRefs). Several commits may
+ * share the transaction: each sees those before it, and all are written set-based at the end.
  */
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
@@ -32,7 +32,7 @@ interface Domain {
   /** the latest revision in the database; undefined: no commit yet, so no row */
   stored: number | undefined;
   revision: number;
-  /** those looked at; undefined: none */
+  /** the commits that were looked for, by request id; undefined: there is none */
   readonly commits: Map<string, RootRefCommit | undefined>;
   readonly balances: Map<Hash, { stored: Balance | undefined; current: Balance | undefined }>;
 }
@@ -60,7 +60,7 @@ export class RootRefLedger {
     return this.#changeCount;
   }
 
-  /** A domain's row is locked before anything else of it is read: commits of one domain come one after another. */
+  /** Locks a domain's row before anything else of the domain is read, so commits of one domain run one after another. */
   #lock(domains: readonly string[]): Promise<unknown> {
     const unknown = [...new Set(domains)].filter((domain) => !this.#domains.has(domain)).sort();
     if (unknown.length > 0) {
@@ -111,12 +111,12 @@ export class RootRefLedger {
     return hashes.map((hash) => balances.get(hash)?.current?.balance ?? 0);
   }
 
-  /** All that these commits look at, in one trip. */
+  /** Reads everything that these commits read, in one trip. */
   async prefetch(reads: readonly RootRefReads[]): Promise<void> {
     await this.#know(reads, reads);
   }
 
-  /** Sent together, answered in this order: the domains are locked when the rest is read. */
+  /** Sends everything together; the server runs it in this order, so the domains are locked before the rest is read. */
   async #know(
     commits: readonly Pick<RootRefReads, 'domain' | 'requestId'>[],
     balances: readonly Pick<RootRefReads, 'domain' | 'hashes'>[] = [],

@@ -1,6 +1,6 @@
 /**
- * The rows one transaction knows: as the database has them and as the body left them. Writes wait here and go out set-based,
- * one statement per table and kind of change, whatever their number.
+ * The rows that one transaction knows, as the database has them and as the body left them. Writes wait here and are sent
+ * set-based: one statement per table and kind of change, however many rows there are.
  */
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
@@ -30,7 +30,7 @@ const AS_READ = 'a row is changed from exactly what was read';
 export class RowChanges {
   readonly nodes = new Map<Hash, Known<CountedNode>>();
   readonly uploads = new Map<Hash, Known<UploadRow>>();
-  /** `isPlaced`: this transaction holds a record of the hash, made or found */
+  /** `isPlaced`: this transaction has locked a record of the hash, which it made or found */
   readonly loose = new Map<Hash, { stored: number | undefined; current: number; isPlaced: boolean }>();
   readonly contents = new Map<Generation, { insert: ContentRow | undefined; isDeleted: boolean }>();
   readonly discards = new Map<Generation, DiscardRow | undefined>();
@@ -104,7 +104,7 @@ export class RowChanges {
     this.uploads.set(row.hash, known);
   }
 
-  /** `after` undefined: it goes */
+  /** `after` undefined: the upload is deleted */
   changeUpload(before: UploadRow, after: UploadRow | undefined): void {
     const known = this.uploads.get(before.hash);
     assertInvariant(known?.current?.generation === before.generation, AS_READ);
@@ -122,7 +122,7 @@ export class RowChanges {
     return false;
   }
 
-  /** What is to be written to make the database as the body left it; from then on that is what is stored. */
+  /** The writes that make the database as the body left it. Afterwards these rows count as stored. */
   takeWrites(slot: number): Statement[] {
     const writes = [
       ...this.#takeNodes(),
@@ -134,7 +134,7 @@ export class RowChanges {
     const counts = this.#usage;
     if (counts.some((count) => count !== 0)) {
       this.#usage = counts.map(() => 0);
-      // Last: other transactions may wait for this row.
+      // The counters come last, because other transactions may wait for this row.
       writes.push(['addCounters', [this.#space, slot, ...counts]]);
     }
     return writes;
@@ -151,7 +151,7 @@ export class RowChanges {
       else if (current === undefined) deleted.push(hash);
       else if (current.row.refs === stored.row.refs) changes[changeOfNode(stored, current)].push(current);
       else {
-        // Another row in its place, not the same one changed.
+        // The body deleted the row and inserted another one for the same hash.
         deleted.push(hash);
         inserted.push(current);
       }
@@ -262,7 +262,7 @@ export class RowChanges {
   }
 }
 
-/** What a change is decided from; the rest of a row is immutable. */
+/** Compares the fields that can change; the others are immutable. */
 function isSameRow(left: NodeRow, right: NodeRow): boolean {
   return (
     left === right || (isLeaseSame(left, right) && areCountsSame(left, right) && isStateSame(left, right))

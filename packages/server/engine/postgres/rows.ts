@@ -1,4 +1,4 @@
-/** Between the model's rows and PostgreSQL's: bytes for hex, integers for states. No rule lives here. */
+/** Converts between the model's rows and PostgreSQL's: bytes for hex, integers for states. No rule lives here. */
 import type { Hash, RejectionCode } from '@holdfast/protocol';
 import { isCollectable } from '../../core/eligibility.ts';
 import { assertInvariant } from '../../core/invariant.ts';
@@ -48,7 +48,7 @@ export function nodeFromSql(row: SqlRow): NodeRow {
   };
 }
 
-/** A node row and whether the counter of leases has it. */
+/** A node row, and whether the counter of leases counts it. */
 export interface CountedNode {
   readonly row: NodeRow;
   readonly isLeaseCounted: boolean;

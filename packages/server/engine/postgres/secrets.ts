@@ -1,4 +1,4 @@
-/** Small values that all processes of a database share, made once: whoever inserts first wins for all. */
+/** Small values that all processes of a database share. A value is made once: the first process to insert wins. */
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToBytes, bytesToBytea } from './wire/sql-values.ts';
 
@@ -29,7 +29,7 @@ export async function findOrCreateSecret(
   return kept;
 }
 
-/** Only where no server runs: each keeps what it has read. @throws StoreUnavailable */
+/** Call only while no server runs: a server keeps the value that it has read. @throws StoreUnavailable */
 export async function replaceSecret(pool: PostgresPool, name: string, value: Uint8Array): Promise<void> {
   await pool.run('keeping a shared value', SQL.replace, [name, bytesToBytea(value)]);
 }

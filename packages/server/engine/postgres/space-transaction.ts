@@ -1,6 +1,6 @@
 /**
- * The row verbs of core/ports.ts SpaceTransaction on PostgreSQL: one unit of work. Reads lock what they find and remember it;
- * writes change what is remembered and go out together with the commit. Range reads see the writes: those go out first.
+ * The row verbs of core/ports.ts SpaceTransaction on PostgreSQL: one unit of work. Reads lock the rows they find and remember
+ * them. Writes change the remembered rows and are sent together with the commit, or before a range read, which must see them.
  */
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
@@ -26,7 +26,7 @@ interface TransactionOptions {
   readonly wire: TransactionWire;
   readonly space: Space;
   readonly spaceKey: SpaceKey;
-  /** the Space's names are written already */
+  /** the names of the Space are in the database already */
   readonly isSpaceKnown: boolean;
   readonly uploadLimit: UploadLimit;
 }
@@ -62,17 +62,17 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     throw again;
   }
 
-  /** The Space's names are there if this transaction commits. */
+  /** The names of the Space are in the database if this transaction commits. */
   get isSpaceWritten(): boolean {
     return this.#isSpaceWritten;
   }
 
-  /** Something was written already, so that there is something to commit even if nothing is left to write. */
+  /** Some writes were sent already, so the transaction must commit even if no write is left. */
   get hasFlushed(): boolean {
     return this.#hasFlushed;
   }
 
-  /** What is left to write, for the commit. */
+  /** The writes that are left for the commit. */
   takeWrites(): Statement[] {
     const writes = [...this.#rootRefs.takeWrites(), ...this.#rows.takeWrites(this.#wire.slot)];
     if (writes.length === 0 || this.#isSpaceWritten) return writes;
@@ -124,7 +124,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     for (const hash of hashes) this.#rows.learnNode(hash, undefined);
   }
 
-  /** The hash whose first row is being made: it was looked for alone, has an upload, and its edges are asked for next. */
+  /** The hash whose first row is about to be made: it was looked for alone and has an upload, and its edges are read next. */
   #findPublishing(): Hash | undefined {
     for (const [hash, { stored }] of this.#rows.nodes) {
       if (
@@ -137,7 +137,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return undefined;
   }
 
-  /** Children of a row that is about to be made: those without a row, and the new row itself, are locked in the same trip. */
+  /** Reads the children of a row that is about to be made. Locks those without a row, and the new row, in the same trip. */
   async #lockNodesAndAbsent(hashes: readonly Hash[], publishing: Hash): Promise<void> {
     const own = sortedUnknown([publishing, ...hashes], this.#rows.loose);
     const [{ rows }, absent, appeared] = await Promise.all([
@@ -167,9 +167,9 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   }
 
   /**
-   * A hash without a row is locked by a record of its edges, made if there is none; then its row is looked for once more. Two
-   * transactions that make a row and an edge to it at once thus never miss each other: the later one waits here, and either
-   * finds the other's edges or meets its row and begins again.
+   * Locks a hash without a row by a record of its edges, made if there is none, and then looks for its row once more. So two
+   * transactions that make a row and an edge to it at the same time never miss each other: the later one waits here, and either
+   * finds the other's edges, or finds its row and begins again.
    */
   findLooseEdges(hashes: readonly Hash[]): Awaitable<readonly number[]> {
     this.#wire.assertUsable();
@@ -307,7 +307,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     ]);
   }
 
-  /** Grows with every write: whether a body has changed anything. */
+  /** Grows with every write, so it shows whether a body has changed anything. */
   get changeCount(): number {
     return this.#rows.changeCount + this.#rootRefs.changeCount;
   }
@@ -357,7 +357,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   }
 }
 
-/** What `known` does not hold yet, in hash order, once each. */
+/** The hashes that `known` does not hold yet, in hash order, once each. */
 function sortedUnknown(hashes: readonly Hash[], known: ReadonlyMap<Hash, unknown>): Hash[] {
   const unknown = new Set<Hash>();
   for (const hash of hashes) if (!known.has(hash)) unknown.add(hash);

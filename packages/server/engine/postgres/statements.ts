@@ -1,6 +1,6 @@
 /**
- * Every SQL statement on the tables of Spaces, by name. `$1` is the Space unless the statement is of the background work.
- * plans.test.ts explains each on full tables: none may scan a table, and those of a Space may use no index without it.
+ * Every SQL statement on the tables of Spaces, by name. `$1` is the Space, except in statements of background work.
+ * plans.test.ts explains each on full tables: none may scan a table, and those of a Space only use indexes that begin with it.
  */
 
 export const NODE_COLUMNS =
@@ -20,18 +20,18 @@ export const columnsOf = (table: string, columns: string): string =>
 
 export const CONTENT_JOINED =
   'contents.generation AS content_generation, contents.canonical_size AS content_canonical_size, contents.url_expires_at AS content_url_expires_at, contents.integrity AS content_integrity, contents.inline_bytes AS content_inline_bytes';
-/** One seek per row, whatever the planner thinks of how many there are. */
+/** Makes one seek per row, however many rows the planner expects. */
 const spaceNamesOf = (table: string): string =>
   `(SELECT app_id FROM spaces WHERE spaces.space = ${table}.space) AS app_id, (SELECT space_id FROM spaces WHERE spaces.space = ${table}.space) AS space_id`;
 
 /** The instant at which this transaction began, ms: the same for all its statements. */
 const NOW = 'floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint';
-/** `parameter`: what a test's clock says, or NULL */
+/** `parameter`: the time of a test's clock, or NULL */
 const nowOr = (parameter: string): string => `coalesce(${parameter}::bigint, ${NOW})`;
 
 /**
- * Fails (division by zero) unless the statement changed as many rows as it was given: they were read and locked, so anything
- * else is a broken invariant. It has to fail on the server: the COMMIT is already under way.
+ * Fails (division by zero) unless the statement changed as many rows as it was given. They were read and locked, so another
+ * number is a broken invariant. It must fail on the server, because the COMMIT is already under way.
  */
 const guarded = (change: string, expected: string): string =>
   `WITH changed AS (${change} RETURNING 1) SELECT 1 / (count(*) = ${expected})::integer AS guard FROM changed`;
@@ -43,7 +43,7 @@ const ADD_TO_SLOT = `ON CONFLICT (space, slot) DO UPDATE SET ${COUNTER_COLUMNS.s
   .map((column) => `${column} = usage_counters.${column} + excluded.${column}`)
   .join(', ')}, lease_watermark = greatest(usage_counters.lease_watermark, excluded.lease_watermark)`;
 
-/** Of requests: everything here keeps to one Space, by index. */
+/** Statements of requests: each stays within one Space, by index. */
 export const SPACE_STATEMENTS = {
   findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2`,
   findNodeWithContent: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes
@@ -88,10 +88,10 @@ export const SPACE_STATEMENTS = {
 
   lockNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2 FOR UPDATE`,
   lockNodes: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[]) ORDER BY hash FOR UPDATE`,
-  /** Which of $2 have a row by now, on a look made after their placeholders were taken */
+  /** Which of $2 have a row now; run after their loose edges were locked */
   findAppeared: 'SELECT hash FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[])',
   insertNodes: `INSERT INTO nodes (space, ${NODE_COLUMNS}) SELECT $1::uuid, given.* FROM unnest(${NODE_ARRAYS}) AS given`,
-  /** Only what each names is written, so that an index it does not name is not touched. Last: how many */
+  /** Each writes only the columns it names, so that other indexes are not touched. The last parameter: how many rows */
   updateNodeLeases: guarded(
     `UPDATE nodes SET lease_started_at = given.started, lease_expires_at = given.expires, lease_counted = given.counted
      FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::boolean[]) AS given (hash, started, expires, counted)
@@ -162,7 +162,7 @@ export const SPACE_STATEMENTS = {
     SELECT $1::uuid, given.* FROM unnest($2::bytea[], $3::bigint[], $4::bigint[]) AS given
     ON CONFLICT (space, generation) DO UPDATE SET due_at = excluded.due_at, url_expires_at = excluded.url_expires_at`,
   deleteDiscards: 'DELETE FROM discards WHERE space = $1 AND generation = ANY ($2::bytea[])',
-  /** In all of these: $2 the instant, $3 limit. What another transaction works on is left to it. */
+  /** In all of these: $2 the instant, $3 limit. Rows that another transaction has locked are skipped. */
   findDiscards: `SELECT generation, due_at, url_expires_at FROM discards WHERE space = $1 AND due_at <= $2
     ORDER BY due_at, generation LIMIT $3`,
   findCandidates: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND collectable AND lease_expires_at <= ${nowOr('$2')}
@@ -274,7 +274,7 @@ export const SPACE_STATEMENTS = {
       AND balance_history.hash = old.hash AND balance_history.from_revision = old.since`,
 } as const;
 
-/** What has come due, oldest first, from a point on: $1 until when, $2 and $3 after which instant and Space, $4 rows. */
+/** Rows that are due, oldest first, from a point on: $1 until when, $2 and $3 after which instant and Space, $4 rows. */
 const dueSpaces = (column: string, table: string, condition = 'true'): string =>
   `WITH due AS MATERIALIZED (
      SELECT ${column} AS due_at, space FROM ${table} WHERE ${condition} AND ${column} <= $1
@@ -285,7 +285,7 @@ const dueSpaces = (column: string, table: string, condition = 'true'): string =>
      last.due_at AS last_due_at, last.space AS last_space
    FROM found CROSS JOIN last ORDER BY found.due_at, found.space`;
 
-/** Of background work alone: these look across Spaces, by index and bounded, and change nothing. */
+/** Statements of background work: they read across Spaces, by index and bounded, and change nothing. */
 export const BACKGROUND_STATEMENTS = {
   findWaitingDue: dueSpaces('waiting_touched_at', 'nodes', 'state = 0'),
   findClaimedDue: dueSpaces('claim_held_until', 'nodes', 'state = 3'),
@@ -325,7 +325,7 @@ export const BACKGROUND_STATEMENTS = {
       OR EXISTS (SELECT FROM discards WHERE discards.space = asked.space AND discards.generation = asked.generation)`,
 } as const;
 
-/** Of a transaction and the store itself: they touch no table of a Space. */
+/** Statements of transactions and of the store itself: they touch no table of a Space. */
 export const CONTROL_STATEMENTS = {
   begin: 'BEGIN',
   commit: 'COMMIT',

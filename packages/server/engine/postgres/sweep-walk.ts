@@ -1,6 +1,6 @@
 /**
- * Finds Spaces that have something for the sweep, by what has come due and not by looking at Spaces: the cost is that of the
- * rows that are due, however many Spaces there are.
+ * Finds Spaces that have something for the sweep. It reads the rows that are due and not the Spaces, so it costs as much as there
+ * are rows due, however many Spaces there are.
  */
 import type { Space } from '../../core/model.ts';
 import type { SweepCutoffs } from '../../core/ports.ts';
@@ -8,7 +8,7 @@ import { spaceFromSql } from './rows.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
-/** index entries of one kind that one call passes */
+/** index entries of one kind that one call reads */
 const DUE_ROWS_MAX = 10_000;
 
 interface Kind {
@@ -33,7 +33,7 @@ const START: Position = { dueAt: -1, space: '00000000-0000-0000-0000-00000000000
 
 export class SweepWalk {
   readonly #pool: PostgresPool;
-  /** where the round of each kind goes on, so that a Space with much to do does not keep the others waiting for ever */
+  /** where the round of each kind goes on, so that a Space with much to do does not hold up the others for ever */
   readonly #positions = new Map<Kind, Position>();
   #firstKind = 0;
 
@@ -43,13 +43,13 @@ export class SweepWalk {
 
   async findSpaces(cutoffs: SweepCutoffs, limit: number): Promise<Space[]> {
     const found = new Map<string, Space>();
-    // Another kind goes first each time, so that a kind with much to do leaves room for the others.
+    // Each call begins with another kind, so that a kind with much to do leaves room for the others.
     this.#firstKind = (this.#firstKind + 1) % KINDS.length;
     for (const kind of [...KINDS.slice(this.#firstKind), ...KINDS.slice(0, this.#firstKind)]) {
       if (found.size >= limit) break;
       const start = this.#positions.get(kind) ?? START;
       const isAtEnd = await this.#collect(kind, cutoffs, found, limit, start);
-      // Begins again after the end, once: a call returns something whenever something is due.
+      // After the end it begins again, once, so that a call returns something whenever something is due.
       if (isAtEnd && start !== START && found.size < limit) {
         await this.#collect(kind, cutoffs, found, limit, START);
       }
@@ -57,7 +57,7 @@ export class SweepWalk {
     return [...found.values()];
   }
 
-  /** Resolves whether the end of what is due was reached. */
+  /** Resolves whether it reached the end of the rows that are due. */
   async #collect(
     kind: Kind,
     cutoffs: SweepCutoffs,

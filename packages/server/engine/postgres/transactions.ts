@@ -1,4 +1,4 @@
-/** Runs bodies as transactions. A body that met other transactions runs again, for a bounded time. */
+/** Runs bodies as transactions. A body that conflicts with another transaction runs again, for a bounded time. */
 import { CounterBroken } from '../../core/invariant.ts';
 import type { Space, SpaceKey } from '../../core/model.ts';
 import {
@@ -17,14 +17,14 @@ import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { NowUnknown, RunAgain, TransactionWire } from './wire/transaction-wire.ts';
 
-/** ms after which nothing is tried again */
+/** ms after which no try begins */
 const REPEAT_MS_MAX = 8_000;
 const ATTEMPTS_MAX = 12;
 const PAUSE_MS_MIN = 2;
 const PAUSE_MS_MAX = 250;
 /** A lost connection is tried again once: the server may just have restarted. */
 const LOST_ATTEMPTS_MAX = 2;
-/** Spaces whose names are known to be written: each that is forgotten costs two statements more. */
+/** Remembered Spaces whose names are in the database: one that is forgotten costs two statements more. */
 const SPACES_KNOWN_MAX = 100_000;
 
 interface TransactionsOptions {
@@ -47,7 +47,7 @@ export class Transactions {
     this.#options = options;
   }
 
-  /** With `reads` it may share its transaction with other commits of the Space. */
+  /** With `reads` the body may share its transaction with other commits of the Space. */
   async run<T>(
     space: Space,
     clock: FindClock,
@@ -116,7 +116,10 @@ export class Transactions {
     return outcome;
   }
 
-  /** A body that fails changes nothing for the others. If it fails after writing, the transaction is abandoned and each runs alone. */
+  /**
+   * A body that fails changes nothing for the others. If it fails after writing, the transaction is abandoned and each runs
+   * alone.
+   */
   async #attemptTogether(
     space: Space,
     key: SpaceKey,
@@ -156,7 +159,7 @@ export class Transactions {
   }
 }
 
-/** What a body throws is its caller's: it decides nothing about the transaction. */
+/** Keeps the error of a body for its caller: it decides nothing about the transaction. */
 async function outcomeOf(work: () => Awaitable<unknown>): Promise<Outcome> {
   try {
     return { ok: true, value: await work() };

@@ -1,32 +1,32 @@
 /**
- * Keeps the limit of active uploads exact across processes without making all who open uploads in a Space wait for each other.
- * Whoever opens one holds a permit of the Space from before it counts until it commits, so at most as many as there are permits
- * open at once. While the count is so far below the limit that all of them would not reach it, one permit is enough. Close to the
- * limit each takes all permits, which waits for all the others: then the count is exact.
+ * Keeps the limit of active uploads exact across processes, although transactions open uploads of a Space side by side. Each
+ * holds a permit of the Space from before it counts until it commits, so no more of them run at once than there are permits.
+ * While the count is so far below the limit that all permits together could not reach it, one permit is enough. Close to the
+ * limit a transaction takes all permits, which waits for all the others: then the count is exact.
  */
 import { randomInt } from 'node:crypto';
 import type { SpaceKey } from '../../core/model.ts';
 import type { TransactionWire } from './wire/transaction-wire.ts';
 
-/** ms for which a Space that came close is taken to be close still */
+/** ms for which a Space that came close to its limit still counts as close */
 const CLOSE_MS = 5_000;
 const SPACES_MAX = 10_000;
-/** of a Space: so many open uploads at once there */
+/** permits of one Space: this many transactions can open uploads there at once */
 const PERMITS_MAX = 64;
-/** Permits are no more than this share of the limit, so that all but the last of it is opened side by side. */
+/** Permits are at most this share of the limit, so that most uploads are opened side by side. */
 const PERMITS_SHARE = 1 / 4;
 
-/** Alike in every process, since it follows from the limit alone. */
+/** The same in every process, because it depends only on the limit. */
 const permitsOf = (atMost: number): number =>
   Math.max(1, Math.min(PERMITS_MAX, Math.floor(atMost * PERMITS_SHARE)));
 
 export class UploadLimit {
   readonly #closeUntil = new Map<SpaceKey, number>();
-  /** so that processes begin their permits at different ones */
+  /** random, so that processes begin at different permits */
   readonly #firstPermit = randomInt(PERMITS_MAX);
   #atMost: number | undefined;
 
-  /** The limit that will be asked for, as far as is known, where counting ahead can spare a round trip. */
+  /** The limit that the body will ask for, if it is known and counting ahead can save a round trip. */
   findAtMostToCountAhead(space: SpaceKey): number | undefined {
     if (this.#atMost === undefined || this.isClose(space, this.#atMost)) return undefined;
     return this.#atMost;
@@ -37,7 +37,7 @@ export class UploadLimit {
     return (this.#closeUntil.get(space) ?? 0) > performance.now();
   }
 
-  /** Connections of one process get different permits, as far as there are enough. */
+  /** Connections of one process get different permits if there are enough. */
   permitOf(connection: number, atMost: number): number {
     return (this.#firstPermit + connection) % permitsOf(atMost);
   }
@@ -64,7 +64,7 @@ export class UploadCount {
     this.#limit = limit;
   }
 
-  /** Counts while `key` is looked for, if the limit is known by now: used if the hash turns out to be new. */
+  /** Counts while `key` is looked for, if the limit is known. The count is used if the hash turns out to be new. */
   async countAhead(key: string): Promise<void> {
     const atMost = this.#limit.findAtMostToCountAhead(this.#space);
     if (atMost === undefined || this.#ahead !== undefined) return;
@@ -73,11 +73,11 @@ export class UploadCount {
       this.#wire.send('countActiveUploadsForNew', [this.#space, this.#wire.clock, atMost, key]),
     ]);
     const count = rows[0]?.count as number | undefined;
-    // Where the hash was there at the lock and is gone at the count, or the permit has yet to be made, nothing is held.
+    // Nothing is held if the hash was there at the lock and gone at the count, or if the permit does not exist yet.
     if (count !== undefined && taken.rows.length > 0) this.#ahead = { count, atMost };
   }
 
-  /** `write` sends what was written by now; `hasChanges`: uploads are among it. */
+  /** `write` sends the writes so far; `hasChanges`: uploads are among them. */
   async count(
     atMost: number,
     hasChanges: boolean,
@@ -103,7 +103,7 @@ export class UploadCount {
     return this.#limit.permitOf(this.#wire.connectionNumber, atMost);
   }
 
-  /** Others may open uploads meanwhile: close to the limit the body is run again and takes all permits. */
+  /** Other transactions may open uploads meanwhile: close to the limit the body runs again and takes all permits. */
   #assertFar(count: number, atMost: number): void {
     if (this.#limit.noteCount(this.#space, count, atMost)) {
       this.#wire.runAgain('the limit of active uploads is close');

@@ -1,7 +1,7 @@
 /**
- * The connections of one process: at most `connectionsMax`, each lent to one piece of work at a time. Work beyond that waits
- * its turn, but not for long and not in any number: past the bounds it is refused with StoreUnavailable, so that a store that
- * is too slow sheds load instead of gathering it.
+ * The connections of one process: at most `connectionsMax`, each lent to one piece of work at a time. Further work waits, for a
+ * bounded time and in bounded number; beyond that it is refused with StoreUnavailable. So a slow store sheds load instead of
+ * gathering it.
  */
 import { StoreUnavailable } from '../../../core/ports.ts';
 import type { PostgresAddress } from '../../address.ts';
@@ -53,7 +53,7 @@ export class PostgresPool {
 
   /**
    * Lends a connection to `work` alone. Work that fails in the middle of a transaction must end it, or `lose` the connection.
-   * Rejects with StoreUnavailable when no connection can be had; what `work` throws comes back unchanged.
+   * Rejects with StoreUnavailable if there is no connection; an error of `work` comes back unchanged.
    */
   async lend<T>(work: (connection: PostgresConnection) => Promise<T>): Promise<T> {
     const admitted = this.#admit();
@@ -78,7 +78,7 @@ export class PostgresPool {
     }
   }
 
-  /** A statement that changes nothing, or may run twice: once more on another connection when the first was lost. */
+  /** Runs a statement that changes nothing or may run twice: if the connection is lost, once more on another one. */
   async read(doing: string, text: string, parameters: readonly SqlValue[]): Promise<SqlResult> {
     try {
       return await this.lend((connection) => connection.query(text, parameters));
@@ -88,7 +88,7 @@ export class PostgresPool {
     return this.run(doing, text, parameters);
   }
 
-  /** New work is refused, work under way ends, then the connections. */
+  /** Refuses new work, waits for work under way, then closes the connections. */
   async close(): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
@@ -104,7 +104,7 @@ export class PostgresPool {
     await Promise.all(this.#idle.splice(0).map(({ connection }) => connection.end()));
   }
 
-  /** Undefined: there is room at once. */
+  /** Undefined: there is a connection at once. */
   #admit(): Promise<void> | undefined {
     if (this.#isClosing) throw closing();
     if (this.#admitted < this.connectionsMax) {

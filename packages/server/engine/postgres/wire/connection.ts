@@ -1,8 +1,8 @@
 /**
- * One connection to PostgreSQL. Statements sent in one turn are one flight: they travel together, are answered in order, and once
- * one has failed the server passes over the others. A flight succeeds or fails as a whole, when the server is ready for the next:
- * a statement outside a transaction is answered before it is committed. When the connection is lost, everything it was asked
- * rejects and it is of no use any more: the pool opens another.
+ * One connection to PostgreSQL. Statements sent in one turn are one flight: they travel together, are answered in order, and
+ * after a failure the server skips the rest. A flight succeeds or fails as a whole when the server is ready for the next one,
+ * because a statement outside a transaction is answered before it is committed. If the connection is lost, everything pending
+ * rejects, and the pool opens another.
  */
 import type { Socket } from 'node:net';
 import type { PostgresAddress, PostgresHost } from '../../address.ts';
@@ -62,7 +62,7 @@ const STALE: Readonly<Record<string, string>> = {
   [READ_ONLY]: 'the server has become read-only',
 };
 
-/** What the server says of itself when it is ready: it is in no transaction. */
+/** The server's state when it is ready and in no transaction. */
 const IDLE = 'I'.charCodeAt(0);
 
 /** ms the server has to close the connection after we said that we end */
@@ -99,8 +99,8 @@ export class PostgresConnection {
   }
 
   /**
-   * To the first host that takes writes, as libpq's `target_session_attrs=read-write` chooses it. Rejects with the server's or
-   * system's own error, or with what each host said.
+   * Connects to the first host that takes writes, as libpq does with `target_session_attrs=read-write`. Rejects with the server's
+   * or system's own error, or with what each host said.
    */
   static async open(
     address: PostgresAddress,
@@ -144,7 +144,7 @@ export class PostgresConnection {
     return this.#lost === undefined;
   }
 
-  /** Whether another may have it: nothing is asked, and no transaction was left open. */
+  /** Whether the connection can be lent again: nothing is pending, and no transaction is open. */
   get isIdle(): boolean {
     return this.#flights.length === 0 && this.#gathered.length === 0 && !this.#isInTransaction;
   }
@@ -173,12 +173,12 @@ export class PostgresConnection {
     });
   }
 
-  /** Before other work: has statements planned for the tables as they are now, if that was long ago. Costs no round trip. */
+  /** Called before other work: makes the server plan its statements again if the plans are old. Costs no round trip. */
   renewPlans(): void {
     const now = performance.now();
     if (now - this.#plannedAt < this.#limits.plansMs) return;
     this.#plannedAt = now;
-    // Should the connection be lost, whatever is asked next says so.
+    // If the connection is lost, the next statement reports it.
     this.script('DISCARD PLANS').catch(() => undefined);
   }
 
@@ -192,7 +192,7 @@ export class PostgresConnection {
     }
   }
 
-  /** For the pool's watch: gives the connection up when an answer is owed and nothing has come for too long. */
+  /** For the pool's watch: gives the connection up if an answer is pending and nothing has arrived for too long. */
   checkSilence(): void {
     if (this.#flights.length === 0 || performance.now() - this.#heardAt < this.#silenceMs) return;
     this.lose(closed('the network or the server hangs'));
@@ -337,7 +337,7 @@ export class PostgresConnection {
     const { command, count } = message.type === 'C' ? parseCompletion(message) : { command: '', count: 0 };
     asked.answer = { rows: asked.rows, command, count };
     if (asked.statement === undefined) {
-      // Of a script: another statement may follow, and the last one answers.
+      // In a script another statement may follow, and the last one gives the answer.
       asked.rows = [];
       return;
     }

@@ -1,4 +1,4 @@
-/** The start of a session: who we are, and the proof of it. */
+/** The start of a session: who we are, and the proof. */
 import { createHash, randomBytes } from 'node:crypto';
 import type { PostgresAddress } from '../../address.ts';
 import { beginScram, checkServer, proveScram, SCRAM_MECHANISM, type ScramProof } from './scram.ts';

@@ -1,4 +1,4 @@
-/** Every bound on what the rows' store may take or wait for. Tests shorten the times. */
+/** Every limit of the PostgreSQL engine, in one place. Tests shorten the times. */
 
 export interface PostgresLimits {
   /** ms until a connection must be open */
@@ -15,7 +15,7 @@ export interface PostgresLimits {
   readonly admissionMs: number;
   /** requests that may wait for a connection; further ones are refused at once */
   readonly waitingMax: number;
-  /** ms after which a session has its statements planned again: a plan made while a table was small reads too much of it later */
+  /** ms after which a session plans its statements again: a plan for a small table reads too much of a large one */
   readonly plansMs: number;
   /** ms after which a connection is replaced, so that a moved or reloaded server is noticed */
   readonly lifetimeMs: number;

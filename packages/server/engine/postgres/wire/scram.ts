@@ -2,14 +2,14 @@
 import { createHash, createHmac, pbkdf2Sync, timingSafeEqual } from 'node:crypto';
 
 export const SCRAM_MECHANISM = 'SCRAM-SHA-256';
-/** A server that asks for more wants our time, not our password. */
+/** A server that asks for more iterations is attacking: it wastes our time. */
 const ITERATIONS_MAX = 1_000_000;
 const KEY_BYTES = 32;
 const NO_CHANNEL_BINDING = 'n,,';
 
 export interface ScramProof {
   readonly message: string;
-  /** what the server must answer, base64: that it knows the password too */
+  /** the server's answer, base64, if it knows the password too */
   readonly serverSignature: string;
 }
 
@@ -18,7 +18,7 @@ export const beginScram = (nonce: string, user = ''): string => `${NO_CHANNEL_BI
 
 const bareOf = (nonce: string, user: string): string => `n=${user},r=${nonce}`;
 
-/** @throws when the server's challenge is none to our nonce */
+/** @throws when the server's challenge does not belong to our nonce */
 export function proveScram(password: string, nonce: string, challenge: string, user = ''): ScramProof {
   const fields = fieldsOf(challenge);
   const serverNonce = fields.get('r') ?? '';
@@ -41,7 +41,7 @@ export function proveScram(password: string, nonce: string, challenge: string, u
   };
 }
 
-/** @throws when the server does not know the password: it is not the one it says it is */
+/** @throws when the server does not know the password, so it is not the server it claims to be */
 export function checkServer({ serverSignature }: ScramProof, answer: string): void {
   const given = Buffer.from(fieldsOf(answer).get('v') ?? '', 'base64');
   const expected = Buffer.from(serverSignature, 'base64');

@@ -1,12 +1,12 @@
-/** What a session is told at its start, so that no setting of a server, database or role changes what statements mean or answer. */
+/** Settings of every session, so that no setting of a server, database or role changes what statements mean or return. */
 import { READ_ONLY } from '../failure.ts';
 import type { PostgresLimits } from './limits.ts';
 import type { SqlResult } from './sql-values.ts';
 
 /**
- * One statement, since poolers refuse parameters of the start they do not know; settings that this server does not know are left
- * out. Every statement of this engine is a search by key, so one plan serves all values; `plansMs` bounds its age. What is
- * acknowledged is on disk: a server that would not wait for that is told to.
+ * One statement, because poolers refuse start parameters that they do not know. It leaves out settings that this server does not
+ * know. Every statement of this engine is a search by key, so one plan serves all values; `plansMs` bounds its age. A commit
+ * always waits for the disk, even if the server is set up otherwise.
  */
 export function settingsOf(limits: PostgresLimits): string {
   const settings = {
@@ -16,7 +16,7 @@ export function settingsOf(limits: PostgresLimits): string {
     transaction_timeout: 0,
     synchronous_commit: 'on',
     default_transaction_isolation: 'read committed',
-    // How bytes are answered, and NULL is given in an array: as wire-messages.ts reads and writes them.
+    // The formats of bytes and of NULL in an array that wire-messages.ts reads and writes.
     bytea_output: 'hex',
     array_nulls: 'on',
     standard_conforming_strings: 'on',
@@ -30,7 +30,7 @@ export function settingsOf(limits: PostgresLimits): string {
     FROM (VALUES ${wanted.join(', ')}) AS wanted (name, value) JOIN pg_settings USING (name)`;
 }
 
-/** `answer`: to the statement of `settingsOf`. @throws where nothing can be written: on a standby, or where an operator forbids it */
+/** Takes the answer to `settingsOf`. @throws if nothing can be written: on a standby, or if an operator forbids it */
 export function assertTakesWrites({ rows }: SqlResult): void {
   if (rows[0]?.read_only !== true) return;
   throw Object.assign(new Error('the server is read-only'), { code: READ_ONLY });

@@ -1,6 +1,6 @@
 /**
- * Values on the wire. Bytes travel as PostgreSQL's hex text, which is what hashes and generations are here anyway; integers
- * of 64 bits become numbers, all of them within the safe range.
+ * Values on the wire. Bytes travel as PostgreSQL's hex text, because hashes and generations are hex here too. Integers of 64 bits
+ * become numbers; all of them are within the safe range.
  */
 
 export type SqlValue = string | number | boolean | null | readonly (string | number | null)[];
@@ -9,7 +9,7 @@ export type SqlRow = Readonly<Record<string, unknown>>;
 
 export interface SqlResult {
   readonly rows: readonly SqlRow[];
-  /** rows that the statement changed or gave */
+  /** how many rows the statement changed or returned */
   readonly count: number;
   /** what the server did, such as COMMIT, or ROLLBACK when it was asked to commit a failed transaction */
   readonly command: string;

@@ -1,6 +1,6 @@
 /**
- * The conversation of one transaction. BEGIN travels with the first reads, the writes with COMMIT; what is sent in one turn is
- * one round trip.
+ * Sends the statements of one transaction. BEGIN travels with the first reads, the writes with COMMIT. Statements that are sent
+ * in one turn cost one round trip.
  */
 
 import { isLost, storageError } from '../failure.ts';
@@ -15,14 +15,14 @@ export class RunAgain extends Error {
   override readonly name = 'RunAgain';
 }
 
-/** The body asked what time it is before anything was read. */
+/** The body asked for the time before anything was read. */
 export class NowUnknown extends RunAgain {}
 
 export class TransactionWire {
-  /** of the counters: transactions of different connections seldom meet there */
+  /** slot of the counters: transactions of different connections seldom use the same */
   readonly slot: number;
   readonly #connection: PostgresConnection;
-  /** what a test's clock says; null: the database's is asked */
+  /** the time of a test's clock; null: the database's clock is asked */
   readonly #clock: number | null;
   #now: number | undefined;
   #begun: Promise<void> | undefined;
@@ -45,7 +45,7 @@ export class TransactionWire {
     return this.#now;
   }
 
-  /** for statements that compare with now: they take the same instant before it is known here */
+  /** for statements that compare with now: the database uses the same instant, even before it is known here */
   get clock(): number | null {
     return this.#clock;
   }
@@ -55,7 +55,7 @@ export class TransactionWire {
     return this.#failure;
   }
 
-  /** Begins by itself, so that `now` is known before anything is read. */
+  /** Sends BEGIN alone, so that `now` is known before anything is read. */
   async begin(): Promise<void> {
     this.#begun ??= this.#begin();
     await this.#begun;

@@ -1,10 +1,10 @@
-/** The messages of PostgreSQL's protocol 3.0, made and taken apart. Values travel as text. Pure. */
+/** Writes and reads the messages of PostgreSQL's protocol 3.0. Values travel as text. Pure. */
 import type { SqlValue } from './sql-values.ts';
 
 const PROTOCOL_VERSION = 196_608;
 const SSL_REQUEST_CODE = 80_877_103;
 const FIRST_BYTES = 4_096;
-/** More than a row of ours can have; a length beyond it is no message. */
+/** More than a row of ours can have; a greater length is not a valid message. */
 const MESSAGE_BYTES_MAX = 256 * 1024 * 1024;
 const HEAD_BYTES = 5;
 
@@ -92,7 +92,7 @@ export class MessageWriter {
     return this.#message('X', () => undefined);
   }
 
-  /** What was gathered; the writer begins anew. */
+  /** Returns the gathered bytes and empties the writer. */
   take(): Uint8Array {
     const taken = Buffer.from(this.#bytes.subarray(0, this.#length));
     this.#length = 0;
@@ -130,13 +130,13 @@ export class MessageWriter {
     this.#length = this.#bytes.writeInt32BE(value, this.#length);
   }
 
-  /** UTF-8 takes 3 bytes for one unit of a string at most. */
+  /** UTF-8 takes at most 3 bytes for one unit of a string. */
   #raw(text: string): void {
     this.#reserve(text.length * 3);
     this.#length += this.#bytes.write(text, this.#length);
   }
 
-  /** Ends with a zero, so it cannot hold one. */
+  /** The text ends with a zero byte, so it cannot contain one. */
   #text(text: string): void {
     if (text.includes('\0')) throw new Error('PostgreSQL takes no text with U+0000');
     this.#raw(text);
@@ -163,7 +163,7 @@ const BYTEA = /^\\x[0-9a-f]*$/;
 
 function quoteElement(value: string | number): string {
   if (typeof value === 'number') return String(value);
-  // Bytes, by far the most: only their leading backslash is special.
+  // Most values are bytes, in which only the leading backslash needs an escape.
   if (BYTEA.test(value)) return `\\${value}`;
   return `"${value.replace(/[\\"]/g, '\\$&')}"`;
 }
@@ -176,19 +176,19 @@ export interface Message {
   readonly end: number;
 }
 
-/** Cuts what arrives into messages, wherever the network cut it. */
+/** Splits the arriving bytes into messages, however the network split them. */
 export class MessageReader {
   #parts: Uint8Array[] = [];
   #length = 0;
   #needed = HEAD_BYTES;
 
-  /** @throws when what came is no message */
+  /** @throws when the bytes are not a valid message */
   *read(arrived: Uint8Array): Generator<Message> {
     this.#parts.push(arrived);
     this.#length += arrived.length;
     if (this.#length < this.#needed) return;
     const [only] = this.#parts;
-    // What a socket gives is one already: another view of it would cost more than all that is read from it.
+    // A socket gives a Buffer already: another view of it would cost more than parsing it.
     const bytes = this.#parts.length === 1 && Buffer.isBuffer(only) ? only : Buffer.concat(this.#parts);
     let at = 0;
     this.#needed = HEAD_BYTES;
@@ -272,16 +272,16 @@ function parseValue(text: string, type: number): unknown {
   return text;
 }
 
-/** After INSERT an object's number comes before the count. */
+/** After INSERT an object id comes before the count. */
 const COMPLETION = /^(.*?)(?: \d+)??(?: (\d+))?$/;
 
-/** `SELECT 3` → what was done, and to how many rows */
+/** `SELECT 3` → the command and its number of rows */
 export function parseCompletion({ bytes, start, end }: Message): { command: string; count: number } {
   const [, command = '', count = '0'] = COMPLETION.exec(bytes.toString('utf8', start, end - 1)) ?? [];
   return { command, count: Number(count) };
 }
 
-/** What went wrong: `code` is the SQLSTATE. Holds neither statement nor parameters. */
+/** An error of the server; `code` is the SQLSTATE. It holds neither statement nor parameters. */
 export class ServerFailure extends Error {
   override readonly name = 'ServerFailure';
   readonly code: string;

@@ -9,8 +9,8 @@ const KEEP_ALIVE_MS = 30_000;
 const SPEAKS_TLS = 'S';
 
 /**
- * Resolves with an open socket, encrypted where it is to be. `onMade` is told of every socket, so that its owner can destroy it
- * at any time. Rejects with the system's error.
+ * Resolves with an open socket, encrypted if the address asks for it. Calls `onMade` with every socket, so that its owner can
+ * destroy it at any time. Rejects with the system's error.
  */
 export async function openSocket(
   { host, port }: PostgresHost,
@@ -43,7 +43,7 @@ export async function openSocket(
 }
 
 function tlsOptions(host: string, { tls, tlsRootFile }: PostgresAddress) {
-  // As PostgreSQL's own tools understand them: `prefer` and `require` encrypt, `verify-full` also knows to whom.
+  // As in PostgreSQL's own tools: `prefer` and `require` encrypt, `verify-full` also verifies the server.
   if (tls !== 'verify-full') return { rejectUnauthorized: false };
   const ca = tlsRootFile === undefined ? {} : { ca: readFileSync(tlsRootFile) };
   return { rejectUnauthorized: true, host, ...(isIP(host) === 0 ? { servername: host } : {}), ...ca };
@@ -65,6 +65,6 @@ function firstBytes(socket: Socket): Promise<Uint8Array> {
   });
 }
 
-/** An error that says that the connection is of no use. */
+/** The error of a connection that cannot be used any more. */
 export const closed = (message: string): Error =>
   Object.assign(new Error(message), { code: 'CONNECTION_CLOSED' });
