@@ -5,10 +5,10 @@
  */
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { buildExecutable, EXECUTABLE_NAME } from '../../tools/release/command-build.ts';
+import { buildExecutable, CAN_BUILD_EXECUTABLE, EXECUTABLE_NAME } from '../../tools/release/command-build.ts';
 import { SHARED_CEPH_VARIABLE, startCeph } from './ceph-server.ts';
 import { ownEngineFolder } from './engine-process.ts';
-import { BUILT_HOLDFAST_VARIABLE } from './holdfast-command.ts';
+import { BUILT_HOLDFAST_VARIABLE, CHECKOUT_HOLDFAST } from './holdfast-command.ts';
 import { SHARED_POSTGRES_VARIABLE, startPostgres } from './postgres-server.ts';
 import { makeTempFolder } from './temp-folder.ts';
 
@@ -38,8 +38,9 @@ async function start(name: string): Promise<void> {
   }
 }
 
-/** The absolute path of the executable. */
+/** The absolute path of the executable; of the checkout's launcher on a platform that no executable is built for. */
 async function buildHoldfast(): Promise<string> {
+  if (!CAN_BUILD_EXECUTABLE) return CHECKOUT_HOLDFAST;
   const folder = makeTempFolder(BUILT_FOLDER);
   stops.push(async () => folder.remove());
   ownEngineFolder(folder.path, join(tmpdir(), `holdfast-${BUILT_FOLDER}-`));

@@ -11,6 +11,8 @@ const ENTRIES = [
 /** What the executable is made of is the runtime that builds it. */
 export const EXECUTABLE_NAME = 'holdfast-linux-x64';
 const EXECUTABLE_PLATFORM = 'linux-x64';
+const PLATFORM = `${process.platform}-${process.arch}`;
+export const CAN_BUILD_EXECUTABLE = PLATFORM === EXECUTABLE_PLATFORM;
 
 const SHARED: BuildConfig = {
   entrypoints: ENTRIES,
@@ -37,9 +39,8 @@ export async function buildCommandFiles(folder: string): Promise<readonly string
 
 /** Writes the executable into `folder`. The bundler's temporary file, `*.bun-build`, is for a moment in the working directory. */
 export async function buildExecutable(folder: string): Promise<void> {
-  const platform = `${process.platform}-${process.arch}`;
-  if (platform !== EXECUTABLE_PLATFORM) {
-    throw new Error(`${EXECUTABLE_NAME} is built on ${EXECUTABLE_PLATFORM}, and this machine is ${platform}`);
+  if (!CAN_BUILD_EXECUTABLE) {
+    throw new Error(`${EXECUTABLE_NAME} is built on ${EXECUTABLE_PLATFORM}, and this machine is ${PLATFORM}`);
   }
   await Bun.build({
     ...SHARED,
