@@ -35,6 +35,10 @@ interface Target {
   readonly text: string;
 }
 
+export function atLeast(bound: number, text: string): Target {
+  return { figure: 'ratio', sense: 'at least', bound, text: `≥ ${bound} × ${text}` };
+}
+
 export interface Side {
   readonly label: string;
   readonly unit: string;

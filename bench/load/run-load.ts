@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Bench } from '../bench.ts';
 import { childCommand, type ServerProcess } from '../child-process.ts';
 import { pinned } from '../machine.ts';
-import type { LoadResult, LoadSpec } from './spec.ts';
+import type { LoadResult, LoadSpec, RequestTemplate } from './spec.ts';
 import { runWrk } from './wrk.ts';
 
 export interface LoadSample extends LoadResult {
@@ -38,6 +38,23 @@ export async function runLoad(
   if (sample.done === 0)
     throw new Error('Nothing was answered within the time of a round: give --seconds more.');
   return sample;
+}
+
+/** Whom a load goes to, and whose CPU time it costs. */
+export interface LoadedSide {
+  readonly port: number;
+  readonly process: Pick<ServerProcess, 'cpuMs'>;
+}
+
+/** The requests in turn, over all connections; each is answered with 200. */
+export function loadFixed(
+  bench: Bench,
+  side: LoadedSide,
+  requests: readonly RequestTemplate[],
+  { connections = bench.connections, seconds = bench.seconds } = {},
+): Promise<LoadSample> {
+  const flow = { kind: 'fixed', requests, status: 200 } as const;
+  return runLoad(bench, side.process, { port: side.port, connections, seconds, seed: 'fixed', flow });
 }
 
 async function runOwnLoader(bench: Bench, spec: LoadSpec): Promise<LoadResult> {

@@ -2,10 +2,10 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT_REF_CHANGES_MAX } from '@holdfast/protocol';
-import { type Bench, interleave, type Row, type RowResult, SLOW_ROUND_FACTOR } from '../bench.ts';
+import { atLeast, type Bench, interleave, type Row, type RowResult, SLOW_ROUND_FACTOR } from '../bench.ts';
 import { childCommand } from '../child-process.ts';
 import { call, type Holdfast, startHoldfast } from '../holdfast.ts';
-import { runLoad } from '../load/run-load.ts';
+import { loadFixed } from '../load/run-load.ts';
 import { formatCommit } from '../load/space-requests.ts';
 import { COUNTER_MARKER, type RequestTemplate } from '../load/spec.ts';
 import { pinned } from '../machine.ts';
@@ -47,25 +47,13 @@ async function compareCommits(
   const seconds = deltas === 1 ? bench.seconds : bench.seconds * SLOW_ROUND_FACTOR;
   const samples = await interleave(
     bench,
-    (round) =>
-      runLoad(bench, ours.process, {
-        port: ours.port,
-        connections: bench.connections,
-        seconds,
-        seed: 'commits',
-        flow: { kind: 'fixed', requests: nameRound(requests, `${deltas}-${round}-`), status: 200 },
-      }),
+    (round) => loadFixed(bench, ours, nameRound(requests, `${deltas}-${round}-`), { seconds }),
     () => runHandWritten(bench, { path: database, hashes, deltas, seconds }),
   );
   return {
     row: `commits-${deltas}`,
     workload: `durable commits of ${deltas} delta${deltas === 1 ? '' : 's'}, ${bench.connections} connections, ${hashes.length} nodes`,
-    target: {
-      figure: 'ratio',
-      sense: 'at least',
-      bound: 0.5,
-      text: '≥ 0.5 × the same row changes in hand-written SQLite transactions',
-    },
+    target: atLeast(0.5, 'the same row changes in hand-written SQLite transactions'),
     ours: { label: 'holdfast', unit: 'commits/s', values: samples.a.map(rate) },
     peer: {
       label: 'hand-written SQLite',

@@ -1,9 +1,9 @@
 /** readContent against nginx serving the same bytes as files: 4 KiB in requests, 8 MiB in bytes. */
-import { type Bench, interleave, type Row, type RowResult, SLOW_ROUND_FACTOR } from '../bench.ts';
+import { atLeast, type Bench, interleave, type Row, type RowResult, SLOW_ROUND_FACTOR } from '../bench.ts';
 import { type Holdfast, startHoldfast } from '../holdfast.ts';
-import { runLoad } from '../load/run-load.ts';
+import { loadFixed } from '../load/run-load.ts';
 import { formatRead } from '../load/space-requests.ts';
-import { formatRequest, type LoadSpec } from '../load/spec.ts';
+import { formatRequest } from '../load/spec.ts';
 import { startNginx } from '../peers/nginx.ts';
 import { LARGE_NODES, putLargeNodes, putSmallNodes, SMALL_CONTENT_BYTES } from './node-sets.ts';
 import { describeLoads, mebibyteRate, rate } from './notes.ts';
@@ -42,19 +42,12 @@ function compareReads(
   hashes: readonly string[],
   seconds: number,
 ) {
-  const spec = (port: number, requests: ReturnType<typeof formatRead>[]): LoadSpec => ({
-    port,
-    connections: bench.connections,
-    seconds,
-    seed: 'content',
-    flow: { kind: 'fixed', requests, status: 200 },
-  });
   const ofOurs = hashes.map((hash) => formatRead(ours, `/cas/nodes/${hash}/content`));
   const ofNginx = hashes.map((hash) => formatRequest({ method: 'GET', path: `/${hash}` }));
   return interleave(
     bench,
-    () => runLoad(bench, ours.process, spec(ours.port, ofOurs)),
-    () => runLoad(bench, nginx.process, spec(nginx.port, ofNginx)),
+    () => loadFixed(bench, ours, ofOurs, { seconds }),
+    () => loadFixed(bench, nginx, ofNginx, { seconds }),
   );
 }
 
@@ -62,7 +55,7 @@ function describeSmall(bench: Bench, samples: Compared, count: number): RowResul
   return {
     row: 'content-4k',
     workload: `readContent ${SMALL_CONTENT_BYTES} B, ${bench.connections} connections, ${count} nodes`,
-    target: { figure: 'ratio', sense: 'at least', bound: 0.35, text: '≥ 0.35 × nginx static, requests' },
+    target: atLeast(0.35, 'nginx static, requests'),
     ours: { label: 'holdfast', unit: 'requests/s', values: samples.a.map(rate) },
     peer: { label: 'nginx', unit: 'requests/s', values: samples.b.map(rate) },
     notes: describeLoads(samples),
@@ -73,7 +66,7 @@ function describeLarge(bench: Bench, samples: Compared): RowResult {
   return {
     row: 'content-8m',
     workload: `readContent 8 MiB, ${bench.connections} connections, ${LARGE_NODES} nodes, every block checked`,
-    target: { figure: 'ratio', sense: 'at least', bound: 0.8, text: '≥ 0.8 × nginx static, bytes' },
+    target: atLeast(0.8, 'nginx static, bytes'),
     ours: { label: 'holdfast', unit: 'MiB/s', values: samples.a.map(mebibyteRate) },
     peer: { label: 'nginx', unit: 'MiB/s', values: samples.b.map(mebibyteRate) },
     notes: describeLoads(samples),

@@ -1,9 +1,8 @@
 /** Durable renewal of a ready lease against our own readMetadata, same nodes, same connections. */
-import { type Bench, interleave, type Row, type RowResult } from '../bench.ts';
+import { atLeast, type Bench, interleave, type Row, type RowResult } from '../bench.ts';
 import { startHoldfast } from '../holdfast.ts';
-import { runLoad } from '../load/run-load.ts';
+import { loadFixed } from '../load/run-load.ts';
 import { formatLease, formatRead } from '../load/space-requests.ts';
-import type { LoadSpec, RequestTemplate } from '../load/spec.ts';
 import { putSmallNodes } from './node-sets.ts';
 import { describeLoads, rate } from './notes.ts';
 
@@ -15,23 +14,16 @@ async function runRenewalRow(bench: Bench): Promise<readonly RowResult[]> {
     const hashes = await putSmallNodes(bench, ours, 'renewal');
     const renewals = hashes.map((hash) => formatLease(ours, hash));
     const reads = hashes.map((hash) => formatRead(ours, `/cas/nodes/${hash}/metadata`));
-    const spec = (requests: RequestTemplate[]): LoadSpec => ({
-      port: ours.port,
-      connections: bench.connections,
-      seconds: bench.seconds,
-      seed: 'renewal',
-      flow: { kind: 'fixed', requests, status: 200 },
-    });
     const samples = await interleave(
       bench,
-      () => runLoad(bench, ours.process, spec(renewals)),
-      () => runLoad(bench, ours.process, spec(reads)),
+      () => loadFixed(bench, ours, renewals),
+      () => loadFixed(bench, ours, reads),
     );
     return [
       {
         row: 'renewal',
         workload: `durable ready-lease renewal, ${bench.connections} connections, ${hashes.length} nodes`,
-        target: { figure: 'ratio', sense: 'at least', bound: 0.5, text: '≥ 0.5 × our own readMetadata' },
+        target: atLeast(0.5, 'our own readMetadata'),
         ours: { label: 'renewal', unit: 'requests/s', values: samples.a.map(rate) },
         peer: { label: 'readMetadata', unit: 'requests/s', values: samples.b.map(rate) },
         notes: describeLoads(samples),

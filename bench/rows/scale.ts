@@ -2,9 +2,9 @@
 import { type Bench, interleave, type Row, type RowResult } from '../bench.ts';
 import { fillSpaces } from '../fill.ts';
 import { call, type EnteredSpace, type Holdfast, startHoldfast } from '../holdfast.ts';
-import { type LoadSample, runLoad } from '../load/run-load.ts';
+import { type LoadSample, loadFixed, runLoad } from '../load/run-load.ts';
 import { formatCollection, formatLease, formatRead } from '../load/space-requests.ts';
-import type { LoadSpec, RequestTemplate } from '../load/spec.ts';
+import type { RequestTemplate } from '../load/spec.ts';
 import { describeLoad } from './notes.ts';
 
 export const SCALE_ROW: Row = { name: 'scale', packages: ['wrk'], run: runScaleRow };
@@ -81,17 +81,10 @@ async function compareTimes(
   large: ScaledServer,
   requests: (side: ScaledServer) => readonly RequestTemplate[],
 ): Promise<RowResult> {
-  const spec = (side: ScaledServer): LoadSpec => ({
-    port: side.server.port,
-    connections: bench.connections,
-    seconds: bench.seconds,
-    seed: row,
-    flow: { kind: 'fixed', requests: requests(side), status: 200 },
-  });
   const samples = await interleave(
     bench,
-    () => runLoad(bench, large.server.process, spec(large)),
-    () => runLoad(bench, small.server.process, spec(small)),
+    () => loadFixed(bench, large.server, requests(large)),
+    () => loadFixed(bench, small.server, requests(small)),
   );
   const microseconds = (sample: LoadSample): number => (sample.elapsedMs * 1000) / sample.done;
   return describeScale(bench, row, `${workload}, ${bench.connections} connections`, 'µs each', {

@@ -1,8 +1,8 @@
 /** Operations that move bytes, against the S3 store's own GET and PUT of the same bytes. */
-import { interleave, type RowResult } from '../bench.ts';
+import { atLeast, interleave, type RowResult } from '../bench.ts';
 import { listProcesses } from '../child-process.ts';
 import type { Holdfast } from '../holdfast.ts';
-import { type LoadSample, runLoad } from '../load/run-load.ts';
+import { type LoadedSide, type LoadSample, loadFixed, runLoad } from '../load/run-load.ts';
 import { formatRead } from '../load/space-requests.ts';
 import type { Flow } from '../load/spec.ts';
 import { type Cores, pinProcess } from '../machine.ts';
@@ -10,12 +10,10 @@ import { presignWrites, type StoredObject, signReads } from '../peers/s3-objects
 import { SMALL_CONTENT_BYTES } from './node-sets.ts';
 import { describeLoad, mebibyteRate, rate } from './notes.ts';
 import {
-  atLeast,
   describeProcesses,
   describeTrips,
   formatEach,
   HEAVY_CONNECTIONS,
-  loadFixed,
   type MeasuredRow,
   SPACES,
   type Stage,
@@ -66,11 +64,7 @@ async function compareSmallReads(stage: Stage, ours: Holdfast, processes: number
 
 async function compareSmallUploads(stage: Stage, ours: Holdfast, processes: number): Promise<UnnamedResult> {
   const { bench, deployment, engines } = stage;
-  const put = (
-    side: Pick<Holdfast, 'port'> & { readonly process: Pick<Holdfast['process'], 'cpuMs'> },
-    round: number,
-    flow: Flow,
-  ): Promise<LoadSample> =>
+  const put = (side: LoadedSide, round: number, flow: Flow): Promise<LoadSample> =>
     runLoad(bench, side.process, {
       port: side.port,
       connections: bench.connections,
@@ -136,7 +130,7 @@ function loadLarge(stage: Stage, ours: Holdfast): Promise<{ a: LoadSample[]; b: 
   const requests = large.map((hash) => formatRead(ours, `/cas/nodes/${hash}/content`));
   return interleave(
     bench,
-    () => loadFixed(bench, ours, requests, HEAVY_CONNECTIONS),
+    () => loadFixed(bench, ours, requests, { connections: HEAVY_CONNECTIONS }),
     () => loadGateway(stage, largeObjects, HEAVY_CONNECTIONS),
   );
 }
@@ -161,5 +155,5 @@ function loadGateway(
   objects: readonly StoredObject[],
   connections: number,
 ): Promise<LoadSample> {
-  return loadFixed(bench, engines.gateway, signReads(deployment.bucket, objects), connections);
+  return loadFixed(bench, engines.gateway, signReads(deployment.bucket, objects), { connections });
 }

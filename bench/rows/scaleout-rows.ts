@@ -1,18 +1,16 @@
 /** Operations that are rows alone, against pgbench with the statements that they send. */
-import { interleave, type RowResult } from '../bench.ts';
+import { atLeast, interleave, type RowResult } from '../bench.ts';
 import type { Holdfast } from '../holdfast.ts';
-import type { LoadSample } from '../load/run-load.ts';
+import { type LoadSample, loadFixed } from '../load/run-load.ts';
 import { formatCommit, formatLease, formatRead } from '../load/space-requests.ts';
 import { COUNTER_MARKER, type RequestTemplate } from '../load/spec.ts';
 import type { PgbenchLoad } from '../peers/pgbench.ts';
 import { describeLoad, rate } from './notes.ts';
 import {
-  atLeast,
   describeProcesses,
   describeTrips,
   formatEach,
   HEAVY_CONNECTIONS,
-  loadFixed,
   type MeasuredRow,
   SPACES,
   type Stage,
@@ -98,7 +96,7 @@ async function compare(stage: Stage, ours: Holdfast, processes: number, row: Com
   const { connections = bench.connections } = row;
   const samples = await interleave(
     bench,
-    (round): Promise<LoadSample> => loadFixed(bench, ours, row.requests(round), connections),
+    (round): Promise<LoadSample> => loadFixed(bench, ours, row.requests(round), { connections }),
     () => row.peer.run(),
   );
   return {

@@ -3,7 +3,6 @@ import { ROOT_REF_CHANGES_MAX } from '@holdfast/protocol';
 import type { Bench, RowResult } from '../bench.ts';
 import { call, type EnteredSpace, type Holdfast, putNodes } from '../holdfast.ts';
 import { createNodeSource } from '../load/canonical-nodes.ts';
-import { type LoadSample, runLoad } from '../load/run-load.ts';
 import type { RequestTemplate } from '../load/spec.ts';
 import { hashOfNode, type PgbenchLoad, preparePgbench } from '../peers/pgbench.ts';
 import {
@@ -142,21 +141,6 @@ export function formatEach(
   ).flat();
 }
 
-export function loadFixed(
-  bench: Bench,
-  side: Pick<Holdfast, 'port'> & { readonly process: Pick<Holdfast['process'], 'cpuMs'> },
-  requests: readonly RequestTemplate[],
-  connections = bench.connections,
-): Promise<LoadSample> {
-  return runLoad(bench, side.process, {
-    port: side.port,
-    connections,
-    seconds: bench.seconds,
-    seed: 'scaleout',
-    flow: { kind: 'fixed', requests, status: 200 },
-  });
-}
-
 /** Of all that were counted, unless named. */
 export function describeTrips({ trips }: Stage, ...operations: readonly string[]): string {
   const named = operations.length === 0 ? [...trips.keys()] : operations;
@@ -170,8 +154,4 @@ export function describeTrips({ trips }: Stage, ...operations: readonly string[]
 
 export function describeProcesses(processes: number): string {
   return `${processes} process${processes === 1 ? '' : 'es'}`;
-}
-
-export function atLeast(bound: number, text: string): NonNullable<RowResult['target']> {
-  return { figure: 'ratio', sense: 'at least', bound, text: `≥ ${bound} × ${text}` };
 }

@@ -1,5 +1,5 @@
 /** New small nodes, durable: lease, PUT 4 KiB, lease, against docker-registry taking the same bytes as blobs. */
-import { type Bench, interleave, type Row, type RowResult } from '../bench.ts';
+import { atLeast, type Bench, interleave, type Row, type RowResult } from '../bench.ts';
 import { startHoldfast } from '../holdfast.ts';
 import { runLoad } from '../load/run-load.ts';
 import type { Flow, LoadSpec } from '../load/spec.ts';
@@ -35,12 +35,7 @@ async function runSmallUploadsRow(bench: Bench): Promise<readonly RowResult[]> {
       {
         row: 'small-uploads',
         workload: `new nodes, lease + PUT ${SMALL_CONTENT_BYTES} B + lease, durable, ${bench.connections} connections`,
-        target: {
-          figure: 'ratio',
-          sense: 'at least',
-          bound: 10,
-          text: '≥ 10 × docker-registry’s blob push of the same bytes',
-        },
+        target: atLeast(10, 'docker-registry’s blob push of the same bytes'),
         ours: { label: 'holdfast', unit: 'nodes/s', values: samples.a.map(rate) },
         peer: { label: 'docker-registry', unit: 'blobs/s', values: samples.b.map(rate) },
         notes: [...describeLoads(samples), 'a node is three requests, a blob two (POST, PUT with digest)'],
