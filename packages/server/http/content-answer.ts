@@ -17,14 +17,14 @@ const CONTENT_FIELDS: HeaderFields = {
   'cache-control': 'private, max-age=31536000, immutable',
   'x-content-type-options': 'nosniff',
   'content-security-policy': "sandbox; default-src 'none'",
-  // The runtime would say it of a body that is a file, with the file's name; so every answer says it, HEAD too.
+  // Without this the runtime would send the name of a file that is a body. So every answer has the header, HEAD too.
   'content-disposition': 'inline',
 };
 
 /** Filled in for each answer and copied by it, as in exchange.ts. */
 const OPEN_CONTENT_HEADERS = new Headers({ ...OPEN_CORS_HEADERS, ...CONTENT_FIELDS });
 
-/** The whole of a node, to everybody: the same fields as `contentHeaders` makes. */
+/** The headers for a node's whole content if every origin may read: the same fields as `contentHeaders` makes. */
 function plainHeaders({ timing }: Exchange, { start, end, contentType }: ContentAnswer): Headers {
   OPEN_CONTENT_HEADERS.set('content-type', contentType);
   OPEN_CONTENT_HEADERS.set('content-length', String(end - start));

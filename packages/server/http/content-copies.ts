@@ -1,10 +1,11 @@
 /**
- * Large content on its way out. What is sent must be what was proven, however late, and must have a length: the runtime frames a
- * stream in chunks, and sends a file as it is by then. So each object that is read has one private file, which all its readers
- * share, whatever their ranges. Pieces are read, proven and written side by side, and an answer begins when all of its own are there.
+ * Copies of large content that is being sent. An answer must send exactly the proven bytes, however late, and must have a length.
+ * But the runtime frames a stream in chunks, and sends a file as it is at that time. So each object that is read has one private
+ * file, which all its readers share. Pieces are read, proven and written side by side, and an answer begins when all of its
+ * pieces are there.
  *
  * On Linux the file has no name: nothing else can reach it, a crash leaves nothing, and it counts until the runtime has closed it
- * for its last reader. Where the disk has no room, the system's memory takes the file.
+ * for its last reader. If the disk has no room, the file lies in the system's memory.
  */
 import { existsSync, statfsSync } from 'node:fs';
 import { mkdir, readdir, realpath, rm } from 'node:fs/promises';
@@ -29,19 +30,19 @@ import {
   SHED_RETRY_AFTER_SECONDS,
 } from './http-limits.ts';
 
-/** Who waits for a copy. */
+/** The request that waits for a copy. */
 export interface CopyWatch {
   /** aborts when nobody waits any more */
   readonly signal: AbortSignal;
-  /** told of every piece, so that a caller who waits is not taken for dead */
+  /** called for every piece, so that the connection of a waiting request does not count as dead */
   onProgress(): void;
 }
 
-/** a copy that nobody reads or asks for goes after this long */
+/** a copy without readers and requests is removed after this long */
 const IDLE_MS_MAX = 5_000;
 /** the runtime opens a copy in the turn in which the answer is handed over; until then it stays */
 const OPENABLE_MS_MIN = 250;
-/** between looks at who still reads: each costs a moment for every descriptor of the process */
+/** between looks at who still reads; the cost of a look grows with the open files of the process */
 const LOOK_MS = 500;
 const MEMORY_FOLDER = '/dev/shm';
 const SCRATCHES_KEPT_MAX = 8;
@@ -52,14 +53,14 @@ class CallerGone extends Error {
 
 export class ContentCopies {
   readonly #places: readonly CopyPlace[];
-  /** those that further answers may share */
+  /** the copies that further answers may share */
   readonly #shared = new Map<Generation, ContentCopy>();
   readonly #copies = new Set<ContentCopy>();
   readonly #lanes = new Lanes(COPYING_PIECES_MAX);
   readonly #timer: ReturnType<typeof setInterval>;
   #lookedAt = Number.NEGATIVE_INFINITY;
 
-  /** `folder` is this process's own: whatever an earlier life left in it goes. */
+  /** `folder` belongs to this process alone: files that an earlier process left in it are removed. */
   static async open(
     folder: string,
     { bytesMax = COPIED_BYTES_MAX, memoryFolder = MEMORY_FOLDER } = {},
@@ -77,14 +78,14 @@ export class ContentCopies {
     this.#timer.unref();
   }
 
-  /** of all copies: written, or about to be */
+  /** bytes of all copies, written or about to be */
   get heldBytes(): number {
     return this.#places.reduce((sum, { heldBytes }) => sum + heldBytes, 0);
   }
 
   /**
-   * Content [start, end) as a file, to be handed to the runtime in this turn. Rejects with what reading or the disk says, with 503
-   * while other readers leave no room, or when the caller goes.
+   * Content [start, end) as a file, to be handed to the runtime in this turn. Rejects with the error of reading or of the disk,
+   * with 503 if other readers leave no room, or when the caller goes away.
    */
   async take(source: CopySource, start: number, end: number, watch: CopyWatch): Promise<Blob> {
     let failure: unknown = noRoom();
@@ -114,7 +115,7 @@ export class ContentCopies {
     pieces: readonly Piece[],
   ): ContentCopy | undefined {
     const { generation } = source;
-    // What was copied before something changed the stored bytes is for those who asked before.
+    // The stored bytes have changed since this copy was made: only answers that began before may use it.
     if (this.#shared.get(generation)?.version !== version) this.#shared.delete(generation);
     let copy = this.#shared.get(generation);
     if (copy !== undefined && copy.place !== place) return undefined;
@@ -160,7 +161,7 @@ export class ContentCopies {
       await Promise.race([gone.promise, all]);
       return copy.toBlob(start, end);
     } catch (error) {
-      // The next one begins anew, perhaps elsewhere.
+      // The next request makes a new copy, perhaps in another place.
       if (error instanceof PlaceFailed && this.#shared.get(source.generation) === copy) {
         this.#shared.delete(source.generation);
       }
@@ -174,7 +175,7 @@ export class ContentCopies {
     }
   }
 
-  /** The runtime does not tell when it has sent a file, but closes it then. */
+  /** Removes copies without readers. The runtime does not report that it has sent a file, but closes it then. */
   #forgetIdle(idleMs: number): void {
     const now = performance.now();
     const idle = [...this.#copies].filter(({ isBusy, usedAt }) => !isBusy && now - usedAt >= idleMs);
@@ -197,7 +198,7 @@ async function bring(
   { start, end }: Piece,
   aids: Required<ReadAids>,
 ): Promise<void> {
-  // While it waited for its turn those who wanted it may have gone.
+  // The requests that wanted this piece may have gone while it waited for its turn.
   aids.signal.throwIfAborted();
   const bytes = await read(start, end, aids);
   if (bytes.length !== end - start) {
@@ -226,11 +227,11 @@ const noRoom = (): ApiError =>
     retryAfterSeconds: SHED_RETRY_AFTER_SECONDS,
   });
 
-/** So many pieces at once, each with memory of its own; the others wait in order. */
+/** Bounds the pieces that are copied at once, each with memory of its own. Others wait in order. */
 class Lanes {
   #free: number;
   readonly #waiting: (() => void)[] = [];
-  /** Fresh memory costs three times the reading: the system clears it page by page. */
+  /** Kept, because new memory costs three times as much as the reading: the system clears it page by page. */
   readonly #scratches: Uint8Array[] = [];
 
   constructor(count: number) {

@@ -1,4 +1,4 @@
-/** One object's content in a private file, which grows piece by piece, each proven and written once. */
+/** One object's content in a private file that grows piece by piece. Each piece is proven and written once. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { Generation } from '../core/model.ts';
@@ -8,7 +8,7 @@ import { CONTENT_PIECE_BYTES, type CopySource } from '../core/ports.ts';
 export interface CopyPlace {
   readonly folder: string;
   readonly bytesMax: number;
-  /** of all copies here: written, or about to be */
+  /** bytes of all copies here, written or about to be */
   heldBytes: number;
   writtenBytes: number;
 }
@@ -31,16 +31,16 @@ const DESCRIPTORS = '/proc/self/fd';
 export class ContentCopy {
   readonly place: CopyPlace;
   readonly generation: Generation;
-  /** of the stored bytes, before any of them were read */
+  /** the version of the stored bytes, read before any of them */
   readonly version: string;
-  /** answers that wait for it */
+  /** answers that wait for the copy */
   users = 0;
   usedAt = 0;
   readonly #fd: number;
   readonly #path: string;
   readonly #identity: string;
   readonly #reserved = new Set<number>();
-  /** there, or on their way */
+  /** pieces that are written, or being written */
   readonly #pieces = new Map<number, Promise<void>>();
   readonly #written = new Set<number>();
   #bringing = new AbortController();
@@ -57,7 +57,7 @@ export class ContentCopy {
     try {
       this.#fd = fs.openSync(path, 'wx+', 0o600);
       if (CAN_OPEN_DESCRIPTORS) fs.unlinkSync(path);
-      // Where nothing was written yet it takes no room.
+      // The parts of the file that are not written yet take no room.
       fs.ftruncateSync(this.#fd, size);
       this.#identity = identityOf(this.#fd);
     } catch (error) {
@@ -66,7 +66,9 @@ export class ContentCopy {
     this.#path = CAN_OPEN_DESCRIPTORS ? `${DESCRIPTORS}/${this.#fd}` : path;
   }
 
-  /** Somebody waits for it, or something is still being written: closed now, its descriptor could be another file's. */
+  /**
+   * Whether an answer waits or a piece is being written. Then the file stays open: its descriptor could become another file's.
+   */
   get isBusy(): boolean {
     return this.users > 0 || this.#underWay > 0;
   }
@@ -82,7 +84,7 @@ export class ContentCopy {
     this.place.heldBytes += bytes;
   }
 
-  /** Resolves when the piece is there, whoever brought it. One that failed is tried again by whoever asks next. */
+  /** Resolves when the piece is written, by this call or an earlier one. The next call tries a failed piece again. */
   put(piece: Piece, bring: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const known = this.#pieces.get(piece.index);
     if (known !== undefined) return known;
@@ -99,7 +101,7 @@ export class ContentCopy {
     return putting;
   }
 
-  /** Ends what is on its way: nobody waits for it any more. */
+  /** Ends the writing of pieces, because no answer waits any more. */
   abandon(): void {
     for (const index of this.#pieces.keys()) if (!this.#written.has(index)) this.#pieces.delete(index);
     this.#bringing.abort();
@@ -122,12 +124,12 @@ export class ContentCopy {
     return Bun.file(this.#path).slice(start, end);
   }
 
-  /** `openings`: of `countOpenings`. */
+  /** `openings`: the result of `countOpenings`. */
   hasReaders(openings: ReadonlyMap<string, number>): boolean {
     return (openings.get(this.#identity) ?? 0) > 1;
   }
 
-  /** Whoever has it open keeps it. */
+  /** Closes the file here; the runtime can still read a file that it has opened. */
   close(): void {
     fs.closeSync(this.#fd);
     if (!CAN_OPEN_DESCRIPTORS) fs.rmSync(this.#path, { force: true });
@@ -162,7 +164,7 @@ export function bytesOf(pieces: readonly Piece[]): number {
   return pieces.reduce((sum, { start, end }) => sum + end - start, 0);
 }
 
-/** How often this process has each file open; nothing where the system does not tell. */
+/** How often this process has each file open; empty if the system does not tell. */
 export function countOpenings(): ReadonlyMap<string, number> {
   const openings = new Map<string, number>();
   for (const name of CAN_OPEN_DESCRIPTORS ? fs.readdirSync(DESCRIPTORS) : []) {
@@ -170,7 +172,7 @@ export function countOpenings(): ReadonlyMap<string, number> {
       const identity = identityOf(Number(name));
       openings.set(identity, (openings.get(identity) ?? 0) + 1);
     } catch (error) {
-      // Closed since it was listed.
+      // The descriptor was closed after it was listed.
       if ((error as { code?: unknown }).code !== 'EBADF') throw error;
     }
   }

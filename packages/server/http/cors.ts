@@ -1,7 +1,7 @@
-/** Who may read answers from a browser (docs/api.md, Headers). Bearer tokens only, no cookies: `*` gives nothing away. */
+/** Which origins may read answers in a browser (docs/api.md, Headers). `*` is safe: there are bearer tokens and no cookies. */
 import { PREFLIGHT_SECONDS } from './http-limits.ts';
 
-/** `*`, or the origins that are let in. */
+/** `*`, or the origins that may read answers. */
 export type CorsOrigins = '*' | readonly string[];
 
 export type HeaderFields = Record<string, string>;
@@ -10,7 +10,7 @@ const ALLOWED_HEADERS = 'authorization, content-type, if-none-match, range';
 const EXPOSED_HEADERS =
   'Accept-Ranges, Content-Length, Content-Range, Holdfast-Rotten-Nodes, Retry-After, Server-Timing, WWW-Authenticate, X-Request-Id';
 
-/** Headers of every answer when everybody may read it. */
+/** Headers of every answer if every origin may read it. */
 export const OPEN_CORS_HEADERS: Readonly<HeaderFields> = {
   'access-control-allow-origin': '*',
   'access-control-expose-headers': EXPOSED_HEADERS,
@@ -29,7 +29,7 @@ export function corsHeaders(origins: CorsOrigins, request: Request): Readonly<He
   return headers;
 }
 
-/** What a preflight learns besides `corsHeaders`. */
+/** Headers of a preflight's answer besides `corsHeaders`. */
 export function preflightHeaders(methods: string): HeaderFields {
   return {
     'access-control-allow-methods': methods,

@@ -6,10 +6,10 @@ import { type Exchange, jsonAnswer } from './exchange.ts';
 import { STORAGE_RETRY_AFTER_SECONDS } from './http-limits.ts';
 import { RequestTiming } from './request-timing.ts';
 
-/** What the operator's log is told of a failure. Never a URL, a header or a body: they hold tokens and signatures. */
+/** What is logged of a failure. Never a URL, a header or a body: they hold tokens and signatures. */
 export interface FailureReport {
   readonly kind: 'unexpected' | 'storage' | 'registry' | 'caller-gone';
-  /** also told to the caller, except where the caller is gone */
+  /** also sent to the caller, unless the caller is gone */
   readonly requestId: string;
   readonly error: unknown;
 }
@@ -41,7 +41,7 @@ export function errorAnswer(exchange: Exchange, error: unknown, report: ReportFa
   return render(exchange, new ApiError('INTERNAL_ERROR', message), requestId);
 }
 
-/** For an answer that the runtime could not send: it says why, but no longer to whom. */
+/** For an answer that the runtime could not send: the error says why, but not for which request. */
 export function unsentAnswer(corsOrigins: CorsOrigins, error: unknown, report: ReportFailure): Response {
   const request = new Request('http://localhost/');
   return errorAnswer(
@@ -65,7 +65,7 @@ function isStorageFailure(error: unknown): boolean {
 const DISK_FULL_CODES: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'SQLITE_FULL', '53100']);
 const CAUSES_MAX = 5;
 
-/** Whoever waits learns what for: this does not pass by itself. */
+/** The message names a full disk, because waiting does not cure it. */
 function isDiskFull(error: unknown): boolean {
   let each = error;
   for (let depth = 0; each instanceof Error && depth < CAUSES_MAX; depth += 1) {

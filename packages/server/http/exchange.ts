@@ -1,10 +1,10 @@
-/** One request on its way to its answer: what every step of answering needs to know. */
+/** One request that is being answered, with everything that each step needs. */
 import { type CorsOrigins, corsHeaders, type HeaderFields, OPEN_CORS_HEADERS } from './cors.ts';
 import type { RequestTiming } from './request-timing.ts';
 
 /** The part of the runtime's server that the handler uses; absent when a handler is called without a socket. */
 export interface Connections {
-  /** Gives the connection of `request` so many seconds from now until it counts as dead. */
+  /** From now on the connection of `request` counts as dead after this many seconds of silence. */
   timeout(request: Request, seconds: number): void;
 }
 
@@ -17,7 +17,7 @@ export interface Exchange {
 
 const JSON_FIELDS: HeaderFields = { 'content-type': 'application/json', 'cache-control': 'no-store' };
 
-/** Filled in for each answer and copied by it: several times cheaper than a fresh set of headers. */
+/** Filled in for each answer, which copies it: several times cheaper than a new set of headers. */
 const OPEN_JSON_HEADERS = new Headers({ ...OPEN_CORS_HEADERS, ...JSON_FIELDS });
 const OPEN_JSON_INIT: ResponseInit = { headers: OPEN_JSON_HEADERS };
 

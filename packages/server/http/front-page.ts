@@ -1,4 +1,4 @@
-/** What a person sees who opens the address of a server in a browser. It is still a 404: the interface has no such path. */
+/** The page for a person who opens a server's address in a browser. It is still a 404, because the API has no such path. */
 import type { HeaderFields } from './cors.ts';
 import { type Exchange, textAnswer } from './exchange.ts';
 
@@ -71,7 +71,7 @@ export const FRONT_PATH = '/';
 const NOT_FOUND_STATUS = 404;
 const UNWANTED = /^q=0(?:\.0*)?$/i;
 
-/** Whether a browser asks: it names HTML, where a program accepts anything, or JSON. */
+/** Whether the request comes from a browser: a browser names HTML, while a program accepts anything, or JSON. */
 export function acceptsHtml(request: Request): boolean {
   const ranges = (request.headers.get('accept') ?? '').split(',');
   return ranges.some((range) => {

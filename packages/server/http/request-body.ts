@@ -38,7 +38,7 @@ function isJson(contentType: string | null): boolean {
   return essence.trim().toLowerCase() === 'application/json';
 }
 
-/** Framing keeps a body to its declared length, so that only one without a length is counted. */
+/** HTTP framing keeps a body to its declared length, so only a body without a length is counted. */
 async function readBounded(request: Request): Promise<Uint8Array> {
   const declaredLength = declaredLengthOf(request);
   if (declaredLength !== undefined) {

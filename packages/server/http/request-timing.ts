@@ -27,7 +27,7 @@ export class RequestTiming {
     this.steps.push({ name, durationMs, calls: 1 });
   }
 
-  /** Times `step`, which may answer at once or later; a failure counts as a call too. */
+  /** Times `step`, which may return a promise or not; a failure counts as a call too. */
   measure<T>(name: StepName, step: () => T): T {
     const startedAt = performance.now();
     let result: T;
@@ -40,7 +40,7 @@ export class RequestTiming {
     return this.watch(name, startedAt, result);
   }
 
-  /** Records now, or when the promise settles; hands the very same result on, so that nobody waits a turn longer. */
+  /** Records now, or when the promise settles. Returns the same `result`, so that its caller waits no longer. */
   watch<T>(name: StepName, startedAt: number, result: T): T {
     if (result instanceof Promise) {
       const settled = (): void => this.record(name, startedAt);

@@ -30,12 +30,12 @@ import { GC_SECONDS_MAX, IDLE_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http
 import { readJsonBody, readOptionalJsonBody } from './request-body.ts';
 import { originOf } from './request-url.ts';
 
-/** An authorized request of a known route. Nothing else of it has been judged yet. */
+/** An authorized request of a known route. Nothing else about it is checked yet. */
 interface AuthorizedCall {
   readonly core: Core;
   readonly exchange: Exchange;
   readonly space: Space;
-  /** as it stands in the path */
+  /** the hash as it is in the path */
   readonly rawHash: string | undefined;
   readonly query: string | undefined;
   /** from the verified capability, the only place it may come from */
@@ -43,7 +43,7 @@ interface AuthorizedCall {
   readonly copies: ContentCopies;
   /** origin of upload URLs; undefined: as the caller reaches us */
   readonly publicUrl: string | undefined;
-  /** clients upload to the store itself: a lease then reads what they have put there */
+  /** uploads are direct: a lease then reads the object that a client has put into the store */
   readonly isUploadDirect: boolean;
 }
 
@@ -113,7 +113,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   },
 };
 
-/** Gives an answer that takes its time longer than the usual silence, during which the connection does not count as dead. */
+/** Allows an operation to be silent longer than usual before its connection counts as dead. */
 async function waitingUpTo(
   seconds: number,
   { exchange: { request, connections } }: AuthorizedCall,
@@ -140,8 +140,8 @@ function dispatch(
 }
 
 /**
- * Row and metadata of a node say nothing about the bytes of the nodes below it. A caller that took them for proof that a tree is
- * whole is told that the Space has damaged nodes.
+ * A node's row and metadata say nothing about the bytes of the nodes below it. This header warns a client that takes them as
+ * proof of a whole tree that the Space has rotten nodes.
  */
 function tellRot({ core, space }: AuthorizedCall): HeaderFields | undefined {
   const count = core.rottenNodes.countIn(space);

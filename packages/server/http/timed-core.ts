@@ -1,4 +1,4 @@
-/** Timing as a decorator of the ports: the rules run unchanged over ports that record their calls. */
+/** Times the ports by decorating them: the rules run unchanged over ports that record their calls. */
 import type { Core } from '../core/core.ts';
 import type { StagedUpload } from '../core/ports.ts';
 import type { RequestTiming } from './request-timing.ts';
@@ -13,7 +13,7 @@ export function withTiming(core: Core, timing: RequestTiming): Core {
   return { ...core, metadata, content };
 }
 
-/** What stands for a port in one request: two fields, all else is on a prototype that is made once. */
+/** A port within one request: two fields; everything else is on a prototype that is made once. */
 class Timed {
   readonly port: object;
   readonly timing: RequestTiming;
@@ -30,7 +30,7 @@ const PORTS: ReadonlySet<string> = new Set(['upload', 'receiver']);
 
 function timed<Port extends object>(port: Port, prefix: Prefix, timing: RequestTiming): Port {
   const prototype = Object.getPrototypeOf(port) as object;
-  // Ports without a class of their own may each have other verbs.
+  // Two ports without a class may have different verbs, so each gets its own prototype.
   const kind = prototype === Object.prototype ? port : prototype;
   let TimedPort = timedClasses.get(kind);
   if (TimedPort === undefined) {

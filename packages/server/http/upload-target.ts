@@ -13,7 +13,7 @@ import {
 } from './http-limits.ts';
 import { declaredLengthOf } from './request-body.ts';
 
-/** Before the token of an upload URL. */
+/** The path of an upload URL before its token. */
 export const UPLOADS_PATH = '/uploads/';
 
 export async function answerUpload(core: Core, exchange: Exchange, token: string): Promise<Response> {
@@ -37,7 +37,7 @@ export async function answerUpload(core: Core, exchange: Exchange, token: string
 function bodyOf({ request, connections }: Exchange, declaredLength: number | undefined): UploadBody | null {
   if (declaredLength !== undefined && declaredLength <= WHOLE_UPLOAD_BYTES_MAX) {
     if (declaredLength > SMALL_UPLOAD_BYTES_MAX) connections?.timeout(request, WHOLE_UPLOAD_SECONDS_MAX);
-    // In one piece, as a stream costs more than what it carries here. One that is cut off rejects.
+    // Reads a small body in one piece, because a stream would cost more than its bytes. A body that is cut off rejects.
     return async () => new Uint8Array(await request.arrayBuffer());
   }
   if (connections === undefined || request.body === null) return request.body;

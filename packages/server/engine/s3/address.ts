@@ -1,21 +1,21 @@
-/** How requests address the bucket. Pure. */
+/** The address of the bucket in requests. Pure. */
 import type { S3Address } from '../address.ts';
 
-/** The bucket in addresses: `origin` + `path` + `/` + key. */
+/** An object's address is `origin` + `path` + `/` + key. */
 export interface BucketUrl {
   readonly origin: string;
-  /** as clients say it in `Host` */
+  /** as clients send it in `Host` */
   readonly host: string;
   /** empty, or `/` and the bucket */
   readonly path: string;
 }
 
-/** As servers address the bucket. */
+/** The address that servers use. */
 export function serverUrlOf(address: S3Address): BucketUrl {
   return bucketUrl(address, address.endpoint ?? awsEndpoint(address.region));
 }
 
-/** As the holders of upload URLs do. */
+/** The address that holders of upload URLs use. */
 export function clientUrlOf(address: S3Address): BucketUrl {
   return bucketUrl(address, address.publicEndpoint ?? address.endpoint ?? awsEndpoint(address.region));
 }

@@ -1,20 +1,20 @@
 /**
- * The body of one answer: read piece by piece with a time limit for each, counted against the length it must have, so that
- * a short or over-long one never looks complete. Holds its request's place until it has ended.
+ * The body of one answer. It is read piece by piece, with a time limit for each, and counted, so that a body that is too short or
+ * too long never looks complete. It holds its request's slot until it has ended.
  */
 import { AttemptFailed, causeOf } from './failure.ts';
 
 interface AnswerBodyOptions {
   readonly response: Response;
-  /** false: none comes, whatever the head says. Looking at `response.body` would make a stream of it, which is slower. */
+  /** false: no body follows, whatever the head says. Reading `response.body` instead would make a stream, which is slower. */
   readonly hasBody: boolean;
   readonly controller: AbortController;
   readonly stallMsMax: number;
-  /** called once, when nothing more comes */
+  /** called once, when the body has ended */
   readonly onEnd: () => void;
 }
 
-/** A body that comes more slowly is better read in pieces, each of which shows that it comes. */
+/** A slower body is read in pieces, because each piece shows that the store is still sending. */
 const BYTES_PER_MS_MIN = 512;
 
 export class AnswerBody {
@@ -37,7 +37,7 @@ export class AnswerBody {
     return piece?.value;
   }
 
-  /** All of it, which must be `length` bytes. Rejects with AttemptFailed. */
+  /** The whole body, which must be `length` bytes. Rejects with AttemptFailed. */
   async readAll(length: number): Promise<Uint8Array<ArrayBuffer>> {
     const bytes = new Uint8Array(length);
     await this.readInto(bytes, length);
@@ -83,7 +83,7 @@ export class AnswerBody {
     return filled;
   }
 
-  /** As much as there is, `bytesMax` at most. Rejects with AttemptFailed. */
+  /** The body as text, at most `bytesMax` of it. Rejects with AttemptFailed. */
   async readText(bytesMax: number): Promise<string> {
     const pieces: Uint8Array[] = [];
     let length = 0;

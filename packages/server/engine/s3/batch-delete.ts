@@ -1,4 +1,4 @@
-/** Deletes by DeleteObjects, a thousand keys a request. An absent key counts as deleted. */
+/** Deletes with DeleteObjects, a thousand keys per request. An absent key counts as deleted. */
 import { StoreUnavailable } from '../../core/ports.ts';
 import { AttemptFailed } from './failure.ts';
 import { DELETE_BATCH_MAX, LIST_BYTES_MAX, type S3Limits } from './limits.ts';
@@ -6,15 +6,15 @@ import type { S3Client } from './s3-client.ts';
 import { XmlInvalid } from './xml.ts';
 import { formatDeleteBatch, parseBatchOutcome } from './xml-answers.ts';
 
-/** Absent, in the words of stores that say so. */
+/** The code of stores that report an absent key. */
 const ABSENT_CODE = 'NoSuchKey';
 
 export interface DeletedKeys {
-  /** those that are certainly gone */
+  /** keys that are certainly gone */
   readonly deleted: ReadonlySet<string>;
-  /** the first key that the store refused to delete; the others were deleted all the same */
+  /** the first refusal to delete a key; the others were deleted all the same */
   readonly refused: StoreUnavailable | undefined;
-  /** a request that failed: none followed it */
+  /** the failure of a request; no further request was sent */
   readonly failure: unknown;
 }
 

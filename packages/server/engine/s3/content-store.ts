@@ -1,6 +1,6 @@
 /**
- * core/ports.ts ContentStore on S3. Clients upload by presigned URLs; we validate what lies under a key, remember its ETag,
- * and read only what still has it.
+ * core/ports.ts ContentStore on S3. Clients upload by presigned URLs. This store validates the object under a key, remembers its
+ * ETag, and reads only an object that still has it.
  */
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, Space } from '../../core/model.ts';
@@ -43,7 +43,7 @@ export class S3ContentStore implements ContentStore {
   readonly upload: ContentUploads;
   readonly #parts: S3ContentStoreParts;
   readonly #walk: StrayWalk;
-  /** those under way, by key */
+  /** inspections under way, by key */
   readonly #inspections = new Map<string, Promise<InspectedObject>>();
 
   constructor(parts: S3ContentStoreParts) {
@@ -56,8 +56,8 @@ export class S3ContentStore implements ContentStore {
   }
 
   /**
-   * Callers that ask for one object at once share one look at it. What it finds stays true, since keys are written once. But
-   * what it does not find may have come since it began: whoever asked later looks again.
+   * Callers that ask for one object at the same time share one inspection. An object that it finds stays true, because keys are
+   * written once. If it finds none, an object may have come since: a caller that asked later inspects again.
    */
   async inspect(
     space: Space,
@@ -103,7 +103,7 @@ export class S3ContentStore implements ContentStore {
 
   async verify(object: StoredObject, hash: Hash): Promise<void> {
     const recorded = this.#recordedObject(object);
-    // Bytes may also be hurt on their way: only what is wrong twice is damage.
+    // Bytes may also be damaged on the way: only a digest that is wrong twice proves damage.
     if ((await this.#digest(recorded)) === hash || (await this.#digest(recorded)) === hash) return;
     throw new ContentDamaged(`the object of generation ${object.generation} does not have its digest`);
   }
@@ -117,7 +117,7 @@ export class S3ContentStore implements ContentStore {
   async delete(space: Space, generations: readonly Generation[]): Promise<DeletedObjects> {
     const byKey = new Map(generations.map((generation) => [this.#keyOf(space, generation), generation]));
     try {
-      // In another bucket every key is absent, and absent counts as deleted.
+      // In a wrong bucket every key is absent, and absent keys count as deleted.
       await this.#parts.marker.assertRecentlyHealthy();
     } catch (failure) {
       return { deleted: new Set(), failure };

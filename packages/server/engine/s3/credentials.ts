@@ -1,4 +1,4 @@
-/** Credentials as every AWS tool finds them: variables, shared files and profiles, web identity, container, instance. */
+/** Finds credentials as every AWS tool does: variables, shared files and profiles, web identity, container, instance. */
 
 export interface Credentials {
   readonly accessKeyId: string;
@@ -7,24 +7,24 @@ export interface Credentials {
   readonly expiration?: Date | undefined;
 }
 
-/** Looks for credentials anew; rejects when there are none. */
+/** Looks for credentials; rejects if there are none. */
 export type CredentialProvider = () => Promise<Credentials>;
 
-/** Asked for new ones this long before the old expire. */
+/** New credentials are asked for this long before the old ones expire. */
 const RENEW_BEFORE_MS = 5 * 60_000;
-/** between two renewals that fail, or that a store asks for by refusing what we have */
+/** between two renewals that fail, or that follow a refusal by the store */
 const RENEW_INTERVAL_MS = 10_000;
 const PROVIDE_MS_MAX = 15_000;
 
-/** Loaded when it is needed: it is large, and a server without S3 has no use for it. */
+/** Loads the provider only when it is needed: it is large, and a server without S3 does not need it. */
 export async function openDefaultProvider(): Promise<CredentialProvider> {
   const { defaultProvider } = await import('@aws-sdk/credential-provider-node');
-  // Files are read again when they are asked for: they may have been replaced.
+  // Reads files again each time, because they may have been replaced.
   const provide = defaultProvider({ ignoreCache: true });
   return () => provide({ forceRefresh: true });
 }
 
-/** Keeps credentials and renews them before they expire, off the request path as long as the old ones are good. */
+/** Keeps credentials and renews them before they expire. No request waits for that while the old ones are valid. */
 export class CredentialSource {
   readonly #provide: CredentialProvider;
   readonly #now: () => number;
@@ -37,19 +37,19 @@ export class CredentialSource {
     this.#now = now;
   }
 
-  /** Rejects only when there are none that are still good. */
+  /** Rejects only if there are no valid credentials. */
   async get(): Promise<Credentials> {
     const current = this.#current;
     const leftMs = leftOf(current, this.#now());
     if (current === undefined || leftMs <= 0) return this.#renew();
     if (leftMs < RENEW_BEFORE_MS && this.#mayRenew()) {
-      // The old ones are still good: should this fail, the next request tries again.
+      // The old credentials are still valid. If the renewal fails, the next request tries again.
       this.#renew().catch(() => undefined);
     }
     return current;
   }
 
-  /** Called when the store refuses `refused` as expired or unknown. Resolves whether there are others to try. */
+  /** Called when the store refuses `refused` as expired or unknown. Resolves whether there are other credentials to try. */
   async replace(refused: Credentials): Promise<boolean> {
     const mayRenew = this.#renewing !== undefined || this.#mayRenew();
     if (this.#current === refused && mayRenew) await this.#renew();

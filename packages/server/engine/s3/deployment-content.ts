@@ -1,7 +1,7 @@
 /**
- * engine/transfer-ports.ts ContentIntake on S3: one conditional PUT an object. The node's hash is the digest of its canonical bytes,
- * so it is signed with the request and the store itself refuses other bytes; besides, the last bytes are sent only once all of
- * them have the hash, so that wrong ones never become an object.
+ * engine/transfer-ports.ts ContentIntake on S3: one conditional PUT per object. The node's hash is the digest of its canonical
+ * bytes, so it is signed with the request, and the store itself refuses other bytes. In addition the last bytes are sent only
+ * after the digest of the whole body proved right, so that wrong bytes never become an object.
  */
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { toByteStream } from '../../core/byte-stream.ts';
@@ -14,7 +14,7 @@ import { AttemptFailed } from './failure.ts';
 import { inspectObject } from './object-inspection.ts';
 import type { S3Answer, S3Call } from './s3-client.ts';
 
-/** Beside the usual time for the head of an answer: what sending takes over a slow line. */
+/** The slowest rate of sending that is waited for: the time for the body at this rate is added to the time for the head. */
 const BYTES_PER_MS_MIN = 256;
 
 type IntakeParts = Pick<S3ContentStoreParts, 'client' | 'keys' | 'marker' | 'limits'>;
@@ -44,7 +44,7 @@ export class S3ContentIntake implements ContentIntake {
     try {
       etag = await client.send(call, async (answer) => etagOfPut(answer));
     } catch (error) {
-      // What was wrong with the source goes before what the store made of a body that broke off.
+      // A failure of the source is the cause, and the store's answer to the broken body only its effect.
       if (sending.failure !== undefined) throw sending.failure;
       if (sending.isWrong) return { isRight: false };
       throw error;
@@ -66,10 +66,10 @@ export class S3ContentIntake implements ContentIntake {
     return isThere;
   }
 
-  /** The key is taken: by the PUT of an earlier run, if it holds these very bytes. */
+  /** Accepts the object of an earlier run under the key, if it holds exactly these bytes. */
   async #recognise({ hash, canonicalSize }: IntakeTarget, key: string): Promise<Uint8Array> {
     const found = await inspectObject(this.#parts, key, hash, { nodeBytesMax: canonicalSize });
-    // The store was busy with another attempt at the same key: the next one will tell.
+    // The store is still busy with another attempt for the same key: the next try will see its outcome.
     if (!found.found) throw new StoreUnavailable(`the object store is still taking the object ${key}`);
     if (found.evidence.verdict === 'good') return found.evidence.integrity;
     throw new Error(
@@ -82,22 +82,22 @@ export class S3ContentIntake implements ContentIntake {
   }
 }
 
-/** The ETag of what was written now; `undefined`: the key is taken. */
+/** The ETag of the object that was written; `undefined`: the key is taken. */
 function etagOfPut({ status, headers }: S3Answer): string | undefined {
   if (status === 409 || status === 412) return undefined;
-  // Without one the object is looked at, as after any PUT of a client.
+  // Without an ETag the object is inspected, as after a PUT of a client.
   if (status === 200) return findStrongEtag(headers);
   throw new AttemptFailed(`the object store answered ${status} to a copy`);
 }
 
-/** A body that is hashed while it is sent, and breaks off before its end if it is not what it must be. */
+/** A body that is hashed while it is sent, and breaks off before its end if its digest is wrong. */
 class CheckedSending {
   readonly sha256: string;
   readonly length: number;
   readonly #open: () => ReadableStream<Uint8Array>;
   /** all bytes were read, and they do not have the hash */
   isWrong = false;
-  /** what reading the source failed with */
+  /** the error of reading the source */
   failure: unknown;
 
   constructor(open: () => ReadableStream<Uint8Array>, sha256: string, length: number) {
@@ -107,13 +107,13 @@ class CheckedSending {
   }
 
   open(): ReadableStream<Uint8Array> {
-    // The client only knows that its attempt failed; trying again would not help.
+    // The S3 client only knows that its attempt failed, and another attempt would not help.
     if (this.failure !== undefined) throw this.failure;
     if (this.isWrong) throw new StoreUnavailable('the bytes of the source are not what they must be');
     return toByteStream(this.#pieces());
   }
 
-  /** One piece behind what is read, so that the last one leaves only when all is known to be right. */
+  /** Sends one piece later than it reads, so that the last piece leaves only after the whole digest proved right. */
   async *#pieces(): AsyncGenerator<Uint8Array> {
     const hasher = new Bun.CryptoHasher('sha256');
     let held: Uint8Array | undefined;

@@ -1,7 +1,7 @@
 /** The integrity record of an object in S3: its ETag as seen while its bytes were validated. */
 import { ETAG_CHARACTERS_MAX } from './limits.ts';
 
-/** A strong entity tag: quoted, printable. Weak ones (`W/`) cannot be asked for by If-Match. */
+/** A strong entity tag: quoted, printable. If-Match never matches a weak one (`W/`). */
 const STRONG = /^"[\x21\x23-\x7e]+"$/;
 
 export function findStrongEtag(headers: Headers): string | undefined {
@@ -14,7 +14,7 @@ export function etagToIntegrity(etag: string): Uint8Array {
   return new TextEncoder().encode(etag);
 }
 
-/** `undefined`: the record holds no ETag, and so speaks of no object here. */
+/** `undefined`: the record holds no ETag, so it is the record of no object here. */
 export function findEtagOf(integrity: Uint8Array): string | undefined {
   const etag = new TextDecoder('latin1').decode(integrity);
   return etag.length <= ETAG_CHARACTERS_MAX && STRONG.test(etag) ? etag : undefined;

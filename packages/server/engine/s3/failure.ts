@@ -1,12 +1,12 @@
-/** How talking to the store can fail. */
+/** The failures of requests to the store. */
 import { StoreUnavailable } from '../../core/ports.ts';
 
-/** One attempt came to nothing, and another may do better: no connection, a time-out, a broken body, a 5xx. */
+/** One attempt failed, and another may succeed: no connection, a time-out, a broken body, a 5xx. */
 export class AttemptFailed extends Error {
   override readonly name = 'AttemptFailed';
 }
 
-/** Why an attempt failed, without the address: that of an upload URL holds its signature, and causes end up in logs. */
+/** Why an attempt failed, without the address: an upload URL contains its signature, and causes are logged. */
 export function causeOf(error: unknown): Error {
   const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
   const said = String(message ?? error).replace(/https?:\/\/\S+/g, 'the object store');
@@ -14,14 +14,14 @@ export function causeOf(error: unknown): Error {
 }
 
 /**
- * What the store answered contradicts the record of the object: not there, another ETag, another length. No proof yet; that
- * takes a second look at a store known to be healthy (object-proof.ts).
+ * The store's answer contradicts the record of the object: not there, another ETag, another length. This is no proof yet: proof
+ * needs a second look, in a store known to be healthy (object-proof.ts).
  */
 export class RecordContradicted extends Error {
   override readonly name = 'RecordContradicted';
 }
 
-/** There is nothing to sign with. */
+/** There are no credentials to sign with. */
 export class CredentialsMissing extends StoreUnavailable {
   constructor(cause: unknown) {
     super(

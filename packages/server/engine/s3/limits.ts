@@ -5,9 +5,9 @@ const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 
 export interface S3Limits {
-  /** requests of this process under way at once; below the runtime's own limit (256), whose queue knows no bound */
+  /** requests of this process under way at once; below the runtime's own limit (256), because its queue has no bound */
   readonly requestsInFlightMax: number;
-  /** requests that wait for one of those places; one more is refused */
+  /** requests that wait for one of those slots; further ones are refused */
   readonly requestsWaitingMax: number;
   readonly waitMsMax: number;
   /** from sending a request to the head of its answer */
@@ -20,10 +20,10 @@ export interface S3Limits {
   readonly attemptsMax: number;
   /** no further attempt begins after this */
   readonly operationMsMax: number;
-  /** the pause before the first repetition; doubled for each further one, taken by chance between 0 and that */
+  /** the longest pause before the first repetition, doubled for each further one; the pause is random between 0 and that */
   readonly retryPauseMs: number;
   readonly retryPauseMsMax: number;
-  /** how long a look at the marker stands for the bucket's health, where it guards no proof */
+  /** how long the bucket counts as healthy after a look at its marker, where no proof depends on it */
   readonly healthMs: number;
   /** between two pages of the sweep's listing */
   readonly listIntervalMs: number;
@@ -52,7 +52,7 @@ export const S3_LIMITS: S3Limits = {
 
 /** DeleteObjects takes no more. */
 export const DELETE_BATCH_MAX = 1000;
-/** of an answer that says an error */
+/** of the answer to a failed request */
 export const ERROR_BYTES_MAX = 64 * 1024;
 /** of an answer that lists 1000 keys */
 export const LIST_BYTES_MAX = 4 * 1024 * 1024;

@@ -1,6 +1,6 @@
 /**
- * The marker object says whose bucket this is: it holds an id that is also kept with the rows. Reading it proves that the
- * bucket is the right one, is there, and can be read; what such a bucket says about an object counts.
+ * The marker object says which deployment owns the bucket: it holds an id that the rows also keep. Reading it proves that the
+ * bucket is the right one, is there, and can be read. Only then does the bucket's answer about an object count.
  */
 import { StoreUnavailable } from '../../core/ports.ts';
 import { AttemptFailed } from './failure.ts';
@@ -24,7 +24,7 @@ export class StoreMarker {
     this.#healthMs = limits.healthMs;
   }
 
-  /** The id the bucket's marker holds; `undefined` when it has none. */
+  /** The id in the bucket's marker; `undefined` if there is no marker. */
   find(): Promise<string | undefined> {
     const call = { method: 'GET', key: this.#key, doing: 'reading the marker of the bucket' } as const;
     return this.#client.send(call, async ({ status, code, body }) => {
@@ -34,7 +34,7 @@ export class StoreMarker {
     });
   }
 
-  /** Leaves a marker that is there already alone. */
+  /** Writes the marker, unless there is one already. */
   async write(): Promise<void> {
     const call = {
       method: 'PUT',
@@ -50,7 +50,7 @@ export class StoreMarker {
     });
   }
 
-  /** Rejects with StoreUnavailable unless the bucket is the right one, now. */
+  /** Reads the marker now. Rejects with StoreUnavailable unless the bucket is the right one. */
   async assertHealthy(): Promise<void> {
     const askedAt = performance.now();
     if ((await this.find()) !== this.#storeId) {
@@ -61,7 +61,7 @@ export class StoreMarker {
     this.#healthyAt = askedAt;
   }
 
-  /** The same, but a look of a few seconds ago will do: where nothing is proven by it. */
+  /** The same, but a look of a few seconds ago is enough. Use it where no proof depends on it. */
   async assertRecentlyHealthy(): Promise<void> {
     if (performance.now() - this.#healthyAt > this.#healthMs) await this.assertHealthy();
   }

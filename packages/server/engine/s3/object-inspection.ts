@@ -9,8 +9,7 @@ import type { StoreMarker } from './marker.ts';
 import type { S3Answer, S3Client } from './s3-client.ts';
 
 /**
- * Bytes streamed, over all inspections, after which the collector is asked to look: left alone it lets the pieces that
- * sockets bring pile up.
+ * After this many bytes, over all inspections, the garbage collector is called: by itself it lets pieces from sockets pile up.
  */
 const COLLECT_BYTES = 32 * 1024 * 1024;
 let uncollectedBytes = 0;
@@ -24,7 +23,7 @@ export async function inspectObject(
   const inspected = await client.send({ method: 'GET', key, doing: 'validating an upload' }, (answer) =>
     inspectAnswer(answer, hash, limits.nodeBytesMax),
   );
-  // Absence counts only in the bucket that is ours.
+  // Absence counts only in our own bucket.
   if (!inspected.found) await marker.assertRecentlyHealthy();
   return inspected;
 }

@@ -1,6 +1,6 @@
 /**
- * Object keys: `{prefix}nodes/{2 hex}/{space}/{generation}`. The two digits spread keys over the store's partitions; a key
- * names its Space and generation, so that whoever lists it can look for its records. Pure.
+ * Object keys: `{prefix}nodes/{2 hex}/{space}/{generation}`. The two digits spread keys over the store's partitions. A key
+ * names its Space and generation, so that a walk that lists it can look for its records. Pure.
  */
 import { bytesToHash } from '@holdfast/protocol';
 import type { Generation, ObjectKey } from '../../core/model.ts';
@@ -37,12 +37,12 @@ export class ObjectKeys {
     return `${this.#prefix}${NODES}${spreadOf(generation)}/${spaceKey}/${generation}`;
   }
 
-  /** `name` is made like a generation, so that its age can be read from it. */
+  /** `name` has the form of a generation, so that it tells its age. */
   probeOf(name: Generation): string {
     return `${this.#prefix}${PROBES}${name}`;
   }
 
-  /** `undefined`: not a key of ours, and so none of our business. */
+  /** `undefined`: the key is not of our form, so it is left alone. */
   findObject(key: string): ObjectKey | undefined {
     if (!key.startsWith(this.nodesPrefix)) return undefined;
     const match = OBJECT_NAME.exec(key.slice(this.nodesPrefix.length));

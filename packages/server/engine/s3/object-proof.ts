@@ -1,6 +1,6 @@
 /**
- * From contradiction to proof (docs/design.md, Rot and healing): an answer that contradicts an object's record is looked into once
- * more, in a bucket that its marker proves to be healthy. Only what is found so makes a row rotten.
+ * Turns a contradiction into proof (docs/design.md, Rot and healing): if an answer contradicts an object's record, the object is
+ * read once more, in a bucket that its marker proves healthy. Only that second result makes a row rotten.
  */
 import { ContentDamaged, ContentLost, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
 import { findStrongEtag } from './etag.ts';
@@ -8,7 +8,7 @@ import { AttemptFailed, type RecordContradicted } from './failure.ts';
 import type { StoreMarker } from './marker.ts';
 import type { S3Client } from './s3-client.ts';
 
-/** Resolves with ContentLost or ContentDamaged, or rejects with StoreUnavailable when nothing is proven. */
+/** Resolves with ContentLost or ContentDamaged, or rejects with StoreUnavailable if nothing is proven. */
 export async function proveBroken(
   { client, marker }: { readonly client: S3Client; readonly marker: StoreMarker },
   { object, key, etag }: { readonly object: StoredObject; readonly key: string; readonly etag: string },

@@ -1,4 +1,4 @@
-/** Opens the bucket: is it ours, and does it do what it must? Nothing is served before both are known. */
+/** Opens the bucket after checking that it belongs to this deployment and passes the probe. */
 import { type ContentStore, StoreUnavailable } from '../../core/ports.ts';
 import type { S3Address } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
@@ -19,7 +19,7 @@ export interface S3ContentStoreConfig {
   readonly address: S3Address;
   readonly uploadTtlMs: number;
   readonly identity: StoreIdentity;
-  /** how to get credentials; undefined: as every AWS tool does */
+  /** finds credentials; undefined: as every AWS tool does */
   readonly credentials?: CredentialProvider;
   readonly limits?: Partial<S3Limits>;
   /** ms since the epoch, for signatures and probe keys */
@@ -27,8 +27,8 @@ export interface S3ContentStoreConfig {
 }
 
 /**
- * And who takes the bytes of a deployment that is copied here. Rejects with EngineRefused when the bucket will not do, or with
- * StoreUnavailable when it cannot be used right now.
+ * Opens the content store, and the intake for a copy. Rejects with EngineRefused if the bucket is not fit, or with
+ * StoreUnavailable if it cannot be used right now.
  */
 export async function openS3ContentStore(
   config: S3ContentStoreConfig,
@@ -49,7 +49,7 @@ async function openBucketParts(config: S3ContentStoreConfig): Promise<S3ContentS
   try {
     await assertOurs(marker, identity);
     await probeStore({ client, keys, uploadUrls, limits, bucket: address.bucket });
-    // After the probe: rows that are bound to a store that was refused could go with no other.
+    // Only after the probe: rows that were bound to a refused store could not be used with another one.
     await claimBucket(marker, identity);
   } catch (error) {
     client.close();
@@ -58,7 +58,7 @@ async function openBucketParts(config: S3ContentStoreConfig): Promise<S3ContentS
   return { client, keys, marker, uploadUrls, limits, uploadTtlMs };
 }
 
-/** Two deployments in one place would take each other's objects for strays and delete them. Resolves whether it is marked. */
+/** Refuses another deployment's bucket: each would delete the other's objects as strays. Resolves whether there is a marker. */
 async function assertOurs(marker: StoreMarker, { storeId, isMarked }: StoreIdentity): Promise<boolean> {
   const found = await marker.find();
   if (found === storeId) return true;
@@ -78,7 +78,7 @@ async function assertOurs(marker: StoreMarker, { storeId, isMarked }: StoreIdent
 async function claimBucket(marker: StoreMarker, identity: StoreIdentity): Promise<void> {
   if (!(await assertOurs(marker, identity))) {
     await marker.write();
-    // Another deployment may have been quicker.
+    // Another deployment may have written its marker first.
     if (!(await assertOurs(marker, identity))) {
       throw new EngineRefused(
         'the bucket does not keep the marker object that was written to it; use another',

@@ -1,4 +1,4 @@
-/** What the probe sends: requests as a client, a stranger or a rival would, at keys of its own. */
+/** The requests of the probe, as a client, a stranger or a rival would send them, to keys of its own. */
 import { randomBytes } from 'node:crypto';
 import type { SignedUpload } from '../../core/ports.ts';
 import { AttemptFailed } from './failure.ts';
@@ -33,7 +33,7 @@ export class ProbeRequests {
     this.#parts = parts;
   }
 
-  /** Every key the probe may have written to, for the end. */
+  /** Every key that the probe may have written, to be deleted at the end. */
   get keysUsed(): readonly string[] {
     return this.#keysUsed.slice(0, DELETE_BATCH_MAX);
   }
@@ -49,25 +49,25 @@ export class ProbeRequests {
     return new Uint8Array(randomBytes(1024));
   }
 
-  /** An upload URL that `sinceMs` ago was still good. */
+  /** An upload URL that expired `sinceMs` ago; it is still valid if that is negative. */
   sign(key: string, sinceMs = -PROBE_URL_MS): Promise<SignedUpload> {
     const expiresAt = this.#parts.client.now() - sinceMs;
     return this.#parts.uploadUrls.sign(key, { issuedAt: expiresAt - PROBE_URL_MS, expiresAt }, 'servers');
   }
 
-  /** The status of a PUT. */
+  /** Sends a PUT. Resolves with the status. */
   put(target: SignedUpload, body: Uint8Array<ArrayBuffer>): Promise<number> {
     return this.#status({ method: 'PUT', url: target.url, headers: target.headers, body });
   }
 
-  /** The status of a GET by nobody. */
+  /** Sends a GET without a signature. Resolves with the status. */
   readAsStranger(key: string): Promise<number> {
     return this.sign(key).then(({ url }) =>
       this.#status({ method: 'GET', url: withoutQuery(url), headers: { 'accept-encoding': 'identity' } }),
     );
   }
 
-  /** What lies under the key; `undefined`: nothing. */
+  /** The object under the key; `undefined`: there is none. */
   find(key: string): Promise<ProbedObject | undefined> {
     return this.#parts.client.send({ method: 'GET', key, doing: 'probing the bucket' }, async (answer) => {
       if (answer.status === 404) return undefined;

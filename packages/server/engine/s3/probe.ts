@@ -1,6 +1,6 @@
 /**
- * What a bucket must do before anything is entrusted to it, tried out at every start (docs/design.md, "Scale-out engine:
- * bytes"): uploads only as signed, one write a key however many try, reads only of the very bytes that were validated.
+ * Tries out at every start what a bucket must do (docs/design.md, "Scale-out engine: bytes"): it takes uploads only as signed,
+ * lets one writer win for each key, and returns exactly the bytes that were validated.
  */
 
 import { EngineRefused } from '../refused.ts';
@@ -15,16 +15,16 @@ const HOUR_MS = 3_600_000;
 const EVERYONE = 'uri="http://acs.amazonaws.com/groups/global/AllUsers"';
 
 /**
- * Some stores obey headers of a presigned PUT that are not signed: `x-amz-copy-source` makes it a copy of any object these
- * credentials may read, past `if-none-match`, and an ACL publishes the result. Signed so, ACLs stay private and a copy turns
- * into a conditional write of one byte (Ceph). Used only where they are needed: stores that check refuse them anyway.
+ * Some stores obey headers of a presigned PUT that are not signed: `x-amz-copy-source` makes it a copy of any object that these
+ * credentials may read, past `if-none-match`, and an ACL publishes the result. If these values are signed, ACLs stay private and
+ * a copy becomes a conditional write of one byte (Ceph). They are used only where needed: other stores refuse unsigned headers.
  */
 const GUARDS: Readonly<Record<string, string>> = {
   'x-amz-acl': 'private',
   'x-amz-copy-source-range': 'bytes=0-0',
 };
 
-/** Rejects with EngineRefused, or what a failing store makes of a request. Upload URLs are guarded afterwards as this bucket needs it. */
+/** Rejects with EngineRefused, or the failure of a request. Afterwards upload URLs have the guards that this bucket needs. */
 export async function probeStore(parts: ProbeParts & { readonly bucket: string }): Promise<void> {
   const probe = new ProbeRequests(parts);
   try {
@@ -33,7 +33,7 @@ export async function probeStore(parts: ProbeParts & { readonly bucket: string }
     await checkWriteOnce(probe);
     await checkReads(probe, parts);
   } finally {
-    // What cannot be deleted now, the walk over strays deletes later.
+    // If a key cannot be deleted now, the walk over strays deletes it later.
     await deleteKeys(parts.client, parts.limits, probe.keysUsed);
   }
 }
@@ -76,7 +76,7 @@ async function chooseGuards(probe: ProbeRequests, { uploadUrls, bucket }: ProbeP
   );
 }
 
-/** What an upload URL allows besides its upload, through headers that are not signed. */
+/** Finds what an upload URL allows besides its upload, through headers that are not signed. */
 async function findHole(probe: ProbeRequests, bucket: string): Promise<string | undefined> {
   const [source, copy, taken] = [probe.newKey(), probe.newKey(), probe.newKey()];
   const [secret, own] = [probe.newBytes(), probe.newBytes()];
@@ -103,7 +103,7 @@ async function findHole(probe: ProbeRequests, bucket: string): Promise<string | 
   return undefined;
 }
 
-/** Of writers that race for one key exactly one wins, and nobody after it: stores have been known to let two through. */
+/** Checks that exactly one of several racing writers wins a key, and none after it: some stores let two succeed. */
 async function checkWriteOnce(probe: ProbeRequests): Promise<void> {
   for (let race = 1; ; race += 1) {
     const key = probe.newKey();

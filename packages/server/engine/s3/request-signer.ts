@@ -1,6 +1,6 @@
 /**
- * AWS Signature Version 4 of our requests and of the upload URLs we hand out. Own code, for speed alone (docs/dependencies.md):
- * synchronous, the day's key kept, and only for what we send: keys that need no escapes, bodies in memory.
+ * AWS Signature Version 4 of our requests and upload URLs. It is our own code only for speed (docs/dependencies.md): it is
+ * synchronous, keeps the key of the day, and covers only what we send: keys that need no escapes, bodies in memory.
  */
 import type { BucketUrl } from './address.ts';
 import type { Credentials } from './credentials.ts';
@@ -12,12 +12,12 @@ export interface SignedRequest {
   readonly body?: string | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | undefined;
 }
 
-/** Bytes that are read while they are sent. Their digest, known before, is signed: the store refuses other bytes. */
+/** Bytes that are read while they are sent. Their digest is known before and signed, so the store refuses other bytes. */
 interface StreamedBody {
   /** 64 lowercase hex digits */
   readonly sha256: string;
   readonly length: number;
-  /** from the start; once for each attempt */
+  /** Begins at the first byte; called once for each attempt. */
   open(): ReadableStream<Uint8Array>;
 }
 
@@ -29,7 +29,7 @@ export interface UnsignedRequest {
   /** undefined: the bucket itself */
   readonly key: string | undefined;
   readonly query?: Readonly<Record<string, string>> | undefined;
-  /** all are signed; names in lower case, values without spaces at their ends or in rows */
+  /** all are signed; names in lower case, values without outer or repeated spaces */
   readonly headers: Readonly<Record<string, string>>;
   readonly region: string;
   /** ms; date of the signature */
@@ -40,10 +40,13 @@ const ALGORITHM = 'AWS4-HMAC-SHA256';
 const SERVICE = 's3';
 const DAY_DIGITS = 8;
 const EMPTY_BODY_DIGEST = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
-/** letters, digits, `.`, `_`, `-` between single `/`, and no `.` or `..`: the same in an address and in a signature */
+/**
+ * letters, digits, `.`, `_`, `-` between single `/`, no `.` or `..` segment: such a key is the same in an address and a
+ * signature
+ */
 const PLAIN_KEY = /^(?!\.{1,2}(?:\/|$))[A-Za-z0-9._-]+(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._-]+)*$/;
 
-/** `unsignedHeaders` go along unsigned: somebody between us and the store may change them. */
+/** `unsignedHeaders` are sent unsigned: a proxy between us and the store may change them. */
 export function signRequest(
   request: UnsignedRequest & { readonly body?: RequestBody | undefined },
   unsignedHeaders: Readonly<Record<string, string>>,
@@ -81,7 +84,7 @@ function isStreamedBody(body: RequestBody | undefined): body is StreamedBody {
   return typeof body === 'object' && 'open' in body;
 }
 
-/** The URL that whoever holds it may use with exactly these headers, from `at` on for `lifeSeconds`. */
+/** A URL that its holder may use with exactly these headers, from `at` on for `lifeSeconds`. */
 export function presignUrl(
   request: UnsignedRequest & { readonly lifeSeconds: number },
   credentials: Credentials,
@@ -114,7 +117,7 @@ function urlOf({ bucket }: UnsignedRequest, path: string, query: string): string
   return query === '' ? bucket.origin + path : `${bucket.origin}${path}?${query}`;
 }
 
-/** By name, as the signature wants it; a request may have any order, so it takes the same. */
+/** Sorted by name, as the signature requires. A request may have any order, so it uses the same one. */
 function formatQuery(query: Readonly<Record<string, string>>): string {
   return Object.entries(query)
     .map(([name, value]) => `${encode(name)}=${encode(value)}`)
@@ -148,7 +151,7 @@ function sign(credentials: Credentials, scope: string, date: string, canonical: 
   return new Bun.CryptoHasher('sha256', signingKey(credentials, scope)).update(text).digest('hex');
 }
 
-/** Derived in four steps and good for a day, so the last one is kept. */
+/** A key takes four steps to derive and is good for a day, so the last one is kept. */
 let lastKey: { readonly secret: string; readonly scope: string; readonly key: Uint8Array } | undefined;
 
 function signingKey({ secretAccessKey: secret }: Credentials, scope: string): Uint8Array {
@@ -168,7 +171,7 @@ function formatDate(at: number): string {
   return new Date(at).toISOString().replace(/[-:]|\.\d{3}/g, '');
 }
 
-/** RFC 3986: all but letters, digits and `-._~`. */
+/** Percent-encodes everything except letters, digits and `-._~` (RFC 3986). */
 function encode(text: string): string {
   return encodeURIComponent(text).replace(
     /[!'()*]/g,

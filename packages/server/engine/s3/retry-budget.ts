@@ -1,6 +1,6 @@
 /**
- * Bounds what repetitions may add to a store in trouble: each takes a token, each success gives a tenth of one back. While
- * all goes well every request may be repeated; in an outage the load grows by a tenth, not by a multiple.
+ * Bounds the load that repetitions add to a store in trouble: each repetition takes a token, each success gives back a tenth of
+ * one. In good times every request may be repeated; in an outage the load grows by a tenth, not by a multiple.
  */
 const TOKENS_MAX = 100;
 const TOKENS_PER_SUCCESS = 0.1;
@@ -20,7 +20,7 @@ export class RetryBudget {
   }
 }
 
-/** ms before the `repetition`-th repetition (from 1), by chance, so that those who failed together do not return together. */
+/** Random ms before the `repetition`-th repetition (from 1), so that requests that failed together do not repeat together. */
 export function pauseOf(
   repetition: number,
   limits: { readonly retryPauseMs: number; readonly retryPauseMsMax: number },

@@ -1,7 +1,7 @@
 /**
- * Requests to the bucket: signed, bounded in number and time, repeated with a pause when an attempt fails and the budget
- * allows. What is sent is idempotent (reads, deletes of keys that are never used again, conditional writes of our own), so
- * repeating it is always safe.
+ * Sends requests to the bucket: signed, bounded in number and time, repeated after a pause if an attempt fails and the budget
+ * allows it. Every request is idempotent (reads, deletes of keys that are never used again, conditional writes of our own), so
+ * a repetition is always safe.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreUnavailable } from '../../core/ports.ts';
@@ -23,7 +23,7 @@ export interface S3Call {
   readonly query?: Readonly<Record<string, string>>;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: RequestBody;
-  /** what it is for, in words that end up in an error message: "reading content" */
+  /** the purpose of the request, for error messages: "reading content" */
   readonly doing: string;
   readonly headMsMax?: number;
 }
@@ -31,17 +31,17 @@ export interface S3Call {
 export interface S3Answer {
   readonly status: number;
   readonly headers: Headers;
-  /** the store's word for an error status, if it gave one */
+  /** the store's error code, if it gave one */
   readonly code: string | undefined;
   /** of a success */
   readonly body: AnswerBody;
 }
 
-/** Error statuses that say something about the object; the caller judges them. */
+/** Error statuses that are about the object; the caller judges them. */
 const TELLING_STATUSES: ReadonlySet<number> = new Set([404, 409, 412, 416]);
 const PASSING_STATUSES: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504]);
 const PASSING_CODES: ReadonlySet<string> = new Set(['RequestTimeout', 'SlowDown', 'InternalError']);
-/** Credentials that were good may have been replaced: look for new ones once, and ask again. */
+/** Codes after which new credentials are looked for, once: the old ones may have been replaced. */
 const CREDENTIAL_CODES: ReadonlySet<string> = new Set([
   'ExpiredToken',
   'ExpiredTokenException',
@@ -50,7 +50,7 @@ const CREDENTIAL_CODES: ReadonlySet<string> = new Set([
   'InvalidAccessKeyId',
 ]);
 const SKEW_CODE = 'RequestTimeTooSkewed';
-/** Compression would make lengths and ranges mean something else. */
+/** Compression would change the meaning of lengths and ranges. */
 const UNSIGNED_HEADERS = { 'accept-encoding': 'identity' };
 
 interface S3ClientOptions {
@@ -67,7 +67,7 @@ export class S3Client {
   readonly #slots: Slots;
   readonly #budget = new RetryBudget();
   readonly #underWay = new Set<AbortController>();
-  /** ms our clock lags behind the store's, as far as it matters: learned when a signature is refused for it */
+  /** ms our clock is behind the store's; measured when the store refuses a signature because of the time */
   #skewMs = 0;
   #isClosed = false;
 
@@ -82,7 +82,7 @@ export class S3Client {
     return this.#slots.taken;
   }
 
-  /** ms since the epoch, as the store has it, as far as we know */
+  /** ms since the epoch by the store's clock, as far as it is known */
   now(): number {
     return this.#options.now() + this.#skewMs;
   }
@@ -112,7 +112,7 @@ export class S3Client {
     }
   }
 
-  /** One request as it stands, once; any answer is an answer. Rejects with AttemptFailed or StoreUnavailable. */
+  /** Sends one request once, as it is, and accepts any answer. Rejects with AttemptFailed or StoreUnavailable. */
   async exchange<T>(
     request: SignedRequest,
     headMsMax: number,
@@ -143,7 +143,7 @@ export class S3Client {
     }
   }
 
-  /** Ends what is under way. */
+  /** Ends all requests under way. */
   close(): void {
     this.#isClosed = true;
     for (const controller of this.#underWay) controller.abort(new AttemptFailed('the server is closing'));

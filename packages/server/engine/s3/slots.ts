@@ -1,4 +1,4 @@
-/** How many requests are under way at once. Whoever finds no place waits, in order, not too long and not too many. */
+/** Bounds the requests under way at once. A request without a slot waits in order, for a bounded time and in bounded number. */
 import { StoreUnavailable } from '../../core/ports.ts';
 import type { S3Limits } from './limits.ts';
 
@@ -18,7 +18,7 @@ export class Slots {
     return this.#taken;
   }
 
-  /** Resolves with the release of the place, to be called once. Rejects with StoreUnavailable. */
+  /** Resolves with the function that releases the slot; call it once. Rejects with StoreUnavailable. */
   async take(): Promise<() => void> {
     const { requestsInFlightMax, requestsWaitingMax } = this.#limits;
     if (this.#taken < requestsInFlightMax) this.#taken += 1;
@@ -56,7 +56,7 @@ export class Slots {
     });
   }
 
-  /** The place goes straight to who waited longest, so nobody can overtake. */
+  /** Passes the slot to the request that has waited longest, so that no other can overtake it. */
   #giveOn(): void {
     const [next] = this.#waiting;
     if (next === undefined) this.#taken -= 1;

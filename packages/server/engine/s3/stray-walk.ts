@@ -1,6 +1,6 @@
 /**
- * Walks over all keys of the bucket, a page a step, and deletes objects that no record knows: late uploads of closed
- * generations, replays after a collection, what a probe left. Which those are says core/stray-objects.ts.
+ * Walks over all keys of the bucket, one page per step, and deletes strays (core/stray-objects.ts): late uploads of closed
+ * generations, uploads sent again after a collection, and leftovers of probes.
  */
 import { createdAtOf } from '../../core/generation.ts';
 import type { FindKnown, StoreUnavailable } from '../../core/ports.ts';
@@ -23,7 +23,7 @@ interface StrayWalkOptions {
   readonly uploadTtlMs: number;
 }
 
-/** Where the walk is: which of the prefixes, and how far in it. */
+/** The place of the walk: one of the prefixes, and how far in it. */
 interface Place {
   readonly isProbes: boolean;
   readonly next: string | undefined;
@@ -41,7 +41,7 @@ export class StrayWalk {
     this.#options = options;
   }
 
-  /** One page, when it is time for one. `now`: ms, by the clock that named the generations. */
+  /** Walks one page, if it is time for one. `now`: ms, by the clock that named the generations. */
   async step(findKnown: FindKnown, now: number): Promise<void> {
     const { limits } = this.#options;
     const at = performance.now();
@@ -57,7 +57,7 @@ export class StrayWalk {
       this.#place = followerOf(place, page.next);
       if (refused !== undefined) throw refused;
     } catch (error) {
-      // A place that the store does not know any more (its tokens may expire) must not end all walks.
+      // The store may forget a place, because its tokens may expire. That must not end all walks.
       if (error instanceof RequestRefused && place.next !== undefined) this.#place = START;
       throw error;
     }
@@ -85,14 +85,14 @@ export class StrayWalk {
     });
   }
 
-  /** Rejects when the page is to be walked again; resolves with the failure where only single keys stay, which hold up no other. */
+  /** Rejects if the page has to be walked again. Resolves with the failure if only single keys stay: the walk goes on. */
   async #deleteStrays(
     listed: readonly string[],
     findKnown: FindKnown,
     now: number,
   ): Promise<StoreUnavailable | undefined> {
     const { client, keys, marker, limits, uploadTtlMs } = this.#options;
-    // A URL is good for a while yet, and by it the store takes an object whenever it comes.
+    // A URL may still be valid, and the store takes an object by it at any time.
     const oldAt = now - STRAY_AGE_MS - uploadTtlMs;
     const probes = listed.filter((key) => {
       const name = keys.findProbe(key);
@@ -101,7 +101,7 @@ export class StrayWalk {
     const objects = listed.flatMap((key) => keys.findObject(key) ?? []);
     const strays = (await findStrays(objects, oldAt, findKnown)).map((object) => keys.keyOf(object));
     if (probes.length + strays.length === 0) return undefined;
-    // In the bucket of another deployment our rows know nothing, and everything looks like a stray.
+    // In the bucket of another deployment every object looks like a stray.
     await marker.assertHealthy();
     const { refused, failure } = await deleteKeys(client, limits, [...probes, ...strays]);
     if (failure !== undefined) throw failure;

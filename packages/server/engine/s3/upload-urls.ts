@@ -1,6 +1,6 @@
 /**
- * Upload URLs: presigned PUTs that the store itself judges, for one key, one media type, and only where no object is yet. All
- * headers that matter are signed, so the store refuses a request that leaves one out or changes it.
+ * Upload URLs: presigned PUTs that the store itself judges, for one key and one media type, and only while the key has no
+ * object. All headers that matter are signed, so the store refuses a request that leaves one out or changes it.
  */
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { SignedUpload, UploadUrlLife } from '../../core/ports.ts';
@@ -25,14 +25,14 @@ export class UploadUrls {
     this.#credentials = credentials;
   }
 
-  /** Headers that are signed besides the usual ones from now on. */
+  /** Signs these headers too from now on. */
   guardWith(guards: Readonly<Record<string, string>>): void {
     this.#guards = guards;
   }
 
   /**
-   * Good until `expiresAt` at the latest: it is reckoned in whole seconds. Both instants come from the rows' own clock and not
-   * from ours: processes may differ.
+   * The URL is good until `expiresAt` at the latest, because its life is counted in whole seconds. Both instants come from the
+   * clock of the rows, because the clocks of processes may differ.
    */
   async sign(
     key: string,

@@ -3,7 +3,7 @@ import { findText, parseXml, type XmlElement, XmlInvalid } from './xml.ts';
 
 interface KeyPage {
   readonly keys: readonly string[];
-  /** where to go on; undefined: this was the last page */
+  /** the token of the next page; undefined: this was the last page */
   readonly next: string | undefined;
 }
 
@@ -12,7 +12,7 @@ interface BatchOutcome {
   readonly failed: readonly { readonly key: string; readonly code: string }[];
 }
 
-/** An error's code; undefined when the answer is not one of S3's, such as the page of a proxy. */
+/** The code of an error; undefined if the answer is not S3's, such as the page of a proxy. */
 export function parseErrorCode(text: string): string | undefined {
   if (text === '') return undefined;
   try {
@@ -25,7 +25,10 @@ export function parseErrorCode(text: string): string | undefined {
   }
 }
 
-/** Of ListObjectsV2 with encoding-type=url: keys are percent-encoded, so no byte of theirs reaches the parser. Throws XmlInvalid. */
+/**
+ * Parses ListObjectsV2 with encoding-type=url: keys are percent-encoded, so the parser never sees their bytes. Throws
+ * XmlInvalid.
+ */
 export function parseKeyPage(text: string): KeyPage {
   const root = parseRoot(text, 'ListBucketResult');
   const truncated = findText(root, 'IsTruncated');
@@ -39,7 +42,7 @@ export function parseKeyPage(text: string): KeyPage {
   return { keys, next: truncated === 'true' ? next : undefined };
 }
 
-/** Of DeleteObjects. Throws XmlInvalid. */
+/** Parses the answer of DeleteObjects. Throws XmlInvalid. */
 export function parseBatchOutcome(text: string): BatchOutcome {
   const root = parseRoot(text, 'DeleteResult');
   const deleted: string[] = [];
@@ -53,7 +56,7 @@ export function parseBatchOutcome(text: string): BatchOutcome {
   return { deleted, failed };
 }
 
-/** Keys are ours: letters, digits, `.`, `_`, `-` and `/`, so nothing needs an escape. */
+/** Our keys consist of letters, digits, `.`, `_`, `-` and `/`, so they need no escapes. */
 export function formatDeleteBatch(keys: readonly string[]): string {
   const objects = keys.map((key) => `<Object><Key>${key}</Key></Object>`).join('');
   return `<?xml version="1.0" encoding="UTF-8"?><Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Quiet>false</Quiet>${objects}</Delete>`;
@@ -71,7 +74,7 @@ function requireText(element: XmlElement, name: string): string {
   return text;
 }
 
-/** A key that cannot be decoded is none of ours: it stays as it came. */
+/** A key that cannot be decoded is not ours, and is returned unchanged. */
 function decodeKey(text: string): string {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '));

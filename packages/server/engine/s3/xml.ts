@@ -1,6 +1,6 @@
 /**
- * The little of XML that S3 speaks: elements and text. Strict and bounded: no document types, entities of its own,
- * processing instructions after the first, comments or CDATA; attributes are skipped. Anything else is an error.
+ * Parses the part of XML that S3 uses: elements and text; attributes are skipped. It is strict and bounded: document types, own
+ * entities, processing instructions after the first, comments and CDATA are errors.
  */
 
 export interface XmlElement {
@@ -15,7 +15,7 @@ export class XmlInvalid extends Error {
 }
 
 const DEPTH_MAX = 8;
-/** 1000 keys with a dozen elements each, and room */
+/** enough for 1000 keys with a dozen elements each */
 const ELEMENTS_MAX = 32_768;
 
 const DECLARATION = /^\uFEFF?\s*<\?xml[^<>?]{0,200}\?>/;
@@ -67,7 +67,7 @@ export function parseXml(source: string): XmlElement {
   return root;
 }
 
-/** The text of the only child of that name; undefined when there is none. Throws XmlInvalid when there are more. */
+/** The text of the only child of that name; undefined if there is none. Throws XmlInvalid if there are several. */
 export function findText(element: XmlElement, name: string): string | undefined {
   const found = element.children.filter((child) => child.name === name);
   if (found.length > 1) throw new XmlInvalid(`more than one ${name}`);
