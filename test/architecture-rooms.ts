@@ -118,6 +118,7 @@ function engineRoom(store: string, packages: readonly string[], reason: string):
     folder,
     ...ENGINE_PORTS,
     'packages/server/engine/address.ts',
+    'packages/server/engine/app-rows.ts',
     'packages/server/engine/local-failure.ts',
     'packages/server/engine/refused.ts',
     'packages/server/engine/store-identity.ts',

@@ -1,11 +1,11 @@
 /** The registry of Apps in PostgreSQL, shared by every server and by the command line (auth/registry-store.ts). */
 import { createHash } from 'node:crypto';
-import { type Algorithm, isAlgorithm } from '@holdfast/protocol';
 import type { AppRecord, AppStatus, RegistryStore } from '../../auth/registry-store.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
+import { appFromSql, appKeysToSql } from '../app-rows.ts';
 import { codeOf, isRepeatable, storageError } from './failure.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
-import { hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
+import { hexToBytea, type SqlValue } from './wire/sql-values.ts';
 
 const UNIQUE_VIOLATION = '23505';
 /** Changes are rare and made by people, so two of them conflict a few times at most. */
@@ -57,7 +57,7 @@ export class PostgresRegistryStore implements RegistryStore {
     const version = rows[0]?.version;
     if (typeof version !== 'number')
       throw new StoreUnavailable('the registry has lost its version row: restore it');
-    const records = rows.filter((row) => row.app_id !== null).map(toRecord);
+    const records = rows.filter((row) => row.app_id !== null).map((row) => appFromSql(row, StoreUnavailable));
     this.#known = { version, records };
     return records;
   }
@@ -66,7 +66,7 @@ export class PostgresRegistryStore implements RegistryStore {
     return this.#again(async () => {
       const isInserted = await this.#change(SQL.insert, [
         ...[record.appId, record.issuer, digestOf(record.issuer), record.audience, record.status],
-        ...[...keyColumns(record), record.tokenLifetimeMsMax, record.createdAt, record.updatedAt],
+        ...[...appKeysToSql(record), record.tokenLifetimeMsMax, record.createdAt, record.updatedAt],
       ]);
       if (isInserted) return 'inserted';
       if (await this.#count(SQL.hasApp, record.appId)) return 'app-exists';
@@ -81,7 +81,7 @@ export class PostgresRegistryStore implements RegistryStore {
       try {
         const isReplaced = await this.#change(SQL.replace, [
           ...[record.appId, record.issuer, digestOf(record.issuer), record.audience],
-          ...[...keyColumns(record), record.tokenLifetimeMsMax, record.updatedAt],
+          ...[...appKeysToSql(record), record.tokenLifetimeMsMax, record.updatedAt],
         ]);
         return isReplaced ? 'replaced' : 'app-unknown';
       } catch (error) {
@@ -131,37 +131,4 @@ export class PostgresRegistryStore implements RegistryStore {
 
 function digestOf(issuer: string): string {
   return hexToBytea(createHash('sha256').update(issuer).digest('hex'));
-}
-
-/** jwks, jwks_url, algorithms */
-function keyColumns({ keys, algorithms }: AppRecord): [string | null, string | null, string | null] {
-  return [
-    keys.kind === 'static' ? keys.jwks : null,
-    keys.kind === 'url' ? keys.url : null,
-    algorithms === undefined ? null : algorithms.join(','),
-  ];
-}
-
-function toRecord(row: SqlRow): AppRecord {
-  const { jwks, algorithms } = row as { jwks: string | null; algorithms: string | null };
-  return {
-    appId: row.app_id as string,
-    issuer: row.issuer as string,
-    audience: row.audience as string,
-    status: row.status as AppStatus,
-    keys: jwks === null ? { kind: 'url', url: row.jwks_url as string } : { kind: 'static', jwks },
-    algorithms: algorithms === null ? undefined : toAlgorithms(algorithms),
-    tokenLifetimeMsMax: row.token_lifetime_ms_max as number,
-    createdAt: row.created_at as number,
-    updatedAt: row.updated_at as number,
-  };
-}
-
-/** Throws for an unknown name: leaving it out could allow an App more than its row says. */
-function toAlgorithms(text: string): readonly Algorithm[] {
-  return text.split(',').map((name) => {
-    if (!isAlgorithm(name))
-      throw new StoreUnavailable('a registered App names an unknown signature algorithm');
-    return name;
-  });
 }

@@ -2,13 +2,14 @@
 import { type Database, SQLiteError } from 'bun:sqlite';
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Algorithm, isAlgorithm } from '@holdfast/protocol';
 import type { AppRecord, AppStatus, RegistryStore } from '../../auth/registry-store.ts';
+import { appFromSql, appKeysToSql } from '../app-rows.ts';
 import { codeOf } from '../local-failure.ts';
 import { EngineRefused } from '../refused.ts';
 import { assertTablesSound, assertWholePages, openWriter } from './database.ts';
 import { migrate } from './migrations.ts';
 import schema0001 from './registry-migrations/0001-apps.sql' with { type: 'text' };
+import type { SqlRow } from './statements.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
 const FILE_NAME = 'registry.db';
@@ -34,19 +35,6 @@ const SQL = {
   setStatus: 'UPDATE apps SET status = ?2, updated_at = ?3 WHERE app_id = ?1',
   remove: 'DELETE FROM apps WHERE app_id = ?1',
 } as const;
-
-interface AppRow {
-  readonly app_id: string;
-  readonly issuer: string;
-  readonly audience: string;
-  readonly status: AppStatus;
-  readonly jwks: string | null;
-  readonly jwks_url: string | null;
-  readonly algorithms: string | null;
-  readonly token_lifetime_ms_max: number;
-  readonly created_at: number;
-  readonly updated_at: number;
-}
 
 export function hasSqliteRegistry(dataDir: string): boolean {
   return existsSync(join(dataDir, FILE_NAME));
@@ -98,7 +86,10 @@ class SqliteRegistryStore implements RegistryStore {
     // Changes with every commit of another connection. Looked at before the rows: a commit between shows next time.
     const dataVersion = this.#database.query('PRAGMA data_version').values()[0]?.[0];
     if (this.#known !== undefined && this.#known.dataVersion === dataVersion) return this.#known.records;
-    const records = this.#database.query<AppRow, []>(SQL.readAll).all().map(toRecord);
+    const records = this.#database
+      .query<SqlRow, []>(SQL.readAll)
+      .all()
+      .map((row) => appFromSql(row, Error));
     this.#known = { dataVersion, records };
     return records;
   }
@@ -112,7 +103,7 @@ class SqliteRegistryStore implements RegistryStore {
         record.issuer,
         record.audience,
         record.status,
-        ...keyColumns(record),
+        ...appKeysToSql(record),
         record.tokenLifetimeMsMax,
         record.createdAt,
         record.updatedAt,
@@ -129,7 +120,7 @@ class SqliteRegistryStore implements RegistryStore {
         record.appId,
         record.issuer,
         record.audience,
-        ...keyColumns(record),
+        ...appKeysToSql(record),
         record.tokenLifetimeMsMax,
         record.updatedAt,
       ]);
@@ -180,46 +171,4 @@ class SqliteRegistryStore implements RegistryStore {
   #isIssuerTaken(record: AppRecord): boolean {
     return this.#database.query(SQL.hasIssuerElsewhere).get(record.issuer, record.appId) !== null;
   }
-}
-
-/** jwks, jwks_url, algorithms */
-function keyColumns({ keys, algorithms }: AppRecord): [string | null, string | null, string | null] {
-  return [
-    keys.kind === 'static' ? keys.jwks : null,
-    keys.kind === 'url' ? keys.url : null,
-    algorithms === undefined ? null : algorithms.join(','),
-  ];
-}
-
-/** Whatever damage makes of a row: a field that is not there must not turn a check off. */
-function toRecord(row: AppRow): AppRecord {
-  const isSound =
-    [row.app_id, row.issuer, row.audience, row.jwks ?? row.jwks_url].every(isText) &&
-    (row.jwks === null || row.jwks_url === null) &&
-    (row.algorithms === null || isText(row.algorithms)) &&
-    (row.status === 'active' || row.status === 'suspended') &&
-    [row.token_lifetime_ms_max, row.created_at, row.updated_at].every(Number.isSafeInteger);
-  if (!isSound) throw new Error('a registered App has a damaged row: restore a backup of the data folder');
-  return {
-    appId: row.app_id,
-    issuer: row.issuer,
-    audience: row.audience,
-    status: row.status,
-    keys:
-      row.jwks === null ? { kind: 'url', url: row.jwks_url as string } : { kind: 'static', jwks: row.jwks },
-    algorithms: row.algorithms === null ? undefined : toAlgorithms(row.algorithms),
-    tokenLifetimeMsMax: row.token_lifetime_ms_max,
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-  };
-}
-
-const isText = (value: unknown): value is string => typeof value === 'string';
-
-/** An unknown name fails the reading: leaving it out could widen what an App allows. */
-function toAlgorithms(text: string): readonly Algorithm[] {
-  return text.split(',').map((name) => {
-    if (!isAlgorithm(name)) throw new Error('a registered App names an unknown signature algorithm');
-    return name;
-  });
 }
