@@ -1,6 +1,6 @@
 /**
  * The runtime's router sees a request's path as it was sent, but the URL it gives has dot segments resolved and backslashes
- * turned: sent `/v1/apps/x\\..\\app/…` matches a pattern with `x\\..\\app` as the App, while its URL says `/v1/apps/app/…`.
+ * turned: sent `/v1/apps/x\..\app/…` matches a pattern with `x\..\app` as the App, while its URL says `/v1/apps/app/…`.
  */
 import { HEALTH_PATH, matchSpacePath, SPACE_ROUTES, type SpaceRoute } from '@holdfast/protocol';
 import { FRONT_PATH } from './front-page.ts';

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { type ContentStore, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
+import { S3_LIMITS } from './limits.ts';
 import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';
 import { errorAnswer, type StandIn, type StandInAnswer, startStandIn } from './test/stand-in-store.ts';
 
@@ -76,7 +77,10 @@ test('nobody waits any more: the request ends, and no other is made', async () =
   while (standIn.openConnections === 0 || reads() === 0) await Bun.sleep(1);
   await Bun.sleep(50);
   gone.abort();
+  const leftAt = performance.now();
   expect(await reading).toBeInstanceOf(StoreUnavailable);
+  // Much less than the silence of a store is borne.
+  expect(performance.now() - leftAt).toBeLessThan(S3_LIMITS.stallMsMax / 2);
   expect(reads()).toBe(1);
 });
 
