@@ -8,10 +8,10 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export type Log = Logger;
 
 const STDERR = 2;
-/** Of lines of one kind one is written in this time, with the number of those that came since the last. */
+/** In this time one line of a kind is written, with the number of such lines since the last one. */
 const REPEAT_WINDOW_MS = 10_000;
 
-/** Written at once: a line about the end of the process must not be lost with it. Lines that repeat are counted. */
+/** Lines are written at once, so that a line about the end of the process is not lost with it. Lines that repeat are counted. */
 export function openLog(level: LogLevel, fields: Readonly<Record<string, unknown>> = {}): Log {
   const repeats = new LogRepeats(REPEAT_WINDOW_MS);
   process.once('exit', () => repeats.flush());
@@ -36,7 +36,7 @@ export function openLog(level: LogLevel, fields: Readonly<Record<string, unknown
 
 type Line = Parameters<LogFn>;
 
-/** What differs in each line of a kind: the request, and in the text of errors names, paths and numbers. */
+/** Fields that may differ among lines of one kind. In the text of errors names, paths and numbers may differ too. */
 const OWN_FIELDS: ReadonlySet<string> = new Set(['requestId']);
 const DETAIL = /'[^']*'|"[^"]*"|\/\S+|[0-9a-f]{8,}|\d+/gi;
 
@@ -47,7 +47,7 @@ function kindOf([fields, message]: Line, level: number): string {
   return [level, message, ...parts.map(([name, value]) => `${name}=${textOf(value)}`)].join(' ');
 }
 
-/** Lines that name a node differ in little else. */
+/** Groups the lines that name a node: they differ in little else. */
 function findFamily([fields, message]: Line, level: number): string | undefined {
   const isOfNode = typeof fields === 'object' && fields !== null && 'hash' in fields;
   return isOfNode ? `${level} ${message}` : undefined;

@@ -1,6 +1,6 @@
 /**
- * The integrity record of one object: version, block size, one xxHash3 (64 bits) per block. Made while the node is
- * validated, checked before any byte of a block is sent. It finds damage, not forgery: that is the digest's work.
+ * The integrity record of one object: version, block size, one xxHash3 (64 bits) per block. It is made while the node is
+ * validated, and checked before any byte of a block is sent. It finds damage; forgery is found by the digest.
  *
  * | offset | bytes | field |
  * |---|---|---|
@@ -17,7 +17,7 @@ const BLOCK_BYTES_LOG2_MAX = 24;
 const HEADER_BYTES = 2;
 const CHECKSUM_BYTES = 8;
 
-/** What new objects are cut into. Reading any byte reads its whole block. */
+/** The block size of new objects. Reading any byte reads its whole block. */
 export const BLOCK_BYTES = 2 ** BLOCK_BYTES_LOG2;
 
 function checksum(block: Uint8Array): bigint {
@@ -52,7 +52,7 @@ export class BlockIntegrity {
 
   /** @throws ContentDamaged when the record is no record of an object of this size */
   constructor(record: Uint8Array, canonicalSize: number) {
-    // A flipped bit in the database makes text or a number of what was written as bytes.
+    // A flipped bit in the database can turn bytes into text or a number.
     const isBytes = record instanceof Uint8Array;
     const log2 = isBytes ? (record[1] ?? 0) : 0;
     this.blockBytes = 2 ** log2;

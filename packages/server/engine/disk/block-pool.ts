@@ -1,4 +1,4 @@
-/** Buffers of one block, used again, so that many parallel uploads do not churn memory. */
+/** Buffers of one block that are used again, so that parallel uploads allocate little memory. */
 import { BLOCK_BYTES } from './block-integrity.ts';
 
 const KEPT_MAX = 64;

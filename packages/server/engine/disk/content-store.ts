@@ -32,7 +32,7 @@ const DELETES_IN_FLIGHT_MAX = 8;
 interface ContentStoreOptions {
   /** the content folder */
   readonly root: string;
-  /** what the marker must hold; kept with the rows, so that rows and bytes belong together */
+  /** the id that the marker must hold; the rows keep it too */
   readonly storeId: string;
   readonly files: Files;
   readonly inlineBytesMax: number;
@@ -73,7 +73,7 @@ export class DiskContentStore implements ContentStore {
     this.upload = { kind: 'server', receiver };
   }
 
-  /** Once, before serving, by the process that has the store to itself. */
+  /** Call once, before serving, while no other process has the store open. */
   resolveInterrupted(): Promise<void> {
     return this.#guard('cleaning up after a crash', async () => {
       await this.#staged.resolveAll();
@@ -115,7 +115,7 @@ export class DiskContentStore implements ContentStore {
 
   verifyInline(content: ContentRow): void {
     const bytes = content.inlineBytes;
-    // Text where bytes were written is what a flipped bit makes of them, and would hash to the same checksum.
+    // A flipped bit can turn bytes into text, which has the same checksum.
     if (!(bytes instanceof Uint8Array) || bytes.length !== content.canonicalSize) {
       throw new ContentDamaged(
         `the bytes of generation ${content.generation} are no bytes any more, or of another length`,
@@ -211,7 +211,7 @@ export class DiskContentStore implements ContentStore {
     }
   }
 
-  /** An unmounted disk has no objects either: absence proves something only while the store itself is there. */
+  /** An unmounted disk has no objects either, so absence is proof only while the marker is there. */
   async #assertHealthy(generation: Generation): Promise<void> {
     const marker = await readMarker(this.#files, this.#layout.marker);
     const shard = await this.#files.findIdentity(this.#layout.shardOf(generation));

@@ -1,4 +1,6 @@
-/** engine/transfer-ports.ts ContentIntake on the content folder: bytes are received as uploads are, and sealed at once. */
+/**
+ * engine/transfer-ports.ts ContentIntake on the content folder: receives bytes as uploads are received, and seals them at once.
+ */
 
 import type { StagedUpload, StoredObject, UploadReceiver } from '../../core/ports.ts';
 import { codeOf, storageError } from '../local-failure.ts';
@@ -9,7 +11,7 @@ import type { ObjectLayout } from './object-layout.ts';
 interface ContentIntakeOptions {
   readonly receiver: UploadReceiver;
   readonly layout: ObjectLayout;
-  /** throws once a write had an outcome nobody knows: nothing goes on from there */
+  /** throws after a write of unknown outcome: a copy does not go on from there */
   readonly assertSound: () => void;
 }
 
@@ -25,7 +27,7 @@ export class DiskContentIntake implements ContentIntake {
     const { receiver, assertSound } = this.#options;
     assertSound();
     const { canonicalSize } = target;
-    // One byte more than it has would be another node.
+    // The limit is the exact size: a longer body would be another node.
     const limits = { nodeBytesMax: canonicalSize };
     const staged = await receiver.receive(target, open(), canonicalSize, limits);
     try {

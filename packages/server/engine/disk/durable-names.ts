@@ -1,4 +1,4 @@
-/** What takes a name away for good. */
+/** Removes names of files durably. */
 import type { Generation } from '../../core/model.ts';
 import { codeOf } from '../local-failure.ts';
 import type { Files } from './files.ts';
@@ -7,7 +7,7 @@ import type { ObjectLayout } from './object-layout.ts';
 export interface DurableNamesOptions {
   readonly files: Files;
   readonly layout: ObjectLayout;
-  /** a failed fsync: what reached the disk is unknown */
+  /** called for a failed fsync: it is unknown what reached the disk */
   readonly onFatal: (error: Error) => void;
 }
 
@@ -25,13 +25,13 @@ export async function syncOrEnd(
 }
 
 /**
- * Resolves when the name of the object is gone for good; `false` when there was none, or not even its folder. An absent name
- * is made durable as well: whoever removed it may have been killed before that.
+ * Resolves when the name of the object is durably gone; `false` if there was no name, or not even its folder. The absence of a
+ * name is made durable too, because the process that removed it may have been killed before that.
  */
 export async function removeObject(options: DurableNamesOptions, generation: Generation): Promise<boolean> {
   const { files, layout } = options;
   try {
-    // Opened before the removal: a failure here changes nothing, and after it a repetition would find no name.
+    // The folder is opened before the removal, so that a failure here changes nothing.
     const folder = await files.openFolder(layout.shardOf(generation));
     try {
       const wasThere = await removeIfThere(files, layout.objectOf(generation));

@@ -1,4 +1,4 @@
-/** The file operations the content store makes: a thin seam, so that tests can make a disk full, broken or away. */
+/** The file operations of the content store, as a seam: tests can make a disk full, broken or absent. */
 import * as fs from 'node:fs';
 import { link, readdir, readFile, rename, stat, unlink } from 'node:fs/promises';
 import { promisify } from 'node:util';
@@ -8,7 +8,7 @@ export interface OpenFile {
   read(buffer: Uint8Array, position: number): Promise<number>;
   /** Writes all of `buffer`. */
   write(buffer: Uint8Array, position: number): Promise<void>;
-  /** An open file's size and its closing, when nothing was written, ask nothing of the disk. */
+  /** The size of an open file and closing it, both without the disk if nothing was written. */
   sizeNow(): number;
   closeNow(): void;
   sync(): Promise<void>;
@@ -23,27 +23,27 @@ export interface OpenFolder {
 
 export interface Files {
   openToRead(path: string): Promise<OpenFile>;
-  /** Fails with EEXIST when there is such a file. */
+  /** Fails with EEXIST if the file exists. */
   create(path: string): Promise<OpenFile>;
   link(from: string, to: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   remove(path: string): Promise<void>;
   openFolder(path: string): Promise<OpenFolder>;
-  /** Opens it, makes its entries durable, closes it. */
+  /** Opens the folder, makes its entries durable, and closes it. */
   syncFolder(path: string): Promise<void>;
-  /** Makes those that are not there, with their parents. */
+  /** Makes the folders that are missing, with their parents. */
   makeFolders(paths: readonly string[]): void;
   list(path: string): Promise<string[]>;
   readText(path: string): Promise<string>;
-  /** Names the file itself, whatever its path; undefined when there is none. */
+  /** Identifies the file itself, under any path; undefined if there is none. */
   findIdentity(path: string): Promise<string | undefined>;
-  /** Names the file as it is now: by another name after each change of it. undefined when there is none. */
+  /** Identifies the present state of the file: each change of the file changes the result. undefined if there is none. */
   findVersion(path: string): Promise<string | undefined>;
 }
 
 /**
- * A raw descriptor, not a FileHandle: Bun ends the process for a FileHandle that is collected while open, and a response
- * body that nobody reads or cancels must not. The registry closes what was left open.
+ * A raw descriptor, not a FileHandle: Bun ends the process when an open FileHandle is garbage-collected. A response body that
+ * nobody reads or cancels must not cause that. The registry closes descriptors that were left open.
  */
 class DiskFile implements OpenFile {
   static readonly #leftOpen = new FinalizationRegistry<number>((fd) => fs.closeSync(fd));

@@ -1,19 +1,19 @@
 /**
- * Where objects lie under the content folder:
+ * The layout of the content folder:
  *
  *     STORE                         the store's id: proves that this is the store and it is there
  *     STORE.new                     the same until the rows know it
  *     incoming/<generation>.<process token>.<n>   an upload on its way, or the intent of one that was sealed
  *     objects/<last two hex digits>/<generation>  one object, never changed
  *
- * All 256 folders are made once, when the store is, so a missing one means that the store is not healthy.
+ * All 256 folders are made together with the store, so a missing folder means that the store is not healthy.
  */
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
 import { codeOf } from '../local-failure.ts';
 import type { Files } from './files.ts';
 
-/** For a look at records by a name here, which does not tell the Space: no generation is given twice. */
+/** Stands for the Space when records are looked for by a file name, which does not tell it: a generation is unique without it. */
 export const ANY_SPACE = '';
 
 const SHARD_DIGITS = 2;
@@ -54,19 +54,19 @@ export class ObjectLayout {
   }
 }
 
-/** Whether an object can have this name: anything else among the objects is not ours. */
+/** Whether an object can have this name. A file with any other name is not ours. */
 export function isGeneration(name: string): boolean {
   return OBJECT_NAME.test(name);
 }
 
 export interface StagedName {
   readonly generation: Generation;
-  /** pid and a random part: names one life of one process */
+  /** pid and a random part: identifies one run of a process */
   readonly processToken: string;
   readonly pid: number;
 }
 
-/** `undefined` for a name this store did not give. */
+/** `undefined` for a name that this store did not make. */
 export function parseStagedName(name: string): StagedName | undefined {
   const match = STAGED_NAME.exec(name);
   if (match === null) return undefined;
@@ -77,7 +77,7 @@ export function parseStagedName(name: string): StagedName | undefined {
   };
 }
 
-/** The store's id in the marker at `path`, or its draft; undefined when there is none. Rejects with what the disk says. */
+/** The store's id in the marker, or its draft, at `path`; undefined if there is no file. Rejects with the disk's error. */
 export async function readMarker(files: Files, path: string): Promise<string | undefined> {
   try {
     return (await files.readText(path)).trim();

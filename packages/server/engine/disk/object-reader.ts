@@ -1,4 +1,4 @@
-/** Reads one object and lets no byte out before its block is proven. The caller closes it. */
+/** Reads one object. No byte is returned before its block is proven. The caller closes the file. */
 import type { Hash } from '@holdfast/protocol';
 import type { Generation } from '../../core/model.ts';
 import { CONTENT_PIECE_BYTES, ContentDamaged } from '../../core/ports.ts';
@@ -18,7 +18,7 @@ export class ObjectReader {
     this.#options = options;
   }
 
-  /** Canonical bytes [start, end): all blocks that they touch are read, into `scratch` where they fit. */
+  /** Canonical bytes [start, end). Reads all their blocks, into `scratch` if they fit. */
   async read(start: number, end: number, scratch?: Uint8Array): Promise<Uint8Array> {
     const { file, integrity } = this.#options;
     const { blockBytes, canonicalSize } = integrity;
@@ -26,7 +26,7 @@ export class ObjectReader {
     const from = start - (start % blockBytes);
     const to = Math.min(Math.ceil(end / blockBytes) * blockBytes, canonicalSize);
     const isEnough = scratch !== undefined && scratch.length >= to - from;
-    // Neither is cleared first: what is not read over is not proven either.
+    // The memory is not cleared first, because every byte of it is read and proven before it is used.
     const bytes = isEnough
       ? scratch.subarray(0, to - from)
       : new Uint8Array(Buffer.allocUnsafeSlow(to - from).buffer);
@@ -59,7 +59,9 @@ export class ObjectReader {
     this.#options.file.closeNow();
   }
 
-  /** Read once more before it counts as proof: a bad cable or bad memory may have spoilt only the reading. */
+  /**
+   * Reads a block once more before a mismatch counts as proof: bad memory or a bad cable may have damaged only the first read.
+   */
   async #readAgain(block: Uint8Array, position: number): Promise<void> {
     const { file, integrity } = this.#options;
     const length = await file.read(block, position);

@@ -1,4 +1,4 @@
-/** Opens the bytes of a data folder: is it the one of these rows, and what did a process that was killed leave in it? */
+/** Opens the bytes of a data folder: checks that it belongs to these rows, and removes what a killed process left in it. */
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
@@ -17,25 +17,25 @@ const CONTENT_FOLDER = 'content';
 const RECEIVING_FILE = 'live.db';
 
 interface DiskContentStoreConfig {
-  /** exists; the caller holds it */
+  /** the folder exists, and the caller holds it */
   readonly dataDir: string;
   readonly identity: StoreIdentity;
   readonly rows: Pick<MetadataStore, 'inlineBytesMax' | 'findKnownGenerations' | 'readClock'> & {
     /** whether the PUT of this generation was recorded as complete */
     isFinished(generation: Generation): boolean;
   };
-  /** processes that have the folder open together */
+  /** how many processes have the folder open together */
   readonly workers: number;
-  /** no other process has it open now: what interrupted ones left half done is cleared up at once */
+  /** no other process has the folder open: what interrupted processes left half done is removed at once */
   readonly isAlone: boolean;
   readonly onFatal: (error: Error) => void;
-  /** of a copy: throws once a write had an outcome nobody knows */
+  /** for a copy: throws after a write of unknown outcome */
   readonly assertSound?: (() => void) | undefined;
-  /** tests put a failing disk here */
+  /** tests inject a failing disk */
   readonly files?: Files | undefined;
 }
 
-/** And who takes the bytes of a deployment that is copied here. @throws EngineRefused, or the disk's own error */
+/** Opens the content store, and the intake for a copy. @throws EngineRefused, or the disk's own error */
 export async function openDiskContentStore(
   config: DiskContentStoreConfig,
 ): Promise<{ readonly content: ContentStore; readonly intake: ContentIntake }> {
@@ -65,7 +65,7 @@ export async function openDiskContentStore(
   return { content, intake: new DiskContentIntake({ receiver, layout, assertSound }) };
 }
 
-/** Makes the folders, and the marker the first time: durable before it is noted, and noted before anything else is written. */
+/** Makes the folders, and the first time the marker. It is durable before the rows note it, and noted before any other write. */
 async function claimFolder(
   files: Files,
   layout: ObjectLayout,
@@ -89,12 +89,12 @@ async function claimFolder(
   if (!isMarked) await noteMarked();
 }
 
-/** An earlier version noted the id when it had written the draft, and made the marker of it afterwards. */
+/** Whether an earlier version began here: it noted the id after writing the draft, and made the marker afterwards. */
 async function isBegun(files: Files, layout: ObjectLayout, storeId: string): Promise<boolean> {
   return (await readMarker(files, layout.draft)) === storeId;
 }
 
-/** A marker without its note is of rows that were lost; a note without its marker, of a folder that was lost. */
+/** A marker without a note in the rows: the rows were lost. A note without a marker: the folder was lost. */
 function notOurs({ root, marker }: ObjectLayout, storeId: string, isMarked: boolean): EngineRefused {
   return new EngineRefused(
     isMarked

@@ -11,12 +11,12 @@ export function isProcessAlive(pid: number): boolean {
   return !isZombie(pid);
 }
 
-/** A process that has ended keeps its id until its parent asks for its exit code: seconds, in some containers for ever. */
+/** A process that has ended keeps its id until its parent reads its exit code: for seconds, in some containers for ever. */
 function isZombie(pid: number): boolean {
   if (process.platform !== 'linux') return false;
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // The name before the state is in parentheses and may hold anything.
+    // The name before the state is in parentheses and may contain any character.
     return 'ZX'.includes(stat.charAt(stat.lastIndexOf(')') + 2));
   } catch {
     return false;

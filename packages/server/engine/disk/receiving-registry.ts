@@ -3,7 +3,7 @@ import type { Generation, Space } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 
 export interface ReceivingRegistry {
-  /** `bytes`: the declared length. The answer ends it; ending twice is ending once. */
+  /** `bytes`: the declared length. Returns the function that ends the receiving; calling it twice does no harm. */
   begin(space: Space, generation: Generation, bytes: number): () => void;
   isReceiving(generation: Generation): boolean;
   reservedBytes(space: Space): number;

@@ -1,6 +1,6 @@
 /**
- * The receiving registry of several processes on one data folder: a small database that need not survive anything. Entries
- * of processes that have ended count for nothing.
+ * The receiving registry of several processes on one data folder: a small database that need not survive a restart. Entries of
+ * processes that have ended are ignored.
  */
 import { Database, type Statement } from 'bun:sqlite';
 import { rmSync } from 'node:fs';
@@ -32,7 +32,7 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
   #isClosed = false;
   readonly #insert: Statement<{ id: number }, [number, string, string, number]>;
   readonly #delete: Statement<unknown, [number]>;
-  /** entries that have ended, but whose removal failed: on a full disk, for one */
+  /** entries that have ended but could not be removed, for example on a full disk */
   readonly #ended = new Set<number>();
   readonly #byGeneration: Statement<Pick<Entry, 'pid'>, [string]>;
   readonly #bySpace: Statement<Entry, [string]>;
@@ -84,7 +84,7 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
     this.#database.close(true);
   }
 
-  /** What cannot be removed now is removed later: whoever ends what it received is not to fail by it. */
+  /** Removes ended entries. A failure is ignored and tried again later, because it must not fail the upload. */
   #removeEnded(): void {
     for (const id of this.#ended) {
       try {
@@ -101,12 +101,12 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
   }
 }
 
-/** Where no process has it open: what earlier ones received is worth nothing, and might be damaged where nobody looks at once. */
+/** Call while no process has the registry open: old entries are worthless, and may be damaged. */
 export function removeReceivingRegistry(path: string): void {
   for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
 }
 
-/** Without fsync a power cut can leave anything; nothing in it is worth keeping then. */
+/** The database is written without fsync, so a power cut may damage it. Then it is replaced. */
 function openOrReplace(path: string): Database {
   try {
     return openDatabase(path);

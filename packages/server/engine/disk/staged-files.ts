@@ -1,4 +1,4 @@
-/** Files on their way to becoming objects, and the undoing of those whose upload was interrupted. */
+/** Files that become objects, and the removal of those whose upload was interrupted. */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
@@ -24,7 +24,7 @@ interface Leftover {
 
 export class StagedFiles {
   readonly #options: StagedFilesOptions;
-  /** pids are used again, so a random part tells this life of the process from others */
+  /** pids are used again, so a random part tells this process from earlier ones */
   readonly #processToken = `${process.pid}-${randomBytes(6).toString('hex')}`;
   readonly #active = new Set<string>();
   #created = 0;
@@ -48,8 +48,8 @@ export class StagedFiles {
   }
 
   /**
-   * Before anyone is served: of an upload that was never recorded as complete nothing stays, of a complete one only the
-   * staged name goes. The caller has the store to itself.
+   * Call before serving, while no other process has the store open. An upload that was never recorded as complete is removed with
+   * its object. Of a complete one only the staged name is removed.
    */
   async resolveAll(): Promise<void> {
     for (const { path, generation } of await this.#findLeftovers(true)) {
@@ -58,8 +58,8 @@ export class StagedFiles {
   }
 
   /**
-   * The same while serving, bounded. An object whose generation still has an open upload stays: a lease may be looking at
-   * it, and another PUT of the same bytes takes it over (`seal`).
+   * The same while serving, bounded. An object whose generation still has an open upload stays: a lease may be inspecting it, and
+   * another PUT of the same bytes uses it (`seal`).
    */
   async sweep(findKnown: FindKnown): Promise<void> {
     const leftovers = await this.#findNextLeftovers();
@@ -72,14 +72,14 @@ export class StagedFiles {
         if (known.has(generation) && !isFinished && (await this.#isSealed(path, generation))) continue;
         await this.#resolve(path, generation, !isFinished);
       } catch (error) {
-        // The others go on; this one is met again.
+        // The sweep goes on with the others; a later sweep tries this one again.
         failure ??= error;
       }
     }
     if (failure !== undefined) throw failure;
   }
 
-  /** Each sweep goes on where the last one stopped, so that those which have to stay hold up no other. */
+  /** Each sweep goes on where the last one stopped, so that leftovers that have to stay do not hold up the others. */
   async #findNextLeftovers(): Promise<readonly Leftover[]> {
     const found = (await this.#findLeftovers(false)).sort((one, other) => (one.path < other.path ? -1 : 1));
     const start = found.findIndex(({ path }) => path > this.#sweptTo);
@@ -108,7 +108,7 @@ export class StagedFiles {
 
   async #resolve(path: string, generation: Generation, isUnfinished: boolean): Promise<void> {
     const { files, layout } = this.#options;
-    // Taking it over by a rename lets exactly one process resolve it.
+    // Renaming the file makes sure that exactly one process resolves it.
     const taken = layout.stagedPath(generation, this.#processToken, ++this.#created);
     this.#active.add(taken);
     try {
@@ -160,16 +160,16 @@ export class StagedFile {
   }
 
   /**
-   * A key that is taken holds these very bytes: only what matches the generation's one hash is ever sealed. So it counts as
-   * sealed, by whom does not matter; which upload finishes the generation is decided by its record.
+   * A key that is taken holds exactly these bytes, because only bytes with the generation's hash are ever sealed. So it counts as
+   * sealed, whichever upload did it. The record decides which upload finishes the generation.
    */
   async seal(): Promise<void> {
     const { files, layout } = this.#options;
     await syncOrEnd(this.#options, () => this.#file.sync());
-    // Nothing is left to be written, so closing asks nothing of the disk.
+    // No write is left, so closing the file does not use the disk.
     this.#isOpen = false;
     this.#file.closeNow();
-    // Before the link: what fails now changes nothing, while a name that cannot be made durable is of unknown outcome.
+    // The folder is opened before the link: a failure here changes nothing. After the link the outcome would be unknown.
     const folder = await files.openFolder(layout.shardOf(this.#generation));
     try {
       await this.#link();
@@ -190,8 +190,8 @@ export class StagedFile {
   }
 
   /**
-   * Removes the staged name, unless it is still the intent of a sealed object that has no record. What the disk refuses to remove
-   * is left to the sweep: the upload itself stands as its record says.
+   * Removes the staged name, unless it is still the intent of a sealed object that has no record. If the disk refuses, the sweep
+   * removes it later: the outcome of the upload is what its record says.
    */
   async release(): Promise<void> {
     try {

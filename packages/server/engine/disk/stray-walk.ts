@@ -1,6 +1,6 @@
 /**
- * Walks over all objects of the content folder in bounded steps, and deletes strays (core/stray-objects.ts): what a crash left
- * between the sealing of an object and the record that would have named it.
+ * Walks over all objects of the content folder in bounded steps, and deletes strays (core/stray-objects.ts): a crash leaves one
+ * if it comes after an object was sealed and before its record was written.
  */
 import type { Generation } from '../../core/model.ts';
 import type { FindKnown } from '../../core/ports.ts';
@@ -10,13 +10,13 @@ import { ANY_SPACE, isGeneration } from './object-layout.ts';
 
 /** objects whose records one step looks for */
 const OBJECTS_PER_STEP_MAX = 256;
-/** folders that one step lists, as long as they bring no more objects than that */
+/** folders that one step lists, unless they hold enough objects earlier */
 const FOLDERS_PER_STEP_MAX = 16;
 /** from the start of one walk to the start of the next */
 const WALK_INTERVAL_MS = 3_600_000;
 
 interface StrayWalkOptions extends DurableNamesOptions {
-  /** rejects unless the folder is the store that the rows belong to: in another one everything looks like a stray */
+  /** rejects unless the folder belongs to these rows: in another one every object looks like a stray */
   readonly assertHealthy: (generation: Generation) => Promise<void>;
 }
 
@@ -33,7 +33,7 @@ export class DiskStrayWalk {
     this.#foldersListed = this.#folders.length;
   }
 
-  /** `now`: ms, by the clock that named the generations. A folder or an object that fails holds up no other. */
+  /** `now`: ms, by the clock that named the generations. A folder or an object that fails does not hold up the others. */
   async step(findKnown: FindKnown, now: number): Promise<void> {
     if (this.#isOver()) {
       if (Math.abs(now - this.#startedAt) < WALK_INTERVAL_MS) return;

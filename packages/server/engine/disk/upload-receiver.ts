@@ -1,5 +1,5 @@
 /**
- * Receives uploads: validates while they stream and stages them in a file, or in memory when they are small.
+ * Receives uploads: validates the bytes while they stream, and stages them in a file, or in memory if they are few.
  *
  * Durable order of `seal`: bytes → fsync file → link under the write-once key → fsync folder. The staged name stays until
  * `release` finds the finishing record, as the intent that lets an interrupted upload be undone (staged-files.ts).
@@ -16,8 +16,8 @@ import type { ReceivingRegistry } from './receiving-registry.ts';
 import type { StagedFile, StagedFiles } from './staged-files.ts';
 
 /**
- * Bytes streamed, over all uploads, after which the collector is asked to look. Left alone it lets the pieces that sockets
- * bring pile up: 64 uploads at once peaked 100 MiB higher.
+ * After this many bytes, over all uploads, the garbage collector is called. By itself it lets pieces from sockets pile up: 64
+ * uploads at once peaked 100 MiB higher.
  */
 const COLLECT_BYTES = 32 * 1024 * 1024;
 
@@ -59,7 +59,7 @@ export class DiskUploadReceiver implements UploadReceiver {
           : await receiveInto(sink, this.#chunksOf(body), bytes);
       return new StagedObject(evidence, sink, endReceiving);
     } catch (error) {
-      // First: whatever the disk says, nothing is being received any more.
+      // This comes first: even if the disk fails, nothing is being received any more.
       endReceiving();
       await sink.drop();
       throw storageError(error, 'receiving an upload');
@@ -129,7 +129,7 @@ function checkWhole(bytes: number, declaredLength: number | undefined): void {
   throw new Error(`the upload broke off after ${bytes} of ${declaredLength} bytes`);
 }
 
-/** Cuts what arrives into blocks, checks and writes each, holds one block in memory. */
+/** Cuts the arriving bytes into blocks, checks and writes each of them. It holds one block in memory. */
 class UploadSink {
   readonly #target: Target;
   readonly #options: ReceiverOptions;
@@ -137,7 +137,7 @@ class UploadSink {
   readonly #integrity = new IntegrityBuilder();
   #block: Uint8Array | undefined;
   #blockLength = 0;
-  /** the only block there is, in memory of its own */
+  /** the only block, if the caller gave it in memory of its own */
   #whole: Uint8Array | undefined;
   #position = 0;
   #file: StagedFile | undefined;
@@ -165,7 +165,7 @@ class UploadSink {
     }
   }
 
-  /** All of it at once, one block at most; nothing else writes to it from now on. */
+  /** Takes all bytes at once, one block at most. The caller does not write to `bytes` afterwards. */
   take(bytes: Uint8Array): void {
     this.#judge.push(bytes);
     this.#whole = bytes;

@@ -1,6 +1,6 @@
 /**
- * How many uploads of each Space are active, as one batch knows it: counted once, then kept right by the batch's own writes,
- * for nobody else writes meanwhile. A push opens them by the hundred, and each would count all the others.
+ * How many uploads of each Space are active, within one batch. They are counted once, then the batch's own writes keep the number
+ * right, because nothing else writes meanwhile. A push opens hundreds of uploads, and otherwise each would count all the others.
  */
 
 interface Known {
@@ -19,12 +19,12 @@ export class ActiveUploads {
     return known !== undefined && known.from <= now && now < known.until ? known.count : undefined;
   }
 
-  /** `count` of all that expire after `now`, the first of them at `firstExpiresAt`. */
+  /** `count`: the uploads that expire after `now`; the first of them expires at `firstExpiresAt`. */
   learn(spaceId: number, now: number, count: number, firstExpiresAt: number | undefined): void {
     this.#known.set(spaceId, { count, from: now, until: firstExpiresAt ?? Number.POSITIVE_INFINITY });
   }
 
-  /** An upload came (1) or went (-1). */
+  /** An upload was added (1) or removed (-1). */
   change(spaceId: number, urlExpiresAt: number, by: 1 | -1): void {
     const known = this.#known.get(spaceId);
     if (known === undefined || urlExpiresAt <= known.from) return;
@@ -32,7 +32,7 @@ export class ActiveUploads {
     known.until = Math.min(known.until, urlExpiresAt);
   }
 
-  /** What is known may be wrong: the next one counts. */
+  /** The number may be wrong: the next upload counts again. */
   forget(spaceId: number): void {
     this.#known.delete(spaceId);
   }

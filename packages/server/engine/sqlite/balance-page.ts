@@ -4,7 +4,7 @@ import type { RootRefBalance } from '../../core/model.ts';
 import { bytesToHex, hexToBytes } from './rows.ts';
 import type { ReadStatements } from './statements.ts';
 
-/** rows and seeks of one step; what a later revision added or took away has to be passed over */
+/** rows and seeks of one step, which has to skip rows of later revisions */
 const STEP_ROWS_MAX = 2_000;
 const FETCH_ROWS = 256;
 const BEFORE_ALL = new Uint8Array(0);
@@ -23,7 +23,7 @@ export interface BalancePageStep {
 }
 
 /**
- * One bounded step; call inside one read transaction. What a revision held never changes, so the steps of a page need not
+ * One bounded step; call inside one read transaction. The balances of a revision never change, so the steps of a page need not
  * see the same commit. `undefined`: the history of that revision is gone.
  */
 export function findBalanceStep(
@@ -55,13 +55,13 @@ function findCurrent(sql: ReadStatements, id: number, after: Uint8Array, limit: 
   }));
 }
 
-/** `balance` undefined: this row says nothing of the revision. */
+/** `balance` undefined: the row has no balance at the revision. */
 interface Passed {
   readonly hash: Hash;
   readonly balance: number | undefined;
 }
 
-/** Balances that stand now: those that already stood at `revision` count. */
+/** Walks the current balances. Those that already held at `revision` count. */
 function* walkCurrent(
   sql: ReadStatements,
   id: number,
@@ -84,7 +84,7 @@ function* walkCurrent(
   }
 }
 
-/** Balances superseded since: those that stood at `revision` count. A hash with a long history costs two seeks. */
+/** Walks the superseded balances. Those that held at `revision` count. A hash with a long history costs two seeks. */
 function* walkHistory(
   sql: ReadStatements,
   id: number,
@@ -102,7 +102,7 @@ function* walkHistory(
   }
 }
 
-/** A hash has a balance in one of the two at most: it was superseded after `revision` or it was not. */
+/** A hash has a balance in at most one of the two: it was superseded after `revision`, or it was not. */
 function merge(
   [current, history]: readonly [Generator<Passed, undefined>, Generator<Passed, undefined>],
   limit: number,
@@ -116,7 +116,7 @@ function merge(
     const isLeft = right === undefined || (left !== undefined && left.hash < right.hash);
     const next = isLeft ? left : right;
     if (next === undefined) break;
-    // Not between two rows of one hash: the next step begins after it.
+    // Stops only between two hashes, because the next step begins after the last one.
     if (passed >= rowsMax && next.hash !== last) return { items, resumeAfter: last };
     last = next.hash;
     if (next.balance !== undefined) items.push({ hash: next.hash, balance: next.balance });

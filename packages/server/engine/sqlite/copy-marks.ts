@@ -1,11 +1,11 @@
-/** What a copy of the whole deployment keeps among the values of the store, and what it means to a server that starts. */
+/** The marks of a copy of the whole deployment, for a server that starts. */
 import { EngineRefused } from '../refused.ts';
 import type { MarkName } from '../transfer-ports.ts';
 import type { SqliteMetadataStore } from './metadata-store.ts';
 
 export const copyMarkName = (name: MarkName): string => `copy-${name}`;
 
-/** Before a server serves: no part of a copy, and from now on no copy is one of what is here. @throws EngineRefused */
+/** Call before a server serves: refuses an unfinished copy, and ends the marks of earlier ones. @throws EngineRefused */
 export async function beginServing(metadata: SqliteMetadataStore, dataDir: string): Promise<void> {
   if (metadata.findStoreValue(copyMarkName('unfinished')) !== undefined) {
     throw new EngineRefused(

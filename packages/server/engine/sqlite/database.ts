@@ -1,4 +1,4 @@
-/** Opens SQLite connections with the settings durability rests on, and proves that they took. */
+/** Opens SQLite connections with the settings that durability needs, and checks that they took effect. */
 import { Database } from 'bun:sqlite';
 import { statSync } from 'node:fs';
 import { assertInvariant } from '../../core/invariant.ts';
@@ -7,7 +7,7 @@ import { isBusy } from '../local-failure.ts';
 const PAGE_BYTES = 4096;
 const WRITER_CACHE_BYTES = 32 * 1024 * 1024;
 export const READER_CACHE_BYTES = 16 * 1024 * 1024;
-/** ms SQLite itself sleeps for another process's lock before it says SQLITE_BUSY; short, for it blocks this process */
+/** ms SQLite itself waits for another process's lock before it returns SQLITE_BUSY; short, because this blocks the process */
 const BUSY_TIMEOUT_MS = 2;
 /** ms to wait for another process's lock while opening */
 const OPEN_BUSY_TIMEOUT_MS = 10_000;
@@ -15,16 +15,15 @@ const OPEN_BUSY_RETRY_MS = 5;
 /** bytes the log file is cut back to after a checkpoint */
 const LOG_BYTES_KEPT = 64 * 1024 * 1024;
 
-/** What is in the database is not what was written. The code is SQLite's own for what it finds by itself. */
+/** The database does not hold what was written. The code is the one that SQLite uses for damage. */
 export class DatabaseDamaged extends Error {
   override readonly name = 'DatabaseDamaged';
   readonly code = 'SQLITE_CORRUPT';
 }
 
 /**
- * SQLite reads what is missing of a last page as zeros, and a file of less than one as an empty database. Only a crash leaves part of
- * a page, and with it the log that the rest of it is in.
- * @throws DatabaseDamaged
+ * SQLite reads the missing part of a last page as zeros, and a file shorter than one page as an empty database. Only a crash
+ * leaves part of a page, and then the log has the rest of it. @throws DatabaseDamaged
  */
 export function assertWholePages(path: string): void {
   const bytes = sizeOf(path);
@@ -33,8 +32,8 @@ export function assertWholePages(path: string): void {
 }
 
 /**
- * A damaged key would make what a row is of look as if it had never been. Where much hangs on few rows their tables are held
- * against their indexes and rules before anything is asked of them.
+ * A damaged key would make a Space, a domain or an App look absent. Much depends on these few rows, so their tables are compared
+ * with their indexes and rules before they are used.
  * @throws DatabaseDamaged
  */
 export function assertTablesSound(database: Database, tables: readonly string[]): void {
@@ -50,7 +49,7 @@ function sizeOf(path: string): number {
   return stat?.isFile() === true ? stat.size : 0;
 }
 
-/** `pagesMax`: the file grows no further, as on a full disk. */
+/** `pagesMax`: the file does not grow further, as on a full disk. */
 export function openWriter(path: string, pagesMax: number | undefined): Database {
   const database = new Database(path, { create: true, readwrite: true });
   try {
@@ -66,7 +65,7 @@ export function openWriter(path: string, pagesMax: number | undefined): Database
     database.run('PRAGMA cell_size_check = ON');
     database.run('PRAGMA trusted_schema = OFF');
     database.run(`PRAGMA cache_size = -${WRITER_CACHE_BYTES / 1024}`);
-    // Whoever writes does it, between commits: see write-ahead-log.ts.
+    // The writer makes checkpoints between commits: see write-ahead-log.ts.
     database.run('PRAGMA wal_autocheckpoint = 0');
     database.run(`PRAGMA journal_size_limit = ${LOG_BYTES_KEPT}`);
     if (pagesMax !== undefined) database.run(`PRAGMA max_page_count = ${pagesMax}`);
@@ -79,7 +78,7 @@ export function openWriter(path: string, pagesMax: number | undefined): Database
   return database;
 }
 
-/** SQLite does not wait by itself where two first openers both turn the log on: it answers SQLITE_BUSY at once. */
+/** If two processes open a new database and both turn the log on, SQLite does not wait: it returns SQLITE_BUSY at once. */
 function waitWhileBusy(work: () => void): void {
   const deadline = performance.now() + OPEN_BUSY_TIMEOUT_MS;
   for (;;) {
@@ -93,14 +92,14 @@ function waitWhileBusy(work: () => void): void {
   }
 }
 
-/** Waiting for other processes while serving is done without blocking: see group-commit.ts. */
+/** While serving, group-commit.ts waits for other processes without blocking. */
 export function shortenBusyTimeout(database: Database): void {
   database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
 }
 
 /**
- * Never waits for the writer, cannot write. The writer has been opened before, so the file and its log exist. `cacheBytes`
- * 0: every read asks the operating system, so damage on the disk is seen as soon as it is there.
+ * A reader never waits for the writer, and cannot write. The writer was opened before, so the file and its log exist.
+ * `cacheBytes` 0: every read asks the operating system, so damage on the disk is seen at once.
  */
 export function openReader(path: string, cacheBytes: number): Database {
   const database = new Database(path, { readonly: true });
@@ -120,7 +119,10 @@ export function openReader(path: string, cacheBytes: number): Database {
   return database;
 }
 
-/** What the connection holds in memory goes, so that the disk answers. Compiled anew each time: it acts when it is compiled. */
+/**
+ * Drops the connection's pages in memory, so that the disk answers. The statement acts when it is compiled, so it is never
+ * reused.
+ */
 export function letGoOfPages(database: Database): void {
   database.run('PRAGMA shrink_memory');
 }

@@ -1,6 +1,6 @@
 /**
- * engine/transfer-ports.ts on the database of the embedded engine, over a connection of its own beside the engine's. The folder is
- * held by the caller, so nobody else writes.
+ * engine/transfer-ports.ts on the database of a data folder, over a connection of its own. The caller holds the folder, so no
+ * other process writes.
  */
 import type { Database } from 'bun:sqlite';
 import type { Space, SpaceCounters } from '../../core/model.ts';
@@ -43,7 +43,7 @@ interface DeploymentRowsOptions {
   readonly path: string;
   /** of the engine; its counters and clock are asked, nothing is written through it */
   readonly metadata: MetadataStore;
-  /** throws once a write had an outcome nobody knows: nothing goes on from there */
+  /** throws after a write of unknown outcome: a copy does not go on from there */
   readonly assertSound: () => void;
 }
 

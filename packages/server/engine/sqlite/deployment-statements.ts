@@ -1,4 +1,4 @@
-/** SQL of copying a whole deployment (engine/transfer-ports.ts). Run by no server. */
+/** SQL for copying a whole deployment (engine/transfer-ports.ts); servers do not run it. */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import type { SqlRow } from './statements.ts';
 

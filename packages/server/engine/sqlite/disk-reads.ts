@@ -25,13 +25,13 @@ export class DiskReads {
     this.#sql = prepareReads(this.#database);
   }
 
-  /** To be used at once, in this turn. */
+  /** Use the result in this turn of the event loop. */
   get sql(): ReadStatements {
     if (!this.#isOpen && !this.#isShared) this.#begin();
     return this.#sql;
   }
 
-  /** What is read next is read anew. */
+  /** Ends the shared transaction, so that the next read uses the disk again. */
   endTurn(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;

@@ -1,7 +1,8 @@
 /**
  * Group commit: all bodies that arrive in two turns of the event loop share one SQLite transaction and its one fsync, and are
- * answered after it. What else has to be done follows between two of them. Bodies run strictly one after another, on microtasks only. What fails is undone by its savepoint; where
- * that is not enough, or there is none, it is answered alone and the others run again.
+ * answered after it. What else has to be done follows between two of them. Bodies run strictly one after another, on microtasks
+ * only. What fails is undone by its savepoint; where that is not enough, or there is none, it is answered alone and the others
+ * run again.
  */
 import type { Database } from 'bun:sqlite';
 import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
@@ -32,7 +33,7 @@ interface Outcome {
   readonly job: Job;
   readonly ok: boolean;
   readonly value: unknown;
-  /** it failed, and nothing of the batch may stay */
+  /** the body failed, and nothing of the batch may stay */
   readonly isSpoiling: boolean;
 }
 
@@ -44,11 +45,11 @@ interface GroupCommitOptions {
   readonly clock: Clock;
   readonly onFatal: (error: Error) => void;
   readonly beforeCommit?: () => void;
-  /** before anyone is answered */
+  /** called before any body is answered */
   readonly afterCommit?: (changed: ChangedRows) => void;
-  /** after all of a batch were answered */
+  /** called after all bodies of a batch are answered */
   readonly betweenBatches?: () => void;
-  /** ms of tries for another process's lock after which the waiting bodies are turned away */
+  /** ms of tries for another process's lock, after which the waiting bodies are refused */
   readonly busyMsMax?: number;
   /** ms after which a batch takes no further body, so that reads and answers get their turn */
   readonly batchMsMax?: number | undefined;
@@ -57,7 +58,7 @@ interface GroupCommitOptions {
 export class GroupCommit {
   readonly #options: GroupCommitOptions;
   #queue: Job[] = [];
-  /** so many of the queue run in a batch of their own each, since together they broke a counter */
+  /** how many bodies of the queue run in a batch of their own, because together they broke a counter */
   #alone = 0;
   #isScheduled = false;
   #isClosing = false;
@@ -78,7 +79,7 @@ export class GroupCommit {
     });
   }
 
-  /** Resolves when everything submitted has been answered; nothing is taken after it. */
+  /** Resolves when all submitted bodies are answered. No body is accepted afterwards. */
   async close(): Promise<void> {
     this.#isClosing = true;
     if (!this.#isScheduled) return;
@@ -137,8 +138,8 @@ export class GroupCommit {
   }
 
   /**
-   * A damaged page costs who asks for what it holds, a statement that was left half done who made it: the bodies before it run
-   * again without it, those after it have yet to.
+   * Only the body that met a damaged page, or left a statement half done, fails. The bodies before it run again without it; those
+   * after it have not run yet.
    */
   #leaveOut({ job, value }: Outcome, others: readonly Outcome[]): void {
     if (this.#options.database.inTransaction) this.#rollback();
@@ -183,7 +184,7 @@ export class GroupCommit {
     return outcomes;
   }
 
-  /** A body that awaits nothing is done at once: most of those that come in crowds, such as renewals, do not. */
+  /** A body that awaits nothing ends at once. Most bodies that come in great numbers, such as renewals, await nothing. */
   #runBody(job: Job, batch: Batch, watch: ForeignAwaitWatch): Outcome | Promise<Outcome> {
     const { sql, clock, database } = this.#options;
     const scope = new WriteScope(sql, database, batch, clock.now());
@@ -213,7 +214,9 @@ export class GroupCommit {
     return { job, ok: false, value: error, isSpoiling: scope.isHalfDone || isDamageMet(error) };
   }
 
-  /** True when the outcomes stand. On a failure that surely left nothing, rejects them all; on an unknown one, ends it. */
+  /**
+   * True if the outcomes hold. A failure that certainly wrote nothing rejects all bodies; an unknown outcome ends the process.
+   */
   #commit({ ledger, rows }: Batch, outcomes: readonly Outcome[]): boolean {
     const { sql, database, beforeCommit, afterCommit } = this.#options;
     let failure: unknown;
@@ -235,7 +238,7 @@ export class GroupCommit {
     if (database.inTransaction) this.#rollback();
     if (!isKnown) this.fail(failure);
     if (failure instanceof CounterBroken && outcomes.length > 1) {
-      // The counter is one Space's, and nobody knows yet whose bodies touched it.
+      // The counter belongs to one Space, and it is not known yet which bodies changed it.
       this.#queue.unshift(...outcomes.map(({ job }) => job));
       this.#alone = outcomes.length;
       return false;
@@ -253,7 +256,7 @@ export class GroupCommit {
     }
   }
 
-  /** After this nothing is written any more; the process is to end and begin again from what is durable. */
+  /** After this nothing is written any more; the process has to end and start again from what is durable. */
   fail(cause: unknown): void {
     if (this.#fatal !== undefined) return;
     this.#fatal = cause instanceof Error ? cause : new Error(String(cause));
@@ -264,7 +267,7 @@ export class GroupCommit {
 
 /**
  * A body awaits only `tx`, whose verbs are synchronous here, so it ends before the event loop turns. If the loop turns
- * while one is pending, it awaits something foreign and would hold the transaction open: it is cut off.
+ * while one is pending, the body awaits something else and would hold the transaction open: it is cut off.
  */
 class ForeignAwaitWatch {
   #abandon: ((error: Error) => void) | undefined;

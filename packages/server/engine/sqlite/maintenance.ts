@@ -6,11 +6,11 @@ import type { WriteScope } from './write-scope.ts';
 
 /** Spaces whose watermark one step looks at */
 const SPACES_PER_STEP = 128;
-/** leases one move of a watermark passes, ties aside */
+/** leases that one move of a watermark passes, except for equal expiries */
 const LEASES_PER_MOVE = 2_000;
 const HISTORY_ROWS_PER_STEP = 1_000;
 
-/** Where the walk over Spaces goes on; kept in memory, a restart begins anew. */
+/** Where the walk over Spaces goes on; only in memory, so a restart begins a new round. */
 export interface WatermarkWalk {
   afterSpace: number;
 }
@@ -18,7 +18,7 @@ export interface WatermarkWalk {
 interface WatermarkStep {
   /** a part of this round is left */
   readonly isLeft: boolean;
-  /** of the last Space met whose count contradicts its rows: its watermark stays where it is */
+  /** the error of the last Space whose count contradicts its rows; its watermark stays where it is */
   readonly broken: CounterBroken | undefined;
 }
 

@@ -51,7 +51,7 @@ import { ThreadRowWriter } from './thread-row-writer.ts';
 /** Larger nodes get a file of their own. */
 const INLINE_BYTES_MAX = 32 * 1024;
 
-/** What Spaces and domains are found by: without it all they hold is absent. */
+/** The tables by which Spaces and domains are found: without a row there, everything in them looks absent. */
 const DIRECTORIES = ['spaces', 'domains'] as const;
 
 const NO_COUNTERS: SpaceCounters = {
@@ -65,7 +65,7 @@ const NO_COUNTERS: SpaceCounters = {
 
 interface MetadataStoreOptions extends Omit<RowWriterSettings, 'lastCommit'> {
   readonly clock: Clock;
-  /** a commit of unknown outcome or a broken invariant: the process is to end */
+  /** called for a commit of unknown outcome or a broken invariant: the process has to end */
   readonly onFatal: (error: Error) => void;
   /** Writes go to a thread of their own, and only transactions with a name can be run. Its clock is the machine's. */
   readonly hasThread?: boolean;
@@ -173,7 +173,10 @@ export class SqliteMetadataStore implements MetadataStore {
     });
   }
 
-  /** The counter holds the leases past the watermark; those between it and now have ended (or, after a step back, not). */
+  /**
+   * The counter has the leases that end after the watermark. Those between it and now have ended (not if the clock stepped
+   * back).
+   */
   #countLeases(id: number, counted: number, watermark: number, now: number): number {
     if (now >= watermark) return counted - this.#countLeasesBetween(id, watermark, now);
     return counted + this.#countLeasesBetween(id, now, watermark);
@@ -259,7 +262,7 @@ export class SqliteMetadataStore implements MetadataStore {
     return this.#read(() => findRottenSpaces(this.#reads, after, limit));
   }
 
-  /** By generation alone: one database holds all Spaces, and no generation is given twice. */
+  /** Looks only by generation: one database holds all Spaces, and no generation is given twice. */
   findKnownGenerations(keys: readonly Pick<ObjectKey, 'generation'>[]): ReadonlySet<Generation> {
     const { isUploadKnown, isContentKnown, isDiscardKnown } = this.#reads;
     return this.#read(() => {
@@ -273,7 +276,7 @@ export class SqliteMetadataStore implements MetadataStore {
     });
   }
 
-  /** Whether the PUT of this generation was ever recorded as complete: its object stands for something. */
+  /** Whether the PUT of this generation was ever recorded as complete, so that its object is needed. */
   isFinished(generation: Generation): boolean {
     return this.#read(() => {
       const key = hexToBytes(generation);
@@ -287,7 +290,7 @@ export class SqliteMetadataStore implements MetadataStore {
     return this.#read(() => this.#reads.findStoreValue.get(name)?.value as string | undefined);
   }
 
-  /** Resolves with the value that stands: the first one inserted. */
+  /** Resolves with the value that is stored: the first one inserted. */
   insertStoreValue(name: string, value: string): Promise<string> {
     return this.#writer.insertStoreValue(name, value);
   }
@@ -301,7 +304,7 @@ export class SqliteMetadataStore implements MetadataStore {
     finalize(this.#reads);
     this.#reader.close(true);
     this.#disk.close();
-    // Last: closing the only connection that may write copies the log back into the database.
+    // The writer closes last: closing the only connection that may write copies the log back into the database.
     await this.#writer.close();
   }
 
@@ -341,7 +344,7 @@ export class SqliteMetadataStore implements MetadataStore {
   }
 }
 
-/** Brings the database to this build's schema and looks whether it is whole. @throws EngineRefused, DatabaseDamaged */
+/** Brings the database to this build's schema and checks that it is whole. @throws EngineRefused, DatabaseDamaged */
 function openSound(path: string): Database {
   assertWholePages(path);
   const database = openWriter(path, undefined);

@@ -11,7 +11,8 @@ const MIGRATIONS: readonly string[] = [initial, sharedStores, rottenNodes];
 /** @throws EngineRefused when the database knows migrations that this build does not. */
 export function migrate(database: Database, path: string, migrations: readonly string[] = MIGRATIONS): void {
   if (readVersion(database) === migrations.length) return;
-  // BEGIN IMMEDIATE before it is read again: of several processes that open a fresh folder, one migrates and the others find it done.
+  // The version is read again after BEGIN IMMEDIATE: of several processes that open a new folder one migrates, the others find
+  // it done.
   database.run('BEGIN IMMEDIATE');
   try {
     const version = readVersion(database);

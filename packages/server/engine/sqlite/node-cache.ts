@@ -8,7 +8,7 @@ import type { NodeRow } from '../../core/model.ts';
 import { isLeaseChangeOnly } from './row-changes.ts';
 
 const CACHE_BYTES_MAX = 16 * 1024 * 1024;
-/** what an entry takes beside its refs and other buffers; measured, rounded up */
+/** bytes of an entry besides its refs and other buffers; measured, rounded up */
 const ENTRY_BYTES = 800;
 
 export interface CachedNode {
@@ -35,7 +35,7 @@ export type Committed = ChangedRows & { readonly commit: number };
 
 const NO_ROWS: ChangedRows = { leases: [], others: [] };
 
-/** A content record but for its bytes. */
+/** A content row without its bytes. */
 export interface ContentPlace {
   /** its integer id in the contents table */
   readonly id: number;
@@ -101,7 +101,7 @@ function bytesOf({ node, place }: CachedNode): number {
   return ENTRY_BYTES + node.refs.length + node.contentType.length + (place?.integrity.length ?? 0);
 }
 
-/** What one batch knows of node rows: its own writes first, then what is committed. */
+/** The node rows that one batch knows: its own writes first, then committed rows. */
 export class BatchRows {
   readonly #cache: NodeCache | undefined;
   /** null: deleted; `undone`: written by a body that was undone, so only SQLite knows */
@@ -118,7 +118,7 @@ export class BatchRows {
     return written === 'undone' ? undefined : written;
   }
 
-  /** A row as SQLite has it. */
+  /** Remembers a row as SQLite has it. */
   learn(key: string, node: NodeRow): void {
     if (!this.#written.has(key)) this.#cache?.set(key, { node, place: undefined, readAt: 0 });
   }

@@ -38,8 +38,8 @@ export class NodeReads {
   }
 
   /**
-   * Both at one instant: content stands as long as its node points at it. If it is gone the node has moved on since it was
-   * read, and one statement reads both anew.
+   * Both at one instant: content stays as long as its node points at it. If the content is gone, the node has changed since it
+   * was read, and one statement reads both again.
    */
   findNodeWithContent(
     spaceId: number,
@@ -78,11 +78,11 @@ export class NodeReads {
   /** `undefined`: the record is gone. */
   #readContent({ generation, inline }: NodeRow, place: ContentPlace): ContentRow | undefined {
     const { canonicalSize, integrity, urlExpiresAt } = place;
-    // What the node says, not whether bytes are there: those may be lost, and may come back.
+    // Trusts the node's own field and does not look for bytes: they may be lost, and may come back.
     if (!inline) return { generation, canonicalSize, integrity, inlineBytes: undefined, urlExpiresAt };
     const row = this.#options.disk.sql.findInlineBytes.get(place.id, place.generation);
     if (row === null) return undefined;
-    // NULL is damage like any other: without bytes the content is looked for where it cannot be, and found lost.
+    // NULL is damage: without inline bytes the content is looked for as an object, and found lost.
     const inlineBytes = (row.inline_bytes as Uint8Array | null) ?? undefined;
     return { generation, canonicalSize, integrity, inlineBytes, urlExpiresAt };
   }

@@ -19,7 +19,9 @@ const FOLDER_MODE = 0o700;
 /** In order; a migration that has shipped is never edited. */
 const MIGRATIONS: readonly string[] = [schema0001];
 
-/** Of opening it: its statements are ours, so it is the schema on the disk that one of them does not fit. */
+/**
+ * Errors that mean damage while the registry is opened. SQLITE_ERROR is one: our statements are right, so the schema is wrong.
+ */
 const DAMAGE_CODE = /^SQLITE_(?:NOTADB|CORRUPT|ERROR)/;
 
 const SQL = {
@@ -83,7 +85,7 @@ class SqliteRegistryStore implements RegistryStore {
   }
 
   readAll(): readonly AppRecord[] {
-    // Changes with every commit of another connection. Looked at before the rows: a commit between shows next time.
+    // Changes with every commit of another connection. It is read before the rows, so a commit in between is seen next time.
     const dataVersion = this.#database.query('PRAGMA data_version').values()[0]?.[0];
     if (this.#known !== undefined && this.#known.dataVersion === dataVersion) return this.#known.records;
     const records = this.#database

@@ -1,4 +1,4 @@
-/** Root-ref rows of one transaction: balances now, what they were in older revisions, and the commits (docs/api.md, updateRootRefs). */
+/** Root-ref rows of one transaction: balances, their history, and the commits (docs/api.md, updateRootRefs). */
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { RootRefCommit } from '../../core/model.ts';
@@ -58,7 +58,7 @@ export class RootRefLedger {
       this.#scope.write(sql.insertBalance, id, key, after, revision);
       return;
     }
-    // Single-row statements: an INSERT … SELECT would make SQLite journal every page it touches.
+    // These are single-row statements, because SQLite would journal every page of an INSERT … SELECT.
     const from = this.#findBalance(id, key)?.from ?? -1;
     if (after === 0) this.#scope.writeOne(AS_READ, sql.deleteBalance, id, key, before, from);
     else this.#scope.writeOne(AS_READ, sql.updateBalance, id, key, after, revision, before, from);

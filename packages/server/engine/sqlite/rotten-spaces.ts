@@ -1,4 +1,4 @@
-/** Which Spaces have rotten nodes, by the index of those rows: nothing is read where there are none. */
+/** Finds Spaces with rotten nodes by the index of those rows, so Spaces without any cost nothing. */
 import { ROTTEN_COUNT_MAX, type RottenSpace } from '../../core/ports.ts';
 import type { ReadStatements } from './statements.ts';
 

@@ -1,8 +1,8 @@
-/** What changed between two forms of a row, and so which statement writes it. Pure. */
+/** Compares two states of a row and chooses the statement that writes the change. Pure. */
 import type { NodeRow, UploadRow } from '../../core/model.ts';
 import { collectableCode, hexToBytes, stateCode } from './rows.ts';
 
-/** Values that prove in a statement that the row is still as it was read. */
+/** Values by which a statement checks that the row is still as it was read. */
 export function guardsOf(before: NodeRow): [number, Uint8Array, number, number, number] {
   return [
     stateCode(before.state),
@@ -44,7 +44,7 @@ export function isCountChangeOnly(before: NodeRow, after: NodeRow): boolean {
   );
 }
 
-/** Which statement is enough: the fewer columns it names, the fewer trees it touches. */
+/** Chooses the smallest statement: the fewer columns it names, the fewer indexes it writes. */
 export function changeOfUpload(before: UploadRow, after: UploadRow): 'times' | 'verdict' | 'all' {
   if (after.generation !== before.generation || after.createdAt !== before.createdAt) return 'all';
   if (after.evidence === before.evidence && after.rejection === before.rejection) return 'times';

@@ -1,6 +1,6 @@
 /**
- * All that writes rows: the one connection that may, its commits, its checkpoints. It is the same in the thread of its caller
- * and in one of its own (writer-thread.ts).
+ * Writes rows: the only connection that may write, its commits and its checkpoints. It is the same in its caller's thread and in
+ * a thread of its own (writer-thread.ts).
  */
 import type { Database } from 'bun:sqlite';
 import type { Space } from '../../core/model.ts';
@@ -16,7 +16,7 @@ import { finalize, prepareAll, type Statements } from './statements.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 import type { WriteScope } from './write-scope.ts';
 
-/** Each verb resolves when what it did is durable and `onCommitted` has been called. */
+/** Each verb resolves when its writes are durable and `onCommitted` has been called. */
 export interface RowWriter {
   transact<T, I>(space: Space, body: TransactionBody<T, I>, input: I): Promise<T>;
   /** Resolves whether more is left to do. */
@@ -24,9 +24,9 @@ export interface RowWriter {
   /** Resolves with the value that stands: the first one inserted. */
   insertStoreValue(name: string, value: string): Promise<string>;
   removeStoreValue(name: string): Promise<void>;
-  /** Resolves when everything has been answered; nothing is taken after it. */
+  /** Resolves when everything is answered. Nothing is accepted afterwards. */
   drain(): Promise<void>;
-  /** After `drain`. Where no other connection is open, this copies the log back into the database. */
+  /** Call after `drain`. If no other connection is open, this copies the log back into the database. */
   close(): Promise<void>;
 }
 
@@ -37,7 +37,7 @@ export interface RowWriterSettings {
   readonly isShared: boolean;
   /** the database grows no further than this, as on a full disk; unlimited when left out */
   readonly databasePagesMax?: number | undefined;
-  /** ms after which a commit that many share takes no further part */
+  /** ms after which a shared commit takes no further bodies */
   readonly batchMsMax?: number | undefined;
   /** the number of the last commit that was begun, for readers in other threads */
   readonly lastCommit: BigInt64Array;
@@ -45,7 +45,7 @@ export interface RowWriterSettings {
 
 export interface RowWriterEvents {
   readonly onCommitted: (committed: Committed) => void;
-  /** a write of unknown outcome or a broken invariant: the process is to end */
+  /** called for a write of unknown outcome or a broken invariant: the process has to end */
   readonly onFatal: (error: Error) => void;
 }
 
@@ -120,8 +120,8 @@ export class LocalRowWriter implements RowWriter {
   }
 
   /**
-   * Returns what kept it from being done, if nothing was lost by that: the log still has it all. Anything else, such as a failed
-   * fsync, is fatal: what was copied may be on the disk or not, and to try again would say that it is.
+   * Returns the failure if nothing was lost, because the log still has everything. Any other failure, such as a failed fsync, is
+   * fatal: the copied pages may not be on the disk, and a second try would wrongly succeed.
    */
   #checkpoint(work: () => void): unknown {
     try {

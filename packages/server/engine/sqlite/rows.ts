@@ -1,4 +1,4 @@
-/** Between the model's rows and SQLite's: bytes for hex, integers for states. No rule lives here. */
+/** Converts between the model's rows and SQLite's: bytes for hex, integers for states. No rule lives here. */
 import type { Hash, RejectionCode } from '@holdfast/protocol';
 import { isCollectable } from '../../core/eligibility.ts';
 import type {
@@ -34,14 +34,14 @@ const NODE_NUMBERS = [
   ...['root_ref_count', 'held_domain_count', 'waiting_touched_at', 'claim_held_until'],
 ];
 
-/** The table takes no values of another type, but one flipped bit makes them of those it took. */
+/** The table accepts no values of another type, but a flipped bit can change the type of a stored value. */
 function isSoundNode(row: SqlRow): boolean {
   for (const name of NODE_NUMBERS) if (typeof row[name] !== 'number') return false;
   const { refs, generation, content_type } = row;
   return refs instanceof Uint8Array && generation instanceof Uint8Array && typeof content_type === 'string';
 }
 
-/** `hash` spares a conversion where the caller knows it. */
+/** `hash` saves a conversion if the caller knows it. */
 export function nodeFromSql(row: SqlRow, hash?: Hash): NodeRow {
   const state = STATES[row.state as number];
   if (state === undefined || !isSoundNode(row)) {

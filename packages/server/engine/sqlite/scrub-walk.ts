@@ -1,14 +1,14 @@
-/** Where the scrub's walk goes on: behind the node it read last, or behind a stretch that it cannot read for damage. */
+/** Where the scrub's walk goes on: after the node that it read last, or after a range that damage makes unreadable. */
 import type { ScrubPosition } from '../../core/ports.ts';
 
-/** Of the first 32 bits of a hash: a 4096th of what a Space holds. Damage that goes on is skipped in ever larger steps. */
+/** In the first 32 bits of a hash: a 4096th of a Space. If the damage goes on, the steps grow. */
 const FIRST_STEP = 2 ** 20;
 const HASH_STARTS = 2 ** 32;
 
 interface Place {
-  /** of a Space; 0 is before all */
+  /** id of the Space; 0 comes before all */
   readonly space: number;
-  /** hex, perhaps only its beginning */
+  /** hex; perhaps only the beginning of a hash */
   readonly hash: string;
 }
 
@@ -21,17 +21,17 @@ interface Skipped {
 export class ScrubWalk {
   #skipped: Skipped | undefined;
 
-  /** Where to read on from: each time it was damage that was met there, further on. */
+  /** Where the next read begins: further on each time that damage was found. */
   from(after: ScrubPosition | undefined): Place {
     return this.#find(after)?.to ?? parsePlace(after);
   }
 
-  /** It could be read there: the next walk looks again at what was skipped. */
+  /** The read succeeded. The next walk tries the skipped range again. */
   goOn(): void {
     this.#skipped = undefined;
   }
 
-  /** What follows `after` could not be read: the scrub tells its log, asks again, and is then given what comes later. */
+  /** The rows after `after` could not be read: the scrub logs that and asks again, and then gets later rows. */
   skip(after: ScrubPosition | undefined): void {
     const { space, hash } = this.from(after);
     const step = (hash === '' ? undefined : this.#find(after)?.step) ?? FIRST_STEP;

@@ -3,7 +3,7 @@ import { SpaceMap } from '../../core/space-map.ts';
 
 const SPACES_REMEMBERED_MAX = 20_000;
 
-/** Only of ids that are committed. */
+/** Holds only ids that are committed. */
 export class SpaceDirectory extends SpaceMap<number> {
   constructor() {
     super(SPACES_REMEMBERED_MAX);

@@ -1,4 +1,4 @@
-/** What one batch adds to the counters of the Spaces it touches, written once before the commit. */
+/** The changes of one batch to the counters of its Spaces, written once before the commit. */
 import { assertInvariant } from '../../core/invariant.ts';
 import type { Space } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
@@ -86,7 +86,7 @@ export class SpaceLedger {
     this.#sums.set(id, sums);
   }
 
-  /** Before the commit. @throws CounterBroken when a counter would be negative */
+  /** Call before the commit. @throws CounterBroken if a counter would be negative */
   flush(): void {
     for (const [id, sums] of this.#sums) {
       if (Object.values(sums).every((sum) => sum === 0)) continue;
@@ -107,7 +107,7 @@ export class SpaceLedger {
     }
   }
 
-  /** After the commit. */
+  /** Call after the commit. */
   publish(): void {
     for (const { space, id } of this.#found.values()) this.#directory.remember(space, id);
   }

@@ -1,4 +1,4 @@
-/** The row verbs of core/ports.ts SpaceTransaction on SQLite. All are synchronous; the port lets them be. */
+/** The row verbs of core/ports.ts SpaceTransaction on SQLite. All of them are synchronous, which the port allows. */
 import type { Hash } from '@holdfast/protocol';
 import type {
   ContentRow,
@@ -263,7 +263,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     return count;
   }
 
-  /** Asked for only when content is in doubt, so what SQLite holds in memory is let go first: the disk is to answer. */
+  /** Called only when content is in doubt, so SQLite's pages in memory are dropped first: the disk has to answer. */
   findContent(generation: Generation): ContentRow | undefined {
     this.#scope.letGoOfPages();
     const row = this.#scope.find(this.#scope.sql.findContent, hexToBytes(generation));
@@ -358,7 +358,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     return this.#rootRefLedger;
   }
 
-  /** The Space's id, made by its first write. */
+  /** The Space's id, which its first write makes. */
   #write(): number {
     this.#scope.beginWriting();
     if (this.#id === undefined) {
@@ -377,7 +377,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     return this.#key;
   }
 
-  /** After a row's statement: what follows from it. */
+  /** Called after the statement of a row: changes what depends on the row. */
   #changed(id: number, hash: Hash, before: NodeRow | undefined, after: NodeRow | undefined): void {
     const key = this.#keyOf(id, hash);
     this.#scope.rows.write(key, after ?? null);

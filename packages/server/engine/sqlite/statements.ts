@@ -1,4 +1,4 @@
-/** Every SQL statement of the embedded engine, by name. `plans.test.ts` proves that none of the hot ones scans. */
+/** Every SQL statement of the SQLite engine, by name. `plans.test.ts` proves that none of the frequent ones scans. */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 
 const NODE_COLUMNS =

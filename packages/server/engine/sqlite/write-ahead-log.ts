@@ -45,9 +45,9 @@ export class WriteAheadLog {
   }
 
   /**
-   * Call from time to time: acts when nothing was written since the call before. A reader in the way leaves it for later.
-   * Durability does not need it; rot does: after a crash SQLite drops every commit that follows a damaged frame of the log, while
-   * a damaged page of the database costs what that page holds, which its checksum tells. So what is at rest rests in the database.
+   * Call from time to time: empties the log if nothing was written since the last call, or later if a reader is in the way.
+   * This is not for durability but against rot: after a crash SQLite drops every commit that follows a damaged frame of the log,
+   * while a damaged page of the database costs only what that page holds.
    */
   emptyWhenIdle(): void {
     if (this.#writer.inTransaction) return;

@@ -1,6 +1,6 @@
 /**
- * One body's part of a batch: opens its savepoint at the first write, keeps or undoes it, and refuses to be used after. A body
- * whose one write comes last, as a renewal's does, has none: that statement runs when all else has gone well.
+ * One body's part of a batch: opens a savepoint at the first write, keeps or undoes it, and refuses to be used afterwards. A body
+ * whose only write comes last, such as a renewal, has no savepoint: that statement runs after everything else has succeeded.
  */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import { assertInvariant } from '../../core/invariant.ts';
@@ -67,7 +67,7 @@ export class WriteScope {
     }
   }
 
-  /** What is read next in this batch comes from the disk, but for what the batch itself has written. */
+  /** The next reads of this batch use the disk, except for rows that the batch itself has written. */
   letGoOfPages(): void {
     this.#writeWaiting();
     try {
@@ -92,14 +92,14 @@ export class WriteScope {
     assertInvariant(this.write(statement, ...values) === 1, rule);
   }
 
-  /** As `writeOne`, for what is most often all that a body writes: it waits until the body asks for more, or has ended. */
+  /** As `writeOne`, for a write that is usually the only one of its body: it waits until the body asks for more, or has ended. */
   writeLast(rule: string, statement: Prepared, ...values: SQLQueryBindings[]): void {
     this.#writeWaiting();
     if (this.#state === 'writing') this.writeOne(rule, statement, ...values);
     else this.#lastWrite = { rule, statement, values };
   }
 
-  /** What waits was not the last: it goes first, in the savepoint. */
+  /** Runs the waiting write first, in the savepoint, because it was not the last one. */
   #writeWaiting(): void {
     this.assertUsable();
     const waiting = this.#lastWrite;

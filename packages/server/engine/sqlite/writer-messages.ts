@@ -1,11 +1,11 @@
-/** What the thread that writes rows and the thread that asks for it tell each other, many things in one message. */
+/** The messages between the thread that writes rows and the thread that asks for it. A message holds many orders or answers. */
 import type { Committed } from './node-cache.ts';
 import type { RowWriter } from './row-writer.ts';
 import type { PackedError } from './thread-errors.ts';
 
 export type WriterVerb = Exclude<keyof RowWriter, 'drain' | 'close'>;
 
-/** `transact` says its body by name. */
+/** `transact` names its body. */
 export type Order = readonly [id: number, verb: WriterVerb, ...parameters: unknown[]];
 
 export interface ToWriter {
@@ -18,14 +18,14 @@ export type Outcome =
   | readonly [id: number, isDone: true, value?: unknown]
   | readonly [id: number, isDone: false, error: PackedError];
 
-/** In this order: what was committed is known before anyone is told of it. */
+/** The reader handles the fields in this order: it knows of a commit before any request is answered. */
 export interface FromWriter {
   readonly commits: readonly Committed[];
   readonly outcomes: readonly Outcome[];
   readonly fatal: PackedError | undefined;
 }
 
-/** As text where that loses nothing: text crosses between threads in half the time that a copy of objects takes. */
+/** Packs a message as text if that loses nothing: text crosses between threads in half the time of copied objects. */
 export function packMessage(message: ToWriter | FromWriter): unknown {
   return isTextual(message) ? JSON.stringify(message) : message;
 }

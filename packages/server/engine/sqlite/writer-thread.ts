@@ -1,4 +1,4 @@
-/** The thread that writes rows: begins here, and does what thread-row-writer.ts tells it. */
+/** The start of the thread that writes rows; it does what thread-row-writer.ts tells it. */
 import { parentPort } from 'node:worker_threads';
 import type { Space } from '../../core/model.ts';
 import type { TransactionBody } from '../../core/ports.ts';
@@ -20,7 +20,7 @@ let outcomes: Outcome[] = [];
 let fatal: PackedError | undefined;
 let isTelling = false;
 
-/** All that becomes known in one go is one message: a batch is answered by promises that settle one right after another. */
+/** Sends all answers of a batch in one message: their promises settle right after one another. */
 function tellSoon(): void {
   if (isTelling) return;
   isTelling = true;
