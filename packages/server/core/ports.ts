@@ -199,8 +199,8 @@ export interface ContentStore {
   /** Looks for the complete object of a generation and validates it against `hash` in bounded memory. */
   inspect(space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject>;
   /**
-   * Canonical bytes [start, end) of an object, `CONTENT_PIECE_BYTES` at most, every one proven by `integrity`. Damage rejects with
-   * ContentDamaged, absence in a healthy store with ContentLost, anything else with another error.
+   * Canonical bytes [start, end) of an object, `CONTENT_PIECE_BYTES` at most, every one proven by `integrity`. Damage rejects
+   * with ContentDamaged, absence in a healthy store with ContentLost, anything else with another error.
    */
   read(object: StoredObject, start: number, end: number, aids?: ReadAids): Promise<Uint8Array>;
   /**
@@ -301,21 +301,21 @@ export interface StoredObject {
   readonly integrity: Uint8Array;
 }
 
-/** What a store is asked for at once: a few of these, of one object, may be in memory. */
+/** Content is read in pieces of this size: a few of them, of one object, may be in memory at once. */
 export const CONTENT_PIECE_BYTES = 2 * 1024 * 1024;
 
-/** What makes a read cheaper. */
+/** Makes a read cheaper, or ends it early. */
 export interface ReadAids {
   /** CONTENT_PIECE_BYTES of memory that the caller uses again: the result may lie there */
   readonly scratch?: Uint8Array;
-  /** aborts when nobody waits any more */
+  /** aborts when no caller waits any more */
   readonly signal?: AbortSignal;
 }
 
-/** Content of one object, as it is copied for its readers. */
+/** The content of one object, to be copied for its readers. */
 export interface CopySource {
   readonly generation: Generation;
-  /** of the content within the canonical bytes */
+  /** where the content begins within the canonical bytes */
   readonly offset: number;
   /** bytes of the content */
   readonly size: number;
@@ -324,13 +324,13 @@ export interface CopySource {
   readonly read: (start: number, end: number, aids: ReadAids) => Promise<Uint8Array>;
 }
 
-/** Who waits for content. */
+/** The request that waits for content. */
 export interface ContentCaller {
-  /** false: the headers are all that is asked for */
+  /** false: the request needs only the headers */
   readonly wantsBytes: boolean;
   /**
-   * Content [start, end) as one body, to be sent in the same turn: never the stored object itself, for what is sent must be the
-   * bytes that were proven, however late. Rejects with what `read` rejects with, or when there is no room for it.
+   * Content [start, end) as one body, to be sent in the same turn. It is never the stored object itself: an answer must send the
+   * bytes that were proven, however late. Rejects with the error of `read`, or if there is no room for a copy.
    */
   copy(source: CopySource, start: number, end: number): Promise<Blob>;
 }

@@ -1,4 +1,4 @@
-/** The contract of engine/transfer-ports.ts ContentIntake as tests. An engine joins by calling this with a way to open its intake. */
+/** What every ContentIntake does, as tests (engine/transfer-ports.ts). An engine calls this with a way to open its intake. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { ContentDamaged, type ContentStore, StoreUnavailable } from '../../core/ports.ts';
 import type { ContentIntake, IntakeTarget } from '../transfer-ports.ts';

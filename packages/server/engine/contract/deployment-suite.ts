@@ -1,4 +1,4 @@
-/** The contract of engine/transfer-ports.ts DeploymentWriter as tests. An engine joins by calling this with a way to open its rows. */
+/** What every DeploymentWriter does, as tests (engine/transfer-ports.ts). An engine calls this with a way to open its rows. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import type { ContentRow, Space } from '../../core/model.ts';

@@ -1,4 +1,4 @@
-/** The contract of RegistryStore as tests. An engine joins by calling this with a way to open its store. */
+/** What every RegistryStore does, as tests (auth/registry-store.ts). An engine calls this with a way to open its store. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import type { AppRecord, RegistryStore } from '../../auth/registry-store.ts';
 

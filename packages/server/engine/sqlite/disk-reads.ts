@@ -1,10 +1,10 @@
 /**
- * The connection that content is read by: from the disk each time, so that damage is met when it is there and not when a
- * cache forgets. Reads of one turn of the event loop share one transaction and its pages: beginning and ending one for each,
- * and reading the same inner pages again, costs more than the content. Nothing is kept from one turn to the next.
+ * The connection that reads content, from the disk each time, so that damage is found at once and not when a cache forgets.
+ * Reads of one turn of the event loop share one transaction and its pages, because a transaction for each, and reading the same
+ * inner pages again, costs more than the content. Nothing is kept from one turn to the next.
  *
- * What is read is what was answered all the same: the transaction ends before anyone is told of a commit. Where other processes
- * write too, every read stands for itself.
+ * Reads still see every acknowledged commit, because the transaction ends before a commit is acknowledged. If other processes
+ * write too, every read has a transaction of its own.
  */
 import type { Database } from 'bun:sqlite';
 import { letGoOfPages, openReader } from './database.ts';

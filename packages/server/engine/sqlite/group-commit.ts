@@ -1,7 +1,7 @@
 /**
  * Group commit: all bodies that arrive in two turns of the event loop share one SQLite transaction and its one fsync, and are
- * answered after it. What else has to be done follows between two of them. Bodies run strictly one after another, on microtasks
- * only. What fails is undone by its savepoint; where that is not enough, or there is none, it is answered alone and the others
+ * answered after it. Other work of the writer runs between two transactions. Bodies run strictly one after another, on microtasks
+ * only. A savepoint undoes a body that fails. If there is no savepoint, or it is not enough, only that body fails and the others
  * run again.
  */
 import type { Database } from 'bun:sqlite';

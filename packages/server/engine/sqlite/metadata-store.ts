@@ -246,7 +246,7 @@ export class SqliteMetadataStore implements MetadataStore {
     return { items, next: last && `${last.space}.${bytesToHex(last.hash as Uint8Array)}` };
   }
 
-  /** `undefined` as well for a record on a damaged page: whoever makes the row rotten looks again. */
+  /** `undefined` also for a record on a damaged page: the code that makes the row rotten reads it again. */
   #readToProve(spaceId: number, { generation }: NodeRow): ContentRow | undefined {
     try {
       const row = this.#disk.sql.findContent.get(hexToBytes(generation));

@@ -1,7 +1,7 @@
 /**
- * Committed node rows in memory, kept right by the only writer there is: this process. With several processes on one folder
- * there is none. Content bytes are never in it: they are read from the disk each time, so that damage is seen. The writer has
- * one, and so have the reads, which are told of each commit.
+ * Committed node rows in memory. They stay right because only this process writes; with several processes on one folder there is
+ * no such cache. It never holds content bytes: they are read from the disk each time, so that damage is found. The writer has one
+ * cache and the reads have another, which learns of each commit.
  */
 import type { Hash } from '@holdfast/protocol';
 import type { NodeRow } from '../../core/model.ts';
@@ -15,7 +15,7 @@ export interface CachedNode {
   readonly node: NodeRow;
   /** where the content of `node.generation` is, when that is known */
   readonly place: ContentPlace | undefined;
-  /** the last commit that may have been in what was read; 0 where nobody else writes */
+  /** the last commit that the read may have seen; 0 if nothing else writes */
   readonly readAt: number;
 }
 
@@ -63,7 +63,7 @@ export class NodeCache {
     return this.#entries.get(key);
   }
 
-  /** First in, first out, changed or not: what is still in use comes back with its next read. */
+  /** Entries leave in the order in which they came. A row that is still in use comes back with its next read. */
   set(key: string, entry: CachedNode): void {
     const before = this.#entries.get(key);
     this.#entries.set(key, entry);
@@ -78,7 +78,9 @@ export class NodeCache {
     }
   }
 
-  /** What is held was committed before. Rows that are read again while the commit is on its way may have it, or not. */
+  /**
+   * Applies a commit to the entries from before it. A row that was read while the commit was under way may include it, or not.
+   */
   apply({ commit, leases, others }: Committed): void {
     for (const key of others) this.delete(key);
     for (const [key, leaseStartedAt, leaseExpiresAt] of leases) {

@@ -1,9 +1,9 @@
-/** Errors on their way between threads: a copy would lose their class, by which they are answered. */
+/** Carries errors between threads with their class, which decides the answer and which a plain copy would lose. */
 import { ApiError } from '@holdfast/protocol';
 import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
 
-/** Those that somebody tells apart. Others arrive as plain errors with their name. */
+/** The classes that callers tell apart. Other errors arrive as plain errors with their name. */
 const CLASSES: readonly (new (...args: never[]) => Error)[] = [
   ApiError,
   CounterBroken,

@@ -1,6 +1,6 @@
 /**
- * The writer of rows in a thread of its own, so that nobody here waits for the disk. What arrives in one turn of the event loop
- * goes there in one message. An answer brings with it what was committed, and that is made known first.
+ * Writes rows in a thread of its own, so that this thread never waits for the disk. Orders that arrive in one turn of the event
+ * loop are sent in one message. Answers come together with the commits before them, and the commits are made known first.
  */
 import type { Space } from '../../core/model.ts';
 import { StoreUnavailable, type SweepCutoffs, type TransactionBody } from '../../core/ports.ts';
@@ -15,14 +15,14 @@ import {
   type WriterVerb,
 } from './writer-messages.ts';
 
-/** The thread's first file. It lies beside this one in the sources and, under the same name, in what is built of them. */
+/** The thread's first file. It lies beside this one, with the same name in the sources and in a build. */
 const ENTRY = import.meta.url.endsWith('.ts') ? './writer-thread.ts' : './writer-thread.js';
 const NAMES = new Map<unknown, string>(Object.entries(TRANSACTIONS).map(([name, body]) => [body, name]));
 
-/** For others to join, the thread is left alone for a part of the time that it took last, and so many ms at most. */
+/** So that more orders can join, the next message waits for this share of the last commit's time, and a bounded number of ms. */
 const REST_SHARE = 0.1;
 const REST_MS_MAX = 3;
-/** a timer takes no less */
+/** the shortest time of a timer */
 const TIMER_MS = 1;
 
 interface Waiting {
@@ -106,8 +106,8 @@ export class ThreadRowWriter implements RowWriter {
   }
 
   /**
-   * While the thread is at work, all that comes waits for it, and then shares a commit. Those who were just answered may ask
-   * again: they have two turns of the event loop to join, and where there are several, a part of the time a commit takes.
+   * While the thread works, new orders wait, and then share a commit. Clients that were just answered may ask again: they have
+   * two turns of the event loop to join, and if there are several, a share of the time of a commit.
    */
   #sendSoon(): void {
     if (this.#isSendDue || this.#orders.length === 0 || this.#waiting.size > this.#orders.length) return;
@@ -129,7 +129,7 @@ export class ThreadRowWriter implements RowWriter {
     this.#sentAt = performance.now();
   }
 
-  /** Reads that come after an answer see what it speaks of: so first what was committed, then the answers. */
+  /** Makes commits known before it gives the answers, so that a read after an answer sees the commit. */
   #hear({ commits, outcomes, fatal }: FromWriter): void {
     for (const committed of commits) this.#events.onCommitted(committed);
     for (const [id, isDone, value] of outcomes) {
@@ -146,7 +146,7 @@ export class ThreadRowWriter implements RowWriter {
     else this.#sendSoon();
   }
 
-  /** After this nothing is written any more; the process is to end and begin again from what is durable. */
+  /** After this nothing is written any more; the process has to end and start again from what is durable. */
   #fail(error: Error): void {
     if (this.#fatal !== undefined) return;
     this.#fatal = error;

@@ -128,7 +128,7 @@ export class TransactionWire {
 
   #query(name: keyof typeof SQL, parameters: readonly SqlValue[]): Promise<SqlResult> {
     const answer = this.#connection.query(SQL[name], parameters);
-    // Whoever awaits it gets the error too; this also handles it where nobody does.
+    // A caller that awaits `answer` gets the error too. Without a caller this prevents an unhandled rejection.
     answer.catch((error) => this.fail(error));
     return answer;
   }
