@@ -1,12 +1,17 @@
 /** Reads beside renewals of leases on a disk whose every fsync takes 30 ms longer: nobody waits for the commits of others. */
 import { join } from 'node:path';
 import { LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
-import { type Bench, interleave, type Row, type RowResult } from '../bench.ts';
+import { type Bench, interleave, type Row, type RowResult, runUnpinned } from '../bench.ts';
 import { type Holdfast, startHoldfast } from '../holdfast.ts';
 import { quantile } from '../stats.ts';
 import { putSmallNodes } from './node-sets.ts';
 
-export const SLOW_DISK_ROW: Row = { name: 'slow-disk', packages: [], run: runSlowDiskRow };
+/** A thread that writes and one that answers share no core here. */
+export const SLOW_DISK_ROW: Row = {
+  name: 'slow-disk',
+  packages: [],
+  run: (bench) => runUnpinned(bench, runSlowDiskRow),
+};
 
 const RENEWING_CALLERS = 2;
 /** ms between two reads */

@@ -7,7 +7,7 @@ import type { BackgroundLoop } from '../background/loop.ts';
 import { DISK_PACE, S3_PACE, startBackgroundWork } from '../background/work.ts';
 import type { Core } from '../core/core.ts';
 import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
-import type { Clock, Signer } from '../core/ports.ts';
+import type { Clock, Randomness, Signer } from '../core/ports.ts';
 import { type RotReport, RottenNodes } from '../core/rotten-nodes.ts';
 import { explainFolderError } from '../deployment/data-folder.ts';
 import { Opened, type ServedDeployment } from '../deployment/deployment.ts';
@@ -98,7 +98,7 @@ function makeCore(
   return {
     metadata: rows,
     content: bytes,
-    random: { bytes: (count) => randomBytes(count) },
+    random: makeRandomness(),
     signer,
     rottenNodes,
     settings: {
@@ -107,6 +107,24 @@ function makeCore(
       uploadTtlMs: config.uploadTtlMs,
       abandonedAfterMs: ABANDONED_AFTER_MS,
       rootRefHistoryMs: ROOT_REF_HISTORY_MS,
+    },
+  };
+}
+
+/** bytes asked of the system at once: every lease takes a few, and asking costs more than the bytes */
+const RANDOM_POOL_BYTES = 4096;
+
+function makeRandomness(): Randomness {
+  let pool = randomBytes(RANDOM_POOL_BYTES);
+  let taken = 0;
+  return {
+    bytes: (count) => {
+      if (taken + count > pool.length) {
+        pool = randomBytes(Math.max(RANDOM_POOL_BYTES, count));
+        taken = 0;
+      }
+      taken += count;
+      return pool.subarray(taken - count, taken);
     },
   };
 }

@@ -39,6 +39,8 @@ export class ThreadRowWriter implements RowWriter {
   #lastId = 0;
   #isSendDue = false;
   #sentAt = 0;
+  /** ms from the last message to its answer */
+  #workMs = 0;
   #restUntil = 0;
   #isClosing = false;
   #fatal: Error | undefined;
@@ -106,11 +108,15 @@ export class ThreadRowWriter implements RowWriter {
   }
 
   /**
-   * While the thread works, new orders wait, and then share a commit. Clients that were just answered may ask again: they have
-   * two turns of the event loop to join, and if there are several, a share of the time of a commit.
+   * While the thread works, new orders wait, and then share a commit. They are sent early once there are as many as it works on, so
+   * that it never waits for them; if commits take long, they wait, so that there are fewer commits. Clients that were just
+   * answered may ask again: they have two turns of the event loop to join, and if there are several, a share of the time of a
+   * commit.
    */
   #sendSoon(): void {
-    if (this.#isSendDue || this.#orders.length === 0 || this.#waiting.size > this.#orders.length) return;
+    if (this.#isSendDue || this.#orders.length === 0) return;
+    const working = this.#waiting.size - this.#orders.length;
+    if (working > 0 && (this.#workMs * REST_SHARE >= TIMER_MS || this.#orders.length < working)) return;
     this.#isSendDue = true;
     setImmediate(this.#sendRested);
   }
@@ -141,7 +147,8 @@ export class ThreadRowWriter implements RowWriter {
     if (fatal !== undefined) this.#fail(unpackError(fatal));
     const now = performance.now();
     const isCrowd = outcomes.length > 1 || this.#orders.length > 0;
-    this.#restUntil = isCrowd ? now + Math.min((now - this.#sentAt) * REST_SHARE, REST_MS_MAX) : 0;
+    this.#workMs = now - this.#sentAt;
+    this.#restUntil = isCrowd ? now + Math.min(this.#workMs * REST_SHARE, REST_MS_MAX) : 0;
     if (this.#waiting.size === 0) this.#idle?.();
     else this.#sendSoon();
   }
