@@ -203,6 +203,17 @@ test('an object that cannot be deleted holds up no other, in this pass or a late
   expect(await gc()).toEqual({ examined: 1, deleted: 1, reclaimedContentBytes: bad.content.length });
 });
 
+test('one among small nodes does not end the pass at the batch that it is in', async () => {
+  const bad = some(0, 2);
+  const small = Array.from({ length: 250 }, (_, index) => smallNode(index + 1000));
+  await publishInOrder([...bad, ...small], bad);
+  expect(await failureOf(gc(1000))).toMatchObject({
+    status: 503,
+    message: expect.stringMatching(/^the bytes of 2 nodes could not be deleted; 250 nodes were collected/),
+  });
+  expect(await getUsage(world.core, SPACE)).toMatchObject({ nodeCount: 2 });
+});
+
 test('more of them than a pass may take hold up neither the candidates nor what can be finished among them', async () => {
   const bad = some(0, 3);
   const finishable = objectNode(3);

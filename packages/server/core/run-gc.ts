@@ -75,7 +75,9 @@ class Pass {
       const { gone } = await this.#finish(claims);
       // Another pass reports the claims that it finished.
       this.#examined += claims.found - gone;
-      claimsMax = CLAIMS_PER_TRANSACTION_MAX;
+      claimsMax = this.#isStuck ? CLAIMS_PER_TRIAL_MAX : CLAIMS_PER_TRANSACTION_MAX;
+      // Small nodes need no deletion: while there are some the pass goes on, with few objects at a time.
+      if (claims.forgotten.length > 0) this.#isStuck = false;
     }
   }
 

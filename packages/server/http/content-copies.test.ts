@@ -1,7 +1,7 @@
 /** Copies of large content: one for all readers of an object, bounded, and gone with its last reader. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import { readdirSync, readlinkSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
+import { readdirSync, readlinkSync, statfsSync } from 'node:fs';
+import { readdir, rm } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { seededBytes } from '../../../test/support/canonical-node.ts';
@@ -10,6 +10,7 @@ import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { until } from '../../../test/support/until.ts';
 import { CONTENT_PIECE_BYTES, type CopySource, type ReadAids } from '../core/ports.ts';
 import { ContentCopies, type CopyWatch } from './content-copies.ts';
+import { ContentCopy, PlaceFailed } from './content-copy.ts';
 
 const MIB = 1024 * 1024;
 const OFFSET = 26;
@@ -227,6 +228,40 @@ describe('a disk', () => {
     expect(Buffer.compare(await blob.bytes(), content)).toBe(0);
     expect(await readdir(memory.path)).toEqual([]);
   });
+});
+
+test('a folder that something removed is made again', async () => {
+  const path = join(folder.path, 'swept');
+  await openCopies(undefined, path);
+  await rm(path, { recursive: true });
+  const { source, content } = makeSource(3 * MIB);
+  const blob = await copies.take(source, 0, source.size, watch());
+  expect(Buffer.compare(await blob.bytes(), content)).toBe(0);
+});
+
+test('a copy that cannot have its size leaves nothing open', () => {
+  const place = { folder: folder.path, bytesMax: MIB, processes: 1, heldBytes: 0, writtenBytes: 0 };
+  const source = { ...makeSource(MIB).source, size: Number.NaN };
+  const before = readdirSync('/proc/self/fd').length;
+  for (let copy = 0; copy < 20; copy += 1) {
+    expect(() => new ContentCopy(place, source, 'a version')).toThrow(PlaceFailed);
+  }
+  expect(readdirSync('/proc/self/fd').length).toBeLessThan(before + 10);
+  expect(readdirSync(folder.path)).toEqual([]);
+});
+
+test('processes that share a disk leave it free together', async () => {
+  const { bavail, bsize } = statfsSync(folder.path);
+  copies = await ContentCopies.open(folder.path, {
+    bytesMax: 8 * MIB,
+    memoryFolder: NO_FOLDER,
+    processes: 4,
+  });
+  cleanups.push(() => copies.close());
+  expect(bavail * bsize).toBeGreaterThan(64 * MIB);
+  const { source } = makeSource(3 * MIB);
+  await expect(copies.take(source, 0, source.size, watch())).rejects.toMatchObject({ status: 503 });
+  expect((await copies.take(source, 0, MIB, watch())).size).toBe(MIB);
 });
 
 test('a caller who goes ends the reading, and what was left by an earlier life goes', async () => {

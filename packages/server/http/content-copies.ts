@@ -7,7 +7,7 @@
  * On Linux the file has no name: nothing else can reach it, a crash leaves nothing, and it counts until the runtime has closed it
  * for its last reader. If the disk has no room, the file lies in the system's memory.
  */
-import { existsSync, statfsSync } from 'node:fs';
+import { existsSync, mkdirSync, statfsSync } from 'node:fs';
 import { mkdir, readdir, realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ApiError } from '@holdfast/protocol';
@@ -63,12 +63,14 @@ export class ContentCopies {
   /** `folder` belongs to this process alone: files that an earlier process left in it are removed. */
   static async open(
     folder: string,
-    { bytesMax = COPIED_BYTES_MAX, memoryFolder = MEMORY_FOLDER } = {},
+    { bytesMax = COPIED_BYTES_MAX, memoryFolder = MEMORY_FOLDER, processes = 1 } = {},
   ): Promise<ContentCopies> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     for (const name of await readdir(folder)) await rm(join(folder, name), { force: true });
-    const places = [makePlace(await realpath(folder), bytesMax)];
-    if (existsSync(memoryFolder)) places.push(makePlace(memoryFolder, COPIED_IN_MEMORY_BYTES_MAX));
+    const places = [makePlace(await realpath(folder), bytesMax, processes)];
+    if (existsSync(memoryFolder)) {
+      places.push(makePlace(memoryFolder, COPIED_IN_MEMORY_BYTES_MAX, processes));
+    }
     return new ContentCopies(places);
   }
 
@@ -207,9 +209,10 @@ async function bring(
   await copy.write(bytes, start - offset);
 }
 
-const makePlace = (folder: string, bytesMax: number): CopyPlace => ({
+const makePlace = (folder: string, bytesMax: number, processes: number): CopyPlace => ({
   folder,
-  bytesMax,
+  bytesMax: bytesMax / processes,
+  processes,
   heldBytes: 0,
   writtenBytes: 0,
 });
@@ -218,8 +221,19 @@ const makePlace = (folder: string, bytesMax: number): CopyPlace => ({
 function hasRoom(place: CopyPlace, missingBytes: number): boolean {
   if (missingBytes === 0) return true;
   const heldBytes = place.heldBytes + missingBytes;
-  const { bavail, bsize } = statfsSync(place.folder);
-  return heldBytes <= place.bytesMax && bavail * bsize - (heldBytes - place.writtenBytes) >= heldBytes;
+  const unwrittenBytes = heldBytes - place.writtenBytes;
+  return heldBytes <= place.bytesMax && readFreeBytes(place) - unwrittenBytes >= heldBytes * place.processes;
+}
+
+/** Makes the folder again if something removed it: it looks empty, and systems clean their temporary folders. Throws PlaceFailed. */
+function readFreeBytes({ folder }: CopyPlace): number {
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize;
+  } catch (error) {
+    throw new PlaceFailed(`no copy can be made in ${folder}`, { cause: error });
+  }
 }
 
 const noRoom = (): ApiError =>

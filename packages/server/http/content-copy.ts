@@ -7,7 +7,10 @@ import { CONTENT_PIECE_BYTES, type CopySource } from '../core/ports.ts';
 /** A folder whose file system holds copies. */
 export interface CopyPlace {
   readonly folder: string;
+  /** of this process */
   readonly bytesMax: number;
+  /** how many processes keep copies on this file system, by the same rules */
+  readonly processes: number;
   /** bytes of all copies here, written or about to be */
   heldBytes: number;
   writtenBytes: number;
@@ -54,13 +57,17 @@ export class ContentCopy {
     this.generation = generation;
     this.version = version;
     const path = join(place.folder, `holdfast-${crypto.randomUUID()}`);
+    let fd: number | undefined;
     try {
-      this.#fd = fs.openSync(path, 'wx+', 0o600);
+      fd = fs.openSync(path, 'wx+', 0o600);
       if (CAN_OPEN_DESCRIPTORS) fs.unlinkSync(path);
       // The parts of the file that are not written yet take no room.
-      fs.ftruncateSync(this.#fd, size);
-      this.#identity = identityOf(this.#fd);
+      fs.ftruncateSync(fd, size);
+      this.#identity = identityOf(fd);
+      this.#fd = fd;
     } catch (error) {
+      if (fd !== undefined) fs.closeSync(fd);
+      fs.rmSync(path, { force: true });
       throw new PlaceFailed(`no copy can be made in ${place.folder}`, { cause: error });
     }
     this.#path = CAN_OPEN_DESCRIPTORS ? `${DESCRIPTORS}/${this.#fd}` : path;

@@ -20,7 +20,7 @@ export const GC_SECONDS_MAX = 240;
 /** Seconds a lease may take to validate a direct upload before its connection counts as dead. */
 export const VALIDATION_SECONDS_MAX = 240;
 
-/** Bytes of copies of large content that one process holds at once; further answers are 503. */
+/** Bytes of copies of large content that the processes of one server hold at once; further answers are 503. */
 export const COPIED_BYTES_MAX = 4 * 1024 * 1024 * 1024;
 /** The same in the system's memory, if the disk has no room. */
 export const COPIED_IN_MEMORY_BYTES_MAX = 256 * 1024 * 1024;

@@ -70,9 +70,11 @@ async function openParts(
   // A restarted server knows of rotten nodes at once. If the rows cannot be read now, background work tries again.
   await core.rottenNodes.look(core.metadata).catch(() => undefined);
   const { spoolFolder, turns } = deployment;
-  const copies = await ContentCopies.open(spoolFolder).catch((error: unknown) => {
-    throw explainFolderError(spoolFolder, error);
-  });
+  const copies = await ContentCopies.open(spoolFolder, { processes: config.workers }).catch(
+    (error: unknown) => {
+      throw explainFolderError(spoolFolder, error);
+    },
+  );
   opened.add(() => copies.close());
   const handler = createHandler({
     core,
