@@ -66,6 +66,7 @@ export function parsePostgresUrl(text: string, env: Environment, flag = '--metad
     throw new ConfigError(`${flag} names more than ${POSTGRES_HOSTS_MAX} hosts; leave some out`);
   }
   const parameters = readParameters(flag, url, ['sslmode', 'sslrootcert', 'connections']);
+  const hosts = [url, ...others].map((each) => parseHost(flag, each));
   const database = decode(flag, url.pathname.slice(1), POSTGRES_EXAMPLE);
   const user = decode(flag, url.username, POSTGRES_EXAMPLE) || env.PGUSER || '';
   const password = decode(flag, url.password, POSTGRES_EXAMPLE) || env.PGPASSWORD || undefined;
@@ -76,7 +77,7 @@ export function parsePostgresUrl(text: string, env: Environment, flag = '--metad
     throw new ConfigError(`${flag} names no user; give ${POSTGRES_EXAMPLE}, or the variable PGUSER`);
   }
   return {
-    hosts: [url, ...others].map((each) => parseHost(flag, each)),
+    hosts,
     database,
     user,
     password,
