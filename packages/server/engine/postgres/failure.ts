@@ -22,8 +22,9 @@ const LOST_CODES: ReadonlySet<string> = new Set([
 /** The server takes no writes and refused a statement that would write; the session is closed. */
 export const READ_ONLY = '25006';
 
+const DEADLOCK = '40P01';
 /** A serialization failure, a deadlock, a lock that took too long, a row that another has just made: trying again may help. */
-const REPEATABLE_CODES: ReadonlySet<string> = new Set(['40001', '40P01', '55P03', '23505', READ_ONLY]);
+const REPEATABLE_CODES: ReadonlySet<string> = new Set(['40001', DEADLOCK, '55P03', '23505', READ_ONLY]);
 
 /** A CHECK of the schema: a count would be negative. */
 const CHECK_VIOLATED = '23514';
@@ -100,6 +101,8 @@ export function isRepeatable(error: unknown): boolean {
   const code = codeOf(error);
   return code !== undefined && REPEATABLE_CODES.has(code) && !isWriteOnceBroken(error);
 }
+
+export const isDeadlock = (error: unknown): boolean => codeOf(error) === DEADLOCK;
 
 /**
  * Other rows that another has just made are found by the next attempt. Content that exists already means a key was used twice.

@@ -9,7 +9,7 @@ import {
 } from '../../core/ports.ts';
 import { SpaceMap } from '../../core/space-map.ts';
 import { type Body, CommitGroups, type GroupedCommit, type Outcome } from './commit-groups.ts';
-import { isLost, isRepeatable, storageError } from './failure.ts';
+import { isDeadlock, isLost, isRepeatable, storageError } from './failure.ts';
 import type { SpaceKeys } from './space-keys.ts';
 import { PostgresSpaceTransaction } from './space-transaction.ts';
 import type { UploadLimit } from './upload-limit.ts';
@@ -22,6 +22,12 @@ const REPEAT_MS_MAX = 8_000;
 const ATTEMPTS_MAX = 12;
 const PAUSE_MS_MIN = 2;
 const PAUSE_MS_MAX = 250;
+/**
+ * After a deadlock: PostgreSQL finds one only after a second and then ends nearly all who are in it at once, so that those who begin
+ * again together meet again.
+ */
+const DEADLOCK_PAUSE_MS_MIN = 50;
+const DEADLOCK_PAUSE_MS_MAX = 1000;
 /** A lost connection is tried again once: the server may just have restarted. */
 const LOST_ATTEMPTS_MAX = 2;
 /** Remembered Spaces whose names are in the database: one that is forgotten costs two statements more. */
@@ -185,14 +191,15 @@ export async function repeatWhereSafe<T>(doing: string, work: () => Promise<T>):
         error instanceof RunAgain || isRepeatable(error) || (isLost(error) && lost < LOST_ATTEMPTS_MAX);
       if (!mayRepeat) throw storageError(error, doing);
       if (attempt === ATTEMPTS_MAX || performance.now() > giveUpAt) throw outOfAttempts(doing, error);
+      if (isDeadlock(error)) await pause(attempt, DEADLOCK_PAUSE_MS_MIN, DEADLOCK_PAUSE_MS_MAX);
       // At once the first time: by then most transactions that met are past each other.
-      if (attempt > 1) await pause(attempt);
+      else if (attempt > 1) await pause(attempt, PAUSE_MS_MIN, PAUSE_MS_MAX);
     }
   }
 }
 
-function pause(attempt: number): Promise<void> {
-  const longest = Math.min(PAUSE_MS_MAX, PAUSE_MS_MIN * 2 ** attempt);
+function pause(attempt: number, msMin: number, msMax: number): Promise<void> {
+  const longest = Math.min(msMax, msMin * 2 ** attempt);
   return new Promise((resolve) => setTimeout(resolve, Math.random() * longest));
 }
 
