@@ -29,7 +29,7 @@ export interface CopiedDeployment extends Deployment {
   assertAlone(): Promise<void>;
 }
 
-/** What every process of a deployment signs upload URLs and cursors with (signer.ts). */
+/** What every process of a deployment signs upload URLs and cursors with (core/signer.ts). */
 export interface SharedSecret {
   /** Makes the secret the first time; it is durable before it is used. */
   read(): Promise<Uint8Array>;

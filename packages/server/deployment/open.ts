@@ -19,8 +19,8 @@ import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { explainFolderError, holdDataFolder } from './data-folder.ts';
 import { type CopiedDeployment, Opened, type ServedDeployment, type SharedSecret } from './deployment.ts';
+import { folderSecret, SECRET_BYTES } from './folder-secret.ts';
 import { type DeploymentPlace, nameBucket, nameRows, type RowsPlace, type S3Place } from './place.ts';
-import { folderSecret, SECRET_BYTES } from './signer.ts';
 import { attemptStart } from './start-attempts.ts';
 
 /** Opens to serve. The data folder exists and the caller holds it (data-folder.ts). A store that is away is tried for a while. */

@@ -8,7 +8,7 @@ import { makeNode } from '../../../../test/support/canonical-node.ts';
 import type { Capability } from '../../auth/capability.ts';
 import type { Core } from '../../core/core.ts';
 import { RottenNodes } from '../../core/rotten-nodes.ts';
-import { createSigner } from '../../deployment/signer.ts';
+import { createSigner } from '../../core/signer.ts';
 import { openEmbeddedEngine } from '../../deployment/test/embedded-engine-fixture.ts';
 import { ContentCopies } from '../content-copies.ts';
 import type { FailureReport } from '../error-answer.ts';

@@ -1,12 +1,9 @@
-/** core/ports.ts Signer: HMAC-SHA-256 under a key per purpose, all drawn from one secret kept with the data. */
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+/** What a data folder's upload URLs and cursors are signed with (core/signer.ts). */
+import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import type { Signer } from '../core/ports.ts';
 import { ServeError } from '../errors.ts';
 import type { SharedSecret } from './deployment.ts';
 import { codeOf, createPrivateFile, findPrivateFile, replacePrivateFile } from './private-file.ts';
-
-type Purpose = Parameters<Signer['sign']>[0];
 
 const SECRET_NAME = 'secret.key';
 export const SECRET_BYTES = 32;
@@ -24,26 +21,6 @@ export function folderSecret(dataDir: string): SharedSecret {
     },
     replace: (secret) => replacePrivateFile(path, secret),
   };
-}
-
-export function createSigner(secret: Uint8Array): Signer {
-  const keys: Readonly<Record<Purpose, Uint8Array>> = {
-    'upload-url': deriveKey(secret, 'upload-url'),
-    cursor: deriveKey(secret, 'cursor'),
-  };
-  const sign = (purpose: Purpose, message: string): Buffer =>
-    createHmac('sha256', keys[purpose]).update(message).digest();
-  return {
-    sign,
-    verify(purpose, message, signature) {
-      const expected = sign(purpose, message);
-      return signature.length === expected.length && timingSafeEqual(signature, expected);
-    },
-  };
-}
-
-function deriveKey(secret: Uint8Array, purpose: Purpose): Uint8Array {
-  return createHmac('sha256', secret).update(`holdfast v1 ${purpose}`).digest();
 }
 
 async function findSecret(path: string): Promise<Uint8Array | undefined> {
