@@ -161,25 +161,25 @@ function answerSpace(
 
 /** Uploads are counted apart: they are long and hold buffers. */
 class UploadGate {
-  private readonly max: number;
-  private open = 0;
+  readonly #max: number;
+  #open = 0;
 
   constructor(max: number) {
-    this.max = max;
+    this.#max = max;
   }
 
   async answer(core: Core, exchange: Exchange, path: string, query: string | undefined): Promise<Response> {
     const { method } = exchange.request;
     if (method === 'OPTIONS') return emptyAnswer(exchange, 204, preflightHeaders('PUT'));
     if (method !== 'PUT') throw notFound();
-    if (this.open >= this.max) throw overloaded();
-    this.open += 1;
+    if (this.#open >= this.#max) throw overloaded();
+    this.#open += 1;
     try {
       // A URL that was handed out has no query: with one it is not ours, and fails as a wrong signature does.
       const token = path.slice(UPLOADS_PATH.length) + (query === undefined ? '' : `?${query}`);
       return await answerUpload(withTiming(core, exchange.timing), exchange, token);
     } finally {
-      this.open -= 1;
+      this.#open -= 1;
     }
   }
 }

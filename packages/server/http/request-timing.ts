@@ -12,19 +12,19 @@ interface Step {
 
 /** A request has a handful of steps: a search through a list costs less than a map. */
 export class RequestTiming {
-  private readonly startedAt = performance.now();
-  private readonly steps: Step[] = [];
+  readonly #startedAt = performance.now();
+  readonly #steps: Step[] = [];
 
   /** Adds one call of a step that began at `startedAt` (of `performance.now()`) and has just ended. */
   record(name: StepName, startedAt: number): void {
     const durationMs = performance.now() - startedAt;
-    for (const step of this.steps) {
+    for (const step of this.#steps) {
       if (step.name !== name) continue;
       step.durationMs += durationMs;
       step.calls += 1;
       return;
     }
-    this.steps.push({ name, durationMs, calls: 1 });
+    this.#steps.push({ name, durationMs, calls: 1 });
   }
 
   /** Times `step`, which may return a promise or not; a failure counts as a call too. */
@@ -53,8 +53,8 @@ export class RequestTiming {
 
   /** The header's value: `cas_edge` first, each name once. */
   render(): string {
-    let text = `cas_edge;dur=${inMilliseconds(performance.now() - this.startedAt)}`;
-    for (const { name, durationMs, calls } of this.steps) {
+    let text = `cas_edge;dur=${inMilliseconds(performance.now() - this.#startedAt)}`;
+    for (const { name, durationMs, calls } of this.#steps) {
       text += `, ${name};dur=${inMilliseconds(durationMs)}`;
       if (calls > 1) text += `;desc="${calls} calls"`;
     }
