@@ -28,6 +28,10 @@ const ENGINE_PORTS = ['packages/server/engine/transfer-ports.ts', 'packages/serv
 /** Copying deployments. */
 const TRANSFER = 'packages/server/transfer/';
 
+/** What every room of the server above the rules may count and share out. */
+const METRICS = 'packages/server/metrics/';
+const SHARES = 'packages/server/shares/';
+
 /** The rooms of trees in the SDK, the lowest first. */
 const TREE_ROOMS = ['format', 'build', 'read', 'jobs', 'walk', 'push', 'pull'];
 
@@ -78,15 +82,36 @@ export const ROOMS: readonly Room[] = [
     reason: 'core holds the rules: protocol and its own ports only',
   },
   {
+    folder: METRICS,
+    folders: [METRICS],
+    packages: [PROTOCOL],
+    nodeModules: true,
+    reason: 'metrics are counted by others and know nobody',
+  },
+  {
+    folder: SHARES,
+    folders: [SHARES, METRICS],
+    packages: [PROTOCOL],
+    nodeModules: true,
+    reason: 'sharing out a resource knows no resource',
+  },
+  {
     folder: 'packages/server/auth/',
-    folders: ['packages/server/auth/', 'packages/server/core/'],
+    folders: ['packages/server/auth/', 'packages/server/core/', METRICS, SHARES],
     packages: [PROTOCOL, 'jose'],
     nodeModules: true,
     reason: 'auth knows neither http nor engines',
   },
   {
     folder: 'packages/server/http/',
-    folders: ['packages/server/http/', 'packages/server/core/', 'packages/server/auth/'],
+    folders: [
+      'packages/server/http/',
+      'packages/server/core/',
+      'packages/server/auth/',
+      'packages/server/audit/',
+      METRICS,
+      SHARES,
+    ],
     packages: [PROTOCOL],
     nodeModules: true,
     reason: 'http knows core, auth and protocol, never an engine',
@@ -123,6 +148,8 @@ function engineRoom(store: string, packages: readonly string[], reason: string):
     'packages/server/engine/refused.ts',
     'packages/server/engine/store-identity.ts',
     'packages/server/core/',
+    METRICS,
+    SHARES,
     REGISTRY_PORT,
   ];
   return { folder, folders, packages: [PROTOCOL, ...packages], nodeModules: true, reason };
@@ -213,6 +240,8 @@ export const COMPOSITION_ROOT = 'packages/server/deployment/open.ts';
  */
 export const FLOORS: readonly RegExp[] = [
   /^packages\/server\/(?:errors|log|log-repeats)\.ts$/,
+  /^packages\/server\/metrics\//,
+  /^packages\/server\/shares\//,
   /^packages\/server\/core\//,
   /^packages\/server\/auth\//,
   /^packages\/server\/engine\/[^/]+$/,
@@ -220,7 +249,11 @@ export const FLOORS: readonly RegExp[] = [
   /^packages\/server\/background\//,
   /^packages\/server\/deployment\//,
   /^packages\/server\/transfer\//,
+  /^packages\/server\/inspect\//,
+  /^packages\/server\/backup\//,
+  /^packages\/server\/audit\//,
   /^packages\/server\/http\//,
+  /^packages\/server\/operator\//,
   /^packages\/server\/serve\//,
   /^packages\/server\/index\.ts$/,
 ];
