@@ -1,0 +1,155 @@
+/** What is counted: a counter, a gauge, a histogram, and families of them that labels tell apart. Adding one allocates nothing. */
+
+/** How the values of several processes become one: gauges by their own rule; counters and histograms are always summed. */
+export type GaugeMerge = 'sum' | 'max' | 'min';
+export type MetricType = 'counter' | 'gauge' | 'histogram';
+
+/** What a metric holds at one moment; a histogram: the count of each bucket, of what lies above them, and the sum. */
+export type SampleValue = number | readonly number[];
+
+export class Counter {
+  value = 0;
+
+  add(amount = 1): void {
+    this.value += amount;
+  }
+
+  /** For a total that something else counts, such as the kernel. */
+  raiseTo(total: number): void {
+    if (total > this.value) this.value = total;
+  }
+
+  read(): SampleValue {
+    return this.value;
+  }
+}
+
+export class Gauge {
+  value = 0;
+
+  set(value: number): void {
+    this.value = value;
+  }
+
+  add(amount: number): void {
+    this.value += amount;
+  }
+
+  read(): SampleValue {
+    return this.value;
+  }
+}
+
+/** Upper bounds in seconds. A local read takes well under a millisecond, an engine across a network some tens. */
+export const SECONDS_BUCKETS: readonly number[] = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+];
+
+export class Histogram {
+  readonly #bounds: readonly number[];
+  readonly #counts: number[];
+  #sum = 0;
+
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds;
+    this.#counts = new Array<number>(bounds.length + 1).fill(0);
+  }
+
+  observe(value: number): void {
+    const bounds = this.#bounds;
+    const counts = this.#counts;
+    let bucket = 0;
+    while (bucket < bounds.length && value > (bounds[bucket] as number)) bucket += 1;
+    counts[bucket] = (counts[bucket] as number) + 1;
+    this.#sum += value;
+  }
+
+  read(): SampleValue {
+    return [...this.#counts, this.#sum];
+  }
+}
+
+interface Readable {
+  read(): SampleValue;
+}
+
+export type Labels<Name extends string> = Readonly<Record<Name, string>>;
+
+/** A label that something outside can choose must be bounded by its caller; this is only the last bound on memory. */
+const CHILDREN_MAX = 50_000;
+const OVERFLOW_VALUE = 'other';
+const SEPARATOR = '\u0000';
+
+/** One metric with labels. `with` finds the child of some label values, and makes it: keep the child where it is used often. */
+export class Family<Child extends Readable, Name extends string> {
+  readonly #names: readonly Name[];
+  readonly #make: () => Child;
+  readonly #children = new Map<string, { readonly labels: string; readonly child: Child }>();
+
+  constructor(names: readonly Name[], make: () => Child) {
+    this.#names = names;
+    this.#make = make;
+  }
+
+  with(labels: Labels<Name>): Child {
+    const values = this.#names.map((name) => labels[name]);
+    const key = values.join(SEPARATOR);
+    const known = this.#children.get(key);
+    if (known !== undefined) return known.child;
+    if (this.#children.size >= CHILDREN_MAX) return this.#overflow();
+    return this.#add(key, values);
+  }
+
+  /** Forgets all children: for gauges whose set of label values is read anew. */
+  clear(): void {
+    this.#children.clear();
+  }
+
+  /** Each child with its labels as they are rendered, `name="value",…`. */
+  *samples(): Iterable<readonly [labels: string, value: SampleValue]> {
+    for (const { labels, child } of this.#children.values()) yield [labels, child.read()];
+  }
+
+  #overflow(): Child {
+    const values = this.#names.map(() => OVERFLOW_VALUE);
+    const key = values.join(SEPARATOR);
+    return this.#children.get(key)?.child ?? this.#add(key, values);
+  }
+
+  #add(key: string, values: readonly string[]): Child {
+    const child = this.#make();
+    const labels = this.#names
+      .map((name, index) => `${name}="${escapeLabel(values[index] ?? '')}"`)
+      .join(',');
+    this.#children.set(key, { labels, child });
+    return child;
+  }
+}
+
+export class Counters<Name extends string> extends Family<Counter, Name> {
+  add(labels: Labels<Name>, amount = 1): void {
+    this.with(labels).add(amount);
+  }
+}
+
+export class Gauges<Name extends string> extends Family<Gauge, Name> {
+  set(labels: Labels<Name>, value: number): void {
+    this.with(labels).set(value);
+  }
+
+  add(labels: Labels<Name>, amount: number): void {
+    this.with(labels).add(amount);
+  }
+}
+
+export class Histograms<Name extends string> extends Family<Histogram, Name> {
+  observe(labels: Labels<Name>, value: number): void {
+    this.with(labels).observe(value);
+  }
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '"': '\\"', '\n': '\\n' };
+
+function escapeLabel(text: string): string {
+  return text.replace(/[\\"\n]/g, (character) => ESCAPES[character] as string);
+}
