@@ -146,6 +146,7 @@ function engineRoom(store: string, packages: readonly string[], reason: string):
     'packages/server/engine/app-rows.ts',
     'packages/server/engine/local-failure.ts',
     'packages/server/engine/refused.ts',
+    'packages/server/engine/schema-version.ts',
     'packages/server/engine/store-identity.ts',
     'packages/server/core/',
     METRICS,

@@ -200,7 +200,9 @@ describe('a server that cannot start says why', () => {
 function setVersion(data: string, change: (version: number) => number): void {
   const database = new Database(databasePath(data));
   const row = database.query<{ user_version: number }, []>('PRAGMA user_version').get();
-  database.run(`PRAGMA user_version = ${change(row?.user_version ?? 0)}`);
+  const version = change(row?.user_version ?? 0);
+  database.run(`PRAGMA user_version = ${version}`);
+  database.run('UPDATE holdfast_schema SET min_compatible_version = ?1', [version]);
   database.close();
 }
 

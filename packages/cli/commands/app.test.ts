@@ -173,6 +173,7 @@ describe('app add', () => {
     await place.print(...ADD);
     const database = new Database(place.path('holdfast-data', 'registry.db'));
     database.run('PRAGMA user_version = 7');
+    database.run('UPDATE holdfast_schema SET min_compatible_version = 7');
     database.close();
     expect(await place.fail(1, ...ADD)).toContain('newer Holdfast');
     expect(await place.fail(1, 'app', 'list')).toContain('newer Holdfast');

@@ -10,9 +10,12 @@ import { PostgresPool } from './wire/connection-pool.ts';
 import { POSTGRES_LIMITS } from './wire/limits.ts';
 
 const START_MS_MAX = 60_000;
-const ONE = 'CREATE TABLE one (id integer PRIMARY KEY)';
+const ONE = { sql: 'CREATE TABLE one (id integer PRIMARY KEY)', minCompatible: 1 };
 /** Fails when it is run twice, and takes a while. */
-const TWO = 'SELECT pg_sleep(0.2); CREATE TABLE two (id integer PRIMARY KEY); INSERT INTO one VALUES (2)';
+const TWO = {
+  sql: 'SELECT pg_sleep(0.2); CREATE TABLE two (id integer PRIMARY KEY); INSERT INTO one VALUES (2)',
+  minCompatible: 2,
+};
 
 let databases: TestDatabases;
 let url: string;
@@ -61,7 +64,10 @@ test('a new migration runs once, however many processes bring it, and the old on
 });
 
 test('one that fails leaves nothing, and can be brought again', async () => {
-  const failing = migrate(openPool(), [ONE, 'CREATE TABLE two (id integer); SELECT 1 / 0']);
+  const failing = migrate(openPool(), [
+    ONE,
+    { sql: 'CREATE TABLE two (id integer); SELECT 1 / 0', minCompatible: 1 },
+  ]);
   await failing.catch(() => undefined);
   expect(failing).rejects.toThrow();
   expect([await hasTable('one'), await hasTable('two'), await readVersion()]).toEqual([false, false, 0]);
@@ -75,6 +81,31 @@ test('a database of a newer Holdfast is refused, and left alone', async () => {
   expect(error).toBeInstanceOf(EngineRefused);
   expect((error as Error).message).toContain('newer Holdfast');
   expect(await readVersion()).toBe(2);
+});
+
+test('an older build goes on with a database of a newer one that says so, and changes nothing in it', async () => {
+  const adding = { sql: 'CREATE TABLE added (id integer)', minCompatible: 1 };
+  await migrate(openPool(), [ONE, adding]);
+  await migrate(openPool(), [ONE]);
+  expect([await readVersion(), await hasTable('added')]).toEqual([2, true]);
+  await migrate(openPool(), [ONE, adding, { sql: 'DROP TABLE added', minCompatible: 3 }]);
+  for (const older of [[ONE], [ONE, adding]]) {
+    expect(await migrate(openPool(), older).catch((caught) => caught)).toBeInstanceOf(EngineRefused);
+  }
+});
+
+test('a database of a build that recorded only its version is migrated, and refused by older builds', async () => {
+  const pool = openPool();
+  const recorded =
+    'CREATE TABLE holdfast_schema (id smallint PRIMARY KEY CHECK (id = 1), version integer NOT NULL)';
+  await pool.run('preparing', recorded, []);
+  await pool.run('preparing', 'INSERT INTO holdfast_schema VALUES (1, 2)', []);
+  expect(await migrate(pool, [ONE]).catch((caught) => caught)).toBeInstanceOf(EngineRefused);
+  await migrate(pool, [ONE, TWO]);
+  const three = { sql: 'CREATE TABLE three (id integer)', minCompatible: 2 };
+  await Promise.all(Array.from({ length: 4 }, () => migrate(openPool(), [ONE, TWO, three])));
+  await migrate(openPool(), [ONE, TWO]);
+  expect([await readVersion(), await hasTable('three')]).toEqual([3, true]);
 });
 
 test('a database that cannot hold every character is refused, and left alone', async () => {

@@ -1,9 +1,9 @@
 /**
  * Brings a database to this build's schema, also if many processes start at once. The row of `holdfast_schema` is the lock. The
- * migrations and their number are written in one transaction.
+ * migrations, their number and the oldest build that may use the result are written in one transaction.
  */
 
-import { EngineRefused } from '../refused.ts';
+import { decideMigration, type Migration, type SchemaVersion, versionAfter } from '../schema-version.ts';
 import { assertFit } from './database-fitness.ts';
 import { codeOf, isRepeatable, storageError } from './failure.ts';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
@@ -15,23 +15,41 @@ import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
 /** In order; a migration that has shipped is never edited. */
-const MIGRATIONS: readonly string[] = [initial, apps, copyMarks, rottenNodes, uploadPermits];
+const MIGRATIONS: readonly Migration[] = [
+  { sql: initial, minCompatible: 1 },
+  { sql: apps, minCompatible: 2 },
+  { sql: copyMarks, minCompatible: 3 },
+  { sql: rottenNodes, minCompatible: 4 },
+  { sql: uploadPermits, minCompatible: 5 },
+];
 
 /** ms all migrations may take, and the wait for another process that runs them */
 const PATIENCE_MS = 30 * 60_000;
 const ATTEMPTS_MAX = 10;
 const PAUSE_MS = 100;
 
-const CREATE_TABLE =
-  'CREATE TABLE IF NOT EXISTS holdfast_schema (id smallint PRIMARY KEY CHECK (id = 1), version integer NOT NULL)';
+const CREATE_TABLE = `CREATE TABLE IF NOT EXISTS holdfast_schema (
+  id smallint PRIMARY KEY CHECK (id = 1), version integer NOT NULL, min_compatible_version integer NOT NULL DEFAULT 0
+)`;
 const CREATE_ROW = 'INSERT INTO holdfast_schema (id, version) VALUES (1, 0) ON CONFLICT DO NOTHING';
-const READ_VERSION = 'SELECT version FROM holdfast_schema WHERE id = 1';
+const HAS_COLUMN = `SELECT 1 AS one FROM pg_attribute
+  WHERE attrelid = 'holdfast_schema'::regclass AND attname = 'min_compatible_version'`;
+/** Tables of builds that did not record it lack the column. */
+const ADD_COLUMN =
+  'ALTER TABLE holdfast_schema ADD COLUMN IF NOT EXISTS min_compatible_version integer NOT NULL DEFAULT 0';
+/** As JSON, because the column may be missing. */
+const READ_VERSION = `SELECT version, coalesce((to_jsonb(s) ->> 'min_compatible_version')::integer, 0) AS "minCompatible"
+  FROM holdfast_schema s WHERE id = 1`;
+const NAME = 'the database';
 /** What a process gets when another has created the same table at the same time. */
 const MADE_BY_ANOTHER: ReadonlySet<string> = new Set(['23505', '42P07', '42710']);
 const NO_TABLE = '42P01';
 
 /** @throws EngineRefused, StoreUnavailable */
-export async function migrate(pool: PostgresPool, migrations: readonly string[] = MIGRATIONS): Promise<void> {
+export async function migrate(
+  pool: PostgresPool,
+  migrations: readonly Migration[] = MIGRATIONS,
+): Promise<void> {
   await assertFit(pool);
   try {
     for (let attempt = 1; ; attempt += 1) {
@@ -49,21 +67,22 @@ export async function migrate(pool: PostgresPool, migrations: readonly string[] 
   }
 }
 
-async function migrateOnce(connection: PostgresConnection, migrations: readonly string[]): Promise<void> {
-  if ((await findVersion(connection)) === migrations.length) return;
-  await connection.script(CREATE_TABLE);
-  await connection.script(CREATE_ROW);
+async function migrateOnce(connection: PostgresConnection, migrations: readonly Migration[]): Promise<void> {
+  const found = await findVersion(connection);
+  if (found !== undefined && !decideMigration(NAME, found, migrations)) return;
+  await makeVersionRow(connection);
   await connection.withPatience(PATIENCE_MS, async () => {
     await connection.script(
       `BEGIN; SET LOCAL statement_timeout = ${PATIENCE_MS}; SET LOCAL lock_timeout = ${PATIENCE_MS}`,
     );
     try {
       const { rows } = await connection.script(`${READ_VERSION} FOR UPDATE`);
-      const version = rows[0]?.version as number;
-      assertKnown(version, migrations.length);
-      for (const sql of migrations.slice(version)) await connection.script(sql);
+      const before = rows[0] as unknown as SchemaVersion;
+      const isDue = decideMigration(NAME, before, migrations);
+      const after = isDue ? versionAfter(migrations) : before;
+      for (const { sql } of migrations.slice(before.version)) await connection.script(sql);
       const { command } = await connection.script(
-        `UPDATE holdfast_schema SET version = ${migrations.length}; COMMIT`,
+        `UPDATE holdfast_schema SET version = ${after.version}, min_compatible_version = ${after.minCompatible}; COMMIT`,
       );
       if (command !== 'COMMIT') throw new Error('PostgreSQL rolled the migration back');
     } catch (error) {
@@ -73,19 +92,20 @@ async function migrateOnce(connection: PostgresConnection, migrations: readonly 
   });
 }
 
-async function findVersion(connection: PostgresConnection): Promise<number | undefined> {
+/** Looks before it alters: the table's lock would wait for a migration that another process runs. */
+async function makeVersionRow(connection: PostgresConnection): Promise<void> {
+  await connection.script(CREATE_TABLE);
+  const { rows } = await connection.script(HAS_COLUMN);
+  if (rows.length === 0) await connection.script(ADD_COLUMN);
+  await connection.script(CREATE_ROW);
+}
+
+async function findVersion(connection: PostgresConnection): Promise<SchemaVersion | undefined> {
   try {
     const { rows } = await connection.script(READ_VERSION);
-    return rows[0]?.version as number | undefined;
+    return rows[0] as unknown as SchemaVersion | undefined;
   } catch (error) {
     if (codeOf(error) === NO_TABLE) return undefined;
     throw error;
   }
-}
-
-function assertKnown(version: number, known: number): void {
-  if (version <= known) return;
-  throw new EngineRefused(
-    `the database has schema version ${version}, this build knows ${known}: run the newer Holdfast that migrated it, or restore a backup`,
-  );
 }

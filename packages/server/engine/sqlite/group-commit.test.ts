@@ -216,18 +216,21 @@ test('after close nothing is taken', async () => {
 
 test('migrations run once each, in order, and all or nothing', () => {
   const database = new Database(':memory:');
-  const first = 'CREATE TABLE one (a)';
+  const first = { sql: 'CREATE TABLE one (a)', minCompatible: 1 };
+  const second = (sql: string) => ({ sql, minCompatible: 1 });
   migrate(database, 'x', [first]);
   migrate(database, 'x', [first]);
-  expect(() => migrate(database, 'x', [first, 'CREATE TABLE two (a); CREATE TABLE two (a)'])).toThrow();
+  expect(() =>
+    migrate(database, 'x', [first, second('CREATE TABLE two (a); CREATE TABLE two (a)')]),
+  ).toThrow();
   const tables = () =>
     database
       .query<{ name: string }, []>("SELECT name FROM sqlite_schema WHERE type = 'table'")
       .values()
       .flat();
-  expect(tables()).toEqual(['one']);
-  migrate(database, 'x', [first, 'CREATE TABLE two (a)']);
-  expect(tables()).toEqual(['one', 'two']);
+  expect(tables()).toEqual(['one', 'holdfast_schema']);
+  migrate(database, 'x', [first, second('CREATE TABLE two (a)')]);
+  expect(tables()).toEqual(['one', 'holdfast_schema', 'two']);
   database.close();
 });
 
@@ -235,10 +238,13 @@ test('a data folder of a newer version is refused and left as it is', async () =
   await store.close();
   const database = new Database(path);
   const known = database.query<{ user_version: number }, []>('PRAGMA user_version').get()?.user_version;
+  const kept = database.query('SELECT * FROM holdfast_schema').values().flat() as number[];
   database.run('PRAGMA user_version = 999');
+  database.run('UPDATE holdfast_schema SET min_compatible_version = 999');
   expect(() => open()).toThrow(EngineRefused);
   expect(database.query('PRAGMA user_version').get()).toEqual({ user_version: 999 });
   database.run(`PRAGMA user_version = ${known}`);
+  database.run('UPDATE holdfast_schema SET min_compatible_version = ?2 WHERE id = ?1', kept);
   database.close();
   store = open();
 });

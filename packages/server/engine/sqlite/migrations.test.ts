@@ -5,6 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { hashAt, ManualClock, NOW, newGeneration, SPACE } from '../contract/samples.ts';
+import { EngineRefused } from '../refused.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
 import { migrate } from './migrations.ts';
@@ -19,7 +20,7 @@ test('from schema 1: claims are leftovers, discards are due, content has no URL 
   const path = join(folder, 'holdfast.db');
   const [claimed, discarded] = [newGeneration(), newGeneration()];
   const database = new Database(path);
-  migrate(database, path, [initial]);
+  migrate(database, path, [{ sql: initial, minCompatible: 1 }]);
   database.run(
     "INSERT INTO spaces (id, app_id, space_id, node_count, not_ready_node_count) VALUES (1, 'app', 'space', 1, 1)",
   );
@@ -42,4 +43,29 @@ test('from schema 1: claims are leftovers, discards are due, content has no URL 
     expect(await tx.findContent(claimed)).toMatchObject({ canonicalSize: 134, urlExpiresAt: 0 });
   });
   await store.close();
+});
+
+test('an older build goes on with a database of a newer one that says so, and refuses any other', () => {
+  using database = new Database(':memory:');
+  const one = { sql: 'CREATE TABLE one (a)', minCompatible: 1 };
+  const two = { sql: 'CREATE TABLE two (a)', minCompatible: 1 };
+  const three = { sql: 'DROP TABLE one', minCompatible: 3 };
+  migrate(database, 'x', [one, two]);
+  migrate(database, 'x', [one]);
+  const version = () => database.query('PRAGMA user_version').values().flat();
+  expect(version()).toEqual([2]);
+  migrate(database, 'x', [one, two, three]);
+  expect(() => migrate(database, 'x', [one, two])).toThrow(EngineRefused);
+  // What one migration broke, a later one does not mend.
+  migrate(database, 'x', [one, two, three, { sql: 'CREATE TABLE four (a)', minCompatible: 1 }]);
+  expect(() => migrate(database, 'x', [one, two])).toThrow(/schema version 4, this build knows 2/);
+  migrate(database, 'x', [one, two, three]);
+  expect(version()).toEqual([4]);
+});
+
+test('a database of a build that recorded only its version is refused by older builds', () => {
+  using database = new Database(':memory:');
+  database.run('PRAGMA user_version = 2');
+  const one = { sql: 'CREATE TABLE one (a)', minCompatible: 1 };
+  expect(() => migrate(database, 'x', [one])).toThrow(EngineRefused);
 });

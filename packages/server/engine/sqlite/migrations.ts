@@ -1,28 +1,39 @@
-/** Brings a database to this build's schema. Each migration is one transaction; `user_version` says how many ran. */
+/**
+ * Brings a database to this build's schema. Each migration is one transaction; `user_version` says how many ran, and the row of
+ * `holdfast_schema` which builds may use the result.
+ */
 import type { Database } from 'bun:sqlite';
-import { EngineRefused } from '../refused.ts';
+import { decideMigration, type Migration, type SchemaVersion, versionAfter } from '../schema-version.ts';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
 import sharedStores from './migrations/0002-shared-stores.sql' with { type: 'text' };
 import rottenNodes from './migrations/0003-rotten-nodes.sql' with { type: 'text' };
 
 /** In order; a migration that has shipped is never edited. */
-const MIGRATIONS: readonly string[] = [initial, sharedStores, rottenNodes];
+const MIGRATIONS: readonly Migration[] = [
+  { sql: initial, minCompatible: 1 },
+  { sql: sharedStores, minCompatible: 2 },
+  { sql: rottenNodes, minCompatible: 3 },
+];
 
-/** @throws EngineRefused when the database knows migrations that this build does not. */
-export function migrate(database: Database, path: string, migrations: readonly string[] = MIGRATIONS): void {
-  if (readVersion(database) === migrations.length) return;
+const CREATE_TABLE =
+  'CREATE TABLE IF NOT EXISTS holdfast_schema (id INTEGER PRIMARY KEY CHECK (id = 1), min_compatible_version INTEGER NOT NULL) STRICT';
+
+/** @throws EngineRefused when this build cannot use the database. */
+export function migrate(
+  database: Database,
+  path: string,
+  migrations: readonly Migration[] = MIGRATIONS,
+): void {
+  if (!decideMigration(path, readVersion(database), migrations)) return;
   // The version is read again after BEGIN IMMEDIATE: of several processes that open a new folder one migrates, the others find
   // it done.
   database.run('BEGIN IMMEDIATE');
   try {
-    const version = readVersion(database);
-    if (version > migrations.length) {
-      throw new EngineRefused(
-        `${path} has schema version ${version}, this build knows ${migrations.length}: run the newer Holdfast that wrote it, or restore a backup`,
-      );
+    const found = readVersion(database);
+    if (decideMigration(path, found, migrations)) {
+      for (const { sql } of migrations.slice(found.version)) database.run(sql);
+      writeVersion(database, versionAfter(migrations));
     }
-    for (const sql of migrations.slice(version)) database.run(sql);
-    database.run(`PRAGMA user_version = ${migrations.length}`);
     database.run('COMMIT');
   } catch (error) {
     if (database.inTransaction) database.run('ROLLBACK');
@@ -30,7 +41,25 @@ export function migrate(database: Database, path: string, migrations: readonly s
   }
 }
 
-function readVersion(database: Database): number {
+function readVersion(database: Database): SchemaVersion {
   using statement = database.prepare<{ user_version: number }, []>('PRAGMA user_version');
-  return statement.get()?.user_version ?? 0;
+  return { version: statement.get()?.user_version ?? 0, minCompatible: readMinCompatible(database) };
+}
+
+/** Databases of builds that did not record it have no table. */
+function readMinCompatible(database: Database): number {
+  using tables = database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'holdfast_schema'");
+  if (tables.get() === null) return 0;
+  using statement = database.prepare<{ min_compatible_version: number }, []>(
+    'SELECT min_compatible_version FROM holdfast_schema',
+  );
+  return statement.get()?.min_compatible_version ?? 0;
+}
+
+function writeVersion(database: Database, { version, minCompatible }: SchemaVersion): void {
+  database.run(CREATE_TABLE);
+  database.run('INSERT OR REPLACE INTO holdfast_schema (id, min_compatible_version) VALUES (1, ?1)', [
+    minCompatible,
+  ]);
+  database.run(`PRAGMA user_version = ${version}`);
 }

@@ -115,6 +115,7 @@ describe('the registry file', () => {
     open(path);
     const database = new Database(join(path, 'registry.db'));
     database.run('PRAGMA user_version = 99');
+    database.run('UPDATE holdfast_schema SET min_compatible_version = 99');
     database.close();
     expect(() => open(path)).toThrow(EngineRefused);
     expect(() => open(path)).toThrow(/schema version 99.*newer Holdfast/);

@@ -6,6 +6,7 @@ import type { AppRecord, AppStatus, RegistryStore } from '../../auth/registry-st
 import { appFromSql, appKeysToSql } from '../app-rows.ts';
 import { codeOf } from '../local-failure.ts';
 import { EngineRefused } from '../refused.ts';
+import type { Migration } from '../schema-version.ts';
 import { assertTablesSound, assertWholePages, openWriter } from './database.ts';
 import { migrate } from './migrations.ts';
 import schema0001 from './registry-migrations/0001-apps.sql' with { type: 'text' };
@@ -17,7 +18,7 @@ const FILE_NAME = 'registry.db';
 const FOLDER_MODE = 0o700;
 
 /** In order; a migration that has shipped is never edited. */
-const MIGRATIONS: readonly string[] = [schema0001];
+const MIGRATIONS: readonly Migration[] = [{ sql: schema0001, minCompatible: 1 }];
 
 /**
  * Errors that mean damage while the registry is opened. SQLITE_ERROR is one: our statements are right, so the schema is wrong.
