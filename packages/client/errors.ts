@@ -8,7 +8,8 @@ import type { ErrorCode, OperationName, RejectionCode } from '@holdfast/protocol
  * - `TIMED_OUT`: an attempt took longer than its time limit.
  * - `MALFORMED_RESPONSE`: an answer that this API never gives; usually another server or a proxy answered.
  * - `RESPONSE_TOO_LARGE`: an answer beyond the limit for its kind; reading stopped there.
- * - `UPLOAD_REFUSED`: the upload target turned the bytes away for a reason that another lease does not mend.
+ * - `UPLOAD_REFUSED`: the upload target turned the bytes away for a reason that another lease does not mend, or the server told
+ *   to upload where no bytes may go (from https to http, or to a foreign host with other headers than an upload's).
  * - `UPLOAD_UNSETTLED`: the bounded rounds of lease and PUT ended without an outcome.
  * - `VERIFICATION_FAILED`: what was read is not what its hash says (`VerificationError`).
  * - `TOKEN_UNAVAILABLE`: the token function failed or returned something that is no token.

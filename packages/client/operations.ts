@@ -29,6 +29,7 @@ import {
   parseUpdateRootRefsResponse,
 } from './parse-answers.ts';
 import { request, type Transport } from './transport.ts';
+import { assertInstructionIsSafe } from './upload-instruction.ts';
 
 /** Every call can be given up: the promise, and any stream it gave, then rejects with the signal's reason. */
 export interface CallOptions {
@@ -142,9 +143,10 @@ export function createOperations(transport: Transport, target: Target): Operatio
     },
     // A repeated lease ends no earlier, and an upload generation that exists is returned instead of a new one.
     async leaseNode(hash, { leaseDurationMs }, options) {
-      return askOfRow({ operation: 'leaseNode', hash, json: { leaseDurationMs }, options }, (value) =>
-        parseLeaseResponse(value, hash),
-      );
+      const call: Call = { operation: 'leaseNode', hash, json: { leaseDurationMs }, options };
+      const lease = await askOfRow(call, (value) => parseLeaseResponse(value, hash));
+      if ('upload' in lease) assertInstructionIsSafe(lease.upload, target.baseUrl);
+      return lease;
     },
     async getUsage(options) {
       return ask({ operation: 'getUsage', options }, parseSpaceUsage);
