@@ -34,6 +34,11 @@ export async function openAuthorizer(
   };
 }
 
+/** Learns whose request it is even if that is refused afterwards. */
+interface Witness {
+  capability: Capability | undefined;
+}
+
 /**
  * Judges one request. `authorization` is the header as received, null when absent; `appId` and `spaceId` are the decoded
  * ids of the path, `undefined` for one that is no id. Throws or rejects with the ApiError of the first check that fails,
@@ -45,14 +50,16 @@ export function authorize(
   appId: string | undefined,
   spaceId: string | undefined,
   operation: OperationName,
+  witness?: Witness,
 ): Capability | Promise<Capability> {
   const credential = plainCredential(authorization);
   const digest = digestCredential(credential);
   const target: ScopeTarget = { appId, spaceId };
   const known = findStanding(authorizer, digest);
   if (known === undefined) {
-    return authorizeUnknown(authorizer, readBearerToken(credential), digest, target, operation);
+    return authorizeUnknown(authorizer, readBearerToken(credential), digest, target, operation, witness);
   }
+  if (witness !== undefined) witness.capability = known;
   checkScope(known, target, operation);
   return known;
 }
@@ -91,6 +98,7 @@ async function authorizeUnknown(
   digest: string,
   target: ScopeTarget,
   operation: OperationName,
+  witness?: Witness,
 ): Promise<Capability> {
   const parsed = parseToken(token);
   const { algorithm } = parsed;
@@ -111,6 +119,7 @@ async function authorizeUnknown(
   await verifySignature(parsed, algorithm, keySet);
   const { capability, validity } = checkClaims(parsed.claims, registration, authorizer.world.now());
   authorizer.cache.store(digest, { capability, validity, issuer: parsed.issuer, registration, keySet });
+  if (witness !== undefined) witness.capability = capability;
   checkScope(capability, target, operation);
   return capability;
 }

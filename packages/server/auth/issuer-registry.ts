@@ -36,6 +36,7 @@ export class IssuerRegistry {
   readonly #world: AuthWorld;
   #snapshot: RegistrySnapshot = new Map();
   #records: readonly AppRecord[] | undefined;
+  #appIds: ReadonlySet<string> = new Set();
   /** monotonic ms at the start of the reading */
   #readAt = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | undefined;
@@ -85,6 +86,11 @@ export class IssuerRegistry {
   async #lookAgain(): Promise<void> {
     await this.#reading?.catch(() => undefined);
     await this.#readOnce();
+  }
+
+  /** Whether the App was registered when the rows were last read. Decides nothing: for what is counted by App. */
+  isRegistered(appId: string): boolean {
+    return this.#appIds.has(appId);
   }
 
   close(): void {
@@ -145,6 +151,7 @@ export class IssuerRegistry {
     }
     this.#snapshot = next;
     this.#records = records;
+    this.#appIds = new Set(records.map(({ appId }) => appId));
   }
 
   #scheduleReload(): void {

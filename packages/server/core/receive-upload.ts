@@ -19,12 +19,15 @@ export interface UploadRequest {
   /** bytes, from Content-Length */
   readonly declaredLength: number | undefined;
   readonly body: UploadBody | null;
+  /** Called once the token has proved to be ours. */
+  readonly onGrant?: (grant: UploadGrant) => void;
 }
 
 /** Resolves when the upload is durable. Throws FORBIDDEN (403), CONFLICT (412), PAYLOAD_TOO_LARGE (413). */
 export async function receiveUpload(core: Core, request: UploadRequest): Promise<void> {
   const receiver = getReceiver(core);
   const grant = parseUploadToken(core.signer, request.token);
+  request.onGrant?.(grant);
   // A clock that is no promise is not awaited: that would cost a turn of the event loop.
   const now = core.metadata.readClock();
   if (grant.expiresAt <= (typeof now === 'number' ? now : await now)) {

@@ -5,7 +5,9 @@ import type { Exchange } from './exchange.ts';
 
 export function contentAnswer(exchange: Exchange, content: ContentAnswer): Response {
   const { status } = content;
-  const body = exchange.request.method === 'HEAD' ? null : (content.body as BodyInit);
+  const isHead = exchange.request.method === 'HEAD';
+  const body = isHead ? null : (content.body as BodyInit);
+  if (!isHead) exchange.record.sentBytes = content.end - content.start;
   if (exchange.corsOrigins === '*' && status === 200) {
     return new Response(body, { headers: plainHeaders(exchange, content) });
   }

@@ -4,6 +4,7 @@ import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/ports.ts'
 import type { CorsOrigins, HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
 import { STORAGE_RETRY_AFTER_SECONDS } from './http-limits.ts';
+import { RequestRecord } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
 
 /** What is logged of a failure. Never a URL, a header or a body: they hold tokens and signatures. */
@@ -45,7 +46,13 @@ export function errorAnswer(exchange: Exchange, error: unknown, report: ReportFa
 export function unsentAnswer(corsOrigins: CorsOrigins, error: unknown, report: ReportFailure): Response {
   const request = new Request('http://localhost/');
   return errorAnswer(
-    { request, timing: new RequestTiming(), corsOrigins, connections: undefined },
+    {
+      request,
+      timing: new RequestTiming(),
+      record: new RequestRecord(),
+      corsOrigins,
+      connections: undefined,
+    },
     error,
     report,
   );
@@ -76,6 +83,7 @@ function isDiskFull(error: unknown): boolean {
 }
 
 function render(exchange: Exchange, error: ApiError, requestId?: string): Response {
+  exchange.record.errorCode = error.code;
   const body: ErrorBody = { error: error.code, message: error.message };
   const headers: HeaderFields = { ...error.headers };
   const retryAfterSeconds =

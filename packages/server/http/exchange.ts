@@ -1,5 +1,6 @@
 /** One request that is being answered, with everything that each step needs. */
 import { type CorsOrigins, corsHeaders, type HeaderFields, OPEN_CORS_HEADERS } from './cors.ts';
+import type { RequestRecord } from './request-record.ts';
 import type { RequestTiming } from './request-timing.ts';
 
 /** The part of the runtime's server that the handler uses; absent when a handler is called without a socket. */
@@ -11,6 +12,7 @@ export interface Connections {
 export interface Exchange {
   readonly request: Request;
   readonly timing: RequestTiming;
+  readonly record: RequestRecord;
   readonly corsOrigins: CorsOrigins;
   readonly connections: Connections | undefined;
 }
@@ -26,6 +28,7 @@ export function jsonAnswer(exchange: Exchange, status: number, text: string, mor
   const { request, timing, corsOrigins } = exchange;
   const isHead = request.method === 'HEAD';
   if (corsOrigins === '*' && more === undefined && !isHead) {
+    exchange.record.sentBytes = Buffer.byteLength(text);
     OPEN_JSON_HEADERS.set('server-timing', timing.render());
     return new Response(text, status === 200 ? OPEN_JSON_INIT : { status, headers: OPEN_JSON_HEADERS });
   }
@@ -45,8 +48,12 @@ export function textAnswer(
     'server-timing': timing.render(),
     ...headers,
   };
-  if (request.method !== 'HEAD') return new Response(text, { status, headers: fields });
-  fields['content-length'] = String(Buffer.byteLength(text));
+  const bytes = Buffer.byteLength(text);
+  if (request.method !== 'HEAD') {
+    exchange.record.sentBytes = bytes;
+    return new Response(text, { status, headers: fields });
+  }
+  fields['content-length'] = String(bytes);
   return new Response(null, { status, headers: fields });
 }
 

@@ -13,12 +13,15 @@ import type { Capability } from '../auth/capability.ts';
 import { after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
 import type { Awaitable } from '../core/ports.ts';
+import { REQUESTS_IN_FLIGHT, UPLOADS_IN_FLIGHT } from '../metrics/server-metrics.ts';
 import type { ContentCopies } from './content-copies.ts';
 import { type CorsOrigins, preflightHeaders } from './cors.ts';
 import { errorAnswer, type ReportFailure, unsentAnswer } from './error-answer.ts';
 import { type Connections, type Exchange, emptyAnswer } from './exchange.ts';
 import { acceptsHtml, FRONT_PATH, frontPageAnswer } from './front-page.ts';
 import { REQUESTS_IN_FLIGHT_MAX, SHED_RETRY_AFTER_SECONDS, UPLOADS_IN_FLIGHT_MAX } from './http-limits.ts';
+import { RequestMetrics } from './request-metrics.ts';
+import { RequestRecord } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
 import { splitUrl } from './request-url.ts';
 import { SPACE_OPERATIONS } from './space-operations.ts';
@@ -31,11 +34,14 @@ type Authorize = (
   appId: string | undefined,
   spaceId: string | undefined,
   operation: OperationName,
+  record: RequestRecord,
 ) => Capability | Promise<Capability>;
 
 export interface HandlerOptions {
   readonly core: Core;
   readonly authorize: Authorize;
+  /** for metrics: Apps that nobody registered have no series of their own */
+  readonly isRegistered: (appId: string) => boolean;
   readonly copies: ContentCopies;
   readonly reportFailure: ReportFailure;
   /** origin of upload URLs, no trailing slash; undefined: `http://` and the Host of the lease request */
@@ -70,6 +76,7 @@ export function createHandler(options: HandlerOptions): Handler {
   const { corsOrigins, reportFailure } = options;
   const requestsMax = options.requestsInFlightMax ?? REQUESTS_IN_FLIGHT_MAX;
   const uploads = new UploadGate(options.uploadsInFlightMax ?? UPLOADS_IN_FLIGHT_MAX);
+  const metrics = new RequestMetrics(options.isRegistered);
   let inFlight = 0;
 
   /**
@@ -77,29 +84,37 @@ export function createHandler(options: HandlerOptions): Handler {
    * not made to wait: the runtime sends a plain Response sooner than a promise of one.
    */
   const guard = (exchange: Exchange, step: () => Awaitable<Response>): Awaitable<Response> => {
-    if (inFlight >= requestsMax) return errorAnswer(exchange, overloaded(), reportFailure);
+    if (inFlight >= requestsMax) return noted(exchange, errorAnswer(exchange, overloaded(), reportFailure));
     inFlight += 1;
+    REQUESTS_IN_FLIGHT.add(1);
+    let answer: Awaitable<Response>;
     try {
-      const answer = step();
-      if (answer instanceof Promise) return settle(exchange, answer);
-      inFlight -= 1;
-      return answer;
+      answer = step();
     } catch (error) {
-      inFlight -= 1;
-      return errorAnswer(exchange, error, reportFailure);
+      answer = errorAnswer(exchange, error, reportFailure);
     }
+    return answer instanceof Promise ? settle(exchange, answer) : ended(exchange, answer);
+  };
+  const ended = (exchange: Exchange, answer: Response): Response => {
+    inFlight -= 1;
+    REQUESTS_IN_FLIGHT.add(-1);
+    return noted(exchange, answer);
+  };
+  const noted = (exchange: Exchange, answer: Response): Response => {
+    metrics.record(exchange.record, answer.status, exchange.timing.elapsedMs);
+    return answer;
   };
   const settle = async (exchange: Exchange, answer: Promise<Response>): Promise<Response> => {
+    let settled: Response;
     try {
-      return await answer;
+      settled = await answer;
     } catch (error) {
-      return errorAnswer(exchange, error, reportFailure);
-    } finally {
-      inFlight -= 1;
+      settled = errorAnswer(exchange, error, reportFailure);
     }
+    return ended(exchange, settled);
   };
   const begin = (request: Request, connections: Connections | undefined): Exchange => {
-    return { request, timing: new RequestTiming(), corsOrigins, connections };
+    return { request, timing: new RequestTiming(), record: new RequestRecord(), corsOrigins, connections };
   };
 
   return {
@@ -121,7 +136,8 @@ export function createHandler(options: HandlerOptions): Handler {
       return guard(exchange, () => answerSpace(options, exchange, match, query));
     },
     refuse(request, connections) {
-      return errorAnswer(begin(request, connections), notFound(), reportFailure);
+      const exchange = begin(request, connections);
+      return noted(exchange, errorAnswer(exchange, notFound(), reportFailure));
     },
     replaceUnsent: (error) => unsentAnswer(corsOrigins, error, reportFailure),
   };
@@ -135,14 +151,16 @@ function answerSpace(
 ): Awaitable<Response> {
   const appId = readId(match.appId);
   const spaceId = readId(match.spaceId);
-  const { request, timing } = exchange;
+  const { request, timing, record } = exchange;
   if (request.method === 'OPTIONS')
     return emptyAnswer(exchange, 204, preflightHeaders(methodsOf(match.route)));
   const operation = findOperation(match.route, request.method);
   if (operation === undefined) throw notFound();
+  record.operation = operation;
+  if (appId !== undefined && spaceId !== undefined) record.space = { appId, spaceId };
   const authorization = request.headers.get('authorization');
   const judged = timing.measure('cas_auth', () =>
-    options.authorize(authorization, appId, spaceId, operation),
+    options.authorize(authorization, appId, spaceId, operation, record),
   );
   return after(judged, (capability) =>
     SPACE_OPERATIONS[operation]({
@@ -172,14 +190,17 @@ class UploadGate {
     const { method } = exchange.request;
     if (method === 'OPTIONS') return emptyAnswer(exchange, 204, preflightHeaders('PUT'));
     if (method !== 'PUT') throw notFound();
+    exchange.record.operation = 'upload';
     if (this.#open >= this.#max) throw overloaded();
     this.#open += 1;
+    UPLOADS_IN_FLIGHT.add(1);
     try {
       // A URL that was handed out has no query: with one it is not ours, and fails as a wrong signature does.
       const token = path.slice(UPLOADS_PATH.length) + (query === undefined ? '' : `?${query}`);
       return await answerUpload(withTiming(core, exchange.timing), exchange, token);
     } finally {
       this.#open -= 1;
+      UPLOADS_IN_FLIGHT.add(-1);
     }
   }
 }

@@ -1,5 +1,10 @@
 /** Reads JSON bodies, bounded before and while they arrive (docs/api.md, Errors). */
 import { ApiError, JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
+import type { Exchange } from './exchange.ts';
+import type { RequestRecord } from './request-record.ts';
+
+/** The request whose body is read, and the record that is told its length. */
+type ReadBody = Pick<Exchange, 'request' | 'record'>;
 
 const NO_BYTES = new Uint8Array(0);
 const DIGITS = /^[0-9]{1,15}$/;
@@ -11,17 +16,22 @@ export function declaredLengthOf(request: Request): number | undefined {
 }
 
 /** A body that must be JSON. Throws ApiError INVALID_REQUEST (media type), PAYLOAD_TOO_LARGE. */
-export async function readJsonBody(request: Request): Promise<Uint8Array> {
+export async function readJsonBody({ request, record }: ReadBody): Promise<Uint8Array> {
   checkJsonMediaType(request);
-  return readBounded(request);
+  return counted(await readBounded(request), record);
 }
 
 /** As `readJsonBody`; an absent or empty body needs no media type. */
-export async function readOptionalJsonBody(request: Request): Promise<Uint8Array> {
+export async function readOptionalJsonBody({ request, record }: ReadBody): Promise<Uint8Array> {
   if (request.body === null || declaredLengthOf(request) === 0) return NO_BYTES;
-  if (isJson(request.headers.get('content-type'))) return readBounded(request);
-  const bytes = await readBounded(request);
+  if (isJson(request.headers.get('content-type'))) return counted(await readBounded(request), record);
+  const bytes = counted(await readBounded(request), record);
   if (bytes.length > 0) checkJsonMediaType(request);
+  return bytes;
+}
+
+function counted(bytes: Uint8Array, record: RequestRecord): Uint8Array {
+  record.receivedBytes = bytes.length;
   return bytes;
 }
 

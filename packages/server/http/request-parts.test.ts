@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test';
 import { JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
 import fc from 'fast-check';
 import { declaredLengthOf, readJsonBody, readOptionalJsonBody } from './request-body.ts';
+import { RequestRecord } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
 import { originOf, splitUrl } from './request-url.ts';
 
@@ -49,8 +50,10 @@ describe('URLs', () => {
 });
 
 describe('JSON bodies', () => {
-  const post = (body: BodyInit | null, headers: Record<string, string> = {}): Request =>
-    new Request('http://h/', { method: 'POST', body, headers, duplex: 'half' } as RequestInit);
+  const post = (body: BodyInit | null, headers: Record<string, string> = {}) => ({
+    request: new Request('http://h/', { method: 'POST', body, headers, duplex: 'half' } as RequestInit),
+    record: new RequestRecord(),
+  });
   const json = { 'content-type': 'application/json' };
 
   /** A body without a length, as chunked transfer gives it; `taken` counts what was read of it. */
@@ -113,11 +116,11 @@ describe('JSON bodies', () => {
   });
 
   test('only a plain number is a declared length', () => {
-    const lengthOf = (value: string) => declaredLengthOf(post(null, { 'content-length': value }));
+    const lengthOf = (value: string) => declaredLengthOf(post(null, { 'content-length': value }).request);
     expect(lengthOf('0')).toBe(0);
     expect(lengthOf('33554432')).toBe(33_554_432);
     for (const odd of ['-1', '1e3', '0x10', '1.5', '9'.repeat(16)]) expect(lengthOf(odd)).toBeUndefined();
-    expect(declaredLengthOf(post(null))).toBeUndefined();
+    expect(declaredLengthOf(post(null).request)).toBeUndefined();
   });
 });
 

@@ -14,6 +14,8 @@ interface Step {
 export class RequestTiming {
   readonly #startedAt = performance.now();
   readonly #steps: Step[] = [];
+  /** ms from the request to its answer, known when the header has been rendered */
+  elapsedMs = 0;
 
   /** Adds one call of a step that began at `startedAt` (of `performance.now()`) and has just ended. */
   record(name: StepName, startedAt: number): void {
@@ -53,7 +55,8 @@ export class RequestTiming {
 
   /** The header's value: `cas_edge` first, each name once. */
   render(): string {
-    let text = `cas_edge;dur=${inMilliseconds(performance.now() - this.#startedAt)}`;
+    this.elapsedMs = performance.now() - this.#startedAt;
+    let text = `cas_edge;dur=${inMilliseconds(this.elapsedMs)}`;
     for (const { name, durationMs, calls } of this.#steps) {
       text += `, ${name};dur=${inMilliseconds(durationMs)}`;
       if (calls > 1) text += `;desc="${calls} calls"`;

@@ -81,7 +81,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     const hash = readHash(call);
     refuseQuery(call);
     const { request } = call.exchange;
-    const { leaseDurationMs } = parseLeaseRequest(await readJsonBody(request));
+    const { leaseDurationMs } = parseLeaseRequest(await readJsonBody(call.exchange));
     const uploadOrigin = call.publicUrl ?? originOf(request);
     const lease = (): Awaitable<Response> =>
       dispatch(call, () => leaseNode(call.core, call.space, hash, leaseDurationMs, uploadOrigin), tellRot);
@@ -95,7 +95,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
 
   async runGc(call) {
     refuseQuery(call);
-    const { maxNodes } = parseGcRequest(await readOptionalJsonBody(call.exchange.request));
+    const { maxNodes } = parseGcRequest(await readOptionalJsonBody(call.exchange));
     return waitingUpTo(GC_SECONDS_MAX, call, () =>
       dispatch(call, () => runGc(call.core, call.space, maxNodes)),
     );
@@ -108,7 +108,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
 
   async updateRootRefs(call) {
     refuseQuery(call);
-    const update = parseUpdateRootRefsRequest(await readJsonBody(call.exchange.request));
+    const update = parseUpdateRootRefsRequest(await readJsonBody(call.exchange));
     return dispatch(call, () => updateRootRefs(call.core, call.space, readRefDomain(call), update));
   },
 };

@@ -12,6 +12,7 @@ import {
   WHOLE_UPLOAD_SECONDS_MAX,
 } from './http-limits.ts';
 import { declaredLengthOf } from './request-body.ts';
+import type { RequestRecord } from './request-record.ts';
 
 /** The path of an upload URL before its token. */
 export const UPLOADS_PATH = '/uploads/';
@@ -27,6 +28,9 @@ export async function answerUpload(core: Core, exchange: Exchange, token: string
       ifNoneMatch: request.headers.get('if-none-match') ?? undefined,
       declaredLength,
       body: bodyOf(exchange, declaredLength),
+      onGrant: ({ space }) => {
+        exchange.record.space = space;
+      },
     });
   } finally {
     if (!isSmall) connections?.timeout(request, IDLE_SECONDS_MAX);
@@ -34,14 +38,21 @@ export async function answerUpload(core: Core, exchange: Exchange, token: string
   return emptyAnswer(exchange, 200);
 }
 
-function bodyOf({ request, connections }: Exchange, declaredLength: number | undefined): UploadBody | null {
+function bodyOf(
+  { request, connections, record }: Exchange,
+  declaredLength: number | undefined,
+): UploadBody | null {
   if (declaredLength !== undefined && declaredLength <= WHOLE_UPLOAD_BYTES_MAX) {
     if (declaredLength > SMALL_UPLOAD_BYTES_MAX) connections?.timeout(request, WHOLE_UPLOAD_SECONDS_MAX);
     // Reads a small body in one piece, because a stream would cost more than its bytes. A body that is cut off rejects.
-    return async () => new Uint8Array(await request.arrayBuffer());
+    return async () => {
+      const bytes = new Uint8Array(await request.arrayBuffer());
+      record.receivedBytes = bytes.length;
+      return bytes;
+    };
   }
   if (connections === undefined || request.body === null) return request.body;
-  return endStalled(request.body, request, connections);
+  return endStalled(request.body, request, connections, record);
 }
 
 /**
@@ -52,6 +63,7 @@ function endStalled(
   body: ReadableStream<Uint8Array>,
   request: Request,
   connections: Connections,
+  record: RequestRecord,
 ): ReadableStream<Uint8Array> {
   const lastExtensionAt = performance.now() + UPLOAD_DURATION_MS_MAX;
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
@@ -61,8 +73,9 @@ function endStalled(
         reader ??= body.getReader();
         if (performance.now() < lastExtensionAt) connections.timeout(request, UPLOAD_STALL_SECONDS_MAX);
         const next = await reader.read();
-        if (next.done) controller.close();
-        else controller.enqueue(next.value);
+        if (next.done) return controller.close();
+        record.receivedBytes += next.value.length;
+        controller.enqueue(next.value);
       },
       async cancel(reason) {
         await (reader ?? body).cancel(reason);

@@ -78,8 +78,9 @@ async function openParts(
   opened.add(() => copies.close());
   const handler = createHandler({
     core,
-    authorize: (authorization, appId, spaceId, operation) =>
-      authorize(authorizer, authorization, appId, spaceId, operation),
+    authorize: (authorization, appId, spaceId, operation, record) =>
+      authorize(authorizer, authorization, appId, spaceId, operation, record),
+    isRegistered: (appId) => authorizer.registry.isRegistered(appId),
     copies,
     reportFailure: (report) => logFailure(log, report, onFatal),
     publicUrl: config.publicUrl,

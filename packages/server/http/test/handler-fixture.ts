@@ -61,6 +61,7 @@ export async function openHandlerWorld(): Promise<HandlerWorld> {
       authorized.push(operation);
       return capabilityOf(appId ?? '', spaceId ?? '');
     },
+    isRegistered: () => false,
     copies: await ContentCopies.open(join(dataDir, 'copies')),
     reportFailure: (report) => failures.push(report),
     publicUrl: undefined,

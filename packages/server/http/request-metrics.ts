@@ -1,0 +1,71 @@
+/** Counts answered requests. The counters of an operation, a status and an App are looked up once, then kept. */
+import { OPERATIONS, type OperationName } from '@holdfast/protocol';
+import { AppLabels, OTHER_APP } from '../metrics/app-label.ts';
+import type { Counter, Histogram } from '../metrics/metric.ts';
+import { RECEIVED_BYTES, REQUEST_DURATION, REQUESTS, SENT_BYTES } from '../metrics/server-metrics.ts';
+import type { RequestRecord, ServedOperation } from './request-record.ts';
+
+const MS_PER_SECOND = 1000;
+const STATUSES = 1000;
+
+const SERVED_OPERATIONS: readonly ServedOperation[] = [
+  ...(Object.keys(OPERATIONS) as OperationName[]),
+  'upload',
+  'other',
+];
+
+interface OperationMetrics {
+  /** of the operation among all, times `STATUSES` */
+  readonly offset: number;
+  readonly duration: Histogram;
+}
+
+/** All operations stand from the start, so that the first request of a kind is an increase. */
+function makeOperationMetrics(): Readonly<Record<ServedOperation, OperationMetrics>> {
+  const metrics = SERVED_OPERATIONS.map((operation, index): [ServedOperation, OperationMetrics] => {
+    REQUESTS.with({ operation, status: '200', app: OTHER_APP });
+    return [operation, { offset: index * STATUSES, duration: REQUEST_DURATION.with({ operation }) }];
+  });
+  return Object.fromEntries(metrics) as Record<ServedOperation, OperationMetrics>;
+}
+
+const OPERATION_METRICS = makeOperationMetrics();
+
+export class RequestMetrics {
+  readonly #isRegistered: (appId: string) => boolean;
+  readonly #labels = new AppLabels();
+  /** by App, then by operation and status */
+  readonly #counters = new Map<string, Map<number, Counter>>();
+
+  /** `isRegistered`: an App that nobody registered never gets series of its own. */
+  constructor(isRegistered: (appId: string) => boolean) {
+    this.#isRegistered = isRegistered;
+  }
+
+  record(record: RequestRecord, status: number, durationMs: number): void {
+    const { operation, sentBytes, receivedBytes } = record;
+    const { offset, duration } = OPERATION_METRICS[operation];
+    duration.observe(durationMs / MS_PER_SECOND);
+    if (sentBytes > 0) SENT_BYTES.add(sentBytes);
+    if (receivedBytes > 0) RECEIVED_BYTES.add(receivedBytes);
+    const app = this.#labelOf(record);
+    let counters = this.#counters.get(app);
+    if (counters === undefined) {
+      counters = new Map();
+      this.#counters.set(app, counters);
+    }
+    const key = offset + status;
+    let counter = counters.get(key);
+    if (counter === undefined) {
+      counter = REQUESTS.with({ operation, status: String(status), app });
+      counters.set(key, counter);
+    }
+    counter.add();
+  }
+
+  #labelOf({ capability, space }: RequestRecord): string {
+    if (capability !== undefined) return this.#labels.labelOf(capability.appId);
+    const appId = space?.appId;
+    return appId !== undefined && this.#isRegistered(appId) ? this.#labels.labelOf(appId) : OTHER_APP;
+  }
+}

@@ -1,0 +1,21 @@
+/** What is learnt of one request while it is answered: for metrics, the audit log and traces. */
+import type { OperationName } from '@holdfast/protocol';
+import type { Capability } from '../auth/capability.ts';
+import type { Space } from '../core/model.ts';
+
+/** `upload`: a PUT to our own upload target. `other`: no route of ours, the front page, a preflight. */
+export type ServedOperation = OperationName | 'upload' | 'other';
+
+export class RequestRecord {
+  operation: ServedOperation = 'other';
+  /** verified, or undefined */
+  capability: Capability | undefined;
+  /** of the path, or of an upload URL: nothing proves that the caller may use it */
+  space: Space | undefined;
+  /** of an answer's body */
+  sentBytes = 0;
+  /** of a request's body */
+  receivedBytes = 0;
+  /** as the answer says it */
+  errorCode: string | undefined;
+}
