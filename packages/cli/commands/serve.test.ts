@@ -127,6 +127,39 @@ describe('--dev', () => {
     });
     expect(response.status).toBe(200);
   });
+
+  test('a start without it suspends the App, a start with it takes it up again', async () => {
+    const data = join(makeFolder(), 'data');
+    const first = await startDev(data, '--listen', '127.0.0.1:0');
+    const ask = async (url: string): Promise<unknown> => {
+      const headers = { authorization: `Bearer ${first.exports.HOLDFAST_TOKEN}` };
+      const answer = await fetch(`${url}/v1/apps/demo/spaces/home/cas/usage`, { headers });
+      return answer.ok ? 'ok' : ((await answer.json()) as { error: string }).error;
+    };
+    expect(await ask(first.exports.HOLDFAST_URL as string)).toBe('ok');
+    first.child.kill('SIGTERM');
+    await first.child.exited;
+    const plain = await start({ data });
+    expect(await ask(plain.url)).toBe('APP_SUSPENDED');
+    expect(await plain.end('SIGTERM')).toBe(0);
+    const again = await startDev(data, '--listen', '127.0.0.1:0');
+    expect(await ask(again.exports.HOLDFAST_URL as string)).toBe('ok');
+  });
+
+  test("an operator's own App of that name is not touched", async () => {
+    const data = join(makeFolder(), 'data');
+    const folder = makeFolder();
+    const [key, jwks] = [join(folder, 'k.jwk'), join(folder, 'k.json')];
+    expect((await runHoldfast(['key', 'new', '--out', key, '--jwks', jwks])).exitCode).toBe(0);
+    const server = await start({ data });
+    const own = ['--issuer', 'own', '--audience', 'holdfast', '--jwks-file', jwks, '--data', data];
+    expect((await runHoldfast(['app', 'add', 'demo', ...own])).exitCode).toBe(0);
+    expect(await server.end('SIGTERM')).toBe(0);
+    const again = await start({ data });
+    const { stdout } = await runHoldfast(['app', 'list', '--json', '--data', data]);
+    expect(JSON.parse(stdout)).toMatchObject([{ appId: 'demo', issuer: 'own', status: 'active' }]);
+    expect(await again.end('SIGTERM')).toBe(0);
+  });
 });
 
 describe('listening', () => {
@@ -146,6 +179,12 @@ describe('listening', () => {
       ['--listen', 'no-such-host.invalid:0'],
       1,
       /no-such-host\.invalid:0.*--listen/,
+    ],
+    [
+      '--dev for every machine',
+      ['--dev', '--listen', '0.0.0.0:0'],
+      2,
+      /--dev .* loopback alone and not on "0\.0\.0\.0"/,
     ],
     ['wrong usage', ['--workers', 'many'], 2, /--workers "many"/],
     ['rows in a database without bytes in S3', ['--metadata', 'postgres://u:hush@h/d'], 2, /needs --content/],

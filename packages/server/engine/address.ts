@@ -144,6 +144,12 @@ export function formatAuthority(host: string, port: number): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
+/** Whether only this machine reaches what listens there. `host` as in a configuration, without brackets. */
+export function isLoopbackHost(host: string): boolean {
+  const name = host.toLowerCase();
+  return name === 'localhost' || name === '::1' || /^127(?:\.(?:25[0-5]|2[0-4]\d|1?\d?\d)){3}$/.test(name);
+}
+
 function parseUrl(flag: string, text: string, schemes: readonly string[], example: string): URL {
   const url = URL.canParse(text) && text === text.trim() ? new URL(text) : undefined;
   if (url === undefined || !schemes.includes(url.protocol) || url.hash !== '') {

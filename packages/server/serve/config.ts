@@ -9,6 +9,7 @@ import {
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
 import { type DeploymentPlace, parseServedPlace } from '../deployment/place.ts';
+import { isLoopbackHost } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
 import { LOG_LEVELS, type LogLevel } from '../log.ts';
 
@@ -62,8 +63,11 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
   const read = (flag: string | undefined, variable: string): string | undefined =>
     flag ?? nonEmpty(env[variable]);
   const dataDir = read(flags.data, 'HOLDFAST_DATA') ?? DATA_DIR_DEFAULT;
+  const listen = parseListen(read(flags.listen, 'HOLDFAST_LISTEN') ?? LISTEN_DEFAULT);
+  const isDev = flags.dev ?? false;
+  if (isDev) assertLocal(listen.host);
   return {
-    ...parseListen(read(flags.listen, 'HOLDFAST_LISTEN') ?? LISTEN_DEFAULT),
+    ...listen,
     dataDir,
     place: parseServedPlace(
       dataDir,
@@ -88,7 +92,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
       max: WORKERS_MAX,
       otherwise: 1,
     }),
-    isDev: flags.dev ?? false,
+    isDev,
     corsOrigins: parseCorsOrigins(nonEmpty(env.HOLDFAST_CORS_ORIGINS)),
     logLevel: parseLogLevel(nonEmpty(env.HOLDFAST_LOG_LEVEL)),
   };
@@ -108,6 +112,14 @@ function parseListen(text: string): { readonly host: string; readonly port: numb
     );
   }
   return { host, port };
+}
+
+/** The demo App's token stands on the terminal and is good for everything: only this machine may use it. */
+function assertLocal(host: string): void {
+  if (isLoopbackHost(host)) return;
+  throw new ConfigError(
+    `--dev serves the demo App, whose token is printed, so it listens on loopback alone and not on ${quote(host)}: leave --dev out and register an App with holdfast app add, or --listen on 127.0.0.1`,
+  );
 }
 
 function parsePublicUrl(text: string | undefined): string | undefined {

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { AUTHORITIES } from '@holdfast/protocol';
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, importJWK, type JWK, SignJWT } from 'jose';
+import type { RegistryStore } from '../auth/registry-store.ts';
 import { explainFolderError, makeDataFolder } from '../deployment/data-folder.ts';
 import type { RowsPlace } from '../deployment/place.ts';
 import { createPrivateFile, findPrivateFile } from '../deployment/private-file.ts';
@@ -22,7 +23,10 @@ export interface DevApp {
   describe(url: string, program: string): Promise<readonly string[]>;
 }
 
-/** Registers the App, in place of any earlier registration of it. Its key is in `dataDir`. Throws ServeError. */
+/**
+ * Registers the App, in place of any earlier registration of it, and makes it active. Its key is in `dataDir`. Throws
+ * ServeError.
+ */
 export async function openDevApp(dataDir: string, place: RowsPlace): Promise<DevApp> {
   makeDataFolder(dataDir);
   const key = await openKey(dataDir);
@@ -37,7 +41,8 @@ export async function openDevApp(dataDir: string, place: RowsPlace): Promise<Dev
         audience: AUDIENCE,
         keys: { kind: 'static', jwks },
       } as const;
-      await registry.addApp(registration, { replace: true });
+      const { status } = await registry.addApp(registration, { replace: true });
+      if (status !== 'active') await registry.setAppStatus(APP_ID, 'active');
     } finally {
       await registry.close();
     }
@@ -45,6 +50,16 @@ export async function openDevApp(dataDir: string, place: RowsPlace): Promise<Dev
     throw explainFolderError(dataDir, error);
   }
   return { describe: (url, program) => describe(key, url, program) };
+}
+
+/**
+ * Suspends the App, for a start without `--dev`: its key lies in a file of some machine, and its tokens may do everything. An App
+ * of the operator's own that has the same name is left alone. Returns whether there was anything to suspend.
+ */
+export async function suspendDevApp(apps: RegistryStore, now: number): Promise<boolean> {
+  const devApp = (await apps.readAll()).find(({ appId, issuer }) => appId === APP_ID && issuer === ISSUER);
+  if (devApp?.status !== 'active') return false;
+  return await apps.setStatus(APP_ID, 'suspended', now);
 }
 
 async function describe(key: JWK, url: string, program: string): Promise<readonly string[]> {

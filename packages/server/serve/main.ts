@@ -1,8 +1,9 @@
 /** `holdfast serve`: runs a server by its configuration until a signal ends it. */
 
 import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.ts';
+import { tightenModes } from '../deployment/folder-modes.ts';
 import { formatAuthority } from '../engine/address.ts';
-import { openLog } from '../log.ts';
+import { type Log, openLog } from '../log.ts';
 import type { ServeConfig } from './config.ts';
 import { type DevApp, openDevApp } from './dev-app.ts';
 import { type ServingProcess, startServing } from './serving-process.ts';
@@ -34,7 +35,7 @@ export async function serve(
   const log = openLog(config.logLevel);
   // This comes first, so that a signal during the start is not lost.
   const told = awaitSignal();
-  const folder = holdFolder(config);
+  const folder = holdFolder(config, log);
   try {
     const devApp = config.isDev ? await openDevApp(config.dataDir, config.place.rows) : undefined;
     const serving =
@@ -54,8 +55,15 @@ export async function serve(
 }
 
 /** Returns `undefined` for rows in PostgreSQL: then no folder is used, and any number of servers may run. */
-function holdFolder({ place: { rows }, workers }: ServeConfig): HeldDataFolder | undefined {
-  return rows.kind === 'folder' ? holdDataFolder(rows.dataDir, { withWorkers: workers > 1 }) : undefined;
+function holdFolder({ place: { rows }, workers }: ServeConfig, log: Log): HeldDataFolder | undefined {
+  if (rows.kind !== 'folder') return undefined;
+  const held = holdDataFolder(rows.dataDir, { withWorkers: workers > 1 });
+  const { tightened, open } = tightenModes(rows.dataDir);
+  if (tightened.length > 0)
+    log.warn({ paths: tightened }, 'other users of this machine could read these; now they cannot');
+  if (open.length > 0)
+    log.warn({ paths: open }, 'other users of this machine can look into these: check owner and mode');
+  return held;
 }
 
 async function announce(

@@ -18,6 +18,7 @@ import type { FailureReport } from '../http/error-answer.ts';
 import { createHandler, type Handler } from '../http/handler.ts';
 import type { Log } from '../log.ts';
 import type { ServeConfig } from './config.ts';
+import { suspendDevApp } from './dev-app.ts';
 
 export interface OpenServerOptions {
   readonly config: ServeConfig;
@@ -58,11 +59,14 @@ export async function openServer(options: OpenServerOptions): Promise<OpenServer
 const REAL_CLOCK: Clock = { now: () => Date.now() };
 
 async function openParts(
-  { config, log, onFatal, clock = REAL_CLOCK }: OpenServerOptions,
+  { config, log, onFatal, worker, clock = REAL_CLOCK }: OpenServerOptions,
   deployment: ServedDeployment,
   opened: Opened,
 ): Promise<OpenServer> {
   const world = { ...REAL_AUTH_WORLD, now: () => clock.now() };
+  if (!config.isDev && worker === 0 && (await suspendDevApp(deployment.apps, clock.now()))) {
+    log.warn('the demo App of an earlier start with --dev is suspended: its tokens could do everything');
+  }
   const authorizer = await openAuthorizer(deployment.apps, world);
   opened.add(() => authorizer.close());
   const signer = createSigner(await deployment.secret.read());
