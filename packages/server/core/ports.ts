@@ -17,6 +17,7 @@ import type {
   UploadEvidence,
   UploadRow,
 } from './model.ts';
+import type { SpaceListing } from './tenancy-ports.ts';
 
 export type Awaitable<T> = T | Promise<T>;
 
@@ -29,7 +30,7 @@ export type Awaitable<T> = T | Promise<T>;
  * decides by `tx` and `input` alone, and both `input` and what it returns are plain data that can be copied.
  * The read verbs see only committed state, durable or about to be, and never wait for a writer.
  */
-export interface MetadataStore {
+export interface MetadataStore extends SpaceListing {
   /** The largest canonical node, bytes, that may be kept as a row by `insertContent` with inlineBytes; 0 = never. */
   readonly inlineBytesMax: number;
   /**

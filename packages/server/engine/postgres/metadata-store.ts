@@ -26,10 +26,19 @@ import {
   type SweepCutoffs,
   type TransactionBody,
 } from '../../core/ports.ts';
+import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
 import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
 import { Maintenance } from './maintenance.ts';
 import { ReadyLeases } from './ready-leases.ts';
-import { joinedContentFromSql, nodeFromSql, spaceFromSql, spaceKeyFromSql, uploadFromSql } from './rows.ts';
+import {
+  countersFromSql,
+  joinedContentFromSql,
+  nodeFromSql,
+  spaceFromSql,
+  spaceKeyFromSql,
+  totalsFromSql,
+  uploadFromSql,
+} from './rows.ts';
 import { SpaceKeys } from './space-keys.ts';
 import { SQL } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
@@ -141,15 +150,25 @@ export class PostgresMetadataStore implements MetadataStore {
   async readCounters(space: Space): Promise<SpaceCounters> {
     const [row] = await this.#read(SQL.readCounters, [this.#keys.of(space), this.#clockParameter]);
     if (row === undefined) throw new Error('the sum of the counters has one row');
-    return {
-      nodeCount: row.node_count as number,
-      readyContentBytes: row.ready_content_bytes as number,
-      readyStoredBytes: row.ready_stored_bytes as number,
-      waitingBytes: row.waiting_bytes as number,
-      notReadyNodeCount: row.not_ready_node_count as number,
-      leasedNodeCount:
-        (row.leased_count as number) - (row.ended_count as number) + (row.resumed_count as number),
-    };
+    return countersFromSql(row);
+  }
+
+  async listSpaces({ appId, after = NO_SPACE, limit }: SpacePage): Promise<readonly SpaceEntry[]> {
+    const page = [after, limit, this.#clockParameter];
+    const rows = await (appId === undefined
+      ? this.#read(SQL.listSpaces, page)
+      : this.#read(SQL.listSpacesOfApp, [...page, appId]));
+    return rows.map((row) => ({
+      space: spaceFromSql(row),
+      counters: countersFromSql(row),
+      position: spaceKeyFromSql(row.space),
+    }));
+  }
+
+  async readAppTotals(appId: string): Promise<AppTotals> {
+    const [row] = await this.#read(SQL.sumCounters, [appId]);
+    if (row === undefined) throw new Error('a sum has one row');
+    return { spaces: row.spaces as number, ...totalsFromSql(row) };
   }
 
   findBalancesAt(space: Space, domain: string, page: BalancePageRequest): Promise<BalancePage | undefined> {

@@ -11,6 +11,7 @@ import apps from './migrations/0002-apps.sql' with { type: 'text' };
 import copyMarks from './migrations/0003-copy-marks.sql' with { type: 'text' };
 import rottenNodes from './migrations/0004-rotten-nodes.sql' with { type: 'text' };
 import uploadPermits from './migrations/0005-upload-permits.sql' with { type: 'text' };
+import spacesByApp from './migrations/0006-spaces-by-app.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -21,6 +22,7 @@ const MIGRATIONS: readonly Migration[] = [
   { sql: copyMarks, minCompatible: 3 },
   { sql: rottenNodes, minCompatible: 4 },
   { sql: uploadPermits, minCompatible: 5 },
+  { sql: spacesByApp, minCompatible: 5 },
 ];
 
 /** ms all migrations may take, and the wait for another process that runs them */

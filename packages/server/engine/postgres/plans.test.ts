@@ -15,7 +15,7 @@ const START_MS_MAX = 60_000;
 const FILL = `
   CREATE UNLOGGED TABLE ids AS SELECT md5('space' || s)::uuid AS space, sha256(convert_to(s || ' ' || n, 'UTF8')) AS hash,
     decode(md5(s || ' ' || n), 'hex') AS generation, n FROM generate_series(1, 40) AS s, generate_series(1, 500) AS n;
-  INSERT INTO spaces SELECT md5('space' || s)::uuid, 'app', 'space' || s FROM generate_series(1, 5000) AS s;
+  INSERT INTO spaces SELECT md5('space' || s)::uuid, 'app' || s % 500, 'space' || s FROM generate_series(1, 5000) AS s;
   INSERT INTO nodes SELECT space, hash, generation, 100, 134, 1000, 1000 + n * 1000, n % 3, 0, CASE WHEN n % 50 = 0 THEN n ELSE 0 END,
     CASE WHEN n % 50 = 1 THEN n ELSE 0 END, 0, CASE n % 50 WHEN 0 THEN 0 WHEN 1 THEN 3 WHEN 2 THEN 2 ELSE 1 END, false,
     n % 3 = 0 AND n % 50 > 1, n % 2 = 0, 'text/plain', '' FROM ids;

@@ -8,6 +8,7 @@ import type {
   NodeRow,
   NodeRowState,
   Space,
+  SpaceCounters,
   SpaceKey,
   UploadEvidence,
   UploadRow,
@@ -202,4 +203,21 @@ export const spaceKeyFromSql = (uuid: unknown): SpaceKey => (uuid as string).rep
 export function spaceFromSql({ app_id, space_id }: SqlRow): Space {
   assertInvariant(app_id !== null, 'a Space with rows has its names');
   return { appId: app_id as string, spaceId: space_id as string };
+}
+
+export function totalsFromSql(row: SqlRow): Omit<SpaceCounters, 'leasedNodeCount'> {
+  return {
+    nodeCount: row.node_count as number,
+    readyContentBytes: row.ready_content_bytes as number,
+    readyStoredBytes: row.ready_stored_bytes as number,
+    waitingBytes: row.waiting_bytes as number,
+    notReadyNodeCount: row.not_ready_node_count as number,
+  };
+}
+
+/** Leases that have ended are still in the counter until upkeep takes them out. */
+export function countersFromSql(row: SqlRow): SpaceCounters {
+  const leasedNodeCount =
+    (row.leased_count as number) - (row.ended_count as number) + (row.resumed_count as number);
+  return { ...totalsFromSql(row), leasedNodeCount };
 }

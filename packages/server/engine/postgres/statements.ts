@@ -39,6 +39,9 @@ const guarded = (change: string, expected: string): string =>
 /** Adds to one slot of the counters. */
 const COUNTER_COLUMNS =
   'node_count, ready_content_bytes, ready_stored_bytes, waiting_bytes, not_ready_node_count, leased_count';
+const COUNTER_SUMS = COUNTER_COLUMNS.split(', ')
+  .map((column) => `coalesce(sum(${column}), 0)::bigint AS ${column}`)
+  .join(', ');
 const ADD_TO_SLOT = `ON CONFLICT (space, slot) DO UPDATE SET ${COUNTER_COLUMNS.split(', ')
   .map((column) => `${column} = usage_counters.${column} + excluded.${column}`)
   .join(', ')}, lease_watermark = greatest(usage_counters.lease_watermark, excluded.lease_watermark)`;
@@ -53,9 +56,8 @@ export const SPACE_STATEMENTS = {
 
   /** $2 a clock or NULL. One statement, so one instant. */
   readCounters: `WITH clock AS MATERIALIZED (SELECT ${nowOr('$2')} AS now),
-    sums AS MATERIALIZED (SELECT ${COUNTER_COLUMNS.split(', ')
-      .map((column) => `coalesce(sum(${column}), 0)::bigint AS ${column}`)
-      .join(', ')}, coalesce(max(lease_watermark), 0) AS lease_watermark FROM usage_counters WHERE space = $1)
+    sums AS MATERIALIZED (SELECT ${COUNTER_SUMS}, coalesce(max(lease_watermark), 0) AS lease_watermark
+      FROM usage_counters WHERE space = $1)
     SELECT sums.*,
       (SELECT count(*) FROM nodes WHERE space = $1 AND lease_counted AND lease_expires_at <= clock.now) AS ended_count,
       -- Only where the clock has stepped back behind what upkeep has already taken out: a walk over the Space.
@@ -285,6 +287,16 @@ const dueSpaces = (column: string, table: string, condition = 'true'): string =>
      last.due_at AS last_due_at, last.space AS last_space
    FROM found CROSS JOIN last ORDER BY found.due_at, found.space`;
 
+/** Spaces with their counters, as `readCounters` gives those of one; the clock has not stepped back. */
+const listedSpaces = (condition: string): string =>
+  `WITH clock AS MATERIALIZED (SELECT ${nowOr('$3')} AS now)
+   SELECT page.*, sums.*, 0 AS resumed_count, (SELECT count(*) FROM nodes, clock
+       WHERE nodes.space = page.space AND lease_counted AND lease_expires_at <= clock.now) AS ended_count
+   FROM (SELECT space, app_id, space_id FROM spaces WHERE ${condition} ORDER BY space LIMIT $2) AS page
+   CROSS JOIN LATERAL (
+     SELECT ${COUNTER_SUMS} FROM usage_counters WHERE usage_counters.space = page.space) AS sums
+   ORDER BY page.space`;
+
 /** Statements of background work: they read across Spaces, by index and bounded, and change nothing. */
 export const BACKGROUND_STATEMENTS = {
   findWaitingDue: dueSpaces('waiting_touched_at', 'nodes', 'state = 0'),
@@ -309,6 +321,16 @@ export const BACKGROUND_STATEMENTS = {
     SELECT walk.space, ${spaceNamesOf('walk')}, counted.count FROM walk CROSS JOIN LATERAL (
       SELECT count(*) AS count FROM (SELECT FROM nodes WHERE space = walk.space AND state = 2 LIMIT $3) AS page) AS counted
     ORDER BY walk.space`,
+  /** $1 the Space after which to look, $2 how many, $3 a clock or NULL */
+  listSpaces: listedSpaces('spaces.space > $1::uuid'),
+  /** $4 App */
+  listSpacesOfApp: listedSpaces('spaces.app_id = $4 COLLATE "C" AND spaces.space > $1::uuid'),
+  /** $1 App */
+  sumCounters: `SELECT count(*) AS spaces, ${COUNTER_COLUMNS.split(', ')
+    .map((column) => `coalesce(sum(sums.${column}), 0)::bigint AS ${column}`)
+    .join(', ')} FROM spaces CROSS JOIN LATERAL (
+      SELECT ${COUNTER_SUMS} FROM usage_counters WHERE usage_counters.space = spaces.space) AS sums
+    WHERE spaces.app_id = $1 COLLATE "C"`,
   /** $1 superseded at or before, $2 rows */
   findOldHistory: `SELECT space, domain, hash, from_revision, to_revision FROM balance_history WHERE superseded_at <= $1
     ORDER BY superseded_at LIMIT $2`,

@@ -21,6 +21,7 @@ import type {
   SweepCutoffs,
   TransactionBody,
 } from '../../core/ports.ts';
+import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
 import { isDamageMet, storageError } from '../local-failure.ts';
 import { type BalancePageRequest, findBalanceStep } from './balance-page.ts';
 import {
@@ -43,6 +44,7 @@ import {
 } from './row-writer.ts';
 import { bytesToHex, contentFromSql, hexToBytes, nodeFromSql, uploadFromSql } from './rows.ts';
 import { ScrubWalk } from './scrub-walk.ts';
+import { listSpaces, NO_COUNTERS, readAppTotals, readCountersOf } from './space-counters.ts';
 import { SpaceDirectory } from './space-directory.ts';
 import { finalize, prepareReads, type ReadStatements } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
@@ -53,15 +55,6 @@ const INLINE_BYTES_MAX = 32 * 1024;
 
 /** The tables by which Spaces and domains are found: without a row there, everything in them looks absent. */
 const DIRECTORIES = ['spaces', 'domains'] as const;
-
-const NO_COUNTERS: SpaceCounters = {
-  nodeCount: 0,
-  readyContentBytes: 0,
-  readyStoredBytes: 0,
-  waitingBytes: 0,
-  notReadyNodeCount: 0,
-  leasedNodeCount: 0,
-};
 
 interface MetadataStoreOptions extends Omit<RowWriterSettings, 'lastCommit'> {
   readonly clock: Clock;
@@ -155,40 +148,17 @@ export class SqliteMetadataStore implements MetadataStore {
     const now = this.#clock.now();
     return this.#readAtOneInstant(() => {
       const id = this.#findSpaceId(space);
-      const row = id === undefined ? null : this.#reads.findCounters.get(id);
-      if (id === undefined || row === null) return NO_COUNTERS;
-      return {
-        nodeCount: row.node_count as number,
-        readyContentBytes: row.ready_content_bytes as number,
-        readyStoredBytes: row.ready_stored_bytes as number,
-        waitingBytes: row.waiting_bytes as number,
-        notReadyNodeCount: row.not_ready_node_count as number,
-        leasedNodeCount: this.#countLeases(
-          id,
-          row.leased_count as number,
-          row.lease_watermark as number,
-          now,
-        ),
-      };
+      return id === undefined ? NO_COUNTERS : readCountersOf(this.#reads, id, now);
     });
   }
 
-  /**
-   * The counter has the leases that end after the watermark. Those between it and now have ended (not if the clock stepped
-   * back).
-   */
-  #countLeases(id: number, counted: number, watermark: number, now: number): number {
-    if (now >= watermark) return counted - this.#countLeasesBetween(id, watermark, now);
-    return counted + this.#countLeasesBetween(id, now, watermark);
+  listSpaces(page: SpacePage): readonly SpaceEntry[] {
+    const now = this.#clock.now();
+    return this.#readAtOneInstant(() => listSpaces(this.#reads, page, now));
   }
 
-  #countLeasesBetween(id: number, after: number, upTo: number): number {
-    let count = 0;
-    for (const collectable of [0, 1]) {
-      const row = this.#reads.countLeasesBetween.get(id, collectable, after, upTo);
-      count += (row?.count as number | undefined) ?? 0;
-    }
-    return count;
+  readAppTotals(appId: string): AppTotals {
+    return this.#read(() => readAppTotals(this.#reads, appId));
   }
 
   async findBalancesAt(space: Space, domain: string, page: BalancePageRequest) {

@@ -21,6 +21,14 @@ const READ_STATEMENTS = {
   findSpaceById: 'SELECT app_id, space_id FROM spaces WHERE id = ?1',
   findCounters:
     'SELECT node_count, ready_content_bytes, ready_stored_bytes, waiting_bytes, not_ready_node_count, leased_count, lease_watermark FROM spaces WHERE id = ?1',
+  /** ?1 id after which, ?2 limit */
+  listSpaces: 'SELECT id, app_id, space_id FROM spaces WHERE id > ?1 ORDER BY id LIMIT ?2',
+  /** ?3 App */
+  listSpacesOfApp:
+    'SELECT id, app_id, space_id FROM spaces INDEXED BY spaces_by_app WHERE app_id = ?3 AND id > ?1 ORDER BY id LIMIT ?2',
+  /** ?1 App */
+  sumCounters:
+    'SELECT count(*) AS spaces, coalesce(sum(node_count), 0) AS node_count, coalesce(sum(ready_content_bytes), 0) AS ready_content_bytes, coalesce(sum(ready_stored_bytes), 0) AS ready_stored_bytes, coalesce(sum(waiting_bytes), 0) AS waiting_bytes, coalesce(sum(not_ready_node_count), 0) AS not_ready_node_count FROM spaces WHERE app_id = ?1',
   /** leases of rows with this `collectable` (?2) that expire in (?3, ?4] */
   countLeasesBetween:
     'SELECT count(*) AS count FROM nodes WHERE space = ?1 AND collectable = ?2 AND lease_expires_at > ?3 AND lease_expires_at <= ?4',

@@ -1,0 +1,62 @@
+/** Spaces of all Apps with their counters, page by page, and the sum of an App (core/tenancy-ports.ts). */
+import { expect, test } from 'bun:test';
+import type { SpaceEntry } from '../../core/tenancy-ports.ts';
+import { hashAt, insertNodes, NOW, readyNode } from './samples.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
+
+export function testSpaceListing(subject: StoreUnderTest): void {
+  const nameOf = ({ space }: SpaceEntry): string => `${space.appId}/${space.spaceId}`;
+
+  async function walk(limit: number, appId?: string): Promise<readonly SpaceEntry[]> {
+    const found: SpaceEntry[] = [];
+    for (let after: string | undefined, pages = 0; ; pages++) {
+      expect(pages).toBeLessThan(30);
+      const page = await subject.store.listSpaces({ appId, after, limit });
+      found.push(...page);
+      if (page.length < limit) return found;
+      after = page.at(-1)?.position;
+    }
+  }
+
+  async function fill(): Promise<void> {
+    for (const [appId, count] of [
+      ['a', 3],
+      ['A', 1],
+      ['b', 2],
+    ] as const) {
+      for (let index = 0; index < count; index++) {
+        const rows = Array.from({ length: index + 1 }, (_, node) =>
+          readyNode(hashAt(node), { leaseExpiresAt: node === 0 ? NOW + 5 : NOW - 5 }),
+        );
+        await insertNodes(subject.store, { appId, spaceId: `s${index}` }, rows);
+      }
+    }
+  }
+
+  test('Spaces are listed in pages of any size, each once, with their counters', async () => {
+    expect(await walk(3)).toEqual([]);
+    await fill();
+    const all = await walk(100);
+    expect(all.map(nameOf).toSorted()).toEqual(['A/s0', 'a/s0', 'a/s1', 'a/s2', 'b/s0', 'b/s1']);
+    for (const limit of [1, 2, 3, 6]) expect(await walk(limit)).toEqual(all);
+    for (const { space, counters } of all) expect(counters).toEqual(await subject.store.readCounters(space));
+    expect(all.every(({ counters }) => counters.leasedNodeCount === 1)).toBe(true);
+  });
+
+  test('Spaces of one App are listed alone, and summed', async () => {
+    await fill();
+    for (const limit of [1, 2, 10]) {
+      expect((await walk(limit, 'a')).map(nameOf).toSorted()).toEqual(['a/s0', 'a/s1', 'a/s2']);
+      expect(await walk(limit, 'nobody')).toEqual([]);
+    }
+    expect(await subject.store.readAppTotals('a')).toEqual({
+      spaces: 3,
+      nodeCount: 6,
+      readyContentBytes: 600,
+      readyStoredBytes: 804,
+      waitingBytes: 0,
+      notReadyNodeCount: 0,
+    });
+    expect(await subject.store.readAppTotals('nobody')).toMatchObject({ spaces: 0, nodeCount: 0 });
+  });
+}

@@ -1,0 +1,80 @@
+/** The counters of Spaces as reads answer them. Call each inside one read, so that its statements see the same commit. */
+import type { SpaceCounters } from '../../core/model.ts';
+import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
+import type { ReadStatements, SqlRow } from './statements.ts';
+
+export const NO_COUNTERS: SpaceCounters = {
+  nodeCount: 0,
+  readyContentBytes: 0,
+  readyStoredBytes: 0,
+  waitingBytes: 0,
+  notReadyNodeCount: 0,
+  leasedNodeCount: 0,
+};
+
+export function readCountersOf(sql: ReadStatements, id: number, now: number): SpaceCounters {
+  const row = sql.findCounters.get(id);
+  if (row === null) return NO_COUNTERS;
+  const leasedNodeCount = countLeases(
+    sql,
+    id,
+    row.leased_count as number,
+    row.lease_watermark as number,
+    now,
+  );
+  return { ...countersFromSql(row), leasedNodeCount };
+}
+
+export function listSpaces(
+  sql: ReadStatements,
+  { appId, after, limit }: SpacePage,
+  now: number,
+): readonly SpaceEntry[] {
+  const from = Number(after ?? 0);
+  const rows =
+    appId === undefined ? sql.listSpaces.all(from, limit) : sql.listSpacesOfApp.all(from, limit, appId);
+  return rows.map((row) => ({
+    space: { appId: row.app_id as string, spaceId: row.space_id as string },
+    counters: readCountersOf(sql, row.id as number, now),
+    position: String(row.id),
+  }));
+}
+
+export function readAppTotals(sql: ReadStatements, appId: string): AppTotals {
+  const row = sql.sumCounters.get(appId);
+  if (row === null) throw new Error('a sum has one row');
+  return { spaces: row.spaces as number, ...countersFromSql(row) };
+}
+
+function countersFromSql(row: SqlRow): Omit<SpaceCounters, 'leasedNodeCount'> {
+  return {
+    nodeCount: row.node_count as number,
+    readyContentBytes: row.ready_content_bytes as number,
+    readyStoredBytes: row.ready_stored_bytes as number,
+    waitingBytes: row.waiting_bytes as number,
+    notReadyNodeCount: row.not_ready_node_count as number,
+  };
+}
+
+/**
+ * The counter has the leases that end after the watermark. Those between it and now have ended (not if the clock stepped back).
+ */
+function countLeases(
+  sql: ReadStatements,
+  id: number,
+  counted: number,
+  watermark: number,
+  now: number,
+): number {
+  if (now >= watermark) return counted - countLeasesBetween(sql, id, watermark, now);
+  return counted + countLeasesBetween(sql, id, now, watermark);
+}
+
+function countLeasesBetween(sql: ReadStatements, id: number, after: number, upTo: number): number {
+  let count = 0;
+  for (const collectable of [0, 1]) {
+    const row = sql.countLeasesBetween.get(id, collectable, after, upTo);
+    count += (row?.count as number | undefined) ?? 0;
+  }
+  return count;
+}
