@@ -98,7 +98,7 @@ export const ENGINE_UP = METRICS.gauges(
 export const FREE_BYTES = METRICS.gauge(
   'holdfast_data_free_bytes',
   'Free space of the file system that holds the data folder',
-  { merge: 'min' },
+  { merge: 'max' },
 );
 
 export const ROTTEN_NODES = METRICS.gauge(

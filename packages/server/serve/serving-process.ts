@@ -1,6 +1,9 @@
 /** One process that serves: a single server, or one of several workers. */
 
 import type { Log } from '../log.ts';
+import { watchProcess } from '../metrics/process-metrics.ts';
+import type { MetricsSnapshot } from '../metrics/registry.ts';
+import { METRICS, WORKERS } from '../metrics/server-metrics.ts';
 import type { ServeConfig } from './config.ts';
 import { type Listener, listen } from './listener.ts';
 import { type OpenServer, type OpenServerOptions, openServer } from './server.ts';
@@ -10,6 +13,8 @@ const FATAL_EXIT_CODE = 70;
 
 export interface ServingProcess {
   readonly port: number;
+  /** What all processes of this server have counted. */
+  readMetrics(): Promise<MetricsSnapshot>;
   /** Drains, then closes everything. A second call waits for the same drain. */
   end(): Promise<void>;
 }
@@ -32,11 +37,14 @@ export async function startServing(
     await server.close();
     throw error;
   }
+  const stopWatching = watchProcess();
+  WORKERS.set(1);
   let ending: Promise<void> | undefined;
   return {
     port: listener.port,
+    readMetrics: async () => METRICS.snapshot(),
     end: () => {
-      ending ??= endServing(listener, server);
+      ending ??= endServing(listener, server).finally(stopWatching);
       return ending;
     },
   };

@@ -2,10 +2,13 @@
 import type { Subprocess } from 'bun';
 import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
+import { watchProcess } from '../metrics/process-metrics.ts';
+import { WORKER_DEATHS } from '../metrics/server-metrics.ts';
 import type { ServeConfig } from './config.ts';
 import { assertPortIsFree } from './listener.ts';
 import type { ServingProcess } from './serving-process.ts';
 import type { FromWorker, ToWorker } from './worker-messages.ts';
+import { WorkerMetrics } from './worker-metrics.ts';
 
 const RESTART_MS_MIN = 200;
 const RESTART_MS_MAX = 10_000;
@@ -25,6 +28,7 @@ interface Supervision {
   isEnding: boolean;
   readonly running: Map<number, Subprocess>;
   readonly timers: Set<Timer>;
+  readonly metrics: WorkerMetrics;
 }
 
 /** Resolves when every worker listens. Throws ServeError. */
@@ -42,6 +46,7 @@ export async function startSupervising(
     isEnding: false,
     running: new Map(),
     timers: new Set(),
+    metrics: new WorkerMetrics(),
   };
   try {
     // The first worker picks the port and prepares the data folder. The others use both.
@@ -52,11 +57,13 @@ export async function startSupervising(
     await endWorkers(supervision);
     throw error;
   }
+  const stopWatching = watchProcess();
   let ending: Promise<void> | undefined;
   return {
     port: supervision.port,
+    readMetrics: () => supervision.metrics.read(),
     end: () => {
-      ending ??= endWorkers(supervision);
+      ending ??= endWorkers(supervision).finally(stopWatching);
       return ending;
     },
   };
@@ -77,7 +84,10 @@ function startWorker(
       child.send({ kind: 'start', config, worker, port, isAlone } satisfies ToWorker);
     } else if (message.kind === 'listening') {
       listeningAt = performance.now();
+      supervision.metrics.add(child);
       resolve(message.port);
+    } else if (message.kind === 'metrics') {
+      supervision.metrics.note(child, message.snapshot);
     } else {
       reject(new ServeError(message.message));
     }
@@ -86,7 +96,8 @@ function startWorker(
     argv0: process.argv0,
     stdio: ['ignore', 'ignore', 'inherit'],
     ipc: onMessage,
-    onExit: (_, exitCode, signalCode) => {
+    onExit: (ended, exitCode, signalCode) => {
+      supervision.metrics.remove(ended);
       supervision.running.delete(worker);
       if (supervision.isEnding) return;
       if (listeningAt === undefined) {
@@ -111,6 +122,7 @@ function restartLater(
   delayMs: number,
   cause: string | number | null,
 ): void {
+  WORKER_DEATHS.add();
   supervision.log.error({ worker, cause, delayMs }, 'a worker died; another takes its place');
   const nextDelayMs = Math.min(delayMs * 2, RESTART_MS_MAX);
   const timer = setTimeout(() => {

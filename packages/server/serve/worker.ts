@@ -31,6 +31,12 @@ async function start(order: Extract<ToWorker, { kind: 'start' }>): Promise<void>
   }
 }
 
+/** A worker that does not serve yet has nothing to tell; its supervisor does not wait long. */
+async function readMetrics(): Promise<void> {
+  const snapshot = await serving?.readMetrics();
+  if (snapshot !== undefined) tell({ kind: 'metrics', snapshot });
+}
+
 async function drain(): Promise<void> {
   await serving?.end();
   process.exit(0);
@@ -40,6 +46,7 @@ async function drain(): Promise<void> {
 export function runWorker(): void {
   process.on('message', (message: ToWorker) => {
     if (message.kind === 'start') void start(message);
+    else if (message.kind === 'read-metrics') void readMetrics();
     else void drain();
   });
   // Without a supervisor this process must end: a new server waits for its folder and its port.
