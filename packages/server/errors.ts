@@ -7,3 +7,8 @@ export class ServeError extends Error {
 export class ConfigError extends ServeError {
   override readonly name: string = 'ConfigError';
 }
+
+/** What a person named, such as an App, is not there. */
+export class NotFoundError extends ServeError {
+  override readonly name: string = 'NotFoundError';
+}

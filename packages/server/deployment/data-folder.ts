@@ -7,6 +7,11 @@ import { ServeError } from '../errors.ts';
 const FOLDER_MODE = 0o700;
 const LOCK_NAME = 'lock.db';
 
+/** Another process has the folder, for now. */
+export class FolderInUse extends ServeError {
+  override readonly name = 'FolderInUse';
+}
+
 export interface HeldDataFolder {
   /** Gives up the folder. The end of the process does the same, however it ends. */
   release(): void;
@@ -85,7 +90,7 @@ function takeAlone(dataDir: string, database: Database, withWorkers: boolean): v
     if (!isBusy(error)) throw error;
     // If an immediate transaction begins, no server holds the folder: only workers stand in the way.
     database.run('BEGIN IMMEDIATE');
-    throw new ServeError(
+    throw new FolderInUse(
       `workers of a server that was killed still use the data folder ${dataDir}: they end by themselves within seconds, so start again then; one that hangs has to be killed`,
     );
   }
@@ -108,7 +113,7 @@ const isBusy = (error: unknown): boolean =>
   error instanceof SQLiteError && (error.code ?? '').startsWith('SQLITE_BUSY');
 
 const inUse = (dataDir: string): ServeError =>
-  new ServeError(
+  new FolderInUse(
     `the data folder ${dataDir} is in use by another holdfast server: stop that one, or choose another --data folder`,
   );
 

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { type AppRegistration, parseAppRegistration, RegistrationError } from '../auth/app-registration.ts';
 import type { AppRecord, AppStatus, RegistryStore } from '../auth/registry-store.ts';
 import { StoreUnavailable } from '../core/ports.ts';
-import { ServeError } from '../errors.ts';
+import { NotFoundError, ServeError } from '../errors.ts';
 import { hasApps, openApps } from './open.ts';
 import type { RowsPlace } from './place.ts';
 
@@ -65,7 +65,8 @@ function isEmptyFolder(dataDir: string): boolean {
   }
 }
 
-function administer(store: RegistryStore, close: () => Promise<void>): Registry {
+/** The verbs over a store that is open; `close` closes it. */
+export function administer(store: RegistryStore, close: () => Promise<void>): Registry {
   return {
     listApps: () => explain(async () => store.readAll()),
     addApp: (registration, { replace = false } = {}) =>
@@ -110,7 +111,7 @@ async function readApp(store: RegistryStore, appId: string): Promise<AppRecord> 
 }
 
 function unknownApp(appId: string): ServeError {
-  return new ServeError(`there is no App ${quote(appId)}; see the registered ones with: holdfast app list`);
+  return new NotFoundError(`there is no App ${quote(appId)}; see the registered ones with: holdfast app list`);
 }
 
 function issuerTaken(record: AppRecord): ServeError {

@@ -1,17 +1,16 @@
 /** Connects an open deployment, rules, authorization and HTTP, and closes them in reverse order. */
-import { randomBytes } from 'node:crypto';
-import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
 import { REAL_AUTH_WORLD } from '../auth/auth-world.ts';
 import { authorize, openAuthorizer } from '../auth/authorize.ts';
 import type { BackgroundLoop } from '../background/loop.ts';
 import { DISK_PACE, S3_PACE, startBackgroundWork } from '../background/work.ts';
 import type { Core } from '../core/core.ts';
 import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
-import type { Clock, Randomness, Signer } from '../core/ports.ts';
+import type { Clock } from '../core/ports.ts';
 import { type RotReport, RottenNodes } from '../core/rotten-nodes.ts';
 import { createSigner } from '../core/signer.ts';
 import { explainFolderError } from '../deployment/data-folder.ts';
 import { Opened, type ServedDeployment } from '../deployment/deployment.ts';
+import { makeCore } from '../deployment/make-core.ts';
 import { openDeployment } from '../deployment/open.ts';
 import { ContentCopies } from '../http/content-copies.ts';
 import type { FailureReport } from '../http/error-answer.ts';
@@ -94,46 +93,6 @@ async function openParts(
   const background = startBackgroundWork({ core, turns, pace, log });
   opened.add(() => Promise.race([background.stop(), Bun.sleep(BACKGROUND_END_MS_MAX)]));
   return { ...handler, core, background, close: () => opened.close() };
-}
-
-function makeCore(
-  config: ServeConfig,
-  { rows, bytes }: ServedDeployment,
-  signer: Signer,
-  rottenNodes: RottenNodes,
-): Core {
-  return {
-    metadata: rows,
-    content: bytes,
-    random: makeRandomness(),
-    signer,
-    rottenNodes,
-    settings: {
-      nodeBytesMax: config.nodeBytesMax,
-      activeUploadsMax: config.activeUploadsMax,
-      uploadTtlMs: config.uploadTtlMs,
-      abandonedAfterMs: ABANDONED_AFTER_MS,
-      rootRefHistoryMs: ROOT_REF_HISTORY_MS,
-    },
-  };
-}
-
-/** bytes asked of the system at once: every lease takes a few, and asking costs more than the bytes */
-const RANDOM_POOL_BYTES = 4096;
-
-function makeRandomness(): Randomness {
-  let pool = randomBytes(RANDOM_POOL_BYTES);
-  let taken = 0;
-  return {
-    bytes: (count) => {
-      if (taken + count > pool.length) {
-        pool = randomBytes(Math.max(RANDOM_POOL_BYTES, count));
-        taken = 0;
-      }
-      taken += count;
-      return pool.subarray(taken - count, taken);
-    },
-  };
 }
 
 function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => void): void {

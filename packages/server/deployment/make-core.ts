@@ -1,0 +1,50 @@
+/** The rules over an open deployment. */
+import { randomBytes } from 'node:crypto';
+import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
+import type { Core, CoreSettings } from '../core/core.ts';
+import type { Randomness, Signer } from '../core/ports.ts';
+import type { RottenNodes } from '../core/rotten-nodes.ts';
+import type { ServedDeployment } from './deployment.ts';
+
+/** What is configured of the rules. */
+type CoreConfig = Pick<CoreSettings, 'nodeBytesMax' | 'activeUploadsMax' | 'uploadTtlMs'>;
+
+export function makeCore(
+  config: CoreConfig,
+  { rows, bytes }: ServedDeployment,
+  signer: Signer,
+  rottenNodes: RottenNodes,
+): Core {
+  return {
+    metadata: rows,
+    content: bytes,
+    random: makeRandomness(),
+    signer,
+    rottenNodes,
+    settings: {
+      nodeBytesMax: config.nodeBytesMax,
+      activeUploadsMax: config.activeUploadsMax,
+      uploadTtlMs: config.uploadTtlMs,
+      abandonedAfterMs: ABANDONED_AFTER_MS,
+      rootRefHistoryMs: ROOT_REF_HISTORY_MS,
+    },
+  };
+}
+
+/** bytes asked of the system at once: every lease takes a few, and asking costs more than the bytes */
+const RANDOM_POOL_BYTES = 4096;
+
+function makeRandomness(): Randomness {
+  let pool = randomBytes(RANDOM_POOL_BYTES);
+  let taken = 0;
+  return {
+    bytes: (count) => {
+      if (taken + count > pool.length) {
+        pool = randomBytes(Math.max(RANDOM_POOL_BYTES, count));
+        taken = 0;
+      }
+      taken += count;
+      return pool.subarray(taken - count, taken);
+    },
+  };
+}

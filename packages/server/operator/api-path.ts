@@ -1,0 +1,2 @@
+/** Where the operator API begins. */
+export const API_PATH = '/operator/v1/';

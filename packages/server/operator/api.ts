@@ -1,0 +1,131 @@
+/** The operator API over requests: finds the operation, reads its input strictly, runs it and writes its answer. */
+import {
+  isJsonObject,
+  JSON_BODY_BYTES_MAX,
+  type JsonValue,
+  parseStrictJson,
+  StrictJsonError,
+} from '@holdfast/protocol';
+import { API_PATH } from './api-path.ts';
+import { type Fields, parseFields } from './fields.ts';
+import type { Operation, OperatorContext } from './operation.ts';
+import { OPERATION_NAMES, OPERATIONS } from './operations.ts';
+import { isUnexpected, OperatorError, type Problem, problemOf } from './problem.ts';
+
+const JSON_MEDIA_TYPE = /^application\/json\s*(?:;|$)/i;
+const NO_STORE = { 'cache-control': 'no-store' };
+
+const BY_PATH: ReadonlyMap<string, readonly Operation[]> = Map.groupBy(
+  OPERATION_NAMES.map((name) => OPERATIONS[name] as unknown as Operation),
+  ({ path }) => `${API_PATH}${path}`,
+);
+
+/** Answers a request whose path begins with `API_PATH`; its sender may call every operation. */
+export async function answerApi(context: OperatorContext, request: Request, url: URL): Promise<Response> {
+  try {
+    const found = findOperation(request.method, url.pathname);
+    if (context.live?.isDraining()) {
+      throw new OperatorError('DRAINING', 'the server is ending and begins nothing any more: try again');
+    }
+    const input = parseFields(found.input, await readInput(found, request, url));
+    const output = await found.run({ ...context, signal: request.signal }, input);
+    return Response.json(output, { headers: NO_STORE });
+  } catch (error) {
+    if (isUnexpected(error)) {
+      context.log.error({ path: url.pathname, err: error }, 'an operation failed unexpectedly');
+    }
+    return problemAnswer(problemOf(error), allowOf(url.pathname, error));
+  }
+}
+
+export function problemAnswer(problem: Problem, headers: Readonly<Record<string, string>> = {}): Response {
+  return new Response(`${JSON.stringify(problem)}\n`, {
+    status: problem.status,
+    headers: { 'content-type': 'application/problem+json', ...NO_STORE, ...headers },
+  });
+}
+
+function findOperation(method: string, path: string): Operation<Fields> {
+  const there = BY_PATH.get(path);
+  if (there === undefined) {
+    throw new OperatorError('NOT_FOUND', `there is no operation at ${path}; see ${API_PATH}openapi.json`);
+  }
+  // A HEAD is a GET whose body the runtime leaves out.
+  const wanted = method === 'HEAD' ? 'GET' : method;
+  const found = there.find((each) => each.method === wanted);
+  if (found !== undefined) return found;
+  throw new OperatorError('METHOD_NOT_ALLOWED', `${path} takes ${methodsOf(there).join(', ')}`);
+}
+
+function allowOf(path: string, error: unknown): Record<string, string> {
+  if (!(error instanceof OperatorError) || error.code !== 'METHOD_NOT_ALLOWED') return {};
+  return { allow: methodsOf(BY_PATH.get(path) ?? []).join(', ') };
+}
+
+function methodsOf(there: readonly Operation[]): readonly string[] {
+  return there.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]));
+}
+
+async function readInput(
+  { method, input }: Operation,
+  request: Request,
+  url: URL,
+): Promise<ReadonlyMap<string, unknown>> {
+  if (method === 'GET') return readQuery(input, url.searchParams);
+  if (url.search !== '') throw new OperatorError('INVALID_INPUT', 'a POST takes its input in the body alone');
+  return readBody(request);
+}
+
+function readQuery(fields: Fields, query: URLSearchParams): ReadonlyMap<string, unknown> {
+  const given = new Map<string, unknown>();
+  for (const [name, value] of query) {
+    if (given.has(name)) throw new OperatorError('INVALID_INPUT', `the parameter ${name} is given twice`);
+    const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
+    given.set(name, field === undefined ? value : field.fromText(value));
+  }
+  return given;
+}
+
+/** A form of another site cannot send this media type: only a program, or a page of this very origin, can. */
+async function readBody(request: Request): Promise<ReadonlyMap<string, unknown>> {
+  if (!JSON_MEDIA_TYPE.test(request.headers.get('content-type') ?? '')) {
+    throw new OperatorError(
+      'UNSUPPORTED_MEDIA_TYPE',
+      'send the input as a JSON object with Content-Type: application/json',
+    );
+  }
+  const value = parseBody(await readBytes(request));
+  if (!isJsonObject(value)) throw new OperatorError('INVALID_INPUT', 'the body must be a JSON object');
+  return new Map([...value].map(([name, each]) => [name, toPlain(each)]));
+}
+
+function parseBody(bytes: Uint8Array): JsonValue {
+  try {
+    return parseStrictJson(bytes);
+  } catch (error) {
+    if (!(error instanceof StrictJsonError)) throw error;
+    throw new OperatorError('INVALID_INPUT', `the body is not JSON: ${error.message}`);
+  }
+}
+
+async function readBytes(request: Request): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  for await (const piece of request.body ?? []) {
+    length += piece.length;
+    if (length > JSON_BODY_BYTES_MAX) {
+      throw new OperatorError('PAYLOAD_TOO_LARGE', `the body has more than ${JSON_BODY_BYTES_MAX} bytes`);
+    }
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
+
+/** Objects as objects without a prototype, so that no name is special. */
+function toPlain(value: JsonValue): unknown {
+  if (Array.isArray(value)) return value.map(toPlain);
+  if (!isJsonObject(value)) return value;
+  const plain = Object.create(null) as Record<string, unknown>;
+  for (const [name, each] of value) plain[name] = toPlain(each);
+  return plain;
+}

@@ -1,0 +1,152 @@
+/** The operations on Apps: those of `holdfast app`. */
+import { ALGORITHMS, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
+import type { AppRecord, AppStatus } from '../auth/registry-store.ts';
+import { APP, type Field, flag, integer, optional, text } from './fields.ts';
+import { type OperationCall, operation } from './operation.ts';
+import { OperatorError } from './problem.ts';
+import { COUNT, listOf, orNull, record, TEXT, TIMESTAMP } from './schemas.ts';
+
+const TEXT_LENGTH_MAX = 2048;
+const KEY_SET_LENGTH_MAX = 256 * 1024;
+
+/** A registered App: public facts only. The keys themselves stay in the registry. */
+export interface DescribedApp {
+  readonly appId: string;
+  readonly issuer: string;
+  readonly audience: string;
+  readonly status: AppStatus;
+  readonly jwksUrl: string | null;
+  readonly algorithms: readonly string[];
+  readonly maxTokenLifetimeMs: number;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+const APP_SCHEMA = record({
+  appId: TEXT,
+  issuer: TEXT,
+  audience: TEXT,
+  status: { enum: ['active', 'suspended'] },
+  jwksUrl: orNull(TEXT),
+  algorithms: listOf({ enum: [...ALGORITHMS] }),
+  maxTokenLifetimeMs: COUNT,
+  createdAt: TIMESTAMP,
+  updatedAt: TIMESTAMP,
+});
+
+export function describeApp(app: AppRecord): DescribedApp {
+  return {
+    appId: app.appId,
+    issuer: app.issuer,
+    audience: app.audience,
+    status: app.status,
+    jwksUrl: app.keys.kind === 'url' ? app.keys.url : null,
+    algorithms: app.algorithms ?? ALGORITHMS,
+    maxTokenLifetimeMs: app.tokenLifetimeMsMax,
+    createdAt: app.createdAt,
+    updatedAt: app.updatedAt,
+  };
+}
+
+export const listApps = operation({
+  method: 'GET',
+  path: 'apps',
+  summary: 'List the registered Apps',
+  input: {},
+  output: record({ apps: listOf(APP_SCHEMA, 'By the bytes of their ids.') }),
+  run: async ({ registry }) => ({ apps: (await registry.listApps()).map(describeApp) }),
+});
+
+const ALGORITHM_NAMES: Field<readonly string[]> = {
+  schema: {
+    type: 'array',
+    minItems: 1,
+    items: { enum: [...ALGORITHMS] },
+    description: 'Only these signature algorithms; left out: every supported one.',
+  },
+  isOptional: false,
+  fromText: (given) => given.split(','),
+  parse: (value, refuse) => {
+    const isList =
+      Array.isArray(value) &&
+      value.length > 0 &&
+      value.every((name) => (ALGORITHMS as readonly unknown[]).includes(name));
+    return isList ? (value as string[]) : refuse(`must be a list of some of ${ALGORITHMS.join(', ')}`);
+  },
+};
+
+export const addApp = operation({
+  method: 'POST',
+  path: 'apps/add',
+  summary: 'Register an App, or with replace swap issuer, audience, keys and lifetime of one that exists',
+  input: {
+    app: APP,
+    issuer: text('The iss of its tokens; an issuer belongs to exactly one App.', TEXT_LENGTH_MAX),
+    audience: text('What the aud of its tokens must contain.', TEXT_LENGTH_MAX),
+    jwks: optional(
+      text(
+        'The text of a public JSON Web Key Set to copy into the registry. Give this or jwksUrl.',
+        KEY_SET_LENGTH_MAX,
+      ),
+    ),
+    jwksUrl: optional(
+      text('Address of the public key set, fetched while in use. Give this or jwks.', TEXT_LENGTH_MAX),
+    ),
+    algorithms: optional(ALGORITHM_NAMES),
+    maxTokenLifetimeMs: optional(integer('The longest exp minus iat; left out: 24 h.', { min: 1 })),
+    replace: optional(flag('The App may exist.')),
+  },
+  output: APP_SCHEMA,
+  run: async ({ registry }, { app, issuer, audience, jwks, jwksUrl, ...rest }) => {
+    if ((jwks === undefined) === (jwksUrl === undefined)) {
+      throw new OperatorError('INVALID_INPUT', 'give the keys once: jwks or jwksUrl');
+    }
+    const keys =
+      jwks === undefined
+        ? ({ kind: 'url', url: jwksUrl as string } as const)
+        : ({ kind: 'static', jwks } as const);
+    const registration = {
+      ...{ appId: app, issuer, audience, keys, algorithms: rest.algorithms },
+      tokenLifetimeMsMax: rest.maxTokenLifetimeMs ?? TOKEN_LIFETIME_MS_MAX_DEFAULT,
+    };
+    return describeApp(await registry.addApp(registration, { replace: rest.replace ?? false }));
+  },
+});
+
+async function setStatus(
+  { registry }: OperationCall,
+  app: string,
+  status: AppStatus,
+): Promise<DescribedApp> {
+  return describeApp(await registry.setAppStatus(app, status));
+}
+
+export const suspendApp = operation({
+  method: 'POST',
+  path: 'apps/suspend',
+  summary: 'Refuse every capability of an App until it is resumed',
+  input: { app: APP },
+  output: APP_SCHEMA,
+  run: (call, { app }) => setStatus(call, app, 'suspended'),
+});
+
+export const resumeApp = operation({
+  method: 'POST',
+  path: 'apps/resume',
+  summary: 'Accept the capabilities of a suspended App again',
+  input: { app: APP },
+  output: APP_SCHEMA,
+  run: (call, { app }) => setStatus(call, app, 'active'),
+});
+
+export const removeApp = operation({
+  method: 'POST',
+  path: 'apps/remove',
+  summary: 'Unregister an App; its data stays, and serves again when the App is added again',
+  input: { app: APP },
+  output: record({ appId: TEXT, removed: { const: true } }),
+  run: async ({ registry }, { app }) => {
+    await registry.removeApp(app);
+    return { appId: app, removed: true as const };
+  },
+});

@@ -1,0 +1,122 @@
+/** The client of the operator API: asks a server over its listener for operators, or over the channel of its data folder. */
+import { OperatorError, type Problem, PROBLEM_STATUS } from './problem.ts';
+import { ServeError } from '../errors.ts';
+import { API_PATH } from './api-path.ts';
+import { type InputOf, OPERATIONS, type OperationName, type OutputOf } from './operations.ts';
+
+export type OperatorAddress =
+  | {
+      readonly kind: 'url';
+      /** without a slash at its end */
+      readonly url: string;
+      readonly token: string | undefined;
+    }
+  | { readonly kind: 'channel'; readonly path: string };
+
+/** No server took the request: nothing was begun. */
+export class NoServer extends ServeError {
+  override readonly name = 'NoServer';
+}
+
+/** The runtime's options of a request that its types do not know. */
+interface RuntimeInit extends RequestInit {
+  readonly unix?: string;
+  readonly timeout: false;
+}
+
+const BEFORE_ANY_SERVER: ReadonlySet<string> = new Set([
+  'ENOENT',
+  'ECONNREFUSED',
+  'ConnectionRefused',
+  'FailedToOpenSocket',
+]);
+
+/** Rejects with NoServer, OperatorError or another ServeError. */
+export async function callOperation<N extends OperationName>(
+  address: OperatorAddress,
+  name: N,
+  input: InputOf<N>,
+  signal: AbortSignal,
+): Promise<OutputOf<N>> {
+  const { method, path } = OPERATIONS[name];
+  const given = Object.entries(input).filter(([, value]) => value !== undefined);
+  const query = method === 'GET' && given.length > 0 ? `?${new URLSearchParams(given.map(toText))}` : '';
+  const origin = address.kind === 'url' ? address.url : 'http://localhost';
+  const token = address.kind === 'url' ? address.token : undefined;
+  const init: RuntimeInit = {
+    method,
+    signal,
+    redirect: 'manual',
+    timeout: false,
+    ...(address.kind === 'channel' ? { unix: address.path } : {}),
+    ...(method === 'POST' ? { body: JSON.stringify(Object.fromEntries(given)) } : {}),
+    headers: {
+      ...(method === 'POST' ? { 'content-type': 'application/json' } : {}),
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+    },
+  };
+  let response: Response;
+  let body: unknown;
+  try {
+    response = await fetch(`${origin}${API_PATH}${path}${query}`, init);
+    body = await readJson(response);
+  } catch (error) {
+    throw explainFailure(address, error);
+  }
+  if (response.ok && body !== undefined) return body as OutputOf<N>;
+  throw explainRefusal(address, response.status, body);
+}
+
+function toText([name, value]: [string, unknown]): [string, string] {
+  return [name, String(value)];
+}
+
+/** `undefined`: the answer is no JSON. */
+async function readJson(response: Response): Promise<unknown> {
+  const text = await response.text();
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function explainFailure(address: OperatorAddress, error: unknown): Error {
+  const code = (error as { code?: unknown } | null)?.code;
+  const reason = typeof code === 'string' ? code : error instanceof Error ? error.message : String(error);
+  if (typeof code === 'string' && BEFORE_ANY_SERVER.has(code)) {
+    return new NoServer(`no server answers ${nameOf(address)} (${reason}): check the address, and that it runs`, {
+      cause: error,
+    });
+  }
+  return new ServeError(
+    `the connection to ${nameOf(address)} broke (${reason}): whether it was done is not known, so run the command again`,
+    { cause: error },
+  );
+}
+
+function explainRefusal(address: OperatorAddress, status: number, body: unknown): Error {
+  const problem = findProblem(body);
+  if (problem === undefined) {
+    return new ServeError(
+      `${nameOf(address)} answered ${status}, which is no answer of a listener for operators: give the address of its second line, such as http://127.0.0.1:8421`,
+    );
+  }
+  const { code, detail } = problem;
+  if (code === 'DRAINING' && address.kind === 'channel') return new NoServer(detail);
+  if (code === 'UNAUTHORIZED') {
+    return new OperatorError(code, `${detail}: give --operator-token-file FILE`);
+  }
+  return new OperatorError(code, detail);
+}
+
+function nameOf(address: OperatorAddress): string {
+  return address.kind === 'url' ? address.url : "the server's channel";
+}
+
+function findProblem(body: unknown): Pick<Problem, 'code' | 'detail'> | undefined {
+  if (typeof body !== 'object' || body === null) return undefined;
+  const { code, detail } = body as Partial<Problem>;
+  if (code === undefined || !Object.hasOwn(PROBLEM_STATUS, code)) return undefined;
+  return typeof detail === 'string' ? { code, detail } : undefined;
+}

@@ -1,0 +1,146 @@
+/**
+ * The fields of an operation's input: one description gives the strict parser and the schema of the document. A field takes the
+ * text of a query parameter or the value of a JSON body.
+ */
+import {
+  type Hash,
+  INTEGER_MAX,
+  isHash,
+  isPathId,
+  type JsonSchema,
+  PATH_ID_CHARACTERS_MAX,
+} from '@holdfast/protocol';
+import { OperatorError } from './problem.ts';
+
+export interface Field<T> {
+  readonly schema: JsonSchema;
+  /** it may be left out; `parse` is then given undefined */
+  readonly isOptional: boolean;
+  /** The JSON value that the text of a query parameter stands for; a text that stands for none stays text. */
+  fromText(text: string): unknown;
+  /** Returns undefined, or the reason why not, through `refuse`. */
+  parse(value: unknown, refuse: (rule: string) => never): T;
+}
+
+export type Fields = Readonly<Record<string, Field<unknown>>>;
+
+/** What `run` gets. */
+export type Parsed<F extends Fields> = { readonly [K in keyof F]: F[K] extends Field<infer T> ? T : never };
+
+type OptionalNames<F extends Fields> = {
+  [K in keyof F]: undefined extends Parsed<F>[K] ? K : never;
+}[keyof F];
+
+/** What a caller gives: a field that may be left out may also be undefined. */
+export type Given<F extends Fields> = Omit<Parsed<F>, OptionalNames<F>> & {
+  readonly [K in OptionalNames<F>]?: Parsed<F>[K];
+};
+
+const MESSAGE_VALUE_LENGTH_MAX = 80;
+const same = (text: string): unknown => text;
+
+export function optional<T>(field: Field<T>): Field<T | undefined> {
+  return {
+    schema: field.schema,
+    isOptional: true,
+    fromText: field.fromText,
+    parse: (value, refuse) => (value === undefined ? undefined : field.parse(value, refuse)),
+  };
+}
+
+/** Any text of 1 to `lengthMax` UTF-16 units. */
+export function text(description: string, lengthMax: number): Field<string> {
+  return {
+    schema: { type: 'string', minLength: 1, maxLength: lengthMax, description },
+    isOptional: false,
+    fromText: same,
+    parse: (value, refuse) => {
+      if (typeof value === 'string' && value !== '' && value.length <= lengthMax) return value;
+      return refuse(`must be a text of 1 to ${lengthMax} characters`);
+    },
+  };
+}
+
+/** The id of an App or a Space. */
+function pathId(description: string): Field<string> {
+  return {
+    schema: {
+      type: 'string',
+      minLength: 1,
+      maxLength: PATH_ID_CHARACTERS_MAX,
+      pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]+$',
+      not: { enum: ['.', '..'] },
+      description,
+    },
+    isOptional: false,
+    fromText: same,
+    parse: (value, refuse) => {
+      if (typeof value === 'string' && isPathId(value)) return value;
+      return refuse(
+        `must be 1 to ${PATH_ID_CHARACTERS_MAX} characters without control characters, other than . and ..`,
+      );
+    },
+  };
+}
+
+export const APP = pathId('The id of an App.');
+export const SPACE = pathId('The id of a Space.');
+
+export const HASH: Field<Hash> = {
+  schema: { type: 'string', pattern: '^[0-9a-f]{64}$', description: 'The hash of a node.' },
+  isOptional: false,
+  fromText: same,
+  parse: (value, refuse) => (isHash(value) ? value : refuse('must be 64 lowercase hex digits')),
+};
+
+export function integer(description: string, { min = 0, max = INTEGER_MAX } = {}): Field<number> {
+  return {
+    schema: { type: 'integer', minimum: min, maximum: max, description },
+    isOptional: false,
+    fromText: (given) => (/^-?(?:0|[1-9][0-9]{0,15})$/.test(given) ? Number(given) : given),
+    parse: (value, refuse) => {
+      if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max)
+        return value as number;
+      return refuse(`must be an integer from ${min} to ${max}`);
+    },
+  };
+}
+
+export function flag(description: string): Field<boolean> {
+  return {
+    schema: { type: 'boolean', description },
+    isOptional: false,
+    fromText: (given) => (given === 'true' ? true : given === 'false' ? false : given),
+    parse: (value, refuse) => (typeof value === 'boolean' ? value : refuse('must be true or false')),
+  };
+}
+
+/** Parses the fields of an input. Throws OperatorError (INVALID_INPUT) that names the field and the rule. */
+export function parseFields<F extends Fields>(fields: F, given: ReadonlyMap<string, unknown>): Parsed<F> {
+  for (const name of given.keys()) {
+    if (!Object.hasOwn(fields, name)) {
+      const known = Object.keys(fields);
+      throw invalid(
+        `there is no field ${shown(name)}; ${known.length === 0 ? 'the operation takes none' : `the fields are ${known.join(', ')}`}`,
+      );
+    }
+  }
+  const parsed: Record<string, unknown> = {};
+  for (const [name, field] of Object.entries(fields)) {
+    const value = given.get(name);
+    if (value === undefined && !field.isOptional) throw invalid(`the field ${name} is missing`);
+    parsed[name] = field.parse(value, (rule) => {
+      throw invalid(`the field ${name} ${rule}, not ${shown(value)}`);
+    });
+  }
+  return parsed as Parsed<F>;
+}
+
+function invalid(message: string): OperatorError {
+  return new OperatorError('INVALID_INPUT', message);
+}
+
+function shown(value: unknown): string {
+  const json = JSON.stringify(value) ?? 'nothing';
+  return json.length <= MESSAGE_VALUE_LENGTH_MAX ? json : `${json.slice(0, MESSAGE_VALUE_LENGTH_MAX)}…`;
+}

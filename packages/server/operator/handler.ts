@@ -1,0 +1,64 @@
+/** The listener for operators, without a socket: probes, metrics, the operator API and the console. */
+import { answerApi, problemAnswer } from './api.ts';
+import { API_PATH } from './api-path.ts';
+import { assertFromHere, assertToken } from './guard.ts';
+import type { OperatorContext } from './operation.ts';
+import type { OperatorToken } from './operator-token.ts';
+import { LIVE_PATH, liveAnswer, READY_PATH, readyAnswer } from './probes.ts';
+import { OperatorError, problemOf } from './problem.ts';
+import type { Check } from './readiness.ts';
+
+export interface OperatorHandlerParts {
+  readonly context: OperatorContext;
+  /** undefined: only programs of this machine may speak to the listener */
+  readonly token: OperatorToken | undefined;
+  readonly checks: readonly Check[];
+}
+
+/** No answer may be framed, sniffed, or used by a page of another origin. The console's pages replace the policy by their own. */
+const SECURITY_HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy': "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'permissions-policy': 'camera=(), geolocation=(), microphone=()',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+};
+
+/** Never rejects. */
+export function createOperatorHandler(parts: OperatorHandlerParts): (request: Request) => Promise<Response> {
+  return async (request) => {
+    const response = await answer(parts, request).catch((error: unknown) => {
+      const problem = problemOf(error);
+      return problemAnswer(problem, problem.code === 'UNAUTHORIZED' ? { 'www-authenticate': 'Bearer' } : {});
+    });
+    for (const [name, value] of Object.entries(SECURITY_HEADERS)) {
+      if (!response.headers.has(name)) response.headers.set(name, value);
+    }
+    return response;
+  };
+}
+
+async function answer(parts: OperatorHandlerParts, request: Request): Promise<Response> {
+  const { context, token, checks } = parts;
+  const url = new URL(request.url);
+  if (token === undefined) assertFromHere(request);
+  const isRead = request.method === 'GET' || request.method === 'HEAD';
+  // A probe has no token to send: it learns whether, and not why.
+  if (isRead && url.pathname === LIVE_PATH) return liveAnswer();
+  if (isRead && (url.pathname === READY_PATH || url.pathname.startsWith(`${READY_PATH}/`))) {
+    return readyAnswer(checks, url, await mayKnow(token, request));
+  }
+  if (token !== undefined) await assertToken(token, request);
+  if (url.pathname.startsWith(API_PATH)) return answerApi(context, request, url);
+  throw new OperatorError('NOT_FOUND', 'there is nothing at this path');
+}
+
+async function mayKnow(token: OperatorToken | undefined, request: Request): Promise<boolean> {
+  if (token === undefined) return true;
+  return assertToken(token, request).then(
+    () => true,
+    () => false,
+  );
+}

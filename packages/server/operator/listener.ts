@@ -1,0 +1,55 @@
+/** The socket of the listener for operators. */
+import { JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
+import { formatAuthority } from '../engine/address.ts';
+import { ServeError } from '../errors.ts';
+
+/** s; a connection that says nothing for so long is closed */
+const IDLE_SECONDS_MAX = 60;
+
+export interface OperatorListener {
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+interface OperatorListenerOptions {
+  readonly host: string;
+  /** 0: any free one */
+  readonly port: number;
+  /** a port that is taken gives way to any free one */
+  readonly mayMove: boolean;
+  readonly handle: (request: Request) => Promise<Response>;
+}
+
+/** Throws ServeError. */
+export function listenForOperators({ host, port, mayMove, handle }: OperatorListenerOptions): OperatorListener {
+  try {
+    return bind(host, port, handle);
+  } catch (error) {
+    const { code } = error as { code?: unknown };
+    if (code === 'EADDRINUSE' && mayMove) return listenForOperators({ host, port: 0, mayMove: false, handle });
+    throw new ServeError(
+      `${formatAuthority(host, port)} cannot be listened on for operators (${typeof code === 'string' ? code : String(error)}): choose another --operator-listen HOST:PORT`,
+    );
+  }
+}
+
+function bind(
+  host: string,
+  port: number,
+  handle: (request: Request) => Promise<Response>,
+): OperatorListener {
+  const server = Bun.serve({
+    hostname: host,
+    port,
+    idleTimeout: IDLE_SECONDS_MAX,
+    // The code that reads a body bounds it, and says so.
+    maxRequestBodySize: 2 * JSON_BODY_BYTES_MAX,
+    development: false,
+    fetch: (request, connections) => {
+      // Work such as a check may take long and sends nothing meanwhile.
+      connections.timeout(request, request.method === 'POST' ? 0 : IDLE_SECONDS_MAX);
+      return handle(request);
+    },
+  });
+  return { port: server.port ?? port, close: () => server.stop(true) };
+}

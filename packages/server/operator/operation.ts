@@ -1,0 +1,52 @@
+/**
+ * What an operation is. One description serves the listener for operators, the channel in a data folder, a command without a
+ * server, and the OpenAPI document.
+ */
+import type { JsonSchema } from '@holdfast/protocol';
+import type { Core } from '../core/core.ts';
+import type { ServedDeployment } from '../deployment/deployment.ts';
+import type { DeploymentPlace } from '../deployment/place.ts';
+import type { Registry } from '../deployment/registry.ts';
+import type { Log } from '../log.ts';
+import type { Fields, Parsed } from './fields.ts';
+import type { LiveServer } from './live-server.ts';
+
+/** What an operation works on: the open deployment, wherever it was opened. */
+export interface OperatorContext {
+  readonly place: DeploymentPlace;
+  readonly deployment: ServedDeployment;
+  readonly core: Core;
+  /** administration of the Apps */
+  readonly registry: Registry;
+  readonly log: Log;
+  /** what only a server has; undefined: a command opened the deployment itself */
+  readonly live: LiveServer | undefined;
+}
+
+/** One call of an operation. */
+export interface OperationCall extends OperatorContext {
+  /** aborts when the caller has gone away: long work ends early and leaves what it did */
+  readonly signal: AbortSignal;
+}
+
+export interface Operation<F extends Fields = Fields, O = unknown> {
+  /** GET reads and takes a query; POST changes or works long, and takes a JSON object */
+  readonly method: 'GET' | 'POST';
+  /** under /operator/v1/, without parameters */
+  readonly path: string;
+  /** one line */
+  readonly summary: string;
+  readonly input: F;
+  /** of the answer */
+  readonly output: JsonSchema;
+  /**
+   * Throws OperatorError, or another ServeError (409, or 400 for a ConfigError, 404 for a NotFoundError), with one line for the
+   * operator.
+   */
+  run(call: OperationCall, input: Parsed<F>): Promise<O>;
+}
+
+/** Checks the types of one entry of the table. */
+export function operation<F extends Fields, O>(described: Operation<F, O>): Operation<F, O> {
+  return described;
+}

@@ -1,0 +1,25 @@
+/**
+ * The table of all operations. To add one: describe it in a file of its own and name it here; the listener, the channel, the
+ * commands, the OpenAPI document and the test that walks the table then know it.
+ */
+import { addApp, listApps, removeApp, resumeApp, suspendApp } from './apps.ts';
+import type { Given } from './fields.ts';
+import { collect } from './spaces.ts';
+
+export const OPERATIONS = {
+  listApps,
+  addApp,
+  suspendApp,
+  resumeApp,
+  removeApp,
+  collectSpace: collect,
+} as const;
+
+export type OperationName = keyof typeof OPERATIONS;
+
+/** What a caller of the operation gives. */
+export type InputOf<N extends OperationName> = Given<(typeof OPERATIONS)[N]['input']>;
+/** What the operation answers. */
+export type OutputOf<N extends OperationName> = Awaited<ReturnType<(typeof OPERATIONS)[N]['run']>>;
+
+export const OPERATION_NAMES = Object.keys(OPERATIONS) as OperationName[];

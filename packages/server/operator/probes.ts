@@ -1,0 +1,59 @@
+/** `/livez` and `/readyz`, in the form of Kubernetes' own: short for probes, one line for each check with `?verbose`. */
+import { type Check, type CheckedResult, isReady, lookAll } from './readiness.ts';
+
+export const LIVE_PATH = '/livez';
+export const READY_PATH = '/readyz';
+
+const HEADERS = { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' };
+const OK_STATUS = 200;
+const NOT_FOUND_STATUS = 404;
+const UNAVAILABLE_STATUS = 503;
+const MARKS = { ok: '+', warn: '!', fail: '-' } as const;
+
+/** This process answers, which is all that a restart could mend. */
+export function liveAnswer(): Response {
+  return new Response('ok', { headers: HEADERS });
+}
+
+/** `path` is `READY_PATH`, or below it the name of one check. `mayKnow`: the caller may see reasons. */
+export function readyAnswer(checks: readonly Check[], url: URL, mayKnow: boolean): Response {
+  const name = url.pathname.slice(READY_PATH.length + 1);
+  if (name !== '') return oneAnswer(checks, name, mayKnow);
+  const excluded = url.searchParams.getAll('exclude').flatMap((names) => names.split(','));
+  const unknown = excluded.filter((each) => !checks.some((check) => check.name === each));
+  const results = lookAll(checks, new Set(excluded));
+  const ready = isReady(results);
+  const isVerbose = url.searchParams.has('verbose');
+  const lines = [
+    ...results.map((each) => lineOf(each, mayKnow)),
+    ...excluded.filter((each) => !unknown.includes(each)).map((each) => `[+]${each} excluded: ok`),
+    ...unknown.map((each) => `[!]${each} cannot be excluded: there is no such check`),
+    `readyz check ${ready ? 'passed' : 'failed'}`,
+  ];
+  return answer(ready, ready && !isVerbose ? 'ok' : `${lines.join('\n')}\n`);
+}
+
+function oneAnswer(checks: readonly Check[], name: string, mayKnow: boolean): Response {
+  const check = checks.find((each) => each.name === name);
+  if (check === undefined) {
+    const names = checks.map((each) => each.name).join(', ');
+    return new Response(`there is no such check; there are ${names}\n`, {
+      status: NOT_FOUND_STATUS,
+      headers: HEADERS,
+    });
+  }
+  const result = { name, result: check.look() };
+  const ready = isReady([result]);
+  return answer(ready, result.result.status === 'ok' ? 'ok' : `${lineOf(result, mayKnow)}\n`);
+}
+
+function answer(ready: boolean, body: string): Response {
+  return new Response(body, { status: ready ? OK_STATUS : UNAVAILABLE_STATUS, headers: HEADERS });
+}
+
+function lineOf({ name, result }: CheckedResult, mayKnow: boolean): string {
+  const head = `[${MARKS[result.status]}]${name}`;
+  if (result.status === 'ok') return `${head} ok`;
+  const word = result.status === 'warn' ? 'warning' : 'failed';
+  return `${head} ${word}: ${mayKnow ? result.message : 'reason withheld'}`;
+}

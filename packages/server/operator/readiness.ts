@@ -1,0 +1,30 @@
+/** Whether this process should get requests, by checks with names (as Kubernetes' own /readyz). */
+
+export type CheckResult =
+  | { readonly status: 'ok' }
+  /** it works on; an operator should look */
+  | { readonly status: 'warn'; readonly message: string }
+  | { readonly status: 'fail'; readonly message: string };
+
+export interface Check {
+  /** lower-case letters and `-` */
+  readonly name: string;
+  /** Answers at once: what takes time is sampled beforehand. */
+  readonly look: () => CheckResult;
+}
+
+export interface CheckedResult {
+  readonly name: string;
+  readonly result: CheckResult;
+}
+
+export const OK: CheckResult = { status: 'ok' };
+
+/** The results of all checks but the excluded ones. */
+export function lookAll(checks: readonly Check[], excluded: ReadonlySet<string>): readonly CheckedResult[] {
+  return checks.filter(({ name }) => !excluded.has(name)).map(({ name, look }) => ({ name, result: look() }));
+}
+
+export function isReady(results: readonly CheckedResult[]): boolean {
+  return results.every(({ result }) => result.status !== 'fail');
+}

@@ -1,0 +1,139 @@
+/** Runs an operation wherever the deployment is: over the operator API, by the server that holds a data folder, or here. */
+import { existsSync } from 'node:fs';
+import { UPLOAD_TTL_MS_DEFAULT, ACTIVE_UPLOADS_MAX_DEFAULT, NODE_BYTES_MAX_DEFAULT } from '@holdfast/protocol';
+import { RottenNodes } from '../core/rotten-nodes.ts';
+import { createSigner } from '../core/signer.ts';
+import { FolderInUse, holdDataFolder } from '../deployment/data-folder.ts';
+import { makeCore } from '../deployment/make-core.ts';
+import { hasRows, openDeployment } from '../deployment/open.ts';
+import { type DeploymentPlace, nameRows } from '../deployment/place.ts';
+import { administer } from '../deployment/registry.ts';
+import { ServeError } from '../errors.ts';
+import { openLog } from '../log.ts';
+import { callOperation, NoServer, type OperatorAddress } from './call-operation.ts';
+import { findChannel } from './channel.ts';
+import { parseFields } from './fields.ts';
+import type { Operation, OperatorContext } from './operation.ts';
+import { type InputOf, OPERATIONS, type OperationName, type OutputOf } from './operations.ts';
+
+/** Where an operation is to run. */
+export type OperatorWhere =
+  /** over the operator API of a server */
+  | { readonly kind: 'address'; readonly address: OperatorAddress }
+  /** on a deployment: by the server that holds its folder, else here */
+  | { readonly kind: 'place'; readonly place: DeploymentPlace };
+
+/** ms; a server that starts or ends holds the folder for a while without answering on its channel */
+const SERVER_WAIT_MS = 15_000;
+const SERVER_LOOK_MS = 100;
+
+/** Rejects with ServeError, whose message is one line for the operator. */
+export async function runOperation<N extends OperationName>(
+  where: OperatorWhere,
+  name: N,
+  input: InputOf<N>,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<OutputOf<N>> {
+  if (where.kind === 'address') return callOperation(where.address, name, input, signal);
+  const { place } = where;
+  if (place.rows.kind === 'postgres') return runHere(place, name, input, signal);
+  return runOnFolder(place, place.rows.dataDir, name, input, signal);
+}
+
+/**
+ * Asks the server that holds the folder. Without a server, takes the folder and does the work. A server may start or end
+ * between both: then the other way is tried.
+ */
+async function runOnFolder<N extends OperationName>(
+  place: DeploymentPlace,
+  dataDir: string,
+  name: N,
+  input: InputOf<N>,
+  signal: AbortSignal,
+): Promise<OutputOf<N>> {
+  if (!existsSync(dataDir)) {
+    throw new ServeError(
+      `the data folder ${dataDir} does not exist: name the one that the server serves with --data`,
+    );
+  }
+  const endsAt = performance.now() + SERVER_WAIT_MS;
+  for (;;) {
+    const socket = findChannel(dataDir);
+    try {
+      if (socket !== undefined) return await callOperation({ kind: 'channel', path: socket.path }, name, input, signal);
+    } catch (error) {
+      if (!(error instanceof NoServer)) throw error;
+    } finally {
+      socket?.close();
+    }
+    if (!(await hasRows(place.rows))) {
+      throw new ServeError(
+        `${dataDir} is no data folder of holdfast: name the one that the server serves with --data`,
+      );
+    }
+    try {
+      const folder = holdDataFolder(dataDir);
+      try {
+        return await runHere(place, name, input, signal);
+      } finally {
+        folder.release();
+      }
+    } catch (error) {
+      if (!(error instanceof FolderInUse)) throw error;
+      if (performance.now() > endsAt || signal.aborted) throw error;
+      await Bun.sleep(SERVER_LOOK_MS);
+    }
+  }
+}
+
+/** Opens the deployment as a server does, and runs the operation on it. */
+async function runHere<N extends OperationName>(
+  place: DeploymentPlace,
+  name: N,
+  input: InputOf<N>,
+  signal: AbortSignal,
+): Promise<OutputOf<N>> {
+  // The table's types tie the input and the output to the name; within it all operations look the same.
+  const operation = OPERATIONS[name] as unknown as Operation;
+  const given = Object.entries(input).filter(([, value]) => value !== undefined);
+  const parsed = parseFields(operation.input, new Map(given));
+  const { context, close } = await openContext(place);
+  try {
+    return (await operation.run({ ...context, signal }, parsed)) as OutputOf<N>;
+  } finally {
+    await close();
+  }
+}
+
+async function openContext(
+  place: DeploymentPlace,
+): Promise<{ readonly context: OperatorContext; readonly close: () => Promise<void> }> {
+  if (!(await hasRows(place.rows))) {
+    throw new ServeError(`${nameRows(place.rows)} holds no deployment: start a server on it first`);
+  }
+  const config = {
+    nodeBytesMax: NODE_BYTES_MAX_DEFAULT,
+    activeUploadsMax: ACTIVE_UPLOADS_MAX_DEFAULT,
+    uploadTtlMs: UPLOAD_TTL_MS_DEFAULT,
+  };
+  const log = openLog('fatal');
+  let fatal: Error | undefined;
+  const deployment = await openDeployment(place, {
+    ...{ kind: 'serve', uploadTtlMs: config.uploadTtlMs, workers: 1, worker: 0 },
+    // The folder is held. A database may have servers.
+    isAlone: place.rows.kind === 'folder',
+    log,
+    onFatal: (error) => {
+      fatal ??= error;
+    },
+  });
+  const core = makeCore(config, deployment, createSigner(await deployment.secret.read()), new RottenNodes(() => undefined));
+  const registry = administer(deployment.apps, async () => undefined);
+  return {
+    context: { place, deployment, core, registry, log, live: undefined },
+    close: async () => {
+      await deployment.close();
+      if (fatal !== undefined) throw fatal;
+    },
+  };
+}
