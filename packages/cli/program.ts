@@ -13,6 +13,7 @@ type Register = (program: Command) => void;
 const COMMANDS: ReadonlyMap<string, () => Promise<Register>> = new Map([
   ['serve', async () => (await import('./commands/serve.ts')).registerServeCommand],
   ['app', async () => (await import('./commands/app.ts')).registerAppCommand],
+  ['space', async () => (await import('./commands/space.ts')).registerSpaceCommand],
   ['migrate', async () => (await import('./commands/migrate.ts')).registerMigrateCommand],
   ['key', async () => (await import('./commands/key.ts')).registerKeyCommand],
   ['token', async () => (await import('./commands/token.ts')).registerTokenCommand],

@@ -1,5 +1,7 @@
 /** What `serve`, and every command that works beside it, takes when nothing is said. */
 
 export const LISTEN_DEFAULT = '127.0.0.1:8420';
+/** Where `serve --dev` listens for operators, if nothing else does. */
+export const OPERATOR_LISTEN_DEV = '127.0.0.1:8421';
 /** Data folder of the embedded engine. */
 export const DATA_DIR_DEFAULT = './holdfast-data';

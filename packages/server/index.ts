@@ -3,7 +3,20 @@
  * `holdfast app` starts without it.
  */
 
-export { nameRows, parseDeploymentPlace, parseRowsPlace, type RowsPlace } from './deployment/place.ts';
+import type {
+  OperationName,
+  InputOf as OperatorInput,
+  OutputOf as OperatorOutput,
+} from './operator/operations.ts';
+import type { OperatorWhere } from './operator/run-operation.ts';
+
+export {
+  nameRows,
+  parseDeploymentPlace,
+  parseOperatedPlace,
+  parseRowsPlace,
+  type RowsPlace,
+} from './deployment/place.ts';
 export {
   findRegistry,
   openRegistry,
@@ -13,6 +26,7 @@ export { ConfigError, ServeError } from './errors.ts';
 export type { ServeConfig, ServeFlags } from './serve/config.ts';
 export type { TransferEvent, TransferResult } from './transfer/events.ts';
 export type { Transfer, TransferPlan } from './transfer/transfer-deployment.ts';
+export type { OperationName, OperatorInput, OperatorOutput, OperatorWhere };
 
 export const parseServeConfig = async (
   ...options: Parameters<typeof import('./serve/config.ts').parseServeConfig>
@@ -20,6 +34,14 @@ export const parseServeConfig = async (
 
 export const serve: typeof import('./serve/main.ts').serve = async (...options) =>
   (await import('./serve/main.ts')).serve(...options);
+
+export const runOperation = async <N extends OperationName>(
+  where: OperatorWhere,
+  name: N,
+  input: OperatorInput<N>,
+  signal: AbortSignal,
+): Promise<OperatorOutput<N>> =>
+  (await import('./operator/run-operation.ts')).runOperation(where, name, input, signal);
 
 export const runWorker = async (): Promise<void> => (await import('./serve/worker.ts')).runWorker();
 

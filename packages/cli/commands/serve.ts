@@ -32,6 +32,11 @@ export function registerServeCommand(program: Command): void {
     .option('--max-active-uploads <n>', 'active upload generations per Space (default: 1024)')
     .option('--upload-ttl <duration>', 'how long an upload URL is good for (default: 5m)')
     .option('--workers <n>', 'server processes that share the port (default: 1)')
+    .option(
+      '--operator-listen <host:port>',
+      'address for operators: probes, metrics, operator API, console (with --dev: 127.0.0.1:8421)',
+    )
+    .option('--operator-token-file <file>', 'bearer token of operators; needed if others reach that address')
     .option('--dev', 'also register the App "demo" and print a token for it')
     .addHelpText('after', HELP_AFTER)
     .action(runServe);

@@ -75,6 +75,31 @@ export function parseRowsPlace(
 }
 
 /**
+ * `--data`, `--metadata` and `--content` of a command for operators, which works on rows and bytes. A flag wins over a variable, and
+ * a folder that a flag names over a database that a variable names. Throws ConfigError.
+ */
+export function parseOperatedPlace(
+  {
+    data,
+    metadata,
+    content,
+  }: {
+    readonly data?: string | undefined;
+    readonly metadata?: string | undefined;
+    readonly content?: string | undefined;
+  },
+  env: Environment,
+): DeploymentPlace {
+  const isFolder = data !== undefined && metadata === undefined;
+  return parseServedPlace(
+    data ?? (env.HOLDFAST_DATA || DATA_DIR_DEFAULT),
+    metadata ?? (isFolder ? undefined : env.HOLDFAST_METADATA || undefined),
+    content ?? (env.HOLDFAST_CONTENT || undefined),
+    env,
+  );
+}
+
+/**
  * `--from` and `--to` of a copy: a data folder, or PostgreSQL and S3 joined by a comma, or a folder of rows and S3. Messages name
  * `flag` and quote nothing of `text`, because it may hold a password. Throws ConfigError.
  */

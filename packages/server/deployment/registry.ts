@@ -111,7 +111,9 @@ async function readApp(store: RegistryStore, appId: string): Promise<AppRecord> 
 }
 
 function unknownApp(appId: string): ServeError {
-  return new NotFoundError(`there is no App ${quote(appId)}; see the registered ones with: holdfast app list`);
+  return new NotFoundError(
+    `there is no App ${quote(appId)}; see the registered ones with: holdfast app list`,
+  );
 }
 
 function issuerTaken(record: AppRecord): ServeError {

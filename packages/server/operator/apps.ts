@@ -34,7 +34,7 @@ const APP_SCHEMA = record({
   updatedAt: TIMESTAMP,
 });
 
-export function describeApp(app: AppRecord): DescribedApp {
+function describeApp(app: AppRecord): DescribedApp {
   return {
     appId: app.appId,
     issuer: app.issuer,
@@ -113,11 +113,7 @@ export const addApp = operation({
   },
 });
 
-async function setStatus(
-  { registry }: OperationCall,
-  app: string,
-  status: AppStatus,
-): Promise<DescribedApp> {
+async function setStatus({ registry }: OperationCall, app: string, status: AppStatus): Promise<DescribedApp> {
   return describeApp(await registry.setAppStatus(app, status));
 }
 

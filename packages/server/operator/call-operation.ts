@@ -1,8 +1,9 @@
 /** The client of the operator API: asks a server over its listener for operators, or over the channel of its data folder. */
-import { OperatorError, type Problem, PROBLEM_STATUS } from './problem.ts';
+
 import { ServeError } from '../errors.ts';
 import { API_PATH } from './api-path.ts';
 import { type InputOf, OPERATIONS, type OperationName, type OutputOf } from './operations.ts';
+import { OperatorError, PROBLEM_STATUS, type Problem } from './problem.ts';
 
 export type OperatorAddress =
   | {
@@ -85,9 +86,12 @@ function explainFailure(address: OperatorAddress, error: unknown): Error {
   const code = (error as { code?: unknown } | null)?.code;
   const reason = typeof code === 'string' ? code : error instanceof Error ? error.message : String(error);
   if (typeof code === 'string' && BEFORE_ANY_SERVER.has(code)) {
-    return new NoServer(`no server answers ${nameOf(address)} (${reason}): check the address, and that it runs`, {
-      cause: error,
-    });
+    return new NoServer(
+      `no server answers ${nameOf(address)} (${reason}): check the address, and that it runs`,
+      {
+        cause: error,
+      },
+    );
   }
   return new ServeError(
     `the connection to ${nameOf(address)} broke (${reason}): whether it was done is not known, so run the command again`,

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { codeOf } from '../deployment/private-file.ts';
 import { ServeError } from '../errors.ts';
 
-export const CHANNEL_NAME = 'operator.sock';
+const CHANNEL_NAME = 'operator.sock';
 const SOCKET_MODE = 0o600;
 /** The longest path that the system takes as the address of a socket, bytes: 108 with the byte that ends it. */
 const ADDRESS_BYTES_MAX = 107;
@@ -20,7 +20,7 @@ export interface SocketPath {
 }
 
 /** Throws the error of the system if the folder cannot be opened. */
-export function openSocketPath(dataDir: string): SocketPath {
+function openSocketPath(dataDir: string): SocketPath {
   const plain = join(dataDir, CHANNEL_NAME);
   if (Buffer.byteLength(plain) <= ADDRESS_BYTES_MAX) return { path: plain, close: () => undefined };
   // The system resolves this short path to the folder that is open.
@@ -83,7 +83,7 @@ function removeLeftover(dataDir: string): void {
 /** Whether there is a socket that this user has made; undefined: nothing is there. */
 function findSocket(path: string): boolean | undefined {
   const there = lstatSync(path, { throwIfNoEntry: false });
-  return there && there.isSocket() && there.uid === process.geteuid?.();
+  return there?.isSocket() && there.uid === process.geteuid?.();
 }
 
 /** Throws ServeError if what lies at the channel's place is not to be trusted. Undefined: nothing lies there. */
@@ -95,7 +95,9 @@ export function findChannel(dataDir: string): SocketPath | undefined {
   } catch (error) {
     const code = codeOf(error);
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
-    throw new ServeError(`the operators' channel ${path} cannot be reached (${code}): run the command as the user that serves`);
+    throw new ServeError(
+      `the operators' channel ${path} cannot be reached (${code}): run the command as the user that serves`,
+    );
   }
   const folder = openSync(dataDir, constants.O_RDONLY | constants.O_DIRECTORY);
   try {

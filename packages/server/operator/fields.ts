@@ -2,14 +2,7 @@
  * The fields of an operation's input: one description gives the strict parser and the schema of the document. A field takes the
  * text of a query parameter or the value of a JSON body.
  */
-import {
-  type Hash,
-  INTEGER_MAX,
-  isHash,
-  isPathId,
-  type JsonSchema,
-  PATH_ID_CHARACTERS_MAX,
-} from '@holdfast/protocol';
+import { INTEGER_MAX, isPathId, type JsonSchema, PATH_ID_CHARACTERS_MAX } from '@holdfast/protocol';
 import { OperatorError } from './problem.ts';
 
 export interface Field<T> {
@@ -85,13 +78,6 @@ function pathId(description: string): Field<string> {
 
 export const APP = pathId('The id of an App.');
 export const SPACE = pathId('The id of a Space.');
-
-export const HASH: Field<Hash> = {
-  schema: { type: 'string', pattern: '^[0-9a-f]{64}$', description: 'The hash of a node.' },
-  isOptional: false,
-  fromText: same,
-  parse: (value, refuse) => (isHash(value) ? value : refuse('must be 64 lowercase hex digits')),
-};
 
 export function integer(description: string, { min = 0, max = INTEGER_MAX } = {}): Field<number> {
   return {

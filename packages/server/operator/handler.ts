@@ -1,4 +1,7 @@
 /** The listener for operators, without a socket: probes, metrics, the operator API and the console. */
+import { renderScrape } from '../metrics/exposition.ts';
+import type { MetricsSnapshot } from '../metrics/registry.ts';
+import { METRICS } from '../metrics/server-metrics.ts';
 import { answerApi, problemAnswer } from './api.ts';
 import { API_PATH } from './api-path.ts';
 import { assertFromHere, assertToken } from './guard.ts';
@@ -13,11 +16,16 @@ export interface OperatorHandlerParts {
   /** undefined: only programs of this machine may speak to the listener */
   readonly token: OperatorToken | undefined;
   readonly checks: readonly Check[];
+  /** what all processes of this server have counted */
+  readonly readMetrics: () => Promise<MetricsSnapshot>;
 }
+
+const METRICS_PATH = '/metrics';
 
 /** No answer may be framed, sniffed, or used by a page of another origin. The console's pages replace the policy by their own. */
 const SECURITY_HEADERS: Readonly<Record<string, string>> = {
-  'content-security-policy': "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'content-security-policy':
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
   'permissions-policy': 'camera=(), geolocation=(), microphone=()',
@@ -51,8 +59,15 @@ async function answer(parts: OperatorHandlerParts, request: Request): Promise<Re
     return readyAnswer(checks, url, await mayKnow(token, request));
   }
   if (token !== undefined) await assertToken(token, request);
+  if (isRead && url.pathname === METRICS_PATH) return scrapeAnswer(parts, request);
   if (url.pathname.startsWith(API_PATH)) return answerApi(context, request, url);
   throw new OperatorError('NOT_FOUND', 'there is nothing at this path');
+}
+
+async function scrapeAnswer({ readMetrics }: OperatorHandlerParts, request: Request): Promise<Response> {
+  const accept = request.headers.get('accept');
+  const { contentType, text } = renderScrape(accept, METRICS.definitions(), await readMetrics());
+  return new Response(text, { headers: { 'content-type': contentType, 'cache-control': 'no-store' } });
 }
 
 async function mayKnow(token: OperatorToken | undefined, request: Request): Promise<boolean> {

@@ -21,23 +21,25 @@ interface OperatorListenerOptions {
 }
 
 /** Throws ServeError. */
-export function listenForOperators({ host, port, mayMove, handle }: OperatorListenerOptions): OperatorListener {
+export function listenForOperators({
+  host,
+  port,
+  mayMove,
+  handle,
+}: OperatorListenerOptions): OperatorListener {
   try {
     return bind(host, port, handle);
   } catch (error) {
     const { code } = error as { code?: unknown };
-    if (code === 'EADDRINUSE' && mayMove) return listenForOperators({ host, port: 0, mayMove: false, handle });
+    if (code === 'EADDRINUSE' && mayMove)
+      return listenForOperators({ host, port: 0, mayMove: false, handle });
     throw new ServeError(
       `${formatAuthority(host, port)} cannot be listened on for operators (${typeof code === 'string' ? code : String(error)}): choose another --operator-listen HOST:PORT`,
     );
   }
 }
 
-function bind(
-  host: string,
-  port: number,
-  handle: (request: Request) => Promise<Response>,
-): OperatorListener {
+function bind(host: string, port: number, handle: (request: Request) => Promise<Response>): OperatorListener {
   const server = Bun.serve({
     hostname: host,
     port,

@@ -4,7 +4,8 @@
  */
 import { addApp, listApps, removeApp, resumeApp, suspendApp } from './apps.ts';
 import type { Given } from './fields.ts';
-import { collect } from './spaces.ts';
+import type { OperationCall } from './operation.ts';
+import { collect, listSpaces } from './spaces.ts';
 
 export const OPERATIONS = {
   listApps,
@@ -12,6 +13,7 @@ export const OPERATIONS = {
   suspendApp,
   resumeApp,
   removeApp,
+  listSpaces,
   collectSpace: collect,
 } as const;
 
@@ -20,6 +22,10 @@ export type OperationName = keyof typeof OPERATIONS;
 /** What a caller of the operation gives. */
 export type InputOf<N extends OperationName> = Given<(typeof OPERATIONS)[N]['input']>;
 /** What the operation answers. */
-export type OutputOf<N extends OperationName> = Awaited<ReturnType<(typeof OPERATIONS)[N]['run']>>;
+export type OutputOf<N extends OperationName> = (typeof OPERATIONS)[N] extends {
+  run(call: OperationCall, input: never): Promise<infer O>;
+}
+  ? O
+  : never;
 
 export const OPERATION_NAMES = Object.keys(OPERATIONS) as OperationName[];

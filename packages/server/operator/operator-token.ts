@@ -7,7 +7,7 @@ import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
 
 /** A shorter one could be guessed. */
-export const TOKEN_LENGTH_MIN = 8;
+const TOKEN_LENGTH_MIN = 8;
 const TOKEN_LENGTH_MAX = 4096;
 /** ms; a new token holds after this at the latest */
 const LOOK_MS = 1000;

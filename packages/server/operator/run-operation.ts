@@ -1,6 +1,10 @@
 /** Runs an operation wherever the deployment is: over the operator API, by the server that holds a data folder, or here. */
 import { existsSync } from 'node:fs';
-import { UPLOAD_TTL_MS_DEFAULT, ACTIVE_UPLOADS_MAX_DEFAULT, NODE_BYTES_MAX_DEFAULT } from '@holdfast/protocol';
+import {
+  ACTIVE_UPLOADS_MAX_DEFAULT,
+  NODE_BYTES_MAX_DEFAULT,
+  UPLOAD_TTL_MS_DEFAULT,
+} from '@holdfast/protocol';
 import { RottenNodes } from '../core/rotten-nodes.ts';
 import { createSigner } from '../core/signer.ts';
 import { FolderInUse, holdDataFolder } from '../deployment/data-folder.ts';
@@ -60,7 +64,8 @@ async function runOnFolder<N extends OperationName>(
   for (;;) {
     const socket = findChannel(dataDir);
     try {
-      if (socket !== undefined) return await callOperation({ kind: 'channel', path: socket.path }, name, input, signal);
+      if (socket !== undefined)
+        return await callOperation({ kind: 'channel', path: socket.path }, name, input, signal);
     } catch (error) {
       if (!(error instanceof NoServer)) throw error;
     } finally {
@@ -127,7 +132,12 @@ async function openContext(
       fatal ??= error;
     },
   });
-  const core = makeCore(config, deployment, createSigner(await deployment.secret.read()), new RottenNodes(() => undefined));
+  const core = makeCore(
+    config,
+    deployment,
+    createSigner(await deployment.secret.read()),
+    new RottenNodes(() => undefined),
+  );
   const registry = administer(deployment.apps, async () => undefined);
   return {
     context: { place, deployment, core, registry, log, live: undefined },

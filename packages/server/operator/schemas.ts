@@ -20,7 +20,11 @@ export function listOf(items: JsonSchema, description?: string): JsonSchema {
 
 export const COUNT: JsonSchema = { type: 'integer', minimum: 0 };
 export const TEXT: JsonSchema = { type: 'string' };
-export const TIMESTAMP: JsonSchema = { type: 'integer', minimum: 0, description: 'Unix time in milliseconds.' };
+export const TIMESTAMP: JsonSchema = {
+  type: 'integer',
+  minimum: 0,
+  description: 'Unix time in milliseconds.',
+};
 
 export const orNull = (schema: JsonSchema): JsonSchema => ({ anyOf: [schema, { type: 'null' }] });
 

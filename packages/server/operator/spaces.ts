@@ -1,9 +1,38 @@
 /** The operations on Spaces. */
 import { GC_NODES_MAX } from '@holdfast/protocol';
+import { usageOf } from '../core/get-usage.ts';
 import { collectSpace } from './collect-space.ts';
-import { APP, integer, optional, SPACE } from './fields.ts';
+import { APP, integer, optional, SPACE, text } from './fields.ts';
 import { operation } from './operation.ts';
-import { GC_RESULT } from './schemas.ts';
+import { GC_RESULT, listOf, orNull, record, TEXT, USAGE } from './schemas.ts';
+
+/** A page of Spaces: few enough that the answer is small. */
+const SPACES_PAGE_MAX = 1_000;
+const SPACES_PAGE_DEFAULT = 100;
+const POSITION_LENGTH_MAX = 1024;
+
+export const listSpaces = operation({
+  method: 'GET',
+  path: 'spaces',
+  summary: 'List Spaces with what is stored in them, also those of removed Apps',
+  input: {
+    app: optional(APP),
+    after: optional(text('The `next` of the page before.', POSITION_LENGTH_MAX)),
+    limit: optional(integer('Spaces of the page.', { min: 1, max: SPACES_PAGE_MAX })),
+  },
+  output: record({
+    spaces: listOf(record({ app: TEXT, space: TEXT, usage: USAGE })),
+    next: orNull(TEXT),
+  }),
+  run: async ({ core }, { app, after, limit = SPACES_PAGE_DEFAULT }) => {
+    const entries = await core.metadata.listSpaces({ appId: app, after, limit });
+    const spaces = entries.map(({ space, counters }) => ({
+      ...{ app: space.appId, space: space.spaceId },
+      usage: usageOf(core, space, counters),
+    }));
+    return { spaces, next: entries.length < limit ? null : (entries.at(-1)?.position ?? null) };
+  },
+});
 
 export const collect = operation({
   method: 'POST',

@@ -19,6 +19,7 @@ describe('serve configuration', () => {
       uploadTtlMs: 300_000,
       workers: 1,
       isDev: false,
+      operators: undefined,
       corsOrigins: '*',
       logLevel: 'info',
     });
@@ -68,6 +69,7 @@ describe('serve configuration', () => {
       uploadTtlMs: 360_000,
       workers: 6,
       isDev: true,
+      operators: { host: '127.0.0.1', port: 8421, mayMove: true, tokenFile: undefined },
     });
     expect(parseServeConfig({}, { HOLDFAST_LISTEN: '' }).port).toBe(8420);
   });

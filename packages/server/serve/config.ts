@@ -12,9 +12,11 @@ import { type DeploymentPlace, parseServedPlace } from '../deployment/place.ts';
 import { isLoopbackHost } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
 import { LOG_LEVELS, type LogLevel } from '../log.ts';
+import { type OperatorFlags, type OperatorListenConfig, parseOperatorListen } from './operator-flags.ts';
+import { parseListen } from './parse-listen.ts';
 
 /** Flags as typed on the command line; a flag wins over its variable (`--max-node-bytes` over `HOLDFAST_MAX_NODE_BYTES`). */
-export interface ServeFlags {
+export interface ServeFlags extends OperatorFlags {
   readonly listen?: string | undefined;
   readonly data?: string | undefined;
   readonly publicUrl?: string | undefined;
@@ -43,6 +45,8 @@ export interface ServeConfig {
   /** how many server processes share the port */
   readonly workers: number;
   readonly isDev: boolean;
+  /** undefined: there is no listener for operators */
+  readonly operators: OperatorListenConfig | undefined;
   readonly corsOrigins: '*' | readonly string[];
   readonly logLevel: LogLevel;
 }
@@ -54,7 +58,6 @@ const ACTIVE_UPLOADS_MAX = 1_000_000;
 const UPLOAD_TTL_MS_MIN = 1;
 const UPLOAD_TTL_MS_MAX = 7 * 24 * 60 * 60 * 1000;
 const WORKERS_MAX = 64;
-const PORT_MAX = 65_535;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -63,7 +66,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
   const read = (flag: string | undefined, variable: string): string | undefined =>
     flag ?? nonEmpty(env[variable]);
   const dataDir = read(flags.data, 'HOLDFAST_DATA') ?? DATA_DIR_DEFAULT;
-  const listen = parseListen(read(flags.listen, 'HOLDFAST_LISTEN') ?? LISTEN_DEFAULT);
+  const listen = parseListen('--listen', read(flags.listen, 'HOLDFAST_LISTEN') ?? LISTEN_DEFAULT);
   const isDev = flags.dev ?? false;
   if (isDev) assertLocal(listen.host);
   return {
@@ -93,6 +96,11 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
       otherwise: 1,
     }),
     isDev,
+    operators: parseOperatorListen(
+      read(flags.operatorListen, 'HOLDFAST_OPERATOR_LISTEN'),
+      read(flags.operatorTokenFile, 'HOLDFAST_OPERATOR_TOKEN_FILE'),
+      isDev,
+    ),
     corsOrigins: parseCorsOrigins(nonEmpty(env.HOLDFAST_CORS_ORIGINS)),
     logLevel: parseLogLevel(nonEmpty(env.HOLDFAST_LOG_LEVEL)),
   };
@@ -100,18 +108,6 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
 
 function nonEmpty(value: string | undefined): string | undefined {
   return value === '' ? undefined : value;
-}
-
-function parseListen(text: string): { readonly host: string; readonly port: number } {
-  const match = /^(?:\[([0-9a-fA-F:.%a-z]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})$/.exec(text);
-  const host = match?.[1] ?? match?.[2];
-  const port = Number(match?.[3]);
-  if (host === undefined || port > PORT_MAX) {
-    throw new ConfigError(
-      `--listen ${quote(text)} is not HOST:PORT; give one such as 127.0.0.1:8420, 0.0.0.0:8420 or [::1]:8420`,
-    );
-  }
-  return { host, port };
 }
 
 /** The demo App's token stands on the terminal and is good for everything: only this machine may use it. */

@@ -75,6 +75,10 @@ async function announce(
 ): Promise<void> {
   const { port } = serving;
   printLine(`holdfast listening on http://${formatAuthority(config.host, port)}`);
+  const { operators } = config;
+  if (operators !== undefined && serving.operatorPort !== undefined) {
+    printLine(`operators: http://${formatAuthority(operators.host, serving.operatorPort)}`);
+  }
   if (devApp === undefined) return;
   const local = `http://${formatAuthority(ANY_HOST[config.host] ?? config.host, port)}`;
   for (const line of await devApp.describe(config.publicUrl ?? local, program.name)) printLine(line);

@@ -33,6 +33,7 @@ export interface OpenServerOptions {
 
 export interface OpenServer extends Handler {
   readonly core: Core;
+  readonly deployment: ServedDeployment;
   readonly background: BackgroundLoop;
   close(): Promise<void>;
 }
@@ -92,7 +93,7 @@ async function openParts(
   const pace = config.place.bytes.kind === 'folder' ? DISK_PACE : S3_PACE;
   const background = startBackgroundWork({ core, turns, pace, log });
   opened.add(() => Promise.race([background.stop(), Bun.sleep(BACKGROUND_END_MS_MAX)]));
-  return { ...handler, core, background, close: () => opened.close() };
+  return { ...handler, core, deployment, background, close: () => opened.close() };
 }
 
 function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => void): void {

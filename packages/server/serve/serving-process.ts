@@ -6,6 +6,7 @@ import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { METRICS, WORKERS } from '../metrics/server-metrics.ts';
 import type { ServeConfig } from './config.ts';
 import { type Listener, listen } from './listener.ts';
+import { type Operators, openOperators } from './operators.ts';
 import { type OpenServer, type OpenServerOptions, openServer } from './server.ts';
 
 /** The exit code after a broken invariant or a write of unknown outcome: the supervisor starts the process again. */
@@ -15,44 +16,71 @@ export interface ServingProcess {
   readonly port: number;
   /** What all processes of this server have counted. */
   readMetrics(): Promise<MetricsSnapshot>;
+  /** of the listener for operators; undefined: there is none in this process */
+  readonly operatorPort: number | undefined;
   /** Drains, then closes everything. A second call waits for the same drain. */
   end(): Promise<void>;
+}
+
+export interface ServingPlace extends Pick<OpenServerOptions, 'worker' | 'isAlone'> {
+  /** 0: any free port */
+  readonly port: number;
+  /** the port that the listener for operators had in a process before this one */
+  readonly operatorPort?: number | undefined;
+  /** what all processes of this server have counted; left out: there is no other */
+  readonly readSum?: () => Promise<MetricsSnapshot>;
 }
 
 /** Throws ServeError. */
 export async function startServing(
   config: ServeConfig,
   log: Log,
-  place: Pick<OpenServerOptions, 'worker' | 'isAlone'> & { readonly port: number },
+  place: ServingPlace,
 ): Promise<ServingProcess> {
   const onFatal = (error: Error): never => {
     log.fatal({ err: error }, 'the server has to end: it starts clean from what is durable');
     process.exit(FATAL_EXIT_CODE);
   };
   const server = await openServer({ config, log, onFatal, worker: place.worker, isAlone: place.isAlone });
+  let ending: Promise<void> | undefined;
+  const isDraining = (): boolean => ending !== undefined;
+  const readMetrics = async (): Promise<MetricsSnapshot> => METRICS.snapshot();
+  const { readSum = readMetrics, operatorPort } = place;
   let listener: Listener;
+  let operators: Operators | undefined;
   try {
+    // The first of several workers has them.
+    if (place.worker === 0) {
+      operators = await openOperators({ config, log, server, isDraining, readSum, port: operatorPort });
+    }
     listener = listen(config, place.port, server);
   } catch (error) {
+    await operators?.close();
     await server.close();
     throw error;
   }
   const stopWatching = watchProcess();
   WORKERS.set(1);
-  let ending: Promise<void> | undefined;
   return {
     port: listener.port,
-    readMetrics: async () => METRICS.snapshot(),
+    operatorPort: operators?.port,
+    readMetrics,
     end: () => {
-      ending ??= endServing(listener, server).finally(stopWatching);
+      ending ??= endServing(listener, operators, server).finally(stopWatching);
       return ending;
     },
   };
 }
 
-async function endServing(listener: Listener, server: OpenServer): Promise<void> {
+async function endServing(
+  listener: Listener,
+  operators: Operators | undefined,
+  server: OpenServer,
+): Promise<void> {
   // Requests in flight still need the engines. Background work ends meanwhile.
   void server.background.stop();
   await listener.drain();
+  // Last, so that a probe is told of the drain while it lasts.
+  await operators?.close();
   await server.close();
 }

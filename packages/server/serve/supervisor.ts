@@ -25,6 +25,8 @@ interface Supervision {
   readonly log: Log;
   readonly workerCommand: WorkerCommand;
   port: number;
+  /** the first worker's, kept for the one that takes its place */
+  operatorPort: number | undefined;
   isEnding: boolean;
   readonly running: Map<number, Subprocess>;
   readonly timers: Set<Timer>;
@@ -43,6 +45,7 @@ export async function startSupervising(
     log,
     workerCommand,
     port: config.port,
+    operatorPort: undefined,
     isEnding: false,
     running: new Map(),
     timers: new Set(),
@@ -62,6 +65,7 @@ export async function startSupervising(
   return {
     port: supervision.port,
     readMetrics: () => supervision.metrics.read(),
+    operatorPort: supervision.operatorPort,
     end: () => {
       ending ??= endWorkers(supervision).finally(stopWatching);
       return ending;
@@ -80,14 +84,17 @@ function startWorker(
   let listeningAt: number | undefined;
   const onMessage = (message: FromWorker, child: Subprocess): void => {
     if (message.kind === 'ready') {
-      const { config, port } = supervision;
-      child.send({ kind: 'start', config, worker, port, isAlone } satisfies ToWorker);
+      const { config, port, operatorPort } = supervision;
+      child.send({ kind: 'start', config, worker, port, operatorPort, isAlone } satisfies ToWorker);
     } else if (message.kind === 'listening') {
       listeningAt = performance.now();
       supervision.metrics.add(child);
+      supervision.operatorPort ??= message.operatorPort;
       resolve(message.port);
     } else if (message.kind === 'metrics') {
       supervision.metrics.note(child, message.snapshot);
+    } else if (message.kind === 'sum-metrics') {
+      void answerSum(supervision, child);
     } else {
       reject(new ServeError(message.message));
     }
@@ -114,6 +121,17 @@ function startWorker(
   });
   supervision.running.set(worker, child);
   return promise;
+}
+
+/** A worker that asked and ended meanwhile gets no answer. */
+async function answerSum({ metrics, running }: Supervision, child: Subprocess): Promise<void> {
+  const snapshot = await metrics.read();
+  if (![...running.values()].includes(child)) return;
+  try {
+    child.send({ kind: 'summed-metrics', snapshot } satisfies ToWorker);
+  } catch {
+    // The supervisor learns of its end by itself.
+  }
 }
 
 function restartLater(

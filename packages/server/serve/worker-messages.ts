@@ -8,15 +8,21 @@ export type ToWorker =
       readonly config: ServeConfig;
       readonly worker: number;
       readonly port: number;
+      /** of the listener for operators, if a worker before this one had it */
+      readonly operatorPort: number | undefined;
       /** no other worker has been started yet */
       readonly isAlone: boolean;
     }
   | { readonly kind: 'read-metrics' }
+  /** the answer to `sum-metrics` */
+  | { readonly kind: 'summed-metrics'; readonly snapshot: MetricsSnapshot }
   | { readonly kind: 'drain' };
 
 export type FromWorker =
   | { readonly kind: 'ready' }
-  | { readonly kind: 'listening'; readonly port: number }
   | { readonly kind: 'metrics'; readonly snapshot: MetricsSnapshot }
+  | { readonly kind: 'listening'; readonly port: number; readonly operatorPort: number | undefined }
+  /** asks what all workers have counted */
+  | { readonly kind: 'sum-metrics' }
   /** the worker did not start; `message` is one line for the user */
   | { readonly kind: 'failed'; readonly message: string };

@@ -3,6 +3,7 @@
 import { joinDataFolder } from '../deployment/data-folder.ts';
 import { ServeError } from '../errors.ts';
 import { openLog } from '../log.ts';
+import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { type ServingProcess, startServing } from './serving-process.ts';
 import type { FromWorker, ToWorker } from './worker-messages.ts';
 
@@ -15,14 +16,14 @@ const tell = (message: FromWorker): void => {
 };
 
 async function start(order: Extract<ToWorker, { kind: 'start' }>): Promise<void> {
-  const { config, worker, port, isAlone } = order;
+  const { config, worker, port, operatorPort, isAlone } = order;
   const log = openLog(config.logLevel, { worker });
   try {
     if (config.place.rows.kind === 'folder') joinDataFolder(config.place.rows.dataDir);
     // From here on no other server can take the folder. One may have taken it before, if the supervisor had died.
     if (process.ppid !== supervisorPid) process.exit(1);
-    serving = await startServing(config, log, { worker, port, isAlone });
-    tell({ kind: 'listening', port: serving.port });
+    serving = await startServing(config, log, { worker, port, operatorPort, isAlone, readSum });
+    tell({ kind: 'listening', port: serving.port, operatorPort: serving.operatorPort });
   } catch (error) {
     if (!(error instanceof ServeError)) log.fatal({ err: error }, 'a worker could not start');
     tell({ kind: 'failed', message: error instanceof Error ? error.message : String(error) });
@@ -37,6 +38,22 @@ async function readMetrics(): Promise<void> {
   if (snapshot !== undefined) tell({ kind: 'metrics', snapshot });
 }
 
+/** Callers that ask at the same time share one answer. */
+let sum: PromiseWithResolvers<MetricsSnapshot> | undefined;
+
+function readSum(): Promise<MetricsSnapshot> {
+  if (sum === undefined) {
+    sum = Promise.withResolvers();
+    tell({ kind: 'sum-metrics' });
+  }
+  return sum.promise;
+}
+
+function takeSum(snapshot: MetricsSnapshot): void {
+  sum?.resolve(snapshot);
+  sum = undefined;
+}
+
 async function drain(): Promise<void> {
   await serving?.end();
   process.exit(0);
@@ -47,6 +64,7 @@ export function runWorker(): void {
   process.on('message', (message: ToWorker) => {
     if (message.kind === 'start') void start(message);
     else if (message.kind === 'read-metrics') void readMetrics();
+    else if (message.kind === 'summed-metrics') takeSum(message.snapshot);
     else void drain();
   });
   // Without a supervisor this process must end: a new server waits for its folder and its port.

@@ -1,0 +1,41 @@
+/** The flags of the listener for operators. */
+import { OPERATOR_LISTEN_DEV } from '@holdfast/protocol';
+import { isLoopbackHost } from '../engine/address.ts';
+import { ConfigError } from '../errors.ts';
+import { parseListen } from './parse-listen.ts';
+
+export interface OperatorFlags {
+  readonly operatorListen?: string | undefined;
+  readonly operatorTokenFile?: string | undefined;
+}
+
+export interface OperatorListenConfig {
+  readonly host: string;
+  /** 0: any free port */
+  readonly port: number;
+  /** a port that is taken gives way to any free one */
+  readonly mayMove: boolean;
+  /** undefined: only programs of this machine may speak to it */
+  readonly tokenFile: string | undefined;
+}
+
+/** `undefined`: there is no such listener. Throws ConfigError. */
+export function parseOperatorListen(
+  listen: string | undefined,
+  tokenFile: string | undefined,
+  isDev: boolean,
+): OperatorListenConfig | undefined {
+  if (listen === undefined && !isDev) {
+    if (tokenFile === undefined) return undefined;
+    throw new ConfigError(
+      '--operator-token-file needs --operator-listen HOST:PORT, the address that it guards',
+    );
+  }
+  const address = parseListen('--operator-listen', listen ?? OPERATOR_LISTEN_DEV);
+  if (tokenFile === undefined && !isLoopbackHost(address.host)) {
+    throw new ConfigError(
+      `--operator-listen ${JSON.stringify(listen)} can be reached from other machines: give --operator-token-file FILE with a token (openssl rand -hex 32 > FILE), or listen on 127.0.0.1`,
+    );
+  }
+  return { ...address, mayMove: listen === undefined, tokenFile };
+}

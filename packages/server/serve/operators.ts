@@ -1,0 +1,85 @@
+/** What a server opens for its operators: their listener, and the channel in the data folder. */
+
+import { Opened } from '../deployment/deployment.ts';
+import { administer } from '../deployment/registry.ts';
+import type { Log } from '../log.ts';
+import type { MetricsSnapshot } from '../metrics/registry.ts';
+import { answerApi } from '../operator/api.ts';
+import { openChannel } from '../operator/channel.ts';
+import { createOperatorHandler } from '../operator/handler.ts';
+import { listenForOperators } from '../operator/listener.ts';
+import type { LiveServer } from '../operator/live-server.ts';
+import type { OperatorContext } from '../operator/operation.ts';
+import { OperatorToken } from '../operator/operator-token.ts';
+import { type Check, OK } from '../operator/readiness.ts';
+import type { ServeConfig } from './config.ts';
+import type { OpenServer } from './server.ts';
+
+export interface Operators {
+  /** undefined: there is no listener */
+  readonly port: number | undefined;
+  close(): Promise<void>;
+}
+
+export interface OperatorsOptions {
+  readonly config: ServeConfig;
+  readonly log: Log;
+  readonly server: OpenServer;
+  readonly isDraining: () => boolean;
+  /** what all processes of this server have counted */
+  readonly readSum: () => Promise<MetricsSnapshot>;
+  /** the port that the listener had in a process before this one; undefined: as configured */
+  readonly port: number | undefined;
+}
+
+/** Of several workers the first opens them: it has the deployment open and does the background work. Throws ServeError. */
+export async function openOperators(options: OperatorsOptions): Promise<Operators> {
+  const { config, log, server } = options;
+  const live: LiveServer = { startedAt: Date.now(), isDraining: options.isDraining };
+  const context: OperatorContext = {
+    ...{ place: config.place, deployment: server.deployment, core: server.core, log, live },
+    registry: administer(server.deployment.apps, async () => undefined),
+  };
+  const opened = new Opened();
+  try {
+    const { rows } = config.place;
+    if (rows.kind === 'folder') {
+      const channel = openChannel(rows.dataDir, (request, url) => answerApi(context, request, url));
+      opened.add(() => channel.close());
+    }
+    const port = openListener(options, context, opened);
+    return { port, close: () => opened.close() };
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
+}
+
+function openListener(
+  { config, log, isDraining, readSum, port }: OperatorsOptions,
+  context: OperatorContext,
+  opened: Opened,
+): number | undefined {
+  const { operators } = config;
+  if (operators === undefined) return undefined;
+  const token = operators.tokenFile === undefined ? undefined : new OperatorToken(operators.tokenFile, log);
+  const listener = listenForOperators({
+    ...operators,
+    ...(port === undefined ? {} : { port, mayMove: false }),
+    handle: createOperatorHandler({
+      ...{ context, token, readMetrics: readSum },
+      checks: makeChecks(isDraining),
+    }),
+  });
+  opened.add(() => listener.close());
+  return listener.port;
+}
+
+function makeChecks(isDraining: () => boolean): readonly Check[] {
+  return [
+    {
+      name: 'draining',
+      look: () => (isDraining() ? { status: 'fail', message: 'the server is ending' } : OK),
+    },
+  ];
+}
