@@ -164,6 +164,27 @@ export const rawProtocolChecks: readonly Check[] = [
       }
     },
   ),
+  check(
+    'raw.blank-content-type',
+    'readContent: one `Content-Type`, and never an empty one',
+    'a content type of blanks, which no header can carry',
+    'socket',
+    async (context) => {
+      const { client, target } = context;
+      const node = makeNode({ contentType: '   ' });
+      await client.publish(node);
+      const bearer = `authorization: Bearer ${client.token()}`;
+      for (const method of ['GET', 'HEAD']) {
+        const line = `${method} ${client.path('readContent', node.hash)} HTTP/1.1`;
+        const { received } = await sendRaw(target.baseUrl, request(context, line, [bearer, CLOSE]));
+        const types = received.split('\r\n\r\n', 1)[0]?.match(/^content-type:.*$/gim);
+        expectEqual(types?.length, 1, `headers Content-Type of ${method}`);
+        expectThat(/^content-type: *[^ ]+$/i.test(types?.[0] ?? ''), 'the header says something', types);
+      }
+      const { metadata } = await client.describe(node.hash);
+      expectEqual(metadata.contentType, '   ', 'contentType of the metadata');
+    },
+  ),
   check('raw.smuggling', WIRE, 'ambiguous framing is never two requests', 'socket', async (context) => {
     const results = await Promise.all(
       Object.entries(ambiguousRequests(context)).map(async ([what, bytes]) => ({

@@ -28,7 +28,7 @@ const OPEN_CONTENT_HEADERS = new Headers({ ...OPEN_CORS_HEADERS, ...CONTENT_FIEL
 
 /** The headers for a node's whole content if every origin may read: the same fields as `contentHeaders` makes. */
 function plainHeaders({ timing }: Exchange, { start, end, contentType }: ContentAnswer): Headers {
-  OPEN_CONTENT_HEADERS.set('content-type', contentType);
+  OPEN_CONTENT_HEADERS.set('content-type', sendable(contentType));
   OPEN_CONTENT_HEADERS.set('content-length', String(end - start));
   OPEN_CONTENT_HEADERS.set('server-timing', timing.render());
   return OPEN_CONTENT_HEADERS;
@@ -39,10 +39,18 @@ function contentHeaders(exchange: Exchange, content: ContentAnswer): HeaderField
   const headers: HeaderFields = {
     ...corsHeaders(exchange.corsOrigins, exchange.request),
     ...CONTENT_FIELDS,
-    'content-type': content.contentType,
+    'content-type': sendable(content.contentType),
     'content-length': String(end - start),
     'server-timing': exchange.timing.render(),
   };
   if (content.status === 206) headers['content-range'] = `bytes ${start}-${end - 1}/${size}`;
   return headers;
+}
+
+/**
+ * A content type of blanks alone is part of a node's identity, but no header can carry it: the runtime would send an empty one
+ * and another of its own. The metadata has the exact type.
+ */
+function sendable(contentType: string): string {
+  return /^ +$/.test(contentType) ? 'application/octet-stream' : contentType;
 }
