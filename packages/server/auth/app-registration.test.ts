@@ -19,6 +19,9 @@ test('a good registration becomes an active record', async () => {
     keys: KEYS,
     algorithms: undefined,
     tokenLifetimeMsMax: 86_400_000,
+    quotas: { maxBytes: undefined, maxNodes: undefined },
+    spaceQuotas: [],
+    revocations: [],
     createdAt: 7,
     updatedAt: 7,
   });

@@ -8,10 +8,17 @@ import {
   TOKEN_LIFETIME_MS_MAX_DEFAULT,
 } from '@holdfast/protocol';
 import { KeySetError, parseKeySet } from './key-set.ts';
-import type { AppKeys, AppRecord } from './registry-store.ts';
+import type { AppKeys, AppRecord, QuotaChange, Revocation } from './registry-store.ts';
 
 /** Longest issuer, audience and key-set URL, UTF-16 units. */
 const TEXT_LENGTH_MAX = 2048;
+
+/** What a new App begins with. */
+const NO_LIMITS: Pick<AppRecord, 'quotas' | 'spaceQuotas' | 'revocations'> = {
+  quotas: { maxBytes: undefined, maxNodes: undefined },
+  spaceQuotas: [],
+  revocations: [],
+};
 
 export interface AppRegistration {
   readonly appId: string;
@@ -56,9 +63,31 @@ export async function parseAppRegistration(registration: AppRegistration, now: n
     keys: registration.keys,
     algorithms,
     tokenLifetimeMsMax,
+    ...NO_LIMITS,
     createdAt: now,
     updatedAt: now,
   };
+}
+
+/** Throws RegistrationError. */
+export function checkRevocation({ claim, value, until }: Revocation, now: number): void {
+  checkText(`"${claim}"`, value);
+  if (!Number.isSafeInteger(until) || until <= now) {
+    throw new RegistrationError('the revocation would have ended already: give a time to come');
+  }
+}
+
+/** Throws RegistrationError. */
+export function checkQuotas(spaceId: string | undefined, { maxBytes, maxNodes }: QuotaChange): void {
+  if (spaceId !== undefined && !isPathId(spaceId)) {
+    throw new RegistrationError('the Space id is not usable in a path, so there can be no such Space');
+  }
+  for (const limit of [maxBytes, maxNodes]) {
+    if (limit === undefined || limit === null) continue;
+    if (!Number.isSafeInteger(limit) || limit < 0) {
+      throw new RegistrationError('a quota must be a whole number from 0 to 2^53 - 1, or be lifted');
+    }
+  }
 }
 
 function checkText(name: string, value: string): void {

@@ -9,6 +9,7 @@ import { CapabilityCache, digestCredential, type VerifiedCapability } from './ca
 import { IssuerRegistry, type RegisteredIssuer, type Registration } from './issuer-registry.ts';
 import { findKey, type KeySet } from './key-set.ts';
 import type { AppStatus, RegistryStore } from './registry-store.ts';
+import { checkRevocations } from './revocations.ts';
 import { type ParsedToken, parseToken, plainCredential, readBearerToken } from './token.ts';
 
 export interface Authorizer {
@@ -66,7 +67,8 @@ export function authorize(
 
 /**
  * A capability that was verified before, if nothing has changed since: its App is active with the same registration, its key
- * set is the same, and it has not expired. Otherwise `undefined`: then every check is made again, in order.
+ * set is the same, and it has not expired. Otherwise `undefined`: then every check is made again, in order. Throws for one that
+ * would stand had it not been revoked.
  */
 function findStanding(authorizer: Authorizer, digest: string): Capability | undefined {
   const entry = authorizer.cache.find(digest);
@@ -79,7 +81,9 @@ function findStanding(authorizer: Authorizer, digest: string): Capability | unde
   if (keySet instanceof Promise) return leaveToSlowPath(keySet);
   if (keySet !== entry.keySet) return undefined;
   const now = authorizer.world.now();
-  return now >= entry.validity.from && now < entry.validity.until ? entry.capability : undefined;
+  if (now < entry.validity.from || now >= entry.validity.until) return undefined;
+  checkRevocations(registered.revocations, entry.capability, entry.validity, now);
+  return entry.capability;
 }
 
 function isStanding(entry: VerifiedCapability, registered: RegisteredIssuer): boolean {
@@ -117,8 +121,10 @@ async function authorizeUnknown(
   }
   checkApp(registration, latest.status, algorithm);
   await verifySignature(parsed, algorithm, keySet);
-  const { capability, validity } = checkClaims(parsed.claims, registration, authorizer.world.now());
+  const now = authorizer.world.now();
+  const { capability, validity } = checkClaims(parsed.claims, registration, now);
   authorizer.cache.store(digest, { capability, validity, issuer: parsed.issuer, registration, keySet });
+  checkRevocations(latest.revocations, capability, validity, now);
   if (witness !== undefined) witness.capability = capability;
   checkScope(capability, target, operation);
   return capability;

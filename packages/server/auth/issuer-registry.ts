@@ -6,7 +6,8 @@ import { registryUnavailable } from './auth-errors.ts';
 import { REGISTRY_LOOK_AGAIN_MS, REGISTRY_READ_MS_MAX, REGISTRY_RELOAD_MS } from './auth-limits.ts';
 import type { AuthWorld } from './auth-world.ts';
 import { type KeySource, StaticKeySource, UrlKeySource } from './jwks-source.ts';
-import type { AppKeys, AppRecord, AppStatus, RegistryStore } from './registry-store.ts';
+import type { AppKeys, AppRecord, AppStatus, Quotas, RegistryStore } from './registry-store.ts';
+import { indexRevocations, type Revocations } from './revocations.ts';
 
 /** What a capability of an App is verified against. The object stays the same while the App's row is unchanged. */
 export interface Registration {
@@ -22,6 +23,18 @@ export interface Registration {
 export interface RegisteredIssuer {
   readonly registration: Registration;
   readonly status: AppStatus;
+  readonly revocations: Revocations | undefined;
+}
+
+/** The limits that hold in a Space: its own, and those of all Spaces of its App together. */
+export interface SpaceLimits {
+  readonly space: Quotas | undefined;
+  readonly app: Quotas | undefined;
+}
+
+interface AppLimits {
+  readonly app: Quotas | undefined;
+  readonly spaces: ReadonlyMap<string, Quotas>;
 }
 
 /** By issuer. */
@@ -35,6 +48,8 @@ export class IssuerRegistry {
   readonly #store: RegistryStore;
   readonly #world: AuthWorld;
   #snapshot: RegistrySnapshot = new Map();
+  /** by App; only those that have any */
+  #limits: ReadonlyMap<string, AppLimits> = new Map();
   #records: readonly AppRecord[] | undefined;
   #appIds: ReadonlySet<string> = new Set();
   /** monotonic ms at the start of the reading */
@@ -62,6 +77,20 @@ export class IssuerRegistry {
    */
   read(): RegistrySnapshot | Promise<RegistrySnapshot> {
     return this.#isYoung() ? this.#snapshot : this.#readBeforeAnswering();
+  }
+
+  /** The limits of a Space as last read; `undefined` if there are none, as nearly always. */
+  findLimits({
+    appId,
+    spaceId,
+  }: {
+    readonly appId: string;
+    readonly spaceId: string;
+  }): SpaceLimits | undefined {
+    const limits = this.#limits.get(appId);
+    if (limits === undefined) return undefined;
+    const space = limits.spaces.get(spaceId);
+    return space === undefined && limits.app === undefined ? undefined : { space, app: limits.app };
   }
 
   /**
@@ -144,12 +173,14 @@ export class IssuerRegistry {
       const known = previous.get(record.issuer)?.registration;
       const registration =
         known !== undefined && saysTheSame(known, record) ? known : register(record, this.#world);
-      next.set(record.issuer, { registration, status: record.status });
+      const { status } = record;
+      next.set(record.issuer, { registration, status, revocations: indexRevocations(record.revocations) });
     }
     for (const [issuer, { registration }] of previous) {
       if (next.get(issuer)?.registration !== registration) registration.keySource.close();
     }
     this.#snapshot = next;
+    this.#limits = indexLimits(records);
     this.#records = records;
     this.#appIds = new Set(records.map(({ appId }) => appId));
   }
@@ -164,6 +195,16 @@ export class IssuerRegistry {
       );
     }, REGISTRY_RELOAD_MS);
   }
+}
+
+function indexLimits(records: readonly AppRecord[]): ReadonlyMap<string, AppLimits> {
+  const limits = new Map<string, AppLimits>();
+  for (const { appId, quotas, spaceQuotas } of records) {
+    const app = quotas.maxBytes === undefined && quotas.maxNodes === undefined ? undefined : quotas;
+    const spaces = new Map(spaceQuotas.map((each) => [each.spaceId, each]));
+    if (app !== undefined || spaces.size > 0) limits.set(appId, { app, spaces });
+  }
+  return limits;
 }
 
 function register(record: AppRecord, world: AuthWorld): Registration {

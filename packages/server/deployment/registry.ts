@@ -1,7 +1,23 @@
 /** Administration of the registry of Apps: what `holdfast app` and `serve --dev` do to it. Works while servers run. */
 import { readdirSync } from 'node:fs';
-import { type AppRegistration, parseAppRegistration, RegistrationError } from '../auth/app-registration.ts';
-import type { AppRecord, AppStatus, RegistryStore } from '../auth/registry-store.ts';
+import { CLOCK_TOLERANCE_MS } from '@holdfast/protocol';
+import {
+  type AppRegistration,
+  checkQuotas,
+  checkRevocation,
+  parseAppRegistration,
+  RegistrationError,
+} from '../auth/app-registration.ts';
+import {
+  type AppRecord,
+  type AppStatus,
+  type QuotaChange,
+  REVOCATIONS_MAX,
+  type RegistryStore,
+  type Revocation,
+  type RevokedClaim,
+  SPACE_QUOTAS_MAX,
+} from '../auth/registry-store.ts';
 import { StoreUnavailable } from '../core/ports.ts';
 import { NotFoundError, ServeError } from '../errors.ts';
 import { hasApps, openApps } from './open.ts';
@@ -15,6 +31,14 @@ export interface Registry {
   setAppStatus(appId: string, status: AppStatus): Promise<AppRecord>;
   /** Removes the App from the registry and keeps its data. */
   removeApp(appId: string): Promise<void>;
+  /** Changes the quotas of the App, or of one of its Spaces. */
+  setQuotas(appId: string, spaceId: string | undefined, change: QuotaChange): Promise<AppRecord>;
+  /** `until` left out: as long as a token can live that was made before now. */
+  revoke(
+    appId: string,
+    revoked: { readonly claim: RevokedClaim; readonly value: string; readonly until?: number | undefined },
+  ): Promise<Revocation>;
+  liftRevocation(appId: string, claim: RevokedClaim, value: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -83,8 +107,54 @@ export function administer(store: RegistryStore, close: () => Promise<void>): Re
       explain(async () => {
         if (!(await store.remove(appId))) throw unknownApp(appId);
       }),
+    setQuotas: (appId, spaceId, change) =>
+      explain(async () => {
+        checkQuotas(spaceId, change);
+        const outcome = await store.setQuotas(appId, spaceId, change);
+        if (outcome === 'app-unknown') throw unknownApp(appId);
+        if (outcome === 'too-many')
+          throw tooMany(
+            appId,
+            `${SPACE_QUOTAS_MAX} Spaces with a quota`,
+            '--max-bytes none --max-nodes none',
+          );
+        return await readApp(store, appId);
+      }),
+    revoke: (appId, { claim, value, until }) => explain(() => revoke(store, appId, claim, value, until)),
+    liftRevocation: (appId, claim, value) =>
+      explain(async () => {
+        await readApp(store, appId);
+        if (await store.liftRevocation(appId, claim, value)) return;
+        throw new ServeError(
+          `the App ${quote(appId)} has no such revocation; see those it has with: holdfast app list --json`,
+        );
+      }),
     close,
   };
+}
+
+async function revoke(
+  store: RegistryStore,
+  appId: string,
+  claim: RevokedClaim,
+  value: string,
+  until: number | undefined,
+): Promise<Revocation> {
+  const now = Date.now();
+  const { tokenLifetimeMsMax } = await readApp(store, appId);
+  const longest = Math.min(now + tokenLifetimeMsMax, Number.MAX_SAFE_INTEGER);
+  const revocation = { claim, value, until: until ?? longest };
+  checkRevocation(revocation, now);
+  const outcome = await store.revoke(appId, revocation, now - CLOCK_TOLERANCE_MS);
+  if (outcome === 'app-unknown') throw unknownApp(appId);
+  if (outcome === 'too-many') throw tooMany(appId, `${REVOCATIONS_MAX} revocations`, '--lift');
+  return revocation;
+}
+
+function tooMany(appId: string, what: string, remedy: string): ServeError {
+  return new ServeError(
+    `the App ${quote(appId)} has ${what} already, the most there may be: lift some with ${remedy}, or suspend the App`,
+  );
 }
 
 async function insertApp(store: RegistryStore, record: AppRecord): Promise<AppRecord> {

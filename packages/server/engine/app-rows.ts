@@ -1,6 +1,73 @@
 /** Between a registered App and its row, which both engines keep in a table `apps` with the same columns. */
 import { type Algorithm, isAlgorithm } from '@holdfast/protocol';
-import type { AppRecord, AppStatus } from '../auth/registry-store.ts';
+import type {
+  AppRecord,
+  AppStatus,
+  QuotaChange,
+  Quotas,
+  Revocation,
+  RevokedClaim,
+  SpaceQuotas,
+} from '../auth/registry-store.ts';
+
+/** The column `space_id` of quotas that hold for all Spaces of an App together: no Space has this id. */
+export const WHOLE_APP = '';
+
+export type AppLimits = Pick<AppRecord, 'quotas' | 'spaceQuotas' | 'revocations'>;
+type Row = Readonly<Record<string, unknown>>;
+type FailureClass = new (message: string) => Error;
+
+/** The rows of one App, each kind in the order of its key. A damaged row fails the reading, as in `appFromSql`. */
+export function limitsFromSql(
+  quotaRows: readonly Row[],
+  revocationRows: readonly Row[],
+  Failure: FailureClass,
+): AppLimits {
+  const quotas = quotaRows.map((row): SpaceQuotas => {
+    const isSound = typeof row.space_id === 'string' && isLimit(row.max_bytes) && isLimit(row.max_nodes);
+    if (!isSound) throw new Failure('a quota of an App has a damaged row: restore a backup');
+    return { spaceId: row.space_id as string, ...quotasFromSql(row) };
+  });
+  const whole = quotas.find(({ spaceId }) => spaceId === WHOLE_APP);
+  return {
+    quotas: { maxBytes: whole?.maxBytes, maxNodes: whole?.maxNodes },
+    spaceQuotas: quotas.filter((each) => each !== whole),
+    revocations: revocationRows.map((row): Revocation => {
+      const { claim, value, until } = row;
+      const isSound =
+        (claim === 'jti' || claim === 'sub') && typeof value === 'string' && Number.isSafeInteger(until);
+      if (!isSound) throw new Failure('a revocation of an App has a damaged row: restore a backup');
+      return { claim: claim as RevokedClaim, value, until: until as number };
+    }),
+  };
+}
+
+const isLimit = (value: unknown): boolean => value === null || Number.isSafeInteger(value);
+
+/** No row: no limits. */
+export function quotasFromSql(row: Row | null | undefined): Quotas {
+  return {
+    maxBytes: (row?.max_bytes as number | null | undefined) ?? undefined,
+    maxNodes: (row?.max_nodes as number | null | undefined) ?? undefined,
+  };
+}
+
+/** The quotas of an App as rows: only limits that are set. */
+export function quotaRowsOf({
+  quotas,
+  spaceQuotas,
+}: Pick<AppRecord, 'quotas' | 'spaceQuotas'>): SpaceQuotas[] {
+  const isSet = quotas.maxBytes !== undefined || quotas.maxNodes !== undefined;
+  return isSet ? [{ spaceId: WHOLE_APP, ...quotas }, ...spaceQuotas] : [...spaceQuotas];
+}
+
+/** Values for the columns max_bytes and max_nodes after a change. */
+export function changeQuotas(
+  before: Quotas,
+  { maxBytes = before.maxBytes, maxNodes = before.maxNodes }: QuotaChange,
+): [number | null, number | null] {
+  return [maxBytes ?? null, maxNodes ?? null];
+}
 
 /** Values for the columns jwks, jwks_url, algorithms. */
 export function appKeysToSql({ keys, algorithms }: AppRecord): [string | null, string | null, string | null] {
@@ -17,6 +84,7 @@ export function appKeysToSql({ keys, algorithms }: AppRecord): [string | null, s
  */
 export function appFromSql(
   row: Readonly<Record<string, unknown>>,
+  limits: AppLimits,
   Failure: new (message: string) => Error,
 ): AppRecord {
   const { jwks, algorithms } = row;
@@ -35,6 +103,7 @@ export function appFromSql(
     keys: isText(jwks) ? { kind: 'static', jwks } : { kind: 'url', url: row.jwks_url as string },
     algorithms: isText(algorithms) ? toAlgorithms(algorithms, Failure) : undefined,
     tokenLifetimeMsMax: row.token_lifetime_ms_max as number,
+    ...limits,
     createdAt: row.created_at as number,
     updatedAt: row.updated_at as number,
   };

@@ -1,7 +1,14 @@
 /** Issuers, keys and tokens for the tests of authorization. */
 import type { Algorithm } from '@holdfast/protocol';
 import { exportJWK, generateKeyPair, type JWK, SignJWT } from 'jose';
-import type { AppRecord, AppStatus, RegistryStore } from '../registry-store.ts';
+import type {
+  AppRecord,
+  AppStatus,
+  LimitOutcome,
+  QuotaChange,
+  RegistryStore,
+  Revocation,
+} from '../registry-store.ts';
 
 export interface TestKey {
   readonly algorithm: Algorithm;
@@ -106,6 +113,9 @@ export function appRecord(change: Partial<AppRecord> = {}): AppRecord {
     keys: { kind: 'static', jwks: '{"keys":[]}' },
     algorithms: undefined,
     tokenLifetimeMsMax: 86_400_000,
+    quotas: { maxBytes: undefined, maxNodes: undefined },
+    spaceQuotas: [],
+    revocations: [],
     createdAt: 1,
     updatedAt: 1,
     ...change,
@@ -148,6 +158,33 @@ export class MemoryRegistryStore implements RegistryStore {
   remove(appId: string): boolean {
     this.#records = this.#records.filter((each) => each.appId !== appId);
     return true;
+  }
+
+  setQuotas(appId: string, spaceId: string | undefined, change: QuotaChange): LimitOutcome {
+    const { maxBytes, maxNodes } = change;
+    const quotas = { maxBytes: maxBytes ?? undefined, maxNodes: maxNodes ?? undefined };
+    this.#change(appId, (each) =>
+      spaceId === undefined ? { ...each, quotas } : { ...each, spaceQuotas: [{ spaceId, ...quotas }] },
+    );
+    return 'changed';
+  }
+
+  revoke(appId: string, revocation: Revocation): LimitOutcome {
+    this.#change(appId, (each) => ({ ...each, revocations: [...each.revocations, revocation] }));
+    return 'changed';
+  }
+
+  liftRevocation(appId: string): boolean {
+    this.#change(appId, (each) => ({ ...each, revocations: [] }));
+    return true;
+  }
+
+  findStoppedAt(): undefined {
+    return undefined;
+  }
+
+  #change(appId: string, change: (record: AppRecord) => AppRecord): void {
+    this.#records = this.#records.map((each) => (each.appId === appId ? change(each) : each));
   }
 
   close(): void {}

@@ -1,6 +1,11 @@
 /** What every RegistryStore does, as tests (auth/registry-store.ts). An engine calls this with a way to open its store. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import type { AppRecord, RegistryStore } from '../../auth/registry-store.ts';
+import {
+  type AppRecord,
+  REVOCATIONS_MAX,
+  type RegistryStore,
+  SPACE_QUOTAS_MAX,
+} from '../../auth/registry-store.ts';
 
 export interface RegistryStoreBench {
   /** Opens one more connection to the same rows, as another process would. */
@@ -19,6 +24,9 @@ export function appRecord(change: Partial<AppRecord> = {}): AppRecord {
     keys: { kind: 'static', jwks: '{"keys":[]}' },
     algorithms: undefined,
     tokenLifetimeMsMax: 86_400_000,
+    quotas: { maxBytes: undefined, maxNodes: undefined },
+    spaceQuotas: [],
+    revocations: [],
     createdAt: 1_700_000_000_000,
     updatedAt: 1_700_000_000_001,
     ...change,
@@ -45,6 +53,8 @@ export function describeRegistryStore(engine: string, openBench: () => Promise<R
     testReading(subject);
     testChanges(subject);
     testConnections(subject);
+    testLimits(subject);
+    testStops(subject);
   });
 }
 
@@ -59,6 +69,20 @@ function testReading(subject: Subject): void {
     ['a narrower list', { algorithms: ['EdDSA', 'ES256'] }],
     ['a suspended App', { status: 'suspended' }],
     ['the longest lifetime', { tokenLifetimeMsMax: Number.MAX_SAFE_INTEGER }],
+    [
+      'quotas and revocations',
+      {
+        quotas: { maxBytes: Number.MAX_SAFE_INTEGER, maxNodes: undefined },
+        spaceQuotas: [
+          { spaceId: 'B', maxBytes: undefined, maxNodes: 0 },
+          { spaceId: 'a "\'ü', maxBytes: 5, maxNodes: 6 },
+        ],
+        revocations: [
+          { claim: 'jti', value: 'x'.repeat(2048), until: 5 },
+          { claim: 'sub', value: 'ü "\'', until: Number.MAX_SAFE_INTEGER },
+        ],
+      },
+    ],
     ['other scripts', { appId: 'a/b ü 🙂', issuer: 'iss\'"--;', audience: '\u202e' }],
   ])('gives back what was put in: %s', async (_, change) => {
     expect(await subject.store.insert(appRecord(change))).toBe('inserted');
@@ -154,5 +178,99 @@ function testConnections(subject: Subject): void {
     await subject.store.close();
     subject.store = await subject.bench.open();
     expect(await subject.store.readAll()).toEqual([appRecord()]);
+  });
+}
+
+function testLimits(subject: Subject): void {
+  const readApp = async () => (await subject.store.readAll())[0];
+
+  test('changes one limit and keeps the other; lifting both leaves no trace', async () => {
+    await subject.store.insert(appRecord());
+    expect(await subject.store.setQuotas('nobody', undefined, { maxBytes: 1 })).toBe('app-unknown');
+    for (const spaceId of [undefined, 'space']) {
+      expect(await subject.store.setQuotas('app', spaceId, { maxBytes: 10 })).toBe('changed');
+      expect(await subject.store.setQuotas('app', spaceId, { maxNodes: 0 })).toBe('changed');
+    }
+    expect(await readApp()).toMatchObject({
+      quotas: { maxBytes: 10, maxNodes: 0 },
+      spaceQuotas: [{ spaceId: 'space', maxBytes: 10, maxNodes: 0 }],
+    });
+    await subject.store.setQuotas('app', undefined, { maxBytes: null });
+    await subject.store.setQuotas('app', 'space', { maxNodes: null });
+    expect(await readApp()).toMatchObject({
+      quotas: { maxBytes: undefined, maxNodes: 0 },
+      spaceQuotas: [{ spaceId: 'space', maxBytes: 10, maxNodes: undefined }],
+    });
+    await subject.store.setQuotas('app', undefined, { maxNodes: null });
+    await subject.store.setQuotas('app', 'space', { maxBytes: null, maxNodes: null });
+    expect(await readApp()).toEqual(appRecord());
+  });
+
+  test('adds, prolongs and lifts revocations; those that have expired go when one is added', async () => {
+    await subject.store.insert(appRecord());
+    const revoke = (claim: 'jti' | 'sub', value: string, until: number, now = 0) =>
+      subject.store.revoke('app', { claim, value, until }, now);
+    expect(await subject.store.revoke('nobody', { claim: 'jti', value: 'a', until: 5 }, 0)).toBe(
+      'app-unknown',
+    );
+    await revoke('sub', 'b', 5);
+    await revoke('jti', 'b', 7);
+    await revoke('jti', 'b', 9);
+    expect((await readApp())?.revocations).toEqual([
+      { claim: 'jti', value: 'b', until: 9 },
+      { claim: 'sub', value: 'b', until: 5 },
+    ]);
+    expect(await subject.store.liftRevocation('app', 'jti', 'a')).toBe(false);
+    expect(await subject.store.liftRevocation('app', 'jti', 'b')).toBe(true);
+    expect(await revoke('sub', 'c', 50, 5)).toBe('changed');
+    expect((await readApp())?.revocations).toEqual([{ claim: 'sub', value: 'c', until: 50 }]);
+  });
+
+  test('has as many revocations and quotas of Spaces as it may, and no more', async () => {
+    const spaceQuotas = Array.from({ length: SPACE_QUOTAS_MAX }, (_, index) => ({
+      ...{ spaceId: String(index).padStart(6, '0'), maxBytes: 1, maxNodes: undefined },
+    }));
+    const revocations = Array.from({ length: REVOCATIONS_MAX }, (_, index) => ({
+      ...{ claim: 'jti' as const, value: String(index).padStart(6, '0'), until: index === 0 ? 5 : 50 },
+    }));
+    await subject.store.insert(appRecord({ spaceQuotas, revocations }));
+    expect(await subject.store.setQuotas('app', 'one more', { maxBytes: 1 })).toBe('too-many');
+    expect(await subject.store.setQuotas('app', '000001', { maxBytes: 2 })).toBe('changed');
+    expect(await subject.store.setQuotas('app', undefined, { maxBytes: 2 })).toBe('changed');
+    const one = { claim: 'jti', value: 'one more', until: 9 } as const;
+    expect(await subject.store.revoke('app', one, 4)).toBe('too-many');
+    expect(await subject.store.revoke('app', { ...one, value: '000001' }, 4)).toBe('changed');
+    expect(await subject.store.revoke('app', one, 5)).toBe('changed');
+  }, 60_000);
+
+  test('a replaced App keeps them; a removed App loses them', async () => {
+    await subject.store.insert(appRecord());
+    await subject.store.setQuotas('app', undefined, { maxBytes: 1 });
+    await subject.store.setQuotas('app', 'space', { maxBytes: 1 });
+    await subject.store.revoke('app', { claim: 'jti', value: 'a', until: 5 }, 0);
+    const before = await readApp();
+    await subject.store.replace(appRecord());
+    expect(await readApp()).toEqual(before);
+    await subject.store.remove('app');
+    await subject.store.insert(appRecord());
+    expect(await readApp()).toEqual(appRecord());
+  });
+}
+
+function testStops(subject: Subject): void {
+  test('keeps since when an App is suspended or removed', async () => {
+    const { store } = subject;
+    const startedAt = Date.now();
+    expect(await store.findStoppedAt('app')).toBe(undefined);
+    await store.insert(appRecord());
+    expect(await store.findStoppedAt('app')).toBe(undefined);
+    await store.setStatus('app', 'suspended', 9);
+    const suspendedAt = (await store.findStoppedAt('app')) as number;
+    expect(Math.abs(suspendedAt - startedAt)).toBeLessThan(60_000);
+    await Bun.sleep(5);
+    await store.setStatus('app', 'suspended', 9);
+    expect(await store.findStoppedAt('app')).toBe(suspendedAt);
+    await store.remove('app');
+    expect(await store.findStoppedAt('app')).toBeGreaterThan(suspendedAt);
   });
 }

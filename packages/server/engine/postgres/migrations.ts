@@ -12,6 +12,7 @@ import copyMarks from './migrations/0003-copy-marks.sql' with { type: 'text' };
 import rottenNodes from './migrations/0004-rotten-nodes.sql' with { type: 'text' };
 import uploadPermits from './migrations/0005-upload-permits.sql' with { type: 'text' };
 import spacesByApp from './migrations/0006-spaces-by-app.sql' with { type: 'text' };
+import limits from './migrations/0007-limits.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -23,6 +24,7 @@ const MIGRATIONS: readonly Migration[] = [
   { sql: rottenNodes, minCompatible: 4 },
   { sql: uploadPermits, minCompatible: 5 },
   { sql: spacesByApp, minCompatible: 5 },
+  { sql: limits, minCompatible: 5 },
 ];
 
 /** ms all migrations may take, and the wait for another process that runs them */

@@ -57,6 +57,7 @@ describe('the registry file', () => {
         tokenLifetimeMsMax: 60_000,
       },
       ...{ keys: { kind: 'url', url: 'https://one.example/jwks' }, createdAt: 1000, updatedAt: 2000 },
+      ...{ quotas: { maxBytes: 5, maxNodes: 6 }, spaceQuotas: [], revocations: [] },
     };
     await store.insert({ ...sample, appId: 'one', algorithms: ['ES256'] });
     await store.insert({ ...sample, appId: 'two', issuer: 'https://two.example', algorithms: ['EdDSA'] });
@@ -157,7 +158,8 @@ describe('the registry file', () => {
       import { openSqliteRegistryStore } from ${JSON.stringify(join(import.meta.dir, 'registry-store.ts'))};
       const store = openSqliteRegistryStore(${JSON.stringify(path)});
       const record = { appId: 'app', issuer: 'i', audience: 'a', status: 'active', createdAt: 1, updatedAt: 1,
-        keys: { kind: 'static', jwks: '{}' }, algorithms: undefined, tokenLifetimeMsMax: 1 };
+        keys: { kind: 'static', jwks: '{}' }, algorithms: undefined, tokenLifetimeMsMax: 1,
+        quotas: {}, spaceQuotas: [], revocations: [] };
       console.log(await store.insert(record));
       store.close();`;
     const outcomes = await Promise.all(

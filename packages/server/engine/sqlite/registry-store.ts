@@ -2,14 +2,33 @@
 import { type Database, SQLiteError } from 'bun:sqlite';
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import type { AppRecord, AppStatus, RegistryStore } from '../../auth/registry-store.ts';
-import { appFromSql, appKeysToSql } from '../app-rows.ts';
+import {
+  type AppRecord,
+  type AppStatus,
+  type LimitOutcome,
+  type QuotaChange,
+  REVOCATIONS_MAX,
+  type RegistryStore,
+  type Revocation,
+  type RevokedClaim,
+  SPACE_QUOTAS_MAX,
+} from '../../auth/registry-store.ts';
+import {
+  appFromSql,
+  appKeysToSql,
+  changeQuotas,
+  limitsFromSql,
+  quotaRowsOf,
+  quotasFromSql,
+  WHOLE_APP,
+} from '../app-rows.ts';
 import { codeOf } from '../local-failure.ts';
 import { EngineRefused } from '../refused.ts';
 import type { Migration } from '../schema-version.ts';
 import { assertTablesSound, assertWholePages, openWriter } from './database.ts';
 import { migrate } from './migrations.ts';
 import schema0001 from './registry-migrations/0001-apps.sql' with { type: 'text' };
+import schema0002 from './registry-migrations/0002-limits.sql' with { type: 'text' };
 import type { SqlRow } from './statements.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
@@ -18,7 +37,10 @@ const FILE_NAME = 'registry.db';
 const FOLDER_MODE = 0o700;
 
 /** In order; a migration that has shipped is never edited. */
-const MIGRATIONS: readonly Migration[] = [{ sql: schema0001, minCompatible: 1 }];
+const MIGRATIONS: readonly Migration[] = [
+  { sql: schema0001, minCompatible: 1 },
+  { sql: schema0002, minCompatible: 1 },
+];
 
 /**
  * Errors that mean damage while the registry is opened. SQLITE_ERROR is one: our statements are right, so the schema is wrong.
@@ -37,6 +59,26 @@ const SQL = {
             WHERE app_id = ?1`,
   setStatus: 'UPDATE apps SET status = ?2, updated_at = ?3 WHERE app_id = ?1',
   remove: 'DELETE FROM apps WHERE app_id = ?1',
+  /** for an App that a change of status stops */
+  isActive: "SELECT 1 AS one FROM apps WHERE app_id = ?1 AND status = 'active'",
+  noteStop: `INSERT INTO app_stops (app_id, stopped_at) VALUES (?1, CAST(unixepoch('subsec') * 1000 AS INTEGER))
+             ON CONFLICT (app_id) DO UPDATE SET stopped_at = excluded.stopped_at`,
+  findStop: 'SELECT stopped_at FROM app_stops WHERE app_id = ?1',
+  readQuotas: 'SELECT app_id, space_id, max_bytes, max_nodes FROM quotas ORDER BY app_id, space_id',
+  findQuotas: 'SELECT max_bytes, max_nodes FROM quotas WHERE app_id = ?1 AND space_id = ?2',
+  countQuotas: "SELECT count(*) AS count FROM quotas WHERE app_id = ?1 AND space_id <> ''",
+  setQuotas: `INSERT INTO quotas (app_id, space_id, max_bytes, max_nodes) VALUES (?1, ?2, ?3, ?4)
+              ON CONFLICT (app_id, space_id) DO UPDATE SET max_bytes = excluded.max_bytes, max_nodes = excluded.max_nodes`,
+  removeQuotas: 'DELETE FROM quotas WHERE app_id = ?1 AND space_id = ?2',
+  removeAllQuotas: 'DELETE FROM quotas WHERE app_id = ?1',
+  readRevocations: 'SELECT app_id, claim, value, until FROM revocations ORDER BY app_id, claim, value',
+  hasRevocation: 'SELECT 1 AS one FROM revocations WHERE app_id = ?1 AND claim = ?2 AND value = ?3',
+  countRevocations: 'SELECT count(*) AS count FROM revocations WHERE app_id = ?1',
+  setRevocation: `INSERT INTO revocations (app_id, claim, value, until) VALUES (?1, ?2, ?3, ?4)
+                  ON CONFLICT (app_id, claim, value) DO UPDATE SET until = excluded.until`,
+  removeExpired: 'DELETE FROM revocations WHERE app_id = ?1 AND until <= ?2',
+  removeRevocation: 'DELETE FROM revocations WHERE app_id = ?1 AND claim = ?2 AND value = ?3',
+  removeAllRevocations: 'DELETE FROM revocations WHERE app_id = ?1',
 } as const;
 
 export function hasSqliteRegistry(dataDir: string): boolean {
@@ -89,10 +131,16 @@ class SqliteRegistryStore implements RegistryStore {
     // Changes with every commit of another connection. It is read before the rows, so a commit in between is seen next time.
     const dataVersion = this.#database.query('PRAGMA data_version').values()[0]?.[0];
     if (this.#known !== undefined && this.#known.dataVersion === dataVersion) return this.#known.records;
+    const quotas = this.#readByApp(SQL.readQuotas);
+    const revocations = this.#readByApp(SQL.readRevocations);
     const records = this.#database
       .query<SqlRow, []>(SQL.readAll)
       .all()
-      .map((row) => appFromSql(row, Error));
+      .map((row) => {
+        const appId = row.app_id as string;
+        const limits = limitsFromSql(quotas.get(appId) ?? [], revocations.get(appId) ?? [], Error);
+        return appFromSql(row, limits, Error);
+      });
     this.#known = { dataVersion, records };
     return records;
   }
@@ -111,6 +159,7 @@ class SqliteRegistryStore implements RegistryStore {
         record.createdAt,
         record.updatedAt,
       ]);
+      this.#insertLimits(record);
       return 'inserted';
     });
   }
@@ -134,6 +183,8 @@ class SqliteRegistryStore implements RegistryStore {
   setStatus(appId: string, status: AppStatus, updatedAt: number): boolean {
     return this.#write(() => {
       const hasApp = this.#hasApp(appId);
+      if (status !== 'active' && this.#isThere(SQL.isActive, appId))
+        this.#database.run(SQL.noteStop, [appId]);
       if (hasApp) this.#database.run(SQL.setStatus, [appId, status, updatedAt]);
       return hasApp;
     });
@@ -142,9 +193,46 @@ class SqliteRegistryStore implements RegistryStore {
   remove(appId: string): boolean {
     return this.#write(() => {
       const hasApp = this.#hasApp(appId);
-      if (hasApp) this.#database.run(SQL.remove, [appId]);
-      return hasApp;
+      if (!hasApp) return false;
+      for (const sql of [SQL.noteStop, SQL.removeAllQuotas, SQL.removeAllRevocations, SQL.remove]) {
+        this.#database.run(sql, [appId]);
+      }
+      return true;
     });
+  }
+
+  setQuotas(appId: string, spaceId: string | undefined, change: QuotaChange): LimitOutcome {
+    const key = spaceId ?? WHOLE_APP;
+    return this.#write(() => {
+      if (!this.#hasApp(appId)) return 'app-unknown';
+      const row = this.#database.query<SqlRow, string[]>(SQL.findQuotas).get(appId, key);
+      const isFull = spaceId !== undefined && this.#count(SQL.countQuotas, appId) >= SPACE_QUOTAS_MAX;
+      const values = changeQuotas(quotasFromSql(row), change);
+      if (values.every((value) => value === null)) this.#database.run(SQL.removeQuotas, [appId, key]);
+      else if (row === null && isFull) return 'too-many';
+      else this.#database.run(SQL.setQuotas, [appId, key, ...values]);
+      return 'changed';
+    });
+  }
+
+  revoke(appId: string, { claim, value, until }: Revocation, now: number): LimitOutcome {
+    return this.#write(() => {
+      if (!this.#hasApp(appId)) return 'app-unknown';
+      this.#database.run(SQL.removeExpired, [appId, now]);
+      const isNew = !this.#isThere(SQL.hasRevocation, appId, claim, value);
+      if (isNew && this.#count(SQL.countRevocations, appId) >= REVOCATIONS_MAX) return 'too-many';
+      this.#database.run(SQL.setRevocation, [appId, claim, value, until]);
+      return 'changed';
+    });
+  }
+
+  liftRevocation(appId: string, claim: RevokedClaim, value: string): boolean {
+    return this.#write(() => this.#database.run(SQL.removeRevocation, [appId, claim, value]).changes > 0);
+  }
+
+  findStoppedAt(appId: string): number | undefined {
+    const row = this.#database.query<SqlRow, string[]>(SQL.findStop).get(appId);
+    return row?.stopped_at as number | undefined;
   }
 
   close(): void {
@@ -168,7 +256,30 @@ class SqliteRegistryStore implements RegistryStore {
   }
 
   #hasApp(appId: string): boolean {
-    return this.#database.query(SQL.hasApp).get(appId) !== null;
+    return this.#isThere(SQL.hasApp, appId);
+  }
+
+  #isThere(sql: string, ...key: string[]): boolean {
+    return this.#database.query<SqlRow, string[]>(sql).get(...key) !== null;
+  }
+
+  #count(sql: string, appId: string): number {
+    return this.#database.query<SqlRow, string[]>(sql).get(appId)?.count as number;
+  }
+
+  #readByApp(sql: string): ReadonlyMap<string, SqlRow[]> {
+    return Map.groupBy(this.#database.query<SqlRow, []>(sql).all(), (row) => row.app_id as string);
+  }
+
+  #insertLimits(record: AppRecord): void {
+    const { appId, status, quotas, spaceQuotas, revocations } = record;
+    if (status !== 'active') this.#database.run(SQL.noteStop, [appId]);
+    for (const each of quotaRowsOf({ quotas, spaceQuotas })) {
+      this.#database.run(SQL.setQuotas, [appId, each.spaceId, each.maxBytes ?? null, each.maxNodes ?? null]);
+    }
+    for (const { claim, value, until } of revocations) {
+      this.#database.run(SQL.setRevocation, [appId, claim, value, until]);
+    }
   }
 
   #isIssuerTaken(record: AppRecord): boolean {
