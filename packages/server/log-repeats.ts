@@ -25,7 +25,7 @@ interface Kind {
   write: WriteLine | undefined;
 }
 
-const REAL_WORLD: RepeatsWorld = {
+export const REAL_WORLD: RepeatsWorld = {
   now: () => performance.now(),
   schedule: (callback, delayMs) => void setTimeout(callback, delayMs).unref(),
 };
@@ -33,15 +33,17 @@ const REAL_WORLD: RepeatsWorld = {
 export class LogRepeats {
   readonly #windowMs: number;
   readonly #world: RepeatsWorld;
+  readonly #familyKindsMax: number;
   /** in the order in which their lines were last written */
   readonly #kinds = new Map<string, Kind>();
   /** one for each such message of the program, and there are few */
   readonly #families = new Map<string, { readonly startedAt: number; readonly kinds: number }>();
   #isScheduled = false;
 
-  constructor(windowMs: number, world: RepeatsWorld = REAL_WORLD) {
+  constructor(windowMs: number, world: RepeatsWorld = REAL_WORLD, familyKindsMax = FAMILY_KINDS_MAX) {
     this.#windowMs = windowMs;
     this.#world = world;
+    this.#familyKindsMax = familyKindsMax;
   }
 
   /** `family`: lines that differ only in what they speak of, such as damaged nodes, of which there may be any number. */
@@ -56,7 +58,7 @@ export class LogRepeats {
     const counted =
       found !== undefined && now - found.startedAt < this.#windowMs ? found : { startedAt: now, kinds: 0 };
     this.#families.set(family, { ...counted, kinds: counted.kinds + 1 });
-    return counted.kinds < FAMILY_KINDS_MAX;
+    return counted.kinds < this.#familyKindsMax;
   }
 
   #take(name: string, write: WriteLine): void {

@@ -37,6 +37,9 @@ export function registerServeCommand(program: Command): void {
       'address for operators: probes, metrics, operator API, console (with --dev: 127.0.0.1:8421)',
     )
     .option('--operator-token-file <file>', 'bearer token of operators; needed if others reach that address')
+    .option('--audit-log <file>', 'a JSON line for every change and refusal; - is stdout')
+    .option('--audit-reads', 'reads and renewals of leases have a line too')
+    .option('--audit-required', 'refuse changes (503) while the audit log cannot be written')
     .option('--dev', 'also register the App "demo" and print a token for it')
     .addHelpText('after', HELP_AFTER)
     .action(runServe);

@@ -12,6 +12,8 @@ export interface LeaseRequest {
   readonly hash: Hash;
   /** ms, clamped */
   readonly durationMs: number;
+  /** only a lease of a node that is ready already is wanted: all else is refused */
+  readonly renewsOnly: boolean;
 }
 
 /** What the content store said of a generation's object, asked outside any transaction. */
@@ -41,8 +43,13 @@ interface LeaseInput {
 }
 
 export type LeaseDecision =
-  /** `heals`: the row was rotten */
-  | ({ readonly kind: 'ready'; readonly hash: Hash; readonly heals?: true } & LeaseWindow)
+  /** `heals`: the row was rotten; `renews`: it was ready, so nothing but its lease changed */
+  | ({
+      readonly kind: 'ready';
+      readonly hash: Hash;
+      readonly heals?: true;
+      readonly renews?: true;
+    } & LeaseWindow)
   | { readonly kind: 'children'; readonly hash: Hash; readonly childHashes: Hash[] }
   | { readonly kind: 'upload'; readonly row: UploadRow }
   | { readonly kind: 'inspect'; readonly generation: Generation };
@@ -78,6 +85,7 @@ async function decideUnready(
   input: LeaseInput,
 ): Promise<LeaseDecision> {
   const { request, inspection } = input;
+  if (request.renewsOnly) throw changesRefused();
   if (node?.state === 'waiting') return settleWaiting(tx, node, request);
   const upload = await tx.findUpload(request.hash);
   if (upload === undefined) return openGeneration(tx, input, undefined);
@@ -105,7 +113,8 @@ async function decideUnready(
 
 function renewReady(tx: SpaceTransaction, node: NodeRow, request: LeaseRequest): Awaitable<LeaseDecision> {
   const { leaseStartedAt, leaseExpiresAt } = renewLease(node, tx.now, request.durationMs);
-  const decision: LeaseDecision = { kind: 'ready', hash: node.hash, leaseStartedAt, leaseExpiresAt };
+  const { hash } = node;
+  const decision: LeaseDecision = { kind: 'ready', hash, renews: true, leaseStartedAt, leaseExpiresAt };
   if (leaseExpiresAt === node.leaseExpiresAt && leaseStartedAt === node.leaseStartedAt) return decision;
   return after(tx.updateNode(node, { ...node, leaseStartedAt, leaseExpiresAt }), () => decision);
 }
@@ -288,3 +297,6 @@ async function acceptContent(
     urlExpiresAt,
   });
 }
+
+const changesRefused = (): ApiError =>
+  new ApiError('SERVICE_UNAVAILABLE', 'the server makes no changes at the moment; try again shortly');

@@ -17,6 +17,13 @@ import { signUploadToken } from './upload-token.ts';
 const INSPECTION_ROUNDS_MAX = 4;
 const BUSY_RETRY_AFTER_SECONDS = 1;
 
+export interface LeaseOptions {
+  /** Called if the node was ready already: nothing but its lease changed. */
+  readonly onRenewal?: () => void;
+  /** refuse what would be more than a renewal */
+  readonly renewsOnly?: boolean;
+}
+
 /** `uploadOrigin`: scheme and authority that upload URLs of our own target begin with, no trailing slash. */
 export async function leaseNode(
   core: Core,
@@ -24,18 +31,25 @@ export async function leaseNode(
   hash: Hash,
   leaseDurationMs: number,
   uploadOrigin: string,
+  { onRenewal, renewsOnly = false }: LeaseOptions = {},
 ): Promise<LeaseResponse> {
-  const request: LeaseRequest = { hash, durationMs: clampLeaseDuration(leaseDurationMs) };
+  const request: LeaseRequest = { hash, durationMs: clampLeaseDuration(leaseDurationMs), renewsOnly };
   if (core.metadata.renewReadyLease !== undefined) {
     const lease = await core.metadata.renewReadyLease(space, hash, request.durationMs);
-    if (lease !== undefined) return answer(core, space, { kind: 'ready', hash, ...lease }, uploadOrigin);
+    if (lease !== undefined) {
+      onRenewal?.();
+      return answer(core, space, { kind: 'ready', hash, ...lease }, uploadOrigin);
+    }
   }
   const rules = uploadRulesOf(core);
   let inspection: Inspection | undefined;
   for (let round = 0; round < INSPECTION_ROUNDS_MAX; round += 1) {
     const fresh = makeGenerationDigits(core.random);
     const decision = await core.metadata.transact(space, decideLease, { request, inspection, fresh, rules });
-    if (decision.kind !== 'inspect') return answer(core, space, decision, uploadOrigin);
+    if (decision.kind !== 'inspect') {
+      if (decision.kind === 'ready' && decision.renews) onRenewal?.();
+      return answer(core, space, decision, uploadOrigin);
+    }
     inspection = await inspect(core, space, hash, decision.generation);
   }
   throw new ApiError(

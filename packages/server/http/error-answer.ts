@@ -90,6 +90,9 @@ function render(exchange: Exchange, error: ApiError, requestId?: string): Respon
     error.retryAfterSeconds ??
     (error.code === 'SERVICE_UNAVAILABLE' ? STORAGE_RETRY_AFTER_SECONDS : undefined);
   if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds);
-  if (requestId !== undefined) headers['x-request-id'] = requestId;
+  if (requestId !== undefined) {
+    headers['x-request-id'] = requestId;
+    exchange.record.requestId = requestId;
+  }
   return jsonAnswer(exchange, error.status, JSON.stringify(body), headers);
 }

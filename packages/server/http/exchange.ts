@@ -7,6 +7,8 @@ import type { RequestTiming } from './request-timing.ts';
 export interface Connections {
   /** From now on the connection of `request` counts as dead after this many seconds of silence. */
   timeout(request: Request, seconds: number): void;
+  /** The other end of its connection; null once it is gone. */
+  requestIP(request: Request): { readonly address: string } | null;
 }
 
 export interface Exchange {

@@ -224,6 +224,7 @@ describe('patience', () => {
     const timeouts: number[] = [];
     const connections: Connections = {
       timeout: (_, seconds) => timeouts.push(seconds),
+      requestIP: () => null,
     };
     const answer = await world.handler({ core: coreOf() ?? world.core }).handle(requestOf(), connections);
     expect(answer.status).toBe(200);

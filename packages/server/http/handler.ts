@@ -9,6 +9,7 @@ import {
   type SpacePathMatch,
   type SpaceRoute,
 } from '@holdfast/protocol';
+import type { AuditLog } from '../audit/audit-log.ts';
 import type { Capability } from '../auth/capability.ts';
 import { after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
@@ -20,6 +21,7 @@ import { errorAnswer, type ReportFailure, unsentAnswer } from './error-answer.ts
 import { type Connections, type Exchange, emptyAnswer } from './exchange.ts';
 import { acceptsHtml, FRONT_PATH, frontPageAnswer } from './front-page.ts';
 import { REQUESTS_IN_FLIGHT_MAX, SHED_RETRY_AFTER_SECONDS, UPLOADS_IN_FLIGHT_MAX } from './http-limits.ts';
+import { auditAnswer, mayChange, notAudited } from './request-audit.ts';
 import { RequestMetrics } from './request-metrics.ts';
 import { RequestRecord } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
@@ -42,6 +44,7 @@ export interface HandlerOptions {
   readonly authorize: Authorize;
   /** for metrics: Apps that nobody registered have no series of their own */
   readonly isRegistered: (appId: string) => boolean;
+  readonly audit?: AuditLog | undefined;
   readonly copies: ContentCopies;
   readonly reportFailure: ReportFailure;
   /** origin of upload URLs, no trailing slash; undefined: `http://` and the Host of the lease request */
@@ -73,7 +76,7 @@ const HEALTHY: Health = { status: 'ok' };
 const HEALTH_TEXT = JSON.stringify(HEALTHY);
 
 export function createHandler(options: HandlerOptions): Handler {
-  const { corsOrigins, reportFailure } = options;
+  const { corsOrigins, reportFailure, audit } = options;
   const requestsMax = options.requestsInFlightMax ?? REQUESTS_IN_FLIGHT_MAX;
   const uploads = new UploadGate(options.uploadsInFlightMax ?? UPLOADS_IN_FLIGHT_MAX);
   const metrics = new RequestMetrics(options.isRegistered);
@@ -95,12 +98,17 @@ export function createHandler(options: HandlerOptions): Handler {
     }
     return answer instanceof Promise ? settle(exchange, answer) : ended(exchange, answer);
   };
-  const ended = (exchange: Exchange, answer: Response): Response => {
+  const ended = (exchange: Exchange, answer: Response): Awaitable<Response> => {
     inFlight -= 1;
     REQUESTS_IN_FLIGHT.add(-1);
     return noted(exchange, answer);
   };
-  const noted = (exchange: Exchange, answer: Response): Response => {
+  const noted = (exchange: Exchange, answer: Response): Awaitable<Response> => {
+    if (audit === undefined) return counted(exchange, answer);
+    const unwritten = (error: ApiError): Response => errorAnswer(exchange, error, reportFailure);
+    return after(auditAnswer(audit, exchange, answer, unwritten), (last) => counted(exchange, last));
+  };
+  const counted = (exchange: Exchange, answer: Response): Response => {
     metrics.record(exchange.record, answer.status, exchange.timing.elapsedMs);
     return answer;
   };
@@ -126,7 +134,7 @@ export function createHandler(options: HandlerOptions): Handler {
       return guard(exchange, () => {
         const match = matchSpacePath(path);
         if (match !== undefined) return answerSpace(options, exchange, match, query);
-        if (path.startsWith(UPLOADS_PATH)) return uploads.answer(options.core, exchange, path, query);
+        if (path.startsWith(UPLOADS_PATH)) return uploads.answer(options, exchange, path, query);
         if (path === FRONT_PATH && isRead && acceptsHtml(request)) return frontPageAnswer(exchange);
         throw notFound();
       });
@@ -162,8 +170,11 @@ function answerSpace(
   const judged = timing.measure('cas_auth', () =>
     options.authorize(authorization, appId, spaceId, operation, record),
   );
-  return after(judged, (capability) =>
-    SPACE_OPERATIONS[operation]({
+  return after(judged, (capability) => {
+    const refusesChanges = options.audit?.refusesChanges ?? false;
+    // A lease may turn out to be a renewal, which changes nothing that is audited.
+    if (refusesChanges && mayChange(operation) && operation !== 'leaseNode') throw notAudited();
+    return SPACE_OPERATIONS[operation]({
       core: withTiming(options.core, timing),
       exchange,
       space: { appId: capability.appId, spaceId: capability.spaceId },
@@ -173,8 +184,9 @@ function answerSpace(
       copies: options.copies,
       publicUrl: options.publicUrl,
       isUploadDirect: options.core.content.upload.kind === 'direct',
-    }),
-  );
+      refusesChanges,
+    });
+  });
 }
 
 /** Uploads are counted apart: they are long and hold buffers. */
@@ -186,11 +198,17 @@ class UploadGate {
     this.#max = max;
   }
 
-  async answer(core: Core, exchange: Exchange, path: string, query: string | undefined): Promise<Response> {
+  async answer(
+    { core, audit }: HandlerOptions,
+    exchange: Exchange,
+    path: string,
+    query: string | undefined,
+  ): Promise<Response> {
     const { method } = exchange.request;
     if (method === 'OPTIONS') return emptyAnswer(exchange, 204, preflightHeaders('PUT'));
     if (method !== 'PUT') throw notFound();
     exchange.record.operation = 'upload';
+    if (audit?.refusesChanges) throw notAudited();
     if (this.#open >= this.#max) throw overloaded();
     this.#open += 1;
     UPLOADS_IN_FLIGHT.add(1);

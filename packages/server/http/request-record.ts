@@ -18,4 +18,8 @@ export class RequestRecord {
   receivedBytes = 0;
   /** as the answer says it */
   errorCode: string | undefined;
+  /** as the header X-Request-Id says it */
+  requestId: string | undefined;
+  /** a lease of a node that was ready already */
+  isRenewal = false;
 }

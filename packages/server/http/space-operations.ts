@@ -14,7 +14,7 @@ import {
 import { after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
 import { getUsage } from '../core/get-usage.ts';
-import { leaseNode } from '../core/lease-node.ts';
+import { type LeaseOptions, leaseNode } from '../core/lease-node.ts';
 import { listRootRefs } from '../core/list-root-refs.ts';
 import type { Space } from '../core/model.ts';
 import type { Awaitable, ContentCaller } from '../core/ports.ts';
@@ -45,6 +45,8 @@ interface AuthorizedCall {
   readonly publicUrl: string | undefined;
   /** uploads are direct: a lease then reads the object that a client has put into the store */
   readonly isUploadDirect: boolean;
+  /** changes cannot be audited at the moment: of leases only renewals are made */
+  readonly refusesChanges: boolean;
 }
 
 /** Throws or rejects; async only where there is something to wait for between reading the request and the core. */
@@ -80,11 +82,21 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   async leaseNode(call) {
     const hash = readHash(call);
     refuseQuery(call);
-    const { request } = call.exchange;
+    const { request, record } = call.exchange;
+    const options: LeaseOptions = {
+      renewsOnly: call.refusesChanges,
+      onRenewal: () => {
+        record.isRenewal = true;
+      },
+    };
     const { leaseDurationMs } = parseLeaseRequest(await readJsonBody(call.exchange));
     const uploadOrigin = call.publicUrl ?? originOf(request);
     const lease = (): Awaitable<Response> =>
-      dispatch(call, () => leaseNode(call.core, call.space, hash, leaseDurationMs, uploadOrigin), tellRot);
+      dispatch(
+        call,
+        () => leaseNode(call.core, call.space, hash, leaseDurationMs, uploadOrigin, options),
+        tellRot,
+      );
     return call.isUploadDirect ? waitingUpTo(VALIDATION_SECONDS_MAX, call, lease) : lease();
   },
 

@@ -178,6 +178,11 @@ export const AUDIT_LOST = METRICS.counter(
   'holdfast_audit_lost_lines_total',
   'Lines of the audit log that could not be written and are lost',
 );
+export const AUDIT_FAILING = METRICS.gauge(
+  'holdfast_audit_failing',
+  'Whether the audit log takes no lines now (1) or is well, or not asked for (0)',
+  { merge: 'max' },
+);
 export const TRACE_SPANS = METRICS.counters(
   'holdfast_trace_spans_total',
   'Spans of traces, by what became of them',

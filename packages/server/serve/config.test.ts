@@ -20,6 +20,7 @@ describe('serve configuration', () => {
       workers: 1,
       isDev: false,
       operators: undefined,
+      audit: undefined,
       corsOrigins: '*',
       logLevel: 'info',
     });

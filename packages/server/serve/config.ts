@@ -8,15 +8,17 @@ import {
   parseSize,
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
+import type { AuditOptions } from '../audit/audit-log.ts';
 import { type DeploymentPlace, parseServedPlace } from '../deployment/place.ts';
 import { isLoopbackHost } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
 import { LOG_LEVELS, type LogLevel } from '../log.ts';
+import { type AuditFlags, parseAudit } from './audit-flags.ts';
 import { type OperatorFlags, type OperatorListenConfig, parseOperatorListen } from './operator-flags.ts';
 import { parseListen } from './parse-listen.ts';
 
 /** Flags as typed on the command line; a flag wins over its variable (`--max-node-bytes` over `HOLDFAST_MAX_NODE_BYTES`). */
-export interface ServeFlags extends OperatorFlags {
+export interface ServeFlags extends AuditFlags, OperatorFlags {
   readonly listen?: string | undefined;
   readonly data?: string | undefined;
   readonly publicUrl?: string | undefined;
@@ -48,6 +50,8 @@ export interface ServeConfig {
   /** undefined: there is no listener for operators */
   readonly operators: OperatorListenConfig | undefined;
   readonly corsOrigins: '*' | readonly string[];
+  /** undefined: there is no audit log */
+  readonly audit: AuditOptions | undefined;
   readonly logLevel: LogLevel;
 }
 
@@ -102,6 +106,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
       isDev,
     ),
     corsOrigins: parseCorsOrigins(nonEmpty(env.HOLDFAST_CORS_ORIGINS)),
+    audit: parseAudit(flags, env),
     logLevel: parseLogLevel(nonEmpty(env.HOLDFAST_LOG_LEVEL)),
   };
 }

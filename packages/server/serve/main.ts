@@ -35,6 +35,8 @@ export async function serve(
   const log = openLog(config.logLevel);
   // This comes first, so that a signal during the start is not lost.
   const told = awaitSignal();
+  // A rotation of the audit log that comes during the start must not end the server.
+  if (config.audit !== undefined) process.on('SIGHUP', () => undefined);
   const folder = holdFolder(config, log);
   try {
     const devApp = config.isDev ? await openDevApp(config.dataDir, config.place.rows) : undefined;
@@ -42,6 +44,7 @@ export async function serve(
       config.workers === 1
         ? await startServing(config, log, { worker: 0, port: config.port, isAlone: true })
         : await startSupervising(config, log, program.workerCommand);
+    if (config.audit !== undefined) process.on('SIGHUP', () => serving.reopenAudit());
     await announce(config, serving, devApp, program, printLine);
     const { host, workers, place } = config;
     const stores = { rows: place.rows.kind, bytes: place.bytes.kind };

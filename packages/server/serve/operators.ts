@@ -1,5 +1,6 @@
 /** What a server opens for its operators: their listener, and the channel in the data folder. */
 
+import type { AuditLog } from '../audit/audit-log.ts';
 import { Opened } from '../deployment/deployment.ts';
 import { administer } from '../deployment/registry.ts';
 import type { Log } from '../log.ts';
@@ -56,7 +57,7 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
 }
 
 function openListener(
-  { config, log, isDraining, readSum, port }: OperatorsOptions,
+  { config, log, server, isDraining, readSum, port }: OperatorsOptions,
   context: OperatorContext,
   opened: Opened,
 ): number | undefined {
@@ -68,18 +69,25 @@ function openListener(
     ...(port === undefined ? {} : { port, mayMove: false }),
     handle: createOperatorHandler({
       ...{ context, token, readMetrics: readSum },
-      checks: makeChecks(isDraining),
+      checks: makeChecks(isDraining, server.audit),
     }),
   });
   opened.add(() => listener.close());
   return listener.port;
 }
 
-function makeChecks(isDraining: () => boolean): readonly Check[] {
+function makeChecks(isDraining: () => boolean, audit: AuditLog | undefined): readonly Check[] {
   return [
     {
       name: 'draining',
       look: () => (isDraining() ? { status: 'fail', message: 'the server is ending' } : OK),
+    },
+    {
+      name: 'audit',
+      look: () => {
+        const reason = audit?.failure;
+        return reason === undefined ? OK : { status: 'fail', message: `the audit log fails: ${reason}` };
+      },
     },
   ];
 }

@@ -1,4 +1,5 @@
 /** Connects an open deployment, rules, authorization and HTTP, and closes them in reverse order. */
+import type { AuditLog } from '../audit/audit-log.ts';
 import { REAL_AUTH_WORLD } from '../auth/auth-world.ts';
 import { authorize, openAuthorizer } from '../auth/authorize.ts';
 import type { BackgroundLoop } from '../background/loop.ts';
@@ -16,6 +17,7 @@ import { ContentCopies } from '../http/content-copies.ts';
 import type { FailureReport } from '../http/error-answer.ts';
 import { createHandler, type Handler } from '../http/handler.ts';
 import type { Log } from '../log.ts';
+import { openAudit } from './audit.ts';
 import type { ServeConfig } from './config.ts';
 import { suspendDevApp } from './dev-app.ts';
 
@@ -35,6 +37,7 @@ export interface OpenServer extends Handler {
   readonly core: Core;
   readonly deployment: ServedDeployment;
   readonly background: BackgroundLoop;
+  readonly audit: AuditLog | undefined;
   close(): Promise<void>;
 }
 
@@ -80,8 +83,11 @@ async function openParts(
     },
   );
   opened.add(() => copies.close());
+  const audit = config.audit === undefined ? undefined : await openAudit(config.audit, log);
+  opened.add(async () => audit?.close());
   const handler = createHandler({
     core,
+    audit,
     authorize: (authorization, appId, spaceId, operation, record) =>
       authorize(authorizer, authorization, appId, spaceId, operation, record),
     isRegistered: (appId) => authorizer.registry.isRegistered(appId),
@@ -93,7 +99,7 @@ async function openParts(
   const pace = config.place.bytes.kind === 'folder' ? DISK_PACE : S3_PACE;
   const background = startBackgroundWork({ core, turns, pace, log });
   opened.add(() => Promise.race([background.stop(), Bun.sleep(BACKGROUND_END_MS_MAX)]));
-  return { ...handler, core, deployment, background, close: () => opened.close() };
+  return { ...handler, core, deployment, background, audit, close: () => opened.close() };
 }
 
 function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => void): void {

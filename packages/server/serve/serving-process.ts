@@ -18,6 +18,8 @@ export interface ServingProcess {
   readMetrics(): Promise<MetricsSnapshot>;
   /** of the listener for operators; undefined: there is none in this process */
   readonly operatorPort: number | undefined;
+  /** The file of the audit log was moved away: the next line goes to a new one. */
+  reopenAudit(): void;
   /** Drains, then closes everything. A second call waits for the same drain. */
   end(): Promise<void>;
 }
@@ -65,6 +67,7 @@ export async function startServing(
     port: listener.port,
     operatorPort: operators?.port,
     readMetrics,
+    reopenAudit: () => server.audit?.reopen(),
     end: () => {
       ending ??= endServing(listener, operators, server).finally(stopWatching);
       return ending;

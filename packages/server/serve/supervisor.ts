@@ -66,6 +66,7 @@ export async function startSupervising(
     port: supervision.port,
     readMetrics: () => supervision.metrics.read(),
     operatorPort: supervision.operatorPort,
+    reopenAudit: () => tellAll(supervision, { kind: 'reopen-audit' }),
     end: () => {
       ending ??= endWorkers(supervision).finally(stopWatching);
       return ending;
@@ -101,7 +102,7 @@ function startWorker(
   };
   const child = Bun.spawn([...supervision.workerCommand], {
     argv0: process.argv0,
-    stdio: ['ignore', 'ignore', 'inherit'],
+    stdio: ['ignore', supervision.config.audit?.target.kind === 'stdout' ? 'inherit' : 'ignore', 'inherit'],
     ipc: onMessage,
     onExit: (ended, exitCode, signalCode) => {
       supervision.metrics.remove(ended);
@@ -163,6 +164,16 @@ async function endWorkers(supervision: Supervision): Promise<void> {
   }, END_MS_MAX);
   await Promise.all(children.map((child) => child.exited));
   clearTimeout(killTimer);
+}
+
+function tellAll({ running }: Supervision, message: ToWorker): void {
+  for (const child of running.values()) {
+    try {
+      child.send(message);
+    } catch {
+      // A worker that has ended needs to be told nothing.
+    }
+  }
 }
 
 /** Ignores a worker that has ended already. */

@@ -16,6 +16,7 @@ export type ToWorker =
   | { readonly kind: 'read-metrics' }
   /** the answer to `sum-metrics` */
   | { readonly kind: 'summed-metrics'; readonly snapshot: MetricsSnapshot }
+  | { readonly kind: 'reopen-audit' }
   | { readonly kind: 'drain' };
 
 export type FromWorker =

@@ -65,6 +65,7 @@ export function runWorker(): void {
     if (message.kind === 'start') void start(message);
     else if (message.kind === 'read-metrics') void readMetrics();
     else if (message.kind === 'summed-metrics') takeSum(message.snapshot);
+    else if (message.kind === 'reopen-audit') serving?.reopenAudit();
     else void drain();
   });
   // Without a supervisor this process must end: a new server waits for its folder and its port.
@@ -72,5 +73,7 @@ export function runWorker(): void {
   process.on('SIGTERM', () => void drain());
   // A terminal sends SIGINT to the whole process group. The supervisor tells its workers to drain.
   process.on('SIGINT', () => undefined);
+  // The supervisor says when the audit log is to be opened again. Without one it ends by this signal, and its workers with it.
+  process.on('SIGHUP', () => undefined);
   tell({ kind: 'ready' });
 }

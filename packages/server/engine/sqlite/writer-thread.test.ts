@@ -47,7 +47,7 @@ afterEach(async () => {
 });
 
 const lease = (index: number, durationMs = 60_000, fresh = '00'.repeat(10)) => {
-  const request = { hash: hashAt(index), durationMs };
+  const request = { hash: hashAt(index), durationMs, renewsOnly: false };
   return store.transact(SPACE, decideLease, { request, inspection: undefined, fresh, rules: RULES });
 };
 

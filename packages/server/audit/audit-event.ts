@@ -1,0 +1,82 @@
+/** What a line of the audit log says, and its text. Names and order of the fields are documented: docs/operations.md, Audit log. */
+
+export interface AuditEvent {
+  readonly requestId?: string | undefined;
+  readonly app?: string | undefined;
+  readonly space?: string | undefined;
+  /** of the Space API, `upload`, or `operator.` and the name of an operation for operators */
+  readonly operation: string;
+  readonly iss?: string | undefined;
+  readonly sub?: string | undefined;
+  readonly jti?: string | undefined;
+  readonly kid?: string | undefined;
+  /** false: nobody has checked who the caller is, iss, sub, jti and kid included */
+  readonly verified?: false | undefined;
+  /** address of the caller */
+  readonly peer?: string | undefined;
+  readonly status?: number | undefined;
+  /** code of the error that the caller was told */
+  readonly error?: string | undefined;
+  /** of the request's body for a change, of the answer's for a read */
+  readonly bytes?: number | undefined;
+  readonly ms?: number | undefined;
+  /** so many events of this kind stand behind this line; absent: one */
+  readonly repeats?: number | undefined;
+}
+
+/** As it is written. */
+export type AuditLine = AuditEvent & { readonly time: string };
+
+/** A caller chooses these strings. */
+const STRING_CHARACTERS_MAX = 256;
+/** A pipe takes no more than this in one piece: longer lines of several processes would be mixed. */
+const LINE_BYTES_MAX = 4096;
+/** For a line that is longer because its strings are not plain letters: so many of these always fit. */
+const STRING_CHARACTERS_OF_LONG_LINE_MAX = 40;
+
+const FIELDS = [
+  'time',
+  'requestId',
+  'app',
+  'space',
+  'operation',
+  'iss',
+  'sub',
+  'jti',
+  'kid',
+  'verified',
+  'peer',
+  'status',
+  'error',
+  'bytes',
+  'ms',
+  'repeats',
+] as const satisfies readonly (keyof AuditLine)[];
+
+/** The event as a line, in the fixed order of fields, absent ones left out; ends with a line feed. */
+export function formatLine(line: AuditLine): string {
+  const text = format(line, STRING_CHARACTERS_MAX);
+  const bytes = Buffer.byteLength(text);
+  return bytes <= LINE_BYTES_MAX ? text : format(line, STRING_CHARACTERS_OF_LONG_LINE_MAX);
+}
+
+function format(line: AuditLine, charactersMax: number): string {
+  const fields: Record<string, unknown> = {};
+  for (const name of FIELDS) {
+    const value = line[name];
+    if (value !== undefined) fields[name] = typeof value === 'string' ? cut(value, charactersMax) : value;
+  }
+  return `${JSON.stringify(fields)}\n`;
+}
+
+function cut(text: string, charactersMax: number): string {
+  if (text.length <= charactersMax) return text;
+  const end = text.slice(0, charactersMax);
+  return end.isWellFormed() ? end : end.slice(0, -1);
+}
+
+/** Events of one kind differ in what each measured alone. */
+export function kindOf(event: AuditEvent): string {
+  const { app, space, operation, iss, sub, jti, kid, peer, status, error, verified } = event;
+  return JSON.stringify([app, space, operation, iss, sub, jti, kid, peer, status, error, verified]);
+}

@@ -1,0 +1,109 @@
+/** The audit log of one process: one line for every change and every refusal, and for reads if they are wanted. */
+import { ServeError } from '../errors.ts';
+import { LogRepeats, REAL_WORLD } from '../log-repeats.ts';
+import { type AuditEvent, type AuditLine, formatLine, kindOf } from './audit-event.ts';
+import { AuditSink, type SinkReport } from './audit-sink.ts';
+import type { AuditTarget } from './sink-file.ts';
+
+export interface AuditOptions {
+  readonly target: AuditTarget;
+  /** reads and renewals are written too */
+  readonly withReads: boolean;
+  /** no change is acknowledged without its line, and none begins while lines cannot be written */
+  readonly isRequired: boolean;
+}
+
+/** A change has a line of its own. Of refusals and reads of one kind the first has, and then each window one for all. */
+export type AuditRank = 'change' | 'counted';
+
+/** Every line is written within a second of its event: one window, the next look at it, and the gathering of lines. */
+const REPEAT_WINDOW_MS = 400;
+/** Unproven callers that are told apart in one window, of those refused the same way. */
+const UNPROVEN_KINDS_MAX = 100;
+const RECENT_LINES_MAX = 1000;
+
+export class AuditLog {
+  readonly withReads: boolean;
+  readonly isRequired: boolean;
+  readonly #sink: AuditSink;
+  readonly #repeats = new LogRepeats(REPEAT_WINDOW_MS, REAL_WORLD, UNPROVEN_KINDS_MAX);
+  readonly #recent: AuditLine[] = [];
+
+  private constructor(options: AuditOptions, sink: AuditSink) {
+    this.withReads = options.withReads;
+    this.isRequired = options.isRequired;
+    this.#sink = sink;
+  }
+
+  /** Throws ServeError if the file can never be written; one that cannot be now is tried again. */
+  static async open(options: AuditOptions, report: (report: SinkReport) => void): Promise<AuditLog> {
+    const sink = new AuditSink(options.target, report);
+    try {
+      await sink.open();
+    } catch (error) {
+      throw explain(options.target, error);
+    }
+    return new AuditLog(options, sink);
+  }
+
+  /** Why lines cannot be written now. */
+  get failure(): string | undefined {
+    return this.#sink.failure;
+  }
+
+  get refusesChanges(): boolean {
+    return this.isRequired && this.failure !== undefined;
+  }
+
+  note(event: AuditEvent, rank: AuditRank): void {
+    const line: AuditLine = { ...event, time: new Date().toISOString() };
+    if (rank === 'change') {
+      this.#write(line);
+      return;
+    }
+    const family = event.verified === false ? `${event.operation} ${event.status} ${event.error}` : undefined;
+    this.#repeats.take(
+      kindOf(event),
+      (repeats) => this.#write(repeats === undefined ? line : { ...line, repeats }),
+      family,
+    );
+  }
+
+  /** Resolves when all lines so far are written; false: some were lost. */
+  written(): Promise<boolean> {
+    return this.#sink.written();
+  }
+
+  /** The newest lines of this process, the newest first. */
+  recent(limit: number): readonly AuditLine[] {
+    return this.#recent.slice(-limit).reverse();
+  }
+
+  reopen(): void {
+    this.#sink.reopen();
+  }
+
+  async close(): Promise<void> {
+    this.#repeats.flush();
+    await this.#sink.close();
+  }
+
+  writeAtExit(): void {
+    this.#repeats.flush();
+    this.#sink.writeAtExit();
+  }
+
+  #write(line: AuditLine): void {
+    this.#recent.push(line);
+    if (this.#recent.length > RECENT_LINES_MAX) this.#recent.shift();
+    this.#sink.push(formatLine(line));
+  }
+}
+
+function explain(target: AuditTarget, error: unknown): ServeError {
+  const { code } = error as { code?: unknown };
+  const name = target.kind === 'file' ? target.path : 'on stdout';
+  return new ServeError(
+    `the audit log ${name} cannot be written (${code}): its folder must exist, and this user must be allowed to write there`,
+  );
+}

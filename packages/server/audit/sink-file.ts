@@ -1,0 +1,81 @@
+/** The file behind the audit log: opened so that nothing waits for a reader, kept to its owner, and found again after a rotation. */
+import { close, constants, fchmod, fstat, open, type Stats, stat, write } from 'node:fs';
+
+export type AuditTarget = { readonly kind: 'file'; readonly path: string } | { readonly kind: 'stdout' };
+
+export interface OpenFile {
+  readonly fd: number;
+  readonly stats: Stats;
+  /** writes up to this many bytes are never mixed with those of other processes */
+  readonly wholeBytesMax: number;
+}
+
+const STDOUT = 1;
+const STDOUT_PATH = '/proc/self/fd/1';
+/** Only the owner: the log names callers. */
+const FILE_MODE = 0o600;
+const OTHERS = 0o077;
+const PERMISSIONS = 0o777;
+/** A FIFO that nobody reads is refused at once instead of waited for, and one that is full says so. */
+const FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK | constants.O_NOCTTY;
+const PIPE_BYTES_MAX = 4096;
+const FILE_BYTES_MAX = 256 * 1024;
+
+/** Rejects with the error of the system. */
+export async function openTarget(target: AuditTarget): Promise<OpenFile> {
+  if (target.kind === 'file') return openPath(target.path, FLAGS | constants.O_CREAT);
+  const stats = await statOf(STDOUT);
+  // A pipe of our own end: whoever else writes to stdout keeps one that waits.
+  if (stats.isFIFO()) return openPath(STDOUT_PATH, FLAGS);
+  return describe(STDOUT, stats);
+}
+
+export function isSameFile(one: OpenFile, other: OpenFile | undefined): boolean {
+  return one.stats.ino === other?.stats.ino && one.stats.dev === other.stats.dev;
+}
+
+/** Whether the path still leads to the file that is open: a rotation renames it, or somebody deletes it. */
+export async function isStillThere(target: AuditTarget, { stats }: OpenFile): Promise<boolean> {
+  if (target.kind === 'stdout') return true;
+  const found = await asPromise<Stats>((settle) => stat(target.path, settle)).catch(() => undefined);
+  return found !== undefined && found.ino === stats.ino && found.dev === stats.dev;
+}
+
+/** Resolves with how many bytes were taken. */
+export function writeTo(fd: number, bytes: Uint8Array): Promise<number> {
+  return asPromise((settle) => write(fd, bytes, settle));
+}
+
+/** What the closing says is about bytes that were judged when they were written. */
+export function closeFile({ fd }: OpenFile): void {
+  if (fd !== STDOUT) close(fd, () => undefined);
+}
+
+async function openPath(path: string, flags: number): Promise<OpenFile> {
+  const fd = await asPromise<number>((settle) => open(path, flags, FILE_MODE, settle));
+  try {
+    const stats = await statOf(fd);
+    if (stats.isFile() && (stats.mode & OTHERS) !== 0) {
+      const mode = stats.mode & PERMISSIONS & ~OTHERS;
+      await asPromise<void>((settle) => fchmod(fd, mode, settle));
+    }
+    return describe(fd, stats);
+  } catch (error) {
+    close(fd, () => undefined);
+    throw error;
+  }
+}
+
+function describe(fd: number, stats: Stats): OpenFile {
+  return { fd, stats, wholeBytesMax: stats.isFile() ? FILE_BYTES_MAX : PIPE_BYTES_MAX };
+}
+
+function statOf(fd: number): Promise<Stats> {
+  return asPromise((settle) => fstat(fd, settle));
+}
+
+function asPromise<T>(call: (settle: (error: Error | null, value?: T) => void) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    call((error, value) => (error ? reject(error) : resolve(value as T)));
+  });
+}

@@ -1,0 +1,26 @@
+/** What a token says of its bearer, for records of what was done: read without any check, and never the token itself. */
+import { parseToken, readBearerToken } from './token.ts';
+
+export interface TokenDescription {
+  readonly iss: string | undefined;
+  readonly sub: string | undefined;
+  readonly jti: string | undefined;
+  readonly kid: string | undefined;
+}
+
+/** `undefined`: there is no token, or nothing that can be read. */
+export function describeToken(authorization: string | null): TokenDescription | undefined {
+  try {
+    const { issuer, claims, header } = parseToken(readBearerToken(authorization));
+    const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+    return {
+      iss: issuer,
+      sub: text(claims.get('sub')),
+      jti: text(claims.get('jti')),
+      kid: text(header.get('kid')),
+    };
+  } catch {
+    // The caller has been refused for it already.
+    return undefined;
+  }
+}

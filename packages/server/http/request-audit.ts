@@ -1,0 +1,83 @@
+/** Which answered requests the audit log is told of, and what. */
+import { ApiError } from '@holdfast/protocol';
+import type { AuditEvent } from '../audit/audit-event.ts';
+import type { AuditLog } from '../audit/audit-log.ts';
+import { describeToken } from '../auth/token-description.ts';
+import type { Awaitable } from '../core/ports.ts';
+import type { Exchange } from './exchange.ts';
+import type { RequestRecord, ServedOperation } from './request-record.ts';
+
+const CHANGES: ReadonlySet<ServedOperation> = new Set(['leaseNode', 'updateRootRefs', 'runGc', 'upload']);
+const REFUSED_FROM_STATUS = 400;
+/** Answers to a read about the node itself, by a caller who may ask. */
+const FOUND_NOTHING: ReadonlySet<number> = new Set([404, 416]);
+
+/** Whether an operation may change something; of leases it is known only afterwards. */
+export function mayChange(operation: ServedOperation): boolean {
+  return CHANGES.has(operation);
+}
+
+/**
+ * Writes the line of a request, if it is to have one. A change that must be audited is answered only when its line is written:
+ * `unwritten` answers in its place if that fails.
+ */
+export function auditAnswer(
+  log: AuditLog,
+  exchange: Exchange,
+  answer: Response,
+  unwritten: (error: ApiError) => Response,
+): Awaitable<Response> {
+  const { record } = exchange;
+  const { status } = answer;
+  const isChange = mayChange(record.operation) && !record.isRenewal;
+  const isRefusal = status >= REFUSED_FROM_STATUS;
+  if (!isWanted(log, record, status, isChange)) return answer;
+  record.requestId ??= crypto.randomUUID();
+  answer.headers.set('x-request-id', record.requestId);
+  log.note(eventOf(exchange, status, isChange), isChange && !isRefusal ? 'change' : 'counted');
+  return log.isRequired && isChange && !isRefusal ? onceWritten(log, answer, unwritten) : answer;
+}
+
+function isWanted(log: AuditLog, record: RequestRecord, status: number, isChange: boolean): boolean {
+  // What is no route of ours refuses nobody anything.
+  if (record.operation === 'other') return status >= REFUSED_FROM_STATUS && status !== 404;
+  if (isChange || log.withReads) return true;
+  return status >= REFUSED_FROM_STATUS && !FOUND_NOTHING.has(status);
+}
+
+async function onceWritten(
+  log: AuditLog,
+  answer: Response,
+  unwritten: (error: ApiError) => Response,
+): Promise<Response> {
+  return (await log.written()) ? answer : unwritten(notAudited());
+}
+
+/** For a change that is not begun, or whose line was lost. */
+export const notAudited = (): ApiError =>
+  new ApiError(
+    'SERVICE_UNAVAILABLE',
+    'the audit log of this server cannot be written, and it acknowledges no change without; try again shortly',
+  );
+
+function eventOf(exchange: Exchange, status: number, isChange: boolean): AuditEvent {
+  const { request, record, timing, connections } = exchange;
+  const { capability, space } = record;
+  const isUpload = record.operation === 'upload';
+  const claims = isUpload ? undefined : describeToken(request.headers.get('authorization'));
+  return {
+    requestId: record.requestId,
+    // What the request asks for, also where the capability is for something else.
+    app: space?.appId ?? capability?.appId,
+    space: space?.spaceId ?? capability?.spaceId,
+    operation: record.operation,
+    ...claims,
+    // The Space of an upload comes from a URL that we signed.
+    verified: capability !== undefined || isUpload ? undefined : false,
+    peer: connections?.requestIP(request)?.address,
+    status,
+    error: record.errorCode,
+    bytes: isChange ? record.receivedBytes : record.sentBytes,
+    ms: Math.round(timing.elapsedMs * 1000) / 1000,
+  };
+}
