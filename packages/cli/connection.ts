@@ -123,6 +123,26 @@ export function withShortJob<T>(
   );
 }
 
+/** Of a refusal so much is read for its message. */
+const REFUSAL_BYTES_MAX = 64 * 1024;
+
+/** Nothing of a body that is longer: a hostile server could send any number of bytes. */
+async function readText({ body }: Response, bytesMax: number): Promise<string> {
+  if (body === null) return '';
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  const reader = body.getReader();
+  while (length <= bytesMax) {
+    const { done, value } = await reader.read();
+    if (done) return Buffer.concat(chunks).toString();
+    length += value.length;
+    chunks.push(value);
+  }
+  // Of a body that two read, this ends only when the other reader ends too.
+  void reader.cancel().catch(() => undefined);
+  return '';
+}
+
 /** `fetch` whose waits are known: for an answer, and after a refusal that may pass until it is sent again. */
 function tellWaits(progress: ProgressReporter, baseUrl: string): FetchFunction {
   let isAnswered = (): void => undefined;
@@ -131,7 +151,7 @@ function tellWaits(progress: ProgressReporter, baseUrl: string): FetchFunction {
     isAnswered = progress.waitFor(`no answer yet from ${baseUrl}`);
     try {
       const response = await globalThis.fetch(url, init);
-      if (!response.ok) await tellRefusal(response.clone());
+      if (!response.ok) await tellRefusal(response);
       else if (url.endsWith('/content')) isAnswered();
       return response;
     } catch (error) {
@@ -142,7 +162,9 @@ function tellWaits(progress: ProgressReporter, baseUrl: string): FetchFunction {
   };
 
   async function tellRefusal(response: Response): Promise<void> {
-    const text = await response.text().catch(() => '');
+    // A packed body is nobody's to read: the client refuses it.
+    const isPacked = response.headers.has('content-encoding');
+    const text = isPacked ? '' : await readText(response.clone(), REFUSAL_BYTES_MAX).catch(() => '');
     const said = /"message":"([^"\\]{1,300})"/.exec(text)?.[1] ?? `status ${response.status}`;
     isAnswered();
     isAnswered = progress.waitFor(`the server said: ${said}; trying again`);

@@ -19,6 +19,20 @@ export interface Transport {
 
 const STATUS_UNAUTHORIZED = 401;
 
+/** An option of Bun's `fetch`: other runtimes pass it over. */
+interface PlainAnswer {
+  readonly decompress: false;
+}
+
+/**
+ * Answers are asked for unpacked, because a few packed bytes can stand for gigabytes. Browsers do not let a page ask for that:
+ * they drop the header, and unpack no faster than the answer is read.
+ */
+const AS_IT_IS = { 'accept-encoding': 'identity' } as const;
+const MAY_ASK_AS_IT_IS = new Request('http://localhost/', { headers: AS_IT_IS }).headers.has(
+  'accept-encoding',
+);
+
 export interface RequestPlan {
   readonly operation: RequestOperation;
   readonly method: string;
@@ -74,9 +88,10 @@ async function runAttempt<T>(
   const deadline = new Deadline(transport.clock, plan.timeoutMs, plan.signal);
   let answer: Answer | undefined;
   try {
-    const init: RequestInit = {
+    const init: RequestInit & PlainAnswer = {
       method: plan.method,
-      headers,
+      headers: { ...headers, ...AS_IT_IS },
+      decompress: false,
       // A redirect would carry the request, or its answer, past the address the caller trusts.
       redirect: 'manual',
       credentials: 'omit',
@@ -85,6 +100,7 @@ async function runAttempt<T>(
     if (plan.body !== undefined) init.body = plan.body as BodyInit;
     const response = await deadline.guard(transport.fetch(plan.url, init));
     answer = new Answer(response, plan, deadline);
+    if (MAY_ASK_AS_IT_IS) answer.refusePacked();
     if (!plan.isSuccess(response.status)) throw await answer.readFailure(transport.clock.now());
     return await read(answer);
   } catch (error) {
@@ -165,6 +181,16 @@ export class Answer {
       status: this.status,
       requestOperation: operation,
     });
+  }
+
+  /** Throws CasError if the body is packed, which nobody has asked for. */
+  refusePacked(): void {
+    const encoding = this.headers.get('content-encoding')?.trim().toLowerCase() ?? '';
+    if (encoding === '' || encoding === 'identity') return;
+    throw this.error(
+      'MALFORMED_RESPONSE',
+      'the answer has a Content-Encoding, although none was asked for; check that baseUrl is the address of this API',
+    );
   }
 
   /** The body as JSON, checked by `parse`. Throws MalformedAnswer, CasError. */

@@ -53,6 +53,11 @@ describe('turned down with one line that says why', () => {
     ['no algorithm', { algorithms: [] }, 'algorithms'],
     ['HMAC', { algorithms: ['ES256', 'HS256'] }, 'algorithms'],
     ['a file URL', { keys: { kind: 'url', url: 'file:///etc/passwd' } }, 'http or https'],
+    [
+      'the address of cloud metadata',
+      { keys: { kind: 'url', url: 'http://169.254.169.254/latest' } },
+      'link-local or metadata',
+    ],
     ['no URL', { keys: { kind: 'url', url: 'issuer.test' } }, 'http or https'],
     ['a URL with a password', { keys: { kind: 'url', url: 'https://a:hunter2@issuer.test/' } }, 'password'],
     ['no JSON', { keys: { kind: 'static', jwks: 'BEGIN PUBLIC KEY' } }, 'not valid JSON'],

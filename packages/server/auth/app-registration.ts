@@ -8,6 +8,7 @@ import {
   TOKEN_LIFETIME_MS_MAX_DEFAULT,
 } from '@holdfast/protocol';
 import { KeySetError, parseKeySet } from './key-set.ts';
+import { findAddress, isLinkLocal } from './link-local.ts';
 import type { AppKeys, AppRecord, QuotaChange, Revocation } from './registry-store.ts';
 
 /** Longest issuer, audience and key-set URL, UTF-16 units. */
@@ -114,6 +115,12 @@ function checkUrl(text: string): void {
   if (url === undefined || !/^https?:$/.test(url.protocol) || !isUsable) {
     throw new RegistrationError(
       'the key-set URL is not an http or https URL; give one such as https://…/jwks.json',
+    );
+  }
+  const address = findAddress(url);
+  if (address !== undefined && isLinkLocal(address)) {
+    throw new RegistrationError(
+      `the key-set URL is at ${address}, a link-local or metadata address, which no key set is fetched from; give another`,
     );
   }
   if (url.username !== '' || url.password !== '') {

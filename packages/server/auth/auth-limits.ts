@@ -22,6 +22,8 @@ export const JWKS_FRESH_MS_MAX = 5000;
 export const JWKS_REFRESH_MS = 2000;
 /** One fetch, from connecting to the last byte. Together with `JWKS_REFRESH_MS` it ends while the earlier copy is fresh. */
 export const JWKS_FETCH_MS_MAX = 3000;
+/** Addresses of one host that are tried, one after another. */
+export const JWKS_ADDRESSES_MAX = 4;
 /** From a failed fetch to the next. */
 export const JWKS_RETRY_MS = 1000;
 /** A key set that no request needed for this long is no longer fetched. */

@@ -1,16 +1,10 @@
 /** Sources of an App's verification keys: text in the registry, or a URL (docs/api.md, Capabilities). */
 import { JWKS_STALE_MS_MAX } from '@holdfast/protocol';
 import { registryUnavailable } from './auth-errors.ts';
-import {
-  JWKS_BYTES_MAX,
-  JWKS_FETCH_MS_MAX,
-  JWKS_FRESH_MS_MAX,
-  JWKS_IN_USE_MS,
-  JWKS_REFRESH_MS,
-  JWKS_RETRY_MS,
-} from './auth-limits.ts';
+import { JWKS_FRESH_MS_MAX, JWKS_IN_USE_MS, JWKS_REFRESH_MS, JWKS_RETRY_MS } from './auth-limits.ts';
 import type { AuthWorld } from './auth-world.ts';
 import { type KeySet, parseKeySet } from './key-set.ts';
+import { fetchKeySetBytes } from './key-set-fetch.ts';
 
 export interface KeySource {
   /**
@@ -142,45 +136,4 @@ export class UrlKeySource implements KeySource {
       Math.max(0, delayMs),
     );
   }
-}
-
-/**
- * GETs the document within `JWKS_FETCH_MS_MAX` and `JWKS_BYTES_MAX`. Rejects on anything but a plain 200: a redirect
- * could lead to a host that the operator never named.
- */
-async function fetchKeySetBytes(url: string, world: AuthWorld): Promise<Uint8Array> {
-  const controller = new AbortController();
-  const timedOut = Promise.withResolvers<never>();
-  const cancel = world.schedule(() => {
-    const error = new Error(`no complete key set within ${JWKS_FETCH_MS_MAX} ms`);
-    timedOut.reject(error);
-    controller.abort(error);
-  }, JWKS_FETCH_MS_MAX);
-  try {
-    return await Promise.race([readKeySetBytes(url, world, controller.signal), timedOut.promise]);
-  } finally {
-    cancel();
-    // Cancels a body that is too long or not complete yet.
-    controller.abort();
-  }
-}
-
-async function readKeySetBytes(url: string, world: AuthWorld, signal: AbortSignal): Promise<Uint8Array> {
-  const response = await world.fetch(url, {
-    redirect: 'manual',
-    signal,
-    headers: { accept: 'application/jwk-set+json, application/json' },
-    cache: 'no-store',
-    credentials: 'omit',
-  });
-  if (response.status !== 200) throw new Error(`the key set was answered with status ${response.status}`);
-  if (response.body === null) throw new Error('the key set was answered without a body');
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  for await (const chunk of response.body) {
-    length += chunk.length;
-    if (length > JWKS_BYTES_MAX) throw new Error(`the key set is longer than ${JWKS_BYTES_MAX} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }

@@ -12,10 +12,12 @@ export class FakeWorld implements AuthWorld {
   #monotonicMs = 1000;
   readonly #timers = new Set<Timer>();
   /** answers the next fetches; a test swaps it */
-  answer: (url: string, init: RequestInit) => Promise<Response> = async () => {
+  answer: (url: string, init: BunFetchRequestInit) => Promise<Response> = async () => {
     throw new Error('no network in this test');
   };
   fetchCount = 0;
+  /** where the host of every URL is found; a test swaps it */
+  resolve = async (_hostname: string): Promise<readonly string[]> => ['192.0.2.1'];
 
   now(): number {
     return this.wallMs;
@@ -31,7 +33,7 @@ export class FakeWorld implements AuthWorld {
     return () => this.#timers.delete(timer);
   }
 
-  fetch = (url: string, init: RequestInit): Promise<Response> => {
+  fetch = (url: string, init: BunFetchRequestInit): Promise<Response> => {
     this.fetchCount++;
     return this.answer(url, init);
   };
