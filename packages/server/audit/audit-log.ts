@@ -27,7 +27,8 @@ export class AuditLog {
   readonly isRequired: boolean;
   readonly #sink: AuditSink;
   readonly #repeats = new LogRepeats(REPEAT_WINDOW_MS, REAL_WORLD, UNPROVEN_KINDS_MAX);
-  readonly #recent: AuditLine[] = [];
+  /** as they were written, so that no caller's long strings stay in memory */
+  readonly #recent: string[] = [];
 
   private constructor(options: AuditOptions, sink: AuditSink) {
     this.withReads = options.withReads;
@@ -56,7 +57,7 @@ export class AuditLog {
   }
 
   note(event: AuditEvent, rank: AuditRank): void {
-    const line: AuditLine = { ...event, time: new Date().toISOString() };
+    const line: AuditLine = { time: new Date().toISOString(), ...event };
     if (rank === 'change') {
       this.#write(line);
       return;
@@ -76,7 +77,8 @@ export class AuditLog {
 
   /** The newest lines of this process, the newest first. */
   recent(limit: number): readonly AuditLine[] {
-    return this.#recent.slice(-limit).reverse();
+    const newest = this.#recent.slice(-limit).reverse();
+    return newest.map((text) => JSON.parse(text) as AuditLine);
   }
 
   reopen(): void {
@@ -94,9 +96,10 @@ export class AuditLog {
   }
 
   #write(line: AuditLine): void {
-    this.#recent.push(line);
+    const text = formatLine(line);
+    this.#recent.push(text);
     if (this.#recent.length > RECENT_LINES_MAX) this.#recent.shift();
-    this.#sink.push(formatLine(line));
+    this.#sink.push(text);
   }
 }
 

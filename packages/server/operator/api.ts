@@ -7,6 +7,7 @@ import {
   StrictJsonError,
 } from '@holdfast/protocol';
 import { API_PATH } from './api-path.ts';
+import { audited } from './audited.ts';
 import { type Fields, parseFields } from './fields.ts';
 import type { Operation, OperatorContext } from './operation.ts';
 import { OPERATION_NAMES, OPERATIONS } from './operations.ts';
@@ -21,14 +22,21 @@ const BY_PATH: ReadonlyMap<string, readonly Operation[]> = Map.groupBy(
 );
 
 /** Answers a request whose path begins with `API_PATH`; its sender may call every operation. */
-export async function answerApi(context: OperatorContext, request: Request, url: URL): Promise<Response> {
+export async function answerApi(
+  context: OperatorContext,
+  request: Request,
+  url: URL,
+  peer?: string,
+): Promise<Response> {
   try {
     const found = findOperation(request.method, url.pathname);
     if (context.live?.isDraining()) {
       throw new OperatorError('DRAINING', 'the server is ending and begins nothing any more: try again');
     }
     const input = parseFields(found.input, await readInput(found, request, url));
-    const output = await found.run({ ...context, signal: request.signal }, input);
+    const output = await audited(context.live?.audit, { operation: found, input, peer }, () =>
+      found.run({ ...context, signal: request.signal }, input),
+    );
     return Response.json(output, { headers: NO_STORE });
   } catch (error) {
     if (isUnexpected(error)) {

@@ -4,6 +4,7 @@ import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { METRICS } from '../metrics/server-metrics.ts';
 import { answerApi, problemAnswer } from './api.ts';
 import { API_PATH } from './api-path.ts';
+import { noteRefusal } from './audited.ts';
 import { assertFromHere, assertToken } from './guard.ts';
 import type { OperatorContext } from './operation.ts';
 import type { OperatorToken } from './operator-token.ts';
@@ -35,10 +36,13 @@ const SECURITY_HEADERS: Readonly<Record<string, string>> = {
 };
 
 /** Never rejects. */
-export function createOperatorHandler(parts: OperatorHandlerParts): (request: Request) => Promise<Response> {
-  return async (request) => {
-    const response = await answer(parts, request).catch((error: unknown) => {
+export function createOperatorHandler(
+  parts: OperatorHandlerParts,
+): (request: Request, peer?: string) => Promise<Response> {
+  return async (request, peer) => {
+    const response = await answer(parts, request, peer).catch((error: unknown) => {
       const problem = problemOf(error);
+      noteRefusal(parts.context.live?.audit, problem, peer);
       return problemAnswer(problem, problem.code === 'UNAUTHORIZED' ? { 'www-authenticate': 'Bearer' } : {});
     });
     for (const [name, value] of Object.entries(SECURITY_HEADERS)) {
@@ -48,7 +52,7 @@ export function createOperatorHandler(parts: OperatorHandlerParts): (request: Re
   };
 }
 
-async function answer(parts: OperatorHandlerParts, request: Request): Promise<Response> {
+async function answer(parts: OperatorHandlerParts, request: Request, peer?: string): Promise<Response> {
   const { context, token, checks } = parts;
   const url = new URL(request.url);
   if (token === undefined) assertFromHere(request);
@@ -60,7 +64,7 @@ async function answer(parts: OperatorHandlerParts, request: Request): Promise<Re
   }
   if (token !== undefined) await assertToken(token, request);
   if (isRead && url.pathname === METRICS_PATH) return scrapeAnswer(parts, request);
-  if (url.pathname.startsWith(API_PATH)) return answerApi(context, request, url);
+  if (url.pathname.startsWith(API_PATH)) return answerApi(context, request, url, peer);
   throw new OperatorError('NOT_FOUND', 'there is nothing at this path');
 }
 

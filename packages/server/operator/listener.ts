@@ -17,7 +17,7 @@ interface OperatorListenerOptions {
   readonly port: number;
   /** a port that is taken gives way to any free one */
   readonly mayMove: boolean;
-  readonly handle: (request: Request) => Promise<Response>;
+  readonly handle: (request: Request, peer?: string) => Promise<Response>;
 }
 
 /** Throws ServeError. */
@@ -39,7 +39,11 @@ export function listenForOperators({
   }
 }
 
-function bind(host: string, port: number, handle: (request: Request) => Promise<Response>): OperatorListener {
+function bind(
+  host: string,
+  port: number,
+  handle: (request: Request, peer?: string) => Promise<Response>,
+): OperatorListener {
   const server = Bun.serve({
     hostname: host,
     port,
@@ -50,7 +54,7 @@ function bind(host: string, port: number, handle: (request: Request) => Promise<
     fetch: (request, connections) => {
       // Work such as a check may take long and sends nothing meanwhile.
       connections.timeout(request, request.method === 'POST' ? 0 : IDLE_SECONDS_MAX);
-      return handle(request);
+      return handle(request, connections.requestIP(request)?.address);
     },
   });
   return { port: server.port ?? port, close: () => server.stop(true) };

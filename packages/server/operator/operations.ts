@@ -4,6 +4,7 @@
  */
 import { addApp, listApps, removeApp, resumeApp, suspendApp } from './apps.ts';
 import type { Given } from './fields.ts';
+import { listAudit } from './list-audit.ts';
 import type { OperationCall } from './operation.ts';
 import { collect, listSpaces } from './spaces.ts';
 
@@ -15,6 +16,7 @@ export const OPERATIONS = {
   removeApp,
   listSpaces,
   collectSpace: collect,
+  listAudit,
 } as const;
 
 export type OperationName = keyof typeof OPERATIONS;

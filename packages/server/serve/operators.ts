@@ -36,7 +36,8 @@ export interface OperatorsOptions {
 /** Of several workers the first opens them: it has the deployment open and does the background work. Throws ServeError. */
 export async function openOperators(options: OperatorsOptions): Promise<Operators> {
   const { config, log, server } = options;
-  const live: LiveServer = { startedAt: Date.now(), isDraining: options.isDraining };
+  const { audit } = server;
+  const live: LiveServer = { startedAt: Date.now(), isDraining: options.isDraining, audit };
   const context: OperatorContext = {
     ...{ place: config.place, deployment: server.deployment, core: server.core, log, live },
     registry: administer(server.deployment.apps, async () => undefined),

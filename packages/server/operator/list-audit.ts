@@ -1,0 +1,29 @@
+/** The newest lines of the audit log, from memory. */
+import { integer, optional } from './fields.ts';
+import { operation } from './operation.ts';
+import { listOf } from './schemas.ts';
+
+const LINES_DEFAULT = 100;
+const LINES_MAX = 1000;
+
+export const listAudit = operation({
+  method: 'GET',
+  path: 'audit',
+  summary: 'List the newest lines of the audit log that this process has written, the newest first',
+  input: {
+    limit: optional(integer(`At most so many; left out: ${LINES_DEFAULT}.`, { min: 1, max: LINES_MAX })),
+  },
+  output: {
+    type: 'object',
+    required: ['enabled', 'lines'],
+    properties: {
+      enabled: { type: 'boolean', description: 'Whether the server keeps an audit log.' },
+      lines: listOf({ type: 'object' }, 'As they are in the log.'),
+    },
+    additionalProperties: false,
+  },
+  run: async ({ live }, { limit = LINES_DEFAULT }) => {
+    const audit = live?.audit;
+    return { enabled: audit !== undefined, lines: audit?.recent(limit) ?? [] };
+  },
+});
