@@ -1,0 +1,198 @@
+import { describe, expect, test } from 'bun:test';
+import type { ApiError } from '@holdfast/protocol';
+import fc from 'fast-check';
+import { FairShares, type Hold } from './fair-shares.ts';
+
+const CAPACITY = 120;
+let made = 0;
+
+function makeShares(
+  options: { capacity?: number; waitMsMax?: number; waitersMax?: number } = {},
+): FairShares {
+  made += 1;
+  return new FairShares({ resource: `test ${made}`, capacity: CAPACITY, ...options });
+}
+
+/** Takes `amount` again and again until nothing more is given at once. */
+function takeAll(shares: FairShares, app: string, space = '', amount = 1, onReclaim?: () => void): Hold[] {
+  const holds: Hold[] = [];
+  for (;;) {
+    const hold = shares.tryAcquire(app, space, amount, { onReclaim });
+    if (hold === undefined) return holds;
+    holds.push(hold);
+  }
+}
+
+async function codeOf(promise: Promise<unknown> | unknown): Promise<string> {
+  try {
+    await promise;
+    return 'granted';
+  } catch (error) {
+    return (error as ApiError).code;
+  }
+}
+
+describe('an App alone', () => {
+  test('uses three quarters, and who comes next finds room at once', () => {
+    const shares = makeShares();
+    expect(takeAll(shares, 'hog')).toHaveLength((CAPACITY * 3) / 4);
+    expect(takeAll(shares, 'honest').length).toBe(CAPACITY / 4);
+  });
+
+  test('leaves nothing behind once it has given all back', () => {
+    const shares = makeShares();
+    for (const hold of takeAll(shares, 'a')) {
+      hold.release();
+      hold.release();
+    }
+    expect([shares.used, shares.appCount]).toEqual([0, 0]);
+  });
+});
+
+describe('Spaces of one App', () => {
+  test('share its part as Apps share the whole', () => {
+    const shares = makeShares();
+    takeAll(shares, 'app', 'greedy');
+    expect(takeAll(shares, 'app', 'modest').length).toBe(CAPACITY / 4);
+  });
+});
+
+describe('who waits', () => {
+  test('gets what an App beyond its share gives back, before that App', async () => {
+    const shares = makeShares();
+    const hog = takeAll(shares, 'hog');
+    takeAll(shares, 'honest');
+    const more = shares.acquire('honest', '', 1) as Promise<Hold>;
+    const hogAgain = shares.acquire('hog', '', 1) as Promise<Hold>;
+    let isHogServed = false;
+    void hogAgain.then(() => {
+      isHogServed = true;
+    });
+    hog.pop()?.release();
+    expect((await more).amount).toBe(1);
+    expect(isHogServed).toBe(false);
+    for (const hold of hog) hold.release();
+    expect((await hogAgain).amount).toBe(1);
+  });
+
+  test('is refused after the wait, and is forgotten', async () => {
+    const shares = makeShares({ waitMsMax: 5 });
+    const holds = takeAll(shares, 'hog');
+    expect(await codeOf(shares.acquire('hog', '', 1))).toBe('RESOURCE_EXHAUSTED');
+    for (const hold of holds) hold.release();
+    expect([shares.used, shares.appCount]).toEqual([0, 0]);
+  });
+
+  test('can give up', async () => {
+    const shares = makeShares();
+    const holds = takeAll(shares, 'hog');
+    const controller = new AbortController();
+    const waiting = shares.acquire('hog', '', 1, { signal: controller.signal }) as Promise<Hold>;
+    controller.abort(new Error('gone'));
+    await expect(waiting).rejects.toThrow('gone');
+    await expect(
+      shares.acquire('hog', '', 1, { signal: AbortSignal.abort(new Error('before')) }),
+    ).rejects.toThrow('before');
+    for (const hold of holds) hold.release();
+    expect(shares.appCount).toBe(0);
+  });
+
+  test('is one of a bounded number, which Apps share too', async () => {
+    const shares = makeShares({ waitersMax: 4, waitMsMax: 60_000 });
+    const holds = takeAll(shares, 'hog');
+    const waiting = Array.from({ length: 4 }, () => shares.acquire('hog', '', 1) as Promise<Hold>);
+    expect(() => shares.acquire('hog', '', 1)).toThrow('share of');
+    takeAll(shares, 'honest');
+    const honest = shares.acquire('honest', '', 1) as Promise<Hold>;
+    for (const hold of holds) hold.release();
+    expect((await Promise.all([honest, ...waiting])).length).toBe(5);
+  });
+});
+
+describe('what is held for long', () => {
+  test('is asked back, the oldest first, when an equal share needs the room', async () => {
+    const shares = makeShares({ capacity: 12, waitMsMax: 20 });
+    const asked: number[] = [];
+    const holds: Hold[] = [];
+    for (let index = 0; index < 9; index += 1) {
+      const onReclaim = (): void => {
+        asked.push(index);
+        holds[index]?.release();
+      };
+      holds.push(shares.tryAcquire('hog', '', 1, { onReclaim }) as Hold);
+    }
+    takeAll(shares, 'honest');
+    for (let index = 0; index < 3; index += 1) {
+      expect(((await shares.acquire('honest', '', 1)) as Hold).amount).toBe(1);
+    }
+    expect(asked).toEqual([0, 1, 2]);
+    // Six are an equal share each: nothing more is taken away.
+    expect(await codeOf(makeRefused(shares))).toBe('RESOURCE_EXHAUSTED');
+    expect(asked).toHaveLength(3);
+  });
+
+  function makeRefused(shares: FairShares): Promise<unknown> {
+    return Promise.resolve(shares.acquire('honest', '', 1));
+  }
+});
+
+describe('a hold', () => {
+  test('grows and shrinks by the same rule', () => {
+    const shares = makeShares();
+    const hold = shares.tryAcquire('a', '', 10) as Hold;
+    expect(hold.tryGrow(80)).toBe(true);
+    expect(hold.tryGrow(1)).toBe(false);
+    hold.shrinkTo(5);
+    expect([shares.used, hold.amount]).toEqual([5, 5]);
+    hold.release();
+    expect([shares.used, hold.tryGrow(1)]).toEqual([0, false]);
+  });
+
+  test('of more than there is at all is refused at once', () => {
+    expect(() => makeShares().acquire('a', '', CAPACITY + 1)).toThrow('share of');
+  });
+});
+
+test('whatever comes and goes: never too much, equal shares are given at once or wait for borrowers alone', async () => {
+  const step = fc.record({
+    kind: fc.constantFrom('take', 'take', 'release', 'shrink', 'grow'),
+    app: fc.integer({ min: 0, max: 3 }),
+    space: fc.integer({ min: 0, max: 2 }),
+    amount: fc.integer({ min: 1, max: 40 }),
+    which: fc.nat(),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 80 }), async (steps) => {
+      const shares = makeShares({ waitMsMax: 60_000 });
+      const holds: Hold[] = [];
+      const waiting: Promise<unknown>[] = [];
+      const held = (): number => holds.reduce((sum, hold) => sum + hold.amount, 0);
+      for (const { kind, app, space, amount, which } of steps) {
+        const hold = holds[which % Math.max(1, holds.length)];
+        if (kind === 'take') {
+          const claim = shares.acquire(`${app}`, `${space}`, amount);
+          if (claim instanceof Promise) waiting.push(claim.then((granted) => holds.push(granted)));
+          else holds.push(claim);
+        } else if (kind === 'release') {
+          hold?.release();
+        } else if (kind === 'shrink') {
+          hold?.shrinkTo(Math.floor(hold.amount / 2));
+        } else {
+          hold?.tryGrow(amount);
+        }
+        await Promise.resolve();
+        await Promise.resolve();
+        expect(shares.used).toBe(held());
+        expect(shares.used).toBeLessThanOrEqual(CAPACITY);
+      }
+      // Nobody waits for ever: giving everything back serves all who wait.
+      for (let round = 0; shares.appCount > 0 && round < 200; round += 1) {
+        for (const hold of holds) hold.release();
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      await Promise.all(waiting);
+      expect([shares.used, shares.appCount]).toEqual([0, 0]);
+    }),
+    { numRuns: 300 },
+  );
+});

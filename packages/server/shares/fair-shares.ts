@@ -1,0 +1,368 @@
+/**
+ * Shares out one resource among Apps, and an App's part among its Spaces: max-min fairness (docs/design.md, Fair shares).
+ * What is held counts, not only what is begun. Knows nothing of what is shared out: the unit is the caller's.
+ */
+import { ApiError } from '@holdfast/protocol';
+import type { Gauge, Histogram } from '../metrics/metric.ts';
+import {
+  QUEUE_WAIT,
+  REJECTIONS,
+  SHARE_IN_USE,
+  SHARE_LIMIT,
+  SHARE_WAITING,
+} from '../metrics/server-metrics.ts';
+
+/** Beyond an equal share an App may hold at most this many times what stays free: alone 3/4 of all, and who comes next finds room. */
+const BORROWED_TO_FREE_MAX = 3;
+/** The longest wait for room, ms: a caller that hears "later" soon can do something else. */
+const WAIT_MS_MAX_DEFAULT = 1000;
+/** Callers that may wait at once, shared by the Apps that are there. */
+const WAITERS_MAX_DEFAULT = 1024;
+const RETRY_AFTER_SECONDS = 1;
+
+export interface FairSharesOptions {
+  /** names the resource in metrics and in the refusal */
+  readonly resource: string;
+  /** in the caller's unit */
+  readonly capacity: number;
+  readonly waitMsMax?: number;
+  readonly waitersMax?: number;
+}
+
+export interface ClaimOptions {
+  /** ends the wait; the claim rejects with its reason */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Called at most once if somebody needs room of an equal share while this claim's App holds more than its own: release soon.
+   * Without it the claim is left alone until it is released.
+   */
+  readonly onReclaim?: (() => void) | undefined;
+}
+
+/** What one Space holds and waits for. A share without either is forgotten. */
+interface SpaceShare {
+  readonly app: AppShare;
+  readonly name: string;
+  held: number;
+  readonly waiting: Waiter[];
+  /** claims that can be called back, oldest first */
+  readonly reclaimable: Set<Hold>;
+}
+
+interface AppShare {
+  readonly name: string;
+  held: number;
+  waiting: number;
+  readonly spaces: Map<string, SpaceShare>;
+}
+
+interface Waiter {
+  readonly amount: number;
+  readonly startedAt: number;
+  readonly options: ClaimOptions;
+  readonly grant: (hold: Hold) => void;
+}
+
+export class FairShares {
+  readonly #resource: string;
+  readonly #capacity: number;
+  readonly #waitMsMax: number;
+  readonly #waitersMax: number;
+  readonly #apps = new Map<string, AppShare>();
+  readonly #wait: Histogram;
+  readonly #waitingGauge: Gauge;
+  readonly #inUse: Gauge;
+  #used = 0;
+  #waiting = 0;
+  /** asked back and not released yet */
+  #reclaiming = 0;
+
+  constructor({ resource, capacity, waitMsMax, waitersMax }: FairSharesOptions) {
+    this.#resource = resource;
+    this.#capacity = capacity;
+    this.#waitMsMax = waitMsMax ?? WAIT_MS_MAX_DEFAULT;
+    this.#waitersMax = waitersMax ?? WAITERS_MAX_DEFAULT;
+    this.#wait = QUEUE_WAIT.with({ resource });
+    this.#waitingGauge = SHARE_WAITING.with({ resource });
+    SHARE_LIMIT.with({ resource }).set(capacity);
+    this.#inUse = SHARE_IN_USE.with({ resource });
+  }
+
+  get used(): number {
+    return this.#used;
+  }
+
+  /** For tests: a share that neither holds nor waits leaves nothing behind. */
+  get appCount(): number {
+    return this.#apps.size;
+  }
+
+  /** A hold at once, or `undefined`: then a caller within its share would have to wait. */
+  tryAcquire(app: string, space: string, amount: number, options?: ClaimOptions): Hold | undefined {
+    const share = this.#shareOf(app, space);
+    if (share.waiting.length === 0 && this.#fits(share, amount)) return this.#take(share, amount, options);
+    this.#forgetIdle(share);
+    return undefined;
+  }
+
+  /** A hold, at once or after a wait. Throws or rejects with ApiError RESOURCE_EXHAUSTED, or with the signal's reason. */
+  acquire(app: string, space: string, amount: number, options: ClaimOptions = {}): Hold | Promise<Hold> {
+    const share = this.#shareOf(app, space);
+    if (share.waiting.length === 0 && this.#fits(share, amount)) return this.#take(share, amount, options);
+    if (amount > this.#capacity || share.app.waiting >= this.#waitersMax / this.#apps.size) {
+      this.#forgetIdle(share);
+      throw this.#refusal(amount > this.#capacity ? 'too-large' : 'queue-full');
+    }
+    return this.#waitFor(share, amount, options);
+  }
+
+  #shareOf(appName: string, spaceName: string): SpaceShare {
+    let app = this.#apps.get(appName);
+    if (app === undefined) {
+      app = { name: appName, held: 0, waiting: 0, spaces: new Map() };
+      this.#apps.set(appName, app);
+    }
+    let space = app.spaces.get(spaceName);
+    if (space === undefined) {
+      space = { app, name: spaceName, held: 0, waiting: [], reclaimable: new Set() };
+      app.spaces.set(spaceName, space);
+    }
+    return space;
+  }
+
+  #forgetIdle(space: SpaceShare): void {
+    if (space.held > 0 || space.waiting.length > 0) return;
+    const { app } = space;
+    app.spaces.delete(space.name);
+    if (app.spaces.size === 0) this.#apps.delete(app.name);
+  }
+
+  /** An equal part among all Apps that are there, and of that an equal part among the App's Spaces. */
+  #isEntitled(space: SpaceShare, amount: number): boolean {
+    return space.held + amount <= this.#capacity / this.#apps.size / space.app.spaces.size;
+  }
+
+  #fits(space: SpaceShare, amount: number): boolean {
+    const free = this.#capacity - this.#used;
+    if (amount > free) return false;
+    // Whoever borrows never overtakes those who wait.
+    if (this.#waiting === 0 && this.#mayBorrow(space, amount, free)) return true;
+    return !this.#isAlone(space) && this.#isEntitled(space, amount);
+  }
+
+  #mayBorrow({ app }: SpaceShare, amount: number, free: number): boolean {
+    return app.held + amount <= BORROWED_TO_FREE_MAX * (free - amount);
+  }
+
+  /** With nobody to share with, an equal share is everything; but somebody may come. */
+  #isAlone({ app }: SpaceShare): boolean {
+    return this.#apps.size === 1 && app.spaces.size === 1;
+  }
+
+  #take(share: SpaceShare, amount: number, options: ClaimOptions | undefined): Hold {
+    this.#count(share, amount);
+    const hold = new Hold(this.#endOf, this.#grow, share, amount, options?.onReclaim);
+    if (options?.onReclaim !== undefined) share.reclaimable.add(hold);
+    return hold;
+  }
+
+  #count(share: SpaceShare, amount: number): void {
+    share.held += amount;
+    share.app.held += amount;
+    this.#used += amount;
+    this.#inUse.set(this.#used);
+  }
+
+  readonly #grow = (hold: Hold, share: SpaceShare, more: number): boolean => {
+    if (hold.isReclaimed || !this.#fits(share, more)) return false;
+    this.#count(share, more);
+    return true;
+  };
+
+  readonly #endOf = (hold: Hold, share: SpaceShare, amount: number, isOver: boolean): void => {
+    this.#count(share, -amount);
+    if (hold.isReclaimed) this.#reclaiming -= amount;
+    if (isOver) {
+      share.reclaimable.delete(hold);
+      this.#forgetIdle(share);
+    }
+    if (this.#waiting > 0) this.#grantWaiting();
+  };
+
+  #waitFor(share: SpaceShare, amount: number, options: ClaimOptions): Promise<Hold> {
+    const { promise, resolve, reject } = Promise.withResolvers<Hold>();
+    const { signal } = options;
+    const giveUp = (reason: unknown): void => {
+      this.#leave(share, waiter);
+      this.#forgetIdle(share);
+      reject(reason);
+      // Somebody may have waited behind this one only.
+      this.#grantWaiting();
+    };
+    const timer = setTimeout(() => giveUp(this.#refusal('waited')), this.#waitMsMax);
+    const onAbort = (): void => {
+      clearTimeout(timer);
+      giveUp(signal?.reason);
+    };
+    const waiter: Waiter = {
+      amount,
+      options,
+      startedAt: performance.now(),
+      grant: (hold) => {
+        clearTimeout(timer);
+        signal?.removeEventListener('abort', onAbort);
+        resolve(hold);
+      },
+    };
+    share.waiting.push(waiter);
+    share.app.waiting += 1;
+    this.#noteWaiting(1);
+    if (signal?.aborted === true) queueMicrotask(onAbort);
+    else signal?.addEventListener('abort', onAbort, { once: true });
+    if (this.#isEntitled(share, amount)) this.#callBack(amount);
+    return promise;
+  }
+
+  #leave(share: SpaceShare, waiter: Waiter): void {
+    const place = share.waiting.indexOf(waiter);
+    if (place === -1) return;
+    share.waiting.splice(place, 1);
+    share.app.waiting -= 1;
+    this.#noteWaiting(-1);
+  }
+
+  #noteWaiting(change: number): void {
+    this.#waiting += change;
+    this.#waitingGauge.set(this.#waiting);
+  }
+
+  /** Gives room to those who hold least, first in first out within a Space, as long as somebody fits. */
+  #grantWaiting(): void {
+    for (let share = this.#nextToGrant(); share !== undefined; share = this.#nextToGrant()) {
+      const waiter = share.waiting[0] as Waiter;
+      this.#leave(share, waiter);
+      this.#wait.observe((performance.now() - waiter.startedAt) / 1000);
+      waiter.grant(this.#take(share, waiter.amount, waiter.options));
+    }
+  }
+
+  /** If somebody within a share waits for more room than there is, nobody borrows meanwhile. */
+  #nextToGrant(): SpaceShare | undefined {
+    const free = this.#capacity - this.#used;
+    let entitled: SpaceShare | undefined;
+    let borrower: SpaceShare | undefined;
+    for (const app of this.#apps.values()) {
+      if (app.waiting === 0) continue;
+      for (const space of app.spaces.values()) {
+        const first = space.waiting[0];
+        if (first === undefined) continue;
+        if (!this.#isAlone(space) && this.#isEntitled(space, first.amount)) {
+          if (entitled === undefined || holdsLess(space, entitled)) entitled = space;
+        } else if (this.#mayBorrow(space, first.amount, free) && first.amount <= free) {
+          if (borrower === undefined || holdsLess(space, borrower)) borrower = space;
+        }
+      }
+    }
+    if (entitled === undefined) return borrower;
+    return (entitled.waiting[0] as Waiter).amount <= free ? entitled : undefined;
+  }
+
+  /** Asks back what is held beyond equal shares: of the App that holds most beyond its own, its oldest claims first. */
+  #callBack(amount: number): void {
+    let missing = amount - (this.#capacity - this.#used) - this.#reclaiming;
+    const tried = new Set<AppShare>();
+    while (missing > 0) {
+      const app = this.#mostOver(tried);
+      if (app === undefined) return;
+      tried.add(app);
+      let excess = app.held - this.#capacity / this.#apps.size;
+      const spaces = [...app.spaces.values()].sort((a, b) => b.held - a.held);
+      for (const hold of spaces.flatMap((space) => [...space.reclaimable])) {
+        if (missing <= 0 || excess <= 0) break;
+        if (hold.isReclaimed) continue;
+        missing -= hold.amount;
+        excess -= hold.amount;
+        this.#reclaiming += hold.amount;
+        REJECTIONS.with({ resource: this.#resource, reason: 'reclaimed' }).add();
+        hold.reclaim();
+      }
+    }
+  }
+
+  #mostOver(tried: ReadonlySet<AppShare>): AppShare | undefined {
+    let most: AppShare | undefined;
+    for (const app of this.#apps.values()) {
+      const isOver = app.held > this.#capacity / this.#apps.size;
+      if (isOver && !tried.has(app) && app.held > (most?.held ?? 0)) most = app;
+    }
+    return most;
+  }
+
+  #refusal(reason: string): ApiError {
+    REJECTIONS.with({ resource: this.#resource, reason }).add();
+    return new ApiError(
+      'RESOURCE_EXHAUSTED',
+      `the share of ${this.#resource} is used up; try again shortly`,
+      { retryAfterSeconds: RETRY_AFTER_SECONDS },
+    );
+  }
+}
+
+function holdsLess(a: SpaceShare, b: SpaceShare): boolean {
+  return a.app.held === b.app.held ? a.held < b.held : a.app.held < b.app.held;
+}
+
+type End = (hold: Hold, share: SpaceShare, amount: number, isOver: boolean) => void;
+type Grow = (hold: Hold, share: SpaceShare, more: number) => boolean;
+
+/** An amount of the resource that somebody holds. */
+export class Hold {
+  isReclaimed = false;
+  readonly #end: End;
+  readonly #tryGrow: Grow;
+  readonly #share: SpaceShare;
+  readonly #onReclaim: (() => void) | undefined;
+  #amount: number;
+  #isOver = false;
+
+  constructor(end: End, grow: Grow, share: SpaceShare, amount: number, onReclaim: (() => void) | undefined) {
+    this.#end = end;
+    this.#tryGrow = grow;
+    this.#share = share;
+    this.#amount = amount;
+    this.#onReclaim = onReclaim;
+  }
+
+  get amount(): number {
+    return this.#amount;
+  }
+
+  /** Gives everything back. A second call does nothing. */
+  release(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const amount = this.#amount;
+    this.#amount = 0;
+    this.#end(this, this.#share, amount, true);
+  }
+
+  /** Gives back all but `amount`. */
+  shrinkTo(amount: number): void {
+    const less = this.#amount - amount;
+    if (this.#isOver || less <= 0) return;
+    this.#amount = amount;
+    this.#end(this, this.#share, less, false);
+  }
+
+  /** Holds `more` in addition, at once, or answers false. */
+  tryGrow(more: number): boolean {
+    if (this.#isOver || !this.#tryGrow(this, this.#share, more)) return false;
+    this.#amount += more;
+    return true;
+  }
+
+  reclaim(): void {
+    this.isReclaimed = true;
+    this.#onReclaim?.();
+  }
+}
