@@ -90,10 +90,11 @@ async function startDev(data: string, ...args: string[]) {
 }
 
 describe('--dev', () => {
-  test('prints the listening line, then exports that work and a first command', async () => {
+  test("prints the listening line, the operators' line, then exports that work and a first command", async () => {
     const data = join(makeFolder(), 'data');
     const { lines, exports } = await startDev(data, '--listen', '127.0.0.1:0');
     expect(lines[0]).toMatch(/^holdfast listening on http:\/\/127\.0\.0\.1:\d+$/);
+    expect(lines[1]).toMatch(/^operators: http:\/\/127\.0\.0\.1:\d+$/);
     expect(Object.keys(exports)).toEqual([
       'HOLDFAST_URL',
       'HOLDFAST_APP',
@@ -101,7 +102,7 @@ describe('--dev', () => {
       'HOLDFAST_TOKEN',
     ]);
     expect(lines[0]).toEndWith(exports.HOLDFAST_URL as string);
-    for (const line of lines.slice(5)) expect(line).toStartWith('#');
+    for (const line of lines.slice(6)) expect(line).toStartWith('#');
     const { HOLDFAST_URL: url, HOLDFAST_SPACE: space, HOLDFAST_TOKEN: token } = exports;
     const spaceUrl = `${url}/v1/apps/demo/spaces/${space}`;
     const headers = { authorization: `Bearer ${token}` };

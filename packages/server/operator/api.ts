@@ -21,6 +21,11 @@ const BY_PATH: ReadonlyMap<string, readonly Operation[]> = Map.groupBy(
   ({ path }) => `${API_PATH}${path}`,
 );
 
+/** Whether the operation at the path needs no operator token. */
+export function isOpenPath(path: string): boolean {
+  return BY_PATH.get(path)?.every(({ isOpen }) => isOpen === true) ?? false;
+}
+
 /** Answers a request whose path begins with `API_PATH`; its sender may call every operation. */
 export async function answerApi(
   context: OperatorContext,

@@ -2,21 +2,21 @@
 import { renderScrape } from '../metrics/exposition.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { METRICS } from '../metrics/server-metrics.ts';
-import { answerApi, problemAnswer } from './api.ts';
+import { answerApi, isOpenPath, problemAnswer } from './api.ts';
 import { API_PATH } from './api-path.ts';
 import { noteRefusal } from './audited.ts';
 import { assertFromHere, assertToken } from './guard.ts';
+import type { LiveServer } from './live-server.ts';
 import type { OperatorContext } from './operation.ts';
 import type { OperatorToken } from './operator-token.ts';
 import { LIVE_PATH, liveAnswer, READY_PATH, readyAnswer } from './probes.ts';
 import { OperatorError, problemOf } from './problem.ts';
-import type { Check } from './readiness.ts';
 
 export interface OperatorHandlerParts {
   readonly context: OperatorContext;
+  readonly live: LiveServer;
   /** undefined: only programs of this machine may speak to the listener */
   readonly token: OperatorToken | undefined;
-  readonly checks: readonly Check[];
   /** what all processes of this server have counted */
   readonly readMetrics: () => Promise<MetricsSnapshot>;
 }
@@ -53,16 +53,16 @@ export function createOperatorHandler(
 }
 
 async function answer(parts: OperatorHandlerParts, request: Request, peer?: string): Promise<Response> {
-  const { context, token, checks } = parts;
+  const { context, live, token } = parts;
   const url = new URL(request.url);
   if (token === undefined) assertFromHere(request);
   const isRead = request.method === 'GET' || request.method === 'HEAD';
   // A probe has no token to send: it learns whether, and not why.
   if (isRead && url.pathname === LIVE_PATH) return liveAnswer();
   if (isRead && (url.pathname === READY_PATH || url.pathname.startsWith(`${READY_PATH}/`))) {
-    return readyAnswer(checks, url, await mayKnow(token, request));
+    return readyAnswer(live.checks, url, await mayKnow(token, request));
   }
-  if (token !== undefined) await assertToken(token, request);
+  if (token !== undefined && !isOpenPath(url.pathname)) await assertToken(token, request);
   if (isRead && url.pathname === METRICS_PATH) return scrapeAnswer(parts, request);
   if (url.pathname.startsWith(API_PATH)) return answerApi(context, request, url, peer);
   throw new OperatorError('NOT_FOUND', 'there is nothing at this path');

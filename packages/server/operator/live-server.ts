@@ -1,5 +1,7 @@
 /** What operations can ask of the process that serves, beside its deployment. */
 import type { AuditLog } from '../audit/audit-log.ts';
+import type { Check } from './readiness.ts';
+import type { SignIn } from './sign-in.ts';
 
 export interface LiveServer {
   /** ms since the epoch */
@@ -8,4 +10,7 @@ export interface LiveServer {
   isDraining(): boolean;
   /** undefined: none is kept */
   readonly audit: AuditLog | undefined;
+  readonly checks: readonly Check[];
+  /** undefined: there is no demo App */
+  readonly signIn: SignIn | undefined;
 }

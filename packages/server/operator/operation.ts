@@ -36,6 +36,8 @@ export interface Operation<F extends Fields = Fields, O = unknown> {
   readonly path: string;
   /** one line */
   readonly summary: string;
+  /** its input itself proves that the caller may do it: no operator token is asked for */
+  readonly isOpen?: true;
   readonly input: F;
   /** of the answer */
   readonly output: JsonSchema;

@@ -6,9 +6,11 @@ import { addApp, listApps, removeApp, resumeApp, suspendApp } from './apps.ts';
 import type { Given } from './fields.ts';
 import { listAudit } from './list-audit.ts';
 import type { OperationCall } from './operation.ts';
+import { signIn } from './redeem-sign-in.ts';
 import { collect, listSpaces } from './spaces.ts';
 
 export const OPERATIONS = {
+  signIn,
   listApps,
   addApp,
   suspendApp,

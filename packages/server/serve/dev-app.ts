@@ -8,6 +8,7 @@ import type { RowsPlace } from '../deployment/place.ts';
 import { createPrivateFile, findPrivateFile } from '../deployment/private-file.ts';
 import { makeRegistry } from '../deployment/registry.ts';
 import { ServeError } from '../errors.ts';
+import { CODE_LIFE_MINUTES, type SpaceAccess } from '../operator/sign-in.ts';
 
 const APP_ID = 'demo';
 const SPACE_ID = 'home';
@@ -19,8 +20,11 @@ const TOKEN_LIFETIME_SECONDS = 24 * 60 * 60;
 const KEY_NAME = 'dev-key.jwk';
 
 export interface DevApp {
-  /** Lines for stdout: `export` lines for a shell, and a first command of `program`. They contain a token. */
-  describe(url: string, program: string): Promise<readonly string[]>;
+  /**
+   * Lines for stdout: `export` lines for a shell, the link to the console, if there is one, and a first command of `program`. They
+   * contain a token.
+   */
+  describe(place: DescribedPlace): Promise<readonly string[]>;
 }
 
 /**
@@ -49,7 +53,7 @@ export async function openDevApp(dataDir: string, place: RowsPlace): Promise<Dev
   } catch (error) {
     throw explainFolderError(dataDir, error);
   }
-  return { describe: (url, program) => describe(key, url, program) };
+  return { describe: (described) => describe(key, described) };
 }
 
 /**
@@ -62,12 +66,26 @@ export async function suspendDevApp(apps: RegistryStore, now: number): Promise<b
   return await apps.setStatus(APP_ID, 'suspended', now);
 }
 
-async function describe(key: JWK, url: string, program: string): Promise<readonly string[]> {
+interface DescribedPlace {
+  readonly url: string;
+  /** what a person types before a command */
+  readonly program: string;
+  readonly consoleLink: string | undefined;
+}
+
+/** What the console needs of the App, with a new token. The App's key is in `dataDir`. Throws ServeError. */
+export async function grantDevAccess(dataDir: string, url: string): Promise<SpaceAccess> {
+  return { url, app: APP_ID, space: SPACE_ID, token: await mintToken(await openKey(dataDir)) };
+}
+
+async function describe(key: JWK, { url, program, consoleLink }: DescribedPlace): Promise<readonly string[]> {
+  const link = `# The console, signed in; the link works once, within ${CODE_LIFE_MINUTES} minutes: ${consoleLink}`;
   return [
     `export HOLDFAST_URL=${url}`,
     `export HOLDFAST_APP=${APP_ID}`,
     `export HOLDFAST_SPACE=${SPACE_ID}`,
     `export HOLDFAST_TOKEN=${await mintToken(key)}`,
+    ...(consoleLink === undefined ? [] : [link]),
     '# The token is good for 24 hours. In another terminal paste the four lines above, then try:',
     `#   ${program} usage`,
   ];

@@ -4,13 +4,13 @@ import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.t
 import { tightenModes } from '../deployment/folder-modes.ts';
 import { formatAuthority } from '../engine/address.ts';
 import { type Log, openLog } from '../log.ts';
+import { makeSignInCode, type SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 import { type DevApp, openDevApp } from './dev-app.ts';
+import { nameLocalUrl, nameSpaceUrl } from './local-address.ts';
 import { type ServingProcess, startServing } from './serving-process.ts';
 import { startSupervising, type WorkerCommand } from './supervisor.ts';
 
-/** Addresses that mean every interface, and the loopback address by which a client on this machine reaches them. */
-const ANY_HOST: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 const SECOND_SIGNAL_EXIT_CODE = 1;
 /** Only their owner may read the files of the data folder, also in a folder that others may enter. */
 const PRIVATE_UMASK = 0o077;
@@ -40,12 +40,14 @@ export async function serve(
   const folder = holdFolder(config, log);
   try {
     const devApp = config.isDev ? await openDevApp(config.dataDir, config.place.rows) : undefined;
+    const signInCode = config.isDev ? makeSignInCode() : undefined;
     const serving =
       config.workers === 1
-        ? await startServing(config, log, { worker: 0, port: config.port, isAlone: true })
-        : await startSupervising(config, log, program.workerCommand);
+        ? await startServing(config, log, { worker: 0, port: config.port, isAlone: true, signInCode })
+        : await startSupervising(config, log, program.workerCommand, signInCode);
     if (config.audit !== undefined) process.on('SIGHUP', () => serving.reopenAudit());
-    await announce(config, serving, devApp, program, printLine);
+    for (const line of await describeServer(config, serving, program, { devApp, signInCode }))
+      printLine(line);
     const { host, workers, place } = config;
     const stores = { rows: place.rows.kind, bytes: place.bytes.kind };
     log.info({ host, port: serving.port, workers, ...stores }, 'listening');
@@ -69,22 +71,26 @@ function holdFolder({ place: { rows }, workers }: ServeConfig, log: Log): HeldDa
   return held;
 }
 
-async function announce(
+/** The lines for stdout. */
+async function describeServer(
   config: ServeConfig,
-  serving: ServingProcess,
-  devApp: DevApp | undefined,
+  { port, operatorPort }: ServingProcess,
   program: ServingProgram,
-  printLine: (line: string) => void,
-): Promise<void> {
-  const { port } = serving;
-  printLine(`holdfast listening on http://${formatAuthority(config.host, port)}`);
+  {
+    devApp,
+    signInCode,
+  }: { readonly devApp: DevApp | undefined; readonly signInCode: SignInCode | undefined },
+): Promise<readonly string[]> {
+  const lines = [`holdfast listening on http://${formatAuthority(config.host, port)}`];
   const { operators } = config;
-  if (operators !== undefined && serving.operatorPort !== undefined) {
-    printLine(`operators: http://${formatAuthority(operators.host, serving.operatorPort)}`);
+  let consoleLink: string | undefined;
+  if (operators !== undefined && operatorPort !== undefined) {
+    lines.push(`operators: http://${formatAuthority(operators.host, operatorPort)}`);
+    consoleLink = `${nameLocalUrl(operators.host, operatorPort)}/#signin=${signInCode?.code}`;
   }
-  if (devApp === undefined) return;
-  const local = `http://${formatAuthority(ANY_HOST[config.host] ?? config.host, port)}`;
-  for (const line of await devApp.describe(config.publicUrl ?? local, program.name)) printLine(line);
+  if (devApp === undefined) return lines;
+  const url = nameSpaceUrl(config, port);
+  return [...lines, ...(await devApp.describe({ url, program: program.name, consoleLink }))];
 }
 
 function awaitSignal(): Promise<NodeJS.Signals> {

@@ -13,7 +13,9 @@ import type { LiveServer } from '../operator/live-server.ts';
 import type { OperatorContext } from '../operator/operation.ts';
 import { OperatorToken } from '../operator/operator-token.ts';
 import { type Check, OK } from '../operator/readiness.ts';
+import { SignIn, type SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
+import { grantDevAccess } from './dev-app.ts';
 import type { OpenServer } from './server.ts';
 
 export interface Operators {
@@ -29,6 +31,9 @@ export interface OperatorsOptions {
   readonly isDraining: () => boolean;
   /** what all processes of this server have counted */
   readonly readSum: () => Promise<MetricsSnapshot>;
+  /** of the Space API; called once it listens */
+  readonly spaceUrl: () => string;
+  readonly signInCode: SignInCode | undefined;
   /** the port that the listener had in a process before this one; undefined: as configured */
   readonly port: number | undefined;
 }
@@ -36,8 +41,15 @@ export interface OperatorsOptions {
 /** Of several workers the first opens them: it has the deployment open and does the background work. Throws ServeError. */
 export async function openOperators(options: OperatorsOptions): Promise<Operators> {
   const { config, log, server } = options;
+  const { isDraining, signInCode, spaceUrl } = options;
   const { audit } = server;
-  const live: LiveServer = { startedAt: Date.now(), isDraining: options.isDraining, audit };
+  const live: LiveServer = {
+    ...{ startedAt: Date.now(), isDraining, audit, checks: makeChecks(isDraining, audit) },
+    signIn:
+      signInCode === undefined
+        ? undefined
+        : new SignIn(signInCode, () => grantDevAccess(config.dataDir, spaceUrl())),
+  };
   const context: OperatorContext = {
     ...{ place: config.place, deployment: server.deployment, core: server.core, log, live },
     registry: administer(server.deployment.apps, async () => undefined),
@@ -49,7 +61,7 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
       const channel = openChannel(rows.dataDir, (request, url) => answerApi(context, request, url));
       opened.add(() => channel.close());
     }
-    const port = openListener(options, context, opened);
+    const port = openListener(options, context, live, opened);
     return { port, close: () => opened.close() };
   } catch (error) {
     await opened.close();
@@ -58,8 +70,9 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
 }
 
 function openListener(
-  { config, log, server, isDraining, readSum, port }: OperatorsOptions,
+  { config, log, readSum, port }: OperatorsOptions,
   context: OperatorContext,
+  live: LiveServer,
   opened: Opened,
 ): number | undefined {
   const { operators } = config;
@@ -69,8 +82,7 @@ function openListener(
     ...operators,
     ...(port === undefined ? {} : { port, mayMove: false }),
     handle: createOperatorHandler({
-      ...{ context, token, readMetrics: readSum },
-      checks: makeChecks(isDraining, server.audit),
+      ...{ context, live, token, readMetrics: readSum },
     }),
   });
   opened.add(() => listener.close());

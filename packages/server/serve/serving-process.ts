@@ -4,8 +4,10 @@ import type { Log } from '../log.ts';
 import { watchProcess } from '../metrics/process-metrics.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { METRICS, WORKERS } from '../metrics/server-metrics.ts';
+import type { SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 import { type Listener, listen } from './listener.ts';
+import { nameSpaceUrl } from './local-address.ts';
 import { type Operators, openOperators } from './operators.ts';
 import { type OpenServer, type OpenServerOptions, openServer } from './server.ts';
 
@@ -29,6 +31,8 @@ export interface ServingPlace extends Pick<OpenServerOptions, 'worker' | 'isAlon
   readonly port: number;
   /** the port that the listener for operators had in a process before this one */
   readonly operatorPort?: number | undefined;
+  /** of the console's one-time link; undefined: there is none, or a process before this one had it */
+  readonly signInCode?: SignInCode | undefined;
   /** what all processes of this server have counted; left out: there is no other */
   readonly readSum?: () => Promise<MetricsSnapshot>;
 }
@@ -47,13 +51,16 @@ export async function startServing(
   let ending: Promise<void> | undefined;
   const isDraining = (): boolean => ending !== undefined;
   const readMetrics = async (): Promise<MetricsSnapshot> => METRICS.snapshot();
-  const { readSum = readMetrics, operatorPort } = place;
+  const { readSum = readMetrics, operatorPort, signInCode } = place;
   let listener: Listener;
   let operators: Operators | undefined;
   try {
     // The first of several workers has them.
     if (place.worker === 0) {
-      operators = await openOperators({ config, log, server, isDraining, readSum, port: operatorPort });
+      operators = await openOperators({
+        ...{ config, log, server, isDraining, readSum, port: operatorPort, signInCode },
+        spaceUrl: () => nameSpaceUrl(config, listener.port),
+      });
     }
     listener = listen(config, place.port, server);
   } catch (error) {

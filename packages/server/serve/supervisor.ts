@@ -4,6 +4,7 @@ import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { watchProcess } from '../metrics/process-metrics.ts';
 import { WORKER_DEATHS } from '../metrics/server-metrics.ts';
+import type { SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 import { assertPortIsFree } from './listener.ts';
 import type { ServingProcess } from './serving-process.ts';
@@ -27,6 +28,7 @@ interface Supervision {
   port: number;
   /** the first worker's, kept for the one that takes its place */
   operatorPort: number | undefined;
+  readonly signInCode: SignInCode | undefined;
   isEnding: boolean;
   readonly running: Map<number, Subprocess>;
   readonly timers: Set<Timer>;
@@ -38,12 +40,14 @@ export async function startSupervising(
   config: ServeConfig,
   log: Log,
   workerCommand: WorkerCommand,
+  signInCode: SignInCode | undefined,
 ): Promise<ServingProcess> {
   assertPortIsFree(config.host, config.port);
   const supervision: Supervision = {
     config,
     log,
     workerCommand,
+    signInCode,
     port: config.port,
     operatorPort: undefined,
     isEnding: false,
@@ -86,7 +90,9 @@ function startWorker(
   const onMessage = (message: FromWorker, child: Subprocess): void => {
     if (message.kind === 'ready') {
       const { config, port, operatorPort } = supervision;
-      child.send({ kind: 'start', config, worker, port, operatorPort, isAlone } satisfies ToWorker);
+      const signInCode = isAlone ? supervision.signInCode : undefined;
+      const place = { worker, port, operatorPort, isAlone, signInCode };
+      child.send({ kind: 'start', config, ...place } satisfies ToWorker);
     } else if (message.kind === 'listening') {
       listeningAt = performance.now();
       supervision.metrics.add(child);

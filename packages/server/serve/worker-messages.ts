@@ -1,5 +1,6 @@
 /** The messages between the supervisor and its workers. */
 import type { MetricsSnapshot } from '../metrics/registry.ts';
+import type { SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 
 export type ToWorker =
@@ -10,6 +11,8 @@ export type ToWorker =
       readonly port: number;
       /** of the listener for operators, if a worker before this one had it */
       readonly operatorPort: number | undefined;
+      /** of the console's one-time link; only the first process gets it, so that it works once */
+      readonly signInCode: SignInCode | undefined;
       /** no other worker has been started yet */
       readonly isAlone: boolean;
     }

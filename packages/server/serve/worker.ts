@@ -16,13 +16,14 @@ const tell = (message: FromWorker): void => {
 };
 
 async function start(order: Extract<ToWorker, { kind: 'start' }>): Promise<void> {
-  const { config, worker, port, operatorPort, isAlone } = order;
+  const { config, kind: _, ...place } = order;
+  const { worker } = place;
   const log = openLog(config.logLevel, { worker });
   try {
     if (config.place.rows.kind === 'folder') joinDataFolder(config.place.rows.dataDir);
     // From here on no other server can take the folder. One may have taken it before, if the supervisor had died.
     if (process.ppid !== supervisorPid) process.exit(1);
-    serving = await startServing(config, log, { worker, port, operatorPort, isAlone, readSum });
+    serving = await startServing(config, log, { ...place, readSum });
     tell({ kind: 'listening', port: serving.port, operatorPort: serving.operatorPort });
   } catch (error) {
     if (!(error instanceof ServeError)) log.fatal({ err: error }, 'a worker could not start');
