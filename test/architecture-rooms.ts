@@ -148,6 +148,7 @@ function engineRoom(store: string, packages: readonly string[], reason: string):
     'packages/server/engine/refused.ts',
     'packages/server/engine/schema-version.ts',
     'packages/server/engine/store-identity.ts',
+    'packages/server/engine/store-trial.ts',
     'packages/server/core/',
     METRICS,
     SHARES,

@@ -12,6 +12,7 @@ type Register = (program: Command) => void;
 /** In the order `--help` shows them, by name. Each adds its command, with options, help and action, to the program. */
 const COMMANDS: ReadonlyMap<string, () => Promise<Register>> = new Map([
   ['serve', async () => (await import('./commands/serve.ts')).registerServeCommand],
+  ['config', async () => (await import('./commands/config.ts')).registerConfigCommand],
   ['app', async () => (await import('./commands/app.ts')).registerAppCommand],
   ['space', async () => (await import('./commands/space.ts')).registerSpaceCommand],
   ['migrate', async () => (await import('./commands/migrate.ts')).registerMigrateCommand],

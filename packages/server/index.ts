@@ -23,6 +23,7 @@ export {
   type Registry,
 } from './deployment/registry.ts';
 export { ConfigError, ServeError } from './errors.ts';
+export type { ConfigReport } from './serve/check-config.ts';
 export type { ServeConfig, ServeFlags } from './serve/config.ts';
 export type { TransferEvent, TransferResult } from './transfer/events.ts';
 export type { Transfer, TransferPlan } from './transfer/transfer-deployment.ts';
@@ -31,6 +32,9 @@ export type { OperationName, OperatorInput, OperatorOutput, OperatorWhere };
 export const parseServeConfig = async (
   ...options: Parameters<typeof import('./serve/config.ts').parseServeConfig>
 ) => (await import('./serve/config.ts')).parseServeConfig(...options);
+
+export const checkConfig: typeof import('./serve/check-config.ts').checkConfig = async (...options) =>
+  (await import('./serve/check-config.ts')).checkConfig(...options);
 
 export const serve: typeof import('./serve/main.ts').serve = async (...options) =>
   (await import('./serve/main.ts')).serve(...options);

@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { printLine } from '../output.ts';
 import { findOwnProgram, nameOwnProgram, WORKER_ARGUMENT } from '../own-program.ts';
+import { CLIENT_VARIABLES } from '../variables.ts';
 
 type ServeFlags = import('@holdfast/server').ServeFlags;
 
@@ -15,11 +16,19 @@ the usual AWS variables and files. A URL given as a flag can be seen in the list
 HOLDFAST_METADATA, or PGPASSWORD.
 Logs go to stderr as JSON lines. SIGTERM drains and ends the server; a second one ends it at once.`;
 
-/** Values are judged by the server's own configuration, which also reads the variables: so no defaults here. */
 export function registerServeCommand(program: Command): void {
-  program
-    .command('serve')
+  withServeFlags(program.command('serve'))
     .description('serve the Space API from a data folder, or from PostgreSQL and S3')
+    .addHelpText('after', HELP_AFTER)
+    .action(runServe);
+}
+
+/**
+ * Also those of `config check`, which judges them alike. Values are judged by the server's own configuration, which also reads
+ * the variables: so no defaults here.
+ */
+export function withServeFlags(command: Command): Command {
+  return command
     .option('--listen <host:port>', `address to listen on; port 0 picks one (default: ${LISTEN_DEFAULT})`)
     .option('--data <dir>', `data folder, made if missing (default: ${DATA_DIR_DEFAULT})`)
     .option('--public-url <url>', 'address clients reach this server by, for upload URLs')
@@ -40,9 +49,7 @@ export function registerServeCommand(program: Command): void {
     .option('--audit-log <file>', 'a JSON line for every change and refusal; - is stdout')
     .option('--audit-reads', 'reads and renewals of leases have a line too')
     .option('--audit-required', 'refuse changes (503) while the audit log cannot be written')
-    .option('--dev', 'also register the App "demo" and print a token for it')
-    .addHelpText('after', HELP_AFTER)
-    .action(runServe);
+    .option('--dev', 'also register the App "demo" and print a token for it');
 }
 
 async function runServe(flags: ServeFlags): Promise<void> {
@@ -52,6 +59,7 @@ async function runServe(flags: ServeFlags): Promise<void> {
     const program = {
       name: nameOwnProgram(),
       workerCommand: [...findOwnProgram(), WORKER_ARGUMENT] as const,
+      otherVariables: CLIENT_VARIABLES,
     };
     await server.serve(config, program, printLine);
   } catch (error) {

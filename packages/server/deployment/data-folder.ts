@@ -1,7 +1,7 @@
 /** The data folder: private to its owner, and held by one server at a time. */
 import { Database, SQLiteError } from 'bun:sqlite';
-import { accessSync, constants, mkdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { accessSync, constants, existsSync, mkdirSync, statfsSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { ServeError } from '../errors.ts';
 
 const FOLDER_MODE = 0o700;
@@ -48,6 +48,47 @@ export function makeDataFolder(dataDir: string): void {
     accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
     throw explainFolderError(dataDir, error);
+  }
+}
+
+/** What a look at a data folder tells. */
+export interface FolderTrial {
+  /** undefined: the folder stands; otherwise the folder that it would be made in */
+  readonly madeIn: string | undefined;
+  readonly freeBytes: number;
+}
+
+/** Whether a server could use or make the folder. Makes nothing. Throws ServeError. */
+export function tryDataFolder(dataDir: string): FolderTrial {
+  const stands = existsSync(dataDir);
+  let folder = resolve(dataDir);
+  while (!existsSync(folder) && dirname(folder) !== folder) folder = dirname(folder);
+  try {
+    if (!statSync(folder).isDirectory()) throw notAFolder(dataDir);
+    accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
+    const { bavail, bsize } = statfsSync(folder);
+    return { madeIn: stands ? undefined : folder, freeBytes: bavail * bsize };
+  } catch (error) {
+    throw explainFolderError(dataDir, error);
+  }
+}
+
+/** Whether a server has the folder open right now. Makes nothing. Throws ServeError. */
+export function isDataFolderHeld(dataDir: string): boolean {
+  const path = join(dataDir, LOCK_NAME);
+  if (!existsSync(path)) return false;
+  let database: Database | undefined;
+  try {
+    database = new Database(path, { create: false, readwrite: true });
+    database.run('PRAGMA busy_timeout = 0');
+    database.run('BEGIN EXCLUSIVE');
+    database.run('ROLLBACK');
+    return false;
+  } catch (error) {
+    if (isBusy(error)) return true;
+    throw explainFolderError(dataDir, error);
+  } finally {
+    database?.close();
   }
 }
 

@@ -14,10 +14,11 @@ import type { Files } from '../engine/disk/files.ts';
 import { EngineRefused } from '../engine/refused.ts';
 import type { SqliteMetadataStore } from '../engine/sqlite/metadata-store.ts';
 import type { StoreIdentity } from '../engine/store-identity.ts';
+import type { BytesTrial, RowsTrial } from '../engine/store-trial.ts';
 import type { ContentIntake, DeploymentWriter } from '../engine/transfer-ports.ts';
 import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { explainFolderError, holdDataFolder } from './data-folder.ts';
+import { explainFolderError, holdDataFolder, isDataFolderHeld } from './data-folder.ts';
 import { type CopiedDeployment, Opened, type ServedDeployment, type SharedSecret } from './deployment.ts';
 import { folderSecret, SECRET_BYTES } from './folder-secret.ts';
 import { type DeploymentPlace, nameBucket, nameRows, type RowsPlace, type S3Place } from './place.ts';
@@ -109,6 +110,26 @@ export async function hasApps(place: RowsPlace): Promise<boolean> {
   if (place.kind === 'postgres') return hasRows(place);
   const { hasSqliteRegistry } = await import('../engine/sqlite/registry-store.ts');
   return hasSqliteRegistry(place.dataDir);
+}
+
+/** Looks at the rows of a server. Makes nothing. Rejects with ServeError or StoreUnavailable. */
+export async function tryRows({ rows, bytes }: DeploymentPlace): Promise<RowsTrial> {
+  if (rows.kind === 'postgres') {
+    const { tryDatabase } = await import('../engine/postgres/door.ts');
+    return naming(`--metadata, ${nameRows(rows)}`, () => tryDatabase(rows.address));
+  }
+  const isServed = isDataFolderHeld(rows.dataDir);
+  const path = join(rows.dataDir, DATABASE_FILE);
+  const nothing = { version: undefined, storeId: undefined, isMarked: false, clockAheadMs: undefined };
+  if (!existsSync(path)) return { ...nothing, isServed };
+  const { tryDatabaseFile } = await import('../engine/sqlite/door.ts');
+  return { ...nothing, isServed, ...tryDatabaseFile(path, bytes.kind) };
+}
+
+/** Looks at the bucket of a server. Makes nothing. Rejects with ServeError or StoreUnavailable. */
+export async function tryBytes(place: S3Place): Promise<BytesTrial> {
+  const { tryBucket } = await import('../engine/s3/try-bucket.ts');
+  return naming(`--content, ${nameBucket(place)}`, () => tryBucket(place.address));
 }
 
 /** Opens only the registry of Apps, also while servers run. Makes what is missing. Rejects with ServeError. */

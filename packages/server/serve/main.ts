@@ -10,6 +10,7 @@ import { type DevApp, openDevApp } from './dev-app.ts';
 import { nameLocalUrl, nameSpaceUrl } from './local-address.ts';
 import { type ServingProcess, startServing } from './serving-process.ts';
 import { startSupervising, type WorkerCommand } from './supervisor.ts';
+import { findUnknownVariables, listServeVariables } from './variables.ts';
 
 const SECOND_SIGNAL_EXIT_CODE = 1;
 /** Only their owner may read the files of the data folder, also in a folder that others may enter. */
@@ -20,6 +21,8 @@ export interface ServingProgram {
   /** what a person types before the command */
   readonly name: string;
   readonly workerCommand: WorkerCommand;
+  /** variables that its other commands read */
+  readonly otherVariables: readonly string[];
 }
 
 /**
@@ -33,6 +36,7 @@ export async function serve(
 ): Promise<void> {
   process.umask(PRIVATE_UMASK);
   const log = openLog(config.logLevel);
+  warnOfUnknownVariables(log, program.otherVariables);
   // This comes first, so that a signal during the start is not lost.
   const told = awaitSignal();
   // A rotation of the audit log that comes during the start must not end the server.
@@ -56,6 +60,14 @@ export async function serve(
     log.info('ended');
   } finally {
     folder?.release();
+  }
+}
+
+/** A mistyped variable would otherwise be a setting that silently does not hold. */
+function warnOfUnknownVariables(log: Log, otherVariables: readonly string[]): void {
+  const known = [...listServeVariables(), ...otherVariables];
+  for (const { name, meant } of findUnknownVariables(process.env, known)) {
+    log.warn({ variable: name, meant }, 'nothing reads this variable');
   }
 }
 

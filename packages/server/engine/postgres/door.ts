@@ -7,3 +7,4 @@ export { openControlPool, openPostgres } from './open-postgres.ts';
 export { PostgresRegistryStore } from './registry-store.ts';
 export { findOrCreateSecret, replaceSecret } from './secrets.ts';
 export { openStoreIdentity } from './store-identity.ts';
+export { tryDatabase } from './try-database.ts';

@@ -71,6 +71,13 @@ export async function migrate(
   }
 }
 
+/** The schema version of a database that this build can use, after migrating it or as it is. @throws EngineRefused */
+export async function findUsableVersion(connection: PostgresConnection): Promise<number | undefined> {
+  const found = await findVersion(connection);
+  if (found !== undefined) decideMigration(NAME, found, MIGRATIONS);
+  return found?.version;
+}
+
 async function migrateOnce(connection: PostgresConnection, migrations: readonly Migration[]): Promise<void> {
   const found = await findVersion(connection);
   if (found !== undefined && !decideMigration(NAME, found, migrations)) return;

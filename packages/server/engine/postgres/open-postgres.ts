@@ -24,7 +24,7 @@ export async function openPostgres(
     return pool;
   } catch (error) {
     await pool.close();
-    throw error instanceof StoreUnavailable ? explain(address, error) : error;
+    throw explainOpening(address, error);
   }
 }
 
@@ -45,7 +45,9 @@ export function openControlPool(address: PostgresAddress): PostgresPool {
   return new PostgresPool({ ...address, connectionsMax: CONTROL_CONNECTIONS }, CONTROL_LIMITS);
 }
 
-function explain({ tls }: PostgresAddress, error: StoreUnavailable): Error {
+/** Says whether waiting may help. */
+export function explainOpening({ tls }: PostgresAddress, error: unknown): unknown {
+  if (!(error instanceof StoreUnavailable)) return error;
   const state = codeOf(error.cause) ?? '';
   if (LASTING_STATES.test(state)) return new EngineRefused(error.message, { cause: error });
   // A server without TLS closes the connection. We close it if the server cannot prove who it is.

@@ -4,17 +4,17 @@ import type { StoreIdentity } from '../store-identity.ts';
 import { findOrCreateSecret, findSecret } from './secrets.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
-const ID = 'content-store-id';
-const MARK = 'content-store-marked';
+export const STORE_ID = 'content-store-id';
+export const STORE_MARK = 'content-store-marked';
 
 /** @throws StoreUnavailable */
 export async function openStoreIdentity(pool: PostgresPool): Promise<StoreIdentity> {
-  const id = await findOrCreateSecret(pool, ID, () => Buffer.from(randomUUID()));
+  const id = await findOrCreateSecret(pool, STORE_ID, () => Buffer.from(randomUUID()));
   return {
     storeId: Buffer.from(id).toString(),
-    isMarked: (await findSecret(pool, MARK)) !== undefined,
+    isMarked: (await findSecret(pool, STORE_MARK)) !== undefined,
     async noteMarked() {
-      await findOrCreateSecret(pool, MARK, () => new Uint8Array([1]));
+      await findOrCreateSecret(pool, STORE_MARK, () => new Uint8Array([1]));
     },
   };
 }

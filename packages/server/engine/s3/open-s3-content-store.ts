@@ -53,7 +53,7 @@ async function openBucketParts(config: S3ContentStoreConfig): Promise<S3ContentS
     await claimBucket(marker, identity);
   } catch (error) {
     client.close();
-    throw explain(error);
+    throw explainOpening(error);
   }
   return { client, keys, marker, uploadUrls, limits, uploadTtlMs };
 }
@@ -88,7 +88,8 @@ async function claimBucket(marker: StoreMarker, identity: StoreIdentity): Promis
   if (!identity.isMarked) await identity.noteMarked();
 }
 
-function explain(error: unknown): unknown {
+/** Says whether waiting may help. */
+export function explainOpening(error: unknown): unknown {
   if (error instanceof RequestRefused || error instanceof CredentialsMissing)
     return new EngineRefused(error.message, { cause: error });
   if (!(error instanceof AttemptFailed) && !(error instanceof StoreUnavailable)) return error;

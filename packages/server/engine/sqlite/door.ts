@@ -4,3 +4,4 @@ export { SqliteDeploymentRows } from './deployment-rows.ts';
 export { SqliteMetadataStore } from './metadata-store.ts';
 export { openSqliteRegistryStore } from './registry-store.ts';
 export { openStoreIdentity } from './store-identity.ts';
+export { tryDatabaseFile } from './try-database-file.ts';

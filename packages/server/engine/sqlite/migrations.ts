@@ -43,6 +43,13 @@ export function migrate(
   }
 }
 
+/** The schema version of a database that this build can use, after migrating it or as it is. @throws EngineRefused */
+export function getUsableVersion(database: Database, path: string): number {
+  const found = readVersion(database);
+  decideMigration(path, found, MIGRATIONS);
+  return found.version;
+}
+
 function readVersion(database: Database): SchemaVersion {
   using statement = database.prepare<{ user_version: number }, []>('PRAGMA user_version');
   return { version: statement.get()?.user_version ?? 0, minCompatible: readMinCompatible(database) };

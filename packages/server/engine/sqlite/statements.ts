@@ -13,7 +13,7 @@ const CONTENT_COLUMNS_JOINED =
   'contents.generation AS content_generation, contents.space AS content_space, contents.canonical_size AS content_canonical_size, contents.integrity, contents.inline_bytes, contents.url_expires_at';
 
 /** Parameters are positional; `?1` is the Space's integer id unless the name says otherwise. */
-const READ_STATEMENTS = {
+export const READ_STATEMENTS = {
   beginReading: 'BEGIN',
   endReading: 'COMMIT',
   findStoreValue: 'SELECT value FROM store WHERE name = ?1',

@@ -8,7 +8,7 @@ import type { SqliteMetadataStore } from './metadata-store.ts';
  * Names of values. Each kind of store has its own, so that rows whose bytes are in S3 are not opened with a folder, nor the other
  * way. The mark holds the id too: of folders that an earlier version made it is the only value.
  */
-const NAMES = {
+export const STORE_VALUE_NAMES = {
   folder: { id: 'folder-store-id', mark: 'content-store-id' },
   s3: { id: 'other-store-id', mark: 'other-store-marked' },
 } as const;
@@ -20,8 +20,8 @@ export async function openStoreIdentity(
   bytes: 'folder' | 's3',
 ): Promise<StoreIdentity> {
   const other = bytes === 'folder' ? 's3' : 'folder';
-  if (metadata.findStoreValue(NAMES[other].mark) !== undefined) throw elsewhere(dataDir, other);
-  const { id, mark } = NAMES[bytes];
+  if (metadata.findStoreValue(STORE_VALUE_NAMES[other].mark) !== undefined) throw elsewhere(dataDir, other);
+  const { id, mark } = STORE_VALUE_NAMES[bytes];
   const marked = metadata.findStoreValue(mark);
   const storeId =
     metadata.findStoreValue(id) ?? marked ?? (await metadata.insertStoreValue(id, randomUUID()));

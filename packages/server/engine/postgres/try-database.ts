@@ -1,0 +1,64 @@
+/** Looks whether a database can be used, without making anything in it. */
+import type { PostgresAddress } from '../address.ts';
+import { EngineRefused } from '../refused.ts';
+import type { RowsTrial } from '../store-trial.ts';
+import { assertFit } from './database-fitness.ts';
+import { storageError } from './failure.ts';
+import { findUsableVersion } from './migrations.ts';
+import { explainOpening } from './open-postgres.ts';
+import { STORE_ID, STORE_MARK } from './store-identity.ts';
+import type { PostgresConnection } from './wire/connection.ts';
+import { PostgresPool } from './wire/connection-pool.ts';
+import { POSTGRES_LIMITS } from './wire/limits.ts';
+import { byteaToBytes } from './wire/sql-values.ts';
+
+/** Tells this session from those of servers. */
+const NAME_SESSION = "SET application_name = 'holdfast-check'";
+const READ_FACTS = `SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS "now",
+  coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS "mayCreate",
+  (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'holdfast') AS sessions`;
+const READ_STORE_VALUES = 'SELECT name, value FROM secrets WHERE name IN ($1, $2)';
+
+/** @throws EngineRefused, StoreUnavailable */
+export async function tryDatabase(address: PostgresAddress): Promise<RowsTrial> {
+  const pool = new PostgresPool({ ...address, connectionsMax: 1 }, POSTGRES_LIMITS);
+  try {
+    await assertFit(pool);
+    return await pool.lend(async (connection) => {
+      await connection.script(NAME_SESSION);
+      const askedAt = Date.now();
+      const { rows } = await connection.query(READ_FACTS);
+      const machineNow = (askedAt + Date.now()) / 2;
+      const { now, mayCreate, sessions } = rows[0] as Record<string, unknown>;
+      const version = await findUsableVersion(connection);
+      if (version === undefined && mayCreate !== true) {
+        throw new EngineRefused(
+          'the role may not create tables in the database: grant it CREATE on the schema',
+        );
+      }
+      return {
+        isServed: Number(sessions) > 0,
+        version,
+        ...(version === undefined ? NO_IDENTITY : await readIdentity(connection)),
+        clockAheadMs: Math.round(Number(now) - machineNow),
+      };
+    });
+  } catch (error) {
+    throw explainOpening(address, storageError(error, 'looking at the database'));
+  } finally {
+    await pool.close();
+  }
+}
+
+type Identity = Pick<RowsTrial, 'storeId' | 'isMarked'>;
+
+const NO_IDENTITY: Identity = { storeId: undefined, isMarked: false };
+
+async function readIdentity(connection: PostgresConnection): Promise<Identity> {
+  const { rows } = await connection.query(READ_STORE_VALUES, [STORE_ID, STORE_MARK]);
+  const id = rows.find(({ name }) => name === STORE_ID);
+  return {
+    storeId: id && Buffer.from(byteaToBytes(id.value)).toString(),
+    isMarked: rows.some(({ name }) => name === STORE_MARK),
+  };
+}

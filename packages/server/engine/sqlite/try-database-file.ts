@@ -1,0 +1,44 @@
+/** Looks whether a database file can be used, without making anything beside it. */
+import { constants, Database } from 'bun:sqlite';
+import { codeOf } from '../local-failure.ts';
+import { EngineRefused } from '../refused.ts';
+import type { RowsTrial } from '../store-trial.ts';
+import { getUsableVersion } from './migrations.ts';
+import { READ_STATEMENTS } from './statements.ts';
+import { STORE_VALUE_NAMES } from './store-identity.ts';
+
+/**
+ * Read as a file that nobody changes: any other way of opening it would make a log beside it. What a server wrote since its last
+ * checkpoint is not seen. @throws EngineRefused
+ */
+export function tryDatabaseFile(
+  path: string,
+  bytes: 'folder' | 's3',
+): Pick<RowsTrial, 'version' | 'storeId' | 'isMarked'> {
+  let database: Database | undefined;
+  try {
+    database = new Database(immutable(path), constants.SQLITE_OPEN_READONLY | constants.SQLITE_OPEN_URI);
+    const version = getUsableVersion(database, path);
+    if (version === 0) return { version, storeId: undefined, isMarked: false };
+    const { id, mark } = STORE_VALUE_NAMES[bytes];
+    const marked = findStoreValue(database, mark);
+    return { version, storeId: findStoreValue(database, id) ?? marked, isMarked: marked !== undefined };
+  } catch (error) {
+    if (error instanceof EngineRefused) throw error;
+    const reason = `${(error as Error).message}${codeOf(error) === undefined ? '' : `, ${codeOf(error)}`}`;
+    throw new EngineRefused(
+      `${path} cannot be read (${reason}): check the disk and the rights, or restore a backup of the folder`,
+      { cause: error },
+    );
+  } finally {
+    database?.close();
+  }
+}
+
+/** A path may hold characters that mean something in an address. */
+const immutable = (path: string): string => `${Bun.pathToFileURL(path).href}?immutable=1`;
+
+function findStoreValue(database: Database, name: string): string | undefined {
+  using statement = database.prepare<{ value: string }, [string]>(READ_STATEMENTS.findStoreValue);
+  return statement.get(name)?.value;
+}

@@ -1,0 +1,98 @@
+/** Looks whether the engines of a server can be used right now. Makes nothing in them, and says what it found in words. */
+import { StoreUnavailable } from '../core/ports.ts';
+import { tryDataFolder } from '../deployment/data-folder.ts';
+import { tryBytes, tryRows } from '../deployment/open.ts';
+import {
+  type DeploymentPlace,
+  nameBucket,
+  nameRows,
+  type RowsPlace,
+  type S3Place,
+} from '../deployment/place.ts';
+import type { RowsTrial } from '../engine/store-trial.ts';
+import { ServeError } from '../errors.ts';
+
+/** ms; tokens, upload URLs and signatures of requests to S3 are judged by clocks that agree better than this. */
+const CLOCK_DIFFERENCE_MS_MAX = 60_000;
+const MIB = 1024 * 1024;
+
+export interface EngineFindings {
+  /** each is one line: what cannot be used, and what to do */
+  readonly problems: readonly string[];
+  readonly found: readonly string[];
+  /** a server works on these engines right now */
+  readonly isServed: boolean;
+}
+
+export async function tryEngines(place: DeploymentPlace): Promise<EngineFindings> {
+  const problems: string[] = [];
+  const found: string[] = [];
+  const attempt = async <T>(look: () => Promise<T> | T): Promise<T | undefined> => {
+    try {
+      return await look();
+    } catch (error) {
+      if (!(error instanceof ServeError) && !(error instanceof StoreUnavailable)) throw error;
+      problems.push(error.message);
+      return undefined;
+    }
+  };
+  const { rows: rowsPlace, bytes: bytesPlace } = place;
+  if (rowsPlace.kind === 'folder') await attempt(() => found.push(describeFolder(rowsPlace.dataDir)));
+  const rows = problems.length === 0 ? await attempt(() => tryRows(place)) : undefined;
+  if (rows !== undefined) {
+    found.push(describeRows(nameRows(rowsPlace), rows));
+    judgeClock(nameRows(rowsPlace), rows.clockAheadMs, problems);
+  }
+  if (bytesPlace.kind === 's3') {
+    const bytes = await attempt(() => tryBytes(bytesPlace));
+    if (bytes !== undefined) {
+      judgeClock(nameBucket(bytesPlace), bytes.clockAheadMs, problems);
+      if (rows !== undefined) judgeMarker(bytesPlace, rowsPlace, rows, bytes.storeId, { problems, found });
+    }
+  }
+  return { problems, found, isServed: rows?.isServed ?? false };
+}
+
+function describeFolder(dataDir: string): string {
+  const { madeIn, freeBytes } = tryDataFolder(dataDir);
+  const free = `${Math.floor(freeBytes / MIB)} MiB are free`;
+  return madeIn === undefined
+    ? `--data ${dataDir}: can be written, ${free}`
+    : `--data ${dataDir}: does not exist yet and can be made in ${madeIn}, ${free}`;
+}
+
+function describeRows(name: string, { isServed, version }: RowsTrial): string {
+  const schema = version === undefined ? 'empty, a start makes the tables' : `schema version ${version}`;
+  return `${name}: ${schema}${isServed ? ', a server works on it right now' : ''}`;
+}
+
+function judgeClock(name: string, aheadMs: number | undefined, problems: string[]): void {
+  if (aheadMs === undefined || Math.abs(aheadMs) <= CLOCK_DIFFERENCE_MS_MAX) return;
+  const seconds = Math.round(Math.abs(aheadMs) / 1000);
+  const direction = aheadMs > 0 ? 'ahead of' : 'behind';
+  problems.push(`${name}: its clock is ${seconds} s ${direction} this machine's; set both by NTP`);
+}
+
+function judgeMarker(
+  place: S3Place,
+  rowsPlace: RowsPlace,
+  rows: RowsTrial,
+  bucketId: string | undefined,
+  { problems, found }: { readonly problems: string[]; readonly found: string[] },
+): void {
+  const name = nameBucket(place);
+  if (bucketId !== undefined && bucketId === rows.storeId)
+    found.push(`${name}: its marker is that of these rows`);
+  else if (bucketId === undefined && rows.isMarked) {
+    problems.push(
+      `--content, ${name}: the bucket has lost its marker object, or is not the one these rows belong to; correct --content, or restore the bucket`,
+    );
+  } else if (bucketId === undefined) found.push(`${name}: has no marker yet, a first start writes it`);
+  else if (rows.storeId === undefined && rows.version !== undefined && rowsPlace.kind === 'folder') {
+    found.push(`${name}: has a marker; whether it is that of these rows is seen by a start`);
+  } else {
+    problems.push(
+      `--content, ${name}: the bucket belongs to other rows than those of --metadata or --data; name the right one, or give --content a prefix of its own: s3://BUCKET/PREFIX`,
+    );
+  }
+}

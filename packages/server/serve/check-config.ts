@@ -1,0 +1,160 @@
+/** `holdfast config check`: judges flags and variables as `serve` would, and says what would be in force. Makes nothing. */
+import { nameBucket, nameRows } from '../deployment/place.ts';
+import { formatAuthority } from '../engine/address.ts';
+import { ConfigError } from '../errors.ts';
+import { tryEngines } from '../inspect/try-engines.ts';
+import { parseServeConfig, type ServeConfig, type ServeFlags } from './config.ts';
+import { tryAddresses } from './try-listen.ts';
+import { findUnknownVariables, listServeVariables } from './variables.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface ConfigProblem {
+  /** usage: a value or variable that is wrong; engine: something that cannot be used right now */
+  readonly kind: 'usage' | 'engine';
+  /** one line: what is wrong and what to do */
+  readonly message: string;
+}
+
+export type ShownSettings = Readonly<Record<string, string | number | boolean | null>>;
+
+export interface ConfigReport {
+  readonly ok: boolean;
+  readonly problems: readonly ConfigProblem[];
+  /** facts that were found online, in words */
+  readonly found: readonly string[];
+  /** what `serve` would run with, without secrets; null if the values cannot be understood */
+  readonly settings: ShownSettings | null;
+}
+
+export interface ConfigCheck {
+  readonly flags: ServeFlags;
+  readonly env: Environment;
+  /** variables that other commands read */
+  readonly otherVariables: readonly string[];
+  /** tries the engines too */
+  readonly isOnline: boolean;
+}
+
+export async function checkConfig({
+  flags,
+  env,
+  otherVariables,
+  isOnline,
+}: ConfigCheck): Promise<ConfigReport> {
+  const wrong = [
+    ...findWrongValues(flags, env),
+    ...findUnknownVariables(env, [...listServeVariables(), ...otherVariables]).map(describeUnknown),
+  ];
+  const problems: ConfigProblem[] = wrong.map((message) => ({ kind: 'usage', message }));
+  const config = tryParse(flags, env);
+  if (config instanceof ConfigError) return { ok: false, problems, found: [], settings: null };
+  const settings = describeSettings(config);
+  if (!isOnline) return { ok: problems.length === 0, problems, found: [], settings };
+  const engines = await tryEngines(config.place);
+  const listening = await tryAddresses(config, engines.isServed);
+  problems.push(
+    ...[...engines.problems, ...listening.problems].map((message) => ({ kind: 'engine' as const, message })),
+  );
+  return { ok: problems.length === 0, problems, found: [...engines.found, ...listening.found], settings };
+}
+
+function describeUnknown({
+  name,
+  meant,
+}: {
+  readonly name: string;
+  readonly meant: string | undefined;
+}): string {
+  const advice = meant === undefined ? 'unset it, or see holdfast serve --help' : `was ${meant} meant?`;
+  return `the variable ${name} is unknown, and nothing reads it: ${advice}`;
+}
+
+function tryParse(flags: ServeFlags, env: Environment): ServeConfig | ConfigError {
+  try {
+    return parseServeConfig(flags, env);
+  } catch (error) {
+    if (error instanceof ConfigError) return error;
+    throw error;
+  }
+}
+
+interface Given {
+  readonly flags: ServeFlags;
+  readonly env: Environment;
+}
+
+/**
+ * The parser stops at the first wrong value. So what it stops at is left out, and it is asked again until nothing is wrong. A
+ * message that asks for a setting which was left out here is no second problem.
+ */
+function findWrongValues(flags: ServeFlags, env: Environment): readonly string[] {
+  const messages: string[] = [];
+  const leftOut: string[] = [];
+  let given: Given = { flags, env };
+  for (;;) {
+    const stopped = tryParse(given.flags, given.env);
+    if (!(stopped instanceof ConfigError)) return messages;
+    const { message } = stopped;
+    if (!leftOut.some((name) => message.includes(name))) messages.push(message);
+    const next = findCulprit(given, message);
+    if (next === undefined) return messages;
+    leftOut.push(next.name);
+    given = next.rest;
+  }
+}
+
+/** The setting without which the parser says something else. */
+function findCulprit(
+  { flags, env }: Given,
+  message: string,
+): { readonly name: string; readonly rest: Given } | undefined {
+  const outcomes = [
+    ...Object.keys(flags).map((key) => {
+      const name = `--${key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+      return { name, rest: { flags: { ...flags, [key]: undefined }, env } };
+    }),
+    ...listServeVariables().map((name) => {
+      const flag = `--${name.slice('HOLDFAST_'.length).toLowerCase().replaceAll('_', '-')}`;
+      return { name: flag, rest: { flags, env: { ...env, [name]: undefined } } };
+    }),
+  ].map((each) => ({ ...each, outcome: tryParse(each.rest.flags, each.rest.env) }));
+  const isOther = (outcome: ServeConfig | ConfigError): boolean =>
+    !(outcome instanceof ConfigError) || outcome.message !== message;
+  return (
+    outcomes.find(({ outcome }) => !(outcome instanceof ConfigError)) ??
+    outcomes.find(({ outcome }) => isOther(outcome))
+  );
+}
+
+/** One line for each setting, by the name of its flag. No setting shows a secret. */
+const SHOWN: { readonly [Key in keyof ServeConfig]: (config: ServeConfig) => ShownSettings } = {
+  host: ({ host, port }) => ({ listen: formatAuthority(host, port) }),
+  port: () => ({}),
+  dataDir: ({ dataDir }) => ({ data: dataDir }),
+  place: ({ place: { rows, bytes } }) => ({
+    metadata: rows.kind === 'folder' ? 'SQLite in the data folder' : nameRows(rows),
+    content: bytes.kind === 'folder' ? 'files in the data folder' : nameBucket(bytes),
+  }),
+  publicUrl: ({ publicUrl }) => ({ publicUrl: publicUrl ?? null }),
+  nodeBytesMax: ({ nodeBytesMax }) => ({ maxNodeBytes: nodeBytesMax }),
+  activeUploadsMax: ({ activeUploadsMax }) => ({ maxActiveUploads: activeUploadsMax }),
+  uploadTtlMs: ({ uploadTtlMs }) => ({ uploadTtlMs }),
+  workers: ({ workers }) => ({ workers }),
+  isDev: ({ isDev }) => ({ dev: isDev }),
+  operators: ({ operators }) => ({
+    operatorListen: operators === undefined ? null : formatAuthority(operators.host, operators.port),
+    operatorTokenFile: operators?.tokenFile ?? null,
+  }),
+  audit: ({ audit }) => ({
+    auditLog: audit === undefined ? null : audit.target.kind === 'stdout' ? '-' : audit.target.path,
+    auditReads: audit?.withReads ?? false,
+    auditRequired: audit?.isRequired ?? false,
+  }),
+  corsOrigins: ({ corsOrigins }) => ({ corsOrigins: corsOrigins === '*' ? '*' : corsOrigins.join(',') }),
+  logLevel: ({ logLevel }) => ({ logLevel }),
+};
+
+function describeSettings(config: ServeConfig): ShownSettings {
+  return Object.assign({}, ...Object.values(SHOWN).map((describe) => describe(config)));
+}

@@ -1,0 +1,50 @@
+/** Whether the server's port is free right now. */
+import { createServer } from 'node:net';
+import { formatAuthority } from '../engine/address.ts';
+import type { ServeConfig } from './config.ts';
+
+interface ListenFindings {
+  readonly problems: readonly string[];
+  readonly found: readonly string[];
+}
+
+/** `isServed`: a server runs on the same engines, so it may well be the one that has the ports. */
+export async function tryAddresses(
+  { host, port, operators }: ServeConfig,
+  isServed: boolean,
+): Promise<ListenFindings> {
+  const own = await tryListen('--listen', { host, port }, isServed);
+  // Without a flag for it the operators' listener takes another port.
+  if (operators === undefined || operators.mayMove) return own;
+  const others = await tryListen('--operator-listen', operators, isServed);
+  return { problems: [...own.problems, ...others.problems], found: [...own.found, ...others.found] };
+}
+
+async function tryListen(
+  flag: string,
+  { host, port }: Pick<ServeConfig, 'host' | 'port'>,
+  isServed: boolean,
+): Promise<ListenFindings> {
+  if (port === 0) return { problems: [], found: [`${flag}: the system will choose a free port`] };
+  const where = formatAuthority(host, port);
+  const code = await findListenError(host, port);
+  if (code === undefined) return { problems: [], found: [`${flag}: ${where} is free`] };
+  if (code === 'EADDRINUSE' && isServed) {
+    return { problems: [], found: [`${flag}: ${where} is taken, probably by the server that runs`] };
+  }
+  return { problems: [`${flag} ${where}: ${adviseOn(code)}`], found: [] };
+}
+
+function adviseOn(code: string): string {
+  if (code === 'EADDRINUSE') return 'the port is taken; stop what listens there, or choose another';
+  if (code === 'EACCES') return 'this user may not listen on that port; choose one from 1024 on';
+  return `cannot be listened on (${code}); give an address of this machine`;
+}
+
+function findListenError(host: string, port: number): Promise<string | undefined> {
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+  const server = createServer();
+  server.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+  server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(undefined)));
+  return promise;
+}

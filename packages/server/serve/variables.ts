@@ -1,0 +1,56 @@
+/** The variables that `serve` reads, learnt from its own parser: a variable that is added there is known here. */
+import { parseServeConfig } from './config.ts';
+
+const VARIABLE_PREFIX = 'HOLDFAST_';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Without flags and variables the parser asks for every variable that it knows. */
+export function listServeVariables(): readonly string[] {
+  const asked = new Set<string>();
+  const recording = new Proxy<Environment>(
+    {},
+    {
+      get: (_, name) => {
+        if (typeof name === 'string' && name.startsWith(VARIABLE_PREFIX)) asked.add(name);
+        return undefined;
+      },
+    },
+  );
+  parseServeConfig({}, recording);
+  return [...asked].toSorted();
+}
+
+/** Variables of the environment that nobody reads, each with a known one that is written almost alike. */
+export function findUnknownVariables(
+  env: Environment,
+  known: readonly string[],
+): readonly { readonly name: string; readonly meant: string | undefined }[] {
+  return Object.keys(env)
+    .filter((name) => name.startsWith(VARIABLE_PREFIX) && !known.includes(name))
+    .toSorted()
+    .map((name) => ({ name, meant: findNearest(name, known) }));
+}
+
+/** Letters that may differ between a mistyped name and the one that was meant. */
+const TYPOS_MAX = 3;
+
+function findNearest(name: string, known: readonly string[]): string | undefined {
+  const near = known.map((each) => ({ each, distance: countEdits(name, each) }));
+  const [best] = near.toSorted((left, right) => left.distance - right.distance);
+  return best !== undefined && best.distance <= TYPOS_MAX ? best.each : undefined;
+}
+
+/** How many letters must be put in, left out or replaced to get from one text to the other. */
+function countEdits(left: string, right: string): number {
+  let row = Array.from({ length: right.length + 1 }, (_, index) => index);
+  for (const [at, letter] of [...left].entries()) {
+    const next = [at + 1];
+    for (const [index, other] of [...right].entries()) {
+      const replaced = (row[index] ?? 0) + (letter === other ? 0 : 1);
+      next.push(Math.min(replaced, (row[index + 1] ?? 0) + 1, (next[index] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}
