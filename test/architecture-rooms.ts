@@ -67,6 +67,7 @@ export const ROOMS: readonly Room[] = [
     nodeModules: true,
     reason: 'the command line uses the SDK and the door of the server, never its inside',
   },
+  ...consoleRooms(),
   {
     folder: 'packages/conformance/',
     folders: ['packages/conformance/'],
@@ -201,6 +202,36 @@ function clientRooms(): Room[] {
       [tree, bundle, catalog, door],
       room(inside, [inside], 'the SDK runs on web standards and protocol alone'),
     ),
+  ];
+}
+
+/** What a browser runs, and the door of the server that builds it. */
+function consoleRooms(): Room[] {
+  const page = 'packages/console/page/';
+  const views = ['preact', 'preact/hooks', '@preact/signals'];
+  return [
+    {
+      folder: `${page}space/`,
+      folders: [page],
+      packages: [PROTOCOL, CLIENT, ...views, '@dagrejs/dagre'],
+      nodeModules: false,
+      reason: 'the views of a Space run in a browser, and reach the Space by the SDK',
+    },
+    {
+      folder: page,
+      folders: [page],
+      packages: [PROTOCOL, ...views, 'uplot', 'uplot/dist/uPlot.min.css'],
+      nodeModules: false,
+      reason: 'the first view runs in a browser without the SDK, which comes with the views of a Space',
+    },
+    {
+      folder: 'packages/console/',
+      folders: ['packages/console/'],
+      exceptFolders: [page],
+      packages: [],
+      nodeModules: true,
+      reason: 'the door of the console hands the built page to the server, and knows nothing of either',
+    },
   ];
 }
 

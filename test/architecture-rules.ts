@@ -29,7 +29,7 @@ const BUN_GLOBAL = /(?<![\w.'"])Bun(?=[.([])/;
 const WORLD_GLOBALS =
   /(?<![\w.'"])(?:Date\.now|new Date|Math\.random|setTimeout|setInterval|fetch|console|Bun\.(?:file|write|serve)|process)\b/;
 
-const KEBAB_CASE = /^(?:[a-z0-9]+(?:-[a-z0-9]+)*)(?:\.(?:test|bench|d))?\.(?:ts|mjs|sql)$/;
+const KEBAB_CASE = /^(?:[a-z0-9]+(?:-[a-z0-9]+)*)(?:\.(?:test|bench|d))?\.(?:ts|tsx|mjs|sql)$/;
 
 /** Every broken rule as one line `path: what is wrong and why`; empty when the house is in order. */
 export function findViolations(files: readonly SourceFile[]): string[] {
@@ -114,7 +114,7 @@ function findImportViolations({ path, text }: SourceFile): string[] {
   const found: string[] = [];
   for (const specifier of findImports(text)) {
     const target = specifier.startsWith('.') ? resolvePath(path, specifier) : specifier;
-    if (specifier.startsWith('.') && !/\.(?:ts|json|sql|mjs)$/.test(specifier)) {
+    if (specifier.startsWith('.') && !/\.(?:ts|tsx|json|sql|mjs|css)$/.test(specifier)) {
       found.push(`${path}: import '${specifier}' needs its file extension`);
     }
     if (reachesIntoPackage(path, target)) {
@@ -165,9 +165,9 @@ function findTextViolations({ path, text }: SourceFile): string[] {
   }
   if (isTest(path) || path.includes('/tools/')) return found;
   const global = (pattern: RegExp): string | undefined => pattern.exec(code)?.[0];
-  if (/^packages\/(?:protocol|client)\//.test(path)) {
+  if (/^packages\/(?:protocol|client|console\/page)\//.test(path)) {
     const name = global(RUNTIME_GLOBALS);
-    if (name !== undefined) found.push(`${path}: uses ${name}; protocol and client use web standards only`);
+    if (name !== undefined) found.push(`${path}: uses ${name}; what browsers run uses web standards only`);
   }
   if (path.startsWith('packages/files/') && !path.startsWith(FILES_STATE) && BUN_GLOBAL.test(code)) {
     found.push(`${path}: uses Bun; files run on Node as well, ${FILES_STATE} alone does not`);

@@ -33,7 +33,7 @@ describe('architecture', () => {
   const paths = listFiles();
 
   test('every source keeps the house rules', () => {
-    const sources = paths.filter((path) => /\.(?:ts|mjs)$/.test(path));
+    const sources = paths.filter((path) => /\.(?:ts|tsx|mjs)$/.test(path));
     expect(sources.length).toBeGreaterThan(50);
     expect(findViolations(readFiles(sources))).toEqual([]);
   });
@@ -194,6 +194,14 @@ describe('planted violations are found', () => {
       /reaches into/,
     ],
     ['conformance → server', 'packages/conformance/a.ts', `import { z } from '@holdfast/server';`, /may not/],
+    ['console → node', 'packages/console/page/a.tsx', `import { z } from 'node:fs';`, /runs in a browser/],
+    ['console → Bun', 'packages/console/page/a.ts', 'Bun.hash(1);', /uses Bun/],
+    [
+      'first view → SDK',
+      'packages/console/page/operator/a.tsx',
+      `import { z } from '@holdfast/client';`,
+      /without the SDK/,
+    ],
     ['no extension', 'packages/cli/a.ts', `import { z } from './b';`, /needs its file extension/],
     ['default export', 'packages/cli/a.ts', 'export default 1;', /no default exports/],
     ['enum', 'packages/cli/a.ts', 'export enum A {}', /erasable/],

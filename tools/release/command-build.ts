@@ -1,6 +1,7 @@
 /** Builds the command line, all of its packages in one: as files that bun runs, and as one executable. */
 import { join, resolve } from 'node:path';
-import type { BuildConfig } from 'bun';
+import type { BuildConfig, BunPlugin } from 'bun';
+import { type BuiltPage, readBuiltPage } from '../../packages/console/built-page.ts';
 
 const ROOT = join(import.meta.dir, '..', '..');
 /** The command, and the thread that it starts. */
@@ -30,11 +31,26 @@ const SHARED: BuildConfig = {
   define: { __dirname: '"/"', __filename: '"/"' },
 };
 
+const BUILT_PAGE_MODULE = /\/packages\/console\/built-page\.ts$/;
+
+/** The console as it is served, in place of the module that builds it: a release has neither its sources nor their packages. */
+function holdConsole({ main, style, parts }: BuiltPage): BunPlugin {
+  const held: BuiltPage = { main, style, parts, inputs: [] };
+  const contents = `const page = ${JSON.stringify(held)};\nexport const readBuiltPage = async () => page;\n`;
+  return {
+    name: 'console',
+    setup: (build) => {
+      build.onLoad({ filter: BUILT_PAGE_MODULE }, () => ({ contents, loader: 'js' }));
+    },
+  };
+}
+
 /** Fills `folder` with `start.js` and what it imports; returns the absolute paths of all that went in. */
 export async function buildCommandFiles(folder: string): Promise<readonly string[]> {
-  const { metafile } = await Bun.build({ ...SHARED, outdir: folder });
+  const page = await readBuiltPage();
+  const { metafile } = await Bun.build({ ...SHARED, outdir: folder, plugins: [holdConsole(page)] });
   // They are told from the working directory.
-  return Object.keys(metafile?.inputs ?? {}).map((path) => resolve(path));
+  return [...Object.keys(metafile?.inputs ?? {}), ...page.inputs].map((path) => resolve(path));
 }
 
 /** Writes the executable into `folder`. The bundler's temporary file, `*.bun-build`, is for a moment in the working directory. */
@@ -44,6 +60,7 @@ export async function buildExecutable(folder: string): Promise<void> {
   }
   await Bun.build({
     ...SHARED,
+    plugins: [holdConsole(await readBuiltPage())],
     bytecode: true,
     compile: {
       outfile: join(folder, EXECUTABLE_NAME),

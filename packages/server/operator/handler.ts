@@ -5,6 +5,7 @@ import { METRICS } from '../metrics/server-metrics.ts';
 import { answerApi, isOpenPath, problemAnswer } from './api.ts';
 import { API_PATH } from './api-path.ts';
 import { noteRefusal } from './audited.ts';
+import { type ConsoleReach, findConsoleAnswer } from './console-answer.ts';
 import { assertFromHere, assertToken } from './guard.ts';
 import type { LiveServer } from './live-server.ts';
 import type { OperatorContext } from './operation.ts';
@@ -19,6 +20,7 @@ export interface OperatorHandlerParts {
   readonly token: OperatorToken | undefined;
   /** what all processes of this server have counted */
   readonly readMetrics: () => Promise<MetricsSnapshot>;
+  readonly consoleReach: ConsoleReach;
 }
 
 const METRICS_PATH = '/metrics';
@@ -62,6 +64,8 @@ async function answer(parts: OperatorHandlerParts, request: Request, peer?: stri
   if (isRead && (url.pathname === READY_PATH || url.pathname.startsWith(`${READY_PATH}/`))) {
     return readyAnswer(live.checks, url, await mayKnow(token, request));
   }
+  const page = isRead ? await findConsoleAnswer(parts.consoleReach, request, url) : undefined;
+  if (page !== undefined) return page;
   if (token !== undefined && !isOpenPath(url.pathname)) await assertToken(token, request);
   if (isRead && url.pathname === METRICS_PATH) return scrapeAnswer(parts, request);
   if (url.pathname.startsWith(API_PATH)) return answerApi(context, request, url, peer);

@@ -70,7 +70,7 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
 }
 
 function openListener(
-  { config, log, readSum, port }: OperatorsOptions,
+  { config, log, readSum, spaceUrl, port }: OperatorsOptions,
   context: OperatorContext,
   live: LiveServer,
   opened: Opened,
@@ -83,6 +83,7 @@ function openListener(
     ...(port === undefined ? {} : { port, mayMove: false }),
     handle: createOperatorHandler({
       ...{ context, live, token, readMetrics: readSum },
+      consoleReach: { spaceUrl, place: config.place },
     }),
   });
   opened.add(() => listener.close());

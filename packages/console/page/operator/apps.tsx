@@ -1,0 +1,149 @@
+/** The registered Apps: what each uses of its quotas, and what an operator does to it. */
+import { useState } from 'preact/hooks';
+import { QuotaBar } from '../parts/bar.tsx';
+import { CommandLine } from '../parts/command.tsx';
+import { formatSpan } from '../parts/format.ts';
+import { useLoaded } from '../parts/loaded.ts';
+import { Empty, Shown } from '../parts/notices.tsx';
+import { printable } from '../parts/printable.ts';
+import { hrefTo } from '../route.ts';
+import { type AppAct, AppDialog } from './app-dialogs.tsx';
+import { read } from './operator-api.ts';
+import type { App } from './shapes.ts';
+
+const REFRESH_MS = 15_000;
+
+export function Apps() {
+  const loaded = useLoaded('apps', (signal) => read<{ apps: readonly App[] }>('apps', {}, signal), {
+    everyMs: REFRESH_MS,
+  });
+  const [act, setAct] = useState<{ readonly act: AppAct; readonly app: App } | undefined>(undefined);
+  return (
+    <>
+      <Shown loaded={loaded} what="Apps">
+        {({ apps }) =>
+          apps.length === 0 ? (
+            <Empty title="No App is registered">
+              <p>An App is a product whose tenants store here. It signs their tokens with keys of its own:</p>
+              <CommandLine line="holdfast key new --out private.jwk --jwks public.json" />
+              <CommandLine line="holdfast app add my-app --issuer https://my.app --audience holdfast --jwks-file public.json" />
+            </Empty>
+          ) : (
+            apps.map((app) => (
+              <AppPanel key={app.appId} app={app} onAct={(chosen) => setAct({ act: chosen, app })} />
+            ))
+          )
+        }
+      </Shown>
+      {act === undefined ? null : (
+        <AppDialog {...act} onClose={() => setAct(undefined)} onDone={() => loaded.reload()} />
+      )}
+    </>
+  );
+}
+
+function AppPanel({ app, onAct }: { readonly app: App; readonly onAct: (act: AppAct) => void }) {
+  const { appId, status, usage, quotas, revocations = [] } = app;
+  const name = printable(appId);
+  return (
+    <section class="panel" aria-label={`App ${name}`}>
+      <div class="head">
+        <h2>
+          <bdi>{name}</bdi> <span class={status === 'active' ? 'badge ok' : 'badge warn'}>{status}</span>
+        </h2>
+        <a href={hrefTo('spaces', { app: appId })}>its Spaces</a>
+      </div>
+      <dl class="facts">
+        {usage === undefined ? null : (
+          <>
+            <div>
+              <dt>Stored</dt>
+              <dd>
+                <QuotaBar
+                  label={`Bytes of ${name}`}
+                  used={usage.readyStoredBytes + usage.reservedBytes}
+                  max={quotas?.maxBytes}
+                  unit="bytes"
+                />
+              </dd>
+            </div>
+            <div>
+              <dt>Nodes</dt>
+              <dd>
+                <QuotaBar
+                  label={`Nodes of ${name}`}
+                  used={usage.nodeCount}
+                  max={quotas?.maxNodes}
+                  unit="count"
+                />
+              </dd>
+            </div>
+          </>
+        )}
+        <Fact label="Issuer" value={app.issuer} />
+        <Fact label="Audience" value={app.audience} />
+        <Fact label="Keys" value={app.jwksUrl ?? 'kept by the server'} />
+        {app.maxTokenLifetimeMs === undefined ? null : (
+          <Fact label="Tokens live" value={`at most ${formatSpan(app.maxTokenLifetimeMs)}`} />
+        )}
+      </dl>
+      <Revocations app={app} revocations={revocations} />
+      <div class="buttons">
+        <button type="button" onClick={() => onAct('quotas')}>
+          Set quotas …
+        </button>
+        <button type="button" onClick={() => onAct('revoke')}>
+          Revoke tokens …
+        </button>
+        {status === 'active' ? (
+          <button type="button" onClick={() => onAct('suspend')}>
+            Suspend …
+          </button>
+        ) : (
+          <button type="button" onClick={() => onAct('resume')}>
+            Resume …
+          </button>
+        )}
+      </div>
+    </section>
+  );
+}
+
+function Fact({ label, value }: { readonly label: string; readonly value: string }) {
+  return (
+    <div>
+      <dt>{label}</dt>
+      <dd>
+        <bdi>{printable(value)}</bdi>
+      </dd>
+    </div>
+  );
+}
+
+function Revocations({
+  app,
+  revocations,
+}: {
+  readonly app: App;
+  readonly revocations: NonNullable<App['revocations']>;
+}) {
+  if (revocations.length === 0) return null;
+  return (
+    <details>
+      <summary>
+        {revocations.length} revoked of {printable(app.appId)}
+      </summary>
+      <ul class="rows">
+        {revocations.map(({ jti, sub, until }) => (
+          <li key={`${jti} ${sub}`}>
+            <span>
+              {jti === undefined || jti === null ? 'subject ' : 'token '}
+              <bdi>{printable(jti ?? sub ?? '')}</bdi>
+            </span>
+            <span class="soft">{until === undefined ? '' : `until ${new Date(until).toISOString()}`}</span>
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}

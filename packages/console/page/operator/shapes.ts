@@ -1,0 +1,73 @@
+/** Answers of the operator API, as far as the console shows them (`/operator/v1/openapi.json` says all). */
+import type { GcResult, SpaceUsage } from '@holdfast/protocol';
+
+/** null: without a limit */
+interface Quotas {
+  readonly maxBytes: number | null;
+  readonly maxNodes: number | null;
+}
+
+interface Revocation {
+  readonly jti?: string | null;
+  readonly sub?: string | null;
+  readonly until?: number | string;
+}
+
+export interface App {
+  readonly appId: string;
+  readonly issuer: string;
+  readonly audience: string;
+  readonly status: 'active' | 'suspended';
+  readonly jwksUrl?: string | null;
+  readonly maxTokenLifetimeMs?: number;
+  readonly quotas?: Quotas;
+  readonly usage?: SpaceUsage;
+  readonly revocations?: readonly Revocation[];
+}
+
+export interface ListedSpace {
+  readonly app: string;
+  readonly space: string;
+  readonly usage: SpaceUsage;
+  readonly quotas?: Quotas;
+}
+
+export interface SpacePage {
+  readonly spaces: readonly ListedSpace[];
+  readonly next: string | null;
+}
+
+export interface GcPlan extends GcResult {
+  readonly nodes: readonly { readonly hash: string; readonly contentBytes: number }[];
+}
+
+interface Finding {
+  readonly kind: string;
+  readonly app: string;
+  readonly space: string;
+  readonly hash: string;
+  readonly message: string;
+  readonly repaired: boolean;
+}
+
+export interface CheckReport {
+  readonly ok: boolean;
+  readonly checked: unknown;
+  readonly findings: readonly Finding[];
+}
+
+export interface RottenNode {
+  readonly app: string;
+  readonly space: string;
+  readonly hash: string;
+  readonly reason?: string;
+}
+
+export interface BackupResult {
+  readonly nodes: number;
+  readonly bytes: number;
+  readonly copiedBytes: number;
+  readonly ms: number;
+}
+
+export type AuditLine = Readonly<Record<string, unknown>>;

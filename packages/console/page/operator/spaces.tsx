@@ -1,0 +1,206 @@
+/** All Spaces, page by page: what each holds, a plan of a collection, and the collection itself. */
+import type { GcResult } from '@holdfast/protocol';
+import { useState } from 'preact/hooks';
+import { QuotaBar } from '../parts/bar.tsx';
+import { CommandLine } from '../parts/command.tsx';
+import { Dialog } from '../parts/dialog.tsx';
+import { formatBytes, formatCount, formatThings, shellWord } from '../parts/format.ts';
+import { useLoaded } from '../parts/loaded.ts';
+import { Empty, Notice, Shown } from '../parts/notices.tsx';
+import { printable } from '../parts/printable.ts';
+import { Scroll } from '../parts/scroll.tsx';
+import { goTo, hrefTo, route } from '../route.ts';
+import { change, read } from './operator-api.ts';
+import { PlanDialog } from './plan-dialog.tsx';
+import type { ListedSpace, SpacePage } from './shapes.ts';
+
+const PAGE_SPACES = 50;
+
+type Chosen = { readonly act: 'collect' | 'plan'; readonly space: ListedSpace };
+
+export function Spaces() {
+  const { query } = route.value;
+  const [app, after] = [query.get('app') ?? undefined, query.get('after') ?? undefined];
+  const loaded = useLoaded(`spaces ${app} ${after}`, (signal) =>
+    read<SpacePage>('spaces', { app, after, limit: PAGE_SPACES }, signal),
+  );
+  const [chosen, setChosen] = useState<Chosen | undefined>(undefined);
+  const [done, setDone] = useState<string | undefined>(undefined);
+  return (
+    <>
+      <Filter app={app} />
+      {done === undefined ? null : (
+        <Notice kind="ok">
+          <p>{done}</p>
+        </Notice>
+      )}
+      <Shown loaded={loaded} what="Spaces">
+        {({ spaces, next }) => (
+          <>
+            {spaces.length === 0 ? (
+              <Empty
+                title={
+                  app === undefined
+                    ? 'No Space holds anything yet'
+                    : 'This App has no Space that holds anything'
+                }
+              >
+                <p>A Space begins with the first node that a token for it stores.</p>
+              </Empty>
+            ) : (
+              <SpaceTable spaces={spaces} onChoose={setChosen} />
+            )}
+            <div class="buttons">
+              {after === undefined ? null : (
+                <a class="button" href={hrefTo('spaces', { app })}>
+                  First page
+                </a>
+              )}
+              {next === null ? null : (
+                <a class="button" href={hrefTo('spaces', { app, after: next })}>
+                  Next page
+                </a>
+              )}
+            </div>
+          </>
+        )}
+      </Shown>
+      <CommandLine line="holdfast space list" />
+      {chosen?.act === 'collect' ? (
+        <CollectDialog
+          space={chosen.space}
+          onClose={() => setChosen(undefined)}
+          onDone={(words) => {
+            setDone(words);
+            loaded.reload();
+          }}
+        />
+      ) : null}
+      {chosen?.act === 'plan' ? (
+        <PlanDialog space={chosen.space} onClose={() => setChosen(undefined)} />
+      ) : null}
+    </>
+  );
+}
+
+function Filter({ app }: { readonly app: string | undefined }) {
+  return (
+    <form
+      class="tools"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const given = new FormData(event.currentTarget).get('app');
+        goTo(hrefTo('spaces', { app: typeof given === 'string' ? given.trim() : undefined }));
+      }}
+    >
+      <label>
+        Of the App
+        <input key={app} name="app" value={app ?? ''} placeholder="all" spellcheck={false} />
+      </label>
+      <button type="submit">Show</button>
+    </form>
+  );
+}
+
+function SpaceTable({
+  spaces,
+  onChoose,
+}: {
+  readonly spaces: readonly ListedSpace[];
+  readonly onChoose: (chosen: Chosen) => void;
+}) {
+  return (
+    <Scroll label="Table of Spaces" kind="panel">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">App</th>
+            <th scope="col">Space</th>
+            <th scope="col">Stored</th>
+            <th scope="col">Nodes</th>
+            <th scope="col" class="number">
+              Leased
+            </th>
+            <th scope="col">
+              <span class="unseen">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {spaces.map((each) => {
+            const { app, space, usage, quotas } = each;
+            const name = `${printable(app)} / ${printable(space)}`;
+            return (
+              <tr key={`${app}/${space}`}>
+                <td>
+                  <bdi>{printable(app)}</bdi>
+                </td>
+                <td>
+                  <bdi>{printable(space)}</bdi>
+                </td>
+                <td>
+                  <QuotaBar
+                    label={`Bytes of ${name}`}
+                    used={usage.readyStoredBytes + usage.reservedBytes}
+                    max={quotas?.maxBytes}
+                    unit="bytes"
+                  />
+                </td>
+                <td>
+                  <QuotaBar
+                    label={`Nodes of ${name}`}
+                    used={usage.nodeCount}
+                    max={quotas?.maxNodes}
+                    unit="count"
+                  />
+                </td>
+                <td class="number">{formatCount(usage.leasedNodeCount)}</td>
+                <td class="actions">
+                  <button
+                    type="button"
+                    aria-label={`Plan a collection of ${name}`}
+                    onClick={() => onChoose({ act: 'plan', space: each })}
+                  >
+                    Plan
+                  </button>
+                  <button
+                    type="button"
+                    aria-label={`Collect ${name}`}
+                    onClick={() => onChoose({ act: 'collect', space: each })}
+                  >
+                    Collect …
+                  </button>
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+function CollectDialog({
+  space: { app, space },
+  onClose,
+  onDone,
+}: {
+  readonly space: ListedSpace;
+  readonly onClose: () => void;
+  readonly onDone: (words: string) => void;
+}) {
+  return (
+    <Dialog
+      title={`Collect ${printable(app)} / ${printable(space)}?`}
+      confirm="Collect"
+      command={`holdfast space gc ${shellWord(app)} ${shellWord(space)}`}
+      onClose={onClose}
+      onConfirm={async () => {
+        const { deleted, reclaimedContentBytes } = await change<GcResult>('spaces/gc', { app, space });
+        onDone(`${formatThings(deleted, 'node')} deleted, ${formatBytes(reclaimedContentBytes)} freed.`);
+      }}
+    >
+      <p>Nodes that no lease, no root ref and no parent keeps are deleted. What a plan shows is what goes.</p>
+    </Dialog>
+  );
+}

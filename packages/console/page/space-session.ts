@@ -1,0 +1,72 @@
+/** Who is signed in to a Space. The token lives in this variable alone and goes with the page. */
+import { signal } from '@preact/signals';
+
+export interface SpaceAccess {
+  readonly url: string;
+  readonly app: string;
+  readonly space: string;
+  readonly token: string;
+}
+
+export const spaceAccess = signal<SpaceAccess | undefined>(undefined);
+/** why a one-time link did not sign in */
+export const signInFailure = signal<unknown>(undefined);
+/** a one-time link is being exchanged */
+export const isSigningIn = signal(false);
+
+/** The address of the Space API as the server told it in the page. */
+export function offeredSpaceUrl(): string {
+  return document.querySelector('meta[name="holdfast-space-url"]')?.getAttribute('content') ?? '';
+}
+
+/** What a token says of itself. Nobody has verified it here: the server does, at every request. */
+export interface TokenClaims {
+  readonly permissions: readonly string[];
+  readonly refDomain: string | undefined;
+  /** ms since the epoch */
+  readonly expiresAt: number | undefined;
+  readonly space: string | undefined;
+}
+
+export function readClaims(token: string): TokenClaims | undefined {
+  try {
+    const [, payload = ''] = token.split('.');
+    const bytes = Uint8Array.from(atob(payload.replaceAll('-', '+').replaceAll('_', '/')), (c) =>
+      c.charCodeAt(0),
+    );
+    const claims = JSON.parse(new TextDecoder().decode(bytes)) as Record<string, unknown>;
+    const { permissions, refDomain, exp, spaceId } = claims;
+    return {
+      permissions: Array.isArray(permissions) ? permissions.filter((each) => typeof each === 'string') : [],
+      refDomain: typeof refDomain === 'string' ? refDomain : undefined,
+      expiresAt: typeof exp === 'number' ? exp * 1000 : undefined,
+      space: typeof spaceId === 'string' ? spaceId : undefined,
+    };
+  } catch {
+    // It is no token that can be read here; the server says what is wrong with it.
+    return undefined;
+  }
+}
+
+const ASSIGNMENT = /(?:^|\s)HOLDFAST_(URL|APP|SPACE|TOKEN)=(?:'([^']*)'|"([^"]*)"|(\S+))/g;
+
+/** What is found in pasted text: the lines that `serve --dev` prints, or a profile of the command line. */
+export function parsePasted(text: string): Partial<SpaceAccess> {
+  const found: Record<string, string> = {};
+  for (const [, name = '', single, double, bare] of text.matchAll(ASSIGNMENT)) {
+    found[name.toLowerCase()] = single ?? double ?? bare ?? '';
+  }
+  if (Object.keys(found).length > 0) return found;
+  return parseProfile(text) ?? (/^\s*[\w-]+\.[\w-]+\.[\w-]+\s*$/.test(text) ? { token: text.trim() } : {});
+}
+
+function parseProfile(text: string): Partial<SpaceAccess> | undefined {
+  try {
+    const value = JSON.parse(text) as Record<string, unknown>;
+    const names = ['url', 'app', 'space', 'token'].filter((name) => typeof value[name] === 'string');
+    return Object.fromEntries(names.map((name) => [name, value[name] as string]));
+  } catch {
+    // It is no JSON.
+    return undefined;
+  }
+}

@@ -1,0 +1,152 @@
+/** One place in a tree: a directory as a list, a file with a preview, a link with its target. */
+import { type DirectoryEntry, findText, formatName, type TreeItem } from '@holdfast/client';
+import { CommandLine, HashText } from '../parts/command.tsx';
+import { formatBytes, formatInstant, formatThings, shellWord } from '../parts/format.ts';
+import { useLoaded } from '../parts/loaded.ts';
+import { Empty, Notice, Shown } from '../parts/notices.tsx';
+import { hrefTo, route } from '../route.ts';
+import type { Connection } from './connection.ts';
+import { DirectoryList } from './directory-list.tsx';
+import { FileView } from './file-view.tsx';
+import { decodeName, nodeHref, treeHref } from './tree-address.ts';
+
+export function TreeView({ space }: { readonly space: Connection }) {
+  const [, , root = '', ...encoded] = route.value.segments;
+  const key = [root, ...encoded].join('/');
+  const names = encoded.map(decodeName);
+  const loaded = useLoaded(key, (signal) => space.tree.resolvePath(root, names, { signal }));
+  if (!/^[0-9a-f]{64}$/.test(root)) {
+    return (
+      <>
+        <h1>Tree</h1>
+        <Empty title="No tree is named in the address">
+          <p>
+            Choose one of the <a href={hrefTo('space')}>snapshots</a>.
+          </p>
+        </Empty>
+      </>
+    );
+  }
+  return (
+    <>
+      <h1 class="crumbs-head">
+        <Crumbs root={root} names={names} />
+      </h1>
+      <Shown loaded={loaded} what="this place of the tree">
+        {(item) => <Item key={key} space={space} root={root} names={names} item={item} />}
+      </Shown>
+    </>
+  );
+}
+
+function Crumbs({ root, names }: { readonly root: string; readonly names: readonly Uint8Array[] }) {
+  const short = `${root.slice(0, 12)}…`;
+  return (
+    <nav class="crumbs" aria-label="Place in the tree">
+      <ol>
+        <li>
+          {names.length === 0 ? (
+            <span aria-current="page" title={root}>
+              {short}
+            </span>
+          ) : (
+            <a href={treeHref(root)} title={root}>
+              {short}
+            </a>
+          )}
+        </li>
+        {names.map((name, index) => {
+          const shown = <bdi>{formatName(name)}</bdi>;
+          const isLast = index === names.length - 1;
+          const href = treeHref(root, names.slice(0, index + 1));
+          return (
+            <li key={index}>
+              {isLast ? <span aria-current="page">{shown}</span> : <a href={href}>{shown}</a>}
+            </li>
+          );
+        })}
+      </ol>
+    </nav>
+  );
+}
+
+interface ItemProps {
+  readonly space: Connection;
+  readonly root: string;
+  readonly names: readonly Uint8Array[];
+  readonly item: TreeItem | DirectoryEntry;
+}
+
+function Item(props: ItemProps) {
+  const { space, root, names, item } = props;
+  return (
+    <>
+      <Facts {...props} />
+      {item.kind === 'directory' ? (
+        <DirectoryList space={space} root={root} names={names} directory={item} />
+      ) : item.kind === 'file' ? (
+        <FileView space={space} names={names} file={item} />
+      ) : (
+        <Link space={space} item={item} />
+      )}
+      <Commands root={root} names={names} item={item} />
+    </>
+  );
+}
+
+const NS_PER_MS = 1_000_000n;
+
+function Facts({ item }: ItemProps) {
+  const { kind, bytes, entryCount, isExecutable, mtimeNs } = item;
+  const words = [
+    kind === 'directory'
+      ? formatThings(entryCount, 'entry', 'entries')
+      : kind === 'symlink'
+        ? 'link'
+        : 'file',
+    formatBytes(bytes),
+    ...(isExecutable ? ['executable'] : []),
+    ...(mtimeNs === undefined ? [] : [`changed ${formatInstant(Number(mtimeNs / NS_PER_MS))}`]),
+  ];
+  return (
+    <p class="facts-line">
+      <span title={`${bytes} bytes`}>{words.join(' · ')}</span>
+      <span>
+        node <HashText hash={item.hash} href={nodeHref(item.hash)} />
+      </span>
+    </p>
+  );
+}
+
+function Link({ space, item }: { readonly space: Connection; readonly item: TreeItem }) {
+  const loaded = useLoaded(item.hash, (signal) => space.tree.readSymlink(item, { signal }));
+  return (
+    <Shown loaded={loaded} what="the link">
+      {(target) => (
+        <Notice>
+          <p>
+            A symbolic link to <code>{formatName(target)}</code>. Links are stored as they are and never
+            followed.
+          </p>
+        </Notice>
+      )}
+    </Shown>
+  );
+}
+
+function Commands({ root, names, item }: Omit<ItemProps, 'space'>) {
+  const texts = names.map(findText);
+  // A name that is no text cannot be copied as one.
+  if (texts.some((text) => text === undefined || formatName(new TextEncoder().encode(text)) !== text))
+    return null;
+  const place = shellWord([root, ...texts].join('/'));
+  const last = texts.at(-1);
+  return (
+    <section class="panel" aria-label="On the command line">
+      <h2>On the command line</h2>
+      {item.kind === 'directory' ? <CommandLine line={`holdfast ls ${place}`} /> : null}
+      {item.kind === 'file' ? <CommandLine line={`holdfast cat ${place}`} /> : null}
+      <CommandLine line={`holdfast pull ${shellWord(item.hash)} ${shellWord(`./${last ?? 'copy'}`)}`} />
+    </section>
+  );
+}

@@ -1,0 +1,2 @@
+/** The bundler takes a style sheet that is imported for its effect. */
+declare module '*.css';
