@@ -272,7 +272,7 @@ export const COMPOSITION_ROOT = 'packages/server/deployment/open.ts';
  * come before its rooms.
  */
 export const FLOORS: readonly RegExp[] = [
-  /^packages\/server\/(?:errors|log|log-repeats)\.ts$/,
+  /^packages\/server\/(?:(?:errors|log|log-repeats)\.ts|package\.json)$/,
   /^packages\/server\/metrics\//,
   /^packages\/server\/shares\//,
   /^packages\/server\/core\//,

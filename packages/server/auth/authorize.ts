@@ -1,6 +1,7 @@
 /** Decides who may do what: the checks of the table in docs/api.md, Capabilities, in its order, once per request. */
 import { ALGORITHMS, type Algorithm, ApiError, isAlgorithm, type OperationName } from '@holdfast/protocol';
 import { compactVerify } from 'jose';
+import { CACHE_REQUESTS } from '../metrics/server-metrics.ts';
 import { registryUnavailable, unauthorized } from './auth-errors.ts';
 import { CAPABILITY_CACHE_ENTRIES_MAX } from './auth-limits.ts';
 import { type AuthWorld, REAL_AUTH_WORLD } from './auth-world.ts';
@@ -11,6 +12,9 @@ import { findKey, type KeySet } from './key-set.ts';
 import type { AppStatus, RegistryStore } from './registry-store.ts';
 import { checkRevocations } from './revocations.ts';
 import { type ParsedToken, parseToken, plainCredential, readBearerToken } from './token.ts';
+
+const HITS = CACHE_REQUESTS.with({ cache: 'capabilities', result: 'hit' });
+const MISSES = CACHE_REQUESTS.with({ cache: 'capabilities', result: 'miss' });
 
 export interface Authorizer {
   readonly registry: IssuerRegistry;
@@ -58,8 +62,10 @@ export function authorize(
   const target: ScopeTarget = { appId, spaceId };
   const known = findStanding(authorizer, digest);
   if (known === undefined) {
+    MISSES.add();
     return authorizeUnknown(authorizer, readBearerToken(credential), digest, target, operation, witness);
   }
+  HITS.add();
   if (witness !== undefined) witness.capability = known;
   checkScope(known, target, operation);
   return known;

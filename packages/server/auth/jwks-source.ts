@@ -1,5 +1,6 @@
 /** Sources of an App's verification keys: text in the registry, or a URL (docs/api.md, Capabilities). */
 import { JWKS_STALE_MS_MAX } from '@holdfast/protocol';
+import { JWKS_FAILURES } from '../metrics/server-metrics.ts';
 import { registryUnavailable } from './auth-errors.ts';
 import { JWKS_FRESH_MS_MAX, JWKS_IN_USE_MS, JWKS_REFRESH_MS, JWKS_RETRY_MS } from './auth-limits.ts';
 import type { AuthWorld } from './auth-world.ts';
@@ -121,6 +122,7 @@ export class UrlKeySource implements KeySource {
       this.#failure = undefined;
       this.#schedule(startedAt + JWKS_REFRESH_MS - this.#world.monotonicNow());
     } catch (error) {
+      JWKS_FAILURES.add();
       this.#failure = { at: this.#world.monotonicNow(), error };
       this.#schedule(JWKS_RETRY_MS);
     }

@@ -1,5 +1,6 @@
 /** Repeats a step of background work until it is stopped. A failure is logged once, and the step is tried again. */
 import type { Log } from '../log.ts';
+import { BACKGROUND_FAILURES } from '../metrics/server-metrics.ts';
 
 export interface BackgroundLoop {
   /** Resolves when the current step has ended. No step begins afterwards. */
@@ -33,6 +34,7 @@ export function startLoop({ name, log, step, retryMs }: LoopOptions): Background
     } catch (error) {
       // After a stop the step may fail because its store is closed already.
       if (isStopped) return retryMs;
+      BACKGROUND_FAILURES.add({ loop: name });
       const failure = error instanceof Error ? error.message : String(error);
       if (failure !== lastFailure)
         log.error({ loop: name, err: error }, 'background work failed; it will be tried again');

@@ -7,7 +7,9 @@ import type { Core } from '../core/core.ts';
 import { scrub } from '../core/scrub.ts';
 import { sweep } from '../core/sweep.ts';
 import type { Log } from '../log.ts';
+import { SCRUB_LAST_SUCCESS, SCRUBBED_BYTES, SCRUBBED_NODES } from '../metrics/server-metrics.ts';
 import { type BackgroundLoop, startLoop } from './loop.ts';
+import { SweepLag } from './sweep-lag.ts';
 import type { BackgroundTurns } from './turns.ts';
 
 /** How often a server does background work, and how fast it may read from a store that also serves requests. */
@@ -55,14 +57,16 @@ interface BackgroundOptions {
 export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop {
   const { log, turns, pace } = options;
   const { retryMs } = pace;
+  const lag = new SweepLag();
   const loops = [
-    startLoop({ name: 'sweep', log, step: () => sweepOnce(options), retryMs }),
+    startLoop({ name: 'sweep', log, step: () => sweepOnce(options, lag), retryMs }),
     startLoop({ name: 'scrub', log, step: makeScrubStep(options), retryMs }),
     // Every process looks for rot, with or without a turn: each answers by what it knows itself.
     startLoop({ name: 'rot', log, step: () => lookForRot(options), retryMs }),
   ];
   const stop = async (): Promise<void> => {
     await Promise.all(loops.map((loop) => loop.stop()));
+    lag.stop();
     // If this fails, another process only waits until the turn runs out.
     await turns.release().catch(() => undefined);
   };
@@ -76,9 +80,14 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
 }
 
 /** Resolves with the ms until the next step, as the other steps here. */
-async function sweepOnce({ core, turns, pace }: BackgroundOptions): Promise<number> {
-  if ((await turns.take('sweep')) === undefined) return pace.askMs;
+async function sweepOnce({ core, turns, pace }: BackgroundOptions, lag: SweepLag): Promise<number> {
+  if ((await turns.take('sweep')) === undefined) {
+    lag.isOfAnother();
+    return pace.askMs;
+  }
+  lag.isOurs();
   const { moreToDo } = await sweep(core);
+  if (!moreToDo) lag.hasCaughtUp();
   return moreToDo ? SWEEP_BUSY_INTERVAL_MS : pace.sweepIntervalMs;
 }
 
@@ -92,7 +101,10 @@ function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
     if (turn === undefined) return pace.askMs;
     const restMs = restsUntil - performance.now();
     if (restMs > 0) return Math.min(restMs, pace.askMs);
-    const { next, bytes } = await scrub(core, turn.position);
+    const { next, nodes, bytes } = await scrub(core, turn.position);
+    SCRUBBED_NODES.add(nodes);
+    SCRUBBED_BYTES.add(bytes);
+    if (next === undefined) SCRUB_LAST_SUCCESS.set(Date.now() / 1000);
     await turns.note('scrub', next);
     const paceMs = Math.max(pace.scrubIntervalMs, (bytes / pace.scrubBytesPerSecond) * 1000);
     const pauseMs = next === undefined ? pace.scrubPauseMs : paceMs;

@@ -151,6 +151,7 @@ test('the scrub finds rot before a reader does, and makes sound bytes ready agai
   const bytes = [small, object, whole].reduce((sum, node) => sum + node.bytes.length, 0);
   expect(await scrub(world.core, undefined)).toEqual({
     next: undefined,
+    nodes: 3,
     bytes,
     foundRotten: 2,
     foundSound: 0,

@@ -35,6 +35,13 @@ export class RottenNodes {
     this.#report = report;
   }
 
+  /** How many rotten nodes are known in all Spaces together; of each Space as `countIn` says it. */
+  total(): number {
+    let total = 0;
+    for (const spaces of this.#counts.values()) for (const nodes of spaces.values()) total += nodes;
+    return total;
+  }
+
   /** How many rotten nodes of the Space are known; `look` counts up to `ROTTEN_COUNT_MAX`. */
   countIn({ appId, spaceId }: Space): number {
     return this.#counts.size === 0 ? 0 : (this.#counts.get(appId)?.get(spaceId) ?? 0);

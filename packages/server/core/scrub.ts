@@ -10,6 +10,8 @@ import { ContentLost, type ScrubItem, type ScrubPosition } from './ports.ts';
 export interface ScrubStep {
   /** the `after` of the next step; undefined: the walk is complete */
   readonly next: ScrubPosition | undefined;
+  /** nodes read, or found unreadable */
+  readonly nodes: number;
   /** bytes read; the caller paces the next step by them */
   readonly bytes: number;
   /** rows that this step made rotten */
@@ -41,7 +43,7 @@ export async function scrub(core: Core, after: ScrubPosition | undefined): Promi
       core.rottenNodes.noteUnread(item.space, item.node.hash, error);
     }
   }
-  return { next, bytes, foundRotten, foundSound };
+  return { next, nodes: items.length, bytes, foundRotten, foundSound };
 }
 
 /** Reads one node and makes its row say what the bytes prove. Resolves with the change it made. */

@@ -22,6 +22,7 @@ import { readContent } from '../core/read-content.ts';
 import { readMetadata } from '../core/read-metadata.ts';
 import { runGc } from '../core/run-gc.ts';
 import { updateRootRefs } from '../core/update-root-refs.ts';
+import { noteCollection } from '../metrics/note-collection.ts';
 import { contentAnswer } from './content-answer.ts';
 import type { ContentCopies } from './content-copies.ts';
 import type { HeaderFields } from './cors.ts';
@@ -109,7 +110,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     refuseQuery(call);
     const { maxNodes } = parseGcRequest(await readOptionalJsonBody(call.exchange));
     return waitingUpTo(GC_SECONDS_MAX, call, () =>
-      dispatch(call, () => runGc(call.core, call.space, maxNodes)),
+      dispatch(call, async () => noteCollection(await runGc(call.core, call.space, maxNodes))),
     );
   },
 

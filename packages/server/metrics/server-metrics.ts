@@ -76,12 +76,12 @@ export const SQL_DURATION = METRICS.histograms(
 );
 export const S3_DURATION = METRICS.histograms(
   'holdfast_s3_request_duration_seconds',
-  'Time of one S3 request to the head of its answer, repeats included',
+  'Time of one S3 request to the head of its answer, each repetition by itself',
   ['method'],
 );
 export const POOL_CONNECTIONS = METRICS.gauges(
   'holdfast_pool_connections',
-  'Connections of the PostgreSQL pool, by state',
+  'Connections of the PostgreSQL pool that are lent, idle, or possible at most, and work that waits for one',
   ['state'],
 );
 export const CACHE_REQUESTS = METRICS.counters(

@@ -3,6 +3,7 @@ import { GC_NODES_MAX, type GcResult } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
 import type { Space } from '../core/model.ts';
 import { runGc } from '../core/run-gc.ts';
+import { noteCollection } from '../metrics/note-collection.ts';
 
 /** Of each pass when all is to be collected: long enough to be quick, short enough that a caller who goes away is noticed soon. */
 const PASS_NODES = 1_000;
@@ -14,10 +15,11 @@ export async function collectSpace(
   maxNodes: number | undefined,
   signal: AbortSignal,
 ): Promise<GcResult> {
-  if (maxNodes !== undefined) return runGc(core, space, Math.min(maxNodes, GC_NODES_MAX));
+  if (maxNodes !== undefined)
+    return noteCollection(await runGc(core, space, Math.min(maxNodes, GC_NODES_MAX)));
   let total: GcResult = { examined: 0, deleted: 0, reclaimedContentBytes: 0 };
   for (;;) {
-    const pass = await runGc(core, space, PASS_NODES);
+    const pass = noteCollection(await runGc(core, space, PASS_NODES));
     total = {
       examined: total.examined + pass.examined,
       deleted: total.deleted + pass.deleted,

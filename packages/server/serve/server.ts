@@ -17,9 +17,11 @@ import { ContentCopies } from '../http/content-copies.ts';
 import type { FailureReport } from '../http/error-answer.ts';
 import { createHandler, type Handler } from '../http/handler.ts';
 import type { Log } from '../log.ts';
+import { ROT_FOUND, ROT_HEALED } from '../metrics/server-metrics.ts';
 import { openAudit } from './audit.ts';
 import type { ServeConfig } from './config.ts';
 import { suspendDevApp } from './dev-app.ts';
+import { watchServer } from './watch-server.ts';
 
 export interface OpenServerOptions {
   readonly config: ServeConfig;
@@ -83,6 +85,8 @@ async function openParts(
     },
   );
   opened.add(() => copies.close());
+  const stopWatching = watchServer(config, core);
+  opened.add(async () => stopWatching());
   const audit = config.audit === undefined ? undefined : await openAudit(config.audit, log);
   opened.add(async () => audit?.close());
   const handler = createHandler({
@@ -140,6 +144,8 @@ const ROT_LINES: Readonly<
 function logRot(log: Log, { kind, space: { appId, spaceId }, hash, reason }: RotReport): void {
   const { level, message } = ROT_LINES[kind];
   log[level]({ app: appId, space: spaceId, hash, reason }, message);
+  if (kind === 'rotten') ROT_FOUND.add();
+  else if (kind === 'sound' || kind === 'healed') ROT_HEALED.add({ how: kind });
 }
 
 const REASONS_MAX = 5;

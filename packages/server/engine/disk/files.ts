@@ -2,6 +2,7 @@
 import * as fs from 'node:fs';
 import { link, readdir, readFile, rename, stat, unlink } from 'node:fs/promises';
 import { promisify } from 'node:util';
+import { FSYNC_DURATION } from '../../metrics/server-metrics.ts';
 
 export interface OpenFile {
   /** Fills `buffer` from `position` on; returns the bytes read, fewer only at the end of the file. */
@@ -98,7 +99,20 @@ class DiskFile implements OpenFile {
 
 const openFd = promisify(fs.open) as (path: string, flags: number, mode?: number) => Promise<number>;
 const closeFd = promisify(fs.close);
-const syncFd = promisify(fs.fsync);
+const sync = promisify(fs.fsync);
+const SYNC_DURATION = {
+  file: FSYNC_DURATION.with({ kind: 'file' }),
+  folder: FSYNC_DURATION.with({ kind: 'folder' }),
+};
+
+async function syncFd(fd: number, kind: 'file' | 'folder' = 'file'): Promise<void> {
+  const startedAt = performance.now();
+  try {
+    await sync(fd);
+  } finally {
+    SYNC_DURATION[kind].observe((performance.now() - startedAt) / 1000);
+  }
+}
 
 function readFd(fd: number, buffer: Uint8Array, offset: number, length: number, position: number) {
   return new Promise<number>((resolve, reject) => {

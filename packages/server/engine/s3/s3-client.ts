@@ -5,6 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreUnavailable } from '../../core/ports.ts';
+import { ENGINE_UP, S3_DURATION } from '../../metrics/server-metrics.ts';
 import type { S3Address } from '../address.ts';
 import { type BucketUrl, serverUrlOf } from './address.ts';
 import { AnswerBody } from './answer-body.ts';
@@ -127,11 +128,16 @@ export class S3Client {
       release();
     };
     let response: Response;
+    const startedAt = performance.now();
     try {
       response = await fetchHead(request, controller, headMsMax);
+      ENGINE_UP.set({ engine: 's3' }, 1);
     } catch (error) {
+      if (!this.#isClosed) ENGINE_UP.set({ engine: 's3' }, 0);
       onEnd();
       throw error;
+    } finally {
+      S3_DURATION.observe({ method: request.method }, (performance.now() - startedAt) / 1000);
     }
     const { stallMsMax } = this.#options.limits;
     const hasBody = request.method !== 'HEAD';

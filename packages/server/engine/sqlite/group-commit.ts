@@ -9,7 +9,7 @@ import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
 import { type Clock, StoreUnavailable } from '../../core/ports.ts';
 import { isBusy, isDamageMet, isSurelyNotCommitted, storageError } from '../local-failure.ts';
 import { ActiveUploads } from './active-uploads.ts';
-import { BatchRows, type ChangedRows, type NodeCache } from './node-cache.ts';
+import { BatchRows, type ChangedRows, type CommitCost, type NodeCache } from './node-cache.ts';
 import type { SpaceDirectory } from './space-directory.ts';
 import { SpaceLedger } from './space-ledger.ts';
 import type { Statements } from './statements.ts';
@@ -46,7 +46,7 @@ interface GroupCommitOptions {
   readonly onFatal: (error: Error) => void;
   readonly beforeCommit?: () => void;
   /** called before any body is answered */
-  readonly afterCommit?: (changed: ChangedRows) => void;
+  readonly afterCommit?: (changed: ChangedRows, cost: CommitCost) => void;
   /** called after all bodies of a batch are answered */
   readonly betweenBatches?: () => void;
   /** ms of tries for another process's lock, after which the waiting bodies are refused */
@@ -225,10 +225,12 @@ export class GroupCommit {
       if (!database.inTransaction) throw new StoreUnavailable('SQLite took the transaction back: try again');
       ledger.flush();
       beforeCommit?.();
+      const startedAt = performance.now();
       sql.commit.run();
+      const commitMs = performance.now() - startedAt;
       ledger.publish();
       const changed = rows.publish();
-      afterCommit?.(changed);
+      afterCommit?.(changed, { bodies: outcomes.length, commitMs });
       return true;
     } catch (error) {
       failure = error;

@@ -22,6 +22,7 @@ import type {
   TransactionBody,
 } from '../../core/ports.ts';
 import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
+import { FSYNC_DURATION, GROUP_COMMIT_SIZE, SQL_DURATION } from '../../metrics/server-metrics.ts';
 import { isDamageMet, storageError } from '../local-failure.ts';
 import { type BalancePageRequest, findBalanceStep } from './balance-page.ts';
 import {
@@ -55,6 +56,10 @@ const INLINE_BYTES_MAX = 32 * 1024;
 
 /** The tables by which Spaces and domains are found: without a row there, everything in them looks absent. */
 const DIRECTORIES = ['spaces', 'domains'] as const;
+
+const MS_PER_SECOND = 1000;
+const COMMIT_DURATION = FSYNC_DURATION.with({ kind: 'database' });
+const SQL_SECONDS = SQL_DURATION.with({ engine: 'sqlite' });
 
 interface MetadataStoreOptions extends Omit<RowWriterSettings, 'lastCommit'> {
   readonly clock: Clock;
@@ -91,6 +96,8 @@ export class SqliteMetadataStore implements MetadataStore {
         onCommitted: (committed) => {
           this.#disk.endTurn();
           cache?.apply(committed);
+          GROUP_COMMIT_SIZE.observe(committed.bodies);
+          COMMIT_DURATION.observe(committed.commitMs / MS_PER_SECOND);
         },
         onFatal,
       };
@@ -111,7 +118,11 @@ export class SqliteMetadataStore implements MetadataStore {
   }
 
   transact<T, I = undefined>(space: Space, body: TransactionBody<T, I>, input?: I): Promise<T> {
-    return namingSpace(space, () => this.#writer.transact(space, body, input as I));
+    const startedAt = performance.now();
+    const answer = namingSpace(space, () => this.#writer.transact(space, body, input as I));
+    const settled = (): void => SQL_SECONDS.observe((performance.now() - startedAt) / MS_PER_SECOND);
+    answer.then(settled, settled);
+    return answer;
   }
 
   findNode(space: Space, hash: Hash): NodeRow | undefined {

@@ -31,7 +31,15 @@ export interface ChangedRows {
 }
 
 /** Commits have rising numbers. */
-export type Committed = ChangedRows & { readonly commit: number };
+export type Committed = ChangedRows & CommitCost & { readonly commit: number };
+
+/** What a commit cost, for metrics. */
+export interface CommitCost {
+  /** transactions that it made durable together */
+  readonly bodies: number;
+  /** of the one statement that writes and syncs */
+  readonly commitMs: number;
+}
 
 const NO_ROWS: ChangedRows = { leases: [], others: [] };
 
@@ -81,7 +89,7 @@ export class NodeCache {
   /**
    * Applies a commit to the entries from before it. A row that was read while the commit was under way may include it, or not.
    */
-  apply({ commit, leases, others }: Committed): void {
+  apply({ commit, leases, others }: Omit<Committed, keyof CommitCost>): void {
     for (const key of others) this.delete(key);
     for (const [key, leaseStartedAt, leaseExpiresAt] of leases) {
       const entry = this.#entries.get(key);

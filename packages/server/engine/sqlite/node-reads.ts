@@ -1,6 +1,7 @@
 /** Reads of nodes and their content outside transactions. */
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, NodeRow } from '../../core/model.ts';
+import { CACHE_REQUESTS } from '../../metrics/server-metrics.ts';
 import type { DiskReads } from './disk-reads.ts';
 import { type ContentPlace, type NodeCache, nodeKey } from './node-cache.ts';
 import { hexToBytes, joinedContentFromSql, nodeFromSql } from './rows.ts';
@@ -15,6 +16,9 @@ interface NodeReadsOptions {
   readonly lastCommit: () => number;
 }
 
+const HITS = CACHE_REQUESTS.with({ cache: 'nodes', result: 'hit' });
+const MISSES = CACHE_REQUESTS.with({ cache: 'nodes', result: 'miss' });
+
 export class NodeReads {
   readonly #options: NodeReadsOptions;
 
@@ -25,11 +29,14 @@ export class NodeReads {
   findNode(spaceId: number, hash: Hash): NodeRow | undefined {
     const { cache } = this.#options;
     const known = cache?.find(nodeKey(spaceId, hash));
-    return known === undefined ? this.#readNode(spaceId, hash) : known.node;
+    if (known === undefined) return this.#readNode(spaceId, hash);
+    HITS.add();
+    return known.node;
   }
 
   #readNode(spaceId: number, hash: Hash): NodeRow | undefined {
     const { cache, sql, lastCommit } = this.#options;
+    MISSES.add();
     const row = sql.findNode.get(spaceId, hexToBytes(hash));
     if (row === null) return undefined;
     const node = nodeFromSql(row, hash);
@@ -48,6 +55,7 @@ export class NodeReads {
     const { cache } = this.#options;
     if (cache === undefined) return this.#findJoined(spaceId, hash);
     const known = cache.find(nodeKey(spaceId, hash));
+    if (known !== undefined) HITS.add();
     const node = known?.node ?? this.#readNode(spaceId, hash);
     if (node === undefined) return undefined;
     const place = known?.place ?? this.#readPlace(cache, spaceId, node);

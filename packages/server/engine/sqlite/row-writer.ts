@@ -75,7 +75,7 @@ export class LocalRowWriter implements RowWriter {
         commit += 1;
         Atomics.store(lastCommit, 0, BigInt(commit));
       },
-      afterCommit: (changed) => events.onCommitted({ ...changed, commit }),
+      afterCommit: (changed, cost) => events.onCommitted({ ...changed, ...cost, commit }),
       betweenBatches: () => this.#checkpoint(() => this.#log.copyBackWhenLong()),
     });
   }

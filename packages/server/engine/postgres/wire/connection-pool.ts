@@ -4,6 +4,7 @@
  * gathering it.
  */
 import { StoreUnavailable } from '../../../core/ports.ts';
+import { ENGINE_UP, METRICS, POOL_CONNECTIONS, SQL_DURATION } from '../../../metrics/server-metrics.ts';
 import type { PostgresAddress } from '../../address.ts';
 import { isLost, storageError } from '../failure.ts';
 import { PostgresConnection, type TripCounter } from './connection.ts';
@@ -19,6 +20,8 @@ interface Waiter {
 const WATCH_MS_MAX = 1_000;
 const CLOSE_MS_MAX = 10_000;
 
+const SQL_SECONDS = SQL_DURATION.with({ engine: 'postgres' });
+
 export class PostgresPool {
   readonly counter: TripCounter = { roundTrips: 0 };
   readonly connectionsMax: number;
@@ -29,6 +32,7 @@ export class PostgresPool {
   readonly #lent = new Set<PostgresConnection>();
   readonly #waiting = new Set<Waiter>();
   readonly #watch: ReturnType<typeof setInterval>;
+  readonly #stopCounting: () => void;
   #admitted = 0;
   #isClosing = false;
   #whenEmpty: (() => void) | undefined;
@@ -39,6 +43,7 @@ export class PostgresPool {
     this.connectionsMax = address.connectionsMax;
     this.#watch = setInterval(() => this.#look(), Math.min(WATCH_MS_MAX, limits.silenceMs));
     this.#watch.unref();
+    this.#stopCounting = METRICS.readBefore(() => this.#count());
   }
 
   /** ms work may wait for its turn */
@@ -59,11 +64,13 @@ export class PostgresPool {
     const admitted = this.#admit();
     if (admitted !== undefined) await admitted;
     let connection: PostgresConnection | undefined;
+    const startedAt = performance.now();
     try {
       connection = this.#takeIdle() ?? (await this.#open());
       connection.renewPlans();
       return await work(connection);
     } finally {
+      SQL_SECONDS.observe((performance.now() - startedAt) / 1000);
       if (connection !== undefined) this.#giveBack(connection);
       this.#leave();
     }
@@ -101,6 +108,7 @@ export class PostgresPool {
       clearTimeout(timer);
     }
     clearInterval(this.#watch);
+    this.#stopCounting();
     await Promise.all(this.#idle.splice(0).map(({ connection }) => connection.end()));
   }
 
@@ -156,8 +164,10 @@ export class PostgresPool {
     try {
       const connection = await PostgresConnection.open(this.#address, this.#limits, this.counter);
       this.#lent.add(connection);
+      ENGINE_UP.set({ engine: 'postgres' }, 1);
       return connection;
     } catch (error) {
+      ENGINE_UP.set({ engine: 'postgres' }, 0);
       throw storageError(error, 'connecting');
     }
   }
@@ -176,6 +186,13 @@ export class PostgresPool {
     const now = performance.now();
     if (now - connection.openedAt > this.#limits.lifetimeMs) connection.end().catch(() => undefined);
     else this.#idle.push({ connection, since: now });
+  }
+
+  #count(): void {
+    POOL_CONNECTIONS.set({ state: 'lent' }, this.#lent.size);
+    POOL_CONNECTIONS.set({ state: 'idle' }, this.#idle.length);
+    POOL_CONNECTIONS.set({ state: 'max' }, this.connectionsMax);
+    POOL_CONNECTIONS.set({ state: 'waiting' }, this.#waiting.size);
   }
 
   #look(): void {
