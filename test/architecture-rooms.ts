@@ -23,7 +23,11 @@ export const FILES_STATE = 'packages/files/state/';
 /** The port to the registered Apps. */
 const REGISTRY_PORT = 'packages/server/auth/registry-store.ts';
 /** The ports by which engines give and take whole deployments. */
-const ENGINE_PORTS = ['packages/server/engine/transfer-ports.ts', 'packages/server/engine/entry-keys.ts'];
+const ENGINE_PORTS = [
+  'packages/server/engine/transfer-ports.ts',
+  'packages/server/engine/backup-ports.ts',
+  'packages/server/engine/entry-keys.ts',
+];
 
 /** Copying deployments. */
 const TRANSFER = 'packages/server/transfer/';
@@ -130,6 +134,19 @@ export const ROOMS: readonly Room[] = [
     packages: [PROTOCOL],
     nodeModules: true,
     reason: 'copying a deployment knows the rules and open deployments, no engine',
+  },
+  {
+    folder: 'packages/server/backup/',
+    folders: [
+      'packages/server/backup/',
+      'packages/server/deployment/',
+      'packages/server/core/',
+      'packages/server/engine/backup-ports.ts',
+      'packages/server/errors.ts',
+    ],
+    packages: [PROTOCOL],
+    nodeModules: true,
+    reason: 'a backup knows the rules, open deployments and the ports of a backup, no engine',
   },
   engineRoom('sqlite', ['bun:sqlite'], 'rows in SQLite know nothing of where the bytes are, nor of http'),
   engineRoom('disk', ['bun:sqlite', 'bun'], 'bytes on disk know nothing of rows, nor of http'),

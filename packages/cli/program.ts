@@ -16,6 +16,8 @@ const COMMANDS: ReadonlyMap<string, () => Promise<Register>> = new Map([
   ['app', async () => (await import('./commands/app.ts')).registerAppCommand],
   ['space', async () => (await import('./commands/space.ts')).registerSpaceCommand],
   ['migrate', async () => (await import('./commands/migrate.ts')).registerMigrateCommand],
+  ['backup', async () => (await import('./commands/backup.ts')).registerBackupCommand],
+  ['restore', async () => (await import('./commands/backup.ts')).registerRestoreCommand],
   ['key', async () => (await import('./commands/key.ts')).registerKeyCommand],
   ['token', async () => (await import('./commands/token.ts')).registerTokenCommand],
   ['login', async () => (await import('./commands/login.ts')).registerLoginCommand],

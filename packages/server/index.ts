@@ -55,3 +55,16 @@ export const transferDeployment: typeof import('./transfer/transfer-deployment.t
 export const planTransfer: typeof import('./transfer/transfer-deployment.ts').planTransfer = async (
   ...options
 ) => (await import('./transfer/transfer-deployment.ts')).planTransfer(...options);
+
+export type { BackupVerdict } from './backup/check-backup.ts';
+export type { BackupResult } from './backup/make-backup.ts';
+export type { RestoreResult } from './backup/restore-backup.ts';
+
+export const makeBackup: typeof import('./backup/make-backup.ts').makeBackup = async (...options) =>
+  (await import('./backup/make-backup.ts')).makeBackup(...options);
+
+export const checkBackup: typeof import('./backup/check-backup.ts').checkBackup = async (...options) =>
+  (await import('./backup/check-backup.ts')).checkBackup(...options);
+
+export const restoreBackup: typeof import('./backup/restore-backup.ts').restoreBackup = async (...options) =>
+  (await import('./backup/restore-backup.ts')).restoreBackup(...options);

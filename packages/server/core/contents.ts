@@ -113,7 +113,7 @@ export async function setRotten(
 }
 
 /** Proves inline bytes: length, checksum, digest. Throws ContentDamaged. */
-export function verifyInlineNode(core: Core, content: ContentRow, hash: Hash): void {
+export function verifyInlineNode(core: Pick<Core, 'content'>, content: ContentRow, hash: Hash): void {
   core.content.verifyInline(content);
   const { inlineBytes } = content;
   if (inlineBytes === undefined || bytesToHash(sha256(inlineBytes)) !== hash) {

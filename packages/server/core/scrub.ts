@@ -50,7 +50,7 @@ export async function scrub(core: Core, after: ScrubPosition | undefined): Promi
 async function judge(core: Core, item: ScrubItem): Promise<'rotten' | 'sound' | 'as-before'> {
   const { space, node } = item;
   try {
-    await verifyAll(core, item);
+    await verifyStored(core, item);
   } catch (error) {
     if (!isProofOfRot(error)) throw error;
     if (node.state !== 'ready') return 'as-before';
@@ -60,7 +60,11 @@ async function judge(core: Core, item: ScrubItem): Promise<'rotten' | 'sound' | 
   return node.state === 'rotten' && (await markSound(core, space, node)) ? 'sound' : 'as-before';
 }
 
-async function verifyAll(core: Core, { space, node, content }: ScrubItem): Promise<void> {
+/** Proves all stored bytes of a node by its hash; the errors are those of `ContentStore.verify`. */
+export async function verifyStored(
+  core: Pick<Core, 'content'>,
+  { space, node, content }: ScrubItem,
+): Promise<void> {
   if (content === undefined) throw new ContentLost('the content record is gone');
   if (content.inlineBytes === undefined) {
     await core.content.verify(storedObject(space, content), node.hash);

@@ -10,19 +10,22 @@ import type { RegistryStore } from '../auth/registry-store.ts';
 import { type BackgroundTurns, makeLocalTurns, NO_TURNS } from '../background/turns.ts';
 import { type Clock, type ContentStore, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
 import { formatHosts, type PostgresAddress } from '../engine/address.ts';
+import type { FolderFormat } from '../engine/backup-ports.ts';
 import type { Files } from '../engine/disk/files.ts';
 import { EngineRefused } from '../engine/refused.ts';
 import type { SqliteMetadataStore } from '../engine/sqlite/metadata-store.ts';
+import { ROWS_FILE } from '../engine/sqlite/rows-file.ts';
 import type { StoreIdentity } from '../engine/store-identity.ts';
 import type { BytesTrial, RowsTrial } from '../engine/store-trial.ts';
 import type { ContentIntake, DeploymentWriter } from '../engine/transfer-ports.ts';
 import { ServeError } from '../errors.ts';
-import type { Log } from '../log.ts';
+import { type Log, openLog } from '../log.ts';
 import { explainFolderError, holdDataFolder, isDataFolderHeld } from './data-folder.ts';
 import { type CopiedDeployment, Opened, type ServedDeployment, type SharedSecret } from './deployment.ts';
 import { folderSecret, SECRET_BYTES } from './folder-secret.ts';
 import { type DeploymentPlace, nameBucket, nameRows, type RowsPlace, type S3Place } from './place.ts';
 import { attemptStart } from './start-attempts.ts';
+import { assertRestored } from './unfinished-restore.ts';
 
 /** Opens to serve. The data folder exists and the caller holds it (data-folder.ts). A store that is away is tried for a while. */
 export interface ServePurpose {
@@ -41,6 +44,8 @@ export interface ServePurpose {
   readonly clock?: Clock | undefined;
   /** tests inject a failing disk */
   readonly files?: Files;
+  /** a restore opens the folder that it has not finished yet */
+  readonly isRestored?: boolean;
 }
 
 /** Opens the source or target of a copy, alone. Makes what is missing, as a server would. */
@@ -51,7 +56,6 @@ export interface CopyPurpose {
 type Purpose = ServePurpose | CopyPurpose;
 
 const REAL_CLOCK: Clock = { now: () => Date.now() };
-const DATABASE_FILE = 'holdfast.db';
 
 /** ms; a copy may wait long, and counts the rows of large tables */
 const COPY_STATEMENT_MS = 120_000;
@@ -83,6 +87,9 @@ export async function openDeployment(
 ): Promise<ServedDeployment | CopiedDeployment> {
   const opened = new Opened();
   try {
+    if (place.rows.kind === 'folder' && !(purpose.kind === 'serve' && purpose.isRestored)) {
+      assertRestored(place.rows.dataDir);
+    }
     const { rows, bytes } = await openStores(place, settingOf(purpose), opened);
     const { apps, secret } = rows;
     const common = { bytes: bytes.content, apps, secret, close: () => opened.close() };
@@ -100,7 +107,7 @@ export async function openDeployment(
 
 /** Whether there are rows at the place. Makes nothing. Rejects with ServeError. */
 export async function hasRows(place: RowsPlace): Promise<boolean> {
-  if (place.kind === 'folder') return existsSync(join(place.dataDir, DATABASE_FILE));
+  if (place.kind === 'folder') return existsSync(join(place.dataDir, ROWS_FILE));
   const { hasPostgresRows } = await import('../engine/postgres/open-postgres.ts');
   return naming(nameRows(place), () => hasPostgresRows(place.address));
 }
@@ -119,7 +126,7 @@ export async function tryRows({ rows, bytes }: DeploymentPlace): Promise<RowsTri
     return naming(`--metadata, ${nameRows(rows)}`, () => tryDatabase(rows.address));
   }
   const isServed = isDataFolderHeld(rows.dataDir);
-  const path = join(rows.dataDir, DATABASE_FILE);
+  const path = join(rows.dataDir, ROWS_FILE);
   const nothing = { version: undefined, storeId: undefined, isMarked: false, clockAheadMs: undefined };
   if (!existsSync(path)) return { ...nothing, isServed };
   const { tryDatabaseFile } = await import('../engine/sqlite/door.ts');
@@ -143,6 +150,42 @@ export async function openApps(place: RowsPlace): Promise<Pick<CopiedDeployment,
   const { PostgresRegistryStore } = await import('../engine/postgres/registry-store.ts');
   const pool = await naming(nameRows(place), () => openPostgres({ ...place.address, connectionsMax: 1 }));
   return { apps: new PostgresRegistryStore(pool), close: () => pool.close() };
+}
+
+/** Opens a folder that was taken out of a backup, alone and without a thread. The caller holds it. Rejects with ServeError. */
+export function openRestoredFolder(dataDir: string): Promise<ServedDeployment> {
+  const folder = { kind: 'folder', dataDir } as const;
+  return openDeployment(
+    { rows: folder, bytes: folder },
+    {
+      ...{ kind: 'serve', isRestored: true, isAlone: true, workers: 1, worker: 0 },
+      ...{ uploadTtlMs: UPLOAD_TTL_MS_DEFAULT, clock: REAL_CLOCK, log: openLog('silent') },
+      onFatal: (error) => {
+        throw error;
+      },
+    },
+  );
+}
+
+/** What a backup needs to know of the stores of a data folder. */
+export async function loadFolderFormat(): Promise<FolderFormat> {
+  const sqlite = await import('../engine/sqlite/folder-databases.ts');
+  const disk = await import('../engine/disk/object-files.ts');
+  return {
+    findDatabases: (dataDir) => {
+      const found = sqlite.findFolderDatabases(dataDir);
+      if (found[0]?.name === ROWS_FILE) return found;
+      throw new ServeError(
+        `${dataDir} holds no deployment: name the folder that the server serves with --data`,
+      );
+    },
+    countNodes: sqlite.countFolderNodes,
+    areBytesElsewhere: sqlite.areFolderBytesElsewhere,
+    objectsOf: disk.findObjectFiles,
+    objectsIn: disk.makeObjectFiles,
+    findDamage: sqlite.findDatabaseDamage,
+    renewRows: sqlite.renewFolderRows,
+  };
 }
 
 /** A purpose, with the values that every copy uses. */
@@ -200,7 +243,7 @@ async function openFolderRows(
     const folder = holdDataFolder(dataDir);
     opened.add(() => folder.release());
   }
-  const path = join(dataDir, DATABASE_FILE);
+  const path = join(dataDir, ROWS_FILE);
   // A thread has the clock of the machine and no other.
   const hasThread = !isCopied && clock === undefined;
   const metadata = new sqlite.SqliteMetadataStore({

@@ -13,7 +13,7 @@ import { ObjectLayout, readMarker } from './object-layout.ts';
 import { LocalReceivingRegistry } from './receiving-registry.ts';
 import { removeReceivingRegistry, SharedReceivingRegistry } from './shared-receiving-registry.ts';
 
-const CONTENT_FOLDER = 'content';
+export const CONTENT_FOLDER = 'content';
 const RECEIVING_FILE = 'live.db';
 
 interface DiskContentStoreConfig {

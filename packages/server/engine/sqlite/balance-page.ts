@@ -34,7 +34,7 @@ export function findBalanceStep(
   rowsMax: number = STEP_ROWS_MAX,
 ): BalancePageStep | undefined {
   const row = sql.findDomain.get(spaceId, domain);
-  const latest = (row?.revision as number | undefined) ?? 0;
+  const latest = ((row ?? sql.readFirstRevision.get())?.revision as number | undefined) ?? 0;
   const revision = page.revision === 'current' ? latest : page.revision;
   if (revision > latest) return undefined;
   if (row === null) return { revision, items: [], resumeAfter: undefined };

@@ -47,7 +47,7 @@ import { bytesToHex, contentFromSql, hexToBytes, nodeFromSql, uploadFromSql } fr
 import { ScrubWalk } from './scrub-walk.ts';
 import { listSpaces, NO_COUNTERS, readAppTotals, readCountersOf } from './space-counters.ts';
 import { SpaceDirectory } from './space-directory.ts';
-import { finalize, prepareReads, type ReadStatements } from './statements.ts';
+import { finalize, NO_SPACE, prepareReads, type ReadStatements } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { ThreadRowWriter } from './thread-row-writer.ts';
 
@@ -178,10 +178,7 @@ export class SqliteMetadataStore implements MetadataStore {
     for (;;) {
       const rest = { revision, after, limit: page.limit - items.length };
       const step = this.#readAtOneInstant(() => {
-        const id = this.#findSpaceId(space);
-        if (id !== undefined) return findBalanceStep(this.#reads, id, domain, rest);
-        const isEmpty = revision === 'current' || revision === 0;
-        return isEmpty ? { revision: 0, items: [], resumeAfter: undefined } : undefined;
+        return findBalanceStep(this.#reads, this.#findSpaceId(space) ?? NO_SPACE, domain, rest);
       });
       if (step === undefined) return undefined;
       items.push(...step.items);

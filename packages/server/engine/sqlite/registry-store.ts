@@ -32,7 +32,7 @@ import schema0002 from './registry-migrations/0002-limits.sql' with { type: 'tex
 import type { SqlRow } from './statements.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
-const FILE_NAME = 'registry.db';
+export const REGISTRY_FILE = 'registry.db';
 /** The data folder holds keys and every tenant's bytes. */
 const FOLDER_MODE = 0o700;
 
@@ -82,12 +82,12 @@ const SQL = {
 } as const;
 
 export function hasSqliteRegistry(dataDir: string): boolean {
-  return existsSync(join(dataDir, FILE_NAME));
+  return existsSync(join(dataDir, REGISTRY_FILE));
 }
 
 /** Opens `dataDir`/registry.db and makes both if they are missing. Throws EngineRefused. */
 export function openSqliteRegistryStore(dataDir: string): RegistryStore {
-  const path = join(dataDir, FILE_NAME);
+  const path = join(dataDir, REGISTRY_FILE);
   try {
     mkdirSync(dataDir, { recursive: true, mode: FOLDER_MODE });
     return new SqliteRegistryStore(openDatabase(path));

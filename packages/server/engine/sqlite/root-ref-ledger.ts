@@ -21,7 +21,7 @@ export class RootRefLedger {
   }
 
   findRevision(spaceId: number, domain: string): number {
-    return this.#findDomain(spaceId, domain)?.revision ?? 0;
+    return this.#findDomain(spaceId, domain)?.revision ?? this.#readFirstRevision();
   }
 
   findCommit(spaceId: number, domain: string, requestId: string): RootRefCommit | undefined {
@@ -75,9 +75,14 @@ export class RootRefLedger {
     return row && { id: row.id as number, revision: row.revision as number };
   }
 
+  #readFirstRevision(): number {
+    return (this.#scope.find(this.#scope.sql.readFirstRevision)?.revision as number | undefined) ?? 0;
+  }
+
   #insertDomain(spaceId: number, domain: string): number {
     this.#scope.beginWriting();
-    const row = this.#scope.find(this.#scope.sql.insertDomain, spaceId, domain);
+    const first = this.#readFirstRevision();
+    const row = this.#scope.find(this.#scope.sql.insertDomain, spaceId, domain, first);
     assertInvariant(row !== undefined, 'an inserted domain has an id');
     return row.id as number;
   }

@@ -25,6 +25,7 @@ import {
   uploadVerdictToSql,
   verdictCode,
 } from './rows.ts';
+import { NO_SPACE } from './statements.ts';
 import type { WriteScope } from './write-scope.ts';
 
 const AS_READ = 'a row is changed from exactly what was read';
@@ -337,7 +338,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   }
 
   findRevision(domain: string): number {
-    return this.#id === undefined ? 0 : this.#rootRefs.findRevision(this.#id, domain);
+    return this.#rootRefs.findRevision(this.#id ?? NO_SPACE, domain);
   }
 
   findBalances(domain: string, hashes: readonly Hash[]): readonly number[] {

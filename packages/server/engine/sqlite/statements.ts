@@ -41,6 +41,8 @@ export const READ_STATEMENTS = {
     'SELECT id, space, canonical_size, integrity, url_expires_at FROM contents WHERE generation = ?1',
   /** ?1 id, ?2 the generation it is expected to have */
   findInlineBytes: 'SELECT inline_bytes FROM contents WHERE id = ?1 AND generation = ?2',
+  /** what a domain without a row begins with: 0, but for rows that were restored from a backup */
+  readFirstRevision: "SELECT CAST(value AS INTEGER) AS revision FROM store WHERE name = 'first-revision'",
   findDomain: 'SELECT id, revision, history_floor FROM domains WHERE space = ?1 AND domain = ?2',
   /** ?1 domain, ?2 after, ?3 limit */
   findBalances:
@@ -142,7 +144,9 @@ const WRITE_STATEMENTS = {
   findAbandonedWaiting: `SELECT ${NODE_COLUMNS} FROM nodes WHERE state = 0 AND space = ?1 AND waiting_touched_at <= ?2 ORDER BY waiting_touched_at, hash LIMIT ?3`,
   findAbandonedUploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 ORDER BY url_expires_at, touched_at, hash LIMIT ?3`,
 
-  insertDomain: 'INSERT INTO domains (space, domain) VALUES (?1, ?2) RETURNING id',
+  /** ?3 the revision that it begins with */
+  insertDomain:
+    'INSERT INTO domains (space, domain, revision, history_floor) VALUES (?1, ?2, ?3, ?3) RETURNING id',
   /** ?1 domain in all below */
   advanceRevision: 'UPDATE domains SET revision = ?2 WHERE id = ?1 AND revision = ?2 - 1',
   findCommit: 'SELECT payload_digest, revision FROM root_ref_commits WHERE domain = ?1 AND request_id = ?2',
@@ -173,6 +177,9 @@ export type SqlRow = Record<string, unknown>;
 type Prepared = Statement<SqlRow, SQLQueryBindings[]>;
 export type ReadStatements = { readonly [Name in keyof typeof READ_STATEMENTS]: Prepared };
 export type Statements = { readonly [Name in keyof typeof ALL_STATEMENTS]: Prepared };
+
+/** The id of a Space without a row: no row has it. */
+export const NO_SPACE = 0;
 
 export function prepareReads(database: Database): ReadStatements {
   return prepare(database, READ_STATEMENTS);

@@ -1,4 +1,5 @@
 /** engine/store-identity.ts among the values of the database. */
+import type { Database } from 'bun:sqlite';
 import { randomUUID } from 'node:crypto';
 import { EngineRefused } from '../refused.ts';
 import type { StoreIdentity } from '../store-identity.ts';
@@ -40,4 +41,18 @@ function elsewhere(dataDir: string, bytes: 'folder' | 's3'): EngineRefused {
       ? `the bytes of ${dataDir} are in another store: give its --content, as before`
       : `the bytes of ${dataDir} are in that folder: leave --content out, or begin with another --data folder`,
   );
+}
+
+/** Whether the bytes of these rows are in S3. */
+export function isMarkedElsewhere(database: Database): boolean {
+  using statement = database.prepare('SELECT 1 FROM store WHERE name = ?1');
+  return statement.get(STORE_VALUE_NAMES.s3.mark) !== null;
+}
+
+/** Gives the rows another content folder, which has no marker yet. A bucket stays what it is: a restore copies no bucket. */
+export function renewFolderIdentity(database: Database): void {
+  database.run('DELETE FROM store WHERE name IN (?1, ?2)', [
+    STORE_VALUE_NAMES.folder.id,
+    STORE_VALUE_NAMES.folder.mark,
+  ]);
 }

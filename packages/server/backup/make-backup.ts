@@ -1,0 +1,279 @@
+/** Makes a backup of a data folder, while a server serves it or not. Runs in a process of its own (engine/backup-ports.ts). */
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { isAbsolute, join, relative, resolve } from 'node:path';
+import { LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
+import { holdDataFolder } from '../deployment/data-folder.ts';
+import { loadFolderFormat } from '../deployment/open.ts';
+import { replacePrivateFile } from '../deployment/private-file.ts';
+import type { FolderFormat, PageSnapshot } from '../engine/backup-ports.ts';
+import { ServeError } from '../errors.ts';
+import { copyDatabase, type FormerDatabase } from './copy-database.ts';
+import { findCopiedObjects, ObjectCopies } from './copy-objects.ts';
+import { syncFolder, writeDurably } from './durable-files.ts';
+import { decodeObjectList, encodeObjectList, type ObjectSizes } from './object-list.ts';
+import { OBJECTS_PACE, PAGES_PACE, Pace } from './pace.ts';
+import { PageMap } from './page-map.ts';
+import { type DatabaseEntry, digestOf, type Manifest, makeManifest, Repository } from './repository.ts';
+
+export interface BackupRequest {
+  readonly dataDir: string;
+  /** the folder of the backup, absolute */
+  readonly folder: string;
+}
+
+export interface BackupResult {
+  readonly nodes: number;
+  /** what a restore writes */
+  readonly bytes: number;
+  /** what this backup wrote of databases and objects */
+  readonly copiedBytes: number;
+  readonly ms: number;
+}
+
+export interface BackupRun {
+  onProgress(step: string, copiedBytes: number): void;
+}
+
+/** Files of a backup are for their owner alone. */
+const PRIVATE_UMASK = 0o077;
+const FOLDER_MODE = 0o700;
+const SEED_BYTES = 8;
+/** In this time nothing that came after the listing can have been collected, because its lease still holds. */
+const PASS_MS_MAX = LEASE_DURATION_MS_MIN / 2;
+const PASSES_MAX = 100;
+const LOCK_FILE = 'lock.db';
+/** In the data folder: when its last backup succeeded, ms. A server tells it as a metric. */
+export const LAST_BACKUP = 'last-backup';
+/** A disk that was just mounted has it. */
+const LOST_AND_FOUND = 'lost+found';
+
+/** Rejects with ServeError. An interrupted one leaves the former backup of the folder as it was. */
+export async function makeBackup(request: BackupRequest, run: BackupRun): Promise<BackupResult> {
+  const startedAt = performance.now();
+  process.umask(PRIVATE_UMASK);
+  const format = await loadFolderFormat();
+  // A mistyped data folder is refused before the folder of the backup is made.
+  format.findDatabases(request.dataDir);
+  assertApart(request);
+  const repository = new Repository(request.folder);
+  const held = holdRepository(repository);
+  try {
+    const former = await repository.findManifest();
+    assertOwnFolder(repository, former);
+    const source = { format, dataDir: request.dataDir };
+    const { manifest, copiedBytes } = await new BackupJob(repository, source, former, run).run();
+    return {
+      nodes: manifest.nodes,
+      bytes: manifest.bytes,
+      copiedBytes,
+      ms: Math.round(performance.now() - startedAt),
+    };
+  } finally {
+    held.release();
+  }
+}
+
+/** A backup inside the data folder would be lost with it. */
+function assertApart({ dataDir, folder }: BackupRequest): void {
+  const way = relative(resolve(dataDir), resolve(folder));
+  if (way.startsWith('..') || isAbsolute(way)) return;
+  throw new ServeError(`${folder} is inside the data folder ${dataDir}: a backup belongs on another disk`);
+}
+
+function holdRepository({ root }: Repository): ReturnType<typeof holdDataFolder> {
+  try {
+    return holdDataFolder(root);
+  } catch (error) {
+    if (!(error instanceof ServeError)) throw error;
+    const message = error.message.includes('in use')
+      ? `another backup into ${root} is under way: wait for it, or choose another folder`
+      : error.message.replace('the data folder', 'the folder').replace('--data folder', 'folder');
+    throw new ServeError(message, { cause: error });
+  }
+}
+
+function assertOwnFolder(repository: Repository, former: Manifest | undefined): void {
+  if (former !== undefined) return;
+  const own = [LOCK_FILE, LOST_AND_FOUND];
+  const others = readdirSync(repository.root).filter((name) => !own.includes(name));
+  if (others.length === 0 || others.includes('UNFINISHED')) return;
+  throw new ServeError(
+    `${repository.root} is not empty and holds no backup: give an empty folder, or one that holds a backup of this data`,
+  );
+}
+
+interface Source {
+  readonly format: FolderFormat;
+  readonly dataDir: string;
+}
+
+class BackupJob {
+  readonly #repository: Repository;
+  readonly #source: Source;
+  readonly #former: Manifest | undefined;
+  readonly #sequence: number;
+  readonly #seed: string;
+  readonly #run: BackupRun;
+  readonly #pages = new Pace(PAGES_PACE);
+  readonly #objects = new Pace(OBJECTS_PACE);
+
+  constructor(repository: Repository, source: Source, former: Manifest | undefined, run: BackupRun) {
+    this.#repository = repository;
+    this.#source = source;
+    this.#former = former;
+    this.#sequence = (former?.sequence ?? 0) + 1;
+    this.#seed = former?.seed ?? randomBytes(SEED_BYTES).toString('hex');
+    this.#run = run;
+  }
+
+  /**
+   * Objects are listed and copied before the rows are pinned and once more afterwards. So every object that the pinned rows name is
+   * copied: one that came after the first listing has a lease for longer than it takes until the second is done.
+   */
+  async run(): Promise<{ readonly manifest: Manifest; readonly copiedBytes: number }> {
+    const isResumed = this.#noteUnfinished();
+    const { format, dataDir } = this.#source;
+    const copies = format.areBytesElsewhere(dataDir) ? undefined : await this.#openCopies(isResumed);
+    if (copies !== undefined) await this.#copyObjects(copies);
+    const nodes = format.countNodes(dataDir);
+    const databases = await this.#copyDatabases(copies);
+    const kept = copies?.listKept();
+    const manifest = makeManifest({
+      ...{ sequence: this.#sequence, createdAt: Date.now(), nodes, seed: this.#seed, databases },
+      objects: kept === undefined ? null : this.#writeList(kept),
+      bytes: sum([...databases.map((each) => each.pageBytes * each.pageCount), ...(kept?.values() ?? [])]),
+    });
+    this.#tell('finishing');
+    syncFolder(this.#repository.root);
+    await this.#repository.replaceManifest(manifest);
+    await this.#readBack(manifest);
+    await replacePrivateFile(join(dataDir, LAST_BACKUP), Buffer.from(`${manifest.createdAt}\n`));
+    if (kept !== undefined) await copies?.removeOthers(kept);
+    this.#removeFormer(manifest);
+    rmSync(this.#repository.unfinishedPath, { force: true });
+    return { manifest, copiedBytes: this.#copiedBytes };
+  }
+
+  get #copiedBytes(): number {
+    return this.#pages.copiedBytes + this.#objects.copiedBytes;
+  }
+
+  #tell(step: string): void {
+    this.#run.onProgress(step, this.#copiedBytes);
+  }
+
+  /** Whether the backup before this one was interrupted. */
+  #noteUnfinished(): boolean {
+    const path = this.#repository.unfinishedPath;
+    try {
+      writeFileSync(path, '', { flag: 'wx', mode: 0o600 });
+      syncFolder(this.#repository.root);
+      return false;
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== 'EEXIST') throw error;
+      return true;
+    }
+  }
+
+  async #openCopies(isResumed: boolean): Promise<ObjectCopies> {
+    const { root, incoming, lists } = this.#repository;
+    const { format, dataDir } = this.#source;
+    const source = format.objectsOf(dataDir);
+    const target = format.objectsIn(root);
+    const known = isResumed ? await findCopiedObjects(target) : await this.#readFormerList();
+    mkdirSync(lists, { recursive: true, mode: FOLDER_MODE });
+    return new ObjectCopies({ source, target, incoming, known, pace: this.#objects });
+  }
+
+  async #readFormerList(): Promise<ObjectSizes> {
+    const list = this.#former?.objects?.list;
+    if (list === undefined) return new Map();
+    const bytes = await readFile(this.#repository.listPath(list.sequence));
+    if (digestOf(bytes) === list.sha256) return decodeObjectList(bytes);
+    return findCopiedObjects(this.#source.format.objectsIn(this.#repository.root));
+  }
+
+  /** Until a listing and its copies take so little time that nothing of it can be collected before the next one. */
+  async #copyObjects(copies: ObjectCopies): Promise<void> {
+    for (let passes = 0; passes < PASSES_MAX; passes += 1) {
+      const startedAt = performance.now();
+      this.#tell('copying objects');
+      await copies.pass();
+      if (performance.now() - startedAt < PASS_MS_MAX) return;
+    }
+    throw new ServeError('objects come faster than they can be copied: try again when less is written');
+  }
+
+  async #copyDatabases(copies: ObjectCopies | undefined): Promise<DatabaseEntry[]> {
+    const { format, dataDir } = this.#source;
+    const found = format.findDatabases(dataDir);
+    const pinned = found.map(({ name, pin }): { name: string; snapshot: PageSnapshot } => ({
+      name,
+      snapshot: pin(),
+    }));
+    if (copies !== undefined) await this.#copyRest(copies);
+    const entries: DatabaseEntry[] = [];
+    for (const { name, snapshot } of pinned) {
+      this.#tell(`copying ${name}`);
+      const former = this.#findFormer(name);
+      entries.push(
+        await copyDatabase(name, snapshot, {
+          ...{ repository: this.#repository, sequence: this.#sequence, seed: this.#seed },
+          ...{ former, pace: this.#pages },
+        }),
+      );
+    }
+    return entries;
+  }
+
+  /** An object that the rows name may have been deleted only if this took longer than a lease. */
+  async #copyRest(copies: ObjectCopies): Promise<void> {
+    const startedAt = performance.now();
+    await copies.pass();
+    if (performance.now() - startedAt < PASS_MS_MAX) return;
+    throw new ServeError('objects come faster than they can be copied: try again when less is written');
+  }
+
+  #findFormer(name: string): FormerDatabase | undefined {
+    const entry = this.#former?.databases.find((each) => each.name === name);
+    if (entry === undefined) return undefined;
+    const bytes = readFileSync(this.#repository.mapPath(name, entry.map.sequence));
+    // Without its map nothing of the former backup can be used: everything is copied again.
+    return digestOf(bytes) === entry.map.sha256 ? { entry, map: new PageMap(bytes) } : undefined;
+  }
+
+  #writeList(kept: ObjectSizes): Manifest['objects'] {
+    const bytes = encodeObjectList(kept);
+    writeDurably(this.#repository.listPath(this.#sequence), bytes);
+    syncFolder(this.#repository.lists);
+    const list = { sequence: this.#sequence, sha256: digestOf(bytes) };
+    return { count: kept.size, bytes: sum(kept.values()), list };
+  }
+
+  /** A backup counts as made only if its list can be read again. */
+  async #readBack(manifest: Manifest): Promise<void> {
+    const found = await this.#repository.findManifest();
+    if (found?.sequence === manifest.sequence) return;
+    throw new ServeError(`${this.#repository.manifestPath} does not hold what was written: check the disk`);
+  }
+
+  #removeFormer({ databases, objects }: Manifest): void {
+    for (const { name, map, packs } of databases) {
+      const kept = [`${map.sequence}.map`, ...packs.map(({ sequence }) => `${sequence}.pages`)];
+      removeExcept(this.#repository.folderOf(name), kept);
+    }
+    if (objects !== null) removeExcept(this.#repository.lists, [`${objects.list.sequence}.objects`]);
+  }
+}
+
+function removeExcept(folder: string, kept: readonly string[]): void {
+  for (const name of readdirSync(folder)) if (!kept.includes(name)) rmSync(join(folder, name));
+}
+
+function sum(values: Iterable<number>): number {
+  let total = 0;
+  for (const value of values) total += value;
+  return total;
+}

@@ -1,0 +1,53 @@
+/**
+ * Where each page of a database lies in a backup: the backup that wrote it, its number among the pages of that one, and its
+ * checksum. 16 bytes for each page, little-endian: u32, u32, u64.
+ */
+
+const ENTRY_BYTES = 16;
+const INDEX_AT = 4;
+const SUM_AT = 8;
+
+export interface PagePlace {
+  readonly pack: number;
+  readonly index: number;
+}
+
+export class PageMap {
+  readonly pageCount: number;
+  readonly #view: DataView;
+
+  constructor(bytes: Uint8Array) {
+    this.pageCount = Math.floor(bytes.length / ENTRY_BYTES);
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  }
+
+  static make(pageCount: number): PageMap {
+    return new PageMap(new Uint8Array(pageCount * ENTRY_BYTES));
+  }
+
+  get bytes(): Uint8Array {
+    return new Uint8Array(this.#view.buffer, this.#view.byteOffset, this.#view.byteLength);
+  }
+
+  placeOf(page: number): PagePlace {
+    const at = page * ENTRY_BYTES;
+    return { pack: this.#view.getUint32(at, true), index: this.#view.getUint32(at + INDEX_AT, true) };
+  }
+
+  sumOf(page: number): bigint {
+    return this.#view.getBigUint64(page * ENTRY_BYTES + SUM_AT, true);
+  }
+
+  set(page: number, { pack, index }: PagePlace, sum: bigint): void {
+    const at = page * ENTRY_BYTES;
+    this.#view.setUint32(at, pack, true);
+    this.#view.setUint32(at + INDEX_AT, index, true);
+    this.#view.setBigUint64(at + SUM_AT, sum, true);
+  }
+}
+
+/** `seed`: 16 hex digits. */
+export function makePageSum(seed: string): (page: Uint8Array) => bigint {
+  const key = BigInt(`0x${seed}`);
+  return (page) => Bun.hash.xxHash3(page, key);
+}

@@ -1,0 +1,75 @@
+/** Proves every node of a folder that was taken out of a backup: the database as a whole, then the bytes of each node by its hash. */
+import type { Hash } from '@holdfast/protocol';
+import { isProofOfRot } from '../core/contents.ts';
+import type { Space } from '../core/model.ts';
+import {
+  type ContentStore,
+  isDamage,
+  type MetadataStore,
+  type ScrubItem,
+  type ScrubPosition,
+} from '../core/ports.ts';
+import { verifyStored } from '../core/scrub.ts';
+
+export interface DamagedNode {
+  readonly space: Space;
+  readonly hash: Hash;
+  readonly reason: string;
+}
+
+export interface VerifiedNodes {
+  readonly nodes: number;
+  readonly damaged: readonly DamagedNode[];
+  /** rows that a damaged page of the database makes unreadable: their nodes cannot be named */
+  readonly hasUnreadableRows: boolean;
+}
+
+interface Verification {
+  readonly metadata: MetadataStore;
+  readonly content: ContentStore;
+  readonly onProgress: (nodes: number) => void;
+}
+
+const NODES_PER_STEP = 64;
+
+/** A node that was rotten when the backup was made is no damage of the backup. */
+export async function verifyNodes({ metadata, content, onProgress }: Verification): Promise<VerifiedNodes> {
+  const damaged: DamagedNode[] = [];
+  let nodes = 0;
+  let hasUnreadableRows = false;
+  for (let after: ScrubPosition | undefined; ; ) {
+    const page = await readPage(metadata, after);
+    if (page === undefined) {
+      hasUnreadableRows = true;
+      continue;
+    }
+    for (const item of page.items) {
+      nodes += 1;
+      const reason = item.node.state === 'ready' ? await findDamage(content, item) : undefined;
+      if (reason !== undefined) damaged.push({ space: item.space, hash: item.node.hash, reason });
+    }
+    onProgress(nodes);
+    if (page.next === undefined) return { nodes, damaged, hasUnreadableRows };
+    after = page.next;
+  }
+}
+
+/** `undefined`: these rows cannot be read; the next call for the same place goes on behind them. */
+async function readPage(metadata: MetadataStore, after: ScrubPosition | undefined) {
+  try {
+    return await metadata.findNodesToScrub(after, NODES_PER_STEP);
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return undefined;
+  }
+}
+
+async function findDamage(content: ContentStore, item: ScrubItem): Promise<string | undefined> {
+  try {
+    await verifyStored({ content }, item);
+    return undefined;
+  } catch (error) {
+    if (!isProofOfRot(error) && !isDamage(error)) throw error;
+    return (error as Error).message;
+  }
+}

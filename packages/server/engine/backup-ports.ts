@@ -1,0 +1,46 @@
+/**
+ * The ports by which a data folder is backed up: the pages of its databases as they were at one instant, and its objects, which
+ * never change. Only a process that does nothing else opens them: it keeps every file open that it reads, because closing one
+ * would drop the locks of SQLite on it.
+ */
+import type { Generation } from '../core/model.ts';
+
+/** The pages of one database as they were at one commit. */
+export interface PageSnapshot {
+  readonly pageBytes: number;
+  readonly pageCount: number;
+  /** Fills the beginning of `buffer` with `count` pages from `first` on; the first page of the database is 0. */
+  read(first: number, count: number, buffer: Uint8Array): void;
+}
+
+export interface BackedUpDatabase {
+  /** of its file in the data folder */
+  readonly name: string;
+  /** Pins what is committed now, until the process ends. */
+  pin(): PageSnapshot;
+}
+
+/** What a backup needs to know of data folders. */
+export interface FolderFormat {
+  /** the rows come first; @throws ServeError when there are none */
+  findDatabases(dataDir: string): readonly BackedUpDatabase[];
+  /** by the counters; of what is committed now */
+  countNodes(dataDir: string): number;
+  /** the bytes of these rows are in a bucket */
+  areBytesElsewhere(dataDir: string): boolean;
+  objectsOf(dataDir: string): ObjectFiles;
+  /** where a backup has its objects: laid out in the same way */
+  objectsIn(root: string): ObjectFiles;
+  /** What SQLite finds wrong in the databases of a folder that is open nowhere. */
+  findDamage(dataDir: string): readonly string[];
+  /** Makes rows that were copied from a backup a deployment of their own. Durable when it returns. */
+  renewRows(dataDir: string): void;
+}
+
+/** Objects as files; a file that is there is complete and never changes. */
+export interface ObjectFiles {
+  list(): Generation[];
+  pathOf(generation: Generation): string;
+  /** the folders of `pathOf`, all of them */
+  readonly folders: readonly string[];
+}

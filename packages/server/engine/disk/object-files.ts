@@ -1,0 +1,31 @@
+/** engine/backup-ports.ts ObjectFiles: the content folder as files, without its records. */
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { ObjectFiles } from '../backup-ports.ts';
+import { codeOf } from '../local-failure.ts';
+import { isGeneration, ObjectLayout } from './object-layout.ts';
+import { CONTENT_FOLDER } from './open-disk-content-store.ts';
+
+export function findObjectFiles(dataDir: string): ObjectFiles {
+  return makeObjectFiles(join(dataDir, CONTENT_FOLDER));
+}
+
+/** The objects below `root`, laid out as in a content folder. */
+export function makeObjectFiles(root: string): ObjectFiles {
+  const layout = new ObjectLayout(root);
+  const folders = layout.shards();
+  return {
+    folders,
+    list: () => folders.flatMap((folder) => listFolder(folder).filter(isGeneration)),
+    pathOf: (generation) => layout.objectOf(generation),
+  };
+}
+
+function listFolder(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return [];
+    throw error;
+  }
+}

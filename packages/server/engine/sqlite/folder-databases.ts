@@ -1,0 +1,87 @@
+/** The databases of a data folder as they are backed up, and what makes them another deployment's when they are restored. */
+import { Database } from 'bun:sqlite';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { BackedUpDatabase } from '../backup-ports.ts';
+import { copyMarkName } from './copy-marks.ts';
+import { pinDatabase, SqlitePageSnapshot } from './page-snapshot.ts';
+import { REGISTRY_FILE } from './registry-store.ts';
+import { ROWS_FILE } from './rows-file.ts';
+import { isMarkedElsewhere, renewFolderIdentity } from './store-identity.ts';
+
+/**
+ * A restored domain goes on this far above the revision that was backed up: no client has seen a higher one, because nobody makes
+ * as many commits between two backups. 2^53, the largest that a JSON number holds exactly, leaves room for thousands of restores.
+ */
+const REVISION_STEP = 2 ** 40;
+
+/** The rows, and the registry of Apps where there is one. */
+export function findFolderDatabases(dataDir: string): BackedUpDatabase[] {
+  const names = [ROWS_FILE, REGISTRY_FILE].filter((name) => existsSync(join(dataDir, name)));
+  return names.map((name) => {
+    const path = join(dataDir, name);
+    return { name, pin: () => new SqlitePageSnapshot(path, pinDatabase(path)) };
+  });
+}
+
+export function countFolderNodes(dataDir: string): number {
+  const pin = pinDatabase(join(dataDir, ROWS_FILE));
+  using statement = pin.prepare<{ nodes: number }, []>(
+    'SELECT coalesce(sum(node_count), 0) AS nodes FROM spaces',
+  );
+  return statement.get()?.nodes ?? 0;
+}
+
+export function areFolderBytesElsewhere(dataDir: string): boolean {
+  return isMarkedElsewhere(pinDatabase(join(dataDir, ROWS_FILE)));
+}
+
+/** Compares all tables with their indexes and rules. The databases are open nowhere. */
+export function findDatabaseDamage(dataDir: string): string[] {
+  return [ROWS_FILE, REGISTRY_FILE].flatMap((name) => {
+    const path = join(dataDir, name);
+    if (!existsSync(path)) return [];
+    try {
+      const database = new Database(path, { readwrite: true, create: false });
+      try {
+        using statement = database.prepare<{ integrity_check: string }, []>('PRAGMA integrity_check(20)');
+        const found = statement.all().map(({ integrity_check: text }) => text);
+        return found.filter((text) => text !== 'ok').map((text) => `${name}: ${text}`);
+      } finally {
+        database.close();
+      }
+    } catch (error) {
+      return [`${name}: ${(error as Error).message}`];
+    }
+  });
+}
+
+/**
+ * Makes rows that were copied from a backup a deployment of their own: another identity of their content folder, revisions above all
+ * that clients have seen, and no marks of copies. The database is open nowhere else. Durable when it returns.
+ */
+export function renewFolderRows(dataDir: string): void {
+  const database = new Database(join(dataDir, ROWS_FILE), { readwrite: true, create: false });
+  try {
+    database.run('PRAGMA synchronous = FULL');
+    database.transaction(() => {
+      renewFolderIdentity(database);
+      for (const name of ['epoch', 'finished'] as const) {
+        database.run('DELETE FROM store WHERE name = ?1', [copyMarkName(name)]);
+      }
+      // Clients have seen domains, too, that came after the backup.
+      database.run(
+        `INSERT INTO store (name, value) VALUES ('first-revision', ?1)
+         ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + ?1 AS TEXT)`,
+        [String(REVISION_STEP)],
+      );
+      // Pages of earlier revisions are gone: no cursor from before is good any more.
+      database.run('UPDATE domains SET revision = revision + ?1, history_floor = revision + ?1', [
+        REVISION_STEP,
+      ]);
+    })();
+    database.run('PRAGMA wal_checkpoint(TRUNCATE)');
+  } finally {
+    database.close();
+  }
+}

@@ -1,0 +1,148 @@
+/**
+ * Reads the pages of a database as they are at one commit, past SQLite, while others write. An open read transaction holds the
+ * checkpoints back, so the file holds no commit later than that transaction. What is later, or not yet copied back, is in
+ * the write-ahead log. The index of that log (the -shm file) says which of its frames are committed.
+ *
+ * The formats are those of https://www.sqlite.org/fileformat2.html and https://www.sqlite.org/walformat.html.
+ */
+import { Database } from 'bun:sqlite';
+import { fstatSync, openSync, readSync } from 'node:fs';
+import type { PageSnapshot } from '../backup-ports.ts';
+import { DatabaseDamaged } from './database.ts';
+
+const LOG_HEADER_BYTES = 32;
+const LOG_SALT_AT = 16;
+const FRAME_HEADER_BYTES = 24;
+const FRAME_SALT_AT = 8;
+const SALT_BYTES = 8;
+
+/** Two copies of one header: a writer changes one after the other. */
+const INDEX_COPY_BYTES = 48;
+const INDEX_IS_INITIALIZED_AT = 12;
+const INDEX_FRAMES_AT = 16;
+const INDEX_PAGES_AT = 20;
+const INDEX_SALT_AT = 32;
+const INDEX_READS_MAX = 10_000;
+
+const BUSY_TIMEOUT_MS = 10_000;
+
+/** What the index of the log says of the last commit. */
+interface LogIndex {
+  readonly frames: number;
+  readonly pages: number;
+  readonly salt: Buffer;
+}
+
+export class SqlitePageSnapshot implements PageSnapshot {
+  readonly pageBytes: number;
+  readonly pageCount: number;
+  readonly #file: number;
+  readonly #log: number;
+  readonly #salt: Buffer;
+  /** the last committed frame of each page that the log holds; empty once the log has been begun anew */
+  #frames: ReadonlyMap<number, number>;
+
+  /** The database is in WAL mode and `pin` is an open read transaction on it. */
+  constructor(path: string, pin: Database) {
+    using statement = pin.prepare<{ page_size: number }, []>('PRAGMA page_size');
+    this.pageBytes = statement.get()?.page_size ?? 0;
+    this.#file = openSync(path, 'r');
+    this.#log = openSync(`${path}-wal`, 'r');
+    const index = openSync(`${path}-shm`, 'r');
+    // Between the two readings the log may be begun anew, but not twice: a commit of the new log holds checkpoints back.
+    const found = this.#readFrames(readIndex(index)) ?? this.#readFrames(readIndex(index));
+    if (found === undefined)
+      throw new DatabaseDamaged(`the write-ahead log of ${path} does not fit its index`);
+    this.#frames = found.frames;
+    this.#salt = found.index.salt;
+    this.pageCount = found.index.pages > 0 ? found.index.pages : this.#countFilePages();
+  }
+
+  read(first: number, count: number, buffer: Uint8Array): void {
+    readWhole(this.#file, buffer, count * this.pageBytes, first * this.pageBytes);
+    if (this.#frames.size === 0) return;
+    for (let page = first; page < first + count; page += 1) {
+      const frame = this.#frames.get(page + 1);
+      if (frame === undefined) continue;
+      const at = (page - first) * this.pageBytes;
+      const target = buffer.subarray(at, at + this.pageBytes);
+      const bytes = readSync(this.#log, target, 0, this.pageBytes, this.#frameAt(frame) + FRAME_HEADER_BYTES);
+      if (bytes === this.pageBytes && this.#readLogSalt().equals(this.#salt)) continue;
+      // Only a log whose commits are all in the file is begun anew. So the file has what its frames had.
+      this.#frames = new Map();
+      readWhole(this.#file, buffer, count * this.pageBytes, first * this.pageBytes);
+      return;
+    }
+  }
+
+  /** `undefined`: the log was begun anew after its index was read. */
+  #readFrames(index: LogIndex): { index: LogIndex; frames: ReadonlyMap<number, number> } | undefined {
+    const frames = new Map<number, number>();
+    const header = Buffer.alloc(FRAME_HEADER_BYTES);
+    for (let frame = 0; frame < index.frames; frame += 1) {
+      const bytes = readSync(this.#log, header, 0, FRAME_HEADER_BYTES, this.#frameAt(frame));
+      const salt = header.subarray(FRAME_SALT_AT, FRAME_SALT_AT + SALT_BYTES);
+      if (bytes < FRAME_HEADER_BYTES || !salt.equals(index.salt)) return undefined;
+      frames.set(header.readUInt32BE(0), frame);
+    }
+    if (index.frames > 0 && !this.#readLogSalt().equals(index.salt)) return undefined;
+    return { index, frames };
+  }
+
+  #readLogSalt(): Buffer {
+    const salt = Buffer.alloc(SALT_BYTES);
+    readSync(this.#log, salt, 0, SALT_BYTES, LOG_SALT_AT);
+    return salt;
+  }
+
+  #frameAt(frame: number): number {
+    return LOG_HEADER_BYTES + frame * (FRAME_HEADER_BYTES + this.pageBytes);
+  }
+
+  #countFilePages(): number {
+    return Math.floor(fstatSync(this.#file).size / this.pageBytes);
+  }
+}
+
+/** The two copies differ while a commit is being told of: then they are read again. @throws DatabaseDamaged */
+function readIndex(file: number): LogIndex {
+  const bytes = Buffer.alloc(2 * INDEX_COPY_BYTES);
+  for (let attempt = 0; attempt < INDEX_READS_MAX; attempt += 1) {
+    readSync(file, bytes, 0, bytes.length, 0);
+    const first = bytes.subarray(0, INDEX_COPY_BYTES);
+    if (first[INDEX_IS_INITIALIZED_AT] === 0 || !first.equals(bytes.subarray(INDEX_COPY_BYTES))) continue;
+    // The index is in the byte order of the machine, the salt in that of the log.
+    return {
+      frames: first.readUInt32LE(INDEX_FRAMES_AT),
+      pages: first.readUInt32LE(INDEX_PAGES_AT),
+      salt: Buffer.from(first.subarray(INDEX_SALT_AT, INDEX_SALT_AT + SALT_BYTES)),
+    };
+  }
+  throw new DatabaseDamaged('the index of a write-ahead log cannot be read');
+}
+
+/** Fills `bytes` of `buffer`; what lies behind the end of the file becomes zeros, because those pages are in the log. */
+function readWhole(file: number, buffer: Uint8Array, bytes: number, position: number): void {
+  let filled = 0;
+  while (filled < bytes) {
+    const read = readSync(file, buffer, filled, bytes - filled, position + filled);
+    if (read === 0) break;
+    filled += read;
+  }
+  buffer.fill(0, filled, bytes);
+}
+
+/** Keeps the transactions: the garbage collector would close a database without a reference. */
+const PINS: Database[] = [];
+
+/** Begins a read transaction that ends with the process. Makes nothing. */
+export function pinDatabase(path: string): Database {
+  // SQLite may have to mend the index of the log, so the connection may write; the database it leaves alone.
+  const pin = new Database(path, { readwrite: true, create: false });
+  pin.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+  pin.run('PRAGMA query_only = ON');
+  pin.run('BEGIN');
+  pin.run('SELECT count(*) FROM sqlite_master');
+  PINS.push(pin);
+  return pin;
+}
