@@ -43,6 +43,7 @@ import {
   sealPartial,
   writeRange,
 } from './partial-names.ts';
+import { assertRoom } from './room.ts';
 import { setTimes } from './set-times.ts';
 
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -91,6 +92,10 @@ class LocalTarget implements FolderTarget {
 
   isEmpty(): boolean {
     return readdirSync(this.#folders.prefix(undefined), { encoding: 'buffer' }).length === 0;
+  }
+
+  assertRoom(bytes: number): void {
+    assertRoom(this.#base, this.#folders.prefix(undefined), bytes);
   }
 
   noteEntry(path: TreePath): void {

@@ -109,6 +109,7 @@ class Pull {
     if (isWhole) this.#progress.expect({ files: root.entryCount + 1, bytes: root.bytes });
     this.#progress.phase('check');
     const checked = await this.#check(root);
+    if (isWhole) this.#target.assertRoom(root.bytes - this.#result.bytes);
     this.#progress.phase('transfer');
     try {
       await this.#write(root, checked);
@@ -131,6 +132,7 @@ class Pull {
       this.#count(entry, false);
       return this.#result;
     }
+    this.#target.assertRoom(entry.bytes);
     this.#progress.phase('transfer');
     const folder = this.#openFolder(path.parent, undefined, { stood: true, mtimeNs: undefined });
     await this.#take(walked, check, folder);

@@ -50,6 +50,8 @@ export interface PartialFile {
 export interface PullTarget {
   /** Nothing stands in the folder itself: no entry needs to be looked for. */
   isEmpty(): boolean;
+  /** Called before anything is written: `bytes` of the tree are not there yet. Throws if they cannot fit. */
+  assertRoom(bytes: number): void;
   /** The tree has this entry. Told of every entry in a folder of the target before anything in that folder is taken away. */
   noteEntry(path: TreePath): void;
   find(path: TreePath): FoundEntry | undefined;

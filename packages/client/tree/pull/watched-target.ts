@@ -9,6 +9,7 @@ export function watchTarget(target: PullTarget, progress: ProgressReporter): Pul
     work.finally(progress.waitFor(`${doing} ${formatPath(path)}`));
   return {
     isEmpty: () => target.isEmpty(),
+    assertRoom: (bytes) => target.assertRoom(bytes),
     noteEntry: (path) => target.noteEntry(path),
     find: (path) => target.find(path),
     setExecutable: (path, isExecutable) => target.setExecutable(path, isExecutable),
