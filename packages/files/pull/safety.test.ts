@@ -23,7 +23,7 @@ import {
   TreeReadError,
 } from '@holdfast/client';
 import { encodeNode } from '@holdfast/protocol';
-import { buildPlan, contentOf, directory, file, type Plan } from '../../../test/support/disk-trees.ts';
+import { buildPlan, directory, file, type Plan } from '../../../test/support/disk-trees.ts';
 import { mountSmallDisk } from '../../../test/support/small-disk.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import {
@@ -382,37 +382,6 @@ describe('an interrupted pull', () => {
       );
       source.onRead = async () => undefined;
       disk.empty();
-      await pullToPath(source, root, target);
-      expect(readStanding(target)).toEqual(standingOf(plan));
-    } finally {
-      disk.remove();
-    }
-  });
-
-  test('too small for what the tree promises says so before anything is written', async () => {
-    const plan = directory({ 'a.bin': file(2_000_000, 1), 'b.bin': file(3_000_000, 2), c: file(10, 3) });
-    const { source, root } = await makeSource(plan);
-    const disk = mountSmallDisk(8);
-    try {
-      const target = join(disk.path, 'target');
-      disk.fill(4_000_000);
-      const refusal = await failureOf(pullToPath(source, root, target), Error);
-      expect(refusal).toContain('the tree has 4.8 MiB that are not in');
-      expect(refusal).toContain('nothing was written');
-      expect(listAll(target)).toEqual([]);
-      // What an interrupted pull left may be taken up again: that is tried.
-      const left = join(target, `.holdfast-${'0'.repeat(16)}-1999999999-00000000.part`);
-      disk.empty();
-      writeFileSync(left, Buffer.alloc(1_500_000));
-      disk.fill(4_000_000);
-      expect(await failureOf(pullToPath(source, root, target), Error)).toContain('the disk is full');
-      // What stands there already needs no room.
-      disk.empty();
-      writeFileSync(
-        join(target, 'a.bin'),
-        contentOf({ kind: 'file', size: 2_000_000, seed: 1, isExecutable: false }),
-      );
-      disk.fill(3_500_000);
       await pullToPath(source, root, target);
       expect(readStanding(target)).toEqual(standingOf(plan));
     } finally {

@@ -75,7 +75,7 @@ describe('turned down with one line that says why', () => {
     ],
     [
       'a weak key',
-      { keys: { kind: 'static', jwks: keySetText({ kty: 'RSA', n: 'u'.repeat(171), e: 'AQAB' }) } },
+      { keys: { kind: 'static', jwks: keySetText({ kty: 'RSA', n: 'u'.repeat(172), e: 'AQAB' }) } },
       '2048',
     ],
     [

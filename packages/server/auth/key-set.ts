@@ -15,6 +15,7 @@ import {
   RSA_MODULUS_BITS_MAX,
   RSA_MODULUS_BITS_MIN,
 } from './auth-limits.ts';
+import { isBase64url } from './base64url.ts';
 
 /** One public key. `identity` is equal for two keys exactly when kid, algorithms and key bytes are. */
 export interface VerificationKey {
@@ -39,7 +40,6 @@ export class KeySetError extends Error {
 }
 
 const PRIVATE_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'] as const;
-const BASE64URL = /^[A-Za-z0-9_-]+$/;
 const textEncoder = new TextEncoder();
 
 /**
@@ -179,7 +179,7 @@ function readForm(
   const members: Record<string, string> = { ...fixed };
   for (const name of names) {
     const value = jwk.get(name);
-    if (typeof value !== 'string' || !BASE64URL.test(value)) {
+    if (typeof value !== 'string' || value === '' || !isBase64url(value)) {
       return { kind: 'refused', reason: `has a "${name}" that is not base64url text` };
     }
     members[name] = value;

@@ -96,3 +96,15 @@ test('a signature that no bytes encode to is no JWT', () => {
   expect(parse(`Bearer ${head}AAAAA`)).toBe('invalid_token');
   expect(typeof parse(`Bearer ${head}AAAAAA`)).toBe('object');
 });
+
+test('stray bits at the end of a part are refused: two texts would be the same capability', () => {
+  const header = encodePart('{"alg":"ES256"}');
+  const claims = encodePart('{"iss":"a"} ');
+  expect(parse(`Bearer ${header}.${claims}.QQ`)).toMatchObject({ issuer: 'a' });
+  expect(parse(`Bearer ${header}.${claims}.QR`)).toBe('invalid_token');
+  const odd = encodePart('{"iss":"a"}');
+  const stray = `${odd.slice(0, -1)}${String.fromCharCode(odd.charCodeAt(odd.length - 1) + 1)}`;
+  expect(Buffer.from(stray, 'base64url')).toEqual(Buffer.from(odd, 'base64url'));
+  expect(parse(`Bearer ${header}.${odd}.QQ`)).toMatchObject({ issuer: 'a' });
+  expect(parse(`Bearer ${header}.${stray}.QQ`)).toBe('invalid_token');
+});

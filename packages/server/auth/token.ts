@@ -8,6 +8,7 @@ import {
 } from '@holdfast/protocol';
 import { missingToken, unauthorized } from './auth-errors.ts';
 import { TOKEN_CHARACTERS_MAX, TOKEN_JSON_DEPTH_MAX } from './auth-limits.ts';
+import { isBase64url } from './base64url.ts';
 
 /** The parts of a JWT with a readable header and claims, an `alg` and an `iss`. Nothing here is verified. */
 export interface ParsedToken {
@@ -71,7 +72,7 @@ export function parseToken(compact: string): ParsedToken {
   if (parts === null) throw notAToken('it is not three base64url parts');
   const header = parsePart(parts[1] as string, 'header');
   const claims = parsePart(parts[2] as string, 'claims');
-  if (isUndecodable(parts[3] as string)) throw notAToken('its signature is not base64url');
+  if (!isBase64url(parts[3] as string)) throw notAToken('its signature is not base64url');
   const algorithm = header.get('alg');
   if (typeof algorithm !== 'string') throw notAToken('it has no "alg"');
   const issuer = claims.get('iss');
@@ -80,7 +81,7 @@ export function parseToken(compact: string): ParsedToken {
 }
 
 function parsePart(base64url: string, name: string): JsonObject {
-  if (isUndecodable(base64url)) throw notAToken(`its ${name} part is not base64url`);
+  if (!isBase64url(base64url)) throw notAToken(`its ${name} part is not base64url`);
   try {
     const value = parseStrictJson(Buffer.from(base64url, 'base64url'), { depthMax: TOKEN_JSON_DEPTH_MAX });
     if (isJsonObject(value)) return value;
@@ -88,11 +89,6 @@ function parsePart(base64url: string, name: string): JsonObject {
     if (!(error instanceof StrictJsonError)) throw error;
   }
   throw notAToken(`its ${name} part is not a JSON object`);
-}
-
-/** True if no bytes have a base64url encoding of this length. */
-function isUndecodable(base64url: string): boolean {
-  return base64url.length % 4 === 1;
 }
 
 function notAToken(reason: string): ApiError {
