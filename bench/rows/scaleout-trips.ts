@@ -6,6 +6,7 @@ import { getUsage } from '../../packages/server/core/get-usage.ts';
 import { leaseNode } from '../../packages/server/core/lease-node.ts';
 import { listRootRefs } from '../../packages/server/core/list-root-refs.ts';
 import type { ContentCaller } from '../../packages/server/core/ports.ts';
+import { NO_QUOTAS } from '../../packages/server/core/quotas.ts';
 import { readContent } from '../../packages/server/core/read-content.ts';
 import { readMetadata } from '../../packages/server/core/read-metadata.ts';
 import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
@@ -110,6 +111,7 @@ async function openWorld({ metadataUrl, bucket }: Deployment) {
     random: { bytes: (count) => new Uint8Array(randomBytes(count)) },
     signer: createSigner(randomBytes(32)),
     rottenNodes: new RottenNodes(() => undefined),
+    quotas: NO_QUOTAS,
     settings: {
       nodeBytesMax: 2 ** 25,
       activeUploadsMax: 1024,

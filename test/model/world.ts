@@ -6,6 +6,7 @@ import type { Core } from '../../packages/server/core/core.ts';
 import { getUsage } from '../../packages/server/core/get-usage.ts';
 import type { Space } from '../../packages/server/core/model.ts';
 import type { ContentStore, DeletedObjects, Signer } from '../../packages/server/core/ports.ts';
+import { NO_QUOTAS } from '../../packages/server/core/quotas.ts';
 import { readMetadata } from '../../packages/server/core/read-metadata.ts';
 import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
 import type { EngineUnderTest } from './engine-under-test.ts';
@@ -114,6 +115,7 @@ export class World {
       random: { bytes: (count) => this.#randomBytes(count) },
       signer: makeSigner(),
       rottenNodes: new RottenNodes(() => undefined),
+      quotas: NO_QUOTAS,
       settings: MODEL_SETTINGS,
     };
   }

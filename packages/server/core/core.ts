@@ -4,6 +4,7 @@
  */
 
 import type { ContentStore, MetadataStore, Randomness, Signer } from './ports.ts';
+import type { Quotas } from './quotas.ts';
 import type { RottenNodes } from './rotten-nodes.ts';
 
 export interface Core {
@@ -12,6 +13,7 @@ export interface Core {
   readonly random: Randomness;
   readonly signer: Signer;
   readonly rottenNodes: RottenNodes;
+  readonly quotas: Quotas;
   readonly settings: CoreSettings;
 }
 

@@ -7,6 +7,7 @@ import { createGeneration } from './generation.ts';
 import { type LeaseWindow, renewLease } from './lease-state.ts';
 import type { Generation, NodeRow, UploadEvidence, UploadRow } from './model.ts';
 import type { Awaitable, SpaceTransaction, UploadKind } from './ports.ts';
+import { type Excess, findExcess, type SpaceQuotas, type Stored } from './quotas.ts';
 
 export interface LeaseRequest {
   readonly hash: Hash;
@@ -40,17 +41,26 @@ interface LeaseInput {
   /** random digits for a new generation, if one is made */
   readonly fresh: string;
   readonly rules: UploadRules;
+  readonly quotas: SpaceQuotas | undefined;
 }
 
 export type LeaseDecision =
-  /** `heals`: the row was rotten; `renews`: it was ready, so nothing but its lease changed */
+  /** `heals`: the row was rotten; `renews`: it was ready, so nothing but its lease changed; `more`: stored by this lease */
   | ({
       readonly kind: 'ready';
       readonly hash: Hash;
       readonly heals?: true;
       readonly renews?: true;
+      readonly more?: Stored;
     } & LeaseWindow)
-  | { readonly kind: 'children'; readonly hash: Hash; readonly childHashes: Hash[] }
+  | {
+      readonly kind: 'children';
+      readonly hash: Hash;
+      readonly childHashes: Hash[];
+      readonly more?: Stored;
+    }
+  /** a quota refuses the publication; the upload stays */
+  | { readonly kind: 'full'; readonly excess: Excess }
   | { readonly kind: 'upload'; readonly row: UploadRow }
   | { readonly kind: 'inspect'; readonly generation: Generation };
 
@@ -108,7 +118,7 @@ async function decideUnready(
   }
   const accepted: Accepted = { upload, evidence, urlExpiresAt: urlExpiryOf(input.rules.uploads, upload) };
   if (node !== undefined) return restoreContent(tx, node, accepted, input);
-  return publish(tx, accepted, request);
+  return publish(tx, accepted, input);
 }
 
 function renewReady(tx: SpaceTransaction, node: NodeRow, request: LeaseRequest): Awaitable<LeaseDecision> {
@@ -231,9 +241,13 @@ async function restoreContent(
   tx: SpaceTransaction,
   node: NodeRow,
   accepted: Accepted,
-  { request, rules }: LeaseInput,
+  { request, rules, quotas }: LeaseInput,
 ): Promise<LeaseDecision> {
   const { upload, evidence } = accepted;
+  // A claimed row's bytes count no more: to store them again is a publication. Healing is never refused.
+  const more = { bytes: node.state === 'claimed' ? node.canonicalSize : 0, nodes: 0 };
+  const excess = await judgeQuotas(tx, quotas, more);
+  if (excess !== undefined) return refuse(tx, upload, excess);
   const [urlExpiresAt = 0] = await findUrlExpiries(tx, [node], rules.uploads);
   await closeContent(tx, { generation: node.generation, inline: node.inline, urlExpiresAt });
   await acceptContent(tx, accepted);
@@ -246,7 +260,7 @@ async function restoreContent(
     inline: evidence.inline,
     claimHeldUntil: 0,
   });
-  const ready = { kind: 'ready', hash: node.hash, ...lease } as const;
+  const ready = { kind: 'ready', hash: node.hash, ...lease, more } as const;
   return node.state === 'rotten' ? { ...ready, heals: true } : ready;
 }
 
@@ -254,12 +268,15 @@ async function restoreContent(
 async function publish(
   tx: SpaceTransaction,
   accepted: Accepted,
-  request: LeaseRequest,
+  { request, quotas }: LeaseInput,
 ): Promise<LeaseDecision> {
   const { upload, evidence } = accepted;
   const { hash } = upload;
-  await acceptContent(tx, accepted);
   const children = await findChildren(tx, [evidence.refs]);
+  const more: Stored = { bytes: evidence.canonicalSize, nodes: 1 };
+  const excess = await judgeQuotas(tx, quotas, more, hash);
+  if (excess !== undefined) return refuse(tx, upload, excess);
+  await acceptContent(tx, accepted);
   const childHashes = listUnready(children);
   const isReady = childHashes.length === 0;
   const lease = isReady ? renewLease(NEVER_LEASED, tx.now, request.durationMs) : NEVER_LEASED;
@@ -279,7 +296,30 @@ async function publish(
     waitingTouchedAt: isReady ? 0 : tx.now,
     claimHeldUntil: 0,
   });
-  return isReady ? { kind: 'ready', hash, ...lease } : { kind: 'children', hash, childHashes };
+  return isReady ? { kind: 'ready', hash, ...lease, more } : { kind: 'children', hash, childHashes, more };
+}
+
+/** `made`: the hash whose row is about to be made. Its edges are read first, because nothing is locked after the counters. */
+async function judgeQuotas(
+  tx: SpaceTransaction,
+  quotas: SpaceQuotas | undefined,
+  more: Stored,
+  made?: Hash,
+): Promise<Excess | undefined> {
+  if (quotas === undefined || (more.bytes === 0 && more.nodes === 0)) return undefined;
+  const { space, app } = quotas;
+  const excess = app && findExcess('App', app.limits, app.stored, more);
+  if (excess !== undefined || space === undefined) return excess;
+  // Both are asked in one turn, in this order.
+  const edges = made === undefined ? undefined : tx.findLooseEdges([made]);
+  const [stored] = await Promise.all([tx.lockStored(), edges]);
+  return findExcess('Space', space, stored, more);
+}
+
+/** Keeps the upload as any lease call does: a later one publishes it once there is room. */
+async function refuse(tx: SpaceTransaction, upload: UploadRow, excess: Excess): Promise<LeaseDecision> {
+  await tx.updateUpload(upload, { ...upload, touchedAt: tx.now });
+  return { kind: 'full', excess };
 }
 
 /** Ends a generation that is judged good: its upload row goes, its content row stays or, for a direct upload, is made. */

@@ -11,6 +11,7 @@ import {
 } from './lease-decision.ts';
 import { clampLeaseDuration } from './lease-state.ts';
 import type { Generation, Space, UploadRow } from './model.ts';
+import { quotaExceeded } from './quotas.ts';
 import { signUploadToken } from './upload-token.ts';
 
 /** A further round is needed only if another request replaced the generation that was just inspected. */
@@ -42,15 +43,27 @@ export async function leaseNode(
     }
   }
   const rules = uploadRulesOf(core);
+  const found = core.quotas.find(space);
+  let quotas = found instanceof Promise ? await found : found;
   let inspection: Inspection | undefined;
-  for (let round = 0; round < INSPECTION_ROUNDS_MAX; round += 1) {
+  let isSumFresh = false;
+  for (let inspections = 0; inspections < INSPECTION_ROUNDS_MAX; ) {
     const fresh = makeGenerationDigits(core.random);
-    const decision = await core.metadata.transact(space, decideLease, { request, inspection, fresh, rules });
-    if (decision.kind !== 'inspect') {
+    const input = { request, inspection, fresh, rules, quotas };
+    const decision = await core.metadata.transact(space, decideLease, input);
+    if (decision.kind === 'inspect') {
+      inspections += 1;
+      inspection = await inspect(core, space, hash, decision.generation);
+    } else if (decision.kind === 'full') {
+      if (isSumFresh || decision.excess.holder === 'Space') throw quotaExceeded(decision.excess);
+      // The sum of the App may be some seconds old, and much may have been collected since.
+      quotas = await core.quotas.findFresh(space);
+      isSumFresh = true;
+    } else {
       if (decision.kind === 'ready' && decision.renews) onRenewal?.();
+      if (quotas?.app !== undefined && 'more' in decision) core.quotas.noteStored(space, decision.more);
       return answer(core, space, decision, uploadOrigin);
     }
-    inspection = await inspect(core, space, hash, decision.generation);
   }
   throw new ApiError(
     'SERVICE_UNAVAILABLE',
@@ -79,7 +92,7 @@ async function inspect(core: Core, space: Space, hash: Hash, generation: Generat
 async function answer(
   core: Core,
   space: Space,
-  decision: Exclude<LeaseDecision, { kind: 'inspect' }>,
+  decision: Exclude<LeaseDecision, { kind: 'inspect' | 'full' }>,
   uploadOrigin: string,
 ): Promise<LeaseResponse> {
   if (decision.kind === 'ready') {

@@ -17,6 +17,7 @@ import type {
   UploadEvidence,
   UploadRow,
 } from './model.ts';
+import type { Stored } from './quotas.ts';
 import type { SpaceListing } from './tenancy-ports.ts';
 
 export type Awaitable<T> = T | Promise<T>;
@@ -154,6 +155,11 @@ export interface SpaceTransaction {
   insertUpload(row: UploadRow): Awaitable<void>;
   updateUpload(before: UploadRow, after: UploadRow): Awaitable<void>;
   deleteUpload(before: UploadRow): Awaitable<void>;
+  /**
+   * What the Space stores by now, exact: others that ask for it wait for the end of this transaction. Ask after all rows are
+   * read, so that nobody who waits here holds a row that this transaction still needs.
+   */
+  lockStored(): Awaitable<Stored>;
   /** How many upload rows have urlExpiresAt > now, counted no further than `atMost`. */
   countActiveUploads(atMost: number): Awaitable<number>;
 

@@ -9,6 +9,7 @@ import { ApiError, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import type { UploadEvidence } from './model.ts';
 import type { SpaceTransaction, StagedUpload, UploadBody, UploadReceiver } from './ports.ts';
+import { type Excess, findExcess, quotaExceeded, type SpaceQuotas, type Stored, storedOf } from './quotas.ts';
 import { parseUploadToken, type UploadGrant } from './upload-token.ts';
 
 export interface UploadRequest {
@@ -41,6 +42,8 @@ export async function receiveUpload(core: Core, request: UploadRequest): Promise
   if (request.declaredLength !== undefined && request.declaredLength > core.settings.nodeBytesMax) {
     await finishTooLarge(core, grant);
   }
+  const quotas = request.declaredLength === undefined ? undefined : core.quotas.find(grant.space);
+  if (quotas !== undefined) await checkQuotas(core, grant, await quotas, request.declaredLength as number);
   const body = request.body ?? new Uint8Array(0);
   const staged = await receiver.receive(grant, body, request.declaredLength, core.settings);
   try {
@@ -48,6 +51,35 @@ export async function receiveUpload(core: Core, request: UploadRequest): Promise
   } finally {
     await staged.release();
   }
+}
+
+/**
+ * Refuses bytes that no lease could publish, so that they are not sent in vain. The next lease judges for certain. Bytes that heal
+ * a node are let through.
+ */
+async function checkQuotas(
+  core: Core,
+  { space, hash, generation }: UploadGrant,
+  quotas: SpaceQuotas | undefined,
+  declaredLength: number,
+): Promise<void> {
+  const more: Stored = { bytes: declaredLength, nodes: 0 };
+  let excess =
+    quotas?.space?.maxBytes === undefined
+      ? undefined
+      : findExcess('Space', quotas.space, storedOf(await core.metadata.readCounters(space)), more);
+  if (excess === undefined && findAppExcess(quotas, more) !== undefined) {
+    excess = findAppExcess(await core.quotas.findFresh(space), more);
+  }
+  if (excess === undefined) return;
+  const upload = await core.metadata.findUpload(space, hash);
+  if (upload?.generation !== generation || upload.evidence !== undefined) throw alreadyFinished();
+  const node = await core.metadata.findNode(space, hash);
+  if (node?.state !== 'rotten') throw quotaExceeded(excess);
+}
+
+function findAppExcess(quotas: SpaceQuotas | undefined, more: Stored): Excess | undefined {
+  return quotas?.app && findExcess('App', quotas.app.limits, quotas.app.stored, more);
 }
 
 /** Whether the bytes can only become a row: then the finishing transaction checks the generation, and no earlier read does. */

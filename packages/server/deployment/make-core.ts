@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
 import type { Core, CoreSettings } from '../core/core.ts';
 import type { Randomness, Signer } from '../core/ports.ts';
+import type { Quotas } from '../core/quotas.ts';
 import type { RottenNodes } from '../core/rotten-nodes.ts';
 import type { ServedDeployment } from './deployment.ts';
 
@@ -14,6 +15,7 @@ export function makeCore(
   { rows, bytes }: ServedDeployment,
   signer: Signer,
   rottenNodes: RottenNodes,
+  quotas: Quotas,
 ): Core {
   return {
     metadata: rows,
@@ -21,6 +23,7 @@ export function makeCore(
     random: makeRandomness(),
     signer,
     rottenNodes,
+    quotas,
     settings: {
       nodeBytesMax: config.nodeBytesMax,
       activeUploadsMax: config.activeUploadsMax,

@@ -5,6 +5,7 @@ import {
   NODE_BYTES_MAX_DEFAULT,
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
+import { NO_QUOTAS } from '../core/quotas.ts';
 import { RottenNodes } from '../core/rotten-nodes.ts';
 import { createSigner } from '../core/signer.ts';
 import { FolderInUse, holdDataFolder } from '../deployment/data-folder.ts';
@@ -137,6 +138,7 @@ async function openContext(
     deployment,
     createSigner(await deployment.secret.read()),
     new RottenNodes(() => undefined),
+    NO_QUOTAS,
   );
   const registry = administer(deployment.apps, async () => undefined);
   return {

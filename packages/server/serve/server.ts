@@ -3,6 +3,7 @@ import type { AuditLog } from '../audit/audit-log.ts';
 import { REAL_AUTH_WORLD } from '../auth/auth-world.ts';
 import { authorize, openAuthorizer } from '../auth/authorize.ts';
 import type { BackgroundLoop } from '../background/loop.ts';
+import { QuotaWatch } from '../background/quota-watch.ts';
 import { DISK_PACE, S3_PACE, startBackgroundWork } from '../background/work.ts';
 import type { Core } from '../core/core.ts';
 import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
@@ -75,7 +76,14 @@ async function openParts(
   const authorizer = await openAuthorizer(deployment.apps, world);
   opened.add(() => authorizer.close());
   const signer = createSigner(await deployment.secret.read());
-  const core = makeCore(config, deployment, signer, new RottenNodes((report) => logRot(log, report)));
+  const { registry } = authorizer;
+  const quotas = new QuotaWatch(
+    (space) => registry.findLimits(space),
+    deployment.rows,
+    () => world.monotonicNow(),
+  );
+  const rottenNodes = new RottenNodes((report) => logRot(log, report));
+  const core = makeCore(config, deployment, signer, rottenNodes, quotas);
   // A restarted server knows of rotten nodes at once. If the rows cannot be read now, background work tries again.
   await core.rottenNodes.look(core.metadata).catch(() => undefined);
   const { spoolFolder, turns } = deployment;

@@ -30,6 +30,7 @@ import { type RotReport, RottenNodes } from '../rotten-nodes.ts';
 import { sweep } from '../sweep.ts';
 import { withCopies } from './copied-transactions.ts';
 import { DirectStore } from './direct-store.ts';
+import { SettableQuotas } from './settable-quotas.ts';
 
 export const SPACE: Space = { appId: 'app', spaceId: 'space' };
 export const ORIGIN = 'http://127.0.0.1:1';
@@ -139,6 +140,7 @@ export class CoreWorld {
   now = 1_700_000_000_000;
   readonly doors: Doors = {};
   readonly rotReports: RotReport[] = [];
+  readonly quotas = new SettableQuotas();
   readonly spoiler: ByteSpoiler;
   readonly #folder = makeTempFolder('core', { fast: true });
   readonly #dataDir: string;
@@ -209,7 +211,7 @@ export class CoreWorld {
       metadata: withCopies(engine.metadata),
       content: withDoors(this.#direct ?? engine.content, doors),
       random: { bytes: (count) => this.#randomBytes(count) },
-      signer,
+      ...{ signer, quotas: this.quotas },
       rottenNodes: new RottenNodes((report) => this.rotReports.push(report)),
       settings: this.#settings,
     };
@@ -243,9 +245,7 @@ export class CoreWorld {
   put({ upload }: AwaitingUpload, body: Uint8Array | SlowBody, declaredLength?: number): Promise<void> {
     return receiveUpload(this.#core, {
       token: upload.url.slice(`${ORIGIN}/uploads/`.length),
-      contentType: NODE_MEDIA_TYPE,
-      ifNoneMatch: '*',
-      declaredLength,
+      ...{ contentType: NODE_MEDIA_TYPE, ifNoneMatch: '*', declaredLength },
       body: body instanceof SlowBody ? body.stream : new Response(body.slice()).body,
     });
   }
@@ -266,22 +266,21 @@ export class CoreWorld {
   }
 
   async looseEdges(node: CanonicalNode): Promise<number> {
-    const [count] = await this.#core.metadata.transact(SPACE, (tx) => tx.findLooseEdges([node.hash]));
-    return count ?? 0;
+    return (await this.#core.metadata.transact(SPACE, (tx) => tx.findLooseEdges([node.hash])))[0] ?? 0;
   }
 
   async spoil(node: CanonicalNode, how: 'flipped' | 'lost', offset = -1): Promise<void> {
     const row = await this.row(node);
     if (row === undefined) throw new Error('only a node with a row has bytes to spoil');
     await nextTurn();
-    this.spoiler.spoil({ generation: row.generation, isInline: row.inline }, how, offset);
+    this.spoiler.spoil({ ...row, isInline: row.inline }, how, offset);
   }
 
   async mend(node: CanonicalNode): Promise<void> {
     const row = await this.row(node);
     if (row === undefined) throw new Error('only a node with a row has bytes to mend');
     await nextTurn();
-    this.spoiler.restore({ generation: row.generation, isInline: row.inline });
+    this.spoiler.restore({ ...row, isInline: row.inline });
   }
 
   objectFiles(): readonly string[] {

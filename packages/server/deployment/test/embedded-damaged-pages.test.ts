@@ -5,6 +5,7 @@ import { encodeNode, type Hash } from '@holdfast/protocol';
 import type { Core } from '../../core/core.ts';
 import { leaseNode } from '../../core/lease-node.ts';
 import { type ScrubPosition, StoreUnavailable } from '../../core/ports.ts';
+import { NO_QUOTAS } from '../../core/quotas.ts';
 import { readContent } from '../../core/read-content.ts';
 import { finishUpload } from '../../core/receive-upload.ts';
 import { RottenNodes } from '../../core/rotten-nodes.ts';
@@ -159,6 +160,7 @@ function makeCore(reports: string[]): Core {
       },
     },
     rottenNodes: new RottenNodes(({ kind, hash }) => reports.push(`${kind} ${hash}`)),
+    quotas: NO_QUOTAS,
     settings: { nodeBytesMax: 1_000_000, activeUploadsMax: 100, uploadTtlMs: 60_000 },
     signer: { sign: () => new Uint8Array(32), verify: () => true },
   } as unknown as Core;

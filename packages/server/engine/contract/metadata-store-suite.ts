@@ -9,7 +9,7 @@ import { testNodeRows } from './node-row-suite.ts';
 import { testReadyLeases } from './ready-lease-suite.ts';
 import { testRootRefs } from './root-ref-suite.ts';
 import { ManualClock } from './samples.ts';
-import { testSpaceListing } from './space-listing-suite.ts';
+import { testSpaceListing, testStored } from './space-listing-suite.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 import { testTransactions } from './transaction-suite.ts';
 import { testUploadRows } from './upload-row-suite.ts';
@@ -50,6 +50,7 @@ export function testMetadataStore(name: string, adapter: MetadataStoreAdapter): 
     testUploadRows(subject);
     testUsage(subject);
     testSpaceListing(subject);
+    testStored(subject);
     testReadyLeases(subject);
     testRootRefs(subject);
     testMaintenance(subject);

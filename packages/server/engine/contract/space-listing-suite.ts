@@ -1,7 +1,7 @@
 /** Spaces of all Apps with their counters, page by page, and the sum of an App (core/tenancy-ports.ts). */
 import { expect, test } from 'bun:test';
 import type { SpaceEntry } from '../../core/tenancy-ports.ts';
-import { hashAt, insertNodes, NOW, readyNode } from './samples.ts';
+import { hashAt, insertNodes, NOW, openUpload, readyNode } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 
 export function testSpaceListing(subject: StoreUnderTest): void {
@@ -58,5 +58,44 @@ export function testSpaceListing(subject: StoreUnderTest): void {
       notReadyNodeCount: 0,
     });
     expect(await subject.store.readAppTotals('nobody')).toMatchObject({ spaces: 0, nodeCount: 0 });
+  });
+}
+
+/** What quotas judge by. */
+export function testStored(subject: StoreUnderTest): void {
+  const space = { appId: 'quota', spaceId: 'space' };
+
+  test('what is stored counts ready and waiting bytes and all rows, with the own writes of the transaction', async () => {
+    const read = () => subject.store.transact(space, (tx) => tx.lockStored());
+    expect(await read()).toEqual({ bytes: 0, nodes: 0 });
+    await insertNodes(subject.store, space, [
+      readyNode(hashAt(1)),
+      readyNode(hashAt(2), { state: 'waiting' }),
+      readyNode(hashAt(3), { state: 'rotten' }),
+    ]);
+    expect(await read()).toEqual({ bytes: 268, nodes: 3 });
+    const inside = await subject.store.transact(space, async (tx) => {
+      await tx.insertNode(readyNode(hashAt(4)));
+      return tx.lockStored();
+    });
+    expect(inside).toEqual({ bytes: 402, nodes: 4 });
+  });
+
+  test('transactions that store by it, many at once, never store more than they saw room for', async () => {
+    // The Space has its names, as whenever an upload came first.
+    await subject.store.transact(space, (tx) => tx.insertUpload(openUpload(hashAt(99))));
+    const store = (index: number): Promise<boolean> =>
+      subject.store.transact(space, async (tx) => {
+        const hash = hashAt(index);
+        await tx.findNode(hash);
+        await tx.findLooseEdges([hash]);
+        const { nodes } = await tx.lockStored();
+        if (nodes >= 7) return false;
+        await tx.insertNode(readyNode(hash));
+        return true;
+      });
+    const stored = await Promise.all(Array.from({ length: 24 }, (_, index) => store(index)));
+    expect(stored.filter(Boolean)).toHaveLength(7);
+    expect((await subject.store.readCounters(space)).nodeCount).toBe(7);
   });
 }

@@ -15,11 +15,19 @@ import type {
   UploadRow,
 } from '../../core/model.ts';
 import type { Awaitable, RootRefReads, SpaceTransaction } from '../../core/ports.ts';
+import { type Stored, storedOf } from '../../core/quotas.ts';
 import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
 import { RowChanges } from './row-changes.ts';
-import { contentFromSql, countedNodeFromSql, discardFromSql, hashesToSql, uploadFromSql } from './rows.ts';
+import {
+  contentFromSql,
+  countedNodeFromSql,
+  discardFromSql,
+  hashesToSql,
+  totalsFromSql,
+  uploadFromSql,
+} from './rows.ts';
 import { UploadCount, type UploadLimit } from './upload-limit.ts';
-import { byteaToHex, hexToBytea, type SqlResult, type SqlValue } from './wire/sql-values.ts';
+import { byteaToHex, hexToBytea, type SqlResult, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 import { NowUnknown, type Statement, type TransactionWire } from './wire/transaction-wire.ts';
 
 interface TransactionOptions {
@@ -236,6 +244,15 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     this.#wire.assertUsable();
     if (this.#rows.uploads.has(before.hash)) return this.#rows.changeUpload(before, undefined);
     return this.#lockUpload(before.hash).then(() => this.#rows.changeUpload(before, undefined));
+  }
+
+  /** Two statements: the second begins after the lock is held, so that it sees what those before have committed. */
+  async lockStored(): Promise<Stored> {
+    // This transaction's own writes count too.
+    const flushed = this.#flush();
+    const locking = this.#wire.send('lockSpace', [this.#key]);
+    const [{ rows }] = await Promise.all([this.#wire.send('sumStored', [this.#key]), locking, ...flushed]);
+    return storedOf(totalsFromSql(rows[0] as SqlRow));
   }
 
   countActiveUploads(atMost: number): Promise<number> {

@@ -145,6 +145,9 @@ export const SPACE_STATEMENTS = {
     '$19::bigint',
   ),
   deleteUploads: guarded('DELETE FROM uploads WHERE space = $1 AND hash = ANY ($2::bytea[])', '$3::bigint'),
+  /** Taken last, by transactions that store more in a Space with a quota: they run one after another from here on. */
+  lockSpace: 'SELECT 1 AS locked FROM spaces WHERE space = $1 FOR NO KEY UPDATE',
+  sumStored: `SELECT ${COUNTER_SUMS} FROM usage_counters WHERE space = $1`,
   /** $2 a clock or NULL, $3 at most */
   countActiveUploads: `SELECT count(*) AS count FROM (
     SELECT 1 FROM uploads WHERE space = $1 AND url_expires_at > ${nowOr('$2')} LIMIT $3) AS active`,

@@ -1,6 +1,8 @@
 /** Compares two states of a row and chooses the statement that writes the change. Pure. */
+import type { SQLQueryBindings } from 'bun:sqlite';
 import type { NodeRow, UploadRow } from '../../core/model.ts';
-import { collectableCode, hexToBytes, stateCode } from './rows.ts';
+import { collectableCode, hexToBytes, stateCode, uploadVerdictToSql, verdictCode } from './rows.ts';
+import type { Statements } from './statements.ts';
 
 /** Values by which a statement checks that the row is still as it was read. */
 export function guardsOf(before: NodeRow): [number, Uint8Array, number, number, number] {
@@ -45,9 +47,27 @@ export function isCountChangeOnly(before: NodeRow, after: NodeRow): boolean {
 }
 
 /** Chooses the smallest statement: the fewer columns it names, the fewer indexes it writes. */
-export function changeOfUpload(before: UploadRow, after: UploadRow): 'times' | 'verdict' | 'all' {
+function changeOfUpload(before: UploadRow, after: UploadRow): 'times' | 'verdict' | 'all' {
   if (after.generation !== before.generation || after.createdAt !== before.createdAt) return 'all';
   if (after.evidence === before.evidence && after.rejection === before.rejection) return 'times';
   const areTimesSame = after.urlExpiresAt === before.urlExpiresAt && after.touchedAt === before.touchedAt;
   return areTimesSame ? 'verdict' : 'all';
+}
+
+/** The statement that writes the change of an upload, with its values. */
+export function uploadChange(
+  sql: Statements,
+  space: number,
+  before: UploadRow,
+  after: UploadRow,
+): [Statements[keyof Statements], ...SQLQueryBindings[]] {
+  const hash = hexToBytes(before.hash);
+  const guards = [hexToBytes(before.generation), verdictCode(before.evidence)];
+  const change = changeOfUpload(before, after);
+  const times = [after.urlExpiresAt, after.touchedAt];
+  if (change === 'times') return [sql.touchUpload, space, hash, ...times, ...guards];
+  const verdict = uploadVerdictToSql(after);
+  if (change === 'verdict') return [sql.finishUpload, space, hash, ...verdict, ...guards];
+  const generation = hexToBytes(after.generation);
+  return [sql.updateUpload, space, hash, generation, after.createdAt, ...times, ...verdict, ...guards];
 }

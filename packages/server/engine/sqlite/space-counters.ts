@@ -46,7 +46,7 @@ export function readAppTotals(sql: ReadStatements, appId: string): AppTotals {
   return { spaces: row.spaces as number, ...countersFromSql(row) };
 }
 
-function countersFromSql(row: SqlRow): Omit<SpaceCounters, 'leasedNodeCount'> {
+export function countersFromSql(row: SqlRow): Omit<SpaceCounters, 'leasedNodeCount'> {
   return {
     nodeCount: row.node_count as number,
     readyContentBytes: row.ready_content_bytes as number,

@@ -1,8 +1,10 @@
 /** The changes of one batch to the counters of its Spaces, written once before the commit. */
 import { assertInvariant } from '../../core/invariant.ts';
 import type { Space } from '../../core/model.ts';
+import { type Stored, storedOf } from '../../core/quotas.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { storageError } from '../local-failure.ts';
+import { countersFromSql } from './space-counters.ts';
 import type { SpaceDirectory } from './space-directory.ts';
 import type { Statements } from './statements.ts';
 
@@ -84,6 +86,16 @@ export class SpaceLedger {
     sums.notReadyNodeCount += sign * change.notReadyNodeCount;
     sums.leasedCount += sign * change.leasedCount;
     this.#sums.set(id, sums);
+  }
+
+  /** What the Space stores with the changes of this batch so far; the batch is alone with the database. */
+  readStored(id: number): Stored {
+    const row = this.#sql.findCounters.get(id);
+    assertInvariant(row !== null, 'a Space with an id has a row');
+    const { bytes, nodes } = storedOf(countersFromSql(row));
+    const sums = this.#sums.get(id);
+    if (sums === undefined) return { bytes, nodes };
+    return { bytes: bytes + sums.readyStoredBytes + sums.waitingBytes, nodes: nodes + sums.nodeCount };
   }
 
   /** Call before the commit. @throws CounterBroken if a counter would be negative */

@@ -10,10 +10,11 @@ import type {
   UploadRow,
 } from '../../core/model.ts';
 import type { SpaceTransaction } from '../../core/ports.ts';
+import type { Stored } from '../../core/quotas.ts';
 import { usageDelta } from '../../core/usage-delta.ts';
 import { nodeKey } from './node-cache.ts';
 import { RootRefLedger } from './root-ref-ledger.ts';
-import { changeOfUpload, guardsOf, isCountChangeOnly, isLeaseChangeOnly } from './row-changes.ts';
+import { guardsOf, isCountChangeOnly, isLeaseChangeOnly, uploadChange } from './row-changes.ts';
 import {
   collectableCode,
   contentFromSql,
@@ -23,7 +24,6 @@ import {
   stateCode,
   uploadFromSql,
   uploadVerdictToSql,
-  verdictCode,
 } from './rows.ts';
 import { NO_SPACE } from './statements.ts';
 import type { WriteScope } from './write-scope.ts';
@@ -199,35 +199,8 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
 
   updateUpload(before: UploadRow, after: UploadRow): void {
     const id = this.#write();
-    const hash = hexToBytes(before.hash);
-    const generation = hexToBytes(before.generation);
-    const verdict = verdictCode(before.evidence);
-    const { sql } = this.#scope;
     if (after.urlExpiresAt !== before.urlExpiresAt) this.#recountUploads(id);
-    const change = changeOfUpload(before, after);
-    if (change === 'times') {
-      const { urlExpiresAt, touchedAt } = after;
-      this.#scope.writeOne(AS_READ, sql.touchUpload, id, hash, urlExpiresAt, touchedAt, generation, verdict);
-      return;
-    }
-    const verdictColumns = uploadVerdictToSql(after);
-    if (change === 'verdict') {
-      this.#scope.writeOne(AS_READ, sql.finishUpload, id, hash, ...verdictColumns, generation, verdict);
-      return;
-    }
-    this.#scope.writeOne(
-      AS_READ,
-      sql.updateUpload,
-      id,
-      hash,
-      hexToBytes(after.generation),
-      after.createdAt,
-      after.urlExpiresAt,
-      after.touchedAt,
-      ...verdictColumns,
-      generation,
-      verdict,
-    );
+    this.#scope.writeOne(AS_READ, ...uploadChange(this.#scope.sql, id, before, after));
   }
 
   deleteUpload(before: UploadRow): void {
@@ -248,6 +221,10 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     const { activeUploads } = this.#scope;
     activeUploads.forget(id);
     this.#scope.onUndo(() => activeUploads.forget(id));
+  }
+
+  lockStored(): Stored {
+    return this.#id === undefined ? { bytes: 0, nodes: 0 } : this.#scope.readStored(this.#id);
   }
 
   countActiveUploads(atMost: number): number {
@@ -308,22 +285,24 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   }
 
   findCandidates(limit: number): readonly NodeRow[] {
-    if (this.#id === undefined) return [];
-    const rows = this.#scope.findAll(this.#scope.sql.findCandidates, this.#id, this.now, limit);
-    return rows.map((row) => nodeFromSql(row));
+    return this.#findNodeRange('findCandidates', this.now, limit);
   }
 
   findClaimed(heldUntilAtOrBefore: number, limit: number): readonly NodeRow[] {
-    if (this.#id === undefined) return [];
-    const rows = this.#scope.findAll(this.#scope.sql.findClaimed, this.#id, heldUntilAtOrBefore, limit);
-    return rows.map((row) => nodeFromSql(row));
+    return this.#findNodeRange('findClaimed', heldUntilAtOrBefore, limit);
   }
 
   findAbandonedWaiting(touchedAtOrBefore: number, limit: number): readonly NodeRow[] {
+    return this.#findNodeRange('findAbandonedWaiting', touchedAtOrBefore, limit);
+  }
+
+  #findNodeRange(
+    name: 'findCandidates' | 'findClaimed' | 'findAbandonedWaiting',
+    at: number,
+    limit: number,
+  ): readonly NodeRow[] {
     if (this.#id === undefined) return [];
-    const { findAbandonedWaiting } = this.#scope.sql;
-    const rows = this.#scope.findAll(findAbandonedWaiting, this.#id, touchedAtOrBefore, limit);
-    return rows.map((row) => nodeFromSql(row));
+    return this.#scope.findAll(this.#scope.sql[name], this.#id, at, limit).map((row) => nodeFromSql(row));
   }
 
   findAbandonedUploads(keptUntilAtOrBefore: number, limit: number): readonly UploadRow[] {

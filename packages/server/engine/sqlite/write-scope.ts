@@ -5,6 +5,7 @@
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import { assertInvariant } from '../../core/invariant.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
+import type { Stored } from '../../core/quotas.ts';
 import { storageError } from '../local-failure.ts';
 import type { ActiveUploads } from './active-uploads.ts';
 import { letGoOfPages } from './database.ts';
@@ -53,6 +54,15 @@ export class WriteScope {
     this.#writeWaiting();
     try {
       return statement.get(...values) ?? undefined;
+    } catch (error) {
+      throw storageError(error, 'reading');
+    }
+  }
+
+  readStored(spaceId: number): Stored {
+    this.#writeWaiting();
+    try {
+      return this.ledger.readStored(spaceId);
     } catch (error) {
       throw storageError(error, 'reading');
     }

@@ -48,7 +48,8 @@ afterEach(async () => {
 
 const lease = (index: number, durationMs = 60_000, fresh = '00'.repeat(10)) => {
   const request = { hash: hashAt(index), durationMs, renewsOnly: false };
-  return store.transact(SPACE, decideLease, { request, inspection: undefined, fresh, rules: RULES });
+  const input = { request, inspection: undefined, fresh, rules: RULES, quotas: undefined };
+  return store.transact(SPACE, decideLease, input);
 };
 
 const errorOf = (promise: Promise<unknown>): Promise<unknown> =>

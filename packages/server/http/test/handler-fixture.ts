@@ -7,6 +7,7 @@ import type { OperationName } from '@holdfast/protocol';
 import { makeNode } from '../../../../test/support/canonical-node.ts';
 import type { Capability } from '../../auth/capability.ts';
 import type { Core } from '../../core/core.ts';
+import { NO_QUOTAS } from '../../core/quotas.ts';
 import { RottenNodes } from '../../core/rotten-nodes.ts';
 import { createSigner } from '../../core/signer.ts';
 import { openEmbeddedEngine } from '../../deployment/test/embedded-engine-fixture.ts';
@@ -45,6 +46,7 @@ export async function openHandlerWorld(): Promise<HandlerWorld> {
     random: { bytes: (count) => randomBytes(count) },
     signer: createSigner(randomBytes(32)),
     rottenNodes: new RottenNodes(() => undefined),
+    quotas: NO_QUOTAS,
     settings: {
       nodeBytesMax: NODE_BYTES_MAX,
       activeUploadsMax: 100,

@@ -8,6 +8,7 @@ import {
 import type { Core, CoreSettings } from '../../../core/core.ts';
 import { leaseNode } from '../../../core/lease-node.ts';
 import type { Clock } from '../../../core/ports.ts';
+import { NO_QUOTAS } from '../../../core/quotas.ts';
 import { RottenNodes } from '../../../core/rotten-nodes.ts';
 import { sha256 } from '../../../core/sha256.ts';
 import { DirectStore } from '../../../core/test/direct-store.ts';
@@ -81,6 +82,7 @@ export function coreOf(
     content,
     random: { bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },
     rottenNodes: new RottenNodes(() => undefined),
+    quotas: NO_QUOTAS,
     signer: {
       sign: (_purpose, message) => sha256(new TextEncoder().encode(message)),
       verify: () => true,
