@@ -27,6 +27,11 @@ name the engines of servers that share them. --operator asks a server by the add
 
 /** Adds the options that say where the deployment is, and --json. */
 export function withOperator(command: Command): Command {
+  return withOperatorPlace(command).addOption(jsonOption());
+}
+
+/** Adds the options that say where the deployment is. */
+export function withOperatorPlace(command: Command): Command {
   return withOperatorAddress(
     command
       .addOption(dataOption())
@@ -37,7 +42,7 @@ export function withOperator(command: Command): Command {
         ).conflicts('data'),
       )
       .addOption(new Option('--content <url>', 'bytes in S3, s3://… (or HOLDFAST_CONTENT)')),
-  ).addOption(jsonOption());
+  );
 }
 
 /** Adds the options of the operator API alone. */

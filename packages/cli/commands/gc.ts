@@ -2,14 +2,17 @@
 import type { Client, GcResult } from '@holdfast/client';
 import { GC_NODES_DEFAULT, GC_NODES_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
+import { UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
 import { sayWhenInterrupted } from '../interruption.ts';
+import { type OperatorOptions, runOperation, withOperatorPlace } from '../operator-call.ts';
 import { printJson, printLine } from '../output.ts';
 import { formatBytes, formatCount } from '../progress/format-progress.ts';
 
-interface GcFlags extends ConnectionFlags {
+interface GcFlags extends ConnectionFlags, Omit<OperatorOptions, 'json'> {
   readonly maxNodes?: number;
   readonly all?: true;
+  readonly plan?: true;
 }
 
 /** Of each pass with --all: long enough to be quick, short enough to answer soon. */
@@ -20,7 +23,11 @@ Deletes nodes that no parent, root ref or unexpired lease keeps. Passes are boun
 
 Examples:
   holdfast gc                      one pass
-  holdfast gc --all                passes until nothing is left to collect`;
+  holdfast gc --all                passes until nothing is left to collect
+
+For the operator of the server, without a token:
+  holdfast gc --plan --app A --space S     what a pass would delete right now; deletes nothing. --data, --metadata and
+                                           --content, or --operator say where the deployment is`;
 
 export function registerGcCommand(program: Command): void {
   const command = program
@@ -31,8 +38,10 @@ export function registerGcCommand(program: Command): void {
       `candidates per pass, up to ${GC_NODES_MAX} (default: ${GC_NODES_DEFAULT})`,
       parseMaxNodes,
     )
-    .option('--all', 'repeat until nothing is left to collect');
-  withConnection(command, HELP_AFTER).action(async (flags: GcFlags) => {
+    .option('--all', 'repeat until nothing is left to collect')
+    .option('--plan', 'for operators: say what a pass would delete, and delete nothing');
+  withOperatorPlace(withConnection(command, HELP_AFTER)).action(async (flags: GcFlags) => {
+    if (flags.plan) return plan(flags);
     sayWhenInterrupted('what was collected is gone, all else is kept; run the same command again to go on');
     const result = await withClient(flags, (client) => collect(client, flags));
     if (flags.json) printJson(result);
@@ -43,6 +52,26 @@ export function registerGcCommand(program: Command): void {
       );
     }
   });
+}
+
+/** Needs no token of the App: the operator asks the server, or the engines. */
+async function plan(flags: GcFlags): Promise<void> {
+  const app = flags.app ?? process.env.HOLDFAST_APP;
+  const space = flags.space ?? process.env.HOLDFAST_SPACE;
+  if (!app || !space) throw new UsageError('--plan needs --app APP and --space SPACE');
+  if (flags.all) throw new UsageError('--plan is about one pass: leave out --all');
+  const planned = await runOperation(
+    flags,
+    'planCollection',
+    { app, space, maxNodes: flags.maxNodes },
+    'a plan deletes nothing',
+  );
+  if (flags.json) return printJson(planned);
+  const { examined, deleted, reclaimedContentBytes, nodes } = planned;
+  for (const { hash, contentBytes } of nodes) printLine(`${hash}  ${formatBytes(contentBytes)}`);
+  printLine(
+    `would examine ${formatCount(examined)}, delete ${formatCount(deleted)}, reclaim ${formatBytes(reclaimedContentBytes)}`,
+  );
 }
 
 async function collect(client: Client, flags: GcFlags): Promise<GcResult> {

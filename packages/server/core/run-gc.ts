@@ -6,6 +6,7 @@ import {
   type FinishedClaims,
   findLeftoverClaims,
   finishClaims,
+  type LeftoversWanted,
 } from './collection.ts';
 import type { Core } from './core.ts';
 import type { NodeRow, Space } from './model.ts';
@@ -23,65 +24,31 @@ const STORAGE_RETRY_AFTER_SECONDS = 2;
  * cannot be deleted does not hold up the others: the pass goes on and throws 503 at its end. It stops if nothing can be deleted.
  */
 export async function runGc(core: Core, space: Space, maxNodes: number): Promise<GcResult> {
-  const pass = new Pass(core, space, maxNodes);
-  await pass.finishLeftovers();
-  await pass.takeCandidates();
-  return pass.end();
+  return new Pass(new Collection(core, space), maxNodes).run();
 }
 
-class Pass {
+/** What a pass does to rows and objects; a plan (plan-gc.ts) does the same to rows alone, and then undoes it. */
+export interface PassSteps {
+  findLeftovers(wanted: LeftoversWanted): Promise<Claims>;
+  claim(limit: number): Promise<Claims>;
+  finish(claims: Claims): Promise<FinishedClaims>;
+}
+
+/** The steps of a real pass. */
+class Collection implements PassSteps {
   readonly #core: Core;
   readonly #space: Space;
-  readonly #maxNodes: number;
-  #examined = 0;
-  #deleted = 0;
-  #reclaimedContentBytes = 0;
-  #failed = 0;
-  #failure: unknown;
-  /** whether the last objects that were to be deleted all stayed */
-  #isStuck = false;
 
-  constructor(core: Core, space: Space, maxNodes: number) {
+  constructor(core: Core, space: Space) {
     this.#core = core;
     this.#space = space;
-    this.#maxNodes = maxNodes;
   }
 
-  /** Counts the claims that this pass finishes. It tries a claim that it cannot finish once, and does not count it. */
-  async finishLeftovers(): Promise<void> {
-    const tried = new Set<Hash>();
-    while (tried.size < this.#maxNodes && !this.#isStuck) {
-      const limit = Math.min(this.#maxNodes - tried.size, CLAIMS_PER_TRANSACTION_MAX);
-      const found = await this.#core.metadata.transact(this.#space, findLeftoverClaims, {
-        limit,
-        withHeld: true,
-      });
-      const claimed = found.claimed.filter(({ hash }) => !tried.has(hash));
-      if (claimed.length === 0) return;
-      for (const { hash } of claimed) tried.add(hash);
-      const { forgotten } = await this.#finish({ ...found, claimed });
-      this.#examined += forgotten.length;
-      if (found.found < limit) return;
-    }
+  findLeftovers(wanted: LeftoversWanted): Promise<Claims> {
+    return this.#core.metadata.transact(this.#space, findLeftoverClaims, wanted);
   }
 
-  async takeCandidates(): Promise<void> {
-    let claimsMax = this.#isStuck ? CLAIMS_PER_TRIAL_MAX : CLAIMS_PER_TRANSACTION_MAX;
-    this.#isStuck = false;
-    while (!this.#isStuck && this.#examined < this.#maxNodes) {
-      const claims = await this.#claim(Math.min(this.#maxNodes - this.#examined, claimsMax));
-      if (claims.found === 0) return;
-      this.#count(claims.forgotten);
-      const { gone } = await this.#finish(claims);
-      // Another pass reports the claims that it finished.
-      this.#examined += claims.found - gone;
-      claimsMax = this.#isStuck ? CLAIMS_PER_TRIAL_MAX : CLAIMS_PER_TRANSACTION_MAX;
-      // Small nodes need no deletion: while there are some the pass goes on, with few objects at a time.
-      if (claims.forgotten.length > 0) this.#isStuck = false;
-    }
-  }
-
-  async #claim(limit: number): Promise<Claims> {
+  async claim(limit: number): Promise<Claims> {
     const claim = (isDamaged: boolean): Promise<Claims> => {
       const wanted = { limit, uploads: this.#core.content.upload.kind, isDamaged };
       return this.#core.metadata.transact(this.#space, claimCandidates, wanted);
@@ -94,7 +61,71 @@ class Pass {
     }
   }
 
-  end(): GcResult {
+  finish(claims: Claims): Promise<FinishedClaims> {
+    return finishClaims(this.#core, this.#space, claims);
+  }
+}
+
+export class Pass {
+  readonly #steps: PassSteps;
+  readonly #maxNodes: number;
+  readonly #onForgotten: (rows: readonly NodeRow[]) => void;
+  #examined = 0;
+  #deleted = 0;
+  #reclaimedContentBytes = 0;
+  #failed = 0;
+  #failure: unknown;
+  /** whether the last objects that were to be deleted all stayed */
+  #isStuck = false;
+
+  constructor(
+    steps: PassSteps,
+    maxNodes: number,
+    onForgotten: (rows: readonly NodeRow[]) => void = () => undefined,
+  ) {
+    this.#steps = steps;
+    this.#maxNodes = maxNodes;
+    this.#onForgotten = onForgotten;
+  }
+
+  async run(): Promise<GcResult> {
+    await this.#finishLeftovers();
+    await this.#takeCandidates();
+    return this.#end();
+  }
+
+  /** Counts the claims that this pass finishes. It tries a claim that it cannot finish once, and does not count it. */
+  async #finishLeftovers(): Promise<void> {
+    const tried = new Set<Hash>();
+    while (tried.size < this.#maxNodes && !this.#isStuck) {
+      const limit = Math.min(this.#maxNodes - tried.size, CLAIMS_PER_TRANSACTION_MAX);
+      const found = await this.#steps.findLeftovers({ limit, withHeld: true });
+      const claimed = found.claimed.filter(({ hash }) => !tried.has(hash));
+      if (claimed.length === 0) return;
+      for (const { hash } of claimed) tried.add(hash);
+      const { forgotten } = await this.#finish({ ...found, claimed });
+      this.#examined += forgotten.length;
+      if (found.found < limit) return;
+    }
+  }
+
+  async #takeCandidates(): Promise<void> {
+    let claimsMax = this.#isStuck ? CLAIMS_PER_TRIAL_MAX : CLAIMS_PER_TRANSACTION_MAX;
+    this.#isStuck = false;
+    while (!this.#isStuck && this.#examined < this.#maxNodes) {
+      const claims = await this.#steps.claim(Math.min(this.#maxNodes - this.#examined, claimsMax));
+      if (claims.found === 0) return;
+      this.#count(claims.forgotten);
+      const { gone } = await this.#finish(claims);
+      // Another pass reports the claims that it finished.
+      this.#examined += claims.found - gone;
+      claimsMax = this.#isStuck ? CLAIMS_PER_TRIAL_MAX : CLAIMS_PER_TRANSACTION_MAX;
+      // Small nodes need no deletion: while there are some the pass goes on, with few objects at a time.
+      if (claims.forgotten.length > 0) this.#isStuck = false;
+    }
+  }
+
+  #end(): GcResult {
     if (this.#failure === undefined) {
       return {
         examined: this.#examined,
@@ -110,7 +141,7 @@ class Pass {
   }
 
   async #finish(claims: Claims): Promise<FinishedClaims> {
-    const finished = await finishClaims(this.#core, this.#space, claims);
+    const finished = await this.#steps.finish(claims);
     this.#count(finished.forgotten);
     this.#failed += finished.failed;
     this.#failure ??= finished.failure;
@@ -121,5 +152,6 @@ class Pass {
   #count(forgotten: readonly NodeRow[]): void {
     this.#deleted += forgotten.length;
     for (const { size } of forgotten) this.#reclaimedContentBytes += size;
+    this.#onForgotten(forgotten);
   }
 }

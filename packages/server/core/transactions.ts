@@ -5,6 +5,7 @@
 import { claimCandidates, findLeftoverClaims, settleClaims } from './collection.ts';
 import { findContentOf, setRotten, setSound } from './contents.ts';
 import { decideLease } from './lease-decision.ts';
+import { planPass } from './plan-gc.ts';
 import type { Awaitable, SpaceTransaction } from './ports.ts';
 import { finishUpload } from './receive-upload.ts';
 import { findAbandoned, findDueDiscards, forgetAbandoned, settleDiscards } from './sweep.ts';
@@ -20,6 +21,7 @@ export const TRANSACTIONS = {
   findLeftoverClaims,
   finishUpload,
   forgetAbandoned,
+  planPass,
   setRotten,
   setSound,
   settleClaims,

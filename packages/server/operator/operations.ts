@@ -6,6 +6,7 @@ import { addApp, listApps, removeApp, resumeApp, suspendApp } from './apps.ts';
 import type { Given } from './fields.ts';
 import { listAudit } from './list-audit.ts';
 import type { OperationCall } from './operation.ts';
+import { planCollection } from './plan-gc.ts';
 import { signIn } from './redeem-sign-in.ts';
 import { collect, listSpaces } from './spaces.ts';
 
@@ -18,6 +19,7 @@ export const OPERATIONS = {
   removeApp,
   listSpaces,
   collectSpace: collect,
+  planCollection,
   listAudit,
 } as const;
 

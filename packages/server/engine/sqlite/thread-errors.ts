@@ -1,6 +1,7 @@
 /** Carries errors between threads with their class, which decides the answer and which a plain copy would lose. */
 import { ApiError } from '@holdfast/protocol';
 import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
+import { OnlyPlanned } from '../../core/plan-gc.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
 
 /** The classes that callers tell apart. Other errors arrive as plain errors with their name. */
@@ -8,6 +9,7 @@ const CLASSES: readonly (new (...args: never[]) => Error)[] = [
   ApiError,
   CounterBroken,
   InvariantViolation,
+  OnlyPlanned,
   StoreUnavailable,
 ];
 
