@@ -5,15 +5,10 @@
 import type { Space } from '../../core/model.ts';
 import { StoreUnavailable, type SweepCutoffs, type TransactionBody } from '../../core/ports.ts';
 import { TRANSACTIONS } from '../../core/transactions.ts';
+import { costOf, OrderQueue } from './order-queue.ts';
 import type { RowWriter, RowWriterEvents, RowWriterSettings } from './row-writer.ts';
 import { unpackError } from './thread-errors.ts';
-import {
-  type FromWriter,
-  type Order,
-  packMessage,
-  unpackMessage,
-  type WriterVerb,
-} from './writer-messages.ts';
+import { type FromWriter, packMessage, unpackMessage, type WriterVerb } from './writer-messages.ts';
 
 /** The thread's first file. It lies beside this one, with the same name in the sources and in a build. */
 const ENTRY = import.meta.url.endsWith('.ts') ? './writer-thread.ts' : './writer-thread.js';
@@ -28,6 +23,8 @@ const TIMER_MS = 1;
 interface Waiting {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
+  /** 0 until the order is sent */
+  cost: number;
 }
 
 export class ThreadRowWriter implements RowWriter {
@@ -35,7 +32,9 @@ export class ThreadRowWriter implements RowWriter {
   readonly #thread: Worker;
   readonly #ended: Promise<void>;
   readonly #waiting = new Map<number, Waiting>();
-  #orders: Order[] = [];
+  readonly #orders = new OrderQueue();
+  /** cost of the orders that the thread works on */
+  #workingCost = 0;
   #lastId = 0;
   #isSendDue = false;
   #sentAt = 0;
@@ -68,19 +67,19 @@ export class ThreadRowWriter implements RowWriter {
     const name = NAMES.get(body);
     if (name === undefined)
       return Promise.reject(new Error('only transactions with a name cross to another thread'));
-    return this.#order('transact', space, name, input);
+    return this.#order('transact', [space, name, input], space, costOf(name, input));
   }
 
   maintain(cutoffs: SweepCutoffs): Promise<boolean> {
-    return this.#order('maintain', cutoffs);
+    return this.#order('maintain', [cutoffs]);
   }
 
   insertStoreValue(name: string, value: string): Promise<string> {
-    return this.#order('insertStoreValue', name, value);
+    return this.#order('insertStoreValue', [name, value]);
   }
 
   removeStoreValue(name: string): Promise<void> {
-    return this.#order('removeStoreValue', name);
+    return this.#order('removeStoreValue', [name]);
   }
 
   async drain(): Promise<void> {
@@ -96,13 +95,18 @@ export class ThreadRowWriter implements RowWriter {
     return this.#ended;
   }
 
-  #order<T>(verb: WriterVerb, ...parameters: unknown[]): Promise<T> {
+  #order<T>(verb: WriterVerb, parameters: readonly unknown[], space?: Space, cost = 1): Promise<T> {
     if (this.#fatal !== undefined) return Promise.reject(this.#fatal);
     if (this.#isClosing) return Promise.reject(new StoreUnavailable('the store is closing: try again later'));
     return new Promise<T>((resolve, reject) => {
       this.#lastId += 1;
-      this.#waiting.set(this.#lastId, { resolve: resolve as (value: unknown) => void, reject });
-      this.#orders.push([this.#lastId, verb, ...parameters]);
+      const id = this.#lastId;
+      this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject, cost: 0 });
+      this.#orders.push([id, verb, ...parameters], space, cost, (error) => {
+        this.#waiting.delete(id);
+        reject(error);
+        if (this.#waiting.size === 0) this.#idle?.();
+      });
       this.#sendSoon();
     });
   }
@@ -129,11 +133,17 @@ export class ThreadRowWriter implements RowWriter {
 
   #send(isLast: boolean): void {
     this.#isSendDue = false;
-    if (this.#orders.length === 0 && !isLast) return;
-    this.#thread.postMessage(packMessage({ orders: this.#orders, isLast }));
-    this.#orders = [];
+    const orders = this.#orders.take(this.#workingCost, this.#noteSent);
+    if (orders.length === 0 && !isLast) return;
+    this.#thread.postMessage(packMessage({ orders, isLast }));
     this.#sentAt = performance.now();
   }
+
+  readonly #noteSent = (id: number, cost: number): void => {
+    const waiting = this.#waiting.get(id);
+    if (waiting !== undefined) waiting.cost = cost;
+    this.#workingCost += cost;
+  };
 
   /** Makes commits known before it gives the answers, so that a read after an answer sees the commit. */
   #hear({ commits, outcomes, fatal }: FromWriter): void {
@@ -141,6 +151,7 @@ export class ThreadRowWriter implements RowWriter {
     for (const [id, isDone, value] of outcomes) {
       const waiting = this.#waiting.get(id);
       this.#waiting.delete(id);
+      this.#workingCost -= waiting?.cost ?? 0;
       if (isDone) waiting?.resolve(value);
       else waiting?.reject(unpackError(value));
     }

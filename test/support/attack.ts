@@ -1,0 +1,38 @@
+/** Runs an attack in a process of its own, so that its work does not slow the honest tenant's client. */
+
+interface Attack {
+  /** what it has printed so far, a JSON line each */
+  lines(): string[];
+  /** resolves when it has printed its first line: it is under way */
+  readonly begun: Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** `program`: a file of test/support; `settings`: what it finds, as JSON, in its first argument. */
+export function startAttack(program: string, settings: unknown): Attack {
+  const child = Bun.spawn([process.execPath, program, JSON.stringify(settings)], {
+    stdin: 'ignore',
+    stdout: 'pipe',
+    stderr: 'inherit',
+  });
+  let text = '';
+  const begun = Promise.withResolvers<void>();
+  begun.promise.catch(() => undefined);
+  const reading = (async () => {
+    const decoder = new TextDecoder();
+    for await (const chunk of child.stdout) {
+      text += decoder.decode(chunk, { stream: true });
+      if (text.includes('\n')) begun.resolve();
+    }
+    begun.reject(new Error(`the attack ended before it began: ${text}`));
+  })();
+  return {
+    lines: () => text.split('\n').slice(0, -1),
+    begun: begun.promise,
+    async stop() {
+      child.kill('SIGKILL');
+      await child.exited;
+      await reading;
+    },
+  };
+}
