@@ -40,6 +40,10 @@ export function withServeFlags(command: Command): Command {
     .option('--max-node-bytes <size>', 'largest canonical node (default: 64MiB)')
     .option('--max-active-uploads <n>', 'active upload generations per Space (default: 1024)')
     .option('--upload-ttl <duration>', 'how long an upload URL is good for (default: 5m)')
+    .option(
+      '--gc-every <duration>',
+      'collect in every Space by itself, spread out over that time (default: off)',
+    )
     .option('--workers <n>', 'server processes that share the port (default: 1)')
     .option(
       '--operator-listen <host:port>',

@@ -3,11 +3,13 @@
  * the one that has the turn does the sweep and the scrub.
  */
 
+import type { RegistryStore } from '../auth/registry-store.ts';
 import type { Core } from '../core/core.ts';
 import { scrub } from '../core/scrub.ts';
 import { sweep } from '../core/sweep.ts';
 import type { Log } from '../log.ts';
 import { SCRUB_LAST_SUCCESS, SCRUBBED_BYTES, SCRUBBED_NODES } from '../metrics/server-metrics.ts';
+import { makeCollectStep } from './collect-all.ts';
 import { type BackgroundLoop, startLoop } from './loop.ts';
 import { SweepLag } from './sweep-lag.ts';
 import type { BackgroundTurns } from './turns.ts';
@@ -52,11 +54,13 @@ interface BackgroundOptions {
   readonly turns: BackgroundTurns;
   readonly pace: BackgroundPace;
   readonly log: Log;
+  /** collection by itself; undefined: there is none */
+  readonly collection?: { readonly apps: RegistryStore; readonly everyMs: number } | undefined;
 }
 
 export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop {
-  const { log, turns, pace } = options;
-  const { retryMs } = pace;
+  const { core, log, turns, pace, collection } = options;
+  const { askMs, retryMs } = pace;
   const lag = new SweepLag();
   const loops = [
     startLoop({ name: 'sweep', log, step: () => sweepOnce(options, lag), retryMs }),
@@ -64,6 +68,10 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
     // Every process looks for rot, with or without a turn: each answers by what it knows itself.
     startLoop({ name: 'rot', log, step: () => lookForRot(options), retryMs }),
   ];
+  if (collection !== undefined) {
+    const step = makeCollectStep({ core, turns, log, askMs, ...collection });
+    loops.push(startLoop({ name: 'gc', log, step, retryMs }));
+  }
   const stop = async (): Promise<void> => {
     await Promise.all(loops.map((loop) => loop.stop()));
     lag.stop();

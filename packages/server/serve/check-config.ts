@@ -140,6 +140,7 @@ const SHOWN: { readonly [Key in keyof ServeConfig]: (config: ServeConfig) => Sho
   nodeBytesMax: ({ nodeBytesMax }) => ({ maxNodeBytes: nodeBytesMax }),
   activeUploadsMax: ({ activeUploadsMax }) => ({ maxActiveUploads: activeUploadsMax }),
   uploadTtlMs: ({ uploadTtlMs }) => ({ uploadTtlMs }),
+  gcEveryMs: ({ gcEveryMs }) => ({ gcEveryMs: gcEveryMs ?? null }),
   workers: ({ workers }) => ({ workers }),
   isDev: ({ isDev }) => ({ dev: isDev }),
   operators: ({ operators }) => ({

@@ -19,6 +19,7 @@ describe('serve configuration', () => {
       uploadTtlMs: 300_000,
       workers: 1,
       isDev: false,
+      gcEveryMs: undefined,
       operators: undefined,
       audit: undefined,
       corsOrigins: '*',
@@ -34,6 +35,8 @@ describe('serve configuration', () => {
       HOLDFAST_MAX_NODE_BYTES: '5000',
       HOLDFAST_MAX_ACTIVE_UPLOADS: '5',
       HOLDFAST_UPLOAD_TTL: '5s',
+      HOLDFAST_GC_EVERY: '5d',
+      HOLDFAST_OPERATOR_LISTEN: '127.0.0.1:5',
       HOLDFAST_WORKERS: '5',
       HOLDFAST_CORS_ORIGINS: 'https://a.example, https://b.example:8443',
       HOLDFAST_LOG_LEVEL: 'debug',
@@ -46,6 +49,8 @@ describe('serve configuration', () => {
       nodeBytesMax: 5000,
       activeUploadsMax: 5,
       uploadTtlMs: 5000,
+      gcEveryMs: 432_000_000,
+      operators: { host: '127.0.0.1', port: 5, mayMove: false, tokenFile: undefined },
       workers: 5,
       corsOrigins: ['https://a.example', 'https://b.example:8443'],
       logLevel: 'debug',
@@ -57,6 +62,9 @@ describe('serve configuration', () => {
       maxNodeBytes: '6000',
       maxActiveUploads: '6',
       uploadTtl: '6m',
+      gcEvery: '1h',
+      operatorListen: '0.0.0.0:6',
+      operatorTokenFile: '/token',
       workers: '6',
       dev: true,
     };
@@ -70,7 +78,8 @@ describe('serve configuration', () => {
       uploadTtlMs: 360_000,
       workers: 6,
       isDev: true,
-      operators: { host: '127.0.0.1', port: 8421, mayMove: true, tokenFile: undefined },
+      gcEveryMs: 3_600_000,
+      operators: { host: '0.0.0.0', port: 6, mayMove: false, tokenFile: '/token' },
     });
     expect(parseServeConfig({}, { HOLDFAST_LISTEN: '' }).port).toBe(8420);
   });
@@ -92,6 +101,10 @@ describe('serve configuration', () => {
     [{ uploadTtl: '5' }, /--upload-ttl/],
     [{ uploadTtl: '0s' }, /--upload-ttl/],
     [{ uploadTtl: '8d' }, /--upload-ttl/],
+    [{ gcEvery: '0s' }, /--gc-every/],
+    [{ operatorListen: '0.0.0.0:8421' }, /--operator-token-file FILE/],
+    [{ operatorListen: 'localhost.example:1' }, /other machines/],
+    [{ operatorTokenFile: '/token' }, /needs --operator-listen/],
     [{ workers: '0' }, /--workers/],
     [{ workers: '1.5' }, /--workers/],
   ])('%p is wrong usage', (flags, message) => {

@@ -2,6 +2,7 @@
 import {
   ACTIVE_UPLOADS_MAX_DEFAULT,
   DATA_DIR_DEFAULT,
+  formatDuration,
   LISTEN_DEFAULT,
   NODE_BYTES_MAX_DEFAULT,
   parseDuration,
@@ -27,6 +28,7 @@ export interface ServeFlags extends AuditFlags, OperatorFlags {
   readonly maxNodeBytes?: string | undefined;
   readonly maxActiveUploads?: string | undefined;
   readonly uploadTtl?: string | undefined;
+  readonly gcEvery?: string | undefined;
   readonly workers?: string | undefined;
   readonly dev?: boolean | undefined;
 }
@@ -47,6 +49,8 @@ export interface ServeConfig {
   /** how many server processes share the port */
   readonly workers: number;
   readonly isDev: boolean;
+  /** ms from one round of collection over all Spaces to the next; undefined: only requests collect */
+  readonly gcEveryMs: number | undefined;
   /** undefined: there is no listener for operators */
   readonly operators: OperatorListenConfig | undefined;
   readonly corsOrigins: '*' | readonly string[];
@@ -61,6 +65,8 @@ const NODE_BYTES_MAX = 16 * 1024 * 1024 * 1024;
 const ACTIVE_UPLOADS_MAX = 1_000_000;
 const UPLOAD_TTL_MS_MIN = 1;
 const UPLOAD_TTL_MS_MAX = 7 * 24 * 60 * 60 * 1000;
+const GC_EVERY_MS_MIN = 1000;
+const GC_EVERY_MS_MAX = 365 * 24 * 60 * 60 * 1000;
 const WORKERS_MAX = 64;
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -94,6 +100,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
       { min: 1, max: ACTIVE_UPLOADS_MAX, otherwise: ACTIVE_UPLOADS_MAX_DEFAULT },
     ),
     uploadTtlMs: parseUploadTtl(read(flags.uploadTtl, 'HOLDFAST_UPLOAD_TTL')),
+    gcEveryMs: parseGcEvery(read(flags.gcEvery, 'HOLDFAST_GC_EVERY')),
     workers: parseInteger('--workers', read(flags.workers, 'HOLDFAST_WORKERS'), {
       min: 1,
       max: WORKERS_MAX,
@@ -175,17 +182,33 @@ function parseByteCount(
 }
 
 function parseUploadTtl(text: string | undefined): number {
-  if (text === undefined) return UPLOAD_TTL_MS_DEFAULT;
+  const range = { min: UPLOAD_TTL_MS_MIN, max: UPLOAD_TTL_MS_MAX };
+  return parseDurationWithin('--upload-ttl', text, range, '5m') ?? UPLOAD_TTL_MS_DEFAULT;
+}
+
+function parseGcEvery(text: string | undefined): number | undefined {
+  return parseDurationWithin('--gc-every', text, { min: GC_EVERY_MS_MIN, max: GC_EVERY_MS_MAX }, '24h');
+}
+
+/** `undefined`: nothing was given. */
+function parseDurationWithin(
+  name: string,
+  text: string | undefined,
+  range: { readonly min: number; readonly max: number },
+  example: string,
+): number | undefined {
+  if (text === undefined) return undefined;
   let durationMs = Number.NaN;
   try {
     durationMs = parseDuration(text);
   } catch {
     // Judged with the range.
   }
-  if (!(durationMs >= UPLOAD_TTL_MS_MIN && durationMs <= UPLOAD_TTL_MS_MAX)) {
-    throw new ConfigError(`--upload-ttl ${quote(text)} must be a duration from 1ms to 7d, such as 5m`);
-  }
-  return durationMs;
+  if (durationMs >= range.min && durationMs <= range.max) return durationMs;
+  const [min, max] = [range.min, range.max].map(formatDuration);
+  throw new ConfigError(
+    `${name} ${quote(text)} must be a duration from ${min} to ${max}, such as ${example}`,
+  );
 }
 
 function parseCorsOrigins(text: string | undefined): '*' | readonly string[] {

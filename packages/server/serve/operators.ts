@@ -8,6 +8,7 @@ import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { answerApi } from '../operator/api.ts';
 import { openChannel } from '../operator/channel.ts';
 import { createOperatorHandler } from '../operator/handler.ts';
+import { HealthSampler } from '../operator/health-sampler.ts';
 import { listenForOperators } from '../operator/listener.ts';
 import type { LiveServer } from '../operator/live-server.ts';
 import type { OperatorContext } from '../operator/operation.ts';
@@ -43,8 +44,16 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
   const { config, log, server } = options;
   const { isDraining, signInCode, spaceUrl } = options;
   const { audit } = server;
+  const { rows } = config.place;
+  const dataDir = rows.kind === 'folder' ? rows.dataDir : undefined;
+  const sampler = new HealthSampler({ core: server.core, dataDir });
   const live: LiveServer = {
-    ...{ startedAt: Date.now(), isDraining, audit, checks: makeChecks(isDraining, audit) },
+    ...{
+      startedAt: Date.now(),
+      isDraining,
+      audit,
+      checks: [...makeChecks(isDraining, audit), ...sampler.checks],
+    },
     signIn:
       signInCode === undefined
         ? undefined
@@ -56,10 +65,13 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
   };
   const opened = new Opened();
   try {
-    const { rows } = config.place;
-    if (rows.kind === 'folder') {
-      const channel = openChannel(rows.dataDir, (request, url) => answerApi(context, request, url));
+    if (dataDir !== undefined) {
+      const channel = openChannel(dataDir, (request, url) => answerApi(context, request, url));
       opened.add(() => channel.close());
+    }
+    if (config.operators !== undefined) {
+      await sampler.start();
+      opened.add(() => sampler.stop());
     }
     const port = openListener(options, context, live, opened);
     return { port, close: () => opened.close() };

@@ -109,7 +109,11 @@ async function openParts(
     corsOrigins: config.corsOrigins,
   });
   const pace = config.place.bytes.kind === 'folder' ? DISK_PACE : S3_PACE;
-  const background = startBackgroundWork({ core, turns, pace, log });
+  const background = startBackgroundWork({
+    ...{ core, turns, pace, log },
+    collection:
+      config.gcEveryMs === undefined ? undefined : { apps: deployment.apps, everyMs: config.gcEveryMs },
+  });
   opened.add(() => Promise.race([background.stop(), Bun.sleep(BACKGROUND_END_MS_MAX)]));
   return { ...handler, core, deployment, background, audit, close: () => opened.close() };
 }

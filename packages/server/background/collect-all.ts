@@ -1,0 +1,154 @@
+/**
+ * Collection by itself (`serve --gc-every`): rounds over the Spaces of all active Apps, one round every so often, spread out over
+ * that time. Suspended Apps are left alone, and so are the Spaces of Apps that are not registered.
+ */
+import type { RegistryStore } from '../auth/registry-store.ts';
+import type { Core } from '../core/core.ts';
+import type { Space } from '../core/model.ts';
+import { runGc } from '../core/run-gc.ts';
+import type { SpaceEntry } from '../core/tenancy-ports.ts';
+import type { Log } from '../log.ts';
+import { noteCollection } from '../metrics/note-collection.ts';
+import { BACKGROUND_FAILURES, GC_LAST_SUCCESS } from '../metrics/server-metrics.ts';
+import type { BackgroundTurns } from './turns.ts';
+
+/** Nodes of one step: few enough that requests hardly notice it. */
+const PASS_NODES = 500;
+/** Spaces of one page of the listing. */
+const PAGE_SPACES = 200;
+/** ms; between the passes of one Space, so that a large one does not keep the stores busy */
+const PASS_REST_MS = 250;
+
+export interface CollectAllOptions {
+  readonly core: Core;
+  readonly apps: RegistryStore;
+  readonly turns: BackgroundTurns;
+  readonly log: Log;
+  /** ms from the start of one round to the start of the next */
+  readonly everyMs: number;
+  /** ms between requests for a turn */
+  readonly askMs: number;
+}
+
+/** How far the round has come; another process goes on from there. */
+interface Round {
+  /** ms since the epoch */
+  readonly startedAt: number;
+  /** of the listing of Spaces: those up to here are done; undefined: none */
+  readonly after: string | undefined;
+  readonly isFinished: boolean;
+  /** ms from one Space to the next */
+  readonly restMs: number;
+  /** Spaces that could not be collected */
+  readonly failed: number;
+}
+
+/** A step does one pass of one Space, or finds that the round is over. It resolves with the ms until the next. */
+export function makeCollectStep(options: CollectAllOptions): () => Promise<number> {
+  const { turns, askMs, everyMs } = options;
+  /** ms of the monotonic clock */
+  let restsUntil = 0;
+  return async () => {
+    const turn = await turns.take('gc');
+    if (turn === undefined) return askMs;
+    const restMs = restsUntil - performance.now();
+    if (restMs > 0) return Math.min(restMs, askMs);
+    const known = parseRound(turn.position);
+    const isDue = known === undefined || Date.now() >= known.startedAt + everyMs;
+    // A round that takes longer than planned is finished before another begins.
+    if (known?.isFinished === true && !isDue) return Math.min(known.startedAt + everyMs - Date.now(), askMs);
+    const round = known === undefined || known.isFinished ? await beginRound(options) : known;
+    const { next, restMs: pauseMs } = await goOn(options, round);
+    await turns.note('gc', JSON.stringify(next));
+    restsUntil = performance.now() + pauseMs;
+    return Math.min(pauseMs, askMs);
+  };
+}
+
+async function beginRound({ core, everyMs }: CollectAllOptions): Promise<Round> {
+  let spaces = 0;
+  let after: string | undefined;
+  for (;;) {
+    const page = await core.metadata.listSpaces({ after, limit: PAGE_SPACES });
+    spaces += page.length;
+    after = page.at(-1)?.position;
+    if (page.length < PAGE_SPACES) break;
+  }
+  const restMs = Math.floor(everyMs / (spaces + 1));
+  return { startedAt: Date.now(), after: undefined, isFinished: false, restMs, failed: 0 };
+}
+
+async function goOn(
+  options: CollectAllOptions,
+  round: Round,
+): Promise<{ readonly next: Round; readonly restMs: number }> {
+  const { core, apps, log } = options;
+  const found = await findNext(core, apps, round.after);
+  if (found.entry === undefined) {
+    const isOver = found.after === undefined;
+    if (isOver && round.failed === 0) GC_LAST_SUCCESS.set(Date.now() / 1000);
+    return { next: { ...round, after: found.after, isFinished: isOver }, restMs: PASS_REST_MS };
+  }
+  const { space, position } = found.entry;
+  try {
+    if (await collectOnce(core, space))
+      return { next: { ...round, after: found.after }, restMs: PASS_REST_MS };
+    return { next: { ...round, after: position }, restMs: round.restMs };
+  } catch (error) {
+    BACKGROUND_FAILURES.add({ loop: 'gc' }, 1);
+    log.error(
+      { app: space.appId, space: space.spaceId, err: error },
+      'a Space could not be collected; the next round tries it again',
+    );
+    return { next: { ...round, after: position, failed: round.failed + 1 }, restMs: round.restMs };
+  }
+}
+
+/**
+ * The next Space that may have something to collect. Without an entry, `after` is where the search goes on; it is undefined at
+ * the end of all Spaces. With one, `after` is the place before it.
+ */
+async function findNext(
+  core: Core,
+  apps: RegistryStore,
+  after: string | undefined,
+): Promise<{ readonly entry: SpaceEntry | undefined; readonly after: string | undefined }> {
+  const active = new Set(
+    (await apps.readAll()).filter(({ status }) => status === 'active').map(({ appId }) => appId),
+  );
+  const page = await core.metadata.listSpaces({ after, limit: PAGE_SPACES });
+  let before = after;
+  for (const entry of page) {
+    if (active.has(entry.space.appId) && mayHaveCandidates(entry)) return { entry, after: before };
+    before = entry.position;
+  }
+  return { entry: undefined, after: page.length < PAGE_SPACES ? undefined : before };
+}
+
+/** A leased node is no candidate, and nothing is one where there are no nodes. */
+function mayHaveCandidates({ counters }: SpaceEntry): boolean {
+  return counters.nodeCount > counters.leasedNodeCount;
+}
+
+/** Resolves with whether there is more to collect. */
+async function collectOnce(core: Core, space: Space): Promise<boolean> {
+  const { examined, deleted } = noteCollection(await runGc(core, space, PASS_NODES));
+  return examined === PASS_NODES && deleted > 0;
+}
+
+/** A position of another form is that of another version: the round begins anew. */
+function parseRound(position: string | undefined): Round | undefined {
+  if (position === undefined) return undefined;
+  let value: Partial<Round>;
+  try {
+    value = JSON.parse(position) as Partial<Round>;
+  } catch {
+    return undefined;
+  }
+  const { startedAt, after, isFinished, restMs, failed } = value;
+  const isSound =
+    [startedAt, restMs, failed].every(Number.isFinite) &&
+    typeof isFinished === 'boolean' &&
+    (after === undefined || typeof after === 'string');
+  return isSound ? (value as Round) : undefined;
+}
