@@ -14,6 +14,8 @@ import {
 
 /** Beyond an equal share an App may hold at most this many times what stays free: alone 3/4 of all, and who comes next finds room. */
 const BORROWED_TO_FREE_MAX = 3;
+/** Up to this part of the capacity even one Space that holds all that is held may borrow more: 9/16 of all by the rule above. */
+const PLENTY_SHARE = 2;
 /** The longest wait for room, ms: a caller that hears "later" soon can do something else. */
 const WAIT_MS_MAX_DEFAULT = 1000;
 /** Callers that may wait at once, shared by the Apps that are there. */
@@ -88,6 +90,11 @@ export class FairShares {
     this.#inUse = SHARE_IN_USE.with({ resource });
   }
 
+  /** Whoever asks for one unit now gets it at once. */
+  get hasPlenty(): boolean {
+    return this.#waiting === 0 && this.#used <= this.#capacity / PLENTY_SHARE;
+  }
+
   get used(): number {
     return this.#used;
   }
@@ -139,19 +146,22 @@ export class FairShares {
 
   /** An equal part among all Apps that are there, and of that an equal part among the App's Spaces. */
   #isEntitled(space: SpaceShare, amount: number): boolean {
-    return space.held + amount <= this.#capacity / this.#apps.size / space.app.spaces.size;
+    return space.held + amount <= this.#shareOfSpaceIn(space.app);
   }
 
   #fits(space: SpaceShare, amount: number): boolean {
     const free = this.#capacity - this.#used;
     if (amount > free) return false;
+    if (this.#used === 0) return true;
     // Whoever borrows never overtakes those who wait.
     if (this.#waiting === 0 && this.#mayBorrow(space, amount, free)) return true;
     return !this.#isAlone(space) && this.#isEntitled(space, amount);
   }
 
-  #mayBorrow({ app }: SpaceShare, amount: number, free: number): boolean {
-    return app.held + amount <= BORROWED_TO_FREE_MAX * (free - amount);
+  /** The same rule twice: for the App in what is free, and for the Space in what its App may still take. */
+  #mayBorrow({ app, held }: SpaceShare, amount: number, free: number): boolean {
+    const left = (BORROWED_TO_FREE_MAX * free - app.held) / (BORROWED_TO_FREE_MAX + 1);
+    return held + amount <= BORROWED_TO_FREE_MAX * (left - amount);
   }
 
   /** With nobody to share with, an equal share is everything; but somebody may come. */
@@ -219,7 +229,7 @@ export class FairShares {
     this.#noteWaiting(1);
     if (signal?.aborted === true) queueMicrotask(onAbort);
     else signal?.addEventListener('abort', onAbort, { once: true });
-    if (this.#isEntitled(share, amount)) this.#callBack(amount);
+    if (this.#isEntitled(share, amount)) this.#callBack(share, amount);
     return promise;
   }
 
@@ -267,17 +277,16 @@ export class FairShares {
     return (entitled.waiting[0] as Waiter).amount <= free ? entitled : undefined;
   }
 
-  /** Asks back what is held beyond equal shares: of the App that holds most beyond its own, its oldest claims first. */
-  #callBack(amount: number): void {
+  /** Asks back what is held beyond equal shares: of the Space that holds most beyond its own, its oldest claims first. */
+  #callBack(claimant: SpaceShare, amount: number): void {
     let missing = amount - (this.#capacity - this.#used) - this.#reclaiming;
-    const tried = new Set<AppShare>();
+    const tried = new Set([claimant]);
     while (missing > 0) {
-      const app = this.#mostOver(tried);
-      if (app === undefined) return;
-      tried.add(app);
-      let excess = app.held - this.#capacity / this.#apps.size;
-      const spaces = [...app.spaces.values()].sort((a, b) => b.held - a.held);
-      for (const hold of spaces.flatMap((space) => [...space.reclaimable])) {
+      const space = this.#mostOver(claimant, tried);
+      if (space === undefined) return;
+      tried.add(space);
+      let excess = space.held - this.#shareOfSpaceIn(space.app);
+      for (const hold of space.reclaimable) {
         if (missing <= 0 || excess <= 0) break;
         if (hold.isReclaimed) continue;
         missing -= hold.amount;
@@ -289,13 +298,24 @@ export class FairShares {
     }
   }
 
-  #mostOver(tried: ReadonlySet<AppShare>): AppShare | undefined {
-    let most: AppShare | undefined;
+  /** Of another App only if that App holds more than its own share. */
+  #mostOver(claimant: SpaceShare, tried: ReadonlySet<SpaceShare>): SpaceShare | undefined {
+    let most: SpaceShare | undefined;
+    let mostBeyond = 0;
     for (const app of this.#apps.values()) {
-      const isOver = app.held > this.#capacity / this.#apps.size;
-      if (isOver && !tried.has(app) && app.held > (most?.held ?? 0)) most = app;
+      if (app !== claimant.app && app.held <= this.#capacity / this.#apps.size) continue;
+      for (const space of app.spaces.values()) {
+        const beyond = space.held - this.#shareOfSpaceIn(app);
+        if (beyond <= mostBeyond || tried.has(space)) continue;
+        most = space;
+        mostBeyond = beyond;
+      }
     }
     return most;
+  }
+
+  #shareOfSpaceIn({ spaces }: AppShare): number {
+    return this.#capacity / this.#apps.size / spaces.size;
   }
 
   #refusal(reason: string): ApiError {
