@@ -146,22 +146,27 @@ export class FairShares {
 
   /** An equal part among all Apps that are there, and of that an equal part among the App's Spaces. */
   #isEntitled(space: SpaceShare, amount: number): boolean {
-    return space.held + amount <= this.#shareOfSpaceIn(space.app);
+    return !this.#isAlone(space) && space.held + amount <= this.#shareOfSpaceIn(space.app);
+  }
+
+  #shareOfSpaceIn({ spaces }: AppShare): number {
+    return this.#capacity / this.#apps.size / spaces.size;
   }
 
   #fits(space: SpaceShare, amount: number): boolean {
     const free = this.#capacity - this.#used;
     if (amount > free) return false;
     if (this.#used === 0) return true;
+    const left = this.#leftTo(space.app, free);
     // Whoever borrows never overtakes those who wait.
-    if (this.#waiting === 0 && this.#mayBorrow(space, amount, free)) return true;
-    return !this.#isAlone(space) && this.#isEntitled(space, amount);
+    if (this.#waiting === 0 && mayBorrow(space, amount, left)) return true;
+    return amount <= left && this.#isEntitled(space, amount);
   }
 
-  /** The same rule twice: for the App in what is free, and for the Space in what its App may still take. */
-  #mayBorrow({ app, held }: SpaceShare, amount: number, free: number): boolean {
-    const left = (BORROWED_TO_FREE_MAX * free - app.held) / (BORROWED_TO_FREE_MAX + 1);
-    return held + amount <= BORROWED_TO_FREE_MAX * (left - amount);
+  /** What the App may still take: up to its equal share, or by borrowing. */
+  #leftTo({ held }: AppShare, free: number): number {
+    const borrowed = (BORROWED_TO_FREE_MAX * free - held) / (BORROWED_TO_FREE_MAX + 1);
+    return this.#apps.size === 1 ? borrowed : Math.max(borrowed, this.#capacity / this.#apps.size - held);
   }
 
   /** With nobody to share with, an equal share is everything; but somebody may come. */
@@ -263,12 +268,13 @@ export class FairShares {
     let borrower: SpaceShare | undefined;
     for (const app of this.#apps.values()) {
       if (app.waiting === 0) continue;
+      const left = this.#leftTo(app, free);
       for (const space of app.spaces.values()) {
         const first = space.waiting[0];
         if (first === undefined) continue;
-        if (!this.#isAlone(space) && this.#isEntitled(space, first.amount)) {
+        if (this.#isEntitled(space, first.amount) && first.amount <= left) {
           if (entitled === undefined || holdsLess(space, entitled)) entitled = space;
-        } else if (this.#mayBorrow(space, first.amount, free) && first.amount <= free) {
+        } else if (mayBorrow(space, first.amount, left) && first.amount <= free) {
           if (borrower === undefined || holdsLess(space, borrower)) borrower = space;
         }
       }
@@ -279,7 +285,8 @@ export class FairShares {
 
   /** Asks back what is held beyond equal shares: of the Space that holds most beyond its own, its oldest claims first. */
   #callBack(claimant: SpaceShare, amount: number): void {
-    let missing = amount - (this.#capacity - this.#used) - this.#reclaiming;
+    const free = this.#capacity - this.#used;
+    let missing = amount - Math.min(free, this.#leftTo(claimant.app, free)) - this.#reclaiming;
     const tried = new Set([claimant]);
     while (missing > 0) {
       const space = this.#mostOver(claimant, tried);
@@ -314,10 +321,6 @@ export class FairShares {
     return most;
   }
 
-  #shareOfSpaceIn({ spaces }: AppShare): number {
-    return this.#capacity / this.#apps.size / spaces.size;
-  }
-
   #refusal(reason: string): ApiError {
     REJECTIONS.with({ resource: this.#resource, reason }).add();
     return new ApiError(
@@ -326,6 +329,11 @@ export class FairShares {
       { retryAfterSeconds: RETRY_AFTER_SECONDS },
     );
   }
+}
+
+/** The rule by which Apps borrow from what is free, for a Space in what its App may still take. */
+function mayBorrow({ held }: SpaceShare, amount: number, left: number): boolean {
+  return held + amount <= BORROWED_TO_FREE_MAX * (left - amount);
 }
 
 function holdsLess(a: SpaceShare, b: SpaceShare): boolean {
