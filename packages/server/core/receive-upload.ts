@@ -22,6 +22,8 @@ export interface UploadRequest {
   readonly body: UploadBody | null;
   /** Called once the token has proved to be ours. */
   readonly onGrant?: (grant: UploadGrant) => void;
+  /** Called before anything is read for an upload that may be received: what it throws refuses the upload. */
+  readonly admit?: (grant: UploadGrant) => Promise<void>;
 }
 
 /** Resolves when the upload is durable. Throws FORBIDDEN (403), CONFLICT (412), PAYLOAD_TOO_LARGE (413). */
@@ -35,6 +37,7 @@ export async function receiveUpload(core: Core, request: UploadRequest): Promise
     throw new ApiError('FORBIDDEN', 'this upload URL has expired; repeat the lease request for a new one');
   }
   checkHeaders(request);
+  if (request.admit !== undefined) await request.admit(grant);
   if (!isRowAtMost(core, request)) {
     const upload = await core.metadata.findUpload(grant.space, grant.hash);
     if (upload?.generation !== grant.generation || upload.evidence !== undefined) throw alreadyFinished();

@@ -1,4 +1,5 @@
 /** One request that is being answered, with everything that each step needs. */
+import type { WatchedBody } from './body-watch.ts';
 import { type CorsOrigins, corsHeaders, type HeaderFields, OPEN_CORS_HEADERS } from './cors.ts';
 import type { RequestRecord } from './request-record.ts';
 import type { RequestTiming } from './request-timing.ts';
@@ -17,6 +18,8 @@ export interface Exchange {
   readonly record: RequestRecord;
   readonly corsOrigins: CorsOrigins;
   readonly connections: Connections | undefined;
+  /** the body that is being received for it now, if any: it can be cut off */
+  body?: WatchedBody | undefined;
 }
 
 const JSON_FIELDS: HeaderFields = { 'content-type': 'application/json', 'cache-control': 'no-store' };

@@ -4,6 +4,7 @@ import { ApiError } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
 import { ContentDamaged, type ContentUploads, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
 import type { Connections } from './exchange.ts';
+import { makeTenantShares, type TenantShareOptions } from './tenant-shares.ts';
 import { type HandlerWorld, leaseRequest, openHandlerWorld, SPACE_URL } from './test/handler-fixture.ts';
 
 const HASH = 'a'.repeat(64);
@@ -164,19 +165,20 @@ describe('order of judging', () => {
 
 describe('load', () => {
   /** A handler that is busy with one request until `finish`. */
-  function busyHandler(options: { requestsInFlightMax?: number; uploadsInFlightMax?: number }) {
+  function busyHandler(options: TenantShareOptions) {
     const { promise, resolve } = Promise.withResolvers<undefined>();
     const metadata = {
       readClock: () => Date.now(),
       findNode: () => promise,
       findUpload: () => promise,
     } as unknown as MetadataStore;
-    const handler = world.handler({ core: { ...world.core, metadata }, ...options });
+    const shares = makeTenantShares({ waitMsMax: 5, ...options });
+    const handler = world.handler({ core: { ...world.core, metadata }, shares });
     return { ...handler, finish: () => resolve(undefined) };
   }
 
   test('more requests than the limit are told to come back, and are let in once others are done', async () => {
-    const { handle, finish } = busyHandler({ requestsInFlightMax: 1 });
+    const { handle, finish } = busyHandler({ requestsMax: 1 });
     const first = handle(get(`/cas/nodes/${HASH}/metadata`));
     const second = await handle(get(`/cas/nodes/${HASH}/metadata`));
     expect(second.status).toBe(429);
@@ -190,7 +192,7 @@ describe('load', () => {
 
   test('uploads have a limit of their own, which keeps no other request out', async () => {
     const lease = await (await world.handler().handle(leaseRequest(HASH))).json();
-    const { handle, finish } = busyHandler({ uploadsInFlightMax: 1 });
+    const { handle, finish } = busyHandler({ uploadsMax: 1 });
     const put = (): Request =>
       new Request(lease.upload.url, { method: 'PUT', headers: lease.upload.headers });
     const first = handle(put());

@@ -13,22 +13,27 @@ import type { AuditLog } from '../audit/audit-log.ts';
 import type { Capability } from '../auth/capability.ts';
 import { after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
+import type { Space } from '../core/model.ts';
 import type { Awaitable } from '../core/ports.ts';
-import { REQUESTS_IN_FLIGHT, UPLOADS_IN_FLIGHT } from '../metrics/server-metrics.ts';
+import { REQUESTS_IN_FLIGHT } from '../metrics/server-metrics.ts';
+import type { ClaimOptions, Hold } from '../shares/fair-shares.ts';
 import type { ContentCopies } from './content-copies.ts';
 import { type CorsOrigins, preflightHeaders } from './cors.ts';
 import { errorAnswer, type ReportFailure, unsentAnswer } from './error-answer.ts';
 import { type Connections, type Exchange, emptyAnswer } from './exchange.ts';
 import { acceptsHtml, FRONT_PATH, frontPageAnswer } from './front-page.ts';
-import { REQUESTS_IN_FLIGHT_MAX, SHED_RETRY_AFTER_SECONDS, UPLOADS_IN_FLIGHT_MAX } from './http-limits.ts';
+import { SMALL_BODY_BYTES_MAX } from './http-limits.ts';
+import { peerShareOf, TrustedProxies } from './peer.ts';
 import { auditAnswer, mayChange, notAudited } from './request-audit.ts';
+import { jsonBytesOf } from './request-body.ts';
 import { RequestMetrics } from './request-metrics.ts';
 import { RequestRecord } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
-import { splitUrl } from './request-url.ts';
+import { originOf, splitUrl } from './request-url.ts';
 import { SPACE_OPERATIONS } from './space-operations.ts';
+import { makeTenantShares, type TenantShares } from './tenant-shares.ts';
 import { withTiming } from './timed-core.ts';
-import { answerUpload, UPLOADS_PATH } from './upload-target.ts';
+import { UPLOADS_PATH, UploadTarget } from './upload-target.ts';
 
 /** docs/api.md, Capabilities. The ids are decoded, `undefined` for one that is no id. Throws or rejects with ApiError. */
 type Authorize = (
@@ -50,8 +55,9 @@ export interface HandlerOptions {
   /** origin of upload URLs, no trailing slash; undefined: `http://` and the Host of the lease request */
   readonly publicUrl: string | undefined;
   readonly corsOrigins: CorsOrigins;
-  readonly requestsInFlightMax?: number;
-  readonly uploadsInFlightMax?: number;
+  /** whose word about the client's address and scheme is believed; by default nobody's */
+  readonly trustedProxies?: TrustedProxies;
+  readonly shares?: TenantShares;
 }
 
 type Handle = (request: Request, connections?: Connections) => Awaitable<Response>;
@@ -77,18 +83,17 @@ const HEALTH_TEXT = JSON.stringify(HEALTHY);
 
 export function createHandler(options: HandlerOptions): Handler {
   const { corsOrigins, reportFailure, audit } = options;
-  const requestsMax = options.requestsInFlightMax ?? REQUESTS_IN_FLIGHT_MAX;
-  const uploads = new UploadGate(options.uploadsInFlightMax ?? UPLOADS_IN_FLIGHT_MAX);
+  const shares = options.shares ?? makeTenantShares();
+  const proxies = options.trustedProxies ?? new TrustedProxies();
+  const uploads = new UploadTarget(shares);
   const metrics = new RequestMetrics(options.isRegistered);
-  let inFlight = 0;
+  const tenants: Tenants = { ...options, shares, proxies };
 
   /**
    * Counts the request while `step` answers it, and turns whatever it throws into an answer. A step that answers at once is
    * not made to wait: the runtime sends a plain Response sooner than a promise of one.
    */
   const guard = (exchange: Exchange, step: () => Awaitable<Response>): Awaitable<Response> => {
-    if (inFlight >= requestsMax) return noted(exchange, errorAnswer(exchange, overloaded(), reportFailure));
-    inFlight += 1;
     REQUESTS_IN_FLIGHT.add(1);
     let answer: Awaitable<Response>;
     try {
@@ -99,7 +104,6 @@ export function createHandler(options: HandlerOptions): Handler {
     return answer instanceof Promise ? settle(exchange, answer) : ended(exchange, answer);
   };
   const ended = (exchange: Exchange, answer: Response): Awaitable<Response> => {
-    inFlight -= 1;
     REQUESTS_IN_FLIGHT.add(-1);
     return noted(exchange, answer);
   };
@@ -133,15 +137,15 @@ export function createHandler(options: HandlerOptions): Handler {
       const exchange = begin(request, connections);
       return guard(exchange, () => {
         const match = matchSpacePath(path);
-        if (match !== undefined) return answerSpace(options, exchange, match, query);
-        if (path.startsWith(UPLOADS_PATH)) return uploads.answer(options, exchange, path, query);
+        if (match !== undefined) return answerSpace(tenants, exchange, match, query);
+        if (path.startsWith(UPLOADS_PATH)) return answerUpload(tenants, uploads, exchange, path, query);
         if (path === FRONT_PATH && isRead && acceptsHtml(request)) return frontPageAnswer(exchange);
         throw notFound();
       });
     },
     handleSpace(match, query, request, connections) {
       const exchange = begin(request, connections);
-      return guard(exchange, () => answerSpace(options, exchange, match, query));
+      return guard(exchange, () => answerSpace(tenants, exchange, match, query));
     },
     refuse(request, connections) {
       const exchange = begin(request, connections);
@@ -151,8 +155,13 @@ export function createHandler(options: HandlerOptions): Handler {
   };
 }
 
+interface Tenants extends HandlerOptions {
+  readonly shares: TenantShares;
+  readonly proxies: TrustedProxies;
+}
+
 function answerSpace(
-  options: HandlerOptions,
+  tenants: Tenants,
   exchange: Exchange,
   match: SpacePathMatch,
   query: string | undefined,
@@ -168,59 +177,110 @@ function answerSpace(
   if (appId !== undefined && spaceId !== undefined) record.space = { appId, spaceId };
   const authorization = request.headers.get('authorization');
   const judged = timing.measure('cas_auth', () =>
-    options.authorize(authorization, appId, spaceId, operation, record),
+    tenants.authorize(authorization, appId, spaceId, operation, record),
   );
-  return after(judged, (capability) => {
-    const refusesChanges = options.audit?.refusesChanges ?? false;
-    // A lease may turn out to be a renewal, which changes nothing that is audited.
-    if (refusesChanges && mayChange(operation) && operation !== 'leaseNode') throw notAudited();
-    return SPACE_OPERATIONS[operation]({
-      core: withTiming(options.core, timing),
-      exchange,
-      space: { appId: capability.appId, spaceId: capability.spaceId },
-      rawHash: match.hash,
-      query,
-      refDomain: capability.refDomain,
-      copies: options.copies,
-      publicUrl: options.publicUrl,
-      isUploadDirect: options.core.content.upload.kind === 'direct',
-      refusesChanges,
-    });
+  const serve = (capability: Capability): Awaitable<Response> =>
+    withinShare(tenants.shares, exchange, capability, () =>
+      answerOperation(tenants, exchange, { operation, match, query, capability }),
+    );
+  if (!(judged instanceof Promise)) return serve(judged);
+  return whileUnverified(tenants, exchange, appId ?? '', judged).then(serve);
+}
+
+/** Until the capability is verified, the request and its body count for the peer's address; there for the App that it names. */
+async function whileUnverified(
+  { shares, proxies }: Tenants,
+  exchange: Exchange,
+  appId: string,
+  judged: Promise<Capability>,
+): Promise<Capability> {
+  const { request, connections } = exchange;
+  const holds: Hold[] = [];
+  // If there is no share, nobody waits for this verdict.
+  judged.catch(() => undefined);
+  try {
+    const peer = peerShareOf(proxies.peerOf(request, connections));
+    const bytes = request.method === 'POST' ? jsonBytesOf(request) : 0;
+    if (bytes > SMALL_BODY_BYTES_MAX) holds.push(await shares.bodies.acquire(peer, appId, bytes));
+    holds.push(await shares.requests.acquire(peer, appId, 1));
+    return await judged;
+  } finally {
+    for (const hold of holds) hold.release();
+  }
+}
+
+/** While there is plenty, a request is counted only if it must wait for something: most are answered at once. */
+function withinShare(
+  { requests }: TenantShares,
+  exchange: Exchange,
+  { appId, spaceId }: Space,
+  answer: () => Awaitable<Response>,
+): Awaitable<Response> {
+  if (!requests.hasPlenty)
+    return onceShared(requests.acquire(appId, spaceId, 1, reclaimOf(exchange)), answer);
+  const answered = answer();
+  if (!(answered instanceof Promise)) return answered;
+  const hold = requests.tryAcquire(appId, spaceId, 1, reclaimOf(exchange));
+  return hold === undefined ? answered : answered.finally(() => hold.release());
+}
+
+async function onceShared(pending: Awaitable<Hold>, answer: () => Awaitable<Response>): Promise<Response> {
+  const hold = await pending;
+  try {
+    return await answer();
+  } finally {
+    hold.release();
+  }
+}
+
+const reclaimOf = (exchange: Exchange): ClaimOptions => ({ onReclaim: () => exchange.body?.giveWay() });
+
+interface JudgedCall {
+  readonly operation: OperationName;
+  readonly match: SpacePathMatch;
+  readonly query: string | undefined;
+  readonly capability: Capability;
+}
+
+function answerOperation(
+  { core, audit, copies, shares, publicUrl, proxies }: Tenants,
+  exchange: Exchange,
+  { operation, match, query, capability }: JudgedCall,
+): Awaitable<Response> {
+  const { request, timing, connections } = exchange;
+  const refusesChanges = audit?.refusesChanges ?? false;
+  // A lease may turn out to be a renewal, which changes nothing that is audited.
+  if (refusesChanges && mayChange(operation) && operation !== 'leaseNode') throw notAudited();
+  return SPACE_OPERATIONS[operation]({
+    core: withTiming(core, timing),
+    exchange,
+    space: { appId: capability.appId, spaceId: capability.spaceId },
+    rawHash: match.hash,
+    query,
+    refDomain: capability.refDomain,
+    copies,
+    shares,
+    uploadOrigin: () => publicUrl ?? originOf(request, proxies.schemeOf(request, connections)),
+    isUploadDirect: core.content.upload.kind === 'direct',
+    refusesChanges,
   });
 }
 
-/** Uploads are counted apart: they are long and hold buffers. */
-class UploadGate {
-  readonly #max: number;
-  #open = 0;
-
-  constructor(max: number) {
-    this.#max = max;
-  }
-
-  async answer(
-    { core, audit }: HandlerOptions,
-    exchange: Exchange,
-    path: string,
-    query: string | undefined,
-  ): Promise<Response> {
-    const { method } = exchange.request;
-    if (method === 'OPTIONS') return emptyAnswer(exchange, 204, preflightHeaders('PUT'));
-    if (method !== 'PUT') throw notFound();
-    exchange.record.operation = 'upload';
-    if (audit?.refusesChanges) throw notAudited();
-    if (this.#open >= this.#max) throw overloaded();
-    this.#open += 1;
-    UPLOADS_IN_FLIGHT.add(1);
-    try {
-      // A URL that was handed out has no query: with one it is not ours, and fails as a wrong signature does.
-      const token = path.slice(UPLOADS_PATH.length) + (query === undefined ? '' : `?${query}`);
-      return await answerUpload(withTiming(core, exchange.timing), exchange, token);
-    } finally {
-      this.#open -= 1;
-      UPLOADS_IN_FLIGHT.add(-1);
-    }
-  }
+async function answerUpload(
+  { core, audit }: Tenants,
+  uploads: UploadTarget,
+  exchange: Exchange,
+  path: string,
+  query: string | undefined,
+): Promise<Response> {
+  const { method } = exchange.request;
+  if (method === 'OPTIONS') return emptyAnswer(exchange, 204, preflightHeaders('PUT'));
+  if (method !== 'PUT') throw notFound();
+  exchange.record.operation = 'upload';
+  if (audit?.refusesChanges) throw notAudited();
+  // A URL that was handed out has no query: with one it is not ours, and fails as a wrong signature does.
+  const token = path.slice(UPLOADS_PATH.length) + (query === undefined ? '' : `?${query}`);
+  return uploads.answer(withTiming(core, exchange.timing), exchange, token);
 }
 
 /** `.` and `..` make no route; an id that is none is judged with the capability. */
@@ -256,8 +316,3 @@ const notFound = (): ApiError =>
     'NOT_FOUND',
     'there is no such route: the API is under /v1/apps/{appId}/spaces/{spaceId}/; check the address, the prefix of its path, and the method',
   );
-
-const overloaded = (): ApiError =>
-  new ApiError('RESOURCE_EXHAUSTED', 'the server has too much to do; try again shortly', {
-    retryAfterSeconds: SHED_RETRY_AFTER_SECONDS,
-  });

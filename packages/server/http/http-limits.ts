@@ -1,9 +1,18 @@
 /** Limits of the HTTP layer that are not part of the API; those that a client can meet are in the protocol package. */
 
-/** Requests that one process answers at once; further ones get 429. */
-export const REQUESTS_IN_FLIGHT_MAX = 4096;
-/** Uploads that one process receives at once: each holds a buffer and an open file. */
-export const UPLOADS_IN_FLIGHT_MAX = 512;
+/** Requests that one process answers at once, shared out among tenants; one Space alone gets nine sixteenths. */
+export const REQUESTS_IN_FLIGHT_MAX = 8192;
+/** Uploads that one process receives at once, shared out likewise: each holds a buffer and an open file. */
+export const UPLOADS_IN_FLIGHT_MAX = 910;
+/** PUTs of one upload generation that are received at once: one of them will do, a few may be repeats of broken ones. */
+export const UPLOADS_OF_GENERATION_MAX = 4;
+/** Bytes of JSON bodies in memory at once, shared out likewise. */
+export const BODY_BYTES_MAX = 64 * 1024 * 1024;
+/** A JSON body up to here is counted with its request alone. */
+export const SMALL_BODY_BYTES_MAX = 4 * 1024;
+/** A body that brings less than this over so long is cut off. */
+export const BODY_BYTES_PER_SECOND_MIN = 1024;
+export const BODY_PACE_SECONDS = 30;
 /** `Retry-After` when load is shed. */
 export const SHED_RETRY_AFTER_SECONDS = 1;
 /** `Retry-After` after a failure of storage. */

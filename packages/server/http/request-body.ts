@@ -1,13 +1,26 @@
-/** Reads JSON bodies, bounded before and while they arrive (docs/api.md, Errors). */
+/** Reads bodies into memory: shared out before they are read, bounded and watched while they arrive (docs/api.md, Errors). */
 import { ApiError, JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
+import type { Space } from '../core/model.ts';
+import type { Awaitable } from '../core/ports.ts';
+import type { Hold } from '../shares/fair-shares.ts';
+import type { WatchedBody } from './body-watch.ts';
 import type { Exchange } from './exchange.ts';
-import type { RequestRecord } from './request-record.ts';
+import { BODY_BYTES_PER_SECOND_MIN, BODY_PACE_SECONDS, SMALL_BODY_BYTES_MAX } from './http-limits.ts';
+import type { TenantShares } from './tenant-shares.ts';
 
 /** The request whose body is read, and the record that is told its length. */
-type ReadBody = Pick<Exchange, 'request' | 'record'>;
+type ReadBody = Pick<Exchange, 'request' | 'record' | 'body'>;
+
+/** Whose body it is, and out of what its memory comes. */
+export interface BodyOwner {
+  readonly shares: TenantShares;
+  readonly space: Space;
+}
 
 const NO_BYTES = new Uint8Array(0);
 const DIGITS = /^[0-9]{1,15}$/;
+/** Who sends less than this in the time allowed for the slowest pace is too slow: no need to look at the pieces. */
+const UNPACED_BYTES_MAX = BODY_BYTES_PER_SECOND_MIN * BODY_PACE_SECONDS;
 
 /** The declared length of a body in bytes; undefined when the body is chunked or there is none. */
 export function declaredLengthOf(request: Request): number | undefined {
@@ -15,24 +28,107 @@ export function declaredLengthOf(request: Request): number | undefined {
   return header !== null && DIGITS.test(header) ? Number(header) : undefined;
 }
 
-/** A body that must be JSON. Throws ApiError INVALID_REQUEST (media type), PAYLOAD_TOO_LARGE. */
-export async function readJsonBody({ request, record }: ReadBody): Promise<Uint8Array> {
-  checkJsonMediaType(request);
-  return counted(await readBounded(request), record);
+/**
+ * A body that must be JSON, used while its memory is held. Throws ApiError INVALID_REQUEST (media type, too slow),
+ * PAYLOAD_TOO_LARGE, RESOURCE_EXHAUSTED.
+ */
+export async function withJsonBody<R>(
+  exchange: ReadBody,
+  owner: BodyOwner,
+  use: (bytes: Uint8Array) => Awaitable<R>,
+): Promise<R> {
+  checkJsonMediaType(exchange.request);
+  return withBounded(exchange, owner, use);
 }
 
-/** As `readJsonBody`; an absent or empty body needs no media type. */
-export async function readOptionalJsonBody({ request, record }: ReadBody): Promise<Uint8Array> {
-  if (request.body === null || declaredLengthOf(request) === 0) return NO_BYTES;
-  if (isJson(request.headers.get('content-type'))) return counted(await readBounded(request), record);
-  const bytes = counted(await readBounded(request), record);
-  if (bytes.length > 0) checkJsonMediaType(request);
+/** As `withJsonBody`; an absent or empty body needs no media type. */
+export async function withOptionalJsonBody<R>(
+  exchange: ReadBody,
+  owner: BodyOwner,
+  use: (bytes: Uint8Array) => Awaitable<R>,
+): Promise<R> {
+  const { request } = exchange;
+  if (request.body === null || declaredLengthOf(request) === 0) return use(NO_BYTES);
+  return withBounded(exchange, owner, (bytes) => {
+    if (bytes.length > 0) checkJsonMediaType(request);
+    return use(bytes);
+  });
+}
+
+/** The bytes that a body may take in memory: a body without a declared length may become as large as allowed. Throws 413. */
+export function jsonBytesOf(request: Request): number {
+  const bytes = declaredLengthOf(request) ?? (request.body === null ? 0 : JSON_BODY_BYTES_MAX);
+  if (bytes > JSON_BODY_BYTES_MAX) throw tooLarge();
   return bytes;
 }
 
-function counted(bytes: Uint8Array, record: RequestRecord): Uint8Array {
-  record.receivedBytes = bytes.length;
-  return bytes;
+async function withBounded<R>(
+  exchange: ReadBody,
+  { shares, space }: BodyOwner,
+  use: (bytes: Uint8Array) => Awaitable<R>,
+): Promise<R> {
+  const { request, record } = exchange;
+  const length = jsonBytesOf(request);
+  const body = shares.pace.watch();
+  exchange.body = body;
+  let hold: Hold | undefined;
+  try {
+    if (length > SMALL_BODY_BYTES_MAX) {
+      const onReclaim = (): void => body.giveWay();
+      hold = await shares.bodies.acquire(space.appId, space.spaceId, length, { onReclaim });
+    }
+    const bytes = await readWhole(request, body, JSON_BODY_BYTES_MAX, tooLarge);
+    record.receivedBytes = bytes.length;
+    hold?.shrinkTo(bytes.length);
+    body.end();
+    exchange.body = undefined;
+    return await use(bytes);
+  } finally {
+    body.end();
+    hold?.release();
+  }
+}
+
+/** HTTP framing keeps a body to its declared length, so only a body without a length is counted. */
+export async function readWhole(
+  request: Request,
+  watched: WatchedBody,
+  bytesMax: number,
+  overflow: () => ApiError,
+): Promise<Uint8Array> {
+  const declaredLength = declaredLengthOf(request);
+  if (declaredLength !== undefined && declaredLength <= UNPACED_BYTES_MAX) {
+    const bytes = new Uint8Array(await watched.bring(request.arrayBuffer()));
+    if (bytes.length > bytesMax) throw overflow();
+    return bytes;
+  }
+  return request.body === null ? NO_BYTES : readCounting(request.body, watched, bytesMax, overflow);
+}
+
+async function readCounting(
+  stream: ReadableStream<Uint8Array>,
+  watched: WatchedBody,
+  bytesMax: number,
+  overflow: () => ApiError,
+): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  const reader = stream.getReader();
+  try {
+    for (;;) {
+      const next = await watched.bring(reader.read());
+      if (next.done) break;
+      length += next.value.length;
+      watched.note(next.value.length);
+      if (length > bytesMax) throw overflow();
+      chunks.push(next.value);
+    }
+  } catch (error) {
+    // The sender may be gone, or slow: nobody waits for the end of a body that is not wanted.
+    void reader.cancel().catch(() => undefined);
+    throw error;
+  }
+  return chunks.length === 1 ? (chunks[0] ?? NO_BYTES) : Buffer.concat(chunks, length);
 }
 
 function checkJsonMediaType(request: Request): void {
@@ -46,33 +142,6 @@ function isJson(contentType: string | null): boolean {
   const parametersAt = contentType.indexOf(';');
   const essence = parametersAt < 0 ? contentType : contentType.slice(0, parametersAt);
   return essence.trim().toLowerCase() === 'application/json';
-}
-
-/** HTTP framing keeps a body to its declared length, so only a body without a length is counted. */
-async function readBounded(request: Request): Promise<Uint8Array> {
-  const declaredLength = declaredLengthOf(request);
-  if (declaredLength !== undefined) {
-    if (declaredLength > JSON_BODY_BYTES_MAX) throw tooLarge();
-    const bytes = new Uint8Array(await request.arrayBuffer());
-    if (bytes.length > JSON_BODY_BYTES_MAX) throw tooLarge();
-    return bytes;
-  }
-  return request.body === null ? NO_BYTES : readCounting(request.body);
-}
-
-async function readCounting(body: ReadableStream<Uint8Array>): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  const reader = body.getReader();
-  for (let next = await reader.read(); !next.done; next = await reader.read()) {
-    length += next.value.length;
-    if (length > JSON_BODY_BYTES_MAX) {
-      await reader.cancel();
-      throw tooLarge();
-    }
-    chunks.push(next.value);
-  }
-  return Buffer.concat(chunks, length);
 }
 
 const tooLarge = (): ApiError =>

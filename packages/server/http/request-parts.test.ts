@@ -2,10 +2,11 @@
 import { describe, expect, test } from 'bun:test';
 import { JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
 import fc from 'fast-check';
-import { declaredLengthOf, readJsonBody, readOptionalJsonBody } from './request-body.ts';
+import { declaredLengthOf, withJsonBody, withOptionalJsonBody } from './request-body.ts';
 import { RequestRecord } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
 import { originOf, splitUrl } from './request-url.ts';
+import { makeTenantShares } from './tenant-shares.ts';
 
 describe('URLs', () => {
   test('are split as the URL standard splits them, without decoding', () => {
@@ -42,7 +43,7 @@ describe('URLs', () => {
         } catch {
           return;
         }
-        const origin = originOf(new Request('http://listener:1/x', { headers }));
+        const origin = originOf(new Request('http://listener:1/x', { headers }), 'http');
         expect(origin).toMatch(/^http:\/\/[A-Za-z0-9._~:[\]-]+$/);
       }),
     );
@@ -54,6 +55,10 @@ describe('JSON bodies', () => {
     request: new Request('http://h/', { method: 'POST', body, headers, duplex: 'half' } as RequestInit),
     record: new RequestRecord(),
   });
+  const owner = { shares: makeTenantShares(), space: { appId: 'app', spaceId: 'space' } };
+  type Post = ReturnType<typeof post>;
+  const readJsonBody = (exchange: Post) => withJsonBody(exchange, owner, (bytes) => bytes);
+  const readOptionalJsonBody = (exchange: Post) => withOptionalJsonBody(exchange, owner, (bytes) => bytes);
   const json = { 'content-type': 'application/json' };
 
   /** A body without a length, as chunked transfer gives it; `taken` counts what was read of it. */
@@ -113,6 +118,7 @@ describe('JSON bodies', () => {
     const tooMuch = readJsonBody(post(chunked(100 * JSON_BODY_BYTES_MAX, endless), json));
     await expect(tooMuch).rejects.toMatchObject({ status: 413 });
     expect(endless.taken).toBeLessThan(2 * JSON_BODY_BYTES_MAX);
+    expect(owner.shares.bodies.used).toBe(0);
   });
 
   test('only a plain number is a declared length', () => {

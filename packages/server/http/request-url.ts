@@ -20,9 +20,9 @@ export function splitUrl(url: string): RequestTarget {
 /** Characters of host names, addresses and ports; anything else in a Host is not echoed into a URL. */
 const PLAIN_HOST = /^[A-Za-z0-9._~:[\]-]{1,300}$/;
 
-/** Scheme and authority by which this caller reaches us: `http://` and its Host. */
-export function originOf(request: Request): string {
+/** Scheme and authority by which this caller reaches us: its Host. */
+export function originOf(request: Request, scheme: 'http' | 'https'): string {
   const host = request.headers.get('host');
-  if (host !== null && PLAIN_HOST.test(host)) return `http://${host}`;
+  if (host !== null && PLAIN_HOST.test(host)) return `${scheme}://${host}`;
   return request.url.startsWith('/') ? 'http://localhost' : new URL(request.url).origin;
 }

@@ -28,8 +28,8 @@ import type { ContentCopies } from './content-copies.ts';
 import type { HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
 import { GC_SECONDS_MAX, IDLE_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http-limits.ts';
-import { readJsonBody, readOptionalJsonBody } from './request-body.ts';
-import { originOf } from './request-url.ts';
+import { withJsonBody, withOptionalJsonBody } from './request-body.ts';
+import type { TenantShares } from './tenant-shares.ts';
 
 /** An authorized request of a known route. Nothing else about it is checked yet. */
 interface AuthorizedCall {
@@ -42,8 +42,9 @@ interface AuthorizedCall {
   /** from the verified capability, the only place it may come from */
   readonly refDomain: string | undefined;
   readonly copies: ContentCopies;
-  /** origin of upload URLs; undefined: as the caller reaches us */
-  readonly publicUrl: string | undefined;
+  readonly shares: TenantShares;
+  /** origin of upload URLs */
+  readonly uploadOrigin: () => string;
   /** uploads are direct: a lease then reads the object that a client has put into the store */
   readonly isUploadDirect: boolean;
   /** changes cannot be audited at the moment: of leases only renewals are made */
@@ -83,22 +84,24 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   async leaseNode(call) {
     const hash = readHash(call);
     refuseQuery(call);
-    const { request, record } = call.exchange;
+    const { record } = call.exchange;
     const options: LeaseOptions = {
       renewsOnly: call.refusesChanges,
       onRenewal: () => {
         record.isRenewal = true;
       },
     };
-    const { leaseDurationMs } = parseLeaseRequest(await readJsonBody(call.exchange));
-    const uploadOrigin = call.publicUrl ?? originOf(request);
-    const lease = (): Awaitable<Response> =>
-      dispatch(
-        call,
-        () => leaseNode(call.core, call.space, hash, leaseDurationMs, uploadOrigin, options),
-        tellRot,
-      );
-    return call.isUploadDirect ? waitingUpTo(VALIDATION_SECONDS_MAX, call, lease) : lease();
+    return withJsonBody(call.exchange, call, (bytes) => {
+      const { leaseDurationMs } = parseLeaseRequest(bytes);
+      const uploadOrigin = call.uploadOrigin();
+      const lease = (): Awaitable<Response> =>
+        dispatch(
+          call,
+          () => leaseNode(call.core, call.space, hash, leaseDurationMs, uploadOrigin, options),
+          tellRot,
+        );
+      return call.isUploadDirect ? waitingUpTo(VALIDATION_SECONDS_MAX, call, lease) : lease();
+    });
   },
 
   getUsage(call) {
@@ -108,10 +111,12 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
 
   async runGc(call) {
     refuseQuery(call);
-    const { maxNodes } = parseGcRequest(await readOptionalJsonBody(call.exchange));
-    return waitingUpTo(GC_SECONDS_MAX, call, () =>
-      dispatch(call, async () => noteCollection(await runGc(call.core, call.space, maxNodes))),
-    );
+    return withOptionalJsonBody(call.exchange, call, (bytes) => {
+      const { maxNodes } = parseGcRequest(bytes);
+      return waitingUpTo(GC_SECONDS_MAX, call, () =>
+        dispatch(call, async () => noteCollection(await runGc(call.core, call.space, maxNodes))),
+      );
+    });
   },
 
   listRootRefs(call) {
@@ -121,8 +126,10 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
 
   async updateRootRefs(call) {
     refuseQuery(call);
-    const update = parseUpdateRootRefsRequest(await readJsonBody(call.exchange));
-    return dispatch(call, () => updateRootRefs(call.core, call.space, readRefDomain(call), update));
+    return withJsonBody(call.exchange, call, (bytes) => {
+      const update = parseUpdateRootRefsRequest(bytes);
+      return dispatch(call, () => updateRootRefs(call.core, call.space, readRefDomain(call), update));
+    });
   },
 };
 

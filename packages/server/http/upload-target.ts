@@ -1,84 +1,151 @@
 /** The embedded upload target (docs/api.md, The upload target): PUT /uploads/<token>, no bearer token. */
+import { ApiError } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
+import type { Generation } from '../core/model.ts';
 import type { UploadBody } from '../core/ports.ts';
 import { receiveUpload } from '../core/receive-upload.ts';
-import { type Connections, type Exchange, emptyAnswer } from './exchange.ts';
+import type { UploadGrant } from '../core/upload-token.ts';
+import { UPLOADS_IN_FLIGHT } from '../metrics/server-metrics.ts';
+import type { WatchedBody } from './body-watch.ts';
+import { type Exchange, emptyAnswer } from './exchange.ts';
 import {
   IDLE_SECONDS_MAX,
+  SHED_RETRY_AFTER_SECONDS,
   SMALL_UPLOAD_BYTES_MAX,
   UPLOAD_DURATION_MS_MAX,
   UPLOAD_STALL_SECONDS_MAX,
+  UPLOADS_OF_GENERATION_MAX,
   WHOLE_UPLOAD_BYTES_MAX,
   WHOLE_UPLOAD_SECONDS_MAX,
 } from './http-limits.ts';
-import { declaredLengthOf } from './request-body.ts';
-import type { RequestRecord } from './request-record.ts';
+import { declaredLengthOf, readWhole } from './request-body.ts';
+import type { TenantShares } from './tenant-shares.ts';
 
 /** The path of an upload URL before its token. */
 export const UPLOADS_PATH = '/uploads/';
 
-export async function answerUpload(core: Core, exchange: Exchange, token: string): Promise<Response> {
-  const { request, connections } = exchange;
-  const declaredLength = declaredLengthOf(request);
-  const isSmall = declaredLength !== undefined && declaredLength <= SMALL_UPLOAD_BYTES_MAX;
-  try {
-    await receiveUpload(core, {
-      token,
-      contentType: request.headers.get('content-type') ?? undefined,
-      ifNoneMatch: request.headers.get('if-none-match') ?? undefined,
-      declaredLength,
-      body: bodyOf(exchange, declaredLength),
-      onGrant: ({ space }) => {
-        exchange.record.space = space;
-      },
-    });
-  } finally {
-    if (!isSmall) connections?.timeout(request, IDLE_SECONDS_MAX);
+/** Receives PUTs, each of them in the share of the App and Space that the token of its URL names. */
+export class UploadTarget {
+  readonly #shares: TenantShares;
+  /** PUTs that are being received, by upload generation */
+  readonly #receiving = new Map<Generation, number>();
+
+  constructor(shares: TenantShares) {
+    this.#shares = shares;
   }
-  return emptyAnswer(exchange, 200);
+
+  async answer(core: Core, exchange: Exchange, token: string): Promise<Response> {
+    const { request, connections } = exchange;
+    const declaredLength = declaredLengthOf(request);
+    const isSmall = declaredLength !== undefined && declaredLength <= SMALL_UPLOAD_BYTES_MAX;
+    const body = this.#shares.pace.watch();
+    let leave = (): void => undefined;
+    try {
+      await receiveUpload(core, {
+        token,
+        contentType: request.headers.get('content-type') ?? undefined,
+        ifNoneMatch: request.headers.get('if-none-match') ?? undefined,
+        declaredLength,
+        body: bodyOf(exchange, body, declaredLength),
+        onGrant: ({ space }) => {
+          exchange.record.space = space;
+        },
+        admit: async (grant) => {
+          leave = await this.#enter(grant, body);
+        },
+      });
+    } finally {
+      leave();
+      body.end();
+      if (!isSmall) connections?.timeout(request, IDLE_SECONDS_MAX);
+    }
+    return emptyAnswer(exchange, 200);
+  }
+
+  /** Throws or rejects with RESOURCE_EXHAUSTED. What it resolves to is called when the upload is over. */
+  async #enter({ generation, space }: UploadGrant, body: WatchedBody): Promise<() => void> {
+    if ((this.#receiving.get(generation) ?? 0) >= UPLOADS_OF_GENERATION_MAX) throw tooManyPuts();
+    this.#count(generation, 1);
+    try {
+      const onReclaim = (): void => body.giveWay();
+      const hold = await this.#shares.uploads.acquire(space.appId, space.spaceId, 1, { onReclaim });
+      UPLOADS_IN_FLIGHT.add(1);
+      return () => {
+        hold.release();
+        UPLOADS_IN_FLIGHT.add(-1);
+        this.#count(generation, -1);
+      };
+    } catch (error) {
+      this.#count(generation, -1);
+      throw error;
+    }
+  }
+
+  #count(generation: Generation, change: number): void {
+    const count = (this.#receiving.get(generation) ?? 0) + change;
+    if (count === 0) this.#receiving.delete(generation);
+    else this.#receiving.set(generation, count);
+  }
 }
 
+const tooManyPuts = (): ApiError =>
+  new ApiError(
+    'RESOURCE_EXHAUSTED',
+    `${UPLOADS_OF_GENERATION_MAX} PUTs to this upload URL are being received already: wait for them, or repeat the lease request`,
+    { retryAfterSeconds: SHED_RETRY_AFTER_SECONDS },
+  );
+
 function bodyOf(
-  { request, connections, record }: Exchange,
+  exchange: Exchange,
+  watched: WatchedBody,
   declaredLength: number | undefined,
 ): UploadBody | null {
+  const { request, connections, record } = exchange;
   if (declaredLength !== undefined && declaredLength <= WHOLE_UPLOAD_BYTES_MAX) {
     if (declaredLength > SMALL_UPLOAD_BYTES_MAX) connections?.timeout(request, WHOLE_UPLOAD_SECONDS_MAX);
     // Reads a small body in one piece, because a stream would cost more than its bytes. A body that is cut off rejects.
     return async () => {
-      const bytes = new Uint8Array(await request.arrayBuffer());
+      const bytes = await readWhole(request, watched, WHOLE_UPLOAD_BYTES_MAX, overlong);
       record.receivedBytes = bytes.length;
       return bytes;
     };
   }
-  if (connections === undefined || request.body === null) return request.body;
-  return endStalled(request.body, request, connections, record);
+  return request.body === null ? null : endStalled(request.body, watched, exchange);
 }
+
+/** HTTP framing keeps a body to its declared length. */
+const overlong = (): ApiError =>
+  new ApiError('INVALID_REQUEST', 'the body is longer than its declared length');
 
 /**
  * The same body; each piece that arrives gives its sender `UPLOAD_STALL_SECONDS_MAX` for the next, until
- * `UPLOAD_DURATION_MS_MAX` is over. A connection out of time is closed by the runtime, which errors the body.
+ * `UPLOAD_DURATION_MS_MAX` is over. A connection out of time is closed by the runtime, which errors the body. The first piece is
+ * asked for at once: from then on the runtime reads no faster than we do.
  */
 function endStalled(
   body: ReadableStream<Uint8Array>,
-  request: Request,
-  connections: Connections,
-  record: RequestRecord,
+  watched: WatchedBody,
+  { request, connections, record }: Exchange,
 ): ReadableStream<Uint8Array> {
   const lastExtensionAt = performance.now() + UPLOAD_DURATION_MS_MAX;
-  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  const reader = body.getReader();
+  let first: ReturnType<typeof reader.read> | undefined = reader.read();
+  // A body that nobody wants may break off.
+  first.catch(() => undefined);
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        reader ??= body.getReader();
-        if (performance.now() < lastExtensionAt) connections.timeout(request, UPLOAD_STALL_SECONDS_MAX);
-        const next = await reader.read();
+        if (performance.now() < lastExtensionAt) connections?.timeout(request, UPLOAD_STALL_SECONDS_MAX);
+        const reading = first ?? reader.read();
+        first = undefined;
+        const next = await watched.bring(reading);
         if (next.done) return controller.close();
+        watched.note(next.value.length);
         record.receivedBytes += next.value.length;
         controller.enqueue(next.value);
       },
       async cancel(reason) {
-        await (reader ?? body).cancel(reason);
+        await reader.cancel(reason);
       },
     },
     { highWaterMark: 0 },

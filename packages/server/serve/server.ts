@@ -17,6 +17,7 @@ import { openDeployment } from '../deployment/open.ts';
 import { ContentCopies } from '../http/content-copies.ts';
 import type { FailureReport } from '../http/error-answer.ts';
 import { createHandler, type Handler } from '../http/handler.ts';
+import { makeTenantShares } from '../http/tenant-shares.ts';
 import type { Log } from '../log.ts';
 import { ROT_FOUND, ROT_HEALED } from '../metrics/server-metrics.ts';
 import { openAudit } from './audit.ts';
@@ -106,6 +107,7 @@ async function openParts(
     copies,
     reportFailure: (report) => logFailure(log, report, onFatal),
     publicUrl: config.publicUrl,
+    shares: makeTenantShares({ processes: config.workers }),
     corsOrigins: config.corsOrigins,
   });
   const pace = config.place.bytes.kind === 'folder' ? DISK_PACE : S3_PACE;

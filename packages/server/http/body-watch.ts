@@ -1,0 +1,108 @@
+/** Bodies that are being received: those that come too slowly are cut off, and so are those whose share is asked back. */
+import { ApiError } from '@holdfast/protocol';
+import { BODY_BYTES_PER_SECOND_MIN, BODY_PACE_SECONDS, SHED_RETRY_AFTER_SECONDS } from './http-limits.ts';
+
+const LOOK_SECONDS = 5;
+const LOOKS = BODY_PACE_SECONDS / LOOK_SECONDS;
+const BYTES_OF_LOOK_MIN = BODY_BYTES_PER_SECOND_MIN * LOOK_SECONDS;
+
+/** The connection is of no use any more: the rest of the body would have to be read first. */
+const CLOSING = { connection: 'close' };
+
+export class BodyWatch {
+  readonly #bodies = new Set<WatchedBody>();
+  #timer: ReturnType<typeof setInterval> | undefined;
+
+  /** Until `end`. */
+  watch(): WatchedBody {
+    const body = new WatchedBody((ended) => this.#end(ended));
+    this.#bodies.add(body);
+    if (this.#timer === undefined) {
+      this.#timer = setInterval(() => this.look(), LOOK_SECONDS * 1000);
+      this.#timer.unref();
+    }
+    return body;
+  }
+
+  /** Called every `LOOK_SECONDS`. */
+  look(): void {
+    for (const body of this.#bodies) body.look();
+  }
+
+  #end(body: WatchedBody): void {
+    this.#bodies.delete(body);
+    if (this.#bodies.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+export class WatchedBody {
+  readonly #end: (body: WatchedBody) => void;
+  /** bytes that came between the last looks, the latest last */
+  readonly #looks: number[] = [];
+  #bytes = 0;
+  #isAwaited = false;
+  #failure: ApiError | undefined;
+  #fail: ((error: ApiError) => void) | undefined;
+
+  constructor(end: (body: WatchedBody) => void) {
+    this.#end = end;
+  }
+
+  /** What `reading` resolves to, bytes of a body; rejects as soon as the body is cut off. */
+  bring<T>(reading: Promise<T>): Promise<T> {
+    if (this.#failure !== undefined) return Promise.reject(this.#failure);
+    this.#isAwaited = true;
+    return new Promise((resolve, reject) => {
+      this.#fail = reject;
+      reading.then(
+        (bytes) => {
+          this.#isAwaited = false;
+          resolve(bytes);
+        },
+        (error: unknown) => reject(error),
+      );
+    });
+  }
+
+  note(bytes: number): void {
+    this.#bytes += bytes;
+  }
+
+  end(): void {
+    this.#end(this);
+  }
+
+  /** The share of this body is wanted by somebody within a share. */
+  giveWay(): void {
+    this.#cut(
+      new ApiError('RESOURCE_EXHAUSTED', 'others needed the room that this body held; try again shortly', {
+        retryAfterSeconds: SHED_RETRY_AFTER_SECONDS,
+        headers: CLOSING,
+      }),
+    );
+  }
+
+  look(): void {
+    // While the server has not asked for more, the sender may not be to blame.
+    this.#looks.push(this.#isAwaited ? this.#bytes : Math.max(this.#bytes, BYTES_OF_LOOK_MIN));
+    this.#bytes = 0;
+    if (this.#looks.length <= LOOKS) return;
+    this.#looks.shift();
+    const received = this.#looks.reduce((sum, bytes) => sum + bytes, 0);
+    if (received >= BYTES_OF_LOOK_MIN * LOOKS) return;
+    this.#cut(
+      new ApiError(
+        'INVALID_REQUEST',
+        `the body came too slowly: less than ${BODY_BYTES_PER_SECOND_MIN} bytes/s over ${BODY_PACE_SECONDS} s; send it again over a better connection`,
+        { headers: CLOSING },
+      ),
+    );
+  }
+
+  #cut(failure: ApiError): void {
+    this.#failure ??= failure;
+    this.#fail?.(this.#failure);
+  }
+}

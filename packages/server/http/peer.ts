@@ -1,0 +1,82 @@
+/** Who is at the other end, and by which scheme he reaches us: told by the connection, or by a proxy that the operator trusts. */
+import { BlockList, isIP, isIPv4 } from 'node:net';
+import type { Connections } from './exchange.ts';
+
+/** The addresses of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed. */
+export class TrustedProxies {
+  readonly #ranges = new BlockList();
+  #isEmpty = true;
+
+  /** Each an address, or a range such as `10.0.0.0/8`. Throws RangeError with the first that is neither. */
+  constructor(ranges: readonly string[] = []) {
+    for (const range of ranges) this.#add(range);
+  }
+
+  /** The address of the client; undefined if its connection is gone. */
+  peerOf(request: Request, connections: Connections | undefined): string | undefined {
+    const address = connections?.requestIP(request)?.address;
+    if (address === undefined) return undefined;
+    const sender = plainAddress(address);
+    return this.#trusts(sender) ? this.#forwardedFor(request, sender) : sender;
+  }
+
+  schemeOf(request: Request, connections: Connections | undefined): 'http' | 'https' {
+    if (this.#isEmpty) return 'http';
+    const address = connections?.requestIP(request)?.address;
+    if (address === undefined || !this.#trusts(plainAddress(address))) return 'http';
+    const told = request.headers.get('x-forwarded-proto')?.split(',').at(-1)?.trim().toLowerCase();
+    return told === 'https' ? 'https' : 'http';
+  }
+
+  /** The last address that is not of a trusted proxy: what stands before it was written by whoever it belongs to. */
+  #forwardedFor(request: Request, sender: string): string {
+    const hops = request.headers.get('x-forwarded-for')?.split(',') ?? [];
+    let peer = sender;
+    for (const hop of hops.reverse()) {
+      const address = plainAddress(hop.trim());
+      if (isIP(address) === 0) return peer;
+      peer = address;
+      if (!this.#trusts(address)) return peer;
+    }
+    return peer;
+  }
+
+  #trusts(address: string): boolean {
+    if (this.#isEmpty || isIP(address) === 0) return false;
+    return this.#ranges.check(address, isIPv4(address) ? 'ipv4' : 'ipv6');
+  }
+
+  #add(range: string): void {
+    const [address = '', prefix, ...rest] = range.split('/');
+    const family = isIPv4(address) ? 'ipv4' : 'ipv6';
+    const bitsMax = family === 'ipv4' ? 32 : 128;
+    const bits = prefix === undefined ? bitsMax : /^[0-9]{1,3}$/.test(prefix) ? Number(prefix) : Number.NaN;
+    if (isIP(address) === 0 || rest.length > 0 || !(bits <= bitsMax)) throw new RangeError(range);
+    this.#ranges.addSubnet(address, bits, family);
+    this.#isEmpty = false;
+  }
+}
+
+const MAPPED = '::ffff:';
+
+/** An IPv4 address that came over an IPv6 socket is the same peer. */
+function plainAddress(address: string): string {
+  const mapped = address.toLowerCase().startsWith(MAPPED) ? address.slice(MAPPED.length) : '';
+  return isIPv4(mapped) ? mapped : address;
+}
+
+const NETWORK_GROUPS = 4;
+
+/** Whom a share belongs to before a capability is verified: whoever has one IPv6 address usually has its whole network. */
+export function peerShareOf(peer: string | undefined): string {
+  if (peer === undefined) return 'peer';
+  if (!peer.includes(':')) return `peer ${peer}`;
+  const [head = '', tail] = (peer.split('%')[0] ?? '').split('::');
+  const groups = head === '' ? [] : head.split(':');
+  const after = tail === undefined || tail === '' ? [] : tail.split(':');
+  while (tail !== undefined && groups.length + after.length < 8) groups.push('0');
+  return `peer ${[...groups, ...after]
+    .slice(0, NETWORK_GROUPS)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')}::/64`;
+}

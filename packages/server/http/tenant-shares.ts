@@ -1,0 +1,57 @@
+/** What tenants share of one process while their requests are answered (docs/design.md, Fair shares). */
+import { FairShares } from '../shares/fair-shares.ts';
+import { BodyWatch } from './body-watch.ts';
+import { BODY_BYTES_MAX, REQUESTS_IN_FLIGHT_MAX, UPLOADS_IN_FLIGHT_MAX } from './http-limits.ts';
+
+export interface TenantShares {
+  /** requests that are being answered, until the head of the answer is handed over */
+  readonly requests: FairShares;
+  /** bytes of bodies in memory, from before they are read until the request is answered */
+  readonly bodies: FairShares;
+  /** PUTs that are being received */
+  readonly uploads: FairShares;
+  /** ends bodies that come too slowly */
+  readonly pace: BodyWatch;
+}
+
+export interface TenantShareOptions {
+  /** processes that serve the same deployment on this machine: together they hold no more memory than one */
+  readonly processes?: number;
+  readonly requestsMax?: number;
+  readonly uploadsMax?: number;
+  readonly bodyBytesMax?: number;
+  readonly waitMsMax?: number;
+}
+
+/** Whoever waits here has sent bytes that the runtime keeps in memory meanwhile. */
+const WAITERS_WITH_BODIES_MAX = 64;
+const SHARE_WAIT_MS_MAX = 250;
+/** Few processes of many may meet all the requests of one moment. */
+const PROCESSES_DIVIDED_MAX = 4;
+
+export function makeTenantShares(options: TenantShareOptions = {}): TenantShares {
+  const processes = Math.min(options.processes ?? 1, PROCESSES_DIVIDED_MAX);
+  const waitMsMax = options.waitMsMax ?? SHARE_WAIT_MS_MAX;
+  const waitersMax = WAITERS_WITH_BODIES_MAX;
+  const part = (whole: number): number => Math.ceil(whole / processes);
+  return {
+    requests: new FairShares({
+      resource: 'requests',
+      capacity: part(options.requestsMax ?? REQUESTS_IN_FLIGHT_MAX),
+      waitMsMax,
+    }),
+    bodies: new FairShares({
+      resource: 'body bytes',
+      capacity: part(options.bodyBytesMax ?? BODY_BYTES_MAX),
+      waitMsMax,
+      waitersMax,
+    }),
+    uploads: new FairShares({
+      resource: 'uploads',
+      capacity: part(options.uploadsMax ?? UPLOADS_IN_FLIGHT_MAX),
+      waitMsMax,
+      waitersMax,
+    }),
+    pace: new BodyWatch(),
+  };
+}
