@@ -1,6 +1,6 @@
 /** Runs an attack in a process of its own, so that its work does not slow the honest tenant's client. */
 
-interface Attack {
+export interface Attack {
   /** what it has printed so far, a JSON line each */
   lines(): string[];
   /** resolves when it has printed its first line: it is under way */

@@ -1,5 +1,6 @@
 /** The errors of authorization, with the headers their callers need (docs/api.md, Capabilities; RFC 6750 section 3). */
 import { ApiError } from '@holdfast/protocol';
+import { REJECTIONS } from '../metrics/server-metrics.ts';
 import { REGISTRY_RETRY_AFTER_SECONDS } from './auth-limits.ts';
 
 const REALM = 'realm="holdfast"';
@@ -29,4 +30,17 @@ export function registryUnavailable(message: string, cause?: unknown): ApiError 
     retryAfterSeconds: REGISTRY_RETRY_AFTER_SECONDS,
     ...(cause === undefined ? {} : { cause }),
   });
+}
+
+/** The resource in metrics: places of requests that wait for a key set. */
+export const KEY_SET_WAITERS = 'key-set waiters';
+
+/** Too many requests wait for the key set of one App. */
+export function keySetCrowded(): ApiError {
+  REJECTIONS.add({ resource: KEY_SET_WAITERS, reason: 'queue-full' });
+  return new ApiError(
+    'RESOURCE_EXHAUSTED',
+    "too many requests wait for the key set of the capability's issuer; try again shortly",
+    { retryAfterSeconds: REGISTRY_RETRY_AFTER_SECONDS },
+  );
 }

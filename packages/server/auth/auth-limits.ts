@@ -24,6 +24,10 @@ export const JWKS_REFRESH_MS = 2000;
 export const JWKS_FETCH_MS_MAX = 3000;
 /** Addresses of one host that are tried, one after another. */
 export const JWKS_ADDRESSES_MAX = 4;
+/** Fetches of one process at once; the runtime has 256 for everything, and S3 needs most of them. */
+export const JWKS_FETCHES_MAX = 64;
+/** Requests that wait for key sets at once, shared by Apps; further ones are told to come again. */
+export const JWKS_WAITERS_MAX = 1024;
 /** From a failed fetch to the next. */
 export const JWKS_RETRY_MS = 1000;
 /** A key set that no request needed for this long is no longer fetched. */

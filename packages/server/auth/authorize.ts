@@ -2,8 +2,9 @@
 import { ALGORITHMS, type Algorithm, ApiError, isAlgorithm, type OperationName } from '@holdfast/protocol';
 import { compactVerify } from 'jose';
 import { CACHE_REQUESTS } from '../metrics/server-metrics.ts';
-import { registryUnavailable, unauthorized } from './auth-errors.ts';
-import { CAPABILITY_CACHE_ENTRIES_MAX } from './auth-limits.ts';
+import { FairShares } from '../shares/fair-shares.ts';
+import { KEY_SET_WAITERS, keySetCrowded, registryUnavailable, unauthorized } from './auth-errors.ts';
+import { CAPABILITY_CACHE_ENTRIES_MAX, JWKS_WAITERS_MAX } from './auth-limits.ts';
 import { type AuthWorld, REAL_AUTH_WORLD } from './auth-world.ts';
 import { type Capability, checkClaims, checkHeader, checkScope, type ScopeTarget } from './capability.ts';
 import { CapabilityCache, digestCredential, type VerifiedCapability } from './capability-cache.ts';
@@ -20,6 +21,8 @@ export interface Authorizer {
   readonly registry: IssuerRegistry;
   readonly cache: CapabilityCache;
   readonly world: AuthWorld;
+  /** requests that wait for a key set */
+  readonly waiters: FairShares;
   /** Ends the background reading of the registry and of key sets. The store stays open, because the caller owns it. */
   close(): void;
 }
@@ -35,6 +38,7 @@ export async function openAuthorizer(
     registry,
     cache: new CapabilityCache(CAPABILITY_CACHE_ENTRIES_MAX),
     world,
+    waiters: new FairShares({ resource: KEY_SET_WAITERS, capacity: JWKS_WAITERS_MAX }),
     close: () => registry.close(),
   };
 }
@@ -119,7 +123,7 @@ async function authorizeUnknown(
     );
   }
   const { registration } = await readRegistered(authorizer, parsed.issuer);
-  const keySet = await registration.keySource.read();
+  const keySet = await readKeySet(authorizer, registration);
   // The first fetch of the keys may have taken so long that the registry rows are now too old.
   const latest = await readRegistered(authorizer, parsed.issuer);
   if (latest.registration !== registration) {
@@ -134,6 +138,23 @@ async function authorizeUnknown(
   if (witness !== undefined) witness.capability = capability;
   checkScope(capability, target, operation);
   return capability;
+}
+
+/** Row 5 for the key set. Whoever has to wait for it holds one of a bounded number of places, which Apps share. */
+async function readKeySet({ waiters }: Authorizer, { appId, keySource }: Registration): Promise<KeySet> {
+  const keySet = keySource.read();
+  if (!(keySet instanceof Promise)) return keySet;
+  // A key set is fetched for all who wait, so who names an App is not yet that App.
+  const place = waiters.tryAcquire(appId, '', 1);
+  if (place === undefined) {
+    keySet.catch(() => undefined);
+    throw keySetCrowded();
+  }
+  try {
+    return await keySet;
+  } finally {
+    place.release();
+  }
 }
 
 /** Row 4, and row 5 for the registry. */

@@ -6,6 +6,7 @@ import { registryUnavailable } from './auth-errors.ts';
 import { REGISTRY_LOOK_AGAIN_MS, REGISTRY_READ_MS_MAX, REGISTRY_RELOAD_MS } from './auth-limits.ts';
 import type { AuthWorld } from './auth-world.ts';
 import { type KeySource, StaticKeySource, UrlKeySource } from './jwks-source.ts';
+import { KeySetTurns } from './key-set-turns.ts';
 import type { AppKeys, AppRecord, AppStatus, Quotas, RegistryStore } from './registry-store.ts';
 import { indexRevocations, type Revocations } from './revocations.ts';
 
@@ -47,6 +48,7 @@ export type RegistrySnapshot = ReadonlyMap<string, RegisteredIssuer>;
 export class IssuerRegistry {
   readonly #store: RegistryStore;
   readonly #world: AuthWorld;
+  readonly #turns = new KeySetTurns();
   #snapshot: RegistrySnapshot = new Map();
   /** by App; only those that have any */
   #limits: ReadonlyMap<string, AppLimits> = new Map();
@@ -172,7 +174,9 @@ export class IssuerRegistry {
     for (const record of records) {
       const known = previous.get(record.issuer)?.registration;
       const registration =
-        known !== undefined && saysTheSame(known, record) ? known : register(record, this.#world);
+        known !== undefined && saysTheSame(known, record)
+          ? known
+          : register(record, this.#world, this.#turns);
       const { status } = record;
       next.set(record.issuer, { registration, status, revocations: indexRevocations(record.revocations) });
     }
@@ -207,10 +211,10 @@ function indexLimits(records: readonly AppRecord[]): ReadonlyMap<string, AppLimi
   return limits;
 }
 
-function register(record: AppRecord, world: AuthWorld): Registration {
+function register(record: AppRecord, world: AuthWorld, turns: KeySetTurns): Registration {
   const { appId, issuer, audience, algorithms, tokenLifetimeMsMax, keys } = record;
   const keySource =
-    keys.kind === 'static' ? new StaticKeySource(keys.jwks) : new UrlKeySource(keys.url, world);
+    keys.kind === 'static' ? new StaticKeySource(keys.jwks) : new UrlKeySource(keys.url, world, turns);
   return { appId, issuer, audience, algorithms, tokenLifetimeMsMax, keys, keySource };
 }
 

@@ -6,6 +6,7 @@ import { JWKS_FRESH_MS_MAX, JWKS_IN_USE_MS, JWKS_REFRESH_MS, JWKS_RETRY_MS } fro
 import type { AuthWorld } from './auth-world.ts';
 import { type KeySet, parseKeySet } from './key-set.ts';
 import { fetchKeySetBytes } from './key-set-fetch.ts';
+import { KeySetTurns } from './key-set-turns.ts';
 
 export interface KeySource {
   /**
@@ -51,6 +52,7 @@ interface Copy {
 export class UrlKeySource implements KeySource {
   readonly #url: string;
   readonly #world: AuthWorld;
+  readonly #turns: KeySetTurns;
   #copy: Copy | undefined;
   /** the latest fetch that ended, if it failed */
   #failure: { readonly at: number; readonly error: unknown } | undefined;
@@ -59,9 +61,10 @@ export class UrlKeySource implements KeySource {
   #cancelTimer: (() => void) | undefined;
   #isClosed = false;
 
-  constructor(url: string, world: AuthWorld) {
+  constructor(url: string, world: AuthWorld, turns = new KeySetTurns()) {
     this.#url = url;
     this.#world = world;
+    this.#turns = turns;
   }
 
   read(): KeySet | Promise<KeySet> {
@@ -111,6 +114,17 @@ export class UrlKeySource implements KeySource {
   }
 
   async #fetch(): Promise<void> {
+    const hasFailed = this.#failure !== undefined;
+    const turn = this.#turns.begin(hasFailed);
+    if (turn !== undefined) await turn;
+    try {
+      await this.#fetchInTurn();
+    } finally {
+      this.#turns.end(hasFailed);
+    }
+  }
+
+  async #fetchInTurn(): Promise<void> {
     const startedAt = this.#world.monotonicNow();
     try {
       const keySet = parseKeySet(await fetchKeySetBytes(this.#url, this.#world));
