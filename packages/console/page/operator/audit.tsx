@@ -18,7 +18,7 @@ export function Audit() {
   const [isRefusedOnly, setRefusedOnly] = useState(false);
   const loaded = useLoaded(
     'audit',
-    (signal) => read<{ lines: readonly AuditLine[] }>('audit', { limit: LINES }, signal),
+    (signal) => read<{ enabled: boolean; lines: readonly AuditLine[] }>('audit', { limit: LINES }, signal),
     { everyMs: REFRESH_MS },
   );
   const isShown = (line: AuditLine): boolean =>
@@ -47,7 +47,17 @@ export function Audit() {
         </label>
       </div>
       <Shown loaded={loaded} what="the audit log">
-        {({ lines }) => <Lines lines={lines.filter(isShown).toReversed()} total={lines.length} />}
+        {({ enabled, lines }) =>
+          enabled ? (
+            <Lines lines={lines.filter(isShown)} total={lines.length} />
+          ) : (
+            <Empty title="The server keeps no audit log">
+              <p>
+                With one, it writes a line for every change and every refusal: who, what, and how it ended.
+              </p>
+            </Empty>
+          )
+        }
       </Shown>
       <p class="soft">The last {LINES} lines, in memory. All of them, with all fields, are in the file of:</p>
       <CommandLine line="holdfast serve --audit-log FILE" />

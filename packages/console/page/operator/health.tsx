@@ -3,27 +3,11 @@ import { CommandLine } from '../parts/command.tsx';
 import { useLoaded } from '../parts/loaded.ts';
 import { Empty, Notice, Shown } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
+import { parseChecks } from './check-lines.ts';
 import { readText } from './operator-api.ts';
 
 const REFRESH_MS = 5_000;
-const LINE = /^\[([+!-])\](\S+) (.*)$/;
-const KINDS = { '+': 'ok', '!': 'warn', '-': 'bad' } as const;
 const WORDS = { ok: 'good', warn: 'warning', bad: 'failed' } as const;
-
-interface CheckLine {
-  readonly kind: keyof typeof WORDS;
-  readonly name: string;
-  readonly message: string;
-}
-
-function parseChecks(text: string): readonly CheckLine[] {
-  return text.split('\n').flatMap((line) => {
-    const [, mark = '', name = '', rest = ''] = LINE.exec(line) ?? [];
-    const kind = KINDS[mark as keyof typeof KINDS];
-    if (kind === undefined) return [];
-    return [{ kind, name, message: rest.replace(/^(?:ok|warning|failed):? ?/, '') }];
-  });
-}
 
 export function HealthView() {
   const loaded = useLoaded('health', (signal) => readText('/readyz?verbose', signal), {

@@ -1,11 +1,208 @@
+/** How the server is, at a glance: what needs a person first, then numbers, then their course. */
+import { useEffect } from 'preact/hooks';
+import { formatBytes, formatCount, formatDistance, formatInstant, formatSpan } from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
-import { Shown } from '../parts/notices.tsx';
-import { read } from './operator-api.ts';
+import { Failure, Loading, Notice } from '../parts/notices.tsx';
+import { printable } from '../parts/printable.ts';
+import { hrefTo } from '../route.ts';
+import { parseChecks } from './check-lines.ts';
+import { load, type Rates, readOnce, watchLoad } from './load.ts';
+import { gaugeOf, type Scrape, sumOf } from './metrics-text.ts';
+import { readText } from './operator-api.ts';
+import { Plot } from './plot.tsx';
+
+const REFRESH_MS = 5_000;
+const SECOND_MS = 1000;
+
 export function Overview() {
-  const loaded = useLoaded('status', (signal) => read<unknown>('status', {}, signal), { everyMs: 10_000 });
+  useEffect(watchLoad, []);
+  const { scrape, rates, error } = load.value;
+  if (scrape === undefined) {
+    return error === undefined ? (
+      <Loading what="the server's numbers" />
+    ) : (
+      <Failure error={error} retry={() => void readOnce()} />
+    );
+  }
   return (
-    <Shown loaded={loaded} what="the status">
-      {(status) => <pre>{JSON.stringify(status, undefined, 1)}</pre>}
-    </Shown>
+    <>
+      <Failure error={error} retry={() => void readOnce()} />
+      <Messages scrape={scrape} />
+      <Cards scrape={scrape} latest={rates.at(-1)} />
+      <Plots rates={rates} />
+    </>
+  );
+}
+
+interface Message {
+  readonly kind: 'bad' | 'warn';
+  readonly text: string;
+  readonly view: string;
+}
+
+/** What is wrong by the numbers; the probes say the rest. */
+function findMessages(scrape: Scrape): readonly Message[] {
+  const rotten = gaugeOf(scrape, 'holdfast_rotten_nodes') ?? 0;
+  const down = (scrape.get('holdfast_engine_up') ?? []).filter(({ value }) => value === 0);
+  const isAuditFailing = gaugeOf(scrape, 'holdfast_audit_failing') === 1;
+  const deaths = gaugeOf(scrape, 'holdfast_worker_deaths_total') ?? 0;
+  return [
+    ...down.map(({ labels }): Message => {
+      return { kind: 'bad', text: `The engine ${labels.engine} did not answer last.`, view: 'health' };
+    }),
+    ...(rotten > 0
+      ? [
+          {
+            kind: 'bad',
+            text: `${formatCount(rotten)} damaged nodes cannot be read.`,
+            view: 'checks',
+          } as const,
+        ]
+      : []),
+    ...(isAuditFailing
+      ? [{ kind: 'bad', text: 'The audit log takes no lines.', view: 'audit' } as const]
+      : []),
+    ...(deaths > 0
+      ? [
+          {
+            kind: 'warn',
+            text: `${formatCount(deaths)} worker processes died; the log says why.`,
+            view: 'health',
+          } as const,
+        ]
+      : []),
+  ];
+}
+
+function Messages({ scrape }: { readonly scrape: Scrape }) {
+  const probes = useLoaded('probes', (signal) => readText('/readyz?verbose', signal), {
+    everyMs: REFRESH_MS,
+  });
+  const checks = parseChecks(probes.data?.text ?? '').filter(({ kind }) => kind !== 'ok');
+  const messages = [
+    ...checks.map(({ kind, name, message }): Message => {
+      return { kind: kind === 'bad' ? 'bad' : 'warn', text: `${name}: ${message}`, view: 'health' };
+    }),
+    ...findMessages(scrape),
+  ];
+  if (messages.length === 0) {
+    return (
+      <Notice kind="ok">
+        <p>All is well: every check passes, and no node is known to be damaged.</p>
+      </Notice>
+    );
+  }
+  return (
+    <>
+      {messages.map(({ kind, text, view }) => (
+        <Notice key={text} kind={kind}>
+          <p>
+            {printable(text)} <a href={hrefTo(view)}>Look</a>
+          </p>
+        </Notice>
+      ))}
+    </>
+  );
+}
+
+interface CardProps {
+  readonly label: string;
+  readonly value: string;
+  readonly more?: string | undefined;
+}
+
+function Card({ label, value, more }: CardProps) {
+  return (
+    <div class="card">
+      <dt class="soft">{label}</dt>
+      <dd>
+        <span class="value">{value}</span>
+        <span class="soft">{more ?? ''}</span>
+      </dd>
+    </div>
+  );
+}
+
+/** Of a gauge that is 0 until it has happened. */
+function since(scrape: Scrape, name: string, now: number): Pick<CardProps, 'value' | 'more'> {
+  const seconds = gaugeOf(scrape, name) ?? 0;
+  if (seconds === 0) return { value: 'not yet', more: 'since the start' };
+  const at = seconds * SECOND_MS;
+  return { value: formatDistance(at, now), more: formatInstant(at) };
+}
+
+function Cards({ scrape, latest }: { readonly scrape: Scrape; readonly latest: Rates | undefined }) {
+  const now = Date.now();
+  const started = gaugeOf(scrape, 'process_start_time_seconds');
+  const [build] = scrape.get('holdfast_build_info') ?? [];
+  const free = gaugeOf(scrape, 'holdfast_data_free_bytes') ?? 0;
+  const workers = gaugeOf(scrape, 'holdfast_workers') ?? 1;
+  return (
+    <dl class="cards">
+      <Card
+        label="Version"
+        value={build?.labels.version ?? 'unknown'}
+        more={workers === 1 ? '1 process' : `${workers} processes`}
+      />
+      <Card
+        label="Up for"
+        value={started === undefined ? 'unknown' : formatSpan(now - started * SECOND_MS)}
+        more={started === undefined ? '' : `since ${formatInstant(started * SECOND_MS)}`}
+      />
+      <Card
+        label="Requests"
+        value={latest === undefined ? '…' : formatRate(latest.requests)}
+        more={`${formatCount(sumOf(scrape, 'holdfast_requests_total'))} since the start`}
+      />
+      <Card
+        label="In work"
+        value={formatCount(gaugeOf(scrape, 'holdfast_requests_in_flight') ?? 0)}
+        more={`${formatCount(gaugeOf(scrape, 'holdfast_uploads_in_flight') ?? 0)} uploads`}
+      />
+      <Card label="Memory" value={formatBytes(gaugeOf(scrape, 'process_resident_memory_bytes') ?? 0)} />
+      <Card label="Free on the disk" value={free === 0 ? 'unknown' : formatBytes(free)} />
+      <Card label="Damaged nodes" value={formatCount(gaugeOf(scrape, 'holdfast_rotten_nodes') ?? 0)} />
+      <Card label="Last scrub" {...since(scrape, 'holdfast_scrub_last_success_timestamp_seconds', now)} />
+      <Card label="Last collection" {...since(scrape, 'holdfast_gc_last_success_timestamp_seconds', now)} />
+      <Card label="Last backup" {...since(scrape, 'holdfast_backup_last_success_timestamp_seconds', now)} />
+    </dl>
+  );
+}
+
+const formatRate = (perSecond: number): string =>
+  `${perSecond >= 10 || perSecond === 0 ? formatCount(Math.round(perSecond)) : perSecond.toFixed(1)}/s`;
+const formatByteRate = (perSecond: number): string => `${formatBytes(Math.round(perSecond))}/s`;
+
+function Plots({ rates }: { readonly rates: readonly Rates[] }) {
+  const times = rates.map(({ at }) => at / SECOND_MS);
+  const values = (name: keyof Rates): number[] => rates.map((each) => each[name]);
+  return (
+    <>
+      <div class="plots">
+        <Plot
+          title="Requests"
+          times={times}
+          format={formatRate}
+          lines={[
+            { label: 'answered', color: '--accent', values: values('requests') },
+            { label: 'refused', color: '--plot-2', values: values('refused') },
+            { label: 'failed', color: '--bad', values: values('failed') },
+          ]}
+        />
+        <Plot
+          title="Bytes"
+          times={times}
+          format={formatByteRate}
+          lines={[
+            { label: 'sent', color: '--accent', values: values('sentBytes') },
+            { label: 'received', color: '--plot-2', values: values('receivedBytes') },
+          ]}
+        />
+      </div>
+      <p class="soft">
+        Since this page was opened, every 5 seconds. Longer courses: scrape <code>/metrics</code> with
+        Prometheus; a dashboard for Grafana is in <code>deploy/</code>.
+      </p>
+    </>
   );
 }

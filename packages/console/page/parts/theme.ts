@@ -17,7 +17,7 @@ function readTheme(): Theme {
 
 export const theme = signal<Theme>(readTheme());
 /** counts changes of what is shown, for what is drawn and not styled */
-const themeChanges = signal(0);
+export const themeChanges = signal(0);
 
 export function showTheme(): void {
   document.documentElement.style.colorScheme = theme.value === 'system' ? 'light dark' : theme.value;

@@ -2,7 +2,6 @@
 import dagre from '@dagrejs/dagre';
 import { useMemo } from 'preact/hooks';
 import { formatBytes, formatCount } from '../parts/format.ts';
-import { printable } from '../parts/printable.ts';
 import { Scroll } from '../parts/scroll.tsx';
 import { describeType } from './content-type.ts';
 import type { Graph, GraphNode } from './graph.ts';
@@ -84,15 +83,10 @@ function Box({ placed, isRoot }: { readonly placed: Placed; readonly isRoot: boo
   const kind = node.contentType === undefined ? 'not read' : describeType(node.contentType);
   const size = node.size === undefined ? '' : formatBytes(node.size);
   return (
-    <a
-      href={nodeHref(id)}
-      aria-label={`${kind} ${id.slice(0, 8)} ${size}${isRoot ? ', this node' : ''}`}
-      class={isRoot ? 'box here' : 'box'}
-    >
-      <title>{`${node.contentType === undefined ? 'not read' : printable(node.contentType)}\n${id}`}</title>
+    <a href={nodeHref(id)} aria-current={isRoot ? 'true' : undefined} class={isRoot ? 'box here' : 'box'}>
       <rect x={x - BOX.width / 2} y={y - BOX.height / 2} width={BOX.width} height={BOX.height} rx={4} />
       <text x={x} y={y - 3} text-anchor="middle">
-        {kind.length > 20 ? `${kind.slice(0, 19)}…` : kind}
+        {kind.length > 20 ? `${kind.slice(0, 19)}… ` : `${kind} `}
       </text>
       <text class="small" x={x} y={y + 13} text-anchor="middle">
         {id.slice(0, 8)} {size}

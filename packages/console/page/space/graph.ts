@@ -7,7 +7,7 @@ export const GRAPH_NODES_MAX = 150;
 /** Drawn of one node's children; the others are counted. */
 export const GRAPH_CHILDREN_MAX = 12;
 const DEPTH_MAX = 3;
-const REQUESTS_AT_ONCE = 8;
+const REQUESTS_AT_ONCE = 24;
 
 export interface GraphNode {
   readonly hash: Hash;

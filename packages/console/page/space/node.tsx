@@ -66,8 +66,6 @@ function Described({
           </a>
         </p>
       ) : null}
-      <Around space={space} hash={hash} />
-      <Refs refs={refs} />
       <section class="panel" aria-label="Content">
         <h2>Content</h2>
         <Preview
@@ -85,6 +83,8 @@ function Described({
           Bytes of a range are not verified against the hash; a download of a file of a tree is.
         </p>
       </section>
+      <Around space={space} hash={hash} />
+      <Refs refs={refs} />
       <section class="panel" aria-label="On the command line">
         <h2>On the command line</h2>
         <CommandLine line={`holdfast node get ${hash}`} />

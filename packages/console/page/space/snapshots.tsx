@@ -126,7 +126,10 @@ function NamedSnapshots({ name, list }: { readonly name: string; readonly list: 
                   <td>
                     {before === undefined ? null : (
                       <a
-                        href={hrefTo('space/compare', { from: before.root, to: snapshot.root })}
+                        href={hrefTo('space/compare', {
+                          from: `${name}@${before.id}`,
+                          to: `${name}@${snapshot.id}`,
+                        })}
                         aria-label={`What changed at ${at}`}
                       >
                         what changed

@@ -1,0 +1,90 @@
+/** A real server with its console, and the ways into its demo Space that a test takes. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Browser, BrowserContextOptions } from 'playwright-core';
+import { type Client, createClient } from '../../packages/client/index.ts';
+import { openBrowser, openWatchedPage, type WatchedPage } from './console-page.ts';
+import { ensureChromium } from './headless-chromium.ts';
+import { runHoldfast, type ServerProcess, startServer } from './server-process.ts';
+import { makeTempFolder } from './temp-folder.ts';
+
+const NAMES = ['URL', 'APP', 'SPACE', 'TOKEN'] as const;
+
+export interface ConsoleServer {
+  readonly folder: string;
+  readonly server: ServerProcess;
+  readonly consoleUrl: string;
+  /** the one-time link */
+  readonly link: string;
+  /** of the demo's Space */
+  readonly client: Client;
+  open(options?: BrowserContextOptions): Promise<WatchedPage>;
+  /** opens `view` and pastes there what the server printed */
+  signIn(watched: WatchedPage, view: string): Promise<void>;
+  /** a folder `name`, filled by `write`, and the root of the tree it was pushed as */
+  push(name: string, write: (path: string) => void): Promise<string>;
+  remove(): Promise<void>;
+}
+
+/** `withData` runs before the server starts. */
+export async function startConsoleServer(
+  purpose: string,
+  withData: (data: string) => Promise<void> = async () => undefined,
+): Promise<ConsoleServer> {
+  await ensureChromium();
+  const folder = makeTempFolder(purpose);
+  const data = join(folder.path, 'data');
+  await withData(data);
+  const server = await startServer({
+    data,
+    arguments: [
+      ...['--dev', '--operator-listen', '127.0.0.1:0'],
+      ...['--audit-log', join(folder.path, 'audit.log')],
+    ],
+  });
+  const browser: Browser = await openBrowser();
+  const find = (pattern: RegExp): string => {
+    const found = pattern.exec(server.output())?.[1];
+    if (found === undefined) throw new Error(`nothing like ${pattern} in: ${server.output()}`);
+    return found;
+  };
+  const printed = NAMES.map((name) => [
+    `HOLDFAST_${name}`,
+    find(new RegExp(`^export HOLDFAST_${name}=(\\S+)$`, 'm')),
+  ]);
+  const environment = {
+    ...(Object.fromEntries(printed) as Record<string, string>),
+    XDG_CACHE_HOME: folder.path,
+  };
+  const consoleUrl = find(/^operators: (\S+)$/m);
+  const [baseUrl = '', appId = '', spaceId = '', token = ''] = printed.map(([, value]) => value);
+  return {
+    ...{ folder: folder.path, server, consoleUrl, link: find(/(http:\S+#signin=\S+)/) },
+    client: createClient({ baseUrl, appId, spaceId, token }),
+    open: (options = {}) => openWatchedPage(browser, [consoleUrl, baseUrl], options),
+    async signIn({ page }, view) {
+      await page.goto(`${consoleUrl}/${view}`);
+      const lines = printed.map(([name, value]) => `export ${name}=${value}`).join('\n');
+      await page.getByLabel('Paste here what the server printed').fill(lines);
+      await page.getByRole('button', { name: 'Sign in' }).click();
+      await page
+        .getByRole('button', { name: 'Leave the Space' })
+        .or(page.getByRole('button', { name: 'Menu' }))
+        .first()
+        .waitFor();
+    },
+    async push(name, write) {
+      const path = join(folder.path, name);
+      mkdirSync(path, { recursive: true });
+      write(path);
+      const pushed = await runHoldfast(['push', path, '--name', name, '--quiet'], { environment });
+      if (pushed.exitCode !== 0) throw new Error(pushed.stderr);
+      return pushed.stdout.trim();
+    },
+    async remove() {
+      await browser.close();
+      if (server.isRunning()) await server.end('SIGKILL');
+      folder.remove();
+    },
+  };
+}
