@@ -213,7 +213,7 @@ describe('a server that runs goes on', () => {
     const data = join(disk.path, 'data');
     mkdirSync(data);
     const issuer = await makeApp(data);
-    const server = await start({ data });
+    const server = await start({ data, arguments: ['--min-free', '0'] });
     const client = connect(server, issuer);
     const stored = [makeNode('small'), makeNode(seededBytes(LARGE_BYTES, 1))];
     for (const node of stored) await client.store(node);

@@ -44,6 +44,14 @@ export function withServeFlags(command: Command): Command {
       '--gc-every <duration>',
       'collect in every Space by itself, spread out over that time (default: off)',
     )
+    .option(
+      '--min-free <size>',
+      'free space kept in the data folder: below it uploads are refused (default: 1GiB or 5 % of the disk)',
+    )
+    .option(
+      '--trusted-proxy <cidr,…>',
+      'proxies whose X-Forwarded-For and X-Forwarded-Proto are believed (default: none)',
+    )
     .option('--workers <n>', 'server processes that share the port (default: 1)')
     .option(
       '--operator-listen <host:port>',

@@ -3,6 +3,7 @@
  * metadata store's: several processes share it, and their own clocks may differ.
  */
 
+import type { FreeSpace } from './free-space.ts';
 import type { ContentStore, MetadataStore, Randomness, Signer } from './ports.ts';
 import type { Quotas } from './quotas.ts';
 import type { RottenNodes } from './rotten-nodes.ts';
@@ -14,6 +15,8 @@ export interface Core {
   readonly signer: Signer;
   readonly rottenNodes: RottenNodes;
   readonly quotas: Quotas;
+  /** undefined: nothing is kept on a disk of ours */
+  readonly freeSpace?: FreeSpace | undefined;
   readonly settings: CoreSettings;
 }
 

@@ -1,8 +1,10 @@
 /** Decides one lease request inside one transaction. It does no I/O: `inspect` asks the caller to inspect and to call again. */
+
 import { ApiError, type Hash } from '@holdfast/protocol';
 import { after } from './awaitable.ts';
 import { closeContent, findUrlExpiries, urlExpiryOf } from './contents.ts';
 import { addEdges, findChildren, listUnready } from './edges.ts';
+import { noRoom } from './free-space.ts';
 import { createGeneration } from './generation.ts';
 import { type LeaseWindow, renewLease } from './lease-state.ts';
 import type { Generation, NodeRow, UploadEvidence, UploadRow } from './model.ts';
@@ -32,6 +34,8 @@ export interface UploadRules {
   readonly activeUploadsMax: number;
   /** ms an upload URL is good for */
   readonly uploadTtlMs: number;
+  /** there is no room on the disk for a new one */
+  readonly isDiskFull: boolean;
 }
 
 interface LeaseInput {
@@ -206,6 +210,7 @@ async function openGeneration(
   rejection: UploadRow['rejection'],
 ): Promise<LeaseDecision> {
   const { activeUploadsMax } = rules;
+  if (rules.isDiskFull) throw noRoom();
   if ((await tx.countActiveUploads(activeUploadsMax)) >= activeUploadsMax) {
     throw new ApiError(
       'CAS_UPLOAD_LIMIT',

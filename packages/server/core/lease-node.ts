@@ -72,9 +72,10 @@ export async function leaseNode(
   );
 }
 
-function uploadRulesOf({ content, settings }: Core): UploadRules {
+function uploadRulesOf({ content, settings, freeSpace }: Core): UploadRules {
   const { activeUploadsMax, uploadTtlMs } = settings;
-  return { uploads: content.upload.kind, activeUploadsMax, uploadTtlMs };
+  const isDiskFull = freeSpace?.isLowFor(0) ?? false;
+  return { uploads: content.upload.kind, activeUploadsMax, uploadTtlMs, isDiskFull };
 }
 
 /** Reports no object while a PUT is under way: the finishing transaction of that PUT acknowledges it. */

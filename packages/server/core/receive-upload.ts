@@ -7,6 +7,7 @@
  */
 import { ApiError, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from './core.ts';
+import { checkRoom } from './free-space.ts';
 import type { UploadEvidence } from './model.ts';
 import type { SpaceTransaction, StagedUpload, UploadBody, UploadReceiver } from './ports.ts';
 import { type Excess, findExcess, quotaExceeded, type SpaceQuotas, type Stored, storedOf } from './quotas.ts';
@@ -37,6 +38,7 @@ export async function receiveUpload(core: Core, request: UploadRequest): Promise
     throw new ApiError('FORBIDDEN', 'this upload URL has expired; repeat the lease request for a new one');
   }
   checkHeaders(request);
+  checkRoom(core.freeSpace, request.declaredLength ?? 0);
   if (request.admit !== undefined) await request.admit(grant);
   if (!isRowAtMost(core, request)) {
     const upload = await core.metadata.findUpload(grant.space, grant.hash);

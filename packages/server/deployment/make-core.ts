@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
 import type { Core, CoreSettings } from '../core/core.ts';
+import type { FreeSpace } from '../core/free-space.ts';
 import type { Randomness, Signer } from '../core/ports.ts';
 import type { Quotas } from '../core/quotas.ts';
 import type { RottenNodes } from '../core/rotten-nodes.ts';
@@ -16,6 +17,7 @@ export function makeCore(
   signer: Signer,
   rottenNodes: RottenNodes,
   quotas: Quotas,
+  freeSpace?: FreeSpace,
 ): Core {
   return {
     metadata: rows,
@@ -24,6 +26,7 @@ export function makeCore(
     signer,
     rottenNodes,
     quotas,
+    freeSpace,
     settings: {
       nodeBytesMax: config.nodeBytesMax,
       activeUploadsMax: config.activeUploadsMax,

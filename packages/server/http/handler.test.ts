@@ -4,6 +4,7 @@ import { ApiError } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
 import { ContentDamaged, type ContentUploads, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
 import type { Connections } from './exchange.ts';
+import { TrustedProxies } from './peer.ts';
 import { makeTenantShares, type TenantShareOptions } from './tenant-shares.ts';
 import { type HandlerWorld, leaseRequest, openHandlerWorld, SPACE_URL } from './test/handler-fixture.ts';
 
@@ -248,11 +249,21 @@ describe('configuration', () => {
   });
 
   test('upload URLs begin with the public URL, else with the Host of the lease', async () => {
-    const urlOf = async (publicUrl: string | undefined, host: string): Promise<string> => {
+    const trustedProxies = new TrustedProxies(['10.0.0.1']);
+    const urlOf = async (publicUrl: string | undefined, host: string, sender?: string): Promise<string> => {
       const request = leaseRequest('b'.repeat(64));
       request.headers.set('host', host);
-      return (await (await world.handler({ publicUrl }).handle(request)).json()).upload.url;
+      request.headers.set('x-forwarded-proto', 'https');
+      const connections: Connections = {
+        timeout: () => undefined,
+        requestIP: () => (sender === undefined ? null : { address: sender }),
+      };
+      const { handle } = world.handler({ publicUrl, trustedProxies });
+      return (await (await handle(request, connections)).json()).upload.url;
     };
+    expect(await urlOf(undefined, 'cas.example', '10.0.0.1')).toStartWith('https://cas.example/uploads/');
+    expect(await urlOf(undefined, 'cas.example', '10.0.0.2')).toStartWith('http://cas.example/uploads/');
+    expect(await urlOf('http://x', 'cas.example', '10.0.0.1')).toStartWith('http://x/uploads/');
     expect(await urlOf('https://cas.example/base', 'h')).toStartWith('https://cas.example/base/uploads/');
     expect(await urlOf(undefined, 'box.lan:8420')).toStartWith('http://box.lan:8420/uploads/');
     expect(await urlOf(undefined, '[::1]:8420')).toStartWith('http://[::1]:8420/uploads/');

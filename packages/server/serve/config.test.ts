@@ -18,6 +18,8 @@ describe('serve configuration', () => {
       activeUploadsMax: 1024,
       uploadTtlMs: 300_000,
       workers: 1,
+      minFreeBytes: undefined,
+      trustedProxies: [],
       isDev: false,
       gcEveryMs: undefined,
       operators: undefined,
@@ -38,6 +40,8 @@ describe('serve configuration', () => {
       HOLDFAST_GC_EVERY: '5d',
       HOLDFAST_OPERATOR_LISTEN: '127.0.0.1:5',
       HOLDFAST_WORKERS: '5',
+      HOLDFAST_MIN_FREE: '5GiB',
+      HOLDFAST_TRUSTED_PROXY: '10.0.0.5, 10.1.0.0/16',
       HOLDFAST_CORS_ORIGINS: 'https://a.example, https://b.example:8443',
       HOLDFAST_LOG_LEVEL: 'debug',
     };
@@ -52,6 +56,8 @@ describe('serve configuration', () => {
       gcEveryMs: 432_000_000,
       operators: { host: '127.0.0.1', port: 5, mayMove: false, tokenFile: undefined },
       workers: 5,
+      minFreeBytes: 5 * 1024 ** 3,
+      trustedProxies: ['10.0.0.5', '10.1.0.0/16'],
       corsOrigins: ['https://a.example', 'https://b.example:8443'],
       logLevel: 'debug',
     });
@@ -66,6 +72,8 @@ describe('serve configuration', () => {
       operatorListen: '0.0.0.0:6',
       operatorTokenFile: '/token',
       workers: '6',
+      minFree: '0',
+      trustedProxy: '::1/128',
       dev: true,
     };
     expect(parseServeConfig(flags, variables)).toMatchObject({
@@ -77,6 +85,8 @@ describe('serve configuration', () => {
       activeUploadsMax: 6,
       uploadTtlMs: 360_000,
       workers: 6,
+      minFreeBytes: 0,
+      trustedProxies: ['::1/128'],
       isDev: true,
       gcEveryMs: 3_600_000,
       operators: { host: '0.0.0.0', port: 6, mayMove: false, tokenFile: '/token' },
@@ -86,6 +96,11 @@ describe('serve configuration', () => {
 
   test.each<[ServeFlags, RegExp]>([
     [{ listen: '8420' }, /--listen/],
+    [{ minFree: '-1' }, /--min-free/],
+    [{ minFree: 'much' }, /--min-free/],
+    [{ trustedProxy: 'proxy.example' }, /--trusted-proxy/],
+    [{ trustedProxy: '10.0.0.0/33' }, /--trusted-proxy/],
+    [{ trustedProxy: '10.0.0.1,' }, /--trusted-proxy/],
     [{ listen: 'localhost' }, /--listen/],
     [{ listen: '::1:8420' }, /--listen/],
     [{ listen: '127.0.0.1:65536' }, /--listen/],

@@ -17,9 +17,10 @@ import { LOG_LEVELS, type LogLevel } from '../log.ts';
 import { type AuditFlags, parseAudit } from './audit-flags.ts';
 import { type OperatorFlags, type OperatorListenConfig, parseOperatorListen } from './operator-flags.ts';
 import { parseListen } from './parse-listen.ts';
+import { parseShareFlags, type ShareConfig, type ShareFlags } from './share-flags.ts';
 
 /** Flags as typed on the command line; a flag wins over its variable (`--max-node-bytes` over `HOLDFAST_MAX_NODE_BYTES`). */
-export interface ServeFlags extends AuditFlags, OperatorFlags {
+export interface ServeFlags extends AuditFlags, OperatorFlags, ShareFlags {
   readonly listen?: string | undefined;
   readonly data?: string | undefined;
   readonly publicUrl?: string | undefined;
@@ -33,7 +34,7 @@ export interface ServeFlags extends AuditFlags, OperatorFlags {
   readonly dev?: boolean | undefined;
 }
 
-export interface ServeConfig {
+export interface ServeConfig extends ShareConfig {
   /** name or address, without brackets */
   readonly host: string;
   /** 0: any free port */
@@ -101,6 +102,10 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
     ),
     uploadTtlMs: parseUploadTtl(read(flags.uploadTtl, 'HOLDFAST_UPLOAD_TTL')),
     gcEveryMs: parseGcEvery(read(flags.gcEvery, 'HOLDFAST_GC_EVERY')),
+    ...parseShareFlags(
+      read(flags.minFree, 'HOLDFAST_MIN_FREE'),
+      read(flags.trustedProxy, 'HOLDFAST_TRUSTED_PROXY'),
+    ),
     workers: parseInteger('--workers', read(flags.workers, 'HOLDFAST_WORKERS'), {
       min: 1,
       max: WORKERS_MAX,

@@ -12,11 +12,13 @@ import { type RotReport, RottenNodes } from '../core/rotten-nodes.ts';
 import { createSigner } from '../core/signer.ts';
 import { explainFolderError } from '../deployment/data-folder.ts';
 import { Opened, type ServedDeployment } from '../deployment/deployment.ts';
+import { DiskSpace } from '../deployment/disk-space.ts';
 import { makeCore } from '../deployment/make-core.ts';
 import { openDeployment } from '../deployment/open.ts';
 import { ContentCopies } from '../http/content-copies.ts';
 import type { FailureReport } from '../http/error-answer.ts';
 import { createHandler, type Handler } from '../http/handler.ts';
+import { TrustedProxies } from '../http/peer.ts';
 import { makeTenantShares } from '../http/tenant-shares.ts';
 import type { Log } from '../log.ts';
 import { ROT_FOUND, ROT_HEALED } from '../metrics/server-metrics.ts';
@@ -84,7 +86,7 @@ async function openParts(
     () => world.monotonicNow(),
   );
   const rottenNodes = new RottenNodes((report) => logRot(log, report));
-  const core = makeCore(config, deployment, signer, rottenNodes, quotas);
+  const core = makeCore(config, deployment, signer, rottenNodes, quotas, openDiskSpace(config));
   // A restarted server knows of rotten nodes at once. If the rows cannot be read now, background work tries again.
   await core.rottenNodes.look(core.metadata).catch(() => undefined);
   const { spoolFolder, turns } = deployment;
@@ -107,6 +109,7 @@ async function openParts(
     copies,
     reportFailure: (report) => logFailure(log, report, onFatal),
     publicUrl: config.publicUrl,
+    trustedProxies: new TrustedProxies(config.trustedProxies),
     shares: makeTenantShares({ processes: config.workers }),
     corsOrigins: config.corsOrigins,
   });
@@ -118,6 +121,11 @@ async function openParts(
   });
   opened.add(() => Promise.race([background.stop(), Bun.sleep(BACKGROUND_END_MS_MAX)]));
   return { ...handler, core, deployment, background, audit, close: () => opened.close() };
+}
+
+function openDiskSpace({ place, dataDir, minFreeBytes }: ServeConfig): DiskSpace | undefined {
+  const isOnDisk = place.rows.kind === 'folder' || place.bytes.kind === 'folder';
+  return isOnDisk ? new DiskSpace(dataDir, minFreeBytes) : undefined;
 }
 
 function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => void): void {

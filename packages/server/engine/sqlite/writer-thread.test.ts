@@ -16,7 +16,7 @@ import { ThreadRowWriter } from './thread-row-writer.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
 const clock = { now: () => Date.now() };
-const RULES = { uploads: 'server', activeUploadsMax: 2, uploadTtlMs: 60_000 } as const;
+const RULES = { uploads: 'server', activeUploadsMax: 2, uploadTtlMs: 60_000, isDiskFull: false } as const;
 const NODES = 4;
 
 let folder: ReturnType<typeof makeTempFolder>;

@@ -1,0 +1,22 @@
+/** Room on the disk that holds the data folder: a part of it is kept free, so that what was received can still be judged. */
+import { ApiError } from '@holdfast/protocol';
+
+export interface FreeSpace {
+  /** Whether `bytes` more would leave less than is kept free. */
+  isLowFor(bytes: number): boolean;
+}
+
+/** An operator has to make room, which takes a while. */
+const NO_ROOM_RETRY_AFTER_SECONDS = 30;
+
+/** `freeSpace` is undefined where nothing is kept on a disk of ours. Throws SERVICE_UNAVAILABLE. */
+export function checkRoom(freeSpace: FreeSpace | undefined, bytes: number): void {
+  if (freeSpace?.isLowFor(bytes)) throw noRoom();
+}
+
+export const noRoom = (): ApiError =>
+  new ApiError(
+    'SERVICE_UNAVAILABLE',
+    "no space left on the server's disk but what it keeps free: reads go on and nothing is lost, try again when its operator has made room",
+    { retryAfterSeconds: NO_ROOM_RETRY_AFTER_SECONDS },
+  );
