@@ -1,4 +1,5 @@
 /** What operating many tenants needs of the rows, beside what requests need (core/ports.ts). */
+import type { Hash } from '@holdfast/protocol';
 import type { Space, SpaceCounters } from './model.ts';
 
 type Awaitable<T> = T | Promise<T>;
@@ -29,5 +30,7 @@ export interface SpaceListing {
    * changes. Fewer than `limit` only at the end.
    */
   listSpaces(page: SpacePage): Awaitable<readonly SpaceEntry[]>;
+  /** Rotten nodes of the Space, at most `limit` of them, in no order. */
+  listRottenNodes(space: Space, limit: number): Awaitable<readonly Hash[]>;
   readAppTotals(appId: string): Awaitable<AppTotals>;
 }

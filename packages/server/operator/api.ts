@@ -9,11 +9,13 @@ import {
 import { API_PATH } from './api-path.ts';
 import { audited } from './audited.ts';
 import { type Fields, parseFields } from './fields.ts';
+import { buildOperatorOpenApi } from './openapi.ts';
 import type { Operation, OperatorContext } from './operation.ts';
 import { OPERATION_NAMES, OPERATIONS } from './operations.ts';
 import { isUnexpected, OperatorError, type Problem, problemOf } from './problem.ts';
 
 const JSON_MEDIA_TYPE = /^application\/json\s*(?:;|$)/i;
+const DOCUMENT_PATH = `${API_PATH}openapi.json`;
 const NO_STORE = { 'cache-control': 'no-store' };
 
 const BY_PATH: ReadonlyMap<string, readonly Operation[]> = Map.groupBy(
@@ -33,6 +35,9 @@ export async function answerApi(
   url: URL,
   peer?: string,
 ): Promise<Response> {
+  if (url.pathname === DOCUMENT_PATH && isRead(request)) {
+    return Response.json(buildOperatorOpenApi(), { headers: NO_STORE });
+  }
   try {
     const found = findOperation(request.method, url.pathname);
     if (context.live?.isDraining()) {
@@ -58,10 +63,12 @@ export function problemAnswer(problem: Problem, headers: Readonly<Record<string,
   });
 }
 
+const isRead = ({ method }: Request): boolean => method === 'GET' || method === 'HEAD';
+
 function findOperation(method: string, path: string): Operation<Fields> {
   const there = BY_PATH.get(path);
   if (there === undefined) {
-    throw new OperatorError('NOT_FOUND', `there is no operation at ${path}; see ${API_PATH}openapi.json`);
+    throw new OperatorError('NOT_FOUND', `there is no operation at ${path}; see ${DOCUMENT_PATH}`);
   }
   // A HEAD is a GET whose body the runtime leaves out.
   const wanted = method === 'HEAD' ? 'GET' : method;

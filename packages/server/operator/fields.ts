@@ -101,6 +101,17 @@ export function flag(description: string): Field<boolean> {
   };
 }
 
+/** One of some words. */
+export function choice<const W extends string>(description: string, words: readonly W[]): Field<W> {
+  return {
+    schema: { enum: words, description },
+    isOptional: false,
+    fromText: same,
+    parse: (value, refuse) =>
+      words.find((word) => word === value) ?? refuse(`must be one of ${words.join(', ')}`),
+  };
+}
+
 /** Parses the fields of an input. Throws OperatorError (INVALID_INPUT) that names the field and the rule. */
 export function parseFields<F extends Fields>(fields: F, given: ReadonlyMap<string, unknown>): Parsed<F> {
   for (const name of given.keys()) {

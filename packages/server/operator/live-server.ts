@@ -1,5 +1,6 @@
 /** What operations can ask of the process that serves, beside its deployment. */
 import type { AuditLog } from '../audit/audit-log.ts';
+import type { LoadHistory } from './load-history.ts';
 import type { Check } from './readiness.ts';
 import type { SignIn } from './sign-in.ts';
 
@@ -11,6 +12,11 @@ export interface LiveServer {
   /** undefined: none is kept */
   readonly audit: AuditLog | undefined;
   readonly checks: readonly Check[];
+  /** processes that serve */
+  readonly workers: number;
+  /** ms; undefined: the server does not collect by itself */
+  readonly gcEveryMs: number | undefined;
+  readonly history: LoadHistory;
   /** undefined: there is no demo App */
   readonly signIn: SignIn | undefined;
 }

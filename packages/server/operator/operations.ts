@@ -4,13 +4,19 @@
  */
 import { addApp, listApps, removeApp, resumeApp, suspendApp } from './apps.ts';
 import type { Given } from './fields.ts';
+import { getHistory } from './history.ts';
 import { listAudit } from './list-audit.ts';
 import type { OperationCall } from './operation.ts';
 import { planCollection } from './plan-gc.ts';
 import { signIn } from './redeem-sign-in.ts';
+import { listRotten } from './rotten.ts';
 import { collect, listSpaces } from './spaces.ts';
+import { getStatus } from './status.ts';
 
 export const OPERATIONS = {
+  getStatus,
+  getHistory,
+  listRotten,
   signIn,
   listApps,
   addApp,

@@ -11,6 +11,7 @@ import { createOperatorHandler } from '../operator/handler.ts';
 import { HealthSampler } from '../operator/health-sampler.ts';
 import { listenForOperators } from '../operator/listener.ts';
 import type { LiveServer } from '../operator/live-server.ts';
+import { LoadHistory } from '../operator/load-history.ts';
 import type { OperatorContext } from '../operator/operation.ts';
 import { OperatorToken } from '../operator/operator-token.ts';
 import { type Check, OK } from '../operator/readiness.ts';
@@ -47,6 +48,7 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
   const { rows } = config.place;
   const dataDir = rows.kind === 'folder' ? rows.dataDir : undefined;
   const sampler = new HealthSampler({ core: server.core, dataDir });
+  const history = new LoadHistory(options.readSum);
   const live: LiveServer = {
     ...{
       startedAt: Date.now(),
@@ -54,6 +56,7 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
       audit,
       checks: [...makeChecks(isDraining, audit), ...sampler.checks],
     },
+    ...{ workers: config.workers, gcEveryMs: config.gcEveryMs, history },
     signIn:
       signInCode === undefined
         ? undefined
@@ -64,6 +67,7 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
     registry: administer(server.deployment.apps, async () => undefined),
   };
   const opened = new Opened();
+  opened.add(() => history.stop());
   try {
     if (dataDir !== undefined) {
       const channel = openChannel(dataDir, (request, url) => answerApi(context, request, url));

@@ -97,6 +97,11 @@ export function testMaintenance(subject: StoreUnderTest): void {
     }
     const expected = Object.fromEntries([1, 2, 3, 4, 5].map((count) => [`sweep rotten-${count}`, count]));
     for (const limit of [1, 2, 5, 10]) expect(await look(limit)).toEqual(expected);
+    const listed = await subject.store.listRottenNodes(inSpace('rotten-3'), 10);
+    expect(listed.toSorted()).toEqual([0, 1, 2].map(hashAt));
+    expect(await subject.store.listRottenNodes(inSpace('rotten-3'), 2)).toHaveLength(2);
+    expect(await subject.store.listRottenNodes(inSpace('sound'), 10)).toEqual([]);
+    expect(await subject.store.listRottenNodes(inSpace('nowhere'), 10)).toEqual([]);
     await subject.store.transact(inSpace('rotten-1'), async (tx) => {
       const row = await tx.findNode(hashAt(0));
       if (row !== undefined) await tx.updateNode(row, { ...row, state: 'ready' });

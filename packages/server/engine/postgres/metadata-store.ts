@@ -207,6 +207,11 @@ export class PostgresMetadataStore implements MetadataStore {
     }));
   }
 
+  async listRottenNodes(space: Space, limit: number): Promise<readonly Hash[]> {
+    const rows = await this.#read(SQL.listRottenNodes, [this.#keys.of(space), limit]);
+    return rows.map(({ hash }) => byteaToHex(hash));
+  }
+
   async findKnownGenerations(keys: readonly ObjectKey[]): Promise<ReadonlySet<Generation>> {
     const known = new Set<Generation>();
     for (let from = 0; from < keys.length; from += KEYS_PER_STATEMENT) {

@@ -324,6 +324,8 @@ export const BACKGROUND_STATEMENTS = {
     SELECT walk.space, ${spaceNamesOf('walk')}, counted.count FROM walk CROSS JOIN LATERAL (
       SELECT count(*) AS count FROM (SELECT FROM nodes WHERE space = walk.space AND state = 2 LIMIT $3) AS page) AS counted
     ORDER BY walk.space`,
+  /** $1 Space, $2 rows */
+  listRottenNodes: 'SELECT hash FROM nodes WHERE space = $1 AND state = 2 LIMIT $2',
   /** $1 the Space after which to look, $2 how many, $3 a clock or NULL */
   listSpaces: listedSpaces('spaces.space > $1::uuid'),
   /** $4 App */

@@ -240,6 +240,14 @@ export class SqliteMetadataStore implements MetadataStore {
     return this.#read(() => findRottenSpaces(this.#reads, after, limit));
   }
 
+  listRottenNodes(space: Space, limit: number): readonly Hash[] {
+    return this.#read(() => {
+      const id = this.#findSpaceId(space);
+      const rows = id === undefined ? [] : this.#reads.listRotten.all(id, limit);
+      return rows.map(({ hash }) => bytesToHex(hash as Uint8Array));
+    });
+  }
+
   /** Looks only by generation: one database holds all Spaces, and no generation is given twice. */
   findKnownGenerations(keys: readonly Pick<ObjectKey, 'generation'>[]): ReadonlySet<Generation> {
     const { isUploadKnown, isContentKnown, isDiscardKnown } = this.#reads;

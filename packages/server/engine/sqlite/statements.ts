@@ -72,6 +72,7 @@ export const READ_STATEMENTS = {
   /** ?2 no further than this */
   countRotten:
     'SELECT count(*) AS count FROM (SELECT 1 FROM nodes INDEXED BY nodes_rotten WHERE state = 2 AND space = ?1 LIMIT ?2)',
+  listRotten: 'SELECT hash FROM nodes INDEXED BY nodes_rotten WHERE state = 2 AND space = ?1 LIMIT ?2',
   hasAbandonedUpload:
     'SELECT 1 AS known FROM uploads WHERE space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 LIMIT 1',
 } as const;

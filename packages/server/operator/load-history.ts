@@ -1,0 +1,120 @@
+/**
+ * How much the server had to do, for plots: one point a minute for a day, one an hour for ninety days. It is in memory and begins
+ * anew with the process: what is to last longer is for Prometheus.
+ */
+import type { SampleValue } from '../metrics/metric.ts';
+import type { MetricsSnapshot } from '../metrics/registry.ts';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const MINUTES_MAX = 24 * 60;
+const HOURS_MAX = 90 * 24;
+/** Of a point; the busiest. Each App of each point takes memory. */
+const APPS_MAX = 10;
+const LOWEST_ERROR_STATUS = 500;
+
+export type Resolution = 'minute' | 'hour';
+
+interface AppLoad {
+  readonly app: string;
+  readonly requests: number;
+  readonly errors: number;
+}
+
+/** What happened from the point before to this one. */
+export interface LoadPoint {
+  /** ms since the epoch */
+  readonly at: number;
+  readonly requests: number;
+  /** answers with a status from 500 up */
+  readonly errors: number;
+  readonly receivedBytes: number;
+  readonly sentBytes: number;
+  /** the Apps with the most requests */
+  readonly apps: readonly AppLoad[];
+}
+
+export class LoadHistory {
+  readonly #minutes: LoadPoint[] = [];
+  readonly #hours: LoadPoint[] = [];
+  readonly #readMetrics: () => Promise<MetricsSnapshot>;
+  readonly #timer: Timer;
+  #last: { readonly minute: MetricsSnapshot; hour: MetricsSnapshot; hourAt: number } | undefined;
+
+  constructor(readMetrics: () => Promise<MetricsSnapshot>) {
+    this.#readMetrics = readMetrics;
+    // A reading that fails leaves a gap, which the next point covers.
+    this.#timer = setInterval(() => void this.take(Date.now()).catch(() => undefined), MINUTE_MS);
+    this.#timer.unref();
+  }
+
+  points(resolution: Resolution): readonly LoadPoint[] {
+    return resolution === 'minute' ? this.#minutes : this.#hours;
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Adds the point of a minute, and that of an hour if one is over. `now`: ms since the epoch. */
+  async take(now: number): Promise<void> {
+    const current = await this.#readMetrics();
+    const last = this.#last ?? { minute: {}, hour: {}, hourAt: now };
+    push(this.#minutes, comparePoints(now, last.minute, current), MINUTES_MAX);
+    const isHourOver = now - last.hourAt >= HOUR_MS;
+    if (isHourOver) push(this.#hours, comparePoints(now, last.hour, current), HOURS_MAX);
+    this.#last = {
+      minute: current,
+      hour: isHourOver ? current : last.hour,
+      hourAt: isHourOver ? now : last.hourAt,
+    };
+  }
+}
+
+function push(points: LoadPoint[], point: LoadPoint, max: number): void {
+  points.push(point);
+  if (points.length > max) points.shift();
+}
+
+function comparePoints(at: number, before: MetricsSnapshot, now: MetricsSnapshot): LoadPoint {
+  const apps = new Map<string, { requests: number; errors: number }>();
+  let requests = 0;
+  let errors = 0;
+  const former = before.holdfast_requests_total ?? {};
+  for (const [labels, value] of Object.entries(now.holdfast_requests_total ?? {})) {
+    const more = Math.max(0, numberOf(value) - numberOf(former[labels] ?? 0));
+    if (more === 0) continue;
+    const isError = Number(labelOf(labels, 'status')) >= LOWEST_ERROR_STATUS;
+    const app = labelOf(labels, 'app');
+    const load = apps.get(app) ?? { requests: 0, errors: 0 };
+    load.requests += more;
+    requests += more;
+    if (isError) {
+      load.errors += more;
+      errors += more;
+    }
+    apps.set(app, load);
+  }
+  const busiest = [...apps]
+    .map(([app, load]) => ({ app, ...load }))
+    .toSorted((one, other) => other.requests - one.requests)
+    .slice(0, APPS_MAX);
+  const grown = (name: string): number => Math.max(0, sumOf(now[name]) - sumOf(before[name]));
+  return {
+    ...{ at, requests, errors, apps: busiest },
+    receivedBytes: grown('holdfast_received_bytes_total'),
+    sentBytes: grown('holdfast_sent_bytes_total'),
+  };
+}
+
+function sumOf(samples: Readonly<Record<string, SampleValue>> = {}): number {
+  return Object.values(samples).reduce<number>((sum, value) => sum + numberOf(value), 0);
+}
+
+const numberOf = (value: SampleValue): number => (typeof value === 'number' ? value : 0);
+
+/** Of labels as they are shown: `app="a",status="200"`. */
+function labelOf(labels: string, name: string): string {
+  const match = new RegExp(`(?:^|,)${name}="((?:[^"\\\\]|\\\\.)*)"`).exec(labels);
+  return (match?.[1] ?? '').replace(/\\(.)/g, (_, character) => (character === 'n' ? '\n' : character));
+}

@@ -1,0 +1,186 @@
+/** Every operation of the table, on a real server: what it takes, what it refuses, and that its answers have the documented shapes. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import Ajv2020 from 'ajv/dist/2020.js';
+import { type ServerProcess, startServer } from '../../../test/support/server-process.ts';
+import { makeTempFolder } from '../../../test/support/temp-folder.ts';
+import { until } from '../../../test/support/until.ts';
+import { buildOperatorOpenApi } from './openapi.ts';
+import type { Operation } from './operation.ts';
+import { OPERATION_NAMES, OPERATIONS, type OperationName } from './operations.ts';
+
+const START_MS_MAX = 120_000;
+const ADDED = { app: 'added', issuer: 'https://added.example', audience: 'holdfast' };
+
+/** In the order of the table they work on the same server. `status`: of an answer that is a refusal by design. */
+const SAMPLES: Readonly<
+  Record<OperationName, { readonly input: Readonly<Record<string, unknown>>; readonly status?: number }>
+> = {
+  getStatus: { input: {} },
+  getHistory: { input: { resolution: 'hour' } },
+  listRotten: { input: {} },
+  signIn: { input: { code: 'wrong' }, status: 403 },
+  listApps: { input: {} },
+  addApp: { input: { ...ADDED, jwksUrl: 'https://added.example/jwks.json' } },
+  suspendApp: { input: { app: 'added' } },
+  resumeApp: { input: { app: 'added' } },
+  removeApp: { input: { app: 'added' } },
+  listSpaces: { input: { limit: 10 } },
+  collectSpace: { input: { app: 'demo', space: 'home' } },
+  planCollection: { input: { app: 'demo', space: 'home' } },
+  listAudit: { input: { limit: 5 } },
+};
+
+const folder = makeTempFolder('operator');
+let server: ServerProcess;
+let url: string;
+beforeAll(async () => {
+  server = await startServer({
+    data: join(folder.path, 'data'),
+    arguments: ['--dev', '--operator-listen', '127.0.0.1:0'],
+  });
+  await until(() => server.output().includes('operators: '));
+  url = /^operators: (.*)$/m.exec(server.output())?.[1] as string;
+}, START_MS_MAX);
+afterAll(async () => {
+  await server?.end('SIGTERM');
+  folder.remove();
+});
+
+const described = (name: OperationName): Operation => OPERATIONS[name] as unknown as Operation;
+
+function send(
+  { method, path }: Operation,
+  input: Readonly<Record<string, unknown>>,
+  headers: Record<string, string> = {},
+): Promise<Response> {
+  const target = `${url}/operator/v1/${path}`;
+  if (method === 'GET') {
+    const query = new URLSearchParams(Object.entries(input).map(([name, value]) => [name, String(value)]));
+    return fetch(`${target}?${query}`, { headers });
+  }
+  const json = { 'content-type': 'application/json' };
+  return fetch(target, { method, headers: { ...json, ...headers }, body: JSON.stringify(input) });
+}
+
+const ajv = new Ajv2020({ strict: false, validateFormats: false });
+const problem = ajv.compile(
+  (buildOperatorOpenApi().components as { schemas: { Problem: object } }).schemas.Problem,
+);
+
+async function expectProblem(response: Response, status: number, code: string): Promise<string> {
+  const body = await response.json();
+  expect({ status: response.status, code: body.code }).toEqual({ status, code });
+  expect(response.headers.get('content-type')).toBe('application/problem+json');
+  expect({ valid: problem(body), errors: problem.errors }).toEqual({ valid: true, errors: null });
+  expect(body.status).toBe(status);
+  expect(body.detail).not.toContain('\n');
+  return body.detail;
+}
+
+test('the committed openapi.json is what the table makes (run `npm run openapi`)', async () => {
+  const committed = await readFile(new URL('./openapi.json', import.meta.url), 'utf8');
+  expect(committed).toBe(`${JSON.stringify(buildOperatorOpenApi(), null, 2)}\n`);
+  const served = await fetch(`${url}/operator/v1/openapi.json`);
+  expect(await served.json()).toEqual(JSON.parse(committed));
+});
+
+test('no two operations share a method and a path', () => {
+  const routes = OPERATION_NAMES.map((name) => `${described(name).method} ${described(name).path}`);
+  expect(new Set(routes).size).toBe(routes.length);
+});
+
+for (const name of OPERATION_NAMES) {
+  describe(name, () => {
+    const operation = described(name);
+    const { input, status = 200 } = SAMPLES[name];
+
+    test('answers as documented', async () => {
+      const response = await send(operation, input);
+      expect(response.status).toBe(status);
+      const body = await response.json();
+      const validate = status === 200 ? ajv.compile(operation.output) : problem;
+      expect({ valid: validate(body), errors: validate.errors }).toEqual({ valid: true, errors: null });
+      expect(response.headers.get('cache-control')).toBe('no-store');
+      expect(response.headers.get('x-content-type-options')).toBe('nosniff');
+      expect(response.headers.get('access-control-allow-origin')).toBeNull();
+    });
+
+    test('refuses a field that it does not have', async () => {
+      const detail = await expectProblem(
+        await send(operation, { ...input, unknown: 1 }),
+        400,
+        'INVALID_INPUT',
+      );
+      expect(detail).toContain('"unknown"');
+    });
+
+    for (const [field, { isOptional }] of Object.entries(operation.input)) {
+      if (isOptional) continue;
+      test(`names the field ${field} if it is missing`, async () => {
+        const { [field]: _, ...rest } = input;
+        expect(await expectProblem(await send(operation, rest), 400, 'INVALID_INPUT')).toContain(field);
+      });
+    }
+
+    test('refuses another method', async () => {
+      const other = operation.method === 'GET' ? 'DELETE' : 'GET';
+      const response = await fetch(`${url}/operator/v1/${operation.path}`, { method: other });
+      expect(response.headers.get('allow')).toContain(operation.method);
+      await expectProblem(response, 405, 'METHOD_NOT_ALLOWED');
+    });
+
+    test('refuses a page of another origin, and a name that leads here', async () => {
+      for (const headers of [
+        { origin: 'https://evil.example' },
+        { origin: 'null' },
+        { host: 'evil.example' },
+      ]) {
+        await expectProblem(
+          await send(operation, input, headers as unknown as Record<string, string>),
+          403,
+          'FORBIDDEN',
+        );
+      }
+    });
+
+    if (operation.method === 'POST') {
+      test('takes JSON alone, and no field twice', async () => {
+        const target = `${url}/operator/v1/${operation.path}`;
+        const form = { 'content-type': 'application/x-www-form-urlencoded' };
+        await expectProblem(
+          await fetch(target, { method: 'POST', headers: form, body: JSON.stringify(input) }),
+          415,
+          'UNSUPPORTED_MEDIA_TYPE',
+        );
+        const json = { 'content-type': 'application/json' };
+        for (const body of ['', '[]', '{"app":"a","app":"b"}', '{']) {
+          await expectProblem(
+            await fetch(target, { method: 'POST', headers: json, body }),
+            400,
+            'INVALID_INPUT',
+          );
+        }
+      });
+    }
+  });
+}
+
+test('a path that is no operation is a problem too', async () => {
+  await expectProblem(await fetch(`${url}/operator/v1/nothing`), 404, 'NOT_FOUND');
+});
+
+test('the link of --dev signs in once, and is nowhere but on the terminal', async () => {
+  const code = /#signin=(\S+)/.exec(server.output())?.[1] as string;
+  expect(await (await fetch(`${url}/`)).text()).not.toContain(code);
+  const first = await send(described('signIn'), { code });
+  const access = await first.json();
+  expect(Object.keys(access)).toEqual(['url', 'app', 'space', 'token']);
+  expect(access.url).toBe(server.url);
+  const usage = `${access.url}/v1/apps/${access.app}/spaces/${access.space}/cas/usage`;
+  const answer = await fetch(usage, { headers: { authorization: `Bearer ${access.token}` } });
+  expect(answer.status).toBe(200);
+  await expectProblem(await send(described('signIn'), { code }), 403, 'FORBIDDEN');
+  expect(server.log()).not.toContain(code);
+});

@@ -1,0 +1,92 @@
+/** The operation that says how the server is, in one document for people, the console and alerts. */
+import type { JsonSchema } from '@holdfast/protocol';
+import type { DeploymentPlace } from '../deployment/place.ts';
+import serverPackage from '../package.json' with { type: 'json' };
+import type { LiveServer } from './live-server.ts';
+import { type OperationCall, operation } from './operation.ts';
+import { isReady, lookAll } from './readiness.ts';
+import { COUNT, listOf, orNull, record, TEXT, TIMESTAMP } from './schemas.ts';
+
+type Severity = 'error' | 'warning';
+
+/** Something that an operator should look at. */
+interface Message {
+  readonly severity: Severity;
+  /** for programs: the same for the same cause */
+  readonly name: string;
+  readonly message: string;
+}
+
+const SEVERITY: JsonSchema = { enum: ['error', 'warning'] };
+
+export const getStatus = operation({
+  method: 'GET',
+  path: 'status',
+  summary: 'Say how the server is: what runs, what it holds, and what needs an operator',
+  input: {},
+  output: record({
+    version: TEXT,
+    now: TIMESTAMP,
+    server: orNull(
+      record({
+        startedAt: TIMESTAMP,
+        isReady: { type: 'boolean' },
+        isDraining: { type: 'boolean' },
+        workers: COUNT,
+        gcEveryMs: orNull(COUNT),
+        audit: { type: 'boolean' },
+      }),
+    ),
+    engines: record({ rows: { enum: ['sqlite', 'postgres'] }, bytes: { enum: ['disk', 's3'] } }),
+    apps: record({ active: COUNT, suspended: COUNT }),
+    rottenNodes: COUNT,
+    messages: listOf(record({ severity: SEVERITY, name: TEXT, message: TEXT }), 'Empty: all is well.'),
+  }),
+  run: async (call) => {
+    const { place, core, registry, live } = call;
+    const apps = await registry.listApps();
+    const active = apps.filter(({ status }) => status === 'active').length;
+    await core.rottenNodes.look(core.metadata);
+    const rottenNodes = core.rottenNodes.total();
+    return {
+      version: serverPackage.version,
+      now: Date.now(),
+      server: live === undefined ? null : describeServer(live),
+      engines: enginesOf(place),
+      apps: { active, suspended: apps.length - active },
+      rottenNodes,
+      messages: [...checkMessages(call), ...rotMessages(rottenNodes)],
+    };
+  },
+});
+
+function describeServer({ startedAt, isDraining, checks, workers, gcEveryMs, audit }: LiveServer) {
+  return {
+    startedAt,
+    isReady: isReady(lookAll(checks, new Set())),
+    isDraining: isDraining(),
+    workers,
+    gcEveryMs: gcEveryMs ?? null,
+    audit: audit !== undefined,
+  };
+}
+
+function enginesOf({ rows, bytes }: DeploymentPlace) {
+  return {
+    rows: rows.kind === 'folder' ? ('sqlite' as const) : ('postgres' as const),
+    bytes: bytes.kind === 'folder' ? ('disk' as const) : ('s3' as const),
+  };
+}
+
+function checkMessages({ live }: OperationCall): readonly Message[] {
+  return lookAll(live?.checks ?? [], new Set()).flatMap(({ name, result }): readonly Message[] => {
+    if (result.status === 'ok') return [];
+    return [{ severity: result.status === 'fail' ? 'error' : 'warning', name, message: result.message }];
+  });
+}
+
+function rotMessages(rottenNodes: number): readonly Message[] {
+  if (rottenNodes === 0) return [];
+  const message = `${rottenNodes} damaged nodes cannot be read: GET rotten names them; push them again and check the store`;
+  return [{ severity: 'error', name: 'rotten-nodes', message }];
+}
