@@ -13,11 +13,18 @@ export class DiskSpace implements FreeSpace {
   #lookedAt = Number.NEGATIVE_INFINITY;
   /** above what is kept free, when last looked */
   #spareBytes = Number.POSITIVE_INFINITY;
+  #keptFreeBytes = 0;
 
   /** `minFreeBytes` undefined: the default. */
   constructor(folder: string, minFreeBytes: number | undefined) {
     this.#folder = folder;
     this.#minFreeBytes = minFreeBytes;
+  }
+
+  /** bytes */
+  get keptFree(): number {
+    this.isLowFor(0);
+    return this.#keptFreeBytes;
   }
 
   isLowFor(bytes: number): boolean {
@@ -33,7 +40,8 @@ export class DiskSpace implements FreeSpace {
     try {
       const { bavail, blocks, bsize } = statfsSync(this.#folder);
       const part = Math.floor(blocks * bsize * MIN_FREE_PART_DEFAULT);
-      this.#spareBytes = bavail * bsize - (this.#minFreeBytes ?? Math.min(MIN_FREE_BYTES_DEFAULT, part));
+      this.#keptFreeBytes = this.#minFreeBytes ?? Math.min(MIN_FREE_BYTES_DEFAULT, part);
+      this.#spareBytes = bavail * bsize - this.#keptFreeBytes;
     } catch {
       // A folder that cannot be looked at fails the writes themselves, which say why.
       this.#spareBytes = Number.POSITIVE_INFINITY;

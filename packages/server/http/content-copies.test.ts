@@ -9,13 +9,18 @@ import { mountSmallDisk } from '../../../test/support/small-disk.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { until } from '../../../test/support/until.ts';
 import { CONTENT_PIECE_BYTES, type CopySource, type ReadAids } from '../core/ports.ts';
+import { FairShares, type Hold } from '../shares/fair-shares.ts';
 import { ContentCopies, type CopyWatch } from './content-copies.ts';
-import { ContentCopy, PlaceFailed } from './content-copy.ts';
+import { ContentCopy, type CopyPlace, PlaceFailed } from './content-copy.ts';
 
 const MIB = 1024 * 1024;
 const OFFSET = 26;
 const NO_FOLDER = '/nowhere';
-const watch = (signal = new AbortController().signal): CopyWatch => ({ signal, onProgress: () => undefined });
+const watch = (signal = new AbortController().signal): CopyWatch => ({
+  space: { appId: 'app', spaceId: 'space' },
+  signal,
+  onProgress: () => undefined,
+});
 
 let folder: ReturnType<typeof makeTempFolder>;
 let copies: ContentCopies;
@@ -181,11 +186,11 @@ describe('readers that stall', () => {
     // Long enough for a copy without readers to be let go of.
     await Bun.sleep(600);
     const refusal = copies.take(other, 0, other.size, watch());
-    await expect(refusal).rejects.toMatchObject({ status: 503, retryAfterSeconds: 1 });
+    await expect(refusal).rejects.toMatchObject({ status: 429, retryAfterSeconds: 1 });
     for (const socket of sockets.slice(1)) socket.destroy();
     await until(() => openingsIn(folder.path) === 2);
     await Bun.sleep(600);
-    await expect(copies.take(other, 0, other.size, watch())).rejects.toMatchObject({ status: 503 });
+    await expect(copies.take(other, 0, other.size, watch())).rejects.toMatchObject({ status: 429 });
     let received = 0;
     const [last] = sockets as [Socket];
     last.on('data', (piece) => {
@@ -201,6 +206,16 @@ describe('readers that stall', () => {
       ),
     );
     expect(copies.heldBytes).toBe(16 * MIB);
+  }, 60_000);
+
+  test('of one Space leave room for another Space', async () => {
+    await openCopies(64 * MIB);
+    for (let count = 0; count < 2; count += 1) await stall(makeSource(16 * MIB).source, 1);
+    await until(() => openingsIn(folder.path) === 4);
+    const more = makeSource(16 * MIB).source;
+    await expect(copies.take(more, 0, more.size, watch())).rejects.toMatchObject({ status: 429 });
+    const space = { appId: 'honest', spaceId: 'space' };
+    expect((await copies.take(more, 0, more.size, { ...watch(), space })).size).toBe(16 * MIB);
   }, 60_000);
 });
 
@@ -240,12 +255,16 @@ test('a folder that something removed is made again', async () => {
 });
 
 test('a copy that cannot have its size leaves nothing open', () => {
-  const place = { folder: folder.path, bytesMax: MIB, processes: 1, heldBytes: 0, writtenBytes: 0 };
+  const shares = new FairShares({ resource: 'test', capacity: 20 * MIB });
+  const counts = { processes: 1, heldBytes: 0, writtenBytes: 0 };
+  const place: CopyPlace = { folder: folder.path, shares, keptFreeBytes: () => 0, ...counts };
   const source = { ...makeSource(MIB).source, size: Number.NaN };
   const before = readdirSync('/proc/self/fd').length;
   for (let copy = 0; copy < 20; copy += 1) {
-    expect(() => new ContentCopy(place, source, 'a version')).toThrow(PlaceFailed);
+    const hold = shares.tryAcquire('app', 'space', MIB) as Hold;
+    expect(() => new ContentCopy(place, source, 'a version', hold)).toThrow(PlaceFailed);
   }
+  expect(shares.used).toBe(0);
   expect(readdirSync('/proc/self/fd').length).toBeLessThan(before + 10);
   expect(readdirSync(folder.path)).toEqual([]);
 });
@@ -260,7 +279,7 @@ test('processes that share a disk leave it free together', async () => {
   cleanups.push(() => copies.close());
   expect(bavail * bsize).toBeGreaterThan(64 * MIB);
   const { source } = makeSource(3 * MIB);
-  await expect(copies.take(source, 0, source.size, watch())).rejects.toMatchObject({ status: 503 });
+  await expect(copies.take(source, 0, source.size, watch())).rejects.toMatchObject({ status: 429 });
   expect((await copies.take(source, 0, MIB, watch())).size).toBe(MIB);
 });
 
@@ -271,7 +290,7 @@ test('a caller who goes ends the reading, and what was left by an earlier life g
   const { source, reads } = makeSource(60 * MIB);
   const gone = new AbortController();
   const taking = copies.take(source, 0, source.size, {
-    signal: gone.signal,
+    ...watch(gone.signal),
     onProgress: () => gone.abort(),
   });
   await expect(taking).rejects.toThrow('went away');

@@ -11,8 +11,9 @@ import { existsSync, mkdirSync, statfsSync } from 'node:fs';
 import { mkdir, readdir, realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ApiError } from '@holdfast/protocol';
-import type { Generation } from '../core/model.ts';
+import type { Generation, Space } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES, type CopySource, type ReadAids } from '../core/ports.ts';
+import { FairShares, type Hold } from '../shares/fair-shares.ts';
 import {
   bytesOf,
   ContentCopy,
@@ -32,6 +33,8 @@ import {
 
 /** The request that waits for a copy. */
 export interface CopyWatch {
+  /** whose share the copy is made out of */
+  readonly space: Space;
   /** aborts when nobody waits any more */
   readonly signal: AbortSignal;
   /** called for every piece, so that the connection of a waiting request does not count as dead */
@@ -45,6 +48,9 @@ const OPENABLE_MS_MIN = 250;
 /** between looks at who still reads; the cost of a look grows with the open files of the process */
 const LOOK_MS = 500;
 const MEMORY_FOLDER = '/dev/shm';
+/** how long an answer waits for its share, and between looks */
+const SHARE_WAIT_MS_MAX = 1000;
+const SHARE_LOOK_MS = 250;
 const SCRATCHES_KEPT_MAX = 8;
 
 class CallerGone extends Error {
@@ -63,13 +69,27 @@ export class ContentCopies {
   /** `folder` belongs to this process alone: files that an earlier process left in it are removed. */
   static async open(
     folder: string,
-    { bytesMax = COPIED_BYTES_MAX, memoryFolder = MEMORY_FOLDER, processes = 1 } = {},
+    {
+      bytesMax = COPIED_BYTES_MAX,
+      memoryFolder = MEMORY_FOLDER,
+      processes = 1,
+      keptFreeBytes = (): number => 0,
+    } = {},
   ): Promise<ContentCopies> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     for (const name of await readdir(folder)) await rm(join(folder, name), { force: true });
-    const places = [makePlace(await realpath(folder), bytesMax, processes)];
+    const disk = {
+      resource: 'copied bytes',
+      folder: await realpath(folder),
+      bytesMax,
+      processes,
+      keptFreeBytes,
+    };
+    const places = [makePlace(disk)];
     if (existsSync(memoryFolder)) {
-      places.push(makePlace(memoryFolder, COPIED_IN_MEMORY_BYTES_MAX, processes));
+      const bytesMax = COPIED_IN_MEMORY_BYTES_MAX;
+      const resource = 'copied bytes in memory';
+      places.push(makePlace({ resource, folder: memoryFolder, bytesMax, processes, keptFreeBytes: () => 0 }));
     }
     return new ContentCopies(places);
   }
@@ -87,21 +107,27 @@ export class ContentCopies {
 
   /**
    * Content [start, end) as a file, to be handed to the runtime in this turn. Rejects with the error of reading or of the disk,
-   * with 503 if other readers leave no room, or when the caller goes away.
+   * with 503 if there is no room at all, with 429 if the share of the Space is used up, or when the caller goes away.
    */
   async take(source: CopySource, start: number, end: number, watch: CopyWatch): Promise<Blob> {
-    let failure: unknown = noRoom();
     const version = await source.getVersion();
-    for (const place of this.#places) {
-      try {
-        const copy = this.#reserve(place, source, version, piecesOf(source, start, end));
-        if (copy !== undefined) return await this.#fill(copy, source, start, end, watch);
-      } catch (error) {
-        if (!(error instanceof PlaceFailed)) throw error;
-        failure = error.cause;
+    const patienceEndsAt = performance.now() + SHARE_WAIT_MS_MAX;
+    for (;;) {
+      let failure: unknown = noRoom();
+      for (const place of this.#places) {
+        try {
+          const copy = this.#reserve(place, source, version, piecesOf(source, start, end), watch.space);
+          if (copy === 'share used up') failure = shareUsedUp();
+          else if (copy !== undefined) return await this.#fill(copy, source, start, end, watch);
+        } catch (error) {
+          if (!(error instanceof PlaceFailed)) throw error;
+          failure = error.cause;
+        }
       }
+      const isShort = failure instanceof ApiError && failure.code === 'RESOURCE_EXHAUSTED';
+      if (!isShort || performance.now() >= patienceEndsAt || watch.signal.aborted) throw failure;
+      await Bun.sleep(SHARE_LOOK_MS);
     }
-    throw failure;
   }
 
   close(): void {
@@ -115,7 +141,8 @@ export class ContentCopies {
     source: CopySource,
     version: string,
     pieces: readonly Piece[],
-  ): ContentCopy | undefined {
+    { appId, spaceId }: Space,
+  ): ContentCopy | 'share used up' | undefined {
     const { generation } = source;
     // The stored bytes have changed since this copy was made: only answers that began before may use it.
     if (this.#shared.get(generation)?.version !== version) this.#shared.delete(generation);
@@ -127,12 +154,21 @@ export class ContentCopies {
       if (!hasRoom(place, copy?.missingBytes(pieces) ?? bytesOf(pieces))) return undefined;
     }
     if (copy === undefined) {
-      copy = new ContentCopy(place, source, version);
+      const hold = this.#takeShare(place, appId, spaceId, bytesOf(pieces));
+      if (hold === undefined) return 'share used up';
+      copy = new ContentCopy(place, source, version, hold);
       this.#shared.set(generation, copy);
       this.#copies.add(copy);
     }
-    copy.reserve(pieces);
-    return copy;
+    return copy.reserve(pieces) ? copy : 'share used up';
+  }
+
+  /** Copies that nobody reads any more are kept for a while: they give way first. */
+  #takeShare({ shares }: CopyPlace, appId: string, spaceId: string, bytes: number): Hold | undefined {
+    const hold = shares.tryAcquire(appId, spaceId, bytes);
+    if (hold !== undefined) return hold;
+    this.#forgetIdle(OPENABLE_MS_MIN);
+    return shares.tryAcquire(appId, spaceId, bytes);
   }
 
   async #fill(
@@ -209,20 +245,27 @@ async function bring(
   await copy.write(bytes, start - offset);
 }
 
-const makePlace = (folder: string, bytesMax: number, processes: number): CopyPlace => ({
-  folder,
-  bytesMax: bytesMax / processes,
-  processes,
-  heldBytes: 0,
-  writtenBytes: 0,
-});
+interface PlaceOptions extends Pick<CopyPlace, 'folder' | 'processes' | 'keptFreeBytes'> {
+  /** names it in metrics */
+  readonly resource: string;
+  /** of all processes together */
+  readonly bytesMax: number;
+}
+
+/** The size of the file system bounds the shares too: on a small disk a share is small. */
+function makePlace({ resource, bytesMax, ...place }: PlaceOptions): CopyPlace {
+  const { blocks, bsize } = statfsSync(place.folder);
+  const capacity = Math.floor(Math.min(bytesMax, (blocks * bsize) / 2) / place.processes);
+  return { ...place, shares: new FairShares({ resource, capacity }), heldBytes: 0, writtenBytes: 0 };
+}
 
 /** Copies never hold more of a file system than they leave free, so that readers cannot keep writers from it. */
 function hasRoom(place: CopyPlace, missingBytes: number): boolean {
   if (missingBytes === 0) return true;
   const heldBytes = place.heldBytes + missingBytes;
   const unwrittenBytes = heldBytes - place.writtenBytes;
-  return heldBytes <= place.bytesMax && readFreeBytes(place) - unwrittenBytes >= heldBytes * place.processes;
+  const spareBytes = readFreeBytes(place) - unwrittenBytes - place.keptFreeBytes();
+  return spareBytes >= heldBytes * place.processes;
 }
 
 /** Makes the folder again if something removed it: it looks empty, and systems clean their temporary folders. Throws PlaceFailed. */
@@ -235,6 +278,13 @@ function readFreeBytes({ folder }: CopyPlace): number {
     throw new PlaceFailed(`no copy can be made in ${folder}`, { cause: error });
   }
 }
+
+const shareUsedUp = (): ApiError =>
+  new ApiError(
+    'RESOURCE_EXHAUSTED',
+    'the large answers that this Space is reading use up its share; read some to their end, then try again',
+    { retryAfterSeconds: SHED_RETRY_AFTER_SECONDS },
+  );
 
 const noRoom = (): ApiError =>
   new ApiError('SERVICE_UNAVAILABLE', 'large answers wait for slow readers; repeat the request', {

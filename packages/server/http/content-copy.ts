@@ -3,12 +3,15 @@ import * as fs from 'node:fs';
 import { join } from 'node:path';
 import type { Generation } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES, type CopySource } from '../core/ports.ts';
+import type { FairShares, Hold } from '../shares/fair-shares.ts';
 
 /** A folder whose file system holds copies. */
 export interface CopyPlace {
   readonly folder: string;
-  /** of this process */
-  readonly bytesMax: number;
+  /** out of which the copies of this process are made, in bytes */
+  readonly shares: FairShares;
+  /** bytes that must stay free on the file system, whatever else happens there */
+  readonly keptFreeBytes: () => number;
   /** how many processes keep copies on this file system, by the same rules */
   readonly processes: number;
   /** bytes of all copies here, written or about to be */
@@ -48,12 +51,14 @@ export class ContentCopy {
   readonly #written = new Set<number>();
   #bringing = new AbortController();
   #underWay = 0;
+  readonly #hold: Hold;
   #heldBytes = 0;
   #writtenBytes = 0;
 
-  /** Throws PlaceFailed. */
-  constructor(place: CopyPlace, { generation, size }: CopySource, version: string) {
+  /** `hold` is the copy's from now on: the share of all that it will reserve first. Throws PlaceFailed. */
+  constructor(place: CopyPlace, { generation, size }: CopySource, version: string, hold: Hold) {
     this.place = place;
+    this.#hold = hold;
     this.generation = generation;
     this.version = version;
     const path = join(place.folder, `holdfast-${crypto.randomUUID()}`);
@@ -66,6 +71,7 @@ export class ContentCopy {
       this.#identity = identityOf(fd);
       this.#fd = fd;
     } catch (error) {
+      hold.release();
       if (fd !== undefined) fs.closeSync(fd);
       fs.rmSync(path, { force: true });
       throw new PlaceFailed(`no copy can be made in ${place.folder}`, { cause: error });
@@ -84,11 +90,15 @@ export class ContentCopy {
     return bytesOf(pieces.filter(({ index }) => !this.#reserved.has(index)));
   }
 
-  reserve(pieces: readonly Piece[]): void {
+  /** False: the share of the copy's Space is used up. */
+  reserve(pieces: readonly Piece[]): boolean {
     const bytes = this.missingBytes(pieces);
+    const more = this.#heldBytes + bytes - this.#hold.amount;
+    if (more > 0 && !this.#hold.tryGrow(more)) return false;
     for (const { index } of pieces) this.#reserved.add(index);
     this.#heldBytes += bytes;
     this.place.heldBytes += bytes;
+    return true;
   }
 
   /** Resolves when the piece is written, by this call or an earlier one. The next call tries a failed piece again. */
@@ -142,6 +152,7 @@ export class ContentCopy {
     if (!CAN_OPEN_DESCRIPTORS) fs.rmSync(this.#path, { force: true });
     this.place.heldBytes -= this.#heldBytes;
     this.place.writtenBytes -= this.#writtenBytes;
+    this.#hold.release();
   }
 
   #noteWritten({ index, start, end }: Piece): void {

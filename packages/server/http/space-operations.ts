@@ -72,7 +72,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
       wantsBytes: request.method !== 'HEAD',
       copy: (source, start, end) => {
         const onProgress = (): void => connections?.timeout(request, IDLE_SECONDS_MAX);
-        return copies.take(source, start, end, { signal: request.signal, onProgress });
+        return copies.take(source, start, end, { space, signal: request.signal, onProgress });
       },
     };
     return after(readContent(core, space, hash, range, caller), (content) => {

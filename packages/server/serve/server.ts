@@ -86,15 +86,17 @@ async function openParts(
     () => world.monotonicNow(),
   );
   const rottenNodes = new RottenNodes((report) => logRot(log, report));
-  const core = makeCore(config, deployment, signer, rottenNodes, quotas, openDiskSpace(config));
+  const disk = openDiskSpace(config);
+  const core = makeCore(config, deployment, signer, rottenNodes, quotas, disk);
   // A restarted server knows of rotten nodes at once. If the rows cannot be read now, background work tries again.
   await core.rottenNodes.look(core.metadata).catch(() => undefined);
   const { spoolFolder, turns } = deployment;
-  const copies = await ContentCopies.open(spoolFolder, { processes: config.workers }).catch(
-    (error: unknown) => {
-      throw explainFolderError(spoolFolder, error);
-    },
-  );
+  const copies = await ContentCopies.open(spoolFolder, {
+    processes: config.workers,
+    keptFreeBytes: () => disk?.keptFree ?? 0,
+  }).catch((error: unknown) => {
+    throw explainFolderError(spoolFolder, error);
+  });
   opened.add(() => copies.close());
   const stopWatching = watchServer(config, core);
   opened.add(async () => stopWatching());

@@ -95,6 +95,10 @@ export class FairShares {
     return this.#waiting === 0 && this.#used <= this.#capacity / PLENTY_SHARE;
   }
 
+  get capacity(): number {
+    return this.#capacity;
+  }
+
   get used(): number {
     return this.#used;
   }
