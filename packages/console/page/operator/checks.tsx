@@ -13,7 +13,7 @@ const REFRESH_MS = 30_000;
 export function Checks() {
   const rotten = useLoaded(
     'rotten',
-    (signal) => read<{ nodes: readonly RottenNode[] }>('rotten', {}, signal),
+    (signal) => read<{ total: number; nodes: readonly RottenNode[] }>('rotten', {}, signal),
     {
       everyMs: REFRESH_MS,
     },
@@ -23,13 +23,13 @@ export function Checks() {
       <section aria-label="Damaged nodes">
         <h2>Damaged nodes</h2>
         <Shown loaded={rotten} what="damaged nodes">
-          {({ nodes }) =>
+          {({ total, nodes }) =>
             nodes.length === 0 ? (
               <Empty title="The server knows of no damaged node">
                 <p>The scrub reads all content again and again, and names here what is lost or damaged.</p>
               </Empty>
             ) : (
-              <Rotten nodes={nodes} />
+              <Rotten total={total} nodes={nodes} />
             )
           }
         </Shown>
@@ -39,23 +39,24 @@ export function Checks() {
   );
 }
 
-function Rotten({ nodes }: { readonly nodes: readonly RottenNode[] }) {
+function Rotten({ total, nodes }: { readonly total: number; readonly nodes: readonly RottenNode[] }) {
   return (
     <>
       <Notice kind="bad">
         <p>
-          {formatThings(nodes.length, 'node')} cannot be read. Push the trees they belong to once more with{' '}
-          <code>holdfast push --check</code>, or restore them from a backup.
+          {formatThings(total, 'node')} cannot be read
+          {nodes.length < total ? `, of which ${formatCount(nodes.length)} are named here` : ''}. Push the
+          trees they belong to once more with <code>holdfast push --check</code>, or restore them from a
+          backup.
         </p>
       </Notice>
       <ul class="rows panel">
-        {nodes.map(({ app, space, hash, reason }) => (
+        {nodes.map(({ app, space, hash }) => (
           <li key={`${app}/${space}/${hash}`}>
             <HashText hash={hash} digits={24} />
             <span>
               <bdi>{printable(app)}</bdi> / <bdi>{printable(space)}</bdi>
             </span>
-            <span class="soft">{printable(reason ?? '')}</span>
           </li>
         ))}
       </ul>

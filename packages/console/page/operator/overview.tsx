@@ -1,15 +1,22 @@
 /** How the server is, at a glance: what needs a person first, then numbers, then their course. */
 import { useEffect } from 'preact/hooks';
-import { formatBytes, formatCount, formatDistance, formatInstant, formatSpan } from '../parts/format.ts';
+import {
+  formatBytes,
+  formatCount,
+  formatDistance,
+  formatInstant,
+  formatSpan,
+  formatThings,
+} from '../parts/format.ts';
 import { useLoaded } from '../parts/loaded.ts';
 import { Failure, Loading, Notice } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
 import { hrefTo } from '../route.ts';
-import { parseChecks } from './check-lines.ts';
 import { load, type Rates, readOnce, watchLoad } from './load.ts';
+import { formatRate, LoadPlots } from './load-plots.tsx';
 import { gaugeOf, type Scrape, sumOf } from './metrics-text.ts';
-import { readText } from './operator-api.ts';
-import { Plot } from './plot.tsx';
+import { read } from './operator-api.ts';
+import type { Status } from './shapes.ts';
 
 const REFRESH_MS = 5_000;
 const SECOND_MS = 1000;
@@ -29,7 +36,7 @@ export function Overview() {
       <Failure error={error} retry={() => void readOnce()} />
       <Messages scrape={scrape} />
       <Cards scrape={scrape} latest={rates.at(-1)} />
-      <Plots rates={rates} />
+      <LoadPlots rates={rates} />
     </>
   );
 }
@@ -40,48 +47,35 @@ interface Message {
   readonly view: string;
 }
 
-/** What is wrong by the numbers; the probes say the rest. */
+/** What is wrong by the numbers of this scrape; the server's own messages say the rest. */
 function findMessages(scrape: Scrape): readonly Message[] {
-  const rotten = gaugeOf(scrape, 'holdfast_rotten_nodes') ?? 0;
-  const down = (scrape.get('holdfast_engine_up') ?? []).filter(({ value }) => value === 0);
-  const isAuditFailing = gaugeOf(scrape, 'holdfast_audit_failing') === 1;
   const deaths = gaugeOf(scrape, 'holdfast_worker_deaths_total') ?? 0;
-  return [
-    ...down.map(({ labels }): Message => {
-      return { kind: 'bad', text: `The engine ${labels.engine} did not answer last.`, view: 'health' };
-    }),
-    ...(rotten > 0
-      ? [
-          {
-            kind: 'bad',
-            text: `${formatCount(rotten)} damaged nodes cannot be read.`,
-            view: 'checks',
-          } as const,
-        ]
-      : []),
-    ...(isAuditFailing
-      ? [{ kind: 'bad', text: 'The audit log takes no lines.', view: 'audit' } as const]
-      : []),
-    ...(deaths > 0
-      ? [
-          {
-            kind: 'warn',
-            text: `${formatCount(deaths)} worker processes died; the log says why.`,
-            view: 'health',
-          } as const,
-        ]
-      : []),
-  ];
+  const lost = gaugeOf(scrape, 'holdfast_audit_lost_lines_total') ?? 0;
+  const messages: Message[] = [];
+  const warn = (text: string, view: string): number => messages.push({ kind: 'warn', text, view });
+  if (deaths > 0)
+    warn(`${formatThings(deaths, 'worker process', 'worker processes')} died; the log says why.`, 'health');
+  if (lost > 0)
+    warn(`${formatThings(lost, 'line')} of the audit log could not be written and are lost.`, 'audit');
+  return messages;
+}
+
+function viewOf(name: string): string {
+  return name === 'rotten-nodes' ? 'checks' : 'health';
 }
 
 function Messages({ scrape }: { readonly scrape: Scrape }) {
-  const probes = useLoaded('probes', (signal) => readText('/readyz?verbose', signal), {
-    everyMs: REFRESH_MS,
-  });
-  const checks = parseChecks(probes.data?.text ?? '').filter(({ kind }) => kind !== 'ok');
+  const status = useLoaded('status', (signal) => read<Status>('status', {}, signal), { everyMs: REFRESH_MS });
+  if (status.data === undefined) {
+    return status.error === undefined ? (
+      <Notice>Asking how the server is …</Notice>
+    ) : (
+      <Failure error={status.error} />
+    );
+  }
   const messages = [
-    ...checks.map(({ kind, name, message }): Message => {
-      return { kind: kind === 'bad' ? 'bad' : 'warn', text: `${name}: ${message}`, view: 'health' };
+    ...status.data.messages.map(({ severity, name, message }): Message => {
+      return { kind: severity === 'error' ? 'bad' : 'warn', text: `${name}: ${message}`, view: viewOf(name) };
     }),
     ...findMessages(scrape),
   ];
@@ -166,43 +160,5 @@ function Cards({ scrape, latest }: { readonly scrape: Scrape; readonly latest: R
       <Card label="Last collection" {...since(scrape, 'holdfast_gc_last_success_timestamp_seconds', now)} />
       <Card label="Last backup" {...since(scrape, 'holdfast_backup_last_success_timestamp_seconds', now)} />
     </dl>
-  );
-}
-
-const formatRate = (perSecond: number): string =>
-  `${perSecond >= 10 || perSecond === 0 ? formatCount(Math.round(perSecond)) : perSecond.toFixed(1)}/s`;
-const formatByteRate = (perSecond: number): string => `${formatBytes(Math.round(perSecond))}/s`;
-
-function Plots({ rates }: { readonly rates: readonly Rates[] }) {
-  const times = rates.map(({ at }) => at / SECOND_MS);
-  const values = (name: keyof Rates): number[] => rates.map((each) => each[name]);
-  return (
-    <>
-      <div class="plots">
-        <Plot
-          title="Requests"
-          times={times}
-          format={formatRate}
-          lines={[
-            { label: 'answered', color: '--accent', values: values('requests') },
-            { label: 'refused', color: '--plot-2', values: values('refused') },
-            { label: 'failed', color: '--bad', values: values('failed') },
-          ]}
-        />
-        <Plot
-          title="Bytes"
-          times={times}
-          format={formatByteRate}
-          lines={[
-            { label: 'sent', color: '--accent', values: values('sentBytes') },
-            { label: 'received', color: '--plot-2', values: values('receivedBytes') },
-          ]}
-        />
-      </div>
-      <p class="soft">
-        Since this page was opened, every 5 seconds. Longer courses: scrape <code>/metrics</code> with
-        Prometheus; a dashboard for Grafana is in <code>deploy/</code>.
-      </p>
-    </>
   );
 }

@@ -30,8 +30,20 @@ function colorOf(element: HTMLElement, name: string): string {
   return color;
 }
 
-const clock = new Intl.DateTimeFormat('en', { timeStyle: 'medium', hourCycle: 'h23' });
-const formatTime = (seconds: number): string => clock.format(seconds * 1000);
+const HOUR_SECONDS = 3600;
+const DAY_SECONDS = 24 * HOUR_SECONDS;
+const CLOCKS = {
+  seconds: new Intl.DateTimeFormat('en', { timeStyle: 'medium', hourCycle: 'h23' }),
+  minutes: new Intl.DateTimeFormat('en', { timeStyle: 'short', hourCycle: 'h23' }),
+  days: new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric' }),
+} as const;
+
+/** As finely as the time that is shown needs it. */
+function formatTimes(times: readonly number[]): string[] {
+  const span = (times.at(-1) ?? 0) - (times[0] ?? 0);
+  const clock = span > 2 * DAY_SECONDS ? CLOCKS.days : span > HOUR_SECONDS ? CLOCKS.minutes : CLOCKS.seconds;
+  return times.map((seconds) => clock.format(seconds * 1000));
+}
 
 function describeOptions({ lines, format }: PlotProps, place: HTMLElement): uPlot.Options {
   const soft = colorOf(place, '--soft');
@@ -44,7 +56,7 @@ function describeOptions({ lines, format }: PlotProps, place: HTMLElement): uPlo
     cursor: { show: false },
     scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
     axes: [
-      { stroke: soft, grid, ticks, space: 70, values: (_, times) => times.map(formatTime) },
+      { stroke: soft, grid, ticks, space: 70, values: (_, times) => formatTimes(times) },
       { stroke: soft, grid, ticks, size: AXIS_PX, values: (_, values) => values.map(format) },
     ],
     series: [

@@ -60,14 +60,31 @@ export interface RottenNode {
   readonly app: string;
   readonly space: string;
   readonly hash: string;
-  readonly reason?: string;
 }
 
-export interface BackupResult {
-  readonly nodes: number;
-  readonly bytes: number;
-  readonly copiedBytes: number;
-  readonly ms: number;
+/** What happened since the point before. */
+export interface LoadPoint {
+  /** ms since the epoch */
+  readonly at: number;
+  readonly requests: number;
+  /** answers of 500 and more */
+  readonly errors: number;
+  readonly receivedBytes: number;
+  readonly sentBytes: number;
+  readonly apps: readonly { readonly app: string; readonly requests: number; readonly errors: number }[];
+}
+
+export interface LoadHistory {
+  readonly points: readonly LoadPoint[];
+}
+
+export interface Status {
+  readonly messages: readonly {
+    readonly severity: 'error' | 'warning';
+    readonly name: string;
+    readonly message: string;
+  }[];
+  readonly apps: { readonly active: number; readonly suspended: number };
 }
 
 export type AuditLine = Readonly<Record<string, unknown>>;

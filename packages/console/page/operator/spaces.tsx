@@ -111,7 +111,7 @@ function SpaceTable({
 }) {
   return (
     <Scroll label="Table of Spaces" kind="panel">
-      <table>
+      <table class="stacks">
         <thead>
           <tr>
             <th scope="col">App</th>
@@ -138,7 +138,7 @@ function SpaceTable({
                 <td>
                   <bdi>{printable(space)}</bdi>
                 </td>
-                <td>
+                <td data-label="Stored">
                   <QuotaBar
                     label={`Bytes of ${name}`}
                     used={usage.readyStoredBytes + usage.reservedBytes}
@@ -146,7 +146,7 @@ function SpaceTable({
                     unit="bytes"
                   />
                 </td>
-                <td>
+                <td data-label="Nodes">
                   <QuotaBar
                     label={`Nodes of ${name}`}
                     used={usage.nodeCount}
@@ -154,7 +154,9 @@ function SpaceTable({
                     unit="count"
                   />
                 </td>
-                <td class="number">{formatCount(usage.leasedNodeCount)}</td>
+                <td class="number" data-label="Leased">
+                  {formatCount(usage.leasedNodeCount)}
+                </td>
                 <td class="actions">
                   <button
                     type="button"

@@ -1,15 +1,17 @@
 /** The picture of the nodes around one, and what keeps it: the latter where the operator API tells. */
+import { useState } from 'preact/hooks';
 import { read } from '../operator/operator-api.ts';
 import { CommandLine, HashText } from '../parts/command.tsx';
-import { OperatorError } from '../parts/describe-error.ts';
 import { formatInstant, shellWord } from '../parts/format.ts';
-import { useLoaded } from '../parts/loaded.ts';
-import { Shown } from '../parts/notices.tsx';
+import { useAction, useLoaded } from '../parts/loaded.ts';
+import { Failure, Shown } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
 import type { Connection } from './connection.ts';
 import { collectGraph, GRAPH_NODES_MAX } from './graph.ts';
 import { GraphView } from './graph-view.tsx';
 import { nodeHref } from './tree-address.ts';
+
+const EXPLAIN_MS_MAX = 60_000;
 
 interface Keeper {
   readonly kind: 'lease' | 'root-ref' | 'parent';
@@ -22,47 +24,54 @@ interface Keeper {
 interface Explained {
   readonly state: string;
   readonly keptBy: readonly Keeper[];
+  /** null: a root ref keeps it */
   readonly collectableAt: number | null;
-  readonly chain?: readonly string[];
+  /** from the node to what keeps it */
+  readonly chain: readonly { readonly hash: string }[];
 }
 
-/** undefined: this page may not ask, or the server does not know of the Space; the node is shown all the same. */
-async function explain(space: Connection, hash: string, signal: AbortSignal): Promise<Explained | undefined> {
-  try {
-    return await read<Explained>('explain', { app: space.app, space: space.space, hash }, signal);
-  } catch (error) {
-    if (error instanceof OperatorError) return undefined;
-    throw error;
-  }
-}
-
+/** To explain a node the server walks over all of its Space, so it is asked only when somebody wants to know. */
 export function Around({ space, hash }: { readonly space: Connection; readonly hash: string }) {
-  const loaded = useLoaded(`around ${hash}`, async (signal) => {
-    const explained = await explain(space, hash, signal);
-    const chain = explained?.chain ?? [];
-    const above = chain.includes(hash) ? chain.slice(0, chain.indexOf(hash)) : chain;
-    return { explained, graph: await collectGraph(space.client, hash, above, signal) };
-  });
+  const [explained, setExplained] = useState<Explained | undefined>(undefined);
+  const asking = useAction();
+  const above =
+    explained?.chain
+      .map((each) => each.hash)
+      .filter((each) => each !== hash)
+      .toReversed() ?? [];
+  const loaded = useLoaded(`around ${hash} ${above.join()}`, (signal) =>
+    collectGraph(space.client, hash, above, signal),
+  );
+  const ask = async (): Promise<void> => {
+    const query = { app: space.app, space: space.space, hash };
+    setExplained(await read<Explained>('explain', query, AbortSignal.timeout(EXPLAIN_MS_MAX)));
+  };
   return (
     <section class="panel" aria-label="Around this node">
-      <h2>Around this node</h2>
+      <div class="head">
+        <h2>Around this node</h2>
+        {explained === undefined ? (
+          <button type="button" disabled={asking.isRunning} onClick={() => void asking.run(ask)}>
+            {asking.isRunning ? 'Asking …' : 'What keeps it?'}
+          </button>
+        ) : null}
+      </div>
+      <Failure error={asking.error} />
+      {explained === undefined ? null : <Kept space={space} hash={hash} explained={explained} />}
       <Shown loaded={loaded} what="the nodes around it">
-        {({ explained, graph }) => (
-          <>
-            {explained === undefined ? null : <Kept space={space} hash={hash} explained={explained} />}
-            {graph.nodes.size === 1 ? (
-              <p class="soft">It refers to no other node.</p>
-            ) : (
-              <>
-                <GraphView graph={graph} root={hash} />
-                <p class="soft">
-                  Parents stand left of their children. At most {GRAPH_NODES_MAX} nodes are drawn, four levels
-                  down.
-                </p>
-              </>
-            )}
-          </>
-        )}
+        {(graph) =>
+          graph.nodes.size === 1 ? (
+            <p class="soft">It refers to no other node.</p>
+          ) : (
+            <>
+              <GraphView graph={graph} root={hash} />
+              <p class="soft">
+                Parents stand left of their children. At most {GRAPH_NODES_MAX} nodes are drawn, four levels
+                down.
+              </p>
+            </>
+          )
+        }
       </Shown>
     </section>
   );
@@ -78,8 +87,8 @@ function Kept({
   readonly explained: Explained;
 }) {
   const when =
-    collectableAt === null || collectableAt === undefined
-      ? 'It stays for as long as that is so.'
+    collectableAt === null
+      ? 'It stays for as long as a root ref does.'
       : `A collection may take it from ${formatInstant(collectableAt)} on.`;
   return (
     <>

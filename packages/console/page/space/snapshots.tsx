@@ -89,7 +89,7 @@ function NamedSnapshots({ name, list }: { readonly name: string; readonly list: 
         {name} <span class="soft">{list.length > 1 ? formatThings(list.length, 'snapshot') : ''}</span>
       </h2>
       <Scroll label={`Table of the snapshots of ${name}`}>
-        <table>
+        <table class="stacks">
           <thead>
             <tr>
               <th scope="col">Taken</th>
