@@ -1,6 +1,6 @@
 /** A page of root-ref balances as of one revision: the current table and the history, merged in hash order. */
 import type { Hash } from '@holdfast/protocol';
-import type { RootRefBalance, SpaceKey } from '../../core/model.ts';
+import type { RootRefBalance, Space, SpaceKey } from '../../core/model.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
@@ -34,15 +34,17 @@ export async function findBalancePage(
   domain: string,
   page: BalancePageRequest,
   rowsMax: number = STEP_ROWS_MAX,
+  /** whose share of the connections is used */
+  share?: Space,
 ): Promise<BalancePage | undefined> {
   const { revision } = page;
-  if (revision === 'current') return findLatest(pool, space, domain, page);
+  if (revision === 'current') return findLatest(pool, space, domain, page, share);
   const items: RootRefBalance[] = [];
   let after = page.after;
   // The balances of a revision never change, so the steps of a page need not see the same commit.
   for (;;) {
     const parameters: SqlValue[] = [space, domain, startOf(after), revision, rowsMax];
-    const { rows } = await pool.read(DOING, SQL.findBalancesAt, parameters);
+    const { rows } = await pool.read(DOING, SQL.findBalancesAt, parameters, share);
     const known = rows.find(({ kind }) => kind === -1);
     if (!isCovered(known, revision)) return undefined;
     const step = mergeStep(passedOf(rows, 0), passedOf(rows, 1), rowsMax);
@@ -61,8 +63,10 @@ async function findLatest(
   space: SpaceKey,
   domain: string,
   { after, limit }: BalancePageRequest,
+  share: Space | undefined,
 ): Promise<BalancePage> {
-  const { rows } = await pool.read(DOING, SQL.findLatestBalances, [space, domain, startOf(after), limit]);
+  const parameters = [space, domain, startOf(after), limit];
+  const { rows } = await pool.read(DOING, SQL.findLatestBalances, parameters, share);
   const found = rows.filter(({ hash }) => hash !== null);
   return {
     revision: (rows[0]?.revision as number | undefined) ?? 0,

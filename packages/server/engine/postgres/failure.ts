@@ -1,4 +1,5 @@
 /** Sorts the errors of PostgreSQL, the driver and the network. The results hold no URL, query or parameter. */
+import { ApiError } from '@holdfast/protocol';
 import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
 import { formatAuthority, type PostgresHost } from '../address.ts';
@@ -113,7 +114,9 @@ function isWriteOnceBroken(error: unknown): boolean {
 
 /** The error for callers: a broken rule, or a failure that undid nothing that was acknowledged. */
 export function storageError(error: unknown, doing: string): Error {
-  const isSaid = error instanceof StoreUnavailable || error instanceof EngineRefused;
+  // An ApiError refuses the caller, as when its share is used up: nothing is wrong with the store.
+  const isSaid =
+    error instanceof StoreUnavailable || error instanceof EngineRefused || error instanceof ApiError;
   if (isSaid || error instanceof InvariantViolation) return error;
   if (isWriteOnceBroken(error)) return new Error('a generation already has content: keys are write-once');
   const code = codeOf(error) ?? 'unknown';

@@ -99,20 +99,21 @@ export class PostgresMetadataStore implements MetadataStore {
   }
 
   renewReadyLease(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined> {
-    return this.#leases.renew(this.#keys.of(space), hash, durationMs);
+    return this.#leases.renew(space, this.#keys.of(space), hash, durationMs);
   }
 
   #renewRows(
-    space: SpaceKey,
+    space: Space,
+    key: SpaceKey,
     hashes: readonly string[],
     durationsMs: readonly number[],
   ): Promise<readonly SqlRow[]> {
     return this.#guard(
       repeatWhereSafe('renewing leases', () =>
         this.#pool.lend(async (connection) => {
-          const parameters = [space, hashes, durationsMs, this.#clockParameter, this.#slotOf(connection)];
+          const parameters = [key, hashes, durationsMs, this.#clockParameter, this.#slotOf(connection)];
           return (await connection.query(SQL.renewReadyLeases, parameters)).rows;
-        }),
+        }, space),
       ),
     );
   }
@@ -130,7 +131,7 @@ export class PostgresMetadataStore implements MetadataStore {
   }
 
   async findNode(space: Space, hash: Hash): Promise<NodeRow | undefined> {
-    const [row] = await this.#read(SQL.findNode, [this.#keys.of(space), hexToBytea(hash)]);
+    const [row] = await this.#read(SQL.findNode, [this.#keys.of(space), hexToBytea(hash)], space);
     return row && nodeFromSql(row);
   }
 
@@ -138,17 +139,17 @@ export class PostgresMetadataStore implements MetadataStore {
     space: Space,
     hash: Hash,
   ): Promise<{ readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined> {
-    const [row] = await this.#read(SQL.findNodeWithContent, [this.#keys.of(space), hexToBytea(hash)]);
+    const [row] = await this.#read(SQL.findNodeWithContent, [this.#keys.of(space), hexToBytea(hash)], space);
     return row && { node: nodeFromSql(row), content: joinedContentFromSql(row) };
   }
 
   async findUpload(space: Space, hash: Hash): Promise<UploadRow | undefined> {
-    const [row] = await this.#read(SQL.findUpload, [this.#keys.of(space), hexToBytea(hash)]);
+    const [row] = await this.#read(SQL.findUpload, [this.#keys.of(space), hexToBytea(hash)], space);
     return row && uploadFromSql(row);
   }
 
   async readCounters(space: Space): Promise<SpaceCounters> {
-    const [row] = await this.#read(SQL.readCounters, [this.#keys.of(space), this.#clockParameter]);
+    const [row] = await this.#read(SQL.readCounters, [this.#keys.of(space), this.#clockParameter], space);
     if (row === undefined) throw new Error('the sum of the counters has one row');
     return countersFromSql(row);
   }
@@ -172,7 +173,7 @@ export class PostgresMetadataStore implements MetadataStore {
   }
 
   findBalancesAt(space: Space, domain: string, page: BalancePageRequest): Promise<BalancePage | undefined> {
-    return findBalancePage(this.#pool, this.#keys.of(space), domain, page);
+    return findBalancePage(this.#pool, this.#keys.of(space), domain, page, undefined, space);
   }
 
   findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): Promise<readonly Space[]> {
@@ -235,8 +236,8 @@ export class PostgresMetadataStore implements MetadataStore {
     return this.#clock?.now() ?? null;
   }
 
-  async #read(statement: string, parameters: readonly SqlValue[]): Promise<readonly SqlRow[]> {
-    return (await this.#pool.read(READING, statement, parameters)).rows;
+  async #read(statement: string, parameters: readonly SqlValue[], space?: Space): Promise<readonly SqlRow[]> {
+    return (await this.#pool.read(READING, statement, parameters, space)).rows;
   }
 
   #slotOf(connection: PostgresConnection): number {

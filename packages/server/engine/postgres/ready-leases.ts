@@ -5,11 +5,12 @@
  */
 import type { Hash } from '@holdfast/protocol';
 import type { LeaseWindow } from '../../core/lease-state.ts';
-import type { SpaceKey } from '../../core/model.ts';
+import type { Space, SpaceKey } from '../../core/model.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
 import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';
 
 interface Renewal {
+  readonly space: Space;
   readonly hash: Hash;
   readonly durationMs: number;
   /** when it has waited too long, by `performance.now()` */
@@ -20,7 +21,8 @@ interface Renewal {
 
 /** Renews many rows in one statement; the hashes are distinct. Resolves with a row for each that is ready. */
 export type RenewRows = (
-  space: SpaceKey,
+  space: Space,
+  key: SpaceKey,
   hashes: readonly string[],
   durationsMs: readonly number[],
 ) => Promise<readonly SqlRow[]>;
@@ -50,18 +52,18 @@ export class ReadyLeases {
    * Rejects with the failure of the statement, or with StoreUnavailable when it waited too long to be sent: then it is never
    * sent.
    */
-  renew(space: SpaceKey, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined> {
+  renew(space: Space, key: SpaceKey, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined> {
     return new Promise((resolve, reject) => {
       const refuseAt = performance.now() + this.#waitMs;
-      const renewal = { hash, durationMs, refuseAt, resolve, reject };
-      const waiting = this.#waiting.get(space);
+      const renewal = { space, hash, durationMs, refuseAt, resolve, reject };
+      const waiting = this.#waiting.get(key);
       if (waiting !== undefined) {
         waiting.push(renewal);
         if (this.#watch === undefined) this.#watchFor(this.#waitMs);
         return;
       }
-      this.#waiting.set(space, [renewal]);
-      this.#plan(space);
+      this.#waiting.set(key, [renewal]);
+      this.#plan(key);
     });
   }
 
@@ -101,13 +103,15 @@ export class ReadyLeases {
   }
 
   /** If several requests renew the same hash, it gets the longest duration, and all of them get that lease. */
-  async #renewTogether(space: SpaceKey, batch: readonly Renewal[]): Promise<void> {
+  async #renewTogether(key: SpaceKey, batch: readonly Renewal[]): Promise<void> {
     const durations = new Map<Hash, number>();
     for (const { hash, durationMs } of batch) {
       durations.set(hash, Math.max(durations.get(hash) ?? 0, durationMs));
     }
+    const [first] = batch;
+    if (first === undefined) return;
     try {
-      const rows = await this.#renew(space, Array.from(durations.keys(), hexToBytea), [
+      const rows = await this.#renew(first.space, key, Array.from(durations.keys(), hexToBytea), [
         ...durations.values(),
       ]);
       const leases = new Map(rows.map((row) => [byteaToHex(row.hash), leaseOf(row)]));

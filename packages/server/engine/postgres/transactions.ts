@@ -83,7 +83,7 @@ export class Transactions {
 
   #runAlone(space: Space, key: SpaceKey, clock: FindClock, body: Body): Promise<Outcome> {
     return repeatWhereSafe('a transaction', () =>
-      this.#lend(clock, (wire) => this.#attempt(space, key, wire, body)),
+      this.#lend(space, clock, (wire) => this.#attempt(space, key, wire, body)),
     );
   }
 
@@ -95,7 +95,7 @@ export class Transactions {
     commits: readonly GroupedCommit[],
   ): Promise<readonly Outcome[] | undefined> {
     try {
-      return await this.#lend(clock, (wire) => this.#attemptTogether(space, key, wire, commits));
+      return await this.#lend(space, clock, (wire) => this.#attemptTogether(space, key, wire, commits));
     } catch (error) {
       if (error instanceof RunAgain || isRepeatable(error) || isLost(error)) return undefined;
       const failure = storageError(error, 'a transaction of several commits');
@@ -104,9 +104,12 @@ export class Transactions {
     }
   }
 
-  #lend<T>(clock: FindClock, work: (wire: TransactionWire) => Promise<T>): Promise<T> {
+  #lend<T>(space: Space, clock: FindClock, work: (wire: TransactionWire) => Promise<T>): Promise<T> {
     const { pool, slotOf } = this.#options;
-    return pool.lend((connection) => work(new TransactionWire(connection, slotOf(connection), clock())));
+    return pool.lend(
+      (connection) => work(new TransactionWire(connection, slotOf(connection), clock())),
+      space,
+    );
   }
 
   async #attempt(space: Space, key: SpaceKey, wire: TransactionWire, body: Body): Promise<Outcome> {

@@ -1,24 +1,24 @@
 /**
  * The connections of one process: at most `connectionsMax`, each lent to one piece of work at a time. Further work waits, for a
- * bounded time and in bounded number; beyond that it is refused with StoreUnavailable. So a slow store sheds load instead of
+ * bounded time and in bounded number; beyond that it is refused. Connections are shared out among Apps and Spaces. So a slow store sheds load instead of
  * gathering it.
  */
+import type { Space } from '../../../core/model.ts';
 import { StoreUnavailable } from '../../../core/ports.ts';
 import { ENGINE_UP, METRICS, POOL_CONNECTIONS, SQL_DURATION } from '../../../metrics/server-metrics.ts';
+import { FairPlaces } from '../../../shares/fair-places.ts';
 import type { PostgresAddress } from '../../address.ts';
 import { isLost, storageError } from '../failure.ts';
 import { PostgresConnection, type TripCounter } from './connection.ts';
 import type { PostgresLimits } from './limits.ts';
 import type { SqlResult, SqlValue } from './sql-values.ts';
 
-interface Waiter {
-  admit(): void;
-  refuse(error: Error): void;
-}
-
 /** Between looks for silent and aged connections */
 const WATCH_MS_MAX = 1_000;
 const CLOSE_MS_MAX = 10_000;
+
+/** Work that is no Space's, such as that of the background. */
+const OWN_WORK: Space = { appId: '', spaceId: '' };
 
 const SQL_SECONDS = SQL_DURATION.with({ engine: 'postgres' });
 
@@ -30,10 +30,9 @@ export class PostgresPool {
   /** The one used last is lent first, since its caches are warm. Those that are not needed are ended when they are old. */
   readonly #idle: { readonly connection: PostgresConnection; readonly since: number }[] = [];
   readonly #lent = new Set<PostgresConnection>();
-  readonly #waiting = new Set<Waiter>();
+  readonly #places: FairPlaces;
   readonly #watch: ReturnType<typeof setInterval>;
   readonly #stopCounting: () => void;
-  #admitted = 0;
   #isClosing = false;
   #whenEmpty: (() => void) | undefined;
 
@@ -41,6 +40,13 @@ export class PostgresPool {
     this.#address = address;
     this.#limits = limits;
     this.connectionsMax = address.connectionsMax;
+    this.#places = new FairPlaces({
+      resource: 'connections',
+      placesMax: address.connectionsMax,
+      waitingMax: limits.waitingMax,
+      waitMsMax: limits.admissionMs,
+      inVain: exhausted,
+    });
     this.#watch = setInterval(() => this.#look(), Math.min(WATCH_MS_MAX, limits.silenceMs));
     this.#watch.unref();
     this.#stopCounting = METRICS.readBefore(() => this.#count());
@@ -57,12 +63,16 @@ export class PostgresPool {
   }
 
   /**
-   * Lends a connection to `work` alone. Work that fails in the middle of a transaction must end it, or `lose` the connection.
+   * Lends a connection to `work` alone, of the share of `space`. Work that fails in the middle of a transaction must end it, or `lose` the connection.
    * Rejects with StoreUnavailable if there is no connection; an error of `work` comes back unchanged.
    */
-  async lend<T>(work: (connection: PostgresConnection) => Promise<T>): Promise<T> {
-    const admitted = this.#admit();
-    if (admitted !== undefined) await admitted;
+  async lend<T>(
+    work: (connection: PostgresConnection) => Promise<T>,
+    { appId, spaceId }: Space = OWN_WORK,
+  ): Promise<T> {
+    if (this.#isClosing) throw closing();
+    const place = this.#places.take(appId, spaceId);
+    if (place !== undefined) await place;
     let connection: PostgresConnection | undefined;
     const startedAt = performance.now();
     try {
@@ -72,35 +82,41 @@ export class PostgresPool {
     } finally {
       SQL_SECONDS.observe((performance.now() - startedAt) / 1000);
       if (connection !== undefined) this.#giveBack(connection);
-      this.#leave();
+      this.#places.leave(appId, spaceId);
+      if (this.#places.taken === 0) this.#whenEmpty?.();
     }
   }
 
   /** One statement by itself. Rejects with StoreUnavailable or InvariantViolation. */
-  async run(doing: string, text: string, parameters: readonly SqlValue[]): Promise<SqlResult> {
+  async run(doing: string, text: string, parameters: readonly SqlValue[], space?: Space): Promise<SqlResult> {
     try {
-      return await this.lend((connection) => connection.query(text, parameters));
+      return await this.lend((connection) => connection.query(text, parameters), space);
     } catch (error) {
       throw storageError(error, doing);
     }
   }
 
   /** Runs a statement that changes nothing or may run twice: if the connection is lost, once more on another one. */
-  async read(doing: string, text: string, parameters: readonly SqlValue[]): Promise<SqlResult> {
+  async read(
+    doing: string,
+    text: string,
+    parameters: readonly SqlValue[],
+    space?: Space,
+  ): Promise<SqlResult> {
     try {
-      return await this.lend((connection) => connection.query(text, parameters));
+      return await this.lend((connection) => connection.query(text, parameters), space);
     } catch (error) {
       if (!isLost(error) || this.#isClosing) throw storageError(error, doing);
     }
-    return this.run(doing, text, parameters);
+    return this.run(doing, text, parameters, space);
   }
 
   /** Refuses new work, waits for work under way, then closes the connections. */
   async close(): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
-    for (const waiter of [...this.#waiting]) waiter.refuse(closing());
-    if (this.#admitted > 0) {
+    this.#places.refuseAll(closing());
+    if (this.#places.taken > 0) {
       const timer = setTimeout(() => this.#abandon(), CLOSE_MS_MAX);
       await new Promise<void>((resolve) => {
         this.#whenEmpty = resolve;
@@ -110,45 +126,6 @@ export class PostgresPool {
     clearInterval(this.#watch);
     this.#stopCounting();
     await Promise.all(this.#idle.splice(0).map(({ connection }) => connection.end()));
-  }
-
-  /** Undefined: there is a connection at once. */
-  #admit(): Promise<void> | undefined {
-    if (this.#isClosing) throw closing();
-    if (this.#admitted < this.connectionsMax) {
-      this.#admitted += 1;
-      return undefined;
-    }
-    if (this.#waiting.size >= this.#limits.waitingMax) throw exhausted();
-    return new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => waiter.refuse(exhausted()), this.#limits.admissionMs);
-      const settle = (): void => {
-        clearTimeout(timer);
-        this.#waiting.delete(waiter);
-      };
-      const waiter: Waiter = {
-        admit() {
-          settle();
-          resolve();
-        },
-        refuse(error) {
-          settle();
-          reject(error);
-        },
-      };
-      this.#waiting.add(waiter);
-    });
-  }
-
-  /** Gives the place to whoever has waited longest. */
-  #leave(): void {
-    const [next] = this.#waiting;
-    if (next !== undefined) {
-      next.admit();
-      return;
-    }
-    this.#admitted -= 1;
-    if (this.#admitted === 0) this.#whenEmpty?.();
   }
 
   #takeIdle(): PostgresConnection | undefined {
@@ -192,7 +169,7 @@ export class PostgresPool {
     POOL_CONNECTIONS.set({ state: 'lent' }, this.#lent.size);
     POOL_CONNECTIONS.set({ state: 'idle' }, this.#idle.length);
     POOL_CONNECTIONS.set({ state: 'max' }, this.connectionsMax);
-    POOL_CONNECTIONS.set({ state: 'waiting' }, this.#waiting.size);
+    POOL_CONNECTIONS.set({ state: 'waiting' }, this.#places.waiting);
   }
 
   #look(): void {

@@ -1,0 +1,222 @@
+/**
+ * A fixed number of places that are held for a moment each, such as connections: the next one goes to the App that holds fewest, and
+ * within it to the Space that holds fewest, first in first out. Of many places a few are kept for those that hold none, so that
+ * nobody holds all of them when another asks. Waiting is bounded in time and number.
+ */
+import { ApiError } from '@holdfast/protocol';
+import { QUEUE_WAIT, REJECTIONS } from '../metrics/server-metrics.ts';
+
+/** One place of so many is kept for Apps and Spaces that hold none. */
+const PLACES_PER_KEPT = 8;
+const RETRY_AFTER_SECONDS = 1;
+
+export interface FairPlacesOptions {
+  /** names the resource in metrics */
+  readonly resource: string;
+  readonly placesMax: number;
+  readonly waitingMax: number;
+  readonly waitMsMax: number;
+  /** for one within its share whose wait was in vain: then the resource itself is in trouble */
+  readonly inVain: () => Error;
+}
+
+interface Waiter {
+  readonly since: number;
+  readonly timer: ReturnType<typeof setTimeout>;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
+interface SpaceHolder {
+  readonly spaceId: string;
+  held: number;
+  readonly waiting: Set<Waiter>;
+}
+
+interface AppHolder {
+  readonly appId: string;
+  held: number;
+  waiting: number;
+  readonly spaces: Map<string, SpaceHolder>;
+}
+
+export class FairPlaces {
+  readonly #options: FairPlacesOptions;
+  readonly #kept: number;
+  readonly #waits;
+  readonly #apps = new Map<string, AppHolder>();
+  /** Apps of which something waits, by turns */
+  readonly #crowd = new Set<AppHolder>();
+  #taken = 0;
+  #waiting = 0;
+
+  constructor(options: FairPlacesOptions) {
+    this.#options = options;
+    this.#kept = Math.floor(options.placesMax / PLACES_PER_KEPT);
+    this.#waits = QUEUE_WAIT.with({ resource: options.resource });
+  }
+
+  get taken(): number {
+    return this.#taken;
+  }
+
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  /** `undefined`: there is a place at once. Throws or rejects with RESOURCE_EXHAUSTED, or with what `inVain` makes. */
+  take(appId: string, spaceId: string): Promise<void> | undefined {
+    const app = this.#appOf(appId);
+    const space = spaceOf(app, spaceId);
+    if (this.#mayTake(app, space)) {
+      this.#hold(app, space);
+      return undefined;
+    }
+    if (this.#waiting >= this.#options.waitingMax) this.#makeRoomFor(app, space);
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => this.#refuse(app, space, waiter, 'waited'), this.#options.waitMsMax);
+      const waiter: Waiter = { since: performance.now(), timer, resolve, reject };
+      space.waiting.add(waiter);
+      app.waiting += 1;
+      this.#waiting += 1;
+      this.#crowd.add(app);
+    });
+  }
+
+  /** Gives a place back that was taken for this Space. */
+  leave(appId: string, spaceId: string): void {
+    const app = this.#appOf(appId);
+    const space = spaceOf(app, spaceId);
+    space.held -= 1;
+    app.held -= 1;
+    this.#taken -= 1;
+    this.#admit();
+    this.#forgetIdle(app, space);
+  }
+
+  /** Refuses all who wait. */
+  refuseAll(error: Error): void {
+    for (const app of [...this.#crowd]) {
+      for (const space of [...app.spaces.values()]) {
+        for (const waiter of [...space.waiting]) {
+          this.#endWait(app, space, waiter);
+          waiter.reject(error);
+        }
+      }
+    }
+  }
+
+  #mayTake(app: AppHolder, space: SpaceHolder): boolean {
+    const free = this.#options.placesMax - this.#taken;
+    if (free > this.#kept) return true;
+    if (free <= 0) return false;
+    // The last place of all is for an App that holds none, and not for any number of Spaces of one App.
+    return app.held === 0 || (space.held === 0 && free > 1);
+  }
+
+  #hold(app: AppHolder, space: SpaceHolder): void {
+    space.held += 1;
+    app.held += 1;
+    this.#taken += 1;
+  }
+
+  #admit(): void {
+    for (let app = this.#nextApp(); app !== undefined; app = this.#nextApp()) {
+      const space = nextSpace(app);
+      const [waiter] = space?.waiting ?? [];
+      if (space === undefined || waiter === undefined || !this.#mayTake(app, space)) return;
+      this.#hold(app, space);
+      this.#endWait(app, space, waiter);
+      // Its turn is over: among equals the others come first.
+      if (this.#crowd.delete(app) && app.waiting > 0) this.#crowd.add(app);
+      app.spaces.delete(space.spaceId);
+      app.spaces.set(space.spaceId, space);
+      this.#waits.observe((performance.now() - waiter.since) / 1000);
+      waiter.resolve();
+    }
+  }
+
+  #nextApp(): AppHolder | undefined {
+    let next: AppHolder | undefined;
+    for (const app of this.#crowd) {
+      if (next === undefined || app.held < next.held) next = app;
+      if (app.held === 0) break;
+    }
+    return next;
+  }
+
+  #endWait(app: AppHolder, space: SpaceHolder, waiter: Waiter): void {
+    clearTimeout(waiter.timer);
+    space.waiting.delete(waiter);
+    app.waiting -= 1;
+    this.#waiting -= 1;
+    if (app.waiting === 0) this.#crowd.delete(app);
+    this.#forgetIdle(app, space);
+  }
+
+  /** Whoever has most waiting gives way: the newcomer if that is its App, else the one of the other App that waited longest. */
+  #makeRoomFor(newcomer: AppHolder, space: SpaceHolder): void {
+    let crowding = newcomer;
+    for (const app of this.#crowd) if (app.waiting > crowding.waiting) crowding = app;
+    if (crowding === newcomer) {
+      const error = this.#refusal(newcomer, 'full');
+      this.#forgetIdle(newcomer, space);
+      throw error;
+    }
+    let longest: SpaceHolder | undefined;
+    for (const each of crowding.spaces.values()) {
+      if (each.waiting.size > (longest?.waiting.size ?? 0)) longest = each;
+    }
+    const [oldest] = longest?.waiting ?? [];
+    if (longest !== undefined && oldest !== undefined) this.#refuse(crowding, longest, oldest, 'full');
+  }
+
+  #refuse(app: AppHolder, space: SpaceHolder, waiter: Waiter, reason: string): void {
+    const error = this.#refusal(app, reason);
+    this.#endWait(app, space, waiter);
+    waiter.reject(error);
+  }
+
+  /** An App that wants more than an equal part has used its share up. If it is alone, or within its part, the resource is too slow. */
+  #refusal({ held, waiting }: AppHolder, reason: string): Error {
+    const { resource, placesMax, inVain } = this.#options;
+    REJECTIONS.add({ resource, reason }, 1);
+    const isOver = this.#apps.size > 1 && held + waiting > placesMax / this.#apps.size;
+    if (!isOver) return inVain();
+    return new ApiError('RESOURCE_EXHAUSTED', `the share of ${resource} is used up; try again shortly`, {
+      retryAfterSeconds: RETRY_AFTER_SECONDS,
+    });
+  }
+
+  #appOf(appId: string): AppHolder {
+    let app = this.#apps.get(appId);
+    if (app === undefined) {
+      app = { appId, held: 0, waiting: 0, spaces: new Map() };
+      this.#apps.set(appId, app);
+    }
+    return app;
+  }
+
+  #forgetIdle(app: AppHolder, space: SpaceHolder): void {
+    if (space.held > 0 || space.waiting.size > 0) return;
+    app.spaces.delete(space.spaceId);
+    if (app.spaces.size === 0) this.#apps.delete(app.appId);
+  }
+}
+
+function spaceOf(app: AppHolder, spaceId: string): SpaceHolder {
+  let space = app.spaces.get(spaceId);
+  if (space === undefined) {
+    space = { spaceId, held: 0, waiting: new Set() };
+    app.spaces.set(spaceId, space);
+  }
+  return space;
+}
+
+function nextSpace(app: AppHolder): SpaceHolder | undefined {
+  let next: SpaceHolder | undefined;
+  for (const space of app.spaces.values()) {
+    if (space.waiting.size > 0 && (next === undefined || space.held < next.held)) next = space;
+  }
+  return next;
+}
