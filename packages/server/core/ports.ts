@@ -3,6 +3,7 @@
  * A port method throws only for failure; absence is `undefined`. Failure is never turned into absence.
  */
 import type { Hash } from '@holdfast/protocol';
+import type { KeptCounters, SpaceInspection } from './inspection-ports.ts';
 import type { LeaseWindow } from './lease-state.ts';
 import type {
   ContentRow,
@@ -31,7 +32,7 @@ export type Awaitable<T> = T | Promise<T>;
  * decides by `tx` and `input` alone, and both `input` and what it returns are plain data that can be copied.
  * The read verbs see only committed state, durable or about to be, and never wait for a writer.
  */
-export interface MetadataStore extends SpaceListing {
+export interface MetadataStore extends SpaceListing, SpaceInspection {
   /** The largest canonical node, bytes, that may be kept as a row by `insertContent` with inlineBytes; 0 = never. */
   readonly inlineBytesMax: number;
   /**
@@ -179,6 +180,9 @@ export interface SpaceTransaction {
   findClaimed(heldUntilAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
   findAbandonedWaiting(touchedAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
   findAbandonedUploads(keptUntilAtOrBefore: number, limit: number): Awaitable<readonly UploadRow[]>;
+
+  /** Corrects the counters of the Space by what a recount of its rows found them to be off. */
+  correctCounters(by: KeptCounters): Awaitable<void>;
 
   findRootRefCommit(domain: string, requestId: string): Awaitable<RootRefCommit | undefined>;
   /** The domain's latest revision; 0 when it has none. */

@@ -8,6 +8,7 @@ import { decideLease } from './lease-decision.ts';
 import { planPass } from './plan-gc.ts';
 import type { Awaitable, SpaceTransaction } from './ports.ts';
 import { finishUpload } from './receive-upload.ts';
+import { repairCounts } from './repair-counts.ts';
 import { findAbandoned, findDueDiscards, forgetAbandoned, settleDiscards } from './sweep.ts';
 import { commitRootRefs } from './update-root-refs.ts';
 
@@ -22,6 +23,7 @@ export const TRANSACTIONS = {
   finishUpload,
   forgetAbandoned,
   planPass,
+  repairCounts,
   setRotten,
   setSound,
   settleClaims,

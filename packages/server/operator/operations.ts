@@ -3,6 +3,7 @@
  * commands, the OpenAPI document and the test that walks the table then know it.
  */
 import { addApp, listApps, removeApp, resumeApp, suspendApp } from './apps.ts';
+import { explain } from './explain.ts';
 import type { Given } from './fields.ts';
 import { getHistory } from './history.ts';
 import { listAudit } from './list-audit.ts';
@@ -26,6 +27,7 @@ export const OPERATIONS = {
   listSpaces,
   collectSpace: collect,
   planCollection,
+  explain,
   listAudit,
 } as const;
 

@@ -1,6 +1,7 @@
 /** core/ports.ts MetadataStore on PostgreSQL, shared by any number of processes. */
 import { randomInt } from 'node:crypto';
 import type { Hash } from '@holdfast/protocol';
+import type { SpaceSnapshot } from '../../core/inspection-ports.ts';
 import { InvariantViolation, namingSpace } from '../../core/invariant.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
 import type {
@@ -40,6 +41,7 @@ import {
   uploadFromSql,
 } from './rows.ts';
 import { SpaceKeys } from './space-keys.ts';
+import { inspectSpace } from './space-snapshot.ts';
 import { SQL } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { repeatWhereSafe, Transactions } from './transactions.ts';
@@ -174,6 +176,13 @@ export class PostgresMetadataStore implements MetadataStore {
 
   findBalancesAt(space: Space, domain: string, page: BalancePageRequest): Promise<BalancePage | undefined> {
     return findBalancePage(this.#pool, this.#keys.of(space), domain, page, undefined, space);
+  }
+
+  inspect<T>(space: Space, work: (snapshot: SpaceSnapshot) => Promise<T>): Promise<T> {
+    const key = this.#keys.of(space);
+    return this.#guard(
+      this.#pool.lend((connection) => inspectSpace(connection, key, this.#clockParameter, work)),
+    );
   }
 
   findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): Promise<readonly Space[]> {

@@ -3,9 +3,10 @@
  * set-based: one statement per table and kind of change, however many rows there are.
  */
 import type { Hash } from '@holdfast/protocol';
+import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
 import type { ContentRow, DiscardRow, Generation, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
-import { usageDelta } from '../../core/usage-delta.ts';
+import { type UsageDelta, usageDelta } from '../../core/usage-delta.ts';
 import {
   type CountedNode,
   collectableFlag,
@@ -84,6 +85,12 @@ export class RowChanges {
   #setNode(known: Known<CountedNode>, next: CountedNode | undefined): void {
     const delta = usageDelta(known.current?.row, next?.row);
     const leased = Number(next?.isLeaseCounted ?? false) - Number(known.current?.isLeaseCounted ?? false);
+    this.#addUsage(delta, leased);
+    known.current = next;
+    this.#changeCount += 1;
+  }
+
+  #addUsage(delta: UsageDelta, leased: number): void {
     const deltas = [
       delta.nodeCount,
       delta.readyContentBytes,
@@ -93,7 +100,10 @@ export class RowChanges {
       leased,
     ];
     this.#usage = this.#usage.map((count, index) => count + (deltas[index] as number));
-    known.current = next;
+  }
+
+  correctUsage(by: KeptCounters): void {
+    this.#addUsage(by, by.leasedCount);
     this.#changeCount += 1;
   }
 

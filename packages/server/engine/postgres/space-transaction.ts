@@ -3,6 +3,7 @@
  * them. Writes change the remembered rows and are sent together with the commit, or before a range read, which must see them.
  */
 import type { Hash } from '@holdfast/protocol';
+import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
 import type {
   ContentRow,
@@ -327,6 +328,10 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   /** Grows with every write, so it shows whether a body has changed anything. */
   get changeCount(): number {
     return this.#rows.changeCount + this.#rootRefs.changeCount;
+  }
+
+  correctCounters(by: KeptCounters): void {
+    this.#rows.correctUsage(by);
   }
 
   findRootRefCommit(domain: string, requestId: string): Promise<RootRefCommit | undefined> {

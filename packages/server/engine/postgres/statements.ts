@@ -39,7 +39,7 @@ const guarded = (change: string, expected: string): string =>
 /** Adds to one slot of the counters. */
 const COUNTER_COLUMNS =
   'node_count, ready_content_bytes, ready_stored_bytes, waiting_bytes, not_ready_node_count, leased_count';
-const COUNTER_SUMS = COUNTER_COLUMNS.split(', ')
+export const COUNTER_SUMS = COUNTER_COLUMNS.split(', ')
   .map((column) => `coalesce(sum(${column}), 0)::bigint AS ${column}`)
   .join(', ');
 const ADD_TO_SLOT = `ON CONFLICT (space, slot) DO UPDATE SET ${COUNTER_COLUMNS.split(', ')

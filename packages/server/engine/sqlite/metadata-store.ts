@@ -1,6 +1,7 @@
 /** core/ports.ts MetadataStore on SQLite: writes through group commit, reads on a connection of their own. */
 import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
+import type { SpaceSnapshot } from '../../core/inspection-ports.ts';
 import { namingSpace } from '../../core/invariant.ts';
 import type {
   ContentRow,
@@ -47,6 +48,7 @@ import { bytesToHex, contentFromSql, hexToBytes, nodeFromSql, uploadFromSql } fr
 import { ScrubWalk } from './scrub-walk.ts';
 import { listSpaces, NO_COUNTERS, readAppTotals, readCountersOf } from './space-counters.ts';
 import { SpaceDirectory } from './space-directory.ts';
+import { inspectSpace } from './space-snapshot.ts';
 import { finalize, NO_SPACE, prepareReads, type ReadStatements } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { ThreadRowWriter } from './thread-row-writer.ts';
@@ -80,11 +82,13 @@ export class SqliteMetadataStore implements MetadataStore {
   readonly #scrubWalk = new ScrubWalk();
   readonly #writer: RowWriter;
   readonly #clock: Clock;
+  readonly #path: string;
 
   /** @throws EngineRefused, DatabaseDamaged */
   constructor({ clock, onFatal, hasThread = false, ...writing }: MetadataStoreOptions) {
     const { path, isShared } = writing;
     this.#clock = clock;
+    this.#path = path;
     const first = openSound(path);
     try {
       this.#reader = openReader(path, READER_CACHE_BYTES);
@@ -187,6 +191,10 @@ export class SqliteMetadataStore implements MetadataStore {
       after = step.resumeAfter;
       await new Promise((resolve) => setImmediate(resolve));
     }
+  }
+
+  async inspect<T>(space: Space, work: (snapshot: SpaceSnapshot) => Promise<T>): Promise<T> {
+    return inspectSpace(this.#path, space, this.#clock.now(), work);
   }
 
   findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): readonly Space[] {

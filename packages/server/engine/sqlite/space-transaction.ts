@@ -1,5 +1,6 @@
 /** The row verbs of core/ports.ts SpaceTransaction on SQLite. All of them are synchronous, which the port allows. */
 import type { Hash } from '@holdfast/protocol';
+import type { KeptCounters } from '../../core/inspection-ports.ts';
 import type {
   ContentRow,
   DiscardRow,
@@ -310,6 +311,10 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     const { findAbandonedUploads } = this.#scope.sql;
     const rows = this.#scope.findAll(findAbandonedUploads, this.#id, keptUntilAtOrBefore, limit);
     return rows.map((row) => uploadFromSql(row));
+  }
+
+  correctCounters(by: KeptCounters): void {
+    this.#scope.count(this.#write(), by);
   }
 
   findRootRefCommit(domain: string, requestId: string): RootRefCommit | undefined {

@@ -1,0 +1,70 @@
+/** What looking at a whole Space needs of the rows, beside what requests need (core/ports.ts). */
+import type { Hash } from '@holdfast/protocol';
+import type { Generation, NodeRow, RootRefBalance, Space } from './model.ts';
+import type { UsageDelta } from './usage-delta.ts';
+
+type Awaitable<T> = T | Promise<T>;
+
+/** The record of a node's content, without inline bytes. */
+export interface ContentFacts {
+  readonly generation: Generation;
+  readonly canonicalSize: number;
+  /** length of the inline bytes; undefined: the bytes are an object */
+  readonly inlineLength: number | undefined;
+  /** of an object */
+  readonly integrity: Uint8Array;
+}
+
+export interface InspectedNode {
+  readonly row: NodeRow;
+  /** the counter of leases counts this row */
+  readonly isLeaseCounted: boolean;
+  readonly content: ContentFacts | undefined;
+}
+
+export interface InspectedDomain {
+  readonly domain: string;
+  readonly revision: number;
+  /** how many commits are recorded */
+  readonly commits: number;
+  /** the largest revision among them; 0 if there are none */
+  readonly lastRevision: number;
+}
+
+export interface InspectedBalance extends RootRefBalance {
+  readonly fromRevision: number;
+  /** the largest revision at which an older balance of the node ended; 0 if none is recorded */
+  readonly historyEnd: number;
+}
+
+export interface KeptCounters extends UsageDelta {
+  /** rows with a counted lease */
+  readonly leasedCount: number;
+}
+
+/** The committed rows of one Space at one instant, whatever is written meanwhile. */
+export interface SpaceSnapshot {
+  /** ms, by the store's clock */
+  readonly now: number;
+  findNode(hash: Hash): Awaitable<NodeRow | undefined>;
+  /** in the order of hashes, after `after`; fewer than `limit` only at the end */
+  readNodes(after: Hash | undefined, limit: number): Awaitable<readonly InspectedNode[]>;
+  readLooseEdges(
+    after: Hash | undefined,
+    limit: number,
+  ): Awaitable<readonly { readonly hash: Hash; readonly count: number }[]>;
+  /** All of them: there are few in a Space. */
+  readDomains(): Awaitable<readonly InspectedDomain[]>;
+  readBalances(
+    domain: string,
+    after: Hash | undefined,
+    limit: number,
+  ): Awaitable<readonly InspectedBalance[]>;
+  findBalancesOf(hash: Hash): Awaitable<readonly { readonly domain: string; readonly balance: number }[]>;
+  readKeptCounters(): Awaitable<KeptCounters>;
+}
+
+export interface SpaceInspection {
+  /** Holds one instant until `work` is done, so `work` waits for nothing but the snapshot. A Space that never was is empty. */
+  inspect<T>(space: Space, work: (snapshot: SpaceSnapshot) => Promise<T>): Promise<T>;
+}

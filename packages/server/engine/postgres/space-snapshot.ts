@@ -1,0 +1,138 @@
+/** core/inspection-ports.ts SpaceSnapshot on PostgreSQL: one read-only transaction that sees one instant. */
+import type { Hash } from '@holdfast/protocol';
+import type {
+  InspectedBalance,
+  InspectedDomain,
+  InspectedNode,
+  KeptCounters,
+  SpaceSnapshot,
+} from '../../core/inspection-ports.ts';
+import type { NodeRow, SpaceKey } from '../../core/model.ts';
+import { countedNodeFromSql, nodeFromSql } from './rows.ts';
+import { COUNTER_SUMS, columnsOf, NODE_COLUMNS } from './statements.ts';
+import type { PostgresConnection } from './wire/connection.ts';
+import { byteaToBytes, byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
+
+const BEGIN = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY';
+
+/** `$1` is the Space. */
+const SQL = {
+  now: `SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now`,
+  counters: `SELECT ${COUNTER_SUMS} FROM usage_counters WHERE space = $1`,
+  node: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2`,
+  nodes: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, contents.generation AS found_generation,
+      contents.canonical_size AS found_size, octet_length(contents.inline_bytes) AS inline_length,
+      CASE WHEN contents.inline_bytes IS NULL THEN contents.integrity END AS found_integrity
+    FROM nodes LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
+    WHERE nodes.space = $1 AND nodes.hash > $2 ORDER BY nodes.hash LIMIT $3::bigint`,
+  looseEdges:
+    'SELECT hash, count FROM loose_edges WHERE space = $1 AND hash > $2 AND count > 0 ORDER BY hash LIMIT $3::bigint',
+  domains: `SELECT domain, revision, (SELECT count(*) FROM root_ref_commits AS c
+        WHERE c.space = domains.space AND c.domain = domains.domain) AS commits,
+      (SELECT coalesce(max(revision), 0) FROM root_ref_commits AS c
+        WHERE c.space = domains.space AND c.domain = domains.domain) AS last_revision
+    FROM domains WHERE space = $1 ORDER BY domain`,
+  /** $2 domain, $3 after, $4 limit */
+  balances: `SELECT hash, balance, from_revision, (SELECT coalesce(max(to_revision), 0) FROM balance_history AS h
+        WHERE h.space = balances.space AND h.domain = balances.domain AND h.hash = balances.hash) AS history_end
+    FROM balances WHERE space = $1 AND domain = $2 AND hash > $3 ORDER BY hash LIMIT $4::bigint`,
+  balancesOf: `SELECT domains.domain, balances.balance FROM domains JOIN balances
+      ON balances.space = domains.space AND balances.domain = domains.domain AND balances.hash = $2
+    WHERE domains.space = $1 ORDER BY domains.domain`,
+} as const;
+
+/** `clock`: an instant that takes the place of the database's clock. */
+export async function inspectSpace<T>(
+  connection: PostgresConnection,
+  space: SpaceKey,
+  clock: number | null,
+  work: (snapshot: SpaceSnapshot) => Promise<T>,
+): Promise<T> {
+  await connection.query(BEGIN);
+  try {
+    const { rows } = await connection.query(SQL.now, [clock]);
+    return await work(new PostgresSpaceSnapshot(connection, space, rows[0]?.now as number));
+  } finally {
+    await connection.rollback();
+  }
+}
+
+class PostgresSpaceSnapshot implements SpaceSnapshot {
+  readonly now: number;
+  readonly #connection: PostgresConnection;
+  readonly #space: SpaceKey;
+
+  constructor(connection: PostgresConnection, space: SpaceKey, now: number) {
+    this.now = now;
+    this.#connection = connection;
+    this.#space = space;
+  }
+
+  async findNode(hash: Hash): Promise<NodeRow | undefined> {
+    const [row] = await this.#all('node', hexToBytea(hash));
+    return row && nodeFromSql(row);
+  }
+
+  async readNodes(after: Hash | undefined, limit: number): Promise<readonly InspectedNode[]> {
+    const rows = await this.#all('nodes', hexToBytea(after ?? ''), limit);
+    return rows.map((row) => ({
+      ...countedNodeFromSql(row),
+      content:
+        row.found_generation === null
+          ? undefined
+          : {
+              generation: byteaToHex(row.found_generation),
+              canonicalSize: row.found_size as number,
+              inlineLength: (row.inline_length as number | null) ?? undefined,
+              integrity: row.found_integrity === null ? new Uint8Array() : byteaToBytes(row.found_integrity),
+            },
+    }));
+  }
+
+  async readLooseEdges(after: Hash | undefined, limit: number): Promise<{ hash: Hash; count: number }[]> {
+    const rows = await this.#all('looseEdges', hexToBytea(after ?? ''), limit);
+    return rows.map((row) => ({ hash: byteaToHex(row.hash), count: row.count as number }));
+  }
+
+  async readDomains(): Promise<InspectedDomain[]> {
+    return (await this.#all('domains')).map((row) => ({
+      domain: row.domain as string,
+      revision: row.revision as number,
+      commits: row.commits as number,
+      lastRevision: row.last_revision as number,
+    }));
+  }
+
+  async readBalances(domain: string, after: Hash | undefined, limit: number): Promise<InspectedBalance[]> {
+    const rows = await this.#all('balances', domain, hexToBytea(after ?? ''), limit);
+    return rows.map((row) => ({
+      hash: byteaToHex(row.hash),
+      balance: row.balance as number,
+      fromRevision: row.from_revision as number,
+      historyEnd: row.history_end as number,
+    }));
+  }
+
+  async findBalancesOf(hash: Hash): Promise<{ domain: string; balance: number }[]> {
+    return (await this.#all('balancesOf', hexToBytea(hash))).map((row) => ({
+      domain: row.domain as string,
+      balance: row.balance as number,
+    }));
+  }
+
+  async readKeptCounters(): Promise<KeptCounters> {
+    const [row] = await this.#all('counters');
+    return {
+      nodeCount: row?.node_count as number,
+      readyContentBytes: row?.ready_content_bytes as number,
+      readyStoredBytes: row?.ready_stored_bytes as number,
+      waitingBytes: row?.waiting_bytes as number,
+      notReadyNodeCount: row?.not_ready_node_count as number,
+      leasedCount: row?.leased_count as number,
+    };
+  }
+
+  async #all(statement: keyof typeof SQL, ...values: SqlValue[]): Promise<readonly SqlRow[]> {
+    return (await this.#connection.query(SQL[statement], [this.#space, ...values])).rows;
+  }
+}

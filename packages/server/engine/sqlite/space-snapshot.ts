@@ -1,0 +1,159 @@
+/** core/inspection-ports.ts SpaceSnapshot on SQLite: a read transaction on a connection of its own. */
+import type { Database, SQLQueryBindings } from 'bun:sqlite';
+import type { Hash } from '@holdfast/protocol';
+import type {
+  ContentFacts,
+  InspectedBalance,
+  InspectedDomain,
+  InspectedNode,
+  KeptCounters,
+  SpaceSnapshot,
+} from '../../core/inspection-ports.ts';
+import type { NodeRow, Space } from '../../core/model.ts';
+import { storageError } from '../local-failure.ts';
+import { openReader } from './database.ts';
+import { bytesToHex, hexToBytes, nodeFromSql } from './rows.ts';
+import { countersFromSql } from './space-counters.ts';
+import { NO_SPACE, type SqlRow } from './statements.ts';
+
+/** small: pages are read once */
+const CACHE_BYTES = 4 * 1024 * 1024;
+const NODE_COLUMNS = [
+  ...['hash', 'state', 'size', 'canonical_size', 'content_type', 'refs', 'generation', 'inline'],
+  ...['lease_started_at', 'lease_expires_at', 'child_ref_count', 'root_ref_count', 'held_domain_count'],
+  ...['waiting_touched_at', 'claim_held_until'],
+]
+  .map((column) => `nodes.${column}`)
+  .join(', ');
+
+/** `?1` is the Space's integer id, except for the first. */
+const SQL = {
+  findSpaceId: 'SELECT id FROM spaces WHERE app_id = ?1 AND space_id = ?2',
+  counters: 'SELECT * FROM spaces WHERE id = ?1',
+  node: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = ?1 AND hash = ?2`,
+  nodes: `SELECT ${NODE_COLUMNS}, contents.generation AS content_generation, contents.canonical_size AS content_size,
+      length(contents.inline_bytes) AS inline_length,
+      CASE WHEN contents.inline_bytes IS NULL THEN contents.integrity END AS integrity
+    FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation AND contents.space = nodes.space
+    WHERE nodes.space = ?1 AND nodes.hash > ?2 ORDER BY nodes.hash LIMIT ?3`,
+  looseEdges: 'SELECT hash, count FROM loose_edges WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
+  domains: `SELECT domain, revision,
+      (SELECT count(*) FROM root_ref_commits WHERE root_ref_commits.domain = domains.id) AS commits,
+      (SELECT coalesce(max(revision), 0) FROM root_ref_commits WHERE root_ref_commits.domain = domains.id) AS last_revision
+    FROM domains WHERE space = ?1 ORDER BY domain`,
+  /** ?2 domain, ?3 after, ?4 limit */
+  balances: `SELECT hash, balance, from_revision,
+      (SELECT coalesce(max(to_revision), 0) FROM balance_history
+        WHERE balance_history.domain = balances.domain AND balance_history.hash = balances.hash) AS history_end
+    FROM balances WHERE domain = (SELECT id FROM domains WHERE space = ?1 AND domain = ?2) AND hash > ?3
+    ORDER BY hash LIMIT ?4`,
+  balancesOf: `SELECT domains.domain, balances.balance FROM domains
+    JOIN balances ON balances.domain = domains.id AND balances.hash = ?2
+    WHERE domains.space = ?1 ORDER BY domains.domain`,
+} as const;
+
+/** `path`: the database file. The snapshot is of the moment of its first read. */
+export async function inspectSpace<T>(
+  path: string,
+  space: Space,
+  now: number,
+  work: (snapshot: SpaceSnapshot) => Promise<T>,
+): Promise<T> {
+  const database = openReader(path, CACHE_BYTES);
+  try {
+    database.run('BEGIN');
+    return await work(new SqliteSpaceSnapshot(database, space, now));
+  } finally {
+    // A read transaction ends with its connection.
+    database.close();
+  }
+}
+
+class SqliteSpaceSnapshot implements SpaceSnapshot {
+  readonly now: number;
+  readonly #database: Database;
+  readonly #id: number;
+  readonly #watermark: number;
+
+  constructor(database: Database, { appId, spaceId }: Space, now: number) {
+    this.now = now;
+    this.#database = database;
+    this.#id = (this.#all('findSpaceId', appId, spaceId)[0]?.id as number | undefined) ?? NO_SPACE;
+    this.#watermark = (this.#all('counters', this.#id)[0]?.lease_watermark as number | undefined) ?? 0;
+  }
+
+  findNode(hash: Hash): NodeRow | undefined {
+    const [row] = this.#all('node', this.#id, hexToBytes(hash));
+    return row && nodeFromSql(row);
+  }
+
+  async readNodes(after: Hash | undefined, limit: number): Promise<readonly InspectedNode[]> {
+    // Reading blocks the process: requests go between two pages.
+    await new Promise((resolve) => setImmediate(resolve));
+    return this.#all('nodes', this.#id, hexToBytes(after ?? ''), limit).map((found) => {
+      const row = nodeFromSql(found);
+      return { row, isLeaseCounted: row.leaseExpiresAt > this.#watermark, content: contentOf(found) };
+    });
+  }
+
+  readLooseEdges(after: Hash | undefined, limit: number): { hash: Hash; count: number }[] {
+    return this.#all('looseEdges', this.#id, hexToBytes(after ?? ''), limit).map((row) => ({
+      hash: bytesToHex(row.hash as Uint8Array),
+      count: row.count as number,
+    }));
+  }
+
+  readDomains(): InspectedDomain[] {
+    return this.#all('domains', this.#id).map((row) => ({
+      domain: row.domain as string,
+      revision: row.revision as number,
+      commits: row.commits as number,
+      lastRevision: row.last_revision as number,
+    }));
+  }
+
+  readBalances(domain: string, after: Hash | undefined, limit: number): InspectedBalance[] {
+    return this.#all('balances', this.#id, domain, hexToBytes(after ?? ''), limit).map((row) => ({
+      hash: bytesToHex(row.hash as Uint8Array),
+      balance: row.balance as number,
+      fromRevision: row.from_revision as number,
+      historyEnd: row.history_end as number,
+    }));
+  }
+
+  findBalancesOf(hash: Hash): { domain: string; balance: number }[] {
+    return this.#all('balancesOf', this.#id, hexToBytes(hash)).map((row) => ({
+      domain: row.domain as string,
+      balance: row.balance as number,
+    }));
+  }
+
+  readKeptCounters(): KeptCounters {
+    const [row] = this.#all('counters', this.#id);
+    if (row === undefined) return NOTHING_KEPT;
+    return { ...countersFromSql(row), leasedCount: row.leased_count as number };
+  }
+
+  #all(statement: keyof typeof SQL, ...values: SQLQueryBindings[]): SqlRow[] {
+    try {
+      return this.#database.query<SqlRow, SQLQueryBindings[]>(SQL[statement]).all(...values);
+    } catch (error) {
+      throw storageError(error, 'inspecting');
+    }
+  }
+}
+
+const NOTHING_KEPT: KeptCounters = {
+  ...{ nodeCount: 0, readyContentBytes: 0, readyStoredBytes: 0, waitingBytes: 0 },
+  ...{ notReadyNodeCount: 0, leasedCount: 0 },
+};
+
+function contentOf(row: SqlRow): ContentFacts | undefined {
+  if (row.content_generation === null) return undefined;
+  return {
+    generation: bytesToHex(row.content_generation as Uint8Array),
+    canonicalSize: row.content_size as number,
+    inlineLength: (row.inline_length as number | null) ?? undefined,
+    integrity: (row.integrity as Uint8Array | null) ?? new Uint8Array(),
+  };
+}

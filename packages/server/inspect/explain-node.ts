@@ -1,0 +1,140 @@
+/** What keeps a node, and until when: its lease, its root refs, its parents, and whatever keeps those. */
+import { type Hash, refsToHashes } from '@holdfast/protocol';
+import type { Core } from '../core/core.ts';
+import type { SpaceSnapshot } from '../core/inspection-ports.ts';
+import type { NodeRow, NodeRowState, Space } from '../core/model.ts';
+
+interface Keeper {
+  readonly kind: 'lease' | 'root-ref' | 'parent';
+  /** ms; when the lease ends */
+  readonly until?: number;
+  readonly refDomain?: string;
+  readonly balance?: number;
+  /** of the parent */
+  readonly hash?: Hash;
+}
+
+export interface Explanation {
+  readonly hash: Hash;
+  readonly state: NodeRowState;
+  readonly keptBy: readonly Keeper[];
+  /** ms; when the last lease among the node and its ancestors ends; null: a root ref keeps it */
+  readonly collectableAt: number | null;
+  /** from the node up to the nearest one with a root ref, or with a lease if none has; empty: nothing keeps it */
+  readonly chain: readonly { readonly hash: Hash; readonly keptBy: readonly Keeper[] }[];
+}
+
+/** Rows of one page of the walk. */
+const PAGE_NODES = 500;
+/** Parents that are named one by one. */
+const PARENTS_NAMED_MAX = 1_000;
+
+/** `undefined`: the Space has no such node. Each step up the ancestors walks over all rows of the Space. */
+export function explainNode(core: Core, space: Space, hash: Hash): Promise<Explanation | undefined> {
+  const { abandonedAfterMs } = core.settings;
+  return core.metadata.inspect(space, async (snapshot) => {
+    const row = await snapshot.findNode(hash);
+    return row === undefined ? undefined : new Explaining(snapshot, abandonedAfterMs).explain(row);
+  });
+}
+
+class Explaining {
+  readonly #snapshot: SpaceSnapshot;
+  readonly #abandonedAfterMs: number;
+  /** of each node that was met, the child by which */
+  readonly #below = new Map<Hash, Hash | undefined>();
+
+  constructor(snapshot: SpaceSnapshot, abandonedAfterMs: number) {
+    this.#snapshot = snapshot;
+    this.#abandonedAfterMs = abandonedAfterMs;
+  }
+
+  async explain(row: NodeRow): Promise<Explanation> {
+    this.#below.set(row.hash, undefined);
+    let level: readonly NodeRow[] = [row];
+    let leased: NodeRow | undefined;
+    let held: NodeRow | undefined;
+    let directParents: readonly Hash[] = [];
+    let endsAt = 0;
+    while (level.length > 0) {
+      for (const each of level) {
+        if (isHeld(each)) held ??= each;
+        if (Math.max(each.leaseExpiresAt, this.#abandonedAt(each)) > this.#snapshot.now) leased ??= each;
+        endsAt = Math.max(endsAt, each.leaseExpiresAt, this.#abandonedAt(each));
+      }
+      const isFirst = this.#below.size === 1;
+      // A root ref keeps it whatever is further up.
+      if (!isFirst && held !== undefined) break;
+      const parents = await this.#findParents(level);
+      if (isFirst) directParents = parents.all;
+      level = parents.found;
+    }
+    return {
+      hash: row.hash,
+      state: row.state,
+      keptBy: [
+        ...(await this.#keepersOf(row)),
+        ...directParents.slice(0, PARENTS_NAMED_MAX).map((hash) => ({ kind: 'parent' as const, hash })),
+      ],
+      collectableAt: held === undefined ? endsAt : null,
+      chain: await this.#chainTo(held ?? leased),
+    };
+  }
+
+  /** A waiting parent keeps its children until the sweep drops it. */
+  #abandonedAt(row: NodeRow): number {
+    return row.state === 'waiting' ? row.waitingTouchedAt + this.#abandonedAfterMs : 0;
+  }
+
+  async #keepersOf(row: NodeRow): Promise<Keeper[]> {
+    const until = Math.max(row.leaseExpiresAt, this.#abandonedAt(row));
+    const keepers: Keeper[] = until > this.#snapshot.now ? [{ kind: 'lease', until }] : [];
+    if (!isHeld(row)) return keepers;
+    for (const { domain, balance } of await this.#snapshot.findBalancesOf(row.hash)) {
+      keepers.push({ kind: 'root-ref', refDomain: domain, balance });
+    }
+    return keepers;
+  }
+
+  /** One walk over all rows of the Space. `found`: those that were not met before. */
+  async #findParents(
+    level: readonly NodeRow[],
+  ): Promise<{ readonly all: readonly Hash[]; readonly found: readonly NodeRow[] }> {
+    const wanted = new Set(level.filter(({ childRefCount }) => childRefCount > 0).map(({ hash }) => hash));
+    const all: Hash[] = [];
+    const found: NodeRow[] = [];
+    if (wanted.size === 0) return { all, found };
+    for (let after: Hash | undefined; ; ) {
+      const page = await this.#snapshot.readNodes(after, PAGE_NODES);
+      for (const { row } of page) {
+        const child =
+          row.refs.length === 0 ? undefined : refsToHashes(row.refs).find((each) => wanted.has(each));
+        if (child === undefined) continue;
+        all.push(row.hash);
+        if (this.#below.has(row.hash)) continue;
+        this.#below.set(row.hash, child);
+        found.push(row);
+      }
+      after = page.at(-1)?.row.hash;
+      if (page.length < PAGE_NODES) return { all, found };
+    }
+  }
+
+  async #chainTo(nearest: NodeRow | undefined): Promise<Explanation['chain']> {
+    if (nearest === undefined) return [];
+    const hashes: Hash[] = [];
+    for (let hash: Hash | undefined = nearest.hash; hash !== undefined; hash = this.#below.get(hash)) {
+      hashes.push(hash);
+    }
+    const keptBy = await this.#keepersOf(nearest);
+    return hashes.toReversed().map((hash, index, all) => {
+      const parent = all[index + 1];
+      return { hash, keptBy: parent === undefined ? keptBy : [{ kind: 'parent', hash: parent }] };
+    });
+  }
+}
+
+/** Balances of several domains may sum up to nothing, and still hold the node. */
+function isHeld({ heldDomainCount, rootRefCount }: NodeRow): boolean {
+  return heldDomainCount !== 0 || rootRefCount !== 0;
+}
