@@ -39,6 +39,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<Register>> = new Map([
   ['refs', async () => (await import('./commands/refs.ts')).registerRefsCommand],
   ['usage', async () => (await import('./commands/usage.ts')).registerUsageCommand],
   ['gc', async () => (await import('./commands/gc.ts')).registerGcCommand],
+  ['check', async () => (await import('./commands/check.ts')).registerCheckCommand],
   ['explain', async () => (await import('./commands/explain.ts')).registerExplainCommand],
   ['completion', async () => (await import('./commands/completion.ts')).registerCompletionCommand],
 ]);

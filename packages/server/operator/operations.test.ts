@@ -29,6 +29,8 @@ const SAMPLES: Readonly<
   listSpaces: { input: { limit: 10 } },
   collectSpace: { input: { app: 'demo', space: 'home' } },
   planCollection: { input: { app: 'demo', space: 'home' } },
+  explain: { input: { app: 'demo', space: 'home', hash: '0'.repeat(64) }, status: 404 },
+  check: { input: { rehash: '10%' } },
   listAudit: { input: { limit: 5 } },
 };
 

@@ -3,6 +3,7 @@
  * commands, the OpenAPI document and the test that walks the table then know it.
  */
 import { addApp, listApps, removeApp, resumeApp, suspendApp } from './apps.ts';
+import { check } from './check.ts';
 import { explain } from './explain.ts';
 import type { Given } from './fields.ts';
 import { getHistory } from './history.ts';
@@ -28,6 +29,7 @@ export const OPERATIONS = {
   collectSpace: collect,
   planCollection,
   explain,
+  check,
   listAudit,
 } as const;
 

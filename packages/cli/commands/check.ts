@@ -1,0 +1,75 @@
+/** `holdfast check`: compares all that a deployment keeps with what is there. */
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { CliError } from '../cli-error.ts';
+import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
+import { printable, printJson, printLine } from '../output.ts';
+import { formatCount } from '../progress/format-progress.ts';
+
+interface CheckOptions extends OperatorOptions {
+  readonly repair?: true;
+  readonly rehash?: string;
+}
+
+type Result = import('@holdfast/server').OperatorOutput<'check'>;
+
+const HELP_AFTER = `
+Works while servers run: each Space is judged at one instant. Without --rehash it looks at the presence and length of objects.
+--repair corrects counts and marks damaged nodes as rotten, which a new upload heals. It deletes nothing.
+Exit codes: 0 nothing found, 1 findings, 2 wrong usage.
+${OPERATED_HELP_AFTER}
+
+Examples:
+  holdfast check --data /var/lib/holdfast
+  holdfast check --rehash 10%              reads a random tenth of all bytes
+  holdfast check --repair --rehash all`;
+
+export function registerCheckCommand(program: Command): void {
+  const command = program
+    .command('check')
+    .description('for operators: compare rows, bytes, counts and history, and repair what can be')
+    .option('--repair', 'correct counts, and mark what is damaged')
+    .addOption(
+      new Option('--rehash <share>', 'also read the bytes: all, or a part such as 10%').argParser(parseShare),
+    )
+    .addHelpText('after', HELP_AFTER);
+  withOperator(command).action(async (options: CheckOptions) => {
+    const { repair, rehash } = options;
+    const result = await runOperation(
+      options,
+      'check',
+      { repair, rehash },
+      'what was repaired stays so; run the same command again to check all',
+    );
+    if (options.json) printJson(result);
+    else printResult(result);
+    if (!result.ok) throw new CliError(describeOutcome(result));
+  });
+}
+
+function printResult(result: Result): void {
+  for (const { kind, app, space, hash, message, repaired } of result.findings) {
+    const where = `${JSON.stringify(app)} ${JSON.stringify(space)}${hash === null ? '' : ` ${hash}`}`;
+    printLine(`${kind}  ${where}  ${printable(message)}${repaired ? '  (repaired)' : ''}`);
+  }
+  const looked = `${formatCount(result.checked)} nodes checked`;
+  printLine(result.ok ? `${looked}: all is well` : `${looked}: ${countFindings(result)}`);
+}
+
+function countFindings({ findings }: Result): string {
+  const repaired = findings.filter((finding) => finding.repaired).length;
+  return `${formatCount(findings.length)} findings, ${formatCount(repaired)} repaired`;
+}
+
+function describeOutcome(result: Result): string {
+  const left = result.findings.filter(({ repaired }) => !repaired).length;
+  const advice =
+    left === 0 ? 'check again to be sure' : 'each finding says what to do, or run it with --repair';
+  return `${countFindings(result)}: ${advice}`;
+}
+
+function parseShare(text: string): string {
+  const percent = /^([0-9]{1,3})%$/.exec(text)?.[1];
+  if (text === 'all' || (percent !== undefined && Number(percent) >= 1 && Number(percent) <= 100))
+    return text;
+  throw new InvalidArgumentError('It must be all, or a part from 1% to 100%.');
+}

@@ -1,0 +1,121 @@
+/** Looks for the bytes of every row of a Space: presence and length, or with `isRead` the bytes themselves. */
+import type { Hash } from '@holdfast/protocol';
+import { findContentOf, isProofOfRot, markRotten, markSound, verifyInlineNode } from '../core/contents.ts';
+import type { Core } from '../core/core.ts';
+import type { InspectedNode } from '../core/inspection-ports.ts';
+import type { NodeRow, Space } from '../core/model.ts';
+import { ContentDamaged, ContentLost, isDamage, StoreUnavailable } from '../core/ports.ts';
+import type { Fault } from './recount-space.ts';
+
+const PAGE_ROWS = 500;
+const OBJECTS_AT_ONCE = 16;
+
+export interface ContentCheck {
+  /** whether the bytes of the node are read too */
+  readonly isRead: (hash: Hash) => boolean;
+  /** makes rows say what the bytes prove */
+  readonly isRepaired: boolean;
+  readonly signal: AbortSignal;
+}
+
+export interface FoundFault extends Fault {
+  readonly repaired: boolean;
+}
+
+/** Each page is of one instant; whatever looks wrong is looked at once more. */
+export async function checkContents(
+  core: Core,
+  space: Space,
+  check: ContentCheck,
+): Promise<readonly FoundFault[]> {
+  const faults: FoundFault[] = [];
+  for (let after: Hash | undefined; !check.signal.aborted; ) {
+    const from = after;
+    const page = await core.metadata.inspect(space, async (snapshot) => snapshot.readNodes(from, PAGE_ROWS));
+    const left = [...page];
+    const work = async (): Promise<void> => {
+      for (let node = left.pop(); node !== undefined && !check.signal.aborted; node = left.pop()) {
+        const fault = await checkNode(core, space, node, check);
+        if (fault !== undefined) faults.push(fault);
+      }
+    };
+    await Promise.all(Array.from({ length: OBJECTS_AT_ONCE }, work));
+    after = page.at(-1)?.row.hash;
+    if (page.length < PAGE_ROWS) break;
+  }
+  return faults.toSorted((left, right) => (String(left.hash) < String(right.hash) ? -1 : 1));
+}
+
+async function checkNode(
+  core: Core,
+  space: Space,
+  node: InspectedNode,
+  check: ContentCheck,
+): Promise<FoundFault | undefined> {
+  const { row } = node;
+  // The pass that claimed it deletes its bytes.
+  if (row.state === 'claimed') return undefined;
+  const problem = await proveBytes(core, space, node, check);
+  if (problem === undefined) {
+    if (row.state !== 'rotten') return undefined;
+    const isSound = check.isRepaired && (await markSound(core, space, row));
+    const message = isSound
+      ? 'its bytes are right after all: it is ready again'
+      : 'its bytes are right after all: --repair makes it ready again';
+    return { kind: 'rotten', hash: row.hash, message, repaired: isSound };
+  }
+  if (!(await isStill(core, space, row))) return undefined;
+  if (!isProofOfRot(problem)) {
+    const message = `it cannot be read (${messageOf(problem)}): check the disk or the store, and check again`;
+    return { kind: 'unreadable', hash: row.hash, message, repaired: false };
+  }
+  const kind = row.state === 'rotten' ? 'rotten' : problem instanceof ContentLost ? 'lost' : 'damaged';
+  const isMarked =
+    check.isRepaired && row.state === 'ready' && (await markRotten(core, space, row, problem)) !== 'changed';
+  const done = isMarked ? '; it is marked as rotten' : '';
+  const message = `${problem.message}${done}: lease the node and upload its bytes again to heal it`;
+  return { kind, hash: row.hash, message, repaired: false };
+}
+
+/** Resolves with what is wrong; `undefined`: nothing. */
+async function proveBytes(
+  core: Core,
+  space: Space,
+  { row, content }: InspectedNode,
+  check: ContentCheck,
+): Promise<Error | undefined> {
+  // What was proven bad once is read again: it may have been mended.
+  const isRead = row.state === 'rotten' || check.isRead(row.hash);
+  try {
+    if (content === undefined) throw new ContentLost('its content record is gone');
+    const { generation, canonicalSize, integrity, inlineLength } = content;
+    if (canonicalSize !== row.canonicalSize || (inlineLength !== undefined) !== row.inline) {
+      throw new ContentDamaged('its content record is of another length or kind');
+    }
+    if (inlineLength === undefined) {
+      const object = { space, generation, canonicalSize, integrity };
+      if (isRead) await core.content.verify(object, row.hash);
+      else await core.content.prove(object, canonicalSize - 1, canonicalSize);
+      return undefined;
+    }
+    if (inlineLength !== canonicalSize) throw new ContentDamaged('its inline bytes are of another length');
+    if (!isRead) return undefined;
+    const inline = await core.metadata.transact(space, findContentOf, generation);
+    if (inline === undefined) throw new ContentLost('its content record is gone');
+    verifyInlineNode(core, inline, row.hash);
+    return undefined;
+  } catch (error) {
+    if (isProofOfRot(error) || isDamage(error)) return error as Error;
+    // The store is away: that is no finding about one node.
+    if (error instanceof StoreUnavailable) throw error;
+    return error instanceof Error ? error : new Error(String(error));
+  }
+}
+
+/** Whether the row still points at the same bytes: it may have been collected or healed meanwhile. */
+async function isStill(core: Core, space: Space, { hash, generation }: NodeRow): Promise<boolean> {
+  const found = await core.metadata.findNode(space, hash);
+  return found !== undefined && found.generation === generation && found.state !== 'claimed';
+}
+
+const messageOf = (error: Error): string => error.message;

@@ -1,0 +1,142 @@
+/**
+ * The check of a whole deployment while it serves: rows, edges, counts, usage, root refs and their history of each Space at one
+ * instant, then the bytes of every row. It may repair what a recount proves. It deletes nothing.
+ */
+import type { Hash } from '@holdfast/protocol';
+import type { Core } from '../core/core.ts';
+import type { Space } from '../core/model.ts';
+import { isDamage } from '../core/ports.ts';
+import { type CountRepairs, repairCounts } from '../core/repair-counts.ts';
+import { checkContents, type FoundFault } from './check-contents.ts';
+import { type Fault, type FindingKind, type Recount, recountSpace } from './recount-space.ts';
+
+interface Finding {
+  readonly kind: FindingKind;
+  readonly app: string;
+  readonly space: string;
+  /** null: it is about the whole Space */
+  readonly hash: Hash | null;
+  readonly message: string;
+  readonly repaired: boolean;
+}
+
+export interface CheckResult {
+  /** nothing was found */
+  readonly ok: boolean;
+  /** nodes that were looked at */
+  readonly checked: number;
+  readonly findings: readonly Finding[];
+}
+
+export interface CheckWanted {
+  readonly isRepaired: boolean;
+  /** of 100 nodes, how many are read; which, a random offset decides */
+  readonly rehashPercent: number;
+  readonly signal: AbortSignal;
+}
+
+const SPACES_PER_PAGE = 100;
+/** A count that writers change meanwhile is corrected by one of these rounds. */
+const REPAIR_ROUNDS_MAX = 5;
+const REPAIRS_PER_TRANSACTION = 200;
+const PERCENT = 100;
+const SAMPLE_DIGITS = 6;
+
+export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<CheckResult> {
+  const isRead = chooseSample(wanted.rehashPercent);
+  const findings: Finding[] = [];
+  let checked = 0;
+  for (let after: string | undefined; !wanted.signal.aborted; ) {
+    const page = await core.metadata.listSpaces({ after, limit: SPACES_PER_PAGE });
+    for (const { space } of page) {
+      if (wanted.signal.aborted) break;
+      const { nodes, faults } = await checkSpace(core, space, { ...wanted, isRead });
+      checked += nodes;
+      findings.push(...faults.map((fault) => toFinding(space, fault)));
+    }
+    after = page.at(-1)?.position;
+    if (page.length < SPACES_PER_PAGE) break;
+  }
+  return { ok: findings.length === 0, checked, findings };
+}
+
+function toFinding({ appId, spaceId }: Space, { kind, hash, message, repaired }: FoundFault): Finding {
+  return { kind, app: appId, space: spaceId, hash: hash ?? null, message, repaired };
+}
+
+/** Hashes are random, so a range of them is a fair sample; it begins elsewhere in every check. */
+function chooseSample(percent: number): (hash: Hash) => boolean {
+  if (percent >= PERCENT) return () => true;
+  const values = 16 ** SAMPLE_DIGITS;
+  const start = Math.floor(Math.random() * values);
+  const width = (values * percent) / PERCENT;
+  return (hash) => (parseInt(hash.slice(0, SAMPLE_DIGITS), 16) - start + values) % values < width;
+}
+
+async function checkSpace(
+  core: Core,
+  space: Space,
+  wanted: CheckWanted & { readonly isRead: (hash: Hash) => boolean },
+): Promise<{ readonly nodes: number; readonly faults: readonly FoundFault[] }> {
+  try {
+    const { nodes, faults } = await recount(core, space, wanted.isRepaired);
+    return { nodes, faults: [...faults, ...(await checkContents(core, space, wanted))] };
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    const message = `rows of this Space cannot be read (${(error as Error).message}): check the disk, and restore a backup`;
+    return { nodes: 0, faults: [{ kind: 'unreadable', hash: undefined, message, repaired: false }] };
+  }
+}
+
+async function recount(
+  core: Core,
+  space: Space,
+  isRepaired: boolean,
+): Promise<{ readonly nodes: number; readonly faults: readonly FoundFault[] }> {
+  const look = (): Promise<Recount> => core.metadata.inspect(space, recountSpace);
+  const first = await look();
+  let left: readonly Fault[] = first.faults;
+  if (isRepaired) {
+    let last = first;
+    for (let round = 0; round < REPAIR_ROUNDS_MAX && isWrong(last.repairs); round += 1) {
+      await applyRepairs(core, space, last.repairs);
+      last = await look();
+    }
+    left = last.faults;
+  }
+  const remains = new Set(left.map(keyOf));
+  const known = new Set(first.faults.map(keyOf));
+  return {
+    nodes: first.nodes,
+    faults: [
+      ...first.faults.map((fault) => ({ ...fault, repaired: isRepaired && !remains.has(keyOf(fault)) })),
+      ...left.filter((fault) => !known.has(keyOf(fault))).map((fault) => ({ ...fault, repaired: false })),
+    ],
+  };
+}
+
+const isWrong = ({ nodes, looseEdges, counters }: CountRepairs): boolean =>
+  nodes.length > 0 || looseEdges.length > 0 || counters !== undefined;
+
+/** The number in a message of a counter changes while others write: its name stays. */
+function keyOf({ kind, hash, message }: Fault): string {
+  return kind === 'usage' || kind === 'history'
+    ? `${kind} ${hash} ${message.split(' is ')[0]}`
+    : `${kind} ${hash}`;
+}
+
+async function applyRepairs(
+  core: Core,
+  space: Space,
+  { nodes, looseEdges, counters }: CountRepairs,
+): Promise<void> {
+  const most = Math.max(nodes.length, looseEdges.length, 1);
+  for (let start = 0; start < most; start += REPAIRS_PER_TRANSACTION) {
+    const end = start + REPAIRS_PER_TRANSACTION;
+    await core.metadata.transact(space, repairCounts, {
+      nodes: nodes.slice(start, end),
+      looseEdges: looseEdges.slice(start, end),
+      counters: start === 0 ? counters : undefined,
+    });
+  }
+}

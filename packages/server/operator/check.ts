@@ -1,0 +1,58 @@
+/** The operation that checks a deployment, and may repair it. */
+import { checkDeployment } from '../inspect/check-deployment.ts';
+import { FINDING_KINDS } from '../inspect/recount-space.ts';
+import { type Field, flag, optional } from './fields.ts';
+import { operation } from './operation.ts';
+import { COUNT, listOf, orNull, record, TEXT } from './schemas.ts';
+
+const PERCENT_MAX = 100;
+const ALL = 'all';
+
+const SHARE_TEXT = /^(?:all|[0-9]{1,3}%)$/;
+
+/** `all`, or a part such as `10%`. */
+const SHARE: Field<string> = {
+  schema: {
+    type: 'string',
+    pattern: SHARE_TEXT.source,
+    description: 'Reads the bytes too: `all` of them, or a random part such as `10%`.',
+  },
+  isOptional: false,
+  fromText: (given) => given,
+  parse: (value, refuse) => {
+    const percent = typeof value === 'string' && SHARE_TEXT.test(value) ? percentOf(value) : 0;
+    return percent >= 1 && percent <= PERCENT_MAX ? (value as string) : refuse('must be all, or 1% to 100%');
+  },
+};
+
+const percentOf = (share: string): number => (share === ALL ? PERCENT_MAX : parseInt(share, 10));
+
+export const check = operation({
+  method: 'POST',
+  path: 'check',
+  summary: 'Compare rows, bytes, edges, counts, usage and history, and repair what a recount proves',
+  input: {
+    repair: optional(flag('Corrects counts, and makes rows say what their bytes prove. Deletes nothing.')),
+    rehash: optional(SHARE),
+  },
+  output: record({
+    ok: { type: 'boolean', description: 'Nothing was found.' },
+    checked: COUNT,
+    findings: listOf(
+      record({
+        kind: { enum: [...FINDING_KINDS] },
+        app: TEXT,
+        space: TEXT,
+        hash: orNull(TEXT),
+        message: TEXT,
+        repaired: { type: 'boolean' },
+      }),
+    ),
+  }),
+  run: ({ core, signal }, { repair = false, rehash }) =>
+    checkDeployment(core, {
+      isRepaired: repair,
+      rehashPercent: rehash === undefined ? 0 : percentOf(rehash),
+      signal,
+    }),
+});
