@@ -46,7 +46,7 @@ export function withOperatorPlace(command: Command): Command {
 }
 
 /** Adds the options of the operator API alone. */
-function withOperatorAddress(command: Command): Command {
+export function withOperatorAddress(command: Command): Command {
   return command
     .addOption(
       new Option(

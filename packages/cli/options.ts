@@ -56,6 +56,34 @@ export function parseSizeValue(min: number, max: number): (text: string) => numb
   };
 }
 
+/** `none` lifts a limit. */
+export function orNone(parse: (text: string) => number): (text: string) => number | 'none' {
+  return (text) => (text === 'none' ? text : parse(text));
+}
+
+/** A whole number from `min` on. */
+export function parseCountValue(min: number): (text: string) => number {
+  return (text) => {
+    const count = /^(?:0|[1-9]\d{0,15})$/.test(text) ? Number(text) : Number.NaN;
+    if (Number.isSafeInteger(count) && count >= min) return count;
+    throw new InvalidArgumentError(`It must be a whole number from ${min} on.`);
+  };
+}
+
+const RFC_3339 = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2}(?:\.\d+)?)([Zz]|[+-]\d{2}:\d{2})$/;
+
+/** An instant in RFC 3339; ms since the epoch. */
+export function parseTimeValue(text: string): number {
+  const [, day = '', time = '', zone = ''] = RFC_3339.exec(text) ?? [];
+  const at = Date.parse(`${day}T${time}${zone.toUpperCase()}`);
+  // A day that its month does not have becomes one of the next month.
+  const isDay = new Date(`${day}T00:00:00Z`).getUTCDate() === Number(day.slice(-2));
+  if (Number.isNaN(at) || !isDay) {
+    throw new InvalidArgumentError('It must be a time in RFC 3339, such as 2026-12-31T23:59:59Z.');
+  }
+  return Math.floor(at);
+}
+
 /** What to warn of where the service protects for another time than was asked for; undefined: nothing. */
 export function findLeaseWarning(flag: string, durationMs: number): string | undefined {
   const given = Math.min(LEASE_DURATION_MS_MAX, Math.max(LEASE_DURATION_MS_MIN, durationMs));

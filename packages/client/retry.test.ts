@@ -14,8 +14,10 @@ describe('planRetry', () => {
   test('no 4xx but 429, whatever its code', () => {
     fc.assert(
       fc.property(fc.integer({ min: 400, max: 499 }), fc.integer({ min: 1, max: 3 }), (status, attempt) => {
-        const delay = planRetry(attempt, error('INVALID_REQUEST', status), POLICY, Math.random);
+        const delay = planRetry(attempt, error('INVALID_REQUEST', status, 0), POLICY, Math.random);
         expect(delay !== undefined).toBe(status === 429);
+        // Without a time to wait it is a quota, which waiting does not free.
+        expect(planRetry(attempt, error('RESOURCE_EXHAUSTED', status), POLICY, Math.random)).toBeUndefined();
       }),
     );
   });

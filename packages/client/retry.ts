@@ -27,8 +27,8 @@ export function planBackoff(attempt: number, policy: RetryPolicy, random: () => 
 }
 
 /**
- * The wait in ms before attempt `attempt + 1`, or undefined when `error` is final. No 4xx but 429 is ever tried again:
- * the same request would get the same answer.
+ * The wait in ms before attempt `attempt + 1`, or undefined when `error` is final. No 4xx but a 429 that says when is
+ * ever tried again: the same request would get the same answer.
  */
 export function planRetry(
   attempt: number,
@@ -39,7 +39,8 @@ export function planRetry(
   if (attempt >= policy.attemptsMax || !(error instanceof CasError)) return undefined;
   const mayPass =
     isConnectionBreak(error) || (error.status !== undefined && STATUSES_TO_RETRY.has(error.status));
-  if (!mayPass) return undefined;
+  // Without a time to wait, waiting does not help: a quota is used up.
+  if (!mayPass || (error.status === 429 && error.retryAfterMs === undefined)) return undefined;
   if (error.retryAfterMs === undefined) return planBackoff(attempt, policy, random);
   if (error.retryAfterMs > policy.retryAfterMsMax) return undefined;
   // Never earlier than asked; spread a little, because everyone else was asked to come back at the same time.

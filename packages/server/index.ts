@@ -10,6 +10,7 @@ import type {
 } from './operator/operations.ts';
 import type { OperatorWhere } from './operator/run-operation.ts';
 
+export type { DescribedApp } from './deployment/describe-app.ts';
 export {
   nameRows,
   parseDeploymentPlace,

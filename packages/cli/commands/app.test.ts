@@ -221,9 +221,9 @@ describe('app list', () => {
     await place.print('app', 'add', 'b', '--issuer', 'x\u001b[2Jy', ...ADD.slice(5));
     const lines = (await place.print('app', 'list')).trimEnd().split('\n');
     expect(lines).toHaveLength(3);
-    expect(lines[0]).toMatch(/^APP +STATUS +ISSUER +AUDIENCE +KEYS +MAX LIFETIME$/);
+    expect(lines[0]).toMatch(/^APP +STATUS +ISSUER +AUDIENCE +KEYS +MAX LIFETIME +STORED$/);
     expect(lines[1]).toContain('x\\u001b[2Jy');
-    expect(lines[2]).toMatch(/^demo +active +https:\/\/i\.test +aud +in the registry +24h$/);
+    expect(lines[2]).toMatch(/^demo +active +https:\/\/i\.test +aud +in the registry +24h +0 B, 0 nodes$/);
   });
 });
 

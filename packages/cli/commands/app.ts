@@ -1,24 +1,13 @@
 /** `holdfast app`: the Apps that servers serve, and whose tokens each believes. */
 import { ALGORITHMS, formatDuration, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { CliError, UsageError } from '../cli-error.ts';
+import { type PlaceOptions, withExistingRegistry, withPlace, withRegistry } from '../app-registry.ts';
+import { UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
-import { sayWhenInterrupted } from '../interruption.ts';
-import {
-  collectKnownNames,
-  dataOption,
-  jsonOption,
-  parseDurationValue,
-  parsePathIdValue,
-} from '../options.ts';
+import { collectKnownNames, parseDurationValue, parsePathIdValue } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../output.ts';
-import { saying } from '../waits.ts';
-
-interface PlaceOptions {
-  readonly data?: string;
-  readonly metadata?: string;
-  readonly json?: true;
-}
+import { formatBytes, formatCount } from '../progress/format-progress.ts';
+import { registerAppLimits } from './app-limits.ts';
 
 interface AddOptions extends PlaceOptions {
   readonly issuer: string;
@@ -34,20 +23,18 @@ const ADD_HELP_AFTER = `
 Needed: --issuer, --audience, and --jwks-file or --jwks-url. An example:
   holdfast app add demo --issuer https://issuer.example --audience holdfast --jwks-file public.json`;
 
-type Server = typeof import('@holdfast/server');
-type Registry = import('@holdfast/server').Registry;
-type RowsPlace = import('@holdfast/server').RowsPlace;
-type App = Awaited<ReturnType<Registry['listApps']>>[number];
+type DescribedApp = import('@holdfast/server').DescribedApp;
 
 export function registerAppCommand(program: Command): void {
   const app = program
     .command('app')
-    .description('register, list, suspend and remove Apps; works while servers run');
+    .description('register, list, limit, suspend and remove Apps; works while servers run');
   registerAdd(app);
   registerList(app);
   registerSetStatus(app, 'suspend', 'suspended', 'refuse every capability of an App until it is resumed');
   registerSetStatus(app, 'resume', 'active', 'accept the capabilities of a suspended App again');
   registerRemove(app);
+  registerAppLimits(app);
 }
 
 function registerAdd(app: Command): void {
@@ -100,10 +87,12 @@ async function addApp(appId: string, options: AddOptions): Promise<void> {
   const added = await withRegistry(
     options,
     (server, place) => server.openRegistry(place),
-    (registry) =>
-      registry.addApp(
-        { appId, issuer, audience, keys, algorithms, tokenLifetimeMsMax: maxTokenLifetime },
-        { replace },
+    async (registry) =>
+      registry.describeApp(
+        await registry.addApp(
+          { appId, issuer, audience, keys, algorithms, tokenLifetimeMsMax: maxTokenLifetime },
+          { replace },
+        ),
       ),
   );
   report(options, added, `App ${JSON.stringify(appId)} is registered for issuer ${JSON.stringify(issuer)}`);
@@ -115,12 +104,16 @@ function registerList(app: Command): void {
     const { apps, where } = await withRegistry(
       options,
       (server, place) => server.findRegistry(place),
-      async (registry, where) => ({ apps: await registry.listApps(), where }),
-      (where) => ({ apps: [], where }),
+      async (registry, where) => ({ apps: await registry.describeApps(), where }),
+      (where) => ({ apps: [] as readonly DescribedApp[], where }),
     );
-    if (options.json) printJson(apps.map(describe));
+    if (options.json) printJson(apps);
     else if (apps.length === 0) printNote(`no App is registered in ${where}; add one with: holdfast app add`);
-    else printTable(['APP', 'STATUS', 'ISSUER', 'AUDIENCE', 'KEYS', 'MAX LIFETIME'], apps.map(toCells));
+    else
+      printTable(
+        ['APP', 'STATUS', 'ISSUER', 'AUDIENCE', 'KEYS', 'MAX LIFETIME', 'STORED'],
+        apps.map(toCells),
+      );
   });
 }
 
@@ -135,8 +128,8 @@ function registerSetStatus(
     .description(description)
     .argument('<app-id>', 'the App', parsePathIdValue);
   withPlace(command).action(async (appId: string, options: PlaceOptions) => {
-    const changed = await withExistingRegistry(options, appId, (registry) =>
-      registry.setAppStatus(appId, status),
+    const changed = await withExistingRegistry(options, appId, async (registry) =>
+      registry.describeApp(await registry.setAppStatus(appId, status)),
     );
     report(options, changed, `App ${JSON.stringify(appId)} is ${status}`);
   });
@@ -154,80 +147,20 @@ function registerRemove(app: Command): void {
   });
 }
 
-function withPlace(command: Command): Command {
-  return command
-    .addOption(dataOption())
-    .addOption(
-      new Option(
-        '--metadata <url>',
-        'database of servers that share one, postgres://… (or HOLDFAST_METADATA)',
-      ).conflicts('data'),
-    )
-    .addOption(jsonOption());
-}
-
-function withExistingRegistry<T>(
-  options: PlaceOptions,
-  appId: string,
-  work: (registry: Registry) => Promise<T>,
-): Promise<T> {
-  return withRegistry(
-    options,
-    (server, place) => server.findRegistry(place),
-    work,
-    (where, { kind }) => {
-      const advice = `${where} has no registry yet; check ${kind === 'folder' ? '--data' : '--metadata'}`;
-      throw new CliError(`there is no App ${JSON.stringify(appId)}: ${advice}`);
-    },
-  );
-}
-
-/** Opens what `open` finds, does the work and closes it. The server's door is loaded only now: start-up stays quick. */
-async function withRegistry<T>(
-  options: PlaceOptions,
-  open: (server: Server, place: RowsPlace) => Promise<Registry | undefined>,
-  work: (registry: Registry, where: string) => Promise<T>,
-  whenMissing?: (where: string, place: RowsPlace) => T,
-): Promise<T> {
-  sayWhenInterrupted('whether the change was made, shows: holdfast app list');
-  const server = await import('@holdfast/server');
-  try {
-    const place = server.parseRowsPlace(options, process.env);
-    const where = server.nameRows(place);
-    const registry = await saying(`no answer yet from ${where}`, () => open(server, place));
-    if (registry === undefined) return (whenMissing as NonNullable<typeof whenMissing>)(where, place);
-    try {
-      return await saying(`no answer yet from ${where}`, () => work(registry, where));
-    } finally {
-      await registry.close();
-    }
-  } catch (error) {
-    if (error instanceof server.ConfigError) throw new UsageError(error.message);
-    throw error instanceof server.ServeError ? new CliError(error.message) : error;
-  }
-}
-
-function report(options: PlaceOptions, app: App, line: string): void {
-  if (options.json) printJson(describe(app));
+function report(options: PlaceOptions, app: DescribedApp, line: string): void {
+  if (options.json) printJson(app);
   else printLine(line);
 }
 
-/** Public facts only; the keys themselves are left to the registry. */
-function describe(app: App): Record<string, unknown> {
-  return {
-    appId: app.appId,
-    issuer: app.issuer,
-    audience: app.audience,
-    status: app.status,
-    jwksUrl: app.keys.kind === 'url' ? app.keys.url : null,
-    algorithms: app.algorithms ?? ALGORITHMS,
-    maxTokenLifetimeMs: app.tokenLifetimeMsMax,
-    createdAt: app.createdAt,
-    updatedAt: app.updatedAt,
-  };
+function toCells({ appId, status, issuer, audience, ...app }: DescribedApp): readonly string[] {
+  const keys = app.keys.kind === 'url' ? app.keys.url : 'in the registry';
+  return [appId, status, issuer, audience, keys, formatDuration(app.maxTokenLifetimeMs), describeStored(app)];
 }
 
-function toCells(app: App): readonly string[] {
-  const keys = app.keys.kind === 'url' ? app.keys.url : 'in the registry';
-  return [app.appId, app.status, app.issuer, app.audience, keys, formatDuration(app.tokenLifetimeMsMax)];
+/** What is stored, and what the quotas of the App allow. */
+function describeStored({ usage, quotas }: Pick<DescribedApp, 'usage' | 'quotas'>): string {
+  const bytes = formatBytes(usage.readyStoredBytes + usage.reservedBytes);
+  const maxBytes = quotas.maxBytes === null ? '' : ` of ${formatBytes(quotas.maxBytes)}`;
+  const maxNodes = quotas.maxNodes === null ? '' : ` of ${formatCount(quotas.maxNodes)}`;
+  return `${bytes}${maxBytes}, ${formatCount(usage.nodeCount)}${maxNodes} nodes`;
 }

@@ -1,41 +1,68 @@
 /**
  * The quotas that hold in each Space, for the rules: limits as the registry was last read, and what each App stores. Only Apps that
- * have a quota of their own are summed, when something is about to be stored.
+ * have a quota of their own are summed, when something is about to be stored. Within this process no quota of an App is exceeded;
+ * what others store is seen when the sum is read again.
  */
 import type { Space } from '../core/model.ts';
 import type { MetadataStore } from '../core/ports.ts';
-import { type QuotaLimits, type Quotas, type SpaceQuotas, type Stored, storedOf } from '../core/quotas.ts';
+import {
+  type Excess,
+  findExcess,
+  NOTHING_STORED,
+  type QuotaLimits,
+  type Quotas,
+  type Reservation,
+  type SpaceQuotas,
+  type Stored,
+  storedOf,
+} from '../core/quotas.ts';
 
 /** A sum this old is read again, while requests go on with it. */
 const SUM_FRESH_MS = 1_000;
-/** Before a refusal a sum this old is read again. */
-const SUM_JUST_READ_MS = 250;
 /** No sum older than this is used. */
 const SUM_STALE_MS = 4_000;
+/** A refusal rests on a sum that is no older than this. */
+const SUM_JUST_READ_MS = 250;
 /** Apps whose sums are remembered. */
 const SUMS_MAX = 10_000;
+/** Looks at sums that may count something twice, before the room is given: the sum may be as old as that anyway. */
+const LOOKS_MAX = 8;
 
 interface Limits {
   readonly space: QuotaLimits | undefined;
   readonly app: QuotaLimits | undefined;
 }
 
-interface Sum {
-  /** monotonic ms at the start of the reading */
-  readonly readAt: number;
-  readonly stored: Stored;
-  /** what this process stored during the reading: `stored` may have it or not */
-  readonly during: Stored;
-  /** what this process has stored since */
-  since: Stored;
+/** What an App stores. Only `stored` is replaced by a reading. */
+class AppSum {
+  /** monotonic ms at the start of the last reading that succeeded */
+  readAt = Number.NEGATIVE_INFINITY;
+  readings = 0;
+  stored: Stored = NOTHING_STORED;
+  /** stored by this process after the last reading */
+  since: Stored = NOTHING_STORED;
+  /** stored by this process while a reading was under way: `stored` may have it or not */
+  during: Stored = NOTHING_STORED;
+  /** what is about to be stored */
+  pending: Stored = NOTHING_STORED;
+  reading: Promise<void> | undefined;
+  /** resolves when something that was pending is settled */
+  settled = Promise.withResolvers<void>();
+
+  get surely(): Stored {
+    return add(this.stored, this.since);
+  }
+
+  get atMost(): Stored {
+    return add(add(this.surely, this.during), this.pending);
+  }
 }
 
 export class QuotaWatch implements Quotas {
   readonly #findLimits: (space: Space) => Limits | undefined;
   readonly #metadata: Pick<MetadataStore, 'readAppTotals'>;
   readonly #monotonicNow: () => number;
-  readonly #sums = new Map<string, Sum>();
-  readonly #readings = new Map<string, Promise<Sum>>();
+  readonly #sums = new Map<string, AppSum>();
 
   constructor(
     findLimits: (space: Space) => Limits | undefined,
@@ -47,67 +74,79 @@ export class QuotaWatch implements Quotas {
     this.#monotonicNow = monotonicNow;
   }
 
-  find(space: Space): SpaceQuotas | undefined | Promise<SpaceQuotas | undefined> {
+  find(space: Space): SpaceQuotas | undefined {
     const limits = this.#findLimits(space);
-    if (limits === undefined) return undefined;
-    if (limits.app === undefined) return { space: limits.space, app: undefined };
-    const sum = this.#sums.get(space.appId);
-    const age = sum === undefined ? Number.POSITIVE_INFINITY : this.#monotonicNow() - sum.readAt;
-    if (sum === undefined || age > SUM_STALE_MS) {
-      return this.#read(space.appId).then((read) => withSum(limits, upperSum(read)));
+    return limits && { space: limits.space, isAppLimited: limits.app !== undefined };
+  }
+
+  async findAppExcess(space: Space, more: Stored): Promise<Excess | undefined> {
+    const reserved = await this.reserve(space, more);
+    if (!('settle' in reserved)) return reserved;
+    reserved.settle(false);
+    return undefined;
+  }
+
+  async reserve(space: Space, more: Stored): Promise<Excess | Reservation> {
+    const sum = this.#sumOf(space.appId);
+    const age = this.#monotonicNow() - sum.readAt;
+    if (age > SUM_STALE_MS) await this.#read(space.appId, sum);
+    // If this reading fails, a later one may succeed before the sum is too old.
+    else if (age > SUM_FRESH_MS) this.#read(space.appId, sum).catch(() => undefined);
+    const judge = (stored: Stored) => findExcess('App', this.#findLimits(space)?.app, stored, more);
+    for (let looks = 0; looks < LOOKS_MAX && judge(sum.atMost) !== undefined; looks += 1) {
+      if (this.#monotonicNow() - sum.readAt > SUM_JUST_READ_MS) await this.#read(space.appId, sum);
+      const excess = judge(sum.surely);
+      if (excess !== undefined) return excess;
+      // What is counted perhaps twice would refuse what fits.
+      if (judge(add(sum.surely, sum.pending)) !== undefined) await sum.settled.promise;
+      else if (judge(sum.atMost) !== undefined) await this.#read(space.appId, sum);
     }
-    // If this reading fails, the next one may succeed before the sum is too old.
-    if (age > SUM_FRESH_MS) this.#read(space.appId).catch(() => undefined);
-    return withSum(limits, upperSum(sum));
+    return hold(sum, more);
   }
 
-  /** Leaves out what was stored during the reading: counted twice it would refuse what fits. */
-  async findFresh(space: Space): Promise<SpaceQuotas | undefined> {
-    const limits = this.#findLimits(space);
-    if (limits?.app === undefined) return limits === undefined ? undefined : { ...limits, app: undefined };
-    const known = this.#sums.get(space.appId);
-    const isJustRead = known !== undefined && this.#monotonicNow() - known.readAt <= SUM_JUST_READ_MS;
-    const { stored, since } = isJustRead ? known : await this.#read(space.appId);
-    return withSum(limits, addStored(stored, since));
-  }
-
-  noteStored({ appId }: Space, more: Stored): void {
-    const sum = this.#sums.get(appId);
-    if (sum !== undefined) sum.since = addStored(sum.since, more);
-  }
-
-  /** Those who ask while a reading is under way share it. */
-  #read(appId: string): Promise<Sum> {
-    const known = this.#readings.get(appId);
+  #sumOf(appId: string): AppSum {
+    const known = this.#sums.get(appId);
     if (known !== undefined) return known;
-    const reading = this.#readSum(appId).finally(() => this.#readings.delete(appId));
-    this.#readings.set(appId, reading);
-    return reading;
-  }
-
-  async #readSum(appId: string): Promise<Sum> {
-    const readAt = this.#monotonicNow();
-    const before = this.#sums.get(appId)?.since ?? NOTHING;
-    const stored = storedOf(await this.#metadata.readAppTotals(appId));
-    const after = this.#sums.get(appId)?.since ?? NOTHING;
-    const sum: Sum = { readAt, stored, during: addStored(after, before, -1), since: NOTHING };
-    this.#sums.delete(appId);
     if (this.#sums.size >= SUMS_MAX) this.#sums.delete(this.#sums.keys().next().value as string);
+    const sum = new AppSum();
     this.#sums.set(appId, sum);
     return sum;
   }
+
+  /** Those who ask while a reading is under way share it. */
+  #read(appId: string, sum: AppSum): Promise<void> {
+    sum.reading ??= this.#readSum(appId, sum).finally(() => {
+      sum.reading = undefined;
+    });
+    return sum.reading;
+  }
+
+  async #readSum(appId: string, sum: AppSum): Promise<void> {
+    const readAt = this.#monotonicNow();
+    const before = add(sum.since, sum.during);
+    sum.stored = storedOf(await this.#metadata.readAppTotals(appId));
+    sum.during = add(add(sum.since, sum.during), before, -1);
+    sum.since = NOTHING_STORED;
+    sum.readAt = readAt;
+    sum.readings += 1;
+  }
 }
 
-const NOTHING: Stored = { bytes: 0, nodes: 0 };
+function hold(sum: AppSum, more: Stored): Reservation {
+  const { readings } = sum;
+  sum.pending = add(sum.pending, more);
+  return {
+    more,
+    settle: (isStored) => {
+      sum.pending = add(sum.pending, more, -1);
+      if (isStored && sum.readings === readings) sum.since = add(sum.since, more);
+      else if (isStored) sum.during = add(sum.during, more);
+      sum.settled.resolve();
+      sum.settled = Promise.withResolvers();
+    },
+  };
+}
 
-function addStored(left: Stored, right: Stored, sign: 1 | -1 = 1): Stored {
+function add(left: Stored, right: Stored, sign: 1 | -1 = 1): Stored {
   return { bytes: left.bytes + sign * right.bytes, nodes: left.nodes + sign * right.nodes };
-}
-
-function upperSum({ stored, during, since }: Sum): Stored {
-  return addStored(addStored(stored, during), since);
-}
-
-function withSum({ space, app }: Limits, stored: Stored): SpaceQuotas {
-  return { space, app: app === undefined ? undefined : { limits: app, stored } };
 }

@@ -9,7 +9,7 @@ import { createGeneration } from './generation.ts';
 import { type LeaseWindow, renewLease } from './lease-state.ts';
 import type { Generation, NodeRow, UploadEvidence, UploadRow } from './model.ts';
 import type { Awaitable, SpaceTransaction, UploadKind } from './ports.ts';
-import { type Excess, findExcess, type SpaceQuotas, type Stored } from './quotas.ts';
+import { type Excess, findExcess, type QuotaInput, type Stored } from './quotas.ts';
 
 export interface LeaseRequest {
   readonly hash: Hash;
@@ -45,7 +45,7 @@ interface LeaseInput {
   /** random digits for a new generation, if one is made */
   readonly fresh: string;
   readonly rules: UploadRules;
-  readonly quotas: SpaceQuotas | undefined;
+  readonly quotas: QuotaInput | undefined;
 }
 
 export type LeaseDecision =
@@ -65,6 +65,8 @@ export type LeaseDecision =
     }
   /** a quota refuses the publication; the upload stays */
   | { readonly kind: 'full'; readonly excess: Excess }
+  /** nothing has changed: reserve room for so much in the quota of the App, then ask again */
+  | { readonly kind: 'reserve'; readonly more: Stored }
   | { readonly kind: 'upload'; readonly row: UploadRow }
   | { readonly kind: 'inspect'; readonly generation: Generation };
 
@@ -251,8 +253,8 @@ async function restoreContent(
   const { upload, evidence } = accepted;
   // A claimed row's bytes count no more: to store them again is a publication. Healing is never refused.
   const more = { bytes: node.state === 'claimed' ? node.canonicalSize : 0, nodes: 0 };
-  const excess = await judgeQuotas(tx, quotas, more);
-  if (excess !== undefined) return refuse(tx, upload, excess);
+  const refusal = await judgeQuotas(tx, quotas, upload, more);
+  if (refusal !== undefined) return refusal;
   const [urlExpiresAt = 0] = await findUrlExpiries(tx, [node], rules.uploads);
   await closeContent(tx, { generation: node.generation, inline: node.inline, urlExpiresAt });
   await acceptContent(tx, accepted);
@@ -279,8 +281,8 @@ async function publish(
   const { hash } = upload;
   const children = await findChildren(tx, [evidence.refs]);
   const more: Stored = { bytes: evidence.canonicalSize, nodes: 1 };
-  const excess = await judgeQuotas(tx, quotas, more, hash);
-  if (excess !== undefined) return refuse(tx, upload, excess);
+  const refusal = await judgeQuotas(tx, quotas, upload, more);
+  if (refusal !== undefined) return refusal;
   await acceptContent(tx, accepted);
   const childHashes = listUnready(children);
   const isReady = childHashes.length === 0;
@@ -304,21 +306,25 @@ async function publish(
   return isReady ? { kind: 'ready', hash, ...lease, more } : { kind: 'children', hash, childHashes, more };
 }
 
-/** `made`: the hash whose row is about to be made. Its edges are read first, because nothing is locked after the counters. */
+/** `undefined`: nothing stands against storing `more`. */
 async function judgeQuotas(
   tx: SpaceTransaction,
-  quotas: SpaceQuotas | undefined,
+  quotas: QuotaInput | undefined,
+  upload: UploadRow,
   more: Stored,
-  made?: Hash,
-): Promise<Excess | undefined> {
+): Promise<LeaseDecision | undefined> {
   if (quotas === undefined || (more.bytes === 0 && more.nodes === 0)) return undefined;
   const { space, app } = quotas;
-  const excess = app && findExcess('App', app.limits, app.stored, more);
-  if (excess !== undefined || space === undefined) return excess;
-  // Both are asked in one turn, in this order.
-  const edges = made === undefined ? undefined : tx.findLooseEdges([made]);
+  if (app !== undefined && 'excess' in app) return refuse(tx, upload, app.excess);
+  if (app !== undefined && (app.reserved.bytes < more.bytes || app.reserved.nodes < more.nodes)) {
+    return { kind: 'reserve', more };
+  }
+  if (space === undefined) return undefined;
+  // Both are asked in one turn, in this order: nothing is locked after what is stored.
+  const edges = tx.findLooseEdges([upload.hash]);
   const [stored] = await Promise.all([tx.lockStored(), edges]);
-  return findExcess('Space', space, stored, more);
+  const excess = findExcess('Space', space, stored, more);
+  return excess && refuse(tx, upload, excess);
 }
 
 /** Keeps the upload as any lease call does: a later one publishes it once there is room. */

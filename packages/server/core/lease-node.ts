@@ -11,7 +11,7 @@ import {
 } from './lease-decision.ts';
 import { clampLeaseDuration } from './lease-state.ts';
 import type { Generation, Space, UploadRow } from './model.ts';
-import { quotaExceeded } from './quotas.ts';
+import { NOTHING_STORED, type QuotaInput, quotaExceeded, type Reservation, type Stored } from './quotas.ts';
 import { signUploadToken } from './upload-token.ts';
 
 /** A further round is needed only if another request replaced the generation that was just inspected. */
@@ -42,27 +42,35 @@ export async function leaseNode(
       return answer(core, space, { kind: 'ready', hash, ...lease }, uploadOrigin);
     }
   }
+  const room = new QuotaRoom(core, space);
+  try {
+    const decision = await decide(core, space, request, room);
+    if (decision.kind === 'ready' && decision.renews) onRenewal?.();
+    room.settle('more' in decision);
+    return await answer(core, space, decision, uploadOrigin);
+  } finally {
+    room.settle(false);
+  }
+}
+
+async function decide(
+  core: Core,
+  space: Space,
+  request: LeaseRequest,
+  room: QuotaRoom,
+): Promise<FinalDecision> {
   const rules = uploadRulesOf(core);
-  const found = core.quotas.find(space);
-  let quotas = found instanceof Promise ? await found : found;
   let inspection: Inspection | undefined;
-  let isSumFresh = false;
   for (let inspections = 0; inspections < INSPECTION_ROUNDS_MAX; ) {
     const fresh = makeGenerationDigits(core.random);
-    const input = { request, inspection, fresh, rules, quotas };
+    const input = { request, inspection, fresh, rules, quotas: room.input };
     const decision = await core.metadata.transact(space, decideLease, input);
-    if (decision.kind === 'inspect') {
+    if (decision.kind === 'full') throw quotaExceeded(decision.excess);
+    if (decision.kind === 'reserve') await room.reserve(decision.more);
+    else if (decision.kind !== 'inspect') return decision;
+    else {
       inspections += 1;
-      inspection = await inspect(core, space, hash, decision.generation);
-    } else if (decision.kind === 'full') {
-      if (isSumFresh || decision.excess.holder === 'Space') throw quotaExceeded(decision.excess);
-      // The sum of the App may be some seconds old, and much may have been collected since.
-      quotas = await core.quotas.findFresh(space);
-      isSumFresh = true;
-    } else {
-      if (decision.kind === 'ready' && decision.renews) onRenewal?.();
-      if (quotas?.app !== undefined && 'more' in decision) core.quotas.noteStored(space, decision.more);
-      return answer(core, space, decision, uploadOrigin);
+      inspection = await inspect(core, space, request.hash, decision.generation);
     }
   }
   throw new ApiError(
@@ -70,6 +78,45 @@ export async function leaseNode(
     'the uploads of this node keep changing; repeat the same lease request',
     { retryAfterSeconds: BUSY_RETRY_AFTER_SECONDS },
   );
+}
+
+type FinalDecision = Exclude<LeaseDecision, { kind: 'inspect' | 'full' | 'reserve' }>;
+
+/** What the quotas leave for one lease. Without quotas it costs one look. */
+class QuotaRoom {
+  readonly #core: Core;
+  readonly #space: Space;
+  #reservation: Reservation | undefined;
+  #input: QuotaInput | undefined;
+
+  constructor(core: Core, space: Space) {
+    this.#core = core;
+    this.#space = space;
+    const quotas = core.quotas.find(space);
+    if (quotas === undefined) return;
+    this.#input = {
+      space: quotas.space,
+      app: quotas.isAppLimited ? { reserved: NOTHING_STORED } : undefined,
+    };
+  }
+
+  get input(): QuotaInput | undefined {
+    return this.#input;
+  }
+
+  /** If there is no room, the next decision says so, and keeps the upload. */
+  async reserve(more: Stored): Promise<void> {
+    this.settle(false);
+    const reserved = await this.#core.quotas.reserve(this.#space, more);
+    const isRoom = 'settle' in reserved;
+    this.#reservation = isRoom ? reserved : undefined;
+    this.#input = { space: this.#input?.space, app: isRoom ? { reserved: more } : { excess: reserved } };
+  }
+
+  settle(isStored: boolean): void {
+    this.#reservation?.settle(isStored);
+    this.#reservation = undefined;
+  }
 }
 
 function uploadRulesOf({ content, settings, freeSpace }: Core): UploadRules {
@@ -93,7 +140,7 @@ async function inspect(core: Core, space: Space, hash: Hash, generation: Generat
 async function answer(
   core: Core,
   space: Space,
-  decision: Exclude<LeaseDecision, { kind: 'inspect' | 'full' }>,
+  decision: FinalDecision,
   uploadOrigin: string,
 ): Promise<LeaseResponse> {
   if (decision.kind === 'ready') {

@@ -15,7 +15,7 @@ beforeEach(async () => {
 afterEach(() => world.close());
 
 function limit(space: Partial<QuotaLimits>): void {
-  world.quotas.held = { space: { maxBytes: undefined, maxNodes: undefined, ...space }, app: undefined };
+  world.quotas.space = { maxBytes: undefined, maxNodes: undefined, ...space };
 }
 
 /** The message of a refusal by a quota. */
@@ -150,28 +150,34 @@ describe('a quota never refuses', () => {
 
 describe('a quota of the App', () => {
   const held = (bytes: number, nodes: number) => {
-    const limits: QuotaLimits = { maxBytes: 1000, maxNodes: 10 };
-    world.quotas.held = { space: undefined, app: { limits, stored: { bytes, nodes } } };
+    world.quotas.app = { limits: { maxBytes: 1000, maxNodes: 10 }, stored: { bytes, nodes } };
   };
 
-  test('judges by the sum that the process knows, and tells it what is stored', async () => {
+  test('judges by the sum that the process knows, and keeps room while it publishes', async () => {
     const [one, two] = [smallNode(1), smallNode(2)];
     await putAll(one, two);
     held(0, 9);
     expect((await world.lease(one)).state).toBe('ready');
-    expect(world.quotas.more).toEqual([{ bytes: one.bytes.length, nodes: 1 }]);
-    held(0, 10);
+    expect(world.quotas.app?.stored).toEqual({ bytes: one.bytes.length, nodes: 10 });
     expect(await refusalOf(world.lease(two))).toContain('the App would be exceeded: 10 of 10 nodes');
     held(1000 - two.bytes.length + 1, 0);
     await refusalOf(world.lease(two));
-    expect(world.quotas.more).toHaveLength(1);
+    await refusalOf(world.lease(two));
+    expect(world.quotas.reserved).toBe(0);
+    held(0, 0);
+    expect((await world.lease(two)).state).toBe('ready');
   });
 
-  test('reads the sum again before it refuses', async () => {
-    const node = smallNode(1);
-    await putAll(node);
-    held(0, 10);
-    world.quotas.freshSum = { bytes: 0, nodes: 9 };
-    expect((await world.lease(node)).state).toBe('ready');
+  test('is not exceeded by many that publish at once; what fails gives its room back', async () => {
+    const nodes = Array.from({ length: 8 }, (_, index) => smallNode(index));
+    await putAll(...nodes);
+    held(0, 6);
+    const answers = await Promise.allSettled(nodes.map((node) => world.lease(node)));
+    expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(4);
+    expect([world.quotas.app?.stored.nodes, world.quotas.reserved]).toEqual([10, 0]);
+    limit({ maxNodes: 0 });
+    held(0, 0);
+    for (const node of nodes) await world.lease(node).catch(() => undefined);
+    expect([world.quotas.app?.stored.nodes, world.quotas.reserved]).toEqual([0, 0]);
   });
 });

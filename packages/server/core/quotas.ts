@@ -16,29 +16,44 @@ export interface QuotaLimits {
   readonly maxNodes: number | undefined;
 }
 
-/** What holds in one Space. Plain data, so that a transaction can judge by it in another thread. */
+/** What holds in one Space. */
 export interface SpaceQuotas {
   readonly space: QuotaLimits | undefined;
-  /** `stored`: by all Spaces of the App, as this process knows it: 5 s old at most */
-  readonly app: { readonly limits: QuotaLimits; readonly stored: Stored } | undefined;
+  /** all Spaces of the App together have a limit too */
+  readonly isAppLimited: boolean;
 }
 
 /** The port to quotas. */
 export interface Quotas {
-  /** Returns the quotas themselves, not a promise, nearly always; `undefined`: there are none. */
-  find(space: Space): SpaceQuotas | undefined | Promise<SpaceQuotas | undefined>;
-  /** The same with a sum of the App that was read a moment ago. Asked before a quota of the App refuses anything. */
-  findFresh(space: Space): Promise<SpaceQuotas | undefined>;
-  /** The Space stores that much more since its App's sum was read. */
-  noteStored(space: Space, more: Stored): void;
+  /** `undefined`: there are none. */
+  find(space: Space): SpaceQuotas | undefined;
+  /** Whether `more` fits into the quota of the App now, by a sum that is 5 s old at most. */
+  findAppExcess(space: Space, more: Stored): Promise<Excess | undefined>;
+  /** The same, and keeps room for `more` until `settle`. */
+  reserve(space: Space, more: Stored): Promise<Excess | Reservation>;
+}
+
+export interface Reservation {
+  readonly more: Stored;
+  /** Call once: whether `more` is stored now. */
+  settle(isStored: boolean): void;
 }
 
 /** Where nothing is ever stored. */
 export const NO_QUOTAS: Quotas = {
   find: () => undefined,
-  findFresh: async () => undefined,
-  noteStored: () => undefined,
+  findAppExcess: async () => undefined,
+  reserve: async (_, more) => ({ more, settle: () => undefined }),
 };
+
+/** By which a transaction judges. Plain data: it may run in another thread. */
+export interface QuotaInput {
+  readonly space: QuotaLimits | undefined;
+  /** `undefined`: the App has no limit; room for so much is reserved; or what its quota refuses */
+  readonly app: { readonly reserved: Stored } | { readonly excess: Excess } | undefined;
+}
+
+export const NOTHING_STORED: Stored = { bytes: 0, nodes: 0 };
 
 /** What a quota refuses. Plain data. */
 export interface Excess {

@@ -10,7 +10,7 @@ import type { Core } from './core.ts';
 import { checkRoom } from './free-space.ts';
 import type { UploadEvidence } from './model.ts';
 import type { SpaceTransaction, StagedUpload, UploadBody, UploadReceiver } from './ports.ts';
-import { type Excess, findExcess, quotaExceeded, type SpaceQuotas, type Stored, storedOf } from './quotas.ts';
+import { findExcess, quotaExceeded, type SpaceQuotas, type Stored, storedOf } from './quotas.ts';
 import { parseUploadToken, type UploadGrant } from './upload-token.ts';
 
 export interface UploadRequest {
@@ -48,7 +48,7 @@ export async function receiveUpload(core: Core, request: UploadRequest): Promise
     await finishTooLarge(core, grant);
   }
   const quotas = request.declaredLength === undefined ? undefined : core.quotas.find(grant.space);
-  if (quotas !== undefined) await checkQuotas(core, grant, await quotas, request.declaredLength as number);
+  if (quotas !== undefined) await checkQuotas(core, grant, quotas, request.declaredLength as number);
   const body = request.body ?? new Uint8Array(0);
   const staged = await receiver.receive(grant, body, request.declaredLength, core.settings);
   try {
@@ -65,26 +65,20 @@ export async function receiveUpload(core: Core, request: UploadRequest): Promise
 async function checkQuotas(
   core: Core,
   { space, hash, generation }: UploadGrant,
-  quotas: SpaceQuotas | undefined,
+  quotas: SpaceQuotas,
   declaredLength: number,
 ): Promise<void> {
   const more: Stored = { bytes: declaredLength, nodes: 0 };
   let excess =
-    quotas?.space?.maxBytes === undefined
+    quotas.space?.maxBytes === undefined
       ? undefined
       : findExcess('Space', quotas.space, storedOf(await core.metadata.readCounters(space)), more);
-  if (excess === undefined && findAppExcess(quotas, more) !== undefined) {
-    excess = findAppExcess(await core.quotas.findFresh(space), more);
-  }
+  if (quotas.isAppLimited) excess ??= await core.quotas.findAppExcess(space, more);
   if (excess === undefined) return;
   const upload = await core.metadata.findUpload(space, hash);
   if (upload?.generation !== generation || upload.evidence !== undefined) throw alreadyFinished();
   const node = await core.metadata.findNode(space, hash);
   if (node?.state !== 'rotten') throw quotaExceeded(excess);
-}
-
-function findAppExcess(quotas: SpaceQuotas | undefined, more: Stored): Excess | undefined {
-  return quotas?.app && findExcess('App', quotas.app.limits, quotas.app.stored, more);
 }
 
 /** Whether the bytes can only become a row: then the finishing transaction checks the generation, and no earlier read does. */

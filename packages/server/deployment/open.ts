@@ -9,6 +9,7 @@ import { UPLOAD_TTL_MS_DEFAULT } from '@holdfast/protocol';
 import type { RegistryStore } from '../auth/registry-store.ts';
 import { type BackgroundTurns, makeLocalTurns, NO_TURNS } from '../background/turns.ts';
 import { type Clock, type ContentStore, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
+import type { AppTotals } from '../core/tenancy-ports.ts';
 import { formatHosts, type PostgresAddress } from '../engine/address.ts';
 import type { FolderFormat } from '../engine/backup-ports.ts';
 import type { Files } from '../engine/disk/files.ts';
@@ -139,17 +140,26 @@ export async function tryBytes(place: S3Place): Promise<BytesTrial> {
   return naming(`--content, ${nameBucket(place)}`, () => tryBucket(place.address));
 }
 
+/** The registry of Apps alone, with what each App stores. */
+export interface OpenApps extends Pick<CopiedDeployment, 'apps' | 'close'> {
+  readTotals(appId: string): Promise<AppTotals>;
+}
+
 /** Opens only the registry of Apps, also while servers run. Makes what is missing. Rejects with ServeError. */
-export async function openApps(place: RowsPlace): Promise<Pick<CopiedDeployment, 'apps' | 'close'>> {
+export async function openApps(place: RowsPlace): Promise<OpenApps> {
   if (place.kind === 'folder') {
     const { openSqliteRegistryStore } = await import('../engine/sqlite/registry-store.ts');
+    const { readSqliteAppTotals } = await import('../engine/sqlite/app-totals.ts');
     const apps = openSqliteRegistryStore(place.dataDir);
-    return { apps, close: async () => apps.close() };
+    const readTotals = async (appId: string) => readSqliteAppTotals(place.dataDir, appId);
+    return { apps, readTotals, close: async () => apps.close() };
   }
   const { openPostgres } = await import('../engine/postgres/open-postgres.ts');
   const { PostgresRegistryStore } = await import('../engine/postgres/registry-store.ts');
+  const { readAppTotals } = await import('../engine/postgres/app-totals.ts');
   const pool = await naming(nameRows(place), () => openPostgres({ ...place.address, connectionsMax: 1 }));
-  return { apps: new PostgresRegistryStore(pool), close: () => pool.close() };
+  const readTotals = (appId: string) => readAppTotals(pool, appId);
+  return { apps: new PostgresRegistryStore(pool), readTotals, close: () => pool.close() };
 }
 
 /** Opens a folder that was taken out of a backup, alone and without a thread. The caller holds it. Rejects with ServeError. */

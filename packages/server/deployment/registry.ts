@@ -20,12 +20,16 @@ import {
 } from '../auth/registry-store.ts';
 import { StoreUnavailable } from '../core/ports.ts';
 import { NotFoundError, ServeError } from '../errors.ts';
-import { hasApps, openApps } from './open.ts';
+import { type DescribedApp, describeApp } from './describe-app.ts';
+import { hasApps, type OpenApps, openApps } from './open.ts';
 import type { RowsPlace } from './place.ts';
 
 /** Every verb rejects with ServeError if it fails. A change holds in every process within 5 s. */
 export interface Registry {
   listApps(): Promise<readonly AppRecord[]>;
+  /** Every App, with what it stores. */
+  describeApps(): Promise<readonly DescribedApp[]>;
+  describeApp(app: AppRecord): Promise<DescribedApp>;
   /** `replace`: the App exists; its issuer, audience, keys, algorithms and lifetime are replaced, its status stays. */
   addApp(registration: AppRegistration, options?: { readonly replace?: boolean }): Promise<AppRecord>;
   setAppStatus(appId: string, status: AppStatus): Promise<AppRecord>;
@@ -67,8 +71,7 @@ export async function openRegistry(place: RowsPlace): Promise<Registry> {
 
 /** As `openRegistry`, for the server itself: makes the folder, and makes a registry also beside other files. */
 export async function makeRegistry(place: RowsPlace): Promise<Registry> {
-  const { apps, close } = await openApps(place);
-  return administer(apps, close);
+  return administer(await openApps(place));
 }
 
 /** Folders that a new file system may contain. */
@@ -90,9 +93,18 @@ function isEmptyFolder(dataDir: string): boolean {
 }
 
 /** The verbs over a store that is open; `close` closes it. */
-export function administer(store: RegistryStore, close: () => Promise<void>): Registry {
+export function administer({ apps: store, readTotals, close }: OpenApps): Registry {
+  const describe = async (app: AppRecord): Promise<DescribedApp> =>
+    describeApp(app, await readTotals(app.appId), Date.now());
   return {
     listApps: () => explain(async () => store.readAll()),
+    describeApps: () =>
+      explain(async () => {
+        const described: DescribedApp[] = [];
+        for (const app of await store.readAll()) described.push(await describe(app));
+        return described;
+      }),
+    describeApp: (app) => explain(() => describe(app)),
     addApp: (registration, { replace = false } = {}) =>
       explain(async () => {
         const record = await parseAppRegistration(registration, Date.now());

@@ -1,52 +1,48 @@
 /** The operations on Apps: those of `holdfast app`. */
 import { ALGORITHMS, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
-import type { AppRecord, AppStatus } from '../auth/registry-store.ts';
+import type { AppStatus } from '../auth/registry-store.ts';
+import type { DescribedApp } from '../deployment/describe-app.ts';
 import { APP, type Field, flag, integer, optional, text } from './fields.ts';
 import { type OperationCall, operation } from './operation.ts';
 import { OperatorError } from './problem.ts';
-import { COUNT, listOf, orNull, record, TEXT, TIMESTAMP } from './schemas.ts';
+import { COUNT, listOf, orNull, QUOTAS, record, TEXT, TIMESTAMP } from './schemas.ts';
 
 const TEXT_LENGTH_MAX = 2048;
 const KEY_SET_LENGTH_MAX = 256 * 1024;
 
-/** A registered App: public facts only. The keys themselves stay in the registry. */
-export interface DescribedApp {
-  readonly appId: string;
-  readonly issuer: string;
-  readonly audience: string;
-  readonly status: AppStatus;
-  readonly jwksUrl: string | null;
-  readonly algorithms: readonly string[];
-  readonly maxTokenLifetimeMs: number;
-  readonly createdAt: number;
-  readonly updatedAt: number;
-}
-
-const APP_SCHEMA = record({
+export const APP_SCHEMA = record({
   appId: TEXT,
   issuer: TEXT,
   audience: TEXT,
   status: { enum: ['active', 'suspended'] },
+  keys: {
+    anyOf: [
+      record({ kind: { const: 'static' }, kids: listOf(TEXT) }),
+      record({ kind: { const: 'url' }, url: TEXT }),
+    ],
+  },
   jwksUrl: orNull(TEXT),
   algorithms: listOf({ enum: [...ALGORITHMS] }),
   maxTokenLifetimeMs: COUNT,
+  quotas: QUOTAS,
+  spaceQuotas: listOf(
+    record({ space: TEXT, maxBytes: orNull(COUNT), maxNodes: orNull(COUNT) }),
+    'Spaces that have a quota of their own.',
+  ),
+  usage: record({
+    spaces: COUNT,
+    nodeCount: COUNT,
+    readyContentBytes: COUNT,
+    readyStoredBytes: COUNT,
+    reservedBytes: COUNT,
+    notReadyNodeCount: COUNT,
+  }),
+  revocations: listOf({
+    anyOf: [record({ jti: TEXT, until: TIMESTAMP }), record({ sub: TEXT, until: TIMESTAMP })],
+  }),
   createdAt: TIMESTAMP,
   updatedAt: TIMESTAMP,
 });
-
-function describeApp(app: AppRecord): DescribedApp {
-  return {
-    appId: app.appId,
-    issuer: app.issuer,
-    audience: app.audience,
-    status: app.status,
-    jwksUrl: app.keys.kind === 'url' ? app.keys.url : null,
-    algorithms: app.algorithms ?? ALGORITHMS,
-    maxTokenLifetimeMs: app.tokenLifetimeMsMax,
-    createdAt: app.createdAt,
-    updatedAt: app.updatedAt,
-  };
-}
 
 export const listApps = operation({
   method: 'GET',
@@ -54,7 +50,7 @@ export const listApps = operation({
   summary: 'List the registered Apps',
   input: {},
   output: record({ apps: listOf(APP_SCHEMA, 'By the bytes of their ids.') }),
-  run: async ({ registry }) => ({ apps: (await registry.listApps()).map(describeApp) }),
+  run: async ({ registry }) => ({ apps: await registry.describeApps() }),
 });
 
 const ALGORITHM_NAMES: Field<readonly string[]> = {
@@ -109,12 +105,12 @@ export const addApp = operation({
       ...{ appId: app, issuer, audience, keys, algorithms: rest.algorithms },
       tokenLifetimeMsMax: rest.maxTokenLifetimeMs ?? TOKEN_LIFETIME_MS_MAX_DEFAULT,
     };
-    return describeApp(await registry.addApp(registration, { replace: rest.replace ?? false }));
+    return registry.describeApp(await registry.addApp(registration, { replace: rest.replace ?? false }));
   },
 });
 
 async function setStatus({ registry }: OperationCall, app: string, status: AppStatus): Promise<DescribedApp> {
-  return describeApp(await registry.setAppStatus(app, status));
+  return registry.describeApp(await registry.setAppStatus(app, status));
 }
 
 export const suspendApp = operation({

@@ -92,6 +92,15 @@ export function integer(description: string, { min = 0, max = INTEGER_MAX } = {}
   };
 }
 
+/** Or null, which lifts what is set. */
+export function nullable<T>(field: Field<T>): Field<T | null> {
+  return {
+    ...field,
+    schema: { anyOf: [field.schema, { type: 'null' }] },
+    parse: (value, refuse) => (value === null ? null : field.parse(value, refuse)),
+  };
+}
+
 export function flag(description: string): Field<boolean> {
   return {
     schema: { type: 'boolean', description },

@@ -26,6 +26,8 @@ const SAMPLES: Readonly<
   suspendApp: { input: { app: 'added' } },
   resumeApp: { input: { app: 'added' } },
   removeApp: { input: { app: 'added' } },
+  setApp: { input: { app: 'demo', space: 'limited', maxBytes: 10, maxNodes: null } },
+  revokeApp: { input: { app: 'demo', sub: 'eve' } },
   listSpaces: { input: { limit: 10 } },
   collectSpace: { input: { app: 'demo', space: 'home' } },
   planCollection: { input: { app: 'demo', space: 'home' } },

@@ -2,6 +2,7 @@
  * The table of all operations. To add one: describe it in a file of its own and name it here; the listener, the channel, the
  * commands, the OpenAPI document and the test that walks the table then know it.
  */
+import { revokeApp, setApp } from './app-limits.ts';
 import { addApp, listApps, removeApp, resumeApp, suspendApp } from './apps.ts';
 import { check } from './check.ts';
 import { explain } from './explain.ts';
@@ -25,6 +26,8 @@ export const OPERATIONS = {
   suspendApp,
   resumeApp,
   removeApp,
+  setApp,
+  revokeApp,
   listSpaces,
   collectSpace: collect,
   planCollection,

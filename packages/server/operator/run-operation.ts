@@ -140,7 +140,11 @@ async function openContext(
     new RottenNodes(() => undefined),
     NO_QUOTAS,
   );
-  const registry = administer(deployment.apps, async () => undefined);
+  const registry = administer({
+    apps: deployment.apps,
+    readTotals: async (appId) => deployment.rows.readAppTotals(appId),
+    close: async () => undefined,
+  });
   return {
     context: { place, deployment, core, registry, log, live: undefined },
     close: async () => {

@@ -1,24 +1,17 @@
 /** The operations on Spaces. */
 import { GC_NODES_MAX } from '@holdfast/protocol';
-import type { AppRecord } from '../auth/registry-store.ts';
+import type { AppRecord, Quotas } from '../auth/registry-store.ts';
 import { usageOf } from '../core/get-usage.ts';
+import { describeQuotas } from '../deployment/describe-app.ts';
 import { collectSpace } from './collect-space.ts';
 import { APP, integer, optional, SPACE, text } from './fields.ts';
 import { operation } from './operation.ts';
-import { COUNT, GC_RESULT, listOf, orNull, record, TEXT, USAGE } from './schemas.ts';
+import { GC_RESULT, listOf, orNull, QUOTAS, record, TEXT, USAGE } from './schemas.ts';
 
 /** A page of Spaces: few enough that the answer is small. */
 const SPACES_PAGE_MAX = 1_000;
 const SPACES_PAGE_DEFAULT = 100;
 const POSITION_LENGTH_MAX = 1024;
-
-/** null: no limit */
-interface ListedQuotas {
-  readonly maxBytes: number | null;
-  readonly maxNodes: number | null;
-}
-
-const QUOTAS = record({ maxBytes: orNull(COUNT), maxNodes: orNull(COUNT) });
 
 export const listSpaces = operation({
   method: 'GET',
@@ -34,22 +27,22 @@ export const listSpaces = operation({
     next: orNull(TEXT),
   }),
   run: async ({ core, registry }, { app, after, limit = SPACES_PAGE_DEFAULT }) => {
-    const apps = new Map((await registry.listApps()).map((each) => [each.appId, each]));
+    const quotas = indexQuotas(await registry.listApps());
     const entries = await core.metadata.listSpaces({ appId: app, after, limit });
     const spaces = entries.map(({ space, counters }) => ({
       ...{ app: space.appId, space: space.spaceId },
       usage: usageOf(core, space, counters),
-      quotas: quotasOf(apps.get(space.appId), space.spaceId),
+      quotas: describeQuotas(quotas.get(space.appId)?.get(space.spaceId)),
     }));
     return { spaces, next: entries.length < limit ? null : (entries.at(-1)?.position ?? null) };
   },
 });
 
-/** The limits of the Space itself; those of its App hold for all its Spaces together. */
-function quotasOf(app: AppRecord | undefined, spaceId: string): ListedQuotas {
-  const { maxBytes = null, maxNodes = null } =
-    app?.spaceQuotas.find((quotas) => quotas.spaceId === spaceId) ?? {};
-  return { maxBytes, maxNodes };
+/** By App, then by Space: only Spaces that have a quota of their own. */
+function indexQuotas(apps: readonly AppRecord[]): ReadonlyMap<string, ReadonlyMap<string, Quotas>> {
+  return new Map(
+    apps.map(({ appId, spaceQuotas }) => [appId, new Map(spaceQuotas.map((each) => [each.spaceId, each]))]),
+  );
 }
 
 export const collect = operation({

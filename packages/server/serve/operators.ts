@@ -64,7 +64,11 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
   };
   const context: OperatorContext = {
     ...{ place: config.place, deployment: server.deployment, core: server.core, log, live },
-    registry: administer(server.deployment.apps, async () => undefined),
+    registry: administer({
+      apps: server.deployment.apps,
+      readTotals: async (appId) => server.deployment.rows.readAppTotals(appId),
+      close: async () => undefined,
+    }),
   };
   const opened = new Opened();
   opened.add(() => history.stop());

@@ -8,7 +8,7 @@ import { createPatientClient } from './patient-client.ts';
 import { SILENT_PROGRESS } from './progress.ts';
 
 const away = (): Response => failure(503, 'SERVICE_UNAVAILABLE', { 'retry-after': '7' });
-const busy = (): Response => failure(429, 'RESOURCE_EXHAUSTED');
+const busy = (): Response => failure(429, 'RESOURCE_EXHAUSTED', { 'retry-after': '0' });
 
 function open(space: FakeSpace) {
   const causes: string[] = [];

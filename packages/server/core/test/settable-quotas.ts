@@ -1,24 +1,50 @@
-import type { Quotas, SpaceQuotas, Stored } from '../quotas.ts';
+import {
+  type Excess,
+  findExcess,
+  type QuotaLimits,
+  type Quotas,
+  type Reservation,
+  type SpaceQuotas,
+  type Stored,
+} from '../quotas.ts';
 
 /** What a test sets holds in every Space from then on. */
 export class SettableQuotas implements Quotas {
-  held: SpaceQuotas | undefined;
-  /** what the sum of the App is found to be when it is read again */
-  freshSum: Stored | undefined;
-  /** what was noted */
-  readonly more: Stored[] = [];
+  space: QuotaLimits | undefined;
+  app: { readonly limits: QuotaLimits; stored: Stored } | undefined;
+  /** how many reservations have not been settled */
+  reserved = 0;
 
   find(): SpaceQuotas | undefined {
-    return this.held;
+    if (this.space === undefined && this.app === undefined) return undefined;
+    return { space: this.space, isAppLimited: this.app !== undefined };
   }
 
-  async findFresh(): Promise<SpaceQuotas | undefined> {
-    const { held, freshSum } = this;
-    if (held?.app === undefined || freshSum === undefined) return held;
-    return { ...held, app: { ...held.app, stored: freshSum } };
+  async findAppExcess(_: unknown, more: Stored): Promise<Excess | undefined> {
+    return this.#judge(more);
   }
 
-  noteStored(_: unknown, more: Stored): void {
-    this.more.push(more);
+  #judge(more: Stored): Excess | undefined {
+    return this.app && findExcess('App', this.app.limits, this.app.stored, more);
+  }
+
+  async reserve(_: unknown, more: Stored): Promise<Excess | Reservation> {
+    const excess = this.#judge(more);
+    if (excess !== undefined) return excess;
+    this.reserved += 1;
+    this.#add(more, 1);
+    return {
+      more,
+      settle: (isStored) => {
+        this.reserved -= 1;
+        if (!isStored) this.#add(more, -1);
+      },
+    };
+  }
+
+  #add({ bytes, nodes }: Stored, sign: 1 | -1): void {
+    if (this.app === undefined) return;
+    const { stored } = this.app;
+    this.app.stored = { bytes: stored.bytes + sign * bytes, nodes: stored.nodes + sign * nodes };
   }
 }

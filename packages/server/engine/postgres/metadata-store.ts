@@ -28,6 +28,7 @@ import {
   type TransactionBody,
 } from '../../core/ports.ts';
 import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
+import { readAppTotals } from './app-totals.ts';
 import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
 import { Maintenance } from './maintenance.ts';
 import { ReadyLeases } from './ready-leases.ts';
@@ -37,7 +38,6 @@ import {
   nodeFromSql,
   spaceFromSql,
   spaceKeyFromSql,
-  totalsFromSql,
   uploadFromSql,
 } from './rows.ts';
 import { SpaceKeys } from './space-keys.ts';
@@ -168,10 +168,8 @@ export class PostgresMetadataStore implements MetadataStore {
     }));
   }
 
-  async readAppTotals(appId: string): Promise<AppTotals> {
-    const [row] = await this.#read(SQL.sumCounters, [appId]);
-    if (row === undefined) throw new Error('a sum has one row');
-    return { spaces: row.spaces as number, ...totalsFromSql(row) };
+  readAppTotals(appId: string): Promise<AppTotals> {
+    return readAppTotals(this.#pool, appId);
   }
 
   findBalancesAt(space: Space, domain: string, page: BalancePageRequest): Promise<BalancePage | undefined> {

@@ -43,6 +43,10 @@ export function listSpaces(
 export function readAppTotals(sql: ReadStatements, appId: string): AppTotals {
   const row = sql.sumCounters.get(appId);
   if (row === null) throw new Error('a sum has one row');
+  return appTotalsFromSql(row);
+}
+
+export function appTotalsFromSql(row: SqlRow): AppTotals {
   return { spaces: row.spaces as number, ...countersFromSql(row) };
 }
 

@@ -12,6 +12,10 @@ const NODE_COLUMNS_JOINED = NODE_COLUMNS.split(', ')
 const CONTENT_COLUMNS_JOINED =
   'contents.generation AS content_generation, contents.space AS content_space, contents.canonical_size AS content_canonical_size, contents.integrity, contents.inline_bytes, contents.url_expires_at';
 
+/** ?1 App */
+export const SUM_COUNTERS =
+  'SELECT count(*) AS spaces, coalesce(sum(node_count), 0) AS node_count, coalesce(sum(ready_content_bytes), 0) AS ready_content_bytes, coalesce(sum(ready_stored_bytes), 0) AS ready_stored_bytes, coalesce(sum(waiting_bytes), 0) AS waiting_bytes, coalesce(sum(not_ready_node_count), 0) AS not_ready_node_count FROM spaces WHERE app_id = ?1';
+
 /** Parameters are positional; `?1` is the Space's integer id unless the name says otherwise. */
 export const READ_STATEMENTS = {
   beginReading: 'BEGIN',
@@ -26,9 +30,7 @@ export const READ_STATEMENTS = {
   /** ?3 App */
   listSpacesOfApp:
     'SELECT id, app_id, space_id FROM spaces INDEXED BY spaces_by_app WHERE app_id = ?3 AND id > ?1 ORDER BY id LIMIT ?2',
-  /** ?1 App */
-  sumCounters:
-    'SELECT count(*) AS spaces, coalesce(sum(node_count), 0) AS node_count, coalesce(sum(ready_content_bytes), 0) AS ready_content_bytes, coalesce(sum(ready_stored_bytes), 0) AS ready_stored_bytes, coalesce(sum(waiting_bytes), 0) AS waiting_bytes, coalesce(sum(not_ready_node_count), 0) AS not_ready_node_count FROM spaces WHERE app_id = ?1',
+  sumCounters: SUM_COUNTERS,
   /** leases of rows with this `collectable` (?2) that expire in (?3, ?4] */
   countLeasesBetween:
     'SELECT count(*) AS count FROM nodes WHERE space = ?1 AND collectable = ?2 AND lease_expires_at > ?3 AND lease_expires_at <= ?4',

@@ -1,0 +1,136 @@
+/** `holdfast app set` and `holdfast app revoke`: what an App may store, and tokens that are refused before they expire. */
+import { INTEGER_MAX } from '@holdfast/protocol';
+import { type Command, Option } from 'commander';
+import { withExistingRegistry, withPlace } from '../app-registry.ts';
+import { UsageError } from '../cli-error.ts';
+import { type OperatorOptions, runOperation, withOperatorAddress } from '../operator-call.ts';
+import {
+  orNone,
+  parseCountValue,
+  parseGivenValue,
+  parsePathIdValue,
+  parseSizeValue,
+  parseTimeValue,
+} from '../options.ts';
+import { printJson, printLine } from '../output.ts';
+import { formatBytes, formatCount } from '../progress/format-progress.ts';
+
+interface SetOptions extends OperatorOptions {
+  readonly maxBytes?: number | 'none';
+  readonly maxNodes?: number | 'none';
+  readonly space?: string;
+}
+
+interface RevokeOptions extends OperatorOptions {
+  readonly jti?: string;
+  readonly sub?: string;
+  readonly until?: number;
+  readonly lift?: true;
+}
+
+const INTERRUPTED = 'whether the change was made, shows: holdfast app list --json';
+
+export function registerAppLimits(app: Command): void {
+  registerSet(app);
+  registerRevoke(app);
+}
+
+function registerSet(app: Command): void {
+  const command = app
+    .command('set')
+    .description('limit what an App, or one of its Spaces, may store; in force within 5 s')
+    .argument('<app-id>', 'the App', parsePathIdValue)
+    .addOption(
+      new Option('--max-bytes <size>', 'stored bytes, such as 10GiB; none lifts the limit').argParser(
+        orNone(parseSizeValue(0, INTEGER_MAX)),
+      ),
+    )
+    .addOption(
+      new Option('--max-nodes <count>', 'nodes; none lifts the limit').argParser(orNone(parseCountValue(0))),
+    )
+    .option('--space <space>', 'limit this Space alone, exactly', parsePathIdValue);
+  withOperatorAddress(withPlace(command)).action(setQuotas);
+}
+
+async function setQuotas(appId: string, options: SetOptions): Promise<void> {
+  const { space } = options;
+  const [maxBytes, maxNodes] = [options.maxBytes, options.maxNodes].map((limit) =>
+    limit === 'none' ? null : limit,
+  );
+  if (maxBytes === undefined && maxNodes === undefined) {
+    throw new UsageError('say what to limit: --max-bytes SIZE, --max-nodes N, or both; none lifts a limit');
+  }
+  const changed = isOverApi(options)
+    ? await runOperation(options, 'setApp', { app: appId, space, maxBytes, maxNodes }, INTERRUPTED)
+    : await withExistingRegistry(options, appId, async (registry) =>
+        registry.describeApp(await registry.setQuotas(appId, space, { maxBytes, maxNodes })),
+      );
+  if (options.json) return printJson(changed);
+  const quotas =
+    space === undefined ? changed.quotas : changed.spaceQuotas.find((each) => each.space === space);
+  const holder = space === undefined ? '' : `Space ${JSON.stringify(space)} of `;
+  printLine(`${holder}App ${JSON.stringify(appId)} may store ${describeLimits(quotas)}`);
+}
+
+function describeLimits(
+  { maxBytes, maxNodes }: { readonly maxBytes: number | null; readonly maxNodes: number | null } = {
+    maxBytes: null,
+    maxNodes: null,
+  },
+): string {
+  const limits = [
+    ...(maxBytes === null ? [] : [formatBytes(maxBytes)]),
+    ...(maxNodes === null ? [] : [`${formatCount(maxNodes)} nodes`]),
+  ];
+  return limits.length === 0 ? 'without a limit' : `at most ${limits.join(' and ')}`;
+}
+
+function registerRevoke(app: Command): void {
+  const command = app
+    .command('revoke')
+    .description('refuse a token of an App, or all tokens of a subject, within 5 s')
+    .argument('<app-id>', 'the App', parsePathIdValue)
+    .addOption(
+      new Option('--jti <jti>', 'the token with this "jti"').argParser(parseGivenValue).conflicts('sub'),
+    )
+    .option('--sub <sub>', 'all tokens with this "sub", also new ones', parseGivenValue)
+    .addOption(
+      new Option(
+        '--until <time>',
+        'end of the revocation, RFC 3339 (default: as long as a token of the App may live from now)',
+      )
+        .argParser(parseTimeValue)
+        .conflicts('lift'),
+    )
+    .option('--lift', 'take the revocation back');
+  withOperatorAddress(withPlace(command)).action(revoke);
+}
+
+async function revoke(appId: string, options: RevokeOptions): Promise<void> {
+  const { jti, sub, until, lift = false } = options;
+  if (jti === undefined && sub === undefined) {
+    throw new UsageError('say what to revoke: --jti JTI for one token, or --sub SUB for all of a subject');
+  }
+  const named = jti === undefined ? { sub } : { jti };
+  const revoked =
+    jti === undefined
+      ? ({ claim: 'sub', value: sub as string } as const)
+      : ({ claim: 'jti', value: jti } as const);
+  const untilAt = isOverApi(options)
+    ? (await runOperation(options, 'revokeApp', { app: appId, ...named, until, lift }, INTERRUPTED)).until
+    : await withExistingRegistry(options, appId, async (registry) => {
+        if (!lift) return (await registry.revoke(appId, { ...revoked, until })).until;
+        await registry.liftRevocation(appId, revoked.claim, revoked.value);
+        return null;
+      });
+  if (options.json) return printJson({ appId, ...named, until: untilAt, lifted: lift });
+  const tokens = `tokens of App ${JSON.stringify(appId)} with the ${revoked.claim} ${JSON.stringify(revoked.value)}`;
+  if (untilAt === null) printLine(`${tokens} are accepted again`);
+  else printLine(`${tokens} are refused until ${new Date(untilAt).toISOString()}`);
+}
+
+/** With a place the registry itself is changed: that works beside servers, and needs no bytes to be named. */
+function isOverApi({ operator, data, metadata }: OperatorOptions): boolean {
+  const isPlaced = data !== undefined || metadata !== undefined;
+  return operator !== undefined || (!isPlaced && Boolean(process.env.HOLDFAST_OPERATOR_URL));
+}

@@ -1,0 +1,89 @@
+/** An App as operators see it. */
+import { ALGORITHMS } from '@holdfast/protocol';
+import type { AppKeys, AppRecord, AppStatus, Quotas } from '../auth/registry-store.ts';
+import type { AppTotals } from '../core/tenancy-ports.ts';
+
+/** Public facts only: of keys their names or their address, never the keys themselves. */
+export interface DescribedApp {
+  readonly appId: string;
+  readonly issuer: string;
+  readonly audience: string;
+  readonly status: AppStatus;
+  readonly keys: DescribedKeys;
+  readonly jwksUrl: string | null;
+  readonly algorithms: readonly string[];
+  readonly maxTokenLifetimeMs: number;
+  /** of all Spaces of the App together */
+  readonly quotas: DescribedQuotas;
+  /** Spaces that have a quota of their own */
+  readonly spaceQuotas: readonly ({ readonly space: string } & DescribedQuotas)[];
+  readonly usage: AppUsage;
+  readonly revocations: readonly DescribedRevocation[];
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+/** null: no limit */
+export interface DescribedQuotas {
+  readonly maxBytes: number | null;
+  readonly maxNodes: number | null;
+}
+
+type DescribedKeys =
+  | { readonly kind: 'static'; readonly kids: readonly string[] }
+  | { readonly kind: 'url'; readonly url: string };
+
+type DescribedRevocation =
+  | { readonly jti: string; readonly until: number }
+  | { readonly sub: string; readonly until: number };
+
+/** In the words of getUsage, over all Spaces of the App. */
+interface AppUsage {
+  readonly spaces: number;
+  readonly nodeCount: number;
+  readonly readyContentBytes: number;
+  readonly readyStoredBytes: number;
+  readonly reservedBytes: number;
+  readonly notReadyNodeCount: number;
+}
+
+/** `now`: ms since the epoch; revocations that have expired by then are left out. */
+export function describeApp(app: AppRecord, totals: AppTotals, now: number): DescribedApp {
+  const { waitingBytes: reservedBytes, ...counts } = totals;
+  return {
+    appId: app.appId,
+    issuer: app.issuer,
+    audience: app.audience,
+    status: app.status,
+    keys: describeKeys(app.keys),
+    jwksUrl: app.keys.kind === 'url' ? app.keys.url : null,
+    algorithms: app.algorithms ?? ALGORITHMS,
+    maxTokenLifetimeMs: app.tokenLifetimeMsMax,
+    quotas: describeQuotas(app.quotas),
+    spaceQuotas: app.spaceQuotas.map((each) => ({ space: each.spaceId, ...describeQuotas(each) })),
+    usage: {
+      spaces: counts.spaces,
+      nodeCount: counts.nodeCount,
+      readyContentBytes: counts.readyContentBytes,
+      readyStoredBytes: counts.readyStoredBytes,
+      reservedBytes,
+      notReadyNodeCount: counts.notReadyNodeCount,
+    },
+    revocations: app.revocations
+      .filter(({ until }) => until > now)
+      .map(({ claim, value, until }) => (claim === 'jti' ? { jti: value, until } : { sub: value, until })),
+    createdAt: app.createdAt,
+    updatedAt: app.updatedAt,
+  };
+}
+
+export function describeQuotas(quotas: Partial<Quotas> = {}): DescribedQuotas {
+  return { maxBytes: quotas.maxBytes ?? null, maxNodes: quotas.maxNodes ?? null };
+}
+
+/** The names of the keys in a set; keys without a name have none to show. */
+function describeKeys(keys: AppKeys): DescribedKeys {
+  if (keys.kind === 'url') return { kind: 'url', url: keys.url };
+  const { keys: list = [] } = JSON.parse(keys.jwks) as { keys?: readonly { kid?: unknown }[] };
+  return { kind: 'static', kids: list.flatMap(({ kid }) => (typeof kid === 'string' ? [kid] : [])) };
+}
