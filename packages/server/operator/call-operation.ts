@@ -19,6 +19,11 @@ export class NoServer extends ServeError {
   override readonly name = 'NoServer';
 }
 
+/** The server ended, or was ended, before it answered: whether the operation was done is not known. */
+export class ConnectionBroken extends ServeError {
+  override readonly name = 'ConnectionBroken';
+}
+
 /** The runtime's options of a request that its types do not know. */
 interface RuntimeInit extends RequestInit {
   readonly unix?: string;
@@ -93,7 +98,7 @@ function explainFailure(address: OperatorAddress, error: unknown): Error {
       },
     );
   }
-  return new ServeError(
+  return new ConnectionBroken(
     `the connection to ${nameOf(address)} broke (${reason}): whether it was done is not known, so run the command again`,
     { cause: error },
   );

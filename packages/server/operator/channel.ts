@@ -29,6 +29,8 @@ function openSocketPath(dataDir: string): SocketPath {
 }
 
 export interface Channel {
+  /** requests under way */
+  pending(): number;
   close(): Promise<void>;
 }
 
@@ -54,6 +56,7 @@ export function openChannel(
     });
     chmodSync(join(dataDir, CHANNEL_NAME), SOCKET_MODE);
     return {
+      pending: () => server.pendingRequests,
       close: async () => {
         await server.stop(true);
         socket.close();

@@ -1,7 +1,8 @@
 /** The listener for operators, without a socket: probes, metrics, the operator API and the console. */
+import { OTHER_APP } from '../metrics/app-label.ts';
 import { renderScrape } from '../metrics/exposition.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
-import { METRICS } from '../metrics/server-metrics.ts';
+import { METRICS, REQUESTS } from '../metrics/server-metrics.ts';
 import { answerApi, isOpenPath, problemAnswer } from './api.ts';
 import { API_PATH } from './api-path.ts';
 import { noteRefusal } from './audited.ts';
@@ -45,6 +46,7 @@ export function createOperatorHandler(
     const response = await answer(parts, request, peer).catch((error: unknown) => {
       const problem = problemOf(error);
       noteRefusal(parts.context.live?.audit, problem, peer);
+      REQUESTS.add({ operation: 'operator', status: String(problem.status), app: OTHER_APP }, 1);
       return problemAnswer(problem, problem.code === 'UNAUTHORIZED' ? { 'www-authenticate': 'Bearer' } : {});
     });
     for (const [name, value] of Object.entries(SECURITY_HEADERS)) {

@@ -8,6 +8,8 @@ const IDLE_SECONDS_MAX = 60;
 
 export interface OperatorListener {
   readonly port: number;
+  /** requests under way */
+  pending(): number;
   close(): Promise<void>;
 }
 
@@ -57,5 +59,9 @@ function bind(
       return handle(request, connections.requestIP(request)?.address);
     },
   });
-  return { port: server.port ?? port, close: () => server.stop(true) };
+  return {
+    port: server.port ?? port,
+    pending: () => server.pendingRequests,
+    close: () => server.stop(true),
+  };
 }

@@ -15,7 +15,7 @@ import { type DeploymentPlace, nameRows } from '../deployment/place.ts';
 import { administer } from '../deployment/registry.ts';
 import { ServeError } from '../errors.ts';
 import { openLog } from '../log.ts';
-import { callOperation, NoServer, type OperatorAddress } from './call-operation.ts';
+import { ConnectionBroken, callOperation, NoServer, type OperatorAddress } from './call-operation.ts';
 import { findChannel } from './channel.ts';
 import { parseFields } from './fields.ts';
 import type { Operation, OperatorContext } from './operation.ts';
@@ -68,7 +68,10 @@ async function runOnFolder<N extends OperationName>(
       if (socket !== undefined)
         return await callOperation({ kind: 'channel', path: socket.path }, name, input, signal);
     } catch (error) {
-      if (!(error instanceof NoServer)) throw error;
+      // What only reads can be asked again; a change may have been made.
+      const isHarmless = error instanceof ConnectionBroken && OPERATIONS[name].method === 'GET';
+      if (!(error instanceof NoServer) && !isHarmless) throw error;
+      if (signal.aborted) throw error;
     } finally {
       socket?.close();
     }

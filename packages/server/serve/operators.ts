@@ -9,7 +9,7 @@ import { answerApi } from '../operator/api.ts';
 import { openChannel } from '../operator/channel.ts';
 import { createOperatorHandler } from '../operator/handler.ts';
 import { HealthSampler } from '../operator/health-sampler.ts';
-import { listenForOperators } from '../operator/listener.ts';
+import { listenForOperators, type OperatorListener } from '../operator/listener.ts';
 import type { LiveServer } from '../operator/live-server.ts';
 import { LoadHistory } from '../operator/load-history.ts';
 import type { OperatorContext } from '../operator/operation.ts';
@@ -20,9 +20,15 @@ import type { ServeConfig } from './config.ts';
 import { grantDevAccess } from './dev-app.ts';
 import type { OpenServer } from './server.ts';
 
+/** ms; the server is to have ended within 15 s */
+const DRAIN_MS_MAX = 12_000;
+const DRAIN_LOOK_MS = 25;
+
 export interface Operators {
   /** undefined: there is no listener */
   readonly port: number | undefined;
+  /** Resolves when no operation is under way, or after a while. Answers go on. */
+  idle(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -47,7 +53,7 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
   const { audit } = server;
   const { rows } = config.place;
   const dataDir = rows.kind === 'folder' ? rows.dataDir : undefined;
-  const sampler = new HealthSampler({ core: server.core, dataDir });
+  const sampler = new HealthSampler(server.core);
   const history = new LoadHistory(options.readSum);
   const live: LiveServer = {
     ...{
@@ -70,19 +76,26 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
       close: async () => undefined,
     }),
   };
+  const sockets: { pending(): number }[] = [];
   const opened = new Opened();
   opened.add(() => history.stop());
   try {
     if (dataDir !== undefined) {
       const channel = openChannel(dataDir, (request, url) => answerApi(context, request, url));
       opened.add(() => channel.close());
+      sockets.push(channel);
     }
     if (config.operators !== undefined) {
       await sampler.start();
       opened.add(() => sampler.stop());
     }
-    const port = openListener(options, context, live, opened);
-    return { port, close: () => opened.close() };
+    const listener = openListener(options, context, live);
+    if (listener !== undefined) {
+      opened.add(() => listener.close());
+      sockets.push(listener);
+    }
+    const port = listener?.port;
+    return { port, idle: () => awaitIdle(sockets), close: () => opened.close() };
   } catch (error) {
     await opened.close();
     throw error;
@@ -93,12 +106,11 @@ function openListener(
   { config, log, readSum, spaceUrl, port }: OperatorsOptions,
   context: OperatorContext,
   live: LiveServer,
-  opened: Opened,
-): number | undefined {
+): OperatorListener | undefined {
   const { operators } = config;
   if (operators === undefined) return undefined;
   const token = operators.tokenFile === undefined ? undefined : new OperatorToken(operators.tokenFile, log);
-  const listener = listenForOperators({
+  return listenForOperators({
     ...operators,
     ...(port === undefined ? {} : { port, mayMove: false }),
     handle: createOperatorHandler({
@@ -106,8 +118,14 @@ function openListener(
       consoleReach: { spaceUrl, place: config.place },
     }),
   });
-  opened.add(() => listener.close());
-  return listener.port;
+}
+
+/** Resolves when no request is under way, or when a drain may take no longer. */
+async function awaitIdle(sockets: readonly { pending(): number }[]): Promise<void> {
+  const endsAt = performance.now() + DRAIN_MS_MAX;
+  while (sockets.some((socket) => socket.pending() > 0) && performance.now() < endsAt) {
+    await Bun.sleep(DRAIN_LOOK_MS);
+  }
 }
 
 function makeChecks(isDraining: () => boolean, audit: AuditLog | undefined): readonly Check[] {

@@ -89,7 +89,7 @@ async function endServing(
 ): Promise<void> {
   // Requests in flight still need the engines. Background work ends meanwhile.
   void server.background.stop();
-  await listener.drain();
+  await Promise.all([listener.drain(), operators?.idle()]);
   // Last, so that a probe is told of the drain while it lasts.
   await operators?.close();
   await server.close();
