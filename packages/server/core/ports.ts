@@ -337,6 +337,8 @@ export interface CopySource {
 
 /** The request that waits for content. */
 export interface ContentCaller {
+  /** Called before content is read into memory, with its bytes: waits for room, or rejects. */
+  readonly reserve?: (bytes: number) => Promise<void>;
   /** false: the request needs only the headers */
   readonly wantsBytes: boolean;
   /**

@@ -7,6 +7,7 @@ import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
 import {
   type Awaitable,
+  CONTENT_PIECE_BYTES,
   type ContentCaller,
   ContentDamaged,
   ContentLost,
@@ -142,10 +143,14 @@ async function openObject(
     core.content.read(object, from, to, aids);
   try {
     if (!caller.wantsBytes) {
+      await caller.reserve?.(Math.min(end - start, CONTENT_PIECE_BYTES));
       await core.content.prove(object, offset + start, offset + end);
       return NO_BYTES;
     }
-    if (end - start <= SMALL_CONTENT_BYTES_MAX) return await read(offset + start, offset + end);
+    if (end - start <= SMALL_CONTENT_BYTES_MAX) {
+      await caller.reserve?.(end - start);
+      return await read(offset + start, offset + end);
+    }
     const getVersion = (): Promise<string> => core.content.getVersion(object);
     return await caller.copy({ generation, offset, size, getVersion, read }, start, end);
   } catch (error) {

@@ -8,6 +8,10 @@ export const UPLOADS_IN_FLIGHT_MAX = 910;
 export const UPLOADS_OF_GENERATION_MAX = 4;
 /** Bytes of JSON bodies in memory at once, shared out likewise. */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
+/** Bytes of answers in memory at once that are being read or sent, shared out likewise. */
+export const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
+/** An answer up to here is not counted: the system takes it at once. */
+export const SMALL_ANSWER_BYTES_MAX = 16 * 1024;
 /** A JSON body up to here is counted with its request alone. */
 export const SMALL_BODY_BYTES_MAX = 4 * 1024;
 /** A body that brings less than this over so long is cut off. */

@@ -23,11 +23,17 @@ import { readMetadata } from '../core/read-metadata.ts';
 import { runGc } from '../core/run-gc.ts';
 import { updateRootRefs } from '../core/update-root-refs.ts';
 import { noteCollection } from '../metrics/note-collection.ts';
+import type { Hold } from '../shares/fair-shares.ts';
 import { contentAnswer } from './content-answer.ts';
 import type { ContentCopies } from './content-copies.ts';
 import type { HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
-import { GC_SECONDS_MAX, IDLE_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http-limits.ts';
+import {
+  GC_SECONDS_MAX,
+  IDLE_SECONDS_MAX,
+  SMALL_ANSWER_BYTES_MAX,
+  VALIDATION_SECONDS_MAX,
+} from './http-limits.ts';
 import { withJsonBody, withOptionalJsonBody } from './request-body.ts';
 import type { TenantShares } from './tenant-shares.ts';
 
@@ -64,20 +70,33 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   readContent(call) {
     const hash = readHash(call);
     refuseQuery(call);
-    const { exchange, core, space, copies } = call;
+    const { exchange, core, space, copies, shares } = call;
     const { request, connections } = exchange;
     const range = request.headers.get('range') ?? undefined;
     const startedAt = performance.now();
+    let hold: Hold | undefined;
     const caller: ContentCaller = {
       wantsBytes: request.method !== 'HEAD',
+      reserve: async (bytes) => {
+        if (bytes <= SMALL_ANSWER_BYTES_MAX) return;
+        // What an earlier look reserved is as large: it was for the same range.
+        hold ??= await shares.answers.reserve(space, bytes);
+      },
       copy: (source, start, end) => {
         const onProgress = (): void => connections?.timeout(request, IDLE_SECONDS_MAX);
         return copies.take(source, start, end, { space, signal: request.signal, onProgress });
       },
     };
-    return after(readContent(core, space, hash, range, caller), (content) => {
+    const answer = after(readContent(core, space, hash, range, caller), (content) => {
       exchange.timing.record('cas_dispatch', startedAt);
-      return contentAnswer(exchange, content);
+      const sent = contentAnswer(exchange, content);
+      if (hold !== undefined) shares.answers.releaseOnceSent(request, connections, hold);
+      return sent;
+    });
+    if (!(answer instanceof Promise)) return answer;
+    return answer.catch((error: unknown) => {
+      hold?.release();
+      throw error;
     });
   },
 

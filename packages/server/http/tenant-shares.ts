@@ -1,13 +1,21 @@
 /** What tenants share of one process while their requests are answered (docs/design.md, Fair shares). */
 import { FairShares } from '../shares/fair-shares.ts';
 import { BodyWatch } from './body-watch.ts';
-import { BODY_BYTES_MAX, REQUESTS_IN_FLIGHT_MAX, UPLOADS_IN_FLIGHT_MAX } from './http-limits.ts';
+import {
+  ANSWER_BYTES_MAX,
+  BODY_BYTES_MAX,
+  REQUESTS_IN_FLIGHT_MAX,
+  UPLOADS_IN_FLIGHT_MAX,
+} from './http-limits.ts';
+import { SentAnswers } from './sent-answers.ts';
 
 export interface TenantShares {
   /** requests that are being answered, until the head of the answer is handed over */
   readonly requests: FairShares;
   /** bytes of bodies in memory, from before they are read until the request is answered */
   readonly bodies: FairShares;
+  /** bytes of answers in memory, from before they are read until they are sent */
+  readonly answers: SentAnswers;
   /** PUTs that are being received */
   readonly uploads: FairShares;
   /** ends bodies that come too slowly */
@@ -45,6 +53,10 @@ export function makeTenantShares(options: TenantShareOptions = {}): TenantShares
       capacity: part(options.bodyBytesMax ?? BODY_BYTES_MAX),
       waitMsMax,
       waitersMax,
+    }),
+    answers: new SentAnswers({
+      resource: 'answer bytes',
+      capacity: part(ANSWER_BYTES_MAX),
     }),
     uploads: new FairShares({
       resource: 'uploads',

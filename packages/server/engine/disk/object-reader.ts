@@ -43,8 +43,10 @@ export class ObjectReader {
   /** Proves every block of [start, end), piece by piece, and hands the bytes to `use`. */
   async prove(start: number, end: number, use: (bytes: Uint8Array) => void = () => undefined): Promise<void> {
     const scratch = new Uint8Array(Math.min(CONTENT_PIECE_BYTES, this.#options.integrity.canonicalSize));
-    for (let from = start; from < end; from += CONTENT_PIECE_BYTES) {
-      use(await this.read(from, Math.min(from + CONTENT_PIECE_BYTES, end), scratch));
+    // A piece that crossed a boundary would have one block more than there is room for, and so take memory of its own.
+    for (let from = start, to = from; from < end; from = to) {
+      to = Math.min(from - (from % CONTENT_PIECE_BYTES) + CONTENT_PIECE_BYTES, end);
+      use(await this.read(from, to, scratch));
     }
   }
 
