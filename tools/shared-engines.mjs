@@ -11,6 +11,7 @@ const DOORS = new Map([
   [join('test', 'support', 'ceph-server.ts'), 'ceph'],
   [join('test', 'support', 'headless-chromium.ts'), 'chromium'],
   [join('test', 'support', 'systemd-analyze.ts'), 'systemd'],
+  [join('test', 'support', 'promtool.ts'), 'promtool'],
   [join('test', 'support', 'holdfast-command.ts'), 'holdfast'],
 ]);
 /** What the distribution has; `postgres` comes from npm. */
@@ -18,9 +19,10 @@ const INSTALLERS = new Map([
   ['ceph', join('tools', 'install-ceph.mjs')],
   ['chromium', join('tools', 'install-chromium.mjs')],
   ['systemd', join('tools', 'install-systemd.mjs')],
+  ['promtool', join('tools', 'install-promtool.mjs')],
 ]);
 /** Only installed: each file starts its own. */
-const NOT_KEPT = new Set(['chromium', 'systemd']);
+const NOT_KEPT = new Set(['chromium', 'systemd', 'promtool']);
 const KEEPER = join('test', 'support', 'shared-engines.ts');
 const INSTALL_TIMEOUT_MS = 30 * 60 * 1000;
 

@@ -1,0 +1,14 @@
+/** Prometheus' own judge of metrics and rules. tools/install-promtool.mjs installs it where it is missing. */
+import { join } from 'node:path';
+import { runEngineCommand } from './engine-process.ts';
+import { type CommandResult, ROOT } from './server-process.ts';
+
+/** Seeks the program, and installs it at need. */
+export async function ensurePromtool(): Promise<void> {
+  await runEngineCommand(['node', join(ROOT, 'tools', 'install-promtool.mjs')]);
+}
+
+export function runPromtool(args: readonly string[], input = ''): CommandResult {
+  const done = Bun.spawnSync(['promtool', ...args], { stdin: Buffer.from(input) });
+  return { exitCode: done.exitCode, stdout: done.stdout.toString(), stderr: done.stderr.toString() };
+}
