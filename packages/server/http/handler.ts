@@ -110,7 +110,9 @@ export function createHandler(options: HandlerOptions): Handler {
   const noted = (exchange: Exchange, answer: Response): Awaitable<Response> => {
     if (audit === undefined) return counted(exchange, answer);
     const unwritten = (error: ApiError): Response => errorAnswer(exchange, error, reportFailure);
-    return after(auditAnswer(audit, exchange, answer, unwritten), (last) => counted(exchange, last));
+    return after(auditAnswer(audit, exchange, answer, tenants.proxies, unwritten), (last) =>
+      counted(exchange, last),
+    );
   };
   const counted = (exchange: Exchange, answer: Response): Response => {
     metrics.record(exchange.record, answer.status, exchange.timing.elapsedMs);

@@ -5,6 +5,7 @@ import type { AuditLog } from '../audit/audit-log.ts';
 import { describeToken } from '../auth/token-description.ts';
 import type { Awaitable } from '../core/ports.ts';
 import type { Exchange } from './exchange.ts';
+import type { TrustedProxies } from './peer.ts';
 import type { RequestRecord, ServedOperation } from './request-record.ts';
 
 const CHANGES: ReadonlySet<ServedOperation> = new Set(['leaseNode', 'updateRootRefs', 'runGc', 'upload']);
@@ -25,6 +26,7 @@ export function auditAnswer(
   log: AuditLog,
   exchange: Exchange,
   answer: Response,
+  proxies: TrustedProxies,
   unwritten: (error: ApiError) => Response,
 ): Awaitable<Response> {
   const { record } = exchange;
@@ -34,7 +36,8 @@ export function auditAnswer(
   if (!isWanted(log, record, status, isChange)) return answer;
   record.requestId ??= crypto.randomUUID();
   answer.headers.set('x-request-id', record.requestId);
-  log.note(eventOf(exchange, status, isChange), isChange && !isRefusal ? 'change' : 'counted');
+  const peer = proxies.peerOf(exchange.request, exchange.connections);
+  log.note(eventOf(exchange, status, isChange, peer), isChange && !isRefusal ? 'change' : 'counted');
   return log.isRequired && isChange && !isRefusal ? onceWritten(log, answer, unwritten) : answer;
 }
 
@@ -60,8 +63,13 @@ export const notAudited = (): ApiError =>
     'the audit log of this server cannot be written, and it acknowledges no change without; try again shortly',
   );
 
-function eventOf(exchange: Exchange, status: number, isChange: boolean): AuditEvent {
-  const { request, record, timing, connections } = exchange;
+function eventOf(
+  exchange: Exchange,
+  status: number,
+  isChange: boolean,
+  peer: string | undefined,
+): AuditEvent {
+  const { request, record, timing } = exchange;
   const { capability, space } = record;
   const isUpload = record.operation === 'upload';
   const claims = isUpload ? undefined : describeToken(request.headers.get('authorization'));
@@ -74,7 +82,7 @@ function eventOf(exchange: Exchange, status: number, isChange: boolean): AuditEv
     ...claims,
     // The Space of an upload comes from a URL that we signed.
     verified: capability !== undefined || isUpload ? undefined : false,
-    peer: connections?.requestIP(request)?.address,
+    peer,
     status,
     error: record.errorCode,
     bytes: isChange ? record.receivedBytes : record.sentBytes,
