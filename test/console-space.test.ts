@@ -19,9 +19,10 @@ let running: ConsoleServer;
 
 beforeAll(
   async () => {
-    running = await startConsoleServer('console-space', (data) =>
-      addApp(data, 'shop<b>', { ...makeIssuer(`https://x.test/<script>${RUN('issuer')}</script>`) }),
-    );
+    const hostileIssuer = makeIssuer(`https://x.test/<script>${RUN('issuer')}</script>`);
+    running = await startConsoleServer('console-space', {
+      withData: (folder) => addApp(join(folder, 'data'), 'shop<b>', hostileIssuer),
+    });
   },
   { timeout: 12 * MINUTE_MS },
 );

@@ -26,20 +26,28 @@ export interface ConsoleServer {
   remove(): Promise<void>;
 }
 
-/** `withData` runs before the server starts. */
+interface ConsoleServerOptions {
+  /** runs before the server starts; `folder` is that of the test */
+  readonly withData?: (folder: string) => Promise<void>;
+  /** further ones */
+  readonly arguments?: (folder: string) => readonly string[];
+}
+
+/** The data are in the folder `data` of the test's own. */
 export async function startConsoleServer(
   purpose: string,
-  withData: (data: string) => Promise<void> = async () => undefined,
+  { withData, arguments: more }: ConsoleServerOptions = {},
 ): Promise<ConsoleServer> {
   await ensureChromium();
   const folder = makeTempFolder(purpose);
   const data = join(folder.path, 'data');
-  await withData(data);
+  await withData?.(folder.path);
   const server = await startServer({
     data,
     arguments: [
       ...['--dev', '--operator-listen', '127.0.0.1:0'],
       ...['--audit-log', join(folder.path, 'audit.log')],
+      ...(more?.(folder.path) ?? []),
     ],
   });
   const browser: Browser = await openBrowser();

@@ -1,6 +1,6 @@
 /** The frame around every view: who is signed in to what, the way to the views, and the view itself. */
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { hasOperatorToken, useOperatorToken } from './operator/operator-api.ts';
+import { forgetOperatorToken, operatorAccess } from './operator/operator-api.ts';
 import { Mark } from './parts/icons.tsx';
 import { printable } from './parts/printable.ts';
 import { chooseTheme, THEMES, type Theme, theme } from './parts/theme.ts';
@@ -101,8 +101,8 @@ function SignOut() {
           Leave the Space
         </button>
       ) : null}
-      {hasOperatorToken() ? (
-        <button type="button" onClick={() => useOperatorToken(undefined)}>
+      {operatorAccess.value === 'token' ? (
+        <button type="button" onClick={() => forgetOperatorToken()}>
           Sign out as operator
         </button>
       ) : null}

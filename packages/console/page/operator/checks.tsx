@@ -105,7 +105,7 @@ function Check() {
 }
 
 function Report({ report: { ok, checked, findings } }: { readonly report: CheckReport }) {
-  const counted = typeof checked === 'number' ? `${formatCount(checked)} looked at` : '';
+  const counted = `${formatThings(checked, 'node')} looked at.`;
   if (findings.length === 0) {
     return (
       <Notice kind={ok ? 'ok' : 'warn'}>
@@ -124,9 +124,9 @@ function Report({ report: { ok, checked, findings } }: { readonly report: CheckR
         {findings.map(({ kind, app, space, hash, message, repaired }) => (
           <li key={`${kind} ${app} ${space} ${hash}`}>
             <strong>{printable(kind)}</strong>
-            {hash === undefined || hash === '' ? null : <HashText hash={hash} />}
+            {hash === null ? null : <HashText hash={hash} />}
             <span>
-              <bdi>{printable(`${app ?? ''} / ${space ?? ''}`)}</bdi>
+              <bdi>{printable(`${app} / ${space}`)}</bdi>
             </span>
             <span>{printable(message)}</span>
             {repaired ? <span class="badge ok">repaired</span> : null}

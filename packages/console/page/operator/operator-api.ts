@@ -13,13 +13,19 @@ type Access = 'unknown' | 'open' | 'token' | 'refused';
 export const operatorAccess = signal<Access>('unknown');
 let operatorToken: string | undefined;
 
-export function useOperatorToken(token: string | undefined): void {
+/** Keeps the token if the server takes it. Throws OperatorError. */
+export async function signInAsOperator(token: string): Promise<void> {
+  const init = { headers: { authorization: `Bearer ${token}` } };
+  const answer = await fetchHere(`${API_PATH}status`, init, AbortSignal.timeout(TIMEOUT_MS));
+  if (!answer.ok) throw new OperatorError(answer.status, await readProblem(answer));
   operatorToken = token;
-  operatorAccess.value = 'unknown';
+  operatorAccess.value = 'token';
 }
 
-/** A token was given, so there is something to sign out of. */
-export const hasOperatorToken = (): boolean => operatorToken !== undefined;
+export function forgetOperatorToken(): void {
+  operatorToken = undefined;
+  operatorAccess.value = 'refused';
+}
 
 type Query = Readonly<Record<string, string | number | undefined>>;
 
@@ -71,7 +77,7 @@ async function fetchHere(
   try {
     return await fetch(url, {
       ...init,
-      headers: { ...init.headers, ...authorization },
+      headers: { ...authorization, ...init.headers },
       signal,
       cache: 'no-store',
       credentials: 'omit',

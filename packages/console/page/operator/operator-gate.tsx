@@ -1,8 +1,9 @@
 /** Around every view of the server: asks for the operator token where the listener wants one. */
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
+import { useAction } from '../parts/loaded.ts';
 import { Failure } from '../parts/notices.tsx';
-import { operatorAccess, read, useOperatorToken } from './operator-api.ts';
+import { operatorAccess, signInAsOperator } from './operator-api.ts';
 
 export function OperatorGate({
   title,
@@ -21,23 +22,13 @@ export function OperatorGate({
 
 function TokenForm() {
   const [token, setToken] = useState('');
-  const [error, setError] = useState<unknown>(undefined);
-  const signIn = async (): Promise<void> => {
-    useOperatorToken(token.trim());
-    try {
-      await read('status', {}, AbortSignal.timeout(10_000));
-    } catch (caught) {
-      useOperatorToken(undefined);
-      operatorAccess.value = 'refused';
-      setError(caught);
-    }
-  };
+  const action = useAction();
   return (
     <form
       class="panel narrow"
       onSubmit={(event) => {
         event.preventDefault();
-        void signIn();
+        void action.run(() => signInAsOperator(token.trim()));
       }}
     >
       <h2>Sign in as operator</h2>
@@ -55,9 +46,9 @@ function TokenForm() {
           onInput={({ currentTarget }) => setToken(currentTarget.value)}
         />
       </label>
-      <Failure error={error} />
+      <Failure error={action.error} />
       <div class="buttons">
-        <button type="submit" class="primary">
+        <button type="submit" class="primary" disabled={action.isRunning}>
           Sign in
         </button>
       </div>

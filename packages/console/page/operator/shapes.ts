@@ -45,14 +45,16 @@ interface Finding {
   readonly kind: string;
   readonly app: string;
   readonly space: string;
-  readonly hash: string;
+  /** null: it is about the whole Space */
+  readonly hash: string | null;
   readonly message: string;
   readonly repaired: boolean;
 }
 
 export interface CheckReport {
   readonly ok: boolean;
-  readonly checked: unknown;
+  /** nodes */
+  readonly checked: number;
   readonly findings: readonly Finding[];
 }
 
