@@ -1,5 +1,7 @@
 /** Runs an attack in a process of its own, so that its work does not slow the honest tenant's client. */
 
+const REQUESTS_MAX = 8_192;
+
 export interface Attack {
   /** what it has printed so far, a JSON line each */
   lines(): string[];
@@ -11,6 +13,8 @@ export interface Attack {
 /** `program`: a file of test/support; `settings`: what it finds, as JSON, in its first argument. */
 export function startAttack(program: string, settings: unknown): Attack {
   const child = Bun.spawn([process.execPath, program, JSON.stringify(settings)], {
+    // As many requests at once as the attack wants.
+    env: { ...process.env, BUN_CONFIG_MAX_HTTP_REQUESTS: String(REQUESTS_MAX) },
     stdin: 'ignore',
     stdout: 'pipe',
     stderr: 'inherit',

@@ -1,4 +1,5 @@
 /** Deletes with DeleteObjects, a thousand keys per request. An absent key counts as deleted. */
+import type { Space } from '../../core/model.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
 import { AttemptFailed } from './failure.ts';
 import { DELETE_BATCH_MAX, LIST_BYTES_MAX, type S3Limits } from './limits.ts';
@@ -22,13 +23,14 @@ export async function deleteKeys(
   client: S3Client,
   limits: S3Limits,
   keys: readonly string[],
+  space?: Space,
 ): Promise<DeletedKeys> {
   const deleted = new Set<string>();
   let refused: StoreUnavailable | undefined;
   for (let start = 0; start < keys.length; start += DELETE_BATCH_MAX) {
     const batch = keys.slice(start, start + DELETE_BATCH_MAX);
     try {
-      for (const key of await deleteBatch(client, limits, batch)) deleted.add(key);
+      for (const key of await deleteBatch(client, limits, batch, space)) deleted.add(key);
     } catch (error) {
       return { deleted, refused, failure: error ?? new Error('deleting failed') };
     }
@@ -38,7 +40,12 @@ export async function deleteKeys(
   return { deleted, refused, failure: undefined };
 }
 
-async function deleteBatch(client: S3Client, limits: S3Limits, keys: readonly string[]): Promise<string[]> {
+async function deleteBatch(
+  client: S3Client,
+  limits: S3Limits,
+  keys: readonly string[],
+  space: Space | undefined,
+): Promise<string[]> {
   const body = formatDeleteBatch(keys);
   const call = {
     method: 'POST',
@@ -49,6 +56,7 @@ async function deleteBatch(client: S3Client, limits: S3Limits, keys: readonly st
     },
     body,
     doing: 'deleting content',
+    space,
     headMsMax: limits.batchHeadMsMax,
   } as const;
   return client.send(call, async (answer) => {

@@ -70,7 +70,9 @@ export class S3ContentStore implements ContentStore {
     if (earlier?.found) return earlier;
     const shared = this.#inspections.get(key);
     if (shared !== undefined) return shared;
-    const begun = inspectObject(this.#parts, key, hash, limits).finally(() => this.#inspections.delete(key));
+    const begun = inspectObject(this.#parts, { key, space }, hash, limits).finally(() =>
+      this.#inspections.delete(key),
+    );
     this.#inspections.set(key, begun);
     return begun;
   }
@@ -123,7 +125,7 @@ export class S3ContentStore implements ContentStore {
       return { deleted: new Set(), failure };
     }
     const { client, limits } = this.#parts;
-    const { deleted, refused, failure } = await deleteKeys(client, limits, [...byKey.keys()]);
+    const { deleted, refused, failure } = await deleteKeys(client, limits, [...byKey.keys()], space);
     const gone = [...deleted].map((key) => byKey.get(key) as Generation);
     return { deleted: new Set(gone), failure: failure ?? refused };
   }

@@ -67,8 +67,10 @@ export class S3ContentIntake implements ContentIntake {
   }
 
   /** Accepts the object of an earlier run under the key, if it holds exactly these bytes. */
-  async #recognise({ hash, canonicalSize }: IntakeTarget, key: string): Promise<Uint8Array> {
-    const found = await inspectObject(this.#parts, key, hash, { nodeBytesMax: canonicalSize });
+  async #recognise({ hash, canonicalSize, space }: IntakeTarget, key: string): Promise<Uint8Array> {
+    const found = await inspectObject(this.#parts, { key, space }, hash, {
+      nodeBytesMax: canonicalSize,
+    });
     // The store is still busy with another attempt for the same key: the next try will see its outcome.
     if (!found.found) throw new StoreUnavailable(`the object store is still taking the object ${key}`);
     if (found.evidence.verdict === 'good') return found.evidence.integrity;

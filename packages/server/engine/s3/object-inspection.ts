@@ -1,5 +1,6 @@
 /** Looks for the object of a generation and validates it, streaming it once (docs/api.md, leaseNode). */
 import type { Hash } from '@holdfast/protocol';
+import type { Space } from '../../core/model.ts';
 import type { InspectedObject, NodeLimits } from '../../core/ports.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import { wrongLength } from './answer-body.ts';
@@ -16,12 +17,13 @@ let uncollectedBytes = 0;
 
 export async function inspectObject(
   { client, marker }: { readonly client: S3Client; readonly marker: StoreMarker },
-  key: string,
+  { key, space }: { readonly key: string; readonly space: Space },
   hash: Hash,
   limits: NodeLimits,
 ): Promise<InspectedObject> {
-  const inspected = await client.send({ method: 'GET', key, doing: 'validating an upload' }, (answer) =>
-    inspectAnswer(answer, hash, limits.nodeBytesMax),
+  const inspected = await client.send(
+    { method: 'GET', key, space, doing: 'validating an upload' },
+    (answer) => inspectAnswer(answer, hash, limits.nodeBytesMax),
   );
   // Absence counts only in our own bucket.
   if (!inspected.found) await marker.assertRecentlyHealthy();

@@ -15,14 +15,17 @@ export async function proveBroken(
   contradiction: RecordContradicted,
 ): Promise<ContentLost | ContentDamaged> {
   await marker.assertHealthy();
-  const seen = await client.send({ method: 'HEAD', key, doing: 'looking at an object' }, async (answer) => {
-    if (answer.status === 404) return undefined;
-    const length = answer.headers.get('content-length');
-    if (answer.status !== 200 || length === null) {
-      throw new AttemptFailed(`the object store answered ${answer.status} about an object`);
-    }
-    return { etag: findStrongEtag(answer.headers), length };
-  });
+  const seen = await client.send(
+    { method: 'HEAD', key, space: object.space, doing: 'looking at an object' },
+    async (answer) => {
+      if (answer.status === 404) return undefined;
+      const length = answer.headers.get('content-length');
+      if (answer.status !== 200 || length === null) {
+        throw new AttemptFailed(`the object store answered ${answer.status} about an object`);
+      }
+      return { etag: findStrongEtag(answer.headers), length };
+    },
+  );
   const { generation, canonicalSize } = object;
   const options = { cause: contradiction };
   if (seen === undefined)

@@ -33,10 +33,13 @@ export function readRange<T>(
   const { key, etag, object } = recorded;
   const { start, end } = range;
   const headers = { range: `bytes=${start}-${end - 1}`, 'if-match': etag };
-  return client.send({ method: 'GET', key, headers, doing: 'reading content' }, async (answer) => {
-    checkAnswer(answer, etag, object.canonicalSize, start, end);
-    return take(answer.body);
-  });
+  return client.send(
+    { method: 'GET', key, headers, space: object.space, doing: 'reading content' },
+    async (answer) => {
+      checkAnswer(answer, etag, object.canonicalSize, start, end);
+      return take(answer.body);
+    },
+  );
 }
 
 /**

@@ -4,8 +4,10 @@
  * a repetition is always safe.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Space } from '../../core/model.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
 import { ENGINE_UP, S3_DURATION } from '../../metrics/server-metrics.ts';
+import { FairPlaces } from '../../shares/fair-places.ts';
 import type { S3Address } from '../address.ts';
 import { type BucketUrl, serverUrlOf } from './address.ts';
 import { AnswerBody } from './answer-body.ts';
@@ -14,7 +16,6 @@ import { AttemptFailed, CredentialsMissing, causeOf, RequestRefused } from './fa
 import { ERROR_BYTES_MAX, type S3Limits } from './limits.ts';
 import { type RequestBody, type SignedRequest, signRequest } from './request-signer.ts';
 import { pauseOf, RetryBudget } from './retry-budget.ts';
-import { Slots } from './slots.ts';
 import { parseErrorCode } from './xml-answers.ts';
 
 export interface S3Call {
@@ -27,6 +28,8 @@ export interface S3Call {
   /** the purpose of the request, for error messages: "reading content" */
   readonly doing: string;
   readonly headMsMax?: number;
+  /** whose share of the requests it uses; undefined: the server's own */
+  readonly space?: Space | undefined;
 }
 
 export interface S3Answer {
@@ -54,6 +57,9 @@ const SKEW_CODE = 'RequestTimeTooSkewed';
 /** Compression would change the meaning of lengths and ranges. */
 const UNSIGNED_HEADERS = { 'accept-encoding': 'identity' };
 
+/** Requests that are no Space's, such as those of the sweep. */
+const OWN_REQUESTS: Space = { appId: '', spaceId: '' };
+
 interface S3ClientOptions {
   readonly address: S3Address;
   readonly credentials: CredentialSource;
@@ -65,7 +71,7 @@ interface S3ClientOptions {
 export class S3Client {
   readonly #options: S3ClientOptions;
   readonly #bucket: BucketUrl;
-  readonly #slots: Slots;
+  readonly #slots: FairPlaces;
   readonly #budget = new RetryBudget();
   readonly #underWay = new Set<AbortController>();
   /** ms our clock is behind the store's; measured when the store refuses a signature because of the time */
@@ -75,7 +81,17 @@ export class S3Client {
   constructor(options: S3ClientOptions) {
     this.#options = options;
     this.#bucket = serverUrlOf(options.address);
-    this.#slots = new Slots(options.limits);
+    const { requestsInFlightMax, requestsWaitingMax, waitMsMax } = options.limits;
+    this.#slots = new FairPlaces({
+      resource: 's3 requests',
+      placesMax: requestsInFlightMax,
+      waitingMax: requestsWaitingMax,
+      waitMsMax,
+      inVain: () =>
+        new StoreUnavailable(
+          'the object store had no free connection in time; repeat the request a little later',
+        ),
+    });
   }
 
   /** requests under way */
@@ -118,14 +134,15 @@ export class S3Client {
     request: SignedRequest,
     headMsMax: number,
     take: (answer: { response: Response; body: AnswerBody }) => Promise<T>,
+    { appId, spaceId }: Space = OWN_REQUESTS,
   ): Promise<T> {
     if (this.#isClosed) throw new StoreUnavailable('the server is closing; repeat the request');
-    const release = await this.#slots.take();
+    await this.#slots.take(appId, spaceId);
     const controller = new AbortController();
     this.#underWay.add(controller);
     const onEnd = (): void => {
-      this.#underWay.delete(controller);
-      release();
+      // A body may tell of its end more than once.
+      if (this.#underWay.delete(controller)) this.#slots.leave(appId, spaceId);
     };
     let response: Response;
     const startedAt = performance.now();
@@ -159,14 +176,19 @@ export class S3Client {
     const { limits } = this.#options;
     const credentials = await this.#credentials();
     const request = this.#sign(call, credentials);
-    return this.exchange(request, call.headMsMax ?? limits.headMsMax, async ({ response, body }) => {
-      const { status, headers } = response;
-      if (status >= 200 && status < 300) return take({ status, headers, code: undefined, body });
-      const code = parseErrorCode(await body.readText(ERROR_BYTES_MAX));
-      if (TELLING_STATUSES.has(status) && code !== 'NoSuchBucket')
-        return take({ status, headers, code, body });
-      throw await this.#judgeRefusal(call, credentials, response, code);
-    });
+    return this.exchange(
+      request,
+      call.headMsMax ?? limits.headMsMax,
+      async ({ response, body }) => {
+        const { status, headers } = response;
+        if (status >= 200 && status < 300) return take({ status, headers, code: undefined, body });
+        const code = parseErrorCode(await body.readText(ERROR_BYTES_MAX));
+        if (TELLING_STATUSES.has(status) && code !== 'NoSuchBucket')
+          return take({ status, headers, code, body });
+        throw await this.#judgeRefusal(call, credentials, response, code);
+      },
+      call.space,
+    );
   }
 
   async #credentials(): Promise<Credentials> {
