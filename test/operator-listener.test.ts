@@ -172,6 +172,39 @@ test(
 );
 
 test(
+  'commands on Apps go over the API too, and give what they give on the folder',
+  async () => {
+    const data = newData();
+    const { server, url } = await start(data, '--dev');
+    const app = async (...args: readonly string[]) => runHoldfast(['app', ...args]);
+    const listed = await app('list', '--json', '--operator', url);
+    expect(JSON.parse(listed.stdout)).toEqual(
+      JSON.parse((await app('list', '--json', '--data', data)).stdout),
+    );
+    for (const [verb, status] of [
+      ['suspend', 'suspended'],
+      ['resume', 'active'],
+    ] as const) {
+      expect((await app(verb, 'demo', '--operator', url)).exitCode).toBe(0);
+      const { stdout } = await app('list', '--json', '--data', data);
+      expect(JSON.parse(stdout)).toMatchObject([{ appId: 'demo', status }]);
+    }
+    const byVariable = await runHoldfast(['app', 'remove', 'demo', '--json'], {
+      environment: { HOLDFAST_OPERATOR_URL: url },
+    });
+    expect(JSON.parse(byVariable.stdout)).toEqual({ appId: 'demo', removed: true });
+    const unknown = await app('suspend', 'demo', '--operator', url);
+    expect(unknown).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(unknown.stderr).toContain('there is no App "demo"');
+    const wrongDoor = await app('list', '--operator', server.url);
+    expect(wrongDoor.exitCode).toBe(1);
+    expect((await app('list', '--operator', url, '--data', data)).exitCode).toBe(2);
+    expect(await server.end('SIGTERM')).toBe(0);
+  },
+  TEST_MS_MAX,
+);
+
+test(
   'a folder that lies deep has a channel too',
   async () => {
     const deep = join(folder.path, 'd'.repeat(90), 'e'.repeat(90));

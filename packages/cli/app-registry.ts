@@ -2,29 +2,27 @@
 import { type Command, Option } from 'commander';
 import { CliError, UsageError } from './cli-error.ts';
 import { sayWhenInterrupted } from './interruption.ts';
+import { type OperatorOptions, withOperatorAddress } from './operator-call.ts';
 import { dataOption, jsonOption } from './options.ts';
 import { saying } from './waits.ts';
 
-export interface PlaceOptions {
-  readonly data?: string;
-  readonly metadata?: string;
-  readonly json?: true;
-}
+export type PlaceOptions = Omit<OperatorOptions, 'content'>;
 
 type Server = typeof import('@holdfast/server');
 type Registry = import('@holdfast/server').Registry;
 type RowsPlace = import('@holdfast/server').RowsPlace;
 
 export function withPlace(command: Command): Command {
-  return command
-    .addOption(dataOption())
-    .addOption(
-      new Option(
-        '--metadata <url>',
-        'database of servers that share one, postgres://… (or HOLDFAST_METADATA)',
-      ).conflicts('data'),
-    )
-    .addOption(jsonOption());
+  return withOperatorAddress(
+    command
+      .addOption(dataOption())
+      .addOption(
+        new Option(
+          '--metadata <url>',
+          'database of servers that share one, postgres://… (or HOLDFAST_METADATA)',
+        ).conflicts('data'),
+      ),
+  ).addOption(jsonOption());
 }
 
 export function withExistingRegistry<T>(

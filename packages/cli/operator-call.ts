@@ -25,6 +25,12 @@ export const OPERATED_HELP_AFTER = `
 With --data the server that holds the folder does the work, or the command itself if no server runs. --metadata and --content
 name the engines of servers that share them. --operator asks a server by the address that it prints as "operators:".`;
 
+/** Whether a command on the Apps asks a server. With a place it changes the registry itself, which works beside servers. */
+export function isOverApi({ operator, data, metadata }: OperatorOptions): boolean {
+  const isPlaced = data !== undefined || metadata !== undefined;
+  return operator !== undefined || (!isPlaced && Boolean(process.env.HOLDFAST_OPERATOR_URL));
+}
+
 /** Adds the options that say where the deployment is, and --json. */
 export function withOperator(command: Command): Command {
   return withOperatorPlace(command).addOption(jsonOption());

@@ -3,7 +3,7 @@ import { INTEGER_MAX } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { withExistingRegistry, withPlace } from '../app-registry.ts';
 import { UsageError } from '../cli-error.ts';
-import { type OperatorOptions, runOperation, withOperatorAddress } from '../operator-call.ts';
+import { isOverApi, type OperatorOptions, runOperation } from '../operator-call.ts';
 import {
   orNone,
   parseCountValue,
@@ -49,7 +49,7 @@ function registerSet(app: Command): void {
       new Option('--max-nodes <count>', 'nodes; none lifts the limit').argParser(orNone(parseCountValue(0))),
     )
     .option('--space <space>', 'limit this Space alone, exactly', parsePathIdValue);
-  withOperatorAddress(withPlace(command)).action(setQuotas);
+  withPlace(command).action(setQuotas);
 }
 
 async function setQuotas(appId: string, options: SetOptions): Promise<void> {
@@ -103,7 +103,7 @@ function registerRevoke(app: Command): void {
         .conflicts('lift'),
     )
     .option('--lift', 'take the revocation back');
-  withOperatorAddress(withPlace(command)).action(revoke);
+  withPlace(command).action(revoke);
 }
 
 async function revoke(appId: string, options: RevokeOptions): Promise<void> {
@@ -127,10 +127,4 @@ async function revoke(appId: string, options: RevokeOptions): Promise<void> {
   const tokens = `tokens of App ${JSON.stringify(appId)} with the ${revoked.claim} ${JSON.stringify(revoked.value)}`;
   if (untilAt === null) printLine(`${tokens} are accepted again`);
   else printLine(`${tokens} are refused until ${new Date(untilAt).toISOString()}`);
-}
-
-/** With a place the registry itself is changed: that works beside servers, and needs no bytes to be named. */
-function isOverApi({ operator, data, metadata }: OperatorOptions): boolean {
-  const isPlaced = data !== undefined || metadata !== undefined;
-  return operator !== undefined || (!isPlaced && Boolean(process.env.HOLDFAST_OPERATOR_URL));
 }

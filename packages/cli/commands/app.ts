@@ -4,6 +4,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type PlaceOptions, withExistingRegistry, withPlace, withRegistry } from '../app-registry.ts';
 import { UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
+import { isOverApi, runOperation } from '../operator-call.ts';
 import { collectKnownNames, parseDurationValue, parsePathIdValue } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../output.ts';
 import { formatBytes, formatCount } from '../progress/format-progress.ts';
@@ -22,6 +23,8 @@ interface AddOptions extends PlaceOptions {
 const ADD_HELP_AFTER = `
 Needed: --issuer, --audience, and --jwks-file or --jwks-url. An example:
   holdfast app add demo --issuer https://issuer.example --audience holdfast --jwks-file public.json`;
+
+const INTERRUPTED = 'whether the change was made, shows: holdfast app list';
 
 type DescribedApp = import('@holdfast/server').DescribedApp;
 
@@ -84,29 +87,30 @@ async function addApp(appId: string, options: AddOptions): Promise<void> {
     jwksFile === undefined
       ? ({ kind: 'url', url: jwksUrl as string } as const)
       : ({ kind: 'static', jwks: await readTextFile(jwksFile, 'the key set') } as const);
-  const added = await withRegistry(
-    options,
-    (server, place) => server.openRegistry(place),
-    async (registry) =>
-      registry.describeApp(
-        await registry.addApp(
-          { appId, issuer, audience, keys, algorithms, tokenLifetimeMsMax: maxTokenLifetime },
-          { replace },
-        ),
-      ),
-  );
+  const over = {
+    ...{ app: appId, issuer, audience, algorithms, replace, maxTokenLifetimeMs: maxTokenLifetime },
+    ...(keys.kind === 'url' ? { jwksUrl: keys.url } : { jwks: keys.jwks }),
+  };
+  const added = isOverApi(options)
+    ? await runOperation(options, 'addApp', over, INTERRUPTED)
+    : await withRegistry(
+        options,
+        (server, place) => server.openRegistry(place),
+        async (registry) =>
+          registry.describeApp(
+            await registry.addApp(
+              { appId, issuer, audience, keys, algorithms, tokenLifetimeMsMax: maxTokenLifetime },
+              { replace },
+            ),
+          ),
+      );
   report(options, added, `App ${JSON.stringify(appId)} is registered for issuer ${JSON.stringify(issuer)}`);
 }
 
 function registerList(app: Command): void {
   const command = app.command('list').description('list the registered Apps');
   withPlace(command).action(async (options: PlaceOptions) => {
-    const { apps, where } = await withRegistry(
-      options,
-      (server, place) => server.findRegistry(place),
-      async (registry, where) => ({ apps: await registry.describeApps(), where }),
-      (where) => ({ apps: [] as readonly DescribedApp[], where }),
-    );
+    const { apps, where } = await readApps(options);
     if (options.json) printJson(apps);
     else if (apps.length === 0) printNote(`no App is registered in ${where}; add one with: holdfast app add`);
     else
@@ -115,6 +119,21 @@ function registerList(app: Command): void {
         apps.map(toCells),
       );
   });
+}
+
+async function readApps(
+  options: PlaceOptions,
+): Promise<{ readonly apps: readonly DescribedApp[]; readonly where: string }> {
+  if (isOverApi(options)) {
+    const { apps } = await runOperation(options, 'listApps', {}, INTERRUPTED);
+    return { apps, where: 'the server' };
+  }
+  return withRegistry(
+    options,
+    (server, place) => server.findRegistry(place),
+    async (registry, where) => ({ apps: await registry.describeApps(), where }),
+    (where) => ({ apps: [], where }),
+  );
 }
 
 function registerSetStatus(
@@ -128,9 +147,11 @@ function registerSetStatus(
     .description(description)
     .argument('<app-id>', 'the App', parsePathIdValue);
   withPlace(command).action(async (appId: string, options: PlaceOptions) => {
-    const changed = await withExistingRegistry(options, appId, async (registry) =>
-      registry.describeApp(await registry.setAppStatus(appId, status)),
-    );
+    const changed = isOverApi(options)
+      ? await runOperation(options, `${verb}App`, { app: appId }, INTERRUPTED)
+      : await withExistingRegistry(options, appId, async (registry) =>
+          registry.describeApp(await registry.setAppStatus(appId, status)),
+        );
     report(options, changed, `App ${JSON.stringify(appId)} is ${status}`);
   });
 }
@@ -141,7 +162,8 @@ function registerRemove(app: Command): void {
     .description('unregister an App; its data stays and serves again when the App is added again')
     .argument('<app-id>', 'the App', parsePathIdValue);
   withPlace(command).action(async (appId: string, options: PlaceOptions) => {
-    await withExistingRegistry(options, appId, (registry) => registry.removeApp(appId));
+    if (isOverApi(options)) await runOperation(options, 'removeApp', { app: appId }, INTERRUPTED);
+    else await withExistingRegistry(options, appId, (registry) => registry.removeApp(appId));
     if (options.json) printJson({ appId, removed: true });
     else printLine(`App ${JSON.stringify(appId)} is removed; its data is kept`);
   });
