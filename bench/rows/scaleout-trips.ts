@@ -12,6 +12,7 @@ import { readMetadata } from '../../packages/server/core/read-metadata.ts';
 import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
 import { runGc } from '../../packages/server/core/run-gc.ts';
 import { createSigner } from '../../packages/server/core/signer.ts';
+import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
 import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
 import { parsePostgresUrl, parseS3Url } from '../../packages/server/engine/address.ts';
 import { PostgresMetadataStore } from '../../packages/server/engine/postgres/metadata-store.ts';
@@ -111,6 +112,7 @@ async function openWorld({ metadataUrl, bucket }: Deployment) {
     random: { bytes: (count) => new Uint8Array(randomBytes(count)) },
     signer: createSigner(randomBytes(32)),
     rottenNodes: new RottenNodes(() => undefined),
+    strays: new StrayWatch(),
     quotas: NO_QUOTAS,
     settings: {
       nodeBytesMax: 2 ** 25,

@@ -9,6 +9,7 @@ import type { ContentStore, DeletedObjects, Signer } from '../../packages/server
 import { NO_QUOTAS } from '../../packages/server/core/quotas.ts';
 import { readMetadata } from '../../packages/server/core/read-metadata.ts';
 import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
+import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
 import type { EngineUnderTest } from './engine-under-test.ts';
 import { POOL, type PoolNode } from './node-pool.ts';
 import type { Changes } from './reference-root-refs.ts';
@@ -115,6 +116,7 @@ export class World {
       random: { bytes: (count) => this.#randomBytes(count) },
       signer: makeSigner(),
       rottenNodes: new RottenNodes(() => undefined),
+      strays: new StrayWatch(),
       quotas: NO_QUOTAS,
       settings: MODEL_SETTINGS,
     };

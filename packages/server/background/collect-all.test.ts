@@ -7,6 +7,7 @@ import type { Core } from '../core/core.ts';
 import { NO_QUOTAS } from '../core/quotas.ts';
 import { RottenNodes } from '../core/rotten-nodes.ts';
 import { createSigner } from '../core/signer.ts';
+import { StrayWatch } from '../core/stray-watch.ts';
 import { openTemporaryEngine, type TemporaryEngine } from '../deployment/test/embedded-engine-fixture.ts';
 import { hashAt, readyNode } from '../engine/contract/samples.ts';
 import { BACKGROUND_FAILURES, GC_LAST_SUCCESS } from '../metrics/server-metrics.ts';
@@ -30,6 +31,7 @@ function coreOf({ metadata, content }: TemporaryEngine, changes: Partial<Core> =
     signer: createSigner(randomBytes(32)),
     quotas: NO_QUOTAS,
     rottenNodes: new RottenNodes(() => undefined),
+    strays: new StrayWatch(),
     settings: {
       ...{ nodeBytesMax: 1 << 26, activeUploadsMax: 100, uploadTtlMs: 60_000 },
       ...{ abandonedAfterMs: 86_400_000, rootRefHistoryMs: 86_400_000 },

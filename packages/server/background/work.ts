@@ -5,10 +5,17 @@
 
 import type { RegistryStore } from '../auth/registry-store.ts';
 import type { Core } from '../core/core.ts';
+import { StoreUnavailable } from '../core/ports.ts';
 import { scrub } from '../core/scrub.ts';
+import { EPOCH_INTERVAL_MS, explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
 import { sweep } from '../core/sweep.ts';
 import type { Log } from '../log.ts';
-import { SCRUB_LAST_SUCCESS, SCRUBBED_BYTES, SCRUBBED_NODES } from '../metrics/server-metrics.ts';
+import {
+  SCRUB_LAST_SUCCESS,
+  SCRUBBED_BYTES,
+  SCRUBBED_NODES,
+  STRAY_WALK_STOPPED,
+} from '../metrics/server-metrics.ts';
 import { makeCollectStep } from './collect-all.ts';
 import { type BackgroundLoop, startLoop } from './loop.ts';
 import { SweepLag } from './sweep-lag.ts';
@@ -62,8 +69,9 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
   const { core, log, turns, pace, collection } = options;
   const { askMs, retryMs } = pace;
   const lag = new SweepLag();
+  const guardEpoch = makeEpochGuard();
   const loops = [
-    startLoop({ name: 'sweep', log, step: () => sweepOnce(options, lag), retryMs }),
+    startLoop({ name: 'sweep', log, step: () => sweepOnce(options, lag, guardEpoch), retryMs }),
     startLoop({ name: 'scrub', log, step: makeScrubStep(options), retryMs }),
     // Every process looks for rot, with or without a turn: each answers by what it knows itself.
     startLoop({ name: 'rot', log, step: () => lookForRot(options), retryMs }),
@@ -88,12 +96,25 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
 }
 
 /** Resolves with the ms until the next step, as the other steps here. */
-async function sweepOnce({ core, turns, pace }: BackgroundOptions, lag: SweepLag): Promise<number> {
+async function sweepOnce(
+  { core, turns, pace }: BackgroundOptions,
+  lag: SweepLag,
+  guardEpoch: (core: Core) => Promise<void>,
+): Promise<number> {
   if ((await turns.take('sweep')) === undefined) {
     lag.isOfAnother();
     return pace.askMs;
   }
   lag.isOurs();
+  await guardEpoch(core);
+  try {
+    return await sweepNow(core, pace, lag);
+  } finally {
+    STRAY_WALK_STOPPED.set(core.strays.stopped === undefined ? 0 : 1);
+  }
+}
+
+async function sweepNow(core: Core, pace: BackgroundPace, lag: SweepLag): Promise<number> {
   const { moreToDo } = await sweep(core);
   if (!moreToDo) lag.hasCaughtUp();
   return moreToDo ? SWEEP_BUSY_INTERVAL_MS : pace.sweepIntervalMs;
@@ -118,6 +139,22 @@ function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
     const pauseMs = next === undefined ? pace.scrubPauseMs : paceMs;
     restsUntil = performance.now() + pauseMs;
     return Math.min(pauseMs, pace.askMs);
+  };
+}
+
+/**
+ * Moves the epoch on every so often. A database that was put in the place of another under a running server is behind its bucket:
+ * then nothing is swept.
+ */
+function makeEpochGuard(): (core: Core) => Promise<void> {
+  let movedAt = performance.now();
+  return async (core) => {
+    if (performance.now() - movedAt < EPOCH_INTERVAL_MS) return;
+    const epochs = await readEpochs(core);
+    if (epochs === undefined) return;
+    if (isBehind(epochs)) throw new StoreUnavailable(explainBehind(epochs));
+    await moveEpoch(core, epochs);
+    movedAt = performance.now();
   };
 }
 

@@ -7,6 +7,7 @@ import type { FreeSpace } from './free-space.ts';
 import type { ContentStore, MetadataStore, Randomness, Signer } from './ports.ts';
 import type { Quotas } from './quotas.ts';
 import type { RottenNodes } from './rotten-nodes.ts';
+import type { StrayWatch } from './stray-watch.ts';
 
 export interface Core {
   readonly metadata: MetadataStore;
@@ -17,6 +18,7 @@ export interface Core {
   readonly quotas: Quotas;
   /** undefined: nothing is kept on a disk of ours */
   readonly freeSpace?: FreeSpace | undefined;
+  readonly strays: StrayWatch;
   readonly settings: CoreSettings;
 }
 

@@ -5,6 +5,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { readContent } from './read-content.ts';
 import { runGc } from './run-gc.ts';
+import { TOMBSTONE_MS } from './stray-watch.ts';
 import { sweep } from './sweep.ts';
 import {
   CALLER,
@@ -259,6 +260,9 @@ test('what lands after every record of it is gone is found by the sweep of the s
   await world.sweepAll();
   expect(await generationOf(node)).toBeUndefined();
   expect(land(node.bytes)).toBe(200);
+  await world.sweepAll();
+  expect(world.direct.generations).toHaveLength(1);
+  world.now += TOMBSTONE_MS;
   await world.sweepAll();
   expect(world.direct.generations).toEqual([]);
 });

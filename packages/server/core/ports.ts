@@ -19,6 +19,7 @@ import type {
   UploadRow,
 } from './model.ts';
 import type { Stored } from './quotas.ts';
+import type { StoreEpoch, StrayPort, WalkKeeper } from './stray-ports.ts';
 import type { SpaceListing } from './tenancy-ports.ts';
 
 export type Awaitable<T> = T | Promise<T>;
@@ -32,7 +33,7 @@ export type Awaitable<T> = T | Promise<T>;
  * decides by `tx` and `input` alone, and both `input` and what it returns are plain data that can be copied.
  * The read verbs see only committed state, durable or about to be, and never wait for a writer.
  */
-export interface MetadataStore extends SpaceListing, SpaceInspection {
+export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort {
   /** The largest canonical node, bytes, that may be kept as a row by `insertContent` with inlineBytes; 0 = never. */
   readonly inlineBytesMax: number;
   /**
@@ -235,7 +236,9 @@ export interface ContentStore {
    * Removes leftovers of interrupted or late uploads, and strays (core/stray-objects.ts); `now` by the metadata store's clock,
    * ms; bounded work per call.
    */
-  sweep(findKnown: FindKnown, now: number): Promise<void>;
+  sweep(findKnown: FindKnown, now: number, walk?: WalkKeeper): Promise<void>;
+  /** Only where the bytes can outlive the rows (core/store-epoch.ts). */
+  readonly epoch?: StoreEpoch;
   close(): Promise<void>;
 }
 

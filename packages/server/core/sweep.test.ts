@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { getUsage } from './get-usage.ts';
 import { readContent } from './read-content.ts';
 import { runGc } from './run-gc.ts';
+import { TOMBSTONE_MS } from './stray-watch.ts';
 import { sweep } from './sweep.ts';
 import {
   CALLER,
@@ -163,6 +164,11 @@ test('a good object whose generation a bad overlapping PUT had finished before a
   expect(world.objectFiles()).toHaveLength(2);
   world.now += DAY_MS;
   await world.lease(node, DAY_MS);
+  for (let steps = 0; steps < STRAY_WALK_STEPS; steps += 1) await world.sweepAll();
+  expect(world.objectFiles()).toHaveLength(2);
+  // Once the walk has found it without a record for a week.
+  await world.lease(node, 30 * DAY_MS);
+  world.now += TOMBSTONE_MS;
   for (let steps = 0; steps < STRAY_WALK_STEPS; steps += 1) await world.sweepAll();
   expect(world.objectFiles()).toEqual([(await world.row(node))!.generation]);
 });

@@ -9,8 +9,10 @@ import type { Core } from './core.ts';
 import { removeNodesWithEdges } from './edges.ts';
 import type { DiscardRow, Generation, Space } from './model.ts';
 import type { SpaceTransaction, SweepCutoffs, UploadKind } from './ports.ts';
+import type { WalkKeeper } from './stray-ports.ts';
 
 const SPACES_PER_SWEEP_MAX = 32;
+const WALK_NOTE = 'stray-walk';
 const ROWS_PER_TRANSACTION_MAX = 100;
 /** ms; history is dated by the start of a commit, and until the commit ends walks still begin at the revision before it */
 const COMMIT_DURATION_MS_MAX = 60_000;
@@ -45,12 +47,24 @@ export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }>
     return isMoreLeft;
   });
   await attempt(async () => {
-    await core.content.sweep((keys) => core.metadata.findKnownGenerations(keys), now);
+    await core.content.sweep((keys) => core.metadata.findKnownGenerations(keys), now, keeperOf(core, now));
     return false;
   });
   moreToDo = (await attempt(() => core.metadata.maintain(cutoffs))) || moreToDo;
   if (failures.length > 0) throw failures[0];
   return { moreToDo };
+}
+
+/** A restart goes on where the walk over all objects was. */
+function keeperOf({ metadata, strays }: Core, now: number): WalkKeeper {
+  return {
+    findKept: (keys) => strays.findKept(metadata, keys, now),
+    readPlace: async () => (await metadata.findNote(WALK_NOTE)) || undefined,
+    notePlace: async (place) => {
+      if (place === undefined) strays.begin();
+      await metadata.setNote(WALK_NOTE, place ?? '');
+    },
+  };
 }
 
 async function sweepSpace(

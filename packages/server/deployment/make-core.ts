@@ -6,6 +6,7 @@ import type { FreeSpace } from '../core/free-space.ts';
 import type { Randomness, Signer } from '../core/ports.ts';
 import type { Quotas } from '../core/quotas.ts';
 import type { RottenNodes } from '../core/rotten-nodes.ts';
+import { StrayWatch } from '../core/stray-watch.ts';
 import type { ServedDeployment } from './deployment.ts';
 
 /** What is configured of the rules. */
@@ -25,6 +26,7 @@ export function makeCore(
     random: makeRandomness(),
     signer,
     rottenNodes,
+    strays: new StrayWatch(),
     quotas,
     freeSpace,
     settings: {

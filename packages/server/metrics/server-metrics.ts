@@ -154,6 +154,11 @@ export const BACKUP_LAST_SUCCESS = METRICS.gauge(
   { merge: 'max' },
 );
 
+export const STRAY_WALK_STOPPED = METRICS.gauge(
+  'holdfast_stray_walk_stopped',
+  'Whether the walk over all objects stopped, because the rows know too few of them; 1: until an operator says so',
+  { merge: 'max' },
+);
 export const JWKS_FAILURES = METRICS.counter(
   'holdfast_jwks_failures_total',
   'Failed fetches of the key sets of Apps',

@@ -34,6 +34,7 @@ const SAMPLES: Readonly<
   explain: { input: { app: 'demo', space: 'home', hash: '0'.repeat(64) }, status: 404 },
   check: { input: { rehash: '10%' } },
   listAudit: { input: { limit: 5 } },
+  acceptRestore: { input: {} },
 };
 
 const folder = makeTempFolder('operator');

@@ -2,6 +2,8 @@
  * The table of all operations. To add one: describe it in a file of its own and name it here; the listener, the channel, the
  * commands, the OpenAPI document and the test that walks the table then know it.
  */
+
+import { acceptRestore } from './accept-restore.ts';
 import { revokeApp, setApp } from './app-limits.ts';
 import { addApp, listApps, removeApp, resumeApp, suspendApp } from './apps.ts';
 import { check } from './check.ts';
@@ -33,6 +35,7 @@ export const OPERATIONS = {
   planCollection,
   explain,
   check,
+  acceptRestore,
   listAudit,
 } as const;
 

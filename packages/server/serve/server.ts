@@ -10,11 +10,13 @@ import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
 import type { Clock } from '../core/ports.ts';
 import { type RotReport, RottenNodes } from '../core/rotten-nodes.ts';
 import { createSigner } from '../core/signer.ts';
+import { explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
 import { explainFolderError } from '../deployment/data-folder.ts';
 import { Opened, type ServedDeployment } from '../deployment/deployment.ts';
 import { DiskSpace } from '../deployment/disk-space.ts';
 import { makeCore } from '../deployment/make-core.ts';
 import { openDeployment } from '../deployment/open.ts';
+import { ServeError } from '../errors.ts';
 import { ContentCopies } from '../http/content-copies.ts';
 import type { FailureReport } from '../http/error-answer.ts';
 import { createHandler, type Handler } from '../http/handler.ts';
@@ -88,6 +90,7 @@ async function openParts(
   const rottenNodes = new RottenNodes((report) => logRot(log, report));
   const disk = openDiskSpace(config);
   const core = makeCore(config, deployment, signer, rottenNodes, quotas, disk);
+  if (worker === 0) await beginEpoch(core);
   // A restarted server knows of rotten nodes at once. If the rows cannot be read now, background work tries again.
   await core.rottenNodes.look(core.metadata).catch(() => undefined);
   const { spoolFolder, turns } = deployment;
@@ -128,6 +131,14 @@ async function openParts(
 function openDiskSpace({ place, dataDir, minFreeBytes }: ServeConfig): DiskSpace | undefined {
   const isOnDisk = place.rows.kind === 'folder' || place.bytes.kind === 'folder';
   return isOnDisk ? new DiskSpace(dataDir, minFreeBytes) : undefined;
+}
+
+/** A database that is behind its bucket would take what it does not know for strays. Rejects with ServeError. */
+async function beginEpoch(core: Core): Promise<void> {
+  const epochs = await readEpochs(core);
+  if (epochs === undefined) return;
+  if (isBehind(epochs)) throw new ServeError(explainBehind(epochs));
+  await moveEpoch(core, epochs);
 }
 
 function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => void): void {

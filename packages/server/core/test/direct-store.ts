@@ -18,6 +18,7 @@ import {
 import { sha256 } from '../sha256.ts';
 import { spaceKeyOf } from '../space-key.ts';
 import { findStrays, STRAY_AGE_MS } from '../stray-objects.ts';
+import type { WalkKeeper } from '../stray-ports.ts';
 import { tooLarge, UploadJudge } from '../upload-judge.ts';
 
 const SECOND_MS = 1000;
@@ -104,9 +105,9 @@ export class DirectStore implements ContentStore {
     return { deleted: new Set(generations), failure: undefined };
   }
 
-  async sweep(findKnown: FindKnown, now: number): Promise<void> {
+  async sweep(findKnown: FindKnown, now: number, walk?: WalkKeeper): Promise<void> {
     const keys = [...this.#objects.values()].map(({ key }) => key);
-    const strays = await findStrays(keys, now - STRAY_AGE_MS - this.#urlLifeMs, findKnown);
+    const strays = await findStrays(keys, now - STRAY_AGE_MS - this.#urlLifeMs, walk?.findKept ?? findKnown);
     for (const { generation } of strays) this.#objects.delete(generation);
   }
 

@@ -11,6 +11,7 @@ import { finishUpload } from '../../core/receive-upload.ts';
 import { RottenNodes } from '../../core/rotten-nodes.ts';
 import { runGc } from '../../core/run-gc.ts';
 import { scrub } from '../../core/scrub.ts';
+import { StrayWatch } from '../../core/stray-watch.ts';
 import { CALLER } from '../../core/test/core-fixture.ts';
 import { digestOf, hashAt, NOW, readyNode, SPACE } from '../../engine/contract/samples.ts';
 import {
@@ -160,6 +161,7 @@ function makeCore(reports: string[]): Core {
       },
     },
     rottenNodes: new RottenNodes(({ kind, hash }) => reports.push(`${kind} ${hash}`)),
+    strays: new StrayWatch(),
     quotas: NO_QUOTAS,
     settings: { nodeBytesMax: 1_000_000, activeUploadsMax: 100, uploadTtlMs: 60_000 },
     signer: { sign: () => new Uint8Array(32), verify: () => true },

@@ -14,6 +14,7 @@ import {
   type StoredObject,
   StoreUnavailable,
 } from '../../core/ports.ts';
+import type { WalkKeeper } from '../../core/stray-ports.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import { codeOf, storageError } from '../local-failure.ts';
 import { BLOCK_BYTES, BlockIntegrity, IntegrityBuilder } from './block-integrity.ts';
@@ -151,9 +152,9 @@ export class DiskContentStore implements ContentStore {
     });
   }
 
-  sweep(findKnown: FindKnown, now: number): Promise<void> {
+  sweep(findKnown: FindKnown, now: number, walk?: WalkKeeper): Promise<void> {
     return this.#guard('sweeping', async () => {
-      const steps = [this.#staged.sweep(findKnown), this.#strays.step(findKnown, now)];
+      const steps = [this.#staged.sweep(findKnown), this.#strays.step(findKnown, now, walk)];
       const [failed] = (await Promise.allSettled(steps)).filter(({ status }) => status === 'rejected');
       if (failed?.status === 'rejected') throw failed.reason;
     });

@@ -5,6 +5,7 @@
 import type { Generation } from '../../core/model.ts';
 import type { FindKnown } from '../../core/ports.ts';
 import { findStrays, STRAY_AGE_MS } from '../../core/stray-objects.ts';
+import type { WalkKeeper } from '../../core/stray-ports.ts';
 import { type DurableNamesOptions, removeObject } from './durable-names.ts';
 import { ANY_SPACE, isGeneration } from './object-layout.ts';
 
@@ -24,6 +25,8 @@ export class DiskStrayWalk {
   readonly #options: StrayWalkOptions;
   readonly #folders: readonly string[];
   #foldersListed: number;
+  /** the place that another process left was looked for */
+  #isResumed = false;
   #listed: readonly Generation[] = [];
   #startedAt = Number.NEGATIVE_INFINITY;
 
@@ -34,7 +37,11 @@ export class DiskStrayWalk {
   }
 
   /** `now`: ms, by the clock that named the generations. A folder or an object that fails does not hold up the others. */
-  async step(findKnown: FindKnown, now: number): Promise<void> {
+  async step(findKnown: FindKnown, now: number, walk?: WalkKeeper): Promise<void> {
+    if (walk !== undefined && !this.#isResumed) {
+      this.#isResumed = true;
+      this.#resume(await walk.readPlace());
+    }
     if (this.#isOver()) {
       if (Math.abs(now - this.#startedAt) < WALK_INTERVAL_MS) return;
       this.#startedAt = now;
@@ -43,10 +50,13 @@ export class DiskStrayWalk {
     await this.#list();
     const page = this.#listed.slice(0, OBJECTS_PER_STEP_MAX);
     const keys = page.map((generation) => ({ spaceKey: ANY_SPACE, generation }));
-    const strays = await findStrays(keys, now - STRAY_AGE_MS, findKnown);
+    const strays = await findStrays(keys, now - STRAY_AGE_MS, walk?.findKept ?? findKnown);
     const [first] = strays;
     if (first !== undefined) await this.#options.assertHealthy(first.generation);
     this.#listed = this.#listed.slice(page.length);
+    // A folder that was listed in part is listed again.
+    if (this.#listed.length === 0)
+      await walk?.notePlace(this.#isOver() ? undefined : String(this.#foldersListed));
     let failure: unknown;
     for (const { generation } of strays) {
       try {
@@ -56,6 +66,13 @@ export class DiskStrayWalk {
       }
     }
     if (failure !== undefined) throw failure;
+  }
+
+  /** A text that is no place begins a new walk. */
+  #resume(place: string | undefined): void {
+    const folders = place === undefined ? Number.NaN : Number(place);
+    if (Number.isInteger(folders) && folders > 0 && folders < this.#folders.length)
+      this.#foldersListed = folders;
   }
 
   #isOver(): boolean {

@@ -27,6 +27,7 @@ import {
   type SweepCutoffs,
   type TransactionBody,
 } from '../../core/ports.ts';
+import type { TombstonePage } from '../../core/stray-ports.ts';
 import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
 import { readAppTotals } from './app-totals.ts';
 import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
@@ -44,6 +45,7 @@ import { SpaceKeys } from './space-keys.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { SQL } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
+import { PostgresTombstones } from './tombstones.ts';
 import { repeatWhereSafe, Transactions } from './transactions.ts';
 import { UploadLimit } from './upload-limit.ts';
 import type { PostgresConnection } from './wire/connection.ts';
@@ -77,6 +79,7 @@ export class PostgresMetadataStore implements MetadataStore {
   readonly #leases: ReadyLeases;
   readonly #sweepWalk: SweepWalk;
   readonly #maintenance: Maintenance;
+  readonly #tombstones: PostgresTombstones;
   /** random, so that processes begin at different slots */
   readonly #firstSlot = randomInt(SLOTS);
 
@@ -93,6 +96,7 @@ export class PostgresMetadataStore implements MetadataStore {
     this.#leases = new ReadyLeases((...batch) => this.#renewRows(...batch), pool.admissionMs);
     this.#sweepWalk = new SweepWalk(pool);
     this.#maintenance = new Maintenance(pool);
+    this.#tombstones = new PostgresTombstones(pool);
   }
 
   readClock(): Awaitable<number> {
@@ -231,6 +235,26 @@ export class PostgresMetadataStore implements MetadataStore {
       for (const row of rows) known.add(byteaToHex(row.generation));
     }
     return known;
+  }
+
+  findTombstones(generations: readonly Generation[]): Promise<ReadonlyMap<Generation, number>> {
+    return this.#tombstones.findTombstones(generations);
+  }
+
+  settleTombstones(page: TombstonePage): Promise<void> {
+    return this.#tombstones.settleTombstones(page);
+  }
+
+  raiseRevisions(step: number): Promise<void> {
+    return this.#tombstones.raiseRevisions(step);
+  }
+
+  findNote(name: string): Promise<string | undefined> {
+    return this.#tombstones.findNote(name);
+  }
+
+  setNote(name: string, value: string): Promise<void> {
+    return this.#tombstones.setNote(name, value);
   }
 
   /** Leaves the pool open, because it may serve other stores: the caller closes it. */

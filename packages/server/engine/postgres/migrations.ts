@@ -13,6 +13,7 @@ import rottenNodes from './migrations/0004-rotten-nodes.sql' with { type: 'text'
 import uploadPermits from './migrations/0005-upload-permits.sql' with { type: 'text' };
 import spacesByApp from './migrations/0006-spaces-by-app.sql' with { type: 'text' };
 import limits from './migrations/0007-limits.sql' with { type: 'text' };
+import tombstones from './migrations/0008-tombstones.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -25,6 +26,7 @@ const MIGRATIONS: readonly Migration[] = [
   { sql: uploadPermits, minCompatible: 5 },
   { sql: spacesByApp, minCompatible: 5 },
   { sql: limits, minCompatible: 5 },
+  { sql: tombstones, minCompatible: 5 },
 ];
 
 /** ms all migrations may take, and the wait for another process that runs them */

@@ -17,7 +17,9 @@ import {
   type StoredObject,
 } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
+import type { StoreEpoch, WalkKeeper } from '../../core/stray-ports.ts';
 import { deleteKeys } from './batch-delete.ts';
+import { BucketEpoch } from './bucket-epoch.ts';
 import { findEtagOf } from './etag.ts';
 import { RecordContradicted } from './failure.ts';
 import type { S3Limits } from './limits.ts';
@@ -41,6 +43,7 @@ export interface S3ContentStoreParts {
 
 export class S3ContentStore implements ContentStore {
   readonly upload: ContentUploads;
+  readonly epoch: StoreEpoch;
   readonly #parts: S3ContentStoreParts;
   readonly #walk: StrayWalk;
   /** inspections under way, by key */
@@ -49,6 +52,7 @@ export class S3ContentStore implements ContentStore {
   constructor(parts: S3ContentStoreParts) {
     this.#parts = parts;
     this.#walk = new StrayWalk(parts);
+    this.epoch = new BucketEpoch(parts.client, parts.keys);
     this.upload = {
       kind: 'direct',
       signUpload: (space, generation, life) => parts.uploadUrls.sign(this.#keyOf(space, generation), life),
@@ -130,8 +134,8 @@ export class S3ContentStore implements ContentStore {
     return { deleted: new Set(gone), failure: failure ?? refused };
   }
 
-  async sweep(findKnown: FindKnown, now: number): Promise<void> {
-    await this.#walk.step(findKnown, now);
+  async sweep(findKnown: FindKnown, now: number, walk?: WalkKeeper): Promise<void> {
+    await this.#walk.step(findKnown, now, walk);
   }
 
   async close(): Promise<void> {

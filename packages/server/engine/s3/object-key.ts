@@ -9,6 +9,7 @@ import { sha256 } from '../../core/sha256.ts';
 const NODES = 'nodes/';
 const PROBES = 'probe/';
 const MARKER = 'holdfast-store';
+const EPOCH = 'holdfast-epoch';
 const SPREAD_DIGITS = 2;
 
 const OBJECT_NAME = /^([0-9a-f]{2})\/([0-9a-f]{32})\/([0-9a-f]{32})$/;
@@ -23,6 +24,10 @@ export class ObjectKeys {
 
   get marker(): string {
     return this.#prefix + MARKER;
+  }
+
+  get epoch(): string {
+    return this.#prefix + EPOCH;
   }
 
   get nodesPrefix(): string {

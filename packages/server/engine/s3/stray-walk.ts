@@ -5,6 +5,7 @@
 import { createdAtOf } from '../../core/generation.ts';
 import type { FindKnown, StoreUnavailable } from '../../core/ports.ts';
 import { findStrays, STRAY_AGE_MS } from '../../core/stray-objects.ts';
+import type { WalkKeeper } from '../../core/stray-ports.ts';
 import { deleteKeys } from './batch-delete.ts';
 import { AttemptFailed, RequestRefused } from './failure.ts';
 import { LIST_BYTES_MAX, type S3Limits } from './limits.ts';
@@ -34,6 +35,8 @@ const START: Place = { isProbes: true, next: undefined };
 export class StrayWalk {
   readonly #options: StrayWalkOptions;
   #place = START;
+  /** the place that another process left was looked for */
+  #isResumed = false;
   #steppedAt = Number.NEGATIVE_INFINITY;
   #startedAt = Number.NEGATIVE_INFINITY;
 
@@ -42,8 +45,12 @@ export class StrayWalk {
   }
 
   /** Walks one page, if it is time for one. `now`: ms, by the clock that named the generations. */
-  async step(findKnown: FindKnown, now: number): Promise<void> {
+  async step(findKnown: FindKnown, now: number, walk?: WalkKeeper): Promise<void> {
     const { limits } = this.#options;
+    if (walk !== undefined && !this.#isResumed) {
+      this.#place = parsePlace(await walk.readPlace());
+      this.#isResumed = true;
+    }
     const at = performance.now();
     const isStart = this.#place === START;
     if (at - this.#steppedAt < limits.listIntervalMs) return;
@@ -53,12 +60,16 @@ export class StrayWalk {
     const place = this.#place;
     try {
       const page = await this.#list(place);
-      const refused = await this.#deleteStrays(page.keys, findKnown, now);
+      const refused = await this.#deleteStrays(page.keys, walk?.findKept ?? findKnown, now);
       this.#place = followerOf(place, page.next);
+      await walk?.notePlace(this.#place === START ? undefined : JSON.stringify(this.#place));
       if (refused !== undefined) throw refused;
     } catch (error) {
       // The store may forget a place, because its tokens may expire. That must not end all walks.
-      if (error instanceof RequestRefused && place.next !== undefined) this.#place = START;
+      if (error instanceof RequestRefused && place.next !== undefined) {
+        this.#place = START;
+        await walk?.notePlace(undefined);
+      }
       throw error;
     }
   }
@@ -107,6 +118,20 @@ export class StrayWalk {
     if (failure !== undefined) throw failure;
     return refused;
   }
+}
+
+/** A text that is no place begins a new walk. */
+function parsePlace(text: string | undefined): Place {
+  if (text === undefined) return START;
+  try {
+    const { isProbes, next } = JSON.parse(text) as Partial<Place>;
+    if (typeof isProbes === 'boolean' && (next === undefined || typeof next === 'string')) {
+      return { isProbes, next };
+    }
+  } catch {
+    // Another version wrote it.
+  }
+  return START;
 }
 
 function followerOf(place: Place, next: string | undefined): Place {

@@ -2,18 +2,14 @@
 import { Database } from 'bun:sqlite';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { REVISION_STEP } from '../../core/store-epoch.ts';
 import type { BackedUpDatabase } from '../backup-ports.ts';
 import { copyMarkName } from './copy-marks.ts';
 import { pinDatabase, SqlitePageSnapshot } from './page-snapshot.ts';
 import { REGISTRY_FILE } from './registry-store.ts';
 import { ROWS_FILE } from './rows-file.ts';
+import { RAISE_FIRST_REVISION, RAISE_REVISIONS } from './statements.ts';
 import { isMarkedElsewhere, renewFolderIdentity } from './store-identity.ts';
-
-/**
- * A restored domain goes on this far above the revision that was backed up: no client has seen a higher one, because nobody makes
- * as many commits between two backups. 2^53, the largest that a JSON number holds exactly, leaves room for thousands of restores.
- */
-const REVISION_STEP = 2 ** 40;
 
 /** The rows, and the registry of Apps where there is one. */
 export function findFolderDatabases(dataDir: string): BackedUpDatabase[] {
@@ -69,16 +65,7 @@ export function renewFolderRows(dataDir: string): void {
       for (const name of ['epoch', 'finished'] as const) {
         database.run('DELETE FROM store WHERE name = ?1', [copyMarkName(name)]);
       }
-      // Clients have seen domains, too, that came after the backup.
-      database.run(
-        `INSERT INTO store (name, value) VALUES ('first-revision', ?1)
-         ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + ?1 AS TEXT)`,
-        [String(REVISION_STEP)],
-      );
-      // Pages of earlier revisions are gone: no cursor from before is good any more.
-      database.run('UPDATE domains SET revision = revision + ?1, history_floor = revision + ?1', [
-        REVISION_STEP,
-      ]);
+      for (const sql of [RAISE_FIRST_REVISION, RAISE_REVISIONS]) database.run(sql, [REVISION_STEP]);
     })();
     database.run('PRAGMA wal_checkpoint(TRUNCATE)');
   } finally {

@@ -22,6 +22,7 @@ import type {
   SweepCutoffs,
   TransactionBody,
 } from '../../core/ports.ts';
+import type { TombstonePage } from '../../core/stray-ports.ts';
 import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
 import { FSYNC_DURATION, GROUP_COMMIT_SIZE, SQL_DURATION } from '../../metrics/server-metrics.ts';
 import { isDamageMet, storageError } from '../local-failure.ts';
@@ -280,6 +281,33 @@ export class SqliteMetadataStore implements MetadataStore {
   }
 
   /** A value that belongs to this data folder for ever. */
+  findTombstones(generations: readonly Generation[]): ReadonlyMap<Generation, number> {
+    return this.#read(() => {
+      const found = new Map<Generation, number>();
+      for (const generation of generations) {
+        const row = this.#reads.findTombstone.get(hexToBytes(generation));
+        if (row !== null) found.set(generation, row.noted_at as number);
+      }
+      return found;
+    });
+  }
+
+  settleTombstones(page: TombstonePage): Promise<void> {
+    return this.#writer.settleTombstones(page);
+  }
+
+  raiseRevisions(step: number): Promise<void> {
+    return this.#writer.raiseRevisions(step);
+  }
+
+  findNote(name: string): string | undefined {
+    return this.findStoreValue(`note-${name}`);
+  }
+
+  setNote(name: string, value: string): Promise<void> {
+    return this.#writer.setStoreValue(`note-${name}`, value);
+  }
+
   findStoreValue(name: string): string | undefined {
     return this.#read(() => this.#reads.findStoreValue.get(name)?.value as string | undefined);
   }

@@ -8,6 +8,7 @@ import initial from './migrations/0001-initial.sql' with { type: 'text' };
 import sharedStores from './migrations/0002-shared-stores.sql' with { type: 'text' };
 import rottenNodes from './migrations/0003-rotten-nodes.sql' with { type: 'text' };
 import spacesByApp from './migrations/0004-spaces-by-app.sql' with { type: 'text' };
+import tombstones from './migrations/0005-tombstones.sql' with { type: 'text' };
 
 /** In order; a migration that has shipped is never edited. */
 const MIGRATIONS: readonly Migration[] = [
@@ -15,6 +16,7 @@ const MIGRATIONS: readonly Migration[] = [
   { sql: sharedStores, minCompatible: 2 },
   { sql: rottenNodes, minCompatible: 3 },
   { sql: spacesByApp, minCompatible: 3 },
+  { sql: tombstones, minCompatible: 3 },
 ];
 
 const CREATE_TABLE =

@@ -2,14 +2,17 @@
  * Writes rows: the only connection that may write, its commits and its checkpoints. It is the same in its caller's thread and in
  * a thread of its own (writer-thread.ts).
  */
+
 import type { Database } from 'bun:sqlite';
 import type { Space } from '../../core/model.ts';
 import type { Awaitable, Clock, SweepCutoffs, TransactionBody } from '../../core/ports.ts';
+import type { TombstonePage } from '../../core/stray-ports.ts';
 import { isSurelyNotCommitted, storageError } from '../local-failure.ts';
 import { openWriter, shortenBusyTimeout } from './database.ts';
 import { GroupCommit } from './group-commit.ts';
 import { moveWatermarks, pruneHistory } from './maintenance.ts';
 import { type Committed, NodeCache } from './node-cache.ts';
+import { hexToBytes } from './rows.ts';
 import { SpaceDirectory } from './space-directory.ts';
 import { SqliteSpaceTransaction } from './space-transaction.ts';
 import { finalize, prepareAll, type Statements } from './statements.ts';
@@ -24,6 +27,9 @@ export interface RowWriter {
   /** Resolves with the value that stands: the first one inserted. */
   insertStoreValue(name: string, value: string): Promise<string>;
   removeStoreValue(name: string): Promise<void>;
+  setStoreValue(name: string, value: string): Promise<void>;
+  settleTombstones(page: TombstonePage): Promise<void>;
+  raiseRevisions(step: number): Promise<void>;
   /** Resolves when everything is answered. Nothing is accepted afterwards. */
   drain(): Promise<void>;
   /** Call after `drain`. If no other connection is open, this copies the log back into the database. */
@@ -108,6 +114,25 @@ export class LocalRowWriter implements RowWriter {
 
   async removeStoreValue(name: string): Promise<void> {
     await this.#commits.submit((scope) => scope.write(scope.sql.deleteStoreValue, name));
+  }
+
+  async setStoreValue(name: string, value: string): Promise<void> {
+    await this.#commits.submit((scope) => scope.write(scope.sql.setStoreValue, name, value));
+  }
+
+  async settleTombstones({ unknown, known, now, seenSince }: TombstonePage): Promise<void> {
+    await this.#commits.submit((scope) => {
+      for (const generation of unknown) scope.write(scope.sql.noteTombstone, hexToBytes(generation), now);
+      for (const generation of known) scope.write(scope.sql.deleteTombstone, hexToBytes(generation));
+      scope.write(scope.sql.deleteOldTombstones, seenSince);
+    });
+  }
+
+  async raiseRevisions(step: number): Promise<void> {
+    await this.#commits.submit((scope) => {
+      scope.write(scope.sql.raiseFirstRevision, step);
+      scope.write(scope.sql.raiseRevisions, step);
+    });
   }
 
   drain(): Promise<void> {

@@ -21,6 +21,7 @@ export const READ_STATEMENTS = {
   beginReading: 'BEGIN',
   endReading: 'COMMIT',
   findStoreValue: 'SELECT value FROM store WHERE name = ?1',
+  findTombstone: 'SELECT noted_at FROM tombstones WHERE generation = ?1',
   findSpaceId: 'SELECT id FROM spaces WHERE app_id = ?1 AND space_id = ?2',
   findSpaceById: 'SELECT app_id, space_id FROM spaces WHERE id = ?1',
   findCounters:
@@ -78,6 +79,13 @@ export const READ_STATEMENTS = {
   hasAbandonedUpload:
     'SELECT 1 AS known FROM uploads WHERE space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 LIMIT 1',
 } as const;
+
+/** Clients have seen domains, too, that these rows do not have. ?1 step */
+export const RAISE_FIRST_REVISION = `INSERT INTO store (name, value) VALUES ('first-revision', CAST(?1 AS TEXT))
+  ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + ?1 AS TEXT)`;
+/** Pages of earlier revisions are gone: no cursor from before is good any more. ?1 step */
+export const RAISE_REVISIONS =
+  'UPDATE domains SET revision = revision + ?1, history_floor = revision + ?1 WHERE id > 0';
 
 const WRITE_STATEMENTS = {
   begin: 'BEGIN IMMEDIATE',
@@ -170,6 +178,14 @@ const WRITE_STATEMENTS = {
   deleteHistory: 'DELETE FROM balance_history WHERE domain = ?1 AND hash = ?2 AND from_revision = ?3',
 
   insertStoreValue: 'INSERT INTO store (name, value) VALUES (?1, ?2)',
+  setStoreValue:
+    'INSERT INTO store (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+  noteTombstone:
+    'INSERT INTO tombstones (generation, noted_at, seen_at) VALUES (?1, ?2, ?2) ON CONFLICT (generation) DO UPDATE SET seen_at = excluded.seen_at',
+  deleteTombstone: 'DELETE FROM tombstones WHERE generation = ?1',
+  deleteOldTombstones: 'DELETE FROM tombstones WHERE seen_at < ?1',
+  raiseFirstRevision: RAISE_FIRST_REVISION,
+  raiseRevisions: RAISE_REVISIONS,
   deleteStoreValue: 'DELETE FROM store WHERE name = ?1',
 } as const;
 

@@ -2,8 +2,10 @@
  * Writes rows in a thread of its own, so that this thread never waits for the disk. Orders that arrive in one turn of the event
  * loop are sent in one message. Answers come together with the commits before them, and the commits are made known first.
  */
+
 import type { Space } from '../../core/model.ts';
 import { StoreUnavailable, type SweepCutoffs, type TransactionBody } from '../../core/ports.ts';
+import type { TombstonePage } from '../../core/stray-ports.ts';
 import { TRANSACTIONS } from '../../core/transactions.ts';
 import { costOf, OrderQueue } from './order-queue.ts';
 import type { RowWriter, RowWriterEvents, RowWriterSettings } from './row-writer.ts';
@@ -80,6 +82,18 @@ export class ThreadRowWriter implements RowWriter {
 
   removeStoreValue(name: string): Promise<void> {
     return this.#order('removeStoreValue', [name]);
+  }
+
+  setStoreValue(name: string, value: string): Promise<void> {
+    return this.#order('setStoreValue', [name, value]);
+  }
+
+  settleTombstones(page: TombstonePage): Promise<void> {
+    return this.#order('settleTombstones', [page]);
+  }
+
+  raiseRevisions(step: number): Promise<void> {
+    return this.#order('raiseRevisions', [step]);
   }
 
   async drain(): Promise<void> {

@@ -10,6 +10,7 @@ import type { Core } from '../../core/core.ts';
 import { NO_QUOTAS } from '../../core/quotas.ts';
 import { RottenNodes } from '../../core/rotten-nodes.ts';
 import { createSigner } from '../../core/signer.ts';
+import { StrayWatch } from '../../core/stray-watch.ts';
 import { openEmbeddedEngine } from '../../deployment/test/embedded-engine-fixture.ts';
 import { ContentCopies } from '../content-copies.ts';
 import type { FailureReport } from '../error-answer.ts';
@@ -46,6 +47,7 @@ export async function openHandlerWorld(): Promise<HandlerWorld> {
     random: { bytes: (count) => randomBytes(count) },
     signer: createSigner(randomBytes(32)),
     rottenNodes: new RottenNodes(() => undefined),
+    strays: new StrayWatch(),
     quotas: NO_QUOTAS,
     settings: {
       nodeBytesMax: NODE_BYTES_MAX,

@@ -11,6 +11,7 @@ import type { Clock } from '../../../core/ports.ts';
 import { NO_QUOTAS } from '../../../core/quotas.ts';
 import { RottenNodes } from '../../../core/rotten-nodes.ts';
 import { sha256 } from '../../../core/sha256.ts';
+import { StrayWatch } from '../../../core/stray-watch.ts';
 import { DirectStore } from '../../../core/test/direct-store.ts';
 import { type PostgresAddress, parsePostgresUrl } from '../../address.ts';
 import { SPACE } from '../../contract/samples.ts';
@@ -82,6 +83,7 @@ export function coreOf(
     content,
     random: { bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },
     rottenNodes: new RottenNodes(() => undefined),
+    strays: new StrayWatch(),
     quotas: NO_QUOTAS,
     signer: {
       sign: (_purpose, message) => sha256(new TextEncoder().encode(message)),

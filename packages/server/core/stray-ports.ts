@@ -1,0 +1,43 @@
+/** What rows keep for the walk over all objects of the store of bytes (core/stray-watch.ts). */
+import type { Generation, ObjectKey } from './model.ts';
+
+type Awaitable<T> = T | Promise<T>;
+type FindKnown = (keys: readonly ObjectKey[]) => Awaitable<ReadonlySet<Generation>>;
+
+export interface StrayPort {
+  /** When each of them was first found without a record, ms. */
+  findTombstones(generations: readonly Generation[]): Awaitable<ReadonlyMap<Generation, number>>;
+  /** Notes that a walk found them without a record, and forgets that of those that have one again. Durable when it resolves. */
+  settleTombstones(page: TombstonePage): Promise<void>;
+  /** Raises the revisions of all domains, and makes no page of an earlier revision readable. Call while no server runs. */
+  raiseRevisions(step: number): Promise<void>;
+  /** A short text that is kept with the rows under a name. */
+  findNote(name: string): Awaitable<string | undefined>;
+  /** Durable when it resolves. */
+  setNote(name: string, value: string): Promise<void>;
+}
+
+export interface TombstonePage {
+  /** they have no record */
+  readonly unknown: readonly Generation[];
+  /** they have one */
+  readonly known: readonly Generation[];
+  readonly now: number;
+  /** tombstones that no walk has come across since then go: their objects are gone */
+  readonly seenSince: number;
+}
+
+/** What the walk over all objects keeps with the rows. */
+export interface WalkKeeper {
+  /** Which of the objects must stay; rejects if the walk is to stop. */
+  findKept: FindKnown;
+  /** How far the walk has come, for a process that goes on with it; undefined: it begins, or has ended. */
+  readPlace(): Awaitable<string | undefined>;
+  notePlace(place: string | undefined): Promise<void>;
+}
+
+export interface StoreEpoch {
+  /** undefined: none was ever written */
+  read(): Promise<number | undefined>;
+  write(epoch: number): Promise<void>;
+}

@@ -1,0 +1,80 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { openTemporaryEngine, type TemporaryEngine } from '../deployment/test/embedded-engine-fixture.ts';
+import { NOW, newGeneration, SPACE } from '../engine/contract/samples.ts';
+import type { Generation } from './model.ts';
+import { spaceKeyOf } from './space-key.ts';
+import { isBehind, moveEpoch, readEpochs } from './store-epoch.ts';
+import { acceptStrays, StraysSuspicious, StrayWatch, TOMBSTONE_MS } from './stray-watch.ts';
+
+let engine: TemporaryEngine;
+beforeEach(async () => {
+  engine = await openTemporaryEngine();
+});
+afterEach(() => engine.destroy());
+
+const keysOf = (generations: readonly Generation[]) =>
+  generations.map((generation) => ({ spaceKey: spaceKeyOf(SPACE), generation }));
+const record = (generation: Generation) =>
+  engine.metadata.transact(SPACE, (tx) => tx.setDiscard({ generation, dueAt: NOW, urlExpiresAt: 0 }));
+
+test('a stray goes only after a week in which no record appeared', async () => {
+  const stray = newGeneration();
+  const known = newGeneration();
+  await record(known);
+  const keys = keysOf([stray, known]);
+  const look = (now: number) => new StrayWatch().findKept(engine.metadata, keys, now);
+  expect(await look(NOW)).toEqual(new Set([stray, known]));
+  expect(await look(NOW + TOMBSTONE_MS - 1)).toEqual(new Set([stray, known]));
+  expect(await look(NOW + TOMBSTONE_MS)).toEqual(new Set([known]));
+  // A record that appears ends the tombstone: when it goes again, another week begins.
+  await record(stray);
+  expect(await look(NOW + TOMBSTONE_MS)).toEqual(new Set([stray, known]));
+  await engine.metadata.transact(SPACE, (tx) => tx.removeDiscard(stray));
+  expect(await look(NOW + TOMBSTONE_MS + 1)).toEqual(new Set([stray, known]));
+  expect(await look(NOW + 2 * TOMBSTONE_MS)).toEqual(new Set([stray, known]));
+  expect(await look(NOW + 2 * TOMBSTONE_MS + 1)).toEqual(new Set([known]));
+});
+
+test('a walk that meets more than one in a hundred stops until an operator accepts it', async () => {
+  const watch = new StrayWatch();
+  const known = Array.from({ length: 1_900 }, newGeneration);
+  for (let at = 0; at < known.length; at += 1) await record(known[at] as Generation);
+  expect((await watch.findKept(engine.metadata, keysOf(known), NOW)).size).toBe(1_900);
+  const strays = Array.from({ length: 20 }, newGeneration);
+  const look = (generations: readonly Generation[], now = NOW) =>
+    watch.findKept(engine.metadata, keysOf(generations), now);
+  expect((await look(strays.slice(0, 19))).size).toBe(19);
+  await expect(look(strays.slice(19))).rejects.toBeInstanceOf(StraysSuspicious);
+  expect(watch.stopped).toContain('accept-restore');
+  // Nothing was noted of what stopped it, and asking again changes nothing.
+  await expect(look(strays.slice(19))).rejects.toBeInstanceOf(StraysSuspicious);
+  expect((await engine.metadata.findTombstones(strays)).size).toBe(19);
+  await acceptStrays(engine.metadata, NOW);
+  expect((await look(strays.slice(19))).size).toBe(1);
+  expect(watch.stopped).toBeUndefined();
+  expect((await engine.metadata.findTombstones(strays)).size).toBe(20);
+});
+
+test('rows that are older than their bucket are found out', async () => {
+  let bucket: number | undefined;
+  const content = {
+    epoch: {
+      read: async () => bucket,
+      write: async (epoch: number) => {
+        bucket = epoch;
+      },
+    },
+  };
+  const stores = { metadata: engine.metadata, content };
+  const read = async () => (await readEpochs(stores)) ?? { rows: -1, store: -1 };
+  expect(isBehind(await read())).toBe(false);
+  await moveEpoch(stores, await read());
+  const before = await engine.metadata.findNote('store-epoch');
+  await moveEpoch(stores, await read());
+  expect(isBehind(await read())).toBe(false);
+  await engine.metadata.setNote('store-epoch', before as string);
+  expect(isBehind(await read())).toBe(true);
+  await moveEpoch(stores, await read());
+  expect(isBehind(await read())).toBe(false);
+  expect(bucket).toBe(3);
+});

@@ -1,0 +1,81 @@
+/**
+ * Judges strays before they are deleted. A database that was restored from a backup does not know what came after it. So an object
+ * without a record first gets a tombstone, and is deleted only if no record appears within a week. A walk that comes across
+ * many of them at once stops, because then the rows are most likely not those of this store.
+ */
+import type { Generation, ObjectKey } from './model.ts';
+import { type MetadataStore, StoreUnavailable } from './ports.ts';
+
+const DAY_MS = 24 * 3_600_000;
+/** From the tombstone of an object to its end. */
+export const TOMBSTONE_MS = 7 * DAY_MS;
+/** Tombstones of objects that no walk finds any more are forgotten. */
+const TOMBSTONE_KEPT_MS = 30 * DAY_MS;
+/** A walk may give tombstones to this share of what it has come across. */
+const SHARE_MAX = 0.01;
+/** So many strays are no sign of anything in a small store. */
+const STRAYS_MIN = 16;
+/** What an operator accepted holds so long: younger objects become old meanwhile. */
+const ACCEPTED_MS = 3 * DAY_MS;
+
+const ACCEPTED_NOTE = 'strays-accepted-until';
+
+/** The walk over the objects stopped, and goes on when an operator says so. */
+export class StraysSuspicious extends StoreUnavailable {
+  override readonly name = 'StraysSuspicious';
+}
+
+type Rows = Pick<
+  MetadataStore,
+  'findKnownGenerations' | 'findTombstones' | 'settleTombstones' | 'findNote' | 'setNote'
+>;
+
+export class StrayWatch {
+  #looked = 0;
+  #buried = 0;
+  #stopped: string | undefined;
+
+  /** why the walk stopped; undefined: it did not */
+  get stopped(): string | undefined {
+    return this.#stopped;
+  }
+
+  /** A walk over all objects begins. */
+  begin(): void {
+    this.#looked = 0;
+    this.#buried = 0;
+  }
+
+  /** Which of `keys` must stay. @throws StraysSuspicious */
+  async findKept(rows: Rows, keys: readonly ObjectKey[], now: number): Promise<ReadonlySet<Generation>> {
+    const known = await rows.findKnownGenerations(keys);
+    const generations = keys.map(({ generation }) => generation);
+    const unknown = generations.filter((generation) => !known.has(generation));
+    const tombstones = await rows.findTombstones(generations);
+    this.#looked += keys.length;
+    const fresh = unknown.filter((generation) => !tombstones.has(generation));
+    await this.#assertFew(rows, fresh.length, keys.length, now);
+    const risen = generations.filter((generation) => known.has(generation) && tombstones.has(generation));
+    if (unknown.length + risen.length > 0) {
+      await rows.settleTombstones({ unknown, known: risen, now, seenSince: now - TOMBSTONE_KEPT_MS });
+    }
+    this.#buried += fresh.length;
+    this.#stopped = undefined;
+    const ripeAt = now - TOMBSTONE_MS;
+    const isRipe = (generation: Generation): boolean => (tombstones.get(generation) ?? now) <= ripeAt;
+    return new Set(generations.filter((generation) => known.has(generation) || !isRipe(generation)));
+  }
+
+  async #assertFew(rows: Rows, fresh: number, looked: number, now: number): Promise<void> {
+    if (this.#buried + fresh <= Math.max(STRAYS_MIN, this.#looked * SHARE_MAX)) return;
+    if (Number((await rows.findNote(ACCEPTED_NOTE)) ?? 0) > now) return;
+    this.#looked -= looked;
+    this.#stopped = `the rows do not know ${this.#buried + fresh} of the first ${this.#looked + looked} objects of the store: nothing more is deleted; if the database was restored on purpose, run holdfast accept-restore, else restore the right one`;
+    throw new StraysSuspicious(this.#stopped);
+  }
+}
+
+/** What no row knows gets tombstones from now on, however much it is. */
+export async function acceptStrays(rows: Pick<MetadataStore, 'setNote'>, now: number): Promise<void> {
+  await rows.setNote(ACCEPTED_NOTE, String(now + ACCEPTED_MS));
+}

@@ -1,0 +1,30 @@
+/** `holdfast accept-restore`: an operator says that a restored database goes on from here. */
+import { randomBytes } from 'node:crypto';
+import { isBehind, moveEpoch, REVISION_STEP, readEpochs } from '../core/store-epoch.ts';
+import { acceptStrays } from '../core/stray-watch.ts';
+import { SECRET_BYTES } from '../deployment/folder-secret.ts';
+import { operation } from './operation.ts';
+import { record } from './schemas.ts';
+
+export const acceptRestore = operation({
+  method: 'POST',
+  path: 'accept-restore',
+  summary:
+    'Go on with a restored database: its epoch passes that of the bucket, and unknown objects get tombstones',
+  input: {},
+  output: record({ wasBehind: { type: 'boolean' } }),
+  run: async ({ core, deployment }) => {
+    const { metadata } = core;
+    const epochs = await readEpochs(core);
+    const wasBehind = isBehind(epochs);
+    // No server runs on rows that are behind. Upload URLs and cursors of the time that was undone are refused, and revisions go on
+    // above all that clients have seen.
+    if (wasBehind) {
+      await deployment.secret.replace(randomBytes(SECRET_BYTES));
+      await metadata.raiseRevisions(REVISION_STEP);
+    }
+    await acceptStrays(metadata, await metadata.readClock());
+    if (wasBehind && epochs !== undefined) await moveEpoch(core, epochs);
+    return { wasBehind };
+  },
+});
