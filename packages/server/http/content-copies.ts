@@ -13,6 +13,7 @@ import { join } from 'node:path';
 import { ApiError } from '@holdfast/protocol';
 import type { Generation, Space } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES, type CopySource, type ReadAids } from '../core/ports.ts';
+import { FairQueue } from '../shares/fair-queue.ts';
 import { FairShares, type Hold } from '../shares/fair-shares.ts';
 import {
   bytesOf,
@@ -190,7 +191,7 @@ export class ContentCopies {
         for (const piece of pieces) {
           if (isOver) return;
           await copy.put(piece, (signal) =>
-            this.#lanes.run((scratch) => bring(copy, source, piece, { scratch, signal })),
+            this.#lanes.run(watch.space, (scratch) => bring(copy, source, piece, { scratch, signal })),
           );
           watch.onProgress();
         }
@@ -291,10 +292,10 @@ const noRoom = (): ApiError =>
     retryAfterSeconds: SHED_RETRY_AFTER_SECONDS,
   });
 
-/** Bounds the pieces that are copied at once, each with memory of its own. Others wait in order. */
+/** Bounds the pieces that are copied at once, each with memory of its own. Others wait, and Apps and their Spaces take turns. */
 class Lanes {
   #free: number;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting = new FairQueue<() => void>();
   /** Kept, because new memory costs three times as much as the reading: the system clears it page by page. */
   readonly #scratches: Uint8Array[] = [];
 
@@ -302,9 +303,9 @@ class Lanes {
     this.#free = count;
   }
 
-  async run(work: (scratch: Uint8Array) => Promise<void>): Promise<void> {
+  async run({ appId, spaceId }: Space, work: (scratch: Uint8Array) => Promise<void>): Promise<void> {
     if (this.#free > 0) this.#free -= 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else await new Promise<void>((resolve) => void this.#waiting.push(appId, spaceId, 1, resolve));
     const scratch = this.#scratches.pop() ?? new Uint8Array(CONTENT_PIECE_BYTES);
     try {
       await work(scratch);
