@@ -143,7 +143,7 @@ export class CoreWorld {
   readonly quotas = new SettableQuotas();
   readonly spoiler: ByteSpoiler;
   readonly #folder = makeTempFolder('core', { fast: true });
-  readonly #dataDir: string;
+  readonly dataDir: string;
   readonly #settings: CoreSettings;
   readonly #workers: number;
   readonly #direct: DirectStore | undefined;
@@ -157,9 +157,9 @@ export class CoreWorld {
     this.#settings = { ...SETTINGS, ...settings };
     this.#workers = workers;
     if (isDirect) this.#direct = new DirectStore(() => this.now, this.#settings.uploadTtlMs);
-    this.#dataDir = join(this.#folder.path, 'data');
-    mkdirSync(this.#dataDir);
-    this.spoiler = new ByteSpoiler(this.#dataDir);
+    this.dataDir = join(this.#folder.path, 'data');
+    mkdirSync(this.dataDir);
+    this.spoiler = new ByteSpoiler(this.dataDir);
   }
 
   static async open(settings: Partial<CoreSettings> = {}, options: WorldOptions = {}): Promise<CoreWorld> {
@@ -203,7 +203,7 @@ export class CoreWorld {
   #openEngine(isAlone: boolean): Promise<EmbeddedEngine> {
     const clock = { now: () => this.now };
     const onFatal = (error: Error) => this.#fatal.push(error);
-    return openEmbeddedEngine({ dataDir: this.#dataDir, workers: this.#workers, isAlone, clock, onFatal });
+    return openEmbeddedEngine({ dataDir: this.dataDir, workers: this.#workers, isAlone, clock, onFatal });
   }
 
   #coreOf(engine: EmbeddedEngine, doors: Doors): Core {
@@ -285,7 +285,7 @@ export class CoreWorld {
   }
 
   objectFiles(): readonly string[] {
-    return readdirSync(objectsFolder(this.#dataDir), { recursive: true, withFileTypes: true })
+    return readdirSync(objectsFolder(this.dataDir), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile() && !entry.name.endsWith('.kept'))
       .map((entry) => entry.name);
   }
@@ -305,8 +305,8 @@ export class CoreWorld {
       }
       for (const engine of [...this.#others, this.#engine]) await engine.close();
       expect(this.#fatal).toEqual([]);
-      expect(recount(this.#dataDir).problems).toEqual([]);
-      const { orphans, missing, incoming } = findLeftovers(this.#dataDir);
+      expect(recount(this.dataDir).problems).toEqual([]);
+      const { orphans, missing, incoming } = findLeftovers(this.dataDir);
       expect(orphans.filter((name) => !name.endsWith('.kept'))).toEqual([]);
       const elsewhere = this.#direct?.generations ?? [];
       expect({ missing: [...missing].sort(), incoming }).toEqual({ missing: [...elsewhere], incoming: [] });
