@@ -127,8 +127,8 @@ test(
     const dialog = page.getByRole('dialog');
     const setQuotas = async (bytes: string, nodes: string): Promise<void> => {
       await page.getByRole('button', { name: 'Set quotas …' }).click();
-      await dialog.getByLabel('Bytes').fill(bytes);
-      await dialog.getByLabel('Nodes').fill(nodes);
+      await dialog.getByRole('textbox', { name: 'Bytes' }).fill(bytes);
+      await dialog.getByRole('textbox', { name: 'Nodes' }).fill(nodes);
       await dialog.getByRole('button', { name: 'Set quotas' }).click();
       await dialog.waitFor({ state: 'detached' });
     };
@@ -140,7 +140,7 @@ test(
     expect((await readApp('demo')).quotas).toEqual({ maxBytes: null, maxNodes: null });
     await page.getByRole('button', { name: 'Revoke tokens …' }).click();
     await dialog.getByLabel('What is refused').selectOption('sub');
-    await dialog.getByLabel('sub', { exact: true }).fill('mallory<b>');
+    await dialog.getByRole('textbox', { name: 'sub' }).fill('mallory<b>');
     await dialog.getByText("holdfast app revoke demo --sub 'mallory<b>'").waitFor();
     await dialog.getByRole('button', { name: 'Revoke', exact: true }).click();
     await page.getByText('1 revoked of demo').click();
