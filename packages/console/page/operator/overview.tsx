@@ -8,7 +8,7 @@ import {
   formatSpan,
   formatThings,
 } from '../parts/format.ts';
-import { useLoaded } from '../parts/loaded.ts';
+import { type Loaded, useLoaded } from '../parts/loaded.ts';
 import { Failure, Loading, Notice } from '../parts/notices.tsx';
 import { printable } from '../parts/printable.ts';
 import { hrefTo } from '../route.ts';
@@ -23,6 +23,7 @@ const SECOND_MS = 1000;
 
 export function Overview() {
   useEffect(watchLoad, []);
+  const status = useLoaded('status', (signal) => read<Status>('status', {}, signal), { everyMs: REFRESH_MS });
   const { scrape, rates, error } = load.value;
   if (scrape === undefined) {
     return error === undefined ? (
@@ -34,7 +35,7 @@ export function Overview() {
   return (
     <>
       <Failure error={error} retry={() => void readOnce()} />
-      <Messages scrape={scrape} />
+      <Messages scrape={scrape} status={status} />
       <Cards scrape={scrape} latest={rates.at(-1)} />
       <LoadPlots rates={rates} />
     </>
@@ -64,8 +65,7 @@ function viewOf(name: string): string {
   return name === 'rotten-nodes' ? 'checks' : 'health';
 }
 
-function Messages({ scrape }: { readonly scrape: Scrape }) {
-  const status = useLoaded('status', (signal) => read<Status>('status', {}, signal), { everyMs: REFRESH_MS });
+function Messages({ scrape, status }: { readonly scrape: Scrape; readonly status: Loaded<Status> }) {
   if (status.data === undefined) {
     return status.error === undefined ? (
       <Notice>Asking how the server is …</Notice>
