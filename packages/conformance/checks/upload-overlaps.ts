@@ -1,5 +1,12 @@
 /** Uploads that overlap, pause, break off or outlive their URL. */
-import { expectEqual, expectForbidden, expectStatus, expectThat } from '../expect.ts';
+import {
+  expectEqual,
+  expectError,
+  expectForbidden,
+  expectHeader,
+  expectStatus,
+  expectThat,
+} from '../expect.ts';
 import { makeNode, makeNodeOfCanonicalSize } from '../node-bytes.ts';
 import type { SpaceClient } from '../space-client.ts';
 import { type Check, check } from '../suite.ts';
@@ -115,6 +122,26 @@ export const uploadOverlapChecks: readonly Check[] = [
       );
       const statuses = answers.map((answer) => answer.status).sort();
       expectEqual(statuses, [200, 412, 412, 412, 412, 412], 'statuses of six overlapping PUTs');
+      await client.expectLease(node.hash, 'ready');
+    },
+  ),
+  check(
+    'upload.fifth',
+    'The upload target: of one upload generation at most 4 PUTs are received at once (a fifth: 429)',
+    'a fifth beside four that stall',
+    'embedded-upload',
+    async ({ client }) => {
+      const { node, upload } = await client.startUpload(makeNodeOfCanonicalSize(40_000));
+      const slow = Array.from({ length: 4 }, () => held(node.bytes));
+      const slowAnswers = slow.map(({ body }) => client.put(upload, body));
+      await Promise.all(slow.map(({ started }, index) => Promise.race([started, slowAnswers[index]])));
+      await arrival(client);
+      const fifth = await client.put(upload, node.bytes);
+      expectError(fifth, 429, 'RESOURCE_EXHAUSTED', 'a fifth PUT');
+      expectHeader(fifth, 'retry-after', '1');
+      for (const { finish } of slow) finish();
+      const statuses = (await Promise.all(slowAnswers)).map(({ status }) => status).sort();
+      expectEqual(statuses, [200, 412, 412, 412], 'statuses of the four');
       await client.expectLease(node.hash, 'ready');
     },
   ),

@@ -25,7 +25,7 @@ import { acceptsHtml, FRONT_PATH, frontPageAnswer } from './front-page.ts';
 import { SMALL_BODY_BYTES_MAX } from './http-limits.ts';
 import { peerShareOf, TrustedProxies } from './peer.ts';
 import { auditAnswer, mayChange, notAudited } from './request-audit.ts';
-import { jsonBytesOf } from './request-body.ts';
+import { jsonBytesAtMost } from './request-body.ts';
 import { RequestMetrics } from './request-metrics.ts';
 import { RequestRecord } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
@@ -202,7 +202,7 @@ async function whileUnverified(
   judged.catch(() => undefined);
   try {
     const peer = peerShareOf(proxies.peerOf(request, connections));
-    const bytes = request.method === 'POST' ? jsonBytesOf(request) : 0;
+    const bytes = request.method === 'POST' ? jsonBytesAtMost(request) : 0;
     if (bytes > SMALL_BODY_BYTES_MAX) holds.push(await shares.bodies.acquire(peer, appId, bytes));
     holds.push(await shares.requests.acquire(peer, appId, 1));
     return await judged;

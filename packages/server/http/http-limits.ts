@@ -6,6 +6,9 @@ export const REQUESTS_IN_FLIGHT_MAX = 8192;
 export const UPLOADS_IN_FLIGHT_MAX = 910;
 /** PUTs of one upload generation that are received at once: one of them will do, a few may be repeats of broken ones. */
 export const UPLOADS_OF_GENERATION_MAX = 4;
+/** Further ones that wait for a place, and how long: the runtime keeps what they have sent in memory. */
+export const UPLOADS_OF_GENERATION_WAITING_MAX = 12;
+export const UPLOAD_OF_GENERATION_WAIT_MS_MAX = 1000;
 /** Bytes of JSON bodies in memory at once, shared out likewise. */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 /** Bytes of answers in memory at once that are being read or sent, shared out likewise. */

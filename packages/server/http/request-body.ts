@@ -55,11 +55,10 @@ export async function withOptionalJsonBody<R>(
   });
 }
 
-/** The bytes that a body may take in memory: a body without a declared length may become as large as allowed. Throws 413. */
-export function jsonBytesOf(request: Request): number {
+/** The most bytes that a JSON body may take in memory: one without a declared length may become as large as allowed. */
+export function jsonBytesAtMost(request: Request): number {
   const bytes = declaredLengthOf(request) ?? (request.body === null ? 0 : JSON_BODY_BYTES_MAX);
-  if (bytes > JSON_BODY_BYTES_MAX) throw tooLarge();
-  return bytes;
+  return Math.min(bytes, JSON_BODY_BYTES_MAX);
 }
 
 async function withBounded<R>(
@@ -68,7 +67,8 @@ async function withBounded<R>(
   use: (bytes: Uint8Array) => Awaitable<R>,
 ): Promise<R> {
   const { request, record } = exchange;
-  const length = jsonBytesOf(request);
+  if ((declaredLengthOf(request) ?? 0) > JSON_BODY_BYTES_MAX) throw tooLarge();
+  const length = jsonBytesAtMost(request);
   const body = shares.pace.watch();
   exchange.body = body;
   let hold: Hold | undefined;

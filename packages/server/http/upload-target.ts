@@ -13,8 +13,10 @@ import {
   SHED_RETRY_AFTER_SECONDS,
   SMALL_UPLOAD_BYTES_MAX,
   UPLOAD_DURATION_MS_MAX,
+  UPLOAD_OF_GENERATION_WAIT_MS_MAX,
   UPLOAD_STALL_SECONDS_MAX,
   UPLOADS_OF_GENERATION_MAX,
+  UPLOADS_OF_GENERATION_WAITING_MAX,
   WHOLE_UPLOAD_BYTES_MAX,
   WHOLE_UPLOAD_SECONDS_MAX,
 } from './http-limits.ts';
@@ -27,8 +29,8 @@ export const UPLOADS_PATH = '/uploads/';
 /** Receives PUTs, each of them in the share of the App and Space that the token of its URL names. */
 export class UploadTarget {
   readonly #shares: TenantShares;
-  /** PUTs that are being received, by upload generation */
-  readonly #receiving = new Map<Generation, number>();
+  /** PUTs that are being received, and those that wait for one of their places, by upload generation */
+  readonly #receiving = new Map<Generation, PutsOfGeneration>();
 
   constructor(shares: TenantShares) {
     this.#shares = shares;
@@ -64,8 +66,7 @@ export class UploadTarget {
 
   /** Throws or rejects with RESOURCE_EXHAUSTED. What it resolves to is called when the upload is over. */
   async #enter({ generation, space }: UploadGrant, body: WatchedBody): Promise<() => void> {
-    if ((this.#receiving.get(generation) ?? 0) >= UPLOADS_OF_GENERATION_MAX) throw tooManyPuts();
-    this.#count(generation, 1);
+    await this.#takePlace(generation);
     try {
       const onReclaim = (): void => body.giveWay();
       const hold = await this.#shares.uploads.acquire(space.appId, space.spaceId, 1, { onReclaim });
@@ -73,19 +74,49 @@ export class UploadTarget {
       return () => {
         hold.release();
         UPLOADS_IN_FLIGHT.add(-1);
-        this.#count(generation, -1);
+        this.#leavePlace(generation);
       };
     } catch (error) {
-      this.#count(generation, -1);
+      this.#leavePlace(generation);
       throw error;
     }
   }
 
-  #count(generation: Generation, change: number): void {
-    const count = (this.#receiving.get(generation) ?? 0) + change;
-    if (count === 0) this.#receiving.delete(generation);
-    else this.#receiving.set(generation, count);
+  /** One PUT too many waits briefly: overlapping PUTs of a small node end at once, and then it is told who won. */
+  async #takePlace(generation: Generation): Promise<void> {
+    const puts = this.#receiving.get(generation) ?? { received: 0, waiting: [] };
+    this.#receiving.set(generation, puts);
+    if (puts.received < UPLOADS_OF_GENERATION_MAX) {
+      puts.received += 1;
+      return;
+    }
+    if (puts.waiting.length >= UPLOADS_OF_GENERATION_WAITING_MAX) throw tooManyPuts();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const enter = (): void => {
+      clearTimeout(timer);
+      resolve();
+    };
+    const timer = setTimeout(() => {
+      puts.waiting.splice(puts.waiting.indexOf(enter), 1);
+      reject(tooManyPuts());
+    }, UPLOAD_OF_GENERATION_WAIT_MS_MAX);
+    puts.waiting.push(enter);
+    await promise;
   }
+
+  /** The place goes to the one that has waited longest. */
+  #leavePlace(generation: Generation): void {
+    const puts = this.#receiving.get(generation);
+    const next = puts?.waiting.shift();
+    if (next !== undefined) next();
+    else if (puts !== undefined && --puts.received === 0) this.#receiving.delete(generation);
+  }
+}
+
+interface PutsOfGeneration {
+  received: number;
+  /** called when a place is free */
+  readonly waiting: (() => void)[];
 }
 
 const tooManyPuts = (): ApiError =>

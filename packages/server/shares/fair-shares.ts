@@ -22,6 +22,8 @@ const WAIT_MS_MAX_DEFAULT = 1000;
 const WAITERS_MAX_DEFAULT = 1024;
 const RETRY_AFTER_SECONDS = 1;
 
+const REFUSAL_REASONS = ['too-large', 'queue-full', 'waited', 'reclaimed'] as const;
+
 export interface FairSharesOptions {
   /** names the resource in metrics and in the refusal */
   readonly resource: string;
@@ -88,6 +90,8 @@ export class FairShares {
     this.#waitingGauge = SHARE_WAITING.with({ resource });
     SHARE_LIMIT.with({ resource }).set(capacity);
     this.#inUse = SHARE_IN_USE.with({ resource });
+    // A scrape shows them from the start, so that the first refusal is a change.
+    for (const reason of REFUSAL_REASONS) REJECTIONS.with({ resource, reason });
   }
 
   /** Whoever asks for one unit now gets it at once. */
@@ -325,7 +329,7 @@ export class FairShares {
     return most;
   }
 
-  #refusal(reason: string): ApiError {
+  #refusal(reason: (typeof REFUSAL_REASONS)[number]): ApiError {
     REJECTIONS.with({ resource: this.#resource, reason }).add();
     return new ApiError(
       'RESOURCE_EXHAUSTED',
