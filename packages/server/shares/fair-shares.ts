@@ -11,6 +11,7 @@ import {
   SHARE_LIMIT,
   SHARE_WAITING,
 } from '../metrics/server-metrics.ts';
+import { ShareHold } from './hold.ts';
 
 /** Beyond an equal share an App may hold at most this many times what stays free: alone 3/4 of all, and who comes next finds room. */
 const BORROWED_TO_FREE_MAX = 3;
@@ -42,6 +43,8 @@ export interface ClaimOptions {
    */
   readonly onReclaim?: (() => void) | undefined;
 }
+
+export type Hold = ShareHold<SpaceShare>;
 
 /** What one Space holds and waits for. A share without either is forgotten. */
 interface SpaceShare {
@@ -184,7 +187,7 @@ export class FairShares {
 
   #take(share: SpaceShare, amount: number, options: ClaimOptions | undefined): Hold {
     this.#count(share, amount);
-    const hold = new Hold(this.#endOf, this.#grow, share, amount, options?.onReclaim);
+    const hold = new ShareHold(this.#endOf, this.#grow, share, amount, options?.onReclaim);
     if (options?.onReclaim !== undefined) share.reclaimable.add(hold);
     return hold;
   }
@@ -346,59 +349,4 @@ function mayBorrow({ held }: SpaceShare, amount: number, left: number): boolean 
 
 function holdsLess(a: SpaceShare, b: SpaceShare): boolean {
   return a.app.held === b.app.held ? a.held < b.held : a.app.held < b.app.held;
-}
-
-type End = (hold: Hold, share: SpaceShare, amount: number, isOver: boolean) => void;
-type Grow = (hold: Hold, share: SpaceShare, more: number) => boolean;
-
-/** An amount of the resource that somebody holds. */
-export class Hold {
-  isReclaimed = false;
-  readonly #end: End;
-  readonly #tryGrow: Grow;
-  readonly #share: SpaceShare;
-  readonly #onReclaim: (() => void) | undefined;
-  #amount: number;
-  #isOver = false;
-
-  constructor(end: End, grow: Grow, share: SpaceShare, amount: number, onReclaim: (() => void) | undefined) {
-    this.#end = end;
-    this.#tryGrow = grow;
-    this.#share = share;
-    this.#amount = amount;
-    this.#onReclaim = onReclaim;
-  }
-
-  get amount(): number {
-    return this.#amount;
-  }
-
-  /** Gives everything back. A second call does nothing. */
-  release(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    const amount = this.#amount;
-    this.#amount = 0;
-    this.#end(this, this.#share, amount, true);
-  }
-
-  /** Gives back all but `amount`. */
-  shrinkTo(amount: number): void {
-    const less = this.#amount - amount;
-    if (this.#isOver || less <= 0) return;
-    this.#amount = amount;
-    this.#end(this, this.#share, less, false);
-  }
-
-  /** Holds `more` in addition, at once, or answers false. */
-  tryGrow(more: number): boolean {
-    if (this.#isOver || !this.#tryGrow(this, this.#share, more)) return false;
-    this.#amount += more;
-    return true;
-  }
-
-  reclaim(): void {
-    this.isReclaimed = true;
-    this.#onReclaim?.();
-  }
 }
