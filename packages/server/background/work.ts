@@ -16,6 +16,7 @@ import {
   SCRUBBED_NODES,
   STRAY_WALK_STOPPED,
 } from '../metrics/server-metrics.ts';
+import { makeAppGaugesStep } from './app-gauges.ts';
 import { makeCollectStep } from './collect-all.ts';
 import { type BackgroundLoop, startLoop } from './loop.ts';
 import { SweepLag } from './sweep-lag.ts';
@@ -61,12 +62,14 @@ interface BackgroundOptions {
   readonly turns: BackgroundTurns;
   readonly pace: BackgroundPace;
   readonly log: Log;
+  /** whose Apps are measured; undefined: another process of this server does it */
+  readonly measured?: RegistryStore | undefined;
   /** collection by itself; undefined: there is none */
   readonly collection?: { readonly apps: RegistryStore; readonly everyMs: number } | undefined;
 }
 
 export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop {
-  const { core, log, turns, pace, collection } = options;
+  const { core, log, turns, pace, collection, measured } = options;
   const { askMs, retryMs } = pace;
   const lag = new SweepLag();
   const guardEpoch = makeEpochGuard();
@@ -76,6 +79,9 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
     // Every process looks for rot, with or without a turn: each answers by what it knows itself.
     startLoop({ name: 'rot', log, step: () => lookForRot(options), retryMs }),
   ];
+  if (measured !== undefined) {
+    loops.push(startLoop({ name: 'apps', log, step: makeAppGaugesStep(measured, core.metadata), retryMs }));
+  }
   if (collection !== undefined) {
     const step = makeCollectStep({ core, turns, log, askMs, ...collection });
     loops.push(startLoop({ name: 'gc', log, step, retryMs }));

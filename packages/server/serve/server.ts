@@ -121,6 +121,7 @@ async function openParts(
   const pace = config.place.bytes.kind === 'folder' ? DISK_PACE : S3_PACE;
   const background = startBackgroundWork({
     ...{ core, turns, pace, log },
+    measured: worker === 0 ? deployment.apps : undefined,
     collection:
       config.gcEveryMs === undefined ? undefined : { apps: deployment.apps, everyMs: config.gcEveryMs },
   });

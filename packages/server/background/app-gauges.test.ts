@@ -1,0 +1,28 @@
+import { expect, test } from 'bun:test';
+import type { AppRecord } from '../auth/registry-store.ts';
+import type { MetadataStore } from '../core/ports.ts';
+import { METRICS } from '../metrics/server-metrics.ts';
+import { makeAppGaugesStep } from './app-gauges.ts';
+
+const record = (appId: string, maxBytes?: number): AppRecord =>
+  ({ appId, quotas: { maxBytes, maxNodes: undefined } }) as AppRecord;
+
+test('each App has what it stores and its quota, and one that was removed has nothing left', async () => {
+  let records = [record('limited', 100), record('free')];
+  const metadata: Pick<MetadataStore, 'readAppTotals'> = {
+    readAppTotals: async (appId) =>
+      ({ readyStoredBytes: appId.length, waitingBytes: 1, nodeCount: 1 }) as Awaited<
+        ReturnType<MetadataStore['readAppTotals']>
+      >,
+  };
+  const step = makeAppGaugesStep({ readAll: async () => records }, metadata);
+  expect(await step()).toBeGreaterThanOrEqual(30_000);
+  expect(METRICS.snapshot()).toMatchObject({
+    holdfast_app_stored_bytes: { 'app="limited"': 8, 'app="free"': 5 },
+    holdfast_app_quota_bytes: { 'app="limited"': 100 },
+  });
+  records = [record('free')];
+  await step();
+  expect(METRICS.snapshot().holdfast_app_stored_bytes).toEqual({ 'app="free"': 5 });
+  expect(METRICS.snapshot().holdfast_app_quota_bytes).toEqual({});
+});
