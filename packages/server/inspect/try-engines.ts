@@ -62,7 +62,9 @@ function describeFolder(dataDir: string): string {
 }
 
 function describeRows(name: string, { isServed, version }: RowsTrial): string {
-  const schema = version === undefined ? 'empty, a start makes the tables' : `schema version ${version}`;
+  // A database file that a server has just made says 0 until its first checkpoint.
+  const known = version === 0 ? 'a database' : `schema version ${version}`;
+  const schema = version === undefined ? 'empty, a start makes the tables' : known;
   return `${name}: ${schema}${isServed ? ', a server works on it right now' : ''}`;
 }
 
