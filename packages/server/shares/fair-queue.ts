@@ -44,6 +44,10 @@ class Turns<W> {
     return waiting;
   }
 
+  get size(): number {
+    return this.#busy.size;
+  }
+
   get first(): W | undefined {
     return this.#heap[0]?.waiting;
   }
@@ -139,6 +143,11 @@ export class FairQueue<T> {
 
   get length(): number {
     return this.#length;
+  }
+
+  /** Whether more than one App waits. */
+  get isShared(): boolean {
+    return this.#apps.size > 1;
   }
 
   /** of everything that waits */

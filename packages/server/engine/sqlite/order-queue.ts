@@ -12,8 +12,9 @@ import type { Order } from './writer-messages.ts';
 const WORK_COST_MAX = 1_100;
 /** Cost that waits. Beyond it the share that has most waiting loses its oldest order. */
 const WAITING_COST_MAX = 100_000;
-/** ms that the oldest order may wait in the share that has most waiting */
+/** ms that the oldest order may wait in the share that has most waiting, while others wait too, and while none does */
 const WAIT_MS_MAX = 5_000;
+const WAIT_ALONE_MS_MAX = 30_000;
 const RETRY_AFTER_SECONDS = 1;
 const RESOURCE = 'transactions';
 /** Bytes of content in a row cost as much as a small row. */
@@ -64,9 +65,10 @@ export class OrderQueue {
   }
 
   #refuseLate(now: number): void {
-    for (;;) {
-      const oldest = this.#queue.length > 0 ? this.#queue.findCrowding() : undefined;
-      if (oldest === undefined || now - oldest.item.since <= WAIT_MS_MAX) return;
+    while (this.#queue.length > 0) {
+      const waitMsMax = this.#queue.isShared ? WAIT_MS_MAX : WAIT_ALONE_MS_MAX;
+      const oldest = this.#queue.findCrowding();
+      if (oldest === undefined || now - oldest.item.since <= waitMsMax) return;
       this.#refuseOldest('late');
     }
   }
