@@ -1,9 +1,11 @@
 /** `holdfast space`: Spaces as an operator sees them, without a token of their App. */
 import type { Command } from 'commander';
+import { CliError, UsageError } from '../cli-error.ts';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
 import { parsePathIdValue } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../output.ts';
 import { formatBytes, formatCount } from '../progress/format-progress.ts';
+import { ask } from '../terminal-questions.ts';
 
 type OperatorOutput<N extends import('@holdfast/server').OperationName> =
   import('@holdfast/server').OperatorOutput<N>;
@@ -17,6 +19,7 @@ export function registerSpaceCommand(program: Command): void {
     .description('the Spaces of all Apps, for the operator of the server; works while servers run');
   registerList(space);
   registerGc(space);
+  registerPurge(space);
 }
 
 function registerList(space: Command): void {
@@ -74,4 +77,53 @@ function registerGc(space: Command): void {
       );
     }
   });
+}
+
+interface PurgeOptions extends OperatorOptions {
+  readonly confirm?: string;
+}
+
+const PURGE_INTERRUPTED = 'what was removed is gone; run the same command again to go on';
+
+function registerPurge(space: Command): void {
+  const command = space
+    .command('purge')
+    .description('remove everything in a Space of a suspended or removed App, for ever')
+    .argument('<app>', 'the App, suspended or removed at least 5 s ago', parsePathIdValue)
+    .argument('<space>', 'the Space', parsePathIdValue)
+    .option('--confirm <space>', "the Space's name again; on a terminal it is asked for")
+    .addHelpText('after', OPERATED_HELP_AFTER);
+  withOperator(command).action(purge);
+}
+
+async function purge(app: string, space: string, options: PurgeOptions): Promise<void> {
+  await confirmPurge(app, space, options.confirm);
+  let nodes = 0;
+  for (let isFinished = false; !isFinished; ) {
+    const step = await runOperation(options, 'purgeSpace', { app, space, confirm: space }, PURGE_INTERRUPTED);
+    nodes += step.nodes;
+    isFinished = step.finished;
+    if (!isFinished) printNote(`removed ${formatCount(nodes)} nodes so far`);
+  }
+  if (options.json) printJson({ app, space, nodes });
+  else
+    printLine(
+      `removed ${formatCount(nodes)} nodes: Space ${JSON.stringify(space)} of App ${JSON.stringify(app)} is empty`,
+    );
+}
+
+async function confirmPurge(app: string, space: string, given: string | undefined): Promise<void> {
+  if (given === space) return;
+  if (given !== undefined) {
+    throw new UsageError(
+      `--confirm ${JSON.stringify(given)} is not the name of the Space; nothing was removed`,
+    );
+  }
+  if (!process.stdin.isTTY) {
+    throw new UsageError(`a purge cannot be undone; confirm it with --confirm ${JSON.stringify(space)}`);
+  }
+  const typed = await ask(
+    `Everything in Space ${JSON.stringify(space)} of App ${JSON.stringify(app)} will be gone. Type the name of the Space: `,
+  );
+  if (typed !== space) throw new CliError('that is not the name of the Space; nothing was removed');
 }

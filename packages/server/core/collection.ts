@@ -36,15 +36,18 @@ export interface ClaimsWanted {
   readonly uploads: UploadKind;
   /** claims inline nodes too, to forget them one by one: a damaged row fails every transaction that deletes it */
   readonly isDamaged: boolean;
+  /** a purge: leases do not protect */
+  readonly withLeased?: boolean;
 }
 
 export async function claimCandidates(
   tx: SpaceTransaction,
-  { limit, uploads, isDamaged }: ClaimsWanted,
+  { limit, uploads, isDamaged, withLeased = false }: ClaimsWanted,
 ): Promise<Claims> {
-  const candidates = await tx.findCandidates(limit);
+  const expiredAt = withLeased ? Number.MAX_SAFE_INTEGER : undefined;
+  const candidates = await tx.findCandidates(limit, expiredAt);
   for (const row of candidates) {
-    assertInvariant(isEligible(row, tx.now), 'a candidate is eligible when it is claimed');
+    assertInvariant(isEligible(row, expiredAt ?? tx.now), 'a candidate is eligible when it is claimed');
   }
   // No candidate is another's child: each has no edges.
   const forgotten = candidates.filter((row) => row.inline && !isDamaged);

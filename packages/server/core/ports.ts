@@ -20,7 +20,7 @@ import type {
 } from './model.ts';
 import type { Stored } from './quotas.ts';
 import type { StoreEpoch, StrayPort, WalkKeeper } from './stray-ports.ts';
-import type { SpaceListing } from './tenancy-ports.ts';
+import type { PurgeVerbs, SpaceListing } from './tenancy-ports.ts';
 
 export type Awaitable<T> = T | Promise<T>;
 
@@ -175,8 +175,9 @@ export interface SpaceTransaction {
   removeDiscard(generation: Generation): Awaitable<void>;
   findDiscards(dueAtOrBefore: number, limit: number): Awaitable<readonly DiscardRow[]>;
 
-  /** Eligible rows (core/eligibility.ts) with leaseExpiresAt <= now, oldest expiry first, then hash. */
-  findCandidates(limit: number): Awaitable<readonly NodeRow[]>;
+  /** Eligible rows (core/eligibility.ts) with leaseExpiresAt <= `expiredAt` (now if left out), oldest expiry first, then hash. */
+  findCandidates(limit: number, expiredAt?: number): Awaitable<readonly NodeRow[]>;
+  readonly purging: PurgeVerbs;
   /** Claimed rows whose hold ends at that instant or before, ordered by the end of the hold, then by hash. */
   findClaimed(heldUntilAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
   findAbandonedWaiting(touchedAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;

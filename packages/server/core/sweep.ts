@@ -13,7 +13,7 @@ import type { WalkKeeper } from './stray-ports.ts';
 
 const SPACES_PER_SWEEP_MAX = 32;
 const WALK_NOTE = 'stray-walk';
-const ROWS_PER_TRANSACTION_MAX = 100;
+export const ROWS_PER_TRANSACTION_MAX = 100;
 /** ms; history is dated by the start of a commit, and until the commit ends walks still begin at the revision before it */
 const COMMIT_DURATION_MS_MAX = 60_000;
 
@@ -145,7 +145,7 @@ export async function forgetAbandoned(
 }
 
 /** Deletes objects outside any transaction, then forgets the discards whose objects are gone for good. */
-async function deleteDiscards(core: Core, space: Space): Promise<number> {
+export async function deleteDiscards(core: Core, space: Space): Promise<number> {
   const { now, due } = await core.metadata.transact(space, findDueDiscards);
   if (due.length === 0) return 0;
   const { deleted, failure } = await core.content.delete(

@@ -34,3 +34,14 @@ export interface SpaceListing {
   listRottenNodes(space: Space, limit: number): Awaitable<readonly Hash[]>;
   readAppTotals(appId: string): Awaitable<AppTotals>;
 }
+
+/** What a purge takes from a Space, beside its nodes and uploads. Within one transaction. */
+export interface PurgeVerbs {
+  /**
+   * Removes all balances of up to `limit` hashes, in every domain, and returns the hashes, each once. Every domain goes on with a
+   * later revision and no history: no cursor from before is good again, also when the Space is used again.
+   */
+  takeBalances(limit: number): Awaitable<readonly Hash[]>;
+  /** Removes up to `limit` rows of each kind: superseded balances and commits. Returns how many in all. */
+  removeHistory(limit: number): Awaitable<number>;
+}

@@ -7,6 +7,7 @@ import { findContentOf, setRotten, setSound } from './contents.ts';
 import { decideLease } from './lease-decision.ts';
 import { planPass } from './plan-gc.ts';
 import type { Awaitable, SpaceTransaction } from './ports.ts';
+import { removeHistory, takeRootRefs } from './purge-space.ts';
 import { finishUpload } from './receive-upload.ts';
 import { repairCounts } from './repair-counts.ts';
 import { findAbandoned, findDueDiscards, forgetAbandoned, settleDiscards } from './sweep.ts';
@@ -23,9 +24,11 @@ export const TRANSACTIONS = {
   finishUpload,
   forgetAbandoned,
   planPass,
+  removeHistory,
   repairCounts,
   setRotten,
   setSound,
   settleClaims,
   settleDiscards,
+  takeRootRefs,
 } satisfies Readonly<Record<string, (tx: SpaceTransaction, input: never) => Awaitable<unknown>>>;

@@ -30,6 +30,7 @@ const SAMPLES: Readonly<
   revokeApp: { input: { app: 'demo', sub: 'eve' } },
   listSpaces: { input: { limit: 10 } },
   collectSpace: { input: { app: 'demo', space: 'home' } },
+  purgeSpace: { input: { app: 'demo', space: 'home', confirm: 'home' }, status: 409 },
   planCollection: { input: { app: 'demo', space: 'home' } },
   explain: { input: { app: 'demo', space: 'home', hash: '0'.repeat(64) }, status: 404 },
   check: { input: { rehash: '10%' } },

@@ -13,6 +13,7 @@ import { getHistory } from './history.ts';
 import { listAudit } from './list-audit.ts';
 import type { OperationCall } from './operation.ts';
 import { planCollection } from './plan-gc.ts';
+import { purge } from './purge-space.ts';
 import { signIn } from './redeem-sign-in.ts';
 import { listRotten } from './rotten.ts';
 import { collect, listSpaces } from './spaces.ts';
@@ -32,6 +33,7 @@ export const OPERATIONS = {
   revokeApp,
   listSpaces,
   collectSpace: collect,
+  purgeSpace: purge,
   planCollection,
   explain,
   check,

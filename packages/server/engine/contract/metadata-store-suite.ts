@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe } from 'bun:test';
 import type { MetadataStore } from '../../core/ports.ts';
 import { testMaintenance } from './maintenance-suite.ts';
 import { testNodeRows } from './node-row-suite.ts';
+import { testPurge } from './purge-suite.ts';
 import { testReadyLeases } from './ready-lease-suite.ts';
 import { testRootRefs } from './root-ref-suite.ts';
 import { ManualClock } from './samples.ts';
@@ -51,6 +52,7 @@ export function testMetadataStore(name: string, adapter: MetadataStoreAdapter): 
     testUsage(subject);
     testSpaceListing(subject);
     testStored(subject);
+    testPurge(subject);
     testReadyLeases(subject);
     testRootRefs(subject);
     testMaintenance(subject);

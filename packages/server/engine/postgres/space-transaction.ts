@@ -17,6 +17,8 @@ import type {
 } from '../../core/model.ts';
 import type { Awaitable, RootRefReads, SpaceTransaction } from '../../core/ports.ts';
 import { type Stored, storedOf } from '../../core/quotas.ts';
+import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
+import { PostgresPurge } from './purge.ts';
 import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
 import { RowChanges } from './row-changes.ts';
 import {
@@ -295,8 +297,13 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return rows.map(discardFromSql);
   }
 
-  findCandidates(limit: number): Promise<readonly NodeRow[]> {
-    return this.#findNodeRange('findCandidates', this.#wire.clock, limit);
+  findCandidates(limit: number, expiredAt: number | null = this.#wire.clock): Promise<readonly NodeRow[]> {
+    return this.#findNodeRange('findCandidates', expiredAt, limit);
+  }
+
+  get purging(): PurgeVerbs {
+    this.#hasFlushed = true;
+    return new PostgresPurge(this.#wire, this.#key);
   }
 
   findClaimed(heldUntilAtOrBefore: number, limit: number): Promise<readonly NodeRow[]> {

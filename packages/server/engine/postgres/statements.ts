@@ -302,6 +302,20 @@ const listedSpaces = (condition: string): string =>
 
 /** Statements of background work: they read across Spaces, by index and bounded, and change nothing. */
 export const BACKGROUND_STATEMENTS = {
+  /** Of a purge, within one Space ($1). Cursors of earlier revisions find no history. */
+  closeDomains: 'UPDATE domains SET history_floor = revision + 1, revision = revision + 1 WHERE space = $1',
+  /** $2 hashes at most */
+  takeBalances: `WITH taken AS MATERIALIZED (
+      SELECT DISTINCT hash FROM (SELECT hash FROM balances WHERE space = $1 ORDER BY domain, hash LIMIT $2) AS page),
+    gone AS (DELETE FROM balances USING taken, domains WHERE domains.space = $1 AND balances.space = $1
+      AND balances.domain = domains.domain AND balances.hash = taken.hash)
+    SELECT hash FROM taken`,
+  /** $2 rows */
+  deleteAnyHistory: `DELETE FROM balance_history WHERE ctid = ANY (ARRAY(SELECT ctid FROM balance_history WHERE space = $1
+      ORDER BY domain, hash, from_revision LIMIT $2))`,
+  deleteAnyCommits: `DELETE FROM root_ref_commits WHERE ctid = ANY (ARRAY(SELECT ctid FROM root_ref_commits WHERE space = $1
+      ORDER BY domain, request_id LIMIT $2))`,
+
   findWaitingDue: dueSpaces('waiting_touched_at', 'nodes', 'state = 0'),
   findClaimedDue: dueSpaces('claim_held_until', 'nodes', 'state = 3'),
   findUploadsDue: dueSpaces('active_at', 'uploads'),

@@ -12,8 +12,10 @@ import type {
 } from '../../core/model.ts';
 import type { SpaceTransaction } from '../../core/ports.ts';
 import type { Stored } from '../../core/quotas.ts';
+import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
 import { usageDelta } from '../../core/usage-delta.ts';
 import { nodeKey } from './node-cache.ts';
+import { SqlitePurge } from './purge.ts';
 import { RootRefLedger } from './root-ref-ledger.ts';
 import { guardsOf, isCountChangeOnly, isLeaseChangeOnly, uploadChange } from './row-changes.ts';
 import {
@@ -285,8 +287,12 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     return rows.map((row) => discardFromSql(row));
   }
 
-  findCandidates(limit: number): readonly NodeRow[] {
-    return this.#findNodeRange('findCandidates', this.now, limit);
+  findCandidates(limit: number, expiredAt = this.now): readonly NodeRow[] {
+    return this.#findNodeRange('findCandidates', expiredAt, limit);
+  }
+
+  get purging(): PurgeVerbs {
+    return new SqlitePurge(this.#scope, this.#write());
   }
 
   findClaimed(heldUntilAtOrBefore: number, limit: number): readonly NodeRow[] {

@@ -177,6 +177,20 @@ const WRITE_STATEMENTS = {
   raiseHistoryFloor: 'UPDATE domains SET history_floor = max(history_floor, ?2) WHERE id = ?1',
   deleteHistory: 'DELETE FROM balance_history WHERE domain = ?1 AND hash = ?2 AND from_revision = ?3',
 
+  /** of a purge: cursors of earlier revisions find no history */
+  closeDomains: 'UPDATE domains SET history_floor = revision + 1, revision = revision + 1 WHERE space = ?1',
+  /** ?2 limit */
+  findAnyBalances:
+    'SELECT balances.hash FROM domains CROSS JOIN balances ON balances.domain = domains.id WHERE domains.space = ?1 LIMIT ?2',
+  /** ?2 hash */
+  deleteBalancesOf:
+    'DELETE FROM balances WHERE domain IN (SELECT id FROM domains WHERE space = ?1) AND hash = ?2',
+  /** ?2 limit */
+  deleteAnyHistory:
+    'DELETE FROM balance_history WHERE (domain, hash, from_revision) IN (SELECT balance_history.domain, hash, from_revision FROM domains CROSS JOIN balance_history ON balance_history.domain = domains.id WHERE domains.space = ?1 LIMIT ?2)',
+  deleteAnyCommits:
+    'DELETE FROM root_ref_commits WHERE (domain, request_id) IN (SELECT root_ref_commits.domain, request_id FROM domains CROSS JOIN root_ref_commits ON root_ref_commits.domain = domains.id WHERE domains.space = ?1 LIMIT ?2)',
+
   insertStoreValue: 'INSERT INTO store (name, value) VALUES (?1, ?2)',
   setStoreValue:
     'INSERT INTO store (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',

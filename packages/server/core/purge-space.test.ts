@@ -1,0 +1,82 @@
+/** A purge removes everything in a Space, and nothing of what was given out before is good afterwards. */
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { getUsage } from './get-usage.ts';
+import { listRootRefs } from './list-root-refs.ts';
+import { purgeSpace } from './purge-space.ts';
+import { CoreWorld, failureOf, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
+import { updateRootRefs } from './update-root-refs.ts';
+
+let world: CoreWorld;
+beforeEach(async () => {
+  world = await CoreWorld.open();
+});
+afterEach(() => world.close());
+
+const always = async (): Promise<boolean> => true;
+let requests = 0;
+const commit = (domain: string, hash: string, delta: number) => {
+  requests += 1;
+  return updateRootRefs(world.core, SPACE, domain, {
+    ...{ requestId: `r${requests}`, changes: [{ hash, delta }] },
+  });
+};
+
+async function fill(): Promise<void> {
+  const [leaf, object, other] = [smallNode(1), objectNode(2), smallNode(3)];
+  const parent = objectNode(4, [leaf.hash, object.hash, leaf.hash]);
+  await world.publish(leaf, object, other, parent);
+  await world.upload(smallNode(5, [smallNode(6).hash, leaf.hash]));
+  await world.begin(smallNode(7));
+  await world.put(await world.begin(objectNode(8)), objectNode(8).bytes);
+  // One aggregate of 1 is the sum of a positive and a negative balance.
+  await commit('one', leaf.hash, 3);
+  await commit('two', leaf.hash, -2);
+  await commit('one', parent.hash, 1);
+  await commit('one', other.hash, 1);
+  await commit('one', other.hash, -1);
+}
+
+test('everything goes, leased or held, ready or waiting; the Space can be used again', async () => {
+  await fill();
+  expect(await purgeSpace(world.core, SPACE, always)).toEqual({ nodes: 5, isFinished: true });
+  expect(await getUsage(world.core, SPACE)).toEqual({
+    ...{ nodeCount: 0, notReadyNodeCount: 0, leasedNodeCount: 0 },
+    ...{ readyContentBytes: 0, readyStoredBytes: 0, reservedBytes: 0 },
+  });
+  expect(world.objectFiles()).toEqual([]);
+  expect(await purgeSpace(world.core, SPACE, always)).toEqual({ nodes: 0, isFinished: true });
+  await world.publish(smallNode(1));
+  await commit('one', smallNode(1).hash, 1);
+});
+
+test('stopped after any step it leaves a sound Space, and goes on', async () => {
+  await fill();
+  for (let steps = 0, isFinished = false; !isFinished; steps += 1) {
+    expect(steps).toBeLessThan(60);
+    let left = steps;
+    ({ isFinished } = await purgeSpace(world.core, SPACE, async () => {
+      left -= 1;
+      return left >= 0;
+    }));
+  }
+  expect(world.objectFiles()).toEqual([]);
+});
+
+test('upload URLs and cursors from before stay refused, also once the Space is used again', async () => {
+  await fill();
+  const waiting = await world.begin(smallNode(7));
+  const query = { limit: 1 };
+  const { nextCursor } = await listRootRefs(world.core, SPACE, 'one', query);
+  const cursor = nextCursor as string;
+  await purgeSpace(world.core, SPACE, always);
+  const refused = async () => {
+    expect(await failureOf(world.put(waiting, smallNode(7).bytes))).toMatchObject({ status: 412 });
+    expect(await failureOf(listRootRefs(world.core, SPACE, 'one', { ...query, cursor }))).toMatchObject({
+      code: 'CONFLICT',
+    });
+  };
+  await refused();
+  await fill();
+  for (let index = 0; index < 8; index += 1) await commit('one', smallNode(1).hash, 1);
+  await refused();
+});

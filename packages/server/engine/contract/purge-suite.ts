@@ -1,0 +1,54 @@
+/** What a purge takes from a Space beside nodes and uploads (core/tenancy-ports.ts). */
+import { expect, test } from 'bun:test';
+import { hashAt, insertNodes, readyNode } from './samples.ts';
+import type { StoreUnderTest } from './store-under-test.ts';
+
+export function testPurge(subject: StoreUnderTest): void {
+  const space = { appId: 'purge', spaceId: 'space' };
+  const other = { appId: 'purge', spaceId: 'other' };
+
+  const commit = (
+    of: typeof space,
+    domain: string,
+    revision: number,
+    hash: string,
+    before: number,
+    after: number,
+  ) =>
+    subject.store.transact(of, (tx) =>
+      tx.insertRootRefCommit(
+        domain,
+        { requestId: `r${revision}`, payloadDigest: new Uint8Array(32), revision },
+        [{ hash, before, after }],
+      ),
+    );
+
+  test('takes the balances of a hash in all domains, and no revision from before is read again', async () => {
+    const { store } = subject;
+    for (const each of [space, other]) {
+      await insertNodes(store, each, [readyNode(hashAt(1)), readyNode(hashAt(2))]);
+      await commit(each, 'a', 1, hashAt(1), 0, 3);
+      await commit(each, 'a', 2, hashAt(2), 0, 1);
+      await commit(each, 'a', 3, hashAt(2), 1, 2);
+      await commit(each, 'b', 1, hashAt(1), 0, -2);
+    }
+    const taken: string[] = [];
+    for (let steps = 0; ; steps += 1) {
+      expect(steps).toBeLessThan(10);
+      const hashes = await store.transact(space, (tx) => tx.purging.takeBalances(1));
+      if (hashes.length === 0) break;
+      expect(hashes).toHaveLength(1);
+      taken.push(...hashes);
+    }
+    expect(taken.toSorted()).toEqual([hashAt(1), hashAt(2)]);
+    while ((await store.transact(space, (tx) => tx.purging.removeHistory(1))) > 0);
+    const read = (of: typeof space, revision: number | 'current') =>
+      store.findBalancesAt(of, 'a', { revision, after: undefined, limit: 10 });
+    expect((await read(space, 'current'))?.items).toEqual([]);
+    for (const revision of [1, 2, 3]) expect(await read(space, revision)).toBe(undefined);
+    const known = await store.transact(space, (tx) => tx.findRootRefCommit('a', 'r1'));
+    expect(known).toBe(undefined);
+    expect((await read(other, 3))?.items).toHaveLength(2);
+    expect((await read(other, 2))?.items).toHaveLength(2);
+  });
+}

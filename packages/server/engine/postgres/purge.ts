@@ -1,0 +1,31 @@
+/** What a purge takes from a Space beside its nodes and uploads (core/tenancy-ports.ts). */
+import type { Hash } from '@holdfast/protocol';
+import type { SpaceKey } from '../../core/model.ts';
+import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
+import { byteaToHex } from './wire/sql-values.ts';
+import type { TransactionWire } from './wire/transaction-wire.ts';
+
+export class PostgresPurge implements PurgeVerbs {
+  readonly #wire: TransactionWire;
+  readonly #space: SpaceKey;
+
+  constructor(wire: TransactionWire, space: SpaceKey) {
+    this.#wire = wire;
+    this.#space = space;
+  }
+
+  /** The domains are locked first, as by every commit. */
+  async takeBalances(limit: number): Promise<readonly Hash[]> {
+    const closing = this.#wire.send('closeDomains', [this.#space]);
+    const [{ rows }] = await Promise.all([this.#wire.send('takeBalances', [this.#space, limit]), closing]);
+    return rows.map(({ hash }) => byteaToHex(hash));
+  }
+
+  async removeHistory(limit: number): Promise<number> {
+    const removed = await Promise.all([
+      this.#wire.send('deleteAnyHistory', [this.#space, limit]),
+      this.#wire.send('deleteAnyCommits', [this.#space, limit]),
+    ]);
+    return removed.reduce((sum, { count }) => sum + count, 0);
+  }
+}
