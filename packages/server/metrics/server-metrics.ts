@@ -188,11 +188,6 @@ export const AUDIT_FAILING = METRICS.gauge(
   'Whether the audit log takes no lines now (1) or is well, or not asked for (0)',
   { merge: 'max' },
 );
-export const TRACE_SPANS = METRICS.counters(
-  'holdfast_trace_spans_total',
-  'Spans of traces, by what became of them',
-  ['outcome'],
-);
 export const EVENT_LOOP_LAG = METRICS.gauge(
   'holdfast_event_loop_lag_seconds',
   'The longest delay of the event loop since the last scrape',
