@@ -6,12 +6,12 @@ import { isAbsolute, join, relative, resolve } from 'node:path';
 import { LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
 import { holdDataFolder } from '../deployment/data-folder.ts';
 import { loadFolderFormat } from '../deployment/open.ts';
-import { replacePrivateFile } from '../deployment/private-file.ts';
 import type { FolderFormat, PageSnapshot } from '../engine/backup-ports.ts';
 import { ServeError } from '../errors.ts';
 import { copyDatabase, type FormerDatabase } from './copy-database.ts';
 import { findCopiedObjects, ObjectCopies } from './copy-objects.ts';
 import { syncFolder, writeDurably } from './durable-files.ts';
+import { noteBackup } from './last-backup.ts';
 import { decodeObjectList, encodeObjectList, type ObjectSizes } from './object-list.ts';
 import { OBJECTS_PACE, PAGES_PACE, Pace } from './pace.ts';
 import { PageMap } from './page-map.ts';
@@ -44,8 +44,6 @@ const SEED_BYTES = 8;
 const PASS_MS_MAX = LEASE_DURATION_MS_MIN / 2;
 const PASSES_MAX = 100;
 const LOCK_FILE = 'lock.db';
-/** In the data folder: when its last backup succeeded, ms. A server tells it as a metric. */
-export const LAST_BACKUP = 'last-backup';
 /** A disk that was just mounted has it. */
 const LOST_AND_FOUND = 'lost+found';
 
@@ -149,7 +147,7 @@ class BackupJob {
     syncFolder(this.#repository.root);
     await this.#repository.replaceManifest(manifest);
     await this.#readBack(manifest);
-    await replacePrivateFile(join(dataDir, LAST_BACKUP), Buffer.from(`${manifest.createdAt}\n`));
+    await noteBackup(dataDir, manifest.createdAt);
     if (kept !== undefined) await copies?.removeOthers(kept);
     this.#removeFormer(manifest);
     rmSync(this.#repository.unfinishedPath, { force: true });

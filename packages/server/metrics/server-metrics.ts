@@ -150,7 +150,7 @@ export const SCRUB_LAST_SUCCESS = METRICS.gauge(
 );
 export const BACKUP_LAST_SUCCESS = METRICS.gauge(
   'holdfast_backup_last_success_timestamp_seconds',
-  'When a backup through this server last succeeded; 0: not since its start',
+  'When a backup of the data folder last succeeded and its list was read back; 0: never',
   { merge: 'max' },
 );
 

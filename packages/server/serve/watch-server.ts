@@ -1,7 +1,16 @@
 /** The gauges of an open server that are read when somebody looks. */
+
 import { statfsSync } from 'node:fs';
+import { readLastBackup } from '../backup/last-backup.ts';
 import type { Core } from '../core/core.ts';
-import { BUILD_INFO, ENGINE_UP, FREE_BYTES, METRICS, ROTTEN_NODES } from '../metrics/server-metrics.ts';
+import {
+  BACKUP_LAST_SUCCESS,
+  BUILD_INFO,
+  ENGINE_UP,
+  FREE_BYTES,
+  METRICS,
+  ROTTEN_NODES,
+} from '../metrics/server-metrics.ts';
 import serverPackage from '../package.json' with { type: 'json' };
 import type { ServeConfig } from './config.ts';
 
@@ -15,6 +24,7 @@ export function watchServer({ place, dataDir }: ServeConfig, core: Core): () => 
   return METRICS.readBefore(() => {
     ROTTEN_NODES.set(core.rottenNodes.total());
     if (isFolder) FREE_BYTES.set(readFreeBytes(dataDir));
+    if (place.rows.kind === 'folder') BACKUP_LAST_SUCCESS.set(readLastBackup(place.rows.dataDir) / 1000);
   });
 }
 
