@@ -25,9 +25,11 @@ export interface InspectedNode {
 export interface InspectedDomain {
   readonly domain: string;
   readonly revision: number;
-  /** how many commits are recorded */
+  /** revisions up to this may have no commit: a restore or a purge raised the revision, or history was pruned; 0: all have one */
+  readonly historyFloor: number;
+  /** how many commits are recorded after that */
   readonly commits: number;
-  /** the largest revision among them; 0 if there are none */
+  /** the largest revision of any commit; 0 if there are none */
   readonly lastRevision: number;
 }
 

@@ -3,6 +3,7 @@ import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { databasePath, nextTurn } from '../../../test/support/embedded-files.ts';
+import { purgeSpace } from '../core/purge-space.ts';
 import { runGc } from '../core/run-gc.ts';
 import { CoreWorld, objectNode, SPACE, smallNode } from '../core/test/core-fixture.ts';
 import { updateRootRefs } from '../core/update-root-refs.ts';
@@ -74,6 +75,24 @@ test.each([
     found.findings.map(() => true),
   ]);
   expect(await check()).toEqual(CLEAN);
+});
+
+test('revisions that an accepted restore or a purge has skipped are no findings, a lost commit is', async () => {
+  const always = async () => true;
+  const commit = (requestId: string, delta: number) =>
+    updateRootRefs(world.core, SPACE, 'domain', { requestId, changes: [{ hash: parent.hash, delta }] });
+  await world.core.metadata.raiseRevisions(1000);
+  expect(await check()).toEqual(CLEAN);
+  await commit('r2', 1);
+  await commit('r3', 1);
+  expect(await check()).toEqual(CLEAN);
+  await tamper("DELETE FROM root_ref_commits WHERE request_id = 'r2'");
+  expect((await check()).findings).toMatchObject([{ kind: 'history', repaired: false }]);
+  await purgeSpace(world.core, SPACE, always);
+  expect(await check()).toEqual({ ...CLEAN, checked: 0 });
+  await world.publish(child, object, parent);
+  await commit('r4', 1);
+  expect(await check()).toMatchObject({ ok: true, findings: [] });
 });
 
 test('history that contradicts itself, and a row that is gone, are named and left alone', async () => {

@@ -208,15 +208,16 @@ function compareCounts(hash: Hash, kept: Kept, counted: Kept): Fault[] {
   return faults;
 }
 
-/** Each commit has the next revision, and a balance begins where its history ends, or later. */
+/** After the floor of the history each revision has its commit, and a balance begins where its history ends, or later. */
 async function findHistoryFaults(snapshot: SpaceSnapshot): Promise<readonly Fault[]> {
   const faults: Fault[] = [];
-  for (const { domain, revision, commits, lastRevision } of await snapshot.readDomains()) {
-    if (commits !== revision || lastRevision !== revision) {
+  for (const { domain, revision, historyFloor, commits, lastRevision } of await snapshot.readDomains()) {
+    const isEndRight = revision > historyFloor ? lastRevision === revision : lastRevision <= revision;
+    if (commits !== revision - historyFloor || !isEndRight) {
       faults.push({
         kind: 'history',
         hash: undefined,
-        message: `the domain ${JSON.stringify(domain)} is at revision ${revision}, and has ${commits} commits up to revision ${lastRevision}: restore a backup of the rows`,
+        message: `the domain ${JSON.stringify(domain)} is at revision ${revision}, and has ${commits} commits from ${historyFloor + 1} to ${lastRevision}: restore a backup of the rows`,
       });
     }
     await eachPage(

@@ -72,7 +72,9 @@ function codeOf(error: unknown): ProblemCode {
   if (error instanceof OperatorError) return error.code;
   if (error instanceof ConfigError) return 'INVALID_INPUT';
   if (error instanceof NotFoundError) return 'NOT_FOUND';
-  if (error instanceof ServeError) return 'CONFLICT';
+  if (error instanceof ServeError) {
+    return error.cause instanceof StoreUnavailable ? 'SERVICE_UNAVAILABLE' : 'CONFLICT';
+  }
   if (error instanceof StoreUnavailable) return 'SERVICE_UNAVAILABLE';
   if (error instanceof ApiError) return API_CODES[error.status] ?? 'INTERNAL_ERROR';
   return 'INTERNAL_ERROR';

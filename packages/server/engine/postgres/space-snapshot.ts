@@ -27,11 +27,12 @@ const SQL = {
     WHERE nodes.space = $1 AND nodes.hash > $2 ORDER BY nodes.hash LIMIT $3::bigint`,
   looseEdges:
     'SELECT hash, count FROM loose_edges WHERE space = $1 AND hash > $2 AND count > 0 ORDER BY hash LIMIT $3::bigint',
-  domains: `SELECT domain, revision, (SELECT count(*) FROM root_ref_commits AS c
-        WHERE c.space = domains.space AND c.domain = domains.domain) AS commits,
+  domains: `SELECT domain, revision, floor AS history_floor, (SELECT count(*) FROM root_ref_commits AS c
+        WHERE c.space = known.space AND c.domain = known.domain AND c.revision > floor) AS commits,
       (SELECT coalesce(max(revision), 0) FROM root_ref_commits AS c
-        WHERE c.space = domains.space AND c.domain = domains.domain) AS last_revision
-    FROM domains WHERE space = $1 ORDER BY domain`,
+        WHERE c.space = known.space AND c.domain = known.domain) AS last_revision
+    FROM (SELECT space, domain, revision, CASE WHEN history_floor > 1 THEN history_floor ELSE 0 END AS floor
+      FROM domains WHERE space = $1) AS known ORDER BY domain`,
   /** $2 domain, $3 after, $4 limit */
   balances: `SELECT hash, balance, from_revision, (SELECT coalesce(max(to_revision), 0) FROM balance_history AS h
         WHERE h.space = balances.space AND h.domain = balances.domain AND h.hash = balances.hash) AS history_end
@@ -98,6 +99,7 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
     return (await this.#all('domains')).map((row) => ({
       domain: row.domain as string,
       revision: row.revision as number,
+      historyFloor: row.history_floor as number,
       commits: row.commits as number,
       lastRevision: row.last_revision as number,
     }));

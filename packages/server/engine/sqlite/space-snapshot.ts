@@ -37,10 +37,11 @@ const SQL = {
     FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation AND contents.space = nodes.space
     WHERE nodes.space = ?1 AND nodes.hash > ?2 ORDER BY nodes.hash LIMIT ?3`,
   looseEdges: 'SELECT hash, count FROM loose_edges WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
-  domains: `SELECT domain, revision,
-      (SELECT count(*) FROM root_ref_commits WHERE root_ref_commits.domain = domains.id) AS commits,
-      (SELECT coalesce(max(revision), 0) FROM root_ref_commits WHERE root_ref_commits.domain = domains.id) AS last_revision
-    FROM domains WHERE space = ?1 ORDER BY domain`,
+  domains: `SELECT domain, revision, floor AS history_floor,
+      (SELECT count(*) FROM root_ref_commits AS c WHERE c.domain = known.id AND c.revision > floor) AS commits,
+      (SELECT coalesce(max(revision), 0) FROM root_ref_commits AS c WHERE c.domain = known.id) AS last_revision
+    FROM (SELECT id, domain, revision, CASE WHEN history_floor > 1 THEN history_floor ELSE 0 END AS floor
+      FROM domains WHERE space = ?1) AS known ORDER BY domain`,
   /** ?2 domain, ?3 after, ?4 limit */
   balances: `SELECT hash, balance, from_revision,
       (SELECT coalesce(max(to_revision), 0) FROM balance_history
@@ -107,6 +108,7 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
     return this.#all('domains', this.#id).map((row) => ({
       domain: row.domain as string,
       revision: row.revision as number,
+      historyFloor: row.history_floor as number,
       commits: row.commits as number,
       lastRevision: row.last_revision as number,
     }));
