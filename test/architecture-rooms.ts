@@ -35,6 +35,7 @@ const TRANSFER = 'packages/server/transfer/';
 /** What every room of the server above the rules may count and share out. */
 const METRICS = 'packages/server/metrics/';
 const SHARES = 'packages/server/shares/';
+const TRACES = 'packages/server/traces/';
 
 /** The rooms of trees in the SDK, the lowest first. */
 const TREE_ROOMS = ['format', 'build', 'read', 'jobs', 'walk', 'push', 'pull'];
@@ -94,6 +95,13 @@ export const ROOMS: readonly Room[] = [
     reason: 'metrics are counted by others and know nobody',
   },
   {
+    folder: TRACES,
+    folders: [TRACES, METRICS, 'packages/server/errors.ts'],
+    packages: [],
+    nodeModules: true,
+    reason: 'traces are told by others and know nobody',
+  },
+  {
     folder: SHARES,
     folders: [SHARES, METRICS],
     packages: [PROTOCOL],
@@ -116,6 +124,7 @@ export const ROOMS: readonly Room[] = [
       'packages/server/audit/',
       METRICS,
       SHARES,
+      TRACES,
     ],
     packages: [PROTOCOL],
     nodeModules: true,
@@ -291,6 +300,7 @@ export const COMPOSITION_ROOT = 'packages/server/deployment/open.ts';
 export const FLOORS: readonly RegExp[] = [
   /^packages\/server\/(?:(?:errors|log|log-repeats)\.ts|package\.json)$/,
   /^packages\/server\/metrics\//,
+  /^packages\/server\/traces\//,
   /^packages\/server\/shares\//,
   /^packages\/server\/core\//,
   /^packages\/server\/auth\//,

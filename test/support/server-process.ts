@@ -164,7 +164,7 @@ function collect(
 
 /** The environment without settings of the developer's own that would steer the tool. */
 function cleanEnvironment(): Record<string, string> {
-  const entries = Object.entries(process.env).filter(([name]) => !/^(?:HOLDFAST_|AWS_)/.test(name));
+  const entries = Object.entries(process.env).filter(([name]) => !/^(?:HOLDFAST_|AWS_|OTEL_)/.test(name));
   return Object.fromEntries(entries) as Record<string, string>;
 }
 

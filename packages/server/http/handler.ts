@@ -17,6 +17,7 @@ import type { Space } from '../core/model.ts';
 import type { Awaitable } from '../core/ports.ts';
 import { REQUESTS_IN_FLIGHT } from '../metrics/server-metrics.ts';
 import type { ClaimOptions, Hold } from '../shares/fair-shares.ts';
+import type { Tracer } from '../traces/tracer.ts';
 import type { ContentCopies } from './content-copies.ts';
 import { type CorsOrigins, preflightHeaders } from './cors.ts';
 import { errorAnswer, type ReportFailure, unsentAnswer } from './error-answer.ts';
@@ -29,6 +30,7 @@ import { jsonBytesAtMost } from './request-body.ts';
 import { RequestMetrics } from './request-metrics.ts';
 import { RequestRecord } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
+import { describeRequest } from './request-traces.ts';
 import { originOf, splitUrl } from './request-url.ts';
 import { SPACE_OPERATIONS } from './space-operations.ts';
 import { makeTenantShares, type TenantShares } from './tenant-shares.ts';
@@ -50,6 +52,8 @@ export interface HandlerOptions {
   /** for metrics: Apps that nobody registered have no series of their own */
   readonly isRegistered: (appId: string) => boolean;
   readonly audit?: AuditLog | undefined;
+  /** undefined: nobody asked for traces */
+  readonly tracer?: Tracer | undefined;
   readonly copies: ContentCopies;
   readonly reportFailure: ReportFailure;
   /** origin of upload URLs, no trailing slash; undefined: `http://` and the Host of the lease request */
@@ -82,7 +86,7 @@ const HEALTHY: Health = { status: 'ok' };
 const HEALTH_TEXT = JSON.stringify(HEALTHY);
 
 export function createHandler(options: HandlerOptions): Handler {
-  const { corsOrigins, reportFailure, audit } = options;
+  const { corsOrigins, reportFailure, audit, tracer } = options;
   const shares = options.shares ?? makeTenantShares();
   const proxies = options.trustedProxies ?? new TrustedProxies();
   const uploads = new UploadTarget(shares);
@@ -116,6 +120,10 @@ export function createHandler(options: HandlerOptions): Handler {
   };
   const counted = (exchange: Exchange, answer: Response): Response => {
     metrics.record(exchange.record, answer.status, exchange.timing.elapsedMs);
+    if (tracer !== undefined) {
+      const { headers } = exchange.request;
+      tracer.record(headers.get('traceparent'), () => describeRequest(exchange, answer.status, tenants));
+    }
     return answer;
   };
   const settle = async (exchange: Exchange, answer: Promise<Response>): Promise<Response> => {

@@ -6,27 +6,37 @@ const MICROSECONDS_PER_MS = 1000;
 
 interface Step {
   readonly name: StepName;
+  /** of the first call */
+  readonly startedAt: number;
+  /** of the last call to end */
+  endedAt: number;
   durationMs: number;
   calls: number;
 }
 
 /** A request has a handful of steps: a search through a list costs less than a map. */
 export class RequestTiming {
-  readonly #startedAt = performance.now();
+  readonly startedAt = performance.now();
   readonly #steps: Step[] = [];
   /** ms from the request to its answer, known when the header has been rendered */
   elapsedMs = 0;
 
   /** Adds one call of a step that began at `startedAt` (of `performance.now()`) and has just ended. */
   record(name: StepName, startedAt: number): void {
-    const durationMs = performance.now() - startedAt;
+    const endedAt = performance.now();
+    const durationMs = endedAt - startedAt;
     for (const step of this.#steps) {
       if (step.name !== name) continue;
       step.durationMs += durationMs;
       step.calls += 1;
+      step.endedAt = endedAt;
       return;
     }
-    this.#steps.push({ name, durationMs, calls: 1 });
+    this.#steps.push({ name, startedAt, endedAt, durationMs, calls: 1 });
+  }
+
+  get steps(): readonly Readonly<Step>[] {
+    return this.#steps;
   }
 
   /** Times `step`, which may return a promise or not; a failure counts as a call too. */
@@ -55,7 +65,7 @@ export class RequestTiming {
 
   /** The header's value: `cas_edge` first, each name once. */
   render(): string {
-    this.elapsedMs = performance.now() - this.#startedAt;
+    this.elapsedMs = performance.now() - this.startedAt;
     let text = `cas_edge;dur=${inMilliseconds(this.elapsedMs)}`;
     for (const { name, durationMs, calls } of this.#steps) {
       text += `, ${name};dur=${inMilliseconds(durationMs)}`;

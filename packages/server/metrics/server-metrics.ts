@@ -188,6 +188,11 @@ export const AUDIT_FAILING = METRICS.gauge(
   'Whether the audit log takes no lines now (1) or is well, or not asked for (0)',
   { merge: 'max' },
 );
+export const TRACE_SPANS_DROPPED = METRICS.counters(
+  'holdfast_trace_spans_dropped_total',
+  'Spans of traces that were dropped: the queue had no room, the receiver refused them, or the server ended',
+  ['reason'],
+);
 export const EVENT_LOOP_LAG = METRICS.gauge(
   'holdfast_event_loop_lag_seconds',
   'The longest delay of the event loop since the last scrape',

@@ -27,6 +27,7 @@ import { ROT_FOUND, ROT_HEALED } from '../metrics/server-metrics.ts';
 import { openAudit } from './audit.ts';
 import type { ServeConfig } from './config.ts';
 import { suspendDevApp } from './dev-app.ts';
+import { openTraces } from './traces.ts';
 import { watchServer } from './watch-server.ts';
 
 export interface OpenServerOptions {
@@ -105,9 +106,12 @@ async function openParts(
   opened.add(async () => stopWatching());
   const audit = config.audit === undefined ? undefined : await openAudit(config.audit, log);
   opened.add(async () => audit?.close());
+  const tracer = await openTraces(process.env, log, worker);
+  opened.add(async () => tracer?.close());
   const handler = createHandler({
     core,
     audit,
+    tracer,
     authorize: (authorization, appId, spaceId, operation, record) =>
       authorize(authorizer, authorization, appId, spaceId, operation, record),
     isRegistered: (appId) => authorizer.registry.isRegistered(appId),

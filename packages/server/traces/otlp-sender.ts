@@ -1,0 +1,44 @@
+/** One OTLP/HTTP request with JSON. What it reports holds neither the address nor a header. */
+import { type Attributes, encodeExport, type OtlpSpan } from './span.ts';
+import type { Sent } from './span-queue.ts';
+import type { TraceSettings } from './trace-settings.ts';
+
+/** Answers after which OTLP wants the same spans again. */
+const AGAIN: ReadonlySet<number> = new Set([429, 502, 503, 504]);
+
+export async function sendSpans(
+  { url, headers, timeoutMs }: TraceSettings,
+  { resource, version }: { readonly resource: Attributes; readonly version: string },
+  spans: readonly OtlpSpan[],
+  ending: AbortSignal,
+): Promise<Sent> {
+  try {
+    const answer = await fetch(url, {
+      method: 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+      body: encodeExport(resource, version, spans),
+      // The headers are for this receiver alone.
+      redirect: 'manual',
+      signal: AbortSignal.any([ending, AbortSignal.timeout(timeoutMs)]),
+    });
+    const text = await answer.text();
+    if (answer.ok) return judgeAnswer(text, spans.length);
+    return { kind: AGAIN.has(answer.status) ? 'again' : 'refused', reason: `HTTP ${answer.status}` };
+  } catch (error) {
+    const { code, name } = error as { code?: unknown; name?: unknown };
+    return { kind: 'again', reason: String(typeof code === 'string' ? code : name) };
+  }
+}
+
+/** A receiver may take a part; then it says how many spans it refused. */
+function judgeAnswer(text: string, sent: number): Sent {
+  let rejected = 0;
+  try {
+    const body = JSON.parse(text) as { partialSuccess?: { rejectedSpans?: unknown } } | null;
+    rejected = Number(body?.partialSuccess?.rejectedSpans ?? 0);
+  } catch {
+    // Taken, says the status.
+  }
+  if (!(rejected > 0)) return { kind: 'sent' };
+  return { kind: 'refused', reason: 'spans were refused', spans: Math.min(rejected, sent) };
+}

@@ -1,0 +1,114 @@
+/** Makes the spans of answered requests. Whether a request is kept is decided at its end, when all that is to be said is known. */
+
+import { sendSpans } from './otlp-sender.ts';
+import {
+  type AttributeValue,
+  encodeAttributes,
+  encodeTime,
+  KIND_INTERNAL,
+  KIND_SERVER,
+  type OtlpSpan,
+  STATUS_ERROR,
+} from './span.ts';
+import { SpanQueue } from './span-queue.ts';
+import { isKept, parseTraceParent } from './trace-context.ts';
+import { parseTraceSettings, type TraceSettings } from './trace-settings.ts';
+
+/** Instants are of `performance.now()`. */
+interface TracedStep {
+  readonly name: string;
+  /** of its first call */
+  readonly startedAt: number;
+  /** of its last call */
+  readonly endedAt: number;
+  readonly calls: number;
+}
+
+export interface TracedRequest {
+  readonly name: string;
+  readonly startedAt: number;
+  readonly endedAt: number;
+  readonly status: number;
+  /** no token, no header, no path with ids */
+  readonly attributes: Readonly<Record<string, AttributeValue>>;
+  readonly steps: readonly TracedStep[];
+}
+
+export interface Tracer {
+  /** `describe` is called only for a request that is kept. */
+  record(traceParent: string | null, describe: () => TracedRequest): void;
+  /** Sends what is left, within a bound. */
+  close(): Promise<void>;
+}
+
+interface TracerOptions {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly version: string;
+  readonly worker: number;
+  readonly reportFailure: (reason: string) => void;
+}
+
+/** Of a span's flags: sampled; whether the parent is remote is known; it is. */
+const FLAGS_LOCAL = 0x101;
+const FLAGS_REMOTE_PARENT = 0x301;
+const TRACE_ID_BYTES = 16;
+const SPAN_ID_BYTES = 8;
+
+/** Throws ConfigError. */
+export function openTracer({ env, version, worker, reportFailure }: TracerOptions): Tracer {
+  const settings: TraceSettings = parseTraceSettings(env);
+  const resource = {
+    'service.instance.id': crypto.randomUUID(),
+    'service.version': version,
+    ...settings.resource,
+    'telemetry.sdk.language': 'nodejs',
+    'telemetry.sdk.name': 'holdfast',
+    'telemetry.sdk.version': version,
+    'process.pid': process.pid,
+    'holdfast.worker': worker,
+  };
+  const queue = new SpanQueue({
+    batchMs: settings.batchMs,
+    reportFailure,
+    send: (spans, signal) => sendSpans(settings, { resource, version }, spans, signal),
+  });
+  return {
+    record(traceParent, describe) {
+      const parent = parseTraceParent(traceParent);
+      const traceId = parent?.traceId ?? randomHex(TRACE_ID_BYTES);
+      if (isKept(settings.sampler, traceId, parent))
+        queue.add(makeSpans(traceId, parent?.spanId, describe()));
+    },
+    close: () => queue.close(),
+  };
+}
+
+function makeSpans(traceId: string, parentSpanId: string | undefined, request: TracedRequest): OtlpSpan[] {
+  // Read anew each time, because the clock of the machine may be set.
+  const epochMs = Date.now() - performance.now();
+  const time = (at: number): string => encodeTime(epochMs + at);
+  const spanId = randomHex(SPAN_ID_BYTES);
+  const span: OtlpSpan = {
+    ...{ traceId, spanId, name: request.name, kind: KIND_SERVER },
+    ...(parentSpanId === undefined ? { flags: FLAGS_LOCAL } : { flags: FLAGS_REMOTE_PARENT, parentSpanId }),
+    startTimeUnixNano: time(request.startedAt),
+    endTimeUnixNano: time(request.endedAt),
+    attributes: encodeAttributes(request.attributes),
+    status: request.status >= 500 ? { code: STATUS_ERROR } : {},
+  };
+  const steps = request.steps.map(({ name, startedAt, endedAt, calls }): OtlpSpan => {
+    return {
+      ...{ traceId, spanId: randomHex(SPAN_ID_BYTES), parentSpanId: spanId, flags: FLAGS_LOCAL },
+      ...{ name, kind: KIND_INTERNAL },
+      startTimeUnixNano: time(startedAt),
+      endTimeUnixNano: time(endedAt),
+      attributes: encodeAttributes({ 'holdfast.calls': calls > 1 ? calls : undefined }),
+      status: {},
+    };
+  });
+  return [span, ...steps];
+}
+
+function randomHex(bytes: number): string {
+  return Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString('hex');
+}
