@@ -19,6 +19,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<Register>> = new Map([
   ['backup', async () => (await import('./commands/backup.ts')).registerBackupCommand],
   ['restore', async () => (await import('./commands/backup.ts')).registerRestoreCommand],
   ['accept-restore', async () => (await import('./commands/accept-restore.ts')).registerAcceptRestoreCommand],
+  ['secret', async () => (await import('./commands/secret.ts')).registerSecretCommand],
   ['key', async () => (await import('./commands/key.ts')).registerKeyCommand],
   ['token', async () => (await import('./commands/token.ts')).registerTokenCommand],
   ['login', async () => (await import('./commands/login.ts')).registerLoginCommand],

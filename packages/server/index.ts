@@ -48,6 +48,9 @@ export const runOperation = async <N extends OperationName>(
 ): Promise<OperatorOutput<N>> =>
   (await import('./operator/run-operation.ts')).runOperation(where, name, input, signal);
 
+export const rotateSecret: typeof import('./deployment/rotate-secret.ts').rotateSecret = async (...options) =>
+  (await import('./deployment/rotate-secret.ts')).rotateSecret(...options);
+
 export const runWorker = async (): Promise<void> => (await import('./serve/worker.ts')).runWorker();
 
 export const transferDeployment: typeof import('./transfer/transfer-deployment.ts').transferDeployment =

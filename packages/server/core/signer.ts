@@ -1,5 +1,6 @@
 /** Signs upload URLs and cursors: HMAC-SHA-256 under a key for each purpose, all drawn from one secret kept with the data. */
-import type { Signer } from './ports.ts';
+import type { Clock, Signer } from './ports.ts';
+import { formatSecrets, type SigningSecret, type SigningSecrets } from './signing-secrets.ts';
 
 type Purpose = Parameters<Signer['sign']>[0];
 
@@ -13,6 +14,44 @@ export function createSigner(secret: Uint8Array): Signer {
     sign,
     verify: (purpose, message, signature) => areEqual(signature, sign(purpose, message)),
   };
+}
+
+interface SigningPart extends SigningSecret {
+  readonly signer: Signer;
+}
+
+/** Signs with the secret whose time has come, and verifies with all whose time is not over. */
+export class RotatingSigner implements Signer {
+  readonly #clock: Clock;
+  /** newest first */
+  #parts: readonly SigningPart[] = [];
+  #taken: Uint8Array | undefined;
+
+  constructor(secrets: SigningSecrets, clock: Clock) {
+    this.#clock = clock;
+    this.take(secrets);
+  }
+
+  take(secrets: SigningSecrets): void {
+    const taken = formatSecrets(secrets);
+    if (this.#taken !== undefined && areEqual(taken, this.#taken)) return;
+    this.#taken = taken;
+    this.#parts = secrets.map((each) => ({ ...each, signer: createSigner(each.secret) })).reverse();
+  }
+
+  sign(purpose: Purpose, message: string): Uint8Array {
+    const now = this.#clock.now();
+    const signing = this.#parts.find(({ signsFromAt }) => signsFromAt <= now) ?? this.#parts.at(-1);
+    return (signing as SigningPart).signer.sign(purpose, message);
+  }
+
+  verify(purpose: Purpose, message: string, signature: Uint8Array): boolean {
+    const now = this.#clock.now();
+    return this.#parts.some(
+      ({ signer, verifiesUntilAt }) =>
+        (verifiesUntilAt === null || now < verifiesUntilAt) && signer.verify(purpose, message, signature),
+    );
+  }
 }
 
 const hmacSha256 = (key: Uint8Array, message: string): Uint8Array =>

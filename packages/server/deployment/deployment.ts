@@ -2,6 +2,7 @@
 import type { RegistryStore } from '../auth/registry-store.ts';
 import type { BackgroundTurns } from '../background/turns.ts';
 import type { ContentStore, MetadataStore } from '../core/ports.ts';
+import type { SigningSecrets } from '../core/signing-secrets.ts';
 import type { ContentIntake, DeploymentWriter } from '../engine/transfer-ports.ts';
 
 interface Deployment {
@@ -31,10 +32,14 @@ export interface CopiedDeployment extends Deployment {
 
 /** What every process of a deployment signs upload URLs and cursors with (core/signer.ts). */
 export interface SharedSecret {
-  /** Makes the secret the first time; it is durable before it is used. */
-  read(): Promise<Uint8Array>;
-  /** Call only while no server runs: a server keeps the secret that it has read. Durable when it resolves. */
-  replace(secret: Uint8Array): Promise<void>;
+  /** Makes a secret the first time; it is durable before it is used. */
+  read(): Promise<SigningSecrets>;
+  /** Makes nothing. */
+  find(): Promise<SigningSecrets | undefined>;
+  /** Drops all others at once: call only while no server runs. Durable when it resolves. */
+  replace(secrets: SigningSecrets): Promise<void>;
+  /** False, and nothing is changed, if the secrets are not `from` any more. Durable when it resolves. */
+  exchange(from: SigningSecrets, to: SigningSecrets): Promise<boolean>;
 }
 
 /** Parts that were opened one after another; a part may need the earlier ones. */

@@ -6,7 +6,7 @@ import { createSigner } from '../core/signer.ts';
 import { ServeError } from '../errors.ts';
 import { folderSecret } from './folder-secret.ts';
 
-const openSigner = async (dataDir: string) => createSigner(await folderSecret(dataDir).read());
+const openSigner = async (dataDir: string) => createSigner((await folderSecret(dataDir).read())[0].secret);
 
 let folder: string;
 

@@ -1,26 +1,40 @@
 /** What a data folder's upload URLs and cursors are signed with (core/signer.ts). */
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+import { formatSecrets, parseSecrets, SECRET_BYTES, type SigningSecrets } from '../core/signing-secrets.ts';
 import { ServeError } from '../errors.ts';
 import type { SharedSecret } from './deployment.ts';
 import { codeOf, createPrivateFile, findPrivateFile, replacePrivateFile } from './private-file.ts';
 
 const SECRET_NAME = 'secret.key';
-export const SECRET_BYTES = 32;
 
 /** The secret of a data folder, in a file of its own. Its verbs reject with ServeError. */
 export function folderSecret(dataDir: string): SharedSecret {
   const path = join(dataDir, SECRET_NAME);
-  return {
-    async read() {
-      const secret = (await findSecret(path)) ?? (await createPrivateFile(path, randomBytes(SECRET_BYTES)));
-      if (secret.length === SECRET_BYTES) return secret;
-      throw new ServeError(
-        `the secret ${path} has ${secret.length} bytes instead of ${SECRET_BYTES}: restore it; removing it voids all upload URLs and cursors in use`,
-      );
-    },
-    replace: (secret) => replacePrivateFile(path, secret),
+  const find = async (): Promise<SigningSecrets | undefined> => {
+    const content = await findSecret(path);
+    return content === undefined ? undefined : parse(path, content);
   };
+  const replace = (secrets: SigningSecrets): Promise<void> =>
+    replacePrivateFile(path, formatSecrets(secrets));
+  return {
+    find,
+    replace,
+    read: async () => (await find()) ?? parse(path, await createPrivateFile(path, randomBytes(SECRET_BYTES))),
+    async exchange(from, to) {
+      if (!Bun.deepEquals(await find(), from)) return false;
+      await replace(to);
+      return true;
+    },
+  };
+}
+
+function parse(path: string, content: Uint8Array): SigningSecrets {
+  const secrets = parseSecrets(content);
+  if (secrets !== undefined) return secrets;
+  throw new ServeError(
+    `the secret ${path} is damaged (${content.length} bytes): restore it; removing it voids all upload URLs and cursors in use`,
+  );
 }
 
 async function findSecret(path: string): Promise<Uint8Array | undefined> {

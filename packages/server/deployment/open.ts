@@ -1,7 +1,7 @@
 /**
  * Opens a deployment at any place, for any purpose: the only file that names stores. It loads only the stores that it opens.
  */
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ import { ServeError } from '../errors.ts';
 import { type Log, openLog } from '../log.ts';
 import { explainFolderError, holdDataFolder, isDataFolderHeld } from './data-folder.ts';
 import { type CopiedDeployment, Opened, type ServedDeployment, type SharedSecret } from './deployment.ts';
-import { folderSecret, SECRET_BYTES } from './folder-secret.ts';
+import { folderSecret } from './folder-secret.ts';
 import { type DeploymentPlace, nameBucket, nameRows, type RowsPlace, type S3Place } from './place.ts';
 import { attemptStart } from './start-attempts.ts';
 import { assertRestored } from './unfinished-restore.ts';
@@ -60,7 +60,6 @@ const REAL_CLOCK: Clock = { now: () => Date.now() };
 
 /** ms; a copy may wait long, and counts the rows of large tables */
 const COPY_STATEMENT_MS = 120_000;
-const SIGNER_SECRET = 'signer';
 
 /** What both stores of rows provide. */
 interface OpenRows {
@@ -160,6 +159,16 @@ export async function openApps(place: RowsPlace): Promise<OpenApps> {
   const pool = await naming(nameRows(place), () => openPostgres({ ...place.address, connectionsMax: 1 }));
   const readTotals = (appId: string) => readAppTotals(pool, appId);
   return { apps: new PostgresRegistryStore(pool), readTotals, close: () => pool.close() };
+}
+
+/** Opens only the shared secret, also while servers run. Rejects with ServeError. */
+export async function openSecret(place: RowsPlace): Promise<Pick<CopiedDeployment, 'secret' | 'close'>> {
+  if (place.kind === 'folder') return { secret: folderSecret(place.dataDir), close: async () => undefined };
+  const postgres = await import('../engine/postgres/door.ts');
+  const pool = await naming(nameRows(place), () =>
+    postgres.openPostgres({ ...place.address, connectionsMax: 1 }),
+  );
+  return { secret: postgresSecret(postgres, pool), close: () => pool.close() };
 }
 
 /** Opens a folder that was taken out of a backup, alone and without a thread. The caller holds it. Rejects with ServeError. */
@@ -308,13 +317,22 @@ async function openPostgresRows(
   return {
     ...{ metadata, apps: new postgres.PostgresRegistryStore(control) },
     identity: await postgres.openStoreIdentity(control),
-    secret: {
-      read: () => postgres.findOrCreateSecret(control, SIGNER_SECRET, () => randomBytes(SECRET_BYTES)),
-      replace: (secret) => postgres.replaceSecret(control, SIGNER_SECRET, secret),
-    },
+    secret: postgresSecret(postgres, control),
     turns: new postgres.PostgresTurns(control, randomUUID()),
     openTransfer: () => new postgres.PostgresDeploymentRows({ pool, metadata }),
     assertAlone: () => postgres.assertNoServer(pool),
+  };
+}
+
+function postgresSecret(
+  postgres: typeof import('../engine/postgres/door.ts'),
+  pool: Awaited<ReturnType<typeof postgres.openPostgres>>,
+): SharedSecret {
+  return {
+    read: () => postgres.readSigningSecrets(pool),
+    find: () => postgres.findSigningSecrets(pool),
+    replace: (secrets) => postgres.replaceSigningSecrets(pool, secrets),
+    exchange: (from, to) => postgres.exchangeSigningSecrets(pool, from, to),
   };
 }
 

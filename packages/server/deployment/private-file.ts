@@ -1,5 +1,5 @@
 /** Small files of a data folder that only its owner may read, such as secrets. A file appears complete, or not at all. */
-import { link, open, readFile, rename, rm } from 'node:fs/promises';
+import { chown, link, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 const PRIVATE_MODE = 0o600;
@@ -27,9 +27,17 @@ export async function createPrivateFile(path: string, content: Uint8Array): Prom
   return readFile(path);
 }
 
-/** Durable when it resolves. */
+/** The file keeps its owner: a server has to read what root replaced. Durable when it resolves. */
 export async function replacePrivateFile(path: string, content: Uint8Array): Promise<void> {
-  await rename(await writeDraft(path, content), path);
+  const former = await stat(path).catch(() => undefined);
+  const draft = await writeDraft(path, content);
+  try {
+    if (former !== undefined && former.uid !== process.getuid?.()) await chown(draft, former.uid, former.gid);
+    await rename(draft, path);
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw error;
+  }
   await syncFolder(dirname(path));
 }
 

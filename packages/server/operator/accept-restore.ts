@@ -1,8 +1,8 @@
 /** `holdfast accept-restore`: an operator says that a restored database goes on from here. */
 import { randomBytes } from 'node:crypto';
+import { onlySecret, SECRET_BYTES } from '../core/signing-secrets.ts';
 import { isBehind, moveEpoch, REVISION_STEP, readEpochs } from '../core/store-epoch.ts';
 import { acceptStrays } from '../core/stray-watch.ts';
-import { SECRET_BYTES } from '../deployment/folder-secret.ts';
 import { operation } from './operation.ts';
 import { record } from './schemas.ts';
 
@@ -20,7 +20,7 @@ export const acceptRestore = operation({
     // No server runs on rows that are behind. Upload URLs and cursors of the time that was undone are refused, and revisions go on
     // above all that clients have seen.
     if (wasBehind) {
-      await deployment.secret.replace(randomBytes(SECRET_BYTES));
+      await deployment.secret.replace(onlySecret(randomBytes(SECRET_BYTES)));
       await metadata.raiseRevisions(REVISION_STEP);
     }
     await acceptStrays(metadata, await metadata.readClock());

@@ -7,7 +7,7 @@ import {
 } from '@holdfast/protocol';
 import { NO_QUOTAS } from '../core/quotas.ts';
 import { RottenNodes } from '../core/rotten-nodes.ts';
-import { createSigner } from '../core/signer.ts';
+import { RotatingSigner } from '../core/signer.ts';
 import { FolderInUse, holdDataFolder } from '../deployment/data-folder.ts';
 import { makeCore } from '../deployment/make-core.ts';
 import { hasRows, openDeployment } from '../deployment/open.ts';
@@ -139,7 +139,7 @@ async function openContext(
   const core = makeCore(
     config,
     deployment,
-    createSigner(await deployment.secret.read()),
+    new RotatingSigner(await deployment.secret.read(), { now: () => Date.now() }),
     new RottenNodes(() => undefined),
     NO_QUOTAS,
   );

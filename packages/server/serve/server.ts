@@ -9,13 +9,14 @@ import type { Core } from '../core/core.ts';
 import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
 import type { Clock } from '../core/ports.ts';
 import { type RotReport, RottenNodes } from '../core/rotten-nodes.ts';
-import { createSigner } from '../core/signer.ts';
+import { RotatingSigner } from '../core/signer.ts';
 import { explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
 import { explainFolderError } from '../deployment/data-folder.ts';
 import { Opened, type ServedDeployment } from '../deployment/deployment.ts';
 import { DiskSpace } from '../deployment/disk-space.ts';
 import { makeCore } from '../deployment/make-core.ts';
 import { openDeployment } from '../deployment/open.ts';
+import { watchSecret } from '../deployment/watch-secret.ts';
 import { ServeError } from '../errors.ts';
 import { ContentCopies } from '../http/content-copies.ts';
 import type { FailureReport } from '../http/error-answer.ts';
@@ -81,7 +82,8 @@ async function openParts(
   }
   const authorizer = await openAuthorizer(deployment.apps, world);
   opened.add(() => authorizer.close());
-  const signer = createSigner(await deployment.secret.read());
+  const signer = new RotatingSigner(await deployment.secret.read(), clock);
+  opened.add(watchSecret(deployment.secret, signer, log));
   const { registry } = authorizer;
   const quotas = new QuotaWatch(
     (space) => registry.findLimits(space),

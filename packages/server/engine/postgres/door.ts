@@ -5,6 +5,11 @@ export { PostgresDeploymentRows } from './deployment-rows.ts';
 export { PostgresMetadataStore } from './metadata-store.ts';
 export { openControlPool, openPostgres } from './open-postgres.ts';
 export { PostgresRegistryStore } from './registry-store.ts';
-export { findOrCreateSecret, replaceSecret } from './secrets.ts';
+export {
+  exchangeSigningSecrets,
+  findSigningSecrets,
+  readSigningSecrets,
+  replaceSigningSecrets,
+} from './signing-secrets.ts';
 export { openStoreIdentity } from './store-identity.ts';
 export { tryDatabase } from './try-database.ts';

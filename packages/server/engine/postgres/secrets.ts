@@ -5,8 +5,12 @@ import { byteaToBytes, bytesToBytea } from './wire/sql-values.ts';
 const SQL = {
   find: 'SELECT value FROM secrets WHERE name = $1',
   insert: 'INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING',
-  replace:
-    'INSERT INTO secrets (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+  findPair: 'SELECT name, value FROM secrets WHERE name IN ($1, $2)',
+  replacePair: `INSERT INTO secrets (name, value) VALUES ($1, $3::bytea), ($2, $4::bytea)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+  exchangePair: `WITH changed AS (UPDATE secrets SET value = $3::bytea WHERE name = $1 AND value = $5::bytea RETURNING 1)
+    INSERT INTO secrets (name, value) SELECT $2, $4::bytea FROM changed
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
 } as const;
 
 /** @throws StoreUnavailable */
@@ -29,7 +33,27 @@ export async function findOrCreateSecret(
   return kept;
 }
 
-/** Call only while no server runs: a server keeps the value that it has read. @throws StoreUnavailable */
-export async function replaceSecret(pool: PostgresPool, name: string, value: Uint8Array): Promise<void> {
-  await pool.run('keeping a shared value', SQL.replace, [name, bytesToBytea(value)]);
+/** The values of both names, as of one moment. @throws StoreUnavailable */
+export async function findSecretPair(
+  pool: PostgresPool,
+  names: readonly [string, string],
+): Promise<readonly [Uint8Array | undefined, Uint8Array | undefined]> {
+  const { rows } = await pool.read('reading a shared value', SQL.findPair, names);
+  const [first, second] = names.map((name) => rows.find((row) => row.name === name));
+  const bytesOf = (row: typeof first) => (row === undefined ? undefined : byteaToBytes(row.value));
+  return [bytesOf(first), bytesOf(second)];
+}
+
+/** Both at once. With `expected`: false, and nothing is written, unless that is the first one's value. @throws StoreUnavailable */
+export async function replaceSecretPair(
+  pool: PostgresPool,
+  names: readonly [string, string],
+  values: readonly [Uint8Array, Uint8Array],
+  expected?: Uint8Array,
+): Promise<boolean> {
+  const parameters = [...names, ...values.map(bytesToBytea)];
+  const { count } = await (expected === undefined
+    ? pool.run('keeping a shared value', SQL.replacePair, parameters)
+    : pool.run('keeping a shared value', SQL.exchangePair, [...parameters, bytesToBytea(expected)]));
+  return count > 0;
 }

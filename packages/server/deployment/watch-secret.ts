@@ -1,0 +1,33 @@
+/** Takes up a rotated secret in a server that runs, off the path of requests. */
+import type { RotatingSigner } from '../core/signer.ts';
+import type { Log } from '../log.ts';
+import type { SharedSecret } from './deployment.ts';
+
+/** Less than half of the 5 s within which every process has the secret, which begins to sign after 10 s. */
+const SECRET_LOOK_MS = 2000;
+
+/** Resolves, once stopped, when no look is under way. While the secret cannot be read the server goes on with what it has. */
+export function watchSecret(secret: SharedSecret, signer: RotatingSigner, log: Log): () => Promise<void> {
+  let looking: Promise<void> | undefined;
+  let isFailing = false;
+  const look = async (): Promise<void> => {
+    try {
+      const secrets = await secret.find();
+      if (secrets !== undefined) signer.take(secrets);
+      isFailing = false;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (!isFailing) log.warn({ reason }, 'the secret of upload URLs could not be read again');
+      isFailing = true;
+    } finally {
+      looking = undefined;
+    }
+  };
+  const timer = setInterval(() => {
+    looking ??= look();
+  }, SECRET_LOOK_MS).unref();
+  return async () => {
+    clearInterval(timer);
+    await looking;
+  };
+}
