@@ -119,10 +119,10 @@ describe('a server that cannot start says why', () => {
     const secret = join(data, 'secret.key');
     const kept = readFileSync(secret);
     rmSync(secret);
-    mkdirSync(secret);
+    mkdirSync(secret, { mode: 0o700 });
     expectOneClearLine(await tryStartServer({ data }), /secret\.key/);
     rmSync(secret, { recursive: true });
-    writeFileSync(secret, kept.subarray(1));
+    writeFileSync(secret, kept.subarray(1), { mode: 0o600 });
     expectOneClearLine(await tryStartServer({ data }), /secret\.key/);
     writeFileSync(secret, kept);
     await start({ data });
