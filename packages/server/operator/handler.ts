@@ -58,7 +58,8 @@ export function createOperatorHandler(
 
 async function answer(parts: OperatorHandlerParts, request: Request, peer?: string): Promise<Response> {
   const { context, live, token } = parts;
-  const url = new URL(request.url);
+  // A request without a Host, as probes in HTTP/1.0 send it, has a path alone.
+  const url = new URL(request.url, 'http://localhost');
   if (token === undefined) assertFromHere(request);
   const isRead = request.method === 'GET' || request.method === 'HEAD';
   // A probe has no token to send: it learns whether, and not why.
