@@ -1,0 +1,150 @@
+/**
+ * Quotas, revocations and purges on two servers over one PostgreSQL and one bucket, ordered by `holdfast` beside them. A quota of a
+ * Space is exact however many publish at once on both.
+ */
+import { afterAll, expect, test } from 'bun:test';
+import { makeNode } from './support/canonical-node.ts';
+import { formatContentUrl, makeS3Environment, openEngines, startCluster } from './support/cluster.ts';
+import { APP } from './support/running-server.ts';
+import { findBucketLeftovers, recountScaleout } from './support/scaleout-recount.ts';
+import { runHoldfast } from './support/server-process.ts';
+import { until } from './support/until.ts';
+
+const TEST_MS_MAX = 180_000;
+const NODES = 24;
+const QUOTA = 10;
+
+const engines = await openEngines();
+const cluster = await startCluster(engines, { processes: 2 });
+afterAll(async () => {
+  await cluster.remove();
+  await engines.close();
+});
+
+const operate = (...args: readonly string[]) => {
+  const place = ['--metadata', engines.metadataUrl];
+  const content = args[0] === 'space' ? ['--content', formatContentUrl(engines.bucket)] : [];
+  return runHoldfast([...args, ...place, ...content], { environment: makeS3Environment(engines.bucket) });
+};
+
+async function order(...args: readonly string[]): Promise<string> {
+  const { exitCode, stdout, stderr } = await operate(...args);
+  expect([exitCode, stderr]).toEqual([0, '']);
+  return stdout;
+}
+
+const nodesOf = (space: string, count = NODES) =>
+  Array.from({ length: count }, (_, index) => makeNode(`${space} ${index}`));
+
+/** Uploads without publishing, half on each server. */
+async function upload(space: string, nodes: readonly { hash: string; bytes: Uint8Array }[]): Promise<void> {
+  for (const [index, { hash, bytes }] of nodes.entries()) {
+    const client = cluster.clientOf(index % 2, space);
+    const { json } = await client.lease(hash);
+    expect((await client.put(json.upload, bytes)).status).toBe(200);
+  }
+}
+
+/** Each server refuses to publish a node that is new: the quota is in force on both. */
+async function untilRefused(space: string, ...which: readonly string[]): Promise<void> {
+  await order('app', 'set', APP, ...which, '--max-nodes', '0');
+  let probes = 0;
+  for (const index of [0, 1]) {
+    await until(async () => {
+      probes += 1;
+      const probe = makeNode(`probe ${probes} of ${space}`);
+      await upload(space, [probe]);
+      return (await cluster.clientOf(index, space).lease(probe.hash)).status === 429;
+    });
+  }
+}
+
+test(
+  'a quota of a Space is exact when two servers publish at once, and a larger one takes what was refused',
+  async () => {
+    const space = 'exact';
+    const nodes = nodesOf(space);
+    await upload(space, nodes);
+    await untilRefused(space, '--space', space);
+    const before = (await cluster.clientOf(0, space).usage()).nodeCount;
+    await order('app', 'set', APP, '--space', space, '--max-nodes', String(before + QUOTA));
+    // Both servers keep trying until each has met the new limit.
+    const client = (index: number) => cluster.clientOf(index % 2, space);
+    const publishAll = async (): Promise<number> => {
+      const answers = await Promise.all(nodes.map(({ hash }, index) => client(index).lease(hash)));
+      for (const { status, json } of answers)
+        expect(status === 200 || json.error === 'RESOURCE_EXHAUSTED').toBe(true);
+      return answers.filter(({ status }) => status === 200).length;
+    };
+    await until(async () => (await publishAll()) === QUOTA);
+    const limit = before + QUOTA;
+    expect((await client(0).usage()).nodeCount).toBe(limit);
+    expect(await publishAll()).toBe(QUOTA);
+    const extra = makeNode(`extra of ${space}`);
+    await upload(space, [extra]);
+    const body = { leaseDurationMs: 60_000 };
+    const refused = await client(1).request('POST', `/cas/nodes/${extra.hash}/lease`, body);
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, null]);
+    expect(((await refused.json()) as { message: string }).message).toContain(`${limit} of ${limit} nodes`);
+    await order('app', 'set', APP, '--space', space, '--max-nodes', 'none');
+    await until(async () => (await publishAll()) === NODES);
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'what is stored in all Spaces of an App is limited together, and seen by the other server',
+  async () => {
+    const nodes = nodesOf('summed');
+    await upload('summed', nodes);
+    await untilRefused('summed');
+    const [app] = JSON.parse(await order('app', 'list', '--json')) as [{ usage: { nodeCount: number } }];
+    await order('app', 'set', APP, '--max-nodes', String(app.usage.nodeCount + 3));
+    let accepted = 0;
+    await until(async () => {
+      const statuses: number[] = [];
+      for (const [index, { hash }] of nodes.entries()) {
+        statuses.push((await cluster.clientOf(index % 2, 'summed').lease(hash)).status);
+      }
+      accepted = statuses.filter((status) => status === 200).length;
+      return accepted >= 3;
+    });
+    // Each server by itself gives no more than there is; what the other one gave meanwhile it learns some seconds later.
+    expect(accepted).toBeLessThanOrEqual(6);
+    await order('app', 'set', APP, '--max-nodes', 'none');
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a purged Space is empty in rows and bucket, and only after nobody serves its App',
+  async () => {
+    const space = 'purged';
+    const nodes = nodesOf(space, 8);
+    await upload(space, nodes);
+    const client = cluster.clientOf(0, space);
+    // The quota of the test before is lifted within some seconds.
+    for (const { hash } of nodes) await until(async () => (await client.lease(hash)).status === 200);
+    await client.commit('r1', { [nodes[0]?.hash as string]: 1, [nodes[1]?.hash as string]: 1 });
+    const { nextCursor } = (await client.roots('?limit=1')).json;
+    const purge = () => operate('space', 'purge', APP, space, '--confirm', space);
+    expect((await purge()).stderr).toContain('is active');
+    await order('app', 'suspend', APP);
+    const early = await purge();
+    expect([early.exitCode, early.stderr]).toEqual([1, expect.stringContaining('from 20')]);
+    await until(async () => (await purge()).exitCode === 0);
+    await order('app', 'resume', APP);
+    await until(async () => (await client.request('GET', '/cas/usage')).status === 200);
+    expect(await client.usage()).toMatchObject({ nodeCount: 0, readyStoredBytes: 0, reservedBytes: 0 });
+    expect((await client.roots(`?limit=1&cursor=${nextCursor}`)).status).toBe(409);
+    expect((await client.metadata(nodes[0]?.hash as string)).status).toBe(404);
+    await client.store(nodes[0] as (typeof nodes)[number]);
+    await client.commit('r1', { [nodes[0]?.hash as string]: 1 });
+    expect((await client.roots(`?limit=1&cursor=${nextCursor}`)).status).toBe(409);
+    const counted = await recountScaleout(engines.metadataUrl);
+    expect(counted.problems).toEqual([]);
+    const { missing } = await findBucketLeftovers(counted, engines.bucket);
+    expect(missing).toEqual([]);
+  },
+  TEST_MS_MAX,
+);
