@@ -23,11 +23,13 @@ export class DiskSpace implements FreeSpace {
 
   /** bytes */
   get keptFree(): number {
-    this.isLowFor(0);
+    if (this.#minFreeBytes !== 0) this.isLowFor(0);
     return this.#keptFreeBytes;
   }
 
   isLowFor(bytes: number): boolean {
+    // Nothing is kept free: the writes themselves say when the disk is full, and when it no longer is.
+    if (this.#minFreeBytes === 0) return false;
     const now = performance.now();
     if (now - this.#lookedAt >= LOOK_MS) {
       this.#lookedAt = now;

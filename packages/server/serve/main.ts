@@ -1,7 +1,7 @@
 /** `holdfast serve`: runs a server by its configuration until a signal ends it. */
 
 import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.ts';
-import { tightenModes } from '../deployment/folder-modes.ts';
+import { type FolderModes, tightenModes } from '../deployment/folder-modes.ts';
 import { formatAuthority } from '../engine/address.ts';
 import { type Log, openLog } from '../log.ts';
 import { makeSignInCode, type SignInCode } from '../operator/sign-in.ts';
@@ -36,12 +36,11 @@ export async function serve(
 ): Promise<void> {
   process.umask(PRIVATE_UMASK);
   const log = openLog(config.logLevel);
-  warnOfUnknownVariables(log, program.otherVariables);
   // This comes first, so that a signal during the start is not lost.
   const told = awaitSignal();
   // A rotation of the audit log that comes during the start must not end the server.
   if (config.audit !== undefined) process.on('SIGHUP', () => undefined);
-  const folder = holdFolder(config, log);
+  const folder = holdFolder(config);
   try {
     const devApp = config.isDev ? await openDevApp(config.dataDir, config.place.rows) : undefined;
     const signInCode = config.isDev ? makeSignInCode() : undefined;
@@ -55,6 +54,9 @@ export async function serve(
     const { host, workers, place } = config;
     const stores = { rows: place.rows.kind, bytes: place.bytes.kind };
     log.info({ host, port: serving.port, workers, ...stores }, 'listening');
+    // Not before: a start that fails says why in one line.
+    warnOfUnknownVariables(log, program.otherVariables);
+    if (folder !== undefined) warnOfModes(log, folder.modes);
     log.info({ signal: await told }, 'draining');
     await serving.end();
     log.info('ended');
@@ -72,15 +74,20 @@ function warnOfUnknownVariables(log: Log, otherVariables: readonly string[]): vo
 }
 
 /** Returns `undefined` for rows in PostgreSQL: then no folder is used, and any number of servers may run. */
-function holdFolder({ place: { rows }, workers }: ServeConfig, log: Log): HeldDataFolder | undefined {
+function holdFolder({
+  place: { rows },
+  workers,
+}: ServeConfig): (HeldDataFolder & { readonly modes: FolderModes }) | undefined {
   if (rows.kind !== 'folder') return undefined;
   const held = holdDataFolder(rows.dataDir, { withWorkers: workers > 1 });
-  const { tightened, open } = tightenModes(rows.dataDir);
+  return { ...held, modes: tightenModes(rows.dataDir) };
+}
+
+function warnOfModes(log: Log, { tightened, open }: FolderModes): void {
   if (tightened.length > 0)
     log.warn({ paths: tightened }, 'other users of this machine could read these; now they cannot');
   if (open.length > 0)
     log.warn({ paths: open }, 'other users of this machine can look into these: check owner and mode');
-  return held;
 }
 
 /** The lines for stdout. */
