@@ -17,7 +17,7 @@ interface CheckFlags extends ServeFlags {
 }
 
 const HELP_AFTER = `
-Takes the flags and variables of serve, makes nothing, and shows no secret. Exit codes: 0 all is well, 1 an engine cannot be used
+Takes the flags and variables of serve, makes nothing, shows no secret. Exit codes: 0 all is well, 1 an engine cannot be used
 (with --online), 2 a wrong value, or a variable HOLDFAST_… that nothing reads.
 
 Examples:
