@@ -4,9 +4,9 @@ import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator }
 import { printJson, printLine } from '../output.ts';
 
 const HELP_AFTER = `
-After a database was restored from a backup, servers refuse to start on it, because it does not know what came later. This command
-says that it goes on from here: upload URLs and cursors from before are refused, revisions of root refs go on above all that clients
-have seen, and objects that the database does not know are deleted a week after a walk has found them.
+After a database was restored from a backup, servers refuse to start on it, because it does not know what came later. This
+command says that it goes on from here: upload URLs and cursors from before are refused, revisions of root refs go on above all
+that clients have seen, and objects that the database does not know are deleted a week after a walk has found them.
 It also lets a walk go on that stopped because the database knew too few of the objects.
 ${OPERATED_HELP_AFTER}`;
 

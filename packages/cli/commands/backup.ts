@@ -22,8 +22,8 @@ type BackupVerdict = import('@holdfast/server').BackupVerdict;
 const LINE_INTERVAL_MS = 3_000;
 
 const HELP_AFTER = `
-Backs up the data folder of the embedded engine, while a server serves it or not. All that was acknowledged before it began is in
-it. The same DIR again copies only what changed. If it is interrupted, the former backup in DIR is as good as before.
+Backs up the data folder of the embedded engine, while a server serves it or not. All that was acknowledged before it began is
+in it. The same DIR again copies only what changed. If it is interrupted, the former backup in DIR is as good as before.
 The word check is the command; a folder of that name is ./check.
 
 Examples:
@@ -61,7 +61,7 @@ export function registerRestoreCommand(program: Command): void {
     .addHelpText(
       'after',
       `
-Apps stay as they were backed up. Upload URLs and cursors from before are refused, and revisions of root refs go on above all that
+Apps stay as they were backed up. Upload URLs and cursors from before are refused; revisions of root refs go on above all that
 clients have seen. A restore that was interrupted is begun anew by the same command.`,
     )
     .action(runRestore);
