@@ -13,7 +13,7 @@ interface RotateOptions {
 }
 
 const HELP_AFTER = `
-Servers that run take the new secret up by themselves; after 10 s they sign with it. What was signed with the former one stays good
+Servers that run take the new secret up by themselves; after 10 s they sign with it. What the former one signed stays good
 for 8 days, longer than any upload URL lives. The secret itself is never shown.`;
 
 export function registerSecretCommand(program: Command): void {
