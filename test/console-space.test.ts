@@ -93,6 +93,7 @@ test(
     const { page } = watched;
     await running.signIn(watched, `#/space/tree/${root}`);
     const list = page.getByRole('grid');
+    await page.getByText('entry-00002').waitFor();
     await list.focus();
     await page.keyboard.press('ArrowDown');
     await page.keyboard.press('ArrowDown');
@@ -100,6 +101,7 @@ test(
     await page.getByRole('button', { name: /^Download/ }).waitFor();
     expect(page.url()).toEndWith('/entry-00002');
     await page.goBack();
+    await page.getByText('entry-00002').waitFor();
     // Each End leads to the last name that is read, and reads on.
     await list.focus();
     await until(async () => {

@@ -77,6 +77,8 @@ function Rows({ reader, root, names, hash, readTo }: RowsProps) {
   const { entries } = reader;
   const box = useRef<HTMLDivElement>(null);
   const [active, setActive] = useState(leftAt.get(hash) ?? 0);
+  /** Where the keys stand: a second key may come before the page has shown what the first did. */
+  const standing = useRef(active);
   const [view, setView] = useState({ top: 0, height: 600 });
   const hrefOf = (entry: DirectoryEntry): string => treeHref(root, [...names, entry.name]);
   const measure = (): void => {
@@ -90,6 +92,7 @@ function Rows({ reader, root, names, hash, readTo }: RowsProps) {
   }, []);
   const moveTo = (index: number): void => {
     const to = Math.max(0, Math.min(entries.length - 1, index));
+    standing.current = to;
     setActive(to);
     leftAt.set(hash, to);
     const { current } = box;
@@ -99,8 +102,9 @@ function Rows({ reader, root, names, hash, readTo }: RowsProps) {
     if (over > current.scrollTop) current.scrollTop = over;
   };
   const onKeyDown = (event: KeyboardEvent): void => {
-    const step = moveOf(event.key, Math.max(1, Math.floor(view.height / ROW_PX) - 1), active, entries.length);
-    const entry = entries[active];
+    const { current: at } = standing;
+    const step = moveOf(event.key, Math.max(1, Math.floor(view.height / ROW_PX) - 1), at, entries.length);
+    const entry = entries[at];
     if (step !== undefined) moveTo(step);
     else if (event.key === 'Enter' && entry !== undefined) goTo(hrefOf(entry));
     else if (event.key === 'Backspace') goTo(treeHref(root, names.slice(0, -1)));
