@@ -26,7 +26,7 @@ export interface Claims {
   readonly claimedAt: number;
 }
 
-type Claim = Pick<NodeRow, 'hash' | 'generation' | 'inline'>;
+type Claim = Pick<NodeRow, 'hash' | 'generation' | 'storage'>;
 
 /** ms; deleting the objects of one transaction's claims takes less. */
 const CLAIM_HOLD_MS = 10_000;
@@ -34,7 +34,7 @@ const CLAIM_HOLD_MS = 10_000;
 export interface ClaimsWanted {
   readonly limit: number;
   readonly uploads: UploadKind;
-  /** claims inline nodes too, to forget them one by one: a damaged row fails every transaction that deletes it */
+  /** claims nodes without an object of their own too, to forget them one by one: a damaged row fails every transaction that deletes it */
   readonly isDamaged: boolean;
   /** a purge: leases do not protect */
   readonly withLeased?: boolean;
@@ -50,9 +50,9 @@ export async function claimCandidates(
     assertInvariant(isEligible(row, expiredAt ?? tx.now), 'a candidate is eligible when it is claimed');
   }
   // No candidate is another's child: each has no edges.
-  const forgotten = candidates.filter((row) => row.inline && !isDamaged);
+  const forgotten = candidates.filter((row) => row.storage !== 'object' && !isDamaged);
   await forgetAll(tx, forgotten, tx.now, uploads);
-  const claimed = candidates.filter((row) => !row.inline || isDamaged);
+  const claimed = candidates.filter((row) => row.storage === 'object' || isDamaged);
   await holdAll(tx, claimed);
   return { found: candidates.length, forgotten, claimed: claimed.map(toClaim), claimedAt: tx.now };
 }
@@ -73,7 +73,7 @@ export async function findLeftoverClaims(
   return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now };
 }
 
-const toClaim = ({ hash, generation, inline }: NodeRow): Claim => ({ hash, generation, inline });
+const toClaim = ({ hash, generation, storage }: NodeRow): Claim => ({ hash, generation, storage });
 
 async function holdAll(tx: SpaceTransaction, rows: readonly NodeRow[]): Promise<void> {
   for (const row of rows) {
@@ -99,7 +99,7 @@ export async function finishClaims(
   { claimed, claimedAt }: Pick<Claims, 'claimed' | 'claimedAt'>,
 ): Promise<FinishedClaims> {
   if (claimed.length === 0) return { forgotten: [], gone: 0, failed: 0, failure: undefined };
-  const objects = claimed.filter(({ inline }) => !inline).map(({ generation }) => generation);
+  const objects = claimed.filter(({ storage }) => storage === 'object').map(({ generation }) => generation);
   const { deleted, failure } = await core.content.delete(space, objects);
   const uploads = core.content.upload.kind;
   const settle = async (claims: readonly Claim[]): Promise<FinishedClaims> => {
@@ -109,7 +109,9 @@ export async function finishClaims(
       deleted,
       uploads,
     });
-    const failed = claims.filter(({ inline, generation }) => !inline && !deleted.has(generation)).length;
+    const failed = claims.filter(
+      ({ storage, generation }) => storage === 'object' && !deleted.has(generation),
+    ).length;
     return { ...settled, failed, failure };
   };
   try {
@@ -157,11 +159,11 @@ export async function settleClaims(
 ): Promise<Pick<FinishedClaims, 'forgotten' | 'gone'>> {
   const rows = await tx.findNodes(claims.map(({ hash }) => hash));
   const forgotten: NodeRow[] = [];
-  for (const [index, { generation, inline }] of claims.entries()) {
+  for (const [index, { generation, storage }] of claims.entries()) {
     const row = rows[index];
     // A lease revived the row, or another pass finished it.
     if (row?.state !== 'claimed' || row.generation !== generation) continue;
-    if (inline || deleted.has(generation)) forgotten.push(row);
+    if (storage !== 'object' || deleted.has(generation)) forgotten.push(row);
     else await tx.updateNode(row, { ...row, claimHeldUntil: tx.now });
   }
   await forgetAll(tx, forgotten, claimedAt, uploads);

@@ -3,7 +3,15 @@ import { ApiError, bytesToHash, type Hash } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import { createGeneration, makeGenerationDigits } from './generation.ts';
 import { assertInvariant } from './invariant.ts';
-import type { ContentRow, Generation, NodeRow, Space, UploadRow } from './model.ts';
+import type {
+  ContentRow,
+  Generation,
+  NodeRow,
+  NodeStorage,
+  PackPlace,
+  Space,
+  UploadRow,
+} from './model.ts';
 import {
   ContentDamaged,
   ContentLost,
@@ -15,20 +23,27 @@ import {
 import { sha256 } from './sha256.ts';
 
 /**
- * Discards a closed generation's bytes. Inline bytes are deleted in this transaction. An object is recorded for the sweep, which
- * deletes it outside any transaction, and deletes it again once no URL can write it any more.
+ * Discards a closed generation's bytes. Inline bytes are deleted in this transaction, and the record of a pack stops being live. An
+ * object is recorded for the sweep, which deletes it outside any transaction, and deletes it again once no URL can write it any more.
  */
 export async function closeContent(
   tx: SpaceTransaction,
-  { generation, inline, urlExpiresAt }: ClosedContent,
+  { generation, storage, urlExpiresAt }: ClosedContent,
 ): Promise<void> {
   await tx.deleteContent(generation);
-  if (!inline) await tx.setDiscard({ generation, dueAt: tx.now, urlExpiresAt });
+  if (storage === 'object') await tx.setDiscard({ generation, dueAt: tx.now, urlExpiresAt });
+}
+
+/** Discards the bytes that a row points at, before it gets others or goes. */
+export async function closeContentOf(tx: SpaceTransaction, row: NodeRow, uploads: UploadKind): Promise<void> {
+  const { generation, storage } = row;
+  const [urlExpiresAt = 0] = await findUrlExpiries(tx, [row], uploads);
+  await closeContent(tx, { generation, storage, urlExpiresAt });
 }
 
 interface ClosedContent {
   readonly generation: Generation;
-  readonly inline: boolean;
+  readonly storage: NodeStorage;
   /** as ContentRow's */
   readonly urlExpiresAt: number;
 }
@@ -46,7 +61,7 @@ export async function findUrlExpiries(
 ): Promise<readonly number[]> {
   if (uploads === 'server') return rows.map(() => 0);
   const contents = await Promise.all(
-    rows.map(({ inline, generation }) => (inline ? undefined : tx.findContent(generation))),
+    rows.map(({ storage, generation }) => (storage === 'object' ? tx.findContent(generation) : undefined)),
   );
   return contents.map((content) => content?.urlExpiresAt ?? 0);
 }
@@ -57,6 +72,7 @@ export function storedObject(space: Space, content: ContentRow): StoredObject {
     generation: content.generation,
     canonicalSize: content.canonicalSize,
     integrity: content.integrity,
+    packed: content.packed,
   };
 }
 
@@ -75,19 +91,21 @@ type ProvenContent = Pick<NodeRow, 'hash' | 'generation'>;
 
 /**
  * Makes the row rotten on proof, if it is still ready and still points at the same key. A row that has changed since is left
- * alone. Inline bytes are read once more first. Resolves `changed` if the row was collected or healed meanwhile: then the caller
- * looks again. Any other result means that the row is rotten now, with that very content.
+ * alone. Inline bytes are read once more first. `packed`: the proof is about that record of a pack. Resolves `changed` if the row was
+ * collected or healed, or its record moved, meanwhile: then the caller looks again. Any other result means that the row is rotten
+ * now, with that very content.
  */
 export async function markRotten(
   core: Core,
   space: Space,
-  { hash, generation, inline }: NodeRow,
+  { hash, generation, storage }: NodeRow,
   proof: ContentDamaged | ContentLost,
+  packed?: PackPlace,
 ): Promise<RotOutcome> {
-  const found = inline ? await lookAtInline(core, space, { hash, generation }) : 'bad';
+  const found = storage === 'object' ? 'bad' : await lookAtRecord(core, space, { hash, generation });
   if (found === 'sound') return 'changed';
   const instead = found === 'unreadable' ? makeGenerationDigits(core.random) : undefined;
-  const outcome = await core.metadata.transact(space, setRotten, { hash, generation, instead });
+  const outcome = await core.metadata.transact(space, setRotten, { hash, generation, instead, packed });
   if (outcome === 'marked') core.rottenNodes.noteRotten(space, hash, proof);
   return outcome;
 }
@@ -98,15 +116,20 @@ interface RottenContent extends ProvenContent {
    * so that no healing and no collection meets that record again.
    */
   readonly instead: string | undefined;
+  /** where the bad bytes were read, if that is a record of a pack */
+  readonly packed: PackPlace | undefined;
 }
 
 export async function setRotten(
   tx: SpaceTransaction,
-  { hash, generation, instead }: RottenContent,
+  { hash, generation, instead, packed }: RottenContent,
 ): Promise<RotOutcome> {
   const row = await tx.findNode(hash);
   if (row === undefined || row.generation !== generation) return 'changed';
   if (row.state !== 'ready') return row.state === 'rotten' ? 'rotten-already' : 'changed';
+  if (packed !== undefined && !isSamePlace((await tx.findContent(generation))?.packed, packed)) {
+    return 'changed';
+  }
   const left = instead === undefined ? generation : createGeneration(tx.now, instead);
   await tx.updateNode(row, { ...row, state: 'rotten', generation: left });
   return 'marked';
@@ -121,15 +144,22 @@ export function verifyInlineNode(core: Pick<Core, 'content'>, content: ContentRo
   }
 }
 
-/** Whether the stored inline bytes are bad. `setRotten` checks afterwards that they are still this row's content. */
-async function lookAtInline(
+export function isSamePlace(left: PackPlace | undefined, right: PackPlace): boolean {
+  return left?.pack === right.pack && left.offset === right.offset;
+}
+
+/**
+ * Whether the content row of a node without an object is bad, or its inline bytes. The bytes of a pack's record are not read again.
+ * `setRotten` checks afterwards that it is still this row's content.
+ */
+async function lookAtRecord(
   core: Core,
   space: Space,
   proven: ProvenContent,
 ): Promise<'sound' | 'bad' | 'unreadable'> {
   try {
     const content = await core.metadata.transact(space, findContentOf, proven.generation);
-    if (content === undefined) return 'bad';
+    if (content === undefined || content.packed !== undefined) return 'bad';
     verifyInlineNode(core, content, proven.hash);
     return 'sound';
   } catch (error) {

@@ -56,7 +56,7 @@ test('lease, PUT to the store, lease: ready, readable, and the key remembers how
   expect((await world.lease(node)).state).toBe('ready');
   expect(await contentOf(node)).toEqual(node.content);
   const found = await world.core.metadata.findNodeWithContent(SPACE, node.hash);
-  expect(found?.node.inline).toBe(false);
+  expect(found?.node.storage).toBe('object');
   expect(found?.content?.urlExpiresAt).toBe(signedAnew.upload.expiresAt);
 });
 

@@ -2,13 +2,20 @@
 
 import { ApiError, type Hash } from '@holdfast/protocol';
 import { after } from './awaitable.ts';
-import { closeContent, findUrlExpiries, urlExpiryOf } from './contents.ts';
-import { addEdges, findChildren, listUnready } from './edges.ts';
+import { closeContent, closeContentOf, urlExpiryOf } from './contents.ts';
+import { findChildren } from './edges.ts';
 import { noRoom } from './free-space.ts';
 import { createGeneration } from './generation.ts';
 import { type LeaseWindow, renewLease } from './lease-state.ts';
 import type { Generation, NodeRow, UploadEvidence, UploadRow } from './model.ts';
 import type { Awaitable, SpaceTransaction, UploadKind } from './ports.ts';
+import {
+  contradicts,
+  type NewContent,
+  publishNode,
+  restoreNode,
+  settleWaiting,
+} from './publication.ts';
 import { type Excess, findExcess, type QuotaInput, type Stored } from './quotas.ts';
 
 export interface LeaseRequest {
@@ -80,10 +87,9 @@ interface Accepted {
   readonly urlExpiresAt: number;
 }
 
-const NEVER_LEASED: LeaseWindow = { leaseStartedAt: 0, leaseExpiresAt: 0 };
 const UPLOAD_LIMIT_RETRY_AFTER_SECONDS = 5;
 /** ms; a direct upload has ended this long after its URL expired. The sweep of strays finds the object of a slower one. */
-const PUT_DURATION_MS_MAX = 600_000;
+export const PUT_DURATION_MS_MAX = 600_000;
 /** A content store that takes direct uploads counts the life of a URL in whole seconds, so rows and answers do too. */
 const DIRECT_EXPIRY_STEP_MS = 1000;
 
@@ -102,7 +108,7 @@ async function decideUnready(
 ): Promise<LeaseDecision> {
   const { request, inspection } = input;
   if (request.renewsOnly) throw changesRefused();
-  if (node?.state === 'waiting') return settleWaiting(tx, node, request);
+  if (node?.state === 'waiting') return settleWaiting(tx, node, request.durationMs);
   const upload = await tx.findUpload(request.hash);
   if (upload === undefined) return openGeneration(tx, input, undefined);
   const isInspected = inspection?.generation === upload.generation;
@@ -113,7 +119,7 @@ async function decideUnready(
     return decideUnfinished(tx, upload, input, inspection.isReceiving);
   }
   if (evidence.verdict === 'bad') return rejectUpload(tx, upload, evidence, input);
-  if (node !== undefined && contradicts(node, evidence)) {
+  if (node !== undefined && contradicts(node, contentOf({ upload, evidence, urlExpiresAt: 0 }))) {
     const contradiction: BadEvidence = {
       verdict: 'bad',
       code: 'NODE_CONFLICT',
@@ -135,21 +141,6 @@ function renewReady(tx: SpaceTransaction, node: NodeRow, request: LeaseRequest):
   return after(tx.updateNode(node, { ...node, leaseStartedAt, leaseExpiresAt }), () => decision);
 }
 
-/** A waiting parent becomes ready only here: by a lease request of its own, with every child ready. */
-async function settleWaiting(
-  tx: SpaceTransaction,
-  node: NodeRow,
-  request: LeaseRequest,
-): Promise<LeaseDecision> {
-  const childHashes = listUnready(await findChildren(tx, [node.refs]));
-  if (childHashes.length > 0) {
-    await tx.updateNode(node, { ...node, waitingTouchedAt: tx.now });
-    return { kind: 'children', hash: node.hash, childHashes };
-  }
-  const lease = renewLease(node, tx.now, request.durationMs);
-  await tx.updateNode(node, { ...node, ...lease, state: 'ready', waitingTouchedAt: 0 });
-  return { kind: 'ready', hash: node.hash, ...lease };
-}
 
 /** No object is known for the current generation. */
 async function decideUnfinished(
@@ -195,13 +186,13 @@ async function rejectUpload(
   if (judged?.verdict !== 'bad') {
     const { generation } = upload;
     const urlExpiresAt = urlExpiryOf(input.rules.uploads, upload);
-    await closeContent(tx, { generation, inline: judged?.inline ?? false, urlExpiresAt });
+    await closeContent(tx, { generation, storage: judged?.inline ? 'inline' : 'object', urlExpiresAt });
   }
   return openGeneration(tx, input, { code: evidence.code, message: evidence.message });
 }
 
 /** Never before `earlier`, when an earlier URL of the same generation expires. */
-function urlExpiryFrom({ uploads, uploadTtlMs }: UploadRules, now: number, earlier = 0): number {
+export function urlExpiryFrom({ uploads, uploadTtlMs }: UploadRules, now: number, earlier = 0): number {
   const expiresAt = Math.max(earlier, now + uploadTtlMs);
   return uploads === 'server' ? expiresAt : expiresAt - (expiresAt % DIRECT_EXPIRY_STEP_MS);
 }
@@ -233,40 +224,20 @@ async function openGeneration(
   return { kind: 'upload', row };
 }
 
-/** Impossible unless a stored row is damaged: equal hashes mean equal bytes. */
-function contradicts(node: NodeRow, evidence: GoodEvidence): boolean {
-  return (
-    node.size !== evidence.size ||
-    node.canonicalSize !== evidence.canonicalSize ||
-    node.contentType !== evidence.contentType ||
-    Buffer.compare(node.refs, evidence.refs) !== 0
-  );
-}
-
-/** Heals a rotten row or revives a claimed one. Its edges, counts and root refs have stayed; only the bytes are new. */
+/** Heals a rotten row or revives a claimed one with the bytes of the upload. */
 async function restoreContent(
   tx: SpaceTransaction,
   node: NodeRow,
   accepted: Accepted,
   { request, rules, quotas }: LeaseInput,
 ): Promise<LeaseDecision> {
-  const { upload, evidence } = accepted;
   // A claimed row's bytes count no more: to store them again is a publication. Healing is never refused.
   const more = { bytes: node.state === 'claimed' ? node.canonicalSize : 0, nodes: 0 };
-  const refusal = await judgeQuotas(tx, quotas, upload, more);
+  const refusal = await judgeQuotas(tx, quotas, accepted.upload, more);
   if (refusal !== undefined) return refusal;
-  const [urlExpiresAt = 0] = await findUrlExpiries(tx, [node], rules.uploads);
-  await closeContent(tx, { generation: node.generation, inline: node.inline, urlExpiresAt });
+  await closeContentOf(tx, node, rules.uploads);
   await acceptContent(tx, accepted);
-  const lease = renewLease(node, tx.now, request.durationMs);
-  await tx.updateNode(node, {
-    ...node,
-    ...lease,
-    state: 'ready',
-    generation: upload.generation,
-    inline: evidence.inline,
-    claimHeldUntil: 0,
-  });
+  const lease = await restoreNode(tx, node, contentOf(accepted), request.durationMs);
   const ready = { kind: 'ready', hash: node.hash, ...lease, more } as const;
   return node.state === 'rotten' ? { ...ready, heals: true } : ready;
 }
@@ -278,32 +249,20 @@ async function publish(
   { request, quotas }: LeaseInput,
 ): Promise<LeaseDecision> {
   const { upload, evidence } = accepted;
-  const { hash } = upload;
   const children = await findChildren(tx, [evidence.refs]);
   const more: Stored = { bytes: evidence.canonicalSize, nodes: 1 };
   const refusal = await judgeQuotas(tx, quotas, upload, more);
   if (refusal !== undefined) return refusal;
   await acceptContent(tx, accepted);
-  const childHashes = listUnready(children);
-  const isReady = childHashes.length === 0;
-  const lease = isReady ? renewLease(NEVER_LEASED, tx.now, request.durationMs) : NEVER_LEASED;
-  await tx.insertNode({
-    hash,
-    state: isReady ? 'ready' : 'waiting',
-    size: evidence.size,
-    canonicalSize: evidence.canonicalSize,
-    contentType: evidence.contentType,
-    refs: evidence.refs,
-    generation: upload.generation,
-    inline: evidence.inline,
-    ...lease,
-    childRefCount: await addEdges(tx, hash, children),
-    rootRefCount: 0,
-    heldDomainCount: 0,
-    waitingTouchedAt: isReady ? 0 : tx.now,
-    claimHeldUntil: 0,
-  });
-  return isReady ? { kind: 'ready', hash, ...lease, more } : { kind: 'children', hash, childHashes, more };
+  const published = await publishNode(tx, contentOf(accepted), children, request.durationMs);
+  return { ...published, more };
+}
+
+function contentOf({ upload, evidence }: Accepted): NewContent {
+  const { hash, generation } = upload;
+  const { size, canonicalSize, contentType, refs, inline } = evidence;
+  const storage = inline ? 'inline' : 'object';
+  return { hash, size, canonicalSize, contentType, refs, generation, storage, storedSize: canonicalSize };
 }
 
 /** `undefined`: nothing stands against storing `more`. */

@@ -295,7 +295,7 @@ test('a complete object at the current key is accepted though nobody was told th
   await expect(world.put(upload, node.bytes)).rejects.toThrow('planted');
   world.now = upload.upload.expiresAt + 1;
   expect((await world.lease(node)).state).toBe('ready');
-  expect((await world.row(node))?.inline).toBe(false);
+  expect((await world.row(node))?.storage).toBe('object');
 });
 
 test('an inspection of a generation that was replaced meanwhile decides nothing', async () => {

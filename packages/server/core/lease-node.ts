@@ -162,7 +162,12 @@ async function instructUpload(core: Core, space: Space, row: UploadRow, uploadOr
   const { generation, hash, urlExpiresAt: expiresAt } = row;
   const { upload } = core.content;
   if (upload.kind === 'direct') {
-    const signed = await upload.signUpload(space, generation, { issuedAt: row.touchedAt, expiresAt });
+    const signed = await upload.signUpload(
+      space,
+      generation,
+      { issuedAt: row.touchedAt, expiresAt },
+      NODE_MEDIA_TYPE,
+    );
     return { method: 'PUT' as const, url: signed.url, expiresAt, headers: signed.headers };
   }
   const token = signUploadToken(core.signer, { space, hash, generation, expiresAt });

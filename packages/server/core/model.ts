@@ -22,6 +22,12 @@ export interface ObjectKey {
   readonly generation: Generation;
 }
 
+/**
+ * Where the bytes of a node are. `object`: an object of the content store. `inline`: a row of the metadata store. `packed`: a record
+ * of a pack, which is one object with many nodes.
+ */
+export type NodeStorage = 'object' | 'inline' | 'packed';
+
 /** `waiting`: validated, never ready. `rotten`: was ready, content proven bad. `claimed`: a collection has begun. */
 export type NodeRowState = 'waiting' | 'ready' | 'rotten' | 'claimed';
 
@@ -38,8 +44,9 @@ export interface NodeRow {
   readonly refs: Uint8Array;
   /** where the bytes are */
   readonly generation: Generation;
-  /** true when the bytes are a row of the metadata store, not an object of the content store */
-  readonly inline: boolean;
+  readonly storage: NodeStorage;
+  /** bytes that `readyStoredBytes` counts, fixed at publication or healing: canonical size, or stored length of a pack's record */
+  readonly storedSize: number;
   /** ms; 0 when never leased */
   readonly leaseStartedAt: number;
   /** ms; 0 when never leased */
@@ -83,12 +90,28 @@ export interface UploadRow {
   readonly evidence: UploadEvidence | undefined;
 }
 
+/** 0: as it is, 1: one zstd frame */
+export type PackCodec = 0 | 1;
+
+/** A record of a pack: the stored bytes of one node within an object that holds many. */
+export interface PackPlace {
+  /** of the pack's object */
+  readonly pack: Generation;
+  /** where the stored bytes begin in the object */
+  readonly offset: number;
+  /** bytes */
+  readonly storedLength: number;
+  readonly codec: PackCodec;
+}
+
 /** The integrity record of published content, with the bytes themselves if they are inline. */
 export interface ContentRow {
   readonly generation: Generation;
   readonly canonicalSize: number;
   readonly integrity: Uint8Array;
   readonly inlineBytes: Uint8Array | undefined;
+  /** set for the record of a pack, which is found there and not under `generation`; compaction changes it */
+  readonly packed?: PackPlace | undefined;
   /** ms; when the last URL that lets a client write this key expires; 0 where our own upload target judges every PUT */
   readonly urlExpiresAt: number;
 }
@@ -100,6 +123,60 @@ export interface DiscardRow {
   readonly dueAt: number;
   /** as ContentRow's */
   readonly urlExpiresAt: number;
+}
+
+/** 32 lowercase hex digits, 128 random bits. Names a pack to clients, within one Space. */
+export type PackId = string;
+
+/** `open`: nothing is judged. `judging`: its records are being published. `judged`: they were, or it was given up. */
+export type PackState = 'open' | 'judging' | 'judged';
+
+/** One stored object that holds many nodes. */
+export interface PackRow {
+  readonly id: PackId;
+  /** the key of its object */
+  readonly generation: Generation;
+  readonly state: PackState;
+  readonly createdAt: number;
+  /** ms; when the last URL signed for it expires */
+  readonly urlExpiresAt: number;
+  /** ms; last lease call that opened it or asked for it */
+  readonly touchedAt: number;
+  /** SHA-256 over the hashes that it was opened for, in order */
+  readonly asked: Uint8Array;
+  /** bytes of the object; undefined until it is known to be complete */
+  readonly bytes: number | undefined;
+  /** records that are published so far, in the order of publication */
+  readonly publishedCount: number;
+  /** kept free for the records that are not published yet */
+  readonly reserved: { readonly bytes: number; readonly nodes: number };
+  /** the object is gone, or a discard */
+  readonly isDiscarded: boolean;
+}
+
+/** What the records of a pack were judged to be. Kept until 24 h after the last lease of the pack. */
+export interface PackVerdicts {
+  /** of all records in the order of the pack, 32 raw bytes each */
+  readonly hashes: Uint8Array;
+  readonly rejections: readonly PackRejection[];
+  /** nothing was judged from this byte on */
+  readonly broken: { readonly byte: number; readonly message: string } | undefined;
+}
+
+export interface PackRejection {
+  /** of the record in the pack */
+  readonly index: number;
+  readonly code: RejectionCode;
+  readonly message: string;
+}
+
+/** Live records of a pack: those that content rows name. The engine keeps them true. */
+export interface PackUse {
+  readonly liveRecords: number;
+  /** stored bytes */
+  readonly liveBytes: number;
+  /** ms; when a record first stopped being live; 0: all are */
+  readonly firstDeadAt: number;
 }
 
 export interface SpaceCounters {

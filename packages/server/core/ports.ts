@@ -11,6 +11,7 @@ import type {
   Generation,
   NodeRow,
   ObjectKey,
+  PackPlace,
   RootRefBalance,
   RootRefCommit,
   Space,
@@ -18,6 +19,7 @@ import type {
   UploadEvidence,
   UploadRow,
 } from './model.ts';
+import type { PackReads, PackReceiver, PackStore, PackVerbs } from './pack-ports.ts';
 import type { Stored } from './quotas.ts';
 import type { StoreEpoch, StrayPort, WalkKeeper } from './stray-ports.ts';
 import type { PurgeVerbs, SpaceListing } from './tenancy-ports.ts';
@@ -33,7 +35,7 @@ export type Awaitable<T> = T | Promise<T>;
  * decides by `tx` and `input` alone, and both `input` and what it returns are plain data that can be copied.
  * The read verbs see only committed state, durable or about to be, and never wait for a writer.
  */
-export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort {
+export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort, PackReads {
   /** The largest canonical node, bytes, that may be kept as a row by `insertContent` with inlineBytes; 0 = never. */
   readonly inlineBytesMax: number;
   /**
@@ -158,11 +160,11 @@ export interface SpaceTransaction {
   updateUpload(before: UploadRow, after: UploadRow): Awaitable<void>;
   deleteUpload(before: UploadRow): Awaitable<void>;
   /**
-   * What the Space stores by now, exact: others that ask for it wait for the end of this transaction. Ask after all rows are
+   * What the Space stores by now, and what packs have reserved in it, exact: others that ask for it wait for the end of this transaction. Ask after all rows are
    * read, so that nobody who waits here holds a row that this transaction still needs.
    */
   lockStored(): Awaitable<Stored>;
-  /** How many upload rows have urlExpiresAt > now, counted no further than `atMost`. */
+  /** How many upload rows, and packs that are not judged, have urlExpiresAt > now, counted no further than `atMost`. */
   countActiveUploads(atMost: number): Awaitable<number>;
 
   findContent(generation: Generation): Awaitable<ContentRow | undefined>;
@@ -178,6 +180,7 @@ export interface SpaceTransaction {
   /** Eligible rows (core/eligibility.ts) with leaseExpiresAt <= `expiredAt` (now if left out), oldest expiry first, then hash. */
   findCandidates(limit: number, expiredAt?: number): Awaitable<readonly NodeRow[]>;
   readonly purging: PurgeVerbs;
+  readonly packs: PackVerbs;
   /** Claimed rows whose hold ends at that instant or before, ordered by the end of the hold, then by hash. */
   findClaimed(heldUntilAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
   findAbandonedWaiting(touchedAtOrBefore: number, limit: number): Awaitable<readonly NodeRow[]>;
@@ -209,6 +212,7 @@ export interface ContentStore {
    * itself, with a URL from `signUpload`.
    */
   readonly upload: ContentUploads;
+  readonly packs: PackStore;
   /** Looks for the complete object of a generation and validates it against `hash` in bounded memory. */
   inspect(space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject>;
   /**
@@ -257,7 +261,12 @@ export type ContentUploads =
   | { readonly kind: 'server'; readonly receiver: UploadReceiver }
   | {
       readonly kind: 'direct';
-      signUpload(space: Space, generation: Generation, life: UploadUrlLife): Promise<SignedUpload>;
+      signUpload(
+        space: Space,
+        generation: Generation,
+        life: UploadUrlLife,
+        mediaType: string,
+      ): Promise<SignedUpload>;
     };
 
 /** Instants by the rows' clock; the end is a whole second. */
@@ -275,7 +284,7 @@ export interface SignedUpload {
 export type UploadBody = ReadableStream<Uint8Array> | Uint8Array | (() => Promise<Uint8Array>);
 
 /** Receives the bytes of uploads in this server, and knows which generations are being received right now. */
-export interface UploadReceiver {
+export interface UploadReceiver extends PackReceiver {
   /**
    * Streams `body` once, with at most 8 MiB of it in memory: hashes it, parses the header, makes the integrity record, stages the
    * bytes. Stops reading past `limits.nodeBytesMax` (evidence NODE_TOO_LARGE, nothing staged). Rejects and leaves nothing if the
@@ -314,6 +323,8 @@ export interface StoredObject {
   readonly generation: Generation;
   readonly canonicalSize: number;
   readonly integrity: Uint8Array;
+  /** set: the bytes are that record, and `integrity` is of its stored bytes */
+  readonly packed?: PackPlace | undefined;
 }
 
 /** Content is read in pieces of this size: a few of them, of one object, may be in memory at once. */

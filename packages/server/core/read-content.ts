@@ -73,7 +73,7 @@ async function settleUnread(
 ): Promise<never> {
   if (!isDamage(error)) throw error;
   const node = await core.metadata.findNode(space, hash);
-  if (node?.state !== 'ready' || !node.inline) throw error;
+  if (node?.state !== 'ready' || node.storage === 'object') throw error;
   const proof = new ContentDamaged('the page of the database that holds its bytes is damaged');
   if ((await markRotten(core, space, node, proof)) === 'changed') throw error;
   throw rottenContent();
@@ -123,7 +123,7 @@ function openProven(
     const offset = node.canonicalSize - node.size;
     return content.inlineBytes.subarray(offset + start, offset + end);
   } catch (error) {
-    return settleFailure(wanted, node, error);
+    return settleFailure(wanted, node, content, error);
   }
 }
 
@@ -154,13 +154,18 @@ async function openObject(
     const getVersion = (): Promise<string> => core.content.getVersion(object);
     return await caller.copy({ generation, offset, size, getVersion, read }, start, end);
   } catch (error) {
-    return settleFailure(wanted, node, error);
+    return settleFailure(wanted, node, content, error);
   }
 }
 
-async function settleFailure({ core, space }: Wanted, node: NodeRow, error: unknown): Promise<undefined> {
+async function settleFailure(
+  { core, space }: Wanted,
+  node: NodeRow,
+  content: ContentRow | undefined,
+  error: unknown,
+): Promise<undefined> {
   if (!isProofOfRot(error)) throw error;
-  if ((await markRotten(core, space, node, error)) !== 'changed') throw rottenContent();
+  if ((await markRotten(core, space, node, error, content?.packed)) !== 'changed') throw rottenContent();
   return undefined;
 }
 

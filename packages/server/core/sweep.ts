@@ -126,8 +126,8 @@ export async function forgetAbandoned(
     tx.findAbandonedUploads(abandonedAt, ROWS_PER_TRANSACTION_MAX),
   ]);
   const expiries = await findUrlExpiries(tx, parents, kind);
-  for (const [index, { generation, inline }] of parents.entries()) {
-    await closeContent(tx, { generation, inline, urlExpiresAt: expiries[index] ?? 0 });
+  for (const [index, { generation, storage }] of parents.entries()) {
+    await closeContent(tx, { generation, storage, urlExpiresAt: expiries[index] ?? 0 });
   }
   await removeNodesWithEdges(tx, parents);
   for (const upload of uploads) {
@@ -137,7 +137,7 @@ export async function forgetAbandoned(
     if (evidence?.verdict === 'bad') continue;
     await closeContent(tx, {
       generation,
-      inline: evidence?.inline ?? false,
+      storage: evidence?.inline ? 'inline' : 'object',
       urlExpiresAt: urlExpiryOf(kind, upload),
     });
   }

@@ -22,7 +22,7 @@ const node = fc
         contentType: 'text/plain',
         refs: new Uint8Array(0),
         generation: '0'.repeat(32),
-        inline: true,
+        storage: 'inline', storedSize: 1,
         leaseStartedAt: 0,
         waitingTouchedAt: 0,
       }) as NodeRow,

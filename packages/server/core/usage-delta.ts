@@ -24,7 +24,7 @@ export function usageOf(row: NodeRow | undefined): UsageDelta {
   return {
     nodeCount: 1,
     readyContentBytes: isReady ? row.size : 0,
-    readyStoredBytes: isReady ? row.canonicalSize : 0,
+    readyStoredBytes: isReady ? row.storedSize : 0,
     waitingBytes: row.state === 'waiting' ? row.canonicalSize : 0,
     notReadyNodeCount: isReady ? 0 : 1,
   };

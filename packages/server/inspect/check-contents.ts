@@ -89,7 +89,7 @@ async function proveBytes(
   try {
     if (content === undefined) throw new ContentLost('its content record is gone');
     const { generation, canonicalSize, integrity, inlineLength } = content;
-    if (canonicalSize !== row.canonicalSize || (inlineLength !== undefined) !== row.inline) {
+    if (canonicalSize !== row.canonicalSize || (inlineLength !== undefined) !== (row.storage === 'inline')) {
       throw new ContentDamaged('its content record is of another length or kind');
     }
     if (inlineLength === undefined) {

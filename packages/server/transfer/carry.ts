@@ -45,12 +45,12 @@ export async function carryNode(
 
 function arriveWith(row: NodeRow, { integrity, inlineBytes, release }: Taken): Arrival<NodeEntry> {
   const content = contentOf(row.generation, row.canonicalSize, integrity, inlineBytes);
-  return { entry: { row: { ...row, inline: inlineBytes !== undefined }, content }, release };
+  return { entry: { row: { ...row, storage: storageOf(inlineBytes) }, content }, release };
 }
 
 function arriveWithout(row: NodeRow): Arrival<NodeEntry> {
   const content = contentOf(row.generation, row.canonicalSize, NO_INTEGRITY, undefined);
-  return { entry: { row: { ...row, inline: false }, content }, release: keepNothing };
+  return { entry: { row: { ...row, storage: 'object' }, content }, release: keepNothing };
 }
 
 /**
@@ -148,5 +148,9 @@ function contentOf(
 ): ContentRow {
   return { generation, canonicalSize, integrity, inlineBytes, urlExpiresAt: 0 };
 }
+
+/** A copy holds no packs: the record of a pack arrives as bytes of its own. */
+const storageOf = (inlineBytes: Uint8Array | undefined): NodeRow['storage'] =>
+  inlineBytes === undefined ? 'object' : 'inline';
 
 const keepNothing = async (): Promise<void> => undefined;

@@ -105,13 +105,13 @@ class SpaceVerification implements SpaceVisit {
 
   async #compareNode(source: NodeEntry, target: NodeEntry): Promise<void> {
     const { row } = target;
-    const expected = { ...source.row, state: row.state, inline: row.inline, claimHeldUntil: 0 };
+    const expected = { ...source.row, state: row.state, storage: row.storage, claimHeldUntil: 0 };
     if (!Bun.deepEquals(expected, row))
       throw this.#differs(`the row of node ${source.row.hash} is not the same`);
     const isRecorded =
       target.content?.generation === row.generation &&
       target.content.canonicalSize === row.canonicalSize &&
-      (target.content.inlineBytes !== undefined) === row.inline;
+      (target.content.inlineBytes !== undefined) === (row.storage === 'inline');
     if (!isRecorded) throw this.#differs(`the content record of node ${row.hash} is not right`);
     const hasState = row.state === source.row.state;
     const needsBytes = row.state === 'ready' || row.state === 'waiting';

@@ -274,14 +274,14 @@ export class CoreWorld {
     const row = await this.row(node);
     if (row === undefined) throw new Error('only a node with a row has bytes to spoil');
     await nextTurn();
-    this.spoiler.spoil({ ...row, isInline: row.inline }, how, offset);
+    this.spoiler.spoil({ ...row, isInline: row.storage === 'inline' }, how, offset);
   }
 
   async mend(node: CanonicalNode): Promise<void> {
     const row = await this.row(node);
     if (row === undefined) throw new Error('only a node with a row has bytes to mend');
     await nextTurn();
-    this.spoiler.restore({ ...row, isInline: row.inline });
+    this.spoiler.restore({ ...row, isInline: row.storage === 'inline' });
   }
 
   objectFiles(): readonly string[] {

@@ -136,6 +136,6 @@ export async function putInline(
   await finish();
   await staged.release();
   await metadata.transact(SPACE, (tx) =>
-    tx.insertNode(readyNode(hash, { generation, canonicalSize: node.length, inline: true })),
+    tx.insertNode(readyNode(hash, { generation, canonicalSize: node.length, storage: 'inline' })),
   );
 }

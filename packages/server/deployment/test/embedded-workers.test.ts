@@ -64,7 +64,7 @@ test('content written by one is read by the other', async () => {
     expect(receiverOf(other.content).isReceiving(generation)).toBe(false);
     const inline = staged.inlineBytes !== undefined;
     await insertNodes(one.metadata, SPACE, [
-      readyNode(hash, { generation, canonicalSize: node.length, inline }),
+      readyNode(hash, { generation, canonicalSize: node.length, storage: inline ? 'inline' : 'object' }),
     ]);
     const content = (await other.metadata.findNodeWithContent(SPACE, hash))?.content;
     if (content === undefined) throw new Error('no content');
