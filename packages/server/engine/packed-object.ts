@@ -1,0 +1,126 @@
+/**
+ * What all engines do with the records of packs: the integrity record of stored bytes, and how they become canonical bytes.
+ *
+ * The integrity record: one byte of version, 1, then the xxHash3 (64 bits, little-endian) of all stored bytes of the record. It
+ * finds damage; forgery is found by the digest. An engine may put its own facts about the object beside it.
+ */
+import { promisify } from 'node:util';
+import { zstdDecompress, zstdDecompressSync } from 'node:zlib';
+import { bytesToHash, type Hash } from '@holdfast/protocol';
+import type { PackPlace } from '../core/model.ts';
+import type { PackStore } from '../core/pack-ports.ts';
+import { ContentDamaged, type StoredObject } from '../core/ports.ts';
+import { sha256 } from '../core/sha256.ts';
+
+const VERSION = 1;
+const CHECKSUM_AT = 1;
+
+/** bytes of an integrity record, whatever the length of what it proves */
+export const RECORD_INTEGRITY_BYTES = 9;
+
+/** Frames of larger nodes are unpacked in another thread. */
+const UNPACKED_HERE_BYTES_MAX = 64 * 1024;
+
+const unpackElsewhere = promisify(zstdDecompress) as (
+  frame: Uint8Array,
+  options: { readonly maxOutputLength: number },
+) => Promise<Uint8Array>;
+
+/** A node whose bytes are the record of a pack. */
+export type PackedNode = StoredObject & { readonly packed: PackPlace };
+
+export function isPacked(object: StoredObject): object is PackedNode {
+  return object.packed !== undefined;
+}
+
+export function makeRecordIntegrity(stored: Uint8Array): Uint8Array {
+  const record = new Uint8Array(RECORD_INTEGRITY_BYTES);
+  record[0] = VERSION;
+  new DataView(record.buffer).setBigUint64(CHECKSUM_AT, Bun.hash.xxHash3(stored), true);
+  return record;
+}
+
+/** @throws ContentDamaged when `integrity` is no integrity record of a pack's record */
+export function isRecordIntact(stored: Uint8Array, integrity: Uint8Array): boolean {
+  // A flipped bit in the database can turn bytes into text or a number.
+  const isRecord =
+    integrity instanceof Uint8Array &&
+    integrity.length === RECORD_INTEGRITY_BYTES &&
+    integrity[0] === VERSION;
+  if (!isRecord) throw new ContentDamaged('the integrity record is none of the record of a pack');
+  const view = new DataView(integrity.buffer, integrity.byteOffset, integrity.byteLength);
+  return Bun.hash.xxHash3(stored) === view.getBigUint64(CHECKSUM_AT, true);
+}
+
+/** Canonical bytes [start, end). Errors as of `ContentStore.read`. */
+export async function readPackedNode(
+  packs: Pick<PackStore, 'readRecord'>,
+  object: PackedNode,
+  start: number,
+  end: number,
+): Promise<Uint8Array> {
+  const bytes = await readCanonical(packs, object);
+  return bytes.subarray(start, end);
+}
+
+/** Proves that the canonical bytes come out of the record. */
+export async function provePackedNode(
+  packs: Pick<PackStore, 'readRecord'>,
+  object: PackedNode,
+): Promise<void> {
+  await readCanonical(packs, object);
+}
+
+/** The same, with the digest. */
+export async function verifyPackedNode(
+  packs: Pick<PackStore, 'readRecord'>,
+  object: PackedNode,
+  hash: Hash,
+): Promise<void> {
+  if (bytesToHash(sha256(await readCanonical(packs, object))) !== hash)
+    throw damaged(object, 'does not have its digest');
+}
+
+async function readCanonical(packs: Pick<PackStore, 'readRecord'>, object: PackedNode): Promise<Uint8Array> {
+  const { space, packed, integrity } = object;
+  return unpackRecord(await packs.readRecord(space, { place: packed, integrity }), object);
+}
+
+/** The canonical bytes of proven stored bytes. @throws ContentDamaged */
+export async function unpackRecord(
+  stored: Uint8Array,
+  object: Pick<PackedNode, 'generation' | 'canonicalSize' | 'packed'>,
+): Promise<Uint8Array> {
+  const { canonicalSize, packed } = object;
+  const bytes = packed.codec === 0 ? stored : await unpackFrame(stored, object);
+  if (bytes.length !== canonicalSize) {
+    throw damaged(object, `holds ${bytes.length} canonical bytes instead of ${canonicalSize}`);
+  }
+  return bytes;
+}
+
+async function unpackFrame(
+  frame: Uint8Array,
+  object: Pick<PackedNode, 'generation' | 'canonicalSize' | 'packed'>,
+): Promise<Uint8Array> {
+  const { canonicalSize } = object;
+  const options = { maxOutputLength: canonicalSize };
+  try {
+    return canonicalSize <= UNPACKED_HERE_BYTES_MAX
+      ? zstdDecompressSync(frame, options)
+      : await unpackElsewhere(frame, options);
+  } catch (error) {
+    throw damaged(object, `holds no frame of ${canonicalSize} bytes`, { cause: error });
+  }
+}
+
+function damaged(
+  { generation, packed }: Pick<PackedNode, 'generation' | 'packed'>,
+  how: string,
+  options?: ErrorOptions,
+): ContentDamaged {
+  return new ContentDamaged(
+    `the record of generation ${generation}, at byte ${packed.offset} of pack ${packed.pack}, ${how}`,
+    options,
+  );
+}
