@@ -191,6 +191,13 @@ async function rejectUpload(
   return openGeneration(tx, input, { code: evidence.code, message: evidence.message });
 }
 
+export const tooManyUploads = (activeUploadsMax: number): ApiError =>
+  new ApiError(
+    'CAS_UPLOAD_LIMIT',
+    `this Space has ${activeUploadsMax} active uploads; finish some, or wait, and repeat the same lease request`,
+    { retryAfterSeconds: UPLOAD_LIMIT_RETRY_AFTER_SECONDS },
+  );
+
 /** Never before `earlier`, when an earlier URL of the same generation expires. */
 export function urlExpiryFrom({ uploads, uploadTtlMs }: UploadRules, now: number, earlier = 0): number {
   const expiresAt = Math.max(earlier, now + uploadTtlMs);
@@ -205,11 +212,7 @@ async function openGeneration(
   const { activeUploadsMax } = rules;
   if (rules.isDiskFull) throw noRoom();
   if ((await tx.countActiveUploads(activeUploadsMax)) >= activeUploadsMax) {
-    throw new ApiError(
-      'CAS_UPLOAD_LIMIT',
-      `this Space has ${activeUploadsMax} active uploads; finish some, or wait, and repeat the same lease request`,
-      { retryAfterSeconds: UPLOAD_LIMIT_RETRY_AFTER_SECONDS },
-    );
+    throw tooManyUploads(activeUploadsMax);
   }
   const row: UploadRow = {
     hash: request.hash,

@@ -10,6 +10,7 @@ import type {
   PackUse,
   PackVerdicts,
   Space,
+  UploadRow,
 } from './model.ts';
 
 type Awaitable<T> = T | Promise<T>;
@@ -60,6 +61,8 @@ export interface PackVerbs {
   updatePack(before: PackRow, after: PackRow): Awaitable<void>;
   /** Deletes the row with its verdicts. */
   deletePack(before: PackRow): Awaitable<void>;
+  /** The upload rows of these hashes, aligned with them. */
+  findUploads(hashes: readonly Hash[]): Awaitable<readonly (UploadRow | undefined)[]>;
   findUse(generation: Generation): Awaitable<PackUse>;
   findVerdicts(generation: Generation): Awaitable<PackVerdicts | undefined>;
   /** Replaces the earlier ones. */
