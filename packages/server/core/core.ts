@@ -4,6 +4,7 @@
  */
 
 import type { FreeSpace } from './free-space.ts';
+import type { PackJudgements } from './judge-pack.ts';
 import type { ContentStore, MetadataStore, Randomness, Signer } from './ports.ts';
 import type { Quotas } from './quotas.ts';
 import type { RottenNodes } from './rotten-nodes.ts';
@@ -19,6 +20,7 @@ export interface Core {
   /** undefined: nothing is kept on a disk of ours */
   readonly freeSpace?: FreeSpace | undefined;
   readonly strays: StrayWatch;
+  readonly packs: PackJudgements;
   readonly settings: CoreSettings;
 }
 

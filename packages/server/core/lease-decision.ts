@@ -311,5 +311,5 @@ async function acceptContent(
   });
 }
 
-const changesRefused = (): ApiError =>
+export const changesRefused = (): ApiError =>
   new ApiError('SERVICE_UNAVAILABLE', 'the server makes no changes at the moment; try again shortly');

@@ -82,8 +82,8 @@ async function decide(
 
 type FinalDecision = Exclude<LeaseDecision, { kind: 'inspect' | 'full' | 'reserve' }>;
 
-/** What the quotas leave for one lease. Without quotas it costs one look. */
-class QuotaRoom {
+/** What the quotas leave for one lease, of a node or of a pack. Without quotas it costs one look. */
+export class QuotaRoom {
   readonly #core: Core;
   readonly #space: Space;
   #reservation: Reservation | undefined;
@@ -119,7 +119,7 @@ class QuotaRoom {
   }
 }
 
-function uploadRulesOf({ content, settings, freeSpace }: Core): UploadRules {
+export function uploadRulesOf({ content, settings, freeSpace }: Core): UploadRules {
   const { activeUploadsMax, uploadTtlMs } = settings;
   const isDiskFull = freeSpace?.isLowFor(0) ?? false;
   return { uploads: content.upload.kind, activeUploadsMax, uploadTtlMs, isDiskFull };

@@ -9,35 +9,31 @@ import { ApiError, NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import { checkRoom } from './free-space.ts';
 import type { UploadEvidence } from './model.ts';
-import type { SpaceTransaction, StagedUpload, UploadBody, UploadReceiver } from './ports.ts';
+import type { SpaceTransaction, StagedUpload } from './ports.ts';
 import { findExcess, quotaExceeded, type SpaceQuotas, type Stored, storedOf } from './quotas.ts';
+import { receivePack } from './receive-pack.ts';
+import {
+  alreadyFinished,
+  checkUploadHeaders,
+  checkUrlExpiry,
+  getReceiver,
+  type UploadRequest,
+} from './upload-request.ts';
 import { parseUploadToken, type UploadGrant } from './upload-token.ts';
-
-export interface UploadRequest {
-  /** the part of the path after /uploads/ */
-  readonly token: string;
-  readonly contentType: string | undefined;
-  readonly ifNoneMatch: string | undefined;
-  /** bytes, from Content-Length */
-  readonly declaredLength: number | undefined;
-  readonly body: UploadBody | null;
-  /** Called once the token has proved to be ours. */
-  readonly onGrant?: (grant: UploadGrant) => void;
-  /** Called before anything is read for an upload that may be received: what it throws refuses the upload. */
-  readonly admit?: (grant: UploadGrant) => Promise<void>;
-}
 
 /** Resolves when the upload is durable. Throws FORBIDDEN (403), CONFLICT (412), PAYLOAD_TOO_LARGE (413). */
 export async function receiveUpload(core: Core, request: UploadRequest): Promise<void> {
-  const receiver = getReceiver(core);
+  getReceiver(core);
   const grant = parseUploadToken(core.signer, request.token);
   request.onGrant?.(grant);
-  // A clock that is no promise is not awaited: that would cost a turn of the event loop.
-  const now = core.metadata.readClock();
-  if (grant.expiresAt <= (typeof now === 'number' ? now : await now)) {
-    throw new ApiError('FORBIDDEN', 'this upload URL has expired; repeat the lease request for a new one');
-  }
-  checkHeaders(request);
+  await ('pack' in grant ? receivePack(core, request, grant) : receiveNode(core, request, grant));
+}
+
+async function receiveNode(core: Core, request: UploadRequest, grant: UploadGrant): Promise<void> {
+  const receiver = getReceiver(core);
+  const checked = checkUrlExpiry(core, grant);
+  if (checked !== undefined) await checked;
+  checkUploadHeaders(request, NODE_MEDIA_TYPE);
   checkRoom(core.freeSpace, request.declaredLength ?? 0);
   if (request.admit !== undefined) await request.admit(grant);
   if (!isRowAtMost(core, request)) {
@@ -85,22 +81,6 @@ async function checkQuotas(
 function isRowAtMost({ metadata, settings }: Core, { body, declaredLength }: UploadRequest): boolean {
   const bytesMax = Math.min(metadata.inlineBytesMax, settings.nodeBytesMax);
   return typeof body === 'function' && declaredLength !== undefined && declaredLength <= bytesMax;
-}
-
-function getReceiver(core: Core): UploadReceiver {
-  if (core.content.upload.kind === 'server') return core.content.upload.receiver;
-  throw new ApiError(
-    'NOT_FOUND',
-    'this server takes no uploads itself; use the upload URL of the lease answer',
-  );
-}
-
-function checkHeaders(request: UploadRequest): void {
-  if (request.ifNoneMatch === '*' && request.contentType === NODE_MEDIA_TYPE) return;
-  throw new ApiError(
-    'FORBIDDEN',
-    `send the upload headers exactly as the lease returned them: content-type ${NODE_MEDIA_TYPE}, if-none-match *`,
-  );
 }
 
 async function finish(core: Core, grant: UploadGrant, staged: StagedUpload): Promise<void> {
@@ -166,6 +146,3 @@ async function finishTooLarge(core: Core, grant: UploadGrant): Promise<never> {
   await record(core, grant, { evidence, inlineBytes: undefined, isSealed: false });
   throw new ApiError('PAYLOAD_TOO_LARGE', message);
 }
-
-const alreadyFinished = (): ApiError =>
-  new ApiError('CONFLICT', 'this upload is already finished; repeat the lease request', { status: 412 });

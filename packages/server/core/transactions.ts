@@ -5,6 +5,7 @@
 import { claimCandidates, findLeftoverClaims, settleClaims } from './collection.ts';
 import { findContentOf, setRotten, setSound } from './contents.ts';
 import { decideLease } from './lease-decision.ts';
+import { beginPack, finishPack, leaseRows, openPack, publishGroup, touchPack } from './pack-decision.ts';
 import { planPass } from './plan-gc.ts';
 import type { Awaitable, SpaceTransaction } from './ports.ts';
 import { removeHistory, takeRootRefs } from './purge-space.ts';
@@ -14,6 +15,7 @@ import { findAbandoned, findDueDiscards, forgetAbandoned, settleDiscards } from 
 import { commitRootRefs } from './update-root-refs.ts';
 
 export const TRANSACTIONS = {
+  beginPack,
   claimCandidates,
   commitRootRefs,
   decideLease,
@@ -21,9 +23,13 @@ export const TRANSACTIONS = {
   findContentOf,
   findDueDiscards,
   findLeftoverClaims,
+  finishPack,
   finishUpload,
   forgetAbandoned,
+  leaseRows,
+  openPack,
   planPass,
+  publishGroup,
   removeHistory,
   repairCounts,
   setRotten,
@@ -31,4 +37,5 @@ export const TRANSACTIONS = {
   settleClaims,
   settleDiscards,
   takeRootRefs,
+  touchPack,
 } satisfies Readonly<Record<string, (tx: SpaceTransaction, input: never) => Awaitable<unknown>>>;

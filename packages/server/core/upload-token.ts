@@ -2,8 +2,8 @@
  * The token in an upload URL of our own target names a generation and an expiry, and is signed. The signature does not cover
  * the host, so a URL works through any name of this server.
  */
-import { ApiError, type Hash, isHash } from '@holdfast/protocol';
-import type { Generation, Space } from './model.ts';
+import { ApiError, type Hash, isHash, isPackId } from '@holdfast/protocol';
+import type { Generation, PackId, Space } from './model.ts';
 import type { Signer } from './ports.ts';
 
 export interface UploadGrant {
@@ -14,20 +14,40 @@ export interface UploadGrant {
   readonly expiresAt: number;
 }
 
+export interface PackGrant {
+  readonly space: Space;
+  readonly pack: PackId;
+  readonly generation: Generation;
+  /** ms */
+  readonly expiresAt: number;
+}
+
 /** Two ids of 256 code points, base64 of JSON, with room. */
 const UPLOAD_TOKEN_CHARACTERS_MAX = 8192;
 const GENERATION = /^[0-9a-f]{32}$/;
 
-export function signUploadToken(signer: Signer, grant: UploadGrant): string {
-  const { space, hash, generation, expiresAt } = grant;
+export function signUploadToken(signer: Signer, { hash, ...grant }: UploadGrant): string {
+  return sign(signer, hash, grant);
+}
+
+/** A pack's id is half as long as a hash, so that no token can be taken for one of the other kind. */
+export function signPackToken(signer: Signer, { pack, ...grant }: PackGrant): string {
+  return sign(signer, pack, grant);
+}
+
+function sign(
+  signer: Signer,
+  subject: Hash | PackId,
+  { space, generation, expiresAt }: Omit<PackGrant, 'pack'>,
+): string {
   const payload = Buffer.from(
-    JSON.stringify([generation, hash, expiresAt, space.appId, space.spaceId]),
+    JSON.stringify([generation, subject, expiresAt, space.appId, space.spaceId]),
   ).toString('base64url');
   return `${payload}.${Buffer.from(signer.sign('upload-url', payload)).toString('base64url')}`;
 }
 
 /** Checks the signature before it looks at anything inside. Throws 403 FORBIDDEN. */
-export function parseUploadToken(signer: Signer, token: string): UploadGrant {
+export function parseUploadToken(signer: Signer, token: string): UploadGrant | PackGrant {
   const dot = token.indexOf('.');
   if (dot <= 0 || token.length > UPLOAD_TOKEN_CHARACTERS_MAX) throw notOurs();
   const payload = token.slice(0, dot);
@@ -39,7 +59,7 @@ export function parseUploadToken(signer: Signer, token: string): UploadGrant {
   return parsePayload(payload);
 }
 
-function parsePayload(payload: string): UploadGrant {
+function parsePayload(payload: string): UploadGrant | PackGrant {
   let fields: unknown;
   try {
     fields = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8'));
@@ -47,12 +67,14 @@ function parsePayload(payload: string): UploadGrant {
     throw notOurs();
   }
   if (!Array.isArray(fields) || fields.length !== 5) throw notOurs();
-  const [generation, hash, expiresAt, appId, spaceId] = fields as unknown[];
+  const [generation, subject, expiresAt, appId, spaceId] = fields as unknown[];
   if (typeof generation !== 'string' || !GENERATION.test(generation)) throw notOurs();
-  if (typeof hash !== 'string' || !isHash(hash)) throw notOurs();
   if (typeof expiresAt !== 'number' || !Number.isSafeInteger(expiresAt)) throw notOurs();
   if (typeof appId !== 'string' || typeof spaceId !== 'string') throw notOurs();
-  return { space: { appId, spaceId }, hash, generation, expiresAt };
+  const grant = { space: { appId, spaceId }, generation, expiresAt };
+  if (isPackId(subject)) return { ...grant, pack: subject };
+  if (typeof subject !== 'string' || !isHash(subject)) throw notOurs();
+  return { ...grant, hash: subject };
 }
 
 const notOurs = (): ApiError =>

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
 import type { Core, CoreSettings } from '../core/core.ts';
 import type { FreeSpace } from '../core/free-space.ts';
+import { PackJudgements } from '../core/judge-pack.ts';
 import type { Randomness, Signer } from '../core/ports.ts';
 import type { Quotas } from '../core/quotas.ts';
 import type { RottenNodes } from '../core/rotten-nodes.ts';
@@ -27,6 +28,7 @@ export function makeCore(
     signer,
     rottenNodes,
     strays: new StrayWatch(),
+    packs: new PackJudgements(),
     quotas,
     freeSpace,
     settings: {

@@ -1,0 +1,120 @@
+/** Judges the object of a pack: streams it once, with one record in memory, and keeps what publication needs. */
+import {
+  type Hash,
+  judgeRecord,
+  type PackFault,
+  PackReader,
+  type PackRecord,
+  RECORD_HEADER_BYTES,
+  refsToHashes,
+} from '@holdfast/protocol';
+import type { Core } from './core.ts';
+import type { Generation, PackRejection, PackVerdicts, Space } from './model.ts';
+import { childrenFirst } from './order-nodes.ts';
+import type { JudgedRecord } from './pack-decision.ts';
+import type { PackObject } from './pack-ports.ts';
+import { sha256Hex } from './sha256.ts';
+import { unzstd } from './unzstd.ts';
+
+export interface JudgedPack {
+  /** of the object */
+  readonly bytes: number;
+  readonly verdicts: PackVerdicts;
+  /** those that are good, children before parents */
+  readonly records: readonly JudgedRecord[];
+}
+
+/** After this many bytes, over all packs, the garbage collector is called: by itself it lets pieces of files pile up. */
+const COLLECT_BYTES = 32 * 1024 * 1024;
+
+/** Callers that ask for one pack at the same time share one reading of it. */
+export class PackJudgements {
+  readonly #underWay = new Map<Generation, Promise<JudgedPack | undefined>>();
+
+  /** Resolves `undefined` if there is no object. An object that was found stays true, because keys are written once. */
+  async judge(core: Core, space: Space, pack: Generation): Promise<JudgedPack | undefined> {
+    const earlier = await this.#underWay.get(pack);
+    if (earlier !== undefined) return earlier;
+    const shared = this.#underWay.get(pack);
+    if (shared !== undefined) return shared;
+    const { nodeBytesMax } = core.settings;
+    const judging = core.content.packs
+      .inspect(space, pack, (object) => judgeObject(object, pack, nodeBytesMax))
+      .finally(() => this.#underWay.delete(pack));
+    this.#underWay.set(pack, judging);
+    return judging;
+  }
+}
+
+async function judgeObject(object: PackObject, pack: Generation, nodeBytesMax: number): Promise<JudgedPack> {
+  const judge = new PackJudge(object, pack, nodeBytesMax);
+  const reader = new PackReader(object.bytes);
+  let uncollectedBytes = 0;
+  for await (const piece of object.read()) {
+    for (const record of reader.push(piece)) judge.take(reader, record);
+    if (reader.fault !== undefined) break;
+    uncollectedBytes += piece.length;
+    if (uncollectedBytes < COLLECT_BYTES) continue;
+    uncollectedBytes = 0;
+    Bun.gc(false);
+  }
+  reader.end();
+  return judge.finish(reader.fault);
+}
+
+class PackJudge {
+  readonly #object: PackObject;
+  readonly #pack: Generation;
+  readonly #nodeBytesMax: number;
+  readonly #hashes: Hash[] = [];
+  readonly #good = new Map<Hash, JudgedRecord>();
+  readonly #rejections: PackRejection[] = [];
+
+  constructor(object: PackObject, pack: Generation, nodeBytesMax: number) {
+    this.#object = object;
+    this.#pack = pack;
+    this.#nodeBytesMax = nodeBytesMax;
+  }
+
+  take(reader: PackReader, record: PackRecord): void {
+    const { index, byte, hash, codec, stored, storedLength } = record;
+    const { node, rejection } = judgeRecord(record, {
+      nodeBytesMax: this.#nodeBytesMax,
+      unzstd,
+      sha256: sha256Hex,
+    });
+    if (rejection !== undefined) {
+      this.#hashes.push(hash);
+      this.#rejections.push({ index, ...rejection });
+      return;
+    }
+    const refs = node.refs.slice();
+    // The record that passes the limit of refs counts no more.
+    if (!reader.countRefs(record, refsToHashes(refs).length)) return;
+    this.#hashes.push(hash);
+    this.#good.set(hash, {
+      index,
+      hash,
+      size: node.content.length,
+      canonicalSize: node.canonical.length,
+      contentType: node.contentType,
+      refs,
+      place: { pack: this.#pack, offset: byte + RECORD_HEADER_BYTES, storedLength, codec },
+      integrity: this.#object.integrityOf(stored),
+    });
+  }
+
+  finish(fault: PackFault | undefined): JudgedPack {
+    const good = this.#good;
+    const ordered = childrenFirst([...good.keys()], (hash) => good.get(hash)?.refs);
+    return {
+      bytes: this.#object.bytes,
+      verdicts: {
+        hashes: Buffer.from(this.#hashes.join(''), 'hex'),
+        rejections: this.#rejections,
+        broken: fault,
+      },
+      records: ordered.map((hash) => good.get(hash) as JudgedRecord),
+    };
+  }
+}

@@ -1,0 +1,134 @@
+/** leases: leases many nodes at once, and opens a pack for what is absent (docs/bulk.md, Requests). */
+import {
+  BULK_CHILD_HASHES_MAX,
+  type BulkLeaseRequest,
+  type BulkLeaseResponse,
+  type BulkLeaseResult,
+  type Hash,
+  PACK_BYTES_MAX,
+  PACK_ID_BYTES,
+  PACK_LEASE_MARGIN_MS,
+  PACK_MEDIA_TYPE,
+  PACK_RECORDS_MAX,
+  type PackInstruction,
+  refsToHashes,
+} from '@holdfast/protocol';
+import type { Core } from './core.ts';
+import { makeGenerationDigits } from './generation.ts';
+import { changesRefused } from './lease-decision.ts';
+import { uploadRulesOf } from './lease-node.ts';
+import { clampLeaseDuration } from './lease-state.ts';
+import type { PackRow, Space } from './model.ts';
+import { childrenFirst } from './order-nodes.ts';
+import { leaseRows, openPack, type RowOutcome } from './pack-decision.ts';
+import { sha256 } from './sha256.ts';
+import { signPackToken } from './upload-token.ts';
+
+/** Rows of one transaction: it holds other tenants up no longer than that takes. */
+export const ROWS_PER_GROUP = 256;
+/** A row may change between the first look and its lease; then everything is asked again, so many times in all. */
+const ROUNDS_MAX = 3;
+
+export interface BulkLeaseOptions {
+  /** refuse what would be more than renewals */
+  readonly renewsOnly: boolean;
+  /** scheme and authority that upload URLs of our own target begin with, no trailing slash */
+  readonly uploadOrigin: string;
+}
+
+export async function leaseNodes(
+  core: Core,
+  space: Space,
+  request: BulkLeaseRequest,
+  { renewsOnly, uploadOrigin }: BulkLeaseOptions,
+): Promise<BulkLeaseResponse> {
+  const { hashes } = request;
+  const durationMs = clampLeaseDuration(request.leaseDurationMs);
+  for (let round = 1; ; round += 1) {
+    const found = await core.metadata.findNodesWithContent(space, hashes);
+    const isAbsent = found.some((each) => each?.node.state !== 'ready' && each?.node.state !== 'waiting');
+    if (renewsOnly && found.some((each) => each?.node.state !== 'ready')) throw changesRefused();
+    // The limit of uploads is met before any lease is changed.
+    const pack = request.pack && isAbsent ? await open(core, space, hashes) : undefined;
+    const leasedUntil = pack === undefined ? 0 : pack.urlExpiresAt + PACK_LEASE_MARGIN_MS;
+    const refs = new Map(hashes.map((hash, index) => [hash, found[index]?.node.refs] as const));
+    const leased = await leaseInGroups(core, space, hashes, (hash) => refs.get(hash), { durationMs, leasedUntil });
+    const isStillAbsent = leased.some(({ kind }) => kind === 'absent');
+    if (request.pack && isStillAbsent && pack === undefined && round < ROUNDS_MAX) continue;
+    const results = limitChildHashes(leased.map(toResult));
+    if (pack === undefined || !isStillAbsent) return { results };
+    return { results, pack: await instruct(core, space, pack, uploadOrigin) };
+  }
+}
+
+/** Leases rows in bounded transactions, children before parents; the outcomes are aligned with `hashes`. */
+export async function leaseInGroups(
+  core: Core,
+  space: Space,
+  hashes: readonly Hash[],
+  refsOf: (hash: Hash) => Uint8Array | undefined,
+  lease: { readonly durationMs: number; readonly leasedUntil: number },
+): Promise<RowOutcome[]> {
+  const ordered = childrenFirst(hashes, refsOf);
+  const outcomes = new Map<Hash, RowOutcome>();
+  for (let from = 0; from < ordered.length; from += ROWS_PER_GROUP) {
+    const group = ordered.slice(from, from + ROWS_PER_GROUP);
+    const children = group.flatMap((hash) => refsToHashes(refsOf(hash) ?? NO_REFS));
+    const input = { hashes: group, children, ...lease };
+    for (const outcome of await core.metadata.transact(space, leaseRows, input)) outcomes.set(outcome.hash, outcome);
+  }
+  return hashes.map((hash) => outcomes.get(hash) as RowOutcome);
+}
+
+const NO_REFS = new Uint8Array(0);
+
+export function toResult(outcome: RowOutcome): BulkLeaseResult {
+  const { hash } = outcome;
+  if (outcome.kind === 'absent') return { state: 'absent', hash };
+  if (outcome.kind === 'children') {
+    return { state: 'validated_awaiting_children', hash, childHashes: outcome.childHashes };
+  }
+  const { leaseStartedAt, leaseExpiresAt } = outcome;
+  return { state: 'ready', hash, leaseStartedAt, leaseExpiresAt };
+}
+
+/** Keeps an answer bounded: one child is enough for a client to go on. */
+export function limitChildHashes<T extends { readonly state: string }>(results: readonly T[]): T[] {
+  let left = BULK_CHILD_HASHES_MAX;
+  return results.map((result) => {
+    if (!('childHashes' in result)) return result;
+    const childHashes = result.childHashes as readonly Hash[];
+    const kept = left > 0 ? childHashes : childHashes.slice(0, 1);
+    left -= kept.length;
+    return { ...result, childHashes: kept };
+  });
+}
+
+async function open(core: Core, space: Space, hashes: readonly Hash[]): Promise<PackRow> {
+  return core.metadata.transact(space, openPack, {
+    id: Buffer.from(core.random.bytes(PACK_ID_BYTES)).toString('hex'),
+    fresh: makeGenerationDigits(core.random),
+    asked: sha256(Buffer.from(hashes.join(''), 'hex')),
+    rules: uploadRulesOf(core),
+  });
+}
+
+/** Signs the URL. Called only after the row of the pack with this expiry is durable. */
+async function instruct(
+  core: Core,
+  space: Space,
+  pack: PackRow,
+  uploadOrigin: string,
+): Promise<PackInstruction> {
+  const { id, generation, urlExpiresAt: expiresAt } = pack;
+  const { upload } = core.content;
+  const limits = { bytesMax: PACK_BYTES_MAX, recordsMax: PACK_RECORDS_MAX };
+  if (upload.kind === 'direct') {
+    const life = { issuedAt: pack.touchedAt, expiresAt };
+    const signed = await upload.signUpload(space, generation, life, PACK_MEDIA_TYPE);
+    return { id, method: 'PUT', url: signed.url, expiresAt, headers: signed.headers, ...limits };
+  }
+  const token = signPackToken(core.signer, { space, pack: id, generation, expiresAt });
+  const headers = { 'content-type': PACK_MEDIA_TYPE, 'if-none-match': '*' };
+  return { id, method: 'PUT', url: `${uploadOrigin}/uploads/${token}`, expiresAt, headers, ...limits };
+}

@@ -1,0 +1,175 @@
+/** packs/{id}/lease: judges a pack that was uploaded, publishes and leases its nodes (docs/bulk.md, Requests; docs/design.md, Packs). */
+import {
+  ApiError,
+  bytesToHash,
+  type Hash,
+  isPackId,
+  type PackLeaseResponse,
+  type PackLeaseResult,
+} from '@holdfast/protocol';
+import type { Core } from './core.ts';
+import type { JudgedPack } from './judge-pack.ts';
+import { changesRefused } from './lease-decision.ts';
+import { QuotaRoom } from './lease-node.ts';
+import { leaseInGroups, limitChildHashes, ROWS_PER_GROUP, toResult } from './lease-nodes.ts';
+import { clampLeaseDuration } from './lease-state.ts';
+import type { PackId, PackRow, PackVerdicts, Space } from './model.ts';
+import { beginPack, packNotFound, publishGroup, type RecordOutcome, touchPack } from './pack-decision.ts';
+import { quotaExceeded } from './quotas.ts';
+
+const HASH_BYTES = 32;
+/** Room in the quota of an App is asked for once, and again if the Space has changed meanwhile. */
+const ROUNDS_MAX = 4;
+const BUSY_RETRY_AFTER_SECONDS = 1;
+
+export interface PackLeaseOptions {
+  /** refuse what would be more than renewals */
+  readonly renewsOnly: boolean;
+}
+
+export async function leasePack(
+  core: Core,
+  space: Space,
+  id: string,
+  leaseDurationMs: number,
+  { renewsOnly }: PackLeaseOptions,
+): Promise<PackLeaseResponse> {
+  const durationMs = clampLeaseDuration(leaseDurationMs);
+  const pack = isPackId(id) ? await core.metadata.findPack(space, id) : undefined;
+  if (pack === undefined) throw packNotFound();
+  if (renewsOnly) throw changesRefused();
+  if (pack.state === 'judged') return repeatLease(core, space, id, durationMs);
+  const judged = await judge(core, space, pack);
+  const outcomes = new Map<Hash, RecordOutcome>();
+  const isDone = await publish(core, space, { pack, judged, durationMs, outcomes });
+  if (!isDone) return repeatLease(core, space, id, durationMs);
+  for (const outcome of outcomes.values()) {
+    if (outcome.kind === 'ready' && outcome.heals) core.rottenNodes.noteReady(space, outcome.hash, 'healed');
+  }
+  const rejections = new Map(judged.verdicts.rejections.map((each) => [each.index, each] as const));
+  const results = hashesOf(judged.verdicts).map((hash, index): PackLeaseResult => {
+    const rejection = rejections.get(index);
+    if (rejection !== undefined) return rejectedResult(hash, rejection);
+    const outcome = outcomes.get(hash) as RecordOutcome;
+    return outcome.kind === 'rejected' ? rejectedResult(hash, outcome.rejection) : toResult(outcome);
+  });
+  return answerOf(results, judged.verdicts);
+}
+
+async function judge(core: Core, space: Space, pack: PackRow): Promise<JudgedPack> {
+  const { upload } = core.content;
+  // Our own target notes a complete pack; only a direct upload has to be looked for.
+  const isThere = upload.kind === 'direct' || pack.bytes !== undefined;
+  const judged = isThere ? await core.packs.judge(core, space, pack.generation) : undefined;
+  if (judged !== undefined) return judged;
+  if (pack.bytes !== undefined) {
+    throw new ApiError('SERVICE_UNAVAILABLE', 'the bytes of this pack are lost; lease the hashes again for a new one');
+  }
+  throw new ApiError('CONFLICT', 'no bytes were uploaded for this pack; PUT it to its URL, then lease it again');
+}
+
+interface PackPublication {
+  readonly pack: PackRow;
+  readonly judged: JudgedPack;
+  readonly durationMs: number;
+  /** filled in */
+  readonly outcomes: Map<Hash, RecordOutcome>;
+}
+
+/** Resolves false if the rows have to be asked for the answer: another lease has published some of the records. */
+async function publish(core: Core, space: Space, publication: PackPublication): Promise<boolean> {
+  const { pack, judged, durationMs, outcomes } = publication;
+  const { id, generation } = pack;
+  const { records } = judged;
+  const uploads = core.content.upload.kind;
+  const room = new QuotaRoom(core, space);
+  let isStored = false;
+  try {
+    const from = await begin(core, space, { pack, judged }, room);
+    if (from === undefined) return records.length === 0;
+    isStored = true;
+    let isWhole = from === 0;
+    for (let at = from; at < records.length; at += ROWS_PER_GROUP) {
+      const group = records.slice(at, at + ROWS_PER_GROUP);
+      const isLast = at + ROWS_PER_GROUP >= records.length;
+      const input = { id, generation, from: at, records: group, isLast, durationMs, uploads };
+      const published = await core.metadata.transact(space, publishGroup, input);
+      if (published.kind === 'gone') throw packNotFound();
+      if (published.kind === 'passed') isWhole = false;
+      else for (const outcome of published.outcomes) outcomes.set(outcome.hash, outcome);
+    }
+    return isWhole;
+  } finally {
+    room.settle(isStored);
+  }
+}
+
+/** Resolves with how many records are published already; undefined: the pack is judged. */
+async function begin(
+  core: Core,
+  space: Space,
+  { pack, judged }: Pick<PackPublication, 'pack' | 'judged'>,
+  room: QuotaRoom,
+): Promise<number | undefined> {
+  const { id, generation } = pack;
+  const { bytes, verdicts } = judged;
+  const uploads = core.content.upload.kind;
+  const records = judged.records.map(({ hash, canonicalSize, refs, place }) => ({ hash, canonicalSize, refs, place }));
+  for (let round = 0; round < ROUNDS_MAX; round += 1) {
+    const input = { id, generation, bytes, verdicts, records, quotas: room.input, uploads };
+    const decision = await core.metadata.transact(space, beginPack, input);
+    if (decision.kind === 'judging') return decision.publishedCount;
+    if (decision.kind === 'judged') return undefined;
+    if (decision.kind === 'gone') throw packNotFound();
+    if (decision.kind === 'full') throw quotaExceeded(decision.excess);
+    await room.reserve(decision.more);
+  }
+  throw new ApiError('SERVICE_UNAVAILABLE', 'the nodes of this pack keep changing; repeat the same request', {
+    retryAfterSeconds: BUSY_RETRY_AFTER_SECONDS,
+  });
+}
+
+/** Answers by the verdicts and by the rows as they are now: reads no bytes of the pack. */
+async function repeatLease(
+  core: Core,
+  space: Space,
+  id: PackId,
+  durationMs: number,
+): Promise<PackLeaseResponse> {
+  const verdicts = await core.metadata.transact(space, touchPack, id);
+  if (verdicts === undefined) throw packNotFound();
+  const rejections = new Map(verdicts.rejections.map((each) => [each.index, each] as const));
+  const hashes = hashesOf(verdicts);
+  const accepted = hashes.filter((_, index) => !rejections.has(index));
+  const found = await core.metadata.findNodesWithContent(space, accepted);
+  const refs = new Map(accepted.map((hash, index) => [hash, found[index]?.node.refs] as const));
+  const lease = { durationMs, leasedUntil: 0 };
+  const leased = await leaseInGroups(core, space, accepted, (hash) => refs.get(hash), lease);
+  let next = 0;
+  const results = hashes.map((hash, index): PackLeaseResult => {
+    const rejection = rejections.get(index);
+    if (rejection !== undefined) return rejectedResult(hash, rejection);
+    const outcome = leased[next] as (typeof leased)[number];
+    next += 1;
+    return toResult(outcome);
+  });
+  return answerOf(results, verdicts);
+}
+
+function answerOf(results: readonly PackLeaseResult[], { broken }: PackVerdicts): PackLeaseResponse {
+  const bounded = limitChildHashes(results);
+  return broken === undefined ? { results: bounded } : { results: bounded, broken };
+}
+
+function rejectedResult(
+  hash: Hash,
+  { code, message }: { readonly code: PackVerdicts['rejections'][number]['code']; readonly message: string },
+): PackLeaseResult {
+  return { state: 'rejected', hash, rejection: { code, message } };
+}
+
+function hashesOf({ hashes }: PackVerdicts): Hash[] {
+  const list: Hash[] = [];
+  for (let at = 0; at < hashes.length; at += HASH_BYTES) list.push(bytesToHash(hashes.subarray(at, at + HASH_BYTES)));
+  return list;
+}
