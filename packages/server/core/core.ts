@@ -3,6 +3,7 @@
  * metadata store's: several processes share it, and their own clocks may differ.
  */
 
+import type { ClockGuard } from './clock-guard.ts';
 import type { FreeSpace } from './free-space.ts';
 import type { ContentStore, MetadataStore, Randomness, Signer } from './ports.ts';
 import type { Quotas } from './quotas.ts';
@@ -19,6 +20,8 @@ export interface Core {
   /** undefined: nothing is kept on a disk of ours */
   readonly freeSpace?: FreeSpace | undefined;
   readonly strays: StrayWatch;
+  /** undefined: one process has the only clock */
+  readonly clocks?: ClockGuard | undefined;
   readonly settings: CoreSettings;
 }
 

@@ -1,9 +1,10 @@
 /** The rules over an open deployment. */
 import { randomBytes } from 'node:crypto';
 import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
+import { SampledClocks } from '../background/clock-guard.ts';
 import type { Core, CoreSettings } from '../core/core.ts';
 import type { FreeSpace } from '../core/free-space.ts';
-import type { Randomness, Signer } from '../core/ports.ts';
+import type { Clock, Randomness, Signer } from '../core/ports.ts';
 import type { Quotas } from '../core/quotas.ts';
 import type { RottenNodes } from '../core/rotten-nodes.ts';
 import { StrayWatch } from '../core/stray-watch.ts';
@@ -19,6 +20,7 @@ export function makeCore(
   rottenNodes: RottenNodes,
   quotas: Quotas,
   freeSpace?: FreeSpace,
+  clock: Clock = { now: () => Date.now() },
 ): Core {
   return {
     metadata: rows,
@@ -27,6 +29,7 @@ export function makeCore(
     signer,
     rottenNodes,
     strays: new StrayWatch(),
+    clocks: new SampledClocks({ rows, bytes, now: () => clock.now() }),
     quotas,
     freeSpace,
     settings: {

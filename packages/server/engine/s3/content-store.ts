@@ -59,6 +59,10 @@ export class S3ContentStore implements ContentStore {
     };
   }
 
+  get clockSkewMs(): number | undefined {
+    return this.#parts.client.clockSkewMs;
+  }
+
   /**
    * Callers that ask for one object at the same time share one inspection. An object that it finds stays true, because keys are
    * written once. If it finds none, an object may have come since: a caller that asked later inspects again.

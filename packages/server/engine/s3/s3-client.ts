@@ -77,6 +77,7 @@ export class S3Client {
   /** ms our clock is behind the store's; measured when the store refuses a signature because of the time */
   #skewMs = 0;
   #isClosed = false;
+  #aheadMs: number | undefined;
 
   constructor(options: S3ClientOptions) {
     this.#options = options;
@@ -97,6 +98,11 @@ export class S3Client {
   /** requests under way */
   get requestsInFlight(): number {
     return this.#slots.taken;
+  }
+
+  /** ms by which the store's clock is ahead of ours, as of its last answer, to the second */
+  get clockSkewMs(): number | undefined {
+    return this.#aheadMs;
   }
 
   /** ms since the epoch by the store's clock, as far as it is known */
@@ -149,6 +155,8 @@ export class S3Client {
     try {
       response = await fetchHead(request, controller, headMsMax);
       ENGINE_UP.set({ engine: 's3' }, 1);
+      const storeNow = Date.parse(response.headers.get('date') ?? '');
+      if (Number.isFinite(storeNow)) this.#aheadMs = storeNow - this.#options.now();
     } catch (error) {
       if (!this.#isClosed) ENGINE_UP.set({ engine: 's3' }, 0);
       onEnd();
