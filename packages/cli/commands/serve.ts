@@ -45,6 +45,10 @@ export function withServeFlags(command: Command): Command {
       'collect in every Space by itself, spread out over that time (default: off)',
     )
     .option(
+      '--max-clock-skew <duration>',
+      'collect nothing while the clocks of database, object store and server are further apart (default: 2m)',
+    )
+    .option(
       '--min-free <size>',
       'free space kept in the data folder: below it uploads are refused (default: 1GiB or 5 % of the disk)',
     )

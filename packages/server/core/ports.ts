@@ -206,8 +206,8 @@ export interface ContentStore {
    * itself, with a URL from `signUpload`.
    */
   readonly upload: ContentUploads;
-  /** ms by which the store's own clock is ahead of this process's; undefined: it has none, or did not say */
-  readonly clockSkewMs?: number | undefined;
+  /** ms by which the store's own clock is ahead of this process's, half a minute old at most; undefined: it does not say now */
+  readClockSkew?(): Promise<number | undefined>;
   /** Looks for the complete object of a generation and validates it against `hash` in bounded memory. */
   inspect(space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject>;
   /**

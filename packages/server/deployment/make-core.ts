@@ -1,7 +1,7 @@
 /** The rules over an open deployment. */
 import { randomBytes } from 'node:crypto';
 import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
-import { SampledClocks } from '../background/clock-guard.ts';
+import { ComparedClocks } from '../background/clock-guard.ts';
 import type { Core, CoreSettings } from '../core/core.ts';
 import type { FreeSpace } from '../core/free-space.ts';
 import type { Clock, Randomness, Signer } from '../core/ports.ts';
@@ -11,7 +11,9 @@ import { StrayWatch } from '../core/stray-watch.ts';
 import type { ServedDeployment } from './deployment.ts';
 
 /** What is configured of the rules. */
-type CoreConfig = Pick<CoreSettings, 'nodeBytesMax' | 'activeUploadsMax' | 'uploadTtlMs'>;
+interface CoreConfig extends Pick<CoreSettings, 'nodeBytesMax' | 'activeUploadsMax' | 'uploadTtlMs'> {
+  readonly clockSkewMsMax: number;
+}
 
 export function makeCore(
   config: CoreConfig,
@@ -29,7 +31,7 @@ export function makeCore(
     signer,
     rottenNodes,
     strays: new StrayWatch(),
-    clocks: new SampledClocks({ rows, bytes, now: () => clock.now() }),
+    clocks: new ComparedClocks({ rows, bytes, now: () => clock.now(), skewMsMax: config.clockSkewMsMax }),
     quotas,
     freeSpace,
     settings: {

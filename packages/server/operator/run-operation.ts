@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import {
   ACTIVE_UPLOADS_MAX_DEFAULT,
+  CLOCK_SKEW_MS_MAX_DEFAULT,
   NODE_BYTES_MAX_DEFAULT,
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
@@ -124,6 +125,7 @@ async function openContext(
     nodeBytesMax: NODE_BYTES_MAX_DEFAULT,
     activeUploadsMax: ACTIVE_UPLOADS_MAX_DEFAULT,
     uploadTtlMs: UPLOAD_TTL_MS_DEFAULT,
+    clockSkewMsMax: CLOCK_SKEW_MS_MAX_DEFAULT,
   };
   const log = openLog('fatal');
   let fatal: Error | undefined;

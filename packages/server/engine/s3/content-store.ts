@@ -59,8 +59,13 @@ export class S3ContentStore implements ContentStore {
     };
   }
 
-  get clockSkewMs(): number | undefined {
-    return this.#parts.client.clockSkewMs;
+  /** Of a store that does not answer no object can be deleted either, so its clock does not matter then. */
+  async readClockSkew(): Promise<number | undefined> {
+    const { client, keys, limits } = this.#parts;
+    const known = client.findClockSkew(limits.clockMs);
+    if (known !== undefined) return known;
+    const call = { method: 'HEAD', key: keys.marker, doing: 'reading the clock of the store' } as const;
+    return client.send(call, async () => client.findClockSkew(limits.clockMs)).catch(() => undefined);
   }
 
   /**
