@@ -1,9 +1,9 @@
 /** `holdfast serve`: runs the server. */
 import { DATA_DIR_DEFAULT, LISTEN_DEFAULT } from '@holdfast/protocol';
 import type { Command } from 'commander';
-import { CliError, UsageError } from '../cli-error.ts';
 import { printLine } from '../output.ts';
 import { findOwnProgram, nameOwnProgram, WORKER_ARGUMENT } from '../own-program.ts';
+import { withServer } from '../server-door.ts';
 import { CLIENT_VARIABLES } from '../variables.ts';
 
 type ServeFlags = import('@holdfast/server').ServeFlags;
@@ -69,8 +69,7 @@ export function withServeFlags(command: Command): Command {
 }
 
 async function runServe(flags: ServeFlags): Promise<void> {
-  const server = await import('@holdfast/server');
-  try {
+  await withServer(async (server) => {
     const config = await server.parseServeConfig(flags, process.env);
     const program = {
       name: nameOwnProgram(),
@@ -78,8 +77,5 @@ async function runServe(flags: ServeFlags): Promise<void> {
       otherVariables: CLIENT_VARIABLES,
     };
     await server.serve(config, program, printLine);
-  } catch (error) {
-    if (error instanceof server.ConfigError) throw new UsageError(error.message);
-    throw error instanceof server.ServeError ? new CliError(error.message) : error;
-  }
+  });
 }

@@ -28,6 +28,7 @@ const SAMPLES: Readonly<
   removeApp: { input: { app: 'added' } },
   setApp: { input: { app: 'demo', space: 'limited', maxBytes: 10, maxNodes: null } },
   revokeApp: { input: { app: 'demo', sub: 'eve' } },
+  rotateSecret: { input: {} },
   listSpaces: { input: { limit: 10 } },
   collectSpace: { input: { app: 'demo', space: 'home' } },
   purgeSpace: { input: { app: 'demo', space: 'home', confirm: 'home' }, status: 409 },
