@@ -174,6 +174,12 @@ for (const name of OPERATION_NAMES) {
   });
 }
 
+test('a purge wants the id of the Space again', async () => {
+  const input = { app: 'demo', space: 'home', confirm: 'hom' };
+  const detail = await expectProblem(await send(described('purgeSpace'), input), 400, 'INVALID_INPUT');
+  expect(detail).toContain('nothing was removed');
+});
+
 test('a path that is no operation is a problem too', async () => {
   await expectProblem(await fetch(`${url}/operator/v1/nothing`), 404, 'NOT_FOUND');
 });
