@@ -169,6 +169,7 @@ function engineRoom(store: string, packages: readonly string[], reason: string):
   const folders = [
     folder,
     ...ENGINE_PORTS,
+    'packages/server/error-code.ts',
     'packages/server/engine/address.ts',
     'packages/server/engine/app-rows.ts',
     'packages/server/engine/local-failure.ts',
@@ -298,7 +299,7 @@ export const COMPOSITION_ROOT = 'packages/server/deployment/open.ts';
  * come before its rooms.
  */
 export const FLOORS: readonly RegExp[] = [
-  /^packages\/server\/(?:(?:errors|log|log-repeats)\.ts|package\.json)$/,
+  /^packages\/server\/(?:(?:error-code|errors|log|log-repeats)\.ts|package\.json)$/,
   /^packages\/server\/metrics\//,
   /^packages\/server\/traces\//,
   /^packages\/server\/shares\//,

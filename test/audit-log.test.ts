@@ -1,8 +1,10 @@
 /** `serve --audit-log` on a real server. */
+import { Database } from 'bun:sqlite';
 import { afterAll, describe, expect, test } from 'bun:test';
 import { existsSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeNode } from './support/canonical-node.ts';
+import { databasePath } from './support/embedded-files.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
 import { makeSpaceClient } from './support/space-client.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
@@ -32,6 +34,17 @@ function linesOf(text: string): Line[] {
 
 function read(path: string): Line[] {
   return existsSync(path) ? linesOf(readFileSync(path, 'utf8')) : [];
+}
+
+/** What uploads are open for, by the rows themselves. */
+function hashesOfUploads(data: string): string[] {
+  const database = new Database(databasePath(data), { readonly: true });
+  try {
+    const rows = database.query<{ hash: Uint8Array }, []>('SELECT hash FROM uploads').all();
+    return rows.map(({ hash }) => Buffer.from(hash).toString('hex'));
+  } finally {
+    database.close();
+  }
 }
 
 const countOf = (lines: Line[]): number =>
@@ -135,17 +148,26 @@ describe.concurrent('an audit log', () => {
     const running = await start('audit-required', path, '--audit-required');
     const node = makeNode('required');
     await running.client().store(node);
-    Bun.spawnSync(['sh', '-c', `rm ${path} && ln -s /dev/full ${path}`]);
     const client = running.client();
-    const answer = await client.lease(makeNode('never acknowledged').hash);
+    const [pending, lost] = [makeNode('opened before'), makeNode('never acknowledged')];
+    const opened = await client.lease(pending.hash);
+    Bun.spawnSync(['sh', '-c', `rm ${path} && ln -s /dev/full ${path}`]);
+    const answer = await client.lease(lost.hash);
     expect(answer).toMatchObject({ status: 503, json: { error: 'SERVICE_UNAVAILABLE' } });
     expect(answer.json.message).toContain('audit log');
     expect((await client.lease(makeNode('not begun').hash)).status).toBe(503);
     expect((await client.commit('r1', { [node.hash]: 1 })).status).toBe(503);
     expect((await client.lease(node.hash)).status).toBe(200);
     expect((await client.metadata(node.hash)).status).toBe(200);
+    const { upload } = (await client.lease(lost.hash)).json;
+    expect(upload).toBeUndefined();
+    expect((await client.put(opened.json.upload, pending.bytes)).status).toBe(503);
     Bun.spawnSync(['rm', path]);
     await until(async () => (await client.commit('r2', { [node.hash]: 1 })).status === 200);
+    // What came while it was known that no line can be written was not begun; the first one was, before anybody knew.
+    expect((await client.commit('r1', { [node.hash]: 1 })).json).toMatchObject({ idempotent: false });
+    expect(hashesOfUploads(running.data).toSorted()).toEqual([lost.hash, pending.hash].toSorted());
+    expect((await client.put(opened.json.upload, pending.bytes)).status).toBe(200);
     expect(read(path)[0]).toMatchObject({ operation: 'audit.lost' });
   });
 });

@@ -1,9 +1,8 @@
 /** What the commands about names share: what they are given, what the token must permit, and how snapshots are shown. */
 import { CatalogError, checkSnapshotId, checkSnapshotName, type Snapshot } from '@holdfast/client';
-import { OPERATIONS } from '@holdfast/protocol';
+import { formatBytes, OPERATIONS } from '@holdfast/protocol';
 import { InvalidArgumentError } from 'commander';
 import { type ConnectionFlags, requireAuthorities } from './connection.ts';
-import { formatBytes } from './progress/format-progress.ts';
 import { NAMES_AUTHORITIES } from './tree-reference.ts';
 
 const WRITER_AUTHORITIES = [

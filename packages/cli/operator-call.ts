@@ -1,14 +1,17 @@
 /** Commands of operators: where the deployment is, and one operation on it. */
 import { type Command, Option } from 'commander';
-import { CliError, UsageError } from './cli-error.ts';
+import { UsageError } from './cli-error.ts';
 import { readTextFile } from './files.ts';
 import { interruption, sayWhenInterrupted } from './interruption.ts';
-import { dataOption, jsonOption } from './options.ts';
+import { dataOption, jsonOption, metadataOption } from './options.ts';
+import { type Server, withServer } from './server-door.ts';
 import { saying } from './waits.ts';
 
-type Server = typeof import('@holdfast/server');
 type OperationName = import('@holdfast/server').OperationName;
+type PartOperationName = import('@holdfast/server').PartOperationName;
 type Where = import('@holdfast/server').OperatorWhere;
+type PartWhere = import('@holdfast/server').PartWhere;
+type AddressWhere = Where & PartWhere;
 type Input<N extends OperationName> = import('@holdfast/server').OperatorInput<N>;
 type Output<N extends OperationName> = import('@holdfast/server').OperatorOutput<N>;
 
@@ -21,15 +24,12 @@ export interface OperatorOptions {
   readonly json?: true;
 }
 
+/** Options of a command that needs rows alone. */
+export type PartOptions = Omit<OperatorOptions, 'content'>;
+
 export const OPERATED_HELP_AFTER = `
 With --data the server that holds the folder does the work, or the command itself if no server runs. --metadata and --content
 name the engines of servers that share them. --operator asks a server by the address that it prints as "operators:".`;
-
-/** Whether a command on the Apps asks a server. With a place it changes the registry itself, which works beside servers. */
-export function isOverApi({ operator, data, metadata }: OperatorOptions): boolean {
-  const isPlaced = data !== undefined || metadata !== undefined;
-  return operator !== undefined || (!isPlaced && Boolean(process.env.HOLDFAST_OPERATOR_URL));
-}
 
 /** Adds the options that say where the deployment is, and --json. */
 export function withOperator(command: Command): Command {
@@ -38,21 +38,18 @@ export function withOperator(command: Command): Command {
 
 /** Adds the options that say where the deployment is. */
 export function withOperatorPlace(command: Command): Command {
-  return withOperatorAddress(
-    command
-      .addOption(dataOption())
-      .addOption(
-        new Option(
-          '--metadata <url>',
-          'database of servers that share one, postgres://… (or HOLDFAST_METADATA)',
-        ).conflicts('data'),
-      )
-      .addOption(new Option('--content <url>', 'bytes in S3, s3://… (or HOLDFAST_CONTENT)')),
+  return withRowsPlace(command).addOption(
+    new Option('--content <url>', 'bytes in S3, s3://… (or HOLDFAST_CONTENT)'),
   );
 }
 
+/** Adds the options that say where the rows of the deployment are. */
+export function withRowsPlace(command: Command): Command {
+  return withOperatorAddress(command.addOption(dataOption()).addOption(metadataOption().conflicts('data')));
+}
+
 /** Adds the options of the operator API alone. */
-export function withOperatorAddress(command: Command): Command {
+function withOperatorAddress(command: Command): Command {
   return command
     .addOption(
       new Option(
@@ -79,22 +76,44 @@ export async function runOperation<N extends OperationName>(
   whenInterrupted: string,
 ): Promise<Output<N>> {
   sayWhenInterrupted(whenInterrupted);
-  const server = await import('@holdfast/server');
-  return explaining(server, async () => {
-    const where = await findWhere(server, options);
+  return withServer(async (server) => {
+    const where = (await findAddress(options)) ?? {
+      ...{ kind: 'place' as const, place: server.parseOperatedPlace(options, process.env) },
+    };
     return saying(`no answer yet from ${nameOf(server, where)}`, () =>
       server.runOperation(where, name, input, interruption),
     );
   });
 }
 
-async function findWhere(server: Server, options: OperatorOptions): Promise<Where> {
-  const address = await findOperatorAddress(options);
-  return address ?? { kind: 'place', place: server.parseOperatedPlace(options, process.env) };
+/** As `runOperation`, of an operation that needs the rows alone, or only a part of them. */
+export async function runPartOperation<N extends PartOperationName>(
+  options: PartOptions,
+  name: N,
+  input: Input<N>,
+  whenInterrupted: string,
+): Promise<Output<N>> {
+  sayWhenInterrupted(whenInterrupted);
+  return withServer(async (server) => {
+    const where = await findPartWhere(server, options);
+    return saying(`no answer yet from ${nameOf(server, where)}`, () =>
+      server.runPartOperation(where, name, input, interruption),
+    );
+  });
+}
+
+/** The name of the place that `runPartOperation` works on, for a message. */
+export function namePart(options: PartOptions): Promise<string> {
+  return withServer(async (server) => nameOf(server, await findPartWhere(server, options)));
+}
+
+async function findPartWhere(server: Server, options: PartOptions): Promise<PartWhere> {
+  const address = await findAddress(options);
+  return address ?? { kind: 'rows', place: server.parseRowsPlace(options, process.env) };
 }
 
 /** The server that is asked over the operator API; undefined: none was named. A flag that names a place wins over the variable. */
-async function findOperatorAddress(options: OperatorOptions): Promise<Where | undefined> {
+async function findAddress(options: OperatorOptions): Promise<AddressWhere | undefined> {
   const isPlaced = [options.data, options.metadata, options.content].some((each) => each !== undefined);
   const given = options.operator ?? (isPlaced ? undefined : process.env.HOLDFAST_OPERATOR_URL || undefined);
   const tokenFile = options.operatorTokenFile;
@@ -124,16 +143,8 @@ function parseAddress(text: string): string {
   );
 }
 
-function nameOf(server: Server, where: Where): string {
+function nameOf(server: Server, where: Where | PartWhere): string {
   if (where.kind === 'place') return server.nameRows(where.place.rows);
+  if (where.kind === 'rows') return server.nameRows(where.place);
   return where.address.kind === 'url' ? new URL(where.address.url).host : 'the server';
-}
-
-async function explaining<T>(server: Server, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof server.ConfigError) throw new UsageError(error.message);
-    throw error instanceof server.ServeError ? new CliError(error.message) : error;
-  }
 }

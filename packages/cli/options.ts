@@ -18,6 +18,11 @@ export function dataOption(): Option {
   return new Option('--data <dir>', description);
 }
 
+export function metadataOption(): Option {
+  const description = 'database of servers that share one, postgres://… (or HOLDFAST_METADATA)';
+  return new Option('--metadata <url>', description);
+}
+
 export function jsonOption(): Option {
   return new Option('--json', 'print the result as JSON');
 }

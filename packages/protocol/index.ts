@@ -1,13 +1,23 @@
 /** The interface of the Space API as code: no I/O, web standards only. */
 export * from './algorithms.ts';
+export * from './bulk/bulk-limits.ts';
+export * from './bulk/bulk-operations.ts';
+export * from './bulk/bulk-requests.ts';
+export * from './bulk/bulk-wire.ts';
 export * from './duration.ts';
 export * from './errors.ts';
 export * from './hash.ts';
 export * from './ids.ts';
 export * from './limits.ts';
 export * from './node-codec.ts';
+export { judgeNodeBytes, type NodeJudgement } from './node-judgement.ts';
 export * from './openapi.ts';
 export * from './operations.ts';
+export * from './pack/judge-record.ts';
+export * from './pack/pack-format.ts';
+export * from './pack/pack-limits.ts';
+export * from './pack/pack-reader.ts';
+export * from './pack/zstd-frame.ts';
 export * from './requests.ts';
 export * from './root-ref-payload.ts';
 export * from './schemas.ts';

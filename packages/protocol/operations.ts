@@ -1,4 +1,5 @@
 /** The closed table of operations and the data to match paths against it. */
+import { fillPath, pathPattern } from './path-template.ts';
 
 export const NODE_MEDIA_TYPE = 'application/vnd.holdfast.cas-node.v1';
 
@@ -120,9 +121,7 @@ export interface SpacePathMatch {
   readonly hash: string | undefined;
 }
 
-const SPACE_PATTERNS = SPACE_ROUTES.map((route) => {
-  return { route, pattern: new RegExp(`^${route.path.replace(/\{(\w+)\}/g, '(?<$1>[^/]*)')}$`) };
-});
+const SPACE_PATTERNS = SPACE_ROUTES.map((route) => ({ route, pattern: pathPattern(route.path) }));
 
 /**
  * Matches the raw path of a request (no query) by its fixed segments, letter for letter; `undefined` when no operation of
@@ -146,16 +145,5 @@ export function operationPath(
   name: OperationName,
   target: { readonly appId: string; readonly spaceId: string; readonly hash?: string },
 ): string {
-  return OPERATIONS[name].path.replace(
-    /\{(appId|spaceId|hash)\}/g,
-    (_, part: 'appId' | 'spaceId' | 'hash') => {
-      const value = target[part];
-      if (value === undefined || value === '' || value === '.' || value === '..' || !value.isWellFormed()) {
-        throw new RangeError(
-          `${part} ${JSON.stringify(value)} cannot be part of a path; give a non-empty id other than . and ..`,
-        );
-      }
-      return encodeURIComponent(value);
-    },
-  );
+  return fillPath(OPERATIONS[name].path, target);
 }

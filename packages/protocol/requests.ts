@@ -1,29 +1,18 @@
 /** Requests of the interface, untrusted to typed. Every refusal is an ApiError whose message names the field and the rule. */
-import { ApiError } from './errors.ts';
 import { isHash } from './hash.ts';
 import { hasAtMostCodePoints } from './ids.ts';
 import {
   GC_NODES_DEFAULT,
   GC_NODES_MAX,
-  INTEGER_MAX,
-  JSON_BODY_BYTES_MAX,
-  JSON_DEPTH_MAX,
   REQUEST_ID_CHARACTERS_MAX,
   ROOT_REF_CHANGES_MAX,
   ROOT_REF_DELTA_MAX,
   ROOT_REFS_PAGE_DEFAULT,
   ROOT_REFS_PAGE_MAX,
 } from './limits.ts';
+import { invalid, parseBody, readPositiveInteger } from './request-body.ts';
 import type { RootRefChange } from './root-ref-payload.ts';
-import {
-  isJsonObject,
-  type JsonObject,
-  type JsonValue,
-  parseStrictJson,
-  quoted,
-  SAFE_DIGITS,
-  StrictJsonError,
-} from './strict-json.ts';
+import { isJsonObject, type JsonValue, quoted, SAFE_DIGITS } from './strict-json.ts';
 
 export interface LeaseRequest {
   /** as asked, > 0; the operation clamps it */
@@ -130,41 +119,6 @@ function findPlainLeaseDuration(bytes: Uint8Array): number | undefined {
   return value > 0 ? value : undefined;
 }
 
-function parseBody(bytes: Uint8Array, fields: readonly string[]): JsonObject {
-  if (bytes.length > JSON_BODY_BYTES_MAX) {
-    throw new ApiError(
-      'PAYLOAD_TOO_LARGE',
-      `the body is over ${JSON_BODY_BYTES_MAX} bytes; send a smaller one`,
-    );
-  }
-  const body = parseJson(bytes);
-  if (!isJsonObject(body)) throw invalid(`the body must be a JSON object with ${fields.join(', ')}`);
-  for (const name of body.keys()) {
-    if (!fields.includes(name)) {
-      throw invalid(`field ${quoted(name)} is not known; the body has ${fields.join(', ')} only`);
-    }
-  }
-  return body;
-}
-
-function parseJson(bytes: Uint8Array): JsonValue {
-  try {
-    return parseStrictJson(bytes, { depthMax: JSON_DEPTH_MAX });
-  } catch (cause) {
-    if (!(cause instanceof StrictJsonError)) throw cause;
-    throw new ApiError('INVALID_REQUEST', `the body is not valid JSON: ${cause.message}`, { cause });
-  }
-}
-
-function readPositiveInteger(value: JsonValue | undefined, field: string): number {
-  if (value === undefined)
-    throw invalid(`${field} is missing; it must be an integer from 1 to ${INTEGER_MAX}`);
-  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 1) {
-    throw invalid(`${field} must be an integer from 1 to ${INTEGER_MAX}`);
-  }
-  return value;
-}
-
 function readRequestId(value: JsonValue | undefined): string {
   const rule = `it must be a string of 1 to ${REQUEST_ID_CHARACTERS_MAX} characters`;
   if (value === undefined) throw invalid(`requestId is missing; ${rule}`);
@@ -206,8 +160,4 @@ function readLimit(value: string): number {
     throw invalid(`query parameter limit must be an integer from 1 to ${ROOT_REFS_PAGE_MAX}`);
   }
   return limit;
-}
-
-function invalid(message: string): ApiError {
-  return new ApiError('INVALID_REQUEST', message);
 }

@@ -5,3 +5,5 @@ export const LISTEN_DEFAULT = '127.0.0.1:8420';
 export const OPERATOR_LISTEN_DEV = '127.0.0.1:8421';
 /** Data folder of the embedded engine. */
 export const DATA_DIR_DEFAULT = './holdfast-data';
+/** Clocks that are kept by NTP differ by milliseconds, and an answer across a network takes seconds at most. */
+export const CLOCK_SKEW_MS_MAX_DEFAULT = 2 * 60_000;

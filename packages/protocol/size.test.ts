@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { parseSize } from './size.ts';
+import { formatBytes, parseSize } from './size.ts';
 
 const UNITS: readonly (readonly [string, number])[] = [
   ['', 1],
@@ -57,4 +57,17 @@ describe('parseSize', () => {
       }),
     );
   });
+});
+
+test.each<[number, string]>([
+  [0, '0 B'],
+  [1023, '1023 B'],
+  [1024, '1.0 KiB'],
+  [1536, '1.5 KiB'],
+  [99.94 * 1024, '99.9 KiB'],
+  [102_400, '100 KiB'],
+  [1024 ** 3, '1.0 GiB'],
+  [Number.MAX_SAFE_INTEGER, '8.0 PiB'],
+])('%d bytes read as %p', (bytes, text) => {
+  expect(formatBytes(bytes)).toBe(text);
 });

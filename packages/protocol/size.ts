@@ -1,4 +1,4 @@
-/** Sizes as people write them: an integer of bytes, or an integer and `KiB` to `TiB` (powers of 1024) or `kB` to `TB` (of 1000). */
+/** Sizes as people write and read them: an integer of bytes, or an integer and `KiB` to `TiB` (powers of 1024) or `kB` to `TB` (of 1000). */
 
 const UNIT_BYTES = {
   KiB: 1024,
@@ -26,4 +26,17 @@ export function parseSize(text: string): number {
   const bytes = Number(match[1]) * (match[2] === undefined ? 1 : UNIT_BYTES[match[2] as Unit]);
   if (!Number.isSafeInteger(bytes)) throw new RangeError(`${text} is too large a size; write a smaller one`);
   return bytes;
+}
+
+const SHOWN_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
+
+/** `12 B`, `1.5 KiB`, `340 GiB`: three digits at most, and of those that are rounded one behind the point. */
+export function formatBytes(bytes: number): string {
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1024 && unit < SHOWN_UNITS.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${SHOWN_UNITS[unit]}`;
 }

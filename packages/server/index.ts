@@ -7,8 +7,10 @@ import type {
   OperationName,
   InputOf as OperatorInput,
   OutputOf as OperatorOutput,
+  PartOperationName,
 } from './operator/operations.ts';
 import type { OperatorWhere } from './operator/run-operation.ts';
+import type { PartWhere } from './operator/run-part-operation.ts';
 
 export type { DescribedApp } from './deployment/describe-app.ts';
 export {
@@ -18,17 +20,13 @@ export {
   parseRowsPlace,
   type RowsPlace,
 } from './deployment/place.ts';
-export {
-  findRegistry,
-  openRegistry,
-  type Registry,
-} from './deployment/registry.ts';
+export { openRegistry } from './deployment/registry.ts';
 export { ConfigError, ServeError } from './errors.ts';
 export type { ConfigReport } from './serve/check-config.ts';
 export type { ServeConfig, ServeFlags } from './serve/config.ts';
 export type { TransferEvent, TransferResult } from './transfer/events.ts';
 export type { Transfer, TransferPlan } from './transfer/transfer-deployment.ts';
-export type { OperationName, OperatorInput, OperatorOutput, OperatorWhere };
+export type { OperationName, OperatorInput, OperatorOutput, OperatorWhere, PartOperationName, PartWhere };
 
 export const parseServeConfig = async (
   ...options: Parameters<typeof import('./serve/config.ts').parseServeConfig>
@@ -48,8 +46,13 @@ export const runOperation = async <N extends OperationName>(
 ): Promise<OperatorOutput<N>> =>
   (await import('./operator/run-operation.ts')).runOperation(where, name, input, signal);
 
-export const rotateSecret: typeof import('./deployment/rotate-secret.ts').rotateSecret = async (...options) =>
-  (await import('./deployment/rotate-secret.ts')).rotateSecret(...options);
+export const runPartOperation = async <N extends PartOperationName>(
+  where: PartWhere,
+  name: N,
+  input: OperatorInput<N>,
+  signal: AbortSignal,
+): Promise<OperatorOutput<N>> =>
+  (await import('./operator/run-part-operation.ts')).runPartOperation(where, name, input, signal);
 
 export const runWorker = async (): Promise<void> => (await import('./serve/worker.ts')).runWorker();
 

@@ -32,6 +32,8 @@ export interface ClusterOptions {
   readonly metadataParameters?: Readonly<Record<string, string>>;
   /** servers reach the engines through proxies, each server through its own */
   readonly isProxied?: boolean;
+  /** how far clocks may differ before nothing is collected; by default a year, because most tests move one clock alone */
+  readonly maxClockSkew?: string;
   /** how far the clock of each process is off, ms */
   readonly clockOffsetsMs?: readonly number[];
 }
@@ -194,6 +196,7 @@ class RealClusterServer implements ClusterServer {
       data: this.#data,
       arguments: [
         ...['--metadata', metadata.href, '--content', formatContentUrl(bucket, endpoint)],
+        ...['--max-clock-skew', this.#options.maxClockSkew ?? '365d'],
         ...(this.#options.arguments ?? []),
       ],
       environment: {

@@ -1,10 +1,10 @@
 /** `holdfast app set` and `holdfast app revoke`: what an App may store, and tokens that are refused before they expire. */
-import { INTEGER_MAX } from '@holdfast/protocol';
+import { formatBytes, INTEGER_MAX } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
-import { withExistingRegistry, withPlace } from '../app-registry.ts';
 import { UsageError } from '../cli-error.ts';
-import { isOverApi, type OperatorOptions, runOperation } from '../operator-call.ts';
+import { type PartOptions, runPartOperation, withRowsPlace } from '../operator-call.ts';
 import {
+  jsonOption,
   orNone,
   parseCountValue,
   parseGivenValue,
@@ -13,15 +13,15 @@ import {
   parseTimeValue,
 } from '../options.ts';
 import { printJson, printLine } from '../output.ts';
-import { formatBytes, formatCount } from '../progress/format-progress.ts';
+import { formatCount } from '../progress/format-progress.ts';
 
-interface SetOptions extends OperatorOptions {
+interface SetOptions extends PartOptions {
   readonly maxBytes?: number | 'none';
   readonly maxNodes?: number | 'none';
   readonly space?: string;
 }
 
-interface RevokeOptions extends OperatorOptions {
+interface RevokeOptions extends PartOptions {
   readonly jti?: string;
   readonly sub?: string;
   readonly until?: number;
@@ -49,7 +49,7 @@ function registerSet(app: Command): void {
       new Option('--max-nodes <count>', 'nodes; none lifts the limit').argParser(orNone(parseCountValue(0))),
     )
     .option('--space <space>', 'limit this Space alone, exactly', parsePathIdValue);
-  withPlace(command).action(setQuotas);
+  withRowsPlace(command).addOption(jsonOption()).action(setQuotas);
 }
 
 async function setQuotas(appId: string, options: SetOptions): Promise<void> {
@@ -60,11 +60,8 @@ async function setQuotas(appId: string, options: SetOptions): Promise<void> {
   if (maxBytes === undefined && maxNodes === undefined) {
     throw new UsageError('say what to limit: --max-bytes SIZE, --max-nodes N, or both; none lifts a limit');
   }
-  const changed = isOverApi(options)
-    ? await runOperation(options, 'setApp', { app: appId, space, maxBytes, maxNodes }, INTERRUPTED)
-    : await withExistingRegistry(options, appId, async (registry) =>
-        registry.describeApp(await registry.setQuotas(appId, space, { maxBytes, maxNodes })),
-      );
+  const input = { app: appId, space, maxBytes, maxNodes };
+  const changed = await runPartOperation(options, 'setApp', input, INTERRUPTED);
   if (options.json) return printJson(changed);
   const quotas =
     space === undefined ? changed.quotas : changed.spaceQuotas.find((each) => each.space === space);
@@ -103,7 +100,7 @@ function registerRevoke(app: Command): void {
         .conflicts('lift'),
     )
     .option('--lift', 'take the revocation back');
-  withPlace(command).action(revoke);
+  withRowsPlace(command).addOption(jsonOption()).action(revoke);
 }
 
 async function revoke(appId: string, options: RevokeOptions): Promise<void> {
@@ -112,19 +109,11 @@ async function revoke(appId: string, options: RevokeOptions): Promise<void> {
     throw new UsageError('say what to revoke: --jti JTI for one token, or --sub SUB for all of a subject');
   }
   const named = jti === undefined ? { sub } : { jti };
-  const revoked =
-    jti === undefined
-      ? ({ claim: 'sub', value: sub as string } as const)
-      : ({ claim: 'jti', value: jti } as const);
-  const untilAt = isOverApi(options)
-    ? (await runOperation(options, 'revokeApp', { app: appId, ...named, until, lift }, INTERRUPTED)).until
-    : await withExistingRegistry(options, appId, async (registry) => {
-        if (!lift) return (await registry.revoke(appId, { ...revoked, until })).until;
-        await registry.liftRevocation(appId, revoked.claim, revoked.value);
-        return null;
-      });
-  if (options.json) return printJson({ appId, ...named, until: untilAt, lifted: lift });
-  const tokens = `tokens of App ${JSON.stringify(appId)} with the ${revoked.claim} ${JSON.stringify(revoked.value)}`;
-  if (untilAt === null) printLine(`${tokens} are accepted again`);
-  else printLine(`${tokens} are refused until ${new Date(untilAt).toISOString()}`);
+  const input = { app: appId, ...named, until, lift };
+  const revoked = await runPartOperation(options, 'revokeApp', input, INTERRUPTED);
+  if (options.json) return printJson(revoked);
+  const [[claim, value] = []] = Object.entries(named);
+  const tokens = `tokens of App ${JSON.stringify(appId)} with the ${claim} ${JSON.stringify(value)}`;
+  if (revoked.until === null) printLine(`${tokens} are accepted again`);
+  else printLine(`${tokens} are refused until ${new Date(revoked.until).toISOString()}`);
 }

@@ -1,16 +1,15 @@
 /** `holdfast app`: the Apps that servers serve, and whose tokens each believes. */
-import { ALGORITHMS, formatDuration, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
+import { ALGORITHMS, formatBytes, formatDuration, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { type PlaceOptions, withExistingRegistry, withPlace, withRegistry } from '../app-registry.ts';
 import { UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
-import { isOverApi, runOperation } from '../operator-call.ts';
-import { collectKnownNames, parseDurationValue, parsePathIdValue } from '../options.ts';
+import { namePart, type PartOptions, runPartOperation, withRowsPlace } from '../operator-call.ts';
+import { collectKnownNames, jsonOption, parseDurationValue, parsePathIdValue } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../output.ts';
-import { formatBytes, formatCount } from '../progress/format-progress.ts';
+import { formatCount } from '../progress/format-progress.ts';
 import { registerAppLimits } from './app-limits.ts';
 
-interface AddOptions extends PlaceOptions {
+interface AddOptions extends PartOptions {
   readonly issuer: string;
   readonly audience: string;
   readonly jwksFile?: string;
@@ -67,7 +66,7 @@ function registerAdd(app: Command): void {
     )
     .option('--replace', 'swap issuer, audience, keys, algorithms and lifetime of an App that exists')
     .addHelpText('after', ADD_HELP_AFTER);
-  withPlace(command).action(addApp);
+  withRowsPlace(command).addOption(jsonOption()).action(addApp);
 }
 
 /** What else is wrong with it the registry says. */
@@ -83,57 +82,30 @@ async function addApp(appId: string, options: AddOptions): Promise<void> {
   if (jwksFile === undefined && jwksUrl === undefined) {
     throw new UsageError('the keys are missing; give --jwks-file FILE or --jwks-url URL');
   }
-  const keys =
-    jwksFile === undefined
-      ? ({ kind: 'url', url: jwksUrl as string } as const)
-      : ({ kind: 'static', jwks: await readTextFile(jwksFile, 'the key set') } as const);
-  const over = {
-    ...{ app: appId, issuer, audience, algorithms, replace, maxTokenLifetimeMs: maxTokenLifetime },
-    ...(keys.kind === 'url' ? { jwksUrl: keys.url } : { jwks: keys.jwks }),
+  const keys = jwksFile === undefined ? { jwksUrl } : { jwks: await readTextFile(jwksFile, 'the key set') };
+  const input = {
+    ...{ app: appId, issuer, audience, ...keys },
+    ...{ algorithms, maxTokenLifetimeMs: maxTokenLifetime, replace },
   };
-  const added = isOverApi(options)
-    ? await runOperation(options, 'addApp', over, INTERRUPTED)
-    : await withRegistry(
-        options,
-        (server, place) => server.openRegistry(place),
-        async (registry) =>
-          registry.describeApp(
-            await registry.addApp(
-              { appId, issuer, audience, keys, algorithms, tokenLifetimeMsMax: maxTokenLifetime },
-              { replace },
-            ),
-          ),
-      );
+  const added = await runPartOperation(options, 'addApp', input, INTERRUPTED);
   report(options, added, `App ${JSON.stringify(appId)} is registered for issuer ${JSON.stringify(issuer)}`);
 }
 
 function registerList(app: Command): void {
   const command = app.command('list').description('list the registered Apps');
-  withPlace(command).action(async (options: PlaceOptions) => {
-    const { apps, where } = await readApps(options);
-    if (options.json) printJson(apps);
-    else if (apps.length === 0) printNote(`no App is registered in ${where}; add one with: holdfast app add`);
-    else
-      printTable(
-        ['APP', 'STATUS', 'ISSUER', 'AUDIENCE', 'KEYS', 'MAX LIFETIME', 'STORED'],
-        apps.map(toCells),
-      );
-  });
-}
-
-async function readApps(
-  options: PlaceOptions,
-): Promise<{ readonly apps: readonly DescribedApp[]; readonly where: string }> {
-  if (isOverApi(options)) {
-    const { apps } = await runOperation(options, 'listApps', {}, INTERRUPTED);
-    return { apps, where: 'the server' };
-  }
-  return withRegistry(
-    options,
-    (server, place) => server.findRegistry(place),
-    async (registry, where) => ({ apps: await registry.describeApps(), where }),
-    (where) => ({ apps: [], where }),
-  );
+  withRowsPlace(command)
+    .addOption(jsonOption())
+    .action(async (options: PartOptions) => {
+      const { apps } = await runPartOperation(options, 'listApps', {}, INTERRUPTED);
+      if (options.json) printJson(apps);
+      else if (apps.length === 0) {
+        printNote(`no App is registered in ${await namePart(options)}; add one with: holdfast app add`);
+      } else
+        printTable(
+          ['APP', 'STATUS', 'ISSUER', 'AUDIENCE', 'KEYS', 'MAX LIFETIME', 'STORED'],
+          apps.map(toCells),
+        );
+    });
 }
 
 function registerSetStatus(
@@ -146,14 +118,12 @@ function registerSetStatus(
     .command(verb)
     .description(description)
     .argument('<app-id>', 'the App', parsePathIdValue);
-  withPlace(command).action(async (appId: string, options: PlaceOptions) => {
-    const changed = isOverApi(options)
-      ? await runOperation(options, `${verb}App`, { app: appId }, INTERRUPTED)
-      : await withExistingRegistry(options, appId, async (registry) =>
-          registry.describeApp(await registry.setAppStatus(appId, status)),
-        );
-    report(options, changed, `App ${JSON.stringify(appId)} is ${status}`);
-  });
+  withRowsPlace(command)
+    .addOption(jsonOption())
+    .action(async (appId: string, options: PartOptions) => {
+      const changed = await runPartOperation(options, `${verb}App`, { app: appId }, INTERRUPTED);
+      report(options, changed, `App ${JSON.stringify(appId)} is ${status}`);
+    });
 }
 
 function registerRemove(app: Command): void {
@@ -161,15 +131,16 @@ function registerRemove(app: Command): void {
     .command('remove')
     .description('unregister an App; its data stays and serves again when the App is added again')
     .argument('<app-id>', 'the App', parsePathIdValue);
-  withPlace(command).action(async (appId: string, options: PlaceOptions) => {
-    if (isOverApi(options)) await runOperation(options, 'removeApp', { app: appId }, INTERRUPTED);
-    else await withExistingRegistry(options, appId, (registry) => registry.removeApp(appId));
-    if (options.json) printJson({ appId, removed: true });
-    else printLine(`App ${JSON.stringify(appId)} is removed; its data is kept`);
-  });
+  withRowsPlace(command)
+    .addOption(jsonOption())
+    .action(async (appId: string, options: PartOptions) => {
+      const removed = await runPartOperation(options, 'removeApp', { app: appId }, INTERRUPTED);
+      if (options.json) printJson(removed);
+      else printLine(`App ${JSON.stringify(appId)} is removed; its data is kept`);
+    });
 }
 
-function report(options: PlaceOptions, app: DescribedApp, line: string): void {
+function report(options: PartOptions, app: DescribedApp, line: string): void {
   if (options.json) printJson(app);
   else printLine(line);
 }

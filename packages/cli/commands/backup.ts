@@ -1,13 +1,14 @@
 /** `holdfast backup`, `backup check` and `restore`: copies of a data folder that a server can begin with again. */
 import { constants, setPriority } from 'node:os';
-import { DATA_DIR_DEFAULT } from '@holdfast/protocol';
+import { DATA_DIR_DEFAULT, formatBytes } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
-import { CliError, UsageError } from '../cli-error.ts';
+import { CliError } from '../cli-error.ts';
 import { resolvePath } from '../given-path.ts';
 import { sayWhenInterrupted } from '../interruption.ts';
 import { dataOption, jsonOption } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
-import { formatBytes, formatCount, formatTime } from '../progress/format-progress.ts';
+import { formatCount, formatTime } from '../progress/format-progress.ts';
+import { withServer } from '../server-door.ts';
 
 interface Flags {
   readonly data?: string;
@@ -15,7 +16,6 @@ interface Flags {
   readonly quiet?: true;
 }
 
-type Server = typeof import('@holdfast/server');
 type BackupVerdict = import('@holdfast/server').BackupVerdict;
 
 /** ms between two lines of progress */
@@ -153,14 +153,4 @@ function makeProgress({ quiet }: Flags): (line: string) => void {
     step = begun;
     printNote(line);
   };
-}
-
-async function withServer<T>(work: (server: Server) => Promise<T>): Promise<T> {
-  const server = await import('@holdfast/server');
-  try {
-    return await work(server);
-  } catch (error) {
-    if (error instanceof server.ConfigError) throw new UsageError(error.message);
-    throw error instanceof server.ServeError ? new CliError(error.message) : error;
-  }
 }

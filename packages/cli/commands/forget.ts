@@ -10,7 +10,7 @@ import {
   type Snapshot,
   unforgetSnapshot,
 } from '@holdfast/client';
-import { isHash } from '@holdfast/protocol';
+import { formatBytes, isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, describeScope, withConnection, withShortJob } from '../connection.ts';
@@ -27,7 +27,7 @@ import {
 } from '../names.ts';
 import { parseDurationValue } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../output.ts';
-import { countOf, formatBytes } from '../progress/format-progress.ts';
+import { countOf } from '../progress/format-progress.ts';
 import { warnOfUnreadable } from '../tree-reference.ts';
 
 interface ForgetFlags extends ConnectionFlags {

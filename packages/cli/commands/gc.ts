@@ -1,13 +1,13 @@
 /** `holdfast gc`: collection passes. */
 import type { Client, GcResult } from '@holdfast/client';
-import { GC_NODES_DEFAULT, GC_NODES_MAX } from '@holdfast/protocol';
+import { formatBytes, GC_NODES_DEFAULT, GC_NODES_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
 import { sayWhenInterrupted } from '../interruption.ts';
 import { type OperatorOptions, runOperation, withOperatorPlace } from '../operator-call.ts';
 import { printJson, printLine } from '../output.ts';
-import { formatBytes, formatCount } from '../progress/format-progress.ts';
+import { formatCount } from '../progress/format-progress.ts';
 
 interface GcFlags extends ConnectionFlags, Omit<OperatorOptions, 'json'> {
   readonly maxNodes?: number;

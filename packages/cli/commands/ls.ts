@@ -1,9 +1,10 @@
 /** `holdfast ls`: the entries of one directory of a tree. */
+
 import { type DirectoryEntry, formatName, openTree, type TreeItem } from '@holdfast/client';
+import { formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
-import { formatBytes } from '../progress/format-progress.ts';
 import { describeItem, describeName, findLocation, withSource } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 

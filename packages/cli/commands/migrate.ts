@@ -1,13 +1,14 @@
 /** `holdfast migrate`: copies a whole deployment from one engine to another, verified and resumable. */
 import type { ProgressReporter } from '@holdfast/client';
 import { type Command, Option } from 'commander';
-import { CliError, UsageError } from '../cli-error.ts';
+import { UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
 import { beforeInterruptionLine, interruption, sayWhenInterrupted } from '../interruption.ts';
 import { printJson, printLine } from '../output.ts';
 import { formatCount, formatTime } from '../progress/format-progress.ts';
 import { runShortJob, stderrOutput } from '../progress/run-job.ts';
 import { describeDeployment, TransferView } from '../progress/transfer-view.ts';
+import { type Server, withServer } from '../server-door.ts';
 import { saying } from '../waits.ts';
 
 interface MigrateFlags {
@@ -20,7 +21,6 @@ interface MigrateFlags {
   readonly quiet?: true;
 }
 
-type Server = typeof import('@holdfast/server');
 type Transfer = import('@holdfast/server').Transfer;
 type TransferPlan = import('@holdfast/server').TransferPlan;
 type TransferResult = import('@holdfast/server').TransferResult;
@@ -58,15 +58,11 @@ export function registerMigrateCommand(program: Command): void {
 }
 
 async function runMigrate(flags: MigrateFlags): Promise<void> {
-  const server = await import('@holdfast/server');
-  try {
+  await withServer(async (server) => {
     const places = await readPlaces(server, flags);
     if (flags.dryRun) reportPlan(flags, await saying(WAITING, () => server.planTransfer(places)));
     else reportResult(flags, await migrate(server, places, flags));
-  } catch (error) {
-    if (error instanceof server.ConfigError) throw new UsageError(error.message);
-    throw error instanceof server.ServeError ? new CliError(error.message) : error;
-  }
+  });
 }
 
 async function migrate(server: Server, places: Transfer, flags: MigrateFlags): Promise<TransferResult> {

@@ -1,11 +1,13 @@
 /** `holdfast pull`: a tree out of a Space into a folder. */
+
 import type { Hash, PullResult } from '@holdfast/client';
 import { pullToPath } from '@holdfast/files';
+import { formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { resolvePath } from '../given-path.ts';
 import { printJson, printNote } from '../output.ts';
-import { countOf, formatBytes } from '../progress/format-progress.ts';
+import { countOf } from '../progress/format-progress.ts';
 import { findLocation, runTreeJob } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, parseTreePath, type TreeLocation } from '../tree-reference.ts';
 

@@ -15,7 +15,7 @@ import {
   TreeBusyError,
   TreeStateLostError,
 } from '@holdfast/files';
-import { formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
+import { formatBytes, formatDuration, LEASE_DURATION_MS_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import {
@@ -31,7 +31,7 @@ import { resolvePath } from '../given-path.ts';
 import { parseNameValue, requireNamesWriter } from '../names.ts';
 import { findLeaseWarning, parseDurationValue, parseGivenValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
-import { countOf, formatBytes } from '../progress/format-progress.ts';
+import { countOf } from '../progress/format-progress.ts';
 import { type JobContext, runJob } from '../progress/run-job.ts';
 import { PushState } from '../push-state.ts';
 

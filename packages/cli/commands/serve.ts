@@ -1,9 +1,9 @@
 /** `holdfast serve`: runs the server. */
 import { DATA_DIR_DEFAULT, LISTEN_DEFAULT } from '@holdfast/protocol';
 import type { Command } from 'commander';
-import { CliError, UsageError } from '../cli-error.ts';
 import { printLine } from '../output.ts';
 import { findOwnProgram, nameOwnProgram, WORKER_ARGUMENT } from '../own-program.ts';
+import { withServer } from '../server-door.ts';
 import { CLIENT_VARIABLES } from '../variables.ts';
 
 type ServeFlags = import('@holdfast/server').ServeFlags;
@@ -45,6 +45,10 @@ export function withServeFlags(command: Command): Command {
       'collect in every Space by itself, spread out over that time (default: off)',
     )
     .option(
+      '--max-clock-skew <duration>',
+      'collect nothing while the clocks of database, object store and server are further apart (default: 2m)',
+    )
+    .option(
       '--min-free <size>',
       'free space kept in the data folder: below it uploads are refused (default: 1GiB or 5 % of the disk)',
     )
@@ -65,8 +69,7 @@ export function withServeFlags(command: Command): Command {
 }
 
 async function runServe(flags: ServeFlags): Promise<void> {
-  const server = await import('@holdfast/server');
-  try {
+  await withServer(async (server) => {
     const config = await server.parseServeConfig(flags, process.env);
     const program = {
       name: nameOwnProgram(),
@@ -74,8 +77,5 @@ async function runServe(flags: ServeFlags): Promise<void> {
       otherVariables: CLIENT_VARIABLES,
     };
     await server.serve(config, program, printLine);
-  } catch (error) {
-    if (error instanceof server.ConfigError) throw new UsageError(error.message);
-    throw error instanceof server.ServeError ? new CliError(error.message) : error;
-  }
+  });
 }

@@ -1,11 +1,13 @@
 /** `holdfast tree`: a directory and all below it. */
+
 import { formatName, openTree, pathBytes, type TreePath, type WalkedEntry, walkTree } from '@holdfast/client';
+import { formatBytes } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
 import { printNote } from '../output.ts';
-import { countOf, formatBytes } from '../progress/format-progress.ts';
+import { countOf } from '../progress/format-progress.ts';
 import { describeItem, describeName, findLocation, withSource } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 

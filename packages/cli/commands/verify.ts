@@ -1,11 +1,13 @@
 /** `holdfast verify`: every byte of a tree, checked. */
+
 import { formatPath, pathBytes, type TreeFault, verifyTree } from '@holdfast/client';
+import { formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { NOTHING_CHANGED } from '../interruption.ts';
 import { printJson, printLine, printNote } from '../output.ts';
-import { countOf, formatBytes } from '../progress/format-progress.ts';
+import { countOf } from '../progress/format-progress.ts';
 import { describeName, findHash, runTreeJob } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 

@@ -6,19 +6,8 @@ import type {
   ProgressPhase,
   ProgressSnapshot,
 } from '@holdfast/client';
+import { formatBytes } from '@holdfast/protocol';
 import type { Rates } from './job-rates.ts';
-
-const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
-
-export function formatBytes(bytes: number): string {
-  let value = bytes;
-  let unit = 0;
-  while (value >= 1_024 && unit < UNITS.length - 1) {
-    value /= 1_024;
-    unit += 1;
-  }
-  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit]}`;
-}
 
 /** Bundles know no entries of trees: what they count are nodes. */
 function formatEntries(job: ProgressJob, count: number): string {

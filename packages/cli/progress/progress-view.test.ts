@@ -1,8 +1,10 @@
 /** The views of a job: what a person, a log and a program are told, and that a terminal is left as it was found. */
+
 import { describe, expect, test } from 'bun:test';
 import type { ProgressEvent, ProgressJob, ProgressSnapshot } from '@holdfast/client';
+import { formatBytes } from '@holdfast/protocol';
 import fc from 'fast-check';
-import { countOf, describeEnd, formatBytes, formatTime, shareDone } from './format-progress.ts';
+import { countOf, describeEnd, formatTime, shareDone } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
 import { chooseView, type ViewOptions } from './progress-view.ts';
 

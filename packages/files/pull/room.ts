@@ -1,6 +1,7 @@
 /** Whether what a pull has still to write fits on the disk, asked before it writes: a full disk harms others, and takes long to fill. */
 import { lstatSync, readdirSync, statfsSync } from 'node:fs';
 import { PullTargetError } from '@holdfast/client';
+import { formatBytes } from '@holdfast/protocol';
 import { isPartialName } from './partial-names.ts';
 
 /** `folder` is the open folder of the target, `base` what it is called. Throws PullTargetError. */
@@ -11,7 +12,7 @@ export function assertRoom(base: string, folder: Buffer, bytes: number): void {
   const room = free + sumOfPartials(folder);
   if (bytes <= room) return;
   throw new PullTargetError(
-    `the tree has ${formatGiB(bytes)} that are not in ${base} yet, and its disk has room for ${formatGiB(room)}: free some space, choose another place, or pull a part of it (HASH/path); nothing was written`,
+    `the tree has ${formatBytes(bytes)} that are not in ${base} yet, and its disk has room for ${formatBytes(room)}: free some space, choose another place, or pull a part of it (HASH/path); nothing was written`,
   );
 }
 
@@ -33,9 +34,4 @@ function sumOfPartials(folder: Buffer): number {
     bytes += lstatSync(`${entry.parentPath}/${entry.name}`, { throwIfNoEntry: false })?.size ?? 0;
   }
   return bytes;
-}
-
-function formatGiB(bytes: number): string {
-  const gibibytes = bytes / 2 ** 30;
-  return gibibytes >= 1 ? `${gibibytes.toFixed(1)} GiB` : `${(bytes / 2 ** 20).toFixed(1)} MiB`;
 }

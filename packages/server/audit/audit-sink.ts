@@ -3,6 +3,7 @@
  * it. What the file does not take is lost and counted, and a line says how many are missing once the file takes lines again.
  */
 import { writeSync } from 'node:fs';
+import { codeOf } from '../error-code.ts';
 import { AUDIT_FAILING, AUDIT_LINES, AUDIT_LOST } from '../metrics/server-metrics.ts';
 import { formatLine } from './audit-event.ts';
 import {
@@ -24,7 +25,7 @@ const AGAIN_MS = 50;
 const PROBE_MS = 1000;
 const QUEUE_BYTES_MAX = 1024 * 1024;
 const LINE_FEED = 0x0a;
-const UNFIT_CODES: ReadonlySet<unknown> = new Set([
+const UNFIT_CODES: ReadonlySet<string | undefined> = new Set([
   'EACCES',
   'EISDIR',
   'ENOENT',
@@ -292,10 +293,6 @@ export class AuditSink {
 
 function gapLine(lost: number): string {
   return formatLine({ time: new Date().toISOString(), operation: 'audit.lost', repeats: lost });
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error ? (error as Error & { code?: unknown }).code : undefined;
 }
 
 function reasonOf(error: unknown): string {

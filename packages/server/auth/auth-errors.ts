@@ -35,7 +35,7 @@ export function registryUnavailable(message: string, cause?: unknown): ApiError 
 /** The resource in metrics: places of requests that wait for a key set. */
 export const KEY_SET_WAITERS = 'key-set waiters';
 
-/** Too many requests wait for the key set of one App. */
+/** Too many requests of one peer wait for key sets. */
 export function keySetCrowded(): ApiError {
   REJECTIONS.add({ resource: KEY_SET_WAITERS, reason: 'queue-full' });
   return new ApiError(

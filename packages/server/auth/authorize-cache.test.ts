@@ -1,6 +1,7 @@
 /** What a remembered capability may and may not spare (docs/api.md, Capabilities). */
 import { afterAll, describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
+import { JWKS_WAITERS_MAX } from './auth-limits.ts';
 import { type Authorizer, authorize, openAuthorizer } from './authorize.ts';
 import { CapabilityCache, digestCredential, type VerifiedCapability } from './capability-cache.ts';
 import type { AppRecord } from './registry-store.ts';
@@ -13,7 +14,7 @@ import {
   SPACE_ID,
   testKey,
 } from './test/auth-fixture.ts';
-import { FakeWorld } from './test/fake-world-fixture.ts';
+import { FakeWorld, settle } from './test/fake-world-fixture.ts';
 
 const key = await testKey('ES256');
 const other = await testKey('ES256', 'other');
@@ -229,6 +230,50 @@ describe('a first fetch of keys that takes long', () => {
     answer.resolve(new Response(JWKS));
     expect(await pending).toBe(expected);
   });
+});
+
+test('those who wait for a key set hold places that peers share: nobody who names an App keeps its users out', async () => {
+  const world = new FakeWorld();
+  const store = new MemoryRegistryStore(
+    appRecord({ keys: { kind: 'url', url: 'https://i.test/jwks' } }),
+    appRecord({
+      appId: 'second',
+      issuer: 'https://second.test',
+      keys: { kind: 'url', url: 'https://s.test/' },
+    }),
+  );
+  const authorizer = await openAuthorizer(store, world);
+  opened.push(authorizer);
+  const fetched = Promise.withResolvers<Response>();
+  world.answer = () => fetched.promise;
+  const bearer = `Bearer ${await mint(key, world.now(), { header: { kid: 'a' } })}`;
+  const second = await mint(key, world.now(), {
+    header: { kid: 'a' },
+    claims: { iss: 'https://second.test' },
+  });
+  const ask = (peer: string, authorization = bearer): Promise<string> =>
+    Promise.resolve(
+      authorize(authorizer, authorization, APP_ID, SPACE_ID, 'readMetadata', {
+        capability: undefined,
+        peerShare: () => peer,
+      }),
+    ).then(
+      () => 'granted',
+      (error: unknown) => (error instanceof ApiError ? error.code : String(error)),
+    );
+  const crowd = Array.from({ length: JWKS_WAITERS_MAX }, () => ask('crowd'));
+  await settle();
+  const held = authorizer.waiters.used;
+  expect(held).toBeGreaterThan(JWKS_WAITERS_MAX / 3);
+  expect(held).toBeLessThan(JWKS_WAITERS_MAX);
+  const [user, neighbour] = [ask('user'), ask('crowd', `Bearer ${second}`)];
+  await settle();
+  expect(authorizer.waiters.used).toBe(held + 2);
+  fetched.resolve(new Response(JWKS));
+  expect(await user).toBe('granted');
+  expect(await neighbour).not.toBe('RESOURCE_EXHAUSTED');
+  const refused = (await Promise.all(crowd)).filter((each) => each === 'RESOURCE_EXHAUSTED');
+  expect(refused).toHaveLength(JWKS_WAITERS_MAX - held);
 });
 
 describe('failures', () => {

@@ -43,9 +43,11 @@ export async function openAuthorizer(
   };
 }
 
-/** Learns whose request it is even if that is refused afterwards. */
+/** What is known of the request. It learns whose it is even if that is refused afterwards. */
 interface Witness {
   capability: Capability | undefined;
+  /** whose share it uses until it is verified */
+  readonly peerShare?: (() => string) | undefined;
 }
 
 /**
@@ -123,7 +125,7 @@ async function authorizeUnknown(
     );
   }
   const { registration } = await readRegistered(authorizer, parsed.issuer);
-  const keySet = await readKeySet(authorizer, registration);
+  const keySet = await readKeySet(authorizer, registration, witness);
   // The first fetch of the keys may have taken so long that the registry rows are now too old.
   const latest = await readRegistered(authorizer, parsed.issuer);
   if (latest.registration !== registration) {
@@ -140,12 +142,18 @@ async function authorizeUnknown(
   return capability;
 }
 
-/** Row 5 for the key set. Whoever has to wait for it holds one of a bounded number of places, which Apps share. */
-async function readKeySet({ waiters }: Authorizer, { appId, keySource }: Registration): Promise<KeySet> {
+/**
+ * Row 5 for the key set. Whoever has to wait for it holds one of a bounded number of places. Nothing is proven yet, and anybody can
+ * name any App, so the peers share the places, and those of one peer the Apps that it names.
+ */
+async function readKeySet(
+  { waiters }: Authorizer,
+  { appId, keySource }: Registration,
+  witness: Witness | undefined,
+): Promise<KeySet> {
   const keySet = keySource.read();
   if (!(keySet instanceof Promise)) return keySet;
-  // A key set is fetched for all who wait, so who names an App is not yet that App.
-  const place = waiters.tryAcquire(appId, '', 1);
+  const place = waiters.tryAcquire(witness?.peerShare?.() ?? '', appId, 1);
   if (place === undefined) {
     keySet.catch(() => undefined);
     throw keySetCrowded();

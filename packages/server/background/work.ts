@@ -51,6 +51,9 @@ export const DISK_PACE: BackgroundPace = {
 /** In S3 each node costs a request, and requests cost money: at most 8 a second. */
 export const S3_PACE: BackgroundPace = { ...DISK_PACE, scrubIntervalMs: 1000 };
 
+/** between comparisons of clocks */
+const CLOCK_LOOK_MS = 10_000;
+
 /** between sweeps while there is more to do */
 const SWEEP_BUSY_INTERVAL_MS = 50;
 
@@ -76,6 +79,8 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
   const loops = [
     startLoop({ name: 'sweep', log, step: () => sweepOnce(options, lag, guardEpoch), retryMs }),
     startLoop({ name: 'scrub', log, step: makeScrubStep(options), retryMs }),
+    // Every process compares its own clock, also while another sweeps: its requests may collect.
+    startLoop({ name: 'clocks', log, step: () => compareClocks(core), retryMs }),
     // Every process looks for rot, with or without a turn: each answers by what it knows itself.
     startLoop({ name: 'rot', log, step: () => lookForRot(options), retryMs }),
   ];
@@ -162,6 +167,12 @@ function makeEpochGuard(): (core: Core) => Promise<void> {
     await moveEpoch(core, epochs);
     movedAt = performance.now();
   };
+}
+
+/** Keeps the metric current, and says in the log why nothing is collected. */
+async function compareClocks({ clocks }: Core): Promise<number> {
+  await clocks?.assertAgree();
+  return CLOCK_LOOK_MS;
 }
 
 /** Looks less often where a look takes long because there is much rot. */

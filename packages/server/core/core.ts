@@ -3,6 +3,7 @@
  * metadata store's: several processes share it, and their own clocks may differ.
  */
 
+import type { ClockGuard } from './clock-guard.ts';
 import type { FreeSpace } from './free-space.ts';
 import type { PackJudgements } from './judge-pack.ts';
 import type { ContentStore, MetadataStore, Randomness, Signer } from './ports.ts';
@@ -21,6 +22,8 @@ export interface Core {
   readonly freeSpace?: FreeSpace | undefined;
   readonly strays: StrayWatch;
   readonly packs: PackJudgements;
+  /** undefined: one process has the only clock */
+  readonly clocks?: ClockGuard | undefined;
   readonly settings: CoreSettings;
 }
 

@@ -43,10 +43,7 @@ export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort,
    * store's own clock, never a process's: their clocks may differ.
    */
   readClock(): Awaitable<number>;
-  /**
-   * Only where a transaction costs round trips: the renewal of a ready row in one statement, by the rule of
-   * core/lease-state.ts `renewLease`. Resolves when it is durable; `undefined`: the row is not there or not ready.
-   */
+  /** Where transactions cost round trips: renews a ready row by `renewLease` in one statement. `undefined`: it is absent or not ready. */
   renewReadyLease?(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined>;
   /**
    * `reads` is given only for a commit of root refs: what its body reads. An engine may then run several such bodies of a Space,
@@ -213,6 +210,8 @@ export interface ContentStore {
    */
   readonly upload: ContentUploads;
   readonly packs: PackStore;
+  /** ms by which the store's own clock is ahead of this process's, half a minute old at most; undefined: it does not say now */
+  readClockSkew?(): Promise<number | undefined>;
   /** Looks for the complete object of a generation and validates it against `hash` in bounded memory. */
   inspect(space: Space, generation: Generation, hash: Hash, limits: NodeLimits): Promise<InspectedObject>;
   /**

@@ -1,9 +1,12 @@
 /** A purge removes everything in a Space, and nothing of what was given out before is good afterwards. */
+import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { databasePath } from '../../../test/support/embedded-files.ts';
+import { claimCandidates } from './collection.ts';
 import { getUsage } from './get-usage.ts';
 import { listRootRefs } from './list-root-refs.ts';
 import { purgeSpace } from './purge-space.ts';
-import { CoreWorld, failureOf, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
+import { CoreWorld, failureOf, MINUTE_MS, objectNode, SPACE, smallNode } from './test/core-fixture.ts';
 import { updateRootRefs } from './update-root-refs.ts';
 
 let world: CoreWorld;
@@ -79,4 +82,30 @@ test('upload URLs and cursors from before stay refused, also once the Space is u
   await fill();
   for (let index = 0; index < 8; index += 1) await commit('one', smallNode(1).hash, 1);
   await refused();
+});
+
+test('no row is left of what was committed', async () => {
+  await fill();
+  await purgeSpace(world.core, SPACE, always);
+  const database = new Database(databasePath(world.dataDir), { readonly: true });
+  try {
+    for (const table of ['nodes', 'uploads', 'contents', 'balances', 'balance_history', 'root_ref_commits']) {
+      const left = database.query<{ count: number }, []>(`SELECT count(*) AS count FROM ${table}`).get();
+      expect([table, left?.count]).toEqual([table, 0]);
+    }
+  } finally {
+    database.close();
+  }
+});
+
+test('what a collection had claimed when its server was killed goes too', async () => {
+  const claimed = objectNode(1);
+  await world.publish(claimed, smallNode(2));
+  world.now += 2 * MINUTE_MS;
+  await world.core.metadata.transact(SPACE, claimCandidates, {
+    ...{ limit: 10, uploads: world.core.content.upload.kind, isDamaged: false },
+  });
+  expect(await world.row(claimed)).toMatchObject({ state: 'claimed' });
+  expect(await purgeSpace(world.core, SPACE, always)).toEqual({ nodes: 1, isFinished: true });
+  expect(world.objectFiles()).toEqual([]);
 });

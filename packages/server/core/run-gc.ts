@@ -24,6 +24,7 @@ const STORAGE_RETRY_AFTER_SECONDS = 2;
  * cannot be deleted does not hold up the others: the pass goes on and throws 503 at its end. It stops if nothing can be deleted.
  */
 export async function runGc(core: Core, space: Space, maxNodes: number): Promise<GcResult> {
+  await core.clocks?.assertAgree();
   return new Pass(new Collection(core, space), maxNodes).run();
 }
 

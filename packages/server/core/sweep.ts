@@ -22,6 +22,7 @@ type Attempt = (part: () => Promise<boolean>) => Promise<boolean>;
 
 /** One bounded step. A failed part does not stop the others; the first failure is thrown at the end. */
 export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }> {
+  await core.clocks?.assertAgree();
   const now = await core.metadata.readClock();
   const { abandonedAfterMs, rootRefHistoryMs } = core.settings;
   const cutoffs: SweepCutoffs = {

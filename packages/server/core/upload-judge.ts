@@ -1,5 +1,5 @@
 /** Judges the bytes of one upload while they stream: length, then digest, then format (docs/api.md, leaseNode). */
-import { type Hash, NodeFormatError, type NodeHeader, NodeHeaderParser } from '@holdfast/protocol';
+import { type Hash, judgeNodeBytes, NodeHeaderParser } from '@holdfast/protocol';
 import type { UploadEvidence } from './model.ts';
 
 type BadEvidence = Extract<UploadEvidence, { verdict: 'bad' }>;
@@ -28,12 +28,9 @@ export class UploadJudge {
 
   /** Call once, after the last byte. `integrity` makes the integrity record of good bytes. */
   judge(integrity: () => Uint8Array, inline: boolean): UploadEvidence {
-    const digest = this.#hasher.digest('hex');
-    if (digest !== this.#hash) {
-      return bad('NODE_DIGEST_MISMATCH', `the uploaded ${this.#bytes} bytes have the digest ${digest}`);
-    }
-    const header = this.#parseHeader();
-    if (header instanceof NodeFormatError) return bad('INVALID_CANONICAL_NODE', header.message);
+    const subject = { hash: this.#hash, digest: this.#hasher.digest('hex'), byteCount: this.#bytes };
+    const { node: header, rejection } = judgeNodeBytes(subject, () => this.#header.finish(this.#bytes));
+    if (rejection !== undefined) return bad(rejection.code, rejection.message);
     return {
       verdict: 'good',
       canonicalSize: this.#bytes,
@@ -43,15 +40,6 @@ export class UploadJudge {
       integrity: integrity(),
       inline,
     };
-  }
-
-  #parseHeader(): NodeHeader | NodeFormatError {
-    try {
-      return this.#header.finish(this.#bytes);
-    } catch (error) {
-      if (error instanceof NodeFormatError) return error;
-      throw error;
-    }
   }
 }
 

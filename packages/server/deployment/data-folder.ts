@@ -2,6 +2,7 @@
 import { Database, SQLiteError } from 'bun:sqlite';
 import { accessSync, constants, existsSync, mkdirSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 
 const FOLDER_MODE = 0o700;
@@ -163,11 +164,6 @@ const inUse = (dataDir: string): ServeError =>
  * wrong.
  */
 const DAMAGE_CODE = /^SQLITE_(?:NOTADB|CORRUPT\w*|ERROR)$/;
-
-function codeOf(error: unknown): string | undefined {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' ? code : undefined;
-}
 
 /** Turns an error of the disk about a data folder into one line with advice. Returns any other error unchanged. */
 export function explainFolderError(dataDir: string, error: unknown): unknown {

@@ -2,9 +2,10 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { formatSecrets, parseSecrets, SECRET_BYTES, type SigningSecrets } from '../core/signing-secrets.ts';
+import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 import type { SharedSecret } from './deployment.ts';
-import { codeOf, createPrivateFile, findPrivateFile, replacePrivateFile } from './private-file.ts';
+import { createPrivateFile, findPrivateFile, replacePrivateFile } from './private-file.ts';
 
 const SECRET_NAME = 'secret.key';
 

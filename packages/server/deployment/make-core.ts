@@ -1,17 +1,20 @@
 /** The rules over an open deployment. */
 import { randomBytes } from 'node:crypto';
 import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
+import { ComparedClocks } from '../background/clock-guard.ts';
 import type { Core, CoreSettings } from '../core/core.ts';
 import type { FreeSpace } from '../core/free-space.ts';
 import { PackJudgements } from '../core/judge-pack.ts';
-import type { Randomness, Signer } from '../core/ports.ts';
+import type { Clock, Randomness, Signer } from '../core/ports.ts';
 import type { Quotas } from '../core/quotas.ts';
 import type { RottenNodes } from '../core/rotten-nodes.ts';
 import { StrayWatch } from '../core/stray-watch.ts';
 import type { ServedDeployment } from './deployment.ts';
 
 /** What is configured of the rules. */
-type CoreConfig = Pick<CoreSettings, 'nodeBytesMax' | 'activeUploadsMax' | 'uploadTtlMs'>;
+interface CoreConfig extends Pick<CoreSettings, 'nodeBytesMax' | 'activeUploadsMax' | 'uploadTtlMs'> {
+  readonly clockSkewMsMax: number;
+}
 
 export function makeCore(
   config: CoreConfig,
@@ -20,6 +23,7 @@ export function makeCore(
   rottenNodes: RottenNodes,
   quotas: Quotas,
   freeSpace?: FreeSpace,
+  clock: Clock = { now: () => Date.now() },
 ): Core {
   return {
     metadata: rows,
@@ -29,6 +33,7 @@ export function makeCore(
     rottenNodes,
     strays: new StrayWatch(),
     packs: new PackJudgements(),
+    clocks: new ComparedClocks({ rows, bytes, now: () => clock.now(), skewMsMax: config.clockSkewMsMax }),
     quotas,
     freeSpace,
     settings: {

@@ -1,6 +1,7 @@
 /** Small files of a data folder that only its owner may read, such as secrets. A file appears complete, or not at all. */
 import { chown, link, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { codeOf } from '../error-code.ts';
 
 const PRIVATE_MODE = 0o600;
 
@@ -61,9 +62,4 @@ async function syncFolder(path: string): Promise<void> {
   } finally {
     await folder.close();
   }
-}
-
-export function codeOf(error: unknown): string | undefined {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' ? code : undefined;
 }

@@ -1,7 +1,7 @@
 /** Sorts the errors of SQLite and the disk: a passing failure, a broken rule, or an unknown outcome. */
-import { SQLiteError } from 'bun:sqlite';
 import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
 import { StoreUnavailable } from '../core/ports.ts';
+import { codeOf } from '../error-code.ts';
 
 /** A COMMIT that fails with one of these has no complete commit record in the log: certainly nothing is committed. */
 const NOT_COMMITTED_CODES: ReadonlySet<string> = new Set([
@@ -21,12 +21,6 @@ const HINTS: Readonly<Record<string, string>> = {
   SQLITE_CORRUPT: 'a page of the database is damaged: check the disk and restore a backup of the folder',
   EIO: 'the disk reports an I/O error: check it',
 };
-
-export function codeOf(error: unknown): string | undefined {
-  if (error instanceof SQLiteError) return error.code ?? undefined;
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' ? code : undefined;
-}
 
 export function isBusy(error: unknown): boolean {
   return codeOf(error)?.startsWith('SQLITE_BUSY') ?? false;

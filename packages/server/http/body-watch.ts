@@ -1,6 +1,7 @@
 /** Bodies that are being received: those that come too slowly are cut off, and so are those whose share is asked back. */
 import { ApiError } from '@holdfast/protocol';
-import { BODY_BYTES_PER_SECOND_MIN, BODY_PACE_SECONDS, SHED_RETRY_AFTER_SECONDS } from './http-limits.ts';
+import { exhausted } from '../shares/exhausted.ts';
+import { BODY_BYTES_PER_SECOND_MIN, BODY_PACE_SECONDS } from './http-limits.ts';
 
 const LOOK_SECONDS = 5;
 const LOOKS = BODY_PACE_SECONDS / LOOK_SECONDS;
@@ -76,12 +77,7 @@ export class WatchedBody {
 
   /** The share of this body is wanted by somebody within a share. */
   giveWay(): void {
-    this.#cut(
-      new ApiError('RESOURCE_EXHAUSTED', 'others needed the room that this body held; try again shortly', {
-        retryAfterSeconds: SHED_RETRY_AFTER_SECONDS,
-        headers: CLOSING,
-      }),
-    );
+    this.#cut(exhausted('others needed the room that this body held; try again shortly', CLOSING));
   }
 
   look(): void {

@@ -13,6 +13,7 @@ import { join } from 'node:path';
 import { ApiError } from '@holdfast/protocol';
 import type { Generation, Space } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES, type CopySource, type ReadAids } from '../core/ports.ts';
+import { exhausted } from '../shares/exhausted.ts';
 import { FairQueue } from '../shares/fair-queue.ts';
 import { FairShares, type Hold } from '../shares/fair-shares.ts';
 import {
@@ -281,10 +282,8 @@ function readFreeBytes({ folder }: CopyPlace): number {
 }
 
 const shareUsedUp = (): ApiError =>
-  new ApiError(
-    'RESOURCE_EXHAUSTED',
+  exhausted(
     'the large answers that this Space is reading use up its share; read some to their end, then try again',
-    { retryAfterSeconds: SHED_RETRY_AFTER_SECONDS },
   );
 
 const noRoom = (): ApiError =>

@@ -206,6 +206,71 @@ describe('load', () => {
   });
 });
 
+describe('until its capability is verified', () => {
+  const OTHER_APP_URL = 'http://h/v1/apps/other/spaces/space/cas/usage';
+
+  /** A handler whose verdicts wait for `end`, and what is held meanwhile. */
+  function judgingHandler(trustedProxies = new TrustedProxies()) {
+    const verdict = Promise.withResolvers<never>();
+    verdict.promise.catch(() => undefined);
+    const shares = makeTenantShares({ requestsMax: 8, bodyBytesMax: 4 * 1024 * 1024, waitMsMax: 5 });
+    const { handle } = world.handler({ authorize: () => verdict.promise, shares, trustedProxies });
+    const answers: Promise<Response>[] = [];
+    const ask = (request: Request, address: string): void => {
+      const connections: Connections = { timeout: () => undefined, requestIP: () => ({ address }) };
+      answers.push(Promise.resolve(handle(request, connections)));
+    };
+    const end = async (): Promise<number[]> => {
+      verdict.reject(new ApiError('invalid_token', 'planted'));
+      return (await Promise.all(answers)).map(({ status }) => status);
+    };
+    return { shares, ask, end };
+  }
+
+  test('a request counts for its peer, and there for the App that it names', async () => {
+    const { shares, ask, end } = judgingHandler();
+    const isLetIn = (request: Request, address: string): boolean => {
+      const before = shares.requests.used;
+      ask(request, address);
+      return shares.requests.used > before;
+    };
+    while (isLetIn(get('/cas/usage'), '192.0.2.1'));
+    expect(shares.requests.used).toBeLessThan(8);
+    expect(isLetIn(new Request(OTHER_APP_URL), '192.0.2.1')).toBe(true);
+    expect(isLetIn(get('/cas/usage'), '192.0.2.2')).toBe(true);
+    expect(await end()).toContain(401);
+    expect(shares.requests.used).toBe(0);
+  });
+
+  test('its body counts likewise, by the length that is declared', async () => {
+    const { shares, ask, end } = judgingHandler();
+    const post = (): Request =>
+      new Request(`${SPACE_URL}/root-refs`, {
+        method: 'POST',
+        headers: { 'content-length': String(1024 * 1024) },
+        body: 'x',
+      });
+    for (let count = 0; count < 6; count += 1) ask(post(), '192.0.2.1');
+    const crowd = shares.bodies.used;
+    expect(crowd).toBeGreaterThan(0);
+    expect(crowd).toBeLessThan(4 * 1024 * 1024);
+    ask(post(), '192.0.2.2');
+    expect(shares.bodies.used).toBe(crowd + 1024 * 1024);
+    await end();
+    expect(shares.bodies.used).toBe(0);
+  });
+
+  test('who comes through a trusted proxy has a share of his own', async () => {
+    const { shares, ask, end } = judgingHandler(new TrustedProxies(['10.0.0.1']));
+    const from = (client: string): Request => get('/cas/usage', { 'x-forwarded-for': client });
+    for (let count = 0; count < 8; count += 1) ask(from('192.0.2.1'), '10.0.0.1');
+    const crowd = shares.requests.used;
+    ask(from('192.0.2.2'), '10.0.0.1');
+    expect(shares.requests.used).toBe(crowd + 1);
+    await end();
+  });
+});
+
 describe('patience', () => {
   /** A store that clients upload to themselves; what it is asked for beyond a URL is not there. */
   const direct = (): Core => {

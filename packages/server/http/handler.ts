@@ -178,7 +178,7 @@ function answerSpace(
 ): Awaitable<Response> {
   const appId = readId(match.appId);
   const spaceId = readId(match.spaceId);
-  const { request, timing, record } = exchange;
+  const { request, timing, record, connections } = exchange;
   if (request.method === 'OPTIONS')
     return emptyAnswer(exchange, 204, preflightHeaders(methodsOf(match.route)));
   const operation = findOperation(match.route, request.method);
@@ -186,6 +186,8 @@ function answerSpace(
   record.operation = operation;
   if (appId !== undefined && spaceId !== undefined) record.space = { appId, spaceId };
   const authorization = request.headers.get('authorization');
+  const peerShare = (): string => peerShareOf(tenants.proxies.peerOf(request, connections));
+  record.peerShare = peerShare;
   const judged = timing.measure('cas_auth', () =>
     tenants.authorize(authorization, appId, spaceId, operation, record),
   );
@@ -194,22 +196,22 @@ function answerSpace(
       answerOperation(tenants, exchange, { operation, match, query, capability }),
     );
   if (!(judged instanceof Promise)) return serve(judged);
-  return whileUnverified(tenants, exchange, appId ?? '', judged).then(serve);
+  return whileUnverified(tenants.shares, request, { peer: peerShare(), appId: appId ?? '' }, judged).then(
+    serve,
+  );
 }
 
 /** Until the capability is verified, the request and its body count for the peer's address; there for the App that it names. */
 async function whileUnverified(
-  { shares, proxies }: Tenants,
-  exchange: Exchange,
-  appId: string,
+  shares: TenantShares,
+  request: Request,
+  { peer, appId }: { readonly peer: string; readonly appId: string },
   judged: Promise<Capability>,
 ): Promise<Capability> {
-  const { request, connections } = exchange;
   const holds: Hold[] = [];
   // If there is no share, nobody waits for this verdict.
   judged.catch(() => undefined);
   try {
-    const peer = peerShareOf(proxies.peerOf(request, connections));
     const bytes = request.method === 'POST' ? jsonBytesAtMost(request) : 0;
     if (bytes > SMALL_BODY_BYTES_MAX) holds.push(await shares.bodies.acquire(peer, appId, bytes));
     holds.push(await shares.requests.acquire(peer, appId, 1));

@@ -37,6 +37,10 @@ describe('the peer', () => {
   });
 });
 
+test('nobody is believed unless the operator says so', () => {
+  expect(new TrustedProxies().peerOf(request('1.1.1.1'), from('192.0.2.1'))).toBe('192.0.2.1');
+});
+
 describe('the scheme', () => {
   const proxies = new TrustedProxies(['10.0.0.0/8']);
 

@@ -22,4 +22,6 @@ export class RequestRecord {
   requestId: string | undefined;
   /** a lease of a node that was ready already */
   isRenewal = false;
+  /** whose share the request uses until its capability is verified */
+  peerShare: (() => string) | undefined;
 }

@@ -6,11 +6,11 @@ import type { UploadBody } from '../core/ports.ts';
 import { receiveUpload } from '../core/receive-upload.ts';
 import type { UploadGrant } from '../core/upload-token.ts';
 import { UPLOADS_IN_FLIGHT } from '../metrics/server-metrics.ts';
+import { exhausted } from '../shares/exhausted.ts';
 import type { WatchedBody } from './body-watch.ts';
 import { type Exchange, emptyAnswer } from './exchange.ts';
 import {
   IDLE_SECONDS_MAX,
-  SHED_RETRY_AFTER_SECONDS,
   SMALL_UPLOAD_BYTES_MAX,
   UPLOAD_DURATION_MS_MAX,
   UPLOAD_OF_GENERATION_WAIT_MS_MAX,
@@ -120,10 +120,8 @@ interface PutsOfGeneration {
 }
 
 const tooManyPuts = (): ApiError =>
-  new ApiError(
-    'RESOURCE_EXHAUSTED',
+  exhausted(
     `${UPLOADS_OF_GENERATION_MAX} PUTs to this upload URL are being received already: wait for them, or repeat the lease request`,
-    { retryAfterSeconds: SHED_RETRY_AFTER_SECONDS },
   );
 
 function bodyOf(

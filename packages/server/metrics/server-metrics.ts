@@ -159,6 +159,12 @@ export const STRAY_WALK_STOPPED = METRICS.gauge(
   'Whether the walk over all objects stopped, because the rows know too few of them; 1: until an operator says so',
   { merge: 'max' },
 );
+export const CLOCK_SKEW = METRICS.gauges(
+  'holdfast_clock_skew_seconds',
+  "By how much another clock is ahead of this server's: of the rows, of the store of bytes",
+  ['source'],
+  { merge: 'max' },
+);
 export const JWKS_FAILURES = METRICS.counter(
   'holdfast_jwks_failures_total',
   'Failed fetches of the key sets of Apps',

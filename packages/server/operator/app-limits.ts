@@ -1,13 +1,13 @@
 /** The operations on the limits of Apps: quotas and revocations. */
 import { APP_SCHEMA } from './apps.ts';
 import { APP, flag, integer, nullable, optional, SPACE, text } from './fields.ts';
-import { operation } from './operation.ts';
+import { partOperation } from './operation.ts';
 import { OperatorError } from './problem.ts';
 import { orNull, record, TEXT, TIMESTAMP } from './schemas.ts';
 
 const CLAIM_LENGTH_MAX = 2048;
 
-export const setApp = operation({
+export const setApp = partOperation('apps', {
   method: 'POST',
   path: 'apps/set',
   summary: 'Set or lift the quotas of an App, or of one of its Spaces',
@@ -26,7 +26,7 @@ export const setApp = operation({
   },
 });
 
-export const revokeApp = operation({
+export const revokeApp = partOperation('apps', {
   method: 'POST',
   path: 'apps/revoke',
   summary: 'Refuse one token of an App, or all of a subject, until a time; or lift that',

@@ -3,7 +3,7 @@ import { ALGORITHMS, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
 import type { AppStatus } from '../auth/registry-store.ts';
 import type { DescribedApp } from '../deployment/describe-app.ts';
 import { APP, type Field, flag, integer, optional, text } from './fields.ts';
-import { type OperationCall, operation } from './operation.ts';
+import { type PartCalls, partOperation } from './operation.ts';
 import { OperatorError } from './problem.ts';
 import { COUNT, listOf, orNull, QUOTAS, record, TEXT, TIMESTAMP } from './schemas.ts';
 
@@ -44,7 +44,7 @@ export const APP_SCHEMA = record({
   updatedAt: TIMESTAMP,
 });
 
-export const listApps = operation({
+export const listApps = partOperation('apps', {
   method: 'GET',
   path: 'apps',
   summary: 'List the registered Apps',
@@ -71,7 +71,7 @@ const ALGORITHM_NAMES: Field<readonly string[]> = {
   },
 };
 
-export const addApp = operation({
+export const addApp = partOperation('apps', {
   method: 'POST',
   path: 'apps/add',
   summary: 'Register an App, or with replace swap issuer, audience, keys and lifetime of one that exists',
@@ -109,11 +109,15 @@ export const addApp = operation({
   },
 });
 
-async function setStatus({ registry }: OperationCall, app: string, status: AppStatus): Promise<DescribedApp> {
+async function setStatus(
+  { registry }: PartCalls['apps'],
+  app: string,
+  status: AppStatus,
+): Promise<DescribedApp> {
   return registry.describeApp(await registry.setAppStatus(app, status));
 }
 
-export const suspendApp = operation({
+export const suspendApp = partOperation('apps', {
   method: 'POST',
   path: 'apps/suspend',
   summary: 'Refuse every capability of an App until it is resumed',
@@ -122,7 +126,7 @@ export const suspendApp = operation({
   run: (call, { app }) => setStatus(call, app, 'suspended'),
 });
 
-export const resumeApp = operation({
+export const resumeApp = partOperation('apps', {
   method: 'POST',
   path: 'apps/resume',
   summary: 'Accept the capabilities of a suspended App again',
@@ -131,7 +135,7 @@ export const resumeApp = operation({
   run: (call, { app }) => setStatus(call, app, 'active'),
 });
 
-export const removeApp = operation({
+export const removeApp = partOperation('apps', {
   method: 'POST',
   path: 'apps/remove',
   summary: 'Unregister an App; its data stays, and serves again when the App is added again',

@@ -2,6 +2,7 @@
 
 import { ServeError } from '../errors.ts';
 import { API_PATH } from './api-path.ts';
+import { findChannel } from './channel.ts';
 import { type InputOf, OPERATIONS, type OperationName, type OutputOf } from './operations.ts';
 import { OperatorError, PROBLEM_STATUS, type Problem } from './problem.ts';
 
@@ -71,6 +72,22 @@ export async function callOperation<N extends OperationName>(
   }
   if (response.ok && body !== undefined) return body as OutputOf<N>;
   throw explainRefusal(address, response.status, body);
+}
+
+/** Asks the server that holds the data folder. Rejects as `callOperation`: with NoServer if none does, then nothing was begun. */
+export async function callHolder<N extends OperationName>(
+  dataDir: string,
+  name: N,
+  input: InputOf<N>,
+  signal: AbortSignal,
+): Promise<OutputOf<N>> {
+  const socket = findChannel(dataDir);
+  if (socket === undefined) throw new NoServer(`no server holds the data folder ${dataDir}`);
+  try {
+    return await callOperation({ kind: 'channel', path: socket.path }, name, input, signal);
+  } finally {
+    socket.close();
+  }
 }
 
 function toText([name, value]: [string, unknown]): [string, string] {

@@ -4,7 +4,7 @@
  */
 import { chmodSync, closeSync, constants, fstatSync, lstatSync, openSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { codeOf } from '../deployment/private-file.ts';
+import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 
 const CHANNEL_NAME = 'operator.sock';

@@ -4,7 +4,7 @@
  */
 import type { JsonSchema } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
-import type { ServedDeployment } from '../deployment/deployment.ts';
+import type { ServedDeployment, SharedSecret } from '../deployment/deployment.ts';
 import type { DeploymentPlace } from '../deployment/place.ts';
 import type { Registry } from '../deployment/registry.ts';
 import type { Log } from '../log.ts';
@@ -18,6 +18,8 @@ export interface OperatorContext {
   readonly core: Core;
   /** administration of the Apps */
   readonly registry: Registry;
+  /** what upload URLs and cursors are signed with */
+  readonly secret: SharedSecret;
   readonly log: Log;
   /** what only a server has; undefined: a command opened the deployment itself */
   readonly live: LiveServer | undefined;
@@ -51,4 +53,25 @@ export interface Operation<F extends Fields = Fields, O = unknown> {
 /** Checks the types of one entry of the table. */
 export function operation<F extends Fields, O>(described: Operation<F, O>): Operation<F, O> {
   return described;
+}
+
+/** What an operation that needs only a part of the deployment works on. */
+export interface PartCalls {
+  readonly apps: Pick<OperationCall, 'registry'>;
+  readonly secret: Pick<OperationCall, 'secret'>;
+}
+
+interface PartOperation<P extends keyof PartCalls, F extends Fields, O> extends Omit<Operation<F, O>, 'run'> {
+  run(call: PartCalls[P], input: Parsed<F>): Promise<O>;
+}
+
+/**
+ * As `operation`, of an operation that needs only one part. A command without a server opens that part alone, which works beside
+ * processes that have the deployment open, and where a server has not been yet.
+ */
+export function partOperation<const P extends keyof PartCalls, F extends Fields, O>(
+  needs: P,
+  described: PartOperation<P, F, O>,
+): Operation<F, O> & { readonly needs: P } {
+  return { ...described, needs };
 }

@@ -28,6 +28,7 @@ const SAMPLES: Readonly<
   removeApp: { input: { app: 'added' } },
   setApp: { input: { app: 'demo', space: 'limited', maxBytes: 10, maxNodes: null } },
   revokeApp: { input: { app: 'demo', sub: 'eve' } },
+  rotateSecret: { input: {} },
   listSpaces: { input: { limit: 10 } },
   collectSpace: { input: { app: 'demo', space: 'home' } },
   purgeSpace: { input: { app: 'demo', space: 'home', confirm: 'home' }, status: 409 },
@@ -172,6 +173,12 @@ for (const name of OPERATION_NAMES) {
     }
   });
 }
+
+test('a purge wants the id of the Space again', async () => {
+  const input = { app: 'demo', space: 'home', confirm: 'hom' };
+  const detail = await expectProblem(await send(described('purgeSpace'), input), 400, 'INVALID_INPUT');
+  expect(detail).toContain('nothing was removed');
+});
 
 test('a path that is no operation is a problem too', async () => {
   await expectProblem(await fetch(`${url}/operator/v1/nothing`), 404, 'NOT_FOUND');

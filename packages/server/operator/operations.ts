@@ -8,13 +8,14 @@ import { revokeApp, setApp } from './app-limits.ts';
 import { addApp, listApps, removeApp, resumeApp, suspendApp } from './apps.ts';
 import { check } from './check.ts';
 import { explain } from './explain.ts';
-import type { Given } from './fields.ts';
+import { type Given, parseFields } from './fields.ts';
 import { getHistory } from './history.ts';
 import { listAudit } from './list-audit.ts';
-import type { OperationCall } from './operation.ts';
+import type { Operation, OperationCall, PartCalls } from './operation.ts';
 import { planCollection } from './plan-gc.ts';
 import { purge } from './purge-space.ts';
 import { signIn } from './redeem-sign-in.ts';
+import { rotateSecret } from './rotate-secret.ts';
 import { listRotten } from './rotten.ts';
 import { collect, listSpaces } from './spaces.ts';
 import { getStatus } from './status.ts';
@@ -31,6 +32,7 @@ export const OPERATIONS = {
   removeApp,
   setApp,
   revokeApp,
+  rotateSecret,
   listSpaces,
   collectSpace: collect,
   purgeSpace: purge,
@@ -43,6 +45,11 @@ export const OPERATIONS = {
 
 export type OperationName = keyof typeof OPERATIONS;
 
+/** The operations that need only a part of a deployment. */
+export type PartOperationName = {
+  [N in OperationName]: (typeof OPERATIONS)[N] extends { readonly needs: string } ? N : never;
+}[OperationName];
+
 /** What a caller of the operation gives. */
 export type InputOf<N extends OperationName> = Given<(typeof OPERATIONS)[N]['input']>;
 /** What the operation answers. */
@@ -53,3 +60,19 @@ export type OutputOf<N extends OperationName> = (typeof OPERATIONS)[N] extends {
   : never;
 
 export const OPERATION_NAMES = Object.keys(OPERATIONS) as OperationName[];
+
+/**
+ * Runs the operation on what this process has open, at least what the operation needs. Throws OperatorError for a wrong input, and
+ * what the operation throws.
+ */
+export async function runWith<N extends OperationName>(
+  call: OperationCall | PartCalls[keyof PartCalls],
+  name: N,
+  input: InputOf<N>,
+): Promise<OutputOf<N>> {
+  // The table's types tie the input and the output to the name; within it all operations look the same.
+  const operation = OPERATIONS[name] as unknown as Operation;
+  const given = Object.entries(input).filter(([, value]) => value !== undefined);
+  const parsed = parseFields(operation.input, new Map(given));
+  return (await operation.run(call as OperationCall, parsed)) as OutputOf<N>;
+}

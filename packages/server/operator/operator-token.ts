@@ -2,7 +2,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
-import { codeOf } from '../deployment/private-file.ts';
+import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 import type { Log } from '../log.ts';
 

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import {
   ACTIVE_UPLOADS_MAX_DEFAULT,
+  CLOCK_SKEW_MS_MAX_DEFAULT,
   NODE_BYTES_MAX_DEFAULT,
   UPLOAD_TTL_MS_DEFAULT,
 } from '@holdfast/protocol';
@@ -15,11 +16,15 @@ import { type DeploymentPlace, nameRows } from '../deployment/place.ts';
 import { administer } from '../deployment/registry.ts';
 import { ServeError } from '../errors.ts';
 import { openLog } from '../log.ts';
-import { ConnectionBroken, callOperation, NoServer, type OperatorAddress } from './call-operation.ts';
-import { findChannel } from './channel.ts';
-import { parseFields } from './fields.ts';
-import type { Operation, OperatorContext } from './operation.ts';
-import { type InputOf, OPERATIONS, type OperationName, type OutputOf } from './operations.ts';
+import {
+  ConnectionBroken,
+  callHolder,
+  callOperation,
+  NoServer,
+  type OperatorAddress,
+} from './call-operation.ts';
+import type { OperatorContext } from './operation.ts';
+import { type InputOf, OPERATIONS, type OperationName, type OutputOf, runWith } from './operations.ts';
 
 /** Where an operation is to run. */
 export type OperatorWhere =
@@ -63,17 +68,13 @@ async function runOnFolder<N extends OperationName>(
   }
   const endsAt = performance.now() + SERVER_WAIT_MS;
   for (;;) {
-    const socket = findChannel(dataDir);
     try {
-      if (socket !== undefined)
-        return await callOperation({ kind: 'channel', path: socket.path }, name, input, signal);
+      return await callHolder(dataDir, name, input, signal);
     } catch (error) {
       // What only reads can be asked again; a change may have been made.
       const isHarmless = error instanceof ConnectionBroken && OPERATIONS[name].method === 'GET';
       if (!(error instanceof NoServer) && !isHarmless) throw error;
       if (signal.aborted) throw error;
-    } finally {
-      socket?.close();
     }
     if (!(await hasRows(place.rows))) {
       throw new ServeError(
@@ -102,13 +103,9 @@ async function runHere<N extends OperationName>(
   input: InputOf<N>,
   signal: AbortSignal,
 ): Promise<OutputOf<N>> {
-  // The table's types tie the input and the output to the name; within it all operations look the same.
-  const operation = OPERATIONS[name] as unknown as Operation;
-  const given = Object.entries(input).filter(([, value]) => value !== undefined);
-  const parsed = parseFields(operation.input, new Map(given));
   const { context, close } = await openContext(place);
   try {
-    return (await operation.run({ ...context, signal }, parsed)) as OutputOf<N>;
+    return await runWith({ ...context, signal }, name, input);
   } finally {
     await close();
   }
@@ -124,6 +121,7 @@ async function openContext(
     nodeBytesMax: NODE_BYTES_MAX_DEFAULT,
     activeUploadsMax: ACTIVE_UPLOADS_MAX_DEFAULT,
     uploadTtlMs: UPLOAD_TTL_MS_DEFAULT,
+    clockSkewMsMax: CLOCK_SKEW_MS_MAX_DEFAULT,
   };
   const log = openLog('fatal');
   let fatal: Error | undefined;
@@ -149,7 +147,7 @@ async function openContext(
     close: async () => undefined,
   });
   return {
-    context: { place, deployment, core, registry, log, live: undefined },
+    context: { place, deployment, core, registry, secret: deployment.secret, log, live: undefined },
     close: async () => {
       await deployment.close();
       if (fatal !== undefined) throw fatal;

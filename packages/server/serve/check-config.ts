@@ -141,6 +141,7 @@ const SHOWN: { readonly [Key in keyof ServeConfig]: (config: ServeConfig) => Sho
   activeUploadsMax: ({ activeUploadsMax }) => ({ maxActiveUploads: activeUploadsMax }),
   uploadTtlMs: ({ uploadTtlMs }) => ({ uploadTtlMs }),
   gcEveryMs: ({ gcEveryMs }) => ({ gcEveryMs: gcEveryMs ?? null }),
+  clockSkewMsMax: ({ clockSkewMsMax }) => ({ maxClockSkewMs: clockSkewMsMax }),
   minFreeBytes: ({ minFreeBytes }) => ({ minFree: minFreeBytes ?? '1GiB or 5 % of the disk' }),
   trustedProxies: ({ trustedProxies }) => ({ trustedProxy: trustedProxies.join(',') || null }),
   workers: ({ workers }) => ({ workers }),

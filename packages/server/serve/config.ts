@@ -1,6 +1,7 @@
 /** Turns flags and environment into one typed configuration, once, at the start. */
 import {
   ACTIVE_UPLOADS_MAX_DEFAULT,
+  CLOCK_SKEW_MS_MAX_DEFAULT,
   DATA_DIR_DEFAULT,
   formatDuration,
   LISTEN_DEFAULT,
@@ -30,6 +31,7 @@ export interface ServeFlags extends AuditFlags, OperatorFlags, ShareFlags {
   readonly maxActiveUploads?: string | undefined;
   readonly uploadTtl?: string | undefined;
   readonly gcEvery?: string | undefined;
+  readonly maxClockSkew?: string | undefined;
   readonly workers?: string | undefined;
   readonly dev?: boolean | undefined;
 }
@@ -52,6 +54,8 @@ export interface ServeConfig extends ShareConfig {
   readonly isDev: boolean;
   /** ms from one round of collection over all Spaces to the next; undefined: only requests collect */
   readonly gcEveryMs: number | undefined;
+  /** ms that the clocks of rows, bytes and this server may differ; beyond, nothing is collected or swept */
+  readonly clockSkewMsMax: number;
   /** undefined: there is no listener for operators */
   readonly operators: OperatorListenConfig | undefined;
   readonly corsOrigins: '*' | readonly string[];
@@ -68,6 +72,9 @@ const UPLOAD_TTL_MS_MIN = 1;
 const UPLOAD_TTL_MS_MAX = 7 * 24 * 60 * 60 * 1000;
 const GC_EVERY_MS_MIN = 1000;
 const GC_EVERY_MS_MAX = 365 * 24 * 60 * 60 * 1000;
+/** Stores date their answers to the second. */
+const CLOCK_SKEW_MS_MIN = 5000;
+const CLOCK_SKEW_MS_MAX = 365 * 24 * 60 * 60 * 1000;
 const WORKERS_MAX = 64;
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -102,6 +109,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
     ),
     uploadTtlMs: parseUploadTtl(read(flags.uploadTtl, 'HOLDFAST_UPLOAD_TTL')),
     gcEveryMs: parseGcEvery(read(flags.gcEvery, 'HOLDFAST_GC_EVERY')),
+    clockSkewMsMax: parseClockSkew(read(flags.maxClockSkew, 'HOLDFAST_MAX_CLOCK_SKEW')),
     ...parseShareFlags(
       read(flags.minFree, 'HOLDFAST_MIN_FREE'),
       read(flags.trustedProxy, 'HOLDFAST_TRUSTED_PROXY'),
@@ -193,6 +201,11 @@ function parseUploadTtl(text: string | undefined): number {
 
 function parseGcEvery(text: string | undefined): number | undefined {
   return parseDurationWithin('--gc-every', text, { min: GC_EVERY_MS_MIN, max: GC_EVERY_MS_MAX }, '24h');
+}
+
+function parseClockSkew(text: string | undefined): number {
+  const range = { min: CLOCK_SKEW_MS_MIN, max: CLOCK_SKEW_MS_MAX };
+  return parseDurationWithin('--max-clock-skew', text, range, '2m') ?? CLOCK_SKEW_MS_MAX_DEFAULT;
 }
 
 /** `undefined`: nothing was given. */

@@ -70,6 +70,7 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
   };
   const context: OperatorContext = {
     ...{ place: config.place, deployment: server.deployment, core: server.core, log, live },
+    secret: server.deployment.secret,
     registry: administer({
       apps: server.deployment.apps,
       readTotals: async (appId) => server.deployment.rows.readAppTotals(appId),

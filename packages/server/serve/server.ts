@@ -92,7 +92,7 @@ async function openParts(
   );
   const rottenNodes = new RottenNodes((report) => logRot(log, report));
   const disk = openDiskSpace(config);
-  const core = makeCore(config, deployment, signer, rottenNodes, quotas, disk);
+  const core = makeCore(config, deployment, signer, rottenNodes, quotas, disk, clock);
   if (worker === 0) await beginEpoch(core);
   // A restarted server knows of rotten nodes at once. If the rows cannot be read now, background work tries again.
   await core.rottenNodes.look(core.metadata).catch(() => undefined);

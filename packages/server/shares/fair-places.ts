@@ -3,12 +3,11 @@
  * within it to the Space that holds fewest, first in first out. Of many places a few are kept for those that hold none, so that
  * nobody holds all of them when another asks. Waiting is bounded in time and number.
  */
-import { ApiError } from '@holdfast/protocol';
 import { QUEUE_WAIT, REJECTIONS } from '../metrics/server-metrics.ts';
+import { shareUsedUp } from './exhausted.ts';
 
 /** One place of so many is kept for Apps and Spaces that hold none. */
 const PLACES_PER_KEPT = 8;
-const RETRY_AFTER_SECONDS = 1;
 
 export interface FairPlacesOptions {
   /** names the resource in metrics */
@@ -182,10 +181,7 @@ export class FairPlaces {
     const { resource, placesMax, inVain } = this.#options;
     REJECTIONS.add({ resource, reason }, 1);
     const isOver = this.#apps.size > 1 && held + waiting > placesMax / this.#apps.size;
-    if (!isOver) return inVain();
-    return new ApiError('RESOURCE_EXHAUSTED', `the share of ${resource} is used up; try again shortly`, {
-      retryAfterSeconds: RETRY_AFTER_SECONDS,
-    });
+    return isOver ? shareUsedUp(resource) : inVain();
   }
 
   #appOf(appId: string): AppHolder {

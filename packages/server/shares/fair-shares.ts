@@ -2,7 +2,7 @@
  * Shares out one resource among Apps, and an App's part among its Spaces: max-min fairness (docs/design.md, Fair shares).
  * What is held counts, not only what is begun. Knows nothing of what is shared out: the unit is the caller's.
  */
-import { ApiError } from '@holdfast/protocol';
+import type { ApiError } from '@holdfast/protocol';
 import type { Gauge, Histogram } from '../metrics/metric.ts';
 import {
   QUEUE_WAIT,
@@ -11,6 +11,7 @@ import {
   SHARE_LIMIT,
   SHARE_WAITING,
 } from '../metrics/server-metrics.ts';
+import { shareUsedUp } from './exhausted.ts';
 import { ShareHold } from './hold.ts';
 
 /** Beyond an equal share an App may hold at most this many times what stays free: alone 3/4 of all, and who comes next finds room. */
@@ -21,7 +22,6 @@ const PLENTY_SHARE = 2;
 const WAIT_MS_MAX_DEFAULT = 1000;
 /** Callers that may wait at once, shared by the Apps that are there. */
 const WAITERS_MAX_DEFAULT = 1024;
-const RETRY_AFTER_SECONDS = 1;
 
 const REFUSAL_REASONS = ['too-large', 'queue-full', 'waited', 'reclaimed'] as const;
 
@@ -334,11 +334,7 @@ export class FairShares {
 
   #refusal(reason: (typeof REFUSAL_REASONS)[number]): ApiError {
     REJECTIONS.with({ resource: this.#resource, reason }).add();
-    return new ApiError(
-      'RESOURCE_EXHAUSTED',
-      `the share of ${this.#resource} is used up; try again shortly`,
-      { retryAfterSeconds: RETRY_AFTER_SECONDS },
-    );
+    return shareUsedUp(this.#resource);
   }
 }
 

@@ -16,7 +16,8 @@ import {
 } from '../../core/ports.ts';
 import type { WalkKeeper } from '../../core/stray-ports.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
-import { codeOf, storageError } from '../local-failure.ts';
+import { codeOf } from '../../error-code.ts';
+import { storageError } from '../local-failure.ts';
 import { BLOCK_BYTES, BlockIntegrity, IntegrityBuilder } from './block-integrity.ts';
 import { BlockPool } from './block-pool.ts';
 import { type DurableNamesOptions, removeObject } from './durable-names.ts';

@@ -3,7 +3,8 @@
  */
 
 import type { StagedUpload, StoredObject, UploadReceiver } from '../../core/ports.ts';
-import { codeOf, storageError } from '../local-failure.ts';
+import { codeOf } from '../../error-code.ts';
+import { storageError } from '../local-failure.ts';
 import type { ContentIntake, IntakeTarget, TakenContent } from '../transfer-ports.ts';
 import { diskFiles } from './files.ts';
 import type { ObjectLayout } from './object-layout.ts';

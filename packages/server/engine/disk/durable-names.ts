@@ -1,6 +1,6 @@
 /** Removes names of files durably. */
 import type { Generation } from '../../core/model.ts';
-import { codeOf } from '../local-failure.ts';
+import { codeOf } from '../../error-code.ts';
 import type { Files } from './files.ts';
 import type { ObjectLayout } from './object-layout.ts';
 

@@ -1,8 +1,8 @@
 /** engine/backup-ports.ts ObjectFiles: the content folder as files, without its records. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { codeOf } from '../../error-code.ts';
 import type { ObjectFiles } from '../backup-ports.ts';
-import { codeOf } from '../local-failure.ts';
 import { isGeneration, ObjectLayout } from './object-layout.ts';
 import { CONTENT_FOLDER } from './open-disk-content-store.ts';
 

@@ -10,7 +10,7 @@
  */
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
-import { codeOf } from '../local-failure.ts';
+import { codeOf } from '../../error-code.ts';
 import type { Files } from './files.ts';
 
 /** Stands for the Space when records are looked for by a file name, which does not tell it: a generation is unique without it. */

@@ -1,6 +1,6 @@
 /** Whether a process with this id runs, ours to signal or not. */
 import { readFileSync } from 'node:fs';
-import { codeOf } from '../local-failure.ts';
+import { codeOf } from '../../error-code.ts';
 
 export function isProcessAlive(pid: number): boolean {
   try {

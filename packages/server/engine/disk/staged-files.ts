@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
 import { type FindKnown, StoreUnavailable } from '../../core/ports.ts';
-import { codeOf } from '../local-failure.ts';
+import { codeOf } from '../../error-code.ts';
 import { type DurableNamesOptions, removeObject, syncOrEnd } from './durable-names.ts';
 import type { OpenFile } from './files.ts';
 import { ANY_SPACE, parseStagedName, type StagedName } from './object-layout.ts';

@@ -2,6 +2,7 @@
 import { ApiError } from '@holdfast/protocol';
 import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
+import { codeOf } from '../../error-code.ts';
 import { formatAuthority, type PostgresHost } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
 
@@ -68,11 +69,6 @@ const HINTS: Readonly<Record<string, string>> = {
     'the connection was closed: try again; check the network, and that the server speaks TLS if it must',
   CONNECT_TIMEOUT: 'it did not answer in time: check the network and the address',
 };
-
-export function codeOf(error: unknown): string | undefined {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' ? code : undefined;
-}
 
 /** What one host of several said. */
 export interface HostFailure {

@@ -3,9 +3,10 @@
  * migrations, their number and the oldest build that may use the result are written in one transaction.
  */
 
+import { codeOf } from '../../error-code.ts';
 import { decideMigration, type Migration, type SchemaVersion, versionAfter } from '../schema-version.ts';
 import { assertFit } from './database-fitness.ts';
-import { codeOf, isRepeatable, storageError } from './failure.ts';
+import { isRepeatable, storageError } from './failure.ts';
 import initial from './migrations/0001-initial.sql' with { type: 'text' };
 import apps from './migrations/0002-apps.sql' with { type: 'text' };
 import copyMarks from './migrations/0003-copy-marks.sql' with { type: 'text' };

@@ -1,8 +1,8 @@
 /** Opens a database: one pool for requests, one for the registry and background work. */
 import { StoreUnavailable } from '../../core/ports.ts';
+import { codeOf } from '../../error-code.ts';
 import type { PostgresAddress } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
-import { codeOf } from './failure.ts';
 import { migrate } from './migrations.ts';
 import { PostgresPool } from './wire/connection-pool.ts';
 import { POSTGRES_LIMITS, type PostgresLimits } from './wire/limits.ts';

@@ -12,6 +12,7 @@ import {
   SPACE_QUOTAS_MAX,
 } from '../../auth/registry-store.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
+import { codeOf } from '../../error-code.ts';
 import {
   appFromSql,
   appKeysToSql,
@@ -21,7 +22,7 @@ import {
   quotasFromSql,
   WHOLE_APP,
 } from '../app-rows.ts';
-import { codeOf, isRepeatable, storageError } from './failure.ts';
+import { isRepeatable, storageError } from './failure.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { hexToBytea, type SqlResult, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 

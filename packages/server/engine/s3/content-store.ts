@@ -59,6 +59,15 @@ export class S3ContentStore implements ContentStore {
     };
   }
 
+  /** Of a store that does not answer no object can be deleted either, so its clock does not matter then. */
+  async readClockSkew(): Promise<number | undefined> {
+    const { client, keys, limits } = this.#parts;
+    const known = client.findClockSkew(limits.clockMs);
+    if (known !== undefined) return known;
+    const call = { method: 'HEAD', key: keys.marker, doing: 'reading the clock of the store' } as const;
+    return client.send(call, async () => client.findClockSkew(limits.clockMs)).catch(() => undefined);
+  }
+
   /**
    * Callers that ask for one object at the same time share one inspection. An object that it finds stays true, because keys are
    * written once. If it finds none, an object may have come since: a caller that asked later inspects again.

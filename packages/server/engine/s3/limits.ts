@@ -25,6 +25,8 @@ export interface S3Limits {
   readonly retryPauseMsMax: number;
   /** how long the bucket counts as healthy after a look at its marker, where no proof depends on it */
   readonly healthMs: number;
+  /** how long the store's clock, as an answer told it, counts as known */
+  readonly clockMs: number;
   /** between two pages of the sweep's listing */
   readonly listIntervalMs: number;
   /** from the start of one walk over all keys to the start of the next */
@@ -45,6 +47,7 @@ export const S3_LIMITS: S3Limits = {
   retryPauseMs: 100,
   retryPauseMsMax: 2 * SECOND_MS,
   healthMs: 5 * SECOND_MS,
+  clockMs: 30 * SECOND_MS,
   listIntervalMs: SECOND_MS,
   walkIntervalMs: HOUR_MS,
   listKeysMax: 1000,

@@ -77,6 +77,8 @@ export class S3Client {
   /** ms our clock is behind the store's; measured when the store refuses a signature because of the time */
   #skewMs = 0;
   #isClosed = false;
+  /** how far the store's clock was ahead of ours at its last answer */
+  #ahead: { readonly ms: number; readonly seenAt: number } | undefined;
 
   constructor(options: S3ClientOptions) {
     this.#options = options;
@@ -97,6 +99,12 @@ export class S3Client {
   /** requests under way */
   get requestsInFlight(): number {
     return this.#slots.taken;
+  }
+
+  /** ms by which the store's clock is ahead of ours, to the second, as of an answer of the last `ageMsMax` */
+  findClockSkew(ageMsMax: number): number | undefined {
+    const ahead = this.#ahead;
+    return ahead !== undefined && performance.now() - ahead.seenAt <= ageMsMax ? ahead.ms : undefined;
   }
 
   /** ms since the epoch by the store's clock, as far as it is known */
@@ -149,6 +157,9 @@ export class S3Client {
     try {
       response = await fetchHead(request, controller, headMsMax);
       ENGINE_UP.set({ engine: 's3' }, 1);
+      const storeNow = Date.parse(response.headers.get('date') ?? '');
+      if (Number.isFinite(storeNow))
+        this.#ahead = { ms: storeNow - this.#options.now(), seenAt: performance.now() };
     } catch (error) {
       if (!this.#isClosed) ENGINE_UP.set({ engine: 's3' }, 0);
       onEnd();

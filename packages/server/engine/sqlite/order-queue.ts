@@ -2,9 +2,9 @@
  * The orders that wait for the thread that writes rows, shared by Apps and Spaces: the thread gets no more work at once than it can
  * make durable in a moment, so that the orders of one share never wait for all that another share has asked for.
  */
-import { ApiError } from '@holdfast/protocol';
 import type { Space } from '../../core/model.ts';
 import { QUEUE_WAIT, REJECTIONS } from '../../metrics/server-metrics.ts';
+import { exhausted } from '../../shares/exhausted.ts';
 import { FairQueue } from '../../shares/fair-queue.ts';
 import type { Order } from './writer-messages.ts';
 
@@ -15,7 +15,6 @@ const WAITING_COST_MAX = 100_000;
 /** ms that the oldest order may wait in the share that has most waiting, while others wait too, and while none does */
 const WAIT_MS_MAX = 5_000;
 const WAIT_ALONE_MS_MAX = 30_000;
-const RETRY_AFTER_SECONDS = 1;
 const RESOURCE = 'transactions';
 /** Bytes of content in a row cost as much as a small row. */
 const BYTES_PER_COST = 4_096;
@@ -78,15 +77,7 @@ export class OrderQueue {
     if (oldest === undefined) return;
     this.#queue.withdraw(oldest);
     REJECTIONS.add({ resource: RESOURCE, reason }, 1);
-    oldest.item.refuse(
-      new ApiError(
-        'RESOURCE_EXHAUSTED',
-        'too many changes of this Space wait to be written; try again shortly',
-        {
-          retryAfterSeconds: RETRY_AFTER_SECONDS,
-        },
-      ),
-    );
+    oldest.item.refuse(exhausted('too many changes of this Space wait to be written; try again shortly'));
   }
 }
 

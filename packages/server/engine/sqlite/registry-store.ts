@@ -13,6 +13,7 @@ import {
   type RevokedClaim,
   SPACE_QUOTAS_MAX,
 } from '../../auth/registry-store.ts';
+import { codeOf } from '../../error-code.ts';
 import {
   appFromSql,
   appKeysToSql,
@@ -22,7 +23,6 @@ import {
   quotasFromSql,
   WHOLE_APP,
 } from '../app-rows.ts';
-import { codeOf } from '../local-failure.ts';
 import { EngineRefused } from '../refused.ts';
 import type { Migration } from '../schema-version.ts';
 import { assertTablesSound, assertWholePages, openWriter } from './database.ts';

@@ -1,6 +1,6 @@
 /** Looks whether a database file can be used, without making anything beside it. */
 import { constants, Database } from 'bun:sqlite';
-import { codeOf } from '../local-failure.ts';
+import { codeOf } from '../../error-code.ts';
 import { EngineRefused } from '../refused.ts';
 import type { RowsTrial } from '../store-trial.ts';
 import { getUsableVersion } from './migrations.ts';

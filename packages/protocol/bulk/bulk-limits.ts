@@ -1,0 +1,14 @@
+/** The limits of Bulk's requests and answers (docs/bulk.md, Requests). */
+
+const SECOND_MS = 1000;
+
+export const BULK_HASHES_MAX = 4_096;
+/** Once an answer holds so many `childHashes`, later waiting results carry only their first. */
+export const BULK_CHILD_HASHES_MAX = 16_384;
+/** An answered pack keeps the ready nodes of its answer leased so long past its URL. */
+export const PACK_LEASE_MARGIN_MS = 60 * SECOND_MS;
+
+/** What a reader may say it can unpack. */
+export const BULK_CODECS = ['zstd'] as const;
+
+export type BulkCodec = (typeof BULK_CODECS)[number];

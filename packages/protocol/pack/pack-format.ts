@@ -1,0 +1,121 @@
+/** The layout of a pack, version 1 (docs/bulk.md, Pack format): a header, then records to the end; little-endian, no padding. */
+import { bytesToHash, HASH_BYTES, type Hash, hashToBytes } from '../hash.ts';
+import {
+  PACK_NODE_BYTES_MAX,
+  PACK_RECORDS_MAX,
+  RECORD_CODEC_NONE,
+  RECORD_CODEC_ZSTD,
+  type RecordCodec,
+} from './pack-limits.ts';
+
+const MAGIC = [0x48, 0x46, 0x50, 0x4b] as const;
+const PACK_FORMAT_VERSION = 1;
+const OFFSET_VERSION = 4;
+const OFFSET_RESERVED = 6;
+export const PACK_HEADER_BYTES = 8;
+
+const RECORD_OFFSET_CODEC = HASH_BYTES;
+const RECORD_OFFSET_RESERVED = 33;
+const RECORD_OFFSET_STORED_LENGTH = 36;
+const RECORD_OFFSET_CANONICAL_LENGTH = 40;
+/** Bytes of a record before its stored bytes. */
+export const RECORD_HEADER_BYTES = 44;
+
+export interface RecordHeader {
+  readonly hash: Hash;
+  readonly codec: RecordCodec;
+  /** bytes the record holds */
+  readonly storedLength: number;
+  /** bytes of the node they stand for */
+  readonly canonicalLength: number;
+}
+
+/** A record header as it was read: nothing is judged yet. */
+export interface RawRecordHeader {
+  readonly hash: Hash;
+  readonly codec: number;
+  /** the three reserved bytes as one number */
+  readonly reserved: number;
+  readonly storedLength: number;
+  readonly canonicalLength: number;
+}
+
+export function encodePackHeader(): Uint8Array {
+  const header = new Uint8Array(PACK_HEADER_BYTES);
+  header.set(MAGIC);
+  header[OFFSET_VERSION] = PACK_FORMAT_VERSION;
+  return header;
+}
+
+/** The first rule the pack's header breaks. `bytes` holds at least PACK_HEADER_BYTES. */
+export function findPackHeaderFault(bytes: Uint8Array): string | undefined {
+  if (MAGIC.some((byte, index) => bytes[index] !== byte)) return 'the pack does not begin with 48 46 50 4b';
+  const version = readU16(bytes, OFFSET_VERSION);
+  if (version !== PACK_FORMAT_VERSION)
+    return `pack version ${version} is not known; write version ${PACK_FORMAT_VERSION}`;
+  const reserved = readU16(bytes, OFFSET_RESERVED);
+  if (reserved !== 0)
+    return `the reserved field of the pack's header is 0x${reserved.toString(16)}; it must be 0`;
+  return undefined;
+}
+
+/** Throws RangeError when the parts make no record. */
+export function encodeRecordHeader(header: RecordHeader): Uint8Array {
+  const fault = findRecordHeaderFault({ ...header, reserved: 0 });
+  if (fault !== undefined) throw new RangeError(fault);
+  const bytes = new Uint8Array(RECORD_HEADER_BYTES);
+  bytes.set(hashToBytes(header.hash));
+  bytes[RECORD_OFFSET_CODEC] = header.codec;
+  writeU32(bytes, RECORD_OFFSET_STORED_LENGTH, header.storedLength);
+  writeU32(bytes, RECORD_OFFSET_CANONICAL_LENGTH, header.canonicalLength);
+  return bytes;
+}
+
+/** Reads RECORD_HEADER_BYTES from `offset` on. `findRecordHeaderFault` judges them. */
+export function decodeRecordHeader(bytes: Uint8Array, offset = 0): RawRecordHeader {
+  const reserved = offset + RECORD_OFFSET_RESERVED;
+  return {
+    hash: bytesToHash(bytes.subarray(offset, offset + HASH_BYTES)),
+    codec: bytes[offset + RECORD_OFFSET_CODEC] as number,
+    reserved: (bytes[reserved] as number) | (readU16(bytes, reserved + 1) << 8),
+    storedLength: readU32(bytes, offset + RECORD_OFFSET_STORED_LENGTH),
+    canonicalLength: readU32(bytes, offset + RECORD_OFFSET_CANONICAL_LENGTH),
+  };
+}
+
+/** The first rule a record's header breaks by itself, in the order of the fields. Without one it is a RecordHeader. */
+export function findRecordHeaderFault(header: RawRecordHeader): string | undefined {
+  const { codec, reserved, storedLength, canonicalLength } = header;
+  if (codec > RECORD_CODEC_ZSTD) return `codec ${codec} is not known; 0 is none, 1 is zstd`;
+  if (reserved !== 0) return 'its reserved bytes are not 0';
+  if (canonicalLength < 1 || canonicalLength > PACK_NODE_BYTES_MAX) {
+    return `its canonical length is ${canonicalLength}; a node in a pack has 1 to ${PACK_NODE_BYTES_MAX} bytes`;
+  }
+  if (codec === RECORD_CODEC_NONE && storedLength !== canonicalLength) {
+    return `its stored length ${storedLength} is not its canonical length ${canonicalLength}, although it is not compressed`;
+  }
+  if (storedLength > canonicalLength) {
+    return `its stored length ${storedLength} is more than its canonical length ${canonicalLength}`;
+  }
+  return undefined;
+}
+
+/** Why a pack ends before its record `index`, counted from 0. */
+export function findRecordCountFault(index: number): string | undefined {
+  return index < PACK_RECORDS_MAX ? undefined : `a pack holds at most ${PACK_RECORDS_MAX} records`;
+}
+
+function readU16(bytes: Uint8Array, offset: number): number {
+  return (bytes[offset] as number) | ((bytes[offset + 1] as number) << 8);
+}
+
+function readU32(bytes: Uint8Array, offset: number): number {
+  return (readU16(bytes, offset) | (readU16(bytes, offset + 2) << 16)) >>> 0;
+}
+
+function writeU32(bytes: Uint8Array, offset: number, value: number): void {
+  bytes[offset] = value & 0xff;
+  bytes[offset + 1] = (value >>> 8) & 0xff;
+  bytes[offset + 2] = (value >>> 16) & 0xff;
+  bytes[offset + 3] = (value >>> 24) & 0xff;
+}

@@ -1,0 +1,51 @@
+/** Clocks that disagree stop collection and the sweep, over the real embedded engine, and nothing else. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { seededBytes } from '../../../test/support/canonical-node.ts';
+import type { Core } from '../core/core.ts';
+import { readMetadata } from '../core/read-metadata.ts';
+import { runGc } from '../core/run-gc.ts';
+import { sweep } from '../core/sweep.ts';
+import { type HandlerWorld, openHandlerWorld } from '../http/test/handler-fixture.ts';
+import { METRICS } from '../metrics/server-metrics.ts';
+import { ComparedClocks } from './clock-guard.ts';
+
+const SPACE = { appId: 'app', spaceId: 'space' };
+const CLOCK_SKEW_MS_MAX = 120_000;
+const NOW = 1_800_000_000_000;
+
+let world: HandlerWorld;
+beforeAll(async () => {
+  world = await openHandlerWorld();
+});
+afterAll(() => world.close());
+
+function guardWith(rowsMs: number, bytesMs?: number): ComparedClocks {
+  const rows = { readClock: async () => NOW + rowsMs };
+  const bytes = { readClockSkew: async () => bytesMs };
+  return new ComparedClocks({ rows, bytes, now: () => NOW, skewMsMax: CLOCK_SKEW_MS_MAX });
+}
+
+test.each([
+  [0, undefined],
+  [CLOCK_SKEW_MS_MAX, -CLOCK_SKEW_MS_MAX],
+])('rows %p ms off, bytes %p ms off: agree', async (rowsMs, bytesMs) => {
+  await guardWith(rowsMs, bytesMs).assertAgree();
+});
+
+test.each([
+  [CLOCK_SKEW_MS_MAX + 1, 0, /the database is more than 2m ahead of/],
+  [-3_600_000, 0, /the database is more than 2m behind/],
+  [0, 600_000, /the object store is more than 2m ahead of/],
+])('rows %p ms off, bytes %p ms off: disagree', async (rowsMs, bytesMs, reason) => {
+  await expect(guardWith(rowsMs, bytesMs).assertAgree()).rejects.toThrow(reason);
+  const skews = METRICS.snapshot().holdfast_clock_skew_seconds;
+  expect(skews?.['source="rows"']).toBe(rowsMs / 1000);
+});
+
+test('collection and sweep stop, reads go on', async () => {
+  const hash = await world.store(seededBytes(100, 1));
+  const core: Core = { ...world.core, clocks: guardWith(3_600_000) };
+  await expect(runGc(core, SPACE, 10)).rejects.toThrow('nothing is collected');
+  await expect(sweep(core)).rejects.toThrow('nothing is collected or swept');
+  expect((await readMetadata(core, SPACE, hash)).metadata.hash).toBe(hash);
+});

@@ -1,0 +1,123 @@
+/** Quotas of Apps over all their Spaces: exact within a process, and some seconds old where others store too. */
+import { beforeEach, expect, test } from 'bun:test';
+import type { MetadataStore } from '../core/ports.ts';
+import type { Excess, Reservation } from '../core/quotas.ts';
+import { QuotaWatch } from './quota-watch.ts';
+
+const SPACE = { appId: 'app', spaceId: 'space' };
+const LIMIT = 10;
+const ONE = { bytes: 0, nodes: 1 };
+
+let now: number;
+/** what all processes have stored, as the database says it */
+let stored: number;
+let readings: number;
+/** while set, a reading waits after it has looked */
+let gate: Promise<void> | undefined;
+let failure: Error | undefined;
+let watch: QuotaWatch;
+
+beforeEach(() => {
+  now = 1_000_000;
+  stored = 0;
+  readings = 0;
+  gate = undefined;
+  failure = undefined;
+  watch = new QuotaWatch(
+    () => ({ space: undefined, app: { maxBytes: undefined, maxNodes: LIMIT } }),
+    { readAppTotals },
+    () => now,
+  );
+});
+
+const readAppTotals: MetadataStore['readAppTotals'] = async () => {
+  readings += 1;
+  const totals = { spaces: 1, readyStoredBytes: 0, waitingBytes: 0, nodeCount: stored };
+  if (gate !== undefined) await gate;
+  if (failure !== undefined) throw failure;
+  return totals as Awaited<ReturnType<MetadataStore['readAppTotals']>>;
+};
+
+const isRoom = (outcome: Excess | Reservation): outcome is Reservation => 'settle' in outcome;
+
+async function take(): Promise<Reservation> {
+  const outcome = await watch.reserve(SPACE, ONE);
+  if (!isRoom(outcome)) throw new Error(`no room: ${JSON.stringify(outcome)}`);
+  return outcome;
+}
+
+async function store(): Promise<void> {
+  const reservation = await take();
+  stored += 1;
+  reservation.settle(true);
+}
+
+const hasRoom = async (): Promise<boolean> => (await watch.findAppExcess(SPACE, ONE)) === undefined;
+
+test("room that is being used is nobody else's, and one that was not used is free again", async () => {
+  stored = LIMIT - 2;
+  const [first, second] = [await take(), await take()];
+  let third: Excess | Reservation | undefined;
+  const waiting = watch.reserve(SPACE, ONE).then((outcome) => {
+    third = outcome;
+  });
+  await Bun.sleep(0);
+  // Whether there is room depends on what becomes of the others.
+  expect(third).toBeUndefined();
+  stored += 1;
+  first.settle(true);
+  second.settle(false);
+  await waiting;
+  expect(isRoom(third as Excess | Reservation)).toBe(true);
+});
+
+test('what this process has stored counts before the sum is read again', async () => {
+  stored = LIMIT - 3;
+  for (let count = 0; count < 3; count += 1) await store();
+  expect(readings).toBe(1);
+  expect(await hasRoom()).toBe(false);
+});
+
+test('what was stored while the sum was read counts, whether the reading saw it or not', async () => {
+  stored = LIMIT - 2;
+  const reservation = await take();
+  const release = Promise.withResolvers<void>();
+  gate = release.promise;
+  now += 1_500;
+  // This reading has looked before the node is stored, and ends afterwards.
+  const other = await take();
+  stored += 1;
+  reservation.settle(true);
+  release.resolve();
+  await Bun.sleep(0);
+  gate = undefined;
+  stored += 1;
+  other.settle(true);
+  expect(await hasRoom()).toBe(false);
+  expect(stored).toBe(LIMIT);
+});
+
+test('a refusal rests on a sum that was just read, so room that came free elsewhere is found', async () => {
+  stored = LIMIT;
+  expect(await hasRoom()).toBe(false);
+  stored = LIMIT - 1;
+  now += 900;
+  expect(await hasRoom()).toBe(true);
+});
+
+test('what others store is seen: after a second off the path of requests, after four seconds before the next one', async () => {
+  stored = 0;
+  await store();
+  stored = LIMIT;
+  now += 1_001;
+  // This request goes by the old sum, and has it read again for the next.
+  expect(await hasRoom()).toBe(true);
+  await Bun.sleep(0);
+  expect([await hasRoom(), readings > 1]).toEqual([false, true]);
+  stored = 0;
+  now += 300;
+  expect(await hasRoom()).toBe(true);
+  now += 4_001;
+  failure = new Error('the database is away');
+  await expect(watch.reserve(SPACE, ONE)).rejects.toThrow('away');
+});

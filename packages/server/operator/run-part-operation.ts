@@ -1,0 +1,82 @@
+/**
+ * Runs an operation that needs only the Apps or the secret: over the operator API, by the server that holds the data folder, or
+ * here. Without a server it opens that part alone. It takes no lock, because each change of a part is one transaction: a server
+ * that starts or ends meanwhile finds the change whole or not at all.
+ */
+import { hasRows, openSecret } from '../deployment/open.ts';
+import { nameRows, type RowsPlace } from '../deployment/place.ts';
+import { findRegistry, openRegistry } from '../deployment/registry.ts';
+import { NotFoundError, ServeError } from '../errors.ts';
+import { callHolder, callOperation, NoServer, type OperatorAddress } from './call-operation.ts';
+import type { PartCalls } from './operation.ts';
+import { type InputOf, OPERATIONS, type OutputOf, type PartOperationName, runWith } from './operations.ts';
+
+/** Where such an operation is to run. */
+export type PartWhere =
+  | { readonly kind: 'address'; readonly address: OperatorAddress }
+  | { readonly kind: 'rows'; readonly place: RowsPlace };
+
+/** Rejects with ServeError, whose message is one line for the operator. */
+export async function runPartOperation<N extends PartOperationName>(
+  where: PartWhere,
+  name: N,
+  input: InputOf<N>,
+  signal: AbortSignal,
+): Promise<OutputOf<N>> {
+  if (where.kind === 'address') return callOperation(where.address, name, input, signal);
+  const { place } = where;
+  if (place.kind === 'folder') {
+    try {
+      return await callHolder(place.dataDir, name, input, signal);
+    } catch (error) {
+      // A server that ends begins nothing any more, so nothing is done twice.
+      if (!(error instanceof NoServer) || signal.aborted) throw error;
+    }
+  }
+  return runHere(place, name, input);
+}
+
+async function runHere<N extends PartOperationName>(
+  place: RowsPlace,
+  name: N,
+  input: InputOf<N>,
+): Promise<OutputOf<N>> {
+  const opened = await openPart(place, name);
+  if (opened === undefined) return answerWithoutApps(place, name, input);
+  try {
+    return await runWith(opened.call, name, input);
+  } finally {
+    await opened.close();
+  }
+}
+
+interface OpenPart {
+  readonly call: PartCalls[keyof PartCalls];
+  readonly close: () => Promise<void>;
+}
+
+/** Undefined: there is no registry of Apps, and the operation makes none. */
+async function openPart(place: RowsPlace, name: PartOperationName): Promise<OpenPart | undefined> {
+  if (OPERATIONS[name].needs === 'apps') {
+    const registry = await (name === 'addApp' ? openRegistry(place) : findRegistry(place));
+    return registry && { call: { registry }, close: () => registry.close() };
+  }
+  if (!(await hasRows(place))) {
+    throw new ServeError(`${nameRows(place)} holds no deployment: start a server on it first`);
+  }
+  const { secret, close } = await openSecret(place);
+  return { call: { secret }, close };
+}
+
+function answerWithoutApps<N extends PartOperationName>(
+  place: RowsPlace,
+  name: N,
+  input: InputOf<N>,
+): OutputOf<N> {
+  if (name === 'listApps') return { apps: [] } satisfies OutputOf<'listApps'> as unknown as OutputOf<N>;
+  const { app } = input as { readonly app?: string };
+  const flag = place.kind === 'folder' ? '--data' : '--metadata';
+  throw new NotFoundError(
+    `there is no App ${JSON.stringify(app)}: ${nameRows(place)} has no registry yet; check ${flag}`,
+  );
+}
