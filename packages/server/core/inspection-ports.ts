@@ -1,6 +1,6 @@
 /** What looking at a whole Space needs of the rows, beside what requests need (core/ports.ts). */
 import type { Hash } from '@holdfast/protocol';
-import type { Generation, NodeRow, RootRefBalance, Space } from './model.ts';
+import type { Generation, NodeRow, PackPlace, RootRefBalance, Space } from './model.ts';
 import type { UsageDelta } from './usage-delta.ts';
 
 type Awaitable<T> = T | Promise<T>;
@@ -11,8 +11,10 @@ export interface ContentFacts {
   readonly canonicalSize: number;
   /** length of the inline bytes; undefined: the bytes are an object */
   readonly inlineLength: number | undefined;
-  /** of an object */
+  /** of an object, or of the record of a pack */
   readonly integrity: Uint8Array;
+  /** set for the record of a pack */
+  readonly packed?: PackPlace | undefined;
 }
 
 export interface InspectedNode {

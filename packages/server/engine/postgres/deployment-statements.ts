@@ -1,5 +1,7 @@
 /** SQL for copying a whole deployment (engine/transfer-ports.ts); servers do not run it. `$1` is the Space, if there is one. */
-import { CONTENT_JOINED, columnsOf, NODE_COLUMNS, SPACE_STATEMENTS, UPLOAD_COLUMNS } from './statements.ts';
+import { CONTENT_JOINED } from './pack-statements.ts';
+import { columnsOf } from './sql-fragments.ts';
+import { NODE_COLUMNS, SPACE_STATEMENTS, UPLOAD_COLUMNS } from './statements.ts';
 
 /** The name of a copy's own sessions, which tells them from those of servers. */
 const SESSION_NAME = 'holdfast-migrate';

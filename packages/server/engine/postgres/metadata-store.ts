@@ -9,11 +9,15 @@ import type {
   Generation,
   NodeRow,
   ObjectKey,
+  PackId,
+  PackRow,
+  PackVerdicts,
   Space,
   SpaceCounters,
   SpaceKey,
   UploadRow,
 } from '../../core/model.ts';
+import type { CompactablePack, CompactionWanted } from '../../core/pack-ports.ts';
 import {
   type Awaitable,
   type Clock,
@@ -32,6 +36,7 @@ import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.
 import { readAppTotals } from './app-totals.ts';
 import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
 import { Maintenance } from './maintenance.ts';
+import { PostgresPackReads } from './pack-reads.ts';
 import { ReadyLeases } from './ready-leases.ts';
 import {
   countersFromSql,
@@ -80,6 +85,7 @@ export class PostgresMetadataStore implements MetadataStore {
   readonly #sweepWalk: SweepWalk;
   readonly #maintenance: Maintenance;
   readonly #tombstones: PostgresTombstones;
+  readonly #packs: PostgresPackReads;
   /** random, so that processes begin at different slots */
   readonly #firstSlot = randomInt(SLOTS);
 
@@ -97,6 +103,7 @@ export class PostgresMetadataStore implements MetadataStore {
     this.#sweepWalk = new SweepWalk(pool);
     this.#maintenance = new Maintenance(pool);
     this.#tombstones = new PostgresTombstones(pool);
+    this.#packs = new PostgresPackReads(pool, this.#keys);
   }
 
   readClock(): Awaitable<number> {
@@ -147,6 +154,34 @@ export class PostgresMetadataStore implements MetadataStore {
   ): Promise<{ readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined> {
     const [row] = await this.#read(SQL.findNodeWithContent, [this.#keys.of(space), hexToBytea(hash)], space);
     return row && { node: nodeFromSql(row), content: joinedContentFromSql(row) };
+  }
+
+  findNodesWithContent(
+    space: Space,
+    hashes: readonly Hash[],
+  ): ReturnType<PostgresPackReads['findNodesWithContent']> {
+    return this.#packs.findNodesWithContent(space, hashes);
+  }
+
+  findPack(space: Space, id: PackId): Promise<PackRow | undefined> {
+    return this.#packs.findPack(space, id);
+  }
+
+  findPackVerdicts(space: Space, generation: Generation): Promise<PackVerdicts | undefined> {
+    return this.#packs.findPackVerdicts(space, generation);
+  }
+
+  findPacksToCompact(wanted: CompactionWanted): Promise<readonly CompactablePack[]> {
+    return this.#packs.findPacksToCompact(wanted);
+  }
+
+  findPackRecords(
+    space: Space,
+    pack: Generation,
+    after: number,
+    limit: number,
+  ): Promise<readonly ContentRow[]> {
+    return this.#packs.findPackRecords(space, pack, after, limit);
   }
 
   async findUpload(space: Space, hash: Hash): Promise<UploadRow | undefined> {

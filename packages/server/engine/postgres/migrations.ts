@@ -15,6 +15,7 @@ import uploadPermits from './migrations/0005-upload-permits.sql' with { type: 't
 import spacesByApp from './migrations/0006-spaces-by-app.sql' with { type: 'text' };
 import limits from './migrations/0007-limits.sql' with { type: 'text' };
 import tombstones from './migrations/0008-tombstones.sql' with { type: 'text' };
+import packs from './migrations/0009-packs.sql' with { type: 'text' };
 import type { PostgresConnection } from './wire/connection.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
@@ -28,6 +29,8 @@ const MIGRATIONS: readonly Migration[] = [
   { sql: spacesByApp, minCompatible: 5 },
   { sql: limits, minCompatible: 5 },
   { sql: tombstones, minCompatible: 5 },
+  // An older build would take the node of a pack for one whose object is lost.
+  { sql: packs, minCompatible: 9 },
 ];
 
 /** ms all migrations may take, and the wait for another process that runs them */

@@ -23,7 +23,12 @@ const FILL = `
   INSERT INTO loose_edges SELECT space, hash, 1 FROM ids;
   INSERT INTO uploads (space, hash, generation, created_at, url_expires_at, touched_at, active_at)
     SELECT space, hash, generation, n, n, n, n FROM ids;
-  INSERT INTO contents SELECT space, generation, 134, 0, hash, NULL FROM ids;
+  INSERT INTO contents SELECT space, generation, 134, 0, hash, NULL, CASE WHEN n % 2 = 0 THEN decode(md5(space || ' ' || n / 20), 'hex') END,
+    n * 100, 80, 1 FROM ids;
+  INSERT INTO packs (space, generation, id, version, created_at, url_expires_at, touched_at, bytes, published_count, reserved_bytes,
+    reserved_nodes, live_records, live_bytes, first_dead_at, state, discarded, asked) SELECT space, generation, generation, 1, n, n, n, 1000, 5, CASE WHEN n % 50 = 0 THEN 100 ELSE 0 END, 0,
+    CASE WHEN n % 3 = 0 THEN 0 ELSE 10 END, n, n % 5, n % 4 - n % 4 / 3, n % 20 = 0, hash FROM ids;
+  INSERT INTO pack_verdicts SELECT space, generation, hash, '[]', NULL, NULL FROM ids;
   INSERT INTO discards SELECT space, generation, n, 0 FROM ids;
   INSERT INTO domains SELECT DISTINCT space, 'domain' || n % 20, 5, 0 FROM ids;
   INSERT INTO balances SELECT space, 'domain' || n % 5, hash, 1, n FROM ids;
@@ -43,7 +48,7 @@ interface Plan {
 const STATEMENTS = Object.entries({ ...SPACE_STATEMENTS, ...BACKGROUND_STATEMENTS });
 
 /** Few rows of a Space, and the walk of a clock that stepped back, which is documented with its statement. */
-const READ_WHOLE = /^(?:spaces|usage_counters|domains)_|^readCounters:nodes_pkey/;
+const READ_WHOLE = /^(?:spaces|usage_counters|domains|packs_reserving)_?|^readCounters:nodes_pkey/;
 
 let databases: TestDatabases;
 let stage: Awaited<ReturnType<typeof openStage>>;

@@ -123,7 +123,7 @@ test('a commit is 2, of one change and of 1000', async () => {
 test('a pass costs the same for one candidate as for a hundred', async () => {
   const collect = async (count: number) => {
     const space = { appId: 'gc', spaceId: `of ${count}` };
-    const rows = Array.from({ length: count }, (_, index) => readyNode(hashAt(index), { inline: false }));
+    const rows = Array.from({ length: count }, (_, index) => readyNode(hashAt(index), { storage: 'object' }));
     await insertNodes(instance.store, space, rows);
     return tripsOf(async () => {
       expect((await runGc(core, space, count)).deleted).toBe(count);

@@ -5,12 +5,11 @@
 import type { Hash } from '@holdfast/protocol';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import { assertInvariant } from '../../core/invariant.ts';
-import type { ContentRow, DiscardRow, Generation, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
+import type { DiscardRow, Generation, NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
 import { type UsageDelta, usageDelta } from '../../core/usage-delta.ts';
 import {
   type CountedNode,
   collectableFlag,
-  contentsToSql,
   countedFlag,
   discardsToSql,
   hashesToSql,
@@ -33,7 +32,6 @@ export class RowChanges {
   readonly uploads = new Map<Hash, Known<UploadRow>>();
   /** `isPlaced`: this transaction has locked a record of the hash, which it made or found */
   readonly loose = new Map<Hash, { stored: number | undefined; current: number; isPlaced: boolean }>();
-  readonly contents = new Map<Generation, { insert: ContentRow | undefined; isDeleted: boolean }>();
   readonly discards = new Map<Generation, DiscardRow | undefined>();
   readonly #space: SpaceKey;
   #usage = [0, 0, 0, 0, 0, 0];
@@ -133,21 +131,21 @@ export class RowChanges {
   }
 
   /** The writes that make the database as the body left it. Afterwards these rows count as stored. */
-  takeWrites(slot: number): Statement[] {
-    const writes = [
+  takeWrites(): Statement[] {
+    return [
       ...this.#takeNodes(),
       ...this.#takeLoose(),
       ...this.#takeUploads(),
-      ...this.#takeContents(),
       ...this.#takeDiscards(),
     ];
+  }
+
+  /** They come last, because other transactions may wait for this row. */
+  takeCounters(slot: number): Statement[] {
     const counts = this.#usage;
-    if (counts.some((count) => count !== 0)) {
-      this.#usage = counts.map(() => 0);
-      // The counters come last, because other transactions may wait for this row.
-      writes.push(['addCounters', [this.#space, slot, ...counts]]);
-    }
-    return writes;
+    if (counts.every((count) => count === 0)) return [];
+    this.#usage = counts.map(() => 0);
+    return [['addCounters', [this.#space, slot, ...counts]]];
   }
 
   #takeNodes(): Statement[] {
@@ -249,17 +247,6 @@ export class RowChanges {
     return writes;
   }
 
-  #takeContents(): Statement[] {
-    const entries = [...this.contents];
-    this.contents.clear();
-    const deleted = entries.filter(([, { isDeleted }]) => isDeleted).map(([generation]) => generation);
-    const inserted = entries.flatMap(([, { insert }]) => (insert === undefined ? [] : [insert]));
-    const writes: Statement[] = [];
-    if (deleted.length > 0) writes.push(['deleteContents', [this.#space, hashesToSql(deleted)]]);
-    if (inserted.length > 0) writes.push(['insertContents', [this.#space, ...contentsToSql(inserted)]]);
-    return writes;
-  }
-
   #takeDiscards(): Statement[] {
     const entries = [...this.discards];
     this.discards.clear();
@@ -295,7 +282,8 @@ function isStateSame(left: NodeRow, right: NodeRow): boolean {
   return (
     left.state === right.state &&
     left.generation === right.generation &&
-    left.inline === right.inline &&
+    left.storage === right.storage &&
+    left.storedSize === right.storedSize &&
     left.waitingTouchedAt === right.waitingTouchedAt &&
     left.claimHeldUntil === right.claimHeldUntil
   );

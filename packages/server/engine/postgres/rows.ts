@@ -7,6 +7,8 @@ import type {
   DiscardRow,
   NodeRow,
   NodeRowState,
+  PackCodec,
+  PackPlace,
   Space,
   SpaceCounters,
   SpaceKey,
@@ -38,7 +40,8 @@ export function nodeFromSql(row: SqlRow): NodeRow {
     contentType: row.content_type as string,
     refs: byteaToBytes(row.refs),
     generation: byteaToHex(row.generation),
-    inline: row.inline as boolean,
+    storage: row.packed ? 'packed' : row.inline ? 'inline' : 'object',
+    storedSize: (row.stored_size as number | null) ?? (row.canonical_size as number),
     leaseStartedAt: row.lease_started_at as number,
     leaseExpiresAt: row.lease_expires_at as number,
     childRefCount: row.child_ref_count as number,
@@ -64,7 +67,7 @@ export const countedFlag = (node: CountedNode): string => flag(node.isLeaseCount
 
 /** In the order of NODE_COLUMNS. */
 export function nodesToSql(nodes: readonly CountedNode[]): Columns {
-  const column = (value: (node: NodeRow) => string | number): (string | number)[] =>
+  const column = (value: (node: NodeRow) => string | number | null): (string | number | null)[] =>
     nodes.map(({ row }) => value(row));
   return [
     column(({ hash }) => hexToBytea(hash)),
@@ -79,11 +82,13 @@ export function nodesToSql(nodes: readonly CountedNode[]): Columns {
     column(({ claimHeldUntil }) => claimHeldUntil),
     column(({ heldDomainCount }) => heldDomainCount),
     column(({ state }) => STATES.indexOf(state)),
-    column(({ inline }) => flag(inline)),
+    column(({ storage }) => flag(storage === 'inline')),
     column(collectableFlag),
     nodes.map(countedFlag),
     column(({ contentType }) => contentType),
     column(({ refs }) => bytesToBytea(refs)),
+    column(({ storedSize, canonicalSize }) => (storedSize === canonicalSize ? null : storedSize)),
+    column(({ storage }) => flag(storage === 'packed')),
   ];
 }
 
@@ -153,7 +158,19 @@ export function contentFromSql(row: SqlRow): ContentRow {
     canonicalSize: row.canonical_size as number,
     integrity: byteaToBytes(row.integrity),
     inlineBytes: row.inline_bytes === null ? undefined : byteaToBytes(row.inline_bytes),
+    packed: placeFromSql(row),
     urlExpiresAt: row.url_expires_at as number,
+  };
+}
+
+/** undefined: the bytes are an object of their own */
+export function placeFromSql(row: SqlRow): PackPlace | undefined {
+  if (row.pack === null) return undefined;
+  return {
+    pack: byteaToHex(row.pack),
+    offset: row.pack_offset as number,
+    storedLength: row.stored_length as number,
+    codec: row.codec as PackCodec,
   };
 }
 
@@ -166,6 +183,10 @@ export function joinedContentFromSql(row: SqlRow): ContentRow | undefined {
     integrity: row.content_integrity,
     inline_bytes: row.content_inline_bytes,
     url_expires_at: row.content_url_expires_at,
+    pack: row.content_pack,
+    pack_offset: row.content_pack_offset,
+    stored_length: row.content_stored_length,
+    codec: row.content_codec,
   });
 }
 
@@ -176,6 +197,10 @@ export function contentsToSql(rows: readonly ContentRow[]): Columns {
     rows.map(({ urlExpiresAt }) => urlExpiresAt),
     rows.map(({ integrity }) => bytesToBytea(integrity)),
     rows.map(({ inlineBytes }) => optionalBytea(inlineBytes) ?? null),
+    rows.map(({ packed }) => packed?.pack ?? null).map((pack) => pack && hexToBytea(pack)),
+    rows.map(({ packed }) => packed?.offset ?? null),
+    rows.map(({ packed }) => packed?.storedLength ?? null),
+    rows.map(({ packed }) => packed?.codec ?? null),
   ];
 }
 

@@ -8,8 +8,10 @@ import type {
   SpaceSnapshot,
 } from '../../core/inspection-ports.ts';
 import type { NodeRow, SpaceKey } from '../../core/model.ts';
-import { countedNodeFromSql, nodeFromSql } from './rows.ts';
-import { COUNTER_SUMS, columnsOf, NODE_COLUMNS } from './statements.ts';
+import { PLACE_COLUMNS } from './pack-statements.ts';
+import { countedNodeFromSql, nodeFromSql, placeFromSql } from './rows.ts';
+import { columnsOf } from './sql-fragments.ts';
+import { COUNTER_SUMS, NODE_COLUMNS } from './statements.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import { byteaToBytes, byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 
@@ -22,6 +24,7 @@ const SQL = {
   node: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2`,
   nodes: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, contents.generation AS found_generation,
       contents.canonical_size AS found_size, octet_length(contents.inline_bytes) AS inline_length,
+      ${columnsOf('contents', PLACE_COLUMNS)},
       CASE WHEN contents.inline_bytes IS NULL THEN contents.integrity END AS found_integrity
     FROM nodes LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
     WHERE nodes.space = $1 AND nodes.hash > $2 ORDER BY nodes.hash LIMIT $3::bigint`,
@@ -86,6 +89,7 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
               canonicalSize: row.found_size as number,
               inlineLength: (row.inline_length as number | null) ?? undefined,
               integrity: row.found_integrity === null ? new Uint8Array() : byteaToBytes(row.found_integrity),
+              packed: placeFromSql(row),
             },
     }));
   }

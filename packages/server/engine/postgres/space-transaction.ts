@@ -18,6 +18,8 @@ import type {
 import type { Awaitable, RootRefReads, SpaceTransaction } from '../../core/ports.ts';
 import { type Stored, storedOf } from '../../core/quotas.ts';
 import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
+import { ContentChanges } from './content-changes.ts';
+import { PostgresPacks } from './pack-transaction.ts';
 import { PostgresPurge } from './purge.ts';
 import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
 import { RowChanges } from './row-changes.ts';
@@ -49,6 +51,8 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   readonly #wire: TransactionWire;
   readonly #key: SpaceKey;
   readonly #rows: RowChanges;
+  readonly #contents: ContentChanges;
+  readonly packs: PostgresPacks;
   readonly #rootRefs: RootRefLedger;
   readonly #uploads: UploadCount;
   #isSpaceWritten: boolean;
@@ -59,6 +63,12 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     this.#wire = options.wire;
     this.#key = options.spaceKey;
     this.#rows = new RowChanges(this.#key);
+    this.#contents = new ContentChanges(this.#key);
+    this.packs = new PostgresPacks({
+      ...{ wire: this.#wire, space: this.#key, changes: this.#contents },
+      flush: () => this.#flush('all'),
+      findUploads: (hashes) => this.#findUploads(hashes),
+    });
     this.#rootRefs = new RootRefLedger(this.#wire, this.#key);
     this.#uploads = new UploadCount(this.#wire, this.#key, options.uploadLimit);
     this.#isSpaceWritten = options.isSpaceKnown;
@@ -83,9 +93,14 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return this.#hasFlushed;
   }
 
-  /** The writes that are left for the commit. */
-  takeWrites(): Statement[] {
-    const writes = [...this.#rootRefs.takeWrites(), ...this.#rows.takeWrites(this.#wire.slot)];
+  /** The writes that are left. Those of contents and packs wait for the commit, if they can. */
+  takeWrites(which: 'all' | 'all but packs' = 'all'): Statement[] {
+    const writes = [
+      ...this.#rootRefs.takeWrites(),
+      ...this.#rows.takeWrites(),
+      ...(which === 'all' ? this.#contents.takeWrites(this.#wire.clock) : []),
+      ...this.#rows.takeCounters(this.#wire.slot),
+    ];
     if (writes.length === 0 || this.#isSpaceWritten) return writes;
     return [...this.#writeSpace(), ...writes];
   }
@@ -232,6 +247,17 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return this.#rows.uploads.get(hash)?.current;
   }
 
+  async #findUploads(hashes: readonly Hash[]): Promise<readonly (UploadRow | undefined)[]> {
+    const { uploads } = this.#rows;
+    const unknown = sortedUnknown(hashes, uploads);
+    if (unknown.length > 0) {
+      const { rows } = await this.#wire.send('lockUploads', [this.#key, hashesToSql(unknown)]);
+      for (const row of rows) this.#rows.learnUpload(byteaToHex(row.hash), uploadFromSql(row));
+      for (const hash of unknown) this.#rows.learnUpload(hash, undefined);
+    }
+    return hashes.map((hash) => uploads.get(hash)?.current);
+  }
+
   insertUpload(row: UploadRow): void {
     this.#wire.assertUsable();
     this.#rows.insertUpload(row);
@@ -249,29 +275,46 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return this.#lockUpload(before.hash).then(() => this.#rows.changeUpload(before, undefined));
   }
 
-  /** Two statements: the second begins after the lock is held, so that it sees what those before have committed. */
+  /** The sums begin after the lock is held, so that they see what those before have committed. */
   async lockStored(): Promise<Stored> {
     // This transaction's own writes count too.
     const flushed = this.#flush();
+    const { bytes, nodes } = this.#contents.reservedMore;
     const locking = this.#wire.send('lockSpace', [this.#key]);
-    const [{ rows }] = await Promise.all([this.#wire.send('sumStored', [this.#key]), locking, ...flushed]);
-    return storedOf(totalsFromSql(rows[0] as SqlRow));
+    const [stored, reserved] = await Promise.all([
+      this.#wire.send('sumStored', [this.#key]),
+      this.#wire.send('sumReserved', [this.#key]),
+      ...[locking, ...flushed],
+    ]);
+    const published = storedOf(totalsFromSql(stored.rows[0] as SqlRow));
+    const [kept] = reserved.rows;
+    return {
+      bytes: published.bytes + (kept?.bytes as number) + bytes,
+      nodes: published.nodes + (kept?.nodes as number) + nodes,
+    };
   }
 
   countActiveUploads(atMost: number): Promise<number> {
-    return this.#uploads.count(atMost, this.#rows.hasUploadChanges(), () => this.#flush());
+    const isPackChanged = this.#contents.isPackChanged;
+    const hasChanges = isPackChanged || this.#rows.hasUploadChanges();
+    return this.#uploads.count(atMost, hasChanges, () => this.#flush(isPackChanged ? 'all' : undefined));
   }
 
   async findContent(generation: Generation): Promise<ContentRow | undefined> {
-    const change = this.#rows.contents.get(generation);
+    const change = this.#contents.contents.get(generation);
     if (change !== undefined) return change.insert;
-    const { rows } = await this.#wire.send('findContent', [this.#key, hexToBytea(generation)]);
+    const key = [this.#key, hexToBytea(generation)];
+    const found = await this.#wire.send('findContent', key);
+    const content = found.rows[0] && contentFromSql(found.rows[0]);
+    if (content?.packed === undefined) return content;
+    // Its row is not moved from here on, so what is decided by the place of the record stays true.
+    const { rows } = await this.#wire.send('lockContent', key);
     return rows[0] && contentFromSql(rows[0]);
   }
 
   insertContent(row: ContentRow): void {
     this.#wire.assertUsable();
-    const { contents } = this.#rows;
+    const { contents } = this.#contents;
     const change = contents.get(row.generation);
     assertInvariant(change === undefined, 'a generation has content once: keys are write-once');
     contents.set(row.generation, { insert: row, isDeleted: false });
@@ -279,7 +322,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
 
   deleteContent(generation: Generation): void {
     this.#wire.assertUsable();
-    this.#rows.contents.set(generation, { insert: undefined, isDeleted: true });
+    this.#contents.contents.set(generation, { insert: undefined, isDeleted: true });
   }
 
   setDiscard(row: DiscardRow): void {
@@ -379,8 +422,8 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     return found;
   }
 
-  #flush(): Promise<SqlResult>[] {
-    const writes = this.takeWrites();
+  #flush(which: 'all' | 'all but packs' = 'all but packs'): Promise<SqlResult>[] {
+    const writes = this.takeWrites(which);
     if (writes.length > 0) this.#hasFlushed = true;
     return writes.map((write) => this.#wire.send(...write));
   }

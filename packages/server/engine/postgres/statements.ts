@@ -2,39 +2,17 @@
  * Every SQL statement on the tables of Spaces, by name. `$1` is the Space, except in statements of background work.
  * plans.test.ts explains each on full tables: none may scan a table, and those of a Space only use indexes that begin with it.
  */
+import { activeCount, CONTENT_JOINED, PACK_BACKGROUND_STATEMENTS, PACK_STATEMENTS } from './pack-statements.ts';
+import { columnsOf, guarded, nowOr, spaceNamesOf } from './sql-fragments.ts';
 
 export const NODE_COLUMNS =
-  'hash, generation, size, canonical_size, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, waiting_touched_at, claim_held_until, held_domain_count, state, inline, collectable, lease_counted, content_type, refs';
+  'hash, generation, size, canonical_size, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, waiting_touched_at, claim_held_until, held_domain_count, state, inline, collectable, lease_counted, content_type, refs, stored_size, packed';
 export const UPLOAD_COLUMNS =
   'hash, generation, created_at, url_expires_at, touched_at, active_at, canonical_size, size, verdict, inline, rejection_code, rejection_message, bad_code, bad_message, content_type, refs, integrity';
 const NODE_ARRAYS =
-  '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::integer[], $13::smallint[], $14::boolean[], $15::boolean[], $16::boolean[], $17::text[], $18::bytea[]';
+  '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::integer[], $13::smallint[], $14::boolean[], $15::boolean[], $16::boolean[], $17::text[], $18::bytea[], $19::bigint[], $20::boolean[]';
 const UPLOAD_ARRAYS =
   '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::smallint[], $11::boolean[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[], $18::bytea[]';
-
-export const columnsOf = (table: string, columns: string): string =>
-  columns
-    .split(', ')
-    .map((column) => `${table}.${column}`)
-    .join(', ');
-
-export const CONTENT_JOINED =
-  'contents.generation AS content_generation, contents.canonical_size AS content_canonical_size, contents.url_expires_at AS content_url_expires_at, contents.integrity AS content_integrity, contents.inline_bytes AS content_inline_bytes';
-/** Makes one seek per row, however many rows the planner expects. */
-const spaceNamesOf = (table: string): string =>
-  `(SELECT app_id FROM spaces WHERE spaces.space = ${table}.space) AS app_id, (SELECT space_id FROM spaces WHERE spaces.space = ${table}.space) AS space_id`;
-
-/** The instant at which this transaction began, ms: the same for all its statements. */
-const NOW = 'floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint';
-/** `parameter`: the time of a test's clock, or NULL */
-const nowOr = (parameter: string): string => `coalesce(${parameter}::bigint, ${NOW})`;
-
-/**
- * Fails (division by zero) unless the statement changed as many rows as it was given. They were read and locked, so another
- * number is a broken invariant. It must fail on the server, because the COMMIT is already under way.
- */
-const guarded = (change: string, expected: string): string =>
-  `WITH changed AS (${change} RETURNING 1) SELECT 1 / (count(*) = ${expected})::integer AS guard FROM changed`;
 
 /** Adds to one slot of the counters. */
 const COUNTER_COLUMNS =
@@ -48,10 +26,14 @@ const ADD_TO_SLOT = `ON CONFLICT (space, slot) DO UPDATE SET ${COUNTER_COLUMNS.s
 
 /** Statements of requests: each stays within one Space, by index. */
 export const SPACE_STATEMENTS = {
+  ...PACK_STATEMENTS,
   findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2`,
   findNodeWithContent: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes
     LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
     WHERE nodes.space = $1 AND nodes.hash = $2`,
+  findNodesWithContent: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, ${CONTENT_JOINED} FROM nodes
+    LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
+    WHERE nodes.space = $1 AND nodes.hash = ANY ($2::bytea[])`,
   findUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = $2`,
 
   /** $2 a clock or NULL. One statement, so one instant. */
@@ -113,9 +95,10 @@ export const SPACE_STATEMENTS = {
        lease_expires_at = given.lease_expires_at, child_ref_count = given.child_ref_count,
        root_ref_count = given.root_ref_count, waiting_touched_at = given.waiting_touched_at,
        claim_held_until = given.claim_held_until, held_domain_count = given.held_domain_count, state = given.state,
-       inline = given.inline, collectable = given.collectable, lease_counted = given.lease_counted
+       inline = given.inline, collectable = given.collectable, lease_counted = given.lease_counted,
+       stored_size = given.stored_size, packed = given.packed
      FROM unnest(${NODE_ARRAYS}) AS given (${NODE_COLUMNS}) WHERE nodes.space = $1 AND nodes.hash = given.hash`,
-    '$19::bigint',
+    '$21::bigint',
   ),
   deleteNodes: guarded('DELETE FROM nodes WHERE space = $1 AND hash = ANY ($2::bytea[])', '$3::bigint'),
 
@@ -134,6 +117,7 @@ export const SPACE_STATEMENTS = {
   deleteLooseEdges: 'DELETE FROM loose_edges WHERE space = $1 AND hash = ANY ($2::bytea[])',
 
   lockUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = $2 FOR UPDATE`,
+  lockUploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = $1 AND hash = ANY ($2::bytea[]) ORDER BY hash FOR UPDATE`,
   insertUploads: `INSERT INTO uploads (space, ${UPLOAD_COLUMNS}) SELECT $1::uuid, given.* FROM unnest(${UPLOAD_ARRAYS}) AS given`,
   updateUploads: guarded(
     `UPDATE uploads SET ${UPLOAD_COLUMNS.split(', ')
@@ -149,19 +133,11 @@ export const SPACE_STATEMENTS = {
   lockSpace: 'SELECT 1 AS locked FROM spaces WHERE space = $1 FOR NO KEY UPDATE',
   sumStored: `SELECT ${COUNTER_SUMS} FROM usage_counters WHERE space = $1`,
   /** $2 a clock or NULL, $3 at most */
-  countActiveUploads: `SELECT count(*) AS count FROM (
-    SELECT 1 FROM uploads WHERE space = $1 AND url_expires_at > ${nowOr('$2')} LIMIT $3) AS active`,
+  countActiveUploads: `SELECT ${activeCount(nowOr('$2'))} AS count`,
   /** The same for a hash ($4) that has neither row nor upload; no row otherwise, and nothing is counted then. */
-  countActiveUploadsForNew: `SELECT (SELECT count(*) FROM (
-      SELECT 1 FROM uploads WHERE space = $1 AND url_expires_at > ${nowOr('$2')} LIMIT $3) AS active) AS count
+  countActiveUploadsForNew: `SELECT ${activeCount(nowOr('$2'))} AS count
     WHERE NOT EXISTS (SELECT FROM nodes WHERE space = $1 AND hash = $4)
       AND NOT EXISTS (SELECT FROM uploads WHERE space = $1 AND hash = $4)`,
-
-  findContent:
-    'SELECT generation, canonical_size, url_expires_at, integrity, inline_bytes FROM contents WHERE space = $1 AND generation = $2',
-  insertContents: `INSERT INTO contents (space, generation, canonical_size, url_expires_at, integrity, inline_bytes)
-    SELECT $1::uuid, given.* FROM unnest($2::bytea[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bytea[]) AS given`,
-  deleteContents: 'DELETE FROM contents WHERE space = $1 AND generation = ANY ($2::bytea[])',
 
   setDiscards: `INSERT INTO discards (space, generation, due_at, url_expires_at)
     SELECT $1::uuid, given.* FROM unnest($2::bytea[], $3::bigint[], $4::bigint[]) AS given
@@ -302,6 +278,7 @@ const listedSpaces = (condition: string): string =>
 
 /** Statements of background work: they read across Spaces, by index and bounded, and change nothing. */
 export const BACKGROUND_STATEMENTS = {
+  ...PACK_BACKGROUND_STATEMENTS,
   /** Of a purge, within one Space ($1). Cursors of earlier revisions find no history. */
   closeDomains: 'UPDATE domains SET history_floor = revision + 1, revision = revision + 1 WHERE space = $1',
   /** $2 hashes at most */
@@ -320,6 +297,7 @@ export const BACKGROUND_STATEMENTS = {
   findClaimedDue: dueSpaces('claim_held_until', 'nodes', 'state = 3'),
   findUploadsDue: dueSpaces('active_at', 'uploads'),
   findDiscardsDue: dueSpaces('due_at', 'discards'),
+  findPacksDue: dueSpaces('sweep_at', 'packs'),
   /** $1 the Space after which to look, $2 how many: Spaces with counted leases, and their first expiry */
   findLeasedSpaces: `WITH RECURSIVE walk (space, step) AS (
       (SELECT space, 1 FROM nodes WHERE lease_counted AND space > $1 ORDER BY space LIMIT 1)
@@ -363,6 +341,7 @@ export const BACKGROUND_STATEMENTS = {
   findKnownGenerations: `SELECT asked.generation FROM unnest($1::uuid[], $2::bytea[]) AS asked (space, generation)
     WHERE EXISTS (SELECT FROM contents WHERE contents.space = asked.space AND contents.generation = asked.generation)
       OR EXISTS (SELECT FROM uploads WHERE uploads.space = asked.space AND uploads.generation = asked.generation)
+      OR EXISTS (SELECT FROM packs WHERE packs.space = asked.space AND packs.generation = asked.generation)
       OR EXISTS (SELECT FROM discards WHERE discards.space = asked.space AND discards.generation = asked.generation)`,
 } as const;
 

@@ -12,7 +12,7 @@ import type { PostgresPool } from './wire/connection-pool.ts';
 const DUE_ROWS_MAX = 10_000;
 
 interface Kind {
-  readonly statement: 'findWaitingDue' | 'findClaimedDue' | 'findUploadsDue' | 'findDiscardsDue';
+  readonly statement: 'findWaitingDue' | 'findClaimedDue' | 'findUploadsDue' | 'findDiscardsDue' | 'findPacksDue';
   dueAt(cutoffs: SweepCutoffs): number;
 }
 
@@ -21,6 +21,7 @@ const KINDS: readonly Kind[] = [
   { statement: 'findClaimedDue', dueAt: ({ now }) => now },
   { statement: 'findUploadsDue', dueAt: ({ abandonedAt }) => abandonedAt },
   { statement: 'findDiscardsDue', dueAt: ({ now }) => now },
+  { statement: 'findPacksDue', dueAt: ({ abandonedAt }) => abandonedAt },
 ];
 
 interface Position {

@@ -1,0 +1,30 @@
+/** Parts that statements share. */
+
+export const columnsOf = (table: string, columns: string): string =>
+  columns
+    .split(', ')
+    .map((column) => `${table}.${column}`)
+    .join(', ');
+
+/** Makes one seek per row, however many rows the planner expects. */
+export const spaceNamesOf = (table: string): string =>
+  `(SELECT app_id FROM spaces WHERE spaces.space = ${table}.space) AS app_id, (SELECT space_id FROM spaces WHERE spaces.space = ${table}.space) AS space_id`;
+
+/** The instant at which this transaction began, ms: the same for all its statements. */
+const NOW = 'floor(extract(epoch FROM transaction_timestamp()) * 1000)::bigint';
+/** `parameter`: the time of a test's clock, or NULL */
+export const nowOr = (parameter: string): string => `coalesce(${parameter}::bigint, ${NOW})`;
+
+/**
+ * Fails (division by zero) unless the statement changed as many rows as it was given. They were read and locked, so another
+ * number is a broken invariant. It must fail on the server, because the COMMIT is already under way.
+ */
+export const guarded = (change: string, expected: string): string =>
+  `WITH changed AS (${change} RETURNING 1) SELECT 1 / (count(*) = ${expected})::integer AS guard FROM changed`;
+
+/**
+ * Fails (logarithm of zero) unless as many rows of `changed` were changed. They were read without a lock, so another number means
+ * that another transaction was in between: the body runs again.
+ */
+export const unlessChanged = (expected: string): string =>
+  `SELECT ln((count(*) = ${expected})::integer) AS guard FROM changed`;
