@@ -31,11 +31,13 @@ export function makeEmbeddedUnderTest(workers: number): EngineUnderTest {
       engine = undefined;
       if (failures.length > 0) throw new AggregateError(failures, 'the engine asked to end the process');
     },
-    async damage(_space, { generation, inline: isInline }, how) {
+    async damage(_space, { generation, storage }, how) {
+      const isInline = storage === 'inline';
       await nextTurn();
       spoiler.spoil({ generation, isInline }, how);
     },
-    async mend(_space, { generation, inline: isInline }) {
+    async mend(_space, { generation, storage }) {
+      const isInline = storage === 'inline';
       await nextTurn();
       spoiler.restore({ generation, isInline });
     },

@@ -18,6 +18,7 @@ export interface Recount {
 }
 
 const REF_BYTES = 32;
+const [OBJECT, INLINE, PACKED] = [0, 1, 2];
 
 export function recount(data: string): Recount {
   const database = new Database(databasePath(data), { readonly: true });
@@ -41,6 +42,7 @@ function readAll(database: Database): Recount {
     ...spaces.flatMap((space) => findEdgeProblems(nodesOf(nodes, space), nodesOf(looseEdges, space))),
     ...spaces.flatMap((space) => findBalanceProblems(nodesOf(nodes, space), nodesOf(balances, space))),
     ...findContentProblems(nodes, uploads, contents),
+    ...findPackProblems(all('SELECT * FROM packs'), contents.values()),
   ];
   const find = (appId: string, spaceId: string): Row[] => {
     const space = spaces.find((row) => row.app_id === appId && row.space_id === spaceId);
@@ -67,7 +69,7 @@ function usageOf(nodes: readonly Row[], now: number): Record<string, number> {
   return {
     nodeCount: nodes.length,
     readyContentBytes: sum(ready, 'size'),
-    readyStoredBytes: sum(ready, 'canonical_size'),
+    readyStoredBytes: ready.reduce((total, row) => total + Number(row.stored_size ?? row.canonical_size), 0),
     reservedBytes: sum(
       nodes.filter((row) => row.state === 0),
       'canonical_size',
@@ -148,12 +150,40 @@ function findContentProblems(
     owned.add(generation);
     if (content === undefined) problems.push(`${what} ${hex(row.hash)} has no content record`);
     else if (content.canonical_size !== row.canonical_size) problems.push(`${what}: sizes differ`);
-    else if ((content.inline_bytes !== null) !== (row.inline === 1)) problems.push(`${what}: inline differs`);
+    else if (placeCode(content) !== (row.storage ?? row.inline)) problems.push(`${what}: storage differs`);
   };
   for (const row of nodes) own(row, 'node');
   for (const row of uploads) if (row.verdict === 1) own(row, 'upload');
   const orphans = [...contents.keys()].filter((generation) => !owned.has(generation));
   return [...problems, ...orphans.map((generation) => `content ${generation} belongs to nothing`)];
+}
+
+function placeCode({ inline_bytes: inline, pack }: Row): number {
+  if (inline !== null) return INLINE;
+  return pack === null ? OBJECT : PACKED;
+}
+
+function findPackProblems(packs: readonly Row[], contents: Iterable<Row>): string[] {
+  const records = new Map<string, number[]>();
+  for (const { pack, stored_length: length } of contents) {
+    if (pack === null) continue;
+    const lengths = records.get(hex(pack)) ?? [];
+    lengths.push(Number(length));
+    records.set(hex(pack), lengths);
+  }
+  const problems: string[] = [];
+  for (const row of packs) {
+    const generation = hex(row.generation);
+    const lengths = records.get(generation) ?? [];
+    records.delete(generation);
+    const bytes = lengths.reduce((total, length) => total + length, 0);
+    if (row.live_records !== lengths.length || row.live_bytes !== bytes) {
+      problems.push(`pack ${generation} keeps ${row.live_records} records, ${row.live_bytes} bytes: wrong`);
+    }
+    if (lengths.length > 0 && row.is_discarded === 1)
+      problems.push(`pack ${generation} is live and discarded`);
+  }
+  return [...problems, ...[...records.keys()].map((generation) => `pack ${generation} has no row`)];
 }
 
 /** What the content folder holds and should not, or should hold and does not; empty lists when it is tidy. */
@@ -174,7 +204,12 @@ export function findLeftovers(data: string): Leftovers {
       .map((entry) => entry.name);
   const database = new Database(databasePath(data), { readonly: true });
   try {
-    const rows = database.query<Row, []>('SELECT generation FROM contents WHERE inline_bytes IS NULL').all();
+    const rows = database
+      .query<Row, []>(
+        `SELECT generation FROM contents WHERE inline_bytes IS NULL AND pack IS NULL
+         UNION ALL SELECT generation FROM packs WHERE bytes IS NOT NULL AND is_discarded = 0`,
+      )
+      .all();
     const required = new Set(rows.map(({ generation }) => hex(generation)));
     const objects = new Set(list(objectsFolder(data)));
     return {

@@ -9,7 +9,7 @@ type Awaitable<T> = T | Promise<T>;
 export interface ContentFacts {
   readonly generation: Generation;
   readonly canonicalSize: number;
-  /** length of the inline bytes; undefined: the bytes are an object */
+  /** length of the inline bytes; undefined: the bytes are an object, or a record of a pack */
   readonly inlineLength: number | undefined;
   /** of an object, or of the record of a pack */
   readonly integrity: Uint8Array;

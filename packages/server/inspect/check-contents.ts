@@ -2,8 +2,8 @@
 import type { Hash } from '@holdfast/protocol';
 import { findContentOf, isProofOfRot, markRotten, markSound, verifyInlineNode } from '../core/contents.ts';
 import type { Core } from '../core/core.ts';
-import type { InspectedNode } from '../core/inspection-ports.ts';
-import type { NodeRow, Space } from '../core/model.ts';
+import type { ContentFacts, InspectedNode } from '../core/inspection-ports.ts';
+import type { NodeRow, NodeStorage, Space } from '../core/model.ts';
 import { ContentDamaged, ContentLost, isDamage, StoreUnavailable } from '../core/ports.ts';
 import type { Fault } from './recount-space.ts';
 
@@ -71,7 +71,9 @@ async function checkNode(
   }
   const kind = row.state === 'rotten' ? 'rotten' : problem instanceof ContentLost ? 'lost' : 'damaged';
   const isMarked =
-    check.isRepaired && row.state === 'ready' && (await markRotten(core, space, row, problem)) !== 'changed';
+    check.isRepaired &&
+    row.state === 'ready' &&
+    (await markRotten(core, space, row, problem, node.content?.packed)) !== 'changed';
   const done = isMarked ? '; it is marked as rotten' : '';
   const message = `${problem.message}${done}: lease the node and upload its bytes again to heal it`;
   return { kind, hash: row.hash, message, repaired: false };
@@ -88,12 +90,12 @@ async function proveBytes(
   const isRead = row.state === 'rotten' || check.isRead(row.hash);
   try {
     if (content === undefined) throw new ContentLost('its content record is gone');
-    const { generation, canonicalSize, integrity, inlineLength } = content;
-    if (canonicalSize !== row.canonicalSize || (inlineLength !== undefined) !== (row.storage === 'inline')) {
+    const { generation, canonicalSize, integrity, inlineLength, packed } = content;
+    if (canonicalSize !== row.canonicalSize || storageOf(content) !== row.storage) {
       throw new ContentDamaged('its content record is of another length or kind');
     }
     if (inlineLength === undefined) {
-      const object = { space, generation, canonicalSize, integrity };
+      const object = { space, generation, canonicalSize, integrity, packed };
       if (isRead) await core.content.verify(object, row.hash);
       else await core.content.prove(object, canonicalSize - 1, canonicalSize);
       return undefined;
@@ -116,6 +118,11 @@ async function proveBytes(
 async function isStill(core: Core, space: Space, { hash, generation }: NodeRow): Promise<boolean> {
   const found = await core.metadata.findNode(space, hash);
   return found !== undefined && found.generation === generation && found.state !== 'claimed';
+}
+
+function storageOf({ inlineLength, packed }: ContentFacts): NodeStorage {
+  if (inlineLength !== undefined) return 'inline';
+  return packed === undefined ? 'object' : 'packed';
 }
 
 const messageOf = (error: Error): string => error.message;

@@ -331,6 +331,7 @@ function withDoors(content: ContentStore, doors: Doors): ContentStore {
   const { upload } = content;
   return {
     upload: upload.kind === 'server' ? { kind: 'server', receiver: watch(upload.receiver, doors) } : upload,
+    packs: content.packs,
     inspect: (...given) => through(doors.inspect, () => content.inspect(...given)),
     read: (...given) => through(doors.read, () => content.read(...given)),
     getVersion: (given) => content.getVersion(given),
@@ -354,6 +355,7 @@ function watch(receiver: UploadReceiver, doors: Doors): UploadReceiver {
   return {
     isReceiving: (generation) => receiver.isReceiving(generation),
     reservedBytes: (space) => receiver.reservedBytes(space),
+    receivePack: (...given) => receiver.receivePack(...given),
     receive: async (...given) => {
       const staged: StagedUpload = await receiver.receive(...given);
       return {

@@ -3,6 +3,7 @@
  * `testContentStore`.
  */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import fc from 'fast-check';
 import type { Generation, UploadEvidence } from '../../core/model.ts';
 import { ContentDamaged, ContentLost, type ContentStore, type StoredObject } from '../../core/ports.ts';
@@ -148,7 +149,7 @@ function testDirectUploads(subject: ContentUnderTest): void {
   const sign = (generation: Generation, expiresAt: number) => {
     const { upload } = subject.opened.store;
     if (upload.kind !== 'direct') throw new Error('this store receives uploads itself');
-    return upload.signUpload(SPACE, generation, urlLifeUntil(expiresAt));
+    return upload.signUpload(SPACE, generation, urlLifeUntil(expiresAt), NODE_MEDIA_TYPE);
   };
   const put = async (
     { url, headers }: { readonly url: string; readonly headers: Record<string, string> },

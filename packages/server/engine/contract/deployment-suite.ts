@@ -27,7 +27,10 @@ function contentOf(generation: string, inlineBytes?: Uint8Array): ContentRow {
 
 function nodeAt(index: number, changes: Parameters<typeof readyNode>[1] = {}): Entries['nodes'] {
   const row = readyNode(hashAt(index), { storage: 'object', ...changes });
-  return { row, content: contentOf(row.generation, row.storage === 'inline' ? new Uint8Array(134) : undefined) };
+  return {
+    row,
+    content: contentOf(row.generation, row.storage === 'inline' ? new Uint8Array(134) : undefined),
+  };
 }
 
 /** One of each kind, and of nodes one in every state. */

@@ -18,12 +18,14 @@ import type { WalkKeeper } from '../../core/stray-ports.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import { codeOf } from '../../error-code.ts';
 import { storageError } from '../local-failure.ts';
+import { isPacked, provePackedNode, readPackedNode, verifyPackedNode } from '../packed-object.ts';
 import { BLOCK_BYTES, BlockIntegrity, IntegrityBuilder } from './block-integrity.ts';
 import { BlockPool } from './block-pool.ts';
 import { type DurableNamesOptions, removeObject } from './durable-names.ts';
 import type { Files, OpenFile } from './files.ts';
 import { ObjectLayout, readMarker } from './object-layout.ts';
 import { ObjectReader } from './object-reader.ts';
+import { PackFiles } from './pack-files.ts';
 import type { ReceivingRegistry } from './receiving-registry.ts';
 import { StagedFiles } from './staged-files.ts';
 import { DiskStrayWalk } from './stray-walk.ts';
@@ -47,6 +49,7 @@ interface ContentStoreOptions {
 
 export class DiskContentStore implements ContentStore {
   readonly upload: Extract<ContentUploads, { kind: 'server' }>;
+  readonly packs: PackFiles;
   readonly #files: Files;
   readonly #layout: ObjectLayout;
   readonly #storeId: string;
@@ -73,6 +76,7 @@ export class DiskContentStore implements ContentStore {
       inlineBytesMax,
     });
     this.upload = { kind: 'server', receiver };
+    this.packs = new PackFiles({ staged: this.#staged, find: (generation) => this.#find(generation) });
   }
 
   /** Call once, before serving, while no other process has the store open. */
@@ -95,10 +99,12 @@ export class DiskContentStore implements ContentStore {
   }
 
   read(object: StoredObject, start: number, end: number, aids: ReadAids = {}): Promise<Uint8Array> {
+    if (isPacked(object)) return readPackedNode(this.packs, object, start, end);
     return this.#reading('reading content', object, (reader) => reader.read(start, end, aids.scratch));
   }
 
-  getVersion({ generation }: StoredObject): Promise<string> {
+  getVersion(object: StoredObject): Promise<string> {
+    const generation = object.packed?.pack ?? object.generation;
     return this.#guard('reading content', async () => {
       const version = await this.#files.findVersion(this.#layout.objectOf(generation));
       if (version !== undefined) return version;
@@ -108,10 +114,12 @@ export class DiskContentStore implements ContentStore {
   }
 
   prove(object: StoredObject, start: number, end: number): Promise<void> {
+    if (isPacked(object)) return provePackedNode(this.packs, object);
     return this.#reading('reading content', object, (reader) => reader.prove(start, end));
   }
 
   verify(object: StoredObject, hash: Hash): Promise<void> {
+    if (isPacked(object)) return verifyPackedNode(this.packs, object, hash);
     return this.#reading('verifying content', object, (reader) => reader.verify(hash));
   }
 

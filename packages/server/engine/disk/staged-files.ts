@@ -159,11 +159,8 @@ export class StagedFile {
     return this.#file.write(bytes, position);
   }
 
-  /**
-   * A key that is taken holds exactly these bytes, because only bytes with the generation's hash are ever sealed. So it counts as
-   * sealed, whichever upload did it. The record decides which upload finishes the generation.
-   */
-  async seal(): Promise<void> {
+  /** Resolves whether this file is the object now: false if the key is taken. Durable either way. */
+  async seal(): Promise<boolean> {
     const { files, layout } = this.#options;
     await syncOrEnd(this.#options, () => this.#file.sync());
     // No write is left, so closing the file does not use the disk.
@@ -177,6 +174,7 @@ export class StagedFile {
     } finally {
       folder.closeNow();
     }
+    return this.#isSealed;
   }
 
   async #link(): Promise<void> {
@@ -193,16 +191,40 @@ export class StagedFile {
    * Removes the staged name, unless it is still the intent of a sealed object that has no record. If the disk refuses, the sweep
    * removes it later: the outcome of the upload is what its record says.
    */
-  async release(): Promise<void> {
+  release(): Promise<void> {
+    return this.#end(async () => {
+      if (this.#isSealed && !this.#options.isFinished(this.#generation)) return;
+      await this.#removeName();
+    });
+  }
+
+  /** The same, and takes back a sealed object that has no record: the next upload of the generation may bring other bytes. */
+  undo(): Promise<void> {
+    return this.#end(async () => {
+      const isUnfinished = this.#isSealed && !this.#options.isFinished(this.#generation);
+      if (isUnfinished) await removeObject(this.#options, this.#generation);
+      await this.#removeName();
+    });
+  }
+
+  /** Removes the staged name. A sealed object stays. */
+  drop(): Promise<void> {
+    return this.#end(() => this.#removeName());
+  }
+
+  async #end(work: () => Promise<void>): Promise<void> {
     try {
       await this.#close();
-      if (this.#isSealed && !this.#options.isFinished(this.#generation)) return;
-      await this.#options.files.remove(this.#path);
+      await work();
     } catch (error) {
       if (codeOf(error) === undefined && !(error instanceof StoreUnavailable)) throw error;
     } finally {
       this.#deactivate();
     }
+  }
+
+  #removeName(): Promise<void> {
+    return this.#options.files.remove(this.#path);
   }
 
   async #close(): Promise<void> {

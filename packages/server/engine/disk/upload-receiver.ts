@@ -7,11 +7,13 @@
 import type { Hash } from '@holdfast/protocol';
 import { readPieces } from '../../core/byte-stream.ts';
 import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
+import type { StagedPack } from '../../core/pack-ports.ts';
 import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/ports.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import { storageError } from '../local-failure.ts';
 import { BLOCK_BYTES, IntegrityBuilder } from './block-integrity.ts';
 import type { BlockPool } from './block-pool.ts';
+import { PackSink, stagedPack } from './pack-receiver.ts';
 import type { ReceivingRegistry } from './receiving-registry.ts';
 import type { StagedFile, StagedFiles } from './staged-files.ts';
 
@@ -63,6 +65,34 @@ export class DiskUploadReceiver implements UploadReceiver {
       endReceiving();
       await sink.drop();
       throw storageError(error, 'receiving an upload');
+    }
+  }
+
+  async receivePack(
+    { space, generation }: Pick<Target, 'space' | 'generation'>,
+    body: ReadableStream<Uint8Array> | Uint8Array,
+    declaredLength: number | undefined,
+    bytesMax: number,
+  ): Promise<StagedPack> {
+    const { registry, staged, pool } = this.#options;
+    const endReceiving = registry.begin(space, generation, declaredLength ?? 0);
+    const sink = new PackSink({ generation, staged, pool });
+    try {
+      for await (const chunk of this.#chunksOf(body)) {
+        if (sink.bytes + chunk.length > bytesMax) {
+          await sink.drop();
+          return stagedPack(sink, undefined, endReceiving);
+        }
+        await sink.write(chunk);
+      }
+      checkWhole(sink.bytes, declaredLength);
+      await sink.finish();
+      return stagedPack(sink, sink.bytes, endReceiving);
+    } catch (error) {
+      // This comes first: even if the disk fails, nothing is being received any more.
+      endReceiving();
+      await sink.drop();
+      throw storageError(error, 'receiving a pack');
     }
   }
 
@@ -192,6 +222,8 @@ class UploadSink {
 
   async seal(): Promise<boolean> {
     if (this.#file === undefined) throw new Error('only a staged object can be sealed');
+    // A key that is taken holds exactly these bytes, because only bytes with the generation's hash are ever sealed. So it counts as
+    // sealed, whichever upload did it. The record decides which upload finishes the generation.
     await this.#file.seal();
     return true;
   }

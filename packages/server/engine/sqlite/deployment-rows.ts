@@ -32,6 +32,8 @@ import {
   joinedContentFromSql,
   nodeFromSql,
   stateCode,
+  storageCode,
+  storedSizeToSql,
   uploadFromSql,
   uploadVerdictToSql,
 } from './rows.ts';
@@ -219,9 +221,10 @@ export class SqliteDeploymentRows implements DeploymentWriter {
   #writeNode(space: number, { row, content }: NodeEntry): void {
     this.#sql.insertNode.run(
       ...[space, hexToBytes(row.hash), stateCode(row.state), row.size, row.canonicalSize],
-      ...[row.contentType, row.refs, hexToBytes(row.generation), Number(row.inline)],
+      ...[row.contentType, row.refs, hexToBytes(row.generation), storageCode(row.storage)],
       ...[row.leaseStartedAt, row.leaseExpiresAt, row.childRefCount, row.rootRefCount],
-      ...[row.heldDomainCount, row.waitingTouchedAt, row.claimHeldUntil, collectableCode(row)],
+      ...[row.heldDomainCount, row.waitingTouchedAt, row.claimHeldUntil],
+      ...[storedSizeToSql(row), collectableCode(row)],
     );
     if (content !== undefined) this.#writeContent(space, content);
   }

@@ -1,13 +1,10 @@
 /** SQL for copying a whole deployment (engine/transfer-ports.ts); servers do not run it. */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
+import { JOINED_CONTENT_COLUMNS, JOINED_NODE_COLUMNS, WRITTEN_NODE_COLUMNS } from './node-columns.ts';
 import type { SqlRow } from './statements.ts';
 
-const NODE_COLUMNS =
-  'hash, state, size, canonical_size, content_type, refs, generation, inline, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at, claim_held_until';
 const UPLOAD_COLUMNS =
   'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline';
-const CONTENT_JOINED =
-  'contents.generation AS content_generation, contents.space AS content_space, contents.canonical_size AS content_canonical_size, contents.integrity, contents.inline_bytes, contents.url_expires_at';
 const DOMAIN = '(SELECT id FROM domains WHERE space = ?1 AND domain = ?2)';
 
 const values = (first: number, count: number): string =>
@@ -31,11 +28,7 @@ const SQL = {
   listSpaces: 'SELECT id, app_id, space_id FROM spaces WHERE id > ?1 ORDER BY id LIMIT ?2',
   findSpaceId: 'SELECT id FROM spaces WHERE app_id = ?1 AND space_id = ?2',
 
-  nodes: `SELECT ${NODE_COLUMNS.split(', ')
-    .map((column) => `nodes.${column}`)
-    .join(
-      ', ',
-    )}, ${CONTENT_JOINED} FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation WHERE nodes.space = ?1 AND nodes.hash > ?2 ORDER BY nodes.hash LIMIT ?3`,
+  nodes: `SELECT ${JOINED_NODE_COLUMNS}, ${JOINED_CONTENT_COLUMNS} FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation WHERE nodes.space = ?1 AND nodes.hash > ?2 ORDER BY nodes.hash LIMIT ?3`,
   looseEdges: 'SELECT hash, count FROM loose_edges WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
   uploads: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3`,
   /** ?1 generation */
@@ -50,7 +43,7 @@ const SQL = {
   insertSpace:
     'INSERT INTO spaces (app_id, space_id, lease_watermark) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING',
   readWatermark: 'SELECT lease_watermark FROM spaces WHERE id = ?1',
-  insertNode: `INSERT INTO nodes (space, ${NODE_COLUMNS}, collectable) VALUES (${values(1, 17)})`,
+  insertNode: `INSERT INTO nodes (space, ${WRITTEN_NODE_COLUMNS}, collectable) VALUES (${values(1, 18)})`,
   insertContent:
     'INSERT INTO contents (space, generation, canonical_size, integrity, inline_bytes, url_expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)',
   insertLooseEdges: 'INSERT INTO loose_edges (space, hash, count) VALUES (?1, ?2, ?3)',

@@ -8,11 +8,15 @@ import type {
   Generation,
   NodeRow,
   ObjectKey,
+  PackId,
+  PackRow,
+  PackVerdicts,
   RootRefBalance,
   Space,
   SpaceCounters,
   UploadRow,
 } from '../../core/model.ts';
+import type { CompactablePack, CompactionWanted } from '../../core/pack-ports.ts';
 import type {
   Clock,
   MetadataStore,
@@ -25,7 +29,7 @@ import type {
 import type { TombstonePage } from '../../core/stray-ports.ts';
 import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
 import { FSYNC_DURATION, GROUP_COMMIT_SIZE, SQL_DURATION } from '../../metrics/server-metrics.ts';
-import { isDamageMet, storageError } from '../local-failure.ts';
+import { storageError } from '../local-failure.ts';
 import { type BalancePageRequest, findBalanceStep } from './balance-page.ts';
 import {
   assertTablesSound,
@@ -38,6 +42,7 @@ import { DiskReads } from './disk-reads.ts';
 import { migrate } from './migrations.ts';
 import { NodeCache } from './node-cache.ts';
 import { NodeReads } from './node-reads.ts';
+import { SqlitePackReads } from './pack-reads.ts';
 import { findRottenSpaces } from './rotten-spaces.ts';
 import {
   LocalRowWriter,
@@ -45,8 +50,8 @@ import {
   type RowWriterEvents,
   type RowWriterSettings,
 } from './row-writer.ts';
-import { bytesToHex, contentFromSql, hexToBytes, nodeFromSql, uploadFromSql } from './rows.ts';
-import { ScrubWalk } from './scrub-walk.ts';
+import { bytesToHex, hexToBytes, uploadFromSql } from './rows.ts';
+import { ScrubReads } from './scrub-reads.ts';
 import { listSpaces, NO_COUNTERS, readAppTotals, readCountersOf } from './space-counters.ts';
 import { SpaceDirectory } from './space-directory.ts';
 import { inspectSpace } from './space-snapshot.ts';
@@ -80,7 +85,8 @@ export class SqliteMetadataStore implements MetadataStore {
   readonly #nodes: NodeReads;
   readonly #spaces = new SpaceDirectory();
   readonly #sweepWalk: SweepWalk;
-  readonly #scrubWalk = new ScrubWalk();
+  readonly #scrubReads: ScrubReads;
+  readonly #packs: SqlitePackReads;
   readonly #writer: RowWriter;
   readonly #clock: Clock;
   readonly #path: string;
@@ -117,6 +123,8 @@ export class SqliteMetadataStore implements MetadataStore {
         lastCommit: () => Number(Atomics.load(lastCommit, 0)),
       });
       this.#sweepWalk = new SweepWalk(this.#reads);
+      this.#scrubReads = new ScrubReads(this.#disk, (id) => this.#readSpace(id));
+      this.#packs = new SqlitePackReads(this.#reads);
     } finally {
       first.close();
     }
@@ -145,6 +153,31 @@ export class SqliteMetadataStore implements MetadataStore {
       const id = this.#findSpaceId(space);
       return id === undefined ? undefined : this.#nodes.findNodeWithContent(id, hash);
     });
+  }
+
+  findNodesWithContent(space: Space, hashes: readonly Hash[]) {
+    return this.#read(() => {
+      const id = this.#findSpaceId(space);
+      if (id === undefined) return hashes.map(() => undefined);
+      return hashes.map((hash) => this.#nodes.findNodeWithContent(id, hash));
+    });
+  }
+
+  findPack(space: Space, id: PackId): PackRow | undefined {
+    return this.#read(() => this.#packs.findPack(this.#findSpaceId(space) ?? NO_SPACE, id));
+  }
+
+  findPackVerdicts(space: Space, generation: Generation): PackVerdicts | undefined {
+    return this.#read(() => this.#packs.findVerdicts(this.#findSpaceId(space) ?? NO_SPACE, generation));
+  }
+
+  findPacksToCompact(wanted: CompactionWanted): readonly CompactablePack[] {
+    return this.#read(() => this.#packs.findPacksToCompact(wanted, (id) => this.#readSpace(id)));
+  }
+
+  findPackRecords(space: Space, pack: Generation, after: number, limit: number): readonly ContentRow[] {
+    const id = this.#findSpaceId(space) ?? NO_SPACE;
+    return this.#read(() => this.#packs.findRecords(id, pack, after, limit));
   }
 
   findUpload(space: Space, hash: Hash): UploadRow | undefined {
@@ -210,39 +243,7 @@ export class SqliteMetadataStore implements MetadataStore {
     after: ScrubPosition | undefined,
     limit: number,
   ): { items: readonly ScrubItem[]; next: ScrubPosition | undefined } {
-    return this.#read(() => {
-      try {
-        const found = this.#readToScrub(this.#scrubWalk.from(after), limit);
-        this.#scrubWalk.goOn();
-        return found;
-      } catch (error) {
-        if (isDamageMet(error)) this.#scrubWalk.skip(after);
-        throw error;
-      }
-    });
-  }
-
-  #readToScrub({ space, hash }: ReturnType<ScrubWalk['from']>, limit: number) {
-    const rows = this.#disk.sql.findNodesToScrub.all(space, hexToBytes(hash), limit);
-    const items = rows.map((row): ScrubItem => {
-      const node = nodeFromSql(row);
-      const id = row.space as number;
-      return { space: this.#readSpace(id), node, content: this.#readToProve(id, node) };
-    });
-    const last = rows.length < limit ? undefined : rows.at(-1);
-    return { items, next: last && `${last.space}.${bytesToHex(last.hash as Uint8Array)}` };
-  }
-
-  /** `undefined` also for a record on a damaged page: the code that makes the row rotten reads it again. */
-  #readToProve(spaceId: number, { generation }: NodeRow): ContentRow | undefined {
-    try {
-      const row = this.#disk.sql.findContent.get(hexToBytes(generation));
-      return row?.space === spaceId ? contentFromSql(row, generation) : undefined;
-    } catch (error) {
-      if (!isDamageMet(error)) throw error;
-      this.#disk.endTurn();
-      return undefined;
-    }
+    return this.#read(() => this.#scrubReads.find(after, limit));
   }
 
   findRottenSpaces(after: string | undefined, limit: number): readonly RottenSpace[] {
@@ -265,7 +266,7 @@ export class SqliteMetadataStore implements MetadataStore {
       for (const { generation } of keys) {
         const key = hexToBytes(generation);
         const isKnown = [isUploadKnown, isContentKnown, isDiscardKnown].some((sql) => sql.get(key) !== null);
-        if (isKnown) known.add(generation);
+        if (isKnown || this.#packs.isKnown(generation)) known.add(generation);
       }
       return known;
     });
@@ -276,7 +277,8 @@ export class SqliteMetadataStore implements MetadataStore {
     return this.#read(() => {
       const key = hexToBytes(generation);
       const verdict = this.#reads.isUploadKnown.get(key)?.verdict;
-      return typeof verdict === 'number' || this.#reads.isContentKnown.get(key) !== null;
+      if (typeof verdict === 'number' || this.#reads.isContentKnown.get(key) !== null) return true;
+      return this.#packs.isFinished(generation);
     });
   }
 

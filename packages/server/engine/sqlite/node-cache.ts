@@ -4,7 +4,7 @@
  * cache and the reads have another, which learns of each commit.
  */
 import type { Hash } from '@holdfast/protocol';
-import type { NodeRow } from '../../core/model.ts';
+import type { NodeRow, PackPlace } from '../../core/model.ts';
 import { isLeaseChangeOnly } from './row-changes.ts';
 
 const CACHE_BYTES_MAX = 16 * 1024 * 1024;
@@ -52,6 +52,8 @@ export interface ContentPlace {
   readonly canonicalSize: number;
   readonly urlExpiresAt: number;
   readonly integrity: Uint8Array;
+  /** never set in the cache */
+  readonly packed?: PackPlace | undefined;
 }
 
 export function nodeKey(spaceId: number, hash: Hash): string {

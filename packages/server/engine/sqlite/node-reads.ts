@@ -4,7 +4,7 @@ import type { ContentRow, NodeRow } from '../../core/model.ts';
 import { CACHE_REQUESTS } from '../../metrics/server-metrics.ts';
 import type { DiskReads } from './disk-reads.ts';
 import { type ContentPlace, type NodeCache, nodeKey } from './node-cache.ts';
-import { hexToBytes, joinedContentFromSql, nodeFromSql } from './rows.ts';
+import { hexToBytes, joinedContentFromSql, nodeFromSql, placeFromSql } from './rows.ts';
 import type { ReadStatements } from './statements.ts';
 
 interface NodeReadsOptions {
@@ -76,7 +76,10 @@ export class NodeReads {
       canonicalSize: row.canonical_size as number,
       urlExpiresAt: row.url_expires_at as number,
       integrity: row.integrity as Uint8Array,
+      packed: placeFromSql(row),
     };
+    // Compaction moves a record without changing its node: such a place is read each time.
+    if (place.packed !== undefined) return place;
     const key = nodeKey(spaceId, node.hash);
     const known = cache.find(key);
     if (known?.node === node) cache.set(key, { ...known, place });
@@ -84,10 +87,12 @@ export class NodeReads {
   }
 
   /** `undefined`: the record is gone. */
-  #readContent({ generation, inline }: NodeRow, place: ContentPlace): ContentRow | undefined {
-    const { canonicalSize, integrity, urlExpiresAt } = place;
+  #readContent({ generation, storage }: NodeRow, place: ContentPlace): ContentRow | undefined {
+    const { canonicalSize, integrity, packed, urlExpiresAt } = place;
     // Trusts the node's own field and does not look for bytes: they may be lost, and may come back.
-    if (!inline) return { generation, canonicalSize, integrity, inlineBytes: undefined, urlExpiresAt };
+    if (storage !== 'inline') {
+      return { generation, canonicalSize, integrity, inlineBytes: undefined, packed, urlExpiresAt };
+    }
     const row = this.#options.disk.sql.findInlineBytes.get(place.id, place.generation);
     if (row === null) return undefined;
     // NULL is damage: without inline bytes the content is looked for as an object, and found lost.

@@ -19,7 +19,8 @@ function isStateSame(before: NodeRow, after: NodeRow): boolean {
   return (
     before.state === after.state &&
     before.generation === after.generation &&
-    before.inline === after.inline &&
+    before.storage === after.storage &&
+    before.storedSize === after.storedSize &&
     before.waitingTouchedAt === after.waitingTouchedAt &&
     before.claimHeldUntil === after.claimHeldUntil
   );

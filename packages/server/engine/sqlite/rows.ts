@@ -7,6 +7,8 @@ import type {
   Generation,
   NodeRow,
   NodeRowState,
+  NodeStorage,
+  PackPlace,
   UploadEvidence,
   UploadRow,
 } from '../../core/model.ts';
@@ -21,6 +23,18 @@ export function stateCode(state: NodeRowState): number {
   return STATE_CODES[state];
 }
 
+const STORAGES: readonly NodeStorage[] = ['object', 'inline', 'packed'];
+const STORAGE_CODES: Readonly<Record<NodeStorage, number>> = { object: 0, inline: 1, packed: 2 };
+
+export function storageCode(storage: NodeStorage): number {
+  return STORAGE_CODES[storage];
+}
+
+/** The column of a node's stored size: most nodes are stored as they are, and need none. */
+export function storedSizeToSql({ storedSize, canonicalSize }: NodeRow): number | null {
+  return storedSize === canonicalSize ? null : storedSize;
+}
+
 export function hexToBytes(hex: string): Uint8Array {
   return Buffer.from(hex, 'hex');
 }
@@ -30,7 +44,7 @@ export function bytesToHex(bytes: Uint8Array): string {
 }
 
 const NODE_NUMBERS = [
-  ...['size', 'canonical_size', 'inline', 'lease_started_at', 'lease_expires_at', 'child_ref_count'],
+  ...['size', 'canonical_size', 'stored_size', 'lease_started_at', 'lease_expires_at', 'child_ref_count'],
   ...['root_ref_count', 'held_domain_count', 'waiting_touched_at', 'claim_held_until'],
 ];
 
@@ -44,7 +58,8 @@ function isSoundNode(row: SqlRow): boolean {
 /** `hash` saves a conversion if the caller knows it. */
 export function nodeFromSql(row: SqlRow, hash?: Hash): NodeRow {
   const state = STATES[row.state as number];
-  if (state === undefined || !isSoundNode(row)) {
+  const storage = STORAGES[row.storage as number];
+  if (state === undefined || storage === undefined || !isSoundNode(row)) {
     throw new StoreUnavailable(
       'the row of a node is damaged: check the disk and restore a backup of the folder',
       {
@@ -60,7 +75,8 @@ export function nodeFromSql(row: SqlRow, hash?: Hash): NodeRow {
     contentType: row.content_type as string,
     refs: row.refs as Uint8Array,
     generation: bytesToHex(row.generation as Uint8Array),
-    inline: row.inline === 1,
+    storage,
+    storedSize: row.stored_size as number,
     leaseStartedAt: row.lease_started_at as number,
     leaseExpiresAt: row.lease_expires_at as number,
     childRefCount: row.child_ref_count as number,
@@ -81,8 +97,19 @@ export function contentFromSql(row: SqlRow, generation?: Generation): ContentRow
     canonicalSize: row.canonical_size as number,
     integrity: row.integrity as Uint8Array,
     inlineBytes: (row.inline_bytes as Uint8Array | null) ?? undefined,
+    packed: placeFromSql(row),
     urlExpiresAt: row.url_expires_at as number,
   };
+}
+
+/** Without a pack, or if the place is damaged, the content is looked for as an object: a damaged place is found lost. */
+export function placeFromSql(row: SqlRow): PackPlace | undefined {
+  const { pack, pack_offset: offset, stored_length: storedLength, codec, canonical_size: size } = row;
+  if (!(pack instanceof Uint8Array)) return undefined;
+  const isSound =
+    typeof offset === 'number' && typeof storedLength === 'number' && (codec === 0 || codec === 1);
+  if (!isSound || storedLength > Number(size ?? row.content_canonical_size)) return undefined;
+  return { pack: bytesToHex(pack), offset, storedLength, codec };
 }
 
 /** The content half of a joined row; undefined when the node's generation has none in this Space. */
@@ -93,6 +120,7 @@ export function joinedContentFromSql(row: SqlRow, space: number): ContentRow | u
     canonicalSize: row.content_canonical_size as number,
     integrity: row.integrity as Uint8Array,
     inlineBytes: (row.inline_bytes as Uint8Array | null) ?? undefined,
+    packed: placeFromSql(row),
     urlExpiresAt: row.url_expires_at as number,
   };
 }

@@ -92,10 +92,16 @@ export class SpaceLedger {
   readStored(id: number): Stored {
     const row = this.#sql.findCounters.get(id);
     assertInvariant(row !== null, 'a Space with an id has a row');
-    const { bytes, nodes } = storedOf(countersFromSql(row));
+    const { bytes, nodes } = this.#addReserved(id, storedOf(countersFromSql(row)));
     const sums = this.#sums.get(id);
     if (sums === undefined) return { bytes, nodes };
     return { bytes: bytes + sums.readyStoredBytes + sums.waitingBytes, nodes: nodes + sums.nodeCount };
+  }
+
+  /** What packs keep free for their records is as good as stored. */
+  #addReserved(id: number, { bytes, nodes }: Stored): Stored {
+    const reserved = this.#sql.sumReserved.get(id);
+    return { bytes: bytes + Number(reserved?.bytes ?? 0), nodes: nodes + Number(reserved?.nodes ?? 0) };
   }
 
   /** Call before the commit. @throws CounterBroken if a counter would be negative */

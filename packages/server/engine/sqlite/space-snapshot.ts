@@ -12,26 +12,22 @@ import type {
 import type { NodeRow, Space } from '../../core/model.ts';
 import { storageError } from '../local-failure.ts';
 import { openReader } from './database.ts';
-import { bytesToHex, hexToBytes, nodeFromSql } from './rows.ts';
+import { JOINED_NODE_COLUMNS } from './node-columns.ts';
+import { bytesToHex, hexToBytes, nodeFromSql, placeFromSql } from './rows.ts';
 import { countersFromSql } from './space-counters.ts';
 import { NO_SPACE, type SqlRow } from './statements.ts';
 
 /** small: pages are read once */
 const CACHE_BYTES = 4 * 1024 * 1024;
-const NODE_COLUMNS = [
-  ...['hash', 'state', 'size', 'canonical_size', 'content_type', 'refs', 'generation', 'inline'],
-  ...['lease_started_at', 'lease_expires_at', 'child_ref_count', 'root_ref_count', 'held_domain_count'],
-  ...['waiting_touched_at', 'claim_held_until'],
-]
-  .map((column) => `nodes.${column}`)
-  .join(', ');
 
 /** `?1` is the Space's integer id, except for the first. */
 const SQL = {
   findSpaceId: 'SELECT id FROM spaces WHERE app_id = ?1 AND space_id = ?2',
   counters: 'SELECT * FROM spaces WHERE id = ?1',
-  node: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = ?1 AND hash = ?2`,
-  nodes: `SELECT ${NODE_COLUMNS}, contents.generation AS content_generation, contents.canonical_size AS content_size,
+  node: `SELECT ${JOINED_NODE_COLUMNS} FROM nodes WHERE space = ?1 AND hash = ?2`,
+  nodes: `SELECT ${JOINED_NODE_COLUMNS}, contents.generation AS content_generation,
+      contents.canonical_size AS content_canonical_size,
+      contents.pack, contents.pack_offset, contents.stored_length, contents.codec,
       length(contents.inline_bytes) AS inline_length,
       CASE WHEN contents.inline_bytes IS NULL THEN contents.integrity END AS integrity
     FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation AND contents.space = nodes.space
@@ -154,7 +150,8 @@ function contentOf(row: SqlRow): ContentFacts | undefined {
   if (row.content_generation === null) return undefined;
   return {
     generation: bytesToHex(row.content_generation as Uint8Array),
-    canonicalSize: row.content_size as number,
+    canonicalSize: row.content_canonical_size as number,
+    packed: placeFromSql(row),
     inlineLength: (row.inline_length as number | null) ?? undefined,
     integrity: (row.integrity as Uint8Array | null) ?? new Uint8Array(),
   };

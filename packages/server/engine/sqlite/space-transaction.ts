@@ -14,7 +14,9 @@ import type { SpaceTransaction } from '../../core/ports.ts';
 import type { Stored } from '../../core/quotas.ts';
 import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
 import { usageDelta } from '../../core/usage-delta.ts';
+import { countActive } from './count-active.ts';
 import { nodeKey } from './node-cache.ts';
+import { SqlitePackRows } from './pack-rows.ts';
 import { SqlitePurge } from './purge.ts';
 import { RootRefLedger } from './root-ref-ledger.ts';
 import { guardsOf, isCountChangeOnly, isLeaseChangeOnly, uploadChange } from './row-changes.ts';
@@ -25,6 +27,8 @@ import {
   hexToBytes,
   nodeFromSql,
   stateCode,
+  storageCode,
+  storedSizeToSql,
   uploadFromSql,
   uploadVerdictToSql,
 } from './rows.ts';
@@ -38,6 +42,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   readonly #scope: WriteScope;
   readonly #space: Space;
   #rootRefLedger: RootRefLedger | undefined;
+  #packRows: SqlitePackRows | undefined;
   #id: number | undefined;
   #keyedHash: Hash | undefined;
   #key = '';
@@ -80,7 +85,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       row.contentType,
       row.refs,
       hexToBytes(row.generation),
-      Number(row.inline),
+      storageCode(row.storage),
       row.leaseStartedAt,
       row.leaseExpiresAt,
       row.childRefCount,
@@ -89,6 +94,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       row.waitingTouchedAt,
       row.claimHeldUntil,
       collectableCode(row),
+      storedSizeToSql(row),
     );
     this.#changed(id, row.hash, undefined, row);
   }
@@ -137,7 +143,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       hash,
       stateCode(after.state),
       hexToBytes(after.generation),
-      Number(after.inline),
+      storageCode(after.storage),
       after.leaseStartedAt,
       after.leaseExpiresAt,
       after.childRefCount,
@@ -146,6 +152,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
       after.waitingTouchedAt,
       after.claimHeldUntil,
       collectableCode(after),
+      storedSizeToSql(after),
       ...guardsOf(before),
     );
   }
@@ -231,17 +238,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   }
 
   countActiveUploads(atMost: number): number {
-    if (this.#id === undefined) return 0;
-    const { activeUploads, sql } = this.#scope;
-    const known = activeUploads.find(this.#id, this.now);
-    if (known !== undefined) return Math.min(known, atMost);
-    const row = this.#scope.find(sql.countActiveUploads, this.#id, this.now, atMost);
-    const count = (row?.count as number | undefined) ?? 0;
-    if (count < atMost) {
-      const first = this.#scope.find(sql.findNextUploadExpiry, this.#id, this.now);
-      activeUploads.learn(this.#id, this.now, count, first?.url_expires_at as number | undefined);
-    }
-    return count;
+    return this.#id === undefined ? 0 : countActive(this.#scope, this.#id, atMost);
   }
 
   /** Called only when content is in doubt, so SQLite's pages in memory are dropped first: the disk has to answer. */
@@ -257,6 +254,10 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     if (this.#scope.find(this.#scope.sql.isContentKnown, generation) !== undefined) {
       throw new Error(`generation ${row.generation} already has content: keys are write-once`);
     }
+    if (row.packed !== undefined) {
+      this.packs.insertContent(row, row.packed);
+      return;
+    }
     this.#scope.write(
       this.#scope.sql.insertContent,
       generation,
@@ -269,7 +270,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   }
 
   deleteContent(generation: Generation): void {
-    this.#scope.write(this.#scope.sql.deleteContent, hexToBytes(generation), this.#write());
+    this.packs.deleteContent(generation);
   }
 
   setDiscard({ generation, dueAt, urlExpiresAt }: DiscardRow): void {
@@ -289,6 +290,15 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
 
   findCandidates(limit: number, expiredAt = this.now): readonly NodeRow[] {
     return this.#findNodeRange('findCandidates', expiredAt, limit);
+  }
+
+  get packs(): SqlitePackRows {
+    this.#packRows ??= new SqlitePackRows(this.#scope, {
+      findId: () => this.#id,
+      write: () => this.#write(),
+      findUpload: (hash) => this.findUpload(hash),
+    });
+    return this.#packRows;
   }
 
   get purging(): PurgeVerbs {

@@ -1,23 +1,17 @@
 /** Every SQL statement of the SQLite engine, by name. `plans.test.ts` proves that none of the frequent ones scans. */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
+import { JOINED_CONTENT_COLUMNS, JOINED_NODE_COLUMNS, NODE_COLUMNS } from './node-columns.ts';
+import { CONTENT_COLUMNS, PACK_READ_STATEMENTS, PACK_WRITE_STATEMENTS } from './pack-statements.ts';
 
-const NODE_COLUMNS =
-  'hash, state, size, canonical_size, content_type, refs, generation, inline, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at, claim_held_until';
 const UPLOAD_COLUMNS =
   'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline';
-const CONTENT_COLUMNS = 'generation, space, canonical_size, integrity, inline_bytes, url_expires_at';
-const NODE_COLUMNS_JOINED = NODE_COLUMNS.split(', ')
-  .map((column) => `nodes.${column}`)
-  .join(', ');
-const CONTENT_COLUMNS_JOINED =
-  'contents.generation AS content_generation, contents.space AS content_space, contents.canonical_size AS content_canonical_size, contents.integrity, contents.inline_bytes, contents.url_expires_at';
-
 /** ?1 App */
 export const SUM_COUNTERS =
   'SELECT count(*) AS spaces, coalesce(sum(node_count), 0) AS node_count, coalesce(sum(ready_content_bytes), 0) AS ready_content_bytes, coalesce(sum(ready_stored_bytes), 0) AS ready_stored_bytes, coalesce(sum(waiting_bytes), 0) AS waiting_bytes, coalesce(sum(not_ready_node_count), 0) AS not_ready_node_count FROM spaces WHERE app_id = ?1';
 
 /** Parameters are positional; `?1` is the Space's integer id unless the name says otherwise. */
 export const READ_STATEMENTS = {
+  ...PACK_READ_STATEMENTS,
   beginReading: 'BEGIN',
   endReading: 'COMMIT',
   findStoreValue: 'SELECT value FROM store WHERE name = ?1',
@@ -36,12 +30,12 @@ export const READ_STATEMENTS = {
   countLeasesBetween:
     'SELECT count(*) AS count FROM nodes WHERE space = ?1 AND collectable = ?2 AND lease_expires_at > ?3 AND lease_expires_at <= ?4',
   findNode: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = ?1 AND hash = ?2`,
-  findNodeWithContent: `SELECT ${NODE_COLUMNS_JOINED}, ${CONTENT_COLUMNS_JOINED} FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation WHERE nodes.space = ?1 AND nodes.hash = ?2`,
+  findNodeWithContent: `SELECT ${JOINED_NODE_COLUMNS}, ${JOINED_CONTENT_COLUMNS} FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation WHERE nodes.space = ?1 AND nodes.hash = ?2`,
   findUpload: `SELECT ${UPLOAD_COLUMNS} FROM uploads WHERE space = ?1 AND hash = ?2`,
   findContent: `SELECT ${CONTENT_COLUMNS} FROM contents WHERE generation = ?1`,
   /** ?1 generation */
   findContentPlace:
-    'SELECT id, space, canonical_size, integrity, url_expires_at FROM contents WHERE generation = ?1',
+    'SELECT id, space, canonical_size, integrity, url_expires_at, pack, pack_offset, stored_length, codec FROM contents WHERE generation = ?1',
   /** ?1 id, ?2 the generation it is expected to have */
   findInlineBytes: 'SELECT inline_bytes FROM contents WHERE id = ?1 AND generation = ?2',
   /** what a domain without a row begins with: 0, but for rows that were restored from a backup */
@@ -88,6 +82,7 @@ export const RAISE_REVISIONS =
   'UPDATE domains SET revision = revision + ?1, history_floor = revision + ?1 WHERE id > 0';
 
 const WRITE_STATEMENTS = {
+  ...PACK_WRITE_STATEMENTS,
   begin: 'BEGIN IMMEDIATE',
   commit: 'COMMIT',
   rollback: 'ROLLBACK',
@@ -109,14 +104,14 @@ const WRITE_STATEMENTS = {
     'SELECT lease_expires_at FROM nodes WHERE space = ?1 AND collectable = ?2 AND lease_expires_at > ?3 AND lease_expires_at <= ?4 ORDER BY lease_expires_at LIMIT 1 OFFSET ?5',
 
   insertNode:
-    'INSERT INTO nodes (space, hash, state, size, canonical_size, content_type, refs, generation, inline, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at, claim_held_until, collectable) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)',
+    'INSERT INTO nodes (space, hash, state, size, canonical_size, content_type, refs, generation, storage, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at, claim_held_until, collectable, stored_size) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)',
   /** Only what each names is written, so that an index it does not name is not touched. `was` columns guard lost updates. */
   updateNodeLease:
     'UPDATE nodes SET lease_started_at = ?3, lease_expires_at = ?4 WHERE space = ?1 AND hash = ?2 AND lease_expires_at = ?5 AND state = ?6',
   updateNodeCounts:
     'UPDATE nodes SET child_ref_count = ?3, root_ref_count = ?4, held_domain_count = ?5 WHERE space = ?1 AND hash = ?2 AND child_ref_count = ?6 AND root_ref_count = ?7',
   updateNode:
-    'UPDATE nodes SET state = ?3, generation = ?4, inline = ?5, lease_started_at = ?6, lease_expires_at = ?7, child_ref_count = ?8, root_ref_count = ?9, held_domain_count = ?10, waiting_touched_at = ?11, claim_held_until = ?12, collectable = ?13 WHERE space = ?1 AND hash = ?2 AND state = ?14 AND generation = ?15 AND lease_expires_at = ?16 AND child_ref_count = ?17 AND root_ref_count = ?18',
+    'UPDATE nodes SET state = ?3, generation = ?4, storage = ?5, lease_started_at = ?6, lease_expires_at = ?7, child_ref_count = ?8, root_ref_count = ?9, held_domain_count = ?10, waiting_touched_at = ?11, claim_held_until = ?12, collectable = ?13, stored_size = ?14 WHERE space = ?1 AND hash = ?2 AND state = ?15 AND generation = ?16 AND lease_expires_at = ?17 AND child_ref_count = ?18 AND root_ref_count = ?19',
   deleteNode:
     'DELETE FROM nodes WHERE space = ?1 AND hash = ?2 AND state = ?3 AND generation = ?4 AND lease_expires_at = ?5 AND child_ref_count = ?6 AND root_ref_count = ?7',
 
@@ -142,8 +137,9 @@ const WRITE_STATEMENTS = {
     'SELECT url_expires_at FROM uploads WHERE space = ?1 AND url_expires_at > ?2 ORDER BY url_expires_at LIMIT 1',
 
   /** ?1 generation */
-  insertContent: `INSERT INTO contents (${CONTENT_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,
-  deleteContent: 'DELETE FROM contents WHERE generation = ?1 AND space = ?2',
+  insertContent:
+    'INSERT INTO contents (generation, space, canonical_size, integrity, inline_bytes, url_expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)',
+  deleteContent: 'DELETE FROM contents WHERE generation = ?1 AND space = ?2 RETURNING pack, stored_length',
   setDiscard:
     'INSERT INTO discards (generation, space, due_at, url_expires_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET due_at = excluded.due_at, url_expires_at = excluded.url_expires_at',
   deleteDiscard: 'DELETE FROM discards WHERE generation = ?1 AND space = ?2',

@@ -6,13 +6,16 @@ import type { ReadStatements } from './statements.ts';
 /** index seeks of one kind in one call */
 const SEEKS_PER_KIND_MAX = 1_024;
 
-type Kind = 'nextSpaceWaiting' | 'nextSpaceClaimed' | 'nextSpaceUploading' | 'nextSpaceDiscarding';
-const KINDS: readonly Kind[] = [
+const KINDS = [
   'nextSpaceWaiting',
   'nextSpaceClaimed',
   'nextSpaceUploading',
   'nextSpaceDiscarding',
-];
+  'nextSpaceUnjudged',
+  'nextSpaceEmptied',
+  'nextSpaceForgetting',
+] as const;
+type Kind = (typeof KINDS)[number];
 
 export class SweepWalk {
   readonly #sql: ReadStatements;
@@ -22,6 +25,9 @@ export class SweepWalk {
     nextSpaceClaimed: 0,
     nextSpaceUploading: 0,
     nextSpaceDiscarding: 0,
+    nextSpaceUnjudged: 0,
+    nextSpaceEmptied: 0,
+    nextSpaceForgetting: 0,
   };
 
   #firstKind = 0;
@@ -65,9 +71,19 @@ export class SweepWalk {
   }
 
   #isDue(kind: Kind, id: number, oldest: number, { now, abandonedAt }: SweepCutoffs): boolean {
-    if (kind === 'nextSpaceClaimed' || kind === 'nextSpaceDiscarding') return oldest <= now;
-    if (oldest > abandonedAt) return false;
-    if (kind === 'nextSpaceWaiting') return true;
-    return this.#sql.hasAbandonedUpload.get(id, abandonedAt) !== null;
+    switch (kind) {
+      case 'nextSpaceClaimed':
+      case 'nextSpaceDiscarding':
+        return oldest <= now;
+      case 'nextSpaceEmptied':
+        return true;
+      case 'nextSpaceWaiting':
+      case 'nextSpaceForgetting':
+        return oldest <= abandonedAt;
+      case 'nextSpaceUploading':
+        return oldest <= abandonedAt && this.#sql.hasAbandonedUpload.get(id, abandonedAt) !== null;
+      case 'nextSpaceUnjudged':
+        return oldest <= abandonedAt && this.#sql.hasAbandonedPack.get(id, abandonedAt) !== null;
+    }
   }
 }

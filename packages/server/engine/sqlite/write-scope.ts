@@ -37,6 +37,7 @@ export class WriteScope {
   readonly now: number;
   readonly #database: Database;
   readonly #undo: (() => void)[] = [];
+  readonly #last: (() => void)[] = [];
   #lastWrite: LastWrite | undefined;
   #isHalfDone = false;
   #state: 'reading' | 'writing' | 'ended' = 'reading';
@@ -156,7 +157,13 @@ export class WriteScope {
     this.#undo.push(undo);
   }
 
+  /** Runs when the body has ended well, before its writes are kept. */
+  beforeKeep(work: () => void): void {
+    this.#last.push(work);
+  }
+
   keep(): void {
+    for (const work of this.#last) work();
     if (this.#lastWrite !== undefined) this.#writeUnguarded(this.#lastWrite);
     if (this.#state === 'writing') {
       this.assertUsable();

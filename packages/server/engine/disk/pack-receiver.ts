@@ -1,0 +1,95 @@
+/** Receives packs: bytes are staged as they come, and judged only by a lease. */
+import type { Generation } from '../../core/model.ts';
+import type { StagedPack } from '../../core/pack-ports.ts';
+import { storageError } from '../local-failure.ts';
+import { BLOCK_BYTES } from './block-integrity.ts';
+import type { BlockPool } from './block-pool.ts';
+import type { StagedFile, StagedFiles } from './staged-files.ts';
+
+interface PackSinkOptions {
+  readonly generation: Generation;
+  readonly staged: StagedFiles;
+  readonly pool: BlockPool;
+}
+
+/** Cuts the arriving bytes into blocks and writes each of them. It holds one block in memory. */
+export class PackSink {
+  readonly #options: PackSinkOptions;
+  #block: Uint8Array | undefined;
+  #blockLength = 0;
+  #written = 0;
+  #file: StagedFile | undefined;
+
+  constructor(options: PackSinkOptions) {
+    this.#options = options;
+  }
+
+  get bytes(): number {
+    return this.#written + this.#blockLength;
+  }
+
+  async write(chunk: Uint8Array): Promise<void> {
+    for (let start = 0; start < chunk.length; ) {
+      this.#block ??= this.#options.pool.take();
+      const part = chunk.subarray(start, start + BLOCK_BYTES - this.#blockLength);
+      this.#block.set(part, this.#blockLength);
+      this.#blockLength += part.length;
+      start += part.length;
+      if (this.#blockLength === BLOCK_BYTES) await this.#flush();
+    }
+  }
+
+  /** After the last byte. */
+  async finish(): Promise<void> {
+    await this.#flush();
+    this.#giveBack();
+  }
+
+  async seal(): Promise<boolean> {
+    const file = this.#file;
+    if (file === undefined) throw new Error('only a staged pack can be sealed');
+    try {
+      return await file.seal();
+    } catch (error) {
+      throw storageError(error, 'sealing a pack');
+    }
+  }
+
+  async drop(): Promise<void> {
+    this.#giveBack();
+    const file = this.#file;
+    this.#file = undefined;
+    await file?.undo();
+  }
+
+  /** Also writes the empty file of a pack without bytes. */
+  async #flush(): Promise<void> {
+    this.#file ??= await this.#options.staged.create(this.#options.generation);
+    const block = this.#block?.subarray(0, this.#blockLength);
+    if (block === undefined || block.length === 0) return;
+    await this.#file.write(block, this.#written);
+    this.#written += block.length;
+    this.#blockLength = 0;
+  }
+
+  #giveBack(): void {
+    if (this.#block !== undefined) this.#options.pool.give(this.#block);
+    this.#block = undefined;
+    this.#blockLength = 0;
+  }
+}
+
+/** `bytes` undefined: nothing was staged. */
+export function stagedPack(sink: PackSink, bytes: number | undefined, endReceiving: () => void): StagedPack {
+  return {
+    bytes,
+    seal: () => sink.seal(),
+    async release() {
+      try {
+        await sink.drop();
+      } finally {
+        endReceiving();
+      }
+    },
+  };
+}

@@ -1,0 +1,65 @@
+/** SQL of packs (statements.ts prepares it). `?1` is the Space's integer id unless the name says otherwise. */
+
+const PACK_COLUMNS =
+  'generation, space, id, state, created_at, url_expires_at, touched_at, asked, bytes, published_count, reserved_bytes, reserved_nodes, is_discarded';
+const USE_COLUMNS = 'live_records, live_bytes, first_dead_at';
+
+export const CONTENT_COLUMNS =
+  'generation, space, canonical_size, integrity, inline_bytes, url_expires_at, pack, pack_offset, stored_length, codec';
+
+export const PACK_READ_STATEMENTS = {
+  /** ?2 id */
+  findPack: `SELECT ${PACK_COLUMNS} FROM packs WHERE space = ?1 AND id = ?2`,
+  /** ?2 generation */
+  findVerdicts:
+    'SELECT hashes, rejections, broken_byte, broken_message FROM packs CROSS JOIN pack_verdicts ON pack_verdicts.generation = packs.generation WHERE packs.generation = ?2 AND packs.space = ?1',
+  /** ?1 dead since, ?2 limit */
+  findPacksToCompact: `SELECT ${PACK_COLUMNS}, ${USE_COLUMNS} FROM packs INDEXED BY packs_dead WHERE dead_bytes > 0 AND (dead_bytes * 2 > bytes OR first_dead_at <= ?1) ORDER BY dead_bytes DESC LIMIT ?2`,
+  /** ?2 pack, ?3 offset, ?4 limit */
+  findPackRecords: `SELECT ${CONTENT_COLUMNS} FROM contents INDEXED BY contents_by_pack WHERE pack = ?2 AND pack_offset > ?3 AND space = ?1 ORDER BY pack_offset LIMIT ?4`,
+  /** ?1 generation */
+  isPackKnown: 'SELECT bytes FROM packs WHERE generation = ?1 AND is_discarded = 0',
+  /** ?1 the Space id after which to look, as in statements.ts */
+  nextSpaceUnjudged:
+    'SELECT space, url_expires_at AS oldest FROM packs INDEXED BY packs_unjudged WHERE state < 2 AND space > ?1 ORDER BY space, url_expires_at LIMIT 1',
+  nextSpaceEmptied:
+    'SELECT space, 0 AS oldest FROM packs INDEXED BY packs_empty WHERE state = 2 AND is_discarded = 0 AND live_records = 0 AND space > ?1 ORDER BY space LIMIT 1',
+  nextSpaceForgetting:
+    'SELECT space, touched_at AS oldest FROM packs INDEXED BY packs_discarded WHERE state = 2 AND is_discarded = 1 AND live_records = 0 AND space > ?1 ORDER BY space, touched_at LIMIT 1',
+  hasAbandonedPack:
+    'SELECT 1 AS known FROM packs INDEXED BY packs_unjudged WHERE state < 2 AND space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 LIMIT 1',
+} as const;
+
+export const PACK_WRITE_STATEMENTS = {
+  /** ?2 asked, ?3 now */
+  findOpenPack: `SELECT ${PACK_COLUMNS} FROM packs INDEXED BY packs_open WHERE state = 0 AND space = ?1 AND asked = ?2 AND url_expires_at > ?3 ORDER BY created_at DESC LIMIT 1`,
+  insertPack: `INSERT INTO packs (${PACK_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)`,
+  /** the last two are what the row was */
+  updatePack:
+    'UPDATE packs SET state = ?4, created_at = ?5, url_expires_at = ?6, touched_at = ?7, asked = ?8, bytes = ?9, published_count = ?10, reserved_bytes = ?11, reserved_nodes = ?12, is_discarded = ?13 WHERE generation = ?1 AND space = ?2 AND id = ?3 AND state = ?14 AND published_count = ?15',
+  /** ?2 generation */
+  deletePack: 'DELETE FROM packs WHERE generation = ?2 AND space = ?1 AND live_records = 0',
+  /** ?1 generation in all below */
+  deleteVerdicts: 'DELETE FROM pack_verdicts WHERE generation = ?1',
+  setVerdicts:
+    'INSERT INTO pack_verdicts (generation, hashes, rejections, broken_byte, broken_message) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (generation) DO UPDATE SET hashes = excluded.hashes, rejections = excluded.rejections, broken_byte = excluded.broken_byte, broken_message = excluded.broken_message',
+  /** ?2 space */
+  findUse: `SELECT state, bytes, is_discarded, ${USE_COLUMNS} FROM packs WHERE generation = ?1 AND space = ?2`,
+  setUse:
+    'UPDATE packs SET live_records = ?2, live_bytes = ?3, first_dead_at = ?4, dead_bytes = ?5 WHERE generation = ?1',
+  /** ?2 now, ?3 at most */
+  countActivePacks:
+    'SELECT count(*) AS count FROM (SELECT 1 FROM packs INDEXED BY packs_unjudged WHERE state < 2 AND space = ?1 AND url_expires_at > ?2 LIMIT ?3)',
+  findNextPackExpiry:
+    'SELECT url_expires_at FROM packs INDEXED BY packs_unjudged WHERE state < 2 AND space = ?1 AND url_expires_at > ?2 ORDER BY url_expires_at LIMIT 1',
+  sumReserved:
+    'SELECT coalesce(sum(reserved_bytes), 0) AS bytes, coalesce(sum(reserved_nodes), 0) AS nodes FROM packs INDEXED BY packs_reserving WHERE reserved_bytes + reserved_nodes > 0 AND space = ?1',
+  /** ?2 abandoned at, ?3 limit */
+  findAbandonedPacks: `SELECT ${PACK_COLUMNS}, ${USE_COLUMNS} FROM packs INDEXED BY packs_unjudged WHERE state < 2 AND space = ?1 AND url_expires_at <= ?2 AND touched_at <= ?2 LIMIT ?3`,
+  findEmptiedPacks: `SELECT ${PACK_COLUMNS}, ${USE_COLUMNS} FROM packs INDEXED BY packs_empty WHERE state = 2 AND is_discarded = 0 AND live_records = 0 AND space = ?1 LIMIT ?2`,
+  findForgettablePacks: `SELECT ${PACK_COLUMNS}, ${USE_COLUMNS} FROM packs INDEXED BY packs_discarded WHERE state = 2 AND is_discarded = 1 AND live_records = 0 AND space = ?1 AND touched_at <= ?2 LIMIT ?3`,
+  /** ?1 generation, ?2 space, ?8 and ?9 the place as it was */
+  moveRecord:
+    'UPDATE contents SET pack = ?3, pack_offset = ?4, stored_length = ?5, codec = ?6, integrity = ?7 WHERE generation = ?1 AND space = ?2 AND pack = ?8 AND pack_offset = ?9',
+  insertPackedContent: `INSERT INTO contents (${CONTENT_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)`,
+} as const;
