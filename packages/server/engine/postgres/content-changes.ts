@@ -128,7 +128,7 @@ export class ContentChanges {
     const writes: Statement[] = [];
     if (inserted.length > 0) writes.push(['insertPacks', [space, ...packsToSql(inserted)]]);
     writes.push(...this.#takeContents(locked, clock));
-    if (updated.length > 0) writes.push(this.#updatePacks(updated));
+    if (updated.length > 0) writes.push(this.#updatePacks(updated, clock));
     if (deleted.length > 0) writes.push(...this.#deletePacks(deleted));
     writes.push(...this.#takeVerdicts());
     for (const known of changed) {
@@ -166,10 +166,10 @@ export class ContentChanges {
     return writes;
   }
 
-  #updatePacks(changed: readonly KnownPack[]): Statement {
+  #updatePacks(changed: readonly KnownPack[], clock: number | null): Statement {
     const rows = changed.flatMap(({ current }) => (current === undefined ? [] : [current]));
     const versions = changed.map(({ stored }) => stored?.version ?? 0);
-    return ['updatePacks', [this.#space, ...packsToSql(rows), versions, rows.length]];
+    return ['updatePacks', [this.#space, ...packsToSql(rows), versions, rows.length, clock]];
   }
 
   #deletePacks(deleted: readonly VersionedPack[]): Statement[] {

@@ -28,7 +28,14 @@ const DEADLOCK = '40P01';
 /** Logarithm of zero: a row that was read without a lock has changed (sql-fragments.ts). */
 const CHANGED = '2201E';
 /** A serialization failure, a deadlock, a lock that took too long, a row that another has just made: trying again may help. */
-const REPEATABLE_CODES: ReadonlySet<string> = new Set(['40001', DEADLOCK, '55P03', '23505', CHANGED, READ_ONLY]);
+const REPEATABLE_CODES: ReadonlySet<string> = new Set([
+  '40001',
+  DEADLOCK,
+  '55P03',
+  '23505',
+  CHANGED,
+  READ_ONLY,
+]);
 
 /** A CHECK of the schema: a count would be negative. */
 const CHECK_VIOLATED = '23514';

@@ -1,6 +1,14 @@
 /** core/pack-ports.ts PackReads on PostgreSQL. */
 import type { Hash } from '@holdfast/protocol';
-import type { ContentRow, Generation, NodeRow, PackId, PackRow, PackVerdicts, Space } from '../../core/model.ts';
+import type {
+  ContentRow,
+  Generation,
+  NodeRow,
+  PackId,
+  PackRow,
+  PackVerdicts,
+  Space,
+} from '../../core/model.ts';
 import type { CompactablePack, CompactionWanted } from '../../core/pack-ports.ts';
 import { packFromSql, useFromSql, verdictsFromSql } from './pack-rows.ts';
 import { contentFromSql, hashesToSql, joinedContentFromSql, nodeFromSql, spaceFromSql } from './rows.ts';

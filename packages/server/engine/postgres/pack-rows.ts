@@ -1,11 +1,5 @@
 /** Converts between the model's rows of packs and PostgreSQL's. */
-import type {
-  PackRejection,
-  PackRow,
-  PackState,
-  PackUse,
-  PackVerdicts,
-} from '../../core/model.ts';
+import type { PackRejection, PackRow, PackState, PackUse, PackVerdicts } from '../../core/model.ts';
 import {
   byteaToBytes,
   byteaToHex,
@@ -70,10 +64,5 @@ export function verdictsFromSql(row: SqlRow): PackVerdicts {
 
 /** Behind Space and generation. */
 export function verdictsToSql({ hashes, rejections, broken }: PackVerdicts): SqlValue[] {
-  return [
-    bytesToBytea(hashes),
-    JSON.stringify(rejections),
-    broken?.byte ?? null,
-    broken?.message ?? null,
-  ];
+  return [bytesToBytea(hashes), JSON.stringify(rejections), broken?.byte ?? null, broken?.message ?? null];
 }

@@ -1,4 +1,5 @@
 /** SQL about packs and about contents, which packs count. `$1` is the Space, except in statements of background work. */
+import { PACK_HEADER_BYTES, RECORD_HEADER_BYTES } from '@holdfast/protocol';
 import { nowOr, spaceNamesOf, unlessChanged } from './sql-fragments.ts';
 
 export const PLACE_COLUMNS = 'pack, pack_offset, stored_length, codec';
@@ -17,6 +18,21 @@ const lockedPacks = (generations: string): string =>
   `locked AS MATERIALIZED (SELECT generation FROM packs WHERE space = $1 AND generation = ANY (${generations})
     ORDER BY generation FOR UPDATE)`;
 const IS_LOCKED = 'packs.generation = ANY (ARRAY(SELECT generation FROM locked))';
+
+/** core/pack-use.ts changeUse: since when a record is not live, by the pack as it is then. `died`: a record has just died. */
+const firstDeadAt = (pack: {
+  state: string;
+  bytes: string;
+  records: string;
+  live: string;
+  died: string;
+  clock: string;
+}) => {
+  const dead = `coalesce(greatest(${pack.bytes} - ${PACK_HEADER_BYTES} - ${RECORD_HEADER_BYTES} * (${pack.records}) - (${pack.live}), 0), 0)`;
+  return `CASE WHEN ${pack.state} = 2 AND ${dead} = 0 THEN 0
+      WHEN first_dead_at = 0 AND (${pack.died} OR (${pack.state} = 2 AND ${pack.records} > 0 AND ${dead} > 0)) THEN ${nowOr(pack.clock)}
+      ELSE first_dead_at END`;
+};
 
 /** Statements of requests: each stays within one Space, by index. */
 export const PACK_STATEMENTS = {
@@ -45,7 +61,10 @@ export const PACK_STATEMENTS = {
     ${lockedPacks('ARRAY(SELECT pack FROM use) || $7::bytea[]')},
     changed AS (
       UPDATE packs SET live_records = live_records + use.records, live_bytes = live_bytes + use.bytes,
-        first_dead_at = CASE WHEN use.died AND first_dead_at = 0 THEN ${nowOr('$8')} ELSE first_dead_at END
+        first_dead_at = ${firstDeadAt({
+          ...{ state: 'state', bytes: 'packs.bytes', died: 'use.died', clock: '$8' },
+          ...{ records: 'live_records + use.records', live: 'live_bytes + use.bytes' },
+        })}
       FROM use WHERE packs.space = $1 AND ${IS_LOCKED} AND packs.generation = use.pack AND NOT (use.came AND discarded)
       RETURNING 1)
     ${unlessChanged('(SELECT count(*) FROM use)')}`,
@@ -68,12 +87,16 @@ export const PACK_STATEMENTS = {
   findPackUse: `SELECT ${USE_COLUMNS} FROM packs WHERE space = $1 AND generation = $2`,
   insertPacks: `INSERT INTO packs (space, ${PACK_COLUMNS}, version, ${USE_COLUMNS})
     SELECT $1::uuid, given.*, 1, 0, 0, 0 FROM unnest(${PACK_ARRAYS}) AS given`,
-  /** $14 the versions that were read, $15 how many. A pack with live records is never discarded. */
+  /** $14 the versions that were read, $15 how many, $16 a clock or NULL. A pack with live records is never discarded. */
   updatePacks: `WITH ${lockedPacks('$2::bytea[]')},
     changed AS (
       UPDATE packs SET version = packs.version + 1, url_expires_at = given.url_expires_at, touched_at = given.touched_at,
         bytes = given.bytes, published_count = given.published_count, reserved_bytes = given.reserved_bytes,
-        reserved_nodes = given.reserved_nodes, state = given.state, discarded = given.discarded
+        reserved_nodes = given.reserved_nodes, state = given.state, discarded = given.discarded,
+        first_dead_at = ${firstDeadAt({
+          ...{ state: 'given.state', bytes: 'given.bytes', died: 'false', clock: '$16' },
+          ...{ records: 'live_records', live: 'live_bytes' },
+        })}
       FROM unnest(${PACK_ARRAYS}, $14::bigint[]) AS given (${PACK_COLUMNS}, version)
       WHERE packs.space = $1 AND ${IS_LOCKED} AND packs.generation = given.generation AND packs.version = given.version
         AND NOT (given.discarded AND packs.live_records > 0)
@@ -111,21 +134,20 @@ export const activeCount = (clock: string): string =>
 
 /** packs with old dead bytes that are compared for the most of them */
 const OLD_PACKS_MAX = 10_000;
-const IS_DYING = 'state = 2 AND NOT discarded AND live_records > 0 AND first_dead_at > 0';
 
 /** Across Spaces. */
 export const PACK_BACKGROUND_STATEMENTS = {
   /** $1 until when a record must have died unless less than half is live, $2 limit */
   findPacksToCompact: `WITH old AS MATERIALIZED (
-      SELECT space, generation, coalesce(bytes - live_bytes, 0) AS dead FROM packs
-      WHERE ${IS_DYING} AND first_dead_at <= $1 ORDER BY first_dead_at LIMIT ${OLD_PACKS_MAX}),
+      SELECT space, generation, dead_bytes FROM packs
+      WHERE dead_bytes > 0 AND first_dead_at <= $1 ORDER BY first_dead_at LIMIT ${OLD_PACKS_MAX}),
     gainful AS MATERIALIZED (
-      SELECT space, generation, bytes - live_bytes AS dead FROM packs
-      WHERE ${IS_DYING} AND live_bytes * 2 < bytes AND bytes - live_bytes > 0 ORDER BY bytes - live_bytes DESC LIMIT $2),
+      SELECT space, generation, dead_bytes FROM packs
+      WHERE dead_bytes > 0 AND dead_bytes * 2 > bytes ORDER BY dead_bytes DESC LIMIT $2),
     wanted AS MATERIALIZED (
-      SELECT * FROM (SELECT * FROM old UNION SELECT * FROM gainful) AS either ORDER BY dead DESC LIMIT $2)
+      SELECT * FROM (SELECT * FROM old UNION SELECT * FROM gainful) AS either ORDER BY dead_bytes DESC LIMIT $2)
     SELECT found.*, ${spaceNamesOf('wanted')} FROM wanted CROSS JOIN LATERAL (
       SELECT ${PACK_COLUMNS}, version, ${USE_COLUMNS} FROM packs
       WHERE packs.space = wanted.space AND packs.generation = wanted.generation LIMIT 1) AS found
-    ORDER BY wanted.dead DESC`,
+    ORDER BY wanted.dead_bytes DESC`,
 } as const;

@@ -27,7 +27,7 @@ const FILL = `
     n * 100, 80, 1 FROM ids;
   INSERT INTO packs (space, generation, id, version, created_at, url_expires_at, touched_at, bytes, published_count, reserved_bytes,
     reserved_nodes, live_records, live_bytes, first_dead_at, state, discarded, asked) SELECT space, generation, generation, 1, n, n, n, 1000, 5, CASE WHEN n % 50 = 0 THEN 100 ELSE 0 END, 0,
-    CASE WHEN n % 3 = 0 THEN 0 ELSE 10 END, n, n % 5, n % 4 - n % 4 / 3, n % 20 = 0, hash FROM ids;
+    CASE WHEN n % 3 = 0 THEN 0 ELSE 10 END, n % 12 * 50, n % 5, n % 4 - n % 4 / 3, n % 20 = 0, hash FROM ids;
   INSERT INTO pack_verdicts SELECT space, generation, hash, '[]', NULL, NULL FROM ids;
   INSERT INTO discards SELECT space, generation, n, 0 FROM ids;
   INSERT INTO domains SELECT DISTINCT space, 'domain' || n % 20, 5, 0 FROM ids;

@@ -132,12 +132,7 @@ export class RowChanges {
 
   /** The writes that make the database as the body left it. Afterwards these rows count as stored. */
   takeWrites(): Statement[] {
-    return [
-      ...this.#takeNodes(),
-      ...this.#takeLoose(),
-      ...this.#takeUploads(),
-      ...this.#takeDiscards(),
-    ];
+    return [...this.#takeNodes(), ...this.#takeLoose(), ...this.#takeUploads(), ...this.#takeDiscards()];
   }
 
   /** They come last, because other transactions may wait for this row. */

@@ -2,7 +2,12 @@
  * Every SQL statement on the tables of Spaces, by name. `$1` is the Space, except in statements of background work.
  * plans.test.ts explains each on full tables: none may scan a table, and those of a Space only use indexes that begin with it.
  */
-import { activeCount, CONTENT_JOINED, PACK_BACKGROUND_STATEMENTS, PACK_STATEMENTS } from './pack-statements.ts';
+import {
+  activeCount,
+  CONTENT_JOINED,
+  PACK_BACKGROUND_STATEMENTS,
+  PACK_STATEMENTS,
+} from './pack-statements.ts';
 import { columnsOf, guarded, nowOr, spaceNamesOf } from './sql-fragments.ts';
 
 export const NODE_COLUMNS =

@@ -12,7 +12,12 @@ import type { PostgresPool } from './wire/connection-pool.ts';
 const DUE_ROWS_MAX = 10_000;
 
 interface Kind {
-  readonly statement: 'findWaitingDue' | 'findClaimedDue' | 'findUploadsDue' | 'findDiscardsDue' | 'findPacksDue';
+  readonly statement:
+    | 'findWaitingDue'
+    | 'findClaimedDue'
+    | 'findUploadsDue'
+    | 'findDiscardsDue'
+    | 'findPacksDue';
   dueAt(cutoffs: SweepCutoffs): number;
 }
 

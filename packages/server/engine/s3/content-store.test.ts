@@ -1,5 +1,6 @@
 /** The suite every engine passes, and what goes beyond it, on a real S3. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { openCeph, type TestBuckets } from '../../../../test/support/ceph-server.ts';
 import type { TestBucket } from '../../../../test/support/s3-request.ts';
 import { testContentStore } from '../contract/content-store-suite.ts';
@@ -33,7 +34,7 @@ test('an upload URL of a store that obeys unsigned headers neither copies, overw
   await put(theirs, secret.node);
   await put(taken, own.node);
   const sign = (generation: string) =>
-    upload.signUpload(SPACE, generation, urlLifeUntil(Date.now() + 60_000));
+    upload.signUpload(SPACE, generation, urlLifeUntil(Date.now() + 60_000), NODE_MEDIA_TYPE);
   const pathOf = (url: string): string => new URL(url).pathname;
   const source = { 'x-amz-copy-source': pathOf((await sign(theirs)).url) };
   for (const generation of [fresh, taken]) {

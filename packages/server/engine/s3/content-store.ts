@@ -18,6 +18,13 @@ import {
 } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import type { StoreEpoch, WalkKeeper } from '../../core/stray-ports.ts';
+import {
+  isPacked,
+  type PackedNode,
+  provePackedNode,
+  readPackedNode,
+  verifyPackedNode,
+} from '../packed-object.ts';
 import { deleteKeys } from './batch-delete.ts';
 import { BucketEpoch } from './bucket-epoch.ts';
 import { findEtagOf } from './etag.ts';
@@ -28,6 +35,7 @@ import { inspectObject } from './object-inspection.ts';
 import type { ObjectKeys } from './object-key.ts';
 import { proveBroken } from './object-proof.ts';
 import { gatherRange, type RecordedObject, readRange } from './object-range.ts';
+import { S3PackStore } from './packs.ts';
 import type { S3Client } from './s3-client.ts';
 import { StrayWalk } from './stray-walk.ts';
 import type { UploadUrls } from './upload-urls.ts';
@@ -44,6 +52,7 @@ export interface S3ContentStoreParts {
 export class S3ContentStore implements ContentStore {
   readonly upload: ContentUploads;
   readonly epoch: StoreEpoch;
+  readonly packs: S3PackStore;
   readonly #parts: S3ContentStoreParts;
   readonly #walk: StrayWalk;
   /** inspections under way, by key */
@@ -52,10 +61,12 @@ export class S3ContentStore implements ContentStore {
   constructor(parts: S3ContentStoreParts) {
     this.#parts = parts;
     this.#walk = new StrayWalk(parts);
+    this.packs = new S3PackStore(parts);
     this.epoch = new BucketEpoch(parts.client, parts.keys);
     this.upload = {
       kind: 'direct',
-      signUpload: (space, generation, life) => parts.uploadUrls.sign(this.#keyOf(space, generation), life),
+      signUpload: (space, generation, life, mediaType) =>
+        parts.uploadUrls.sign(this.#keyOf(space, generation), life, mediaType),
     };
   }
 
@@ -91,6 +102,7 @@ export class S3ContentStore implements ContentStore {
   }
 
   async read(object: StoredObject, start: number, end: number, aids: ReadAids = {}): Promise<Uint8Array> {
+    if (isPacked(object)) return readPackedNode(this.packs, object, start, end);
     if (start === end) {
       await this.prove(object, start, end);
       return new Uint8Array(0);
@@ -101,12 +113,14 @@ export class S3ContentStore implements ContentStore {
   }
 
   async getVersion(object: StoredObject): Promise<string> {
+    if (isPacked(object)) return this.packs.getVersion(object.space, recordOf(object));
     await this.prove(object, 0, 0);
     return this.#recordedObject(object).etag;
   }
 
   /** The ETag that the object has now is the proof of all its bytes: one of them is asked for. */
   async prove(object: StoredObject, start: number, end: number): Promise<void> {
+    if (isPacked(object)) return provePackedNode(this.packs, object);
     const recorded = this.#recordedObject(object);
     // Nothing cannot be asked for; the byte before it can.
     const from = start === end ? Math.max(0, start - 1) : start;
@@ -117,6 +131,7 @@ export class S3ContentStore implements ContentStore {
   }
 
   async verify(object: StoredObject, hash: Hash): Promise<void> {
+    if (isPacked(object)) return verifyPackedNode(this.packs, object, hash);
     const recorded = this.#recordedObject(object);
     // Bytes may also be damaged on the way: only a digest that is wrong twice proves damage.
     if ((await this.#digest(recorded)) === hash || (await this.#digest(recorded)) === hash) return;
@@ -153,7 +168,7 @@ export class S3ContentStore implements ContentStore {
 
   async #digest(recorded: RecordedObject): Promise<Hash> {
     const hasher = new Bun.CryptoHasher('sha256');
-    const { canonicalSize } = recorded.object;
+    const canonicalSize = recorded.bytesMax;
     for (let start = 0; start < canonicalSize; start += CONTENT_PIECE_BYTES) {
       const end = Math.min(start + CONTENT_PIECE_BYTES, canonicalSize);
       hasher.update(
@@ -177,10 +192,14 @@ export class S3ContentStore implements ContentStore {
     if (etag === undefined) {
       throw new ContentDamaged(`the integrity record of generation ${object.generation} is no ETag`);
     }
-    return { object, key: this.#keyOf(object.space, object.generation), etag };
+    const { space, generation, canonicalSize } = object;
+    const key = this.#keyOf(space, generation);
+    return { space, generation, key, etag, bytesMin: canonicalSize, bytesMax: canonicalSize };
   }
 
   #keyOf(space: Space, generation: Generation): string {
     return this.#parts.keys.keyOf({ spaceKey: spaceKeyOf(space), generation });
   }
 }
+
+const recordOf = ({ packed, integrity }: PackedNode) => ({ place: packed, integrity });

@@ -3,7 +3,7 @@ import type { Hash } from '@holdfast/protocol';
 import type { Space } from '../../core/model.ts';
 import type { InspectedObject, NodeLimits } from '../../core/ports.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
-import { wrongLength } from './answer-body.ts';
+import { type AnswerBody, wrongLength } from './answer-body.ts';
 import { etagToIntegrity, findStrongEtag } from './etag.ts';
 import { AttemptFailed } from './failure.ts';
 import type { StoreMarker } from './marker.ts';
@@ -31,23 +31,40 @@ export async function inspectObject(
 }
 
 async function inspectAnswer(answer: S3Answer, hash: Hash, nodeBytesMax: number): Promise<InspectedObject> {
-  const { status, code, headers, body } = answer;
-  if (status === 404 && code === 'NoSuchKey') return { found: false };
+  const opened = openObject(answer);
+  if (opened === undefined) return { found: false };
+  if (opened.bytes > nodeBytesMax) return { found: true, evidence: tooLarge(nodeBytesMax) };
+  const judge = new UploadJudge(hash);
+  for await (const piece of opened.read()) judge.push(piece);
+  return { found: true, evidence: judge.judge(() => etagToIntegrity(opened.etag), false) };
+}
+
+interface OpenedObject {
+  readonly bytes: number;
+  readonly etag: string;
+  /** All pieces, in order, once. Rejects with AttemptFailed if they are not `bytes` together. */
+  read(): AsyncGenerator<Uint8Array>;
+}
+
+/** The whole object that an answer brings; `undefined`: there is none. Throws AttemptFailed. */
+export function openObject({ status, code, headers, body }: S3Answer): OpenedObject | undefined {
+  if (status === 404 && code === 'NoSuchKey') return undefined;
   if (status !== 200) throw new AttemptFailed(`the object store answered ${status} to a read of an upload`);
-  const length = parseLength(headers.get('content-length'));
-  if (length > nodeBytesMax) return { found: true, evidence: tooLarge(nodeBytesMax) };
+  const bytes = parseLength(headers.get('content-length'));
   const etag = findStrongEtag(headers);
   if (etag === undefined) throw new AttemptFailed('the object store sent an object without a strong ETag');
-  const judge = new UploadJudge(hash);
+  return { bytes, etag, read: () => readWhole(body, bytes) };
+}
+
+async function* readWhole(body: AnswerBody, length: number): AsyncGenerator<Uint8Array> {
   let bytes = 0;
   for (let piece = await body.read(); piece !== undefined; piece = await body.read()) {
     bytes += piece.length;
     if (bytes > length) throw wrongLength(length, bytes);
-    judge.push(piece);
+    yield piece;
     askCollector(piece.length);
   }
   if (bytes !== length) throw wrongLength(length, bytes);
-  return { found: true, evidence: judge.judge(() => etagToIntegrity(etag), false) };
 }
 
 function parseLength(text: string | null): number {
@@ -57,7 +74,7 @@ function parseLength(text: string | null): number {
   return Number(text);
 }
 
-function askCollector(bytes: number): void {
+export function askCollector(bytes: number): void {
   uncollectedBytes += bytes;
   if (uncollectedBytes < COLLECT_BYTES) return;
   uncollectedBytes = 0;

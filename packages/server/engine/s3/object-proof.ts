@@ -2,21 +2,23 @@
  * Turns a contradiction into proof (docs/design.md, Rot and healing): if an answer contradicts an object's record, the object is
  * read once more, in a bucket that its marker proves healthy. Only that second result makes a row rotten.
  */
-import { ContentDamaged, ContentLost, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
+import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/ports.ts';
 import { findStrongEtag } from './etag.ts';
 import { AttemptFailed, type RecordContradicted } from './failure.ts';
 import type { StoreMarker } from './marker.ts';
+import { hasRecordedLength, type RecordedObject } from './object-range.ts';
 import type { S3Client } from './s3-client.ts';
 
 /** Resolves with ContentLost or ContentDamaged, or rejects with StoreUnavailable if nothing is proven. */
 export async function proveBroken(
   { client, marker }: { readonly client: S3Client; readonly marker: StoreMarker },
-  { object, key, etag }: { readonly object: StoredObject; readonly key: string; readonly etag: string },
+  recorded: RecordedObject,
   contradiction: RecordContradicted,
 ): Promise<ContentLost | ContentDamaged> {
+  const { generation, space, key, etag } = recorded;
   await marker.assertHealthy();
   const seen = await client.send(
-    { method: 'HEAD', key, space: object.space, doing: 'looking at an object' },
+    { method: 'HEAD', key, space, doing: 'looking at an object' },
     async (answer) => {
       if (answer.status === 404) return undefined;
       const length = answer.headers.get('content-length');
@@ -26,14 +28,13 @@ export async function proveBroken(
       return { etag: findStrongEtag(answer.headers), length };
     },
   );
-  const { generation, canonicalSize } = object;
   const options = { cause: contradiction };
   if (seen === undefined)
     return new ContentLost(`the object of generation ${generation} is not there`, options);
   if (seen.etag !== undefined && seen.etag !== etag) {
     return new ContentDamaged(`the object of generation ${generation} was replaced`, options);
   }
-  if (seen.length !== String(canonicalSize)) {
+  if (!hasRecordedLength(recorded, Number(seen.length))) {
     return new ContentDamaged(`the object of generation ${generation} has ${seen.length} bytes`, options);
   }
   throw new StoreUnavailable(`the object store contradicts itself: ${contradiction.message}`, options);

@@ -1,5 +1,6 @@
 /** Ranges of an object as its record has it, with every claim of an answer checked before a byte is used. */
-import { type StoredObject, StoreUnavailable } from '../../core/ports.ts';
+import type { Generation, Space } from '../../core/model.ts';
+import { StoreUnavailable } from '../../core/ports.ts';
 import type { AnswerBody } from './answer-body.ts';
 import { findStrongEtag } from './etag.ts';
 import { AttemptFailed, RecordContradicted } from './failure.ts';
@@ -15,9 +16,13 @@ interface Range {
 }
 
 export interface RecordedObject {
-  readonly object: StoredObject;
+  readonly space: Space;
+  readonly generation: Generation;
   readonly key: string;
   readonly etag: string;
+  /** The object has no fewer bytes, and no more than `bytesMax`. */
+  readonly bytesMin: number;
+  readonly bytesMax: number;
 }
 
 /**
@@ -30,16 +35,13 @@ export function readRange<T>(
   range: Range,
   take: (body: AnswerBody) => Promise<T>,
 ): Promise<T> {
-  const { key, etag, object } = recorded;
+  const { key, etag, space } = recorded;
   const { start, end } = range;
   const headers = { range: `bytes=${start}-${end - 1}`, 'if-match': etag };
-  return client.send(
-    { method: 'GET', key, headers, space: object.space, doing: 'reading content' },
-    async (answer) => {
-      checkAnswer(answer, etag, object.canonicalSize, start, end);
-      return take(answer.body);
-    },
-  );
+  return client.send({ method: 'GET', key, headers, space, doing: 'reading content' }, async (answer) => {
+    checkAnswer(answer, recorded, start, end);
+    return take(answer.body);
+  });
 }
 
 /**
@@ -88,7 +90,11 @@ async function whileWaitedFor<T>(
 
 const nobodyWaits = (): StoreUnavailable => new StoreUnavailable('nobody waits for this content any more');
 
-function checkAnswer(answer: S3Answer, etag: string, size: number, start: number, end: number): void {
+export function hasRecordedLength({ bytesMin, bytesMax }: RecordedObject, bytes: number): boolean {
+  return bytes >= bytesMin && bytes <= bytesMax;
+}
+
+function checkAnswer(answer: S3Answer, recorded: RecordedObject, start: number, end: number): void {
   const { status, code, headers } = answer;
   if (status === 404 && code === 'NoSuchKey') throw new RecordContradicted('the object is not there');
   if (status === 412) throw new RecordContradicted('the object has another ETag');
@@ -96,10 +102,10 @@ function checkAnswer(answer: S3Answer, etag: string, size: number, start: number
   if (status !== 206) throw new AttemptFailed(`the object store answered ${status} to a range`);
   const seen = findStrongEtag(headers);
   if (seen === undefined) throw new AttemptFailed('the object store sent a range without an ETag');
-  if (seen !== etag) throw new RecordContradicted('the object has another ETag');
+  if (seen !== recorded.etag) throw new RecordContradicted('the object has another ETag');
   const [, first, last, total] = /^bytes (\d+)-(\d+)\/(\d+)$/.exec(headers.get('content-range') ?? '') ?? [];
-  if (total !== undefined && total !== String(size)) {
-    throw new RecordContradicted(`the object has ${total} bytes where its record has ${size}`);
+  if (total !== undefined && !hasRecordedLength(recorded, Number(total))) {
+    throw new RecordContradicted(`the object has ${total} bytes where its record has ${recorded.bytesMin}`);
   }
   const length = headers.get('content-length');
   const isAsked = first === String(start) && last === String(end - 1) && total !== undefined;

@@ -1,5 +1,6 @@
 /** Bounds: of requests and waiting, of repetitions, of memory for slow readers; and what credentials and clocks do. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { until } from '../../../../test/support/until.ts';
 import { type ContentStore, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode, urlLifeUntil } from '../contract/samples.ts';
@@ -147,7 +148,12 @@ describe('credentials', () => {
     const last = standIn.seen.at(-1);
     expect(last?.headers['x-amz-security-token']).toBe('token');
     if (target.upload.kind !== 'direct') throw new Error('uploads are direct');
-    const { url } = await target.upload.signUpload(SPACE, newGeneration(), urlLifeUntil(Date.now() + 60_000));
+    const { url } = await target.upload.signUpload(
+      SPACE,
+      newGeneration(),
+      urlLifeUntil(Date.now() + 60_000),
+      NODE_MEDIA_TYPE,
+    );
     expect(new URL(url).searchParams.get('X-Amz-Security-Token')).toBe('token');
   });
 
@@ -183,7 +189,7 @@ test('upload URLs end when they say, no later than asked, whatever the fraction,
   if (upload.kind !== 'direct') throw new Error('uploads are direct');
   for (const expiresAt of [2_000_000_000_000, 2_000_000_000_001, 2_000_000_000_999]) {
     const issuedAt = expiresAt - 1500;
-    const signed = await upload.signUpload(SPACE, newGeneration(), { issuedAt, expiresAt });
+    const signed = await upload.signUpload(SPACE, newGeneration(), { issuedAt, expiresAt }, NODE_MEDIA_TYPE);
     const query = new URL(signed.url).searchParams;
     const [, year, month, day, hour, minute, second] =
       /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/.exec(query.get('X-Amz-Date') ?? '')?.map(Number) ?? [];

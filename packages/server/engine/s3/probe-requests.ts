@@ -1,5 +1,6 @@
 /** The requests of the probe, as a client, a stranger or a rival would send them, to keys of its own. */
 import { randomBytes } from 'node:crypto';
+import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { SignedUpload } from '../../core/ports.ts';
 import { AttemptFailed } from './failure.ts';
 import { DELETE_BATCH_MAX, type S3Limits } from './limits.ts';
@@ -52,7 +53,12 @@ export class ProbeRequests {
   /** An upload URL that expired `sinceMs` ago; it is still valid if that is negative. */
   sign(key: string, sinceMs = -PROBE_URL_MS): Promise<SignedUpload> {
     const expiresAt = this.#parts.client.now() - sinceMs;
-    return this.#parts.uploadUrls.sign(key, { issuedAt: expiresAt - PROBE_URL_MS, expiresAt }, 'servers');
+    return this.#parts.uploadUrls.sign(
+      key,
+      { issuedAt: expiresAt - PROBE_URL_MS, expiresAt },
+      NODE_MEDIA_TYPE,
+      'servers',
+    );
   }
 
   /** Sends a PUT. Resolves with the status. */

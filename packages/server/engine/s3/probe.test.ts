@@ -1,5 +1,6 @@
 /** Which stores are refused at the start, and why. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { type ContentStore, StoreUnavailable } from '../../core/ports.ts';
 import { newGeneration, SPACE, urlLifeUntil } from '../contract/samples.ts';
 import { EngineRefused } from '../refused.ts';
@@ -178,5 +179,7 @@ describe('the bucket belongs to its rows', () => {
 
 async function headersOf(store: ContentStore): Promise<Record<string, string>> {
   if (store.upload.kind !== 'direct') throw new Error('clients upload to S3 themselves');
-  return (await store.upload.signUpload(SPACE, newGeneration(), urlLifeUntil(Date.now() + 60_000))).headers;
+  return (
+    await store.upload.signUpload(SPACE, newGeneration(), urlLifeUntil(Date.now() + 60_000), NODE_MEDIA_TYPE)
+  ).headers;
 }

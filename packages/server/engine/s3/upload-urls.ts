@@ -2,7 +2,6 @@
  * Upload URLs: presigned PUTs that the store itself judges, for one key and one media type, and only while the key has no
  * object. All headers that matter are signed, so the store refuses a request that leaves one out or changes it.
  */
-import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import type { SignedUpload, UploadUrlLife } from '../../core/ports.ts';
 import type { S3Address } from '../address.ts';
 import { type BucketUrl, clientUrlOf, serverUrlOf } from './address.ts';
@@ -37,11 +36,12 @@ export class UploadUrls {
   async sign(
     key: string,
     { issuedAt, expiresAt }: UploadUrlLife,
+    mediaType: string,
     audience: 'clients' | 'servers' = 'clients',
   ): Promise<SignedUpload> {
     const endsAt = Math.floor(expiresAt / SECOND_MS);
     const beginsAt = Math.min(Math.floor(issuedAt / SECOND_MS), endsAt - 1);
-    const headers = { 'content-type': NODE_MEDIA_TYPE, 'if-none-match': '*', ...this.#guards };
+    const headers = { 'content-type': mediaType, 'if-none-match': '*', ...this.#guards };
     const request = {
       method: 'PUT',
       bucket: audience === 'clients' ? this.#clientUrl : this.#serverUrl,

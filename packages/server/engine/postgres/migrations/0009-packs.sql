@@ -24,12 +24,18 @@ CREATE TABLE packs (
   -- the content rows that name the pack, and the stored bytes of their records
   live_records bigint NOT NULL CHECK (live_records >= 0),
   live_bytes bigint NOT NULL CHECK (live_bytes >= 0),
+  -- since when a record is not live; 0: all are
   first_dead_at bigint NOT NULL,
   -- from when on the sweep has something to do with it, as far as touched_at decides; NULL: nothing
   sweep_at bigint GENERATED ALWAYS AS (CASE
     WHEN state < 2 THEN greatest(touched_at, url_expires_at)
     WHEN live_records > 0 THEN NULL
     WHEN discarded THEN touched_at
+    ELSE 0 END) STORED,
+  -- what compaction would free: 8 bytes are its header, 44 that of each record; 0: it is not to be compacted
+  dead_bytes bigint GENERATED ALWAYS AS (CASE
+    WHEN state = 2 AND NOT discarded AND live_records > 0 AND first_dead_at > 0
+    THEN greatest(bytes - 8 - 44 * live_records - live_bytes, 0)
     ELSE 0 END) STORED,
   -- 0 open, 1 judging, 2 judged
   state smallint NOT NULL,
@@ -58,7 +64,5 @@ CREATE TABLE pack_verdicts (
 
 -- Background work alone looks across Spaces.
 CREATE INDEX packs_due ON packs (sweep_at, space) WHERE sweep_at IS NOT NULL;
-CREATE INDEX packs_dying ON packs (first_dead_at)
-  WHERE state = 2 AND NOT discarded AND live_records > 0 AND first_dead_at > 0;
-CREATE INDEX packs_by_gain ON packs ((bytes - live_bytes))
-  WHERE state = 2 AND NOT discarded AND live_records > 0 AND first_dead_at > 0 AND live_bytes * 2 < bytes;
+CREATE INDEX packs_dying ON packs (first_dead_at) WHERE dead_bytes > 0;
+CREATE INDEX packs_by_gain ON packs (dead_bytes) WHERE dead_bytes * 2 > bytes;

@@ -1,4 +1,5 @@
 /** Content stores for the tests of this room: in a bucket of the real S3, or of a stand-in that misbehaves. */
+import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { sendToBucket, type TestBucket } from '../../../../../test/support/s3-request.ts';
 import type { Generation } from '../../../core/model.ts';
 import type { ContentStore } from '../../../core/ports.ts';
@@ -59,6 +60,7 @@ export async function putDirectly(
     SPACE,
     generation,
     urlLifeUntil(Date.now() + UPLOAD_TTL_MS),
+    NODE_MEDIA_TYPE,
   );
   const response = await fetch(url, { method: 'PUT', headers, body: bytes.slice() });
   if (!response.ok) throw new Error(`the upload was answered ${response.status}: ${await response.text()}`);

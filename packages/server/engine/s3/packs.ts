@@ -1,0 +1,250 @@
+/**
+ * core/pack-ports.ts PackStore on S3. A pack is streamed once while it is judged, and the ETag of that answer becomes part of the
+ * integrity record of each of its records. A record is read by a range of the object that still has that ETag, and proven by its
+ * own checksum.
+ */
+import { PACK_MEDIA_TYPE } from '@holdfast/protocol';
+import { toByteStream } from '../../core/byte-stream.ts';
+import type { Generation, Space } from '../../core/model.ts';
+import type { PackedRecord, PackObject, PackStore } from '../../core/pack-ports.ts';
+import { ContentDamaged, StoreUnavailable } from '../../core/ports.ts';
+import { spaceKeyOf } from '../../core/space-key.ts';
+import { isRecordIntact, makeRecordIntegrity, RECORD_INTEGRITY_BYTES } from '../packed-object.ts';
+import type { S3ContentStoreParts } from './content-store.ts';
+import { etagToIntegrity, findEtagOf, findStrongEtag } from './etag.ts';
+import { AttemptFailed, RecordContradicted } from './failure.ts';
+import { askCollector, openObject } from './object-inspection.ts';
+import { proveBroken } from './object-proof.ts';
+import { gatherRange, type RecordedObject, readRange } from './object-range.ts';
+import type { S3Answer, S3Call } from './s3-client.ts';
+
+type PackParts = Pick<S3ContentStoreParts, 'client' | 'keys' | 'marker' | 'limits'>;
+type WrittenPack = Pick<PackObject, 'bytes' | 'integrityOf'>;
+
+/** Records with fewer bytes between them are read in one range: to skip those would cost a request. */
+const GAP_BYTES_MAX = 16 * 1024;
+/** of one range with several records */
+const RANGE_BYTES_MAX = 2 * 1024 * 1024;
+/** ranges that are read at the same time for one caller */
+const RANGES_AT_ONCE = 4;
+/** The slowest rate of sending that is waited for: the time for the body at this rate is added to the time for the head. */
+const BYTES_PER_MS_MIN = 256;
+
+/** Records of one object, near each other. */
+interface RecordRange {
+  readonly recorded: RecordedObject;
+  readonly start: number;
+  end: number;
+  readonly records: { readonly record: PackedRecord; readonly index: number }[];
+}
+
+export class S3PackStore implements PackStore {
+  readonly #parts: PackParts;
+
+  constructor(parts: PackParts) {
+    this.#parts = parts;
+  }
+
+  async inspect<T>(
+    space: Space,
+    generation: Generation,
+    judge: (object: PackObject) => Promise<T>,
+  ): Promise<T | undefined> {
+    const { client, marker } = this.#parts;
+    const key = this.#keyOf(space, generation);
+    const found = await client.send(
+      { method: 'GET', key, space, doing: 'validating a pack' },
+      async (answer) => {
+        const opened = openObject(answer);
+        return opened && { judged: await judge(packObject(opened)) };
+      },
+    );
+    // Absence counts only in our own bucket.
+    if (found === undefined) await marker.assertRecentlyHealthy();
+    return found?.judged;
+  }
+
+  async readRecord(space: Space, record: PackedRecord): Promise<Uint8Array> {
+    const recorded = this.#recordedObject(space, record);
+    const range = rangeOf(record);
+    // Bytes may also be damaged on the way: only a checksum that is wrong twice proves damage.
+    for (let look = 1; look <= 2; look += 1) {
+      const stored = await this.#proving(recorded, () => gatherRange(this.#parts.client, recorded, range));
+      if (isRecordIntact(stored, checksumOf(record.integrity))) return stored;
+    }
+    const { pack, offset } = record.place;
+    throw new ContentDamaged(`the record at byte ${offset} of pack ${pack} does not have its checksum`);
+  }
+
+  async readRecords(space: Space, records: readonly PackedRecord[]): Promise<readonly Uint8Array[]> {
+    const read: Uint8Array[] = new Array(records.length);
+    const ranges = this.#rangesOf(space, records);
+    for (let from = 0; from < ranges.length; from += RANGES_AT_ONCE) {
+      const some = ranges.slice(from, from + RANGES_AT_ONCE);
+      await Promise.all(some.map((range) => this.#readInto(read, space, range)));
+    }
+    return read;
+  }
+
+  async write(space: Space, generation: Generation, pieces: AsyncIterable<Uint8Array>): Promise<WrittenPack> {
+    const { client, limits } = this.#parts;
+    const key = this.#keyOf(space, generation);
+    const sending = await gather(pieces);
+    const call: S3Call = {
+      method: 'PUT',
+      ...{ key, space, doing: 'writing a pack', body: sending },
+      headers: { 'content-type': PACK_MEDIA_TYPE, 'if-none-match': '*' },
+      headMsMax: limits.headMsMax + sending.length / BYTES_PER_MS_MIN,
+    };
+    const written = await client.send(call, async (answer) => etagOfPut(answer));
+    const etag = written ?? (await this.#recognise(space, generation, sending));
+    return { bytes: sending.length, integrityOf: integrityBy(etag) };
+  }
+
+  /** Names the object that holds the record, as it is now, by its ETag. Same errors as `readRecord`. */
+  async getVersion(space: Space, record: PackedRecord): Promise<string> {
+    const recorded = this.#recordedObject(space, record);
+    const { offset } = record.place;
+    const range = { start: offset, end: offset + 1 };
+    await this.#proving(recorded, () =>
+      readRange(this.#parts.client, recorded, range, (body) => body.readAll(1)),
+    );
+    return `${recorded.etag} ${offset}`;
+  }
+
+  #rangesOf(space: Space, records: readonly PackedRecord[]): RecordRange[] {
+    const ranges: RecordRange[] = [];
+    for (const [index, record] of records.entries()) {
+      const recorded = this.#recordedObject(space, record);
+      const { start, end } = rangeOf(record);
+      const last = ranges.at(-1);
+      const isNear =
+        last !== undefined &&
+        last.recorded.key === recorded.key &&
+        last.recorded.etag === recorded.etag &&
+        start >= last.end &&
+        start - last.end <= GAP_BYTES_MAX &&
+        end - last.start <= RANGE_BYTES_MAX;
+      if (isNear) {
+        last.end = end;
+        last.records.push({ record, index });
+      } else ranges.push({ recorded, start, end, records: [{ record, index }] });
+    }
+    return ranges;
+  }
+
+  async #readInto(read: Uint8Array[], space: Space, range: RecordRange): Promise<void> {
+    const { start, end, records } = range;
+    const recorded = { ...range.recorded, bytesMin: end };
+    const bytes = await this.#proving(recorded, () =>
+      gatherRange(this.#parts.client, recorded, { start, end }),
+    );
+    for (const { record, index } of records) {
+      const { offset, storedLength } = record.place;
+      const stored = bytes.subarray(offset - start, offset - start + storedLength);
+      const isIntact = isRecordIntact(stored, checksumOf(record.integrity));
+      read[index] = isIntact ? stored : await this.readRecord(space, record);
+    }
+  }
+
+  /** The ETag of what an attempt whose answer was lost has written, if it is exactly these bytes. */
+  async #recognise(space: Space, generation: Generation, sent: GatheredPack): Promise<string> {
+    const key = this.#keyOf(space, generation);
+    const call = { method: 'GET', key, space, doing: 'looking at a pack' } as const;
+    const found = await this.#parts.client.send(call, async (answer) => {
+      const opened = openObject(answer);
+      if (opened === undefined) return undefined;
+      const hasher = new Bun.CryptoHasher('sha256');
+      for await (const piece of opened.read()) hasher.update(piece);
+      return { etag: opened.etag, sha256: hasher.digest('hex') };
+    });
+    if (found?.sha256 === sent.sha256) return found.etag;
+    throw new StoreUnavailable(
+      found === undefined
+        ? `the object store is still taking the pack ${generation}`
+        : `the object store holds other bytes under the key of pack ${generation}, which nobody else writes`,
+    );
+  }
+
+  #recordedObject(space: Space, { place, integrity }: PackedRecord): RecordedObject {
+    const etag = findEtagOf(integrity.subarray(RECORD_INTEGRITY_BYTES));
+    if (etag === undefined) {
+      throw new ContentDamaged(`the integrity record of a record of pack ${place.pack} names no ETag`);
+    }
+    const { pack: generation, offset, storedLength } = place;
+    const bytesMin = offset + storedLength;
+    return {
+      space,
+      generation,
+      key: this.#keyOf(space, generation),
+      etag,
+      bytesMin,
+      bytesMax: Number.MAX_SAFE_INTEGER,
+    };
+  }
+
+  async #proving<T>(recorded: RecordedObject, read: () => Promise<T>): Promise<T> {
+    try {
+      return await read();
+    } catch (error) {
+      if (!(error instanceof RecordContradicted)) throw error;
+      throw await proveBroken(this.#parts, recorded, error);
+    }
+  }
+
+  #keyOf(space: Space, generation: Generation): string {
+    return this.#parts.keys.keyOf({ spaceKey: spaceKeyOf(space), generation });
+  }
+}
+
+function packObject({ bytes, etag, read }: NonNullable<ReturnType<typeof openObject>>): PackObject {
+  return { bytes, read, integrityOf: integrityBy(etag) };
+}
+
+/** The checksum of the stored bytes, and behind it the ETag of the object. */
+function integrityBy(etag: string): (stored: Uint8Array) => Uint8Array {
+  const suffix = etagToIntegrity(etag);
+  return (stored) => {
+    const integrity = new Uint8Array(RECORD_INTEGRITY_BYTES + suffix.length);
+    integrity.set(makeRecordIntegrity(stored));
+    integrity.set(suffix, RECORD_INTEGRITY_BYTES);
+    return integrity;
+  };
+}
+
+const checksumOf = (integrity: Uint8Array): Uint8Array => integrity.subarray(0, RECORD_INTEGRITY_BYTES);
+
+const rangeOf = ({ place: { offset, storedLength } }: PackedRecord) => ({
+  start: offset,
+  end: offset + storedLength,
+});
+
+/** The ETag of the object that was written; `undefined`: the key is taken, or the store does not say. */
+function etagOfPut({ status, headers }: S3Answer): string | undefined {
+  if (status === 409 || status === 412) return undefined;
+  if (status === 200) return findStrongEtag(headers);
+  throw new AttemptFailed(`the object store answered ${status} to a pack`);
+}
+
+/** All bytes of a pack, whose digest must be known before the first is sent. */
+interface GatheredPack {
+  readonly sha256: string;
+  readonly length: number;
+  open(): ReadableStream<Uint8Array>;
+}
+
+async function gather(pieces: AsyncIterable<Uint8Array>): Promise<GatheredPack> {
+  const gathered: Uint8Array[] = [];
+  const hasher = new Bun.CryptoHasher('sha256');
+  let length = 0;
+  for await (const piece of pieces) {
+    hasher.update(piece);
+    gathered.push(piece.slice());
+    length += piece.length;
+    askCollector(piece.length);
+  }
+  const send = async function* () {
+    yield* gathered;
+  };
+  return { sha256: hasher.digest('hex'), length, open: () => toByteStream(send()) };
+}
