@@ -4,6 +4,7 @@ import { createHmac } from 'node:crypto';
 import { ApiError, hashesToRefs, type UploadInstruction } from '@holdfast/protocol';
 import type { Core } from '../../packages/server/core/core.ts';
 import { getUsage } from '../../packages/server/core/get-usage.ts';
+import { PackJudgements } from '../../packages/server/core/judge-pack.ts';
 import type { Space } from '../../packages/server/core/model.ts';
 import type { ContentStore, DeletedObjects, Signer } from '../../packages/server/core/ports.ts';
 import { NO_QUOTAS } from '../../packages/server/core/quotas.ts';
@@ -117,6 +118,7 @@ export class World {
       signer: makeSigner(),
       rottenNodes: new RottenNodes(() => undefined),
       strays: new StrayWatch(),
+      packs: new PackJudgements(),
       quotas: NO_QUOTAS,
       settings: MODEL_SETTINGS,
     };

@@ -1,12 +1,19 @@
 /** Decides who may do what: the checks of the table in docs/api.md, Capabilities, in its order, once per request. */
-import { ALGORITHMS, type Algorithm, ApiError, isAlgorithm, type OperationName } from '@holdfast/protocol';
+import { ALGORITHMS, type Algorithm, ApiError, isAlgorithm } from '@holdfast/protocol';
 import { compactVerify } from 'jose';
 import { CACHE_REQUESTS } from '../metrics/server-metrics.ts';
 import { FairShares } from '../shares/fair-shares.ts';
 import { KEY_SET_WAITERS, keySetCrowded, registryUnavailable, unauthorized } from './auth-errors.ts';
 import { CAPABILITY_CACHE_ENTRIES_MAX, JWKS_WAITERS_MAX } from './auth-limits.ts';
 import { type AuthWorld, REAL_AUTH_WORLD } from './auth-world.ts';
-import { type Capability, checkClaims, checkHeader, checkScope, type ScopeTarget } from './capability.ts';
+import {
+  type Capability,
+  checkClaims,
+  checkHeader,
+  checkScope,
+  type RequestedOperation,
+  type ScopeTarget,
+} from './capability.ts';
 import { CapabilityCache, digestCredential, type VerifiedCapability } from './capability-cache.ts';
 import { IssuerRegistry, type RegisteredIssuer, type Registration } from './issuer-registry.ts';
 import { findKey, type KeySet } from './key-set.ts';
@@ -60,7 +67,7 @@ export function authorize(
   authorization: string | null,
   appId: string | undefined,
   spaceId: string | undefined,
-  operation: OperationName,
+  operation: RequestedOperation,
   witness?: Witness,
 ): Capability | Promise<Capability> {
   const credential = plainCredential(authorization);
@@ -113,7 +120,7 @@ async function authorizeUnknown(
   token: string,
   digest: string,
   target: ScopeTarget,
-  operation: OperationName,
+  operation: RequestedOperation,
   witness?: Witness,
 ): Promise<Capability> {
   const parsed = parseToken(token);

@@ -1,6 +1,9 @@
 /** A verified capability and the judgement of its header and claims (docs/api.md, Capabilities, rows 7 to 10). Pure. */
 import {
   ApiError,
+  type Authority,
+  BULK_OPERATIONS,
+  type BulkOperationName,
   CLOCK_TOLERANCE_MS,
   isRefDomain,
   type JsonObject,
@@ -90,6 +93,19 @@ function checkValidity(validity: Validity, now: number): void {
   }
 }
 
+/** What a capability can be asked for: an operation of the Space API or of Bulk. */
+export type RequestedOperation = OperationName | BulkOperationName;
+
+interface NeededAuthority {
+  readonly authority: Authority;
+  readonly needsRefDomain?: boolean;
+}
+
+const REQUESTED_OPERATIONS: Readonly<Record<RequestedOperation, NeededAuthority>> = {
+  ...OPERATIONS,
+  ...BULK_OPERATIONS,
+};
+
 /** The route's ids, decoded; `undefined` for one that is no id. */
 export interface ScopeTarget {
   readonly appId: string | undefined;
@@ -97,7 +113,7 @@ export interface ScopeTarget {
 }
 
 /** Rows 8 to 10: whether a good token allows this request. A path without a valid id cannot match: 400 instead of row 8. */
-export function checkScope(capability: Capability, target: ScopeTarget, operation: OperationName): void {
+export function checkScope(capability: Capability, target: ScopeTarget, operation: RequestedOperation): void {
   if (target.appId === undefined || target.spaceId === undefined) {
     const name = target.appId === undefined ? 'appId' : 'spaceId';
     throw new ApiError(
@@ -111,7 +127,7 @@ export function checkScope(capability: Capability, target: ScopeTarget, operatio
   if (capability.spaceId !== target.spaceId) {
     throw new ApiError('resource_scope_mismatch', 'the capability is for another Space than the path names');
   }
-  const { authority, needsRefDomain } = OPERATIONS[operation];
+  const { authority, needsRefDomain } = REQUESTED_OPERATIONS[operation];
   if (!capability.permissions.has(authority)) {
     throw new ApiError('insufficient_permission', `the capability lacks the permission ${authority}`);
   }

@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { pino } from 'pino';
 import type { AppRecord, RegistryStore } from '../auth/registry-store.ts';
 import type { Core } from '../core/core.ts';
+import { PackJudgements } from '../core/judge-pack.ts';
 import { NO_QUOTAS } from '../core/quotas.ts';
 import { RottenNodes } from '../core/rotten-nodes.ts';
 import { createSigner } from '../core/signer.ts';
@@ -32,6 +33,7 @@ function coreOf({ metadata, content }: TemporaryEngine, changes: Partial<Core> =
     quotas: NO_QUOTAS,
     rottenNodes: new RottenNodes(() => undefined),
     strays: new StrayWatch(),
+    packs: new PackJudgements(),
     settings: {
       ...{ nodeBytesMax: 1 << 26, activeUploadsMax: 100, uploadTtlMs: 60_000 },
       ...{ abandonedAfterMs: 86_400_000, rootRefHistoryMs: 86_400_000 },

@@ -1,6 +1,6 @@
 /** Decides which of several processes does a background task now. It does no harm if two do it for a while. */
 
-export type BackgroundTask = 'sweep' | 'scrub' | 'gc';
+export type BackgroundTask = 'sweep' | 'scrub' | 'compact' | 'gc';
 
 export interface BackgroundTurns {
   /** Takes the turn, or renews it for a while; `undefined`: another process has it. */

@@ -1,6 +1,6 @@
 /**
  * The work that servers do without a request: the sweep, the scrub, and the look for rot. If several processes share stores,
- * the one that has the turn does the sweep and the scrub.
+ * the one that has the turn does the sweep, the scrub and the compaction.
  */
 
 import type { RegistryStore } from '../auth/registry-store.ts';
@@ -18,6 +18,7 @@ import {
 } from '../metrics/server-metrics.ts';
 import { makeAppGaugesStep } from './app-gauges.ts';
 import { makeCollectStep } from './collect-all.ts';
+import { makeCompactStep } from './compact-step.ts';
 import { type BackgroundLoop, startLoop } from './loop.ts';
 import { SweepLag } from './sweep-lag.ts';
 import type { BackgroundTurns } from './turns.ts';
@@ -30,6 +31,10 @@ export interface BackgroundPace {
   readonly scrubIntervalMs: number;
   /** from the end of one walk of the scrub over everything to the start of the next */
   readonly scrubPauseMs: number;
+  /** read and written by compaction */
+  readonly compactBytesPerSecond: number;
+  /** between looks for packs that are worth compacting, while there are none */
+  readonly compactPauseMs: number;
   /** between looks for rotten rows that other processes found */
   readonly rotLookMs: number;
   /** after a failure, and before the first step */
@@ -43,6 +48,8 @@ export const DISK_PACE: BackgroundPace = {
   scrubBytesPerSecond: 8 * 1024 * 1024,
   scrubIntervalMs: 250,
   scrubPauseMs: 60_000,
+  compactBytesPerSecond: 8 * 1024 * 1024,
+  compactPauseMs: 10_000,
   rotLookMs: 3000,
   retryMs: 5000,
   askMs: 5000,
@@ -79,6 +86,7 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
   const loops = [
     startLoop({ name: 'sweep', log, step: () => sweepOnce(options, lag, guardEpoch), retryMs }),
     startLoop({ name: 'scrub', log, step: makeScrubStep(options), retryMs }),
+    startLoop({ name: 'compact', log, step: makeCompactStep(core, turns, pace), retryMs }),
     // Every process compares its own clock, also while another sweeps: its requests may collect.
     startLoop({ name: 'clocks', log, step: () => compareClocks(core), retryMs }),
     // Every process looks for rot, with or without a turn: each answers by what it knows itself.

@@ -3,15 +3,7 @@ import { ApiError, bytesToHash, type Hash } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import { createGeneration, makeGenerationDigits } from './generation.ts';
 import { assertInvariant } from './invariant.ts';
-import type {
-  ContentRow,
-  Generation,
-  NodeRow,
-  NodeStorage,
-  PackPlace,
-  Space,
-  UploadRow,
-} from './model.ts';
+import type { ContentRow, Generation, NodeRow, NodeStorage, PackPlace, Space, UploadRow } from './model.ts';
 import {
   ContentDamaged,
   ContentLost,

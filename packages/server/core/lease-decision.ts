@@ -9,13 +9,7 @@ import { createGeneration } from './generation.ts';
 import { type LeaseWindow, renewLease } from './lease-state.ts';
 import type { Generation, NodeRow, UploadEvidence, UploadRow } from './model.ts';
 import type { Awaitable, SpaceTransaction, UploadKind } from './ports.ts';
-import {
-  contradicts,
-  type NewContent,
-  publishNode,
-  restoreNode,
-  settleWaiting,
-} from './publication.ts';
+import { contradicts, type NewContent, publishNode, restoreNode, settleWaiting } from './publication.ts';
 import { type Excess, findExcess, type QuotaInput, type Stored } from './quotas.ts';
 
 export interface LeaseRequest {
@@ -140,7 +134,6 @@ function renewReady(tx: SpaceTransaction, node: NodeRow, request: LeaseRequest):
   if (leaseExpiresAt === node.leaseExpiresAt && leaseStartedAt === node.leaseStartedAt) return decision;
   return after(tx.updateNode(node, { ...node, leaseStartedAt, leaseExpiresAt }), () => decision);
 }
-
 
 /** No object is known for the current generation. */
 async function decideUnfinished(

@@ -32,6 +32,8 @@ const ROUNDS_MAX = 3;
 export interface BulkLeaseOptions {
   /** refuse what would be more than renewals */
   readonly renewsOnly: boolean;
+  /** Called if every node was ready already: nothing but leases changed. */
+  readonly onRenewal?: () => void;
   /** scheme and authority that upload URLs of our own target begin with, no trailing slash */
   readonly uploadOrigin: string;
 }
@@ -40,21 +42,26 @@ export async function leaseNodes(
   core: Core,
   space: Space,
   request: BulkLeaseRequest,
-  { renewsOnly, uploadOrigin }: BulkLeaseOptions,
+  { renewsOnly, onRenewal, uploadOrigin }: BulkLeaseOptions,
 ): Promise<BulkLeaseResponse> {
   const { hashes } = request;
   const durationMs = clampLeaseDuration(request.leaseDurationMs);
   for (let round = 1; ; round += 1) {
     const found = await core.metadata.findNodesWithContent(space, hashes);
     const isAbsent = found.some((each) => each?.node.state !== 'ready' && each?.node.state !== 'waiting');
-    if (renewsOnly && found.some((each) => each?.node.state !== 'ready')) throw changesRefused();
+    const renews = found.every((each) => each?.node.state === 'ready');
+    if (renewsOnly && !renews) throw changesRefused();
     // The limit of uploads is met before any lease is changed.
     const pack = request.pack && isAbsent ? await open(core, space, hashes) : undefined;
     const leasedUntil = pack === undefined ? 0 : pack.urlExpiresAt + PACK_LEASE_MARGIN_MS;
     const refs = new Map(hashes.map((hash, index) => [hash, found[index]?.node.refs] as const));
-    const leased = await leaseInGroups(core, space, hashes, (hash) => refs.get(hash), { durationMs, leasedUntil });
+    const leased = await leaseInGroups(core, space, hashes, (hash) => refs.get(hash), {
+      durationMs,
+      leasedUntil,
+    });
     const isStillAbsent = leased.some(({ kind }) => kind === 'absent');
     if (request.pack && isStillAbsent && pack === undefined && round < ROUNDS_MAX) continue;
+    if (renews) onRenewal?.();
     const results = limitChildHashes(leased.map(toResult));
     if (pack === undefined || !isStillAbsent) return { results };
     return { results, pack: await instruct(core, space, pack, uploadOrigin) };
@@ -75,7 +82,8 @@ export async function leaseInGroups(
     const group = ordered.slice(from, from + ROWS_PER_GROUP);
     const children = group.flatMap((hash) => refsToHashes(refsOf(hash) ?? NO_REFS));
     const input = { hashes: group, children, ...lease };
-    for (const outcome of await core.metadata.transact(space, leaseRows, input)) outcomes.set(outcome.hash, outcome);
+    for (const outcome of await core.metadata.transact(space, leaseRows, input))
+      outcomes.set(outcome.hash, outcome);
   }
   return hashes.map((hash) => outcomes.get(hash) as RowOutcome);
 }

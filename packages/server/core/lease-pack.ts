@@ -63,9 +63,15 @@ async function judge(core: Core, space: Space, pack: PackRow): Promise<JudgedPac
   const judged = isThere ? await core.packs.judge(core, space, pack.generation) : undefined;
   if (judged !== undefined) return judged;
   if (pack.bytes !== undefined) {
-    throw new ApiError('SERVICE_UNAVAILABLE', 'the bytes of this pack are lost; lease the hashes again for a new one');
+    throw new ApiError(
+      'SERVICE_UNAVAILABLE',
+      'the bytes of this pack are lost; lease the hashes again for a new one',
+    );
   }
-  throw new ApiError('CONFLICT', 'no bytes were uploaded for this pack; PUT it to its URL, then lease it again');
+  throw new ApiError(
+    'CONFLICT',
+    'no bytes were uploaded for this pack; PUT it to its URL, then lease it again',
+  );
 }
 
 interface PackPublication {
@@ -114,7 +120,12 @@ async function begin(
   const { id, generation } = pack;
   const { bytes, verdicts } = judged;
   const uploads = core.content.upload.kind;
-  const records = judged.records.map(({ hash, canonicalSize, refs, place }) => ({ hash, canonicalSize, refs, place }));
+  const records = judged.records.map(({ hash, canonicalSize, refs, place }) => ({
+    hash,
+    canonicalSize,
+    refs,
+    place,
+  }));
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
     const input = { id, generation, bytes, verdicts, records, quotas: room.input, uploads };
     const decision = await core.metadata.transact(space, beginPack, input);
@@ -136,7 +147,10 @@ async function repeatLease(
   id: PackId,
   durationMs: number,
 ): Promise<PackLeaseResponse> {
-  const verdicts = await core.metadata.transact(space, touchPack, id);
+  const verdicts = await core.metadata.transact(space, touchPack, {
+    id,
+    abandonedAfterMs: core.settings.abandonedAfterMs,
+  });
   if (verdicts === undefined) throw packNotFound();
   const rejections = new Map(verdicts.rejections.map((each) => [each.index, each] as const));
   const hashes = hashesOf(verdicts);
@@ -170,6 +184,7 @@ function rejectedResult(
 
 function hashesOf({ hashes }: PackVerdicts): Hash[] {
   const list: Hash[] = [];
-  for (let at = 0; at < hashes.length; at += HASH_BYTES) list.push(bytesToHash(hashes.subarray(at, at + HASH_BYTES)));
+  for (let at = 0; at < hashes.length; at += HASH_BYTES)
+    list.push(bytesToHash(hashes.subarray(at, at + HASH_BYTES)));
   return list;
 }

@@ -18,7 +18,14 @@ import type {
 } from './model.ts';
 import { createPackGeneration, recordGeneration } from './pack-generations.ts';
 import type { SpaceTransaction, UploadKind } from './ports.ts';
-import { contradicts, type NewContent, type Publication, publishNode, restoreNode, settleWaiting } from './publication.ts';
+import {
+  contradicts,
+  type NewContent,
+  type Publication,
+  publishNode,
+  restoreNode,
+  settleWaiting,
+} from './publication.ts';
 import { type Excess, findExcess, NOTHING_STORED, type QuotaInput, type Stored } from './quotas.ts';
 
 /** A record that was judged good. Plain data. */
@@ -92,7 +99,8 @@ export async function openPack(tx: SpaceTransaction, wanted: PackWanted): Promis
   }
   const { activeUploadsMax } = rules;
   if (rules.isDiskFull) throw noRoom();
-  if ((await tx.countActiveUploads(activeUploadsMax)) >= activeUploadsMax) throw tooManyUploads(activeUploadsMax);
+  if ((await tx.countActiveUploads(activeUploadsMax)) >= activeUploadsMax)
+    throw tooManyUploads(activeUploadsMax);
   const row: PackRow = {
     id,
     generation: createPackGeneration(tx.now, fresh),
@@ -204,7 +212,9 @@ async function countNew(tx: SpaceTransaction, records: PackBeginning['records'])
   let nodes = 0;
   for (const [index, { hash, canonicalSize, place }] of records.entries()) {
     const row = rows.get(hash);
-    const isReady = (children[index] ?? []).every((child) => ready.has(child) || rows.get(child)?.state === 'ready');
+    const isReady = (children[index] ?? []).every(
+      (child) => ready.has(child) || rows.get(child)?.state === 'ready',
+    );
     if (isReady || row?.state === 'rotten' || row?.state === 'claimed') ready.add(hash);
     if (row !== undefined && row.state !== 'claimed') continue;
     bytes += isReady || row !== undefined ? place.storedLength : canonicalSize;
@@ -296,10 +306,18 @@ async function publishRecord(
   }
   const generation = recordGeneration(pack, index);
   const content = contentOf(record, generation);
-  if (node !== undefined && contradicts(node, content)) return { kind: 'rejected', hash, rejection: conflictOf(index) };
+  if (node !== undefined && contradicts(node, content))
+    return { kind: 'rejected', hash, rejection: conflictOf(index) };
   if (upload !== undefined) await endUpload(tx, upload, uploads);
   const { canonicalSize } = record;
-  await tx.insertContent({ generation, canonicalSize, integrity, inlineBytes: undefined, packed: place, urlExpiresAt: 0 });
+  await tx.insertContent({
+    generation,
+    canonicalSize,
+    integrity,
+    inlineBytes: undefined,
+    packed: place,
+    urlExpiresAt: 0,
+  });
   if (node !== undefined) {
     await closeContentOf(tx, node, uploads);
     const lease = await restoreNode(tx, node, content, durationMs);
@@ -350,10 +368,19 @@ function lessOf(left: Stored, right: Stored): Stored {
   return { bytes: Math.max(0, left.bytes - right.bytes), nodes: Math.max(0, left.nodes - right.nodes) };
 }
 
+export interface RepeatedLease {
+  readonly id: PackId;
+  /** ms without a lease after which a pack is forgotten */
+  readonly abandonedAfterMs: number;
+}
+
 /** Notes a lease call of a judged pack, which keeps its verdicts. Resolves with them; undefined: it is forgotten. */
-export async function touchPack(tx: SpaceTransaction, id: PackId): Promise<PackVerdicts | undefined> {
+export async function touchPack(
+  tx: SpaceTransaction,
+  { id, abandonedAfterMs }: RepeatedLease,
+): Promise<PackVerdicts | undefined> {
   const pack = await tx.packs.findPack(id);
-  if (pack?.state !== 'judged') return undefined;
+  if (pack?.state !== 'judged' || pack.touchedAt + abandonedAfterMs <= tx.now) return undefined;
   const verdicts = await tx.packs.findVerdicts(pack.generation);
   if (verdicts !== undefined) await tx.packs.updatePack(pack, { ...pack, touchedAt: tx.now });
   return verdicts;
@@ -364,4 +391,7 @@ function distinct(...lists: readonly (readonly Hash[])[]): Hash[] {
 }
 
 export const packNotFound = (): ApiError =>
-  new ApiError('NOT_FOUND', 'this Space has no pack with this id, or has forgotten it; lease the hashes again');
+  new ApiError(
+    'NOT_FOUND',
+    'this Space has no pack with this id, or has forgotten it; lease the hashes again',
+  );

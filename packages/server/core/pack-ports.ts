@@ -109,14 +109,16 @@ export interface PackStore {
    */
   readRecords(space: Space, records: readonly PackedRecord[]): Promise<readonly Uint8Array[]>;
   /**
-   * Makes a pack of the server's own durable under its key, of pieces of any size. Resolves with what makes the integrity records of
-   * its records.
+   * Makes a pack of the server's own durable under its key, of pieces of any size.
    */
-  write(
-    space: Space,
-    generation: Generation,
-    pieces: AsyncIterable<Uint8Array>,
-  ): Promise<Pick<PackObject, 'bytes' | 'integrityOf'>>;
+  write(space: Space, generation: Generation, pieces: AsyncIterable<Uint8Array>): Promise<WrittenPack>;
+}
+
+export interface WrittenPack {
+  /** of the whole object */
+  readonly bytes: number;
+  /** The integrity record, in this object, of stored bytes that have `integrity` in another. */
+  integrityFrom(integrity: Uint8Array): Uint8Array;
 }
 
 export interface PackedRecord {

@@ -8,6 +8,7 @@ import type { Core } from './core.ts';
 import type { Space } from './model.ts';
 import { isDamage, type SpaceTransaction } from './ports.ts';
 import { deleteDiscards, findAbandoned, forgetAbandoned, ROWS_PER_TRANSACTION_MAX } from './sweep.ts';
+import { sweepPacks } from './sweep-packs.ts';
 
 /** Everything is as old as that. */
 const EVER = Number.MAX_SAFE_INTEGER;
@@ -33,6 +34,7 @@ export async function purgeSpace(
     },
     () => finishLeftovers(core, space),
     () => takeNodes(core, space),
+    () => sweepPacks(core, space, EVER),
     () => deleteDiscards(core, space),
     () => core.metadata.transact(space, removeHistory, ROWS_PER_TRANSACTION_MAX),
   ];

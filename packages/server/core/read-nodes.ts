@@ -66,7 +66,10 @@ export async function* readNodes(
           yield pieces;
           return;
         }
-        pieces.push(encodeRecordHeader({ hash, codec, storedLength: stored.length, canonicalLength }), stored);
+        pieces.push(
+          encodeRecordHeader({ hash, codec, storedLength: stored.length, canonicalLength }),
+          stored,
+        );
       }
       yield pieces;
       pieces = [];
@@ -75,7 +78,9 @@ export async function* readNodes(
   if (pieces.length > 0) yield pieces;
 }
 
-function isServed(row: { readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined): row is Found {
+function isServed(
+  row: { readonly node: NodeRow; readonly content: ContentRow | undefined } | undefined,
+): row is Found {
   return (
     row?.node.state === 'ready' && row.content !== undefined && row.node.canonicalSize <= PACK_NODE_BYTES_MAX
   );
@@ -111,7 +116,10 @@ async function readBatch(wanted: Wanted, batch: readonly Found[]): Promise<Outgo
 }
 
 /** Stored bytes by hash, of those records that go out as they are. None if one of them is bad: then each is read by itself. */
-async function readPacked({ core, space, acceptsZstd }: Wanted, batch: readonly Found[]): Promise<Map<Hash, Uint8Array>> {
+async function readPacked(
+  { core, space, acceptsZstd }: Wanted,
+  batch: readonly Found[],
+): Promise<Map<Hash, Uint8Array>> {
   const byPack = new Map<string, Found[]>();
   for (const found of batch) {
     const { packed } = found.content;

@@ -1,12 +1,18 @@
 /** The embedded upload target for packs: one PUT to a pack's write-once key (docs/design.md, Packs). */
 import { ApiError, PACK_BYTES_MAX, PACK_MEDIA_TYPE } from '@holdfast/protocol';
 import type { Core } from './core.ts';
-import type { PackGrant } from './upload-token.ts';
 import { checkRoom } from './free-space.ts';
 import { finishPack, type ReceivedPack } from './pack-decision.ts';
 import type { StagedPack } from './pack-ports.ts';
 import { findExcess, quotaExceeded, storedOf } from './quotas.ts';
-import { alreadyFinished, checkUploadHeaders, checkUrlExpiry, getReceiver, type UploadRequest } from './upload-request.ts';
+import {
+  alreadyFinished,
+  checkUploadHeaders,
+  checkUrlExpiry,
+  getReceiver,
+  type UploadRequest,
+} from './upload-request.ts';
+import type { PackGrant } from './upload-token.ts';
 
 /** Resolves when the pack is durable. Throws FORBIDDEN (403), CONFLICT (412), PAYLOAD_TOO_LARGE (413). */
 export async function receivePack(core: Core, request: UploadRequest, grant: PackGrant): Promise<void> {
@@ -22,7 +28,8 @@ export async function receivePack(core: Core, request: UploadRequest, grant: Pac
   if (declaredLength !== undefined && declaredLength > PACK_BYTES_MAX) await finishTooLarge(core, grant);
   if (declaredLength !== undefined) await checkQuotas(core, grant, declaredLength);
   const { space, generation } = grant;
-  const body = typeof request.body === 'function' ? await request.body() : (request.body ?? new Uint8Array(0));
+  const body =
+    typeof request.body === 'function' ? await request.body() : (request.body ?? new Uint8Array(0));
   const staged = await receiver.receivePack({ space, generation }, body, declaredLength, PACK_BYTES_MAX);
   try {
     await finish(core, grant, staged);

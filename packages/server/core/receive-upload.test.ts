@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { getUsage } from './get-usage.ts';
 import { readContent } from './read-content.ts';
-import { receiveUpload, type UploadRequest } from './receive-upload.ts';
+import { receiveUpload } from './receive-upload.ts';
 import { runGc } from './run-gc.ts';
 import {
   type AwaitingUpload,
@@ -18,6 +18,7 @@ import {
   SPACE,
   smallNode,
 } from './test/core-fixture.ts';
+import type { UploadRequest } from './upload-request.ts';
 
 const NODE_BYTES_MAX = 100_000;
 

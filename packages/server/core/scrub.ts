@@ -55,7 +55,9 @@ async function judge(core: Core, item: ScrubItem): Promise<'rotten' | 'sound' | 
     if (!isProofOfRot(error)) throw error;
     if (node.state !== 'ready') return 'as-before';
     // The node may have been collected or healed during the read: then the proof is not about its present content.
-    return (await markRotten(core, space, node, error, item.content?.packed)) === 'marked' ? 'rotten' : 'as-before';
+    return (await markRotten(core, space, node, error, item.content?.packed)) === 'marked'
+      ? 'rotten'
+      : 'as-before';
   }
   return node.state === 'rotten' && (await markSound(core, space, node)) ? 'sound' : 'as-before';
 }

@@ -10,6 +10,7 @@ import { removeNodesWithEdges } from './edges.ts';
 import type { DiscardRow, Generation, Space } from './model.ts';
 import type { SpaceTransaction, SweepCutoffs, UploadKind } from './ports.ts';
 import type { WalkKeeper } from './stray-ports.ts';
+import { sweepPacks } from './sweep-packs.ts';
 
 const SPACES_PER_SWEEP_MAX = 32;
 const WALK_NOTE = 'stray-walk';
@@ -76,6 +77,7 @@ async function sweepSpace(
 ): Promise<boolean> {
   const parts: readonly (() => Promise<number>)[] = [
     () => dropAbandoned(core, space, cutoffs),
+    () => sweepPacks(core, space, cutoffs.abandonedAt),
     () => deleteDiscards(core, space),
     () => finishLeftovers(core, space),
   ];

@@ -3,6 +3,7 @@
  * transaction and its input alone.
  */
 import { claimCandidates, findLeftoverClaims, settleClaims } from './collection.ts';
+import { moveLive } from './compact-packs.ts';
 import { findContentOf, setRotten, setSound } from './contents.ts';
 import { decideLease } from './lease-decision.ts';
 import { beginPack, finishPack, leaseRows, openPack, publishGroup, touchPack } from './pack-decision.ts';
@@ -12,6 +13,7 @@ import { removeHistory, takeRootRefs } from './purge-space.ts';
 import { finishUpload } from './receive-upload.ts';
 import { repairCounts } from './repair-counts.ts';
 import { findAbandoned, findDueDiscards, forgetAbandoned, settleDiscards } from './sweep.ts';
+import { findOpenPacks, settlePacks } from './sweep-packs.ts';
 import { commitRootRefs } from './update-root-refs.ts';
 
 export const TRANSACTIONS = {
@@ -23,10 +25,12 @@ export const TRANSACTIONS = {
   findContentOf,
   findDueDiscards,
   findLeftoverClaims,
+  findOpenPacks,
   finishPack,
   finishUpload,
   forgetAbandoned,
   leaseRows,
+  moveLive,
   openPack,
   planPass,
   publishGroup,
@@ -36,6 +40,7 @@ export const TRANSACTIONS = {
   setSound,
   settleClaims,
   settleDiscards,
+  settlePacks,
   takeRootRefs,
   touchPack,
 } satisfies Readonly<Record<string, (tx: SpaceTransaction, input: never) => Awaitable<unknown>>>;

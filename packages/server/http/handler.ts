@@ -1,8 +1,10 @@
 /** Request → Response for the whole listener: Space routes, upload target, health. Works without a socket. */
 import {
   ApiError,
+  type BulkPathMatch,
   HEALTH_PATH,
   type Health,
+  matchBulkPath,
   matchSpacePath,
   type OperationName,
   parsePathId,
@@ -10,7 +12,7 @@ import {
   type SpaceRoute,
 } from '@holdfast/protocol';
 import type { AuditLog } from '../audit/audit-log.ts';
-import type { Capability } from '../auth/capability.ts';
+import type { Capability, RequestedOperation } from '../auth/capability.ts';
 import { after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
 import type { Space } from '../core/model.ts';
@@ -18,6 +20,7 @@ import type { Awaitable } from '../core/ports.ts';
 import { REQUESTS_IN_FLIGHT } from '../metrics/server-metrics.ts';
 import type { ClaimOptions, Hold } from '../shares/fair-shares.ts';
 import type { Tracer } from '../traces/tracer.ts';
+import { BULK_ANSWERS } from './bulk-answers.ts';
 import type { ContentCopies } from './content-copies.ts';
 import { type CorsOrigins, preflightHeaders } from './cors.ts';
 import { errorAnswer, type ReportFailure, unsentAnswer } from './error-answer.ts';
@@ -28,11 +31,11 @@ import { peerShareOf, TrustedProxies } from './peer.ts';
 import { auditAnswer, mayChange, notAudited } from './request-audit.ts';
 import { jsonBytesAtMost } from './request-body.ts';
 import { RequestMetrics } from './request-metrics.ts';
-import { RequestRecord } from './request-record.ts';
+import { RequestRecord, type ServedOperation } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
 import { describeRequest } from './request-traces.ts';
 import { originOf, splitUrl } from './request-url.ts';
-import { SPACE_OPERATIONS } from './space-operations.ts';
+import { type AuthorizedCall, SPACE_OPERATIONS } from './space-operations.ts';
 import { makeTenantShares, type TenantShares } from './tenant-shares.ts';
 import { withTiming } from './timed-core.ts';
 import { UPLOADS_PATH, UploadTarget } from './upload-target.ts';
@@ -42,7 +45,7 @@ type Authorize = (
   authorization: string | null,
   appId: string | undefined,
   spaceId: string | undefined,
-  operation: OperationName,
+  operation: RequestedOperation,
   record: RequestRecord,
 ) => Capability | Promise<Capability>;
 
@@ -148,6 +151,8 @@ export function createHandler(options: HandlerOptions): Handler {
       return guard(exchange, () => {
         const match = matchSpacePath(path);
         if (match !== undefined) return answerSpace(tenants, exchange, match, query);
+        const bulk = matchBulkPath(path);
+        if (bulk !== undefined) return answerBulk(tenants, exchange, bulk, query);
         if (path.startsWith(UPLOADS_PATH)) return answerUpload(tenants, uploads, exchange, path, query);
         if (path === FRONT_PATH && isRead && acceptsHtml(request)) return frontPageAnswer(exchange);
         throw notFound();
@@ -176,12 +181,51 @@ function answerSpace(
   match: SpacePathMatch,
   query: string | undefined,
 ): Awaitable<Response> {
-  const appId = readId(match.appId);
-  const spaceId = readId(match.spaceId);
+  const { method } = exchange.request;
+  const operation = findOperation(match.route, method);
+  const target = { ...match, operation, methods: methodsOf(match.route) };
+  return answerTenant(tenants, exchange, target, (capability) => {
+    const call = callOf(tenants, exchange, capability, query);
+    return SPACE_OPERATIONS[operation as OperationName]({ ...call, rawHash: match.hash });
+  });
+}
+
+function answerBulk(
+  tenants: Tenants,
+  exchange: Exchange,
+  match: BulkPathMatch,
+  query: string | undefined,
+): Awaitable<Response> {
+  const { method } = exchange.request;
+  const operation = method === 'POST' ? match.operation : undefined;
+  return answerTenant(tenants, exchange, { ...match, operation, methods: 'POST' }, (capability) => {
+    const call = callOf(tenants, exchange, capability, query);
+    return BULK_ANSWERS[match.operation](call, match.packId);
+  });
+}
+
+/** What a path of one Space asks for. */
+interface Target {
+  /** the ids as they were sent */
+  readonly appId: string;
+  readonly spaceId: string;
+  /** undefined: the path is none for the method */
+  readonly operation: RequestedOperation | undefined;
+  /** those of the path */
+  readonly methods: string;
+}
+
+/** `answer` is called once the capability is verified, and within the share of its Space. */
+function answerTenant(
+  tenants: Tenants,
+  exchange: Exchange,
+  { operation, methods, ...sent }: Target,
+  answer: (capability: Capability) => Awaitable<Response>,
+): Awaitable<Response> {
+  const appId = readId(sent.appId);
+  const spaceId = readId(sent.spaceId);
   const { request, timing, record, connections } = exchange;
-  if (request.method === 'OPTIONS')
-    return emptyAnswer(exchange, 204, preflightHeaders(methodsOf(match.route)));
-  const operation = findOperation(match.route, request.method);
+  if (request.method === 'OPTIONS') return emptyAnswer(exchange, 204, preflightHeaders(methods));
   if (operation === undefined) throw notFound();
   record.operation = operation;
   if (appId !== undefined && spaceId !== undefined) record.space = { appId, spaceId };
@@ -192,9 +236,7 @@ function answerSpace(
     tenants.authorize(authorization, appId, spaceId, operation, record),
   );
   const serve = (capability: Capability): Awaitable<Response> =>
-    withinShare(tenants.shares, exchange, capability, () =>
-      answerOperation(tenants, exchange, { operation, match, query, capability }),
-    );
+    withinShare(tenants.shares, exchange, capability, () => answer(capability));
   if (!(judged instanceof Promise)) return serve(judged);
   return whileUnverified(tenants.shares, request, { peer: peerShare(), appId: appId ?? '' }, judged).then(
     serve,
@@ -247,27 +289,24 @@ async function onceShared(pending: Awaitable<Hold>, answer: () => Awaitable<Resp
 
 const reclaimOf = (exchange: Exchange): ClaimOptions => ({ onReclaim: () => exchange.body?.giveWay() });
 
-interface JudgedCall {
-  readonly operation: OperationName;
-  readonly match: SpacePathMatch;
-  readonly query: string | undefined;
-  readonly capability: Capability;
-}
+/** Leases may turn out to be renewals, which change nothing that is audited. */
+const MAY_RENEW: ReadonlySet<ServedOperation> = new Set(['leaseNode', 'leaseNodes', 'leasePack']);
 
-function answerOperation(
+/** Throws if the operation would be a change, and changes cannot be audited at the moment. */
+function callOf(
   { core, audit, copies, shares, publicUrl, proxies }: Tenants,
   exchange: Exchange,
-  { operation, match, query, capability }: JudgedCall,
-): Awaitable<Response> {
-  const { request, timing, connections } = exchange;
+  capability: Capability,
+  query: string | undefined,
+): AuthorizedCall {
+  const { request, timing, connections, record } = exchange;
   const refusesChanges = audit?.refusesChanges ?? false;
-  // A lease may turn out to be a renewal, which changes nothing that is audited.
-  if (refusesChanges && mayChange(operation) && operation !== 'leaseNode') throw notAudited();
-  return SPACE_OPERATIONS[operation]({
+  if (refusesChanges && mayChange(record.operation) && !MAY_RENEW.has(record.operation)) throw notAudited();
+  return {
     core: withTiming(core, timing),
     exchange,
     space: { appId: capability.appId, spaceId: capability.spaceId },
-    rawHash: match.hash,
+    rawHash: undefined,
     query,
     refDomain: capability.refDomain,
     copies,
@@ -275,7 +314,7 @@ function answerOperation(
     uploadOrigin: () => publicUrl ?? originOf(request, proxies.schemeOf(request, connections)),
     isUploadDirect: core.content.upload.kind === 'direct',
     refusesChanges,
-  });
+  };
 }
 
 async function answerUpload(

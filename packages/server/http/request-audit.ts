@@ -8,7 +8,14 @@ import type { Exchange } from './exchange.ts';
 import type { TrustedProxies } from './peer.ts';
 import type { RequestRecord, ServedOperation } from './request-record.ts';
 
-const CHANGES: ReadonlySet<ServedOperation> = new Set(['leaseNode', 'updateRootRefs', 'runGc', 'upload']);
+const CHANGES: ReadonlySet<ServedOperation> = new Set([
+  'leaseNode',
+  'leaseNodes',
+  'leasePack',
+  'updateRootRefs',
+  'runGc',
+  'upload',
+]);
 const REFUSED_FROM_STATUS = 400;
 /** Answers to a read about the node itself, by a caller who may ask. */
 const FOUND_NOTHING: ReadonlySet<number> = new Set([404, 416]);

@@ -1,5 +1,6 @@
 /** Counts answered requests. The counters of an operation, a status and an App are looked up once, then kept. */
-import { OPERATIONS, type OperationName } from '@holdfast/protocol';
+import { BULK_OPERATIONS, OPERATIONS } from '@holdfast/protocol';
+import type { RequestedOperation } from '../auth/capability.ts';
 import { AppLabels, OTHER_APP } from '../metrics/app-label.ts';
 import type { Counter, Histogram } from '../metrics/metric.ts';
 import { RECEIVED_BYTES, REQUEST_DURATION, REQUESTS, SENT_BYTES } from '../metrics/server-metrics.ts';
@@ -9,7 +10,7 @@ const MS_PER_SECOND = 1000;
 const STATUSES = 1000;
 
 const SERVED_OPERATIONS: readonly ServedOperation[] = [
-  ...(Object.keys(OPERATIONS) as OperationName[]),
+  ...(Object.keys({ ...OPERATIONS, ...BULK_OPERATIONS }) as RequestedOperation[]),
   'upload',
   'other',
 ];

@@ -1,10 +1,9 @@
 /** What is learnt of one request while it is answered: for metrics, the audit log and traces. */
-import type { OperationName } from '@holdfast/protocol';
-import type { Capability } from '../auth/capability.ts';
+import type { Capability, RequestedOperation } from '../auth/capability.ts';
 import type { Space } from '../core/model.ts';
 
 /** `upload`: a PUT to our own upload target. `other`: no route of ours, the front page, a preflight. */
-export type ServedOperation = OperationName | 'upload' | 'other';
+export type ServedOperation = RequestedOperation | 'upload' | 'other';
 
 export class RequestRecord {
   operation: ServedOperation = 'other';

@@ -1,5 +1,5 @@
 /** What a trace says of an answered request: never a token, a header or a path with ids. */
-import { OPERATIONS } from '@holdfast/protocol';
+import { BULK_OPERATIONS, OPERATIONS } from '@holdfast/protocol';
 import type { TracedRequest } from '../traces/tracer.ts';
 import type { Exchange } from './exchange.ts';
 import type { TrustedProxies } from './peer.ts';
@@ -41,7 +41,9 @@ export function describeRequest(
   };
 }
 
+const ROUTES = { ...OPERATIONS, ...BULK_OPERATIONS };
+
 function routeOf(operation: ServedOperation): string | undefined {
   if (operation === 'other') return undefined;
-  return operation === 'upload' ? `${UPLOADS_PATH}{token}` : OPERATIONS[operation].path;
+  return operation === 'upload' ? `${UPLOADS_PATH}{token}` : ROUTES[operation].path;
 }

@@ -2,7 +2,15 @@
  * The runtime's router sees a request's path as it was sent, but the URL it gives has dot segments resolved and backslashes
  * turned: sent `/v1/apps/x\..\app/…` matches a pattern with `x\..\app` as the App, while its URL says `/v1/apps/app/…`.
  */
-import { HEALTH_PATH, matchSpacePath, SPACE_ROUTES, type SpaceRoute } from '@holdfast/protocol';
+import {
+  BULK_OPERATIONS,
+  type BulkOperationName,
+  HEALTH_PATH,
+  matchBulkPath,
+  matchSpacePath,
+  SPACE_ROUTES,
+  type SpaceRoute,
+} from '@holdfast/protocol';
 import { FRONT_PATH } from './front-page.ts';
 import type { Handler } from './handler.ts';
 import { splitUrl } from './request-url.ts';
@@ -16,13 +24,29 @@ const HASH_CHARACTERS = 64;
 /** What the runtime's router is given: every served path, answered only as it was sent. */
 export function routesOf(handler: Handler): Readonly<Record<string, Routed>> {
   const spaceRoutes = SPACE_ROUTES.map((route) => {
-    return [route.path.replace(/\{(\w+)\}/g, ':$1'), routeToSpace(handler, route)] as const;
+    return [patternOf(route.path), routeToSpace(handler, route)] as const;
+  });
+  const bulkRoutes = Object.entries(BULK_OPERATIONS).map(([name, { path }]) => {
+    return [patternOf(path), routeToBulk(handler, name as BulkOperationName)] as const;
   });
   return {
     ...Object.fromEntries(spaceRoutes),
+    ...Object.fromEntries(bulkRoutes),
     [`${UPLOADS_PATH}*`]: routeTo(handler, (path) => path.startsWith(UPLOADS_PATH)),
     [HEALTH_PATH]: routeTo(handler, (path) => path === HEALTH_PATH),
     [FRONT_PATH]: routeTo(handler, (path) => path === FRONT_PATH),
+  };
+}
+
+const patternOf = (path: string): string => path.replace(/\{(\w+)\}/g, ':$1');
+
+function routeToBulk(handler: Handler, operation: BulkOperationName): Routed {
+  return (request, server) => {
+    const params: Params = request.params;
+    const match = matchBulkPath(splitUrl(request.url).path);
+    const { appId, spaceId, packId } = match ?? {};
+    const isSent = match?.operation === operation && isAsSent({ appId, spaceId, packId }, params);
+    return isSent ? handler.handle(request, server) : handler.refuse(request, server);
   };
 }
 
@@ -61,8 +85,13 @@ function isPlain(url: string, { appId, spaceId, hash }: Params): boolean {
 export function isPathAsSent(route: SpaceRoute, params: Params, path: string): boolean {
   const match = matchSpacePath(path);
   if (match?.route !== route) return false;
-  return (['appId', 'spaceId', 'hash'] as const).every((name) => {
-    const decoded = decode(match[name] ?? '');
+  const { appId, spaceId, hash } = match;
+  return isAsSent({ appId, spaceId, hash }, params);
+}
+
+function isAsSent(segments: Readonly<Record<string, string | undefined>>, params: Params): boolean {
+  return Object.entries(segments).every(([name, segment]) => {
+    const decoded = decode(segment ?? '');
     // What cannot be decoded is no id; the handler says so.
     return decoded === undefined || decoded === (params[name] ?? '');
   });

@@ -38,7 +38,7 @@ import { withJsonBody, withOptionalJsonBody } from './request-body.ts';
 import type { TenantShares } from './tenant-shares.ts';
 
 /** An authorized request of a known route. Nothing else about it is checked yet. */
-interface AuthorizedCall {
+export interface AuthorizedCall {
   readonly core: Core;
   readonly exchange: Exchange;
   readonly space: Space;
@@ -153,7 +153,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
 };
 
 /** Allows an operation to be silent longer than usual before its connection counts as dead. */
-async function waitingUpTo(
+export async function waitingUpTo(
   seconds: number,
   { exchange: { request, connections } }: AuthorizedCall,
   answer: () => Awaitable<Response>,
@@ -166,7 +166,7 @@ async function waitingUpTo(
   }
 }
 
-function dispatch(
+export function dispatch(
   call: AuthorizedCall,
   operation: () => Awaitable<unknown>,
   tell?: (call: AuthorizedCall) => HeaderFields | undefined,
@@ -182,7 +182,7 @@ function dispatch(
  * A node's row and metadata say nothing about the bytes of the nodes below it. This header warns a client that takes them as
  * proof of a whole tree that the Space has rotten nodes.
  */
-function tellRot({ core, space }: AuthorizedCall): HeaderFields | undefined {
+export function tellRot({ core, space }: AuthorizedCall): HeaderFields | undefined {
   const count = core.rottenNodes.countIn(space);
   return count === 0 ? undefined : { [ROTTEN_NODES_HEADER]: String(count) };
 }
@@ -192,7 +192,7 @@ function readHash({ rawHash }: AuthorizedCall): Hash {
   throw new ApiError('INVALID_REQUEST', 'the hash of the path must be 64 lowercase hexadecimal characters');
 }
 
-function refuseQuery({ query }: AuthorizedCall): void {
+export function refuseQuery({ query }: AuthorizedCall): void {
   if (query !== undefined && query !== '') parseNoQuery(new URLSearchParams(query));
 }
 

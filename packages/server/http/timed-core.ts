@@ -26,7 +26,7 @@ class Timed {
 
 const timedClasses = new WeakMap<object, typeof Timed>();
 /** Properties that are ports themselves. */
-const PORTS: ReadonlySet<string> = new Set(['upload', 'receiver']);
+const PORTS: ReadonlySet<string> = new Set(['upload', 'receiver', 'packs']);
 
 function timed<Port extends object>(port: Port, prefix: Prefix, timing: RequestTiming): Port {
   const prototype = Object.getPrototypeOf(port) as object;

@@ -4,7 +4,7 @@ import type { Core } from '../core/core.ts';
 import type { Generation } from '../core/model.ts';
 import type { UploadBody } from '../core/ports.ts';
 import { receiveUpload } from '../core/receive-upload.ts';
-import type { UploadGrant } from '../core/upload-token.ts';
+import type { PackGrant, UploadGrant } from '../core/upload-token.ts';
 import { UPLOADS_IN_FLIGHT } from '../metrics/server-metrics.ts';
 import { exhausted } from '../shares/exhausted.ts';
 import type { WatchedBody } from './body-watch.ts';
@@ -65,7 +65,7 @@ export class UploadTarget {
   }
 
   /** Throws or rejects with RESOURCE_EXHAUSTED. What it resolves to is called when the upload is over. */
-  async #enter({ generation, space }: UploadGrant, body: WatchedBody): Promise<() => void> {
+  async #enter({ generation, space }: UploadGrant | PackGrant, body: WatchedBody): Promise<() => void> {
     await this.#takePlace(generation);
     try {
       const onReclaim = (): void => body.giveWay();

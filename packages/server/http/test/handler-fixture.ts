@@ -3,10 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { OperationName } from '@holdfast/protocol';
 import { makeNode } from '../../../../test/support/canonical-node.ts';
-import type { Capability } from '../../auth/capability.ts';
+import type { Capability, RequestedOperation } from '../../auth/capability.ts';
 import type { Core } from '../../core/core.ts';
+import { PackJudgements } from '../../core/judge-pack.ts';
 import { NO_QUOTAS } from '../../core/quotas.ts';
 import { RottenNodes } from '../../core/rotten-nodes.ts';
 import { createSigner } from '../../core/signer.ts';
@@ -24,7 +24,7 @@ export interface HandlerWorld {
   readonly options: HandlerOptions;
   readonly failures: FailureReport[];
   /** operations that authorization was asked about */
-  readonly authorized: OperationName[];
+  readonly authorized: RequestedOperation[];
   /** a handler like `options`, but for `changes` */
   handler(changes?: Partial<HandlerOptions>): Handler;
   /** lease, PUT, lease; the hash of the node that is ready then */
@@ -48,6 +48,7 @@ export async function openHandlerWorld(): Promise<HandlerWorld> {
     signer: createSigner(randomBytes(32)),
     rottenNodes: new RottenNodes(() => undefined),
     strays: new StrayWatch(),
+    packs: new PackJudgements(),
     quotas: NO_QUOTAS,
     settings: {
       nodeBytesMax: NODE_BYTES_MAX,
@@ -58,7 +59,7 @@ export async function openHandlerWorld(): Promise<HandlerWorld> {
     },
   };
   const failures: FailureReport[] = [];
-  const authorized: OperationName[] = [];
+  const authorized: RequestedOperation[] = [];
   const options: HandlerOptions = {
     core,
     authorize: (_, appId, spaceId, operation) => {

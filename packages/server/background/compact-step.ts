@@ -1,0 +1,25 @@
+/** Compacts packs a little at a time, no faster than a store can bear that also serves requests. */
+import { compactPacks } from '../core/compact-packs.ts';
+import type { Core } from '../core/core.ts';
+import type { BackgroundTurns } from './turns.ts';
+
+interface CompactionPace {
+  readonly compactBytesPerSecond: number;
+  /** after a look that found nothing to do */
+  readonly compactPauseMs: number;
+  /** between requests for a turn while another process has it */
+  readonly askMs: number;
+}
+
+/** Resolves with the ms until the next step. */
+export function makeCompactStep(
+  core: Core,
+  turns: BackgroundTurns,
+  { compactBytesPerSecond, compactPauseMs, askMs }: CompactionPace,
+): () => Promise<number> {
+  return async () => {
+    if ((await turns.take('compact')) === undefined) return askMs;
+    const { bytes } = await compactPacks(core);
+    return bytes === 0 ? compactPauseMs : (bytes / compactBytesPerSecond) * 1000;
+  };
+}
