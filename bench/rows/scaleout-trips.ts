@@ -3,6 +3,7 @@ import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import type { LeaseResponse } from '@holdfast/protocol';
 import type { Core } from '../../packages/server/core/core.ts';
 import { getUsage } from '../../packages/server/core/get-usage.ts';
+import { PackJudgements } from '../../packages/server/core/judge-pack.ts';
 import { leaseNode } from '../../packages/server/core/lease-node.ts';
 import { listRootRefs } from '../../packages/server/core/list-root-refs.ts';
 import type { ContentCaller } from '../../packages/server/core/ports.ts';
@@ -113,6 +114,7 @@ async function openWorld({ metadataUrl, bucket }: Deployment) {
     signer: createSigner(randomBytes(32)),
     rottenNodes: new RottenNodes(() => undefined),
     strays: new StrayWatch(),
+    packs: new PackJudgements(),
     quotas: NO_QUOTAS,
     settings: {
       nodeBytesMax: 2 ** 25,

@@ -50,7 +50,8 @@ test('has a verb exactly where the port has it', async () => {
   const signing = timedCore({}, { upload: { kind: 'direct', signUpload: async () => 'signed' } });
   const { upload } = signing.content;
   expect(upload.kind).toBe('direct');
-  if (upload.kind === 'direct') await upload.signUpload(space, 'g', { issuedAt: 0, expiresAt: 1 }, 'text/plain');
+  if (upload.kind === 'direct')
+    await upload.signUpload(space, 'g', { issuedAt: 0, expiresAt: 1 }, 'text/plain');
   expect(signing.timing.render()).toContain('cas_content_sign_upload;dur=');
 });
 

@@ -214,6 +214,7 @@ export class CoreWorld {
       ...{ signer, quotas: this.quotas },
       rottenNodes: new RottenNodes((report) => this.rotReports.push(report)),
       strays: new StrayWatch(),
+      packs: new PackJudgements(),
       settings: this.#settings,
     };
   }

@@ -64,7 +64,7 @@ export class DirectStore implements ContentStore {
     write: async (space, generation, pieces) => {
       const bytes = new Uint8Array(Buffer.concat(await Array.fromAsync(pieces)));
       this.#objects.set(generation, { key: { spaceKey: spaceKeyOf(space), generation }, bytes });
-      return { bytes: bytes.length, integrityOf: makeRecordIntegrity };
+      return { bytes: bytes.length, integrityFrom: (integrity) => integrity };
     },
   };
   readonly #now: () => number;

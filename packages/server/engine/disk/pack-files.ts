@@ -3,7 +3,7 @@
  * of one node is, so that a file that is gone is noticed at once.
  */
 import type { Generation, Space } from '../../core/model.ts';
-import type { PackedRecord, PackObject, PackStore } from '../../core/pack-ports.ts';
+import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/pack-ports.ts';
 import { ContentDamaged, ContentLost } from '../../core/ports.ts';
 import { storageError } from '../local-failure.ts';
 import { isRecordIntact, makeRecordIntegrity } from '../packed-object.ts';
@@ -75,11 +75,7 @@ export class PackFiles implements PackStore {
   }
 
   /** The staged name is gone when this resolves: a pack that no row names is a stray. */
-  write(
-    _space: Space,
-    generation: Generation,
-    pieces: AsyncIterable<Uint8Array>,
-  ): Promise<Pick<PackObject, 'bytes' | 'integrityOf'>> {
+  write(_space: Space, generation: Generation, pieces: AsyncIterable<Uint8Array>): Promise<WrittenPack> {
     return guard('writing a pack', async () => {
       const file = await this.#options.staged.create(generation);
       let bytes = 0;
@@ -92,7 +88,7 @@ export class PackFiles implements PackStore {
       } finally {
         await file.drop();
       }
-      return { bytes, integrityOf: makeRecordIntegrity };
+      return { bytes, integrityFrom: (integrity) => integrity };
     });
   }
 }

@@ -6,7 +6,7 @@
 import { PACK_MEDIA_TYPE } from '@holdfast/protocol';
 import { toByteStream } from '../../core/byte-stream.ts';
 import type { Generation, Space } from '../../core/model.ts';
-import type { PackedRecord, PackObject, PackStore } from '../../core/pack-ports.ts';
+import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/pack-ports.ts';
 import { ContentDamaged, StoreUnavailable } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { isRecordIntact, makeRecordIntegrity, RECORD_INTEGRITY_BYTES } from '../packed-object.ts';
@@ -19,7 +19,6 @@ import { gatherRange, type RecordedObject, readRange } from './object-range.ts';
 import type { S3Answer, S3Call } from './s3-client.ts';
 
 type PackParts = Pick<S3ContentStoreParts, 'client' | 'keys' | 'marker' | 'limits'>;
-type WrittenPack = Pick<PackObject, 'bytes' | 'integrityOf'>;
 
 /** Records with fewer bytes between them are read in one range: to skip those would cost a request. */
 const GAP_BYTES_MAX = 16 * 1024;
@@ -98,7 +97,7 @@ export class S3PackStore implements PackStore {
     };
     const written = await client.send(call, async (answer) => etagOfPut(answer));
     const etag = written ?? (await this.#recognise(space, generation, sending));
-    return { bytes: sending.length, integrityOf: integrityBy(etag) };
+    return { bytes: sending.length, integrityFrom: (integrity) => withEtag(checksumOf(integrity), etag) };
   }
 
   /** Names the object that holds the record, as it is now, by its ETag. Same errors as `readRecord`. */
@@ -203,13 +202,11 @@ function packObject({ bytes, etag, read }: NonNullable<ReturnType<typeof openObj
 
 /** The checksum of the stored bytes, and behind it the ETag of the object. */
 function integrityBy(etag: string): (stored: Uint8Array) => Uint8Array {
-  const suffix = etagToIntegrity(etag);
-  return (stored) => {
-    const integrity = new Uint8Array(RECORD_INTEGRITY_BYTES + suffix.length);
-    integrity.set(makeRecordIntegrity(stored));
-    integrity.set(suffix, RECORD_INTEGRITY_BYTES);
-    return integrity;
-  };
+  return (stored) => withEtag(makeRecordIntegrity(stored), etag);
+}
+
+function withEtag(checksum: Uint8Array, etag: string): Uint8Array {
+  return new Uint8Array(Buffer.concat([checksum, etagToIntegrity(etag)]));
 }
 
 const checksumOf = (integrity: Uint8Array): Uint8Array => integrity.subarray(0, RECORD_INTEGRITY_BYTES);

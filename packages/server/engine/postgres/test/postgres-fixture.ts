@@ -6,6 +6,7 @@ import {
   type TestDatabases,
 } from '../../../../../test/support/postgres-server.ts';
 import type { Core, CoreSettings } from '../../../core/core.ts';
+import { PackJudgements } from '../../../core/judge-pack.ts';
 import { leaseNode } from '../../../core/lease-node.ts';
 import type { Clock } from '../../../core/ports.ts';
 import { NO_QUOTAS } from '../../../core/quotas.ts';
@@ -84,6 +85,7 @@ export function coreOf(
     random: { bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },
     rottenNodes: new RottenNodes(() => undefined),
     strays: new StrayWatch(),
+    packs: new PackJudgements(),
     quotas: NO_QUOTAS,
     signer: {
       sign: (_purpose, message) => sha256(new TextEncoder().encode(message)),
