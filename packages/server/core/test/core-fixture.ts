@@ -13,6 +13,7 @@ import { findLeftovers, recount } from '../../../../test/support/embedded-recoun
 import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
 import { type EmbeddedEngine, openEmbeddedEngine } from '../../deployment/test/embedded-engine-fixture.ts';
 import type { Core, CoreSettings } from '../core.ts';
+import { PackJudgements } from '../judge-pack.ts';
 import { leaseNode } from '../lease-node.ts';
 import type { Generation, NodeRow, Space } from '../model.ts';
 import type {
