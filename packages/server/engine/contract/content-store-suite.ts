@@ -8,6 +8,8 @@ import fc from 'fast-check';
 import type { Generation, UploadEvidence } from '../../core/model.ts';
 import { ContentDamaged, ContentLost, type ContentStore, type StoredObject } from '../../core/ports.ts';
 import type { ContentUnderTest, OpenedContentStore } from './content-under-test.ts';
+import { testPackReceiver } from './pack-receiver-suite.ts';
+import { testPacks } from './pack-store-suite.ts';
 import { testReceiver } from './receiver-suite.ts';
 import { newGeneration, readObject, SPACE, sampleNode, urlLifeUntil } from './samples.ts';
 
@@ -29,8 +31,13 @@ export function testContentStore(name: string, adapter: ContentStoreAdapter): vo
     });
     afterEach(() => subject.opened.destroy());
     testObjects(subject);
-    if (adapter.upload === 'server') testReceiver(subject);
-    else testDirectUploads(subject);
+    testPacks(subject);
+    if (adapter.upload === 'direct') {
+      testDirectUploads(subject);
+      return;
+    }
+    testReceiver(subject);
+    testPackReceiver(subject);
   });
 }
 

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe } from 'bun:test';
 import type { MetadataStore } from '../../core/ports.ts';
 import { testMaintenance } from './maintenance-suite.ts';
 import { testNodeRows } from './node-row-suite.ts';
+import { testPackRows } from './pack-row-suite.ts';
 import { testPurge } from './purge-suite.ts';
 import { testReadyLeases } from './ready-lease-suite.ts';
 import { testRootRefs } from './root-ref-suite.ts';
@@ -54,6 +55,7 @@ export function testMetadataStore(name: string, adapter: MetadataStoreAdapter): 
     testStored(subject);
     testPurge(subject);
     testReadyLeases(subject);
+    testPackRows(subject);
     testRootRefs(subject);
     testMaintenance(subject);
   });

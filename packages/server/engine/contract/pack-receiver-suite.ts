@@ -1,0 +1,119 @@
+/** Receiving packs (core/pack-ports.ts PackReceiver), where the store has a receiver of its own. */
+import { expect, test } from 'bun:test';
+import type { Generation } from '../../core/model.ts';
+import type { StagedPack } from '../../core/pack-ports.ts';
+import type { UploadReceiver } from '../../core/ports.ts';
+import type { ContentUnderTest } from './content-under-test.ts';
+import { NOW, newGeneration, SPACE } from './samples.ts';
+
+const BYTES_MAX = 1_000_000;
+
+export function testPackReceiver(subject: ContentUnderTest): void {
+  const receiver = (): UploadReceiver => {
+    const { upload } = subject.opened.store;
+    if (upload.kind !== 'server') throw new Error('this store has no receiver');
+    return upload.receiver;
+  };
+  const receive = (generation: Generation, body: Uint8Array | ReadableStream<Uint8Array>, length?: number) =>
+    receiver().receivePack({ space: SPACE, generation }, body, length, BYTES_MAX);
+  const bytesOf = (length: number, seed: number): Uint8Array => {
+    const bytes = new Uint8Array(length);
+    for (let index = 0; index < length; index++) bytes[index] = (index * 7 + (index >> 9) + seed) & 0xff;
+    return bytes;
+  };
+  const read = (generation: Generation) =>
+    subject.opened.store.packs.inspect(SPACE, generation, async (object) =>
+      Buffer.concat(await Array.fromAsync(object.read())),
+    );
+  const finish = async (generation: Generation, staged: StagedPack): Promise<boolean> => {
+    const isSealed = await staged.seal();
+    if (isSealed) subject.opened.finish(generation);
+    await staged.release();
+    return isSealed;
+  };
+
+  test('packs of any size, in pieces and whole, become their objects', async () => {
+    for (const length of [0, 1, 262_144, 262_145, BYTES_MAX]) {
+      for (const isWhole of [true, false]) {
+        const generation = newGeneration();
+        const bytes = bytesOf(length, 1);
+        const staged = await receive(generation, isWhole ? bytes : inPieces(bytes), length);
+        expect(staged.bytes).toBe(length);
+        expect(await read(generation)).toBeUndefined();
+        expect(await finish(generation, staged)).toBe(true);
+        expect(Buffer.compare((await read(generation)) ?? Buffer.alloc(1), bytes)).toBe(0);
+      }
+    }
+  });
+
+  test('a pack over the limit is read no further, and nothing of it stays', async () => {
+    const generation = newGeneration();
+    let pulled = 0;
+    const endless = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        pulled += 1;
+        controller.enqueue(new Uint8Array(100_000));
+      },
+    });
+    const staged = await receive(generation, endless);
+    expect(staged.bytes).toBeUndefined();
+    expect(pulled).toBeLessThan(20);
+    expect(receiver().isReceiving(generation)).toBe(true);
+    await staged.release();
+    expect(receiver().isReceiving(generation)).toBe(false);
+    expect(await read(generation)).toBeUndefined();
+  });
+
+  test('a pack that breaks off, or ends early, leaves nothing, and can be sent again', async () => {
+    const generation = newGeneration();
+    const bytes = bytesOf(500_000, 2);
+    await expect(receive(generation, inPieces(bytes, new Error('reset')), 600_000)).rejects.toThrow('reset');
+    await expect(receive(generation, inPieces(bytes), 600_000)).rejects.toThrow('broke off');
+    expect([receiver().isReceiving(generation), receiver().reservedBytes(SPACE)]).toEqual([false, 0]);
+    const staged = await receive(generation, inPieces(bytes), bytes.length);
+    expect(receiver().reservedBytes(SPACE)).toBe(bytes.length);
+    expect(await finish(generation, staged)).toBe(true);
+    expect(receiver().reservedBytes(SPACE)).toBe(0);
+  });
+
+  test('of overlapping packs of one generation the first sealed stays, whatever the others bring', async () => {
+    const generation = newGeneration();
+    const [first, second] = [bytesOf(300_000, 3), bytesOf(300_001, 4)];
+    const one = await receive(generation, first);
+    const two = await receive(generation, second);
+    expect(await two.seal()).toBe(true);
+    subject.opened.finish(generation);
+    expect(await one.seal()).toBe(false);
+    await one.release();
+    await two.release();
+    expect(Buffer.compare((await read(generation)) ?? Buffer.alloc(0), second)).toBe(0);
+    await subject.opened.store.sweep(async (keys) => new Set(keys.map((key) => key.generation)), NOW);
+    expect((await read(generation))?.length).toBe(second.length);
+  });
+
+  test('a pack that was sealed and then not recorded is taken back, so that another may come', async () => {
+    const generation = newGeneration();
+    const staged = await receive(generation, bytesOf(400_000, 5));
+    expect(await staged.seal()).toBe(true);
+    await staged.release();
+    expect(await read(generation)).toBeUndefined();
+    const again = bytesOf(300_000, 6);
+    expect(await finish(generation, await receive(generation, again))).toBe(true);
+    expect(Buffer.compare((await read(generation)) ?? Buffer.alloc(0), again)).toBe(0);
+  });
+}
+
+function inPieces(bytes: Uint8Array, end?: Error): ReadableStream<Uint8Array> {
+  let position = 0;
+  return new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        if (position < bytes.length) controller.enqueue(bytes.slice(position, position + 70_000));
+        else if (end === undefined) controller.close();
+        else throw end;
+        position += 70_000;
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
