@@ -10,7 +10,6 @@ import type { ContentStore, DeletedObjects, Signer } from '../../packages/server
 import { NO_QUOTAS } from '../../packages/server/core/quotas.ts';
 import { readMetadata } from '../../packages/server/core/read-metadata.ts';
 import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
-import { PackJudgements } from '../../packages/server/core/judge-pack.ts';
 import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
 import type { EngineUnderTest } from './engine-under-test.ts';
 import { POOL, type PoolNode } from './node-pool.ts';

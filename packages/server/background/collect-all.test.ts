@@ -8,7 +8,6 @@ import { PackJudgements } from '../core/judge-pack.ts';
 import { NO_QUOTAS } from '../core/quotas.ts';
 import { RottenNodes } from '../core/rotten-nodes.ts';
 import { createSigner } from '../core/signer.ts';
-import { PackJudgements } from '../core/judge-pack.ts';
 import { StrayWatch } from '../core/stray-watch.ts';
 import { openTemporaryEngine, type TemporaryEngine } from '../deployment/test/embedded-engine-fixture.ts';
 import { hashAt, readyNode } from '../engine/contract/samples.ts';

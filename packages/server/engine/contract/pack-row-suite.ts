@@ -13,7 +13,16 @@ import {
   placeIn,
   RECORD_HEADER_BYTES,
 } from './pack-samples.ts';
-import { hashAt, insertNodes, NOW, newGeneration, openUpload, readyNode, SPACE, updateNode } from './samples.ts';
+import {
+  hashAt,
+  insertNodes,
+  NOW,
+  newGeneration,
+  openUpload,
+  readyNode,
+  SPACE,
+  updateNode,
+} from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 
 const OTHER: Space = { appId: 'app', spaceId: 'other' };
@@ -159,9 +168,11 @@ function testUse({ subject, within, insert, insertContents, change, useOf }: Sub
         const died = new Set(dead);
         const run = subject.store.transact(SPACE, async (tx) => {
           for (const [index, one] of steps.entries()) {
-            const chosen = one.kind === 'insert' ? undefined : [...next.values()][one.record % (next.size || 1)];
+            const chosen =
+              one.kind === 'insert' ? undefined : [...next.values()][one.record % (next.size || 1)];
             const pack = one.kind === 'delete' ? undefined : packs[one.pack]?.generation;
-            const place = pack === undefined ? undefined : placeIn(pack, 8 + next.size * 1000 + index, 1 + index);
+            const place =
+              pack === undefined ? undefined : placeIn(pack, 8 + next.size * 1000 + index, 1 + index);
             if (one.kind === 'insert' && place !== undefined) {
               const content = packedContent({ ...place, storedLength: 1 + one.length });
               await tx.insertContent(content);
@@ -300,7 +311,9 @@ function testMoves({ subject, within, insert, insertContents, useOf }: Subject):
     expect(await useOf(to)).toMatchObject({ liveRecords: 1, liveBytes: 100 });
     const { items } = await subject.store.findNodesToScrub(undefined, 10);
     expect(items).toEqual([{ space: SPACE, node, content: moved }]);
-    const inspected = await subject.store.inspect(SPACE, async (snapshot) => snapshot.readNodes(undefined, 10));
+    const inspected = await subject.store.inspect(SPACE, async (snapshot) =>
+      snapshot.readNodes(undefined, 10),
+    );
     expect(inspected[0]?.content).toMatchObject({ packed: moved.packed, inlineLength: undefined });
   });
 
@@ -311,12 +324,16 @@ function testMoves({ subject, within, insert, insertContents, useOf }: Subject):
     const rows = offsets.map((offset) => packedContent(placeIn(pack.generation, offset)));
     await insertContents(...rows);
     const find = async (after: number, limit: number) =>
-      (await subject.store.findPackRecords(SPACE, pack.generation, after, limit)).map(({ packed }) => packed?.offset);
+      (await subject.store.findPackRecords(SPACE, pack.generation, after, limit)).map(
+        ({ packed }) => packed?.offset,
+      );
     expect(await find(0, 10)).toEqual([52, 300, 900, 5000]);
     expect(await find(52, 2)).toEqual([300, 900]);
     expect(await find(5000, 2)).toEqual([]);
     expect(await subject.store.findPackRecords(OTHER, pack.generation, 0, 10)).toEqual([]);
-    expect((await subject.store.findPackRecords(SPACE, pack.generation, 0, 1))[0]).toEqual(rows[1] as ContentRow);
+    expect((await subject.store.findPackRecords(SPACE, pack.generation, 0, 1))[0]).toEqual(
+      rows[1] as ContentRow,
+    );
   });
 
   test('many nodes are read with their content, aligned with what was asked', async () => {
@@ -356,14 +373,18 @@ function testMoves({ subject, within, insert, insertContents, useOf }: Subject):
     expect(await stored()).toBe(0);
     await updateNode(subject.store, SPACE, hashAt(1), { state: 'ready', storage: 'inline', storedSize: 134 });
     expect(await stored()).toBe(134);
-    expect(await subject.store.findNode(SPACE, hashAt(1))).toMatchObject({ storage: 'inline', storedSize: 134 });
+    expect(await subject.store.findNode(SPACE, hashAt(1))).toMatchObject({
+      storage: 'inline',
+      storedSize: 134,
+    });
   });
 }
 
 function testFinding({ subject, within, insert, insertContents, change }: Subject): void {
   test('an open pack is found by what it was opened for, while its URL is good', async () => {
     const asked = new Uint8Array(32).fill(1);
-    const find = async (space?: Space) => (await within((packs) => packs.findOpenPack(asked), space))?.generation;
+    const find = async (space?: Space) =>
+      (await within((packs) => packs.findOpenPack(asked), space))?.generation;
     await insert(openPack(), openPack({ asked, urlExpiresAt: NOW }));
     expect(await find()).toBeUndefined();
     const earlier = openPack({ asked, createdAt: NOW - 5, urlExpiresAt: NOW + 1 });
@@ -402,7 +423,10 @@ function testFinding({ subject, within, insert, insertContents, change }: Subjec
     ];
     for (const [index, pack] of given.entries()) {
       const space = { appId: 'app', spaceId: `space-${index}` };
-      await within((packs) => packs.insertPack({ ...pack, id: newGeneration(), generation: newGeneration() }), space);
+      await within(
+        (packs) => packs.insertPack({ ...pack, id: newGeneration(), generation: newGeneration() }),
+        space,
+      );
       await insert(pack);
     }
     expect(await sweep()).toEqual(given.map(({ generation }) => generation).sort());

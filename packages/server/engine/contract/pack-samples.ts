@@ -59,7 +59,11 @@ export interface SampleRecord {
 export async function putPack(
   subject: ContentUnderTest,
   sizes: readonly number[],
-): Promise<{ readonly generation: Generation; readonly bytes: Uint8Array; readonly records: SampleRecord[] }> {
+): Promise<{
+  readonly generation: Generation;
+  readonly bytes: Uint8Array;
+  readonly records: SampleRecord[];
+}> {
   const generation = newGeneration();
   const { bytes, drafts } = makePack(generation, sizes);
   await putObject(subject, generation, bytes);
@@ -82,7 +86,10 @@ export async function putPack(
 
 type Draft = Pick<SampleRecord, 'node' | 'hash' | 'stored' | 'place'>;
 
-export function makePack(generation: Generation, sizes: readonly number[]): { bytes: Uint8Array; drafts: Draft[] } {
+export function makePack(
+  generation: Generation,
+  sizes: readonly number[],
+): { bytes: Uint8Array; drafts: Draft[] } {
   const pieces: Uint8Array[] = [new Uint8Array(PACK_HEADER_BYTES).fill(1)];
   let offset = PACK_HEADER_BYTES;
   const drafts = sizes.map((size, index): Draft => {

@@ -7,7 +7,11 @@ import { makePack, putPack } from './pack-samples.ts';
 import { newGeneration, readObject, SPACE, sampleNode } from './samples.ts';
 
 const MIB = 1024 * 1024;
-const failureOf = (work: Promise<unknown>): Promise<unknown> => work.then(() => 'no failure', (error) => error);
+const failureOf = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => 'no failure',
+    (error) => error,
+  );
 
 export function testPacks(subject: ContentUnderTest): void {
   const store = (): ContentStore => subject.opened.store;
@@ -56,7 +60,9 @@ export function testPacks(subject: ContentUnderTest): void {
     for (const { object, node, hash } of records) {
       expect(Buffer.compare(await readObject(store(), object), node)).toBe(0);
       const middle = node.length >> 1;
-      expect(Buffer.compare(await store().read(object, middle, middle + 1), node.subarray(middle, middle + 1))).toBe(0);
+      expect(
+        Buffer.compare(await store().read(object, middle, middle + 1), node.subarray(middle, middle + 1)),
+      ).toBe(0);
       await store().prove(object, 0, node.length);
       await store().verify(object, hash);
       expect(await failureOf(store().verify(object, 'f'.repeat(64)))).toBeInstanceOf(ContentDamaged);
@@ -124,7 +130,13 @@ export function testPacks(subject: ContentUnderTest): void {
     subject.opened.finish(generation);
     for (const [index, { place, node, hash }] of drafts.entries()) {
       const integrity = written.integrityFrom(records[index]?.record.integrity as Uint8Array);
-      const object = { space: SPACE, generation: newGeneration(), canonicalSize: node.length, integrity, packed: place };
+      const object = {
+        space: SPACE,
+        generation: newGeneration(),
+        canonicalSize: node.length,
+        integrity,
+        packed: place,
+      };
       await store().verify(object, hash);
       expect(Buffer.compare(await readObject(store(), object), node)).toBe(0);
     }
