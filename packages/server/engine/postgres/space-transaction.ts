@@ -23,6 +23,7 @@ import { PostgresPacks } from './pack-transaction.ts';
 import { PostgresPurge } from './purge.ts';
 import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
 import { RowChanges } from './row-changes.ts';
+import { RowLocks } from './row-locks.ts';
 import {
   contentFromSql,
   countedNodeFromSql,
@@ -55,6 +56,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   readonly packs: PostgresPacks;
   readonly #rootRefs: RootRefLedger;
   readonly #uploads: UploadCount;
+  readonly #locks: RowLocks;
   #isSpaceWritten: boolean;
   #hasFlushed = false;
 
@@ -67,10 +69,11 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     this.packs = new PostgresPacks({
       ...{ wire: this.#wire, space: this.#key, changes: this.#contents },
       flush: () => this.#flush('all'),
-      findUploads: (hashes) => this.#findUploads(hashes),
+      findUploads: (hashes) => this.#locks.findUploads(hashes),
     });
     this.#rootRefs = new RootRefLedger(this.#wire, this.#key);
     this.#uploads = new UploadCount(this.#wire, this.#key, options.uploadLimit);
+    this.#locks = new RowLocks({ wire: this.#wire, space: this.#key, rows: this.#rows, uploads: this.#uploads });
     this.#isSpaceWritten = options.isSpaceKnown;
   }
 
@@ -115,66 +118,11 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   }
 
   findNode(hash: Hash): Awaitable<NodeRow | undefined> {
-    const known = this.#rows.nodes.get(hash);
-    return known === undefined ? this.#lockNode(hash) : known.current?.row;
-  }
-
-  /** Locks its upload too: if there is no ready row, the body looks for that next. */
-  async #lockNode(hash: Hash): Promise<NodeRow | undefined> {
-    const key = hexToBytea(hash);
-    // The upload first. A publication deletes the upload and makes the row, so whoever waited here for a publication finds no
-    // upload, and must then find the row.
-    const [upload, node] = await Promise.all([
-      this.#rows.uploads.has(hash) ? undefined : this.#wire.send('lockUpload', [this.#key, key]),
-      this.#wire.send('lockNode', [this.#key, key]),
-      this.#uploads.countAhead(key),
-    ]);
-    this.#rows.learnNode(hash, node.rows[0] && countedNodeFromSql(node.rows[0]));
-    if (upload !== undefined) this.#rows.learnUpload(hash, uploadOf(upload));
-    return this.#rows.nodes.get(hash)?.current?.row;
+    return this.#locks.findNode(hash);
   }
 
   findNodes(hashes: readonly Hash[]): Awaitable<readonly (NodeRow | undefined)[]> {
-    const { nodes } = this.#rows;
-    const unknown = sortedUnknown(hashes, nodes);
-    const aligned = () => hashes.map((hash) => nodes.get(hash)?.current?.row);
-    if (unknown.length === 0) return aligned();
-    const publishing = this.#findPublishing();
-    if (publishing === undefined) return this.#lockNodes(unknown).then(aligned);
-    return this.#lockNodesAndAbsent(unknown, publishing).then(aligned);
-  }
-
-  async #lockNodes(hashes: readonly Hash[]): Promise<void> {
-    const { rows } = await this.#wire.send('lockNodes', [this.#key, hashesToSql(hashes)]);
-    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNodeFromSql(row));
-    for (const hash of hashes) this.#rows.learnNode(hash, undefined);
-  }
-
-  /** The hash whose first row is about to be made: it was looked for alone and has an upload, and its edges are read next. */
-  #findPublishing(): Hash | undefined {
-    for (const [hash, { stored }] of this.#rows.nodes) {
-      if (
-        stored === undefined &&
-        this.#rows.uploads.get(hash)?.stored !== undefined &&
-        !this.#rows.loose.has(hash)
-      )
-        return hash;
-    }
-    return undefined;
-  }
-
-  /** Reads the children of a row that is about to be made. Locks those without a row, and the new row, in the same trip. */
-  async #lockNodesAndAbsent(hashes: readonly Hash[], publishing: Hash): Promise<void> {
-    const own = sortedUnknown([publishing, ...hashes], this.#rows.loose);
-    const [{ rows }, absent, appeared] = await Promise.all([
-      this.#wire.send('lockNodes', [this.#key, hashesToSql(hashes)]),
-      this.#wire.send('lockAbsent', [this.#key, hashesToSql(own)]),
-      this.#wire.send('findAppeared', [this.#key, hashesToSql(own)]),
-    ]);
-    for (const row of rows) this.#rows.learnNode(byteaToHex(row.hash), countedNodeFromSql(row));
-    for (const hash of hashes) this.#rows.learnNode(hash, undefined);
-    this.#learnLoose(absent);
-    this.#assertStillAbsent(appeared);
+    return this.#locks.findNodes(hashes);
   }
 
   insertNode(row: NodeRow): void {
@@ -192,43 +140,8 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     this.#rows.deleteNode(before);
   }
 
-  /**
-   * Locks a hash without a row by a record of its edges, made if there is none, and then looks for its row once more. So two
-   * transactions that make a row and an edge to it at the same time never miss each other: the later one waits here, and either
-   * finds the other's edges, or finds its row and begins again.
-   */
   findLooseEdges(hashes: readonly Hash[]): Awaitable<readonly number[]> {
-    this.#wire.assertUsable();
-    const { loose } = this.#rows;
-    const unknown = sortedUnknown(hashes, loose);
-    const aligned = () => hashes.map((hash) => loose.get(hash)?.current ?? 0);
-    return unknown.length === 0 ? aligned() : this.#lockLoose(unknown).then(aligned);
-  }
-
-  async #lockLoose(hashes: readonly Hash[]): Promise<void> {
-    const keys = hashesToSql(hashes);
-    const [locked, appeared] = await Promise.all([
-      this.#wire.send('lockLooseEdges', [this.#key, keys]),
-      this.#wire.send('findAppeared', [this.#key, keys]),
-    ]);
-    this.#learnLoose(locked);
-    this.#assertStillAbsent(appeared);
-  }
-
-  #learnLoose({ rows }: SqlResult): void {
-    for (const row of rows) {
-      const count = row.count as number;
-      this.#rows.loose.set(byteaToHex(row.hash), { stored: count, current: count, isPlaced: true });
-    }
-  }
-
-  #assertStillAbsent({ rows }: SqlResult): void {
-    for (const row of rows) {
-      const hash = byteaToHex(row.hash);
-      const known = this.#rows.nodes.get(hash);
-      if (known === undefined || known.stored !== undefined || !this.#rows.loose.has(hash)) continue;
-      this.#wire.runAgain('a row appeared where there was none');
-    }
+    return this.#locks.findLooseEdges(hashes);
   }
 
   setLooseEdges(hash: Hash, count: number): void {
@@ -237,25 +150,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   }
 
   findUpload(hash: Hash): Awaitable<UploadRow | undefined> {
-    const known = this.#rows.uploads.get(hash);
-    return known === undefined ? this.#lockUpload(hash) : known.current;
-  }
-
-  async #lockUpload(hash: Hash): Promise<UploadRow | undefined> {
-    const found = await this.#wire.send('lockUpload', [this.#key, hexToBytea(hash)]);
-    this.#rows.learnUpload(hash, uploadOf(found));
-    return this.#rows.uploads.get(hash)?.current;
-  }
-
-  async #findUploads(hashes: readonly Hash[]): Promise<readonly (UploadRow | undefined)[]> {
-    const { uploads } = this.#rows;
-    const unknown = sortedUnknown(hashes, uploads);
-    if (unknown.length > 0) {
-      const { rows } = await this.#wire.send('lockUploads', [this.#key, hashesToSql(unknown)]);
-      for (const row of rows) this.#rows.learnUpload(byteaToHex(row.hash), uploadFromSql(row));
-      for (const hash of unknown) this.#rows.learnUpload(hash, undefined);
-    }
-    return hashes.map((hash) => uploads.get(hash)?.current);
+    return this.#locks.findUpload(hash);
   }
 
   insertUpload(row: UploadRow): void {
@@ -266,13 +161,13 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   updateUpload(before: UploadRow, after: UploadRow): Awaitable<void> {
     this.#wire.assertUsable();
     if (this.#rows.uploads.has(before.hash)) return this.#rows.changeUpload(before, after);
-    return this.#lockUpload(before.hash).then(() => this.#rows.changeUpload(before, after));
+    return this.#locks.lockUpload(before.hash).then(() => this.#rows.changeUpload(before, after));
   }
 
   deleteUpload(before: UploadRow): Awaitable<void> {
     this.#wire.assertUsable();
     if (this.#rows.uploads.has(before.hash)) return this.#rows.changeUpload(before, undefined);
-    return this.#lockUpload(before.hash).then(() => this.#rows.changeUpload(before, undefined));
+    return this.#locks.lockUpload(before.hash).then(() => this.#rows.changeUpload(before, undefined));
   }
 
   /** The sums begin after the lock is held, so that they see what those before have committed. */
@@ -371,7 +266,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     const hashes = reads.flatMap((each) => each.hashes);
     await Promise.all([
       this.#rootRefs.prefetch(reads),
-      this.#lockNodes(sortedUnknown(hashes, this.#rows.nodes)),
+      this.#locks.lockNodes(hashes),
     ]);
   }
 
@@ -427,15 +322,4 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     if (writes.length > 0) this.#hasFlushed = true;
     return writes.map((write) => this.#wire.send(...write));
   }
-}
-
-/** The hashes that `known` does not hold yet, in hash order, once each. */
-function sortedUnknown(hashes: readonly Hash[], known: ReadonlyMap<Hash, unknown>): Hash[] {
-  const unknown = new Set<Hash>();
-  for (const hash of hashes) if (!known.has(hash)) unknown.add(hash);
-  return [...unknown].sort();
-}
-
-function uploadOf({ rows }: SqlResult): UploadRow | undefined {
-  return rows[0] && uploadFromSql(rows[0]);
 }
