@@ -24,16 +24,9 @@ import { PostgresPurge } from './purge.ts';
 import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
 import { RowChanges } from './row-changes.ts';
 import { RowLocks } from './row-locks.ts';
-import {
-  contentFromSql,
-  countedNodeFromSql,
-  discardFromSql,
-  hashesToSql,
-  totalsFromSql,
-  uploadFromSql,
-} from './rows.ts';
+import { contentFromSql, countedNodeFromSql, discardFromSql, totalsFromSql, uploadFromSql } from './rows.ts';
 import { UploadCount, type UploadLimit } from './upload-limit.ts';
-import { byteaToHex, hexToBytea, type SqlResult, type SqlRow, type SqlValue } from './wire/sql-values.ts';
+import { hexToBytea, type SqlResult, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 import { NowUnknown, type Statement, type TransactionWire } from './wire/transaction-wire.ts';
 
 interface TransactionOptions {
@@ -73,7 +66,12 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
     });
     this.#rootRefs = new RootRefLedger(this.#wire, this.#key);
     this.#uploads = new UploadCount(this.#wire, this.#key, options.uploadLimit);
-    this.#locks = new RowLocks({ wire: this.#wire, space: this.#key, rows: this.#rows, uploads: this.#uploads });
+    this.#locks = new RowLocks({
+      wire: this.#wire,
+      space: this.#key,
+      rows: this.#rows,
+      uploads: this.#uploads,
+    });
     this.#isSpaceWritten = options.isSpaceKnown;
   }
 
@@ -264,10 +262,7 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
   /** Reads in one trip all that these commits look at, so that their bodies find it here. */
   async prefetch(reads: readonly RootRefReads[]): Promise<void> {
     const hashes = reads.flatMap((each) => each.hashes);
-    await Promise.all([
-      this.#rootRefs.prefetch(reads),
-      this.#locks.lockNodes(hashes),
-    ]);
+    await Promise.all([this.#rootRefs.prefetch(reads), this.#locks.lockNodes(hashes)]);
   }
 
   /** Grows with every write, so it shows whether a body has changed anything. */
