@@ -173,6 +173,8 @@ function engineRoom(store: string, packages: readonly string[], reason: string):
     'packages/server/engine/address.ts',
     'packages/server/engine/app-rows.ts',
     'packages/server/engine/local-failure.ts',
+    'packages/server/engine/packed-object.ts',
+    'packages/server/engine/unzstd.ts',
     'packages/server/engine/refused.ts',
     'packages/server/engine/schema-version.ts',
     'packages/server/engine/store-identity.ts',

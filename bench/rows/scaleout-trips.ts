@@ -1,12 +1,12 @@
 /** What each operation costs where engines are a network away: round trips to PostgreSQL and requests to S3, counted. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import type { LeaseResponse } from '@holdfast/protocol';
+import type { ContentCaller } from '../../packages/server/core/content-caller.ts';
 import type { Core } from '../../packages/server/core/core.ts';
 import { getUsage } from '../../packages/server/core/get-usage.ts';
 import { PackJudgements } from '../../packages/server/core/judge-pack.ts';
 import { leaseNode } from '../../packages/server/core/lease-node.ts';
 import { listRootRefs } from '../../packages/server/core/list-root-refs.ts';
-import type { ContentCaller } from '../../packages/server/core/ports.ts';
 import { NO_QUOTAS } from '../../packages/server/core/quotas.ts';
 import { readContent } from '../../packages/server/core/read-content.ts';
 import { readMetadata } from '../../packages/server/core/read-metadata.ts';
@@ -22,6 +22,7 @@ import { SQL } from '../../packages/server/engine/postgres/statements.ts';
 import { PostgresConnection } from '../../packages/server/engine/postgres/wire/connection.ts';
 import type { PostgresPool } from '../../packages/server/engine/postgres/wire/connection-pool.ts';
 import { openS3ContentStore } from '../../packages/server/engine/s3/open-s3-content-store.ts';
+import { unzstd } from '../../packages/server/engine/unzstd.ts';
 import { formatContentUrl } from '../../test/support/cluster.ts';
 import { createNodeSource } from '../load/canonical-nodes.ts';
 import type { Deployment } from '../scaleout.ts';
@@ -114,7 +115,7 @@ async function openWorld({ metadataUrl, bucket }: Deployment) {
     signer: createSigner(randomBytes(32)),
     rottenNodes: new RottenNodes(() => undefined),
     strays: new StrayWatch(),
-    packs: new PackJudgements(),
+    packs: new PackJudgements(unzstd),
     quotas: NO_QUOTAS,
     settings: {
       nodeBytesMax: 2 ** 25,

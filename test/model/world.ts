@@ -11,6 +11,7 @@ import { NO_QUOTAS } from '../../packages/server/core/quotas.ts';
 import { readMetadata } from '../../packages/server/core/read-metadata.ts';
 import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
 import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
+import { unzstd } from '../../packages/server/engine/unzstd.ts';
 import type { EngineUnderTest } from './engine-under-test.ts';
 import { POOL, type PoolNode } from './node-pool.ts';
 import type { Changes } from './reference-root-refs.ts';
@@ -118,7 +119,7 @@ export class World {
       signer: makeSigner(),
       rottenNodes: new RottenNodes(() => undefined),
       strays: new StrayWatch(),
-      packs: new PackJudgements(),
+      packs: new PackJudgements(unzstd),
       quotas: NO_QUOTAS,
       settings: MODEL_SETTINGS,
     };

@@ -11,6 +11,7 @@ import { createSigner } from '../core/signer.ts';
 import { StrayWatch } from '../core/stray-watch.ts';
 import { openTemporaryEngine, type TemporaryEngine } from '../deployment/test/embedded-engine-fixture.ts';
 import { hashAt, readyNode } from '../engine/contract/samples.ts';
+import { unzstd } from '../engine/unzstd.ts';
 import { BACKGROUND_FAILURES, GC_LAST_SUCCESS } from '../metrics/server-metrics.ts';
 import { makeCollectStep } from './collect-all.ts';
 import { type BackgroundTurns, makeLocalTurns, NO_TURNS } from './turns.ts';
@@ -33,7 +34,7 @@ function coreOf({ metadata, content }: TemporaryEngine, changes: Partial<Core> =
     quotas: NO_QUOTAS,
     rottenNodes: new RottenNodes(() => undefined),
     strays: new StrayWatch(),
-    packs: new PackJudgements(),
+    packs: new PackJudgements(unzstd),
     settings: {
       ...{ nodeBytesMax: 1 << 26, activeUploadsMax: 100, uploadTtlMs: 60_000 },
       ...{ abandonedAfterMs: 86_400_000, rootRefHistoryMs: 86_400_000 },

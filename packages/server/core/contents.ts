@@ -136,7 +136,7 @@ export function verifyInlineNode(core: Pick<Core, 'content'>, content: ContentRo
   }
 }
 
-export function isSamePlace(left: PackPlace | undefined, right: PackPlace): boolean {
+function isSamePlace(left: PackPlace | undefined, right: PackPlace): boolean {
   return left?.pack === right.pack && left.offset === right.offset;
 }
 

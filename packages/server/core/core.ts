@@ -5,7 +5,7 @@
 
 import type { ClockGuard } from './clock-guard.ts';
 import type { FreeSpace } from './free-space.ts';
-import type { PackJudgements } from './judge-pack.ts';
+import type { PackJudge } from './pack-ports.ts';
 import type { ContentStore, MetadataStore, Randomness, Signer } from './ports.ts';
 import type { Quotas } from './quotas.ts';
 import type { RottenNodes } from './rotten-nodes.ts';
@@ -21,7 +21,7 @@ export interface Core {
   /** undefined: nothing is kept on a disk of ours */
   readonly freeSpace?: FreeSpace | undefined;
   readonly strays: StrayWatch;
-  readonly packs: PackJudgements;
+  readonly packs: PackJudge;
   /** undefined: one process has the only clock */
   readonly clocks?: ClockGuard | undefined;
   readonly settings: CoreSettings;

@@ -6,48 +6,49 @@ import {
   PackReader,
   type PackRecord,
   RECORD_HEADER_BYTES,
+  type RecordJudge,
   refsToHashes,
+  type Unzstd,
 } from '@holdfast/protocol';
-import type { Core } from './core.ts';
-import type { Generation, PackRejection, PackVerdicts, Space } from './model.ts';
+import type { Generation, PackRejection, Space } from './model.ts';
 import { childrenFirst } from './order-nodes.ts';
-import type { JudgedRecord } from './pack-decision.ts';
-import type { PackObject } from './pack-ports.ts';
+import type { JudgedPack, JudgedRecord, PackJudge, PackObject, PackStore } from './pack-ports.ts';
 import { sha256Hex } from './sha256.ts';
-import { unzstd } from './unzstd.ts';
-
-export interface JudgedPack {
-  /** of the object */
-  readonly bytes: number;
-  readonly verdicts: PackVerdicts;
-  /** those that are good, children before parents */
-  readonly records: readonly JudgedRecord[];
-}
 
 /** After this many bytes, over all packs, the garbage collector is called: by itself it lets pieces of files pile up. */
 const COLLECT_BYTES = 32 * 1024 * 1024;
 
 /** Callers that ask for one pack at the same time share one reading of it. */
-export class PackJudgements {
+export class PackJudgements implements PackJudge {
+  readonly #unzstd: Unzstd;
   readonly #underWay = new Map<Generation, Promise<JudgedPack | undefined>>();
 
-  /** Resolves `undefined` if there is no object. An object that was found stays true, because keys are written once. */
-  async judge(core: Core, space: Space, pack: Generation): Promise<JudgedPack | undefined> {
+  constructor(unzstd: Unzstd) {
+    this.#unzstd = unzstd;
+  }
+
+  /** An object that was found stays true, because keys are written once. */
+  async judge(
+    packs: PackStore,
+    space: Space,
+    pack: Generation,
+    nodeBytesMax: number,
+  ): Promise<JudgedPack | undefined> {
     const earlier = await this.#underWay.get(pack);
     if (earlier !== undefined) return earlier;
     const shared = this.#underWay.get(pack);
     if (shared !== undefined) return shared;
-    const { nodeBytesMax } = core.settings;
-    const judging = core.content.packs
-      .inspect(space, pack, (object) => judgeObject(object, pack, nodeBytesMax))
+    const rules = { nodeBytesMax, unzstd: this.#unzstd, sha256: sha256Hex };
+    const judging = packs
+      .inspect(space, pack, (object) => judgeObject(object, pack, rules))
       .finally(() => this.#underWay.delete(pack));
     this.#underWay.set(pack, judging);
     return judging;
   }
 }
 
-async function judgeObject(object: PackObject, pack: Generation, nodeBytesMax: number): Promise<JudgedPack> {
-  const judge = new PackJudge(object, pack, nodeBytesMax);
+async function judgeObject(object: PackObject, pack: Generation, rules: RecordJudge): Promise<JudgedPack> {
+  const judge = new RecordSorter(object, pack, rules);
   const reader = new PackReader(object.bytes);
   let uncollectedBytes = 0;
   for await (const piece of object.read()) {
@@ -62,27 +63,24 @@ async function judgeObject(object: PackObject, pack: Generation, nodeBytesMax: n
   return judge.finish(reader.fault);
 }
 
-class PackJudge {
+/** Sorts the records of one object into good ones and rejected ones. */
+class RecordSorter {
   readonly #object: PackObject;
   readonly #pack: Generation;
-  readonly #nodeBytesMax: number;
+  readonly #rules: RecordJudge;
   readonly #hashes: Hash[] = [];
   readonly #good = new Map<Hash, JudgedRecord>();
   readonly #rejections: PackRejection[] = [];
 
-  constructor(object: PackObject, pack: Generation, nodeBytesMax: number) {
+  constructor(object: PackObject, pack: Generation, rules: RecordJudge) {
     this.#object = object;
     this.#pack = pack;
-    this.#nodeBytesMax = nodeBytesMax;
+    this.#rules = rules;
   }
 
   take(reader: PackReader, record: PackRecord): void {
     const { index, byte, hash, codec, stored, storedLength } = record;
-    const { node, rejection } = judgeRecord(record, {
-      nodeBytesMax: this.#nodeBytesMax,
-      unzstd,
-      sha256: sha256Hex,
-    });
+    const { node, rejection } = judgeRecord(record, this.#rules);
     if (rejection !== undefined) {
       this.#hashes.push(hash);
       this.#rejections.push({ index, ...rejection });

@@ -83,7 +83,7 @@ interface Accepted {
 
 const UPLOAD_LIMIT_RETRY_AFTER_SECONDS = 5;
 /** ms; a direct upload has ended this long after its URL expired. The sweep of strays finds the object of a slower one. */
-export const PUT_DURATION_MS_MAX = 600_000;
+const PUT_DURATION_MS_MAX = 600_000;
 /** A content store that takes direct uploads counts the life of a URL in whole seconds, so rows and answers do too. */
 const DIRECT_EXPIRY_STEP_MS = 1000;
 

@@ -8,13 +8,13 @@ import {
   type PackLeaseResult,
 } from '@holdfast/protocol';
 import type { Core } from './core.ts';
-import type { JudgedPack } from './judge-pack.ts';
 import { changesRefused } from './lease-decision.ts';
 import { QuotaRoom } from './lease-node.ts';
 import { leaseInGroups, limitChildHashes, ROWS_PER_GROUP, toResult } from './lease-nodes.ts';
 import { clampLeaseDuration } from './lease-state.ts';
 import type { PackId, PackRow, PackVerdicts, Space } from './model.ts';
 import { beginPack, packNotFound, publishGroup, type RecordOutcome, touchPack } from './pack-decision.ts';
+import type { JudgedPack } from './pack-ports.ts';
 import { quotaExceeded } from './quotas.ts';
 
 const HASH_BYTES = 32;
@@ -60,7 +60,9 @@ async function judge(core: Core, space: Space, pack: PackRow): Promise<JudgedPac
   const { upload } = core.content;
   // Our own target notes a complete pack; only a direct upload has to be looked for.
   const isThere = upload.kind === 'direct' || pack.bytes !== undefined;
-  const judged = isThere ? await core.packs.judge(core, space, pack.generation) : undefined;
+  const judged = isThere
+    ? await core.packs.judge(core.content.packs, space, pack.generation, core.settings.nodeBytesMax)
+    : undefined;
   if (judged !== undefined) return judged;
   if (pack.bytes !== undefined) {
     throw new ApiError(

@@ -10,13 +10,13 @@ import type {
   Generation,
   NodeRow,
   PackId,
-  PackPlace,
   PackRejection,
   PackRow,
   PackVerdicts,
   UploadRow,
 } from './model.ts';
 import { createPackGeneration, recordGeneration } from './pack-generations.ts';
+import type { JudgedRecord } from './pack-ports.ts';
 import type { SpaceTransaction, UploadKind } from './ports.ts';
 import {
   contradicts,
@@ -27,20 +27,6 @@ import {
   settleWaiting,
 } from './publication.ts';
 import { type Excess, findExcess, NOTHING_STORED, type QuotaInput, type Stored } from './quotas.ts';
-
-/** A record that was judged good. Plain data. */
-export interface JudgedRecord {
-  /** in the pack, from 0 */
-  readonly index: number;
-  readonly hash: Hash;
-  readonly size: number;
-  readonly canonicalSize: number;
-  readonly contentType: string;
-  readonly refs: Uint8Array;
-  readonly place: PackPlace;
-  /** of the stored bytes */
-  readonly integrity: Uint8Array;
-}
 
 export type RowOutcome = Publication | { readonly kind: 'absent'; readonly hash: Hash };
 

@@ -158,3 +158,36 @@ export interface StagedPack {
   /** as `StagedUpload.release` */
   release(): Promise<void>;
 }
+
+/** A record that was judged good. Plain data. */
+export interface JudgedRecord {
+  /** in the pack, from 0 */
+  readonly index: number;
+  readonly hash: Hash;
+  readonly size: number;
+  readonly canonicalSize: number;
+  readonly contentType: string;
+  readonly refs: Uint8Array;
+  readonly place: PackPlace;
+  /** of the stored bytes */
+  readonly integrity: Uint8Array;
+}
+
+/** What judging the object of a pack found. */
+export interface JudgedPack {
+  /** of the object */
+  readonly bytes: number;
+  readonly verdicts: PackVerdicts;
+  /** those that are good, children before parents */
+  readonly records: readonly JudgedRecord[];
+}
+
+export interface PackJudge {
+  /** Resolves `undefined` if a healthy store has no such object. */
+  judge(
+    packs: PackStore,
+    space: Space,
+    pack: Generation,
+    nodeBytesMax: number,
+  ): Promise<JudgedPack | undefined>;
+}

@@ -337,31 +337,6 @@ export interface ReadAids {
   readonly signal?: AbortSignal;
 }
 
-/** The content of one object, to be copied for its readers. */
-export interface CopySource {
-  readonly generation: Generation;
-  /** where the content begins within the canonical bytes */
-  readonly offset: number;
-  /** bytes of the content */
-  readonly size: number;
-  readonly getVersion: () => Promise<string>;
-  /** proven canonical bytes, `CONTENT_PIECE_BYTES` at most */
-  readonly read: (start: number, end: number, aids: ReadAids) => Promise<Uint8Array>;
-}
-
-/** The request that waits for content. */
-export interface ContentCaller {
-  /** Called before content is read into memory, with its bytes: waits for room, or rejects. */
-  readonly reserve?: (bytes: number) => Promise<void>;
-  /** false: the request needs only the headers */
-  readonly wantsBytes: boolean;
-  /**
-   * Content [start, end) as one body, to be sent in the same turn. It is never the stored object itself: an answer must send the
-   * bytes that were proven, however late. Rejects with the error of `read`, or if there is no room for a copy.
-   */
-  copy(source: CopySource, start: number, end: number): Promise<Blob>;
-}
-
 export interface NodeLimits {
   /** largest canonical node, bytes; exactly this is accepted */
   readonly nodeBytesMax: number;

@@ -2,13 +2,13 @@
 import { ApiError, type Hash } from '@holdfast/protocol';
 import { after } from './awaitable.ts';
 import { parseByteRange } from './byte-range.ts';
+import type { ContentCaller } from './content-caller.ts';
 import { isProofOfRot, markRotten, rottenContent, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
 import {
   type Awaitable,
   CONTENT_PIECE_BYTES,
-  type ContentCaller,
   ContentDamaged,
   ContentLost,
   isDamage,

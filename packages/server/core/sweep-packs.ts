@@ -5,7 +5,7 @@ import type { SweptPack } from './pack-ports.ts';
 import type { SpaceTransaction, UploadKind } from './ports.ts';
 import { NOTHING_STORED } from './quotas.ts';
 
-export const PACKS_PER_TRANSACTION_MAX = 100;
+const PACKS_PER_TRANSACTION_MAX = 100;
 
 interface PacksToSettle {
   readonly abandonedAt: number;

@@ -9,6 +9,7 @@ import type { Clock, Randomness, Signer } from '../core/ports.ts';
 import type { Quotas } from '../core/quotas.ts';
 import type { RottenNodes } from '../core/rotten-nodes.ts';
 import { StrayWatch } from '../core/stray-watch.ts';
+import { unzstd } from '../engine/unzstd.ts';
 import type { ServedDeployment } from './deployment.ts';
 
 /** What is configured of the rules. */
@@ -32,7 +33,7 @@ export function makeCore(
     signer,
     rottenNodes,
     strays: new StrayWatch(),
-    packs: new PackJudgements(),
+    packs: new PackJudgements(unzstd),
     clocks: new ComparedClocks({ rows, bytes, now: () => clock.now(), skewMsMax: config.clockSkewMsMax }),
     quotas,
     freeSpace,

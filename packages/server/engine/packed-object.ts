@@ -5,12 +5,13 @@
  * finds damage; forgery is found by the digest. An engine may put its own facts about the object beside it.
  */
 import { promisify } from 'node:util';
-import { zstdDecompress, zstdDecompressSync } from 'node:zlib';
-import { bytesToHash, type Hash } from '@holdfast/protocol';
+import { zstdDecompress } from 'node:zlib';
+import { bytesToHash, type Hash, walkZstdFrame } from '@holdfast/protocol';
 import type { PackPlace } from '../core/model.ts';
 import type { PackStore } from '../core/pack-ports.ts';
 import { ContentDamaged, type StoredObject } from '../core/ports.ts';
 import { sha256 } from '../core/sha256.ts';
+import { unzstd } from './unzstd.ts';
 
 const VERSION = 1;
 const CHECKSUM_AT = 1;
@@ -87,7 +88,7 @@ async function readCanonical(packs: Pick<PackStore, 'readRecord'>, object: Packe
 }
 
 /** The canonical bytes of proven stored bytes. @throws ContentDamaged */
-export async function unpackRecord(
+async function unpackRecord(
   stored: Uint8Array,
   object: Pick<PackedNode, 'generation' | 'canonicalSize' | 'packed'>,
 ): Promise<Uint8Array> {
@@ -104,11 +105,11 @@ async function unpackFrame(
   object: Pick<PackedNode, 'generation' | 'canonicalSize' | 'packed'>,
 ): Promise<Uint8Array> {
   const { canonicalSize } = object;
-  const options = { maxOutputLength: canonicalSize };
+  const walk = walkZstdFrame(frame, canonicalSize);
+  if (walk.fault !== undefined) throw damaged(object, `holds no frame: ${walk.fault}`);
   try {
-    return canonicalSize <= UNPACKED_HERE_BYTES_MAX
-      ? zstdDecompressSync(frame, options)
-      : await unpackElsewhere(frame, options);
+    if (canonicalSize <= UNPACKED_HERE_BYTES_MAX) return unzstd(frame, canonicalSize, walk.frame);
+    return await unpackElsewhere(frame, { maxOutputLength: canonicalSize });
   } catch (error) {
     throw damaged(object, `holds no frame of ${canonicalSize} bytes`, { cause: error });
   }

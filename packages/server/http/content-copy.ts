@@ -1,8 +1,9 @@
 /** One object's content in a private file that grows piece by piece. Each piece is proven and written once. */
 import * as fs from 'node:fs';
 import { join } from 'node:path';
+import type { CopySource } from '../core/content-caller.ts';
 import type { Generation } from '../core/model.ts';
-import { CONTENT_PIECE_BYTES, type CopySource } from '../core/ports.ts';
+import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
 import type { FairShares, Hold } from '../shares/fair-shares.ts';
 
 /** A folder whose file system holds copies. */

@@ -12,23 +12,18 @@ import { ByteSpoiler, nextTurn, objectsFolder } from '../../../../test/support/e
 import { findLeftovers, recount } from '../../../../test/support/embedded-recount.ts';
 import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
 import { type EmbeddedEngine, openEmbeddedEngine } from '../../deployment/test/embedded-engine-fixture.ts';
+import { unzstd } from '../../engine/unzstd.ts';
+import type { ContentCaller } from '../content-caller.ts';
 import type { Core, CoreSettings } from '../core.ts';
 import { PackJudgements } from '../judge-pack.ts';
 import { leaseNode } from '../lease-node.ts';
-import type { Generation, NodeRow, Space } from '../model.ts';
-import type {
-  Awaitable,
-  ContentCaller,
-  ContentStore,
-  DeletedObjects,
-  Signer,
-  StagedUpload,
-  UploadReceiver,
-} from '../ports.ts';
+import type { NodeRow, Space } from '../model.ts';
+import type { Awaitable, Signer } from '../ports.ts';
 import { receiveUpload } from '../receive-upload.ts';
 import { type RotReport, RottenNodes } from '../rotten-nodes.ts';
 import { StrayWatch, TOMBSTONE_MS } from '../stray-watch.ts';
 import { sweep } from '../sweep.ts';
+import { type Doors, withDoors } from './content-doors.ts';
 import { withCopies } from './copied-transactions.ts';
 import { DirectStore } from './direct-store.ts';
 import { SettableQuotas } from './settable-quotas.ts';
@@ -48,17 +43,6 @@ const SETTINGS: CoreSettings = {
   abandonedAfterMs: DAY_MS,
   rootRefHistoryMs: DAY_MS,
 };
-
-/** Called in place of the port's own step; `step` is that step. */
-type Door<T> = (step: () => Promise<T>) => Promise<T>;
-
-export interface Doors {
-  delete?: (step: () => Promise<void>, generation: Generation) => Promise<void>;
-  inspect?: Door<Awaited<ReturnType<ContentStore['inspect']>>>;
-  read?: Door<Uint8Array>;
-  verify?: Door<void>;
-  seal?: Door<boolean>;
-}
 
 /** Nodes here are small: none is copied. */
 export const CALLER: ContentCaller = {
@@ -215,7 +199,7 @@ export class CoreWorld {
       ...{ signer, quotas: this.quotas },
       rottenNodes: new RottenNodes((report) => this.rotReports.push(report)),
       strays: new StrayWatch(),
-      packs: new PackJudgements(),
+      packs: new PackJudgements(unzstd),
       settings: this.#settings,
     };
   }
@@ -327,72 +311,6 @@ export async function failureOf(request: Awaitable<unknown>): Promise<ApiError> 
     throw error;
   }
   throw new Error('expected the request to fail');
-}
-
-function withDoors(content: ContentStore, doors: Doors): ContentStore {
-  const { upload } = content;
-  return {
-    upload: upload.kind === 'server' ? { kind: 'server', receiver: watch(upload.receiver, doors) } : upload,
-    packs: content.packs,
-    inspect: (...given) => through(doors.inspect, () => content.inspect(...given)),
-    read: (...given) => through(doors.read, () => content.read(...given)),
-    getVersion: (given) => content.getVersion(given),
-    prove: (...given) => content.prove(...given),
-    verify: (...given) => through(doors.verify, () => content.verify(...given)),
-    verifyInline: (given) => content.verifyInline(given),
-    delete: (space, generations) =>
-      doors.delete === undefined
-        ? content.delete(space, generations)
-        : deleteThrough(doors.delete, content, space, generations),
-    sweep: (...given) => content.sweep(...given),
-    close: () => content.close(),
-  };
-}
-
-function through<T>(door: Door<T> | undefined, step: () => Promise<T>): Promise<T> {
-  return door === undefined ? step() : door(step);
-}
-
-function watch(receiver: UploadReceiver, doors: Doors): UploadReceiver {
-  return {
-    isReceiving: (generation) => receiver.isReceiving(generation),
-    reservedBytes: (space) => receiver.reservedBytes(space),
-    receivePack: (...given) => receiver.receivePack(...given),
-    receive: async (...given) => {
-      const staged: StagedUpload = await receiver.receive(...given);
-      return {
-        evidence: staged.evidence,
-        inlineBytes: staged.inlineBytes,
-        seal: () => through(doors.seal, () => staged.seal()),
-        release: () => staged.release(),
-      };
-    },
-  };
-}
-
-/** Each object by itself, all at once. */
-async function deleteThrough(
-  door: NonNullable<Doors['delete']>,
-  content: ContentStore,
-  space: Space,
-  generations: readonly Generation[],
-): Promise<DeletedObjects> {
-  const deleted = new Set<Generation>();
-  let failure: unknown;
-  const deleteOne = async (generation: Generation): Promise<void> => {
-    const step = async (): Promise<void> => {
-      const outcome = await content.delete(space, [generation]);
-      if (outcome.failure !== undefined) throw outcome.failure;
-    };
-    try {
-      await door(step, generation);
-      deleted.add(generation);
-    } catch (error) {
-      failure ??= error;
-    }
-  };
-  await Promise.all(generations.map(deleteOne));
-  return { deleted, failure };
 }
 
 const sign = (purpose: string, message: string): Buffer =>

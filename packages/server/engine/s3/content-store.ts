@@ -27,27 +27,14 @@ import {
 } from '../packed-object.ts';
 import { deleteKeys } from './batch-delete.ts';
 import { BucketEpoch } from './bucket-epoch.ts';
+import type { S3ContentStoreParts } from './content-store-parts.ts';
 import { findEtagOf } from './etag.ts';
 import { RecordContradicted } from './failure.ts';
-import type { S3Limits } from './limits.ts';
-import type { StoreMarker } from './marker.ts';
 import { inspectObject } from './object-inspection.ts';
-import type { ObjectKeys } from './object-key.ts';
 import { proveBroken } from './object-proof.ts';
 import { gatherRange, type RecordedObject, readRange } from './object-range.ts';
 import { S3PackStore } from './packs.ts';
-import type { S3Client } from './s3-client.ts';
 import { StrayWalk } from './stray-walk.ts';
-import type { UploadUrls } from './upload-urls.ts';
-
-export interface S3ContentStoreParts {
-  readonly client: S3Client;
-  readonly keys: ObjectKeys;
-  readonly marker: StoreMarker;
-  readonly uploadUrls: UploadUrls;
-  readonly limits: S3Limits;
-  readonly uploadTtlMs: number;
-}
 
 export class S3ContentStore implements ContentStore {
   readonly upload: ContentUploads;

@@ -8,7 +8,7 @@ import { toByteStream } from '../../core/byte-stream.ts';
 import { type StoredObject, StoreUnavailable } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import type { ContentIntake, IntakeTarget, TakenContent } from '../transfer-ports.ts';
-import type { S3ContentStoreParts } from './content-store.ts';
+import type { S3ContentStoreParts } from './content-store-parts.ts';
 import { etagToIntegrity, findEtagOf, findStrongEtag } from './etag.ts';
 import { AttemptFailed } from './failure.ts';
 import { inspectObject } from './object-inspection.ts';

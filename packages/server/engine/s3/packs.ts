@@ -10,7 +10,7 @@ import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../cor
 import { ContentDamaged, StoreUnavailable } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { isRecordIntact, makeRecordIntegrity, RECORD_INTEGRITY_BYTES } from '../packed-object.ts';
-import type { S3ContentStoreParts } from './content-store.ts';
+import type { S3ContentStoreParts } from './content-store-parts.ts';
 import { etagToIntegrity, findEtagOf, findStrongEtag } from './etag.ts';
 import { AttemptFailed, RecordContradicted } from './failure.ts';
 import { askCollector, openObject } from './object-inspection.ts';

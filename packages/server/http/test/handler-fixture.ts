@@ -12,6 +12,7 @@ import { RottenNodes } from '../../core/rotten-nodes.ts';
 import { createSigner } from '../../core/signer.ts';
 import { StrayWatch } from '../../core/stray-watch.ts';
 import { openEmbeddedEngine } from '../../deployment/test/embedded-engine-fixture.ts';
+import { unzstd } from '../../engine/unzstd.ts';
 import { ContentCopies } from '../content-copies.ts';
 import type { FailureReport } from '../error-answer.ts';
 import { createHandler, type Handler, type HandlerOptions } from '../handler.ts';
@@ -48,7 +49,7 @@ export async function openHandlerWorld(): Promise<HandlerWorld> {
     signer: createSigner(randomBytes(32)),
     rottenNodes: new RottenNodes(() => undefined),
     strays: new StrayWatch(),
-    packs: new PackJudgements(),
+    packs: new PackJudgements(unzstd),
     quotas: NO_QUOTAS,
     settings: {
       nodeBytesMax: NODE_BYTES_MAX,

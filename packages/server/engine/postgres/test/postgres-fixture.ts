@@ -16,6 +16,7 @@ import { StrayWatch } from '../../../core/stray-watch.ts';
 import { DirectStore } from '../../../core/test/direct-store.ts';
 import { type PostgresAddress, parsePostgresUrl } from '../../address.ts';
 import { SPACE } from '../../contract/samples.ts';
+import { unzstd } from '../../unzstd.ts';
 import { PostgresMetadataStore } from '../metadata-store.ts';
 import { openPostgres } from '../open-postgres.ts';
 import type { PostgresPool } from '../wire/connection-pool.ts';
@@ -85,7 +86,7 @@ export function coreOf(
     random: { bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },
     rottenNodes: new RottenNodes(() => undefined),
     strays: new StrayWatch(),
-    packs: new PackJudgements(),
+    packs: new PackJudgements(unzstd),
     quotas: NO_QUOTAS,
     signer: {
       sign: (_purpose, message) => sha256(new TextEncoder().encode(message)),

@@ -1,0 +1,15 @@
+/** What the store of bytes in S3 is made of. */
+import type { S3Limits } from './limits.ts';
+import type { StoreMarker } from './marker.ts';
+import type { ObjectKeys } from './object-key.ts';
+import type { S3Client } from './s3-client.ts';
+import type { UploadUrls } from './upload-urls.ts';
+
+export interface S3ContentStoreParts {
+  readonly client: S3Client;
+  readonly keys: ObjectKeys;
+  readonly marker: StoreMarker;
+  readonly uploadUrls: UploadUrls;
+  readonly limits: S3Limits;
+  readonly uploadTtlMs: number;
+}
