@@ -23,7 +23,7 @@ const node = fc
         refs: new Uint8Array(0),
         generation: '0'.repeat(32),
         storage: 'inline',
-        storedSize: 1,
+        storedSize: fields.size + 30,
         leaseStartedAt: 0,
         waitingTouchedAt: 0,
       }) as NodeRow,
