@@ -106,14 +106,14 @@ export function testPacks(subject: ContentUnderTest): void {
     expect((await store().delete(SPACE, [generation])).deleted).toEqual(new Set([generation]));
     for (const { object, record, hash } of records) {
       const reads = [
-        store().packs.readRecord(SPACE, record),
-        store().packs.readRecords(SPACE, [record]),
-        store().read(object, 0, 10),
-        store().prove(object, 0, 10),
-        store().verify(object, hash),
-        store().getVersion(object),
+        () => store().packs.readRecord(SPACE, record),
+        () => store().packs.readRecords(SPACE, [record]),
+        () => store().read(object, 0, 10),
+        () => store().prove(object, 0, 10),
+        () => store().verify(object, hash),
+        () => store().getVersion(object),
       ];
-      for (const read of reads) expect(await failureOf(read)).toBeInstanceOf(ContentLost);
+      for (const read of reads) expect(await failureOf(read())).toBeInstanceOf(ContentLost);
     }
     for (const { object, hash } of kept.records) await store().verify(object, hash);
   });

@@ -54,6 +54,21 @@ export class ContentChanges {
     this.#space = space;
   }
 
+  insertContent(row: ContentRow): void {
+    const { generation } = row;
+    assertInvariant(!this.contents.has(generation), 'a generation has content once: keys are write-once');
+    this.contents.set(generation, { insert: row, isDeleted: false });
+  }
+
+  deleteContent(generation: Generation): void {
+    const packed = this.contents.get(generation)?.insert?.packed;
+    if (packed !== undefined) {
+      count(this.#came, packed.pack, 1, packed.storedLength);
+      count(this.#died, packed.pack, -1, -packed.storedLength);
+    }
+    this.contents.set(generation, { insert: undefined, isDeleted: true });
+  }
+
   /** `undefined`: not known yet */
   findKnown(id: PackId): { readonly row: PackRow | undefined } | undefined {
     if (!this.#byId.has(id)) return undefined;

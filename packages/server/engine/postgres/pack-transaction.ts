@@ -2,6 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Generation, PackId, PackRow, PackUse, PackVerdicts, UploadRow } from '../../core/model.ts';
 import type { PackVerbs, RecordMove, SweptPack } from '../../core/pack-ports.ts';
+import type { Awaitable } from '../../core/ports.ts';
 import type { ContentChanges } from './content-changes.ts';
 import { packFromSql, useFromSql, verdictsFromSql } from './pack-rows.ts';
 import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';
@@ -48,14 +49,20 @@ export class PostgresPacks implements PackVerbs {
     this.#changes.insertPack(row);
   }
 
-  updatePack(before: PackRow, after: PackRow): void {
+  updatePack(before: PackRow, after: PackRow): Awaitable<void> {
     this.#parts.wire.assertUsable();
-    this.#changes.changePack(before, after);
+    return this.#change(before, after);
   }
 
-  deletePack(before: PackRow): void {
+  deletePack(before: PackRow): Awaitable<void> {
     this.#parts.wire.assertUsable();
-    this.#changes.changePack(before, undefined);
+    return this.#change(before, undefined);
+  }
+
+  #change(before: PackRow, after: PackRow | undefined): Awaitable<void> {
+    const { id } = before;
+    if (this.#changes.findKnown(id) !== undefined) return this.#changes.changePack(before, after);
+    return this.findPack(id).then(() => this.#changes.changePack(before, after));
   }
 
   findUploads(hashes: readonly Hash[]): Promise<readonly (UploadRow | undefined)[]> {

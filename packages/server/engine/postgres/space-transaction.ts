@@ -4,7 +4,6 @@
  */
 import type { Hash } from '@holdfast/protocol';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
-import { assertInvariant } from '../../core/invariant.ts';
 import type {
   ContentRow,
   DiscardRow,
@@ -207,15 +206,12 @@ export class PostgresSpaceTransaction implements SpaceTransaction {
 
   insertContent(row: ContentRow): void {
     this.#wire.assertUsable();
-    const { contents } = this.#contents;
-    const change = contents.get(row.generation);
-    assertInvariant(change === undefined, 'a generation has content once: keys are write-once');
-    contents.set(row.generation, { insert: row, isDeleted: false });
+    this.#contents.insertContent(row);
   }
 
   deleteContent(generation: Generation): void {
     this.#wire.assertUsable();
-    this.#contents.contents.set(generation, { insert: undefined, isDeleted: true });
+    this.#contents.deleteContent(generation);
   }
 
   setDiscard(row: DiscardRow): void {

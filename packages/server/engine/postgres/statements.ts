@@ -346,7 +346,7 @@ export const BACKGROUND_STATEMENTS = {
   findKnownGenerations: `SELECT asked.generation FROM unnest($1::uuid[], $2::bytea[]) AS asked (space, generation)
     WHERE EXISTS (SELECT FROM contents WHERE contents.space = asked.space AND contents.generation = asked.generation)
       OR EXISTS (SELECT FROM uploads WHERE uploads.space = asked.space AND uploads.generation = asked.generation)
-      OR EXISTS (SELECT FROM packs WHERE packs.space = asked.space AND packs.generation = asked.generation)
+      OR EXISTS (SELECT FROM packs WHERE packs.space = asked.space AND packs.generation = asked.generation AND NOT packs.discarded)
       OR EXISTS (SELECT FROM discards WHERE discards.space = asked.space AND discards.generation = asked.generation)`,
 } as const;
 
