@@ -251,10 +251,13 @@ export async function publishGroup(tx: SpaceTransaction, group: PackGroup): Prom
   const { id, generation, from, records, isLast } = group;
   const hashes = records.map(({ hash }) => hash);
   const children = records.flatMap(({ refs }) => refsToHashes(refs));
-  // Rows of nodes come before the row of the pack: a collection takes them in this order too.
+  // Uploads, nodes, then the pack: leases and collections take rows in this order too.
   const all = distinct(hashes, children);
-  await tx.findNodes(all);
-  const [uploads] = await Promise.all([tx.packs.findUploads(hashes), tx.findLooseEdges(all)]);
+  const [uploads] = await Promise.all([
+    tx.packs.findUploads(hashes),
+    tx.findNodes(all),
+    tx.findLooseEdges(all),
+  ]);
   const pack = await tx.packs.findPack(id);
   if (pack === undefined || pack.generation !== generation) return { kind: 'gone' };
   if (pack.state === 'judged' || pack.publishedCount > from) return { kind: 'passed' };
