@@ -50,6 +50,8 @@ export class PackJudgements implements PackJudge {
 async function judgeObject(object: PackObject, pack: Generation, rules: RecordJudge): Promise<JudgedPack> {
   const judge = new RecordSorter(object, pack, rules);
   const reader = new PackReader(object.bytes);
+  // A pack that is too long is known by its length: nothing of it is read.
+  if (reader.fault !== undefined) return judge.finish(reader.fault);
   let uncollectedBytes = 0;
   for await (const piece of object.read()) {
     for (const record of reader.push(piece)) judge.take(reader, record);

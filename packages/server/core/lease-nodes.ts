@@ -13,6 +13,7 @@ import {
   type PackInstruction,
   refsToHashes,
 } from '@holdfast/protocol';
+import { checkQuotas } from './check-quotas.ts';
 import type { Core } from './core.ts';
 import { makeGenerationDigits } from './generation.ts';
 import { changesRefused } from './lease-decision.ts';
@@ -21,6 +22,7 @@ import { clampLeaseDuration } from './lease-state.ts';
 import type { PackRow, Space } from './model.ts';
 import { childrenFirst } from './order-nodes.ts';
 import { leaseRows, openPack, type RowOutcome } from './pack-decision.ts';
+import type { Stored } from './quotas.ts';
 import { sha256 } from './sha256.ts';
 import { signPackToken } from './upload-token.ts';
 
@@ -52,7 +54,7 @@ export async function leaseNodes(
     const renews = found.every((each) => each?.node.state === 'ready');
     if (renewsOnly && !renews) throw changesRefused();
     // The limit of uploads is met before any lease is changed.
-    const pack = request.pack && isAbsent ? await open(core, space, hashes) : undefined;
+    const pack = request.pack && isAbsent ? await open(core, space, hashes, found) : undefined;
     const leasedUntil = pack === undefined ? 0 : pack.urlExpiresAt + PACK_LEASE_MARGIN_MS;
     const refs = new Map(hashes.map((hash, index) => [hash, found[index]?.node.refs] as const));
     const leased = await leaseInGroups(core, space, hashes, (hash) => refs.get(hash), {
@@ -89,6 +91,8 @@ export async function leaseInGroups(
 }
 
 const NO_REFS = new Uint8Array(0);
+/** the least that anything new takes */
+const ONE_NODE: Stored = { bytes: 1, nodes: 1 };
 
 export function toResult(outcome: RowOutcome): BulkLeaseResult {
   const { hash } = outcome;
@@ -112,7 +116,15 @@ export function limitChildHashes<T extends { readonly state: string }>(results: 
   });
 }
 
-async function open(core: Core, space: Space, hashes: readonly Hash[]): Promise<PackRow> {
+/** A Space without room for a single new node gets no pack, unless the pack is to heal one. */
+async function open(
+  core: Core,
+  space: Space,
+  hashes: readonly Hash[],
+  found: Awaited<ReturnType<Core['metadata']['findNodesWithContent']>>,
+): Promise<PackRow> {
+  const isHealing = found.some((each) => each?.node.state === 'rotten');
+  if (!isHealing) await checkQuotas(core, space, ONE_NODE);
   return core.metadata.transact(space, openPack, {
     id: Buffer.from(core.random.bytes(PACK_ID_BYTES)).toString('hex'),
     fresh: makeGenerationDigits(core.random),

@@ -58,6 +58,12 @@ export async function leasePack(
 
 async function judge(core: Core, space: Space, pack: PackRow): Promise<JudgedPack> {
   const { upload } = core.content;
+  // A pack that was cut off because it is too long has verdicts and no object.
+  if (pack.isDiscarded) {
+    const verdicts = await core.metadata.findPackVerdicts(space, pack.generation);
+    if (verdicts === undefined) throw packNotFound();
+    return { bytes: 0, verdicts, records: [] };
+  }
   // Our own target notes a complete pack; only a direct upload has to be looked for.
   const isThere = upload.kind === 'direct' || pack.bytes !== undefined;
   const judged = isThere

@@ -125,7 +125,8 @@ export async function finishPack(
       return true;
     }
     await tx.packs.setVerdicts(generation, { hashes: new Uint8Array(0), rejections: [], broken });
-    await tx.packs.updatePack(pack, { ...pack, bytes: 0, state: 'judged', isDiscarded: true });
+    // Its lease judges it: until then it counts as an upload.
+    await tx.packs.updatePack(pack, { ...pack, bytes: 0, isDiscarded: true });
     return true;
   }
   // The object that was sealed belongs to the pack if that has an object, and is a stray otherwise.
@@ -179,7 +180,7 @@ export async function beginPack(tx: SpaceTransaction, beginning: PackBeginning):
     return { kind: 'judging', publishedCount: 0, more };
   }
   const urlExpiresAt = uploads === 'direct' ? pack.urlExpiresAt : 0;
-  await tx.setDiscard({ generation, dueAt: tx.now, urlExpiresAt });
+  if (!pack.isDiscarded) await tx.setDiscard({ generation, dueAt: tx.now, urlExpiresAt });
   await tx.packs.updatePack(pack, { ...begun, state: 'judged', isDiscarded: true });
   return { kind: 'judged' };
 }

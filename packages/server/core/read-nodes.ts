@@ -22,6 +22,8 @@ const ROWS_AT_ONCE = 512;
 /** Stored bytes that are read at once, at most, unless one record has more: so much is in memory. */
 export const READ_AHEAD_BYTES_MAX = 1024 * 1024;
 const RECORDS_AHEAD_MAX = 256;
+/** A record whose row changes while it is read is looked at again, this many times. */
+const LOOKS_MAX = 2;
 
 interface Wanted {
   readonly core: Core;
@@ -154,8 +156,12 @@ function recordOf({ node, content }: Found, stored: Uint8Array): OutgoingRecord 
   return { hash, codec: content.packed?.codec ?? RECORD_CODEC_NONE, canonicalLength, stored };
 }
 
-/** `undefined`: it cannot be served now. The row is looked at no second time: the client asks again. */
-async function readOne(wanted: Wanted, { node, content }: Found): Promise<OutgoingRecord | undefined> {
+/** `undefined`: it cannot be served now. A row that has changed meanwhile, as by compaction, is looked at again. */
+async function readOne(
+  wanted: Wanted,
+  { node, content }: Found,
+  looksLeft = LOOKS_MAX,
+): Promise<OutgoingRecord | undefined> {
   const { core, space, acceptsZstd } = wanted;
   const { hash, canonicalSize: canonicalLength } = node;
   try {
@@ -166,9 +172,14 @@ async function readOne(wanted: Wanted, { node, content }: Found): Promise<Outgoi
     }
     return { hash, codec: RECORD_CODEC_NONE, canonicalLength, stored: await readCanonical(wanted, content) };
   } catch (error) {
-    if (isProofOfRot(error)) await markRotten(core, space, node, error, content.packed);
-    else if (!isDamage(error)) throw error;
-    return undefined;
+    if (!isProofOfRot(error)) {
+      if (!isDamage(error)) throw error;
+      return undefined;
+    }
+    const outcome = await markRotten(core, space, node, error, content.packed);
+    if (outcome !== 'changed' || looksLeft === 0) return undefined;
+    const [again] = await core.metadata.findNodesWithContent(space, [hash]);
+    return isServed(again) ? readOne(wanted, again, looksLeft - 1) : undefined;
   }
 }
 

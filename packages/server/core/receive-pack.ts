@@ -1,10 +1,10 @@
 /** The embedded upload target for packs: one PUT to a pack's write-once key (docs/design.md, Packs). */
 import { ApiError, PACK_BYTES_MAX, PACK_MEDIA_TYPE } from '@holdfast/protocol';
+import { checkQuotas } from './check-quotas.ts';
 import type { Core } from './core.ts';
 import { checkRoom } from './free-space.ts';
 import { finishPack, type ReceivedPack } from './pack-decision.ts';
 import type { StagedPack } from './pack-ports.ts';
-import { findExcess, quotaExceeded, storedOf } from './quotas.ts';
 import {
   alreadyFinished,
   checkUploadHeaders,
@@ -26,7 +26,10 @@ export async function receivePack(core: Core, request: UploadRequest, grant: Pac
   const isOpen = pack?.generation === grant.generation && pack.state === 'open' && pack.bytes === undefined;
   if (!isOpen) throw alreadyFinished();
   if (declaredLength !== undefined && declaredLength > PACK_BYTES_MAX) await finishTooLarge(core, grant);
-  if (declaredLength !== undefined) await checkQuotas(core, grant, declaredLength);
+  // Healing is never refused, and only the lease of the pack can tell what it heals.
+  const mayHeal = core.rottenNodes.countIn(grant.space) > 0;
+  if (declaredLength !== undefined && !mayHeal)
+    await checkQuotas(core, grant.space, { bytes: declaredLength, nodes: 0 });
   const { space, generation } = grant;
   const body =
     typeof request.body === 'function' ? await request.body() : (request.body ?? new Uint8Array(0));
@@ -36,19 +39,6 @@ export async function receivePack(core: Core, request: UploadRequest, grant: Pac
   } finally {
     await staged.release();
   }
-}
-
-/** Refuses bytes that no lease could publish. The lease of the pack judges for certain. */
-async function checkQuotas(core: Core, { space }: PackGrant, declaredLength: number): Promise<void> {
-  const quotas = core.quotas.find(space);
-  if (quotas === undefined) return;
-  const more = { bytes: declaredLength, nodes: 0 };
-  let excess =
-    quotas.space?.maxBytes === undefined
-      ? undefined
-      : findExcess('Space', quotas.space, storedOf(await core.metadata.readCounters(space)), more);
-  if (quotas.isAppLimited) excess ??= await core.quotas.findAppExcess(space, more);
-  if (excess !== undefined) throw quotaExceeded(excess);
 }
 
 async function finish(core: Core, grant: PackGrant, staged: StagedPack): Promise<void> {

@@ -51,7 +51,8 @@ async function settlePack(
     return tx.setDiscard({ generation: pack.generation, dueAt: tx.now, urlExpiresAt });
   };
   if (pack.state === 'open') {
-    if (pack.bytes !== undefined || uploads === 'direct') await discard();
+    const mayHaveObject = pack.bytes !== undefined || uploads === 'direct';
+    if (mayHaveObject && !pack.isDiscarded) await discard();
     await tx.packs.deletePack(pack);
     return;
   }

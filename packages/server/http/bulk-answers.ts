@@ -10,6 +10,7 @@ import { leaseNodes } from '../core/lease-nodes.ts';
 import { leasePack } from '../core/lease-pack.ts';
 import type { Awaitable } from '../core/ports.ts';
 import { READ_AHEAD_BYTES_MAX, readNodes } from '../core/read-nodes.ts';
+import { SENT_BYTES } from '../metrics/server-metrics.ts';
 import { corsHeaders } from './cors.ts';
 import { IDLE_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http-limits.ts';
 import { withJsonBody } from './request-body.ts';
@@ -86,6 +87,7 @@ async function answerPack(call: AuthorizedCall, pieces: AsyncGenerator<Uint8Arra
               return;
             }
             record.sentBytes += piece.length;
+            SENT_BYTES.add(piece.length);
             controller.enqueue(piece);
           } catch (error) {
             end();

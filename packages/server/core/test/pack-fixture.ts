@@ -1,0 +1,132 @@
+/** A client of Bulk over a `CoreWorld`, with either kind of upload. */
+import {
+  type BulkLeaseResponse,
+  PACK_MEDIA_TYPE,
+  type PackInstruction,
+  type PackLeaseResponse,
+} from '@holdfast/protocol';
+import type { CanonicalNode } from '../../../../test/support/canonical-node.ts';
+import { nextTurn } from '../../../../test/support/embedded-files.ts';
+import { makePack, type PlantedRecord, plain, takeApart } from '../../../../test/support/planted-pack.ts';
+import type { Core } from '../core.ts';
+import { leaseNodes } from '../lease-nodes.ts';
+import { leasePack } from '../lease-pack.ts';
+import type { ContentRow, PackPlace, PackRow } from '../model.ts';
+import type { PackVerbs } from '../pack-ports.ts';
+import type { SpaceTransaction } from '../ports.ts';
+import { readNodes } from '../read-nodes.ts';
+import { receiveUpload } from '../receive-upload.ts';
+import { type CoreWorld, failureOf, MINUTE_MS, ORIGIN, SPACE } from './core-fixture.ts';
+
+interface LeaseWanted {
+  readonly pack?: boolean;
+  readonly durationMs?: number;
+}
+
+export class PackClient {
+  readonly #world: CoreWorld;
+  readonly #isDirect: boolean;
+
+  constructor(world: CoreWorld, isDirect: boolean) {
+    this.#world = world;
+    this.#isDirect = isDirect;
+  }
+
+  get #core(): Core {
+    return this.#world.core;
+  }
+
+  leases(nodes: readonly CanonicalNode[], wanted: LeaseWanted = {}): Promise<BulkLeaseResponse> {
+    const { pack = false, durationMs = MINUTE_MS } = wanted;
+    const hashes = nodes.map(({ hash }) => hash);
+    const options = { renewsOnly: false, uploadOrigin: ORIGIN };
+    return leaseNodes(this.#core, SPACE, { hashes, pack, leaseDurationMs: durationMs }, options);
+  }
+
+  /** A pack for these nodes, of which one is absent at least. */
+  async open(nodes: readonly CanonicalNode[]): Promise<PackInstruction> {
+    const { pack } = await this.leases(nodes, { pack: true });
+    if (pack === undefined) throw new Error('no pack was opened');
+    return pack;
+  }
+
+  /** Resolves with the status. */
+  async put(pack: PackInstruction, bytes: Uint8Array, headers: Record<string, string> = {}): Promise<number> {
+    if (this.#isDirect) return this.#world.direct.put(pack.url, bytes);
+    const sent = { ...pack.headers, ...headers };
+    const receiving = receiveUpload(this.#core, {
+      token: pack.url.slice(`${ORIGIN}/uploads/`.length),
+      contentType: sent['content-type'],
+      ifNoneMatch: sent['if-none-match'],
+      declaredLength: bytes.length,
+      body: new Response(bytes.slice()).body,
+    });
+    return receiving.then(
+      () => 200,
+      async () => (await failureOf(receiving)).status,
+    );
+  }
+
+  lease(id: string, durationMs = MINUTE_MS, core = this.#core, space = SPACE): Promise<PackLeaseResponse> {
+    return leasePack(core, space, id, durationMs, { renewsOnly: false });
+  }
+
+  /** Opens a pack, sends it and leases it: id and answer. */
+  async send(
+    nodes: readonly CanonicalNode[],
+    records: readonly PlantedRecord[] = nodes.map(plain),
+  ): Promise<PackLeaseResponse & { readonly id: string }> {
+    const pack = await this.open(nodes);
+    const status = await this.put(pack, makePack(records));
+    if (status !== 200) throw new Error(`the PUT was answered ${status}`);
+    return { id: pack.id, ...(await this.lease(pack.id)) };
+  }
+
+  async read(nodes: readonly CanonicalNode[], acceptsZstd = false): Promise<PlantedRecord[]> {
+    const hashes = nodes.map(({ hash }) => hash);
+    const pieces = await Array.fromAsync(readNodes(this.#core, SPACE, hashes, acceptsZstd));
+    return takeApart(Buffer.concat(pieces.flat()));
+  }
+
+  pack(id: string): Promise<PackRow | undefined> {
+    return Promise.resolve(this.#core.metadata.findPack(SPACE, id));
+  }
+
+  async content(node: CanonicalNode): Promise<ContentRow | undefined> {
+    return (await this.#core.metadata.findNodesWithContent(SPACE, [node.hash]))[0]?.content;
+  }
+
+  async place(node: CanonicalNode): Promise<PackPlace> {
+    const place = (await this.content(node))?.packed;
+    if (place === undefined) throw new Error('this node lies in no pack');
+    return place;
+  }
+
+  async use(id: string) {
+    const pack = await this.pack(id);
+    if (pack === undefined) throw new Error('there is no such pack');
+    const find = (tx: SpaceTransaction): ReturnType<PackVerbs['findUse']> =>
+      tx.packs.findUse(pack.generation);
+    return this.#core.metadata.transact(SPACE, find);
+  }
+
+  /** Flips one stored byte of a record, or takes the whole object away. */
+  async spoil(node: CanonicalNode, how: 'flipped' | 'lost'): Promise<void> {
+    const { pack: generation, offset } = await this.place(node);
+    await nextTurn();
+    this.#world.spoiler.spoil({ generation, isInline: false }, how, offset);
+  }
+
+  /** Puts back the object that holds the record. */
+  async mend(node: CanonicalNode): Promise<void> {
+    const { pack: generation } = await this.place(node);
+    await nextTurn();
+    this.#world.spoiler.restore({ generation, isInline: false });
+  }
+}
+
+export const PACK_TYPE = PACK_MEDIA_TYPE;
+
+export function statesOf({ results }: { readonly results: readonly { readonly state: string }[] }): string[] {
+  return results.map(({ state }) => state);
+}
