@@ -15,7 +15,7 @@ export interface ScaleoutRecount {
   usage(appId: string, spaceId: string, now: number): Record<string, number>;
   /** hashes of all rows of a Space by state */
   hashes(appId: string, spaceId: string, state: keyof typeof STATES): readonly string[];
-  /** generations that a row or an upload points at */
+  /** generations of objects that a row, an upload or a pack points at */
   readonly owned: ReadonlySet<string>;
   /** generations whose object a ready row needs */
   readonly required: ReadonlySet<string>;
@@ -29,12 +29,14 @@ const REF_DIGITS = 64;
 const STATEMENTS = {
   spaces: 'SELECT space::text, app_id, space_id FROM spaces',
   nodes: `SELECT space::text, encode(hash, 'hex') AS hash, encode(generation, 'hex') AS generation, state, size,
-    canonical_size, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, inline, collectable, lease_counted,
-    encode(refs, 'hex') AS refs FROM nodes`,
+    canonical_size, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, inline, packed, collectable, lease_counted,
+    coalesce(stored_size, canonical_size) AS stored_size, encode(refs, 'hex') AS refs FROM nodes`,
   looseEdges: `SELECT space::text, encode(hash, 'hex') AS hash, count FROM loose_edges`,
   uploads: `SELECT space::text, encode(hash, 'hex') AS hash, encode(generation, 'hex') AS generation FROM uploads`,
-  contents: `SELECT space::text, encode(generation, 'hex') AS generation, canonical_size, inline_bytes IS NOT NULL AS inline
-    FROM contents`,
+  contents: `SELECT space::text, encode(generation, 'hex') AS generation, canonical_size, inline_bytes IS NOT NULL AS inline,
+    encode(pack, 'hex') AS pack, pack_offset, stored_length FROM contents`,
+  packs: `SELECT space::text, encode(generation, 'hex') AS generation, live_records, live_bytes, first_dead_at, state, bytes, discarded
+    FROM packs`,
   discards: `SELECT space::text, encode(generation, 'hex') AS generation FROM discards`,
   balances: `SELECT space::text, domain, encode(hash, 'hex') AS hash, balance FROM balances`,
   counters: `SELECT space::text, sum(node_count)::bigint AS node_count,
@@ -71,7 +73,12 @@ export async function recountScaleout(metadataUrl: string): Promise<ScaleoutReco
       ...tables.strangers.map(({ space }) => `${space} has rows and no names`),
       ...spaces.flatMap(({ space }) => {
         const rows = ofSpace(tables, String(space));
-        return [...findCounterProblems(rows), ...findEdgeProblems(rows), ...findBalanceProblems(rows)];
+        return [
+          ...findCounterProblems(rows),
+          ...findEdgeProblems(rows),
+          ...findBalanceProblems(rows),
+          ...findPackProblems(rows),
+        ];
       }),
       ...spaces.flatMap(({ space }) => findContentProblems(ofSpace(tables, String(space)))),
     ],
@@ -80,12 +87,16 @@ export async function recountScaleout(metadataUrl: string): Promise<ScaleoutReco
       find(appId, spaceId)
         .filter((row) => row.state === STATES[state])
         .map((row) => String(row.hash)),
-    owned: new Set([...nodes, ...uploads].map((row) => String(row.generation))),
-    required: new Set(
-      nodes
-        .filter(({ state, inline }) => state === STATES.ready && inline === false)
+    owned: new Set([
+      ...[...nodes.filter(({ packed }) => packed === false), ...uploads].map((row) => String(row.generation)),
+      ...tables.packs.filter(({ discarded }) => discarded === false).map((row) => String(row.generation)),
+    ]),
+    required: new Set([
+      ...nodes
+        .filter(({ state, inline, packed }) => state === STATES.ready && inline === false && packed === false)
         .map((row) => String(row.generation)),
-    ),
+      ...tables.contents.flatMap(({ pack }) => (pack === null ? [] : [String(pack)])),
+    ]),
     discarded: new Set(discards.map((row) => String(row.generation))),
   };
 }
@@ -106,7 +117,7 @@ function usageOf(nodes: readonly Row[], now: number): Record<string, number> {
   return {
     nodeCount: nodes.length,
     readyContentBytes: sum(ready, 'size'),
-    readyStoredBytes: sum(ready, 'canonical_size'),
+    readyStoredBytes: sum(ready, 'stored_size'),
     reservedBytes: sum(waiting, 'canonical_size'),
     notReadyNodeCount: nodes.length - ready.length,
     leasedNodeCount: nodes.filter((row) => Number(row.lease_expires_at) > now).length,
@@ -190,8 +201,45 @@ function findContentProblems({ nodes, contents, uploads }: Tables): string[] {
     else if (Number(content.canonical_size) !== Number(row.canonical_size)) {
       problems.push(`node ${row.hash}: sizes differ`);
     } else if (content.inline !== row.inline) problems.push(`node ${row.hash}: inline differs`);
+    else if ((content.pack !== null) !== row.packed) problems.push(`node ${row.hash}: packed differs`);
   }
   return [...problems, ...[...known.keys()].map((generation) => `content ${generation} belongs to nothing`)];
+}
+
+/** 8 bytes begin a pack, and 44 a record. */
+function findPackProblems({ packs, contents }: Tables): string[] {
+  const named = Map.groupBy(
+    contents.filter(({ pack }) => pack !== null),
+    ({ pack }) => String(pack),
+  );
+  const problems: string[] = [];
+  for (const row of packs) {
+    const generation = String(row.generation);
+    const records = named.get(generation) ?? [];
+    named.delete(generation);
+    const bytes = records.reduce((sum, record) => sum + Number(record.stored_length), 0);
+    if (records.length !== Number(row.live_records) || bytes !== Number(row.live_bytes)) {
+      problems.push(
+        `pack ${generation} keeps ${row.live_records} records of ${row.live_bytes} bytes, rows name ${records.length} of ${bytes}`,
+      );
+    }
+    if (row.discarded === true && records.length > 0)
+      problems.push(`pack ${generation} is discarded and live`);
+    const hasDead = row.state === 2 && Number(row.bytes ?? 0) > 8 + 44 * records.length + bytes;
+    if (records.length > 0 && row.state === 2 && hasDead !== Number(row.first_dead_at) > 0) {
+      problems.push(`pack ${generation} has dead bytes: ${hasDead}, since ${row.first_dead_at}`);
+    }
+    const ends = records
+      .map((record) => ({
+        at: Number(record.pack_offset),
+        end: Number(record.pack_offset) + Number(record.stored_length),
+      }))
+      .sort((left, right) => left.at - right.at);
+    if (ends.some(({ at }, index) => index > 0 && at < (ends[index - 1]?.end ?? 0))) {
+      problems.push(`records of pack ${generation} overlap`);
+    }
+  }
+  return [...problems, ...[...named.keys()].map((pack) => `pack ${pack} is named and has no row`)];
 }
 
 /** What the bucket holds and should not, or should hold and does not; empty lists when it is tidy. */

@@ -3,11 +3,11 @@ import { PACK_HEADER_BYTES, RECORD_HEADER_BYTES } from '@holdfast/protocol';
 import { nowOr, spaceNamesOf, unlessChanged } from './sql-fragments.ts';
 
 export const PLACE_COLUMNS = 'pack, pack_offset, stored_length, codec';
-export const CONTENT_COLUMNS = `generation, canonical_size, url_expires_at, integrity, inline_bytes, ${PLACE_COLUMNS}`;
+const CONTENT_COLUMNS = `generation, canonical_size, url_expires_at, integrity, inline_bytes, ${PLACE_COLUMNS}`;
 export const CONTENT_JOINED = CONTENT_COLUMNS.split(', ')
   .map((column) => `contents.${column} AS content_${column}`)
   .join(', ');
-export const PACK_COLUMNS =
+const PACK_COLUMNS =
   'generation, id, created_at, url_expires_at, touched_at, bytes, published_count, reserved_bytes, reserved_nodes, state, discarded, asked';
 const PACK_ARRAYS =
   '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::smallint[], $12::boolean[], $13::bytea[]';
