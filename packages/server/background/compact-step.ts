@@ -1,6 +1,7 @@
 /** Compacts packs a little at a time, no faster than a store can bear that also serves requests. */
 import { compactPacks } from '../core/compact-packs.ts';
 import type { Core } from '../core/core.ts';
+import { COMPACTED_BYTES, COMPACTED_RECORDS, PACK_DEAD_BYTES } from '../metrics/server-metrics.ts';
 import type { BackgroundTurns } from './turns.ts';
 
 interface CompactionPace {
@@ -19,7 +20,10 @@ export function makeCompactStep(
 ): () => Promise<number> {
   return async () => {
     if ((await turns.take('compact')) === undefined) return askMs;
-    const { bytes } = await compactPacks(core);
+    const { bytes, moved } = await compactPacks(core);
+    COMPACTED_BYTES.add(bytes);
+    COMPACTED_RECORDS.add(moved);
+    PACK_DEAD_BYTES.set(await core.metadata.readDeadBytes());
     return bytes === 0 ? compactPauseMs : (bytes / compactBytesPerSecond) * 1000;
   };
 }

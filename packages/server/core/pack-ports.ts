@@ -26,6 +26,8 @@ export interface PackReads {
   findPackVerdicts(space: Space, generation: Generation): Awaitable<PackVerdicts | undefined>;
   /** Judged packs with live and with dead records, of all Spaces, most dead bytes first. */
   findPacksToCompact(wanted: CompactionWanted): Awaitable<readonly CompactablePack[]>;
+  /** Bytes of judged packs that no row names, of all Spaces. */
+  readDeadBytes(): Awaitable<number>;
   /** The content rows that name the pack, by their offset, after `after`. */
   findPackRecords(
     space: Space,

@@ -120,6 +120,19 @@ export const SCRUBBED_BYTES = METRICS.counter(
   'holdfast_scrubbed_bytes_total',
   'Bytes that the scrub has read',
 );
+export const PACK_DEAD_BYTES = METRICS.gauge(
+  'holdfast_pack_dead_bytes',
+  'Bytes in packs that no node needs any more and compaction will free, as last looked at by this server',
+  { merge: 'max' },
+);
+export const COMPACTED_BYTES = METRICS.counter(
+  'holdfast_compacted_bytes_total',
+  'Bytes that compaction has read and written',
+);
+export const COMPACTED_RECORDS = METRICS.counter(
+  'holdfast_compacted_records_total',
+  'Nodes that compaction has moved into new packs',
+);
 export const COLLECTED_NODES = METRICS.counter(
   'holdfast_collected_nodes_total',
   'Nodes that collection deleted',

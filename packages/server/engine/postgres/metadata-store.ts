@@ -175,6 +175,10 @@ export class PostgresMetadataStore implements MetadataStore {
     return this.#packs.findPacksToCompact(wanted);
   }
 
+  readDeadBytes(): Promise<number> {
+    return this.#packs.readDeadBytes();
+  }
+
   findPackRecords(
     space: Space,
     pack: Generation,

@@ -65,6 +65,11 @@ export class PostgresPackReads {
     return rows.map((row) => ({ space: spaceFromSql(row), pack: packFromSql(row), use: useFromSql(row) }));
   }
 
+  async readDeadBytes(): Promise<number> {
+    const { rows } = await this.#pool.read('counting dead bytes of packs', SQL.readDeadBytes, []);
+    return (rows[0]?.bytes as number | undefined) ?? 0;
+  }
+
   async findPackRecords(
     space: Space,
     pack: Generation,

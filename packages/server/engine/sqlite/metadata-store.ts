@@ -175,6 +175,10 @@ export class SqliteMetadataStore implements MetadataStore {
     return this.#read(() => this.#packs.findPacksToCompact(wanted, (id) => this.#readSpace(id)));
   }
 
+  readDeadBytes(): number {
+    return this.#read(() => this.#packs.readDeadBytes());
+  }
+
   findPackRecords(space: Space, pack: Generation, after: number, limit: number): readonly ContentRow[] {
     const id = this.#findSpaceId(space) ?? NO_SPACE;
     return this.#read(() => this.#packs.findRecords(id, pack, after, limit));

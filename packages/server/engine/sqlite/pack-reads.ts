@@ -34,6 +34,10 @@ export class SqlitePackReads {
     }));
   }
 
+  readDeadBytes(): number {
+    return (this.#sql.readDeadBytes.get()?.bytes as number | undefined) ?? 0;
+  }
+
   findRecords(space: number, pack: Generation, after: number, limit: number): readonly ContentRow[] {
     const rows = this.#sql.findPackRecords.all(space, hexToBytes(pack), after, limit);
     return rows.map((row) => contentFromSql(row));
