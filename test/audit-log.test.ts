@@ -123,7 +123,8 @@ describe.concurrent('an audit log', () => {
 
   test('of several workers has whole lines, and is opened again after SIGHUP', async () => {
     const path = join(folder.path, 'workers.log');
-    const running = await start('audit-workers', path, '--workers', '2');
+    const operators = ['--operator-listen', '127.0.0.1:0'];
+    const running = await start('audit-workers', path, '--workers', '2', ...operators);
     const client = makeSpaceClient(running.server.url, APP, SPACE, running.issuer.token(SPACE), false);
     const change = () =>
       Promise.all(Array.from({ length: 50 }, () => client.lease(makeNode(crypto.randomUUID()).hash)));
@@ -134,6 +135,14 @@ describe.concurrent('an audit log', () => {
     await change();
     await until(() => read(path).length === 50);
     expect(read(`${path}.1`)).toHaveLength(50);
+    // Operators are shown the lines of all workers, the newest first.
+    const url = /^operators: (\S+)$/m.exec(running.server.output())?.[1];
+    const listed = await (await fetch(`${url}/operator/v1/audit?limit=1000`)).json();
+    const written = [...read(`${path}.1`), ...read(path)].map(({ requestId }) => requestId);
+    const shown = (listed.lines as Line[]).map(({ requestId }) => requestId);
+    expect(shown.toSorted()).toEqual(written.toSorted());
+    const times = (listed.lines as Line[]).map(({ time }) => time);
+    expect(times).toEqual(times.toSorted().reverse());
     expect(running.server.isRunning()).toBe(true);
   });
 

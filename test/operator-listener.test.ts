@@ -1,4 +1,5 @@
 /** The listener for operators and the channel in the data folder, of real servers: who may speak to them, and what survives. */
+import { Database } from 'bun:sqlite';
 import { afterAll, expect, test } from 'bun:test';
 import { chmodSync, lstatSync, mkdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -110,6 +111,11 @@ test(
     expect(verbose).toContain('[+]draining ok\n');
     expect(verbose).toEndWith('readyz check passed\n');
     expect((await fetch(`${url}/readyz/nothing`)).status).toBe(404);
+    const mistyped = await fetch(`${url}/readyz?exclude=engine`);
+    expect(mistyped.status).toBe(400);
+    expect(await mistyped.text()).toBe(
+      'engine cannot be excluded: there is no such check; there are draining, audit, engines, schema, disk, strays\n',
+    );
     expect(await server.end('SIGTERM')).toBe(0);
   },
   TEST_MS_MAX,
@@ -307,6 +313,29 @@ test(
     process.kill(Math.min(...workers.map(Number)), 'SIGKILL');
     await until(async () => /^holdfast_worker_deaths_total 1$/m.test(await scrape()));
     expect((await fetch(`${url}/readyz`)).status).toBe(200);
+    expect(await server.end('SIGTERM')).toBe(0);
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a schema that this build cannot use takes the server out of service, until it is the right one again',
+  async () => {
+    const data = newData();
+    const { server, url } = await start(data);
+    expect(await (await fetch(`${url}/readyz/schema`)).text()).toBe('ok');
+    using database = new Database(join(data, 'holdfast.db'));
+    database.run('PRAGMA busy_timeout = 5000');
+    const { user_version: version } = database.query('PRAGMA user_version').get() as { user_version: number };
+    database.run('PRAGMA user_version = 9999');
+    database.run('UPDATE holdfast_schema SET min_compatible_version = 9999');
+    await until(async () => (await fetch(`${url}/readyz?exclude=engines`)).status === 503);
+    expect(await (await fetch(`${url}/readyz`)).text()).toContain(
+      `[-]schema failed: ${join(data, 'holdfast.db')} has schema version 9999, this build knows`,
+    );
+    database.run(`PRAGMA user_version = ${version}`);
+    database.run('UPDATE holdfast_schema SET min_compatible_version = 1');
+    await until(async () => (await fetch(`${url}/readyz`)).status === 200);
     expect(await server.end('SIGTERM')).toBe(0);
   },
   TEST_MS_MAX,

@@ -68,6 +68,7 @@ interface OpenRows {
   readonly apps: RegistryStore;
   readonly secret: SharedSecret;
   readonly turns: BackgroundTurns;
+  readonly assertSchema: () => Promise<void>;
   /** for a copy, as `assertAlone` */
   readonly openTransfer: () => DeploymentWriter;
   readonly assertAlone: () => Promise<void>;
@@ -98,7 +99,8 @@ export async function openDeployment(
       return { ...common, rows: openTransfer(), intake: bytes.intake, assertAlone };
     }
     const spoolFolder = openSpoolFolder(place.rows, purpose.worker, opened);
-    return { ...common, rows: rows.metadata, turns: rows.turns, spoolFolder };
+    const { metadata, turns, assertSchema } = rows;
+    return { ...common, rows: metadata, turns, assertSchema, spoolFolder };
   } catch (error) {
     await opened.close().catch(() => undefined);
     throw place.rows.kind === 'folder' ? explainFolderError(place.rows.dataDir, error) : error;
@@ -277,6 +279,7 @@ async function openFolderRows(
     ...{ metadata, apps, identity: await sqlite.openStoreIdentity(metadata, dataDir, bytes) },
     secret: folderSecret(dataDir),
     turns: worker === 0 ? makeLocalTurns() : NO_TURNS,
+    assertSchema: async () => sqlite.assertUsableFile(path),
     openTransfer: () => {
       const rows = new sqlite.SqliteDeploymentRows({ path, metadata, assertSound });
       opened.add(() => rows.close());
@@ -319,6 +322,7 @@ async function openPostgresRows(
     identity: await postgres.openStoreIdentity(control),
     secret: postgresSecret(postgres, control),
     turns: new postgres.PostgresTurns(control, randomUUID()),
+    assertSchema: () => postgres.assertUsable(control),
     openTransfer: () => new postgres.PostgresDeploymentRows({ pool, metadata }),
     assertAlone: () => postgres.assertNoServer(pool),
   };

@@ -3,6 +3,8 @@
  * each store is asked once in a while, and everybody is told what it answered last.
  */
 import type { Core } from '../core/core.ts';
+import type { ServedDeployment } from '../deployment/deployment.ts';
+import { EngineRefused } from '../engine/refused.ts';
 import { type Check, type CheckResult, OK } from './readiness.ts';
 
 /** ms from the end of one look to the next */
@@ -15,12 +17,15 @@ const NO_SPACE = { appId: 'holdfast', spaceId: 'holdfast' };
 
 export class HealthSampler {
   readonly #core: Core;
+  readonly #assertSchema: () => Promise<void>;
   #engines: CheckResult = OK;
+  #schema: CheckResult = OK;
   #timer: Timer | undefined;
   #isStopped = false;
 
-  constructor(core: Core) {
+  constructor(core: Core, { assertSchema }: Pick<ServedDeployment, 'assertSchema'>) {
     this.#core = core;
+    this.#assertSchema = assertSchema;
   }
 
   /** Resolves when the first look is over. */
@@ -39,24 +44,33 @@ export class HealthSampler {
   get checks(): readonly Check[] {
     return [
       { name: 'engines', look: () => this.#engines },
+      { name: 'schema', look: () => this.#schema },
       { name: 'disk', look: () => lookAtDisk(this.#core) },
+      { name: 'strays', look: () => lookAtStrays(this.#core) },
     ];
   }
 
   async #look(): Promise<void> {
     const core = this.#core;
-    const [rows, bytes] = await Promise.all([
-      findFailure('rows', async () => core.metadata.listSpaces({ after: undefined, limit: 1 })),
-      findFailure('bytes', () =>
+    const [rows, bytes, schema] = await Promise.all([
+      findFailure(async () => core.metadata.listSpaces({ after: undefined, limit: 1 })),
+      findFailure(() =>
         core.content.inspect(NO_SPACE, NO_GENERATION, NO_HASH, { nodeBytesMax: core.settings.nodeBytesMax }),
       ),
+      findFailure(this.#assertSchema),
     ]);
-    const failures = [rows, bytes].filter((failure) => failure !== undefined);
+    const failures = Object.entries({ rows, bytes }).flatMap(([store, error]) =>
+      error === undefined ? [] : [`the store of ${store} cannot be used: ${messageOf(error)}`],
+    );
     this.#engines = failures.length === 0 ? OK : { status: 'fail', message: failures.join('; ') };
+    // A database that is away has said nothing about its schema: what it said before stands.
+    if (schema === undefined) this.#schema = OK;
+    else if (schema instanceof EngineRefused) this.#schema = { status: 'fail', message: schema.message };
   }
 }
 
-async function findFailure(store: string, ask: () => Promise<unknown>): Promise<string | undefined> {
+/** The error with which `ask` rejects; undefined: it does not. */
+async function findFailure(ask: () => Promise<unknown>): Promise<unknown> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(
     () => late.reject(new Error(`no answer within ${ANSWER_MS_MAX / 1000} s`)),
@@ -66,11 +80,13 @@ async function findFailure(store: string, ask: () => Promise<unknown>): Promise<
     await Promise.race([ask(), late.promise]);
     return undefined;
   } catch (error) {
-    return `the store of ${store} cannot be used: ${error instanceof Error ? error.message : String(error)}`;
+    return error;
   } finally {
     clearTimeout(timer);
   }
 }
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /** A full disk still serves reads, so it takes no process out of service. */
 function lookAtDisk({ freeSpace }: Core): CheckResult {
@@ -80,4 +96,9 @@ function lookAtDisk({ freeSpace }: Core): CheckResult {
     message:
       'the disk of the data folder has no more room than is kept free: uploads are refused, so make room',
   };
+}
+
+/** What no row knows stays on the store, which harms nobody. */
+function lookAtStrays({ strays }: Core): CheckResult {
+  return strays.stopped === undefined ? OK : { status: 'warn', message: strays.stopped };
 }

@@ -9,7 +9,8 @@ const LINES_MAX = 1000;
 export const listAudit = operation({
   method: 'GET',
   path: 'audit',
-  summary: 'List the newest lines of the audit log that this process has written, the newest first',
+  summary:
+    'List the newest lines of the audit log that the processes of this server have written, the newest first',
   input: {
     limit: optional(integer(`At most so many; left out: ${LINES_DEFAULT}.`, { min: 1, max: LINES_MAX })),
   },
@@ -23,7 +24,6 @@ export const listAudit = operation({
     additionalProperties: false,
   },
   run: async ({ live }, { limit = LINES_DEFAULT }) => {
-    const audit = live?.audit;
-    return { enabled: audit !== undefined, lines: audit?.recent(limit) ?? [] };
+    return { enabled: live?.audit !== undefined, lines: (await live?.readAudit(limit)) ?? [] };
   },
 });

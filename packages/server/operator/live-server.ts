@@ -1,4 +1,5 @@
 /** What operations can ask of the process that serves, beside its deployment. */
+import type { AuditLine } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
 import type { LoadHistory } from './load-history.ts';
 import type { Check } from './readiness.ts';
@@ -11,6 +12,8 @@ export interface LiveServer {
   isDraining(): boolean;
   /** undefined: none is kept */
   readonly audit: AuditLog | undefined;
+  /** The newest lines that the processes of this server have written, the newest first. */
+  readonly readAudit: (limit: number) => Promise<readonly AuditLine[]>;
   readonly checks: readonly Check[];
   /** processes that serve */
   readonly workers: number;

@@ -6,6 +6,7 @@ export const READY_PATH = '/readyz';
 
 const HEADERS = { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' };
 const OK_STATUS = 200;
+const BAD_REQUEST_STATUS = 400;
 const NOT_FOUND_STATUS = 404;
 const UNAVAILABLE_STATUS = 503;
 const MARKS = { ok: '+', warn: '!', fail: '-' } as const;
@@ -20,14 +21,16 @@ export function readyAnswer(checks: readonly Check[], url: URL, mayKnow: boolean
   const name = url.pathname.slice(READY_PATH.length + 1);
   if (name !== '') return oneAnswer(checks, name, mayKnow);
   const excluded = url.searchParams.getAll('exclude').flatMap((names) => names.split(','));
-  const unknown = excluded.filter((each) => !checks.some((check) => check.name === each));
+  const unknown = excluded.find((each) => !checks.some((check) => check.name === each));
+  // A mistyped name must be seen when the probe is set up, not when the check fails for the first time.
+  if (unknown !== undefined)
+    return unknownCheck(checks, BAD_REQUEST_STATUS, `${unknown} cannot be excluded: `);
   const results = lookAll(checks, new Set(excluded));
   const ready = isReady(results);
   const isVerbose = url.searchParams.has('verbose');
   const lines = [
     ...results.map((each) => lineOf(each, mayKnow)),
-    ...excluded.filter((each) => !unknown.includes(each)).map((each) => `[+]${each} excluded: ok`),
-    ...unknown.map((each) => `[!]${each} cannot be excluded: there is no such check`),
+    ...excluded.map((each) => `[+]${each} excluded: ok`),
     `readyz check ${ready ? 'passed' : 'failed'}`,
   ];
   return answer(ready, ready && !isVerbose ? 'ok' : `${lines.join('\n')}\n`);
@@ -35,16 +38,15 @@ export function readyAnswer(checks: readonly Check[], url: URL, mayKnow: boolean
 
 function oneAnswer(checks: readonly Check[], name: string, mayKnow: boolean): Response {
   const check = checks.find((each) => each.name === name);
-  if (check === undefined) {
-    const names = checks.map((each) => each.name).join(', ');
-    return new Response(`there is no such check; there are ${names}\n`, {
-      status: NOT_FOUND_STATUS,
-      headers: HEADERS,
-    });
-  }
+  if (check === undefined) return unknownCheck(checks, NOT_FOUND_STATUS, '');
   const result = { name, result: check.look() };
   const ready = isReady([result]);
   return answer(ready, result.result.status === 'ok' ? 'ok' : `${lineOf(result, mayKnow)}\n`);
+}
+
+function unknownCheck(checks: readonly Check[], status: number, what: string): Response {
+  const names = checks.map((each) => each.name).join(', ');
+  return new Response(`${what}there is no such check; there are ${names}\n`, { status, headers: HEADERS });
 }
 
 function answer(ready: boolean, body: string): Response {

@@ -1,5 +1,6 @@
 /** What a server opens for its operators: their listener, and the channel in the data folder. */
 
+import type { AuditLine } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
 import { Opened } from '../deployment/deployment.ts';
 import { administer } from '../deployment/registry.ts';
@@ -39,6 +40,8 @@ export interface OperatorsOptions {
   readonly isDraining: () => boolean;
   /** what all processes of this server have counted */
   readonly readSum: () => Promise<MetricsSnapshot>;
+  /** the newest lines of the audit log that they have written */
+  readonly gatherAudit: (limit: number) => Promise<readonly AuditLine[]>;
   /** of the Space API; called once it listens */
   readonly spaceUrl: () => string;
   readonly signInCode: SignInCode | undefined;
@@ -53,13 +56,14 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
   const { audit } = server;
   const { rows } = config.place;
   const dataDir = rows.kind === 'folder' ? rows.dataDir : undefined;
-  const sampler = new HealthSampler(server.core);
+  const sampler = new HealthSampler(server.core, server.deployment);
   const history = new LoadHistory(options.readSum);
   const live: LiveServer = {
     ...{
       startedAt: Date.now(),
       isDraining,
       audit,
+      readAudit: options.gatherAudit,
       checks: [...makeChecks(isDraining, audit), ...sampler.checks],
     },
     ...{ workers: config.workers, gcEveryMs: config.gcEveryMs, history },

@@ -1,5 +1,6 @@
 /** One process that serves: a single server, or one of several workers. */
 
+import type { AuditLine } from '../audit/audit-event.ts';
 import type { Log } from '../log.ts';
 import { watchProcess } from '../metrics/process-metrics.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
@@ -26,6 +27,12 @@ export interface ServingProcess {
   end(): Promise<void>;
 }
 
+/** A single server, or one worker. */
+export interface OneServingProcess extends ServingProcess {
+  /** The newest lines of the audit log that this process has written, the newest first. */
+  readAudit(limit: number): readonly AuditLine[];
+}
+
 export interface ServingPlace extends Pick<OpenServerOptions, 'worker' | 'isAlone'> {
   /** 0: any free port */
   readonly port: number;
@@ -35,6 +42,8 @@ export interface ServingPlace extends Pick<OpenServerOptions, 'worker' | 'isAlon
   readonly signInCode?: SignInCode | undefined;
   /** what all processes of this server have counted; left out: there is no other */
   readonly readSum?: () => Promise<MetricsSnapshot>;
+  /** the newest lines that all processes of this server have written; left out: there is no other */
+  readonly gatherAudit?: (limit: number) => Promise<readonly AuditLine[]>;
 }
 
 /** Throws ServeError. */
@@ -42,7 +51,7 @@ export async function startServing(
   config: ServeConfig,
   log: Log,
   place: ServingPlace,
-): Promise<ServingProcess> {
+): Promise<OneServingProcess> {
   const onFatal = (error: Error): never => {
     log.fatal({ err: error }, 'the server has to end: it starts clean from what is durable');
     process.exit(FATAL_EXIT_CODE);
@@ -51,14 +60,16 @@ export async function startServing(
   let ending: Promise<void> | undefined;
   const isDraining = (): boolean => ending !== undefined;
   const readMetrics = async (): Promise<MetricsSnapshot> => METRICS.snapshot();
-  const { readSum = readMetrics, operatorPort, signInCode } = place;
+  const readAudit = (limit: number): readonly AuditLine[] => server.audit?.recent(limit) ?? [];
+  const gatherHere = async (limit: number): Promise<readonly AuditLine[]> => readAudit(limit);
+  const { readSum = readMetrics, gatherAudit = gatherHere, operatorPort, signInCode } = place;
   let listener: Listener;
   let operators: Operators | undefined;
   try {
     // The first of several workers has them.
     if (place.worker === 0) {
       operators = await openOperators({
-        ...{ config, log, server, isDraining, readSum, port: operatorPort, signInCode },
+        ...{ config, log, server, isDraining, readSum, gatherAudit, port: operatorPort, signInCode },
         spaceUrl: () => nameSpaceUrl(config, listener.port),
       });
     }
@@ -74,6 +85,7 @@ export async function startServing(
     port: listener.port,
     operatorPort: operators?.port,
     readMetrics,
+    readAudit,
     reopenAudit: () => server.audit?.reopen(),
     end: () => {
       ending ??= endServing(listener, operators, server).finally(stopWatching);

@@ -8,6 +8,7 @@ import type { SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 import { assertPortIsFree } from './listener.ts';
 import type { ServingProcess } from './serving-process.ts';
+import { WorkerAudit } from './worker-audit.ts';
 import type { FromWorker, ToWorker } from './worker-messages.ts';
 import { WorkerMetrics } from './worker-metrics.ts';
 
@@ -33,6 +34,7 @@ interface Supervision {
   readonly running: Map<number, Subprocess>;
   readonly timers: Set<Timer>;
   readonly metrics: WorkerMetrics;
+  readonly audit: WorkerAudit;
 }
 
 /** Resolves when every worker listens. Throws ServeError. */
@@ -54,6 +56,7 @@ export async function startSupervising(
     running: new Map(),
     timers: new Set(),
     metrics: new WorkerMetrics(),
+    audit: new WorkerAudit(),
   };
   try {
     // The first worker picks the port and prepares the data folder. The others use both.
@@ -101,7 +104,16 @@ function startWorker(
     } else if (message.kind === 'metrics') {
       supervision.metrics.note(child, message.snapshot);
     } else if (message.kind === 'sum-metrics') {
-      void answerSum(supervision, child);
+      void answer(supervision, child, async () => {
+        return { kind: 'summed-metrics', snapshot: await supervision.metrics.read() };
+      });
+    } else if (message.kind === 'audit') {
+      supervision.audit.note(child, message.lines);
+    } else if (message.kind === 'gather-audit') {
+      void answer(supervision, child, async () => {
+        const { audit, running } = supervision;
+        return { kind: 'gathered-audit', lines: await audit.read(() => running.values(), message.limit) };
+      });
     } else {
       reject(new ServeError(message.message));
     }
@@ -112,6 +124,7 @@ function startWorker(
     ipc: onMessage,
     onExit: (ended, exitCode, signalCode) => {
       supervision.metrics.remove(ended);
+      supervision.audit.remove(ended);
       supervision.running.delete(worker);
       if (supervision.isEnding) return;
       if (listeningAt === undefined) {
@@ -131,11 +144,15 @@ function startWorker(
 }
 
 /** A worker that asked and ended meanwhile gets no answer. */
-async function answerSum({ metrics, running }: Supervision, child: Subprocess): Promise<void> {
-  const snapshot = await metrics.read();
+async function answer(
+  { running }: Supervision,
+  child: Subprocess,
+  read: () => Promise<ToWorker>,
+): Promise<void> {
+  const message = await read();
   if (![...running.values()].includes(child)) return;
   try {
-    child.send({ kind: 'summed-metrics', snapshot } satisfies ToWorker);
+    child.send(message);
   } catch {
     // The supervisor learns of its end by itself.
   }

@@ -1,4 +1,5 @@
 /** The messages between the supervisor and its workers. */
+import type { AuditLine } from '../audit/audit-event.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
 import type { SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
@@ -19,6 +20,9 @@ export type ToWorker =
   | { readonly kind: 'read-metrics' }
   /** the answer to `sum-metrics` */
   | { readonly kind: 'summed-metrics'; readonly snapshot: MetricsSnapshot }
+  | { readonly kind: 'read-audit'; readonly limit: number }
+  /** the answer to `gather-audit` */
+  | { readonly kind: 'gathered-audit'; readonly lines: readonly AuditLine[] }
   | { readonly kind: 'reopen-audit' }
   | { readonly kind: 'drain' };
 
@@ -28,5 +32,8 @@ export type FromWorker =
   | { readonly kind: 'listening'; readonly port: number; readonly operatorPort: number | undefined }
   /** asks what all workers have counted */
   | { readonly kind: 'sum-metrics' }
+  | { readonly kind: 'audit'; readonly lines: readonly AuditLine[] }
+  /** asks for the newest lines of all workers */
+  | { readonly kind: 'gather-audit'; readonly limit: number }
   /** the worker did not start; `message` is one line for the user */
   | { readonly kind: 'failed'; readonly message: string };

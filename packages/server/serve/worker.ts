@@ -1,13 +1,14 @@
 /** The process of one worker: obeys its supervisor, and ends when its supervisor is gone. */
 
+import type { AuditLine } from '../audit/audit-event.ts';
 import { joinDataFolder } from '../deployment/data-folder.ts';
 import { ServeError } from '../errors.ts';
 import { openLog } from '../log.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
-import { type ServingProcess, startServing } from './serving-process.ts';
+import { type OneServingProcess, startServing } from './serving-process.ts';
 import type { FromWorker, ToWorker } from './worker-messages.ts';
 
-let serving: ServingProcess | undefined;
+let serving: OneServingProcess | undefined;
 /** The supervisor's process id: a supervisor that gives an order was alive when this process began. */
 const supervisorPid = process.ppid;
 
@@ -23,7 +24,7 @@ async function start(order: Extract<ToWorker, { kind: 'start' }>): Promise<void>
     if (config.place.rows.kind === 'folder') joinDataFolder(config.place.rows.dataDir);
     // From here on no other server can take the folder. One may have taken it before, if the supervisor had died.
     if (process.ppid !== supervisorPid) process.exit(1);
-    serving = await startServing(config, log, { ...place, readSum });
+    serving = await startServing(config, log, { ...place, readSum, gatherAudit });
     tell({ kind: 'listening', port: serving.port, operatorPort: serving.operatorPort });
   } catch (error) {
     if (!(error instanceof ServeError)) log.fatal({ err: error }, 'a worker could not start');
@@ -37,6 +38,20 @@ async function start(order: Extract<ToWorker, { kind: 'start' }>): Promise<void>
 async function readMetrics(): Promise<void> {
   const snapshot = await serving?.readMetrics();
   if (snapshot !== undefined) tell({ kind: 'metrics', snapshot });
+}
+
+function readAudit(limit: number): void {
+  tell({ kind: 'audit', lines: serving?.readAudit(limit) ?? [] });
+}
+
+/** What is asked one after another: the answers come in the same order. */
+const gathering: ((lines: readonly AuditLine[]) => void)[] = [];
+
+function gatherAudit(limit: number): Promise<readonly AuditLine[]> {
+  const { promise, resolve } = Promise.withResolvers<readonly AuditLine[]>();
+  gathering.push(resolve);
+  tell({ kind: 'gather-audit', limit });
+  return promise;
 }
 
 /** Callers that ask at the same time share one answer. */
@@ -66,6 +81,8 @@ export function runWorker(): void {
     if (message.kind === 'start') void start(message);
     else if (message.kind === 'read-metrics') void readMetrics();
     else if (message.kind === 'summed-metrics') takeSum(message.snapshot);
+    else if (message.kind === 'read-audit') readAudit(message.limit);
+    else if (message.kind === 'gathered-audit') gathering.shift()?.(message.lines);
     else if (message.kind === 'reopen-audit') serving?.reopenAudit();
     else void drain();
   });

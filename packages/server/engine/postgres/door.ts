@@ -3,6 +3,7 @@ export { PostgresTurns } from './background-turns.ts';
 export { assertNoServer, beginServing, holdDeployment } from './deployment-lock.ts';
 export { PostgresDeploymentRows } from './deployment-rows.ts';
 export { PostgresMetadataStore } from './metadata-store.ts';
+export { assertUsable } from './migrations.ts';
 export { openControlPool, openPostgres } from './open-postgres.ts';
 export { PostgresRegistryStore } from './registry-store.ts';
 export {

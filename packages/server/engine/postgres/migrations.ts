@@ -4,6 +4,7 @@
  */
 
 import { codeOf } from '../../error-code.ts';
+import { EngineRefused } from '../refused.ts';
 import { decideMigration, type Migration, type SchemaVersion, versionAfter } from '../schema-version.ts';
 import { assertFit } from './database-fitness.ts';
 import { isRepeatable, storageError } from './failure.ts';
@@ -79,6 +80,16 @@ export async function findUsableVersion(connection: PostgresConnection): Promise
   const found = await findVersion(connection);
   if (found !== undefined) decideMigration(NAME, found, MIGRATIONS);
   return found?.version;
+}
+
+/** @throws EngineRefused when this build cannot use the database, StoreUnavailable */
+export async function assertUsable(pool: PostgresPool): Promise<void> {
+  try {
+    const version = await pool.lend(findUsableVersion);
+    if (version === undefined) throw new EngineRefused(`${NAME} has lost its tables: restore a backup`);
+  } catch (error) {
+    throw storageError(error, 'looking at the schema');
+  }
 }
 
 async function migrateOnce(connection: PostgresConnection, migrations: readonly Migration[]): Promise<void> {

@@ -1,4 +1,5 @@
 /** What opens a deployment whose rows are in a data folder. */
+export { assertUsableFile } from './assert-usable-file.ts';
 export { beginServing } from './copy-marks.ts';
 export { SqliteDeploymentRows } from './deployment-rows.ts';
 export { SqliteMetadataStore } from './metadata-store.ts';
