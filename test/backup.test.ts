@@ -1,6 +1,6 @@
 /** `holdfast backup`, `backup check` and `restore` as an operator runs them, on a server that is being written to. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type CanonicalNode, makeNode } from './support/canonical-node.ts';
 import { HOLDFAST } from './support/holdfast-command.ts';
@@ -140,10 +140,15 @@ describe('a backup', () => {
       ok: false,
       damagedNodes: [{ app: APP, space: SPACE, hash: victim.hash }],
     });
-    const restored = await runHoldfast(['restore', dir, '--data', at('never')]);
-    expect(restored.exitCode).toBe(1);
-    expect(restored.stderr).toContain(victim.hash);
-    expect(readdirSync(at('never'))).toEqual([]);
+    mkdirSync(at('stood'));
+    for (const data of [join(at('never'), 'below'), at('stood')]) {
+      const restored = await runHoldfast(['restore', dir, '--data', data]);
+      expect(restored.exitCode).toBe(1);
+      expect(restored.stderr).toContain(victim.hash);
+    }
+    // Nothing is left but what was there before.
+    expect(existsSync(at('never'))).toBe(false);
+    expect(readdirSync(at('stood'))).toEqual([]);
   });
 
   test('with a damaged page names the nodes that lie on it', async () => {

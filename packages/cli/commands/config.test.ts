@@ -90,6 +90,39 @@ describe('holdfast config check', () => {
     });
   });
 
+  test('a data folder that cannot be used or made is a failure, also without --online', async () => {
+    writeFileSync(place.path('file'), '');
+    for (const data of ['/proc/nope/x', '/sys/nope', 'file', 'file/below']) {
+      const { exitCode, problems } = await check('--data', data);
+      const problem = { kind: 'engine', message: expect.stringContaining(data) };
+      expect({ data, exitCode, problems }).toEqual({ data, exitCode: 1, problems: [problem] });
+    }
+    expect(await check('--data', '/dev/shm/holdfast-is-never-made-here')).toMatchObject({ exitCode: 0 });
+    expect(existsSync('/dev/shm/holdfast-is-never-made-here')).toBe(false);
+  });
+
+  test('knows the variables of traces: where they go, what is wrong, and what is not read', async () => {
+    expect((await check()).found.join('\n')).not.toContain('traces');
+    place.environment.OTEL_EXPORTER_OTLP_PROTOCOL = 'grpc';
+    place.environment.OTEL_EXPORTER_OTLP_ENDPOIN = 'http://127.0.0.1:4318';
+    expect((await check()).found).toEqual(
+      expect.arrayContaining([
+        expect.stringContaining('no traces are sent'),
+        'the variable OTEL_EXPORTER_OTLP_ENDPOIN is not read: was OTEL_EXPORTER_OTLP_ENDPOINT meant?',
+        'the variable OTEL_EXPORTER_OTLP_PROTOCOL is not read',
+      ]),
+    );
+    place.environment.OTEL_EXPORTER_OTLP_ENDPOINT = 'http://127.0.0.1:4318';
+    place.environment.OTEL_EXPORTER_OTLP_HEADERS = 'key=hunter2';
+    const good = await check();
+    expect(good.exitCode).toBe(0);
+    expect(good.found).toContain('traces are sent to http://127.0.0.1:4318/v1/traces');
+    place.environment.OTEL_TRACES_SAMPLER = 'sometimes';
+    const { exitCode, problems } = await check();
+    const message = expect.stringContaining('OTEL_TRACES_SAMPLER must be one of');
+    expect([exitCode, problems]).toEqual([2, [{ kind: 'usage', message }]]);
+  });
+
   test('online, engines that cannot be used are failures', async () => {
     Object.assign(place.environment, {
       HOLDFAST_METADATA: 'postgres://u:hunter2@127.0.0.1:1/db',

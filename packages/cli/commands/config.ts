@@ -17,8 +17,8 @@ interface CheckFlags extends ServeFlags {
 }
 
 const HELP_AFTER = `
-Takes the flags and variables of serve, makes nothing, shows no secret. Exit codes: 0 all is well, 1 an engine cannot be used
-(with --online), 2 a wrong value, or a variable HOLDFAST_… that nothing reads.
+Takes the flags and variables of serve, makes nothing, shows no secret. Exit codes: 0 all is well, 1 the data folder (with
+--online: an engine) cannot be used, 2 a wrong value, or a variable HOLDFAST_… that nothing reads.
 
 Examples:
   holdfast config check --max-node-bytes 32MiB
@@ -28,7 +28,7 @@ export function registerConfigCommand(program: Command): void {
   const config = program.command('config').description('check the configuration of a server');
   withServeFlags(config.command('check'))
     .description('say what a server would run with, and what is wrong with it; makes nothing')
-    .option('--online', 'also try the engines: database, bucket, clocks, data folder, port')
+    .option('--online', 'also try the engines: database, bucket, clocks, port')
     .addOption(jsonOption())
     .addHelpText('after', HELP_AFTER)
     .action(runCheck);

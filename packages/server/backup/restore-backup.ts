@@ -1,6 +1,6 @@
 /** `holdfast restore`: makes a new data folder from a backup, and proves every byte of it before anybody may serve it. */
-import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { holdDataFolder } from '../deployment/data-folder.ts';
 import { folderSecret } from '../deployment/folder-secret.ts';
 import { loadFolderFormat, openRestoredFolder } from '../deployment/open.ts';
@@ -35,7 +35,7 @@ const PRIVATE_UMASK = 0o077;
 const LOST_AND_FOUND = 'lost+found';
 const NAMED_MAX = 5;
 
-/** Rejects with ServeError; a damaged backup leaves the target empty. */
+/** Rejects with ServeError; a damaged backup leaves nothing behind. */
 export async function restoreBackup(
   { folder, dataDir }: RestoreRequest,
   { onProgress }: RestoreRun,
@@ -44,11 +44,12 @@ export async function restoreBackup(
   process.umask(PRIVATE_UMASK);
   const repository = new Repository(folder);
   const manifest = await readManifest(repository);
-  beginTarget(dataDir);
+  const madeFrom = beginTarget(dataDir);
   try {
     await fillTarget(repository, manifest, dataDir, onProgress);
   } catch (error) {
     emptyTarget(dataDir);
+    if (madeFrom !== undefined) removeFolders(dataDir, madeFrom);
     throw error;
   }
   rmSync(join(dataDir, UNFINISHED_RESTORE));
@@ -57,18 +58,31 @@ export async function restoreBackup(
   return { createdAt, nodes, bytes, ms: Math.round(performance.now() - startedAt) };
 }
 
-/** From the first moment the folder says that it is unfinished, so that no server takes a part of it for all. */
-function beginTarget(dataDir: string): void {
+/**
+ * From the first moment the folder says that it is unfinished, so that no server takes a part of it for all. Returns the first
+ * folder that had to be made, if any.
+ */
+function beginTarget(dataDir: string): string | undefined {
   const isThere = statSync(dataDir, { throwIfNoEntry: false });
   if (isThere !== undefined && !isThere.isDirectory()) throw new ServeError(`${dataDir} is not a folder`);
   const names = isThere === undefined ? [] : readdirSync(dataDir).filter((name) => name !== LOST_AND_FOUND);
   if (names.length > 0 && !names.includes(UNFINISHED_RESTORE)) {
     throw new ServeError(`${dataDir} is not empty: a restore makes a new data folder; choose another --data`);
   }
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const madeFrom = mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   writeDurably(join(dataDir, UNFINISHED_RESTORE), Buffer.from('an unfinished restore: run it again\n'));
   syncFolder(dataDir);
   emptyTarget(dataDir, [UNFINISHED_RESTORE]);
+  return madeFrom;
+}
+
+/** Removes the folder and those above it, up to `topmost`, as long as they are empty. */
+function removeFolders(folder: string, topmost: string): void {
+  const last = resolve(topmost);
+  for (let each = resolve(folder); each.length >= last.length; each = dirname(each)) {
+    if (readdirSync(each).length > 0) return;
+    rmdirSync(each);
+  }
 }
 
 function emptyTarget(dataDir: string, kept: readonly string[] = []): void {

@@ -1,12 +1,23 @@
 /** The data folder: private to its owner, and held by one server at a time. */
 import { Database, SQLiteError } from 'bun:sqlite';
-import { accessSync, constants, existsSync, mkdirSync, statfsSync, statSync } from 'node:fs';
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  openSync,
+  statfsSync,
+  statSync,
+} from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { codeOf } from '../error-code.ts';
 import { ServeError } from '../errors.ts';
 
 const FOLDER_MODE = 0o700;
 const LOCK_NAME = 'lock.db';
+/** Linux' O_TMPFILE, which the runtime does not name */
+const UNNAMED_FILE = 0o20000000 | constants.O_DIRECTORY;
 
 /** Another process has the folder, for now. */
 export class FolderInUse extends ServeError {
@@ -67,10 +78,26 @@ export function tryDataFolder(dataDir: string): FolderTrial {
   try {
     if (!statSync(folder).isDirectory()) throw notAFolder(dataDir);
     accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
-    const { bavail, bsize } = statfsSync(folder);
+    const { bavail, bsize, blocks } = statfsSync(folder);
+    // The system may let root write anywhere, and a file system of the kernel, such as /proc, takes no files all the same.
+    if (blocks === 0 && !takesFiles(folder)) {
+      throw new ServeError(
+        `the data folder ${dataDir} cannot be made: ${folder} holds no files; choose another --data`,
+      );
+    }
     return { madeIn: stands ? undefined : folder, freeBytes: bavail * bsize };
   } catch (error) {
     throw explainFolderError(dataDir, error);
+  }
+}
+
+/** A file without a name shows it: nothing stays, and nobody sees it meanwhile. */
+function takesFiles(folder: string): boolean {
+  try {
+    closeSync(openSync(folder, UNNAMED_FILE | constants.O_RDWR));
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -25,8 +25,10 @@ export interface EngineFindings {
 }
 
 export async function tryEngines(place: DeploymentPlace): Promise<EngineFindings> {
-  const problems: string[] = [];
-  const found: string[] = [];
+  const { rows: rowsPlace, bytes: bytesPlace } = place;
+  const folder = tryFolder(rowsPlace);
+  const problems = [...folder.problems];
+  const found = [...folder.found];
   const attempt = async <T>(look: () => Promise<T> | T): Promise<T | undefined> => {
     try {
       return await look();
@@ -36,8 +38,6 @@ export async function tryEngines(place: DeploymentPlace): Promise<EngineFindings
       return undefined;
     }
   };
-  const { rows: rowsPlace, bytes: bytesPlace } = place;
-  if (rowsPlace.kind === 'folder') await attempt(() => found.push(describeFolder(rowsPlace.dataDir)));
   const rows = problems.length === 0 ? await attempt(() => tryRows(place)) : undefined;
   if (rows !== undefined) {
     found.push(describeRows(nameRows(rowsPlace), rows));
@@ -51,6 +51,17 @@ export async function tryEngines(place: DeploymentPlace): Promise<EngineFindings
     }
   }
   return { problems, found, isServed: rows?.isServed ?? false };
+}
+
+/** Whether the data folder, if there is one, can be used or made. Makes nothing. */
+export function tryFolder(rows: RowsPlace): Pick<EngineFindings, 'problems' | 'found'> {
+  if (rows.kind !== 'folder') return { problems: [], found: [] };
+  try {
+    return { problems: [], found: [describeFolder(rows.dataDir)] };
+  } catch (error) {
+    if (!(error instanceof ServeError)) throw error;
+    return { problems: [error.message], found: [] };
+  }
 }
 
 function describeFolder(dataDir: string): string {

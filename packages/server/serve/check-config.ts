@@ -2,8 +2,9 @@
 import { nameBucket, nameRows } from '../deployment/place.ts';
 import { formatAuthority } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
-import { tryEngines } from '../inspect/try-engines.ts';
+import { type EngineFindings, tryEngines, tryFolder } from '../inspect/try-engines.ts';
 import { parseServeConfig, type ServeConfig, type ServeFlags } from './config.ts';
+import { checkTraces } from './traces.ts';
 import { tryAddresses } from './try-listen.ts';
 import { findUnknownVariables, listServeVariables } from './variables.ts';
 
@@ -46,17 +47,28 @@ export async function checkConfig({
     ...findWrongValues(flags, env),
     ...findUnknownVariables(env, [...listServeVariables(), ...otherVariables]).map(describeUnknown),
   ];
-  const problems: ConfigProblem[] = wrong.map((message) => ({ kind: 'usage', message }));
+  const traces = await checkTraces(env);
+  const problems: ConfigProblem[] = [...wrong, ...traces.problems].map((message) => ({
+    kind: 'usage',
+    message,
+  }));
   const config = tryParse(flags, env);
-  if (config instanceof ConfigError) return { ok: false, problems, found: [], settings: null };
+  if (config instanceof ConfigError) return { ok: false, problems, found: traces.found, settings: null };
   const settings = describeSettings(config);
-  if (!isOnline) return { ok: problems.length === 0, problems, found: [], settings };
+  const engines = isOnline ? await tryOnline(config) : tryFolder(config.place.rows);
+  problems.push(...engines.problems.map((message) => ({ kind: 'engine' as const, message })));
+  return { ok: problems.length === 0, problems, found: [...traces.found, ...engines.found], settings };
+}
+
+type Findings = Pick<EngineFindings, 'problems' | 'found'>;
+
+async function tryOnline(config: ServeConfig): Promise<Findings> {
   const engines = await tryEngines(config.place);
   const listening = await tryAddresses(config, engines.isServed);
-  problems.push(
-    ...[...engines.problems, ...listening.problems].map((message) => ({ kind: 'engine' as const, message })),
-  );
-  return { ok: problems.length === 0, problems, found: [...engines.found, ...listening.found], settings };
+  return {
+    problems: [...engines.problems, ...listening.problems],
+    found: [...engines.found, ...listening.found],
+  };
 }
 
 function describeUnknown({

@@ -7,17 +7,27 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Without flags and variables the parser asks for every variable that it knows. */
 export function listServeVariables(): readonly string[] {
+  return listAsked(VARIABLE_PREFIX, (env) => parseServeConfig({}, env));
+}
+
+/** The variables of that prefix that `read` looks at; all are unset but those in `given`. */
+export function listAsked(
+  prefix: string,
+  read: (env: Environment) => unknown,
+  given: Environment = {},
+): readonly string[] {
   const asked = new Set<string>();
   const recording = new Proxy<Environment>(
     {},
     {
       get: (_, name) => {
-        if (typeof name === 'string' && name.startsWith(VARIABLE_PREFIX)) asked.add(name);
-        return undefined;
+        if (typeof name !== 'string') return undefined;
+        if (name.startsWith(prefix)) asked.add(name);
+        return given[name];
       },
     },
   );
-  parseServeConfig({}, recording);
+  read(recording);
   return [...asked].toSorted();
 }
 
@@ -25,9 +35,10 @@ export function listServeVariables(): readonly string[] {
 export function findUnknownVariables(
   env: Environment,
   known: readonly string[],
+  prefix = VARIABLE_PREFIX,
 ): readonly { readonly name: string; readonly meant: string | undefined }[] {
   return Object.keys(env)
-    .filter((name) => name.startsWith(VARIABLE_PREFIX) && !known.includes(name))
+    .filter((name) => name.startsWith(prefix) && !known.includes(name))
     .toSorted()
     .map((name) => ({ name, meant: findNearest(name, known) }));
 }
