@@ -248,7 +248,7 @@ function testLimits(subject: Subject): void {
     await subject.store.setQuotas('app', undefined, { maxBytes: 1 });
     await subject.store.setQuotas('app', 'space', { maxBytes: 1 });
     await subject.store.revoke('app', { claim: 'jti', value: 'a', until: 5 }, 0);
-    const before = await readApp();
+    const before = (await readApp()) as AppRecord;
     await subject.store.replace(appRecord());
     expect(await readApp()).toEqual(before);
     await subject.store.remove('app');
