@@ -77,7 +77,7 @@ export async function runOperation<N extends OperationName>(
 ): Promise<Output<N>> {
   sayWhenInterrupted(whenInterrupted);
   return withServer(async (server) => {
-    const where = (await findAddress(options)) ?? {
+    const where = (await findAddress(server, options)) ?? {
       ...{ kind: 'place' as const, place: server.parseOperatedPlace(options, process.env) },
     };
     return saying(`no answer yet from ${nameOf(server, where)}`, () =>
@@ -108,12 +108,12 @@ export function namePart(options: PartOptions): Promise<string> {
 }
 
 async function findPartWhere(server: Server, options: PartOptions): Promise<PartWhere> {
-  const address = await findAddress(options);
+  const address = await findAddress(server, options);
   return address ?? { kind: 'rows', place: server.parseRowsPlace(options, process.env) };
 }
 
 /** The server that is asked over the operator API; undefined: none was named. A flag that names a place wins over the variable. */
-async function findAddress(options: OperatorOptions): Promise<AddressWhere | undefined> {
+async function findAddress(server: Server, options: OperatorOptions): Promise<AddressWhere | undefined> {
   const isPlaced = [options.data, options.metadata, options.content].some((each) => each !== undefined);
   const given = options.operator ?? (isPlaced ? undefined : process.env.HOLDFAST_OPERATOR_URL || undefined);
   const tokenFile = options.operatorTokenFile;
@@ -121,26 +121,11 @@ async function findAddress(options: OperatorOptions): Promise<AddressWhere | und
     if (tokenFile !== undefined) throw new UsageError('--operator-token-file needs --operator URL');
     return undefined;
   }
+  const url = server.parseWebAddress('--operator', given, 'http://127.0.0.1:8421');
   const file = tokenFile ?? (process.env.HOLDFAST_OPERATOR_TOKEN_FILE || undefined);
   const token =
     file === undefined ? undefined : (await readTextFile(file, "the operators' token file")).trim();
-  return { kind: 'address', address: { kind: 'url', url: parseAddress(given), token } };
-}
-
-/** The origin, and a path if a proxy adds one. The message quotes nothing: it may hold a password. */
-function parseAddress(text: string): string {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isPlain =
-    url !== undefined &&
-    /^https?:$/.test(url.protocol) &&
-    url.search === '' &&
-    url.hash === '' &&
-    url.username === '' &&
-    url.password === '';
-  if (isPlain) return url.href.replace(/\/+$/, '');
-  throw new UsageError(
-    "--operator is no plain http or https address; give a server's, such as http://127.0.0.1:8421",
-  );
+  return { kind: 'address', address: { kind: 'url', url, token } };
 }
 
 function nameOf(server: Server, where: Where | PartWhere): string {

@@ -7,15 +7,18 @@ import {
   type UploadInstruction,
 } from '@holdfast/protocol';
 import type { TokenSource } from './authorization.ts';
+import { type Bulk, createBulk, type Zstd } from './bulk/bulk.ts';
 import { type Clock, systemClock } from './deadline.ts';
+import type { NodeDigest } from './digest.ts';
 import { CasError } from './errors.ts';
 import { TIMEOUTS_DEFAULT, type Timeouts } from './limits.ts';
 import { type CallOptions, createOperations, type Operations } from './operations.ts';
-import { type NewNode, type PutOptions, type PutResult, putNode, uploadNode } from './put-node.ts';
+import { type NewNode, type PutOptions, type PutResult, putNode } from './put-node.ts';
 import { RETRY_POLICY_DEFAULT, type RetryPolicy } from './retry.ts';
 import { type RootRefsOptions, rootRefPages } from './root-ref-pages.ts';
 import { createSha256, type Sha256 } from './sha256.ts';
 import type { FetchFunction } from './transport.ts';
+import { uploadAsTold } from './upload-instruction.ts';
 import { getNode, type OpenNode, openNode, type VerifiedNode } from './verified-read.ts';
 
 export interface ClientOptions {
@@ -37,10 +40,16 @@ export interface ClientOptions {
   readonly contentBytesMax?: number | undefined;
   /** A faster incremental SHA-256 than the built-in one, where the runtime has one. */
   readonly createSha256?: (() => Sha256) | undefined;
+  /** A faster digest of what is in memory than WebCrypto, for nodes that are read in bulk. */
+  readonly digest?: NodeDigest | undefined;
+  /** Zstandard, where the runtime has it. Without it nodes travel in packs as they are. */
+  readonly zstd?: Zstd | undefined;
 }
 
-/** The seven operations, health, and the calls that are built from them. Rejects with CasError, or the reason of an aborted signal. */
+/** The seven operations, health, the requests of Bulk, and the calls that are built from them. Rejects with CasError, or the reason of an aborted signal. */
 export interface Client extends Operations {
+  /** Many nodes in few requests, where the server offers that. */
+  readonly bulk: Bulk;
   /** Stores a node: its bytes are hashed once, uploaded only when the server lacks them, and leased. */
   putNode(node: NewNode, options?: PutOptions): Promise<PutResult>;
   /**
@@ -71,12 +80,13 @@ export function createClient(options: ClientOptions): Client {
     retry: { ...RETRY_POLICY_DEFAULT, ...options.retry },
     timeouts: { ...TIMEOUTS_DEFAULT, ...options.timeouts },
   };
-  const operations = createOperations(transport, {
+  const target = {
     baseUrl: parseBaseUrl(options.baseUrl),
     appId: checkId('appId', options.appId),
     spaceId: checkId('spaceId', options.spaceId),
     token: typeof token === 'function' ? token : () => token,
-  });
+  };
+  const operations = createOperations(transport, target);
   const settings = {
     retry: transport.retry,
     createSha256: options.createSha256 ?? createSha256,
@@ -84,8 +94,10 @@ export function createClient(options: ClientOptions): Client {
   };
   return {
     ...operations,
+    bulk: createBulk(transport, target, options),
     putNode: (node, callOptions) => putNode(transport, operations, node, callOptions),
-    uploadNode: (upload, bytes, callOptions) => uploadNode(transport, upload, bytes, callOptions),
+    uploadNode: (upload, bytes, callOptions) =>
+      uploadAsTold(transport, 'uploadNode', upload, bytes, callOptions),
     getNode: (hash, callOptions) => getNode(operations, settings, hash, callOptions),
     openNode: (hash, callOptions) => openNode(operations, settings, hash, callOptions),
     rootRefs: (callOptions) => rootRefPages(operations, callOptions),

@@ -1,5 +1,5 @@
 /** The one kind of error the SDK throws, with a closed list of codes: the API's own and a few of the client's. */
-import type { ErrorCode, OperationName, RejectionCode } from '@holdfast/protocol';
+import type { BulkOperationName, ErrorCode, OperationName, RejectionCode } from '@holdfast/protocol';
 
 /**
  * Failures that no server reports because they happen on this side of the wire.
@@ -13,6 +13,7 @@ import type { ErrorCode, OperationName, RejectionCode } from '@holdfast/protocol
  * - `UPLOAD_UNSETTLED`: the bounded rounds of lease and PUT ended without an outcome.
  * - `VERIFICATION_FAILED`: what was read is not what its hash says (`VerificationError`).
  * - `TOKEN_UNAVAILABLE`: the token function failed or returned something that is no token.
+ * - `BULK_UNAVAILABLE`: the server does not offer Bulk; the operations on single nodes do the same.
  * - `INVALID_ARGUMENT`: the call could never succeed; nothing was sent.
  */
 export type ClientErrorCode =
@@ -24,12 +25,19 @@ export type ClientErrorCode =
   | 'UPLOAD_UNSETTLED'
   | 'VERIFICATION_FAILED'
   | 'TOKEN_UNAVAILABLE'
+  | 'BULK_UNAVAILABLE'
   | 'INVALID_ARGUMENT';
 
 export type CasErrorCode = ErrorCode | RejectionCode | ClientErrorCode;
 
-/** What was being asked: an operation as the wire names it, health, the PUT to an upload target, or building the client. */
-export type RequestOperation = OperationName | 'health' | 'uploadNode' | 'createClient';
+/** What was being asked: an operation as the wire names it, health, a PUT to an upload target, or building the client. */
+export type RequestOperation =
+  | OperationName
+  | BulkOperationName
+  | 'health'
+  | 'uploadNode'
+  | 'uploadPack'
+  | 'createClient';
 
 export interface CasErrorDetails {
   readonly code: CasErrorCode;

@@ -1,5 +1,8 @@
 /** The SDK of the Space API: zero dependencies, web standards only. */
 export type {
+  BulkLeaseResponse,
+  BulkLeaseResult,
+  Compress,
   GcResult,
   Hash,
   Health,
@@ -7,14 +10,20 @@ export type {
   NodeDescription,
   NodeMetadata,
   NodeState,
+  PackInstruction,
+  PackLeaseResponse,
+  PackLeaseResult,
   Rejection,
   RootRefItem,
   RootRefPage,
   SpaceUsage,
+  Unzstd,
   UpdateRootRefsResponse,
   UploadInstruction,
 } from '@holdfast/protocol';
 export { TokenRenewalError, type TokenSource } from './authorization.ts';
+export type { Bulk, BulkLease, Zstd } from './bulk/bulk.ts';
+export type { BulkNode } from './bulk/read-nodes.ts';
 export { BundleError } from './bundle/bundle-error.ts';
 export { formatCid } from './bundle/cid.ts';
 export { type CreateBundleOptions, createBundle } from './bundle/create-bundle.ts';

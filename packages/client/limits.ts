@@ -10,6 +10,8 @@ export interface Timeouts {
   readonly answerMs: number;
   /** The same for a collection pass, which deletes up to `maxNodes` contents before it answers. */
   readonly gcMs: number;
+  /** From sending to the end of the answer about a pack, all of whose nodes may be validated and published first. */
+  readonly packMs: number;
   /** A whole PUT to the upload target. */
   readonly uploadMs: number;
   /** The silence allowed between two chunks of content while the caller is waiting for one. */
@@ -20,12 +22,19 @@ export const TIMEOUTS_DEFAULT: Timeouts = {
   // A lease may validate an uploaded node of the largest size before it answers.
   answerMs: MINUTE_MS,
   gcMs: 5 * MINUTE_MS,
+  packMs: 5 * MINUTE_MS,
   uploadMs: 5 * MINUTE_MS,
   contentIdleMs: 30 * SECOND_MS,
 };
 
 /** The largest answer of the interface that is no content is a page of 200 roots, about 20 KiB. */
 export const JSON_ANSWER_BYTES_MAX = MIB_BYTES;
+
+/** 4,096 results of Bulk: 16,384 child hashes and a few more, or a message for each. */
+export const BULK_ANSWER_BYTES_MAX = 8 * MIB_BYTES;
+
+/** After a server said that it has no Bulk, so long nobody asks it again. */
+export const BULK_PROBE_PAUSE_MS = 5 * MINUTE_MS;
 
 /** Characters of a server's message that are kept. */
 export const MESSAGE_CHARACTERS_MAX = 1_000;

@@ -15,7 +15,7 @@ import {
   type SpaceUsage,
   type UpdateRootRefsResponse,
 } from '@holdfast/protocol';
-import { startAuthorization, type TokenSource } from './authorization.ts';
+import { planAuthorized, type Target } from './authorized-plan.ts';
 import { type ContentRange, encodeRange, type NodeContent, openContent } from './content.ts';
 import { CasError, type RequestOperation } from './errors.ts';
 import {
@@ -40,15 +40,6 @@ export interface CallOptions {
 export interface RotNotice {
   /** How many nodes of the Space the server knows to be lost or damaged; absent when it knows of none. */
   readonly rottenNodes?: number;
-}
-
-/** Where requests go and on whose authority. */
-export interface Target {
-  /** without a trailing slash */
-  readonly baseUrl: string;
-  readonly appId: string;
-  readonly spaceId: string;
-  readonly token: TokenSource;
 }
 
 /** The operations of one Space. All reject with CasError. */
@@ -97,24 +88,16 @@ export function createOperations(transport: Transport, target: Target): Operatio
   function plan(call: Call) {
     const { operation, hash, json } = call;
     if (hash !== undefined) checkHash(operation, hash);
-    const authorized = (token: string): Record<string, string> => ({
-      authorization: `Bearer ${token}`,
-      ...(json === undefined ? {} : { 'content-type': 'application/json' }),
-      ...call.headers,
-    });
-    const path = operationPath(operation, hash === undefined ? target : { ...target, hash });
-    const { readToken, renewToken } = startAuthorization(target.token, operation);
-    return {
+    return planAuthorized(target, {
       operation,
       method: OPERATIONS[operation].method,
-      url: `${target.baseUrl}${path}${call.query ?? ''}`,
-      headers: async () => authorized(await readToken()),
-      renew: renewToken,
-      ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+      path: `${operationPath(operation, hash === undefined ? target : { ...target, hash })}${call.query ?? ''}`,
+      headers: call.headers,
+      json,
       timeoutMs: call.timeoutMs ?? timeouts.answerMs,
       isSuccess: (status: number) => status === OPERATIONS[operation].status,
       signal: call.options?.signal,
-    };
+    });
   }
 
   function ask<T>(call: Call, parse: (value: unknown) => T): Promise<T> {
@@ -145,7 +128,7 @@ export function createOperations(transport: Transport, target: Target): Operatio
     async leaseNode(hash, { leaseDurationMs }, options) {
       const call: Call = { operation: 'leaseNode', hash, json: { leaseDurationMs }, options };
       const lease = await askOfRow(call, (value) => parseLeaseResponse(value, hash));
-      if ('upload' in lease) assertInstructionIsSafe(lease.upload, target.baseUrl);
+      if ('upload' in lease) assertInstructionIsSafe('leaseNode', lease.upload, target.baseUrl);
       return lease;
     },
     async getUsage(options) {

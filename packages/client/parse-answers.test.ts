@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
+import { MalformedAnswer } from './answer-fields.ts';
 import {
-  MalformedAnswer,
   parseErrorAnswer,
   parseGcResult,
   parseHealth,

@@ -8,10 +8,10 @@ import {
   type Hash,
   type Health,
   isErrorCode,
-  isHash,
   type LeaseResponse,
   type NodeDescription,
   REJECTION_CODES,
+  type ReadyLease,
   type Rejection,
   type RejectionCode,
   type RootRefItem,
@@ -19,74 +19,22 @@ import {
   type SpaceUsage,
   type UpdateRootRefsResponse,
   type UploadInstruction,
+  type ValidatedAwaitingChildren,
 } from '@holdfast/protocol';
+import {
+  type Fields,
+  fieldOf,
+  malformed,
+  parseBoolean,
+  parseFields,
+  parseHash,
+  parseHashes,
+  parseInteger,
+  parseList,
+  parseText,
+} from './answer-fields.ts';
 import type { CasErrorCode, RequestOperation } from './errors.ts';
 import { MESSAGE_CHARACTERS_MAX } from './limits.ts';
-
-/** An answer that this API never gives. */
-export class MalformedAnswer extends Error {
-  override readonly name = 'MalformedAnswer';
-  readonly status: number | undefined;
-
-  constructor(message: string, status?: number) {
-    super(message);
-    this.status = status;
-  }
-}
-
-type Fields = Readonly<Record<string, unknown>>;
-
-function parseFields(value: unknown, name: string): Fields {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw malformed(name, 'an object');
-  return value as Fields;
-}
-
-function malformed(name: string, expected: string): MalformedAnswer {
-  return new MalformedAnswer(`${name} in the answer is not ${expected}`);
-}
-
-/** Own properties only: a field named as something every object has must still be sent to count. */
-function fieldOf(fields: Fields, name: string): unknown {
-  return Object.hasOwn(fields, name) ? fields[name] : undefined;
-}
-
-function parseInteger(fields: Fields, name: string, min = 0): number {
-  const value = fieldOf(fields, name);
-  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < min) {
-    throw malformed(name, min === 0 ? 'an integer of 0 or more' : 'an integer');
-  }
-  return value;
-}
-
-function parseText(fields: Fields, name: string): string {
-  const value = fieldOf(fields, name);
-  if (typeof value !== 'string' || value === '') throw malformed(name, 'a non-empty string');
-  return value;
-}
-
-function parseBoolean(fields: Fields, name: string): boolean {
-  const value = fieldOf(fields, name);
-  if (typeof value !== 'boolean') throw malformed(name, 'true or false');
-  return value;
-}
-
-function parseHash(fields: Fields, name: string): Hash {
-  const value = fieldOf(fields, name);
-  if (!isHash(value)) throw malformed(name, '64 lowercase hexadecimal characters');
-  return value;
-}
-
-function parseList(fields: Fields, name: string): readonly unknown[] {
-  const value = fieldOf(fields, name);
-  if (!Array.isArray(value)) throw malformed(name, 'an array');
-  return value;
-}
-
-function parseHashes(fields: Fields, name: string): readonly Hash[] {
-  const list = parseList(fields, name);
-  if (!list.every(isHash)) throw malformed(name, 'a list of hashes');
-  return list;
-}
 
 const INTEGER_MIN = Number.MIN_SAFE_INTEGER;
 
@@ -117,28 +65,38 @@ export function parseLeaseResponse(value: unknown, hash: Hash): LeaseResponse {
   const state = parseText(fields, 'state');
   switch (state) {
     case 'ready':
-      return {
-        state,
-        hash,
-        leaseStartedAt: parseInteger(fields, 'leaseStartedAt'),
-        leaseExpiresAt: parseInteger(fields, 'leaseExpiresAt'),
-      };
+      return parseReady(fields, hash);
     case 'awaiting_upload':
       return { state, hash, upload: parseUpload(fields) };
     case 'awaiting_replacement_upload':
       return { state, hash, rejection: parseRejection(fields), upload: parseUpload(fields) };
-    case 'validated_awaiting_children': {
-      const childHashes = parseHashes(fields, 'childHashes');
-      if (childHashes.length === 0) throw malformed('childHashes', 'a list of at least one hash');
-      return { state, hash, childHashes };
-    }
+    case 'validated_awaiting_children':
+      return parseWaiting(fields, hash);
     default:
       throw malformed('state', 'one of the four lease states');
   }
 }
 
+export function parseReady(fields: Fields, hash: Hash): ReadyLease {
+  return {
+    state: 'ready',
+    hash,
+    leaseStartedAt: parseInteger(fields, 'leaseStartedAt'),
+    leaseExpiresAt: parseInteger(fields, 'leaseExpiresAt'),
+  };
+}
+
+export function parseWaiting(fields: Fields, hash: Hash): ValidatedAwaitingChildren {
+  const childHashes = parseHashes(fields, 'childHashes');
+  if (childHashes.length === 0) throw malformed('childHashes', 'a list of at least one hash');
+  return { state: 'validated_awaiting_children', hash, childHashes };
+}
+
 function parseUpload(fields: Fields): UploadInstruction {
-  const upload = parseFields(fieldOf(fields, 'upload'), 'upload');
+  return parseInstruction(parseFields(fieldOf(fields, 'upload'), 'upload'));
+}
+
+export function parseInstruction(upload: Fields): UploadInstruction {
   const url = parseText(upload, 'url');
   if (!/^https?:\/\//i.test(url) || !URL.canParse(url)) throw malformed('url', 'an http or https address');
   if (fieldOf(upload, 'method') !== 'PUT') throw malformed('method', 'PUT');
@@ -155,7 +113,7 @@ function parseHeaders(upload: Fields): Readonly<Record<string, string>> {
   return Object.fromEntries(entries) as Record<string, string>;
 }
 
-function parseRejection(fields: Fields): Rejection {
+export function parseRejection(fields: Fields): Rejection {
   const rejection = parseFields(fieldOf(fields, 'rejection'), 'rejection');
   const code = parseText(rejection, 'code');
   if (!isRejectionCode(code)) throw malformed('code', 'a rejection code');
@@ -241,7 +199,7 @@ export function parseErrorAnswer(
   const bare = CODES_OF_BARE_STATUSES.get(status);
   if (bare !== undefined) return { code: bare, message: `answered ${status}; try again later` };
   // An upload target may be a store with error bodies of its own.
-  if (operation === 'uploadNode')
+  if (operation === 'uploadNode' || operation === 'uploadPack')
     return { code: 'UPLOAD_REFUSED', message: `the upload target answered ${status}` };
   const code = 'MALFORMED_RESPONSE';
   if (status === 0 || (status >= 300 && status < 400)) {

@@ -14,7 +14,8 @@ import { CasError } from './errors.ts';
 import { DAMAGED_UPLOADS_MAX, PUT_LEASE_DURATION_MS_DEFAULT, PUT_ROUNDS_MAX } from './limits.ts';
 import type { CallOptions, Operations } from './operations.ts';
 import { planBackoff } from './retry.ts';
-import { request, type Transport } from './transport.ts';
+import type { Transport } from './transport.ts';
+import { uploadAsTold } from './upload-instruction.ts';
 
 export interface NewNode {
   /** 1 to 1024 characters from 0x20 to 0x7e; part of the node's identity, exactly as given */
@@ -119,13 +120,6 @@ function rejectionError(lease: LeaseResponse): CasError {
   });
 }
 
-/** Statuses of the upload target after which another lease gives a new instruction or the outcome. */
-const SUPERSEDED_STATUSES: ReadonlySet<number> = new Set([
-  403, // the instruction expired
-  409, // a store's word for overlapping PUTs to one key
-  412, // the generation is finished: someone was first, or our own PUT succeeded and its answer was lost
-]);
-
 async function upload(
   transport: Transport,
   instruction: UploadInstruction,
@@ -133,40 +127,10 @@ async function upload(
   signal: AbortSignal | undefined,
 ): Promise<UploadEnd> {
   try {
-    return { kind: await uploadNode(transport, instruction, bytes, { signal }) };
+    return { kind: await uploadAsTold(transport, 'uploadNode', instruction, bytes, { signal }) };
   } catch (error) {
     if (!(error instanceof CasError) || signal?.aborted) throw error;
     return { kind: 'failed', error };
-  }
-}
-
-/**
- * The PUT, exactly as told and without the capability. Safe to send again: an interrupted PUT leaves nothing, a finished
- * one answers 412 and keeps its bytes. Throws CasError.
- */
-export async function uploadNode(
-  transport: Transport,
-  instruction: UploadInstruction,
-  bytes: Uint8Array,
-  { signal }: CallOptions = {},
-): Promise<'accepted' | 'superseded'> {
-  const plan = {
-    operation: 'uploadNode' as const,
-    method: instruction.method,
-    url: instruction.url,
-    headers: async () => ({ ...instruction.headers }),
-    body: bytes,
-    timeoutMs: transport.timeouts.uploadMs,
-    isSuccess: (status: number) => status >= 200 && status <= 299,
-    signal,
-  };
-  try {
-    await request(transport, plan, (answer) => answer.readNothing());
-    return 'accepted';
-  } catch (error) {
-    const status = error instanceof CasError && !signal?.aborted ? error.status : undefined;
-    if (status !== undefined && SUPERSEDED_STATUSES.has(status)) return 'superseded';
-    throw error;
   }
 }
 

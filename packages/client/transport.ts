@@ -1,8 +1,9 @@
 /** Sends one request as often as the retry policy allows, under time limits, and hands each answer to its reader. */
+import { MalformedAnswer } from './answer-fields.ts';
 import { abortable, type Clock, Deadline, sleep } from './deadline.ts';
 import { CasError, type CasErrorCode, type RequestOperation } from './errors.ts';
 import { JSON_ANSWER_BYTES_MAX, type Timeouts } from './limits.ts';
-import { MalformedAnswer, parseErrorAnswer } from './parse-answers.ts';
+import { parseErrorAnswer } from './parse-answers.ts';
 import { parseRetryAfter, planRetry, type RetryPolicy } from './retry.ts';
 
 /** The part of `fetch` the SDK uses. */
@@ -194,8 +195,8 @@ export class Answer {
   }
 
   /** The body as JSON, checked by `parse`. Throws MalformedAnswer, CasError. */
-  async readJson<T>(parse: (value: unknown) => T): Promise<T> {
-    const bytes = await this.#readAll(JSON_ANSWER_BYTES_MAX);
+  async readJson<T>(parse: (value: unknown) => T, bytesMax = JSON_ANSWER_BYTES_MAX): Promise<T> {
+    const bytes = await this.#readAll(bytesMax);
     try {
       return parse(JSON.parse(UTF_8.decode(bytes)));
     } catch (error) {

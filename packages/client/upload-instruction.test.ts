@@ -14,7 +14,7 @@ test.each([
   ['https://cas.test/prefix', 'https://cas.test/uploads/x', {}],
   ['https://cas.test', 'https://store.test/x', { 'Content-Type': 'a/b', 'X-Amz-Checksum-Sha256': 'x' }],
 ])('from %p to %p with %p: safe', (baseUrl, url, headers) => {
-  expect(() => assertInstructionIsSafe(instruction(url, headers), baseUrl)).not.toThrow();
+  expect(() => assertInstructionIsSafe('leaseNode', instruction(url, headers), baseUrl)).not.toThrow();
 });
 
 test.each([
@@ -29,9 +29,9 @@ test.each([
   ['http://cas.test', 'http://cas.test:81/x', { authorization: 'Bearer x' }, /with the header authorization/],
   ['http://cas.test', 'http://cas.test.evil.test/x', { 'x-amz': 'x' }, /with the header x-amz,/],
 ])('from %p to %p with %p: refused', (baseUrl, url, headers, reason) => {
-  expect(() => assertInstructionIsSafe(instruction(url, headers as Record<string, string>), baseUrl)).toThrow(
-    reason,
-  );
+  expect(() =>
+    assertInstructionIsSafe('leaseNode', instruction(url, headers as Record<string, string>), baseUrl),
+  ).toThrow(reason);
 });
 
 test('a client that is told such a thing sends nothing', async () => {

@@ -1,6 +1,7 @@
-/** Where a client may be sent with a node's bytes: a server's instruction never takes them further than the server itself could. */
+/** Following a server's instruction to upload: exactly as told, and never further than the server itself could take the bytes. */
 import type { UploadInstruction } from '@holdfast/protocol';
-import { CasError } from './errors.ts';
+import { CasError, type RequestOperation } from './errors.ts';
+import { request, type Transport } from './transport.ts';
 
 /** What a PUT to a store needs. Any other header could make a host that the server names do something else for this caller. */
 const HEADERS_FOR_OTHER_HOSTS = /^(?:content-type|if-none-match|x-amz-[a-z0-9-]+)$/i;
@@ -9,22 +10,66 @@ const HEADERS_FOR_OTHER_HOSTS = /^(?:content-type|if-none-match|x-amz-[a-z0-9-]+
  * Throws CasError `UPLOAD_REFUSED` if the instruction would send bytes in the clear although the server at `baseUrl` was reached
  * by https, or would send a foreign host more than the headers of an upload. Nothing was sent then.
  */
-export function assertInstructionIsSafe({ url, headers }: UploadInstruction, baseUrl: string): void {
+export function assertInstructionIsSafe(
+  operation: RequestOperation,
+  { url, headers }: UploadInstruction,
+  baseUrl: string,
+): void {
   const from = new URL(baseUrl);
   const to = new URL(url);
   if (from.protocol === 'https:' && to.protocol !== 'https:') {
     throw refusal(
+      operation,
       `the server was reached by https and tells to upload by http to ${to.host}, in the clear; nothing was sent. The operator sets --public-url, or --trusted-proxy for the proxy that ends TLS`,
     );
   }
   const foreign = Object.keys(headers).find((name) => !HEADERS_FOR_OTHER_HOSTS.test(name));
   if (to.host !== from.host && foreign !== undefined) {
     throw refusal(
+      operation,
       `the server tells to upload to another host, ${to.host}, with the header ${foreign}, which no upload needs; nothing was sent. Check that baseUrl is the address of this API`,
     );
   }
 }
 
-function refusal(reason: string): CasError {
-  return new CasError(`leaseNode: ${reason}`, { code: 'UPLOAD_REFUSED', requestOperation: 'leaseNode' });
+function refusal(operation: RequestOperation, reason: string): CasError {
+  return new CasError(`${operation}: ${reason}`, { code: 'UPLOAD_REFUSED', requestOperation: operation });
+}
+
+/** Statuses of the upload target after which another lease gives a new instruction or the outcome. */
+const SUPERSEDED_STATUSES: ReadonlySet<number> = new Set([
+  403, // the instruction expired
+  409, // a store's word for overlapping PUTs to one key
+  412, // the generation is finished: someone was first, or our own PUT succeeded and its answer was lost
+]);
+
+/**
+ * The PUT, exactly as told and without the capability. Safe to send again: an interrupted PUT leaves nothing, a finished
+ * one answers 412 and keeps its bytes. Throws CasError.
+ */
+export async function uploadAsTold(
+  transport: Transport,
+  operation: 'uploadNode' | 'uploadPack',
+  instruction: UploadInstruction,
+  bytes: Uint8Array,
+  { signal }: { readonly signal?: AbortSignal | undefined } = {},
+): Promise<'accepted' | 'superseded'> {
+  const plan = {
+    operation,
+    method: instruction.method,
+    url: instruction.url,
+    headers: async () => ({ ...instruction.headers }),
+    body: bytes,
+    timeoutMs: transport.timeouts.uploadMs,
+    isSuccess: (status: number) => status >= 200 && status <= 299,
+    signal,
+  };
+  try {
+    await request(transport, plan, (answer) => answer.readNothing());
+    return 'accepted';
+  } catch (error) {
+    const status = error instanceof CasError && !signal?.aborted ? error.status : undefined;
+    if (status !== undefined && SUPERSEDED_STATUSES.has(status)) return 'superseded';
+    throw error;
+  }
 }

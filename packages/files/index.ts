@@ -19,3 +19,4 @@ export { ResidentMemory } from './resident-memory.ts';
 export { defaultCacheFolder, makeCacheFolder } from './state/cache-folder.ts';
 export { openTemporaryState, openTreeState } from './state/open-tree-state.ts';
 export { TreeState } from './state/tree-state.ts';
+export { findZstd } from './zstd.ts';

@@ -17,6 +17,7 @@ import { pushFolder as pushWithState } from './push/push-folder.ts';
 
 export { GivenPathError } from './given-path.ts';
 export { ScanError, type ScanProblem, TreeBusyError } from './push/scan-problem.ts';
+export { findZstd } from './zstd.ts';
 
 export interface PushFolderOptions {
   /** Of the root: 60 s to 24 h, clamped by the service; 24 h when left out. */

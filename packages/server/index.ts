@@ -21,6 +21,7 @@ export {
   type RowsPlace,
 } from './deployment/place.ts';
 export { openRegistry } from './deployment/registry.ts';
+export { parseWebAddress } from './engine/address.ts';
 export { ConfigError, ServeError } from './errors.ts';
 export type { ConfigReport } from './serve/check-config.ts';
 export type { ServeConfig, ServeFlags } from './serve/config.ts';

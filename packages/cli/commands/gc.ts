@@ -3,6 +3,7 @@ import type { Client, GcResult } from '@holdfast/client';
 import { formatBytes, GC_NODES_DEFAULT, GC_NODES_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { UsageError } from '../cli-error.ts';
+import { printCollected } from '../collected.ts';
 import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
 import { sayWhenInterrupted } from '../interruption.ts';
 import { type OperatorOptions, runOperation, withOperatorPlace } from '../operator-call.ts';
@@ -43,14 +44,7 @@ export function registerGcCommand(program: Command): void {
   withOperatorPlace(withConnection(command, HELP_AFTER)).action(async (flags: GcFlags) => {
     if (flags.plan) return plan(flags);
     sayWhenInterrupted('what was collected is gone, all else is kept; run the same command again to go on');
-    const result = await withClient(flags, (client) => collect(client, flags));
-    if (flags.json) printJson(result);
-    else {
-      const { examined, deleted, reclaimedContentBytes } = result;
-      printLine(
-        `examined ${formatCount(examined)}, deleted ${formatCount(deleted)}, reclaimed ${formatBytes(reclaimedContentBytes)}`,
-      );
-    }
+    printCollected(await withClient(flags, (client) => collect(client, flags)), flags.json);
   });
 }
 

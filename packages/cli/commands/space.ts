@@ -2,6 +2,7 @@
 import { formatBytes } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
+import { printCollected } from '../collected.ts';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
 import { parsePathIdValue } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../output.ts';
@@ -32,7 +33,7 @@ function registerList(space: Command): void {
     const spaces = await readAll(options);
     if (options.json) printJson(spaces);
     else if (spaces.length === 0) printNote('there is no Space yet: the first write of a client makes one');
-    else printTable(['APP', 'SPACE', 'NODES', 'CONTENT', 'STORED', 'RESERVED'], spaces.map(toCells));
+    else printTable(['APP', 'SPACE', 'NODES', 'CONTENT', 'STORED', 'RESERVED', 'QUOTA'], spaces.map(toCells));
   });
 }
 
@@ -50,10 +51,14 @@ async function readAll(options: OperatorOptions): Promise<readonly Listed[]> {
   return spaces;
 }
 
-function toCells({ app, space, usage }: Listed): readonly string[] {
+function toCells({ app, space, usage, quotas }: Listed): readonly string[] {
   const { nodeCount, readyContentBytes, readyStoredBytes, reservedBytes } = usage;
   const sizes = [readyContentBytes, readyStoredBytes, reservedBytes].map(formatBytes);
-  return [app, space, formatCount(nodeCount), ...sizes];
+  const limits = [
+    ...(quotas.maxBytes === null ? [] : [formatBytes(quotas.maxBytes)]),
+    ...(quotas.maxNodes === null ? [] : [`${formatCount(quotas.maxNodes)} nodes`]),
+  ];
+  return [app, space, formatCount(nodeCount), ...sizes, limits.join(', ') || '-'];
 }
 
 function registerGc(space: Command): void {
@@ -70,13 +75,7 @@ function registerGc(space: Command): void {
       { app, space: spaceId },
       'what was collected is gone, all else is kept; run the same command again to go on',
     );
-    if (options.json) printJson(result);
-    else {
-      const { examined, deleted, reclaimedContentBytes } = result;
-      printLine(
-        `examined ${formatCount(examined)}, deleted ${formatCount(deleted)}, reclaimed ${formatBytes(reclaimedContentBytes)}`,
-      );
-    }
+    printCollected(result, options.json);
   });
 }
 

@@ -5,7 +5,7 @@ import type { Clock } from '../deadline.ts';
 const WAIT_MS_MAX = 1_000_000;
 
 /** Time limits that no test reaches unless it calls `expire`. */
-export const FAR_TIMEOUTS = { answerMs: 2e6, gcMs: 3e6, uploadMs: 4e6, contentIdleMs: 5e6 };
+export const FAR_TIMEOUTS = { answerMs: 2e6, gcMs: 3e6, packMs: 3e6, uploadMs: 4e6, contentIdleMs: 5e6 };
 
 export class FakeClock implements Clock {
   /** every wait, ms, in order */

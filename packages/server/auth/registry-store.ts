@@ -80,13 +80,15 @@ export interface RegistryStore {
    * compare by identity to save work.
    */
   readAll(): Awaitable<readonly AppRecord[]>;
+  /** An App of that id that was removed has left its quotas and revocations, and those of `record` are added to them. */
   insert(record: AppRecord): Awaitable<'inserted' | 'app-exists' | 'issuer-taken'>;
   /** Replaces everything except `status`, `createdAt`, quotas and revocations. */
   replace(record: AppRecord): Awaitable<'replaced' | 'app-unknown' | 'issuer-taken'>;
   /** False when there is no such App. True also if the App has that status already. */
   setStatus(appId: string, status: AppStatus, updatedAt: number): Awaitable<boolean>;
   /**
-   * Removes the App's row, its quotas and its revocations; its id and issuer are free at once. False when there is no such App.
+   * Removes the App's row; its id and issuer are free at once. Its quotas and revocations stay, as its data does: they hold again
+   * when it is added again, so that nobody gets back a token that was revoked. False when there is no such App.
    */
   remove(appId: string): Awaitable<boolean>;
   /** Changes the quotas of a Space, or with `undefined` those of the App. */

@@ -11,7 +11,7 @@ import {
 } from './lease-decision.ts';
 import { clampLeaseDuration } from './lease-state.ts';
 import type { Generation, Space, UploadRow } from './model.ts';
-import { NOTHING_STORED, type QuotaInput, quotaExceeded, type Reservation, type Stored } from './quotas.ts';
+import { NOTHING_STORED, QuotaExceeded, type QuotaInput, type Reservation, type Stored } from './quotas.ts';
 import { signUploadToken } from './upload-token.ts';
 
 /** A further round is needed only if another request replaced the generation that was just inspected. */
@@ -65,7 +65,7 @@ async function decide(
     const fresh = makeGenerationDigits(core.random);
     const input = { request, inspection, fresh, rules, quotas: room.input };
     const decision = await core.metadata.transact(space, decideLease, input);
-    if (decision.kind === 'full') throw quotaExceeded(decision.excess);
+    if (decision.kind === 'full') throw new QuotaExceeded(decision.excess);
     if (decision.kind === 'reserve') await room.reserve(decision.more);
     else if (decision.kind !== 'inspect') return decision;
     else {

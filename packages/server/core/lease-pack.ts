@@ -15,7 +15,7 @@ import { clampLeaseDuration } from './lease-state.ts';
 import type { PackId, PackRow, PackVerdicts, Space } from './model.ts';
 import { beginPack, packNotFound, publishGroup, type RecordOutcome, touchPack } from './pack-decision.ts';
 import type { JudgedPack } from './pack-ports.ts';
-import { quotaExceeded } from './quotas.ts';
+import { QuotaExceeded } from './quotas.ts';
 
 const HASH_BYTES = 32;
 /** Room in the quota of an App is asked for once, and again if the Space has changed meanwhile. */
@@ -140,7 +140,7 @@ async function begin(
     if (decision.kind === 'judging') return decision.publishedCount;
     if (decision.kind === 'judged') return undefined;
     if (decision.kind === 'gone') throw packNotFound();
-    if (decision.kind === 'full') throw quotaExceeded(decision.excess);
+    if (decision.kind === 'full') throw new QuotaExceeded(decision.excess);
     await room.reserve(decision.more);
   }
   throw new ApiError('SERVICE_UNAVAILABLE', 'the nodes of this pack keep changing; repeat the same request', {

@@ -90,9 +90,15 @@ export function findExcess(
 }
 
 /** Without `Retry-After`: waiting does not help. */
-export function quotaExceeded({ holder, unit, stored, more, limit }: Excess): ApiError {
-  return new ApiError(
-    'RESOURCE_EXHAUSTED',
-    `the quota of the ${holder} would be exceeded: ${stored} of ${limit} ${unit} are in use, and this node needs ${more} more; free some by forgetting trees and a collection, or ask the operator for a larger quota`,
-  );
+export class QuotaExceeded extends ApiError {
+  readonly excess: Excess;
+
+  constructor(excess: Excess) {
+    const { holder, unit, stored, more, limit } = excess;
+    super(
+      'RESOURCE_EXHAUSTED',
+      `the quota of the ${holder} would be exceeded: ${stored} of ${limit} ${unit} are in use, and this node needs ${more} more; free some by forgetting trees and a collection, or ask the operator for a larger quota`,
+    );
+    this.excess = excess;
+  }
 }

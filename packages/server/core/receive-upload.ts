@@ -10,7 +10,7 @@ import type { Core } from './core.ts';
 import { checkRoom } from './free-space.ts';
 import type { UploadEvidence } from './model.ts';
 import type { SpaceTransaction, StagedUpload } from './ports.ts';
-import { findExcess, quotaExceeded, type SpaceQuotas, type Stored, storedOf } from './quotas.ts';
+import { findExcess, QuotaExceeded, type SpaceQuotas, type Stored, storedOf } from './quotas.ts';
 import { receivePack } from './receive-pack.ts';
 import {
   alreadyFinished,
@@ -74,7 +74,7 @@ async function checkQuotas(
   const upload = await core.metadata.findUpload(space, hash);
   if (upload?.generation !== generation || upload.evidence !== undefined) throw alreadyFinished();
   const node = await core.metadata.findNode(space, hash);
-  if (node?.state !== 'rotten') throw quotaExceeded(excess);
+  if (node?.state !== 'rotten') throw new QuotaExceeded(excess);
 }
 
 /** Whether the bytes can only become a row: then the finishing transaction checks the generation, and no earlier read does. */

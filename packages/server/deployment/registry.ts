@@ -33,7 +33,7 @@ export interface Registry {
   /** `replace`: the App exists; its issuer, audience, keys, algorithms and lifetime are replaced, its status stays. */
   addApp(registration: AppRegistration, options?: { readonly replace?: boolean }): Promise<AppRecord>;
   setAppStatus(appId: string, status: AppStatus): Promise<AppRecord>;
-  /** Removes the App from the registry and keeps its data. */
+  /** Removes the App from the registry. Its data, its quotas and its revocations are kept. */
   removeApp(appId: string): Promise<void>;
   /** Changes the quotas of the App, or of one of its Spaces. */
   setQuotas(appId: string, spaceId: string | undefined, change: QuotaChange): Promise<AppRecord>;
@@ -177,7 +177,7 @@ async function insertApp(store: RegistryStore, record: AppRecord): Promise<AppRe
       `the App ${quote(record.appId)} exists; use --replace to swap its issuer, audience and keys`,
     );
   }
-  return record;
+  return readApp(store, record.appId);
 }
 
 async function replaceApp(store: RegistryStore, record: AppRecord): Promise<AppRecord> {

@@ -226,3 +226,20 @@ function parsePrefix(flag: string, pathname: string): string {
 function hasControls(text: string): boolean {
   return /\p{Cc}/u.test(text);
 }
+
+/**
+ * An origin, and a path if a proxy adds one; without a slash at its end. The message names `flag` and quotes nothing, because the
+ * address may hold a password. Throws ConfigError.
+ */
+export function parseWebAddress(flag: string, text: string, example: string): string {
+  const url = URL.parse(text);
+  const isPlain =
+    url !== null &&
+    /^https?:$/.test(url.protocol) &&
+    url.search === '' &&
+    url.hash === '' &&
+    url.username === '' &&
+    url.password === '';
+  if (isPlain) return url.href.replace(/\/+$/, '');
+  throw new ConfigError(`${flag} is not a plain http or https address; give one such as ${example}`);
+}

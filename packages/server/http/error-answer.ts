@@ -1,6 +1,8 @@
 /** The one place where a failure becomes an HTTP answer (docs/api.md, Errors). */
 import { ApiError, type ErrorBody } from '@holdfast/protocol';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/ports.ts';
+import { type Excess, QuotaExceeded } from '../core/quotas.ts';
+import { QUOTA_REFUSALS } from '../metrics/server-metrics.ts';
 import type { CorsOrigins, HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
 import { STORAGE_RETRY_AFTER_SECONDS } from './http-limits.ts';
@@ -19,6 +21,7 @@ export type ReportFailure = (report: FailureReport) => void;
 
 export function errorAnswer(exchange: Exchange, error: unknown, report: ReportFailure): Response {
   if (error instanceof ApiError) {
+    if (error instanceof QuotaExceeded) countRefusal(error.excess);
     if (error.cause !== undefined && error.status >= 500) {
       report({ kind: 'registry', requestId: crypto.randomUUID(), error });
     }
@@ -40,6 +43,19 @@ export function errorAnswer(exchange: Exchange, error: unknown, report: ReportFa
   failure('unexpected');
   const message = `the server failed; its log has the cause under request ${requestId}`;
   return render(exchange, new ApiError('INTERNAL_ERROR', message), requestId);
+}
+
+// Each stands at 0 from the start.
+for (const holder of ['App', 'Space'] as const) {
+  for (const unit of ['bytes', 'nodes'] as const) QUOTA_REFUSALS.with({ holder: labelOf(holder), unit });
+}
+
+function countRefusal({ holder, unit }: Excess): void {
+  QUOTA_REFUSALS.add({ holder: labelOf(holder), unit }, 1);
+}
+
+function labelOf(holder: Excess['holder']): string {
+  return holder.toLowerCase();
 }
 
 /** For an answer that the runtime could not send: the error says why, but not for which request. */

@@ -43,6 +43,11 @@ export const REJECTIONS = METRICS.counters(
   'Work refused because of the share of a resource, by reason',
   ['resource', 'reason'],
 );
+export const QUOTA_REFUSALS = METRICS.counters(
+  'holdfast_quota_refusals_total',
+  'Uploads and publications refused because of a quota, by whose it is and what it limits',
+  ['holder', 'unit'],
+);
 export const SHARE_IN_USE = METRICS.gauges(
   'holdfast_share_in_use',
   'How much of a shared resource is in use, in its own unit',

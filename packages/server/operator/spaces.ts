@@ -1,7 +1,9 @@
 /** The operations on Spaces. */
 import { GC_NODES_MAX } from '@holdfast/protocol';
 import type { AppRecord, Quotas } from '../auth/registry-store.ts';
+import type { Core } from '../core/core.ts';
 import { usageOf } from '../core/get-usage.ts';
+import type { Space, SpaceCounters } from '../core/model.ts';
 import { describeQuotas } from '../deployment/describe-app.ts';
 import { collectSpace } from './collect-space.ts';
 import { APP, integer, optional, SPACE, text } from './fields.ts';
@@ -12,11 +14,19 @@ import { GC_RESULT, listOf, orNull, QUOTAS, record, TEXT, USAGE } from './schema
 const SPACES_PAGE_MAX = 1_000;
 const SPACES_PAGE_DEFAULT = 100;
 const POSITION_LENGTH_MAX = 1024;
+/** Before the place in the list of Spaces without rows; no position of an engine begins so. */
+const UNWRITTEN = 'unwritten-';
+
+const NO_COUNTERS: SpaceCounters = {
+  ...{ nodeCount: 0, readyContentBytes: 0, readyStoredBytes: 0, waitingBytes: 0 },
+  ...{ notReadyNodeCount: 0, leasedNodeCount: 0 },
+};
 
 export const listSpaces = operation({
   method: 'GET',
   path: 'spaces',
-  summary: 'List Spaces with what is stored in them, also those of removed Apps',
+  summary:
+    'List Spaces with what is stored in them, also those of removed Apps, and those that only have a quota',
   input: {
     app: optional(APP),
     after: optional(text('The `next` of the page before.', POSITION_LENGTH_MAX)),
@@ -27,16 +37,45 @@ export const listSpaces = operation({
     next: orNull(TEXT),
   }),
   run: async ({ core, registry }, { app, after, limit = SPACES_PAGE_DEFAULT }) => {
-    const quotas = indexQuotas(await registry.listApps());
-    const entries = await core.metadata.listSpaces({ appId: app, after, limit });
-    const spaces = entries.map(({ space, counters }) => ({
+    const apps = await registry.listApps();
+    const quotas = indexQuotas(apps);
+    const describe = (space: Space, counters: SpaceCounters) => ({
       ...{ app: space.appId, space: space.spaceId },
       usage: usageOf(core, space, counters),
       quotas: describeQuotas(quotas.get(space.appId)?.get(space.spaceId)),
-    }));
-    return { spaces, next: entries.length < limit ? null : (entries.at(-1)?.position ?? null) };
+    });
+    const isBeyondRows = after?.startsWith(UNWRITTEN) ?? false;
+    const entries = isBeyondRows ? [] : await core.metadata.listSpaces({ appId: app, after, limit });
+    const written = entries.map(({ space, counters }) => describe(space, counters));
+    if (entries.length === limit) return { spaces: written, next: entries.at(-1)?.position ?? null };
+    // The rows are at their end: Spaces follow that only have a quota.
+    const unwritten = await findUnwritten(
+      core,
+      apps.filter(({ appId }) => app === undefined || appId === app),
+    );
+    const start = isBeyondRows ? Number(after?.slice(UNWRITTEN.length)) : 0;
+    const end = start + limit - written.length;
+    const more = unwritten.slice(start, end).map((space) => describe(space, NO_COUNTERS));
+    return { spaces: [...written, ...more], next: end < unwritten.length ? `${UNWRITTEN}${end}` : null };
   },
 });
+
+/** Spaces that have a quota, and that nobody has ever written to. */
+async function findUnwritten(core: Core, apps: readonly AppRecord[]): Promise<readonly Space[]> {
+  const unwritten: Space[] = [];
+  for (const { appId, spaceQuotas } of apps) {
+    if (spaceQuotas.length === 0) continue;
+    const left = new Set(spaceQuotas.map(({ spaceId }) => spaceId));
+    for (let after: string | undefined, isOver = false; !isOver && left.size > 0; ) {
+      const page = await core.metadata.listSpaces({ appId, after, limit: SPACES_PAGE_MAX });
+      for (const { space } of page) left.delete(space.spaceId);
+      after = page.at(-1)?.position;
+      isOver = page.length < SPACES_PAGE_MAX;
+    }
+    unwritten.push(...[...left].map((spaceId) => ({ appId, spaceId })));
+  }
+  return unwritten;
+}
 
 /** By App, then by Space: only Spaces that have a quota of their own. */
 function indexQuotas(apps: readonly AppRecord[]): ReadonlyMap<string, ReadonlyMap<string, Quotas>> {

@@ -12,7 +12,7 @@ import {
 } from '@holdfast/protocol';
 import type { AuditOptions } from '../audit/audit-log.ts';
 import { type DeploymentPlace, parseServedPlace } from '../deployment/place.ts';
-import { isLoopbackHost } from '../engine/address.ts';
+import { isLoopbackHost, parseWebAddress } from '../engine/address.ts';
 import { ConfigError } from '../errors.ts';
 import { LOG_LEVELS, type LogLevel } from '../log.ts';
 import { type AuditFlags, parseAudit } from './audit-flags.ts';
@@ -87,6 +87,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
   const listen = parseListen('--listen', read(flags.listen, 'HOLDFAST_LISTEN') ?? LISTEN_DEFAULT);
   const isDev = flags.dev ?? false;
   if (isDev) assertLocal(listen.host);
+  const publicUrl = read(flags.publicUrl, 'HOLDFAST_PUBLIC_URL');
   return {
     ...listen,
     dataDir,
@@ -96,7 +97,7 @@ export function parseServeConfig(flags: ServeFlags, env: Environment): ServeConf
       read(flags.content, 'HOLDFAST_CONTENT'),
       env,
     ),
-    publicUrl: parsePublicUrl(read(flags.publicUrl, 'HOLDFAST_PUBLIC_URL')),
+    publicUrl: publicUrl && parseWebAddress('--public-url', publicUrl, 'https://cas.example.org'),
     nodeBytesMax: parseByteCount('--max-node-bytes', read(flags.maxNodeBytes, 'HOLDFAST_MAX_NODE_BYTES'), {
       min: NODE_BYTES_MIN,
       max: NODE_BYTES_MAX,
@@ -141,24 +142,6 @@ function assertLocal(host: string): void {
   throw new ConfigError(
     `--dev serves the demo App, whose token is printed, so it listens on loopback alone and not on ${quote(host)}: leave --dev out and register an App with holdfast app add, or --listen on 127.0.0.1`,
   );
-}
-
-function parsePublicUrl(text: string | undefined): string | undefined {
-  if (text === undefined) return undefined;
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  const isPlain =
-    url !== undefined &&
-    /^https?:$/.test(url.protocol) &&
-    url.search === '' &&
-    url.hash === '' &&
-    url.username === '' &&
-    url.password === '';
-  if (!isPlain) {
-    throw new ConfigError(
-      '--public-url is not a plain http or https address; give one such as https://cas.example.org',
-    );
-  }
-  return url.href.replace(/\/+$/, '');
 }
 
 function parseInteger(

@@ -243,17 +243,21 @@ function testLimits(subject: Subject): void {
     expect(await subject.store.revoke('app', one, 5)).toBe('changed');
   }, 60_000);
 
-  test('a replaced App keeps them; a removed App loses them', async () => {
+  test('a replaced App keeps them, and one that is removed has them again when it is added again', async () => {
     await subject.store.insert(appRecord());
     await subject.store.setQuotas('app', undefined, { maxBytes: 1 });
     await subject.store.setQuotas('app', 'space', { maxBytes: 1 });
     await subject.store.revoke('app', { claim: 'jti', value: 'a', until: 5 }, 0);
-    const before = await readApp();
+    const before = (await readApp()) as AppRecord;
     await subject.store.replace(appRecord());
     expect(await readApp()).toEqual(before);
     await subject.store.remove('app');
+    expect(await subject.store.setQuotas('app', undefined, { maxBytes: 2 })).toBe('app-unknown');
+    expect(await subject.store.readAll()).toEqual([]);
     await subject.store.insert(appRecord());
-    expect(await readApp()).toEqual(appRecord());
+    expect(await readApp()).toEqual(before);
+    expect(await subject.store.setQuotas('app', undefined, { maxBytes: null })).toBe('changed');
+    expect(await readApp()).toEqual({ ...before, quotas: { maxBytes: undefined, maxNodes: undefined } });
   });
 }
 

@@ -69,7 +69,6 @@ const SQL = {
   setQuotas: `INSERT INTO quotas (app_id, space_id, max_bytes, max_nodes) VALUES ($1, $2, $3, $4)
     ON CONFLICT (app_id, space_id) DO UPDATE SET max_bytes = excluded.max_bytes, max_nodes = excluded.max_nodes`,
   removeQuotas: 'DELETE FROM quotas WHERE app_id = $1 AND space_id = $2',
-  removeAllQuotas: 'DELETE FROM quotas WHERE app_id = $1',
   hasRevocation:
     'SELECT count(*) AS count FROM revocations WHERE app_id = $1 AND claim = $2 AND value_digest = $3',
   countRevocations: 'SELECT count(*) AS count FROM revocations WHERE app_id = $1',
@@ -77,7 +76,6 @@ const SQL = {
     ON CONFLICT (app_id, claim, value_digest) DO UPDATE SET until = excluded.until`,
   removeExpired: 'DELETE FROM revocations WHERE app_id = $1 AND until <= $2',
   removeRevocation: 'DELETE FROM revocations WHERE app_id = $1 AND claim = $2 AND value_digest = $3',
-  removeAllRevocations: 'DELETE FROM revocations WHERE app_id = $1',
 } as const;
 
 /** On a migrated database. The caller closes the pool. The verbs throw StoreUnavailable. */
@@ -152,11 +150,7 @@ export class PostgresRegistryStore implements RegistryStore {
     return this.#again(() =>
       this.#transact(async (change) => {
         const { count } = await change(SQL.remove, [appId]);
-        if (count > 0) {
-          for (const sql of [SQL.noteStop, SQL.removeAllQuotas, SQL.removeAllRevocations]) {
-            await change(sql, [appId]);
-          }
-        }
+        if (count > 0) await change(SQL.noteStop, [appId]);
         return { value: count > 0, isChanged: count > 0 };
       }),
     );

@@ -70,7 +70,6 @@ const SQL = {
   setQuotas: `INSERT INTO quotas (app_id, space_id, max_bytes, max_nodes) VALUES (?1, ?2, ?3, ?4)
               ON CONFLICT (app_id, space_id) DO UPDATE SET max_bytes = excluded.max_bytes, max_nodes = excluded.max_nodes`,
   removeQuotas: 'DELETE FROM quotas WHERE app_id = ?1 AND space_id = ?2',
-  removeAllQuotas: 'DELETE FROM quotas WHERE app_id = ?1',
   readRevocations: 'SELECT app_id, claim, value, until FROM revocations ORDER BY app_id, claim, value',
   hasRevocation: 'SELECT 1 AS one FROM revocations WHERE app_id = ?1 AND claim = ?2 AND value = ?3',
   countRevocations: 'SELECT count(*) AS count FROM revocations WHERE app_id = ?1',
@@ -78,7 +77,6 @@ const SQL = {
                   ON CONFLICT (app_id, claim, value) DO UPDATE SET until = excluded.until`,
   removeExpired: 'DELETE FROM revocations WHERE app_id = ?1 AND until <= ?2',
   removeRevocation: 'DELETE FROM revocations WHERE app_id = ?1 AND claim = ?2 AND value = ?3',
-  removeAllRevocations: 'DELETE FROM revocations WHERE app_id = ?1',
 } as const;
 
 export function hasSqliteRegistry(dataDir: string): boolean {
@@ -194,9 +192,7 @@ class SqliteRegistryStore implements RegistryStore {
     return this.#write(() => {
       const hasApp = this.#hasApp(appId);
       if (!hasApp) return false;
-      for (const sql of [SQL.noteStop, SQL.removeAllQuotas, SQL.removeAllRevocations, SQL.remove]) {
-        this.#database.run(sql, [appId]);
-      }
+      for (const sql of [SQL.noteStop, SQL.remove]) this.#database.run(sql, [appId]);
       return true;
     });
   }

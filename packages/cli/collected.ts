@@ -1,0 +1,16 @@
+/** What a collection did, as every command that collects prints it. */
+import type { GcResult } from '@holdfast/client';
+import { formatBytes } from '@holdfast/protocol';
+import { printJson, printLine } from './output.ts';
+import { formatCount } from './progress/format-progress.ts';
+
+export function printCollected(result: GcResult, isJson: boolean | undefined): void {
+  if (isJson) {
+    printJson(result);
+    return;
+  }
+  const { examined, deleted, reclaimedContentBytes } = result;
+  printLine(
+    `examined ${formatCount(examined)}, deleted ${formatCount(deleted)}, reclaimed ${formatBytes(reclaimedContentBytes)}`,
+  );
+}

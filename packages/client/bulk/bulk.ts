@@ -1,0 +1,199 @@
+/** Many nodes in few requests: the four requests of Bulk, one call each (docs/bulk.md). */
+import {
+  BULK_HASHES_MAX,
+  BULK_OPERATIONS,
+  type BulkCodec,
+  type BulkLeaseResponse,
+  type BulkOperationName,
+  bulkOperationPath,
+  type Compress,
+  type Hash,
+  isHash,
+  isPathId,
+  type PackInstruction,
+  type PackLeaseResponse,
+  ROTTEN_NODES_HEADER,
+  type Unzstd,
+} from '@holdfast/protocol';
+import { planAuthorized, type Target } from '../authorized-plan.ts';
+import type { NodeDigest } from '../digest.ts';
+import { CasError } from '../errors.ts';
+import { BULK_ANSWER_BYTES_MAX, BULK_PROBE_PAUSE_MS } from '../limits.ts';
+import type { CallOptions, RotNotice } from '../operations.ts';
+import { parseRottenNodes } from '../parse-answers.ts';
+import { type RequestPlan, request, type Transport } from '../transport.ts';
+import { assertInstructionIsSafe, uploadAsTold } from '../upload-instruction.ts';
+import { parseBulkLeaseResponse, parsePackLeaseResponse } from './parse-bulk-answers.ts';
+import { type BulkNode, detachPack, readNodes } from './read-nodes.ts';
+
+/** Zstandard of the runtime. */
+export interface Zstd {
+  /** For packs that are sent; without it nodes are sent as they are. */
+  readonly compress?: Compress | undefined;
+  /** For packs that are read. */
+  readonly unzstd: Unzstd;
+}
+
+export interface BulkLease {
+  /** 60 s to 24 h, clamped by the service */
+  readonly leaseDurationMs: number;
+}
+
+/**
+ * All reject with CasError. Where the server has no Bulk the code is `BULK_UNAVAILABLE`: do the same with single nodes. For a while
+ * then nothing is sent; later the next call asks again.
+ */
+export interface Bulk {
+  /** False while it is known that the server has no Bulk. True says only that a call is worth trying. */
+  readonly isOffered: boolean;
+  readonly zstd: Zstd | undefined;
+  /**
+   * Leases 1 to 4,096 distinct nodes, one result for each. With `pack`, and if any is absent, the answer says where one pack goes;
+   * the same hashes again, before it arrived, get the same one.
+   */
+  leaseNodes(
+    hashes: readonly Hash[],
+    lease: BulkLease & { readonly pack?: boolean | undefined },
+    options?: CallOptions,
+  ): Promise<BulkLeaseResponse & RotNotice>;
+  /** Sends the pack exactly as told. `superseded`: the instruction is over (expired, or a pack is there); `leasePack` tells. */
+  uploadPack(
+    pack: PackInstruction,
+    bytes: Uint8Array,
+    options?: CallOptions,
+  ): Promise<'accepted' | 'superseded'>;
+  /**
+   * Has the pack judged and its good nodes published and leased, one result for each record. `CONFLICT`: no pack came; lease the
+   * nodes again. `NOT_FOUND`: the pack is forgotten, or the server does not offer Bulk any more; `leaseNodes` tells.
+   */
+  leasePack(packId: string, lease: BulkLease, options?: CallOptions): Promise<PackLeaseResponse>;
+  /**
+   * Those of 1 to 4,096 distinct nodes that can be read in bulk, verified, in this order. One that does not come is to be asked for
+   * by itself, which tells why. Every record is held no longer than its caller does.
+   */
+  readNodes(hashes: readonly Hash[], options?: CallOptions): AsyncGenerator<BulkNode, void, undefined>;
+}
+
+export interface BulkSettings {
+  readonly digest?: NodeDigest | undefined;
+  readonly zstd?: Zstd | undefined;
+}
+
+const STATUS_NOT_FOUND = 404;
+
+export function createBulk(transport: Transport, target: Target, { digest, zstd }: BulkSettings): Bulk {
+  const { timeouts, clock, retry, random } = transport;
+  const offer = new Offer(() => clock.now());
+
+  function plan(
+    operation: BulkOperationName,
+    call: { readonly packId?: string; readonly json: unknown; readonly timeoutMs: number },
+    options: CallOptions | undefined,
+  ): RequestPlan {
+    const { packId, json, timeoutMs } = call;
+    return planAuthorized(target, {
+      operation,
+      method: BULK_OPERATIONS[operation].method,
+      path: bulkOperationPath(operation, packId === undefined ? target : { ...target, packId }),
+      json,
+      timeoutMs,
+      isSuccess: (status) => status === 200,
+      signal: options?.signal,
+    });
+  }
+
+  return {
+    zstd,
+    get isOffered() {
+      return offer.stands;
+    },
+    // Why each may be sent again after a lost answer. A repeated lease ends no earlier, and a pack that waits for its bytes is
+    // answered again instead of a second one.
+    async leaseNodes(hashes, { leaseDurationMs, pack }, options) {
+      checkHashes('leaseNodes', hashes);
+      const json = { leaseDurationMs, hashes, ...(pack === true ? { pack } : {}) };
+      const call = plan('leaseNodes', { json, timeoutMs: timeouts.packMs }, options);
+      const leased = await offer.ask('leaseNodes', () =>
+        request(transport, call, async (answer) => {
+          const parse = (value: unknown) => parseBulkLeaseResponse(value, hashes);
+          const parsed = await answer.readJson(parse, BULK_ANSWER_BYTES_MAX);
+          const rottenNodes = parseRottenNodes(answer.headers.get(ROTTEN_NODES_HEADER));
+          return rottenNodes === undefined ? parsed : { ...parsed, rottenNodes };
+        }),
+      );
+      if (leased.pack !== undefined) assertInstructionIsSafe('leaseNodes', leased.pack, target.baseUrl);
+      return leased;
+    },
+    async uploadPack(pack, bytes, options) {
+      return uploadAsTold(transport, 'uploadPack', pack, bytes, options);
+    },
+    // What the first call published stays, and the answer is made from what the server kept of the pack.
+    async leasePack(packId, { leaseDurationMs }, options) {
+      if (!isPathId(packId)) throw invalid('leasePack', 'the id of a pack is what leaseNodes answered');
+      const json = { leaseDurationMs };
+      const call = plan('leasePack', { packId, json, timeoutMs: timeouts.packMs }, options);
+      return request(transport, call, (answer) =>
+        answer.readJson(parsePackLeaseResponse, BULK_ANSWER_BYTES_MAX),
+      );
+    },
+    async *readNodes(hashes, options = {}) {
+      checkHashes('readNodes', hashes);
+      const ask = (asked: readonly Hash[], codecs: readonly BulkCodec[]) => {
+        const json = { hashes: asked, ...(codecs.length > 0 ? { codecs } : {}) };
+        const call = plan('readNodes', { json, timeoutMs: timeouts.answerMs }, options);
+        return offer.ask('readNodes', () => request(transport, call, async (answer) => detachPack(answer)));
+      };
+      const { contentIdleMs } = timeouts;
+      yield* readNodes(
+        ask,
+        { retry, clock, random, contentIdleMs, digest, unzstd: zstd?.unzstd },
+        hashes,
+        options,
+      );
+    },
+  };
+}
+
+/** What is known of the server: whether it offers Bulk. Only routes without an id of their own tell. */
+class Offer {
+  readonly #now: () => number;
+  #askAgainAt = 0;
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  get stands(): boolean {
+    return this.#now() >= this.#askAgainAt;
+  }
+
+  async ask<T>(operation: BulkOperationName, send: () => Promise<T>): Promise<T> {
+    if (!this.stands) throw unavailable(operation);
+    try {
+      return await send();
+    } catch (error) {
+      if (!(error instanceof CasError) || error.status !== STATUS_NOT_FOUND) throw error;
+      this.#askAgainAt = this.#now() + BULK_PROBE_PAUSE_MS;
+      throw unavailable(operation, error);
+    }
+  }
+}
+
+function unavailable(requestOperation: BulkOperationName, cause?: CasError): CasError {
+  const message = `${requestOperation}: this server does not offer Bulk; use the operations on single nodes`;
+  return new CasError(message, { code: 'BULK_UNAVAILABLE', status: cause?.status, requestOperation, cause });
+}
+
+/** Throws CasError INVALID_ARGUMENT. */
+function checkHashes(operation: BulkOperationName, hashes: readonly Hash[]): void {
+  if (hashes.length < 1 || hashes.length > BULK_HASHES_MAX) {
+    throw invalid(operation, `one call takes 1 to ${BULK_HASHES_MAX} hashes, not ${hashes.length}`);
+  }
+  if (!hashes.every(isHash)) throw invalid(operation, 'a hash is 64 lowercase hexadecimal characters');
+  if (new Set(hashes).size !== hashes.length) throw invalid(operation, 'give each hash once');
+}
+
+function invalid(requestOperation: BulkOperationName, reason: string): CasError {
+  const details = { code: 'INVALID_ARGUMENT', requestOperation } as const;
+  return new CasError(`${requestOperation}: ${reason}`, details);
+}

@@ -1,0 +1,183 @@
+/** Nodes out of the packs that a server answers with. Each is proven by its hash before it is handed on; one record is held at a time. */
+import {
+  type BulkCodec,
+  HASH_BYTES,
+  type Hash,
+  judgeCanonicalBytes,
+  PACK_BYTES_MAX,
+  PACK_MEDIA_TYPE,
+  PACK_NODE_BYTES_MAX,
+  PackReader,
+  type PackRecord,
+  refsToHashes,
+  type Unzstd,
+  unpackRecord,
+} from '@holdfast/protocol';
+import { type Clock, sleep } from '../deadline.ts';
+import { hashCanonicalBytes, type NodeDigest } from '../digest.ts';
+import { isConnectionBreak, VerificationError } from '../errors.ts';
+import type { CallOptions } from '../operations.ts';
+import { planBackoff, type RetryPolicy } from '../retry.ts';
+import type { Answer } from '../transport.ts';
+
+/** A node that was verified against its hash. */
+export interface BulkNode {
+  readonly hash: Hash;
+  readonly contentType: string;
+  /** ordered; duplicates kept */
+  readonly refs: readonly Hash[];
+  /** May be a view of more bytes than its own: copy what is to be kept for long. */
+  readonly content: Uint8Array;
+}
+
+export interface BulkReadSettings {
+  readonly retry: RetryPolicy;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly contentIdleMs: number;
+  readonly digest: NodeDigest | undefined;
+  readonly unzstd: Unzstd | undefined;
+}
+
+/** Sends one request for these hashes; the answer's body is detached. */
+export type AskForPack = (hashes: readonly Hash[], codecs: readonly BulkCodec[]) => Promise<Answer>;
+
+/**
+ * The nodes that can be read in bulk, in the order of `hashes`, by as many requests as that takes. A hash that does not come has
+ * to be asked for by itself, which tells the reason. A connection that breaks is taken up again after the last node that came whole.
+ */
+export async function* readNodes(
+  ask: AskForPack,
+  settings: BulkReadSettings,
+  hashes: readonly Hash[],
+  { signal }: CallOptions,
+): AsyncGenerator<BulkNode, void, undefined> {
+  const { retry, clock, random } = settings;
+  const codecs = settings.unzstd === undefined ? [] : (['zstd'] as const);
+  let rest = hashes;
+  let breaks = 0;
+  while (rest.length > 0) {
+    const answer = await ask(rest, codecs);
+    let done = 0;
+    try {
+      for await (const [node, position] of readAnswer(answer, settings, rest)) {
+        done = position + 1;
+        yield node;
+      }
+      // Whatever an answer holds nothing of cannot be served now.
+      if (done === 0) return;
+      breaks = 0;
+    } catch (error) {
+      breaks = done === 0 ? breaks + 1 : 1;
+      if (!isConnectionBreak(error) || breaks >= retry.attemptsMax) throw error;
+      await sleep(clock, planBackoff(breaks, retry, random), signal);
+    }
+    rest = rest.slice(done);
+  }
+}
+
+/** Nodes of one answer with their positions in `hashes`. */
+async function* readAnswer(
+  answer: Answer,
+  settings: BulkReadSettings,
+  hashes: readonly Hash[],
+): AsyncGenerator<readonly [BulkNode, number], void, undefined> {
+  const check = new AnswerCheck(answer, settings, hashes);
+  const reader = new PackReader();
+  let isOver = false;
+  try {
+    for (;;) {
+      const chunk = await answer.readDetachedChunk(settings.contentIdleMs);
+      if (chunk === undefined) break;
+      for (const record of reader.push(chunk)) yield await check.prove(record, reader);
+      if (reader.fault !== undefined) throw broken(answer, reader.fault.byte, reader.fault.message);
+    }
+    isOver = true;
+  } finally {
+    if (!isOver) answer.cancel();
+  }
+  reader.end();
+  if (reader.fault !== undefined) throw answer.error('CONNECTION_FAILED', reader.fault.message);
+}
+
+class AnswerCheck {
+  readonly #answer: Answer;
+  readonly #settings: BulkReadSettings;
+  readonly #positions: ReadonlyMap<Hash, number>;
+  #lastPosition = -1;
+  #canonicalBytes = 0;
+
+  constructor(answer: Answer, settings: BulkReadSettings, hashes: readonly Hash[]) {
+    this.#answer = answer;
+    this.#settings = settings;
+    this.#positions = new Map(hashes.map((hash, index) => [hash, index]));
+  }
+
+  /** Throws VerificationError, and CasError MALFORMED_RESPONSE for what no server that keeps the rules sends. */
+  async prove(record: PackRecord, reader: PackReader): Promise<readonly [BulkNode, number]> {
+    const { hash } = record;
+    const position = this.#positions.get(hash) ?? -1;
+    if (position <= this.#lastPosition) {
+      throw this.#malformed(record, 'it was not asked for, or not in this order');
+    }
+    this.#lastPosition = position;
+    this.#canonicalBytes += record.canonicalLength;
+    if (this.#canonicalBytes > PACK_BYTES_MAX) {
+      throw this.#malformed(record, `with it the nodes have over ${PACK_BYTES_MAX} bytes`);
+    }
+    const node = await this.#judge(record);
+    if (!reader.countRefs(record, node.refs.length / HASH_BYTES)) {
+      throw this.#malformed(record, 'with it the pack has too many refs');
+    }
+    const { contentType, content } = node;
+    return [{ hash, contentType, refs: refsToHashes(node.refs), content }, position];
+  }
+
+  async #judge(record: PackRecord) {
+    const { digest, unzstd } = this.#settings;
+    if (record.codec !== 0 && unzstd === undefined) {
+      throw this.#malformed(record, 'it is compressed, which was not asked for');
+    }
+    const unpacked = unpackRecord(record, PACK_NODE_BYTES_MAX, unzstd ?? refuseToUnpack);
+    if (unpacked.rejection !== undefined) throw unproven(record, unpacked.rejection.message);
+    const canonical = unpacked.node;
+    const actual = await (digest?.(NO_BYTES, canonical) ?? hashCanonicalBytes(canonical));
+    const judged = judgeCanonicalBytes(record.hash, actual, canonical);
+    if (judged.rejection !== undefined) throw unproven(record, judged.rejection.message);
+    return judged.node;
+  }
+
+  #malformed(record: PackRecord, reason: string) {
+    return broken(this.#answer, record.byte, `record ${record.index + 1} (${record.hash}): ${reason}`);
+  }
+}
+
+const NO_BYTES = new Uint8Array(0);
+
+/** Throws CasError MALFORMED_RESPONSE unless the answer says that it is a pack. */
+export function detachPack(answer: Answer): Answer {
+  const type = answer.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase();
+  if (type !== PACK_MEDIA_TYPE) {
+    const reason = 'the answer is no pack; check that baseUrl is the address of this API';
+    throw answer.error('MALFORMED_RESPONSE', reason);
+  }
+  answer.detach();
+  return answer;
+}
+
+function refuseToUnpack(): never {
+  throw new TypeError('compressed records are refused before');
+}
+
+function broken(answer: Answer, byte: number, reason: string) {
+  const advice = 'do not use what follows; check any proxy in between';
+  return answer.error(
+    'MALFORMED_RESPONSE',
+    `the pack that came is broken at byte ${byte}: ${reason}; ${advice}`,
+  );
+}
+
+function unproven({ index, hash }: PackRecord, reason: string): VerificationError {
+  const message = `readNodes: record ${index + 1} (${hash}) of the pack that came is not what its hash says: ${reason}; do not use it`;
+  return new VerificationError(message, 'readNodes');
+}

@@ -1,0 +1,47 @@
+import { describe, expect, test } from 'bun:test';
+import * as zlib from 'node:zlib';
+import type { Zstd } from '@holdfast/client';
+import { walkZstdFrame, ZstdFrameError } from '@holdfast/protocol';
+import { findZstd } from './zstd.ts';
+
+const { zstdCompressSync, zstdDecompressSync, constants } = zlib;
+const TEXT = Buffer.from('a line of text, and another one '.repeat(300));
+const PACK_NODE_BYTES_MAX = 8 * 1024 * 1024;
+
+const RUNTIMES = [
+  ['this one', findZstd()],
+  ['Bun', findZstd({ bun: Bun, zlib })],
+  [
+    'Node from 22.15 on',
+    findZstd({ bun: undefined, zlib: { zstdCompressSync, zstdDecompressSync, constants } }),
+  ],
+] as const;
+
+describe.each(RUNTIMES)('zstd of %s', (_, found) => {
+  const zstd = found as Zstd;
+  const unpack = (frame: Uint8Array, length: number): Uint8Array => {
+    const walk = walkZstdFrame(frame, length);
+    expect(walk.fault).toBeUndefined();
+    return zstd.unzstd(frame, length, walk.frame!);
+  };
+
+  test('makes frames that a pack may hold, of any size, and unpacks them', () => {
+    const large = Buffer.alloc(PACK_NODE_BYTES_MAX);
+    for (let at = 0; at < large.length; at += 4) large.writeUInt32LE((at * 2_654_435_761) >>> 7, at);
+    for (const bytes of [Buffer.from('x'), TEXT, large]) {
+      expect(Buffer.from(unpack(zstd.compress!(bytes), bytes.length)).equals(bytes)).toBe(true);
+    }
+    expect(zstd.compress!(TEXT).length).toBeLessThan(TEXT.length / 10);
+  });
+
+  test('tells a bad frame from its own failures', () => {
+    const params = { [constants.ZSTD_c_checksumFlag]: 1 };
+    const frame = zstdCompressSync(TEXT, { params });
+    frame[frame.length - 1]! ^= 1;
+    expect(() => unpack(frame, TEXT.length)).toThrow(ZstdFrameError);
+  });
+});
+
+test('a runtime without it has none', () => {
+  expect(findZstd({ bun: undefined, zlib: { constants } })).toBeUndefined();
+});
