@@ -1,18 +1,10 @@
 /** Rows of packs, and the content rows that name them (core/pack-ports.ts). */
 import { expect, test } from 'bun:test';
-import fc from 'fast-check';
-import type { ContentRow, Generation, PackRow, PackUse, Space } from '../../core/model.ts';
-import type { PackVerbs } from '../../core/pack-ports.ts';
-import type { Awaitable } from '../../core/ports.ts';
+import type { ContentRow, PackRow, Space } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
-import {
-  judgedPack,
-  openPack,
-  PACK_HEADER_BYTES,
-  packedContent,
-  placeIn,
-  RECORD_HEADER_BYTES,
-} from './pack-samples.ts';
+import { NO_USE, OTHER, type PackRowTools, packRowTools } from './pack-row-tools.ts';
+import { judgedPack, openPack, packedContent, placeIn } from './pack-samples.ts';
+import { testPackUse } from './pack-use-suite.ts';
 import {
   hashAt,
   insertNodes,
@@ -25,46 +17,16 @@ import {
 } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 
-const OTHER: Space = { appId: 'app', spaceId: 'other' };
-const NO_USE: PackUse = { liveRecords: 0, liveBytes: 0, firstDeadAt: 0 };
-
-interface Subject {
-  readonly subject: StoreUnderTest;
-  within<T>(verb: (packs: PackVerbs) => Awaitable<T>, space?: Space): Promise<T>;
-  insert(...rows: readonly PackRow[]): Promise<void>;
-  insertContents(...rows: readonly ContentRow[]): Promise<void>;
-  change(before: PackRow, changes: Partial<PackRow>): Promise<PackRow>;
-  useOf(pack: PackRow): Promise<PackUse>;
-}
-
 export function testPackRows(subject: StoreUnderTest): void {
-  const within: Subject['within'] = (verb, space = SPACE) =>
-    subject.store.transact(space, async (tx) => verb(tx.packs));
-  const tools: Subject = {
-    ...{ subject, within },
-    insert: (...rows) =>
-      within(async (packs) => {
-        for (const row of rows) await packs.insertPack(row);
-      }),
-    insertContents: (...rows) =>
-      subject.store.transact(SPACE, async (tx) => {
-        for (const row of rows) await tx.insertContent(row);
-      }),
-    async change(before, changes) {
-      const after = { ...before, ...changes };
-      await within((packs) => packs.updatePack(before, after));
-      return after;
-    },
-    useOf: ({ generation }) => within((packs) => packs.findUse(generation)),
-  };
+  const tools = packRowTools(subject);
   testRows(tools);
-  testUse(tools);
+  testPackUse(tools);
   testMoves(tools);
   testFinding(tools);
   testLimits(tools);
 }
 
-function testRows({ subject, within, insert, change, useOf }: Subject): void {
+function testRows({ subject, within, insert, change, useOf }: PackRowTools): void {
   test('every field of a pack survives every change, in its own Space', async () => {
     const row = openPack();
     await insert(row);
@@ -143,140 +105,7 @@ function testRows({ subject, within, insert, change, useOf }: Subject): void {
   });
 }
 
-type Step =
-  | { readonly kind: 'insert'; readonly pack: number; readonly length: number }
-  | { readonly kind: 'delete'; readonly record: number }
-  | { readonly kind: 'move'; readonly record: number; readonly pack: number };
-
-const PACKS = 3;
-const step: fc.Arbitrary<Step> = fc.oneof(
-  fc.record({ kind: fc.constant('insert' as const), pack: fc.nat(PACKS - 1), length: fc.nat(1000) }),
-  fc.record({ kind: fc.constant('delete' as const), record: fc.nat(20) }),
-  fc.record({ kind: fc.constant('move' as const), record: fc.nat(20), pack: fc.nat(PACKS - 1) }),
-);
-const body = fc.record({ steps: fc.array(step, { maxLength: 8 }), fails: fc.boolean() });
-
-function testUse({ subject, within, insert, insertContents, change, useOf }: Subject): void {
-  test('the live records of packs equal a recount after any inserts, deletions, moves and failures', async () => {
-    const property = fc.asyncProperty(fc.array(body, { maxLength: 8 }), async (bodies) => {
-      const packs = Array.from({ length: PACKS }, () => openPack({ state: 'judging' }));
-      await insert(...packs);
-      let live = new Map<Generation, ContentRow>();
-      let dead = new Set<Generation>();
-      for (const { steps, fails } of bodies) {
-        const next = new Map(live);
-        const died = new Set(dead);
-        const run = subject.store.transact(SPACE, async (tx) => {
-          for (const [index, one] of steps.entries()) {
-            const chosen =
-              one.kind === 'insert' ? undefined : [...next.values()][one.record % (next.size || 1)];
-            const pack = one.kind === 'delete' ? undefined : packs[one.pack]?.generation;
-            const place =
-              pack === undefined ? undefined : placeIn(pack, 8 + next.size * 1000 + index, 1 + index);
-            if (one.kind === 'insert' && place !== undefined) {
-              const content = packedContent({ ...place, storedLength: 1 + one.length });
-              await tx.insertContent(content);
-              next.set(content.generation, content);
-            } else if (chosen?.packed !== undefined && place === undefined) {
-              await tx.deleteContent(chosen.generation);
-              next.delete(chosen.generation);
-              died.add(chosen.packed.pack);
-            } else if (chosen?.packed !== undefined && place !== undefined) {
-              const { generation, packed: from, integrity } = chosen;
-              const to = { ...place, storedLength: from.storedLength };
-              expect(await tx.packs.moveRecords([{ generation, from, to, integrity }])).toBe(1);
-              next.set(generation, { ...chosen, packed: to });
-              died.add(from.pack);
-            }
-          }
-          if (fails) throw new Error('planted');
-        });
-        if (fails) await expect(run).rejects.toThrow('planted');
-        else {
-          await run;
-          live = next;
-          dead = died;
-        }
-        for (const pack of packs) expect(await useOf(pack)).toEqual(recount(pack, live, dead));
-      }
-      for (const { packed, generation } of live.values()) {
-        const { pack = '' } = packed ?? {};
-        const found = await subject.store.findPackRecords(SPACE, pack, 0, 100);
-        expect(found.map((row) => row.generation)).toContain(generation);
-      }
-    });
-    await fc.assert(property, { numRuns: 8 });
-  });
-
-  test('bytes that no row ever named are dead once the pack is judged, until it has none', async () => {
-    const content = (pack: PackRow, offset: number) => packedContent(placeIn(pack.generation, offset));
-    const bytes = (records: number, dead: number) =>
-      PACK_HEADER_BYTES + records * (RECORD_HEADER_BYTES + 100) + dead;
-    const whole = openPack({ state: 'judging', bytes: bytes(2, 0) });
-    const partial = openPack({ state: 'judging', bytes: bytes(1, 50) });
-    await insert(whole, partial);
-    await insertContents(content(whole, 52), content(whole, 196), content(partial, 52));
-    expect((await useOf(partial)).firstDeadAt).toBe(0);
-    subject.clock.set(NOW + 7);
-    await change(whole, { state: 'judged', publishedCount: 2 });
-    await change(partial, { state: 'judged', publishedCount: 1 });
-    expect(await useOf(whole)).toEqual({ liveRecords: 2, liveBytes: 200, firstDeadAt: 0 });
-    expect(await useOf(partial)).toEqual({ liveRecords: 1, liveBytes: 100, firstDeadAt: NOW + 7 });
-    // As compaction fills a pack.
-    const filled = judgedPack({ bytes: bytes(2, 0) });
-    await insert(filled);
-    await insertContents(content(filled, 52));
-    expect((await useOf(filled)).firstDeadAt).toBe(NOW + 7);
-    await insertContents(content(filled, 196));
-    expect((await useOf(filled)).firstDeadAt).toBe(0);
-  });
-
-  test('packs to compact come by their dead bytes: those that are mostly dead, or in part for long', async () => {
-    const fill = async (live: number, dead: number, at: number, changes: Partial<PackRow> = {}) => {
-      subject.clock.set(at);
-      const bytes = PACK_HEADER_BYTES + 2 * RECORD_HEADER_BYTES + live + dead;
-      const pack = judgedPack({ bytes, ...changes });
-      await insert(pack);
-      const gone = packedContent(placeIn(pack.generation, 52 + live, dead));
-      await insertContents(packedContent(placeIn(pack.generation, 52, live)), gone);
-      await subject.store.transact(SPACE, (tx) => tx.deleteContent(gone.generation));
-      return pack;
-    };
-    const mostly = await fill(1000, 9000, NOW + 50);
-    const little = await fill(9000, 500, NOW + 50);
-    const long = await fill(9000, 600, NOW + 10);
-    await fill(10, 90_000, NOW, { state: 'judging' });
-    const emptied = judgedPack();
-    const alive = judgedPack({ bytes: 8 + 44 + 5000 });
-    await insert(emptied, alive);
-    await insertContents(packedContent(placeIn(alive.generation, 52, 5000)));
-    const find = async (deadSince: number, limit = 10) =>
-      (await subject.store.findPacksToCompact({ deadSince, limit })).map(({ pack }) => pack.generation);
-    expect(await find(NOW)).toEqual([mostly.generation]);
-    expect(await find(NOW + 10)).toEqual([mostly.generation, long.generation]);
-    expect(await find(NOW + 60)).toEqual([mostly.generation, long.generation, little.generation]);
-    expect(await find(NOW + 60, 1)).toEqual([mostly.generation]);
-    const [first] = await subject.store.findPacksToCompact({ deadSince: NOW, limit: 1 });
-    const use = { liveRecords: 1, liveBytes: 1000, firstDeadAt: NOW + 50 };
-    expect(first).toEqual({ space: SPACE, pack: mostly, use });
-    expect(await within((packs) => packs.findUse(mostly.generation))).toEqual(use);
-  });
-}
-
-function recount(
-  { generation }: PackRow,
-  live: ReadonlyMap<Generation, ContentRow>,
-  dead: ReadonlySet<Generation>,
-): PackUse {
-  const places = [...live.values()].flatMap(({ packed }) => (packed?.pack === generation ? [packed] : []));
-  return {
-    liveRecords: places.length,
-    liveBytes: places.reduce((sum, { storedLength }) => sum + storedLength, 0),
-    firstDeadAt: dead.has(generation) ? NOW : 0,
-  };
-}
-
-function testMoves({ subject, within, insert, insertContents, useOf }: Subject): void {
+function testMoves({ subject, within, insert, insertContents, useOf }: PackRowTools): void {
   test('a record moves only from the place that it has; readers then have the new one', async () => {
     const [from, to] = [judgedPack(), judgedPack()];
     await insert(from, to);
@@ -380,7 +209,7 @@ function testMoves({ subject, within, insert, insertContents, useOf }: Subject):
   });
 }
 
-function testFinding({ subject, within, insert, insertContents, change }: Subject): void {
+function testFinding({ subject, within, insert, insertContents, change }: PackRowTools): void {
   test('an open pack is found by what it was opened for, while its URL is good', async () => {
     const asked = new Uint8Array(32).fill(1);
     const find = async (space?: Space) =>
@@ -458,7 +287,7 @@ function testFinding({ subject, within, insert, insertContents, change }: Subjec
   });
 }
 
-function testLimits({ subject, within, insert, change }: Subject): void {
+function testLimits({ subject, within, insert, change }: PackRowTools): void {
   test('packs are active as uploads are, until they are judged', async () => {
     const count = (atMost = 10) => subject.store.transact(SPACE, (tx) => tx.countActiveUploads(atMost));
     await subject.store.transact(SPACE, (tx) => tx.insertUpload(openUpload(hashAt(1))));

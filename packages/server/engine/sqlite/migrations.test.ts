@@ -16,7 +16,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-test('from schema 1: claims are leftovers, discards are due, content has no URL that is still good', async () => {
+test('from schema 1: claims are leftovers, discards are due, content has no URL that is still good and is in no pack', async () => {
   const path = join(folder, 'holdfast.db');
   const [claimed, discarded] = [newGeneration(), newGeneration()];
   const database = new Database(path);
@@ -38,9 +38,12 @@ test('from schema 1: claims are leftovers, discards are due, content has no URL 
   const cutoffs = { now: NOW, abandonedAt: 0, historyAt: 0 };
   expect(store.findSpacesToSweep(cutoffs, 10)).toEqual([SPACE]);
   await store.transact(SPACE, async (tx) => {
-    expect(await tx.findClaimed(NOW, 10)).toMatchObject([{ hash: hashAt(1), claimHeldUntil: 0 }]);
+    expect(await tx.findClaimed(NOW, 10)).toMatchObject([
+      { hash: hashAt(1), claimHeldUntil: 0, storage: 'object', storedSize: 134 },
+    ]);
     expect(await tx.findDiscards(NOW, 10)).toEqual([{ generation: discarded, dueAt: 0, urlExpiresAt: 0 }]);
-    expect(await tx.findContent(claimed)).toMatchObject({ canonicalSize: 134, urlExpiresAt: 0 });
+    const content = { canonicalSize: 134, urlExpiresAt: 0, packed: undefined };
+    expect(await tx.findContent(claimed)).toMatchObject(content);
   });
   await store.close();
 });

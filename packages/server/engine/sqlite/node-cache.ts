@@ -8,6 +8,8 @@ import type { NodeRow, PackPlace } from '../../core/model.ts';
 import { isLeaseChangeOnly } from './row-changes.ts';
 
 const CACHE_BYTES_MAX = 16 * 1024 * 1024;
+/** of a cache that is full */
+const KEPT_SHARE = 7 / 8;
 /** bytes of an entry besides its refs and other buffers; measured, rounded up */
 const ENTRY_BYTES = 800;
 
@@ -81,9 +83,11 @@ export class NodeCache {
     if (this.#bytes > this.#bytesMax) this.#shrink();
   }
 
+  /** Many leave at once: finding the oldest entry costs more, the more have left one by one before. */
   #shrink(): void {
+    const bytes = this.#bytesMax * KEPT_SHARE;
     for (const oldest of this.#entries.keys()) {
-      if (this.#bytes <= this.#bytesMax) break;
+      if (this.#bytes <= bytes) break;
       this.delete(oldest);
     }
   }
@@ -118,6 +122,8 @@ export class BatchRows {
   readonly #cache: NodeCache | undefined;
   /** null: deleted; `undone`: written by a body that was undone, so only SQLite knows */
   readonly #written = new Map<string, NodeRow | null | 'undone'>();
+  /** SQLite has no such rows, unless this batch writes them */
+  readonly #absent = new Set<string>();
 
   constructor(cache: NodeCache | undefined) {
     this.#cache = cache;
@@ -126,13 +132,18 @@ export class BatchRows {
   /** null: there is no such row; undefined: ask SQLite, then `learn`. */
   find(key: string): NodeRow | null | undefined {
     const written = this.#written.get(key);
-    if (written === undefined) return this.#cache?.find(key)?.node;
+    if (written === undefined) return this.#absent.has(key) ? null : this.#cache?.find(key)?.node;
     return written === 'undone' ? undefined : written;
   }
 
   /** Remembers a row as SQLite has it. */
   learn(key: string, node: NodeRow): void {
     if (!this.#written.has(key)) this.#cache?.set(key, { node, place: undefined, readAt: 0 });
+  }
+
+  /** Nothing else writes while the batch runs. */
+  learnAbsent(key: string): void {
+    this.#absent.add(key);
   }
 
   write(key: string, node: NodeRow | null): void {

@@ -86,7 +86,9 @@ export class SqlitePackRows implements PackVerbs {
   }
 
   findUploads(hashes: readonly Hash[]): readonly (UploadRow | undefined)[] {
-    return hashes.map((hash) => this.#owner.findUpload(hash));
+    // The first push of a tree in packs meets no upload at all.
+    const hasAny = this.#scope.find(this.#scope.sql.findAnyUpload, this.#id) !== undefined;
+    return hashes.map((hash) => (hasAny ? this.#owner.findUpload(hash) : undefined));
   }
 
   findUse(generation: Generation): PackUse {
@@ -135,15 +137,16 @@ export class SqlitePackRows implements PackVerbs {
     return found.slice(0, limit).map((row) => ({ pack: packFromSql(row), use: useFromSql(row) }));
   }
 
-  /** A content row whose bytes are a record of a pack. */
-  insertContent(row: ContentRow, { pack, offset, storedLength, codec }: PackPlace): void {
+  /** A content row whose bytes are a record of a pack. Returns 0 if the generation has content already. */
+  insertContent(row: ContentRow, { pack, offset, storedLength, codec }: PackPlace): number {
     const id = this.#owner.write();
-    this.#scope.write(
+    const changes = this.#scope.write(
       this.#scope.sql.insertPackedContent,
       ...[hexToBytes(row.generation), id, row.canonicalSize, row.integrity, null, row.urlExpiresAt],
       ...[hexToBytes(pack), offset, storedLength, codec],
     );
-    this.#note(pack, born(storedLength));
+    if (changes > 0) this.#note(pack, born(storedLength));
+    return changes;
   }
 
   /** Any content row. */

@@ -62,5 +62,5 @@ export const PACK_WRITE_STATEMENTS = {
   /** ?1 generation, ?2 space, ?8 and ?9 the place as it was */
   moveRecord:
     'UPDATE contents SET pack = ?3, pack_offset = ?4, stored_length = ?5, codec = ?6, integrity = ?7 WHERE generation = ?1 AND space = ?2 AND pack = ?8 AND pack_offset = ?9',
-  insertPackedContent: `INSERT INTO contents (${CONTENT_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)`,
+  insertPackedContent: `INSERT INTO contents (${CONTENT_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (generation) DO NOTHING`,
 } as const;

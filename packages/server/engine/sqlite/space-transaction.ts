@@ -15,6 +15,7 @@ import type { Stored } from '../../core/quotas.ts';
 import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
 import { usageDelta } from '../../core/usage-delta.ts';
 import { countActive } from './count-active.ts';
+import { LooseEdges } from './loose-edges.ts';
 import { nodeKey } from './node-cache.ts';
 import { SqlitePackRows } from './pack-rows.ts';
 import { SqlitePurge } from './purge.ts';
@@ -43,6 +44,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   readonly #space: Space;
   #rootRefLedger: RootRefLedger | undefined;
   #packRows: SqlitePackRows | undefined;
+  readonly #looseEdges: LooseEdges;
   #id: number | undefined;
   #keyedHash: Hash | undefined;
   #key = '';
@@ -50,6 +52,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   constructor(scope: WriteScope, space: Space) {
     this.now = scope.now;
     this.#scope = scope;
+    this.#looseEdges = new LooseEdges(scope);
     this.#space = space;
     this.#id = scope.ledger.findSpace(space);
   }
@@ -62,7 +65,10 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     const known = rows.find(key);
     if (known !== undefined) return known ?? undefined;
     const row = this.#scope.find(sql.findNode, this.#id, hexToBytes(hash));
-    if (row === undefined) return undefined;
+    if (row === undefined) {
+      rows.learnAbsent(key);
+      return undefined;
+    }
     const node = nodeFromSql(row, hash);
     rows.learn(key, node);
     return node;
@@ -170,20 +176,11 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   }
 
   findLooseEdges(hashes: readonly Hash[]): readonly number[] {
-    const id = this.#id;
-    if (id === undefined) return hashes.map(() => 0);
-    const { findLooseEdges } = this.#scope.sql;
-    return hashes.map((hash) => {
-      const row = this.#scope.find(findLooseEdges, id, hexToBytes(hash));
-      return (row?.count as number | undefined) ?? 0;
-    });
+    return this.#looseEdges.find(this.#id, hashes);
   }
 
   setLooseEdges(hash: Hash, count: number): void {
-    const id = this.#write();
-    const { sql } = this.#scope;
-    if (count === 0) this.#scope.write(sql.deleteLooseEdges, id, hexToBytes(hash));
-    else this.#scope.write(sql.setLooseEdges, id, hexToBytes(hash), count);
+    this.#looseEdges.set(this.#write(), hash, count);
   }
 
   findUpload(hash: Hash): UploadRow | undefined {
@@ -249,24 +246,19 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   }
 
   insertContent(row: ContentRow): void {
+    const { generation, packed } = row;
     const id = this.#write();
-    const generation = hexToBytes(row.generation);
-    if (this.#scope.find(this.#scope.sql.isContentKnown, generation) !== undefined) {
-      throw new Error(`generation ${row.generation} already has content: keys are write-once`);
+    const changes =
+      packed === undefined
+        ? this.#scope.write(
+            this.#scope.sql.insertContent,
+            ...[hexToBytes(generation), id, row.canonicalSize, row.integrity],
+            ...[row.inlineBytes ?? null, row.urlExpiresAt],
+          )
+        : this.packs.insertContent(row, packed);
+    if (changes === 0) {
+      throw new Error(`generation ${generation} already has content: keys are write-once`);
     }
-    if (row.packed !== undefined) {
-      this.packs.insertContent(row, row.packed);
-      return;
-    }
-    this.#scope.write(
-      this.#scope.sql.insertContent,
-      generation,
-      id,
-      row.canonicalSize,
-      row.integrity,
-      row.inlineBytes ?? null,
-      row.urlExpiresAt,
-    );
   }
 
   deleteContent(generation: Generation): void {

@@ -115,6 +115,7 @@ const WRITE_STATEMENTS = {
   deleteNode:
     'DELETE FROM nodes WHERE space = ?1 AND hash = ?2 AND state = ?3 AND generation = ?4 AND lease_expires_at = ?5 AND child_ref_count = ?6 AND root_ref_count = ?7',
 
+  findAnyLooseEdges: 'SELECT 1 AS known FROM loose_edges WHERE space = ?1 LIMIT 1',
   findLooseEdges: 'SELECT count FROM loose_edges WHERE space = ?1 AND hash = ?2',
   setLooseEdges:
     'INSERT INTO loose_edges (space, hash, count) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET count = excluded.count',
@@ -129,6 +130,7 @@ const WRITE_STATEMENTS = {
   /** a PUT was completed: neither index is touched */
   finishUpload:
     'UPDATE uploads SET rejection_code = ?3, rejection_message = ?4, verdict = ?5, bad_code = ?6, bad_message = ?7, canonical_size = ?8, size = ?9, content_type = ?10, refs = ?11, integrity = ?12, inline = ?13 WHERE space = ?1 AND hash = ?2 AND generation = ?14 AND verdict IS ?15',
+  findAnyUpload: 'SELECT 1 AS known FROM uploads WHERE space = ?1 LIMIT 1',
   deleteUpload: 'DELETE FROM uploads WHERE space = ?1 AND hash = ?2 AND generation = ?3',
   countActiveUploads:
     'SELECT count(*) AS count FROM (SELECT 1 FROM uploads WHERE space = ?1 AND url_expires_at > ?2 LIMIT ?3)',
@@ -138,7 +140,7 @@ const WRITE_STATEMENTS = {
 
   /** ?1 generation */
   insertContent:
-    'INSERT INTO contents (generation, space, canonical_size, integrity, inline_bytes, url_expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)',
+    'INSERT INTO contents (generation, space, canonical_size, integrity, inline_bytes, url_expires_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (generation) DO NOTHING',
   deleteContent: 'DELETE FROM contents WHERE generation = ?1 AND space = ?2 RETURNING pack, stored_length',
   setDiscard:
     'INSERT INTO discards (generation, space, due_at, url_expires_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET due_at = excluded.due_at, url_expires_at = excluded.url_expires_at',

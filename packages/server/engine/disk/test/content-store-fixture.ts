@@ -19,6 +19,8 @@ export interface ContentWorld {
   readonly fatal: Error[];
   put(generation: Generation, bytes: Uint8Array): Promise<void>;
   finish(generation: Generation): void;
+  /** As after a crash: another store on the same folder. */
+  reopen(): DiskContentStore;
   destroy(): Promise<void>;
 }
 
@@ -45,6 +47,7 @@ export async function openContentStore(overrides: Partial<Files> = {}): Promise<
     layout,
     fatal,
     finish: (generation) => finished.add(generation),
+    reopen: open,
     async put(generation, bytes) {
       if (store.upload.kind !== 'server') throw new Error('the embedded store receives uploads itself');
       const target = { space: SPACE, generation, hash: digestOf(bytes) };

@@ -1,0 +1,122 @@
+/** Packs on a disk that damages, shortens or loses them, and on one that is not there. */
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/ports.ts';
+import { putPack, type SampleRecord } from '../contract/pack-samples.ts';
+import { NOW, newGeneration, SPACE } from '../contract/samples.ts';
+import { diskFiles, type Files, type OpenFile } from './files.ts';
+import { type ContentWorld, openContentStore } from './test/content-store-fixture.ts';
+
+let world: ContentWorld;
+beforeEach(async () => {
+  world = await openContentStore();
+});
+afterEach(() => world.destroy());
+
+const SIZES = [500, 4_000, 90_000, 700];
+const failureOf = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => 'no failure',
+    (error: unknown) => error,
+  );
+const putSample = () => putPack({ opened: world }, SIZES);
+const verify = (record: SampleRecord | undefined) => {
+  if (record === undefined) throw new Error('there is no such record');
+  return world.store.verify(record.object, record.hash);
+};
+
+test('a damaged byte is the matter of its own record', async () => {
+  const { generation, records } = await putSample();
+  const path = world.layout.objectOf(generation);
+  const bytes = readFileSync(path);
+  const place = records[1]?.place ?? { offset: 0, storedLength: 0 };
+  for (const at of [place.offset, place.offset + place.storedLength - 1]) {
+    const damaged = Buffer.from(bytes);
+    damaged[at] = (damaged[at] as number) ^ 1;
+    writeFileSync(path, damaged);
+    expect(await failureOf(verify(records[1]))).toBeInstanceOf(ContentDamaged);
+    for (const index of [0, 2, 3]) await verify(records[index]);
+  }
+  // Bytes between records are nobody's.
+  const between = Buffer.from(bytes);
+  between[place.offset - 1] = (between[place.offset - 1] as number) ^ 1;
+  writeFileSync(path, between);
+  for (const record of records) await verify(record);
+});
+
+test('of a pack that was cut off the records before the cut stay', async () => {
+  const { generation, records } = await putSample();
+  const { offset } = records[2]?.place ?? { offset: 0 };
+  truncateSync(world.layout.objectOf(generation), offset + 10);
+  for (const index of [0, 1]) await verify(records[index]);
+  for (const index of [2, 3]) expect(await failureOf(verify(records[index]))).toBeInstanceOf(ContentDamaged);
+});
+
+test('a pack that is not there is lost only if the store is healthy', async () => {
+  const { generation, records } = await putSample();
+  rmSync(world.layout.objectOf(generation));
+  expect(await failureOf(verify(records[0]))).toBeInstanceOf(ContentLost);
+  rmSync(world.layout.marker);
+  expect(await failureOf(verify(records[0]))).toBeInstanceOf(StoreUnavailable);
+  const inspecting = world.store.packs.inspect(SPACE, generation, async () => 'judged');
+  expect(await failureOf(inspecting)).toBeInstanceOf(StoreUnavailable);
+});
+
+test('one bad read is no proof', async () => {
+  let badReads = 0;
+  const openToRead: Files['openToRead'] = async (path) => {
+    const file = await diskFiles.openToRead(path);
+    return new Proxy(file, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name, target);
+        if (name !== 'read') return typeof value === 'function' ? value.bind(target) : value;
+        return async (...[buffer, position]: Parameters<OpenFile['read']>) => {
+          const length = await target.read(buffer, position);
+          if (badReads > 0) buffer[0] = (buffer[0] as number) ^ 1;
+          badReads -= 1;
+          return length;
+        };
+      },
+    });
+  };
+  const other = await openContentStore({ openToRead });
+  try {
+    const { records } = await putPack({ opened: other }, SIZES);
+    const [first] = records as [SampleRecord];
+    badReads = 1;
+    await other.store.verify(first.object, first.hash);
+    badReads = 2;
+    expect(await failureOf(other.store.verify(first.object, first.hash))).toBeInstanceOf(ContentDamaged);
+  } finally {
+    await other.destroy();
+  }
+});
+
+test('a start after a crash takes back a pack that was sealed and not recorded, and no other', async () => {
+  const receive = async (generation: string) => {
+    const body = new Uint8Array(300_000).fill(5);
+    const staged = await world.store.upload.receiver.receivePack(
+      ...([{ space: SPACE, generation }, body, body.length, body.length] as const),
+    );
+    await staged.seal();
+  };
+  const [recorded, unrecorded] = [newGeneration(), newGeneration()];
+  await receive(recorded);
+  await receive(unrecorded);
+  world.finish(recorded);
+  const next = world.reopen();
+  await next.resolveInterrupted();
+  const isThere = (generation: string) => next.packs.inspect(SPACE, generation, async () => true);
+  expect([await isThere(recorded), await isThere(unrecorded)]).toEqual([true, undefined]);
+  expect(await diskFiles.list(world.layout.incoming)).toEqual([]);
+});
+
+test('a pack that no row names is a stray, in its time', async () => {
+  const { generation } = await putSample();
+  const look = (now: number) => world.store.sweep(async () => new Set<string>(), now);
+  const isThere = () => world.store.packs.inspect(SPACE, generation, async () => true);
+  for (let step = 0; step < 20; step += 1) await look(NOW);
+  expect(await isThere()).toBe(true);
+  for (let step = 0; step < 20; step += 1) await look(NOW + 25 * 3_600_000);
+  expect(await isThere()).toBeUndefined();
+});

@@ -1,0 +1,40 @@
+/** Loose edges within one transaction. They are rare: a push that brings children first makes none. */
+import type { Hash } from '@holdfast/protocol';
+import { hexToBytes } from './rows.ts';
+import type { WriteScope } from './write-scope.ts';
+
+/** So many hashes at once are worth a look whether the Space has any loose edges. */
+const MANY_HASHES = 8;
+
+export class LooseEdges {
+  readonly #scope: WriteScope;
+  /** as SQLite has them, with the writes of this transaction */
+  readonly #known = new Map<Hash, number>();
+
+  constructor(scope: WriteScope) {
+    this.#scope = scope;
+  }
+
+  /** `space` undefined: it has no row. */
+  find(space: number | undefined, hashes: readonly Hash[]): readonly number[] {
+    if (space === undefined) return hashes.map(() => 0);
+    const { sql } = this.#scope;
+    const hasNone =
+      hashes.length >= MANY_HASHES && this.#scope.find(sql.findAnyLooseEdges, space) === undefined;
+    return hashes.map((hash) => {
+      const known = this.#known.get(hash);
+      if (known !== undefined) return known;
+      const row = hasNone ? undefined : this.#scope.find(sql.findLooseEdges, space, hexToBytes(hash));
+      const count = (row?.count as number | undefined) ?? 0;
+      this.#known.set(hash, count);
+      return count;
+    });
+  }
+
+  set(space: number, hash: Hash, count: number): void {
+    const { sql } = this.#scope;
+    if (count === 0) this.#scope.write(sql.deleteLooseEdges, space, hexToBytes(hash));
+    else this.#scope.write(sql.setLooseEdges, space, hexToBytes(hash), count);
+    this.#known.set(hash, count);
+  }
+}
