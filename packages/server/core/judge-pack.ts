@@ -15,8 +15,12 @@ import { childrenFirst } from './order-nodes.ts';
 import type { JudgedPack, JudgedRecord, PackJudge, PackObject, PackStore } from './pack-ports.ts';
 import { sha256Hex } from './sha256.ts';
 
-/** After this many bytes, over all packs, the garbage collector is called: by itself it lets pieces of files pile up. */
+/** After this many bytes, unpacked, the garbage collector is called: by itself it lets pieces of files pile up. */
 const COLLECT_BYTES = 32 * 1024 * 1024;
+/** Canonical bytes that are judged before others have their turn: a small pack may unpack to very many. */
+const TURN_BYTES = 4 * 1024 * 1024;
+
+const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 /** Callers that ask for one pack at the same time share one reading of it. */
 export class PackJudgements implements PackJudge {
@@ -53,10 +57,17 @@ async function judgeObject(object: PackObject, pack: Generation, rules: RecordJu
   // A pack that is too long is known by its length: nothing of it is read.
   if (reader.fault !== undefined) return judge.finish(reader.fault);
   let uncollectedBytes = 0;
+  let turnBytes = 0;
   for await (const piece of object.read()) {
-    for (const record of reader.push(piece)) judge.take(reader, record);
+    for (const record of reader.push(piece)) {
+      judge.take(reader, record);
+      uncollectedBytes += record.canonicalLength;
+      turnBytes += record.canonicalLength;
+      if (turnBytes < TURN_BYTES) continue;
+      turnBytes = 0;
+      await nextTurn();
+    }
     if (reader.fault !== undefined) break;
-    uncollectedBytes += piece.length;
     if (uncollectedBytes < COLLECT_BYTES) continue;
     uncollectedBytes = 0;
     Bun.gc(false);

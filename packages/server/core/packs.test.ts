@@ -15,7 +15,6 @@ import {
   plain,
   recordBytes,
 } from '../../../test/support/planted-pack.ts';
-import type { Core } from './core.ts';
 import { getUsage } from './get-usage.ts';
 import type { PackStore } from './pack-ports.ts';
 import { readContent } from './read-content.ts';
@@ -31,7 +30,7 @@ import {
   SPACE,
   smallNode,
 } from './test/core-fixture.ts';
-import { PackClient, statesOf } from './test/pack-fixture.ts';
+import { PackClient, statesOf, withPacks } from './test/pack-fixture.ts';
 
 const NODE_BYTES_MAX = 128 * 1024;
 
@@ -217,7 +216,7 @@ describe.each([
     const refusals = [
       await failureOf(client.lease('0'.repeat(32))),
       await failureOf(client.lease('..')),
-      await failureOf(client.lease(pack.id.toUpperCase())),
+      await failureOf(client.lease(`${pack.id}0`)),
       await failureOf(client.lease(pack.id, MINUTE_MS, world.core, foreign)),
     ];
     expect(statesOf(await client.lease(pack.id))).toEqual(['ready']);
@@ -393,10 +392,6 @@ function zstdBig(seed: number): CanonicalNode {
 
 function unread(): never {
   throw new Error('these bytes must not be read');
-}
-
-function withPacks(core: Core, packs: Partial<PackStore>): Core {
-  return { ...core, content: { ...core.content, packs: { ...core.content.packs, ...packs } } };
 }
 
 test('a PUT to a pack keeps the rules of the upload target', async () => {

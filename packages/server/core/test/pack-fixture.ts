@@ -12,11 +12,11 @@ import type { Core } from '../core.ts';
 import { leaseNodes } from '../lease-nodes.ts';
 import { leasePack } from '../lease-pack.ts';
 import type { ContentRow, PackPlace, PackRow } from '../model.ts';
-import type { PackVerbs } from '../pack-ports.ts';
+import type { PackStore, PackVerbs } from '../pack-ports.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { readNodes } from '../read-nodes.ts';
 import { receiveUpload } from '../receive-upload.ts';
-import { type CoreWorld, failureOf, MINUTE_MS, ORIGIN, SPACE } from './core-fixture.ts';
+import { type CoreWorld, failureOf, MINUTE_MS, ORIGIN, SPACE, smallNode } from './core-fixture.ts';
 
 interface LeaseWanted {
   readonly pack?: boolean;
@@ -129,4 +129,34 @@ export const PACK_TYPE = PACK_MEDIA_TYPE;
 
 export function statesOf({ results }: { readonly results: readonly { readonly state: string }[] }): string[] {
   return results.map(({ state }) => state);
+}
+
+/** The same core, with steps of its store of packs replaced. */
+export function withPacks(core: Core, packs: Partial<PackStore>): Core {
+  return { ...core, content: { ...core.content, packs: { ...core.content.packs, ...packs } } };
+}
+
+/** The same core; `before` is awaited before each transaction of that body, told how many there were. */
+export function beforeTransactions(core: Core, body: unknown, before: (earlier: number) => unknown): Core {
+  let count = 0;
+  const metadata = new Proxy(core.metadata, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (name !== 'transact') return typeof value === 'function' ? value.bind(target) : value;
+      return async (...given: Parameters<typeof target.transact>) => {
+        if (given[1] === body) {
+          const earlier = count;
+          count += 1;
+          await before(earlier);
+        }
+        return target.transact(...given);
+      };
+    },
+  });
+  return { ...core, metadata };
+}
+
+/** So many small nodes, all different. */
+export function manyNodes(count: number, seed = 0): CanonicalNode[] {
+  return Array.from({ length: count }, (_, index) => smallNode(seed * 1_000_000 + index));
 }
