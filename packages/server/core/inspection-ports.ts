@@ -1,6 +1,6 @@
 /** What looking at a whole Space needs of the rows, beside what requests need (core/ports.ts). */
 import type { Hash } from '@holdfast/protocol';
-import type { Generation, NodeRow, PackPlace, RootRefBalance, Space } from './model.ts';
+import type { Generation, NodeRow, PackId, PackPlace, PackUse, RootRefBalance, Space } from './model.ts';
 import type { UsageDelta } from './usage-delta.ts';
 
 type Awaitable<T> = T | Promise<T>;
@@ -41,6 +41,16 @@ export interface InspectedBalance extends RootRefBalance {
   readonly historyEnd: number;
 }
 
+/** The live records of a pack: as they are kept, and as the content rows that name it say. */
+export interface InspectedPack {
+  readonly id: PackId;
+  readonly generation: Generation;
+  readonly kept: LiveRecords;
+  readonly counted: LiveRecords;
+}
+
+type LiveRecords = Pick<PackUse, 'liveRecords' | 'liveBytes'>;
+
 export interface KeptCounters extends UsageDelta {
   /** rows with a counted lease */
   readonly leasedCount: number;
@@ -65,6 +75,8 @@ export interface SpaceSnapshot {
     limit: number,
   ): Awaitable<readonly InspectedBalance[]>;
   findBalancesOf(hash: Hash): Awaitable<readonly { readonly domain: string; readonly balance: number }[]>;
+  /** in the order of their ids, after `after` */
+  readPacks(after: PackId | undefined, limit: number): Awaitable<readonly InspectedPack[]>;
   readKeptCounters(): Awaitable<KeptCounters>;
 }
 

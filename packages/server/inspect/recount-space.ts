@@ -69,7 +69,7 @@ export async function recountSpace(snapshot: SpaceSnapshot): Promise<Recount> {
     nodes.push(...found.nodes);
     looseEdges.push(...found.looseEdges);
   }
-  faults.push(...(await findHistoryFaults(snapshot)));
+  faults.push(...(await findHistoryFaults(snapshot)), ...(await findPackFaults(snapshot)));
   const off = subtract(counted, kept);
   const wrong = Object.entries(off).filter(([, by]) => by !== 0);
   for (const [name] of wrong) {
@@ -233,16 +233,35 @@ async function findHistoryFaults(snapshot: SpaceSnapshot): Promise<readonly Faul
   return faults;
 }
 
+/** A pack without a live record is discarded: one with fewer than it has would be lost. */
+async function findPackFaults(snapshot: SpaceSnapshot): Promise<readonly Fault[]> {
+  const faults: Fault[] = [];
+  await eachPage(
+    (after) => snapshot.readPacks(after, PAGE_ROWS),
+    ({ id }) => id,
+    ({ generation, kept, counted }) => {
+      if (kept.liveRecords === counted.liveRecords && kept.liveBytes === counted.liveBytes) return;
+      faults.push({
+        kind: 'usage',
+        hash: undefined,
+        message: `the use of pack ${generation} is ${kept.liveRecords} records of ${kept.liveBytes} bytes, the rows say ${counted.liveRecords} of ${counted.liveBytes}: restore a backup of the rows`,
+      });
+    },
+  );
+  return faults;
+}
+
+/** `keyOf`: the hash or id by which the pages are ordered. */
 async function eachPage<T>(
-  read: (after: Hash | undefined) => Promise<readonly T[]> | readonly T[],
-  hashOf: (item: T) => Hash,
+  read: (after: string | undefined) => Promise<readonly T[]> | readonly T[],
+  keyOf: (item: T) => string,
   take: (item: T) => void,
 ): Promise<void> {
-  for (let after: Hash | undefined; ; ) {
+  for (let after: string | undefined; ; ) {
     const page = await read(after);
     for (const item of page) take(item);
     const last = page.at(-1);
     if (last === undefined || page.length < PAGE_ROWS) return;
-    after = hashOf(last);
+    after = keyOf(last);
   }
 }

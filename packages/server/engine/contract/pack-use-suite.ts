@@ -126,6 +126,15 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
     expect(await find(NOW + 10)).toEqual([mostly.generation, long.generation]);
     expect(await find(NOW + 60)).toEqual([mostly.generation, long.generation, little.generation]);
     expect(await find(NOW + 60, 1)).toEqual([mostly.generation]);
+    const inspect = (after: string | undefined, limit: number) =>
+      subject.store.inspect(SPACE, async (snapshot) => snapshot.readPacks(after, limit));
+    const inspected = await inspect(undefined, 10);
+    expect(inspected).toHaveLength(6);
+    for (const { kept, counted } of inspected) expect(kept).toEqual(counted);
+    expect(inspected.find(({ id }) => id === alive.id)).toMatchObject({
+      ...{ generation: alive.generation, counted: { liveRecords: 1, liveBytes: 5000 } },
+    });
+    expect(await inspect(inspected[1]?.id, 2)).toEqual(inspected.slice(2, 4));
     const [first] = await subject.store.findPacksToCompact({ deadSince: NOW, limit: 1 });
     const use = { liveRecords: 1, liveBytes: 1000, firstDeadAt: NOW + 50 };
     expect(first).toEqual({ space: SPACE, pack: mostly, use });

@@ -4,10 +4,11 @@ import type {
   InspectedBalance,
   InspectedDomain,
   InspectedNode,
+  InspectedPack,
   KeptCounters,
   SpaceSnapshot,
 } from '../../core/inspection-ports.ts';
-import type { NodeRow, SpaceKey } from '../../core/model.ts';
+import type { NodeRow, PackId, SpaceKey } from '../../core/model.ts';
 import { PLACE_COLUMNS } from './pack-statements.ts';
 import { countedNodeFromSql, nodeFromSql, placeFromSql } from './rows.ts';
 import { columnsOf } from './sql-fragments.ts';
@@ -36,6 +37,10 @@ const SQL = {
         WHERE c.space = known.space AND c.domain = known.domain) AS last_revision
     FROM (SELECT space, domain, revision, CASE WHEN history_floor > 1 THEN history_floor ELSE 0 END AS floor
       FROM domains WHERE space = $1) AS known ORDER BY domain`,
+  packs: `SELECT id, generation, live_records, live_bytes, counted.records, counted.bytes
+    FROM packs CROSS JOIN LATERAL (SELECT count(*) AS records, coalesce(sum(stored_length), 0)::bigint AS bytes
+      FROM contents WHERE contents.space = packs.space AND contents.pack = packs.generation) AS counted
+    WHERE space = $1 AND id > $2 ORDER BY id LIMIT $3::bigint`,
   /** $2 domain, $3 after, $4 limit */
   balances: `SELECT hash, balance, from_revision, (SELECT coalesce(max(to_revision), 0) FROM balance_history AS h
         WHERE h.space = balances.space AND h.domain = balances.domain AND h.hash = balances.hash) AS history_end
@@ -123,6 +128,15 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
     return (await this.#all('balancesOf', hexToBytea(hash))).map((row) => ({
       domain: row.domain as string,
       balance: row.balance as number,
+    }));
+  }
+
+  async readPacks(after: PackId | undefined, limit: number): Promise<InspectedPack[]> {
+    return (await this.#all('packs', hexToBytea(after ?? ''), limit)).map((row) => ({
+      id: byteaToHex(row.id),
+      generation: byteaToHex(row.generation),
+      kept: { liveRecords: row.live_records as number, liveBytes: row.live_bytes as number },
+      counted: { liveRecords: row.records as number, liveBytes: row.bytes as number },
     }));
   }
 

@@ -6,10 +6,11 @@ import type {
   InspectedBalance,
   InspectedDomain,
   InspectedNode,
+  InspectedPack,
   KeptCounters,
   SpaceSnapshot,
 } from '../../core/inspection-ports.ts';
-import type { NodeRow, Space } from '../../core/model.ts';
+import type { NodeRow, PackId, Space } from '../../core/model.ts';
 import { storageError } from '../local-failure.ts';
 import { openReader } from './database.ts';
 import { JOINED_NODE_COLUMNS } from './node-columns.ts';
@@ -38,6 +39,10 @@ const SQL = {
       (SELECT coalesce(max(revision), 0) FROM root_ref_commits AS c WHERE c.domain = known.id) AS last_revision
     FROM (SELECT id, domain, revision, CASE WHEN history_floor > 1 THEN history_floor ELSE 0 END AS floor
       FROM domains WHERE space = ?1) AS known ORDER BY domain`,
+  packs: `SELECT id, generation, live_records, live_bytes,
+      (SELECT count(*) FROM contents WHERE pack = packs.generation) AS counted_records,
+      (SELECT coalesce(sum(stored_length), 0) FROM contents WHERE pack = packs.generation) AS counted_bytes
+    FROM packs WHERE space = ?1 AND id > ?2 ORDER BY id LIMIT ?3`,
   /** ?2 domain, ?3 after, ?4 limit */
   balances: `SELECT hash, balance, from_revision,
       (SELECT coalesce(max(to_revision), 0) FROM balance_history
@@ -123,6 +128,15 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
     return this.#all('balancesOf', this.#id, hexToBytes(hash)).map((row) => ({
       domain: row.domain as string,
       balance: row.balance as number,
+    }));
+  }
+
+  readPacks(after: PackId | undefined, limit: number): InspectedPack[] {
+    return this.#all('packs', this.#id, hexToBytes(after ?? ''), limit).map((row) => ({
+      id: bytesToHex(row.id as Uint8Array),
+      generation: bytesToHex(row.generation as Uint8Array),
+      kept: { liveRecords: row.live_records as number, liveBytes: row.live_bytes as number },
+      counted: { liveRecords: row.counted_records as number, liveBytes: row.counted_bytes as number },
     }));
   }
 
