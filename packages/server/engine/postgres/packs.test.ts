@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { createHash } from 'node:crypto';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
 import { recountScaleout } from '../../../../test/support/scaleout-recount.ts';
+import { until } from '../../../../test/support/until.ts';
 import { closeContentOf } from '../../core/contents.ts';
 import { removeNodesWithEdges } from '../../core/edges.ts';
 import type { PackRow } from '../../core/model.ts';
@@ -296,7 +297,7 @@ describe('a pack that another transaction changes between reading and commit', (
         .finally(() => {
           isMoved = true;
         });
-      while ((await countWaiting()) === 0) await Bun.sleep(5);
+      await until(async () => (await countWaiting()) > 0);
       expect(isMoved).toBe(false);
     });
     expect(await moved).toBe(1);
