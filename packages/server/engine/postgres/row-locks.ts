@@ -20,6 +20,8 @@ export class RowLocks {
   readonly #key: SpaceKey;
   readonly #rows: RowChanges;
   readonly #uploads: UploadCount;
+  /** the last rows that were asked for */
+  #reading: Promise<void> | undefined;
 
   constructor({ wire, space, rows, uploads }: LockedRows) {
     this.#wire = wire;
@@ -54,7 +56,11 @@ export class RowLocks {
     const aligned = () => hashes.map((hash) => nodes.get(hash)?.current?.row);
     if (unknown.length === 0) return aligned();
     const publishing = this.#findPublishing();
-    if (publishing === undefined) return this.#lockUnknown(unknown).then(aligned);
+    if (publishing === undefined) {
+      const reading = this.#lockUnknown(unknown);
+      this.#reading = reading;
+      return reading.then(aligned);
+    }
     return this.#lockNodesAndAbsent(unknown, publishing).then(aligned);
   }
 
@@ -108,7 +114,26 @@ export class RowLocks {
     const absent = hashes.filter((hash) => nodes.get(hash)?.stored === undefined);
     const unknown = sortedUnknown(absent, loose);
     const aligned = () => hashes.map((hash) => loose.get(hash)?.current ?? 0);
-    return unknown.length === 0 ? aligned() : this.#lockLoose(unknown).then(aligned);
+    if (unknown.length === 0) return aligned();
+    const isRead = unknown.every((hash) => nodes.has(hash));
+    return (isRead ? this.#lockLoose(unknown) : this.#lockLooseUnread(unknown)).then(aligned);
+  }
+
+  /** The same while rows of these hashes are being read: locks those that have none. */
+  async #lockLooseUnread(hashes: readonly Hash[]): Promise<void> {
+    const keys = hashesToSql(hashes);
+    const [absent, appeared] = await Promise.all([
+      this.#wire.send('lockAbsent', [this.#key, keys]),
+      this.#wire.send('findAppeared', [this.#key, keys]),
+      this.#reading,
+    ]);
+    this.#learnLoose(absent);
+    this.#assertStillAbsent(appeared);
+    const { loose, nodes } = this.#rows;
+    // It had no row when it was read, and one when it was to be locked.
+    const isMissed = (hash: Hash) =>
+      !loose.has(hash) && nodes.has(hash) && nodes.get(hash)?.stored === undefined;
+    if (hashes.some(isMissed)) this.#wire.runAgain('a row appeared where there was none');
   }
 
   async #lockLoose(hashes: readonly Hash[]): Promise<void> {
