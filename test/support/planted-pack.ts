@@ -12,8 +12,8 @@ export interface PlantedRecord {
 }
 
 export const PACK_BYTES_LIMIT = 67_108_864;
-export const PACK_HEADER = Buffer.from('4846504b01000000', 'hex');
-export const RECORD_HEADER_LENGTH = 44;
+const PACK_HEADER = Buffer.from('4846504b01000000', 'hex');
+const RECORD_HEADER_LENGTH = 44;
 
 export function plain({ hash, bytes }: CanonicalNode): PlantedRecord {
   return { hash, codec: 0, stored: bytes, canonicalLength: bytes.length };

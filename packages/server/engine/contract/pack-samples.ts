@@ -105,7 +105,7 @@ export function makePack(
   return { bytes: new Uint8Array(Buffer.concat(pieces)), drafts };
 }
 
-export async function putObject(
+async function putObject(
   { opened }: ContentUnderTest,
   generation: Generation,
   bytes: Uint8Array,
