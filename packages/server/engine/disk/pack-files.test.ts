@@ -62,24 +62,31 @@ test('a pack that is not there is lost only if the store is healthy', async () =
   expect(await failureOf(inspecting)).toBeInstanceOf(StoreUnavailable);
 });
 
-test('one bad read is no proof', async () => {
-  let badReads = 0;
+type Read = OpenFile['read'];
+
+/** A store whose reads of objects go through `read`. */
+function openWithReads(read: (read: Read) => Read): Promise<ContentWorld> {
   const openToRead: Files['openToRead'] = async (path) => {
     const file = await diskFiles.openToRead(path);
     return new Proxy(file, {
       get(target, name) {
         const value: unknown = Reflect.get(target, name, target);
-        if (name !== 'read') return typeof value === 'function' ? value.bind(target) : value;
-        return async (...[buffer, position]: Parameters<OpenFile['read']>) => {
-          const length = await target.read(buffer, position);
-          if (badReads > 0) buffer[0] = (buffer[0] as number) ^ 1;
-          badReads -= 1;
-          return length;
-        };
+        if (typeof value !== 'function') return value;
+        return name === 'read' ? read(value.bind(target) as Read) : value.bind(target);
       },
     });
   };
-  const other = await openContentStore({ openToRead });
+  return openContentStore({ openToRead });
+}
+
+test('one bad read is no proof', async () => {
+  let badReads = 0;
+  const other = await openWithReads((read) => async (buffer, position) => {
+    const length = await read(buffer, position);
+    if (badReads > 0) buffer[0] = (buffer[0] as number) ^ 1;
+    badReads -= 1;
+    return length;
+  });
   try {
     const { records } = await putPack({ opened: other }, SIZES);
     const [first] = records as [SampleRecord];
@@ -87,6 +94,34 @@ test('one bad read is no proof', async () => {
     await other.store.verify(first.object, first.hash);
     badReads = 2;
     expect(await failureOf(other.store.verify(first.object, first.hash))).toBeInstanceOf(ContentDamaged);
+  } finally {
+    await other.destroy();
+  }
+});
+
+test('near records are read at once, far ones are not, and no read is large', async () => {
+  const lengths: number[] = [];
+  const other = await openWithReads((read) => async (buffer, position) => {
+    lengths.push(buffer.length);
+    return read(buffer, position);
+  });
+  try {
+    const far = Array.from({ length: 3 }, () => 3 * 1024 * 1024);
+    const near = Array.from({ length: 40 }, (_, index) => index * 100);
+    const { records } = await putPack({ opened: other }, [...near, ...far, ...near]);
+    const readOf = async (chosen: readonly SampleRecord[]) => {
+      lengths.length = 0;
+      const wanted = chosen.map(({ record }) => record);
+      const found = await other.store.packs.readRecords(SPACE, wanted);
+      expect(
+        found.map((bytes) => Buffer.compare(bytes, chosen[found.indexOf(bytes)]?.stored ?? bytes)),
+      ).toEqual(chosen.map(() => 0));
+      return [lengths.length, Math.max(...lengths)];
+    };
+    expect((await readOf(records.slice(0, 40)))[0]).toBe(1);
+    expect((await readOf([...records.slice(0, 40), ...records.slice(43)]))[0]).toBe(2);
+    const [, largest] = await readOf(records);
+    expect(largest).toBeLessThan(5 * 1024 * 1024);
   } finally {
     await other.destroy();
   }

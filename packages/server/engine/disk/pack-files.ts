@@ -14,6 +14,8 @@ import type { StagedFiles } from './staged-files.ts';
 const PIECE_BYTES = 1024 * 1024;
 /** Reading so many bytes that nobody wants costs less than another read. */
 const GAP_BYTES_MAX = 32 * 1024;
+/** what one read of several records holds in memory, gaps included */
+const SPAN_BYTES_MAX = 4 * 1024 * 1024;
 
 interface PackFilesOptions {
   readonly staged: StagedFiles;
@@ -110,7 +112,8 @@ function* spansOf(records: readonly PackedRecord[]): Generator<Span> {
   let end = 0;
   for (const record of records) {
     const { offset, storedLength } = record.place;
-    if (near.length > 0 && (offset < end || offset > end + GAP_BYTES_MAX)) {
+    const isNear = offset >= end && offset <= end + GAP_BYTES_MAX;
+    if (near.length > 0 && !(isNear && offset + storedLength - start <= SPAN_BYTES_MAX)) {
       yield { start, end, records: near };
       near = [];
     }

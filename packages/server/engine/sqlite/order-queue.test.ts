@@ -59,3 +59,11 @@ test('a transaction costs about the rows that its input names', () => {
   expect(costOf('decideLease', {})).toBe(1);
   expect(costOf('settleClaims', { claims: [1, 2] })).toBe(3);
 });
+
+test('a group of a pack costs as much as what it writes', () => {
+  const records = Array.from({ length: 256 }, () => ({}));
+  expect(costOf('publishGroup', { records })).toBe(1 + 3 * 256);
+  expect(costOf('moveLive', { moves: records })).toBe(257);
+  expect(costOf('leaseRows', { hashes: records })).toBe(257);
+  expect(costOf('beginPack', { records, quotas: undefined })).toBe(1);
+});

@@ -83,6 +83,9 @@ export class OrderQueue {
 
 type CostOf = (input: never) => number;
 
+/** A node that a pack brings is a row, a content row, and a count of its parent's. */
+const ROWS_PER_RECORD = 3;
+
 /** About how many rows a transaction reads or writes, where its input says that they are many. */
 const ROWS: Readonly<Record<string, CostOf>> = {
   commitRootRefs: ({ hashes }: { hashes: readonly unknown[] }) => hashes.length,
@@ -90,6 +93,11 @@ const ROWS: Readonly<Record<string, CostOf>> = {
   findLeftoverClaims: ({ limit }: { limit: number }) => limit,
   settleClaims: ({ claims }: { claims: readonly unknown[] }) => claims.length,
   settleDiscards: ({ due }: { due: readonly unknown[] }) => due.length,
+  leaseRows: ({ hashes }: { hashes: readonly unknown[] }) => hashes.length,
+  beginPack: ({ records, quotas }: { records: readonly unknown[]; quotas: unknown }) =>
+    quotas === undefined ? 0 : records.length,
+  publishGroup: ({ records }: { records: readonly unknown[] }) => records.length * ROWS_PER_RECORD,
+  moveLive: ({ moves }: { moves: readonly unknown[] }) => moves.length,
   finishUpload: ({ inlineBytes }: { inlineBytes?: Uint8Array | undefined }) =>
     (inlineBytes?.length ?? 0) / BYTES_PER_COST,
 };
