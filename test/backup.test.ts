@@ -2,8 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeBulkClient } from './support/bulk-client.ts';
 import { type CanonicalNode, makeNode } from './support/canonical-node.ts';
 import { HOLDFAST } from './support/holdfast-command.ts';
+import { packed, plain } from './support/planted-pack.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
 import { runHoldfast, startServer, tryStartServer } from './support/server-process.ts';
 import { makeSpaceClient } from './support/space-client.ts';
@@ -243,4 +245,38 @@ describe('a restore', () => {
     }
     expect(isUnfinishedSeen).toBe(true);
   }, 120_000);
+
+  test('has the nodes that came in packs, and check names the one whose record is damaged', async () => {
+    const dir = at('packs');
+    const nodes = Array.from({ length: 40 }, (_, index) => makeNode(`packed ${index} ${'y'.repeat(500)}`));
+    const bulk = makeBulkClient(running.server.url, APP, SPACE, running.issuer.token(SPACE));
+    const records = nodes.map((node, index) => (index % 2 === 0 ? plain(node) : packed(node)));
+    const states = (await bulk.send(nodes, records)).json.results.map((one: { state: string }) => one.state);
+    expect(new Set(states)).toEqual(new Set(['ready']));
+    await backUp(dir);
+    expect((await check(dir)).exitCode).toBe(0);
+    const data = at('packs-restored');
+    expect((await runHoldfast(['restore', dir, '--data', data])).exitCode).toBe(0);
+    const server = await startServer({ data });
+    try {
+      const restored = makeSpaceClient(server.url, APP, SPACE, running.issuer.token(SPACE));
+      await isReadable(restored, nodes);
+      expect((await restored.usage()).readyStoredBytes).toBe(
+        (await running.client().usage()).readyStoredBytes,
+      );
+    } finally {
+      await server.end('SIGKILL');
+    }
+    const [victim] = nodes as [CanonicalNode];
+    const pack = listFiles(dir).find((path) => readFileSync(path).includes(victim.bytes));
+    if (pack === undefined) throw new Error('the backup does not have the pack');
+    const bytes = readFileSync(pack);
+    const last = bytes.indexOf(victim.bytes) + victim.bytes.length - 1;
+    bytes[last] = (bytes[last] as number) ^ 1;
+    writeFileSync(pack, bytes);
+    const { exitCode, stdout } = await check(dir);
+    expect(exitCode).toBe(1);
+    expect(stdout).toContain(victim.hash);
+    for (const other of nodes.slice(1)) expect(stdout).not.toContain(other.hash);
+  }, 60_000);
 });
