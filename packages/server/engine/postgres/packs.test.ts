@@ -179,8 +179,10 @@ describe('processes at once', () => {
     const packs = [await begin('a', GROUP), await begin('b', GROUP), await begin('c', GROUP)];
     for (const pack of packs) await publishAll(0, pack);
     const all = packs.flatMap(({ records }) => records);
-    // Each takes records of all packs, and meets the packs in another order than the others.
-    const taken = [0, 1].map((part) => all.filter((_, index) => index % 4 === part).reverse());
+    // Each takes records of all packs.
+    const taken = Array.from({ length: 8 }, (_, part) =>
+      all.filter((_, index) => index % 16 === part).map(({ hash }) => hash),
+    );
     const target = judgedPack({ bytes: 1_000_000 });
     const others = await begin('d', GROUP);
     const move = async () => {
@@ -202,12 +204,14 @@ describe('processes at once', () => {
       }
     };
     const deadlocks = await countDeadlocks();
-    await Promise.all([
-      collect(0, taken[0]?.map(({ hash }) => hash) ?? []),
-      collect(1, taken[1]?.map(({ hash }) => hash) ?? []),
-      publishAll(2, others),
-      move(),
-    ]);
+    // Whoever has locked the first or the last pack waits for the one between, until all of them wait.
+    const between = packs.map(({ row }) => row.generation).sort()[1] ?? '';
+    const collections = await whileLocked(between, async () => {
+      const begun = taken.map((hashes, part) => collect(part, hashes));
+      await until(async () => (await countWaiting()) === taken.length);
+      return begun;
+    });
+    await Promise.all([...collections, publishAll(2, others), move()]);
     expect(await countDeadlocks()).toBe(deadlocks);
     const left = await store(0).findNodesWithContent(
       SPACE,
@@ -316,6 +320,22 @@ describe('a pack that another transaction changes between reading and commit', (
     expect(await moved).toBe(1);
   }, 60_000);
 });
+
+/** Another session has locked the row of the pack until `work` is done; what is under way then comes back. */
+async function whileLocked<T>(generation: string, work: () => Promise<T[]>): Promise<T[]> {
+  const holder = await openInstance(url, { connectionsMax: 1 });
+  const begun = await holder.pool.lend(async (session) => {
+    await session.script('BEGIN');
+    await session.script(`SELECT 1 FROM packs WHERE generation = decode('${generation}', 'hex') FOR UPDATE`);
+    try {
+      return await work();
+    } finally {
+      await session.script('COMMIT');
+    }
+  });
+  await holder.close();
+  return begun;
+}
 
 async function ask(sql: string): Promise<number> {
   const { rows } = await (instances[2] as StoreInstance).pool.run('looking', sql, []);
