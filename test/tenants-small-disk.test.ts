@@ -11,7 +11,7 @@ import { askHonestly, expectHonest, GREEDY, HONEST, startTenants } from './suppo
 const MIB = 1024 * 1024;
 const HOUR_MS = 3_600_000;
 const DISK_MIB = 640;
-const NODES = 40;
+const NODES = 52;
 const NODE_BYTES = 10 * MIB;
 const READERS = 400;
 

@@ -4,6 +4,7 @@ import { COMMITS_ROW } from './commits.ts';
 import { CONTENT_ROW } from './content.ts';
 import { MEMORY_ROW } from './memory.ts';
 import { METADATA_ROW } from './metadata.ts';
+import { OVERHEAD_ROW } from './overhead.ts';
 import { PUSH_LARGE_ROW } from './push-large.ts';
 import { PUSH_TREE_ROW } from './push-tree.ts';
 import { RENEWAL_ROW } from './renewal.ts';
@@ -15,6 +16,7 @@ import { SMALL_UPLOADS_ROW } from './small-uploads.ts';
 
 export const ROWS: readonly Row[] = [
   METADATA_ROW,
+  OVERHEAD_ROW,
   CONTENT_ROW,
   RENEWAL_ROW,
   SLOW_DISK_ROW,
