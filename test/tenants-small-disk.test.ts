@@ -10,9 +10,9 @@ import { askHonestly, expectHonest, GREEDY, HONEST, startTenants } from './suppo
 
 const MIB = 1024 * 1024;
 const HOUR_MS = 3_600_000;
-const DISK_MIB = 640;
+const DISK_MIB = 256;
 const NODES = 52;
-const NODE_BYTES = 10 * MIB;
+const NODE_BYTES = 4 * MIB;
 const READERS = 400;
 
 const closers: (() => unknown)[] = [];
