@@ -64,6 +64,11 @@ export interface SpaceSnapshot {
   ): Awaitable<readonly InspectedBalance[]>;
   findBalancesOf(hash: Hash): Awaitable<readonly { readonly domain: string; readonly balance: number }[]>;
   readKeptCounters(): Awaitable<KeptCounters>;
+  /**
+   * For a Space whose rows cannot be read any more: the nodes whose rows, or content records, are damaged. Undefined: what is left
+   * does not tell.
+   */
+  findUnreadable(): Promise<readonly Hash[] | undefined>;
 }
 
 export interface SpaceInspection {
