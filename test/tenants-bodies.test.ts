@@ -75,7 +75,7 @@ describe('uploads', () => {
     const attack = begin({ connections: 512, requests: [putOf(upload)], dripMs: 20_000 });
     // A few of those beyond four wait for a place before they are refused.
     await until(() => attack.lines().at(-1) === '{"429":508}');
-    expect(await expectHonestDuring(attack)).toEqual({ 429: 508 });
+    expect((await expectHonestDuring(attack))['429']).toBe(508);
   }, 120_000);
 
   test('600 PUTs that drip to many URLs: those beyond the share are refused', async () => {

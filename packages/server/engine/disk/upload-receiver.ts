@@ -8,7 +8,8 @@ import type { Hash } from '@holdfast/protocol';
 import { readPieces } from '../../core/byte-stream.ts';
 import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
 import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/ports.ts';
-import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
+import { TOO_MANY_PUTS, tooLarge, UploadJudge } from '../../core/upload-judge.ts';
+import { exhausted } from '../../shares/exhausted.ts';
 import { storageError } from '../local-failure.ts';
 import { BLOCK_BYTES, IntegrityBuilder } from './block-integrity.ts';
 import type { BlockPool } from './block-pool.ts';
@@ -20,6 +21,9 @@ import type { StagedFile, StagedFiles } from './staged-files.ts';
  * uploads at once peaked 100 MiB higher.
  */
 const COLLECT_BYTES = 32 * 1024 * 1024;
+/** How long a PUT waits for those of other processes, ms, and between looks. */
+const BEGIN_WAIT_MS_MAX = 500;
+const BEGIN_LOOK_MS = 25;
 
 interface Target {
   readonly space: Space;
@@ -49,7 +53,8 @@ export class DiskUploadReceiver implements UploadReceiver {
     limits: NodeLimits,
   ): Promise<StagedUpload> {
     const { registry } = this.#options;
-    const endReceiving = registry.begin(target.space, target.generation, declaredLength ?? 0);
+    const begin = () => registry.begin(target.space, target.generation, declaredLength ?? 0);
+    const endReceiving = begin() ?? (await waitToBegin(begin));
     const sink = new UploadSink(target, this.#options);
     try {
       const bytes = { declaredLength, max: limits.nodeBytesMax };
@@ -89,6 +94,17 @@ export class DiskUploadReceiver implements UploadReceiver {
   reservedBytes(space: Space): number {
     return this.#options.registry.reservedBytes(space);
   }
+}
+
+/** Other processes receive as much of the generation as may be. Rejects with RESOURCE_EXHAUSTED if they go on. */
+async function waitToBegin(begin: () => (() => void) | undefined): Promise<() => void> {
+  const endsAt = performance.now() + BEGIN_WAIT_MS_MAX;
+  while (performance.now() < endsAt) {
+    await Bun.sleep(BEGIN_LOOK_MS);
+    const end = begin();
+    if (end !== undefined) return end;
+  }
+  throw exhausted(TOO_MANY_PUTS);
 }
 
 interface BodyBytes {
