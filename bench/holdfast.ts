@@ -7,15 +7,14 @@ import type { Bench } from './bench.ts';
 import { type ServerProcess, startServer } from './child-process.ts';
 import type { LoadSpace } from './load/spec.ts';
 
-const ROOT = join(import.meta.dir, '..');
+export const ROOT = join(import.meta.dir, '..');
 /** As bin/holdfast starts it, without its shell: a profile flag must be able to go in between. */
-const BUN_FLAGS = [
+const bunFlags = (root: string): readonly string[] => [
   '--no-env-file',
   '--no-install',
-  `--config=${join(ROOT, 'bin', 'bunfig.toml')}`,
-  `--tsconfig-override=${join(ROOT, 'bin', 'tsconfig.json')}`,
+  `--config=${join(root, 'bin', 'bunfig.toml')}`,
+  `--tsconfig-override=${join(root, 'bin', 'tsconfig.json')}`,
 ];
-const CLI = join(ROOT, 'packages', 'cli', 'start.ts');
 const ISSUER = 'https://bench.example';
 const AUDIENCE = 'holdfast-bench';
 
@@ -47,6 +46,8 @@ export interface HoldfastOptions {
   readonly processes?: number;
   /** the environment that names engines of their own (HOLDFAST_METADATA …); left out, everything is in the data folder */
   readonly engines?: Readonly<Record<string, string>>;
+  /** the checkout that the server runs from; default: this one */
+  readonly sources?: string;
   /** more of the server's environment */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -70,7 +71,7 @@ export async function startHoldfast(bench: Bench, options: HoldfastOptions): Pro
       : ['--cpu-prof', '--cpu-prof-dir', profile, '--cpu-prof-name', `${options.name}.cpuprofile`];
   const processes = String(options.processes ?? 1);
   const serve = ['serve', '--listen', '127.0.0.1:0', '--data', dataFolder, '--workers', processes];
-  const server = await startServer(cliCommand(serve, flags), {
+  const server = await startServer(cliCommand(serve, flags, options.sources), {
     core: bench.cores?.server,
     env: { ...options.engines, ...options.environment },
     logFile: join(folder, 'server.log'),
@@ -117,8 +118,8 @@ function runCli(args: readonly string[], env: Record<string, string | undefined>
 }
 
 /** The command line as bin/holdfast starts it; `flags` are the runtime's. */
-export function cliCommand(args: readonly string[], flags: readonly string[] = []): string[] {
-  return [process.execPath, ...BUN_FLAGS, ...flags, CLI, ...args];
+export function cliCommand(args: readonly string[], flags: readonly string[] = [], root = ROOT): string[] {
+  return [process.execPath, ...bunFlags(root), ...flags, join(root, 'packages', 'cli', 'start.ts'), ...args];
 }
 
 /** One authorised call; returns the parsed JSON answer, throws on any status but 200. */

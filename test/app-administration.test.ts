@@ -90,6 +90,29 @@ describe('an App of a running server', () => {
   );
 
   test(
+    'refuses tokens that are revoked, in every process, until that is lifted',
+    async () => {
+      const issuer = makeIssuer('https://revoked.test');
+      await addApp(data, 'revoked', issuer);
+      const [one, ann, bob] = [{ jti: 'one' }, { sub: 'ann' }, { sub: 'bob', jti: 'other' }].map((claims) =>
+        issuer.token('space', claims),
+      ) as [string, string, string];
+      for (const token of [one, ann, bob]) await expectEffect('revoked', token, 'ok');
+      await administer('revoke', 'revoked', '--jti', 'one');
+      await expectEffect('revoked', one, '401 invalid_token');
+      await administer('revoke', 'revoked', '--sub', 'ann');
+      await expectEffect('revoked', ann, '401 invalid_token');
+      await expectEffect('revoked', issuer.token('space', { sub: 'ann', jti: 'new' }), '401 invalid_token');
+      await expectEffect('revoked', bob, 'ok');
+      await administer('revoke', 'revoked', '--jti', 'one', '--lift');
+      await administer('revoke', 'revoked', '--sub', 'ann', '--lift');
+      await expectEffect('revoked', one, 'ok');
+      await expectEffect('revoked', ann, 'ok');
+    },
+    TEST_MS_MAX,
+  );
+
+  test(
     'loses its old keys when they are replaced',
     async () => {
       const before = makeIssuer('https://rotated.test');

@@ -5,7 +5,7 @@
 import { afterAll, expect, test } from 'bun:test';
 import { makeNode } from './support/canonical-node.ts';
 import { formatContentUrl, makeS3Environment, openEngines, startCluster } from './support/cluster.ts';
-import { APP } from './support/running-server.ts';
+import { APP, SPACE } from './support/running-server.ts';
 import { findBucketLeftovers, recountScaleout } from './support/scaleout-recount.ts';
 import { runHoldfast } from './support/server-process.ts';
 import { until } from './support/until.ts';
@@ -13,6 +13,8 @@ import { until } from './support/until.ts';
 const TEST_MS_MAX = 180_000;
 const NODES = 24;
 const QUOTA = 10;
+/** docs/operations.md: a revocation is in force everywhere by then */
+const EFFECT_MS_MAX = 5000;
 
 const engines = await openEngines();
 const cluster = await startCluster(engines, { processes: 2 });
@@ -112,6 +114,45 @@ test(
     // Each server by itself gives no more than there is; what the other one gave meanwhile it learns some seconds later.
     expect(accepted).toBeLessThanOrEqual(6);
     await order('app', 'set', APP, '--max-nodes', 'none');
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a revoked token is refused by every server within 5 s, an unrevoked one by none, and both pass again once it is lifted',
+  async () => {
+    const token = (claims: object): string => cluster.issuer.token(SPACE, { ...claims });
+    const [one, other, ann, bob] = [{ jti: 'one' }, { jti: 'other' }, { sub: 'ann' }, { sub: 'bob' }].map(
+      token,
+    );
+    const ask = async (url: string, bearer: string | undefined): Promise<number> => {
+      const headers = { authorization: `Bearer ${bearer}` };
+      return (await fetch(`${url}/v1/apps/${APP}/spaces/${SPACE}/cas/usage`, { headers })).status;
+    };
+    const askBoth = (bearer: string | undefined) =>
+      Promise.all(cluster.servers.map(({ process }) => ask(process.url, bearer)));
+    /** Answers to what is asked later than that are the new ones. */
+    const becomes = async (bearer: string | undefined, status: number): Promise<void> => {
+      const from = performance.now();
+      for (;;) {
+        const isLate = performance.now() - from > EFFECT_MS_MAX;
+        const statuses = await askBoth(bearer);
+        if (statuses.every((each) => each === status)) return;
+        if (isLate) throw new Error(`${statuses} after ${EFFECT_MS_MAX} ms, instead of ${status}`);
+      }
+    };
+    for (const bearer of [one, other, ann, bob]) expect(await askBoth(bearer)).toEqual([200, 200]);
+    await order('app', 'revoke', APP, '--jti', 'one');
+    await becomes(one, 401);
+    await order('app', 'revoke', APP, '--sub', 'ann');
+    await becomes(ann, 401);
+    // Also one that was made afterwards.
+    expect(await askBoth(token({ sub: 'ann', jti: 'new' }))).toEqual([401, 401]);
+    for (const bearer of [other, bob]) expect(await askBoth(bearer)).toEqual([200, 200]);
+    await order('app', 'revoke', APP, '--jti', 'one', '--lift');
+    await order('app', 'revoke', APP, '--sub', 'ann', '--lift');
+    await becomes(one, 200);
+    await becomes(ann, 200);
   },
   TEST_MS_MAX,
 );

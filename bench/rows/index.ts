@@ -1,9 +1,11 @@
 /** Every row of the table, in the order they run. */
 import type { Row } from '../bench.ts';
+import { BACKUP_ROW } from './backup.ts';
 import { COMMITS_ROW } from './commits.ts';
 import { CONTENT_ROW } from './content.ts';
 import { MEMORY_ROW } from './memory.ts';
 import { METADATA_ROW } from './metadata.ts';
+import { OVERHEAD_ROW } from './overhead.ts';
 import { PUSH_LARGE_ROW } from './push-large.ts';
 import { PUSH_TREE_ROW } from './push-tree.ts';
 import { RENEWAL_ROW } from './renewal.ts';
@@ -15,12 +17,14 @@ import { SMALL_UPLOADS_ROW } from './small-uploads.ts';
 
 export const ROWS: readonly Row[] = [
   METADATA_ROW,
+  OVERHEAD_ROW,
   CONTENT_ROW,
   RENEWAL_ROW,
   SLOW_DISK_ROW,
   SMALL_UPLOADS_ROW,
   COMMITS_ROW,
   SCALE_ROW,
+  BACKUP_ROW,
   MEMORY_ROW,
   PUSH_TREE_ROW,
   PUSH_LARGE_ROW,

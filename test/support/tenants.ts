@@ -33,14 +33,16 @@ export interface Tenants {
 interface TenantsOptions extends Omit<ServerOptions, 'data'> {
   /** where rows are, if not in the data folder */
   readonly metadataUrl?: string;
+  /** where the data folder is made; by default a temporary folder */
+  readonly folder?: string;
   /** registers the greedy App in another way; resolves when that is done */
   readonly addGreedy?: (data: string, issuer: Issuer) => Promise<void>;
 }
 
 export async function startTenants(purpose: string, options: TenantsOptions = {}): Promise<Tenants> {
-  const { metadataUrl, addGreedy, ...serving } = options;
+  const { metadataUrl, addGreedy, folder: given, ...serving } = options;
   const folder = makeTempFolder(purpose);
-  const data = join(folder.path, 'data');
+  const data = join(given ?? folder.path, 'data');
   mkdirSync(data);
   const issuers = {
     [GREEDY]: makeIssuer('https://greedy.test'),

@@ -73,6 +73,7 @@ async function runServe(flags: ServeFlags): Promise<void> {
     const config = await server.parseServeConfig(flags, process.env);
     const program = {
       name: nameOwnProgram(),
+      command: findOwnProgram(),
       workerCommand: [...findOwnProgram(), WORKER_ARGUMENT] as const,
       otherVariables: CLIENT_VARIABLES,
     };

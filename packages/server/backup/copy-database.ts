@@ -8,8 +8,8 @@ import { type DatabaseEntry, digestOf, type PackEntry, type Repository } from '.
 
 const FOLDER_MODE = 0o700;
 const CHUNK_BYTES = 1024 * 1024;
-/** chunks without a change that are read in one turn of the event loop */
-const CHUNKS_PER_TURN = 64;
+/** ms of work before there is a rest: a shorter one would be mostly timers */
+const BUSY_MS_MIN = 2;
 /** From here on the packs with the fewest pages in use are copied anew, into one. */
 const PACKS_MAX = 48;
 const PACKS_KEPT = 24;
@@ -20,7 +20,7 @@ export interface FormerDatabase {
   readonly map: PageMap;
 }
 
-export interface DatabaseCopy {
+interface DatabaseCopy {
   readonly repository: Repository;
   readonly sequence: number;
   readonly seed: string;
@@ -28,70 +28,119 @@ export interface DatabaseCopy {
   readonly pace: Pace;
 }
 
-export async function copyDatabase(
-  name: string,
-  snapshot: PageSnapshot,
-  copy: DatabaseCopy,
-): Promise<DatabaseEntry> {
-  const { repository, sequence } = copy;
-  mkdirSync(repository.folderOf(name), { recursive: true, mode: FOLDER_MODE });
-  const map = PageMap.make(snapshot.pageCount);
-  const pages = await copyPages(name, snapshot, map, copy);
-  writeDurably(repository.mapPath(name, sequence), map.bytes);
-  syncFolder(repository.folderOf(name));
-  return {
-    name,
-    pageBytes: snapshot.pageBytes,
-    pageCount: snapshot.pageCount,
-    map: { sequence, sha256: digestOf(map.bytes) },
-    packs: countPacks(map, copy, pages),
-  };
-}
+/**
+ * Copies the pages in passes. Each one writes what is not as the pass before it saw it, so only the last needs pages of one commit,
+ * and has little left to do.
+ */
+export class DatabaseCopies {
+  readonly #name: string;
+  readonly #copy: DatabaseCopy;
+  readonly #sumOf: (page: Uint8Array) => bigint;
+  /** what is known of the pages so far, and the packs that stay */
+  #known: PageMap | undefined;
+  #kept: ReadonlySet<number> = new Set();
+  #pack: GrowingFile | undefined;
+  #written = 0;
 
-/** Resolves with the number of pages that were written. */
-async function copyPages(
-  name: string,
-  snapshot: PageSnapshot,
-  map: PageMap,
-  { repository, sequence, seed, former, pace }: DatabaseCopy,
-): Promise<number> {
-  const { pageBytes, pageCount } = snapshot;
-  const sumOf = makePageSum(seed);
-  const kept = findKeptPacks(name, pageBytes, repository, former);
-  const chunkPages = Math.floor(CHUNK_BYTES / pageBytes);
-  const chunk = Buffer.alloc(chunkPages * pageBytes);
-  const changed = Buffer.alloc(chunk.length);
-  let pack: GrowingFile | undefined;
-  let written = 0;
-  for (let first = 0; first < pageCount; first += chunkPages) {
-    const count = Math.min(chunkPages, pageCount - first);
-    snapshot.read(first, count, chunk);
+  constructor(name: string, copy: DatabaseCopy) {
+    this.#name = name;
+    this.#copy = copy;
+    this.#sumOf = makePageSum(copy.seed);
+    mkdirSync(copy.repository.folderOf(name), { recursive: true, mode: FOLDER_MODE });
+  }
+
+  /** Resolves with the bytes that were written. */
+  async pass(snapshot: PageSnapshot): Promise<number> {
+    return (await this.#copyChanged(snapshot, true)).writtenBytes;
+  }
+
+  /** The last pass: of pages as they were at one commit. Durable when it resolves. */
+  async finish(snapshot: PageSnapshot): Promise<DatabaseEntry> {
+    const { repository, sequence } = this.#copy;
+    // The log is pinned: only the share of time is bounded, not the rate.
+    const { map } = await this.#copyChanged(snapshot, false);
+    this.#pack?.finish();
+    writeDurably(repository.mapPath(this.#name, sequence), map.bytes);
+    syncFolder(repository.folderOf(this.#name));
+    return {
+      name: this.#name,
+      pageBytes: snapshot.pageBytes,
+      pageCount: snapshot.pageCount,
+      map: { sequence, sha256: digestOf(map.bytes) },
+      packs: countPacks(map, this.#copy, this.#written),
+    };
+  }
+
+  async #copyChanged(
+    snapshot: PageSnapshot,
+    isRated: boolean,
+  ): Promise<{ readonly map: PageMap; readonly writtenBytes: number }> {
+    const { pageBytes, pageCount } = snapshot;
+    const { pace } = this.#copy;
+    this.#beginWith(pageBytes);
+    const map = PageMap.make(pageCount);
+    const chunkPages = Math.floor(CHUNK_BYTES / pageBytes);
+    const chunk = Buffer.alloc(chunkPages * pageBytes);
+    const before = this.#written;
+    let startedAt = performance.now();
+    let rated = 0;
+    for (let first = 0; first < pageCount; first += chunkPages) {
+      const count = Math.min(chunkPages, pageCount - first);
+      snapshot.read(first, count, chunk);
+      const changed = this.#gather(chunk, { first, count, pageBytes }, map);
+      this.#write(changed);
+      if (isRated) rated += changed.length;
+      const busyMs = performance.now() - startedAt;
+      if (busyMs < BUSY_MS_MIN) continue;
+      await pace.rest(busyMs, rated);
+      startedAt = performance.now();
+      rated = 0;
+    }
+    this.#known = map;
+    this.#kept = new Set([...this.#kept, this.#copy.sequence]);
+    return { map, writtenBytes: (this.#written - before) * pageBytes };
+  }
+
+  /** The first pass compares with an earlier backup. */
+  #beginWith(pageBytes: number): void {
+    if (this.#known !== undefined) return;
+    const { repository, former } = this.#copy;
+    this.#known = former?.map ?? PageMap.make(0);
+    this.#kept = findKeptPacks(this.#name, pageBytes, repository, former);
+  }
+
+  /** Moves the pages that changed to the beginning of the chunk, and notes where all of them will be. */
+  #gather(chunk: Buffer, { first, count, pageBytes }: PageRange, map: PageMap): Buffer {
+    const known = this.#known;
     let bytes = 0;
     for (let page = first; page < first + count; page += 1) {
       const at = (page - first) * pageBytes;
-      const content = chunk.subarray(at, at + pageBytes);
-      const sum = sumOf(content);
-      const place =
-        former !== undefined && page < former.map.pageCount ? former.map.placeOf(page) : undefined;
-      if (place !== undefined && former?.map.sumOf(page) === sum && kept.has(place.pack)) {
+      const sum = this.#sumOf(chunk.subarray(at, at + pageBytes));
+      const place = known !== undefined && page < known.pageCount ? known.placeOf(page) : undefined;
+      if (place !== undefined && known?.sumOf(page) === sum && this.#kept.has(place.pack)) {
         map.set(page, place, sum);
         continue;
       }
-      changed.set(content, bytes);
+      chunk.copyWithin(bytes, at, at + pageBytes);
       bytes += pageBytes;
-      map.set(page, { pack: sequence, index: written++ }, sum);
+      map.set(page, { pack: this.#copy.sequence, index: this.#written++ }, sum);
     }
-    if (bytes === 0) {
-      // Lets a signal be heard.
-      if ((first / chunkPages) % CHUNKS_PER_TURN === 0) await Bun.sleep(0);
-      continue;
-    }
-    pack ??= new GrowingFile(repository.packPath(name, sequence));
-    pack.append(changed.subarray(0, bytes));
-    await pace.take(bytes);
+    return chunk.subarray(0, bytes);
   }
-  pack?.finish();
-  return written;
+
+  #write(changed: Buffer): void {
+    if (changed.length === 0) return;
+    const { repository, sequence, pace } = this.#copy;
+    this.#pack ??= new GrowingFile(repository.packPath(this.#name, sequence));
+    this.#pack.append(changed);
+    pace.count(changed.length);
+  }
+}
+
+interface PageRange {
+  readonly first: number;
+  readonly count: number;
+  readonly pageBytes: number;
 }
 
 /** The packs whose pages are not copied again: those that are whole and of which at least half is in use. */

@@ -4,7 +4,7 @@ import { copyFile, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Generation } from '../core/model.ts';
 import type { ObjectFiles } from '../engine/backup-ports.ts';
-import { syncFolder } from './durable-files.ts';
+import { GrowingFile, syncFolder } from './durable-files.ts';
 import type { ObjectSizes } from './object-list.ts';
 import type { Pace } from './pace.ts';
 
@@ -12,6 +12,8 @@ const FOLDER_MODE = 0o700;
 const PRIVATE_MODE = 0o600;
 /** Their fsyncs go to the disk together. */
 const COPIES_IN_FLIGHT = 8;
+/** Larger objects are copied piece by piece, with rests in between. */
+const PIECE_BYTES = 4 * 1024 * 1024;
 
 interface ObjectCopyOptions {
   readonly source: ObjectFiles;
@@ -20,12 +22,6 @@ interface ObjectCopyOptions {
   /** what the target has */
   readonly known: ObjectSizes;
   readonly pace: Pace;
-}
-
-export interface ObjectPass {
-  readonly copied: number;
-  /** objects that were listed and then deleted before they were copied */
-  readonly vanished: number;
 }
 
 export class ObjectCopies {
@@ -45,25 +41,20 @@ export class ObjectCopies {
       mkdirSync(folder, { recursive: true, mode: FOLDER_MODE });
   }
 
-  /** Resolves when all that was listed is durable in the target. */
-  async pass(): Promise<ObjectPass> {
-    const { source } = this.#options;
+  /** Resolves when all that was listed is durable in the target. Without rests it takes what came since the pass before. */
+  async pass(withRests: boolean): Promise<void> {
+    const { source, target, pace } = this.#options;
     const listed = source.list();
     this.#listedBefore = this.#listed;
     this.#listed = new Set(listed);
     const missing = listed.filter((generation) => !this.#sizes.has(generation));
-    let next = 0;
-    let vanished = 0;
     const folders = new Set<string>();
-    const work = async (): Promise<void> => {
-      for (let generation = missing[next++]; generation !== undefined; generation = missing[next++]) {
-        if (await this.#copy(generation)) folders.add(dirname(this.#options.target.pathOf(generation)));
-        else vanished += 1;
-      }
-    };
-    await Promise.all(Array.from({ length: COPIES_IN_FLIGHT }, work));
+    for (let at = 0; at < missing.length; at += COPIES_IN_FLIGHT) {
+      const batch = missing.slice(at, at + COPIES_IN_FLIGHT);
+      const copied = await this.#copyBatch(batch, withRests ? pace : undefined);
+      for (const generation of copied) folders.add(dirname(target.pathOf(generation)));
+    }
     for (const folder of folders) syncFolder(folder);
-    return { copied: missing.length - vanished, vanished };
   }
 
   /** What the backup keeps: the snapshot of the rows lies between the last two passes. */
@@ -81,30 +72,83 @@ export class ObjectCopies {
     }
   }
 
-  /** `false`: the object was deleted meanwhile. */
-  async #copy(generation: Generation): Promise<boolean> {
-    const { source, target, incoming, pace } = this.#options;
-    const draft = join(incoming, generation);
-    try {
-      // A clone has an inode of its own; where the file system has none, the bytes are copied.
-      await copyFile(source.pathOf(generation), draft, constants.COPYFILE_FICLONE);
-    } catch (error) {
-      if ((error as { code?: unknown }).code !== 'ENOENT') throw error;
-      return false;
+  /** Small ones side by side, large ones in pieces. Resolves with those that were not deleted meanwhile. */
+  async #copyBatch(batch: readonly Generation[], rests: Pace | undefined): Promise<readonly Generation[]> {
+    const startedAt = performance.now();
+    const copied: Generation[] = [];
+    const large: Generation[] = [];
+    let bytes = 0;
+    await Promise.all(
+      batch.map((generation) =>
+        ifThere(async () => {
+          const from = this.#options.source.pathOf(generation);
+          const { size } = await stat(from);
+          if (size > PIECE_BYTES) return void large.push(generation);
+          // A copy has an inode of its own, and shares blocks where the file system can do that.
+          await copyFile(from, this.#draftOf(generation), constants.COPYFILE_FICLONE);
+          await this.#keep(generation, size);
+          bytes += size;
+          copied.push(generation);
+        }),
+      ),
+    );
+    await rests?.rest(performance.now() - startedAt, bytes);
+    for (const generation of large) {
+      await ifThere(async () => {
+        const size = await this.#copyLarge(generation, rests);
+        await this.#keep(generation, size);
+        copied.push(generation);
+      });
     }
+    return copied;
+  }
+
+  async #copyLarge(generation: Generation, rests: Pace | undefined): Promise<number> {
+    const from = await open(this.#options.source.pathOf(generation), 'r');
+    const to = new GrowingFile(this.#draftOf(generation));
+    try {
+      const piece = Buffer.alloc(PIECE_BYTES);
+      let size = 0;
+      for (;;) {
+        const startedAt = performance.now();
+        const { bytesRead } = await from.read(piece, 0, piece.length, size);
+        if (bytesRead === 0) return size;
+        to.append(piece.subarray(0, bytesRead));
+        size += bytesRead;
+        await rests?.rest(performance.now() - startedAt, bytesRead);
+      }
+    } finally {
+      to.close();
+      await from.close();
+    }
+  }
+
+  /** The draft is complete. */
+  async #keep(generation: Generation, size: number): Promise<void> {
+    const draft = this.#draftOf(generation);
     const file = await open(draft, 'r+');
-    let size: number;
     try {
       await file.chmod(PRIVATE_MODE);
       await file.sync();
-      size = (await file.stat()).size;
     } finally {
       await file.close();
     }
-    await rename(draft, target.pathOf(generation));
+    await rename(draft, this.#options.target.pathOf(generation));
     this.#sizes.set(generation, size);
-    await pace.take(size);
-    return true;
+    this.#options.pace.count(size);
+  }
+
+  #draftOf(generation: Generation): string {
+    return join(this.#options.incoming, generation);
+  }
+}
+
+/** An object may be deleted after it was listed. */
+async function ifThere(copy: () => Promise<void>): Promise<void> {
+  try {
+    await copy();
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== 'ENOENT') throw error;
   }
 }
 

@@ -1,14 +1,22 @@
 /** Makes a backup of a data folder, while a server serves it or not. Runs in a process of its own (engine/backup-ports.ts). */
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { isAbsolute, join, relative, resolve } from 'node:path';
+import { dirname, isAbsolute, join, relative, resolve } from 'node:path';
 import { LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
 import { holdDataFolder } from '../deployment/data-folder.ts';
 import { loadFolderFormat } from '../deployment/open.ts';
-import type { FolderFormat, PageSnapshot } from '../engine/backup-ports.ts';
+import type { BackedUpDatabase, FolderFormat } from '../engine/backup-ports.ts';
 import { ServeError } from '../errors.ts';
-import { copyDatabase, type FormerDatabase } from './copy-database.ts';
+import { DatabaseCopies, type FormerDatabase } from './copy-database.ts';
 import { findCopiedObjects, ObjectCopies } from './copy-objects.ts';
 import { syncFolder, writeDurably } from './durable-files.ts';
 import { noteBackup } from './last-backup.ts';
@@ -43,6 +51,9 @@ const SEED_BYTES = 8;
 /** In this time nothing that came after the listing can have been collected, because its lease still holds. */
 const PASS_MS_MAX = LEASE_DURATION_MS_MIN / 2;
 const PASSES_MAX = 100;
+/** Of pages that are to be written, this much may be left for the time that the write-ahead log is pinned. */
+const PINNED_BYTES_MAX = 16 * 1024 * 1024;
+const AHEAD_PASSES_MAX = 4;
 const LOCK_FILE = 'lock.db';
 /** A disk that was just mounted has it. */
 const LOST_AND_FOUND = 'lost+found';
@@ -75,9 +86,16 @@ export async function makeBackup(request: BackupRequest, run: BackupRun): Promis
 
 /** A backup inside the data folder would be lost with it. */
 function assertApart({ dataDir, folder }: BackupRequest): void {
-  const way = relative(resolve(dataDir), resolve(folder));
+  const way = relative(realPathOf(dataDir), realPathOf(folder));
   if (way.startsWith('..') || isAbsolute(way)) return;
   throw new ServeError(`${folder} is inside the data folder ${dataDir}: a backup belongs on another disk`);
+}
+
+/** Also of what does not exist yet: links in the path are followed as far as it does. */
+function realPathOf(path: string): string {
+  let known = resolve(path);
+  while (!existsSync(known) && dirname(known) !== known) known = dirname(known);
+  return resolve(realpathSync(known), relative(known, resolve(path)));
 }
 
 function holdRepository({ root }: Repository): ReturnType<typeof holdDataFolder> {
@@ -134,7 +152,7 @@ class BackupJob {
     const isResumed = this.#noteUnfinished();
     const { format, dataDir } = this.#source;
     const copies = format.areBytesElsewhere(dataDir) ? undefined : await this.#openCopies(isResumed);
-    if (copies !== undefined) await this.#copyObjects(copies);
+    if (copies !== undefined) await this.#copyObjects(copies, true);
     const nodes = format.countNodes(dataDir);
     const databases = await this.#copyDatabases(copies);
     const kept = copies?.listKept();
@@ -194,42 +212,55 @@ class BackupJob {
   }
 
   /** Until a listing and its copies take so little time that nothing of it can be collected before the next one. */
-  async #copyObjects(copies: ObjectCopies): Promise<void> {
+  async #copyObjects(copies: ObjectCopies, withRests: boolean): Promise<void> {
     for (let passes = 0; passes < PASSES_MAX; passes += 1) {
       const startedAt = performance.now();
       this.#tell('copying objects');
-      await copies.pass();
+      // What comes meanwhile comes without rests.
+      await copies.pass(withRests && passes === 0);
       if (performance.now() - startedAt < PASS_MS_MAX) return;
     }
     throw new ServeError('objects come faster than they can be copied: try again when less is written');
   }
 
+  /**
+   * While pages are pinned, the write-ahead log grows. So a large database is copied before, as far as it does not change meanwhile;
+   * what was pinned for then is little.
+   */
   async #copyDatabases(copies: ObjectCopies | undefined): Promise<DatabaseEntry[]> {
     const { format, dataDir } = this.#source;
-    const found = format.findDatabases(dataDir);
-    const pinned = found.map(({ name, pin }): { name: string; snapshot: PageSnapshot } => ({
-      name,
-      snapshot: pin(),
+    const found = format.findDatabases(dataDir).map((database) => ({
+      ...database,
+      pages: new DatabaseCopies(database.name, {
+        ...{ repository: this.#repository, sequence: this.#sequence, seed: this.#seed },
+        ...{ former: this.#findFormer(database.name), pace: this.#pages },
+      }),
     }));
+    for (const database of found) await this.#copyAhead(database);
+    if (copies !== undefined) await this.#copyObjects(copies, false);
+    const pinned = found.map(({ name, pages, pin }) => ({ name, pages, snapshot: pin() }));
     if (copies !== undefined) await this.#copyRest(copies);
     const entries: DatabaseEntry[] = [];
-    for (const { name, snapshot } of pinned) {
+    for (const { name, pages, snapshot } of pinned) {
       this.#tell(`copying ${name}`);
-      const former = this.#findFormer(name);
-      entries.push(
-        await copyDatabase(name, snapshot, {
-          ...{ repository: this.#repository, sequence: this.#sequence, seed: this.#seed },
-          ...{ former, pace: this.#pages },
-        }),
-      );
+      entries.push(await pages.finish(snapshot));
     }
     return entries;
+  }
+
+  async #copyAhead({ name, glance, pages }: BackedUpDatabase & { readonly pages: DatabaseCopies }) {
+    for (let passes = 0; passes < AHEAD_PASSES_MAX; passes += 1) {
+      const seen = glance();
+      if (seen.pageBytes * seen.pageCount < PINNED_BYTES_MAX) return;
+      this.#tell(`copying ${name}`);
+      if ((await pages.pass(seen)) < PINNED_BYTES_MAX) return;
+    }
   }
 
   /** An object that the rows name may have been deleted only if this took longer than a lease. */
   async #copyRest(copies: ObjectCopies): Promise<void> {
     const startedAt = performance.now();
-    await copies.pass();
+    await copies.pass(false);
     if (performance.now() - startedAt < PASS_MS_MAX) return;
     throw new ServeError('objects come faster than they can be copied: try again when less is written');
   }

@@ -78,6 +78,11 @@ export interface SpaceSnapshot {
   /** in the order of their ids, after `after` */
   readPacks(after: PackId | undefined, limit: number): Awaitable<readonly InspectedPack[]>;
   readKeptCounters(): Awaitable<KeptCounters>;
+  /**
+   * For a Space whose rows cannot be read any more: the nodes whose rows, or content records, are damaged. Undefined: what is left
+   * does not tell.
+   */
+  findUnreadable(): Promise<readonly Hash[] | undefined>;
 }
 
 export interface SpaceInspection {

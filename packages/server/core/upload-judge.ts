@@ -2,6 +2,10 @@
 import { type Hash, judgeNodeBytes, NodeHeaderParser } from '@holdfast/protocol';
 import type { UploadEvidence } from './model.ts';
 
+/** PUTs of one upload generation that are received at once: one of them will do, a few may be repeats of broken ones. */
+export const UPLOADS_OF_GENERATION_MAX = 4;
+export const TOO_MANY_PUTS = `${UPLOADS_OF_GENERATION_MAX} PUTs to this upload URL are being received already: wait for them, or repeat the lease request`;
+
 type BadEvidence = Extract<UploadEvidence, { verdict: 'bad' }>;
 
 export class UploadJudge {

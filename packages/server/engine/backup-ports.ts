@@ -16,6 +16,8 @@ export interface PageSnapshot {
 export interface BackedUpDatabase {
   /** of its file in the data folder */
   readonly name: string;
+  /** Pages as they are now or come to be while they are read, of several commits: good only for comparing later. Pins nothing. */
+  glance(): PageSnapshot;
   /** Pins what is committed now, until the process ends. */
   pin(): PageSnapshot;
 }

@@ -4,9 +4,7 @@
 export const REQUESTS_IN_FLIGHT_MAX = 8192;
 /** Uploads that one process receives at once, shared out likewise: each holds a buffer and an open file. */
 export const UPLOADS_IN_FLIGHT_MAX = 910;
-/** PUTs of one upload generation that are received at once: one of them will do, a few may be repeats of broken ones. */
-export const UPLOADS_OF_GENERATION_MAX = 4;
-/** Further ones that wait for a place, and how long: the runtime keeps what they have sent in memory. */
+/** PUTs of one upload generation that wait for a place, and how long: the runtime keeps what they have sent in memory. */
 export const UPLOADS_OF_GENERATION_WAITING_MAX = 12;
 export const UPLOAD_OF_GENERATION_WAIT_MS_MAX = 1000;
 /** Bytes of JSON bodies in memory at once, shared out likewise. */

@@ -1,6 +1,6 @@
 /** Counts answered requests. The counters of an operation, a status and an App are looked up once, then kept. */
 import { BULK_OPERATIONS, OPERATIONS } from '@holdfast/protocol';
-import type { RequestedOperation } from '../auth/capability.ts';
+import type { Capability, RequestedOperation } from '../auth/capability.ts';
 import { AppLabels, OTHER_APP } from '../metrics/app-label.ts';
 import type { Counter, Histogram } from '../metrics/metric.ts';
 import { RECEIVED_BYTES, REQUEST_DURATION, REQUESTS, SENT_BYTES } from '../metrics/server-metrics.ts';
@@ -21,6 +21,13 @@ interface OperationMetrics {
   readonly duration: Histogram;
 }
 
+interface AppCounters {
+  /** the label */
+  readonly app: string;
+  /** by operation and status */
+  readonly counters: Map<number, Counter>;
+}
+
 /** All operations stand from the start, so that the first request of a kind is an increase. */
 function makeOperationMetrics(): Readonly<Record<ServedOperation, OperationMetrics>> {
   const metrics = SERVED_OPERATIONS.map((operation, index): [ServedOperation, OperationMetrics] => {
@@ -35,8 +42,10 @@ const OPERATION_METRICS = makeOperationMetrics();
 export class RequestMetrics {
   readonly #isRegistered: (appId: string) => boolean;
   readonly #labels = new AppLabels();
-  /** by App, then by operation and status */
-  readonly #counters = new Map<string, Map<number, Counter>>();
+  /** by label */
+  readonly #apps = new Map<string, AppCounters>();
+  #latestCapability: Capability | undefined;
+  #latest: AppCounters = { app: OTHER_APP, counters: new Map() };
 
   /** `isRegistered`: an App that nobody registered never gets series of its own. */
   constructor(isRegistered: (appId: string) => boolean) {
@@ -49,12 +58,7 @@ export class RequestMetrics {
     duration.observe(durationMs / MS_PER_SECOND);
     if (sentBytes > 0) SENT_BYTES.add(sentBytes);
     if (receivedBytes > 0) RECEIVED_BYTES.add(receivedBytes);
-    const app = this.#labelOf(record);
-    let counters = this.#counters.get(app);
-    if (counters === undefined) {
-      counters = new Map();
-      this.#counters.set(app, counters);
-    }
+    const { app, counters } = this.#countersOf(record);
     const key = offset + status;
     let counter = counters.get(key);
     if (counter === undefined) {
@@ -62,6 +66,21 @@ export class RequestMetrics {
       counters.set(key, counter);
     }
     counter.add();
+  }
+
+  /** A capability that is remembered is the same object each time, and a busy caller comes again at once. */
+  #countersOf(record: RequestRecord): AppCounters {
+    const { capability } = record;
+    if (capability !== undefined && capability === this.#latestCapability) return this.#latest;
+    const app = this.#labelOf(record);
+    let known = this.#apps.get(app);
+    if (known === undefined) {
+      known = { app, counters: new Map() };
+      this.#apps.set(app, known);
+    }
+    this.#latestCapability = capability;
+    this.#latest = known;
+    return known;
   }
 
   #labelOf({ capability, space }: RequestRecord): string {

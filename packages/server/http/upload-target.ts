@@ -4,6 +4,7 @@ import type { Core } from '../core/core.ts';
 import type { Generation } from '../core/model.ts';
 import type { UploadBody } from '../core/ports.ts';
 import { receiveUpload } from '../core/receive-upload.ts';
+import { TOO_MANY_PUTS, UPLOADS_OF_GENERATION_MAX } from '../core/upload-judge.ts';
 import type { PackGrant, UploadGrant } from '../core/upload-token.ts';
 import { UPLOADS_IN_FLIGHT } from '../metrics/server-metrics.ts';
 import { exhausted } from '../shares/exhausted.ts';
@@ -15,7 +16,6 @@ import {
   UPLOAD_DURATION_MS_MAX,
   UPLOAD_OF_GENERATION_WAIT_MS_MAX,
   UPLOAD_STALL_SECONDS_MAX,
-  UPLOADS_OF_GENERATION_MAX,
   UPLOADS_OF_GENERATION_WAITING_MAX,
   WHOLE_UPLOAD_BYTES_MAX,
   WHOLE_UPLOAD_SECONDS_MAX,
@@ -90,7 +90,7 @@ export class UploadTarget {
       puts.received += 1;
       return;
     }
-    if (puts.waiting.length >= UPLOADS_OF_GENERATION_WAITING_MAX) throw tooManyPuts();
+    if (puts.waiting.length >= UPLOADS_OF_GENERATION_WAITING_MAX) throw exhausted(TOO_MANY_PUTS);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const enter = (): void => {
       clearTimeout(timer);
@@ -98,7 +98,7 @@ export class UploadTarget {
     };
     const timer = setTimeout(() => {
       puts.waiting.splice(puts.waiting.indexOf(enter), 1);
-      reject(tooManyPuts());
+      reject(exhausted(TOO_MANY_PUTS));
     }, UPLOAD_OF_GENERATION_WAIT_MS_MAX);
     puts.waiting.push(enter);
     await promise;
@@ -118,11 +118,6 @@ interface PutsOfGeneration {
   /** called when a place is free */
   readonly waiting: (() => void)[];
 }
-
-const tooManyPuts = (): ApiError =>
-  exhausted(
-    `${UPLOADS_OF_GENERATION_MAX} PUTs to this upload URL are being received already: wait for them, or repeat the lease request`,
-  );
 
 function bodyOf(
   exchange: Exchange,

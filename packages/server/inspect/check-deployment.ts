@@ -83,9 +83,25 @@ async function checkSpace(
     return { nodes, faults: [...faults, ...(await checkContents(core, space, wanted))] };
   } catch (error) {
     if (!isDamage(error)) throw error;
-    const message = `rows of this Space cannot be read (${(error as Error).message}): check the disk, and restore a backup`;
-    return { nodes: 0, faults: [{ kind: 'unreadable', hash: undefined, message, repaired: false }] };
+    return { nodes: 0, faults: await nameUnreadable(core, space, (error as Error).message) };
   }
+}
+
+/** The nodes whose rows are damaged, if the store still knows them, else the Space. The rest of it was not compared. */
+async function nameUnreadable(core: Core, space: Space, reason: string): Promise<readonly FoundFault[]> {
+  const advice = 'check the disk, and restore a backup';
+  const hashes = await core.metadata
+    .inspect(space, (snapshot) => snapshot.findUnreadable())
+    .catch((error) => {
+      if (isDamage(error)) return undefined;
+      throw error;
+    });
+  const faults = (hashes ?? []).toSorted().map((hash) => {
+    const message = `its row cannot be read (${reason}): ${advice}`;
+    return { kind: 'unreadable', hash, message, repaired: false } as const;
+  });
+  const message = `rows of this Space cannot be read (${reason}), so its counts were not compared: ${advice}`;
+  return [...faults, { kind: 'unreadable', hash: undefined, message, repaired: false }];
 }
 
 async function recount(

@@ -1,6 +1,7 @@
 /** What operations can ask of the process that serves, beside its deployment. */
 import type { AuditLine } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
+import type { FolderBackups } from './folder-backups.ts';
 import type { LoadHistory } from './load-history.ts';
 import type { Check } from './readiness.ts';
 import type { SignIn } from './sign-in.ts';
@@ -20,6 +21,8 @@ export interface LiveServer {
   /** ms; undefined: the server does not collect by itself */
   readonly gcEveryMs: number | undefined;
   readonly history: LoadHistory;
+  /** undefined: the rows are in no folder */
+  readonly backups: FolderBackups | undefined;
   /** undefined: there is no demo App */
   readonly signIn: SignIn | undefined;
 }

@@ -21,6 +21,8 @@ export interface OperatorContext {
   /** what upload URLs and cursors are signed with */
   readonly secret: SharedSecret;
   readonly log: Log;
+  /** the caller owns the data folder or has the operators' token, so it may name paths of this machine */
+  readonly mayNamePaths: boolean;
   /** what only a server has; undefined: a command opened the deployment itself */
   readonly live: LiveServer | undefined;
 }

@@ -6,6 +6,7 @@
 import { acceptRestore } from './accept-restore.ts';
 import { revokeApp, setApp } from './app-limits.ts';
 import { addApp, listApps, removeApp, resumeApp, suspendApp } from './apps.ts';
+import { backUp, getBackup } from './backup.ts';
 import { check } from './check.ts';
 import { explain } from './explain.ts';
 import { type Given, parseFields } from './fields.ts';
@@ -39,6 +40,8 @@ export const OPERATIONS = {
   planCollection,
   explain,
   check,
+  getBackup,
+  backUp,
   acceptRestore,
   listAudit,
 } as const;

@@ -147,7 +147,10 @@ async function openContext(
     close: async () => undefined,
   });
   return {
-    context: { place, deployment, core, registry, secret: deployment.secret, log, live: undefined },
+    context: {
+      ...{ place, deployment, core, registry, log, live: undefined, mayNamePaths: true },
+      secret: deployment.secret,
+    },
     close: async () => {
       await deployment.close();
       if (fatal !== undefined) throw fatal;

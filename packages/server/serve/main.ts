@@ -9,7 +9,7 @@ import type { ServeConfig } from './config.ts';
 import { type DevApp, openDevApp } from './dev-app.ts';
 import { nameLocalUrl, nameSpaceUrl } from './local-address.ts';
 import { type ServingProcess, startServing } from './serving-process.ts';
-import { startSupervising, type WorkerCommand } from './supervisor.ts';
+import { type StartedProgram, startSupervising } from './supervisor.ts';
 import { findUnknownVariables, listServeVariables } from './variables.ts';
 
 const SECOND_SIGNAL_EXIT_CODE = 1;
@@ -17,10 +17,9 @@ const SECOND_SIGNAL_EXIT_CODE = 1;
 const PRIVATE_UMASK = 0o077;
 
 /** The program that serves, described by the code that starts it. */
-export interface ServingProgram {
+export interface ServingProgram extends StartedProgram {
   /** what a person types before the command */
   readonly name: string;
-  readonly workerCommand: WorkerCommand;
   /** variables that its other commands read */
   readonly otherVariables: readonly string[];
 }
@@ -46,8 +45,10 @@ export async function serve(
     const signInCode = config.isDev ? makeSignInCode() : undefined;
     const serving =
       config.workers === 1
-        ? await startServing(config, log, { worker: 0, port: config.port, isAlone: true, signInCode })
-        : await startSupervising(config, log, program.workerCommand, signInCode);
+        ? await startServing(config, log, {
+            ...{ worker: 0, port: config.port, isAlone: true, signInCode, program: program.command },
+          })
+        : await startSupervising(config, log, program, signInCode);
     if (config.audit !== undefined) process.on('SIGHUP', () => serving.reopenAudit());
     for (const line of await describeServer(config, serving, program, { devApp, signInCode }))
       printLine(line);

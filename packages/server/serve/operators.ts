@@ -1,5 +1,6 @@
 /** What a server opens for its operators: their listener, and the channel in the data folder. */
 
+import { resolve } from 'node:path';
 import type { AuditLine } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
 import { Opened } from '../deployment/deployment.ts';
@@ -8,6 +9,7 @@ import type { Log } from '../log.ts';
 import type { MetricsSnapshot } from '../metrics/registry.ts';
 import { answerApi } from '../operator/api.ts';
 import { openChannel } from '../operator/channel.ts';
+import { FolderBackups } from '../operator/folder-backups.ts';
 import { createOperatorHandler } from '../operator/handler.ts';
 import { HealthSampler } from '../operator/health-sampler.ts';
 import { listenForOperators, type OperatorListener } from '../operator/listener.ts';
@@ -45,6 +47,8 @@ export interface OperatorsOptions {
   /** of the Space API; called once it listens */
   readonly spaceUrl: () => string;
   readonly signInCode: SignInCode | undefined;
+  /** what starts this very holdfast, before the words of a command */
+  readonly program: readonly string[];
   /** the port that the listener had in a process before this one; undefined: as configured */
   readonly port: number | undefined;
 }
@@ -58,6 +62,7 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
   const dataDir = rows.kind === 'folder' ? rows.dataDir : undefined;
   const sampler = new HealthSampler(server.core, server.deployment);
   const history = new LoadHistory(options.readSum);
+  const backups = dataDir === undefined ? undefined : new FolderBackups(options.program, resolve(dataDir));
   const live: LiveServer = {
     ...{
       startedAt: Date.now(),
@@ -66,14 +71,21 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
       readAudit: options.gatherAudit,
       checks: [...makeChecks(isDraining, audit), ...sampler.checks],
     },
-    ...{ workers: config.workers, gcEveryMs: config.gcEveryMs, history },
+    ...{ workers: config.workers, gcEveryMs: config.gcEveryMs, history, backups },
     signIn:
       signInCode === undefined
         ? undefined
         : new SignIn(signInCode, () => grantDevAccess(config.dataDir, spaceUrl())),
   };
   const context: OperatorContext = {
-    ...{ place: config.place, deployment: server.deployment, core: server.core, log, live },
+    ...{
+      place: config.place,
+      deployment: server.deployment,
+      core: server.core,
+      log,
+      live,
+      mayNamePaths: true,
+    },
     secret: server.deployment.secret,
     registry: administer({
       apps: server.deployment.apps,
@@ -84,6 +96,7 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
   const sockets: { pending(): number }[] = [];
   const opened = new Opened();
   opened.add(() => history.stop());
+  opened.add(async () => backups?.stop());
   try {
     if (dataDir !== undefined) {
       const channel = openChannel(dataDir, (request, url) => answerApi(context, request, url));
@@ -100,7 +113,14 @@ export async function openOperators(options: OperatorsOptions): Promise<Operator
       sockets.push(listener);
     }
     const port = listener?.port;
-    return { port, idle: () => awaitIdle(sockets), close: () => opened.close() };
+    return {
+      port,
+      idle: () => {
+        backups?.stop();
+        return awaitIdle(sockets);
+      },
+      close: () => opened.close(),
+    };
   } catch (error) {
     await opened.close();
     throw error;
@@ -119,7 +139,7 @@ function openListener(
     ...operators,
     ...(port === undefined ? {} : { port, mayMove: false }),
     handle: createOperatorHandler({
-      ...{ context, live, token, readMetrics: readSum },
+      ...{ context: { ...context, mayNamePaths: token !== undefined }, live, token, readMetrics: readSum },
       consoleReach: { spaceUrl, place: config.place },
     }),
   });

@@ -36,6 +36,8 @@ export interface OneServingProcess extends ServingProcess {
 export interface ServingPlace extends Pick<OpenServerOptions, 'worker' | 'isAlone'> {
   /** 0: any free port */
   readonly port: number;
+  /** what starts this very holdfast, before the words of a command */
+  readonly program: readonly string[];
   /** the port that the listener for operators had in a process before this one */
   readonly operatorPort?: number | undefined;
   /** of the console's one-time link; undefined: there is none, or a process before this one had it */
@@ -70,6 +72,7 @@ export async function startServing(
     if (place.worker === 0) {
       operators = await openOperators({
         ...{ config, log, server, isDraining, readSum, gatherAudit, port: operatorPort, signInCode },
+        program: place.program,
         spaceUrl: () => nameSpaceUrl(config, listener.port),
       });
     }

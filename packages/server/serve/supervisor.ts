@@ -19,13 +19,20 @@ const HEALTHY_MS = 60_000;
 /** Longer than the workers' own drain: they also close their stores. */
 const END_MS_MAX = 14_000;
 
-/** The program and the arguments that start a process which calls `runWorker`. */
-export type WorkerCommand = readonly [string, ...string[]];
+type ProgramCommand = readonly [string, ...string[]];
+
+/** How the program that serves is started once more. */
+export interface StartedProgram {
+  /** before the words of a command */
+  readonly command: ProgramCommand;
+  /** a process that calls `runWorker` */
+  readonly workerCommand: ProgramCommand;
+}
 
 interface Supervision {
   readonly config: ServeConfig;
   readonly log: Log;
-  readonly workerCommand: WorkerCommand;
+  readonly program: StartedProgram;
   port: number;
   /** the first worker's, kept for the one that takes its place */
   operatorPort: number | undefined;
@@ -41,14 +48,14 @@ interface Supervision {
 export async function startSupervising(
   config: ServeConfig,
   log: Log,
-  workerCommand: WorkerCommand,
+  program: StartedProgram,
   signInCode: SignInCode | undefined,
 ): Promise<ServingProcess> {
   assertPortIsFree(config.host, config.port);
   const supervision: Supervision = {
     config,
     log,
-    workerCommand,
+    program,
     signInCode,
     port: config.port,
     operatorPort: undefined,
@@ -94,7 +101,8 @@ function startWorker(
     if (message.kind === 'ready') {
       const { config, port, operatorPort } = supervision;
       const signInCode = isAlone ? supervision.signInCode : undefined;
-      const place = { worker, port, operatorPort, isAlone, signInCode };
+      const program = supervision.program.command;
+      const place = { worker, port, operatorPort, isAlone, signInCode, program };
       child.send({ kind: 'start', config, ...place } satisfies ToWorker);
     } else if (message.kind === 'listening') {
       listeningAt = performance.now();
@@ -118,7 +126,7 @@ function startWorker(
       reject(new ServeError(message.message));
     }
   };
-  const child = Bun.spawn([...supervision.workerCommand], {
+  const child = Bun.spawn([...supervision.program.workerCommand], {
     argv0: process.argv0,
     stdio: ['ignore', supervision.config.audit?.target.kind === 'stdout' ? 'inherit' : 'ignore', 'inherit'],
     ipc: onMessage,

@@ -14,6 +14,8 @@ export type ToWorker =
       readonly operatorPort: number | undefined;
       /** of the console's one-time link; only the first process gets it, so that it works once */
       readonly signInCode: SignInCode | undefined;
+      /** what starts this very holdfast, before the words of a command */
+      readonly program: readonly string[];
       /** no other worker has been started yet */
       readonly isAlone: boolean;
     }

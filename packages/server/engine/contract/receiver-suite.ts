@@ -161,6 +161,20 @@ export function testReceiver(subject: ContentUnderTest): void {
     await staged.release();
   });
 
+  test('of one generation four are received at once, and a fifth is refused', async () => {
+    const { hash, node } = sampleNode(1000, 1);
+    const generation = newGeneration();
+    const target = { space: SPACE, generation, hash };
+    const staged = await Promise.all(Array.from({ length: 4 }, () => receive(node, hash, generation)));
+    await expect(receiver().receive(target, node, node.length, LIMITS)).rejects.toMatchObject({
+      ...{ code: 'RESOURCE_EXHAUSTED', retryAfterSeconds: 1 },
+    });
+    await staged[0]?.release();
+    await (await receive(node, hash, generation)).release();
+    for (const each of staged.slice(1)) await each.release();
+    expect(receiver().isReceiving(generation)).toBe(false);
+  });
+
   test('a generation is in receiving, its declared bytes reserved, until release', async () => {
     const { hash, node } = sampleNode(600_000, 1);
     const [first, second] = [newGeneration(), newGeneration()];

@@ -35,14 +35,37 @@ describe.each([
     ends[0]?.();
     expect([registry.reservedBytes(SPACE), registry.isReceiving(generation)]).toEqual([5, true]);
     ends[1]?.();
-    endOther();
+    endOther?.();
     expect([registry.reservedBytes(SPACE), registry.reservedBytes(OTHER)]).toEqual([0, 0]);
     expect(registry.isReceiving(generation)).toBe(false);
+    registry.close();
+  });
+
+  test('four of one generation at once', () => {
+    const registry = open();
+    const generation = newGeneration();
+    const ends = Array.from({ length: 4 }, () => registry.begin(SPACE, generation, 1));
+    expect(registry.begin(SPACE, generation, 1)).toBeUndefined();
+    expect(registry.begin(SPACE, newGeneration(), 1)).toBeDefined();
+    ends[0]?.();
+    expect(registry.begin(SPACE, generation, 1)).toBeDefined();
+    expect(registry.begin(SPACE, generation, 1)).toBeUndefined();
     registry.close();
   });
 });
 
 describe('several processes', () => {
+  test('receive four of one generation together, and those of a process that was killed do not count', () => {
+    const generation = newGeneration();
+    const mine = new SharedReceivingRegistry(path);
+    const living = new SharedReceivingRegistry(path, process.ppid);
+    const dead = new SharedReceivingRegistry(path, DEAD_PID);
+    for (const one of [living, living, mine, dead]) expect(one.begin(SPACE, generation, 1)).toBeDefined();
+    expect(living.begin(SPACE, generation, 1)).toBeDefined();
+    expect(mine.begin(SPACE, generation, 1)).toBeUndefined();
+    for (const one of [mine, living, dead]) one.close();
+  });
+
   test('each sees what the others receive, and nothing of those that ended', () => {
     const generation = newGeneration();
     const mine = new SharedReceivingRegistry(path);
@@ -62,7 +85,7 @@ describe('several processes', () => {
     const end = registry.begin(SPACE, generation, 10);
     const disk = new Database(path);
     disk.run('ALTER TABLE receiving RENAME TO away');
-    end();
+    end?.();
     disk.run('ALTER TABLE away RENAME TO receiving');
     disk.close();
     expect([registry.isReceiving(generation), registry.reservedBytes(SPACE)]).toEqual([false, 0]);

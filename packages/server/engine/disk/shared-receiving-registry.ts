@@ -6,6 +6,7 @@ import { Database, type Statement } from 'bun:sqlite';
 import { rmSync } from 'node:fs';
 import type { Generation, Space } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
+import { UPLOADS_OF_GENERATION_MAX } from '../../core/upload-judge.ts';
 import { isProcessAlive } from './process-alive.ts';
 import type { ReceivingRegistry } from './receiving-registry.ts';
 
@@ -44,7 +45,8 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
     // The pid may have belonged to a process that ended before.
     this.#database.run('DELETE FROM receiving WHERE pid = ?', [pid]);
     this.#insert = this.#database.prepare(
-      'INSERT INTO receiving (pid, generation, space, bytes) VALUES (?, ?, ?, ?) RETURNING id',
+      `INSERT INTO receiving (pid, generation, space, bytes) SELECT ?1, ?2, ?3, ?4
+        WHERE (SELECT count(*) FROM receiving WHERE generation = ?2) < ${UPLOADS_OF_GENERATION_MAX} RETURNING id`,
     );
     this.#delete = this.#database.prepare('DELETE FROM receiving WHERE id = ?');
     this.#byGeneration = this.#database.prepare('SELECT DISTINCT pid FROM receiving WHERE generation = ?');
@@ -53,11 +55,14 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
     );
   }
 
-  begin(space: Space, generation: Generation, bytes: number): () => void {
+  begin(space: Space, generation: Generation, bytes: number): (() => void) | undefined {
     this.#removeEnded();
-    const id = this.#insert.get(this.#pid, generation, spaceKeyOf(space), bytes)?.id;
+    const insert = () => this.#insert.get(this.#pid, generation, spaceKeyOf(space), bytes);
+    const row = insert() ?? (this.#removeDead(generation) ? insert() : undefined);
+    if (row === null || row === undefined) return undefined;
+    const { id } = row;
     return () => {
-      if (this.#isClosed || id === undefined) return;
+      if (this.#isClosed) return;
       this.#ended.add(id);
       this.#removeEnded();
     };
@@ -94,6 +99,13 @@ export class SharedReceivingRegistry implements ReceivingRegistry {
       }
       this.#ended.delete(id);
     }
+  }
+
+  /** Whether there was anything of processes that have ended. */
+  #removeDead(generation: Generation): boolean {
+    const dead = this.#byGeneration.all(generation).filter(({ pid }) => !this.#isAlive(pid));
+    for (const { pid } of dead) this.#database.run('DELETE FROM receiving WHERE pid = ?', [pid]);
+    return dead.length > 0;
   }
 
   #isAlive(pid: number): boolean {

@@ -9,7 +9,8 @@ import { readPieces } from '../../core/byte-stream.ts';
 import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
 import type { StagedPack } from '../../core/pack-ports.ts';
 import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/ports.ts';
-import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
+import { TOO_MANY_PUTS, tooLarge, UploadJudge } from '../../core/upload-judge.ts';
+import { exhausted } from '../../shares/exhausted.ts';
 import { storageError } from '../local-failure.ts';
 import { BLOCK_BYTES, IntegrityBuilder } from './block-integrity.ts';
 import type { BlockPool } from './block-pool.ts';
@@ -22,6 +23,9 @@ import type { StagedFile, StagedFiles } from './staged-files.ts';
  * uploads at once peaked 100 MiB higher.
  */
 const COLLECT_BYTES = 32 * 1024 * 1024;
+/** How long a PUT waits for those of other processes, ms, and between looks. */
+const BEGIN_WAIT_MS_MAX = 500;
+const BEGIN_LOOK_MS = 25;
 
 interface Target {
   readonly space: Space;
@@ -50,8 +54,7 @@ export class DiskUploadReceiver implements UploadReceiver {
     declaredLength: number | undefined,
     limits: NodeLimits,
   ): Promise<StagedUpload> {
-    const { registry } = this.#options;
-    const endReceiving = registry.begin(target.space, target.generation, declaredLength ?? 0);
+    const endReceiving = await this.#begin(target, declaredLength);
     const sink = new UploadSink(target, this.#options);
     try {
       const bytes = { declaredLength, max: limits.nodeBytesMax };
@@ -69,14 +72,14 @@ export class DiskUploadReceiver implements UploadReceiver {
   }
 
   async receivePack(
-    { space, generation }: Pick<Target, 'space' | 'generation'>,
+    target: Pick<Target, 'space' | 'generation'>,
     body: ReadableStream<Uint8Array> | Uint8Array,
     declaredLength: number | undefined,
     bytesMax: number,
   ): Promise<StagedPack> {
-    const { registry, staged, pool } = this.#options;
-    const endReceiving = registry.begin(space, generation, declaredLength ?? 0);
-    const sink = new PackSink({ generation, staged, pool });
+    const { staged, pool } = this.#options;
+    const endReceiving = await this.#begin(target, declaredLength);
+    const sink = new PackSink({ generation: target.generation, staged, pool });
     try {
       for await (const chunk of this.#chunksOf(body)) {
         if (sink.bytes + chunk.length > bytesMax) {
@@ -94,6 +97,14 @@ export class DiskUploadReceiver implements UploadReceiver {
       await sink.drop();
       throw storageError(error, 'receiving a pack');
     }
+  }
+
+  async #begin(
+    { space, generation }: Pick<Target, 'space' | 'generation'>,
+    declaredLength: number | undefined,
+  ): Promise<() => void> {
+    const begin = () => this.#options.registry.begin(space, generation, declaredLength ?? 0);
+    return begin() ?? (await waitToBegin(begin));
   }
 
   async *#chunksOf(body: ReadableStream<Uint8Array> | Uint8Array): AsyncGenerator<Uint8Array> {
@@ -119,6 +130,17 @@ export class DiskUploadReceiver implements UploadReceiver {
   reservedBytes(space: Space): number {
     return this.#options.registry.reservedBytes(space);
   }
+}
+
+/** Other processes receive as much of the generation as may be. Rejects with RESOURCE_EXHAUSTED if they go on. */
+async function waitToBegin(begin: () => (() => void) | undefined): Promise<() => void> {
+  const endsAt = performance.now() + BEGIN_WAIT_MS_MAX;
+  while (performance.now() < endsAt) {
+    await Bun.sleep(BEGIN_LOOK_MS);
+    const end = begin();
+    if (end !== undefined) return end;
+  }
+  throw exhausted(TOO_MANY_PUTS);
 }
 
 interface BodyBytes {

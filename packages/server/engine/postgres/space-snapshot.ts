@@ -152,6 +152,11 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
     };
   }
 
+  /** A transaction of PostgreSQL reads nothing more after an error. */
+  async findUnreadable(): Promise<undefined> {
+    return undefined;
+  }
+
   async #all(statement: keyof typeof SQL, ...values: SqlValue[]): Promise<readonly SqlRow[]> {
     return (await this.#connection.query(SQL[statement], [this.#space, ...values])).rows;
   }

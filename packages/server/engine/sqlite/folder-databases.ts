@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { REVISION_STEP } from '../../core/store-epoch.ts';
 import type { BackedUpDatabase } from '../backup-ports.ts';
 import { copyMarkName } from './copy-marks.ts';
-import { pinDatabase, SqlitePageSnapshot } from './page-snapshot.ts';
+import { pinDatabase, SqlitePageSnapshot, withPin } from './page-snapshot.ts';
 import { REGISTRY_FILE } from './registry-store.ts';
 import { ROWS_FILE } from './rows-file.ts';
 import { RAISE_FIRST_REVISION, RAISE_REVISIONS } from './statements.ts';
@@ -16,20 +16,25 @@ export function findFolderDatabases(dataDir: string): BackedUpDatabase[] {
   const names = [ROWS_FILE, REGISTRY_FILE].filter((name) => existsSync(join(dataDir, name)));
   return names.map((name) => {
     const path = join(dataDir, name);
-    return { name, pin: () => new SqlitePageSnapshot(path, pinDatabase(path)) };
+    return {
+      name,
+      glance: () => withPin(path, (pin) => new SqlitePageSnapshot(path, pin)),
+      pin: () => new SqlitePageSnapshot(path, pinDatabase(path)),
+    };
   });
 }
 
 export function countFolderNodes(dataDir: string): number {
-  const pin = pinDatabase(join(dataDir, ROWS_FILE));
-  using statement = pin.prepare<{ nodes: number }, []>(
-    'SELECT coalesce(sum(node_count), 0) AS nodes FROM spaces',
-  );
-  return statement.get()?.nodes ?? 0;
+  return withPin(join(dataDir, ROWS_FILE), (pin) => {
+    using statement = pin.prepare<{ nodes: number }, []>(
+      'SELECT coalesce(sum(node_count), 0) AS nodes FROM spaces',
+    );
+    return statement.get()?.nodes ?? 0;
+  });
 }
 
 export function areFolderBytesElsewhere(dataDir: string): boolean {
-  return isMarkedElsewhere(pinDatabase(join(dataDir, ROWS_FILE)));
+  return withPin(join(dataDir, ROWS_FILE), isMarkedElsewhere);
 }
 
 /** Compares all tables with their indexes and rules. The databases are open nowhere. */

@@ -135,6 +135,16 @@ function readWhole(file: number, buffer: Uint8Array, bytes: number, position: nu
 /** Keeps the transactions: the garbage collector would close a database without a reference. */
 const PINS: Database[] = [];
 
+/** Pins the database only while `read` runs. The connection stays: to close it would drop the locks of the others. */
+export function withPin<T>(path: string, read: (pin: Database) => T): T {
+  const pin = pinDatabase(path);
+  try {
+    return read(pin);
+  } finally {
+    pin.run('COMMIT');
+  }
+}
+
 /** Begins a read transaction that ends with the process. Makes nothing. */
 export function pinDatabase(path: string): Database {
   // SQLite may have to mend the index of the log, so the connection may write; the database it leaves alone.

@@ -11,6 +11,7 @@ import type {
   SpaceSnapshot,
 } from '../../core/inspection-ports.ts';
 import type { NodeRow, PackId, Space } from '../../core/model.ts';
+import { isDamage, StoreUnavailable } from '../../core/ports.ts';
 import { storageError } from '../local-failure.ts';
 import { openReader } from './database.ts';
 import { JOINED_NODE_COLUMNS } from './node-columns.ts';
@@ -21,18 +22,26 @@ import { NO_SPACE, type SqlRow } from './statements.ts';
 /** small: pages are read once */
 const CACHE_BYTES = 4 * 1024 * 1024;
 
+const INSPECTED = `SELECT ${JOINED_NODE_COLUMNS}, contents.generation AS content_generation,
+    contents.canonical_size AS content_canonical_size,
+    contents.pack, contents.pack_offset, contents.stored_length, contents.codec,
+    length(contents.inline_bytes) AS inline_length,
+    CASE WHEN contents.inline_bytes IS NULL THEN contents.integrity END AS integrity
+  FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation AND contents.space = nodes.space
+  WHERE nodes.space = ?1`;
+
+/** Hashes are read to find damage: so many between two pauses. */
+const HASHES_PER_TURN = 500;
+
 /** `?1` is the Space's integer id, except for the first. */
 const SQL = {
   findSpaceId: 'SELECT id FROM spaces WHERE app_id = ?1 AND space_id = ?2',
   counters: 'SELECT * FROM spaces WHERE id = ?1',
   node: `SELECT ${JOINED_NODE_COLUMNS} FROM nodes WHERE space = ?1 AND hash = ?2`,
-  nodes: `SELECT ${JOINED_NODE_COLUMNS}, contents.generation AS content_generation,
-      contents.canonical_size AS content_canonical_size,
-      contents.pack, contents.pack_offset, contents.stored_length, contents.codec,
-      length(contents.inline_bytes) AS inline_length,
-      CASE WHEN contents.inline_bytes IS NULL THEN contents.integrity END AS integrity
-    FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation AND contents.space = nodes.space
-    WHERE nodes.space = ?1 AND nodes.hash > ?2 ORDER BY nodes.hash LIMIT ?3`,
+  nodes: `${INSPECTED} AND nodes.hash > ?2 ORDER BY nodes.hash LIMIT ?3`,
+  inspected: `${INSPECTED} AND nodes.hash = ?2`,
+  /** from the pages of the index alone: those of the rows may be damaged */
+  hashes: 'SELECT hash FROM nodes INDEXED BY nodes_by_lease WHERE space = ?1',
   looseEdges: 'SELECT hash, count FROM loose_edges WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
   domains: `SELECT domain, revision, floor AS history_floor,
       (SELECT count(*) FROM root_ref_commits AS c WHERE c.domain = known.id AND c.revision > floor) AS commits,
@@ -86,14 +95,14 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
 
   findNode(hash: Hash): NodeRow | undefined {
     const [row] = this.#all('node', this.#id, hexToBytes(hash));
-    return row && nodeFromSql(row);
+    return row && nodeOf(row);
   }
 
   async readNodes(after: Hash | undefined, limit: number): Promise<readonly InspectedNode[]> {
     // Reading blocks the process: requests go between two pages.
     await new Promise((resolve) => setImmediate(resolve));
     return this.#all('nodes', this.#id, hexToBytes(after ?? ''), limit).map((found) => {
-      const row = nodeFromSql(found);
+      const row = nodeOf(found);
       return { row, isLeaseCounted: row.leaseExpiresAt > this.#watermark, content: contentOf(found) };
     });
   }
@@ -146,12 +155,41 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
     return { ...countersFromSql(row), leasedCount: row.leased_count as number };
   }
 
+  async findUnreadable(): Promise<readonly Hash[]> {
+    const unreadable: Hash[] = [];
+    for (const [index, hash] of this.#allHashes().entries()) {
+      if (index % HASHES_PER_TURN === 0) await new Promise((resolve) => setImmediate(resolve));
+      try {
+        for (const row of this.#all('inspected', this.#id, hash)) nodeOf(row);
+      } catch (error) {
+        if (!isDamage(error)) throw error;
+        unreadable.push(bytesToHex(hash));
+      }
+    }
+    return unreadable;
+  }
+
+  /** As bytes: 32 for each node. */
+  #allHashes(): readonly Uint8Array[] {
+    return this.#all('hashes', this.#id).map(({ hash }) => hash as Uint8Array);
+  }
+
   #all(statement: keyof typeof SQL, ...values: SQLQueryBindings[]): SqlRow[] {
     try {
       return this.#database.query<SqlRow, SQLQueryBindings[]>(SQL[statement]).all(...values);
     } catch (error) {
       throw storageError(error, 'inspecting');
     }
+  }
+}
+
+/** A row with values that no row can have is damaged, as one that cannot be read is. */
+function nodeOf(row: SqlRow): NodeRow {
+  try {
+    return nodeFromSql(row);
+  } catch (error) {
+    if (!(error instanceof StoreUnavailable)) throw error;
+    throw new StoreUnavailable(error.message, { cause: error, isDamage: true });
   }
 }
 

@@ -1,0 +1,69 @@
+/** A database that is copied in passes while it is written to is, in the end, as it was when it was pinned. */
+import { Database } from 'bun:sqlite';
+import { afterAll, expect, test } from 'bun:test';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pinDatabase, SqlitePageSnapshot, withPin } from '../engine/sqlite/page-snapshot.ts';
+import { DatabaseCopies } from './copy-database.ts';
+import { Pace } from './pace.ts';
+import { writeDatabases } from './read-backup.ts';
+import { makeManifest, Repository } from './repository.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'copy-database-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const ROWS = 2000;
+const UNBOUND = { busyShare: 1, bytesPerSecond: Number.MAX_SAFE_INTEGER, burstMs: 0 };
+
+test('passes of pages that change in between, and one of those that are pinned', async () => {
+  const path = join(folder, 'rows.db');
+  const database = new Database(path);
+  database.run('PRAGMA journal_mode = WAL');
+  database.run('CREATE TABLE rows (id INTEGER PRIMARY KEY, written INTEGER, bytes BLOB)');
+  const write = (round: number, from: number, to: number): void => {
+    using insert = database.prepare('INSERT OR REPLACE INTO rows VALUES (?, ?, randomblob(2000))');
+    database.transaction(() => {
+      for (let id = from; id < to; id += 1) insert.run(id, round);
+    })();
+  };
+  const restored = join(folder, 'restored');
+  mkdirSync(restored);
+  const repository = new Repository(join(folder, 'backup'));
+  const pace = new Pace(UNBOUND);
+  const seed = '0123456789abcdef';
+  const copies = new DatabaseCopies('rows.db', { repository, sequence: 1, seed, former: undefined, pace });
+  const glance = (): SqlitePageSnapshot => withPin(path, (pin) => new SqlitePageSnapshot(path, pin));
+  write(1, 0, ROWS);
+  const seen = glance();
+  // It is read as it comes to be, with a log that is begun anew.
+  write(2, 0, ROWS / 2);
+  database.run('PRAGMA wal_checkpoint(RESTART)');
+  write(3, 10, 20);
+  const first = await copies.pass(seen);
+  expect(first).toBeGreaterThan(ROWS * 2000);
+  write(4, 500, 520);
+  expect(await copies.pass(glance())).toBeLessThan(first / 2);
+  write(5, ROWS, ROWS + 10);
+  const pinned = new SqlitePageSnapshot(path, pinDatabase(path));
+  const expected = database.query('SELECT id, written, hex(bytes) FROM rows').all();
+  write(6, 0, ROWS * 2);
+  const databases = [await copies.finish(pinned)];
+  const manifest = makeManifest({
+    sequence: 1,
+    createdAt: 0,
+    nodes: 0,
+    bytes: 0,
+    seed,
+    databases,
+    objects: null,
+  });
+  await writeDatabases(repository, manifest, restored, ({ what }) => {
+    throw new Error(what);
+  });
+  const copy = new Database(join(restored, 'rows.db'));
+  expect(copy.query('PRAGMA integrity_check').get()).toEqual({ integrity_check: 'ok' });
+  expect(copy.query('SELECT id, written, hex(bytes) FROM rows').all()).toEqual(expected);
+  copy.close();
+  database.close();
+});

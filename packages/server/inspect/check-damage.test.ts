@@ -1,0 +1,111 @@
+/** The check of a database with a damaged page, and of rows that have changed since they were counted. */
+import { Database } from 'bun:sqlite';
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { databasePath, nextTurn } from '../../../test/support/embedded-files.ts';
+import { isDamage } from '../core/ports.ts';
+import { repairCounts } from '../core/repair-counts.ts';
+import { CoreWorld, SPACE, smallNode } from '../core/test/core-fixture.ts';
+import { checkDeployment } from './check-deployment.ts';
+
+let world: CoreWorld;
+beforeEach(async () => {
+  world = await CoreWorld.open();
+});
+
+const check = () =>
+  checkDeployment(world.core, {
+    isRepaired: false,
+    rehashPercent: 0,
+    signal: new AbortController().signal,
+  });
+
+/** Overwrites a page in the middle of the table of nodes, and gives the bytes of before. */
+function damagePage(path: string): { readonly lost: Buffer; readonly mend: () => void } {
+  const database = new Database(path);
+  database.run('PRAGMA wal_checkpoint(TRUNCATE)');
+  const [{ page_size: size } = { page_size: 0 }] = database
+    .query<{ page_size: number }, []>('PRAGMA page_size')
+    .all();
+  const leaves = database
+    .query<{ pageno: number }, []>("SELECT pageno FROM dbstat WHERE name = 'nodes' AND pagetype = 'leaf'")
+    .all();
+  database.close();
+  const offset = ((leaves[Math.floor(leaves.length / 2)]?.pageno as number) - 1) * size;
+  const lost = readFileSync(path).subarray(offset, offset + size);
+  const write = (bytes: Uint8Array): void => {
+    const file = openSync(path, 'r+');
+    writeSync(file, bytes, 0, size, offset);
+    closeSync(file);
+  };
+  write(Buffer.alloc(size, 0xff));
+  return { lost, mend: () => write(lost) };
+}
+
+test('a damaged page of rows: every node that it takes away is named, and no other', async () => {
+  const nodes = Array.from({ length: 200 }, (_, seed) => smallNode(seed));
+  await world.publish(...nodes);
+  await nextTurn();
+  const path = databasePath(world.dataDir);
+  const { lost, mend } = damagePage(path);
+  await world.restart();
+  const onPage = nodes.map(({ hash }) => hash).filter((hash) => lost.includes(Buffer.from(hash, 'hex')));
+  expect(onPage.length).toBeGreaterThan(2);
+  const unreadable: string[] = [];
+  for (const node of nodes) {
+    await world.row(node).catch((error) => {
+      expect(isDamage(error)).toBe(true);
+      unreadable.push(node.hash);
+    });
+  }
+  expect(unreadable).toEqual(expect.arrayContaining(onPage));
+  const { findings, ok } = await check();
+  const named = findings.flatMap(({ hash }) => (hash === null ? [] : [hash]));
+  expect(ok).toBe(false);
+  expect(named).toEqual(unreadable.toSorted());
+  expect(new Set(findings.map(({ kind }) => kind))).toEqual(new Set(['unreadable']));
+  // What is not about one node is said of the Space.
+  expect(findings.filter(({ hash }) => hash === null)).toHaveLength(1);
+  await nextTurn();
+  mend();
+  await world.restart();
+  expect(await check()).toMatchObject({ ok: true, findings: [] });
+});
+
+test('a repair leaves alone what has changed since it was counted, and what is gone', async () => {
+  const child = smallNode(1);
+  const missing = smallNode(2);
+  await world.publish(child);
+  await world.upload(smallNode(3, [child.hash, missing.hash]));
+  const before = await world.row(child);
+  if (before === undefined) throw new Error('the child was published');
+  const { childRefCount, rootRefCount, heldDomainCount } = before;
+  const kept = { childRefCount, rootRefCount, heldDomainCount };
+  const counted = { ...kept, childRefCount: childRefCount + 5 };
+  const repair = (change: Partial<typeof kept>, loose: number) =>
+    world.core.metadata.transact(SPACE, repairCounts, {
+      nodes: [
+        { hash: child.hash, kept: { ...kept, ...change }, counted },
+        { hash: smallNode(9).hash, kept, counted },
+      ],
+      looseEdges: [{ hash: missing.hash, kept: loose, counted: 7 }],
+      counters: undefined,
+    });
+  // Each count is looked at by itself.
+  await repair({ childRefCount: childRefCount + 1 }, 2);
+  await repair({ rootRefCount: rootRefCount + 1 }, 2);
+  await repair({ heldDomainCount: heldDomainCount + 1 }, 2);
+  expect(await world.row(child)).toEqual(before);
+  expect(await check()).toMatchObject({ ok: true, findings: [] });
+  // It is what the recount saw: now both are changed.
+  await repair({}, 1);
+  expect(await world.row(child)).toEqual({ ...before, childRefCount: childRefCount + 5 });
+  expect((await check()).findings).toHaveLength(2);
+  await world.core.metadata.transact(SPACE, repairCounts, {
+    nodes: [{ hash: child.hash, kept: counted, counted: kept }],
+    looseEdges: [{ hash: missing.hash, kept: 7, counted: 1 }],
+    counters: undefined,
+  });
+});
+
+afterEach(() => world.close());

@@ -1,0 +1,108 @@
+/**
+ * Backups that an operator asks a server for. Each one runs as a process of its own, because a backup keeps every file open that
+ * it reads (engine/backup-ports.ts), and because the system can give it less than the server.
+ */
+import { OperatorError } from './problem.ts';
+
+export interface BackupOutcome {
+  readonly nodes: number;
+  readonly bytes: number;
+  readonly copiedBytes: number;
+  readonly ms: number;
+}
+
+export interface RunningBackup {
+  readonly folder: string;
+  /** ms since the epoch */
+  readonly startedAt: number;
+  /** what it said last, for a person */
+  readonly progress: string;
+}
+
+const PREFIX = /^holdfast: /;
+const OUTPUT_CHARACTERS_MAX = 8192;
+
+export class FolderBackups {
+  readonly #program: readonly string[];
+  readonly dataDir: string;
+  #running: { readonly folder: string; readonly startedAt: number; progress: string } | undefined;
+  #child: Bun.Subprocess | undefined;
+  #isStopped = false;
+
+  /** `program`: what starts this very holdfast, before the words of a command */
+  constructor(program: readonly string[], dataDir: string) {
+    this.#program = program;
+    this.dataDir = dataDir;
+  }
+
+  get running(): RunningBackup | undefined {
+    return this.#running;
+  }
+
+  /** `folder` is absolute, so it can be no option. Rejects with OperatorError. */
+  async run(folder: string): Promise<BackupOutcome> {
+    if (this.#isStopped) throw drains();
+    if (this.#running !== undefined) {
+      throw new OperatorError(
+        'CONFLICT',
+        `a backup into ${this.#running.folder} is under way: wait until it is done`,
+      );
+    }
+    const running = { folder, startedAt: Date.now(), progress: 'starting' };
+    this.#running = running;
+    try {
+      const child = Bun.spawn([...this.#program, 'backup', folder, '--data', this.dataDir, '--json'], {
+        argv0: process.argv0,
+        stdin: 'ignore',
+        stdout: 'pipe',
+        stderr: 'pipe',
+      });
+      this.#child = child;
+      const [code, answer, said] = await Promise.all([
+        child.exited,
+        new Response(child.stdout).text(),
+        readLines(child.stderr, (line) => {
+          running.progress = line;
+        }),
+      ]);
+      if (code === 0) return JSON.parse(answer) as BackupOutcome;
+      if (this.#isStopped) throw drains();
+      throw new OperatorError('CONFLICT', said.replace(PREFIX, '') || `the backup ended with ${code}`);
+    } finally {
+      this.#running = undefined;
+      this.#child = undefined;
+    }
+  }
+
+  /** The server ends: so does a backup, and the former one stays good. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#child?.kill('SIGTERM');
+  }
+}
+
+const drains = (): OperatorError =>
+  new OperatorError(
+    'DRAINING',
+    'the server is ending: the backup that was there before is as good as it was',
+  );
+
+/** Resolves with the last line. */
+async function readLines(
+  stream: ReadableStream<Uint8Array>,
+  onLine: (line: string) => void,
+): Promise<string> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  let last = '';
+  for await (const piece of stream) {
+    const lines = `${rest}${decoder.decode(piece, { stream: true })}`.split('\n');
+    rest = (lines.pop() ?? '').slice(-OUTPUT_CHARACTERS_MAX);
+    for (const line of lines) {
+      if (line === '') continue;
+      last = line;
+      onLine(line);
+    }
+  }
+  return rest === '' ? last : rest;
+}
