@@ -85,13 +85,14 @@ export async function runOperation<N extends OperationName>(
     const where = (await findAddress(server, options)) ?? {
       ...{ kind: 'place' as const, place: server.parseOperatedPlace(options, process.env) },
     };
-    return saying(`no answer yet from ${nameOf(server, where)}`, (_, noteLife) =>
+    return saying(`no answer yet from ${nameOf(server, where)}`, (progress) =>
       server.runOperation(where, name, input, {
         signal: interruption,
         onProgress:
           onProgress &&
           nowAndThen((line) => {
-            noteLife();
+            // What tells its progress does not stand still.
+            progress.count({ files: 1 });
             onProgress(line);
           }),
       }),

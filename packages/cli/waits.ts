@@ -3,22 +3,12 @@ import { once } from 'node:events';
 import type { ProgressReporter } from '@holdfast/client';
 import { runShortJob } from './progress/run-job.ts';
 
-/**
- * Waits for `work`; says on stderr what it waits for when that lasts. `cause` completes "stalled for 8 s: …". `work` calls
- * `noteLife` when it hears of what it waits for.
- */
-export function saying<T>(
-  cause: string,
-  work: (progress: ProgressReporter, noteLife: () => void) => Promise<T>,
-): Promise<T> {
+/** Waits for `work`; says on stderr what it waits for when that lasts. `cause` completes "stalled for 8 s: …". */
+export function saying<T>(cause: string, work: (progress: ProgressReporter) => Promise<T>): Promise<T> {
   return runShortJob({}, async (progress) => {
-    let isDone = progress.waitFor(cause);
-    const noteLife = (): void => {
-      isDone();
-      isDone = progress.waitFor(cause);
-    };
+    const isDone = progress.waitFor(cause);
     try {
-      return await work(progress, noteLife);
+      return await work(progress);
     } finally {
       isDone();
     }
