@@ -24,6 +24,9 @@ export interface OperatorOptions {
   readonly json?: true;
 }
 
+/** ms between two lines of progress */
+const PROGRESS_MS = 3_000;
+
 /** Options of a command that needs rows alone. */
 export type PartOptions = Omit<OperatorOptions, 'content'>;
 
@@ -66,7 +69,8 @@ function withOperatorAddress(command: Command): Command {
 }
 
 /**
- * Runs the operation where the options say. `whenInterrupted` completes "interrupted; …". Throws CliError with one line, and
+ * Runs the operation where the options say. `whenInterrupted` completes "interrupted; …". `onProgress` is given a line now and
+ * then while the work lasts. Throws CliError with one line, and
  * UsageError for what was understood wrong.
  */
 export async function runOperation<N extends OperationName>(
@@ -74,16 +78,37 @@ export async function runOperation<N extends OperationName>(
   name: N,
   input: Input<N>,
   whenInterrupted: string,
+  onProgress?: (line: string) => void,
 ): Promise<Output<N>> {
   sayWhenInterrupted(whenInterrupted);
   return withServer(async (server) => {
     const where = (await findAddress(server, options)) ?? {
       ...{ kind: 'place' as const, place: server.parseOperatedPlace(options, process.env) },
     };
-    return saying(`no answer yet from ${nameOf(server, where)}`, () =>
-      server.runOperation(where, name, input, interruption),
+    return saying(`no answer yet from ${nameOf(server, where)}`, (progress) =>
+      server.runOperation(where, name, input, {
+        signal: interruption,
+        onProgress:
+          onProgress &&
+          nowAndThen((line) => {
+            // What tells its progress does not stand still.
+            progress.count({ files: 1 });
+            onProgress(line);
+          }),
+      }),
     );
   });
+}
+
+/** Lets one line through in a while, and none of work that is soon done. */
+function nowAndThen(say: (line: string) => void): (line: string) => void {
+  let saidAt = performance.now();
+  return (line) => {
+    const now = performance.now();
+    if (now - saidAt < PROGRESS_MS) return;
+    saidAt = now;
+    say(line);
+  };
 }
 
 /** As `runOperation`, of an operation that needs the rows alone, or only a part of them. */
@@ -97,7 +122,7 @@ export async function runPartOperation<N extends PartOperationName>(
   return withServer(async (server) => {
     const where = await findPartWhere(server, options);
     return saying(`no answer yet from ${nameOf(server, where)}`, () =>
-      server.runPartOperation(where, name, input, interruption),
+      server.runPartOperation(where, name, input, { signal: interruption }),
     );
   });
 }

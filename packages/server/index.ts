@@ -3,6 +3,7 @@
  * `holdfast app` starts without it.
  */
 
+import type { Caller } from './operator/operation.ts';
 import type {
   OperationName,
   InputOf as OperatorInput,
@@ -43,17 +44,17 @@ export const runOperation = async <N extends OperationName>(
   where: OperatorWhere,
   name: N,
   input: OperatorInput<N>,
-  signal: AbortSignal,
+  caller: Caller,
 ): Promise<OperatorOutput<N>> =>
-  (await import('./operator/run-operation.ts')).runOperation(where, name, input, signal);
+  (await import('./operator/run-operation.ts')).runOperation(where, name, input, caller);
 
 export const runPartOperation = async <N extends PartOperationName>(
   where: PartWhere,
   name: N,
   input: OperatorInput<N>,
-  signal: AbortSignal,
+  caller: Caller,
 ): Promise<OperatorOutput<N>> =>
-  (await import('./operator/run-part-operation.ts')).runPartOperation(where, name, input, signal);
+  (await import('./operator/run-part-operation.ts')).runPartOperation(where, name, input, caller);
 
 export const runWorker = async (): Promise<void> => (await import('./serve/worker.ts')).runWorker();
 

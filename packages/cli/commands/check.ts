@@ -2,12 +2,13 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
-import { printable, printJson, printLine } from '../output.ts';
+import { printable, printJson, printLine, printNote } from '../output.ts';
 import { formatCount } from '../progress/format-progress.ts';
 
 interface CheckOptions extends OperatorOptions {
   readonly repair?: true;
   readonly rehash?: string;
+  readonly quiet?: true;
 }
 
 type Result = import('@holdfast/server').OperatorOutput<'check'>;
@@ -31,6 +32,7 @@ export function registerCheckCommand(program: Command): void {
     .addOption(
       new Option('--rehash <share>', 'also read the bytes: all, or a part such as 10%').argParser(parseShare),
     )
+    .option('--quiet', 'print no progress')
     .addHelpText('after', HELP_AFTER);
   withOperator(command).action(async (options: CheckOptions) => {
     const { repair, rehash } = options;
@@ -39,6 +41,7 @@ export function registerCheckCommand(program: Command): void {
       'check',
       { repair, rehash },
       'what was repaired stays so; run the same command again to check all',
+      options.quiet ? undefined : (line) => printNote(printable(line)),
     );
     if (options.json) printJson(result);
     else printResult(result);

@@ -137,6 +137,17 @@ describe('reading in bulk', () => {
     expect(asked(space)[1]).toEqual({ hashes: HASHES.slice(2) });
   });
 
+  test('does not tire of breaks while nodes come', async () => {
+    const space = new FakeSpace();
+    for (let index = 0; index < 6; index++) {
+      const begun = Buffer.concat([packOf([index]), Buffer.alloc(10)]);
+      space.plant('reads', () => brokenAnswer(begun));
+    }
+    const { nodes, error } = await readAll(space);
+    expect(error).toBeUndefined();
+    expect(indexesOf(nodes)).toEqual([0, 1, 2, 3, 4, 5]);
+  });
+
   test('takes an answer that is cut off for a connection that broke, not for missing nodes', async () => {
     const space = new FakeSpace();
     const whole = packOf([0, 1]);
@@ -242,6 +253,21 @@ describe('a hostile answer is refused, the record named', () => {
     expectFailure(error, code, message);
     expect(indexesOf(nodes).every((index) => index === 0 || index === 2)).toBe(true);
     expect(space.calls).toHaveLength(1);
+  });
+
+  test('more refs than a pack may hold', async () => {
+    const refs = Array(256).fill('ab'.repeat(32)) as Hash[];
+    const records = Array.from({ length: 257 }, (_, index) => {
+      const canonical = encodeNode({ contentType: 'text/plain', refs, content: Buffer.from(`${index}`) });
+      return encodeRecord(sha256Hex(canonical), canonical);
+    });
+    const parts = records.flatMap((one) => [encodeRecordHeader(one), one.stored]);
+    const space = new FakeSpace();
+    space.plant('reads', () => answer(Buffer.concat([encodePackHeader(), ...parts])));
+    const hashes = records.map(({ hash }) => hash);
+    const { nodes, error } = await readAll(space, hashes);
+    expect(nodes).toHaveLength(256);
+    expectFailure(error, 'MALFORMED_RESPONSE', /record 257 .*too many refs/);
   });
 
   test('compressed records that nobody asked for', async () => {

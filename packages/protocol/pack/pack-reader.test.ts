@@ -68,6 +68,16 @@ describe('a pack in order', () => {
     }
   });
 
+  test('may end with a record that stores nothing', () => {
+    const empty = { ...SECOND, stored: new Uint8Array(0) };
+    const pack = packOf([FIRST, empty]);
+    for (const options of [{}, { totalBytes: pack.length }]) {
+      const outcome = judgePack([pack], options);
+      expect(outcome.lines).toEqual([`${FIRST.hash} good`, `${SECOND.hash} INVALID_CANONICAL_NODE`]);
+      expect(outcome.brokenAt).toBeUndefined();
+    }
+  });
+
   test('takes 4,096 records and 65,536 refs', () => {
     const many = Array.from({ length: PACK_RECORDS_MAX }, (_, index) => recordOf(`node ${index}`));
     expect(judgePack([packOf(many)]).lines).toHaveLength(PACK_RECORDS_MAX);

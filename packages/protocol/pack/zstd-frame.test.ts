@@ -91,6 +91,7 @@ describe('frames no record may hold', () => {
     ['the reserved bit', frame([0x28, 3], THREE), 3, /reserved bit/],
     ['a dictionary', frame([0x21, 5, 3], THREE), 3, /needs a dictionary/],
     ['a dictionary, its id in 4 bytes', frame([0x23], le(2 ** 31, 4), [3], THREE), 3, /needs a dictionary/],
+    ['a size too small', frame([0x20, 3], THREE), 4, /states 3 bytes/],
     ['another size', frame([0x20, 4], THREE), 3, /states 4 bytes/],
     ['a size beyond 2^53', frame([0xe0], le(2 ** 63, 8), THREE), 3, /states/],
     ['a window over 8 MiB', frame([0, (13 << 3) | 1], THREE), 3, /needs a window of 9437184/],

@@ -16,6 +16,8 @@ export interface ContentCheck {
   /** makes rows say what the bytes prove */
   readonly isRepaired: boolean;
   readonly signal: AbortSignal;
+  /** is told how many nodes of the Space have been looked at */
+  readonly onChecked: (count: number) => void;
 }
 
 export interface FoundFault extends Fault {
@@ -29,6 +31,7 @@ export async function checkContents(
   check: ContentCheck,
 ): Promise<readonly FoundFault[]> {
   const faults: FoundFault[] = [];
+  let checked = 0;
   for (let after: Hash | undefined; !check.signal.aborted; ) {
     const from = after;
     const page = await core.metadata.inspect(space, async (snapshot) => snapshot.readNodes(from, PAGE_ROWS));
@@ -36,6 +39,8 @@ export async function checkContents(
     const work = async (): Promise<void> => {
       for (let node = left.pop(); node !== undefined && !check.signal.aborted; node = left.pop()) {
         const fault = await checkNode(core, space, node, check);
+        checked += 1;
+        check.onChecked(checked);
         if (fault !== undefined) faults.push(fault);
       }
     };

@@ -18,6 +18,7 @@ const check = () =>
     isRepaired: false,
     rehashPercent: 0,
     signal: new AbortController().signal,
+    report: () => undefined,
   });
 
 /** Overwrites a page in the middle of the table of nodes, and gives the bytes of before. */

@@ -29,8 +29,9 @@ afterEach(() => world.close());
 
 const PAIRS_WRITTEN = 40;
 const { signal } = new AbortController();
+let reported: string[] = [];
 const check = (isRepaired = false, rehashPercent = 0) =>
-  checkDeployment(world.core, { isRepaired, rehashPercent, signal });
+  checkDeployment(world.core, { isRepaired, rehashPercent, signal, report: (line) => reported.push(line) });
 
 /** Behind the engine's back, while no process has the database open. */
 async function tamper(sql: string): Promise<void> {
@@ -45,7 +46,10 @@ const CLEAN = { ok: true, checked: 4, findings: [] };
 
 test('nothing is wrong with what the server wrote, also where a parent waits for its child', async () => {
   expect(await check()).toEqual(CLEAN);
+  reported = [];
   expect(await check(true, 100)).toEqual(CLEAN);
+  expect(reported.at(0)).toBe('counting in Space "space" of App "app"');
+  expect(reported.at(-1)).toBe('checking the bytes of Space "space" of App "app": 4 of 4 nodes');
 });
 
 test.each([

@@ -33,6 +33,8 @@ export interface CheckWanted {
   /** of 100 nodes, how many are read; which, a random offset decides */
   readonly rehashPercent: number;
   readonly signal: AbortSignal;
+  /** is told how far the check is */
+  readonly report: (progress: string) => void;
 }
 
 const SPACES_PER_PAGE = 100;
@@ -78,9 +80,13 @@ async function checkSpace(
   space: Space,
   wanted: CheckWanted & { readonly isRead: (hash: Hash) => boolean },
 ): Promise<{ readonly nodes: number; readonly faults: readonly FoundFault[] }> {
+  const name = `Space ${JSON.stringify(space.spaceId)} of App ${JSON.stringify(space.appId)}`;
   try {
+    wanted.report(`counting in ${name}`);
     const { nodes, faults } = await recount(core, space, wanted.isRepaired);
-    return { nodes, faults: [...faults, ...(await checkContents(core, space, wanted))] };
+    const onChecked = (count: number): void =>
+      wanted.report(`checking the bytes of ${name}: ${count} of ${nodes} nodes`);
+    return { nodes, faults: [...faults, ...(await checkContents(core, space, { ...wanted, onChecked }))] };
   } catch (error) {
     if (!isDamage(error)) throw error;
     return { nodes: 0, faults: await nameUnreadable(core, space, (error as Error).message) };

@@ -6,6 +6,7 @@ import {
   parseStrictJson,
   StrictJsonError,
 } from '@holdfast/protocol';
+import { answerInLines, wantsLines } from './answer-lines.ts';
 import { API_PATH } from './api-path.ts';
 import { audited } from './audited.ts';
 import { type Fields, parseFields } from './fields.ts';
@@ -44,16 +45,22 @@ export async function answerApi(
       throw new OperatorError('DRAINING', 'the server is ending and begins nothing any more: try again');
     }
     const input = parseFields(found.input, await readInput(found, request, url));
-    const output = await audited(context.live?.audit, { operation: found, input, peer }, () =>
-      found.run({ ...context, signal: request.signal }, input),
-    );
-    return Response.json(output, { headers: NO_STORE });
+    const work = (report: (progress: string) => void): Promise<unknown> =>
+      audited(context.live?.audit, { operation: found, input, peer }, () =>
+        found.run({ ...context, signal: request.signal, report }, input),
+      ).catch((error: unknown) => {
+        noteUnexpected(context, url.pathname, error);
+        throw error;
+      });
+    if (found.method === 'POST' && wantsLines(request)) return answerInLines(work, NO_STORE);
+    return Response.json(await work(() => undefined), { headers: NO_STORE });
   } catch (error) {
-    if (isUnexpected(error)) {
-      context.log.error({ path: url.pathname, err: error }, 'an operation failed unexpectedly');
-    }
     return problemAnswer(problemOf(error), allowOf(url.pathname, error));
   }
+}
+
+function noteUnexpected({ log }: OperatorContext, path: string, error: unknown): void {
+  if (isUnexpected(error)) log.error({ path, err: error }, 'an operation failed unexpectedly');
 }
 
 export function problemAnswer(problem: Problem, headers: Readonly<Record<string, string>> = {}): Response {

@@ -1,8 +1,10 @@
 /** The client of the operator API: asks a server over its listener for operators, or over the channel of its data folder. */
 
 import { ServeError } from '../errors.ts';
+import { LINES_MEDIA_TYPE, readAnswerLines } from './answer-lines.ts';
 import { API_PATH } from './api-path.ts';
 import { findChannel } from './channel.ts';
+import type { Caller } from './operation.ts';
 import { type InputOf, OPERATIONS, type OperationName, type OutputOf } from './operations.ts';
 import { OperatorError, PROBLEM_STATUS, type Problem } from './problem.ts';
 
@@ -43,7 +45,7 @@ export async function callOperation<N extends OperationName>(
   address: OperatorAddress,
   name: N,
   input: InputOf<N>,
-  signal: AbortSignal,
+  { signal, onProgress }: Caller,
 ): Promise<OutputOf<N>> {
   const { method, path } = OPERATIONS[name];
   const given = Object.entries(input).filter(([, value]) => value !== undefined);
@@ -59,6 +61,7 @@ export async function callOperation<N extends OperationName>(
     ...(method === 'POST' ? { body: JSON.stringify(Object.fromEntries(given)) } : {}),
     headers: {
       ...(method === 'POST' ? { 'content-type': 'application/json' } : {}),
+      ...(onProgress === undefined ? {} : { accept: `${LINES_MEDIA_TYPE}, application/json` }),
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     },
   };
@@ -66,9 +69,14 @@ export async function callOperation<N extends OperationName>(
   let body: unknown;
   try {
     response = await fetch(`${origin}${API_PATH}${path}${query}`, init);
+    if (onProgress !== undefined && response.headers.get('content-type') === LINES_MEDIA_TYPE) {
+      const last = await readAnswerLines(response.body, onProgress);
+      if ('output' in last) return last.output as OutputOf<N>;
+      throw explainRefusal(address, last.problem.status, last.problem);
+    }
     body = await readJson(response);
   } catch (error) {
-    throw explainFailure(address, error);
+    throw error instanceof ServeError ? error : explainFailure(address, error);
   }
   if (response.ok && body !== undefined) return body as OutputOf<N>;
   throw explainRefusal(address, response.status, body);
@@ -79,12 +87,12 @@ export async function callHolder<N extends OperationName>(
   dataDir: string,
   name: N,
   input: InputOf<N>,
-  signal: AbortSignal,
+  caller: Caller,
 ): Promise<OutputOf<N>> {
   const socket = findChannel(dataDir);
   if (socket === undefined) throw new NoServer(`no server holds the data folder ${dataDir}`);
   try {
-    return await callOperation({ kind: 'channel', path: socket.path }, name, input, signal);
+    return await callOperation({ kind: 'channel', path: socket.path }, name, input, caller);
   } finally {
     socket.close();
   }

@@ -49,10 +49,11 @@ export const check = operation({
       }),
     ),
   }),
-  run: ({ core, signal }, { repair = false, rehash }) =>
+  run: ({ core, signal, report }, { repair = false, rehash }) =>
     checkDeployment(core, {
       isRepaired: repair,
       rehashPercent: rehash === undefined ? 0 : percentOf(rehash),
       signal,
+      report,
     }),
 });

@@ -31,6 +31,16 @@ export interface OperatorContext {
 export interface OperationCall extends OperatorContext {
   /** aborts when the caller has gone away: long work ends early and leaves what it did */
   readonly signal: AbortSignal;
+  /** Says how far long work is, in one line for a person. May be called as often as one likes. */
+  readonly report: (progress: string) => void;
+}
+
+/** Who waits for an operation. */
+export interface Caller {
+  /** aborts when the caller has gone away */
+  readonly signal: AbortSignal;
+  /** is told from time to time how far the work is */
+  readonly onProgress?: ((progress: string) => void) | undefined;
 }
 
 export interface Operation<F extends Fields = Fields, O = unknown> {

@@ -182,6 +182,18 @@ test('a purge wants the id of the Space again', async () => {
   expect(detail).toContain('nothing was removed');
 });
 
+test('a POST answers in lines if it is asked to, and refuses before that as ever', async () => {
+  const lines = { accept: 'application/jsonl' };
+  const response = await send(described('check'), {}, lines);
+  expect(response.headers.get('content-type')).toBe('application/jsonl');
+  const last = JSON.parse((await response.text()).trimEnd().split('\n').at(-1) as string);
+  expect(Object.keys(last)).toEqual(['output']);
+  expect(ajv.compile(described('check').output)(last.output)).toBe(true);
+  await expectProblem(await send(described('check'), { rehash: '0%' }, lines), 400, 'INVALID_INPUT');
+  const refused = await (await send(described('suspendApp'), { app: 'nobody' }, lines)).text();
+  expect(problem(JSON.parse(refused).problem)).toBe(true);
+});
+
 test('a path that is no operation is a problem too', async () => {
   await expectProblem(await fetch(`${url}/operator/v1/nothing`), 404, 'NOT_FOUND');
 });

@@ -23,7 +23,7 @@ import {
   NoServer,
   type OperatorAddress,
 } from './call-operation.ts';
-import type { OperatorContext } from './operation.ts';
+import type { Caller, OperatorContext } from './operation.ts';
 import { type InputOf, OPERATIONS, type OperationName, type OutputOf, runWith } from './operations.ts';
 
 /** Where an operation is to run. */
@@ -42,12 +42,12 @@ export async function runOperation<N extends OperationName>(
   where: OperatorWhere,
   name: N,
   input: InputOf<N>,
-  signal: AbortSignal = new AbortController().signal,
+  caller: Caller,
 ): Promise<OutputOf<N>> {
-  if (where.kind === 'address') return callOperation(where.address, name, input, signal);
+  if (where.kind === 'address') return callOperation(where.address, name, input, caller);
   const { place } = where;
-  if (place.rows.kind === 'postgres') return runHere(place, name, input, signal);
-  return runOnFolder(place, place.rows.dataDir, name, input, signal);
+  if (place.rows.kind === 'postgres') return runHere(place, name, input, caller);
+  return runOnFolder(place, place.rows.dataDir, name, input, caller);
 }
 
 /**
@@ -59,7 +59,7 @@ async function runOnFolder<N extends OperationName>(
   dataDir: string,
   name: N,
   input: InputOf<N>,
-  signal: AbortSignal,
+  caller: Caller,
 ): Promise<OutputOf<N>> {
   if (!existsSync(dataDir)) {
     throw new ServeError(
@@ -69,12 +69,12 @@ async function runOnFolder<N extends OperationName>(
   const endsAt = performance.now() + SERVER_WAIT_MS;
   for (;;) {
     try {
-      return await callHolder(dataDir, name, input, signal);
+      return await callHolder(dataDir, name, input, caller);
     } catch (error) {
       // What only reads can be asked again; a change may have been made.
       const isHarmless = error instanceof ConnectionBroken && OPERATIONS[name].method === 'GET';
       if (!(error instanceof NoServer) && !isHarmless) throw error;
-      if (signal.aborted) throw error;
+      if (caller.signal.aborted) throw error;
     }
     if (!(await hasRows(place.rows))) {
       throw new ServeError(
@@ -84,13 +84,13 @@ async function runOnFolder<N extends OperationName>(
     try {
       const folder = holdDataFolder(dataDir);
       try {
-        return await runHere(place, name, input, signal);
+        return await runHere(place, name, input, caller);
       } finally {
         folder.release();
       }
     } catch (error) {
       if (!(error instanceof FolderInUse)) throw error;
-      if (performance.now() > endsAt || signal.aborted) throw error;
+      if (performance.now() > endsAt || caller.signal.aborted) throw error;
       await Bun.sleep(SERVER_LOOK_MS);
     }
   }
@@ -101,11 +101,12 @@ async function runHere<N extends OperationName>(
   place: DeploymentPlace,
   name: N,
   input: InputOf<N>,
-  signal: AbortSignal,
+  caller: Caller,
 ): Promise<OutputOf<N>> {
+  const { signal, onProgress = () => undefined } = caller;
   const { context, close } = await openContext(place);
   try {
-    return await runWith({ ...context, signal }, name, input);
+    return await runWith({ ...context, signal, report: onProgress }, name, input);
   } finally {
     await close();
   }

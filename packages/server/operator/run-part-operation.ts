@@ -8,7 +8,7 @@ import { nameRows, type RowsPlace } from '../deployment/place.ts';
 import { findRegistry, openRegistry } from '../deployment/registry.ts';
 import { NotFoundError, ServeError } from '../errors.ts';
 import { callHolder, callOperation, NoServer, type OperatorAddress } from './call-operation.ts';
-import type { PartCalls } from './operation.ts';
+import type { Caller, PartCalls } from './operation.ts';
 import { type InputOf, OPERATIONS, type OutputOf, type PartOperationName, runWith } from './operations.ts';
 
 /** Where such an operation is to run. */
@@ -21,16 +21,16 @@ export async function runPartOperation<N extends PartOperationName>(
   where: PartWhere,
   name: N,
   input: InputOf<N>,
-  signal: AbortSignal,
+  caller: Caller,
 ): Promise<OutputOf<N>> {
-  if (where.kind === 'address') return callOperation(where.address, name, input, signal);
+  if (where.kind === 'address') return callOperation(where.address, name, input, caller);
   const { place } = where;
   if (place.kind === 'folder') {
     try {
-      return await callHolder(place.dataDir, name, input, signal);
+      return await callHolder(place.dataDir, name, input, caller);
     } catch (error) {
       // A server that ends begins nothing any more, so nothing is done twice.
-      if (!(error instanceof NoServer) || signal.aborted) throw error;
+      if (!(error instanceof NoServer) || caller.signal.aborted) throw error;
     }
   }
   return runHere(place, name, input);

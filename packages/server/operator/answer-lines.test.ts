@@ -1,0 +1,42 @@
+import { expect, test } from 'bun:test';
+import { answerInLines, LINES_MEDIA_TYPE, readAnswerLines } from './answer-lines.ts';
+import { OperatorError } from './problem.ts';
+
+test('who waits is told how far the work is while it lasts, and what came of it', async () => {
+  const heard = Promise.withResolvers<string>();
+  const answer = answerInLines(
+    async (report) => {
+      report('begun');
+      report('half\ndone');
+      // The work ends only once its progress has been heard.
+      return { heard: await heard.promise };
+    },
+    { 'cache-control': 'no-store' },
+  );
+  expect(answer.headers.get('content-type')).toBe(LINES_MEDIA_TYPE);
+  expect(answer.headers.get('cache-control')).toBe('no-store');
+  const progress: string[] = [];
+  const last = await readAnswerLines(answer.body, (line) => {
+    progress.push(line);
+    heard.resolve(line);
+  });
+  // Of what was reported between two lines only the last counts.
+  expect(progress).toEqual(['half\ndone']);
+  expect(last).toEqual({ output: { heard: 'half\ndone' } });
+});
+
+test('work that fails ends with its problem', async () => {
+  const answer = answerInLines(() => Promise.reject(new OperatorError('CONFLICT', 'not now')), {});
+  const last = await readAnswerLines(answer.body, () => undefined);
+  expect(last).toMatchObject({ problem: { status: 409, code: 'CONFLICT', detail: 'not now' } });
+});
+
+test('an answer that ends before its last line is no answer, and a caller who leaves disturbs nobody', async () => {
+  const cut = new Response('{"progress":"begun"}\n{"output":').body;
+  await expect(readAnswerLines(cut, () => undefined)).rejects.toThrow('ended early');
+  const done = Promise.withResolvers<void>();
+  const left = answerInLines(() => done.promise, {}).body;
+  await left?.cancel();
+  done.resolve();
+  await Bun.sleep(0);
+});

@@ -1,0 +1,75 @@
+/**
+ * An answer in lines of JSON, for callers who want to know how far long work is: lines with `progress`, and a last one with the
+ * `output` or the `problem`.
+ */
+import { type Problem, problemOf } from './problem.ts';
+
+export const LINES_MEDIA_TYPE = 'application/jsonl';
+
+export type AnswerLine =
+  | { readonly progress: string }
+  | { readonly output: unknown }
+  | { readonly problem: Problem };
+
+/** ms between two lines of progress; the first comes after one */
+const PROGRESS_MS = 2_000;
+
+export function wantsLines(request: Request): boolean {
+  return request.headers.get('accept')?.includes(LINES_MEDIA_TYPE) ?? false;
+}
+
+/** Answers before the work is done: that it fails is said in the last line. */
+export function answerInLines(
+  work: (report: (progress: string) => void) => Promise<unknown>,
+  headers: Readonly<Record<string, string>>,
+): Response {
+  const encoder = new TextEncoder();
+  let isGone = false;
+  const stream = new ReadableStream<Uint8Array>({
+    start: async (controller) => {
+      let latest: string | undefined;
+      const send = (line: AnswerLine): void => {
+        if (!isGone) controller.enqueue(encoder.encode(`${JSON.stringify(line)}\n`));
+      };
+      const timer = setInterval(() => {
+        if (latest !== undefined) send({ progress: latest });
+        latest = undefined;
+      }, PROGRESS_MS);
+      try {
+        send({
+          output: await work((progress) => {
+            latest = progress;
+          }),
+        });
+      } catch (error) {
+        send({ problem: problemOf(error) });
+      } finally {
+        clearInterval(timer);
+        if (!isGone) controller.close();
+      }
+    },
+    cancel: () => {
+      isGone = true;
+    },
+  });
+  return new Response(stream, { headers: { 'content-type': LINES_MEDIA_TYPE, ...headers } });
+}
+
+/** Reads such an answer to its last line, which it returns. Rejects if the answer ends before. */
+export async function readAnswerLines(
+  body: ReadableStream<Uint8Array> | null,
+  onProgress: (progress: string) => void,
+): Promise<Exclude<AnswerLine, { readonly progress: string }>> {
+  const decoder = new TextDecoder();
+  let text = '';
+  for await (const piece of body ?? []) {
+    const lines = `${text}${decoder.decode(piece, { stream: true })}`.split('\n');
+    text = lines.pop() ?? '';
+    for (const each of lines) {
+      const line = JSON.parse(each) as AnswerLine;
+      if (!('progress' in line)) return line;
+      onProgress(line.progress);
+    }
+  }
+  throw new Error('the answer ended early');
+}
