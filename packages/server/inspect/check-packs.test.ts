@@ -24,7 +24,7 @@ afterEach(() => world.close());
 
 const { signal } = new AbortController();
 const check = (isRepaired = false, rehashPercent = 0) =>
-  checkDeployment(world.core, { isRepaired, rehashPercent, signal });
+  checkDeployment(world.core, { isRepaired, rehashPercent, signal, report: () => undefined });
 const CLEAN = { ok: true, checked: 3, findings: [] };
 
 test('packs that are right are no finding', async () => {
