@@ -17,7 +17,8 @@ import type { SpaceClient } from './support/space-client.ts';
 import { startTcpProxy } from './support/tcp-proxy.ts';
 import { until } from './support/until.ts';
 
-const TEST_MS_MAX = 180_000;
+/** Only ends what hangs: an object store of its own takes its time where many tests run. */
+const TEST_MS_MAX = 300_000;
 const SPACE = 'purged';
 const KEPT = 'kept';
 const HOUR_MS = 3_600_000;
@@ -25,6 +26,7 @@ const AT_ONCE = 16;
 /** More than an engine keeps as a row. */
 const OBJECT_BYTES = 40_000;
 const LOOK_MS = 2;
+const SLOW = { kind: 'slow', bytesPerSecond: 1024 * 1024, delayMs: 10 } as const;
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -183,7 +185,7 @@ test(
     // Each statement takes a while, so that there is time to strike between two.
     const proxy = await startTcpProxy({ port: Number(new URL(engines.metadataUrl).port) });
     closers.push(() => proxy.close());
-    proxy.setWeather({ kind: 'slow', bytesPerSecond: 1024 * 1024, delayMs: 10 });
+    proxy.setWeather(SLOW);
     const slow = new URL(engines.metadataUrl);
     slow.port = String(proxy.port);
     const start = (metadataUrl = slow.href) =>
@@ -194,10 +196,22 @@ test(
       expect((await findBucketLeftovers(counted, engines.bucket)).missing).toEqual([]);
     };
 
+    const strike = async (purge: Purge): Promise<void> => {
+      await purge.kill();
+      // What the proxy still holds is lost with it; what PostgreSQL has begun, it ends.
+      proxy.setWeather({ kind: 'reset' });
+      await until(async () => {
+        const busy = await sql.unsafe(`SELECT 1 FROM pg_stat_activity
+          WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'`);
+        return busy.length === 0;
+      });
+      proxy.setWeather(SLOW);
+    };
+
     let left = all;
     for (let strikes = 0; strikes < 2; strikes += 1) {
       const before = left;
-      left = await strikeOnce(start, count, (purge) => purge.kill());
+      left = await strikeOnce(start, count, strike);
       expect([left < before, left > 0]).toEqual([true, true]);
       await expectSound();
     }

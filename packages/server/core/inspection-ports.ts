@@ -24,6 +24,16 @@ export interface InspectedNode {
   readonly content: ContentFacts | undefined;
 }
 
+/** An upload whose bytes were found good, and that no lease has published yet. */
+export interface FinishedUpload {
+  readonly hash: Hash;
+  readonly generation: Generation;
+  readonly canonicalSize: number;
+  /** the bytes are in the record of its content */
+  readonly inline: boolean;
+  readonly integrity: Uint8Array;
+}
+
 export interface InspectedDomain {
   readonly domain: string;
   readonly revision: number;
@@ -63,6 +73,8 @@ export interface SpaceSnapshot {
   findNode(hash: Hash): Awaitable<NodeRow | undefined>;
   /** in the order of hashes, after `after`; fewer than `limit` only at the end */
   readNodes(after: Hash | undefined, limit: number): Awaitable<readonly InspectedNode[]>;
+  /** as `readNodes` */
+  readUploads(after: Hash | undefined, limit: number): Awaitable<readonly FinishedUpload[]>;
   readLooseEdges(
     after: Hash | undefined,
     limit: number,

@@ -129,6 +129,38 @@ test('bytes that are gone or wrong are named; a repair marks them, and mended by
   expect(await check()).toEqual(CLEAN);
 });
 
+test('bytes of an upload that no lease has published yet are looked at too', async () => {
+  const [small, large] = [smallNode(50), objectNode(51)];
+  for (const node of [small, large]) await world.put(await world.begin(node), node.bytes);
+  expect(await check(false, 100)).toEqual(CLEAN);
+  await nextTurn();
+  const places = [small, large].map(({ hash }) => ({
+    generation: findUploadGeneration(hash),
+    isInline: hash === small.hash,
+  }));
+  const [inline, file] = places as [(typeof places)[0], (typeof places)[0]];
+  world.spoiler.spoil(file, 'lost');
+  expect((await check(true)).findings).toMatchObject([{ kind: 'lost', hash: large.hash, repaired: false }]);
+  world.spoiler.spoil(inline, 'flipped');
+  expect((await check(false, 100)).findings.map(({ kind, hash }) => [kind, hash])).toEqual(
+    expect.arrayContaining([
+      ['damaged', small.hash],
+      ['lost', large.hash],
+    ]),
+  );
+  for (const place of places) world.spoiler.restore(place);
+  for (const node of [small, large]) expect((await world.lease(node)).state).toBe('ready');
+  expect(await check(false, 100)).toEqual({ ...CLEAN, checked: 6 });
+});
+
+function findUploadGeneration(hash: string): string {
+  using database = new Database(databasePath(world.dataDir), { readonly: true });
+  const row = database
+    .query<{ generation: Uint8Array }, [Uint8Array]>('SELECT generation FROM uploads WHERE hash = ?1')
+    .get(Buffer.from(hash, 'hex'));
+  return Buffer.from(row?.generation ?? []).toString('hex');
+}
+
 test('flipped bits are found where bytes are read, and only there', async () => {
   await world.spoil(object, 'flipped', 5);
   await world.spoil(child, 'flipped');

@@ -8,6 +8,7 @@ import type { Space } from '../core/model.ts';
 import { isDamage } from '../core/ports.ts';
 import { type CountRepairs, repairCounts } from '../core/repair-counts.ts';
 import { checkContents, type FoundFault } from './check-contents.ts';
+import { checkUploads } from './check-uploads.ts';
 import { type Fault, type FindingKind, type Recount, recountSpace } from './recount-space.ts';
 
 interface Finding {
@@ -86,7 +87,8 @@ async function checkSpace(
     const { nodes, faults } = await recount(core, space, wanted.isRepaired);
     const onChecked = (count: number): void =>
       wanted.report(`checking the bytes of ${name}: ${count} of ${nodes} nodes`);
-    return { nodes, faults: [...faults, ...(await checkContents(core, space, { ...wanted, onChecked }))] };
+    const contents = await checkContents(core, space, { ...wanted, onChecked });
+    return { nodes, faults: [...faults, ...contents, ...(await checkUploads(core, space, wanted))] };
   } catch (error) {
     if (!isDamage(error)) throw error;
     return { nodes: 0, faults: await nameUnreadable(core, space, (error as Error).message) };

@@ -1,6 +1,7 @@
 /** core/inspection-ports.ts SpaceSnapshot on PostgreSQL: one read-only transaction that sees one instant. */
 import type { Hash } from '@holdfast/protocol';
 import type {
+  FinishedUpload,
   InspectedBalance,
   InspectedDomain,
   InspectedNode,
@@ -29,6 +30,8 @@ const SQL = {
       CASE WHEN contents.inline_bytes IS NULL THEN contents.integrity END AS found_integrity
     FROM nodes LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
     WHERE nodes.space = $1 AND nodes.hash > $2 ORDER BY nodes.hash LIMIT $3::bigint`,
+  uploads: `SELECT hash, generation, canonical_size, integrity, inline FROM uploads
+    WHERE space = $1 AND verdict = 1 AND hash > $2 ORDER BY hash LIMIT $3::bigint`,
   looseEdges:
     'SELECT hash, count FROM loose_edges WHERE space = $1 AND hash > $2 AND count > 0 ORDER BY hash LIMIT $3::bigint',
   domains: `SELECT domain, revision, floor AS history_floor, (SELECT count(*) FROM root_ref_commits AS c
@@ -96,6 +99,17 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
               integrity: row.found_integrity === null ? new Uint8Array() : byteaToBytes(row.found_integrity),
               packed: placeFromSql(row),
             },
+    }));
+  }
+
+  async readUploads(after: Hash | undefined, limit: number): Promise<FinishedUpload[]> {
+    const rows = await this.#all('uploads', hexToBytea(after ?? ''), limit);
+    return rows.map((row) => ({
+      hash: byteaToHex(row.hash),
+      generation: byteaToHex(row.generation),
+      canonicalSize: row.canonical_size as number,
+      inline: row.inline as boolean,
+      integrity: byteaToBytes(row.integrity),
     }));
   }
 

@@ -3,6 +3,7 @@ import type { Database, SQLQueryBindings } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
 import type {
   ContentFacts,
+  FinishedUpload,
   InspectedBalance,
   InspectedDomain,
   InspectedNode,
@@ -42,6 +43,8 @@ const SQL = {
   inspected: `${INSPECTED} AND nodes.hash = ?2`,
   /** from the pages of the index alone: those of the rows may be damaged */
   hashes: 'SELECT hash FROM nodes INDEXED BY nodes_by_lease WHERE space = ?1',
+  uploads: `SELECT hash, generation, canonical_size, integrity, inline FROM uploads
+    WHERE space = ?1 AND verdict = 1 AND hash > ?2 ORDER BY hash LIMIT ?3`,
   looseEdges: 'SELECT hash, count FROM loose_edges WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
   domains: `SELECT domain, revision, floor AS history_floor,
       (SELECT count(*) FROM root_ref_commits AS c WHERE c.domain = known.id AND c.revision > floor) AS commits,
@@ -105,6 +108,16 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
       const row = nodeOf(found);
       return { row, isLeaseCounted: row.leaseExpiresAt > this.#watermark, content: contentOf(found) };
     });
+  }
+
+  readUploads(after: Hash | undefined, limit: number): FinishedUpload[] {
+    return this.#all('uploads', this.#id, hexToBytes(after ?? ''), limit).map((row) => ({
+      hash: bytesToHex(row.hash as Uint8Array),
+      generation: bytesToHex(row.generation as Uint8Array),
+      canonicalSize: row.canonical_size as number,
+      inline: row.inline === 1,
+      integrity: row.integrity as Uint8Array,
+    }));
   }
 
   readLooseEdges(after: Hash | undefined, limit: number): { hash: Hash; count: number }[] {
