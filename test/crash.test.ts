@@ -6,6 +6,7 @@
 import { expect, test } from 'bun:test';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { type BulkClient, makeBulkClient } from './support/bulk-client.ts';
 import { CrashFacts, checkFacts } from './support/crash-facts.ts';
 import { work } from './support/crash-workload.ts';
 import { findLeftovers, recount } from './support/embedded-recount.ts';
@@ -65,16 +66,28 @@ class CrashRun {
   }
 
   client(): SpaceClient {
+    return makeSpaceClient(this.#url(), APP, SPACE, this.#token(), false);
+  }
+
+  bulk(): BulkClient {
+    return makeBulkClient(this.#url(), APP, SPACE, this.#token());
+  }
+
+  #url(): string {
     if (this.server === undefined) throw new Error('no server runs');
+    return this.server.url;
+  }
+
+  #token(): string {
     const iat = Math.floor(this.now() / 1000);
-    const token = this.#issuer.token(SPACE, { iat, exp: iat + 3600 });
-    return makeSpaceClient(this.server.url, APP, SPACE, token, false);
+    return this.#issuer.token(SPACE, { iat, exp: iat + 3600 });
   }
 
   work(isStopped: () => boolean): Promise<void> {
     return work({
       facts: this.facts,
       client: this.client(),
+      bulk: this.bulk(),
       random: this.random,
       now: () => this.now(),
       isStopped,
@@ -88,7 +101,7 @@ class CrashRun {
   /** Every fact over HTTP, then the second opinion of the rows themselves. */
   async check(): Promise<void> {
     const client = this.client();
-    await checkFacts(this.facts, client, this.now());
+    await checkFacts(this.facts, client, this.now(), this.bulk());
     await this.checkRows(client);
   }
 

@@ -1,5 +1,6 @@
 /** What a server has acknowledged, and what must therefore be true of it ever after. */
 import { expect } from 'bun:test';
+import type { BulkClient } from './bulk-client.ts';
 import type { CanonicalNode } from './canonical-node.ts';
 import type { SpaceClient } from './space-client.ts';
 
@@ -15,6 +16,15 @@ export interface NodeFact {
   leaseExpiresAt: number;
 }
 
+/** A pack whose PUT was answered 2xx, and whose lease was not answered. */
+export interface PackFact {
+  readonly id: string;
+  /** in the order of the pack */
+  readonly nodes: readonly CanonicalNode[];
+  /** their records were spoilt */
+  readonly bad: ReadonlySet<CanonicalNode>;
+}
+
 export interface PendingCommit {
   readonly requestId: string;
   readonly changes: Record<string, number>;
@@ -22,6 +32,7 @@ export interface PendingCommit {
 
 export class CrashFacts {
   readonly nodes = new Map<string, NodeFact>();
+  readonly packs = new Set<PackFact>();
   readonly balances = new Map<string, number>();
   revision = 0;
   /** sent, not answered */
@@ -68,9 +79,43 @@ export class CrashFacts {
   }
 }
 
+/** What the lease of a pack answered is true from then on. */
+export function notePack(
+  facts: CrashFacts,
+  pack: PackFact,
+  results: readonly { readonly state: string; readonly hash: string; readonly leaseExpiresAt: number }[],
+): void {
+  const { nodes, bad } = pack;
+  expect(results.map(({ hash }) => hash)).toEqual(nodes.map(({ hash }) => hash));
+  for (const [index, { state, leaseExpiresAt }] of results.entries()) {
+    const node = nodes[index] as CanonicalNode;
+    expect(bad.has(node) ? ['rejected'] : ['ready', 'validated_awaiting_children']).toContain(state);
+    if (state !== 'ready') continue;
+    const fact = facts.add(node);
+    fact.isReady = true;
+    fact.leaseExpiresAt = leaseExpiresAt;
+  }
+  facts.packs.delete(pack);
+}
+
+/** The bytes are there: the next lease judges them. */
+async function checkSentPacks(facts: CrashFacts, bulk: BulkClient): Promise<void> {
+  for (const pack of [...facts.packs]) {
+    const { status, json } = await bulk.lease(pack.id);
+    expect(status).toBe(200);
+    notePack(facts, pack, json.results);
+  }
+}
+
 /** Settles what was in flight and checks every fact against the server that runs now. */
-export async function checkFacts(facts: CrashFacts, client: SpaceClient, now: number): Promise<void> {
+export async function checkFacts(
+  facts: CrashFacts,
+  client: SpaceClient,
+  now: number,
+  bulk?: BulkClient,
+): Promise<void> {
   await settleCommit(facts, client);
+  if (bulk !== undefined) await checkSentPacks(facts, bulk);
   for (const fact of [...facts.nodes.values()]) {
     if (fact.isPut) await checkAcknowledgedPut(facts, fact, client);
   }

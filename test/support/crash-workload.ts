@@ -4,14 +4,24 @@
  * goes away; over several (`outlivesServers`) they go on, also past answers that say to come again.
  */
 import { expect } from 'bun:test';
+import type { BulkClient } from './bulk-client.ts';
 import { makeNode, seededBytes } from './canonical-node.ts';
-import type { CrashFacts, NodeFact, PendingCommit } from './crash-facts.ts';
+import {
+  type CrashFacts,
+  type NodeFact,
+  notePack,
+  type PackFact,
+  type PendingCommit,
+} from './crash-facts.ts';
+import { makePack, packed, plain } from './planted-pack.ts';
 import type { SeededRandom } from './seeded-random.ts';
 import type { SpaceClient } from './space-client.ts';
 
 export interface Workload {
   readonly facts: CrashFacts;
   readonly client: SpaceClient;
+  /** packs are sent too */
+  readonly bulk?: BulkClient;
   readonly random: SeededRandom;
   /** the server's clock, ms */
   now(): number;
@@ -29,11 +39,16 @@ const OUTAGE_LEASE_MARGIN_MS = 40_000;
 const OUTAGE_PAUSE_MS = 20;
 const SMALL_BYTES_MAX = 3000;
 const LARGE_BYTES_MAX = 300_000;
+const PACK_NODES_MAX = 30;
+/** More than one transaction publishes. */
+const LARGE_PACK_NODES = 600;
 
 /** Resolves when every client has stopped, which each does when the server is gone or `isStopped` says so. */
 export async function work(workload: Workload): Promise<void> {
   const readers = workload.outlivesServers === true ? [read] : [];
-  const clients = [...Array.from({ length: UPLOADERS }, () => upload), commit, collect, renew, ...readers];
+  const packers = workload.bulk === undefined ? [] : [uploadPack, uploadPack];
+  const uploaders = Array.from({ length: UPLOADERS }, () => upload);
+  const clients = [...uploaders, ...packers, commit, collect, renew, ...readers];
   await Promise.all(clients.map((step) => repeat(workload, step)));
 }
 
@@ -96,6 +111,39 @@ async function upload(workload: Workload): Promise<void> {
   }
   expect(['ready', 'validated_awaiting_children']).toContain(json.state);
   if (json.state === 'ready') noteReady(fact, json);
+}
+
+/** A pack in any order: new nodes, some of them parents of others, some of their records bad. */
+async function uploadPack(workload: Workload): Promise<void> {
+  const { facts, random, bulk } = workload;
+  if (bulk === undefined) return;
+  const isLarge = random.chance(0.2);
+  const count = isLarge ? LARGE_PACK_NODES : 1 + random.below(PACK_NODES_MAX);
+  const nodes = Array.from({ length: count }, () =>
+    isLarge ? makeNode(`${workload.nextNumber()} of many`) : makeNextNode(workload),
+  );
+  const last = nodes.at(-1);
+  if (last !== undefined) nodes.unshift(makeNode(`${workload.nextNumber()} parent`, { refs: [last.hash] }));
+  const opened = await bulk.leases(
+    nodes.map(({ hash }) => hash),
+    true,
+  );
+  expectDecided(workload, opened);
+  expect(new Set(opened.json.results.map(({ state }: { state: string }) => state))).toEqual(
+    new Set(['absent']),
+  );
+  const bad = new Set(nodes.slice(1, -1).filter(() => random.chance(0.05)));
+  const records = nodes.map((node) => {
+    if (bad.has(node)) return { ...plain(node), stored: node.bytes.map((byte) => byte ^ 1) };
+    return random.chance(0.5) ? packed(node) : plain(node);
+  });
+  const pack: PackFact = { id: opened.json.pack.id, nodes, bad };
+  expectDecided(workload, await bulk.put(opened.json.pack, makePack(records)));
+  facts.packs.add(pack);
+  if (random.chance(0.2)) return;
+  const answer = await bulk.lease(pack.id);
+  expectDecided(workload, answer);
+  notePack(facts, pack, answer.json.results);
 }
 
 function makeNextNode({ facts, random, nextNumber }: Workload) {
