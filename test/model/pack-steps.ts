@@ -102,3 +102,37 @@ export const packStepArbitrary: fc.Arbitrary<PackStep | { readonly do: 'advance'
     // Dead bytes are moved away by then, whatever is live beside them.
     { weight: 1, arbitrary: fc.constant({ do: 'advance' as const, ms: 6 * 86_400_000 + 1 }) },
   );
+
+/** Short stories that chance alone would seldom tell. */
+export const packEpisodes = fc
+  .record({
+    space,
+    nodes,
+    durationMs,
+    crashes: fc.boolean(),
+    isPacked: fc.boolean(),
+    spoilt: fc.constantFrom(undefined, undefined, 0, 1),
+    kind: fc.constantFrom(
+      'publish' as const,
+      'publish' as const,
+      'collect' as const,
+      'rot' as const,
+      'full' as const,
+    ),
+  })
+  .map(({ space, nodes, durationMs, crashes, isPacked, spoilt, kind }) => {
+    const open = { do: 'leaseNodes' as const, space, nodes, durationMs, wantsPack: true };
+    const lease = { do: 'leasePack' as const, pick: 0, durationMs: 60_000, crashes: false };
+    const send = { do: 'sendPack' as const, space, nodes, durationMs: 1, isPacked };
+    const read = { do: 'readNodes' as const, space, nodes, acceptsZstd: isPacked };
+    const put = { do: 'putPack' as const, pick: 0, nodes, isPacked, spoilt, isCut: false };
+    const outlive = { do: 'advance' as const, ms: 60_001 };
+    const collect = { do: 'gc' as const, space, maxNodes: 100, failAfter: undefined };
+    const damage = { do: 'damage' as const, space, node: nodes[0] ?? 0, how: 'flipped' as const };
+    return {
+      publish: [open, put, { ...lease, crashes }, lease],
+      collect: [send, outlive, collect, lease],
+      rot: [send, damage, read],
+      full: [0, 1, 2, 3].map((node) => ({ ...open, nodes: [node] })),
+    }[kind];
+  });

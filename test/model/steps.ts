@@ -5,7 +5,7 @@
  */
 import fc from 'fast-check';
 import { POOL, type PoolNode } from './node-pool.ts';
-import { type PackStep, packStepArbitrary } from './pack-steps.ts';
+import { type PackStep, packEpisodes, packStepArbitrary } from './pack-steps.ts';
 
 export type BodyKind = 'good' | 'other' | 'truncated' | 'oversized' | 'empty';
 export type HeaderKind = 'right' | 'no-if-none-match' | 'wrong-if-none-match' | 'wrong-type' | 'no-type';
@@ -353,7 +353,11 @@ export function makeSequenceArbitrary(stepsMax: number, hasPacks: boolean): fc.A
     { arbitrary: makeEpisodes(), weight: 3 },
   ];
   const ofPack = packStepArbitrary.map((step): readonly Step[] => [step]);
-  const piece = fc.oneof(...pieces, ...(hasPacks ? [{ arbitrary: ofPack, weight: 15 }] : []));
+  const ofPacks = [
+    { arbitrary: ofPack, weight: 15 },
+    { arbitrary: packEpisodes as fc.Arbitrary<readonly Step[]>, weight: 4 },
+  ];
+  const piece = fc.oneof(...pieces, ...(hasPacks ? ofPacks : []));
   return fc.record({
     focus: fc.constantFrom(...FAMILIES),
     steps: fc.array(piece, { minLength: 1, maxLength: stepsMax, size: 'max' }).map((pieces) => pieces.flat()),
