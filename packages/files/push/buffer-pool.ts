@@ -1,13 +1,12 @@
-/**
- * Memory of large nodes, used again and again. Left to the garbage collector, buffers of megabytes pile up faster than it frees
- * them.
- */
+/** Memory of nodes, used again and again. Left to the garbage collector, buffers pile up faster than it frees them. */
 import { CHUNK_BYTES_MAX } from '@holdfast/client';
 
 /** Smaller buffers are cheap to make and quick to go. */
-const POOLED_BYTES_MIN = 64 * 1024;
+const POOLED_BYTES_MIN = 2 * 1024;
 /** Buffers come in a few sizes, so that most fit a next node. */
 const SIZES: readonly number[] = [
+  8 * 1024,
+  32 * 1024,
   136 * 1024,
   264 * 1024,
   512 * 1024,
