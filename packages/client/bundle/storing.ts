@@ -14,7 +14,7 @@ import { encodeVarint } from './varint.ts';
 const STORING_NODES_MAX = 32;
 const STORING_NODES_MAX_IN_BULK = 8192;
 const MEMORY_BYTES_MAX_DEFAULT = 16 * 1024 * 1024;
-/** More, so that one pack is filled while another is sent. */
+/** More of small ones, so that one pack is filled while another is sent. */
 const MEMORY_BYTES_MAX_IN_BULK = 32 * 1024 * 1024;
 
 export interface ImportBundleOptions extends CallOptions, ReadBundleOptions {
@@ -111,7 +111,8 @@ export class Storing {
     const isInBulk = this.#client.bulk.isOffered;
     const nodesMax = isInBulk ? STORING_NODES_MAX_IN_BULK : STORING_NODES_MAX;
     if (this.#running.has(hash) || this.#running.size >= nodesMax) return false;
-    const bytesMax = isInBulk ? MEMORY_BYTES_MAX_IN_BULK : MEMORY_BYTES_MAX_DEFAULT;
+    const bytesMax =
+      isInBulk && size <= PACKED_NODE_BYTES_MAX ? MEMORY_BYTES_MAX_IN_BULK : MEMORY_BYTES_MAX_DEFAULT;
     return this.#runningBytes + size <= (this.#options.memoryBytesMax ?? bytesMax);
   }
 

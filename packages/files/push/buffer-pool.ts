@@ -19,19 +19,22 @@ const KEPT_MAX = 8;
 
 class BufferPool {
   readonly #free = new Map<number, ArrayBuffer[]>();
+  /** Only these: others come back too, and small buffers of Node share one memory. */
+  readonly #own = new WeakSet<ArrayBuffer>();
 
   /** `length` bytes of any content. */
   take(length: number): Uint8Array<ArrayBuffer> {
     const size = SIZES.find((one) => one >= length);
     if (size === undefined || length < POOLED_BYTES_MIN) return new Uint8Array(length);
     const memory = this.#free.get(size)?.pop() ?? new ArrayBuffer(size);
+    this.#own.add(memory);
     return new Uint8Array(memory, 0, length);
   }
 
   /** Takes back what `take` gave; nothing may look at it any more. */
   give(bytes: Uint8Array): void {
     const { buffer } = bytes;
-    if (!(buffer instanceof ArrayBuffer) || !SIZES.includes(buffer.byteLength)) return;
+    if (!(buffer instanceof ArrayBuffer) || !this.#own.has(buffer)) return;
     const free = this.#free.get(buffer.byteLength) ?? [];
     this.#free.set(buffer.byteLength, free);
     if (free.length < KEPT_MAX) free.push(buffer);
