@@ -11,7 +11,7 @@ import {
   type Sha256,
   SILENT_PROGRESS,
 } from '@holdfast/client';
-import { findZstd } from '@holdfast/files';
+import { digestAtOnce, findZstd } from '@holdfast/files';
 import {
   type Authority,
   isPathId,
@@ -210,7 +210,7 @@ async function findConnection(flags: ConnectionFlags): Promise<Connection> {
 
 function openClient(connection: Connection, options: Pick<ClientOptions, 'retry' | 'fetch'>): Client {
   try {
-    return createClient({ ...connection, createSha256, zstd: findZstd(), ...options });
+    return createClient({ ...connection, createSha256, digest: digestAtOnce, zstd: findZstd(), ...options });
   } catch (error) {
     // Only the address can be wrong here: the ids have been looked at, and nothing has been sent.
     if (!(error instanceof CasError)) throw error;

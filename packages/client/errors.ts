@@ -1,5 +1,5 @@
 /** The one kind of error the SDK throws, with a closed list of codes: the API's own and a few of the client's. */
-import type { BulkOperationName, ErrorCode, OperationName, RejectionCode } from '@holdfast/protocol';
+import type { BulkOperationName, ErrorCode, Hash, OperationName, RejectionCode } from '@holdfast/protocol';
 
 /**
  * Failures that no server reports because they happen on this side of the wire.
@@ -80,9 +80,12 @@ export class CasError extends Error {
 /** The bytes or the metadata that arrived do not hash to the name they were asked by: do not use them. */
 export class VerificationError extends CasError {
   override readonly name: string = 'VerificationError';
+  /** Which of many nodes it was; undefined where one was asked for. */
+  readonly hash: Hash | undefined;
 
-  constructor(message: string, requestOperation: RequestOperation) {
+  constructor(message: string, requestOperation: RequestOperation, hash?: Hash) {
     super(message, { code: 'VERIFICATION_FAILED', requestOperation });
+    this.hash = hash;
   }
 }
 

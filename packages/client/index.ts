@@ -27,19 +27,14 @@ export type { BulkNode } from './bulk/read-nodes.ts';
 export { BundleError } from './bundle/bundle-error.ts';
 export { formatCid } from './bundle/cid.ts';
 export { type CreateBundleOptions, createBundle } from './bundle/create-bundle.ts';
-export {
-  type ImportBundleOptions,
-  type ImportBundleResult,
-  type ImportedRoot,
-  type ImportProgress,
-  importBundle,
-} from './bundle/import-bundle.ts';
+export { type ImportBundleResult, type ImportedRoot, importBundle } from './bundle/import-bundle.ts';
 export {
   type BundleNode,
   type BundleReader,
   type ReadBundleOptions,
   readBundle,
 } from './bundle/read-bundle.ts';
+export type { ImportBundleOptions, ImportProgress } from './bundle/storing.ts';
 export { CatalogError, type CatalogErrorCode } from './catalog/catalog-error.ts';
 export {
   CATALOG_CONTENT_TYPE,

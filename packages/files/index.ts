@@ -1,7 +1,7 @@
 /** Trees on disk: scanned and pushed, pulled and written. Names are raw bytes, links are never followed. */
 
 export { GivenPathError, resolveGivenPath } from './given-path.ts';
-export { createCollectingDigest } from './node-digest.ts';
+export { createCollectingDigest, digestAtOnce } from './node-digest.ts';
 export { openSpaceSource, type PullToPathOptions, pullToPath } from './pull/pull-to-path.ts';
 export type { FolderState } from './push/folder-state.ts';
 export { IGNORE_FILE_NAME } from './push/ignore-rules.ts';

@@ -132,15 +132,23 @@ async function damage(world: World, space: number, node: PoolNode, how: 'flipped
   // The last canonical byte of an empty node is not content: serving nothing is right whatever became of it.
   if (row?.bytes !== 'good' || row.state === 'claimed' || row.state === 'waiting') return;
   if (node.content.length === 0) return;
-  await world.engine.damage(world.space(space), await getRow(world, space, node), how);
-  row.bytes = how;
+  const packed = await findPlace(world, space, node);
+  // Of a pack one record is spoilt, so that its neighbours stay what they are.
+  const spoilt = packed === undefined ? how : 'flipped';
+  await world.engine.damage(world.space(space), await getRow(world, space, node), spoilt, packed);
+  row.bytes = spoilt;
 }
 
 async function mend(world: World, space: number, node: PoolNode): Promise<void> {
   const row = world.model(space).nodes.get(node.hash);
   if (row === undefined || row.bytes === 'good' || row.state === 'claimed') return;
-  await world.engine.mend(world.space(space), await getRow(world, space, node));
+  const packed = await findPlace(world, space, node);
+  await world.engine.mend(world.space(space), await getRow(world, space, node), packed);
   row.bytes = 'good';
+}
+
+async function findPlace(world: World, space: number, { hash }: PoolNode) {
+  return (await world.core.metadata.findNodesWithContent(world.space(space), [hash]))[0]?.content?.packed;
 }
 
 async function getRow(world: World, space: number, node: PoolNode) {
@@ -255,7 +263,8 @@ async function sweepAll(world: World): Promise<void> {
     expect(steps).toBeLessThan(BACKGROUND_STEPS_MAX);
   }
   for (const model of world.models) {
-    const { nodes, uploads } = model.sweep(world.now);
+    const { nodes, uploads, packs } = model.sweep(world.now);
+    if (packs > 0) world.see('sweep: ended a pack');
     for (const state of nodes) world.see(`sweep: dropped ${state}`);
     if (uploads > 0) world.see('sweep: dropped an upload');
   }

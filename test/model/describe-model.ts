@@ -2,9 +2,11 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { applyNodeStep, applyWorldStep, outliveAll } from './apply-node-step.ts';
+import { applyPackStep } from './apply-pack-step.ts';
 import { applyRootRefStep } from './apply-root-ref-step.ts';
 import { applyUploadStep } from './apply-upload-step.ts';
 import type { EngineUnderTest } from './engine-under-test.ts';
+import { isPackStep } from './pack-steps.ts';
 import { findFocus, makeSequenceArbitrary, type Sequence, type Step } from './steps.ts';
 import { World } from './world.ts';
 
@@ -20,6 +22,8 @@ export interface ModelRun {
   readonly auditEvery?: number;
   /** false: a sequence that fails is told as it is, for an engine that takes too long to try smaller ones */
   readonly shrinks?: boolean;
+  /** packs are sent, read and compacted too */
+  readonly hasPacks?: boolean;
   /** situations this engine has no part in */
   readonly without?: readonly string[];
 }
@@ -40,7 +44,7 @@ export function describeModel(name: string, makeEngine: () => EngineUnderTest, r
         const sequences = Number(MODEL_SEQUENCES ?? run.sequences);
         const sightings = new Map<string, number>();
         await fc.assert(
-          fc.asyncProperty(makeSequenceArbitrary(run.stepsMax), (sequence) =>
+          fc.asyncProperty(makeSequenceArbitrary(run.stepsMax, run.hasPacks === true), (sequence) =>
             runSequence(makeEngine(), sequence, sightings, run.auditEvery ?? 1),
           ),
           {
@@ -99,10 +103,38 @@ const SITUATIONS = [
   'page: of an older revision',
   'page: cursor too old',
 ] as const;
+/** Where packs are sent too. */
+const PACK_SITUATIONS = [
+  'leases: ready',
+  'leases: absent',
+  'leases: validated_awaiting_children',
+  'leases: CAS_UPLOAD_LIMIT',
+  'leases: the same pack',
+  'pack: accepted',
+  'pack: finished already',
+  'pack lease: NOT_FOUND',
+  'pack lease: CONFLICT',
+  'pack lease: crash',
+  'pack lease, open: ready',
+  'pack lease, open: rejected',
+  'pack lease, open: validated_awaiting_children',
+  'pack lease, judging: ready',
+  'pack lease, judged: ready',
+  'pack lease, judged: absent',
+  'pack lease, judged: rejected',
+  'reads: codec 0',
+  'reads: codec 1',
+  'reads: damage noticed',
+  'compaction: moved',
+  'compaction: crashed',
+  'sweep: ended a pack',
+] as const;
 const SEEN_MIN = 5;
 
 function findUnseen(sightings: ReadonlyMap<string, number>, run: ModelRun): string[] {
-  return SITUATIONS.filter((name) => run.without?.includes(name) !== true)
+  const situations = run.hasPacks === true ? PACK_SITUATIONS : SITUATIONS;
+  return situations
+    .filter((name) => run.without?.includes(name) !== true)
     .filter((name) => (sightings.get(name) ?? 0) < (run.seenMin ?? SEEN_MIN))
     .map((name) => `${name}: ${sightings.get(name) ?? 0}`);
 }
@@ -129,6 +161,7 @@ async function runSequence(
 }
 
 async function applyStep(world: World, step: Step): Promise<void> {
+  if (isPackStep(step)) return applyPackStep(world, step);
   switch (step.do) {
     case 'put':
     case 'forge':

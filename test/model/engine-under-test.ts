@@ -2,7 +2,7 @@
  * What the model test needs of an engine. A new engine joins by implementing this in a few lines and calling
  * `describeModel`; everything else speaks to core through its ports.
  */
-import type { NodeRow, Space } from '../../packages/server/core/model.ts';
+import type { NodeRow, PackPlace, Space } from '../../packages/server/core/model.ts';
 import type { Clock, ContentStore, MetadataStore } from '../../packages/server/core/ports.ts';
 
 export interface EngineUnderTest {
@@ -19,9 +19,11 @@ export interface EngineUnderTest {
   }): Promise<{ readonly metadata: MetadataStore; readonly content: ContentStore }>;
   close(): Promise<void>;
   /** Spoils the stored bytes behind the engine's back: the last canonical byte flipped, or all of them gone. */
-  damage(space: Space, node: NodeRow, how: 'flipped' | 'lost'): Promise<void>;
+  damage(space: Space, node: NodeRow, how: 'flipped' | 'lost', packed?: PackPlace): Promise<void>;
   /** Puts back what `damage` took from this generation. */
-  mend(space: Space, node: NodeRow): Promise<void>;
+  mend(space: Space, node: NodeRow, packed?: PackPlace): Promise<void>;
+  /** What a recount of the rows says against the kept counts. */
+  findProblems?(): readonly string[];
   /** Removes all data. */
   destroy(): Promise<void>;
 }

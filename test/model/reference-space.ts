@@ -4,6 +4,7 @@
  */
 import { sha256Hex } from '../support/canonical-node.ts';
 import { getPoolNode, NODE_BYTES_MAX } from './node-pool.ts';
+import { ReferencePacks } from './reference-packs.ts';
 import { ReferenceRootRefs, type RefTarget } from './reference-root-refs.ts';
 
 export const MODEL_SETTINGS = {
@@ -23,6 +24,8 @@ export interface ModelNode {
   touchedAt: number;
   /** the truth about the stored bytes, which the system may not have noticed yet */
   bytes: 'good' | 'flipped' | 'lost';
+  /** what they take in the store: canonical by v1, the stored length of their record by a pack */
+  storedBytes: number;
 }
 
 export interface ModelUpload {
@@ -51,25 +54,26 @@ export type ExpectedLease =
 export class ReferenceSpace {
   readonly nodes = new Map<string, ModelNode>();
   readonly uploads = new Map<string, ModelUpload>();
+  readonly packs = new ReferencePacks(this);
   readonly rootRefs = new ReferenceRootRefs();
   /** declared lengths of the PUTs under way */
   readonly receiving = new Map<number, number>();
   #generations = 0;
 
   lease(now: number, hash: string, requestedMs: number): ExpectedLease {
-    const durationMs = Math.min(Math.max(requestedMs, 60_000), 86_400_000);
+    const durationMs = clampMs(requestedMs);
     const node = this.nodes.get(hash);
     if (node?.state === 'ready') return renew(now, node, durationMs);
     if (node?.state === 'waiting') {
       node.touchedAt = now;
-      return this.#publishOrWait(now, node, durationMs);
+      return this.settle(now, node, durationMs);
     }
     const upload = this.uploads.get(hash);
     if (upload?.object !== undefined) {
       const rejection = judge(hash, upload.object);
       if (rejection !== undefined) return this.#newGeneration(now, hash, rejection);
       this.uploads.delete(hash);
-      return this.#accept(now, hash, durationMs);
+      return this.accept(now, hash, durationMs, getPoolNode(hash).bytes.length);
     }
     if (upload !== undefined && (upload.urlExpiresAt > now || upload.receiving > 0)) {
       upload.touchedAt = now;
@@ -80,10 +84,7 @@ export class ReferenceSpace {
   }
 
   #newGeneration(now: number, hash: string, rejection: string | undefined): ExpectedLease {
-    const others = [...this.uploads].filter(
-      ([other, { urlExpiresAt }]) => other !== hash && urlExpiresAt > now,
-    );
-    if (others.length >= MODEL_SETTINGS.activeUploadsMax) return { error: 'CAS_UPLOAD_LIMIT' };
+    if (this.countActive(now, hash) >= MODEL_SETTINGS.activeUploadsMax) return { error: 'CAS_UPLOAD_LIMIT' };
     this.#generations += 1;
     const urlExpiresAt = now + MODEL_SETTINGS.uploadTtlMs;
     const upload: ModelUpload = {
@@ -98,12 +99,21 @@ export class ReferenceSpace {
     return awaiting(upload, [urlExpiresAt]);
   }
 
+  /** Uploads but that of `hash`, and packs. */
+  countActive(now: number, hash?: string): number {
+    const uploads = [...this.uploads].filter(
+      ([other, { urlExpiresAt }]) => other !== hash && urlExpiresAt > now,
+    );
+    return uploads.length + this.packs.countActive(now);
+  }
+
   /** Good bytes: a new row waits for its children; a rotten or claimed one is healed whatever its children are. */
-  #accept(now: number, hash: string, durationMs: number): ExpectedLease {
+  accept(now: number, hash: string, durationMs: number, storedBytes: number): ExpectedLease {
     const known = this.nodes.get(hash);
     if (known !== undefined) {
       known.state = 'ready';
       known.bytes = 'good';
+      known.storedBytes = storedBytes;
       return renew(now, known, durationMs);
     }
     const node: ModelNode = {
@@ -113,12 +123,15 @@ export class ReferenceSpace {
       leaseExpiresAt: 0,
       touchedAt: now,
       bytes: 'good',
+      storedBytes,
     };
     this.nodes.set(hash, node);
-    return this.#publishOrWait(now, node, durationMs);
+    return this.settle(now, node, durationMs);
   }
 
-  #publishOrWait(now: number, node: ModelNode, durationMs: number): ExpectedLease {
+  /** Renews a ready node; a waiting one becomes ready if its children are. */
+  settle(now: number, node: ModelNode, durationMs: number): ExpectedLease {
+    if (node.state === 'ready') return renew(now, node, durationMs);
     const distinct = [...new Set(getPoolNode(node.hash).refs)];
     const childHashes = distinct.filter((child) => this.nodes.get(child)?.state !== 'ready');
     if (childHashes.length > 0) return { state: 'validated_awaiting_children', childHashes };
@@ -161,7 +174,7 @@ export class ReferenceSpace {
     return {
       nodeCount: rows.length,
       readyContentBytes: sum(ready.map(({ node }) => node.content.length)),
-      readyStoredBytes: sum(ready.map(({ node }) => node.bytes.length)),
+      readyStoredBytes: sum(ready.map(({ row }) => row.storedBytes)),
       reservedBytes: sum([...waiting.map(({ node }) => node.bytes.length), ...this.receiving.values()]),
       notReadyNodeCount: rows.length - ready.length,
       leasedNodeCount: rows.filter(({ row }) => row.leaseExpiresAt > now).length,
@@ -196,7 +209,11 @@ export class ReferenceSpace {
   }
 
   /** What 24 h without a lease call removes. Claimed rows are finished too. */
-  sweep(now: number): { readonly nodes: readonly string[]; readonly uploads: number } {
+  sweep(now: number): {
+    readonly nodes: readonly string[];
+    readonly uploads: number;
+    readonly packs: number;
+  } {
     const cutoff = now - MODEL_SETTINGS.abandonedAfterMs;
     const dropped: string[] = [];
     const uploadsBefore = this.uploads.size;
@@ -208,7 +225,7 @@ export class ReferenceSpace {
     for (const [hash, upload] of [...this.uploads]) {
       if (Math.max(upload.touchedAt, upload.urlExpiresAt) <= cutoff) this.uploads.delete(hash);
     }
-    return { nodes: dropped, uploads: uploadsBefore - this.uploads.size };
+    return { nodes: dropped, uploads: uploadsBefore - this.uploads.size, packs: this.packs.sweep(now) };
   }
 
   findEligible(now: number): readonly string[] {
@@ -219,6 +236,7 @@ export class ReferenceSpace {
   hasAbandoned(now: number): boolean {
     const cutoff = now - MODEL_SETTINGS.abandonedAfterMs;
     const isOld = (upload: ModelUpload): boolean => Math.max(upload.touchedAt, upload.urlExpiresAt) <= cutoff;
+    if (this.packs.hasAbandoned(now)) return true;
     const rows = [...this.nodes.values()];
     return rows.some((node) => isDropped(node, cutoff)) || [...this.uploads.values()].some(isOld);
   }
@@ -230,6 +248,10 @@ export class ReferenceSpace {
       node.state = node.bytes === 'good' ? 'ready' : 'rotten';
     }
   }
+}
+
+export function clampMs(requestedMs: number): number {
+  return Math.min(Math.max(requestedMs, 60_000), 86_400_000);
 }
 
 function isDropped(node: ModelNode, cutoff: number): boolean {
@@ -248,8 +270,8 @@ function awaiting(upload: ModelUpload, expiresAt: readonly number[]): ExpectedLe
 }
 
 /** The order in which leaseNode judges an upload: length, digest, format. */
-function judge(hash: string, object: Uint8Array | 'too-large'): string | undefined {
-  if (object === 'too-large') return 'NODE_TOO_LARGE';
+export function judge(hash: string, object: Uint8Array | 'too-large'): string | undefined {
+  if (object === 'too-large' || object.length > MODEL_SETTINGS.nodeBytesMax) return 'NODE_TOO_LARGE';
   if (sha256Hex(object) !== hash) return 'NODE_DIGEST_MISMATCH';
   return getPoolNode(hash).isValid ? undefined : 'INVALID_CANONICAL_NODE';
 }

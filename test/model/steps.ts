@@ -5,6 +5,7 @@
  */
 import fc from 'fast-check';
 import { POOL, type PoolNode } from './node-pool.ts';
+import { type PackStep, packEpisodes, packStepArbitrary } from './pack-steps.ts';
 
 export type BodyKind = 'good' | 'other' | 'truncated' | 'oversized' | 'empty';
 export type HeaderKind = 'right' | 'no-if-none-match' | 'wrong-if-none-match' | 'wrong-type' | 'no-type';
@@ -74,7 +75,7 @@ export type WorldStep =
   | { readonly do: 'scrub' }
   | { readonly do: 'restart' };
 
-export type Step = NodeStep | UploadStep | RootRefStep | WorldStep;
+export type Step = NodeStep | UploadStep | RootRefStep | WorldStep | PackStep;
 
 /** One sequence: a few nodes, so that steps meet, and what is done with them. */
 export interface Sequence {
@@ -345,9 +346,18 @@ function makeEpisodes(): fc.Arbitrary<readonly Step[]> {
   );
 }
 
-export function makeSequenceArbitrary(stepsMax: number): fc.Arbitrary<Sequence> {
+export function makeSequenceArbitrary(stepsMax: number, hasPacks: boolean): fc.Arbitrary<Sequence> {
   const single = stepArbitrary.map((step): readonly Step[] => [step]);
-  const piece = fc.oneof({ arbitrary: single, weight: 12 }, { arbitrary: makeEpisodes(), weight: 3 });
+  const pieces = [
+    { arbitrary: single, weight: 12 },
+    { arbitrary: makeEpisodes(), weight: 3 },
+  ];
+  const ofPack = packStepArbitrary.map((step): readonly Step[] => [step]);
+  const ofPacks = [
+    { arbitrary: ofPack, weight: 15 },
+    { arbitrary: packEpisodes as fc.Arbitrary<readonly Step[]>, weight: 4 },
+  ];
+  const piece = fc.oneof(...pieces, ...(hasPacks ? ofPacks : []));
   return fc.record({
     focus: fc.constantFrom(...FAMILIES),
     steps: fc.array(piece, { minLength: 1, maxLength: stepsMax, size: 'max' }).map((pieces) => pieces.flat()),

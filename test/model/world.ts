@@ -1,7 +1,7 @@
 /** One run: the real engine and the reference model side by side, one clock, and all that a client would remember. */
 import { expect } from 'bun:test';
 import { createHmac } from 'node:crypto';
-import { ApiError, hashesToRefs, type UploadInstruction } from '@holdfast/protocol';
+import { ApiError, hashesToRefs, type PackInstruction, type UploadInstruction } from '@holdfast/protocol';
 import type { Core } from '../../packages/server/core/core.ts';
 import { getUsage } from '../../packages/server/core/get-usage.ts';
 import { PackJudgements } from '../../packages/server/core/judge-pack.ts';
@@ -14,6 +14,7 @@ import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
 import { unzstd } from '../../packages/server/engine/unzstd.ts';
 import type { EngineUnderTest } from './engine-under-test.ts';
 import { POOL, type PoolNode } from './node-pool.ts';
+import type { ModelPack } from './reference-packs.ts';
 import type { Changes } from './reference-root-refs.ts';
 import { MODEL_SETTINGS, ReferenceSpace } from './reference-space.ts';
 
@@ -31,6 +32,13 @@ export interface KnownUrl {
   readonly node: PoolNode;
   readonly generation: number;
   readonly instruction: UploadInstruction;
+}
+
+export interface KnownPack {
+  readonly space: number;
+  readonly id: string;
+  readonly model: ModelPack;
+  readonly instruction: PackInstruction;
 }
 
 export interface KnownCursor {
@@ -70,6 +78,7 @@ export class World {
   now: number;
   readonly models: readonly ReferenceSpace[] = SPACES.map(() => new ReferenceSpace());
   readonly urls: KnownUrl[] = [];
+  readonly packs: KnownPack[] = [];
   readonly cursors: KnownCursor[] = [];
   readonly requests: KnownRequest[] = [];
   readonly openPuts: OpenPut[] = [];
@@ -195,6 +204,7 @@ export class World {
 
   /** Everything observable, compared: usage of each Space, the row and the metadata answer of each hash. */
   async audit(): Promise<void> {
+    expect(this.#engine.findProblems?.() ?? []).toEqual([]);
     for (const index of SPACES.keys()) {
       const space = this.space(index);
       const model = this.model(index);

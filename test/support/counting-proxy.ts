@@ -1,6 +1,6 @@
 /** An HTTP proxy in front of a server that counts what passes, by operation and by node. */
 interface Passed {
-  /** `lease`, `upload`, `commit` (of root refs), `metadata`, `content`, `root-refs` or another last part of a path */
+  /** `lease`, `upload`, `commit` (of root refs), `metadata`, `content`, `root-refs`, of Bulk `leases`, `reads`, `pack-lease`, `pack-upload`, or another last part of a path */
   readonly kind: string;
   /** of the node; '' where there is none */
   readonly hash: string;
@@ -15,16 +15,22 @@ export interface CountingProxy {
   forget(): void;
   /** Called when a request has come and when its answer is about to go; what it does happens first. */
   onRequest: ((kind: string, moment: 'asked' | 'answered') => void | Promise<void>) | undefined;
+  offersBulk: boolean;
   /** The server that answers from now on; it may be away. */
   setTarget(url: string): void;
   close(): Promise<void>;
 }
 
-export function startCountingProxy(firstTarget: string): CountingProxy {
+/** With `offersBulk` false the server looks like one without Bulk: its answers of 404 are not counted. */
+export function startCountingProxy(
+  firstTarget: string,
+  { offersBulk = false }: { readonly offersBulk?: boolean } = {},
+): CountingProxy {
   let target = firstTarget;
   let passed: Passed[] = [];
   /** upload targets name no hash: the lease that gave one does */
   const hashOfUpload = new Map<string, string>();
+  const packUploads = new Set<string>();
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
@@ -32,9 +38,11 @@ export function startCountingProxy(firstTarget: string): CountingProxy {
     async fetch(request) {
       const { pathname, search } = new URL(request.url);
       const body = request.method === 'GET' ? undefined : await request.bytes();
+      const isOfBulk = pathname.startsWith('/bulk/');
+      if (isOfBulk && !proxy.offersBulk) return new Response('no such page', { status: 404 });
       const headers = new Headers(request.headers);
       const isUpload = pathname.startsWith('/uploads/');
-      const kind = isUpload ? 'upload' : kindOf(request.method, pathname.split('/').at(-1) ?? '');
+      const kind = isUpload ? 'upload' : kindOf(request.method, pathname);
       await proxy.onRequest?.(kind, 'asked');
       let answer: Response;
       try {
@@ -49,11 +57,20 @@ export function startCountingProxy(firstTarget: string): CountingProxy {
       }
       const bytes = await answer.bytes();
       const hash = isUpload ? (hashOfUpload.get(pathname) ?? '') : (/[0-9a-f]{64}/.exec(pathname)?.[0] ?? '');
+      if (kind === 'leases' && answer.status === 200) {
+        const { pack } = JSON.parse(new TextDecoder().decode(bytes)) as { pack?: { url: string } };
+        if (pack !== undefined) packUploads.add(new URL(pack.url).pathname);
+      }
       if (kind === 'lease' && answer.status === 200) {
         const { upload } = JSON.parse(new TextDecoder().decode(bytes)) as { upload?: { url: string } };
         if (upload !== undefined) hashOfUpload.set(new URL(upload.url).pathname, hash);
       }
-      passed.push({ kind, hash, status: answer.status, bytes: body?.length ?? 0 });
+      passed.push({
+        kind: packUploads.has(pathname) ? 'pack-upload' : kind,
+        hash,
+        status: answer.status,
+        bytes: body?.length ?? 0,
+      });
       await proxy.onRequest?.(kind, 'answered');
       return new Response(bytes, { status: answer.status, headers: answer.headers });
     },
@@ -63,6 +80,7 @@ export function startCountingProxy(firstTarget: string): CountingProxy {
     get passed() {
       return passed;
     },
+    offersBulk,
     onRequest: undefined,
     forget() {
       passed = [];
@@ -75,6 +93,8 @@ export function startCountingProxy(firstTarget: string): CountingProxy {
   return proxy;
 }
 
-function kindOf(method: string, operation: string): string {
+function kindOf(method: string, path: string): string {
+  const operation = path.split('/').at(-1) ?? '';
+  if (operation === 'lease' && path.startsWith('/bulk/')) return 'pack-lease';
   return method === 'POST' && operation === 'root-refs' ? 'commit' : operation;
 }

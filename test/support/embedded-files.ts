@@ -27,9 +27,11 @@ export function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-interface Place {
+export interface Place {
   readonly generation: string;
   readonly isInline: boolean;
+  /** The node is a record of this pack. */
+  readonly record?: { readonly pack: string; readonly hash: string };
 }
 
 type Spoiled = 'flipped' | 'lost';
@@ -46,11 +48,12 @@ export class ByteSpoiler {
   /** `offset` counts from the end for negative numbers; only for 'flipped' */
   spoil(place: Place, how: Spoiled, offset = -1): void {
     if (place.isInline) this.#spoilInline(place.generation, how, offset);
+    else if (place.record !== undefined) this.#spoilRecord(place.record, how, offset);
     else this.#spoilFile(place.generation, how, offset);
   }
 
   restore(place: Place): void {
-    const path = objectPath(this.#data, place.generation);
+    const path = objectPath(this.#data, place.record?.pack ?? place.generation);
     if (place.isInline) this.#writeInline(place.generation, this.#inline.get(place.generation));
     else renameSync(`${path}.kept`, path);
   }
@@ -64,6 +67,19 @@ export class ByteSpoiler {
     cpSync(path, `${path}.kept`);
     const bytes = readFileSync(path);
     flip(bytes, offset);
+    writeFileSync(path, bytes);
+  }
+
+  /** Its neighbours in the pack stay as they are: 'lost' are its bytes, not the pack. */
+  #spoilRecord({ pack, hash }: NonNullable<Place['record']>, how: Spoiled, offset: number): void {
+    const path = objectPath(this.#data, pack);
+    cpSync(path, `${path}.kept`);
+    const bytes = readFileSync(path);
+    let start = 8;
+    while (bytes.toString('hex', start, start + 32) !== hash) start += 44 + bytes.readUInt32LE(start + 36);
+    const stored = bytes.subarray(start + 44, start + 44 + bytes.readUInt32LE(start + 36));
+    if (how === 'lost') stored.fill(0);
+    else flip(stored, offset);
     writeFileSync(path, bytes);
   }
 

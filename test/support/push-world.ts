@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { type Client, createClient, SILENT_PROGRESS } from '../../packages/client/index.ts';
 import {
   type FolderState,
+  findZstd,
   MemoryState,
   type PushedFolder,
   type PushFolderOptions,
@@ -20,13 +21,13 @@ export class PushWorld {
   readonly #states: FolderState[] = [];
   #count = 0;
 
-  static async start(): Promise<PushWorld> {
-    return new PushWorld(await startFreshServer('push-server'));
+  static async start(options: { readonly offersBulk?: boolean } = {}): Promise<PushWorld> {
+    return new PushWorld(await startFreshServer('push-server'), options);
   }
 
-  private constructor(running: RunningServer) {
+  private constructor(running: RunningServer, options: { readonly offersBulk?: boolean }) {
     this.#running = running;
-    this.proxy = startCountingProxy(running.server.url);
+    this.proxy = startCountingProxy(running.server.url, options);
   }
 
   async end(): Promise<void> {
@@ -43,7 +44,14 @@ export class PushWorld {
 
   connect(spaceId: string): Client {
     const token = this.#running.issuer.token(spaceId);
-    return createClient({ baseUrl: this.proxy.url, appId: APP, spaceId, token, retry: { attemptsMax: 1 } });
+    return createClient({
+      baseUrl: this.proxy.url,
+      appId: APP,
+      spaceId,
+      token,
+      retry: { attemptsMax: 1 },
+      zstd: findZstd(),
+    });
   }
 
   openState(path?: string): FolderState {

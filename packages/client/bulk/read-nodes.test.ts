@@ -79,6 +79,7 @@ function expectFailure(error: unknown, code: string, message: RegExp): void {
 
 const asked = (space: FakeSpace): unknown[] =>
   space.calls.map(({ body }) => JSON.parse(new TextDecoder().decode(body)));
+const plain = ({ storedBytes: _, ...node }: BulkNode) => ({ ...node, content: Buffer.from(node.content) });
 const indexesOf = (nodes: readonly BulkNode[]): number[] => nodes.map(({ hash }) => HASHES.indexOf(hash));
 
 describe('reading in bulk', () => {
@@ -87,9 +88,7 @@ describe('reading in bulk', () => {
     space.plant('reads', () => answer(packOf([0, 1, 2, 3, 4, 5], compressed)));
     const { nodes, error } = await readAll(space, HASHES, compressed ? ZSTD : undefined);
     expect(error).toBeUndefined();
-    expect(nodes.map((node) => ({ ...node, content: Buffer.from(node.content) }))).toEqual(
-      NODES.map(({ canonical: _, ...node }) => node),
-    );
+    expect(nodes.map(plain)).toEqual(NODES.map(({ canonical: _, ...node }) => node));
     expect(asked(space)).toEqual([{ hashes: HASHES, ...(compressed ? { codecs: ['zstd'] } : {}) }]);
     expect(space.clock.runningLimits).toBe(0);
   });
@@ -325,7 +324,7 @@ describe('a hostile answer is refused, the record named', () => {
         const { nodes, error } = await readAll(space, HASHES, ZSTD);
         for (const node of nodes) {
           const { canonical: _, ...expected } = NODES[HASHES.indexOf(node.hash)]!;
-          expect({ ...node, content: Buffer.from(node.content) }).toEqual(expected);
+          expect(plain(node)).toEqual(expected);
         }
         if (error !== undefined) expect(error).toBeInstanceOf(CasError);
       }),

@@ -28,6 +28,8 @@ export interface BulkNode {
   readonly refs: readonly Hash[];
   /** May be a view of more bytes than its own: copy what is to be kept for long. */
   readonly content: Uint8Array;
+  /** of the record it came in */
+  readonly storedBytes: number;
 }
 
 export interface BulkReadSettings {
@@ -130,7 +132,10 @@ class AnswerCheck {
       throw this.#malformed(record, 'with it the pack has too many refs');
     }
     const { contentType, content } = node;
-    return [{ hash, contentType, refs: refsToHashes(node.refs), content }, position];
+    return [
+      { hash, contentType, refs: refsToHashes(node.refs), content, storedBytes: record.stored.length },
+      position,
+    ];
   }
 
   async #judge(record: PackRecord) {
@@ -179,5 +184,5 @@ function broken(answer: Answer, byte: number, reason: string) {
 
 function unproven({ index, hash }: PackRecord, reason: string): VerificationError {
   const message = `readNodes: record ${index + 1} (${hash}) of the pack that came is not what its hash says: ${reason}; do not use it`;
-  return new VerificationError(message, 'readNodes');
+  return new VerificationError(message, 'readNodes', hash);
 }

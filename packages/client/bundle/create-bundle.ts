@@ -2,18 +2,16 @@
 import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import type { Client } from '../client.ts';
 import { HASHES_MAX, HashTable } from '../hash-table.ts';
-import { mapInOrder } from '../map-in-order.ts';
 import type { CallOptions } from '../operations.ts';
 import { BundleError } from './bundle-error.ts';
 import { concat, encodeCarHeader } from './car-header.ts';
 import { CID_BYTES, encodeCid } from './cid.ts';
 import { type CanonicalParts, type LoadedNode, type LoadOptions, loadNode, withHash } from './load-node.ts';
+import { NodeLoader } from './node-loader.ts';
 import { encodeVarint } from './varint.ts';
 
 /** Nodes of one bundle: what the set of written ones can hold. */
 const BUNDLE_NODES_MAX = HASHES_MAX;
-/** Nodes that are read at once; with HELD_CONTENT_BYTES_MAX each they take at most 32 MiB. */
-const READ_AHEAD_NODES = 8;
 /** Content up to this is written in one chunk with its header. */
 const JOINED_CONTENT_BYTES_MAX = 64 * 1024;
 const MEMORY_BYTES_MAX_DEFAULT = 16 * 1024 * 1024;
@@ -126,7 +124,10 @@ async function* walkChildrenFirst(
   const memoryBytesMax = options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT;
   const written = new HashTable();
   let heldBytes = 0;
+  const loader = new NodeLoader(client, options);
   const load = (hash: Hash): Promise<LoadedNode> => loadNode(client, hash, options);
+  const listUnwritten = (refs: readonly Hash[]): Hash[] =>
+    [...new Set(refs)].filter((ref) => !written.has(ref));
   const hold = (node: LoadedNode): Parent => {
     const size = heldBytesOf(node);
     if (heldBytes + size > memoryBytesMax) return { hash: node.hash, node: undefined };
@@ -141,8 +142,11 @@ async function* walkChildrenFirst(
     refs: readonly Hash[],
     waiting: Parent[],
   ): AsyncGenerator<LoadedNode, void, undefined> {
-    const unwritten = [...new Set(refs)].filter((ref) => !written.has(ref));
-    for await (const child of mapInOrder(unwritten, READ_AHEAD_NODES, load)) {
+    const unwritten = listUnwritten(refs);
+    // Of the parents that come next; those that were forgotten are read again anyway.
+    const upcoming = (): Hash[] =>
+      listUnwritten((stack.at(-2)?.waiting ?? []).toReversed().flatMap(({ node }) => node?.refs ?? []));
+    for await (const child of loader.loadAll(unwritten, upcoming)) {
       if (child.refs.length > 0) waiting.push(hold(child));
       else if (addWritten(written, child.hash)) yield child;
     }

@@ -5,15 +5,18 @@ import {
   decodeNode,
   encodeNode,
   NODE_MEDIA_TYPE,
+  type PackLeaseResult,
   ROTTEN_NODES_HEADER,
   refsToHashes,
 } from '@holdfast/protocol';
 import { type Client, type ClientOptions, createClient } from '../client.ts';
 import { CasError, type CasErrorCode } from '../errors.ts';
+import { failure, json } from './fake-answers-fixture.ts';
+import { FakeBulk } from './fake-bulk-fixture.ts';
 import { FAR_TIMEOUTS, FakeClock } from './fake-clock-fixture.ts';
 
 export interface Call {
-  /** `metadata`, `content`, `lease`, `usage`, `gc`, `root-refs`, `health` or `upload` */
+  /** `metadata`, `content`, `lease`, `usage`, `gc`, `root-refs`, `health`, `upload`, or of Bulk `leases`, `reads`, `pack-lease`, `pack-upload` */
   readonly kind: string;
   readonly method: string;
   readonly url: URL;
@@ -21,6 +24,8 @@ export interface Call {
   readonly body: Uint8Array;
   readonly signal: AbortSignal | undefined;
 }
+
+export { failure, json };
 
 /** Answers instead of the Space, throws as `fetch` does, or (undefined) lets the Space answer. */
 export type Fault = (call: Call) => Response | Promise<Response> | undefined;
@@ -41,15 +46,16 @@ export function sha256Hex(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-export function json(value: unknown, status = 200, headers: Record<string, string> = {}): Response {
-  return new Response(JSON.stringify(value), {
-    status,
-    headers: { 'content-type': 'application/json', ...headers },
-  });
+const BULK_KINDS: ReadonlySet<string> = new Set(['leases', 'reads', 'pack-lease', 'pack-upload']);
+
+function kindOf(path: string): string {
+  if (path.startsWith('/packs/')) return 'pack-upload';
+  const kind = plainKindOf(path);
+  return kind === 'lease' && path.includes('/packs/') ? 'pack-lease' : kind;
 }
 
-export function failure(status: number, error: string, headers: Record<string, string> = {}): Response {
-  return json({ error, message: `planted ${error}` }, status, headers);
+function plainKindOf(path: string): string {
+  return path.startsWith('/uploads/') ? 'upload' : (path.split('/').at(-1) ?? '');
 }
 
 export class FakeSpace {
@@ -66,6 +72,14 @@ export class FakeSpace {
   #generation = 0;
   /** damaged nodes that answers about rows tell of */
   rottenNodes = 0;
+  /** An old server, unless a test says otherwise: requests of Bulk find nothing, and no test counts them. */
+  offersBulk = false;
+  readonly bulk = new FakeBulk({
+    nodes: this.nodes,
+    now: () => this.clock.now(),
+    find: (hash) => this.#find(hash),
+    publish: (hash, canonical) => this.#waiting.set(hash, canonical),
+  });
 
   client(options: Partial<ClientOptions> = {}): Client {
     return createClient({
@@ -91,7 +105,9 @@ export class FakeSpace {
 
   readonly fetch = async (address: string, init: RequestInit): Promise<Response> => {
     const url = new URL(address);
-    const kind = url.pathname.startsWith('/uploads/') ? 'upload' : (url.pathname.split('/').at(-1) ?? '');
+    const kind = this.offersBulk ? kindOf(url.pathname) : plainKindOf(url.pathname);
+    const isAbsent = !this.offersBulk && url.pathname.includes('/bulk/') && !this.#faults.get(kind)?.length;
+    if (isAbsent) return failure(404, 'NOT_FOUND');
     const body = new Uint8Array(await new Response(init.body as BodyInit | null).arrayBuffer());
     const call: Call = {
       kind,
@@ -103,16 +119,18 @@ export class FakeSpace {
     };
     this.calls.push(call);
     const answer = (await this.#faults.get(kind)?.shift()?.(call)) ?? this.#answer(call);
-    const isOfRow = kind === 'lease' || kind === 'metadata';
+    const isOfRow = kind === 'lease' || kind === 'metadata' || kind === 'leases';
     if (isOfRow && this.rottenNodes > 0) answer.headers.set(ROTTEN_NODES_HEADER, String(this.rottenNodes));
     return answer;
   };
 
   #answer(call: Call): Response {
     if (call.kind === 'upload') return this.#receive(call);
+    if (call.kind === 'pack-upload') return this.bulk.answer(call.kind, call.url.pathname, call.body);
     if (call.kind === 'health') return json({ status: 'ok' });
     if (call.headers.get('authorization') !== `Bearer ${TOKEN}`) return failure(401, 'invalid_token');
     const hash = call.url.pathname.split('/').at(-2) ?? '';
+    if (BULK_KINDS.has(call.kind)) return this.bulk.answer(call.kind, call.url.pathname, call.body);
     if (call.kind === 'lease') return this.#lease(hash);
     const bytes = this.nodes.get(hash);
     if (bytes === undefined) return failure(404, 'NOT_FOUND');
@@ -161,6 +179,17 @@ export class FakeSpace {
     const rejection = this.#rejections.get(hash);
     const state = rejection === undefined ? 'awaiting_upload' : 'awaiting_replacement_upload';
     return json({ hash, state, rejection, upload: this.#instruct(hash) });
+  }
+
+  /** Of a node that is ready or waits. What waits becomes ready when its children are. */
+  #find(hash: string): PackLeaseResult | undefined {
+    const waiting = this.#waiting.get(hash);
+    const refs = waiting === undefined ? [] : refsToHashes(decodeNode(waiting).refs);
+    const missing = [...new Set(refs)].filter((ref) => this.#find(ref)?.state !== 'ready');
+    if (missing.length > 0) return { hash, state: 'validated_awaiting_children', childHashes: missing };
+    if (waiting !== undefined) this.nodes.set(hash, waiting);
+    this.#waiting.delete(hash);
+    return this.nodes.has(hash) ? { hash, state: 'ready', leaseStartedAt: 1, leaseExpiresAt: 2 } : undefined;
   }
 
   #publish(hash: string, bytes: Uint8Array): Response {

@@ -13,6 +13,7 @@ import {
 } from '@holdfast/client';
 import { decodeNode, encodeNode, encodeNodeHeader, type Hash, refsToHashes } from '@holdfast/protocol';
 import { type ByteString, byteStringOf, displayName, joinPath, toFsPath } from '../byte-names.ts';
+import { ResidentMemory } from '../resident-memory.ts';
 import { chunkMemory } from './buffer-pool.ts';
 import type { FolderState } from './folder-state.ts';
 import type { ScannedRoot } from './scan-tree.ts';
@@ -52,6 +53,7 @@ export class FolderSupply implements NodeSupply<FolderNode> {
   readonly root: FolderNode;
   readonly #path: ByteString;
   readonly #state: FolderState;
+  readonly #memory = new ResidentMemory();
 
   /** `path`: absolute, of the root that was scanned into `state`. */
   constructor(path: ByteString, scanned: ScannedRoot, state: FolderState) {
@@ -88,6 +90,7 @@ export class FolderSupply implements NodeSupply<FolderNode> {
   }
 
   releaseNode(bytes: Uint8Array): void {
+    this.#memory.passed(bytes.length);
     chunkMemory.give(bytes);
   }
 

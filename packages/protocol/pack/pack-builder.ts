@@ -47,18 +47,27 @@ export function encodeRecord(hash: Hash, canonical: Uint8Array, compress?: Compr
   return record;
 }
 
-/** One pack in the making. It keeps the stored bytes of its records as they are, without a copy, until `toBytes`. */
+/** A pack in the making has at least so much memory, and twice as much each time that is full. */
+const MEMORY_BYTES_MIN = 64 * 1024;
+
+/** One pack in the making. Records are copied into it as they come. */
 export class PackBuilder {
   readonly #bytesMax: number;
   readonly #recordsMax: number;
-  readonly #records = new Map<Hash, EncodedRecord>();
+  readonly #hashes = new Set<Hash>();
+  #memory: Uint8Array<ArrayBuffer>;
   #byteLength = PACK_HEADER_BYTES;
   #refCount = 0;
 
-  /** Limits above those of the format count as them. */
-  constructor(limits: PackLimits = { bytesMax: PACK_BYTES_MAX, recordsMax: PACK_RECORDS_MAX }) {
+  /** Limits above those of the format count as them. The pack is made in `memory` as far as that reaches. */
+  constructor(
+    limits: PackLimits = { bytesMax: PACK_BYTES_MAX, recordsMax: PACK_RECORDS_MAX },
+    memory: ArrayBuffer = new ArrayBuffer(MEMORY_BYTES_MIN),
+  ) {
     this.#bytesMax = Math.min(limits.bytesMax, PACK_BYTES_MAX);
     this.#recordsMax = Math.min(limits.recordsMax, PACK_RECORDS_MAX);
+    this.#memory = new Uint8Array(memory);
+    this.#memory.set(encodePackHeader());
   }
 
   get byteLength(): number {
@@ -67,31 +76,34 @@ export class PackBuilder {
 
   /** In the order they were added. */
   get hashes(): readonly Hash[] {
-    return [...this.#records.keys()];
+    return [...this.#hashes];
   }
 
   /** True when the pack holds the record, also from before; false when it does not fit: then it belongs into the next pack. */
   add(record: EncodedRecord): boolean {
-    if (this.#records.has(record.hash)) return true;
+    if (this.#hashes.has(record.hash)) return true;
     const byteLength = this.#byteLength + RECORD_HEADER_BYTES + record.storedLength;
     const refCount = this.#refCount + record.refCount;
-    const isFull = this.#records.size >= this.#recordsMax || refCount > PACK_REFS_MAX;
+    const isFull = this.#hashes.size >= this.#recordsMax || refCount > PACK_REFS_MAX;
     if (isFull || byteLength > this.#bytesMax) return false;
-    this.#records.set(record.hash, record);
+    this.#makeRoom(byteLength);
+    this.#memory.set(encodeRecordHeader(record), this.#byteLength);
+    this.#memory.set(record.stored, this.#byteLength + RECORD_HEADER_BYTES);
+    this.#hashes.add(record.hash);
     this.#byteLength = byteLength;
     this.#refCount = refCount;
     return true;
   }
 
-  toBytes(): Uint8Array {
-    const pack = new Uint8Array(this.#byteLength);
-    pack.set(encodePackHeader());
-    let at = PACK_HEADER_BYTES;
-    for (const record of this.#records.values()) {
-      pack.set(encodeRecordHeader(record), at);
-      pack.set(record.stored, at + RECORD_HEADER_BYTES);
-      at += RECORD_HEADER_BYTES + record.storedLength;
-    }
-    return pack;
+  /** A view of its memory: the pack as it is now, until the next record is added. */
+  toBytes(): Uint8Array<ArrayBuffer> {
+    return this.#memory.subarray(0, this.#byteLength);
+  }
+
+  #makeRoom(byteLength: number): void {
+    if (byteLength <= this.#memory.length) return;
+    const memory = new Uint8Array(Math.max(byteLength, Math.min(2 * this.#memory.length, this.#bytesMax)));
+    memory.set(this.#memory.subarray(0, this.#byteLength));
+    this.#memory = memory;
   }
 }

@@ -15,8 +15,8 @@ import { childrenFirst } from './order-nodes.ts';
 import type { JudgedPack, JudgedRecord, PackJudge, PackObject, PackStore } from './pack-ports.ts';
 import { sha256Hex } from './sha256.ts';
 
-/** After this many bytes, unpacked, the garbage collector is called: by itself it lets pieces of files pile up. */
-const COLLECT_BYTES = 32 * 1024 * 1024;
+/** After this many bytes, unpacked, the garbage collector is called: by itself it lets them pile up. */
+const COLLECT_BYTES = 16 * 1024 * 1024;
 /** Canonical bytes that are judged before others have their turn: a small pack may unpack to very many. */
 const TURN_BYTES = 4 * 1024 * 1024;
 
@@ -56,21 +56,21 @@ async function judgeObject(object: PackObject, pack: Generation, rules: RecordJu
   const reader = new PackReader(object.bytes);
   // A pack that is too long is known by its length: nothing of it is read.
   if (reader.fault !== undefined) return judge.finish(reader.fault);
-  let uncollectedBytes = 0;
   let turnBytes = 0;
+  let uncollectedBytes = 0;
   for await (const piece of object.read()) {
     for (const record of reader.push(piece)) {
       judge.take(reader, record);
-      uncollectedBytes += record.canonicalLength;
       turnBytes += record.canonicalLength;
       if (turnBytes < TURN_BYTES) continue;
+      uncollectedBytes += turnBytes;
       turnBytes = 0;
       await nextTurn();
+      if (uncollectedBytes < COLLECT_BYTES) continue;
+      uncollectedBytes = 0;
+      Bun.gc(false);
     }
     if (reader.fault !== undefined) break;
-    if (uncollectedBytes < COLLECT_BYTES) continue;
-    uncollectedBytes = 0;
-    Bun.gc(false);
   }
   reader.end();
   return judge.finish(reader.fault);
@@ -99,7 +99,8 @@ class RecordSorter {
       this.#rejections.push({ index, ...rejection });
       return;
     }
-    const refs = node.refs.slice();
+    // A copy, because a view would keep all of the node in memory; a Buffer's own slice is a view.
+    const refs = new Uint8Array(node.refs);
     // The record that passes the limit of refs counts no more.
     if (!reader.countRefs(record, refsToHashes(refs).length)) return;
     this.#hashes.push(hash);

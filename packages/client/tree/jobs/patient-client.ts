@@ -1,5 +1,6 @@
 /** A client that sends its requests again with the patience of a long job, and always tells what it waits for. */
 import { type Hash, NODE_BYTES_MAX_DEFAULT } from '@holdfast/protocol';
+import { createPatientBulk } from '../../bulk/patient-bulk.ts';
 import type { Client } from '../../client.ts';
 import { type Clock, systemClock } from '../../deadline.ts';
 import { RETRY_POLICY_DEFAULT } from '../../retry.ts';
@@ -49,6 +50,7 @@ export function createPatientClient(client: Client, options: PatientClientOption
   };
   const patient: Client = {
     ...client,
+    bulk: createPatientBulk(client.bulk, send),
     readMetadata: (hash, call) => send(`a question for ${hash}`, () => client.readMetadata(hash, call)),
     leaseNode: (hash, lease, call) => send(`a lease of ${hash}`, () => client.leaseNode(hash, lease, call)),
     readContent: async (hash, call) => {

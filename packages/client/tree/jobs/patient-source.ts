@@ -1,11 +1,13 @@
 /** Verified nodes of a Space for long jobs: one request for a node without children, several at once, tried with patience. */
 import type { Hash } from '@holdfast/protocol';
+import { ReadBatches } from '../../bulk/read-batches.ts';
 import type { Client } from '../../client.ts';
-import { type Clock, systemClock } from '../../deadline.ts';
+import { abortable, type Clock, systemClock } from '../../deadline.ts';
 import type { NodeDigest } from '../../digest.ts';
 import { CasError } from '../../errors.ts';
 import { findNodeUpTo } from '../../leaf-first-read.ts';
 import { ROT_EVIDENCE_MIN, readUnlessRotten } from '../../rotten-node.ts';
+import { Turns } from '../../turns.ts';
 import { type NodeParts, TREE_NODE_CONTENT_BYTES_MAX, TreeFormatError } from '../format/tree-format.ts';
 import type { NodeSource, ReadNodeOptions } from '../read/node-source.ts';
 import { AdaptiveLimit } from './adaptive-limit.ts';
@@ -15,7 +17,8 @@ import { PatientRequests } from './patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from './progress.ts';
 
 /** For a long job make the client with `retry: { attemptsMax: 1 }`: the source tries again by itself, with patience. */
-export type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNode'>;
+export type ReadingClient = Pick<Client, 'readContent' | 'readMetadata' | 'getNode'> &
+  Partial<Pick<Client, 'bulk'>>;
 
 export interface PatientSourceOptions {
   /** WebCrypto, or the built-in SHA-256, when left out. */
@@ -33,6 +36,10 @@ export interface PatientSourceOptions {
 }
 
 const MEASURED_BYTES_MAX = 64 * 1024;
+/** Larger content is asked for by itself. */
+const BULK_CONTENT_BYTES_MAX = 512 * 1024;
+/** With Bulk: two requests that are on their way, and as many nodes that wait to be asked for. */
+const BULK_NODES_AT_ONCE = 1024;
 
 /** The Space has no ready node with this hash. `code` is NOT_FOUND. */
 export class MissingNodeError extends CasError {
@@ -64,14 +71,12 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   });
   const requests = new PatientRequests({ ...options, limit, progress, signal });
   const turns = new Turns(() => limit.limit);
+  const findInBulk = createBulkReader(client, requests, options);
 
   async function read(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
     const askedAt = clock.now();
     const node = await findNodeUpTo(client, hash, TREE_NODE_CONTENT_BYTES_MAX, { ...call, digest });
-    if (node === undefined) {
-      const message = `the node has more than ${TREE_NODE_CONTENT_BYTES_MAX} bytes, no tree node has`;
-      throw new TreeFormatError(message, hash);
-    }
+    if (node === undefined) throw tooLarge(hash);
     // A large node takes as long as its bytes take, which does not tell how busy the server is.
     if (node.content.length <= MEASURED_BYTES_MAX) limit.onAnswer(clock.now() - askedAt);
     // The metadata of a parent is a request of its own.
@@ -85,6 +90,8 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   }
 
   async function fetchNode(hash: Hash, call: ReadNodeOptions): Promise<NodeParts> {
+    const found = await findInBulk?.(hash, call);
+    if (found !== undefined) return found;
     const done = await turns.take();
     try {
       const rot = { client, clock, signal: call.signal, evidenceMin };
@@ -103,6 +110,9 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   const coming = new Map<Hash, { readonly signal: AbortSignal | undefined; node: Promise<NodeParts> }>();
 
   return {
+    get nodesAtOnce() {
+      return client.bulk?.isOffered === true ? BULK_NODES_AT_ONCE : undefined;
+    },
     async readNode(hash, call = {}) {
       const kept = cache.find(hash);
       if (kept !== undefined) return kept;
@@ -122,35 +132,42 @@ export function createPatientSource(client: ReadingClient, options: PatientSourc
   };
 }
 
+/** Undefined for a node that is to be asked for by itself. Parents do not wait behind leaves: what is read next hangs on them. */
+function createBulkReader(
+  { bulk }: ReadingClient,
+  requests: PatientRequests,
+  { progress = SILENT_PROGRESS, signal }: PatientSourceOptions,
+): ((hash: Hash, call: ReadNodeOptions) => Promise<NodeParts | undefined>) | undefined {
+  if (bulk === undefined) return undefined;
+  const open = (): ReadBatches =>
+    new ReadBatches({
+      bulk,
+      signal,
+      send: (what, request) => requests.send(what, false, request),
+      onNode: ({ storedBytes }) => progress.count({ transferredNodes: 1, transferredBytes: storedBytes }),
+    });
+  const parents = open();
+  const leaves = open();
+  return async (hash, { signal: callSignal, expectsRefs, contentBytes }) => {
+    if (!bulk.isOffered || (contentBytes ?? 0) > BULK_CONTENT_BYTES_MAX) return undefined;
+    const batches = expectsRefs === true ? parents : leaves;
+    const node = await abortable(batches.read(hash), callSignal);
+    if (node === undefined) return undefined;
+    if (node.content.length > TREE_NODE_CONTENT_BYTES_MAX) throw tooLarge(hash);
+    const { contentType, refs, content } = node;
+    // What is read of a parent is kept for long: not with the answer that it came in.
+    return { contentType, refs, content: expectsRefs === true ? content.slice() : content };
+  };
+}
+
+function tooLarge(hash: Hash): TreeFormatError {
+  return new TreeFormatError(
+    `the node has more than ${TREE_NODE_CONTENT_BYTES_MAX} bytes, no tree node has`,
+    hash,
+  );
+}
+
 /** Of a node that is not there the hash is named: the server's answer does not, and one tree has many. */
 function withHash(hash: Hash, error: unknown): unknown {
   return error instanceof CasError && error.code === 'NOT_FOUND' ? new MissingNodeError(hash, error) : error;
-}
-
-/** Lets in as many as the limit allows at the time, first come first served. */
-class Turns {
-  readonly #limit: () => number;
-  readonly #waiting: (() => void)[] = [];
-  #running = 0;
-
-  constructor(limit: () => number) {
-    this.#limit = limit;
-  }
-
-  /** Resolves with the function that ends the turn. */
-  async take(): Promise<() => void> {
-    if (this.#running < this.#limit() && this.#waiting.length === 0) this.#running += 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    return () => this.#end();
-  }
-
-  #end(): void {
-    this.#running -= 1;
-    while (this.#running < this.#limit()) {
-      const next = this.#waiting.shift();
-      if (next === undefined) return;
-      this.#running += 1;
-      next();
-    }
-  }
 }

@@ -5,6 +5,7 @@
 import { encodeNodeHeader } from '@holdfast/protocol';
 import { digestNode, type NodeDigest } from '../../digest.ts';
 import type { CallOptions } from '../../operations.ts';
+import { Turns } from '../../turns.ts';
 import { CHUNK_BYTES_MAX, CHUNK_CONTENT_TYPE, type DirectoryEntry } from '../format/tree-format.ts';
 import { type HeldMemory, MemoryBudget } from '../jobs/memory-budget.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
@@ -27,7 +28,7 @@ export interface PullOptions extends CallOptions {
   readonly force?: boolean | undefined;
   /** WebCrypto, or the built-in SHA-256, when left out. */
   readonly digest?: NodeDigest | undefined;
-  /** Bytes of files in memory on their way in; 8 MiB when left out. */
+  /** Bytes of files in memory on their way in; 8 MiB when left out, 24 MiB where many files come with one request. */
   readonly memoryBytesMax?: number | undefined;
   readonly progress?: ProgressReporter | undefined;
 }
@@ -44,8 +45,12 @@ export interface PullResult {
 }
 
 const MEMORY_BYTES_MAX_DEFAULT = 8 * 1024 * 1024;
+/** Where many files come with one request. */
+const MEMORY_BYTES_MAX_IN_BATCHES = 24 * 1024 * 1024;
 /** Files at work; how many requests they send is the source's matter. */
 const FILES_MAX = 48;
+/** Files of several chunks at work: each has an open file. */
+const CHUNKED_FILES_MAX = 48;
 /** Chunks of one file at work. */
 const CHUNKS_MAX = 12;
 /** Existing files that are compared at once. */
@@ -87,6 +92,7 @@ class Pull {
   readonly #progress: ProgressReporter;
   readonly #memory: MemoryBudget;
   readonly #tasks: TaskPool;
+  readonly #chunked = new Turns(() => CHUNKED_FILES_MAX);
   readonly #result = { files: 0, folders: 0, links: 0, bytes: 0, writtenFiles: 0, writtenBytes: 0 };
 
   constructor(source: NodeSource, target: PullTarget, options: PullOptions, ending: AbortController) {
@@ -98,8 +104,10 @@ class Pull {
     this.#digest = options.digest ?? digestNode;
     this.#call = { signal: options.signal };
     this.#selection = new PullSelection(options.paths ?? []);
-    this.#memory = new MemoryBudget(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT);
-    this.#tasks = new TaskPool(FILES_MAX, (error) => ending.abort(error));
+    const isInBatches = source.nodesAtOnce !== undefined;
+    const memoryBytesMax = isInBatches ? MEMORY_BYTES_MAX_IN_BATCHES : MEMORY_BYTES_MAX_DEFAULT;
+    this.#memory = new MemoryBudget(options.memoryBytesMax ?? memoryBytesMax);
+    this.#tasks = new TaskPool(source.nodesAtOnce ?? FILES_MAX, (error) => ending.abort(error));
   }
 
   async runDirectory(root: TreeItem): Promise<PullResult> {
@@ -285,6 +293,20 @@ class Pull {
     if (opened.type === 'whole') return this.#target.writeFile(path, opened.content, file);
     // Its chunks hold memory of their own.
     held.release();
+    const done = await this.#chunked.take();
+    try {
+      await this.#pullChunks(path, entry, opened.chunks, { file, held });
+    } finally {
+      done();
+    }
+  }
+
+  async #pullChunks(
+    path: TreePath,
+    entry: DirectoryEntry,
+    places: AsyncIterable<ChunkPlace>,
+    { file, held }: { readonly file: NewFile; readonly held: HeldMemory },
+  ): Promise<void> {
     const partial = this.#target.openPartial(path, entry.hash, file);
     const chunks = new TaskPool(CHUNKS_MAX, () => undefined);
     const pullChunk = async (chunk: ChunkPlace): Promise<void> => {
@@ -292,7 +314,7 @@ class Pull {
       await partial.write(chunk.offset, await readChunk(this.#source, chunk, this.#call));
     };
     try {
-      for await (const chunk of opened.chunks) {
+      for await (const chunk of places) {
         await chunks.start(() => this.#memory.hold(chunk.bytes, held, () => pullChunk(chunk)));
       }
       await chunks.finish();

@@ -16,8 +16,10 @@ export type VisitResult<Node> =
 export interface NodeWalkOptions<Node> {
   /** `round` is 1 at first and grows with each visit of the same node. */
   visit(node: Node, round: number): Promise<VisitResult<Node>>;
-  /** How many visits may run now; asked often. */
+  /** How much the visits that run may weigh together; asked often. One more is let in while it is not reached. */
   limit(): number;
+  /** What a visit of the node weighs; 1 when left out. Its children are held in memory, so many of them weigh more. */
+  weigh?(node: Node): number;
   /** A node was reached whose twin is at work or was done a short while ago. */
   onTwin(node: Node): void;
   /** The walk has failed and only waits for the visits that are running: they may be given up. */
@@ -30,6 +32,8 @@ const FINISHED_MAX = 16_384;
 interface Task<Node> {
   readonly node: Node;
   readonly parents: Task<Node>[];
+  /** what its visit weighs while it runs */
+  weight: number;
   round: number;
   pendingChildren: number;
   again: boolean;
@@ -41,6 +45,7 @@ export class NodeWalk<Node extends Walkable> {
   readonly #active = new Map<Hash, Task<Node>>();
   readonly #finished = new Set<Hash>();
   #running = 0;
+  #weight = 0;
   #failure: { readonly error: unknown } | undefined;
   #onSettled: (() => void) | undefined;
 
@@ -63,12 +68,21 @@ export class NodeWalk<Node extends Walkable> {
     if (this.#failure !== undefined) throw this.#failure.error;
   }
 
+  /** As if a visit had failed. */
+  fail(error: unknown): void {
+    if (this.#failure !== undefined) return;
+    this.#failure = { error };
+    this.#options.onFailure(error);
+  }
+
   /** Starts what the limit now allows. */
   #pump(): void {
-    while (this.#failure === undefined && this.#running < this.#options.limit()) {
+    while (this.#failure === undefined && this.#weight < this.#options.limit()) {
       const task = this.#stack.pop();
       if (task === undefined) break;
       this.#running += 1;
+      task.weight = this.#options.weigh?.(task.node) ?? 1;
+      this.#weight += task.weight;
       void this.#visit(task);
     }
     if (this.#running === 0 && (this.#failure !== undefined || this.#stack.length === 0)) this.#onSettled?.();
@@ -80,12 +94,10 @@ export class NodeWalk<Node extends Walkable> {
       const result = await this.#options.visit(task.node, task.round);
       if (this.#failure === undefined) this.#take(task, result);
     } catch (error) {
-      if (this.#failure === undefined) {
-        this.#failure = { error };
-        this.#options.onFailure(error);
-      }
+      this.fail(error);
     }
     this.#running -= 1;
+    this.#weight -= task.weight;
     this.#pump();
   }
 
@@ -113,7 +125,7 @@ export class NodeWalk<Node extends Walkable> {
       return;
     }
     const parents = parent === undefined ? [] : [parent];
-    const task: Task<Node> = { node, parents, round: 0, pendingChildren: 0, again: false };
+    const task: Task<Node> = { node, parents, weight: 0, round: 0, pendingChildren: 0, again: false };
     if (parent !== undefined) parent.pendingChildren += 1;
     this.#active.set(node.hash, task);
     this.#stack.push(task);

@@ -5,28 +5,30 @@
  * is new (lease, PUT, lease, and the last lease of a parent), one for a tree that is there.
  */
 import {
+  BULK_HASHES_MAX,
   type Hash,
   LEASE_DURATION_MS_MAX,
-  type LeaseResponse,
-  type UploadInstruction,
+  type ReadyLease,
+  type ValidatedAwaitingChildren,
 } from '@holdfast/protocol';
 import type { Client } from '../../client.ts';
 import { type Clock, systemClock } from '../../deadline.ts';
-import { hashCanonicalBytes } from '../../digest.ts';
 import { CasError } from '../../errors.ts';
 import { type LeaseKeeper, startLeaseKeeper } from '../../lease-keeper.ts';
-import { DAMAGED_UPLOADS_MAX, PUT_ROUNDS_MAX } from '../../limits.ts';
 import type { CallOptions } from '../../operations.ts';
+import { Turns } from '../../turns.ts';
 import { AdaptiveLimit } from '../jobs/adaptive-limit.ts';
 import { PARALLEL_START, PUSH_PARALLEL_MAX_DEFAULT } from '../jobs/job-limits.ts';
 import { MemoryBudget } from '../jobs/memory-budget.ts';
 import { PatientRequests } from '../jobs/patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
-import { type NodeSupply, type PushNode, SourceChangedError } from './node-supply.ts';
+import { BulkNodes } from './bulk-nodes.ts';
+import type { NodeSupply, PushNode } from './node-supply.ts';
 import { NodeWalk, type VisitResult } from './node-walk.ts';
+import { SingleNodes, type SingleNodesOptions, unsettled } from './single-nodes.ts';
 
 /** What a push needs of a client. Make the client with `retry: { attemptsMax: 1 }`: the push tries again by itself. */
-export type PushClient = Pick<Client, 'leaseNode' | 'uploadNode'>;
+export type PushClient = Pick<Client, 'leaseNode' | 'uploadNode'> & Partial<Pick<Client, 'bulk'>>;
 
 export interface PushOptions extends CallOptions {
   /** Of the root: 60 s to 24 h, clamped by the service; 24 h when left out. */
@@ -59,12 +61,14 @@ export interface PushResult {
 }
 
 const MEMORY_BYTES_MAX_DEFAULT = 16 * 1024 * 1024;
-/** Nodes below the root live by the edges of their parents; their own lease only covers what goes wrong in between. */
-const INNER_LEASE_MS = 60 * 60_000;
 /** A waiting parent is dropped 24 h after its last lease call; those that wait are leased again this often. */
 const KEEP_WAITING_MS = 6 * 60 * 60_000;
 /** How often one parent is visited: once is the rule for a leaf, twice for a parent; more when children went away. */
 const VISITS_MAX = 12;
+/** Nodes at work at once by Bulk: those of one request for leases, and as many that are in packs meanwhile. */
+const BULK_VISITS_MAX = 2 * BULK_HASHES_MAX;
+/** A parent with more entries below it weighs no more: a node has at most so many children. */
+const VISIT_WEIGHT_MAX = 256;
 
 /**
  * Makes the tree of `supply` ready and leased. Interrupted at any point, the same call takes it up again and repeats no
@@ -86,14 +90,16 @@ class Push<Node extends PushNode> {
   readonly #leaseDurationMs: number;
   /** Fires with the caller's signal, and when the push has failed: requests that are still running are then given up. */
   readonly #ending = new AbortController();
-  readonly #signal = this.#ending.signal;
   readonly #callerSignal: AbortSignal | undefined;
   readonly #progress: ProgressReporter;
   readonly #clock: Clock;
   readonly #random: (() => number) | undefined;
   readonly #limit: AdaptiveLimit;
-  readonly #memory: MemoryBudget;
+  /** Many more nodes are at work by Bulk than there may be requests. */
+  readonly #turns: Turns;
   readonly #requests: PatientRequests;
+  readonly #single: SingleNodes<Node>;
+  readonly #inBulk: BulkNodes<Node> | undefined;
   #walk: NodeWalk<Node>;
   /** While all below a ready root is checked, only the root's own lease keeps it. */
   #keeper: LeaseKeeper | undefined;
@@ -102,8 +108,6 @@ class Push<Node extends PushNode> {
   #hasBelieved = false;
   /** as the last lease said */
   #rottenNodes = 0;
-  #uploadedNodes = 0;
-  #uploadedBytes = 0;
   #countedFiles = 0;
   #countedBytes = 0;
 
@@ -115,29 +119,65 @@ class Push<Node extends PushNode> {
     this.#callerSignal = options.signal;
     this.#progress = options.progress ?? SILENT_PROGRESS;
     this.#clock = options.clock ?? systemClock;
+    this.#random = options.random;
     this.#limit = new AdaptiveLimit({
       start: PARALLEL_START,
       max: options.parallelMax ?? PUSH_PARALLEL_MAX_DEFAULT,
     });
-    this.#memory = new MemoryBudget(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT);
+    this.#turns = new Turns(() => this.#limit.limit);
+    const { signal } = this.#ending;
     this.#requests = new PatientRequests({
       ...options,
       limit: this.#limit,
       progress: this.#progress,
-      signal: this.#signal,
+      signal,
     });
-    this.#random = options.random;
+    const nodes = this.#describeNodes(options, signal);
+    this.#single = new SingleNodes(nodes);
+    const { bulk } = client;
+    const onFailure = (error: unknown): void => this.#walk.fail(error);
+    this.#inBulk =
+      bulk && new BulkNodes({ ...nodes, bulk, single: this.#single, clock: this.#clock, onFailure });
     this.#keeper = this.#check ? this.#startKeeper() : undefined;
     this.#walk = this.#makeWalk();
+  }
+
+  #describeNodes(options: PushOptions, signal: AbortSignal): SingleNodesOptions<Node> {
+    return {
+      client: this.#client,
+      supply: this.#supply,
+      memory: new MemoryBudget(options.memoryBytesMax ?? MEMORY_BYTES_MAX_DEFAULT),
+      progress: this.#progress,
+      signal,
+      leaseDurationMs: options.leaseDurationMs,
+      send: (what, measured, request) => this.#send(what, measured, request),
+      onRot: (rottenNodes) => this.#takeRot(rottenNodes),
+      onRootLease: (lease) => this.#takeRootLease(lease),
+    };
+  }
+
+  async #send<T>(what: string, measured: boolean, request: () => Promise<T>): Promise<T> {
+    const done = await this.#turns.take();
+    try {
+      return await this.#requests.send(what, measured, request);
+    } finally {
+      done();
+    }
   }
 
   #makeWalk(): NodeWalk<Node> {
     return new NodeWalk({
       visit: (node, round) => this.#visit(node, round),
-      limit: () => this.#limit.limit,
+      limit: () => (this.#isInBulk() ? BULK_VISITS_MAX : this.#limit.limit),
+      weigh: (node) =>
+        node.isLeaf || !this.#isInBulk() ? 1 : Math.max(1, Math.min(node.entryCount, VISIT_WEIGHT_MAX)),
       onTwin: (node) => this.#countThere(node.entryCount, node.bytes),
       onFailure: (error) => this.#ending.abort(error),
     });
+  }
+
+  #isInBulk(): boolean {
+    return this.#client.bulk?.isOffered === true;
   }
 
   #startKeeper(): LeaseKeeper {
@@ -164,7 +204,7 @@ class Push<Node extends PushNode> {
         await this.#walk.run(root);
       }
       // After a long check the root's own lease is old.
-      if (this.#check && (await this.#lease(root)).state !== 'ready') {
+      if (this.#check && (await this.#single.lease(root)).state !== 'ready') {
         throw unsettled('the root went away while the tree was checked');
       }
     } finally {
@@ -175,36 +215,46 @@ class Push<Node extends PushNode> {
     return {
       root: root.hash,
       leaseExpiresAt: this.#leaseExpiresAt,
-      uploadedNodes: this.#uploadedNodes,
-      uploadedBytes: this.#uploadedBytes,
+      uploadedNodes: this.#single.uploadedNodes,
+      uploadedBytes: this.#single.uploadedBytes,
       rottenNodes: this.#rottenNodes,
     };
   }
 
   async #visit(node: Node, round: number): Promise<VisitResult<Node>> {
     if (round > VISITS_MAX) throw unsettled(`${this.#supply.nameOf(node)} never became ready`);
-    const { lease, isUploaded } = await this.#settle(node);
     const isFirst = round === 1;
+    const settled = await (this.#inBulk ?? this.#single).settle(node);
+    if (settled === 'under-way') {
+      const children = await this.#listWanted(node, undefined);
+      if (isFirst) this.#countDone(node, children, false);
+      return { kind: 'children', children, again: true };
+    }
+    const { lease, isUploaded, isCutShort } = settled;
     if (lease.state === 'ready' && (!this.#check || node.isLeaf || !isFirst)) {
       if (isFirst) this.#countDone(node, [], isUploaded);
       if (!this.#check && !node.isLeaf && isFirst) this.#hasBelieved = true;
       return { kind: 'done' };
     }
-    const children = await this.#listWanted(node, lease);
+    const children = await this.#listWanted(node, isCutShort ? undefined : lease);
     if (isFirst) this.#countDone(node, children, false);
     return { kind: 'children', children, again: lease.state !== 'ready' };
   }
 
-  /** The distinct children to visit: those that are missing, or all when everything is checked. */
-  async #listWanted(node: Node, lease: LeaseResponse): Promise<readonly Node[]> {
-    const missing = lease.state === 'validated_awaiting_children' ? new Set(lease.childHashes) : undefined;
+  /** The distinct children to visit: those that are missing, or all when everything is checked or the server has nothing of `node`. */
+  async #listWanted(
+    node: Node,
+    lease: ReadyLease | ValidatedAwaitingChildren | undefined,
+  ): Promise<readonly Node[]> {
+    const missing = lease?.state === 'validated_awaiting_children' ? new Set(lease.childHashes) : undefined;
+    const isAllWanted = this.#check || lease === undefined;
     const distinct = new Map<Hash, Node>();
     let found = 0;
     for (const child of await this.#supply.listChildren(node)) {
       if (distinct.has(child.hash)) continue;
       const isMissing = missing?.has(child.hash) ?? false;
       if (isMissing) found += 1;
-      if (isMissing || this.#check) distinct.set(child.hash, child);
+      if (isMissing || isAllWanted) distinct.set(child.hash, child);
       else if (!child.isLeaf) this.#hasBelieved = true;
     }
     if (found < (missing?.size ?? 0)) {
@@ -214,42 +264,14 @@ class Push<Node extends PushNode> {
     return [...distinct.values()];
   }
 
-  /** Leases, and uploads when the server asks for it, until it no longer does. */
-  async #settle(node: Node): Promise<{ lease: LeaseResponse; isUploaded: boolean }> {
-    let damagedCount = 0;
-    let uploadedCount = 0;
-    for (let uploads = 0; uploads < PUT_ROUNDS_MAX; uploads += 1) {
-      const lease = await this.#lease(node);
-      if (lease.state === 'ready' || lease.state === 'validated_awaiting_children') {
-        return { lease, isUploaded: uploadedCount > 0 };
-      }
-      // A rejection before our own upload is about someone else's bytes. One for the size may be ours even if our PUT broke.
-      const isOurs = (code: string): boolean =>
-        uploadedCount > 0 || (uploads > 0 && code === 'NODE_TOO_LARGE');
-      if (lease.state === 'awaiting_replacement_upload' && isOurs(lease.rejection.code)) {
-        if (lease.rejection.code !== 'NODE_DIGEST_MISMATCH' || damagedCount === DAMAGED_UPLOADS_MAX) {
-          throw this.#rejected(node, lease.rejection);
-        }
-        damagedCount += 1;
-      }
-      if (await this.#upload(node, lease, damagedCount > 0)) uploadedCount += 1;
-    }
-    throw unsettled(`${PUT_ROUNDS_MAX} uploads of ${this.#supply.nameOf(node)} settled nothing`);
+  #takeRot(rottenNodes: number): void {
+    this.#rottenNodes = rottenNodes;
+    if (rottenNodes > 0 && !this.#check) this.#lookBelow();
   }
 
-  async #lease(node: Node): Promise<LeaseResponse> {
-    const isRoot = node.hash === this.#supply.root.hash;
-    const leaseDurationMs = isRoot ? this.#leaseDurationMs : Math.min(this.#leaseDurationMs, INNER_LEASE_MS);
-    const lease = await this.#requests.send('a lease', true, () =>
-      this.#client.leaseNode(node.hash, { leaseDurationMs }, { signal: this.#signal }),
-    );
-    this.#rottenNodes = lease.rottenNodes ?? 0;
-    if (this.#rottenNodes > 0 && !this.#check) this.#lookBelow();
-    if (isRoot && lease.state === 'ready') {
-      this.#leaseExpiresAt = lease.leaseExpiresAt;
-      this.#keeper?.add(node.hash, { safeUntil: lease.leaseExpiresAt });
-    }
-    return lease;
+  #takeRootLease({ hash, leaseExpiresAt }: ReadyLease): void {
+    this.#leaseExpiresAt = leaseExpiresAt;
+    this.#keeper?.add(hash, { safeUntil: leaseExpiresAt });
   }
 
   /** Some nodes of the Space are damaged, and a ready node does not prove the bytes below it: from now on every node is looked at. */
@@ -261,55 +283,6 @@ class Push<Node extends PushNode> {
     this.#progress.warn(
       `the server knows of ${count} in this Space: every node is looked at, and what was lost of this tree is uploaded again`,
     );
-  }
-
-  /** Whether the bytes were accepted; otherwise the next lease tells what became of the instruction. */
-  async #upload(
-    node: Node,
-    { upload }: { readonly upload: UploadInstruction },
-    isSuspect: boolean,
-  ): Promise<boolean> {
-    return this.#memory.hold(this.#supply.sizeOf(node), undefined, async () => {
-      const name = this.#supply.nameOf(node);
-      this.#progress.phase('transfer');
-      this.#progress.item(name);
-      const bytes = await this.#supply.makeNode(node).finally(this.#progress.waitFor(`reading ${name}`));
-      try {
-        // The server checks every digest anyway. We compute it only to tell whether the source or the way is wrong.
-        if (isSuspect && (await hashCanonicalBytes(bytes)) !== node.hash) throw new SourceChangedError(name);
-        return await this.#send(node, upload, bytes);
-      } finally {
-        this.#supply.releaseNode?.(bytes);
-      }
-    });
-  }
-
-  async #send(node: Node, upload: UploadInstruction, bytes: Uint8Array): Promise<boolean> {
-    const end = await this.#requests
-      .send(`the upload of ${this.#supply.nameOf(node)}`, false, () =>
-        this.#client.uploadNode(upload, bytes, { signal: this.#signal }),
-      )
-      .catch((error: unknown) => {
-        const isTooLarge = error instanceof CasError && error.code === 'PAYLOAD_TOO_LARGE';
-        throw isTooLarge ? this.#tooLarge(node, error) : error;
-      });
-    if (end === 'superseded') return false;
-    this.#uploadedNodes += 1;
-    this.#uploadedBytes += bytes.length;
-    this.#progress.count({ transferredNodes: 1, transferredBytes: bytes.length });
-    return true;
-  }
-
-  /** Nodes of the tree format are as large as they are: only the server's limit can give way. */
-  #tooLarge(node: Node, { code, status, message }: Pick<CasError, 'code' | 'status' | 'message'>): CasError {
-    const text = `${this.#supply.nameOf(node)} needs a larger node than the server takes: raise its --max-node-bytes (${message})`;
-    return new CasError(text, { code, status, requestOperation: 'uploadNode' });
-  }
-
-  #rejected(node: Node, { code, message }: { code: CasError['code']; message: string }): CasError {
-    if (code === 'NODE_TOO_LARGE') return this.#tooLarge(node, { code, status: undefined, message });
-    const text = `the server rejected ${this.#supply.nameOf(node)}: ${message}`;
-    return new CasError(text, { code, requestOperation: 'leaseNode' });
   }
 
   /** `node` is dealt with except for `children`, which are visited next. */
@@ -346,10 +319,15 @@ class Push<Node extends PushNode> {
     let stopTimer: (() => void) | undefined;
     let isStopped = false;
     const renew = async (): Promise<void> => {
-      for (const node of [...this.#walk.waiting()]) {
+      const waiting = [...this.#walk.waiting()];
+      // Its own visit meets whatever is wrong with a node, and tells.
+      if (this.#isInBulk()) {
+        await Promise.allSettled(waiting.map((node) => this.#inBulk?.renew(node)));
+        return;
+      }
+      for (const node of waiting) {
         if (isStopped) return;
-        // Its own visit meets whatever is wrong with it, and tells.
-        await this.#lease(node).catch(() => undefined);
+        await this.#single.lease(node).catch(() => undefined);
       }
     };
     const start = (): void => {
@@ -363,11 +341,4 @@ class Push<Node extends PushNode> {
       stopTimer?.();
     };
   }
-}
-
-function unsettled(what: string): CasError {
-  return new CasError(`push: ${what}; try again later`, {
-    code: 'UPLOAD_UNSETTLED',
-    requestOperation: 'uploadNode',
-  });
 }

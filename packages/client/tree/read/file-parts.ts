@@ -2,7 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import { mapInOrder } from '../../map-in-order.ts';
 import type { CallOptions } from '../../operations.ts';
-import { addTotal, TreeFormatError } from '../format/tree-format.ts';
+import { addTotal, CHUNK_BYTES_MAX, TreeFormatError } from '../format/tree-format.ts';
 import type { ParsedNode } from '../format/tree-node.ts';
 import {
   atNode,
@@ -128,8 +128,15 @@ export async function readFilePart(
   expected: ExpectedFilePart,
   options: CallOptions,
 ): Promise<FilePart> {
-  const node = await readTreeNode(source, hash, options);
+  const contentBytes = countContentBytes(expected);
+  const node = await readTreeNode(source, hash, { signal: options.signal, contentBytes });
   return atNode(hash, () => checkPart(node, expected));
+}
+
+/** What the node itself will hold, as far as that is known: a file that would fit in one node may still be an index. */
+export function countContentBytes({ level, bytes }: ExpectedFilePart): number | undefined {
+  const mayBeWhole = level === 0 || (level === undefined && (bytes ?? 0) <= CHUNK_BYTES_MAX);
+  return mayBeWhole ? bytes : undefined;
 }
 
 function checkPart(node: ParsedNode, { level, bytes }: ExpectedFilePart): FilePart {

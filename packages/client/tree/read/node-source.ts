@@ -6,6 +6,8 @@ import { type ParsedNode, parseTreeNode } from '../format/tree-node.ts';
 
 /** Where nodes come from: a Space, a bundle, a folder of them. */
 export interface NodeSource {
+  /** How many nodes to ask for at once where that makes few requests of many; undefined when each is a request of its own. */
+  readonly nodesAtOnce?: number | undefined;
   /** The node, verified against `hash`. Rejects when there is none, or it does not match. */
   readNode(hash: Hash, options?: ReadNodeOptions): Promise<NodeParts>;
 }
@@ -13,6 +15,8 @@ export interface NodeSource {
 export interface ReadNodeOptions extends CallOptions {
   /** The node will have refs: a source that asks for these apart may do so at once. A guess that may be wrong. */
   readonly expectsRefs?: boolean | undefined;
+  /** How many bytes of content the node will have; left out when nobody knows, or it is a directory or an index. */
+  readonly contentBytes?: number | undefined;
 }
 
 /** A file or link by its hash, or by what its parent says of it: then the node must agree. */
@@ -35,9 +39,9 @@ export function hashOf(ref: FileRef): Hash {
 export async function readTreeNode(
   source: NodeSource,
   hash: Hash,
-  { signal, expectsRefs }: ReadNodeOptions,
+  { signal, expectsRefs, contentBytes }: ReadNodeOptions,
 ): Promise<ParsedNode> {
-  const node = await source.readNode(hash, { signal, expectsRefs });
+  const node = await source.readNode(hash, { signal, expectsRefs, contentBytes });
   return atNode(hash, () => parseTreeNode(node));
 }
 

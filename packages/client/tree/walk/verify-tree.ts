@@ -9,7 +9,7 @@ import { createSha256 } from '../../sha256.ts';
 import { TreeFormatError } from '../format/tree-format.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
 import { type ExpectedDirectoryPart, expectChild, readDirectoryPart } from '../read/directory-parts.ts';
-import { type ExpectedFilePart, readFilePart } from '../read/file-parts.ts';
+import { countContentBytes, type ExpectedFilePart, readFilePart } from '../read/file-parts.ts';
 import type { NodeSource } from '../read/node-source.ts';
 import { openTree, type TreeItem } from '../read/open-tree.ts';
 import { formatPath, type TreePath } from './tree-path.ts';
@@ -38,6 +38,10 @@ export interface VerifyResult {
 
 /** Nodes that are read at once; how many requests that makes is the source's matter. */
 const READING_MAX = 16;
+/** Where many nodes come with one request, bytes of them are what counts. */
+const READING_BYTES_MAX = 24 * 1024 * 1024;
+/** What a directory or an index is taken for. */
+const PARENT_BYTES = 16 * 1024;
 
 /** One node to be read, and what is expected of it. */
 type Step =
@@ -74,10 +78,11 @@ class Verification {
   readonly #options: VerifyOptions;
   readonly #progress: ProgressReporter;
   readonly #good = new HashTable();
-  /** The next one is last, so that memory is depth times width times READING_MAX. */
+  /** The next one is last, so that memory is depth times width times nodes read at once. */
   readonly #stack: Step[] = [];
   /** the nodes that are being read, and the steps that wait for their outcome */
   readonly #reading = new Map<Hash, Step[]>();
+  #readingBytes = 0;
   #failure: { readonly error: unknown } | undefined;
   #nodes = 0;
   #bytes = 0;
@@ -85,6 +90,9 @@ class Verification {
 
   constructor(source: NodeSource, options: VerifyOptions) {
     this.#source = {
+      get nodesAtOnce() {
+        return source.nodesAtOnce;
+      },
       readNode: async (hash, call) => {
         const node = await source.readNode(hash, call);
         this.#nodes += 1;
@@ -108,7 +116,7 @@ class Verification {
 
   /** Keeps as many visits going as there may be; calls `onEnd` when none is left. */
   #readOn(onEnd: () => void): void {
-    while (this.#reading.size < READING_MAX && this.#failure === undefined) {
+    while (this.#mayReadOn() && this.#failure === undefined) {
       const step = this.#stack.pop();
       if (step === undefined) break;
       const key = keyOf(step);
@@ -123,9 +131,19 @@ class Verification {
       }
       this.#progress.item(formatPath(step.path));
       this.#reading.set(key, []);
-      void this.#visit(step, key).then(() => this.#readOn(onEnd));
+      const bytes = countNodeBytes(step);
+      this.#readingBytes += bytes;
+      void this.#visit(step, key).then(() => {
+        this.#readingBytes -= bytes;
+        this.#readOn(onEnd);
+      });
     }
     if (this.#reading.size === 0) onEnd();
+  }
+
+  #mayReadOn(): boolean {
+    const { nodesAtOnce = READING_MAX } = this.#source;
+    return this.#reading.size < nodesAtOnce && this.#readingBytes < READING_BYTES_MAX;
   }
 
   async #findRoot(hash: Hash): Promise<Step | undefined> {
@@ -219,6 +237,11 @@ function isEntry(step: Step): boolean {
 function countEntries(step: Step): number {
   const own = isEntry(step) ? 1 : 0;
   return step.type === 'directory' ? own + (step.expected.totals?.entryCount ?? 0) : own;
+}
+
+function countNodeBytes(step: Step): number {
+  if (step.type === 'symlink') return step.bytes;
+  return (step.type === 'file' ? countContentBytes(step.expected) : undefined) ?? PARENT_BYTES;
 }
 
 /** The node and all that is expected of it: the same page may be right in one place and wrong in another. */

@@ -29,10 +29,19 @@ export interface WalkOptions extends CallOptions {
   readonly rootPath?: TreePath | undefined;
 }
 
-/** Directories whose first node is on its way before the walk gets there, for each open level. */
-const DIRECTORIES_AHEAD = 8;
-/** Entries that are looked through for them. */
-const ENTRIES_AHEAD = 64;
+/** How far the walk looks ahead, for each open level. */
+interface LookAhead {
+  /** directories whose first node is on its way before the walk gets there */
+  readonly directories: number;
+  /** entries that are looked through for them */
+  readonly entries: number;
+}
+
+const AHEAD: LookAhead = { directories: 8, entries: 64 };
+/** Where many nodes come with one request. */
+const AHEAD_IN_BATCHES: LookAhead = { directories: 64, entries: 512 };
+/** Of all levels together: a directory's node has at most 256 KiB. */
+const STARTED_MAX = 128;
 /** Deeper levels do not read ahead, which bounds the memory for a tree of any depth. */
 const DEPTH_AHEAD_MAX = 32;
 
@@ -93,9 +102,9 @@ async function lookAhead(
 ): Promise<void> {
   const isShort = (): boolean =>
     level.upcoming.length === 0 ||
-    (ahead !== undefined &&
-      level.upcoming.length < ENTRIES_AHEAD &&
-      level.directoriesAhead < DIRECTORIES_AHEAD);
+    (ahead?.hasRoom === true &&
+      level.upcoming.length < ahead.reach.entries &&
+      level.directoriesAhead < ahead.reach.directories);
   while (!level.isRead && isShort()) {
     const { done, value: entry } = await level.entries.next().catch((error: unknown) => {
       throw withPath(level.path, error);
@@ -122,6 +131,14 @@ class ReadAhead implements NodeSource {
 
   constructor(source: NodeSource) {
     this.#source = source;
+  }
+
+  get reach(): LookAhead {
+    return this.#source.nodesAtOnce === undefined ? AHEAD : AHEAD_IN_BATCHES;
+  }
+
+  get hasRoom(): boolean {
+    return this.#started.size < STARTED_MAX;
   }
 
   start(hash: string, options: CallOptions): void {

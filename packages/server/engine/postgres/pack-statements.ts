@@ -137,7 +137,8 @@ const OLD_PACKS_MAX = 10_000;
 
 /** Across Spaces. */
 export const PACK_BACKGROUND_STATEMENTS = {
-  readDeadBytes: `SELECT coalesce(sum(dead_bytes), 0)::bigint AS bytes FROM packs WHERE dead_bytes > 0`,
+  readDeadBytes: `SELECT coalesce(sum(dead_bytes), 0)::bigint AS bytes FROM packs
+    WHERE dead_bytes > 0 AND first_dead_at > 0`,
   /** $1 until when a record must have died unless less than half is live, $2 limit */
   findPacksToCompact: `WITH old AS MATERIALIZED (
       SELECT space, generation, dead_bytes FROM packs

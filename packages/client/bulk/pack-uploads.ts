@@ -1,0 +1,313 @@
+/**
+ * Nodes on their way to the server in packs. One pack is made while others are sent and judged; how large packs are goes by how
+ * fast they are sent. Whatever happens to a pack, each of its nodes ends with an outcome: the packs after it carry what is left.
+ */
+import {
+  type EncodedRecord,
+  encodeRecord,
+  type Hash,
+  PACK_RECORDS_MAX,
+  PackBuilder,
+  type PackInstruction,
+  type PackLeaseResponse,
+  type PackLeaseResult,
+  type ReadyLease,
+  type Rejection,
+  type ValidatedAwaitingChildren,
+} from '@holdfast/protocol';
+import type { Clock } from '../deadline.ts';
+import { CasError } from '../errors.ts';
+import { DAMAGED_UPLOADS_MAX, PUT_ROUNDS_MAX } from '../limits.ts';
+import { Turns } from '../turns.ts';
+import type { Bulk } from './bulk.ts';
+import { isBulkUnavailable, type SendRequest } from './send-request.ts';
+
+/** A node that is to travel. */
+export interface PackedNode {
+  readonly hash: Hash;
+  /** The canonical bytes; asked for when their pack is made. `release` is called when they are no longer needed. */
+  readonly make: () => Promise<Uint8Array>;
+  readonly release: (bytes: Uint8Array) => void;
+}
+
+/** `unsettled`: only another lease tells. `alone`: the node cannot travel in a pack; send it by itself. */
+export type PackOutcome =
+  | {
+      readonly kind: 'leased';
+      readonly lease: ReadyLease | ValidatedAwaitingChildren;
+      /** canonical bytes that were accepted from us; undefined when the server had them meanwhile */
+      readonly uploadedBytes: number | undefined;
+    }
+  | { readonly kind: 'rejected'; readonly rejection: Rejection }
+  | { readonly kind: 'unsettled' | 'alone' };
+
+export interface PackUploadsOptions {
+  readonly bulk: Pick<Bulk, 'leaseNodes' | 'uploadPack' | 'leasePack' | 'zstd'>;
+  readonly send: SendRequest;
+  readonly signal: AbortSignal | undefined;
+  readonly clock: Clock;
+  /** Of every node of a pack. */
+  readonly leaseDurationMs: number;
+  /** A pack of so many bytes was taken by the server. */
+  readonly onSent: (packBytes: number) => void;
+  /** All nodes given so far are in packs, and the last pack has room. */
+  readonly onIdle: () => void;
+}
+
+const MIB_BYTES = 1024 * 1024;
+/** Of the first pack: small, so that the server begins early, and a slow line is met with little. */
+const PACK_TARGET_BYTES_START = 4 * MIB_BYTES;
+const PACK_TARGET_BYTES_MIN = MIB_BYTES;
+const PACK_TARGET_BYTES_MAX = 16 * MIB_BYTES;
+/** A pack that was sent faster is followed by a larger one, one that took longer by a smaller one. */
+const SENDING_MS_FAST = 5_000;
+const SENDING_MS_SLOW = 20_000;
+/** Packs that are sent or judged at once, beside the one that is made. */
+const PACKS_MAX = 2;
+/** Compressing less never saves a tenth that is worth the time. */
+const COMPRESSED_BYTES_MIN = 96;
+/** How long packs are made before others get a turn, ms. */
+const MAKING_MS_MAX = 20;
+/** An instruction is not used so shortly before it expires, ms. */
+const EXPIRY_MARGIN_MS = 30_000;
+
+interface Entry {
+  readonly node: PackedNode;
+  readonly settle: (outcome: PackOutcome) => void;
+  readonly fail: (error: unknown) => void;
+  /** packs that it was in, and that said nothing of it */
+  rounds: number;
+  /** its canonical bytes, once it was made */
+  canonicalLength: number;
+}
+
+export class PackUploads {
+  readonly #options: PackUploadsOptions;
+  readonly #queue: Entry[] = [];
+  readonly #places = new Turns(() => PACKS_MAX);
+  /** Of packs that were sent: left to the garbage collector it would pile up. */
+  readonly #memories: ArrayBuffer[] = [];
+  #making: Entry[] = [];
+  #builder = makeBuilder(PACK_TARGET_BYTES_START);
+  #targetBytes = PACK_TARGET_BYTES_START;
+  #isMaking = false;
+  #sendingCount = 0;
+  /** Where the next pack goes, if a lease of nodes has told already. */
+  #instruction: PackInstruction | undefined;
+
+  constructor(options: PackUploadsOptions) {
+    this.#options = options;
+  }
+
+  get wantsPack(): boolean {
+    return this.#instruction === undefined;
+  }
+
+  takeInstruction(instruction: PackInstruction): void {
+    this.#instruction = instruction;
+  }
+
+  /** Rejects with what `make` or a request rejects with. */
+  add(node: PackedNode): Promise<PackOutcome> {
+    return new Promise((settle, fail) => {
+      this.#enqueue([{ node, settle, fail, rounds: 0, canonicalLength: 0 }]);
+    });
+  }
+
+  /** Sends the pack that is being made as it is, if it could go at once. */
+  flush(): void {
+    const isReady = !this.#isMaking && this.#making.length > 0 && this.#sendingCount < PACKS_MAX;
+    if (isReady) void this.#close();
+  }
+
+  #enqueue(entries: readonly Entry[]): void {
+    this.#queue.push(...entries);
+    if (!this.#isMaking) void this.#make();
+  }
+
+  async #make(): Promise<void> {
+    const { clock, signal } = this.#options;
+    this.#isMaking = true;
+    let startedAt = clock.now();
+    for (let entry = this.#queue.shift(); entry !== undefined; entry = this.#queue.shift()) {
+      try {
+        signal?.throwIfAborted();
+        await this.#place(entry);
+      } catch (error) {
+        entry.fail(error);
+      }
+      if (clock.now() - startedAt < MAKING_MS_MAX) continue;
+      await new Promise((resolve) => setTimeout(resolve, 0));
+      startedAt = clock.now();
+    }
+    this.#isMaking = false;
+    this.#options.onIdle();
+  }
+
+  async #place(entry: Entry): Promise<void> {
+    const { node } = entry;
+    const bytes = await node.make();
+    let record: EncodedRecord;
+    try {
+      const compress = bytes.length < COMPRESSED_BYTES_MIN ? undefined : this.#options.bulk.zstd?.compress;
+      record = encodeRecord(node.hash, bytes, compress);
+      if (!this.#builder.add(record)) {
+        await this.#close();
+        if (!this.#builder.add(record)) return entry.settle({ kind: 'alone' });
+      }
+    } finally {
+      node.release(bytes);
+    }
+    entry.canonicalLength = record.canonicalLength;
+    this.#making.push(entry);
+  }
+
+  /** Waits for a place, and then the pack goes on by itself. */
+  async #close(): Promise<void> {
+    const entries = this.#making;
+    if (entries.length === 0) return;
+    const bytes = this.#builder.toBytes();
+    this.#making = [];
+    this.#builder = makeBuilder(this.#targetBytes, this.#takeMemory());
+    this.#sendingCount += 1;
+    const done = await this.#places.take();
+    const left = new Map(entries.map((entry) => [entry.node.hash, entry]));
+    void this.#deliver(bytes, left)
+      .catch((error: unknown) => {
+        for (const { fail } of left.values()) fail(error);
+      })
+      .finally(() => {
+        this.#sendingCount -= 1;
+        this.#memories.push(bytes.buffer);
+        done();
+        this.#options.onIdle();
+      });
+  }
+
+  /** Undefined when a pack that was sent had less than is needed now. */
+  #takeMemory(): ArrayBuffer | undefined {
+    const memory = this.#memories.pop();
+    return (memory?.byteLength ?? 0) < this.#targetBytes ? undefined : memory;
+  }
+
+  /** Sends the pack of the nodes in `left`. Those without an outcome in the end go into another pack. */
+  async #deliver(bytes: Uint8Array<ArrayBuffer>, left: Map<Hash, Entry>): Promise<void> {
+    const nodeCount = left.size;
+    for (let round = 1; round <= PUT_ROUNDS_MAX; round += 1) {
+      const instruction = await this.#findInstruction(left);
+      if (left.size === 0) return;
+      if (instruction === undefined) return settleAll(left, 'alone');
+      if (left.size < nodeCount) {
+        // Some are there meanwhile: what is left goes on without them, and with what else there is.
+        this.#instruction ??= instruction;
+        return this.#enqueue([...left.values()]);
+      }
+      if (bytes.length > instruction.bytesMax || nodeCount > instruction.recordsMax) {
+        return settleAll(left, 'alone');
+      }
+      const answer = await this.#send(bytes, instruction, nodeCount);
+      if (answer === undefined) continue;
+      for (const result of answer.results) {
+        const entry = left.get(result.hash);
+        left.delete(result.hash);
+        entry?.settle(outcomeOf(result, entry.canonicalLength));
+      }
+      return this.#sendAgain([...left.values()]);
+    }
+    settleAll(left, 'unsettled');
+  }
+
+  /** What stands behind a fault of a pack was changed on the way: our packs have none. */
+  #sendAgain(entries: readonly Entry[]): void {
+    const again: Entry[] = [];
+    for (const entry of entries) {
+      entry.rounds += 1;
+      if (entry.rounds > DAMAGED_UPLOADS_MAX) entry.settle({ kind: 'alone' });
+      else again.push(entry);
+    }
+    if (again.length > 0) this.#enqueue(again);
+  }
+
+  /** Where the pack of these nodes goes. Those that the server has meanwhile leave `left`. Undefined when there is no Bulk any more. */
+  async #findInstruction(left: Map<Hash, Entry>): Promise<PackInstruction | undefined> {
+    const { bulk, send, signal, clock, leaseDurationMs } = this.#options;
+    const spare = this.#instruction;
+    this.#instruction = undefined;
+    if (spare !== undefined && spare.expiresAt - clock.now() > EXPIRY_MARGIN_MS) return spare;
+    const hashes = [...left.keys()];
+    try {
+      const { results, pack } = await send('the opening of a pack', () =>
+        bulk.leaseNodes(hashes, { leaseDurationMs, pack: true }, { signal }),
+      );
+      for (const result of results) {
+        if (result.state === 'absent') continue;
+        left.get(result.hash)?.settle({ kind: 'leased', lease: result, uploadedBytes: undefined });
+        left.delete(result.hash);
+      }
+      return pack;
+    } catch (error) {
+      if (isBulkUnavailable(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** What became of the pack; undefined when only other leases tell: its instruction was over, or nothing is known of it. */
+  async #send(
+    bytes: Uint8Array,
+    instruction: PackInstruction,
+    nodeCount: number,
+  ): Promise<PackLeaseResponse | undefined> {
+    const { bulk, send, signal, clock, leaseDurationMs, onSent } = this.#options;
+    const sentAt = clock.now();
+    try {
+      const end = await send(`the upload of a pack of ${nodeCount} nodes`, () =>
+        bulk.uploadPack(instruction, bytes, { signal }),
+      );
+      if (end === 'accepted') onSent(bytes.length);
+      this.#learnSpeed(clock.now() - sentAt);
+      return await send(`the lease of a pack of ${nodeCount} nodes`, () =>
+        bulk.leasePack(instruction.id, { leaseDurationMs }, { signal }),
+      );
+    } catch (error) {
+      if (isOver(error)) return undefined;
+      throw error;
+    }
+  }
+
+  #learnSpeed(sendingMs: number): void {
+    if (sendingMs <= SENDING_MS_FAST) {
+      this.#targetBytes = Math.min(PACK_TARGET_BYTES_MAX, this.#targetBytes * 2);
+    } else if (sendingMs >= SENDING_MS_SLOW) {
+      this.#targetBytes = Math.max(PACK_TARGET_BYTES_MIN, this.#targetBytes / 2);
+    }
+  }
+}
+
+function makeBuilder(bytesMax: number, memory: ArrayBuffer = new ArrayBuffer(bytesMax)): PackBuilder {
+  return new PackBuilder({ bytesMax, recordsMax: PACK_RECORDS_MAX }, memory);
+}
+
+function outcomeOf(result: PackLeaseResult, canonicalLength: number): PackOutcome {
+  switch (result.state) {
+    case 'rejected':
+      return { kind: 'rejected', rejection: result.rejection };
+    case 'absent':
+      return { kind: 'unsettled' };
+    default:
+      return { kind: 'leased', lease: result, uploadedBytes: canonicalLength };
+  }
+}
+
+function settleAll(left: ReadonlyMap<Hash, Entry>, kind: 'unsettled' | 'alone'): void {
+  for (const { settle } of left.values()) settle({ kind });
+}
+
+/** Statuses after which leases of the nodes tell how it stands with them, and open another pack. */
+const OVER_STATUSES: ReadonlySet<number> = new Set([
+  404, // the pack is forgotten, or Bulk is no longer offered
+  409, // nothing was uploaded: the instruction had expired
+]);
+
+function isOver(error: unknown): boolean {
+  return error instanceof CasError && error.status !== undefined && OVER_STATUSES.has(error.status);
+}

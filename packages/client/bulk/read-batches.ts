@@ -1,0 +1,104 @@
+/** Reads gathered into requests of Bulk: what is asked for while one is on its way goes with the next. */
+import { BULK_HASHES_MAX, type Hash } from '@holdfast/protocol';
+import { VerificationError } from '../errors.ts';
+import type { Bulk } from './bulk.ts';
+import type { BulkNode } from './read-nodes.ts';
+import { isBulkUnavailable, type SendRequest } from './send-request.ts';
+
+export interface ReadBatchesOptions {
+  readonly bulk: Pick<Bulk, 'readNodes'>;
+  readonly send: SendRequest;
+  readonly signal: AbortSignal | undefined;
+  readonly onNode: (node: BulkNode) => void;
+}
+
+interface Waiting {
+  readonly settle: (node: BulkNode | undefined) => void;
+  readonly fail: (error: unknown) => void;
+}
+
+/** Requests at once: one is answered while the other is on its way. */
+const REQUESTS_MAX = 2;
+
+export class ReadBatches {
+  readonly #options: ReadBatchesOptions;
+  readonly #waiting = new Map<Hash, Waiting[]>();
+  #running = 0;
+  #isFlushSoon = false;
+
+  constructor(options: ReadBatchesOptions) {
+    this.#options = options;
+  }
+
+  /** The node, verified; undefined when it does not come by Bulk: asked for by itself it comes, or tells why not. */
+  read(hash: Hash): Promise<BulkNode | undefined> {
+    return new Promise((settle, fail) => {
+      const others = this.#waiting.get(hash);
+      if (others === undefined) this.#waiting.set(hash, [{ settle, fail }]);
+      else others.push({ settle, fail });
+      this.#flushSoon();
+    });
+  }
+
+  /** After this turn of the event loop: until then others may ask too. */
+  #flushSoon(): void {
+    if (this.#isFlushSoon) return;
+    this.#isFlushSoon = true;
+    setTimeout(() => {
+      this.#isFlushSoon = false;
+      while (this.#waiting.size > 0 && this.#running < REQUESTS_MAX) void this.#run(this.#takeBatch());
+    }, 0);
+  }
+
+  #takeBatch(): Map<Hash, Waiting[]> {
+    const batch = new Map<Hash, Waiting[]>();
+    for (const [hash, waiting] of this.#waiting) {
+      batch.set(hash, waiting);
+      this.#waiting.delete(hash);
+      if (batch.size === BULK_HASHES_MAX) break;
+    }
+    return batch;
+  }
+
+  async #run(batch: Map<Hash, Waiting[]>): Promise<void> {
+    this.#running += 1;
+    try {
+      await this.#options.send(`the reading of ${batch.size} nodes`, () => this.#readSome(batch));
+      this.#settleAll(batch);
+    } catch (error) {
+      this.#fail(batch, error);
+    } finally {
+      this.#running -= 1;
+      this.#flushSoon();
+    }
+  }
+
+  /** Those that come leave `batch`: sent again, the request asks for the others only. */
+  async #readSome(batch: Map<Hash, Waiting[]>): Promise<void> {
+    const { bulk, signal, onNode } = this.#options;
+    if (batch.size === 0) return;
+    for await (const node of bulk.readNodes([...batch.keys()], { signal })) {
+      const waiting = batch.get(node.hash) ?? [];
+      batch.delete(node.hash);
+      onNode(node);
+      for (const { settle } of waiting) settle(node);
+    }
+  }
+
+  #fail(batch: Map<Hash, Waiting[]>, error: unknown): void {
+    const isGone = isBulkUnavailable(error);
+    if (isGone) this.#settleAll(batch);
+    const wrong = error instanceof VerificationError ? error.hash : undefined;
+    for (const [hash, waiting] of isGone ? [] : batch) {
+      if (wrong !== undefined && hash !== wrong) {
+        // Only one record was wrong; what came behind it was not read.
+        const others = this.#waiting.get(hash) ?? [];
+        this.#waiting.set(hash, [...others, ...waiting]);
+      } else for (const { fail } of waiting) fail(error);
+    }
+  }
+
+  #settleAll(batch: ReadonlyMap<Hash, Waiting[]>): void {
+    for (const waiting of batch.values()) for (const { settle } of waiting) settle(undefined);
+  }
+}
