@@ -21,6 +21,7 @@ const fullServer = Bun.serve({
   hostname: '127.0.0.1',
   port: 0,
   fetch: (request) => {
+    if (request.url.includes('/bulk/')) return new Response('no such page', { status: 404 });
     const hash = request.url.split('/').at(-2);
     return Response.json({ state: 'ready', hash, leaseStartedAt: 1, leaseExpiresAt: 2 });
   },

@@ -1,6 +1,6 @@
 /** PUTs to a store that takes them itself, each answer judged by the model. */
 import { expect } from 'bun:test';
-import { MODEL_SETTINGS } from './reference-space.ts';
+import { MODEL_SETTINGS } from './reference-rules.ts';
 import type { HeaderKind } from './steps.ts';
 import type { KnownUrl, OpenPut, World } from './world.ts';
 

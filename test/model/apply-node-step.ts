@@ -8,7 +8,7 @@ import { sweep } from '../../packages/server/core/sweep.ts';
 import { CALLER } from '../../packages/server/core/test/core-fixture.ts';
 import { endPut, lease, leaseTogether, makeBody, put } from './apply-upload-step.ts';
 import { getPoolNode, type PoolNode } from './node-pool.ts';
-import type { ModelNode } from './reference-space.ts';
+import type { ModelNode } from './reference-rules.ts';
 import type { NodeStep, RangeKind, WorldStep } from './steps.ts';
 import { type Answer, at, type World } from './world.ts';
 

@@ -3,7 +3,7 @@ import { expect } from 'bun:test';
 import type { RootRefPage } from '@holdfast/protocol';
 import { listRootRefs } from '../../packages/server/core/list-root-refs.ts';
 import { updateRootRefs } from '../../packages/server/core/update-root-refs.ts';
-import { MODEL_SETTINGS } from './reference-space.ts';
+import { MODEL_SETTINGS } from './reference-rules.ts';
 import type { RootRefStep } from './steps.ts';
 import { type Answer, at, DOMAINS, type KnownCursor, type KnownRequest, type World } from './world.ts';
 

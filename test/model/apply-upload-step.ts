@@ -5,7 +5,8 @@ import { leaseNode } from '../../packages/server/core/lease-node.ts';
 import { receiveUpload } from '../../packages/server/core/receive-upload.ts';
 import { beginPutDirectly, endPutDirectly, putDirectly, putDirectlyForged } from './apply-direct-put.ts';
 import { POOL, type PoolNode } from './node-pool.ts';
-import { type ExpectedLease, MODEL_SETTINGS } from './reference-space.ts';
+import { MODEL_SETTINGS } from './reference-rules.ts';
+import type { ExpectedLease } from './reference-space.ts';
 import type { BodyKind, HeaderKind, UploadStep } from './steps.ts';
 import { type Answer, at, type KnownUrl, ORIGIN, type World } from './world.ts';
 

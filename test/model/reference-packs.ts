@@ -1,6 +1,17 @@
 /** The packs of one Space of the reference model, written from docs/bulk.md alone. Where a record lies is nothing that can be seen. */
 import { getPoolNode } from './node-pool.ts';
-import { clampMs, judge, MODEL_SETTINGS, type ReferenceSpace } from './reference-space.ts';
+import { clampMs, judge, MODEL_SETTINGS, type ModelNode } from './reference-rules.ts';
+
+/** The Space that the packs belong to. */
+interface SpaceOfPacks {
+  readonly nodes: ReadonlyMap<string, ModelNode>;
+  readonly uploads: Pick<Map<string, unknown>, 'delete'>;
+  /** uploads and packs */
+  countActive(now: number): number;
+  /** a node gets good bytes */
+  accept(now: number, hash: string, leaseMs: number, storedBytes: number): unknown;
+  settle(now: number, node: ModelNode, leaseMs: number): unknown;
+}
 
 /** A record as it was sent: its node's bytes, perhaps spoilt. */
 export interface ModelRecord {
@@ -44,10 +55,10 @@ export type ExpectedPackLease =
 const URL_MARGIN_MS = 60_000;
 
 export class ReferencePacks {
-  readonly #space: ReferenceSpace;
+  readonly #space: SpaceOfPacks;
   readonly #packs = new Set<ModelPack>();
 
-  constructor(space: ReferenceSpace) {
+  constructor(space: SpaceOfPacks) {
     this.#space = space;
   }
 
@@ -150,7 +161,7 @@ export class ReferencePacks {
       const node = nodes.get(hash);
       if (node === undefined || !this.#isKept(hash)) return { state: 'absent', hash };
       node.touchedAt = now;
-      return { hash, ...this.#space.settle(now, node, leaseMs) } as ExpectedResult;
+      return { hash, ...(this.#space.settle(now, node, leaseMs) as object) } as ExpectedResult;
     });
   }
 
@@ -180,7 +191,10 @@ function isAbandoned({ state, touchedAt, urlExpiresAt }: ModelPack, now: number)
 }
 
 /** Canonical bytes of those that a read answers, in order. */
-export function findReadable(space: ReferenceSpace, hashes: readonly string[]): readonly string[] {
+export function findReadable(
+  space: Pick<SpaceOfPacks, 'nodes'>,
+  hashes: readonly string[],
+): readonly string[] {
   return hashes.filter((hash) => {
     const node = space.nodes.get(hash);
     return node?.state === 'ready' && node.bytes === 'good' && getPoolNode(hash).isValid;

@@ -2,31 +2,10 @@
  * One Space of the reference model: nodes, uploads, leases, usage and collection, written from docs/api.md alone, without
  * a look at the product's rules. Everything is recomputed by scanning: slow, plain, and with no counter that could be wrong.
  */
-import { sha256Hex } from '../support/canonical-node.ts';
-import { getPoolNode, NODE_BYTES_MAX } from './node-pool.ts';
+import { getPoolNode } from './node-pool.ts';
 import { ReferencePacks } from './reference-packs.ts';
 import { ReferenceRootRefs, type RefTarget } from './reference-root-refs.ts';
-
-export const MODEL_SETTINGS = {
-  nodeBytesMax: NODE_BYTES_MAX,
-  activeUploadsMax: 3,
-  uploadTtlMs: 300_000,
-  abandonedAfterMs: 86_400_000,
-  rootRefHistoryMs: 86_400_000,
-} as const;
-
-export interface ModelNode {
-  readonly hash: string;
-  state: 'waiting' | 'ready' | 'rotten' | 'claimed';
-  leaseStartedAt: number;
-  leaseExpiresAt: number;
-  /** last lease call; matters while waiting */
-  touchedAt: number;
-  /** the truth about the stored bytes, which the system may not have noticed yet */
-  bytes: 'good' | 'flipped' | 'lost';
-  /** what they take in the store: canonical by v1, the stored length of their record by a pack */
-  storedBytes: number;
-}
+import { clampMs, judge, MODEL_SETTINGS, type ModelNode } from './reference-rules.ts';
 
 export interface ModelUpload {
   readonly generation: number;
@@ -250,10 +229,6 @@ export class ReferenceSpace {
   }
 }
 
-export function clampMs(requestedMs: number): number {
-  return Math.min(Math.max(requestedMs, 60_000), 86_400_000);
-}
-
 function isDropped(node: ModelNode, cutoff: number): boolean {
   return node.state === 'waiting' && node.touchedAt <= cutoff;
 }
@@ -267,11 +242,4 @@ function renew(now: number, node: ModelNode, durationMs: number): ExpectedLease 
 function awaiting(upload: ModelUpload, expiresAt: readonly number[]): ExpectedLease {
   const state = upload.rejection === undefined ? 'awaiting_upload' : 'awaiting_replacement_upload';
   return { state, rejection: upload.rejection, upload, expiresAt };
-}
-
-/** The order in which leaseNode judges an upload: length, digest, format. */
-export function judge(hash: string, object: Uint8Array | 'too-large'): string | undefined {
-  if (object === 'too-large' || object.length > MODEL_SETTINGS.nodeBytesMax) return 'NODE_TOO_LARGE';
-  if (sha256Hex(object) !== hash) return 'NODE_DIGEST_MISMATCH';
-  return getPoolNode(hash).isValid ? undefined : 'INVALID_CANONICAL_NODE';
 }

@@ -9,7 +9,7 @@ import { openS3ContentStore } from '../../packages/server/engine/s3/open-s3-cont
 import { type ClusterEngines, formatContentUrl } from '../support/cluster.ts';
 import { listKeys, sendToBucket, type TestBucket } from '../support/s3-request.ts';
 import type { EngineUnderTest } from './engine-under-test.ts';
-import { MODEL_SETTINGS } from './reference-space.ts';
+import { MODEL_SETTINGS } from './reference-rules.ts';
 
 /** The store of bytes, for all runs: what it proves of the bucket when it opens takes longer than many a run. */
 export async function openContentUnderTest({ bucket }: ClusterEngines): Promise<ContentStore> {

@@ -16,7 +16,8 @@ import type { EngineUnderTest } from './engine-under-test.ts';
 import { POOL, type PoolNode } from './node-pool.ts';
 import type { ModelPack } from './reference-packs.ts';
 import type { Changes } from './reference-root-refs.ts';
-import { MODEL_SETTINGS, ReferenceSpace } from './reference-space.ts';
+import { MODEL_SETTINGS } from './reference-rules.ts';
+import { ReferenceSpace } from './reference-space.ts';
 
 const STARTS_AT = 1_700_000_000_000;
 export const ORIGIN = 'http://127.0.0.1:1';

@@ -42,7 +42,8 @@ export function startCountingProxy(
       if (isOfBulk && !proxy.offersBulk) return new Response('no such page', { status: 404 });
       const headers = new Headers(request.headers);
       const isUpload = pathname.startsWith('/uploads/');
-      const kind = isUpload ? 'upload' : kindOf(request.method, pathname);
+      const isPack = packUploads.has(pathname);
+      const kind = isPack ? 'pack-upload' : isUpload ? 'upload' : kindOf(request.method, pathname);
       await proxy.onRequest?.(kind, 'asked');
       let answer: Response;
       try {
@@ -66,7 +67,7 @@ export function startCountingProxy(
         if (upload !== undefined) hashOfUpload.set(new URL(upload.url).pathname, hash);
       }
       passed.push({
-        kind: packUploads.has(pathname) ? 'pack-upload' : kind,
+        kind,
         hash,
         status: answer.status,
         bytes: body?.length ?? 0,

@@ -1,0 +1,150 @@
+/** Real folders into a real server by Bulk and out of it: few requests, the same tree as by single ones, whatever stops in between. */
+import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createBundle, importBundle, verifyTree } from '../packages/client/index.ts';
+import { openSpaceSource, pullToPath } from '../packages/files/index.ts';
+import { buildPlan, directory, file, makeLargePlans, type Plan, writePlan } from './support/disk-trees.ts';
+import { PushWorld } from './support/push-world.ts';
+
+let world: PushWorld;
+beforeAll(async () => {
+  world = await PushWorld.start({ offersBulk: true });
+});
+afterAll(() => world.end());
+afterEach(() => {
+  world.proxy.offersBulk = true;
+  world.proxy.onRequest = undefined;
+  world.closeStates();
+});
+
+const FOLDERS = 40;
+const FILES = 50;
+const plan = directory(
+  Object.fromEntries(
+    Array.from({ length: FOLDERS }, (_, at) => [
+      `d${at}`,
+      directory(
+        Object.fromEntries(
+          Array.from({ length: FILES }, (_, n) => [`f${n}`, file(300 + 9 * n, at * FILES + n + 1)]),
+        ),
+      ),
+    ]),
+  ),
+);
+const TEST_MS_MAX = 120_000;
+
+async function pulled(space: string, root: string, expected: Plan): Promise<string[]> {
+  const source = openSpaceSource(world.connect(space));
+  const target = world.fresh('pulled');
+  world.proxy.forget();
+  await pullToPath(source, root, target);
+  const kinds = world.proxy.passed.map(({ kind }) => kind);
+  expect((await world.push(target)).root).toBe((await buildPlan(expected)).root);
+  rmSync(target, { recursive: true });
+  return kinds;
+}
+
+test(
+  '2,000 files take 0.02 requests each there and back, and one when nothing changed',
+  async () => {
+    const path = world.fresh('many');
+    writePlan(path, plan);
+    const { root, tree } = await buildPlan(plan);
+    const pushed = await world.push(path);
+    expect([pushed.root, pushed.uploadedNodes]).toEqual([root, tree.nodes.size]);
+    expect(pushed.requests.length).toBeLessThanOrEqual(0.02 * tree.nodes.size);
+    expect((await world.push(path, { space: pushed.space })).requests.map(({ kind }) => kind)).toEqual([
+      'leases',
+    ]);
+    const kinds = await pulled(pushed.space, root, plan);
+    expect(kinds.length).toBeLessThanOrEqual(0.02 * tree.nodes.size);
+    expect(new Set(kinds)).toEqual(new Set(['reads']));
+    world.proxy.forget();
+    const verified = await verifyTree(openSpaceSource(world.connect(pushed.space)), root);
+    expect(verified).toMatchObject({ nodes: tree.nodes.size, faults: 0 });
+    expect(world.proxy.passed.length).toBeLessThanOrEqual(0.02 * tree.nodes.size);
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'trees of any shape arrive as by single requests',
+  async () => {
+    for (const [name, shape] of Object.entries(makeLargePlans())) {
+      const path = world.fresh(name);
+      writePlan(path, shape);
+      const { root } = await buildPlan(shape);
+      const pushed = await world.push(path);
+      expect(pushed.root).toBe(root);
+      await pulled(pushed.space, root, shape);
+    }
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a server that stops offering Bulk in the midst gets the rest by single requests',
+  async () => {
+    const small = directory({ a: directory({ x: file(10), y: file(20) }), b: file(30) });
+    const path = world.fresh('gone');
+    writePlan(path, small);
+    const { root, tree } = await buildPlan(small);
+    for (const kind of ['leases', 'pack-upload', 'pack-lease']) {
+      world.proxy.offersBulk = true;
+      world.proxy.onRequest = (asked, moment) => {
+        if (asked === kind && moment === 'answered') world.proxy.offersBulk = false;
+      };
+      const pushed = await world.push(path);
+      expect(pushed.root).toBe(root);
+      const source = openSpaceSource(world.connect(pushed.space));
+      expect(await verifyTree(source, root)).toMatchObject({ nodes: tree.nodes.size, faults: 0 });
+    }
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'stopped at any request, the next push sends only what is missing',
+  async () => {
+    const path = world.fresh('stopped');
+    writePlan(path, plan);
+    const { root } = await buildPlan(plan);
+    for (const stopAt of ['leases', 'pack-upload', 'pack-lease']) {
+      const stop = new AbortController();
+      const space = `stopped-${stopAt}`;
+      world.proxy.onRequest = (kind, moment) => {
+        if (kind === stopAt && moment === 'answered') stop.abort(new Error('stopped'));
+      };
+      await expect(world.push(path, { space, signal: stop.signal })).rejects.toThrow('stopped');
+      world.proxy.onRequest = undefined;
+      const again = await world.push(path, { space });
+      expect(again.root).toBe(root);
+      if (stopAt === 'pack-lease') expect(again.uploadedNodes).toBe(0);
+      expect(await verifyTree(openSpaceSource(world.connect(space)), root)).toMatchObject({ faults: 0 });
+    }
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a changed file costs a pack; a bundle moves the tree in a few requests',
+  async () => {
+    const path = world.fresh('changed');
+    writePlan(path, plan);
+    const state = world.openState();
+    const { space } = await world.push(path, { state });
+    writeFileSync(join(path, 'd7', 'f7'), 'changed');
+    const changed = await world.push(path, { state, space });
+    expect(changed.uploadedNodes).toBeLessThanOrEqual(4);
+    expect(changed.requests.length).toBeLessThanOrEqual(8);
+    world.proxy.forget();
+    const bundle = createBundle(world.connect(space), [changed.root]);
+    const { nodes, uploadedNodes } = await importBundle(world.connect('bundled'), bundle);
+    expect(uploadedNodes).toBe(nodes);
+    expect(world.proxy.passed.length).toBeLessThanOrEqual(0.05 * nodes);
+    const source = openSpaceSource(world.connect('bundled'));
+    expect(await verifyTree(source, changed.root)).toMatchObject({ nodes, faults: 0 });
+  },
+  TEST_MS_MAX,
+);
