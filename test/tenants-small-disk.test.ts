@@ -1,12 +1,13 @@
 // test-run: alone
 /** One tenant reads much that is large, and takes none of it, on a small disk: another tenant goes on to write and to read. */
-import { afterEach, expect, test } from 'bun:test';
+import { afterEach, test } from 'bun:test';
 import { join } from 'node:path';
 import { startAttack } from './support/attack.ts';
 import type { SocketAttack } from './support/attack-on-sockets.ts';
 import { makeNode, seededBytes } from './support/canonical-node.ts';
 import { mountSmallDisk } from './support/small-disk.ts';
 import { askHonestly, expectHonest, GREEDY, HONEST, startTenants } from './support/tenants.ts';
+import { until } from './support/until.ts';
 
 const MIB = 1024 * 1024;
 const HOUR_MS = 3_600_000;
@@ -44,7 +45,7 @@ test('400 slow readers of distinct ranges, on a disk that has no room for their 
     authorization: `Bearer ${tenants.issuers[GREEDY].token('space')}`,
   } satisfies SocketAttack);
   closers.push(() => attack.stop());
-  await attack.begun;
+  await until(() => JSON.parse(attack.lines().at(-1) ?? '{}')['206'] > 0);
   const report = await askHonestly(tenants.server, [
     async (turn) => {
       const node = makeNode(seededBytes(200_000, 2000 + turn));
@@ -59,6 +60,4 @@ test('400 slow readers of distinct ranges, on a disk that has no room for their 
     async (turn) => (await honest.commit(`${Math.random()}-${turn}`, { [large.hash]: 1 })).status,
   ]);
   expectHonest(report);
-  const statuses = JSON.parse(attack.lines().at(-1) ?? '{}') as Record<string, number>;
-  expect(statuses['206']).toBeGreaterThan(0);
 }, 300_000);

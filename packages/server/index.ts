@@ -16,6 +16,7 @@ import type { PartWhere } from './operator/run-part-operation.ts';
 export type { DescribedApp } from './deployment/describe-app.ts';
 export {
   nameRows,
+  parseBucketPlace,
   parseDeploymentPlace,
   parseOperatedPlace,
   parseRowsPlace,
@@ -65,9 +66,9 @@ export const planTransfer: typeof import('./transfer/transfer-deployment.ts').pl
   ...options
 ) => (await import('./transfer/transfer-deployment.ts')).planTransfer(...options);
 
-export type { BackupVerdict } from './backup/check-backup.ts';
 export type { BackupResult } from './backup/make-backup.ts';
 export type { RestoreResult } from './backup/restore-backup.ts';
+export type { BackupVerdict } from './backup/verdict.ts';
 
 export const makeBackup: typeof import('./backup/make-backup.ts').makeBackup = async (...options) =>
   (await import('./backup/make-backup.ts')).makeBackup(...options);
@@ -77,3 +78,12 @@ export const checkBackup: typeof import('./backup/check-backup.ts').checkBackup 
 
 export const restoreBackup: typeof import('./backup/restore-backup.ts').restoreBackup = async (...options) =>
   (await import('./backup/restore-backup.ts')).restoreBackup(...options);
+
+export type { BucketRestoreResult } from './backup/read-bucket-backup.ts';
+
+export const backUpBucket: typeof import('./backup/back-up-bucket.ts').backUpBucket = async (...options) =>
+  (await import('./backup/back-up-bucket.ts')).backUpBucket(...options);
+
+export const restoreBucket: typeof import('./backup/read-bucket-backup.ts').restoreBucket = async (
+  ...options
+) => (await import('./backup/read-bucket-backup.ts')).restoreBucket(...options);

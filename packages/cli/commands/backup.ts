@@ -2,22 +2,25 @@
 import { constants, setPriority } from 'node:os';
 import { DATA_DIR_DEFAULT, formatBytes } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
-import { CliError } from '../cli-error.ts';
+import { CliError, UsageError } from '../cli-error.ts';
 import { resolvePath } from '../given-path.ts';
 import { sayWhenInterrupted } from '../interruption.ts';
-import { dataOption, jsonOption } from '../options.ts';
+import { dataOption, jsonOption, parseDurationValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
 import { formatCount, formatTime } from '../progress/format-progress.ts';
 import { withServer } from '../server-door.ts';
 
 interface Flags {
   readonly data?: string;
+  readonly content?: string;
+  readonly keepGone?: number;
   readonly json?: true;
   readonly quiet?: true;
 }
 
 type BackupVerdict = import('@holdfast/server').BackupVerdict;
 
+const KEEP_GONE_MS_DEFAULT = 30 * 24 * 60 * 60 * 1000;
 /** ms between two lines of progress */
 const LINE_INTERVAL_MS = 3_000;
 
@@ -25,6 +28,8 @@ const HELP_AFTER = `
 Backs up the data folder of the embedded engine, while a server serves it or not. All that was acknowledged before it began is
 in it. The same DIR again copies only what changed. If it is interrupted, the former backup in DIR is as good as before.
 The word check is the command; a folder of that name is ./check.
+With --content it copies the new objects of a bucket that servers share; the database is backed up by its own means, between two
+such copies (docs/operations.md, Backups).
 
 Examples:
   holdfast backup /mnt/backup/holdfast --data /srv/holdfast
@@ -37,6 +42,13 @@ export function registerBackupCommand(program: Command): void {
     .description('back up a data folder, also while a server serves it; again copies only what changed')
     .argument('<dir>', 'the folder of the backup, made if missing')
     .addOption(dataOption())
+    .addOption(contentOption('back up the bucket of shared engines instead: s3://BUCKET…, as serve takes it'))
+    .addOption(
+      new Option(
+        '--keep-gone <duration>',
+        'with --content: keep objects that were collected so long (default: 30d)',
+      ).argParser(parseDurationValue),
+    )
     .addOption(jsonOption())
     .addOption(quietOption())
     .addHelpText('after', HELP_AFTER)
@@ -55,7 +67,8 @@ export function registerRestoreCommand(program: Command): void {
     .command('restore')
     .description('make a new data folder from a backup, every byte proven')
     .argument('<dir>', 'the folder of the backup')
-    .requiredOption('--data <dir>', 'the new data folder, missing or empty')
+    .option('--data <dir>', 'the new data folder, missing or empty')
+    .addOption(contentOption('put back what this bucket lacks, from a backup of a bucket'))
     .addOption(jsonOption())
     .addOption(quietOption())
     .addHelpText(
@@ -67,6 +80,7 @@ clients have seen. A restore that was interrupted is begun anew by the same comm
     .action(runRestore);
 }
 
+const contentOption = (description: string): Option => new Option('--content <url>', description);
 const quietOption = (): Option => new Option('--quiet', 'print no progress');
 
 async function runBackup(dir: string, flags: Flags): Promise<void> {
@@ -75,11 +89,18 @@ async function runBackup(dir: string, flags: Flags): Promise<void> {
   setPriority(constants.priority.PRIORITY_LOW);
   const data = flags.data ?? (process.env.HOLDFAST_DATA || DATA_DIR_DEFAULT);
   const say = makeProgress(flags);
+  const onProgress = (step: string, copied: number): void => say(`${step}: ${formatBytes(copied)} copied`);
+  const { content, keepGone: keepGoneMs = KEEP_GONE_MS_DEFAULT } = flags;
+  if (content !== undefined && flags.data !== undefined)
+    throw new UsageError('--data is a folder, and --content a bucket: give one of them');
+  const folder = resolvePath(dir);
   const result = await withServer((server) =>
-    server.makeBackup(
-      { dataDir: resolvePath(data), folder: resolvePath(dir) },
-      { onProgress: (step, copied) => say(`${step}: ${formatBytes(copied)} copied`) },
-    ),
+    content === undefined
+      ? server.makeBackup({ dataDir: resolvePath(data), folder }, { onProgress })
+      : server.backUpBucket(
+          { place: server.parseBucketPlace(content, process.env), folder, keepGoneMs },
+          onProgress,
+        ),
   );
   if (flags.json) printJson(result);
   else {
@@ -125,20 +146,39 @@ function printVerdict({ ok, createdAt, nodes, bytes, damagedNodes, damagedFiles 
   );
 }
 
-async function runRestore(dir: string, flags: Flags & { readonly data: string }): Promise<void> {
+async function runRestore(dir: string, flags: Flags): Promise<void> {
+  const { data, content } = flags;
+  if ((data === undefined) === (content === undefined))
+    throw new UsageError('give --data DIR for a new data folder, or --content s3://BUCKET… for a bucket');
+  if (content !== undefined) return restoreIntoBucket(dir, content, flags);
   sayWhenInterrupted('the new data folder is unfinished, and no server takes it; run the same command again');
   const say = makeProgress(flags);
+  const dataDir = resolvePath(data ?? '');
   const result = await withServer((server) =>
-    server.restoreBackup({ folder: resolvePath(dir), dataDir: resolvePath(flags.data) }, { onProgress: say }),
+    server.restoreBackup({ folder: resolvePath(dir), dataDir }, { onProgress: say }),
   );
-  if (flags.json) printJson(result);
-  else {
-    const { createdAt, nodes, bytes, ms } = result;
-    printLine(
-      `restored ${formatCount(nodes)} nodes, ${formatBytes(bytes)}, as they were at ${new Date(createdAt).toISOString()}, in ${formatTime(ms)}`,
-    );
-    printLine(`next: holdfast serve --data ${flags.data}`);
-  }
+  if (flags.json) return printJson(result);
+  const { createdAt, nodes, bytes, ms } = result;
+  printLine(
+    `restored ${formatCount(nodes)} nodes, ${formatBytes(bytes)}, as they were at ${new Date(createdAt).toISOString()}, in ${formatTime(ms)}`,
+  );
+  printLine(`next: holdfast serve --data ${data}`);
+}
+
+async function restoreIntoBucket(dir: string, content: string, flags: Flags): Promise<void> {
+  sayWhenInterrupted('what was restored stays; run the same command again');
+  const say = makeProgress(flags);
+  const result = await withServer((server) =>
+    server.restoreBucket(
+      { folder: resolvePath(dir), place: server.parseBucketPlace(content, process.env) },
+      { onProgress: say },
+    ),
+  );
+  if (flags.json) return printJson(result);
+  const { nodes, restored, ms } = result;
+  printLine(
+    `put back ${formatCount(restored)} objects that the bucket did not have, of ${formatCount(nodes)}, in ${formatTime(ms)}`,
+  );
 }
 
 /** A line on stderr when a step begins, and every few seconds while it lasts. */

@@ -7,23 +7,10 @@ import { loadFolderFormat, openRestoredFolder } from '../deployment/open.ts';
 import type { FolderFormat } from '../engine/backup-ports.ts';
 import { ServeError } from '../errors.ts';
 import { checkObjects, readManifest, readObjectSizes, writeDatabases } from './read-backup.ts';
+import { checkBucketBackup } from './read-bucket-backup.ts';
 import { type Manifest, Repository } from './repository.ts';
+import type { BackupVerdict, CheckRun } from './verdict.ts';
 import { type DamagedNode, verifyNodes } from './verify-nodes.ts';
-
-export interface BackupVerdict {
-  readonly ok: boolean;
-  /** ms; when the backup was made */
-  readonly createdAt: number;
-  readonly nodes: number;
-  readonly bytes: number;
-  readonly damagedNodes: readonly DamagedNode[];
-  /** files and pages that are not as they were written */
-  readonly damagedFiles: readonly string[];
-}
-
-export interface CheckRun {
-  onProgress(step: string): void;
-}
 
 /** Files of a copy are for their owner alone. */
 const PRIVATE_UMASK = 0o077;
@@ -31,6 +18,8 @@ const PRIVATE_UMASK = 0o077;
 /** Rejects with ServeError if there is no backup, or if it is damaged so that nothing can be read. */
 export async function checkBackup(folder: string, { onProgress }: CheckRun): Promise<BackupVerdict> {
   process.umask(PRIVATE_UMASK);
+  const ofBucket = await checkBucketBackup(folder, { onProgress });
+  if (ofBucket !== undefined) return ofBucket;
   const repository = new Repository(folder);
   const manifest = await readManifest(repository);
   const scratch = mkdtempSync(join(findScratchParent(folder), 'check-'));

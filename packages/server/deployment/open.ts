@@ -11,7 +11,7 @@ import { type BackgroundTurns, makeLocalTurns, NO_TURNS } from '../background/tu
 import { type Clock, type ContentStore, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
 import type { AppTotals } from '../core/tenancy-ports.ts';
 import { formatHosts, type PostgresAddress } from '../engine/address.ts';
-import type { FolderFormat } from '../engine/backup-ports.ts';
+import type { BucketObjects, FolderFormat } from '../engine/backup-ports.ts';
 import type { Files } from '../engine/disk/files.ts';
 import { EngineRefused } from '../engine/refused.ts';
 import type { SqliteMetadataStore } from '../engine/sqlite/metadata-store.ts';
@@ -139,6 +139,15 @@ export async function tryRows({ rows, bytes }: DeploymentPlace): Promise<RowsTri
 export async function tryBytes(place: S3Place): Promise<BytesTrial> {
   const { tryBucket } = await import('../engine/s3/try-bucket.ts');
   return naming(`--content, ${nameBucket(place)}`, () => tryBucket(place.address));
+}
+
+/** Works on the objects of a bucket past all rows, also while servers run. Rejects with ServeError. */
+export async function withBucket<T>(place: S3Place, work: (bucket: BucketObjects) => Promise<T>): Promise<T> {
+  const { openBucketObjects } = await import('../engine/s3/bucket-objects.ts');
+  return naming(nameBucket(place), async () => {
+    const bucket = await openBucketObjects(place.address);
+    return work(bucket).finally(() => bucket.close());
+  });
 }
 
 /** The registry of Apps alone, with what each App stores. */

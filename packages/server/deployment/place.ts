@@ -117,6 +117,11 @@ export function parseDeploymentPlace(flag: string, text: string, env: Environmen
   return { rows: { kind: 'postgres', address: parsePostgresUrl(first, env, flag) }, bytes };
 }
 
+/** A bucket alone. Throws ConfigError. */
+export function parseBucketPlace(text: string, env: Environment): S3Place {
+  return { kind: 's3', address: parseS3Url(text, env) };
+}
+
 function wrongPlace(flag: string): ConfigError {
   return new ConfigError(
     `${flag} names no deployment; give a data folder (and ,s3://BUCKET if its bytes are there), or postgres://USER@HOST:5432/DATABASE,s3://BUCKET?endpoint=http://HOST:PORT`,

@@ -46,3 +46,34 @@ export interface ObjectFiles {
   /** the folders of `pathOf`, all of them */
   readonly folders: readonly string[];
 }
+
+/** What was read of an object of a bucket. */
+export interface FetchedObject {
+  readonly size: number;
+  /** hex */
+  readonly sha256: string;
+  /** the store names the bytes by their MD5, and it is another: they may be damaged, or its names mean something else */
+  readonly isNameOther: boolean;
+}
+
+/** A body that can be sent again. */
+export interface SentObject {
+  /** hex */
+  readonly sha256: string;
+  readonly length: number;
+  open(): ReadableStream<Uint8Array>;
+}
+
+/** The objects of a deployment in a bucket. A path names one: its part of the keys, two hex digits, its Space and its generation. */
+export interface BucketObjects {
+  /** of the deployment that the bucket belongs to; undefined: of none */
+  findStoreId(): Promise<string | undefined>;
+  /** Makes a bucket that belongs to none the one of a deployment. */
+  claim(storeId: string): Promise<void>;
+  list(part: string): AsyncIterable<readonly string[]>;
+  /** Each attempt asks `begin` anew where the bytes go. `undefined`: the object is not there. */
+  fetch(path: string, begin: () => (piece: Uint8Array) => void): Promise<FetchedObject | undefined>;
+  /** The store itself proves the digest. Leaves an object that is there. */
+  put(path: string, body: SentObject): Promise<void>;
+  close(): void;
+}

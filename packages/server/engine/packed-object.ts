@@ -6,7 +6,7 @@
  */
 import { promisify } from 'node:util';
 import { zstdDecompress } from 'node:zlib';
-import { bytesToHash, type Hash, walkZstdFrame } from '@holdfast/protocol';
+import { bytesToHash, findFrameFault, type Hash, walkZstdFrame, ZstdFrameError } from '@holdfast/protocol';
 import type { PackPlace } from '../core/model.ts';
 import type { PackStore } from '../core/pack-ports.ts';
 import { ContentDamaged, type StoredObject } from '../core/ports.ts';
@@ -111,6 +111,9 @@ async function unpackFrame(
     if (canonicalSize <= UNPACKED_HERE_BYTES_MAX) return unzstd(frame, canonicalSize, walk.frame);
     return await unpackElsewhere(frame, { maxOutputLength: canonicalSize });
   } catch (error) {
+    // A decoder without memory, say, proves nothing: the node must not rot by it.
+    const isFault = error instanceof ZstdFrameError || findFrameFault(error, canonicalSize) !== undefined;
+    if (!isFault) throw error;
     throw damaged(object, `holds no frame of ${canonicalSize} bytes`, { cause: error });
   }
 }

@@ -7,13 +7,12 @@ import type { FindKnown, StoreUnavailable } from '../../core/ports.ts';
 import { findStrays, STRAY_AGE_MS } from '../../core/stray-objects.ts';
 import type { WalkKeeper } from '../../core/stray-ports.ts';
 import { deleteKeys } from './batch-delete.ts';
-import { AttemptFailed, RequestRefused } from './failure.ts';
-import { LIST_BYTES_MAX, type S3Limits } from './limits.ts';
+import { RequestRefused } from './failure.ts';
+import type { S3Limits } from './limits.ts';
+import { listKeys } from './list-keys.ts';
 import type { StoreMarker } from './marker.ts';
 import type { ObjectKeys } from './object-key.ts';
 import type { S3Client } from './s3-client.ts';
-import { XmlInvalid } from './xml.ts';
-import { parseKeyPage } from './xml-answers.ts';
 
 interface StrayWalkOptions {
   readonly client: S3Client;
@@ -74,26 +73,9 @@ export class StrayWalk {
     }
   }
 
-  #list({ isProbes, next }: Place): Promise<ReturnType<typeof parseKeyPage>> {
+  #list({ isProbes, next }: Place): ReturnType<typeof listKeys> {
     const { client, keys, limits } = this.#options;
-    const query = {
-      'list-type': '2',
-      'encoding-type': 'url',
-      prefix: isProbes ? keys.probesPrefix : keys.nodesPrefix,
-      'max-keys': String(limits.listKeysMax),
-      ...(next === undefined ? {} : { 'continuation-token': next }),
-    };
-    const headMsMax = limits.batchHeadMsMax;
-    return client.send({ method: 'GET', query, doing: 'listing the bucket', headMsMax }, async (answer) => {
-      if (answer.status !== 200) throw new AttemptFailed(`a listing was answered ${answer.status}`);
-      const text = await answer.body.readText(LIST_BYTES_MAX);
-      try {
-        return parseKeyPage(text);
-      } catch (error) {
-        if (!(error instanceof XmlInvalid)) throw error;
-        throw new AttemptFailed(`a listing was answered in no form of S3: ${error.message}`);
-      }
-    });
+    return listKeys(client, limits, isProbes ? keys.probesPrefix : keys.nodesPrefix, next);
   }
 
   /** Rejects if the page has to be walked again. Resolves with the failure if only single keys stay: the walk goes on. */
