@@ -13,14 +13,14 @@ import { encodeVarint } from './varint.ts';
 /** Nodes that are being stored at once: each by itself, or in packs. */
 const STORING_NODES_MAX = 32;
 const STORING_NODES_MAX_IN_BULK = 8192;
-const MEMORY_BYTES_MAX_DEFAULT = 16 * 1024 * 1024;
+const MEMORY_BYTES_MAX_DEFAULT = 12 * 1024 * 1024;
 /** More of small ones, so that one pack is filled while another is sent. */
 const MEMORY_BYTES_MAX_IN_BULK = 32 * 1024 * 1024;
 
 export interface ImportBundleOptions extends CallOptions, ReadBundleOptions {
   /** Lease every node, also below a root that is ready: a node whose bytes were lost is then stored again. */
   readonly check?: boolean | undefined;
-  /** Bytes of nodes on their way at once; 16 MiB when left out, 32 MiB where they travel in packs. One larger node goes alone. */
+  /** Bytes of nodes on their way at once; 12 MiB when left out, 32 MiB where they travel in packs. One larger node goes alone. */
   readonly memoryBytesMax?: number | undefined;
   /** Called after each node with the totals so far. */
   readonly onNode?: ((progress: ImportProgress) => void) | undefined;
