@@ -219,7 +219,11 @@ test(
       return Object.fromEntries(rows.map(({ name, holder }: Record<string, string>) => [name, holder]));
     };
     try {
-      await until(async () => Object.keys(await readTurns()).length === 2);
+      const tasks = ['sweep', 'scrub', 'compact'];
+      await until(async () => {
+        const held = await readTurns();
+        return tasks.every((task) => held[task] !== undefined);
+      });
       const before = await readTurns();
       for (const server of cluster.servers) {
         expect(await server.terminate()).toBe(0);
@@ -227,7 +231,7 @@ test(
       }
       await until(async () => {
         const after = await readTurns();
-        return ['sweep', 'scrub'].every((task) => after[task] !== undefined && after[task] !== before[task]);
+        return tasks.every((task) => after[task] !== undefined && after[task] !== before[task]);
       });
       expect(cluster.logs()).not.toContain('background work failed');
     } finally {
