@@ -178,7 +178,7 @@ describe('a copy', () => {
 
   test('is refused for a row too many', async () => {
     const columns =
-      'space, state, size, canonical_size, content_type, refs, generation, inline, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at, claim_held_until, collectable';
+      'space, state, size, canonical_size, content_type, refs, generation, storage, lease_started_at, lease_expires_at, child_ref_count, root_ref_count, held_domain_count, waiting_touched_at, claim_held_until, collectable';
     const sql = (hash: string): string =>
       `INSERT INTO nodes (hash, ${columns}) SELECT ${hash}, ${columns} FROM nodes WHERE hash = ${one('nodes', 'state = 1')}`;
     await expect(copyWith((data) => change(data, sql('zeroblob(32)')))).rejects.toThrow(

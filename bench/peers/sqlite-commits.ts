@@ -50,7 +50,7 @@ export function createCommitDatabase(path: string, hashes: readonly string[]): v
   for (const file of readdirSync(MIGRATIONS).sort())
     database.run(readFileSync(join(MIGRATIONS, file), 'utf8'));
   const insertNode = database.prepare(
-    "INSERT INTO nodes VALUES (?1, ?2, 1, 4096, 4144, 'application/octet-stream', x'', randomblob(16), 1, 1, ?3, 0, 1, 1, 0, 0, 0)",
+    "INSERT INTO nodes VALUES (?1, ?2, 1, 4096, 4144, 'application/octet-stream', x'', randomblob(16), 1, 1, ?3, 0, 1, 1, 0, 0, 0, NULL)",
   );
   const insertBalance = database.prepare('INSERT INTO balances VALUES (?1, ?2, 1, 1)');
   database.transaction(() => {

@@ -3,7 +3,7 @@ import type { Hash } from '@holdfast/protocol';
 import type { CallOptions } from '../operations.ts';
 import type { Bulk } from './bulk.ts';
 import type { BulkNode } from './read-nodes.ts';
-import type { SendRequest } from './send-request.ts';
+import { describeReading, type SendRequest } from './send-request.ts';
 
 /** `bulk`, every request of it sent by `send`. */
 export function createPatientBulk(bulk: Bulk, send: SendRequest): Bulk {
@@ -41,7 +41,7 @@ async function* readPatiently(
   };
   try {
     while (rest.length > 0) {
-      const node = await send(`the reading of ${rest.length} nodes`, readNext);
+      const node = await send(describeReading(rest), readNext);
       if (node === undefined) return;
       rest = rest.slice(rest.indexOf(node.hash) + 1);
       yield node;

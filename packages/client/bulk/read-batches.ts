@@ -3,7 +3,7 @@ import { BULK_HASHES_MAX, type Hash } from '@holdfast/protocol';
 import { VerificationError } from '../errors.ts';
 import type { Bulk } from './bulk.ts';
 import type { BulkNode } from './read-nodes.ts';
-import { isBulkUnavailable, type SendRequest } from './send-request.ts';
+import { describeReading, isBulkUnavailable, type SendRequest } from './send-request.ts';
 
 export interface ReadBatchesOptions {
   readonly bulk: Pick<Bulk, 'readNodes'>;
@@ -63,7 +63,7 @@ export class ReadBatches {
   async #run(batch: Map<Hash, Waiting[]>): Promise<void> {
     this.#running += 1;
     try {
-      await this.#options.send(`the reading of ${batch.size} nodes`, () => this.#readSome(batch));
+      await this.#options.send(describeReading([...batch.keys()]), () => this.#readSome(batch));
       this.#settleAll(batch);
     } catch (error) {
       this.#fail(batch, error);

@@ -1,4 +1,5 @@
 /** How the parts of Bulk send a request: with the patience, the turns and the progress of the job they are part of. */
+import type { Hash } from '@holdfast/protocol';
 import { CasError } from '../errors.ts';
 
 /** Sends until it is answered. `what` completes "no answer yet to …". Rejects with the last CasError, or the signal's reason. */
@@ -7,4 +8,10 @@ export type SendRequest = <T>(what: string, request: () => Promise<T>) => Promis
 /** The server does not offer Bulk, or no longer: the operations on single nodes do the same. */
 export function isBulkUnavailable(error: unknown): boolean {
   return error instanceof CasError && error.code === 'BULK_UNAVAILABLE';
+}
+
+/** What is waited for, by the name of a node that is among it. */
+export function describeReading(hashes: readonly Hash[]): string {
+  const [first = ''] = hashes;
+  return hashes.length === 1 ? `reading ${first}` : `reading ${first} and ${hashes.length - 1} more nodes`;
 }
