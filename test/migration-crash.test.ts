@@ -89,21 +89,22 @@ async function behindProxies(place: Place): Promise<ProxiedPlace> {
   return { proxied, rows, bytes, close };
 }
 
+/** One Space after another: all nodes of all Spaces at once would wait longer for a connection than a server lets them. */
 async function describeAll(clientOf: ClientOf): Promise<unknown[]> {
-  return Promise.all(
-    spaceIds.map(async (spaceId) => {
-      const client = clientOf(spaceId);
-      const contents = nodesOf(spaceId).map(async ({ hash, content }) => {
-        const answer = await client.content(hash);
-        return [
-          answer.status,
-          Buffer.compare(await answer.bytes(), content),
-          (await client.metadata(hash)).json,
-        ];
-      });
-      return [await client.usage(), (await client.roots()).json, await Promise.all(contents)];
-    }),
-  );
+  const described: unknown[] = [];
+  for (const spaceId of spaceIds) {
+    const client = clientOf(spaceId);
+    const contents = nodesOf(spaceId).map(async ({ hash, content }) => {
+      const answer = await client.content(hash);
+      return [
+        answer.status,
+        Buffer.compare(await answer.bytes(), content),
+        (await client.metadata(hash)).json,
+      ];
+    });
+    described.push([await Promise.all(contents), await client.usage(), (await client.roots()).json]);
+  }
+  return described;
 }
 
 interface Progress {
