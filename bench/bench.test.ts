@@ -1,3 +1,4 @@
+// test-run: alone
 import { afterAll, describe, expect, test } from 'bun:test';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -55,8 +56,10 @@ describe('the smoke run', () => {
         expect(byName.get(`${row}-${step}`)?.result.ours.values[0]).toBeGreaterThan(0);
         expect(byName.get(`${row}-${step}`)?.reached).toBeUndefined();
       }
-      for (const name of ['requests', 'push-memory', 'pull-memory'])
-        expect(byName.get(`${row}-${name}`)?.reached).toBe(true);
+      for (const name of ['requests', 'push-memory', 'pull-memory']) {
+        const { figure, reached } = byName.get(`${row}-${name}`) ?? {};
+        expect(reached, `${row}-${name}: ${figure}`).toBe(true);
+      }
       expect(byName.get(`${row}-push-memory`)?.figure).toBeGreaterThan(20);
       expect(readFileSync(join(out, `${row}.txt`), 'utf8')).toContain('"tool":"holdfast"');
     }
