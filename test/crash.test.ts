@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { type BulkClient, makeBulkClient } from './support/bulk-client.ts';
 import { CrashFacts, checkFacts } from './support/crash-facts.ts';
 import { work } from './support/crash-workload.ts';
-import { findLeftovers, recount } from './support/embedded-recount.ts';
+import { findLeftovers, type Leftovers, plantStray, recount } from './support/embedded-recount.ts';
 import { makeIssuer } from './support/issuer.ts';
 import { makeRandom } from './support/seeded-random.ts';
 import { addApp, findDescendants, type ServerProcess, startServer } from './support/server-process.ts';
@@ -26,6 +26,8 @@ const CLOCK_STEP_MS = 45_000;
 /** more than 24 h after the end of any upload URL */
 const ABANDONED_AFTER_MS = 25 * 3_600_000;
 const SHIFTED_CLOCK = join(import.meta.dir, 'support', 'shifted-clock.ts');
+/** more than from the tombstone of a stray to its end */
+const STRAYS_GONE_AFTER_MS = 8 * 24 * 3_600_000;
 const SWEEP_MS_MAX = 30_000;
 
 class CrashRun {
@@ -117,17 +119,36 @@ class CrashRun {
     expect(possible).toContain(JSON.stringify(sorted(usage)));
   }
 
+  /** An object as a kill during compaction leaves it: sealed, and no row names it. */
+  plantStray(): void {
+    plantStray(this.data, this.now());
+  }
+
   /** A generation that is still open may have an object to be found by its next lease; a day later none is open. */
   async outliveUploads(): Promise<void> {
-    expect(await this.server?.end('SIGTERM')).toBe(0);
-    this.offsetMs += ABANDONED_AFTER_MS;
-    await this.start();
+    await this.#restartLater(ABANDONED_AFTER_MS);
+    // What no row names is a stray: it has a tombstone now, and goes a week later.
+    await this.#waitUntilTidy((seen) => ({ ...seen, orphans: seen.unburied }));
   }
 
   /** Once the sweep has been: no claim is left, and every file has its record and every record its file. */
   async checkNothingLeftOver(): Promise<void> {
-    const tidy = { orphans: [], missing: [], incoming: [], claimed: [] };
-    const look = () => ({ ...findLeftovers(this.data), claimed: recount(this.data).hashes(APP, SPACE, 3) });
+    await this.#restartLater(STRAYS_GONE_AFTER_MS);
+    await this.#waitUntilTidy((seen) => seen);
+  }
+
+  async #restartLater(ms: number): Promise<void> {
+    expect(await this.server?.end('SIGTERM')).toBe(0);
+    this.offsetMs += ms;
+    await this.start();
+  }
+
+  async #waitUntilTidy(pick: (seen: Leftovers) => Leftovers): Promise<void> {
+    const tidy = { orphans: [], unburied: [], missing: [], incoming: [], claimed: [] };
+    const look = () => ({
+      ...pick(findLeftovers(this.data)),
+      claimed: recount(this.data).hashes(APP, SPACE, 3),
+    });
     const deadline = Date.now() + SWEEP_MS_MAX;
     let seen = look();
     while (Date.now() < deadline && !Bun.deepEquals(seen, tidy)) {
@@ -165,6 +186,7 @@ test.concurrent(
         await working;
         run.offsetMs += CLOCK_STEP_MS;
       }
+      run.plantStray();
       await run.start();
       await run.check();
       await run.outliveUploads();

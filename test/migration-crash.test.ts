@@ -206,7 +206,7 @@ describe(`a copy that is killed ten times (seed ${SEED})`, () => {
       expect([outcome.exitCode, outcome.stdout]).toEqual([0, expect.stringContaining(`${SPACES} Spaces`)]);
       expect(await withServer(back, issuer, describeAll)).toEqual(expected);
       expect(recount(back.data).problems).toEqual([]);
-      expect(findLeftovers(back.data)).toEqual({ orphans: [], missing: [], incoming: [] });
+      expect(findLeftovers(back.data)).toEqual({ orphans: [], unburied: [], missing: [], incoming: [] });
     },
     TEST_MS_MAX,
   );

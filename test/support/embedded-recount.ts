@@ -3,7 +3,8 @@
  * is kept (counters, counts, flags, records) with what is there. Knows the schema on purpose: it is the second opinion.
  */
 import { Database } from 'bun:sqlite';
-import { readdirSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { databasePath, incomingFolder, objectsFolder } from './embedded-files.ts';
 
 type Row = Record<string, number | string | Uint8Array | null>;
@@ -190,6 +191,8 @@ function findPackProblems(packs: readonly Row[], contents: Iterable<Row>): strin
 export interface Leftovers {
   /** objects that no record speaks of */
   readonly orphans: readonly string[];
+  /** those of them that have no tombstone */
+  readonly unburied: readonly string[];
   /** records whose object is not there */
   readonly missing: readonly string[];
   /** uploads on their way, by name */
@@ -212,14 +215,24 @@ export function findLeftovers(data: string): Leftovers {
       .all();
     const required = new Set(rows.map(({ generation }) => hex(generation)));
     const objects = new Set(list(objectsFolder(data)));
+    const tombstones = database.query<Row, []>('SELECT generation FROM tombstones').all();
+    const buried = new Set(tombstones.map(({ generation }) => hex(generation)));
+    const orphans = [...objects].filter((generation) => !required.has(generation));
     return {
-      orphans: [...objects].filter((generation) => !required.has(generation)),
+      orphans,
+      unburied: orphans.filter((generation) => !buried.has(generation)),
       missing: [...required].filter((generation) => !objects.has(generation)),
       incoming: list(incomingFolder(data)),
     };
   } finally {
     database.close();
   }
+}
+
+/** Puts an object that no row names into the content folder, as if it had been made at `now`. */
+export function plantStray(data: string, now: number): void {
+  const generation = now.toString(16).padStart(12, '0') + 'ab'.repeat(10);
+  writeFileSync(join(objectsFolder(data), generation.slice(-2), generation), 'nobody knows me');
 }
 
 function hex(bytes: Row[string] | undefined): string {
