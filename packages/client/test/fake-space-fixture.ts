@@ -70,6 +70,8 @@ export class FakeSpace {
   readonly #waiting = new Map<string, Uint8Array>();
   readonly #rejections = new Map<string, { code: string; message: string }>();
   #generation = 0;
+  /** Uploads that may be open at once; one more is refused. */
+  uploadsMax = Number.POSITIVE_INFINITY;
   /** damaged nodes that answers about rows tell of */
   rottenNodes = 0;
   /** An old server, unless a test says otherwise: requests of Bulk find nothing, and no test counts them. */
@@ -174,8 +176,11 @@ export class FakeSpace {
         message: 'the bytes hash to something else',
       });
     }
-    if (!this.#uploads.has(hash))
+    if (!this.#uploads.has(hash)) {
+      if (this.#uploads.size >= this.uploadsMax)
+        return failure(429, 'CAS_UPLOAD_LIMIT', { 'retry-after': '5' });
       this.#uploads.set(hash, { generation: ++this.#generation, bytes: undefined });
+    }
     const rejection = this.#rejections.get(hash);
     const state = rejection === undefined ? 'awaiting_upload' : 'awaiting_replacement_upload';
     return json({ hash, state, rejection, upload: this.#instruct(hash) });

@@ -8,6 +8,7 @@ import { BulkStore, PACKED_NODE_BYTES_MAX } from '../../bulk/bulk-store.ts';
 import type { PackedNode } from '../../bulk/pack-uploads.ts';
 import type { Clock } from '../../deadline.ts';
 import { DAMAGED_UPLOADS_MAX, PUT_ROUNDS_MAX } from '../../limits.ts';
+import { Turns } from '../../turns.ts';
 import type { NodeSupply, PushNode } from './node-supply.ts';
 import { type SettledNode, type SingleNodes, type SingleNodesOptions, unsettled } from './single-nodes.ts';
 
@@ -15,6 +16,8 @@ export interface BulkNodesOptions<Node extends PushNode> extends SingleNodesOpti
   readonly bulk: Bulk;
   readonly single: SingleNodes<Node>;
   readonly clock: Clock;
+  /** Nodes at work by themselves at once. Each holds one of the Space's active uploads until it is done. */
+  readonly singlesMax: () => number;
   /** A parent that was on its way could not be stored. */
   readonly onFailure: (error: unknown) => void;
 }
@@ -24,6 +27,7 @@ export class BulkNodes<Node extends PushNode> {
   readonly #single: SingleNodes<Node>;
   readonly #supply: NodeSupply<Node>;
   readonly #store: BulkStore;
+  readonly #singles: Turns;
   /** parents that are on their way while their children are visited */
   readonly #underWay = new Map<Hash, Promise<SettledNode | undefined>>();
 
@@ -32,6 +36,7 @@ export class BulkNodes<Node extends PushNode> {
     this.#options = options;
     this.#single = single;
     this.#supply = supply;
+    this.#singles = new Turns(options.singlesMax);
     this.#store = new BulkStore({
       bulk,
       send: (what, request) => send(what, false, request),
@@ -48,16 +53,16 @@ export class BulkNodes<Node extends PushNode> {
     const arrived = await this.#takeArrived(node);
     if (arrived !== undefined && !this.#single.isRoot(node)) return arrived;
     for (let round = 1; round <= PUT_ROUNDS_MAX; round += 1) {
-      if (!this.#options.bulk.isOffered) return this.#single.settle(node);
+      if (!this.#options.bulk.isOffered) return this.#settleAlone(node);
       const leaseDurationMs = this.#single.leaseDurationOf(node);
       const isPackable = this.#supply.sizeOf(node) <= PACKED_NODE_BYTES_MAX;
       const lease = await this.#store.lease(node.hash, { leaseDurationMs, isPackable });
-      if (lease === undefined) return this.#single.settle(node);
+      if (lease === undefined) return this.#settleAlone(node);
       if (lease.state !== 'absent') {
         if (lease.state === 'ready' && this.#single.isRoot(node)) this.#options.onRootLease(lease);
         return describe(lease, arrived?.isUploaded ?? false);
       }
-      if (!isPackable) return this.#single.settle(node);
+      if (!isPackable) return this.#settleAlone(node);
       const upload = this.#upload(node);
       if (!node.isLeaf && round === 1) {
         upload.catch((error: unknown) => this.#options.onFailure(error));
@@ -68,6 +73,15 @@ export class BulkNodes<Node extends PushNode> {
       if (settled !== undefined && !this.#single.isRoot(node)) return settled;
     }
     throw unsettled(`${PUT_ROUNDS_MAX} packs with ${this.#supply.nameOf(node)} settled nothing`);
+  }
+
+  async #settleAlone(node: Node): Promise<SettledNode> {
+    const done = await this.#singles.take();
+    try {
+      return await this.#single.settle(node);
+    } finally {
+      done();
+    }
   }
 
   /** Leases the node once more while it waits for its children. */
@@ -103,7 +117,7 @@ export class BulkNodes<Node extends PushNode> {
           damagedCount += 1;
           break;
         case 'alone':
-          return this.#single.settle(node);
+          return this.#settleAlone(node);
         case 'unsettled':
           return undefined;
       }

@@ -1,5 +1,6 @@
 /** The push engine over Bulk, against one Space in memory: requests, packs, and what it does about faults. */
 import { describe, expect, test } from 'bun:test';
+import { PACKED_NODE_BYTES_MAX } from '../../bulk/bulk-store.ts';
 import { ZSTD } from '../../test/fake-bulk-fixture.ts';
 import { expectCasError, FakeSpace, failure, json } from '../../test/fake-space-fixture.ts';
 import { buildSmallFile, DirectoryBuilder } from '../build/builders.ts';
@@ -221,6 +222,23 @@ describe('what goes wrong with a pack', () => {
     const pushing = pushTree(other.client({ retry: { attemptsMax: 1 } }), spoiled, { clock: other.clock });
     await expect(pushing).rejects.toBeInstanceOf(SourceChangedError);
   });
+});
+
+test('large nodes go by themselves, and never use up what the Space has of active uploads', async () => {
+  const space = bulkSpace();
+  space.uploadsMax = 8;
+  const { tree, hash } = await planOf(manyFiles(400));
+  const supply = tree.supply(hash);
+  const sizeOf: typeof supply.sizeOf = (node) =>
+    tree.nodes.get(node.hash)?.refs.length === 0 ? PACKED_NODE_BYTES_MAX + 1 : supply.sizeOf(node);
+  const client = space.client({ retry: { attemptsMax: 1 } });
+  const { uploadedNodes } = await pushTree(
+    client,
+    { ...supply, sizeOf },
+    { clock: space.clock, parallelMax: 8 },
+  );
+  expect(uploadedNodes).toBe(tree.nodes.size);
+  expect(space.calls.filter(({ kind }) => kind === 'upload')).toHaveLength(400);
 });
 
 describe('a server without Bulk', () => {

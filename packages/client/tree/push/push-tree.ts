@@ -136,8 +136,10 @@ class Push<Node extends PushNode> {
     this.#single = new SingleNodes(nodes);
     const { bulk } = client;
     const onFailure = (error: unknown): void => this.#walk.fail(error);
+    const singlesMax = (): number => this.#limit.limit;
     this.#inBulk =
-      bulk && new BulkNodes({ ...nodes, bulk, single: this.#single, clock: this.#clock, onFailure });
+      bulk &&
+      new BulkNodes({ ...nodes, bulk, single: this.#single, clock: this.#clock, singlesMax, onFailure });
     this.#keeper = this.#check ? this.#startKeeper() : undefined;
     this.#walk = this.#makeWalk();
   }
