@@ -1,6 +1,7 @@
 /** Canonical node bytes, version 1 (docs/api.md, Canonical node bytes): header, content type, refs, content; no padding, little-endian. */
 import { HASH_BYTES, type Hash, hashesToRefs, isHash } from './hash.ts';
 import { CONTENT_TYPE_BYTES_MAX, INTEGER_MAX, NODE_REFS_MAX } from './limits.ts';
+import { readU16, readU32, writeU32 } from './little-endian.ts';
 
 /** Bytes before the content type. */
 export const NODE_FIXED_HEADER_BYTES = 24;
@@ -219,21 +220,6 @@ function readContentType(head: Uint8Array, end: number): string {
 /** Exact up to 2^53 - 1; above that, some number above it. */
 function readSize(head: Uint8Array): number {
   return readU32(head, OFFSET_SIZE) + readU32(head, OFFSET_SIZE + 4) * U32;
-}
-
-function readU16(bytes: Uint8Array, offset: number): number {
-  return (bytes[offset] as number) | ((bytes[offset + 1] as number) << 8);
-}
-
-function readU32(bytes: Uint8Array, offset: number): number {
-  return (readU16(bytes, offset) | (readU16(bytes, offset + 2) << 16)) >>> 0;
-}
-
-function writeU32(bytes: Uint8Array, offset: number, value: number): void {
-  bytes[offset] = value & 0xff;
-  bytes[offset + 1] = (value >>> 8) & 0xff;
-  bytes[offset + 2] = (value >>> 16) & 0xff;
-  bytes[offset + 3] = (value >>> 24) & 0xff;
 }
 
 function sizeFault(): string {

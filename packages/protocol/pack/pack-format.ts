@@ -1,5 +1,6 @@
 /** The layout of a pack, version 1 (docs/bulk.md, Pack format): a header, then records to the end; little-endian, no padding. */
 import { bytesToHash, HASH_BYTES, type Hash, hashToBytes } from '../hash.ts';
+import { readU16, readU32, writeU32 } from '../little-endian.ts';
 import {
   PACK_NODE_BYTES_MAX,
   PACK_RECORDS_MAX,
@@ -103,19 +104,4 @@ export function findRecordHeaderFault(header: RawRecordHeader): string | undefin
 /** Why a pack ends before its record `index`, counted from 0. */
 export function findRecordCountFault(index: number): string | undefined {
   return index < PACK_RECORDS_MAX ? undefined : `a pack holds at most ${PACK_RECORDS_MAX} records`;
-}
-
-function readU16(bytes: Uint8Array, offset: number): number {
-  return (bytes[offset] as number) | ((bytes[offset + 1] as number) << 8);
-}
-
-function readU32(bytes: Uint8Array, offset: number): number {
-  return (readU16(bytes, offset) | (readU16(bytes, offset + 2) << 16)) >>> 0;
-}
-
-function writeU32(bytes: Uint8Array, offset: number, value: number): void {
-  bytes[offset] = value & 0xff;
-  bytes[offset + 1] = (value >>> 8) & 0xff;
-  bytes[offset + 2] = (value >>> 16) & 0xff;
-  bytes[offset + 3] = (value >>> 24) & 0xff;
 }

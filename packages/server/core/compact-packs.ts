@@ -16,7 +16,7 @@ import type { Core } from './core.ts';
 import { makeGenerationDigits } from './generation.ts';
 import type { ContentRow, Generation, PackPlace, PackRow, Space } from './model.ts';
 import { createPackGeneration } from './pack-generations.ts';
-import type { RecordMove } from './pack-ports.ts';
+import { PACK_GROUP_RECORDS, type RecordMove } from './pack-ports.ts';
 import { isDamage, type SpaceTransaction } from './ports.ts';
 import { NOTHING_STORED } from './quotas.ts';
 import { sha256, sha256Hex } from './sha256.ts';
@@ -25,7 +25,6 @@ const DAY_MS = 86_400_000;
 /** A record that is dead so long leaves the store, however much of its pack is live; with a day for the work itself, that is a week. */
 const DEAD_FOR_MS_MAX = 6 * DAY_MS;
 const CANDIDATES_MAX = 64;
-const MOVES_PER_TRANSACTION_MAX = 256;
 /** Several packs become one only up to this size, so that a step stays short. */
 const MERGED_BYTES_MAX = 16 * 1024 * 1024;
 
@@ -34,7 +33,6 @@ export interface CompactionStep {
   readonly bytes: number;
   /** records that have a new place */
   readonly moved: number;
-  readonly isMoreLeft: boolean;
 }
 
 interface LiveRecord {
@@ -56,9 +54,9 @@ export async function compactPacks(core: Core): Promise<CompactionStep> {
     if (live.length === 0) continue;
     const moved = await moveTo(core, space, live, now);
     const bytes = live.reduce((sum, { place }) => sum + place.storedLength, 0);
-    return { bytes: 2 * bytes, moved, isMoreLeft: candidates.length > packs.length };
+    return { bytes: 2 * bytes, moved };
   }
-  return { bytes: 0, moved: 0, isMoreLeft: false };
+  return { bytes: 0, moved: 0 };
 }
 
 /** The live records of the first packs that fit into one, in their order. A pack with a record that cannot be proven is left out. */
@@ -136,8 +134,8 @@ async function moveTo(core: Core, space: Space, live: readonly LiveRecord[], now
   });
   // The row comes with the first records: the sweep would take a judged pack without a live one.
   let moved = 0;
-  for (let from = 0; from < moves.length; from += MOVES_PER_TRANSACTION_MAX) {
-    const group = moves.slice(from, from + MOVES_PER_TRANSACTION_MAX);
+  for (let from = 0; from < moves.length; from += PACK_GROUP_RECORDS) {
+    const group = moves.slice(from, from + PACK_GROUP_RECORDS);
     moved += await core.metadata.transact(space, moveLive, {
       pack: from === 0 ? pack : undefined,
       moves: group,

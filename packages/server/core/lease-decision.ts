@@ -9,8 +9,15 @@ import { createGeneration } from './generation.ts';
 import { type LeaseWindow, renewLease } from './lease-state.ts';
 import type { Generation, NodeRow, UploadEvidence, UploadRow } from './model.ts';
 import type { Awaitable, SpaceTransaction, UploadKind } from './ports.ts';
-import { contradicts, type NewContent, publishNode, restoreNode, settleWaiting } from './publication.ts';
-import { type Excess, findExcess, type QuotaInput, type Stored } from './quotas.ts';
+import {
+  CONTRADICTION,
+  contradicts,
+  type NewContent,
+  publishNode,
+  restoreNode,
+  settleWaiting,
+} from './publication.ts';
+import { judgeQuotas, type QuotaInput, type QuotaRefusal, type Stored } from './quotas.ts';
 
 export interface LeaseRequest {
   readonly hash: Hash;
@@ -65,9 +72,7 @@ export type LeaseDecision =
       readonly more?: Stored;
     }
   /** a quota refuses the publication; the upload stays */
-  | { readonly kind: 'full'; readonly excess: Excess }
-  /** nothing has changed: reserve room for so much in the quota of the App, then ask again */
-  | { readonly kind: 'reserve'; readonly more: Stored }
+  | QuotaRefusal
   | { readonly kind: 'upload'; readonly row: UploadRow }
   | { readonly kind: 'inspect'; readonly generation: Generation };
 
@@ -114,13 +119,7 @@ async function decideUnready(
   }
   if (evidence.verdict === 'bad') return rejectUpload(tx, upload, evidence, input);
   if (node !== undefined && contradicts(node, contentOf({ upload, evidence, urlExpiresAt: 0 }))) {
-    const contradiction: BadEvidence = {
-      verdict: 'bad',
-      code: 'NODE_CONFLICT',
-      message:
-        'what is stored for this hash contradicts the uploaded bytes; tell the operator of this server',
-    };
-    return rejectUpload(tx, upload, contradiction, input);
+    return rejectUpload(tx, upload, { verdict: 'bad', ...CONTRADICTION }, input);
   }
   const accepted: Accepted = { upload, evidence, urlExpiresAt: urlExpiryOf(input.rules.uploads, upload) };
   if (node !== undefined) return restoreContent(tx, node, accepted, input);
@@ -229,7 +228,7 @@ async function restoreContent(
 ): Promise<LeaseDecision> {
   // A claimed row's bytes count no more: to store them again is a publication. Healing is never refused.
   const more = { bytes: node.state === 'claimed' ? node.canonicalSize : 0, nodes: 0 };
-  const refusal = await judgeQuotas(tx, quotas, accepted.upload, more);
+  const refusal = await refuseByQuota(tx, quotas, accepted.upload, more);
   if (refusal !== undefined) return refusal;
   await closeContentOf(tx, node, rules.uploads);
   await acceptContent(tx, accepted);
@@ -247,7 +246,7 @@ async function publish(
   const { upload, evidence } = accepted;
   const children = await findChildren(tx, [evidence.refs]);
   const more: Stored = { bytes: evidence.canonicalSize, nodes: 1 };
-  const refusal = await judgeQuotas(tx, quotas, upload, more);
+  const refusal = await refuseByQuota(tx, quotas, upload, more);
   if (refusal !== undefined) return refusal;
   await acceptContent(tx, accepted);
   const published = await publishNode(tx, contentOf(accepted), children, request.durationMs);
@@ -261,31 +260,22 @@ function contentOf({ upload, evidence }: Accepted): NewContent {
   return { hash, size, canonicalSize, contentType, refs, generation, storage, storedSize: canonicalSize };
 }
 
-/** `undefined`: nothing stands against storing `more`. */
-async function judgeQuotas(
+/** A quota that is full keeps the upload as any lease call does: a later one publishes it once there is room. */
+async function refuseByQuota(
   tx: SpaceTransaction,
   quotas: QuotaInput | undefined,
   upload: UploadRow,
   more: Stored,
-): Promise<LeaseDecision | undefined> {
-  if (quotas === undefined || (more.bytes === 0 && more.nodes === 0)) return undefined;
-  const { space, app } = quotas;
-  if (app !== undefined && 'excess' in app) return refuse(tx, upload, app.excess);
-  if (app !== undefined && (app.reserved.bytes < more.bytes || app.reserved.nodes < more.nodes)) {
-    return { kind: 'reserve', more };
-  }
-  if (space === undefined) return undefined;
+): Promise<QuotaRefusal | undefined> {
   // Both are asked in one turn, in this order: nothing is locked after what is stored.
-  const edges = tx.findLooseEdges([upload.hash]);
-  const [stored] = await Promise.all([tx.lockStored(), edges]);
-  const excess = findExcess('Space', space, stored, more);
-  return excess && refuse(tx, upload, excess);
-}
-
-/** Keeps the upload as any lease call does: a later one publishes it once there is room. */
-async function refuse(tx: SpaceTransaction, upload: UploadRow, excess: Excess): Promise<LeaseDecision> {
-  await tx.updateUpload(upload, { ...upload, touchedAt: tx.now });
-  return { kind: 'full', excess };
+  const readStored = async (): Promise<Stored> => {
+    const edges = tx.findLooseEdges([upload.hash]);
+    const [stored] = await Promise.all([tx.lockStored(), edges]);
+    return stored;
+  };
+  const refusal = await judgeQuotas(quotas, more, readStored);
+  if (refusal?.kind === 'full') await tx.updateUpload(upload, { ...upload, touchedAt: tx.now });
+  return refusal;
 }
 
 /** Ends a generation that is judged good: its upload row goes, its content row stays or, for a direct upload, is made. */

@@ -22,12 +22,11 @@ import { clampLeaseDuration } from './lease-state.ts';
 import type { PackRow, Space } from './model.ts';
 import { childrenFirst } from './order-nodes.ts';
 import { leaseRows, openPack, type RowOutcome } from './pack-decision.ts';
+import { PACK_GROUP_RECORDS } from './pack-ports.ts';
 import type { Stored } from './quotas.ts';
 import { sha256 } from './sha256.ts';
 import { signPackToken } from './upload-token.ts';
 
-/** Rows of one transaction: it holds other tenants up no longer than that takes. */
-export const ROWS_PER_GROUP = 256;
 /** A row may change between the first look and its lease; then everything is asked again, so many times in all. */
 const ROUNDS_MAX = 3;
 
@@ -80,8 +79,8 @@ export async function leaseInGroups(
 ): Promise<RowOutcome[]> {
   const ordered = childrenFirst(hashes, refsOf);
   const outcomes = new Map<Hash, RowOutcome>();
-  for (let from = 0; from < ordered.length; from += ROWS_PER_GROUP) {
-    const group = ordered.slice(from, from + ROWS_PER_GROUP);
+  for (let from = 0; from < ordered.length; from += PACK_GROUP_RECORDS) {
+    const group = ordered.slice(from, from + PACK_GROUP_RECORDS);
     const children = group.flatMap((hash) => refsToHashes(refsOf(hash) ?? NO_REFS));
     const input = { hashes: group, children, ...lease };
     for (const outcome of await core.metadata.transact(space, leaseRows, input))

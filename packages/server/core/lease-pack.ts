@@ -10,11 +10,11 @@ import {
 import type { Core } from './core.ts';
 import { changesRefused } from './lease-decision.ts';
 import { QuotaRoom } from './lease-node.ts';
-import { leaseInGroups, limitChildHashes, ROWS_PER_GROUP, toResult } from './lease-nodes.ts';
+import { leaseInGroups, limitChildHashes, toResult } from './lease-nodes.ts';
 import { clampLeaseDuration } from './lease-state.ts';
 import type { PackId, PackRow, PackVerdicts, Space } from './model.ts';
 import { beginPack, packNotFound, publishGroup, type RecordOutcome, touchPack } from './pack-decision.ts';
-import type { JudgedPack } from './pack-ports.ts';
+import { type JudgedPack, PACK_GROUP_RECORDS } from './pack-ports.ts';
 import { QuotaExceeded } from './quotas.ts';
 
 const HASH_BYTES = 32;
@@ -103,9 +103,9 @@ async function publish(core: Core, space: Space, publication: PackPublication): 
     if (from === undefined) return records.length === 0;
     isStored = true;
     let isWhole = from === 0;
-    for (let at = from; at < records.length; at += ROWS_PER_GROUP) {
-      const group = records.slice(at, at + ROWS_PER_GROUP);
-      const isLast = at + ROWS_PER_GROUP >= records.length;
+    for (let at = from; at < records.length; at += PACK_GROUP_RECORDS) {
+      const group = records.slice(at, at + PACK_GROUP_RECORDS);
+      const isLast = at + PACK_GROUP_RECORDS >= records.length;
       const input = { id, generation, from: at, records: group, isLast, durationMs, uploads };
       const published = await core.metadata.transact(space, publishGroup, input);
       if (published.kind === 'gone') throw packNotFound();

@@ -19,6 +19,7 @@ import { createPackGeneration, recordGeneration } from './pack-generations.ts';
 import type { JudgedRecord } from './pack-ports.ts';
 import type { SpaceTransaction, UploadKind } from './ports.ts';
 import {
+  CONTRADICTION,
   contradicts,
   type NewContent,
   type Publication,
@@ -26,7 +27,7 @@ import {
   restoreNode,
   settleWaiting,
 } from './publication.ts';
-import { type Excess, findExcess, NOTHING_STORED, type QuotaInput, type Stored } from './quotas.ts';
+import { judgeQuotas, NOTHING_STORED, type QuotaInput, type QuotaRefusal, type Stored } from './quotas.ts';
 
 export type RowOutcome = Publication | { readonly kind: 'absent'; readonly hash: Hash };
 
@@ -151,12 +152,11 @@ export interface PackBeginning {
 
 export type PackDecision =
   /** publication goes on behind so many records */
-  | { readonly kind: 'judging'; readonly publishedCount: number; readonly more: Stored }
+  | { readonly kind: 'judging'; readonly publishedCount: number }
   /** it was judged meanwhile, or nothing is to be published */
   | { readonly kind: 'judged' }
   | { readonly kind: 'gone' }
-  | { readonly kind: 'full'; readonly excess: Excess }
-  | { readonly kind: 'reserve'; readonly more: Stored };
+  | QuotaRefusal;
 
 /** Keeps the verdicts and room for all new records together. A quota that refuses leaves everything as it was. */
 export async function beginPack(tx: SpaceTransaction, beginning: PackBeginning): Promise<PackDecision> {
@@ -167,8 +167,8 @@ export async function beginPack(tx: SpaceTransaction, beginning: PackBeginning):
   if (pack === undefined || pack.generation !== generation) return { kind: 'gone' };
   if (pack.state === 'judged') return { kind: 'judged' };
   const { publishedCount } = pack;
-  if (pack.state === 'judging') return { kind: 'judging', publishedCount, more: NOTHING_STORED };
-  const refusal = await judgePackQuotas(tx, quotas, more);
+  if (pack.state === 'judging') return { kind: 'judging', publishedCount };
+  const refusal = await judgeQuotas(quotas, more, () => tx.lockStored());
   if (refusal !== undefined) {
     if (refusal.kind === 'full') await tx.packs.updatePack(pack, { ...pack, touchedAt: tx.now });
     return refusal;
@@ -177,7 +177,7 @@ export async function beginPack(tx: SpaceTransaction, beginning: PackBeginning):
   const begun: PackRow = { ...pack, bytes, touchedAt: tx.now };
   if (records.length > 0) {
     await tx.packs.updatePack(pack, { ...begun, state: 'judging', reserved: more });
-    return { kind: 'judging', publishedCount: 0, more };
+    return { kind: 'judging', publishedCount: 0 };
   }
   const urlExpiresAt = uploads === 'direct' ? pack.urlExpiresAt : 0;
   if (!pack.isDiscarded) await tx.setDiscard({ generation, dueAt: tx.now, urlExpiresAt });
@@ -210,22 +210,6 @@ async function countNew(tx: SpaceTransaction, records: PackBeginning['records'])
   return { bytes, nodes };
 }
 
-async function judgePackQuotas(
-  tx: SpaceTransaction,
-  quotas: QuotaInput | undefined,
-  more: Stored,
-): Promise<Extract<PackDecision, { kind: 'full' | 'reserve' }> | undefined> {
-  if (quotas === undefined || (more.bytes === 0 && more.nodes === 0)) return undefined;
-  const { space, app } = quotas;
-  if (app !== undefined && 'excess' in app) return { kind: 'full', excess: app.excess };
-  if (app !== undefined && (app.reserved.bytes < more.bytes || app.reserved.nodes < more.nodes)) {
-    return { kind: 'reserve', more };
-  }
-  if (space === undefined) return undefined;
-  const excess = findExcess('Space', space, await tx.lockStored(), more);
-  return excess && { kind: 'full', excess };
-}
-
 export interface PackGroup {
   readonly id: PackId;
   readonly generation: Generation;
@@ -238,7 +222,7 @@ export interface PackGroup {
 }
 
 export type RecordOutcome =
-  | (Publication & { readonly heals?: true; readonly renews?: true })
+  | (Publication & { readonly heals?: true })
   | { readonly kind: 'rejected'; readonly hash: Hash; readonly rejection: PackRejection };
 
 export type GroupOutcome =
@@ -292,12 +276,12 @@ async function publishRecord(
   if (node?.state === 'ready' || node?.state === 'waiting') {
     const leased = await leaseRow(tx, hash, node, { durationMs, leasedUntil: 0 });
     assertInvariant(leased.kind !== 'absent', 'a row that is there is leased');
-    return { ...leased, renews: true };
+    return leased;
   }
   const generation = recordGeneration(pack, index);
   const content = contentOf(record, generation);
   if (node !== undefined && contradicts(node, content))
-    return { kind: 'rejected', hash, rejection: conflictOf(index) };
+    return { kind: 'rejected', hash, rejection: { index, ...CONTRADICTION } };
   if (upload !== undefined) await endUpload(tx, upload, uploads);
   const { canonicalSize } = record;
   await tx.insertContent({
@@ -347,12 +331,6 @@ async function addRejections(
   const rejections = [...verdicts.rejections, ...more].toSorted((left, right) => left.index - right.index);
   await tx.packs.setVerdicts(generation, { ...verdicts, rejections });
 }
-
-const conflictOf = (index: number): PackRejection => ({
-  index,
-  code: 'NODE_CONFLICT',
-  message: 'what is stored for this hash contradicts the uploaded bytes; tell the operator of this server',
-});
 
 function lessOf(left: Stored, right: Stored): Stored {
   return { bytes: Math.max(0, left.bytes - right.bytes), nodes: Math.max(0, left.nodes - right.nodes) };

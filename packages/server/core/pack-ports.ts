@@ -15,6 +15,9 @@ import type {
 
 type Awaitable<T> = T | Promise<T>;
 
+/** Records or rows of one transaction: it holds other tenants up no longer than that takes. */
+export const PACK_GROUP_RECORDS = 256;
+
 /** Reads outside transactions. */
 export interface PackReads {
   /** Aligned with `hashes`; committed rows, each node with the content that it points at. */

@@ -23,6 +23,12 @@ export type Publication =
 
 const NEVER_LEASED: LeaseWindow = { leaseStartedAt: 0, leaseExpiresAt: 0 };
 
+/** Why bytes are turned down that contradict a row. */
+export const CONTRADICTION = {
+  code: 'NODE_CONFLICT',
+  message: 'what is stored for this hash contradicts the uploaded bytes; tell the operator of this server',
+} as const;
+
 /** Impossible unless a stored row is damaged: equal hashes mean equal bytes. */
 export function contradicts(node: NodeRow, content: NewContent): boolean {
   return (

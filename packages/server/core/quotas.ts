@@ -2,6 +2,8 @@
 import { ApiError } from '@holdfast/protocol';
 import type { Space, SpaceCounters } from './model.ts';
 
+type Awaitable<T> = T | Promise<T>;
+
 /** What quotas count. */
 export interface Stored {
   /** canonical bytes of ready and of waiting nodes */
@@ -87,6 +89,29 @@ export function findExcess(
     return { holder, unit: 'nodes', stored: stored.nodes, more: more.nodes, limit: maxNodes };
   }
   return undefined;
+}
+
+/** What a quota says to storing `more`. Plain data. */
+export type QuotaRefusal =
+  | { readonly kind: 'full'; readonly excess: Excess }
+  /** nothing has changed: reserve room for so much in the quota of the App, then ask again */
+  | { readonly kind: 'reserve'; readonly more: Stored };
+
+/** `undefined`: nothing stands against storing `more`. `readStored` is asked only if the Space has a limit. */
+export async function judgeQuotas(
+  quotas: QuotaInput | undefined,
+  more: Stored,
+  readStored: () => Awaitable<Stored>,
+): Promise<QuotaRefusal | undefined> {
+  if (quotas === undefined || (more.bytes === 0 && more.nodes === 0)) return undefined;
+  const { space, app } = quotas;
+  if (app !== undefined && 'excess' in app) return { kind: 'full', excess: app.excess };
+  if (app !== undefined && (app.reserved.bytes < more.bytes || app.reserved.nodes < more.nodes)) {
+    return { kind: 'reserve', more };
+  }
+  if (space === undefined) return undefined;
+  const excess = findExcess('Space', space, await readStored(), more);
+  return excess && { kind: 'full', excess };
 }
 
 /** Without `Retry-After`: waiting does not help. */

@@ -6,11 +6,12 @@
  * before the transaction leaves an unfinished generation: no client was told anything else.
  */
 import { ApiError, NODE_MEDIA_TYPE } from '@holdfast/protocol';
+import { findQuotaExcess } from './check-quotas.ts';
 import type { Core } from './core.ts';
 import { checkRoom } from './free-space.ts';
 import type { UploadEvidence } from './model.ts';
 import type { SpaceTransaction, StagedUpload } from './ports.ts';
-import { findExcess, QuotaExceeded, type SpaceQuotas, type Stored, storedOf } from './quotas.ts';
+import { QuotaExceeded } from './quotas.ts';
 import { receivePack } from './receive-pack.ts';
 import {
   alreadyFinished,
@@ -43,8 +44,9 @@ async function receiveNode(core: Core, request: UploadRequest, grant: UploadGran
   if (request.declaredLength !== undefined && request.declaredLength > core.settings.nodeBytesMax) {
     await finishTooLarge(core, grant);
   }
-  const quotas = request.declaredLength === undefined ? undefined : core.quotas.find(grant.space);
-  if (quotas !== undefined) await checkQuotas(core, grant, quotas, request.declaredLength as number);
+  const hasQuotas = core.quotas.find(grant.space) !== undefined;
+  if (hasQuotas && request.declaredLength !== undefined)
+    await checkRoomFor(core, grant, request.declaredLength);
   const body = request.body ?? new Uint8Array(0);
   const staged = await receiver.receive(grant, body, request.declaredLength, core.settings);
   try {
@@ -58,18 +60,12 @@ async function receiveNode(core: Core, request: UploadRequest, grant: UploadGran
  * Refuses bytes that no lease could publish, so that they are not sent in vain. The next lease judges for certain. Bytes that heal
  * a node are let through.
  */
-async function checkQuotas(
+async function checkRoomFor(
   core: Core,
   { space, hash, generation }: UploadGrant,
-  quotas: SpaceQuotas,
   declaredLength: number,
 ): Promise<void> {
-  const more: Stored = { bytes: declaredLength, nodes: 0 };
-  let excess =
-    quotas.space?.maxBytes === undefined
-      ? undefined
-      : findExcess('Space', quotas.space, storedOf(await core.metadata.readCounters(space)), more);
-  if (quotas.isAppLimited) excess ??= await core.quotas.findAppExcess(space, more);
+  const excess = await findQuotaExcess(core, space, { bytes: declaredLength, nodes: 0 });
   if (excess === undefined) return;
   const upload = await core.metadata.findUpload(space, hash);
   if (upload?.generation !== generation || upload.evidence !== undefined) throw alreadyFinished();
