@@ -108,7 +108,7 @@ describe('a line', () => {
 });
 
 describe('the file', () => {
-  test('belongs to its owner alone, also one that was there', async () => {
+  test('belongs to its owner alone, even if it existed before', async () => {
     const { path } = await openLog();
     expect(statSync(path).mode & 0o777).toBe(0o600);
     const old = join(folder, 'old.log');
@@ -162,7 +162,7 @@ describe('repeats', () => {
     expect(lines()[1]).toMatchObject({ repeats: 499, verified: false });
   });
 
-  test('what callers who proved nothing make up takes a bounded number of lines, and all is counted', async () => {
+  test('of names that unproven callers make up take a bounded number of lines, and each refusal is counted', async () => {
     const { log, lines } = await openLog();
     for (let index = 0; index < 5000; index += 1)
       log.note({ ...REFUSAL, jti: `made-up-${index}` }, 'counted');
@@ -172,7 +172,7 @@ describe('repeats', () => {
   });
 });
 
-describe('a sink that takes no lines', () => {
+describe('a file that takes no lines', () => {
   test('a full disk loses lines, says so, and goes on when there is room', async () => {
     const link = join(folder, 'link.log');
     Bun.spawnSync(['ln', '-s', '/dev/full', link]);

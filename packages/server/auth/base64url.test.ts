@@ -19,7 +19,7 @@ test('exactly the texts that encode some bytes', () => {
   );
 });
 
-test('of all endings of one byte four are right, of two bytes sixteen', () => {
+test('one byte has four right endings, two bytes have sixteen', () => {
   expect([...ALPHABET].filter((last) => isBase64url(`A${last}`)).join('')).toBe('AQgw');
   expect([...ALPHABET].filter((last) => isBase64url(`AA${last}`))).toHaveLength(16);
 });

@@ -40,7 +40,7 @@ describe('the snapshot', () => {
     registry.close();
   });
 
-  test('is kept young off the request path, and that ends with close', async () => {
+  test('is renewed outside requests until the registry is closed', async () => {
     const { world, store, registry } = await openRegistry();
     await world.advance(20_000);
     expect(registry.read()).not.toBeInstanceOf(Promise);
@@ -146,7 +146,7 @@ describe('for an unknown issuer', () => {
     registry.close();
   });
 
-  test('whoever is known does not wait for it', async () => {
+  test('a known issuer does not wait for that reading', async () => {
     const { store, registry } = await openRegistry();
     store.gate = new Promise(() => undefined);
     const again = registry.readAgain();

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test';
 import { JWKS_FETCHES_MAX } from './auth-limits.ts';
 import { KeySetTurns } from './key-set-turns.ts';
 
-test('those that failed get half of the turns at most, the others all that is free', () => {
+test('key sets that failed get at most half of the turns, the others any free turn', () => {
   const turns = new KeySetTurns();
   const failing = Array.from({ length: JWKS_FETCHES_MAX }, () => turns.begin(true));
   expect(failing.filter((turn) => turn === undefined).length).toBe(JWKS_FETCHES_MAX / 2);
@@ -11,7 +11,7 @@ test('those that failed get half of the turns at most, the others all that is fr
   expect(sound.filter((turn) => turn === undefined).length).toBe(JWKS_FETCHES_MAX / 2);
 });
 
-test('whoever waits gets the turn that ends, first in first out, the sound ones before', async () => {
+test('a turn that ends goes to the longest waiter, and key sets that have not failed come first', async () => {
   const turns = new KeySetTurns();
   for (let count = 0; count < JWKS_FETCHES_MAX; count += 1) turns.begin(count % 2 === 0);
   const got: string[] = [];

@@ -54,7 +54,7 @@ async function store(): Promise<void> {
 
 const hasRoom = async (): Promise<boolean> => (await watch.findAppExcess(SPACE, ONE)) === undefined;
 
-test("room that is being used is nobody else's, and one that was not used is free again", async () => {
+test("room that one caller holds is refused to others, and unused room is free again", async () => {
   stored = LIMIT - 2;
   const [first, second] = [await take(), await take()];
   let third: Excess | Reservation | undefined;
@@ -71,14 +71,14 @@ test("room that is being used is nobody else's, and one that was not used is fre
   expect(isRoom(third as Excess | Reservation)).toBe(true);
 });
 
-test('what this process has stored counts before the sum is read again', async () => {
+test('bytes that this process stored count before the sum is read again', async () => {
   stored = LIMIT - 3;
   for (let count = 0; count < 3; count += 1) await store();
   expect(readings).toBe(1);
   expect(await hasRoom()).toBe(false);
 });
 
-test('what was stored while the sum was read counts, whether the reading saw it or not', async () => {
+test('bytes stored during a reading of the sum count, whether the reading saw them or not', async () => {
   stored = LIMIT - 2;
   const reservation = await take();
   const release = Promise.withResolvers<void>();
@@ -97,7 +97,7 @@ test('what was stored while the sum was read counts, whether the reading saw it 
   expect(stored).toBe(LIMIT);
 });
 
-test('a refusal rests on a sum that was just read, so room that came free elsewhere is found', async () => {
+test('before a refusal the sum is read anew, so room freed by another process is found', async () => {
   stored = LIMIT;
   expect(await hasRoom()).toBe(false);
   stored = LIMIT - 1;
@@ -105,7 +105,7 @@ test('a refusal rests on a sum that was just read, so room that came free elsewh
   expect(await hasRoom()).toBe(true);
 });
 
-test('what others store is seen: after a second off the path of requests, after four seconds before the next one', async () => {
+test('what other processes store is seen outside requests after 1 s, and within a request after 4 s', async () => {
   stored = 0;
   await store();
   stored = LIMIT;

@@ -71,7 +71,7 @@ const pace: BackgroundPace = {
 };
 
 test(
-  'the scrub goes on in another process where the first one ended',
+  'another process continues the scrub where the first process ended',
   async () => {
     const turns = makeSharedTurns();
     const first = watchedCore();
@@ -92,7 +92,7 @@ test(
 );
 
 test(
-  'a process without the turn does nothing, the one with it does both',
+  'a process without the turn does nothing, the process with it scrubs and sweeps',
   async () => {
     const turns = makeSharedTurns();
     const busy = watchedCore();

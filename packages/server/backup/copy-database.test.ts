@@ -16,7 +16,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const ROWS = 2000;
 const UNBOUND = { busyShare: 1, bytesPerSecond: Number.MAX_SAFE_INTEGER, burstMs: 0 };
 
-test('passes of pages that change in between, and one of those that are pinned', async () => {
+test('the copy holds the pages of one moment, though pages change between its passes', async () => {
   const path = join(folder, 'rows.db');
   const database = new Database(path);
   database.run('PRAGMA journal_mode = WAL');

@@ -44,7 +44,7 @@ describe.each([
       await tx.updateNode(row, { ...row, state: 'rotten' });
     });
 
-  test('one result for each hash, in order: what leaseNode says of ready and waiting ones, else absent', async () => {
+  test('each hash has one result in order: what leaseNode answers for a ready or waiting node, else absent', async () => {
     const [ready, claimed, rotten] = [smallNode(1), objectNode(2), smallNode(3)];
     const [never, asked, sent] = [smallNode(4), smallNode(5), smallNode(6)];
     const waiting = smallNode(7, [never.hash, ready.hash, never.hash, asked.hash]);
@@ -112,7 +112,7 @@ describe.each([
     expect((await client.leases([waiting], { pack: true })).pack).toBeUndefined();
   });
 
-  test('the same hashes again while nothing has arrived: the same pack, signed anew', async () => {
+  test('a repeated request before any upload gets the same pack, signed anew', async () => {
     const nodes = [smallNode(1), smallNode(2)];
     const first = await client.open(nodes);
     world.now += MINUTE_MS;
@@ -128,7 +128,7 @@ describe.each([
     expect(statesOf(await client.lease(first.id))).toEqual(['ready', 'ready']);
   });
 
-  test('a pack whose URL has run out, or that was leased, is not given again', async () => {
+  test('a pack is not given again once its URL has expired or it was leased', async () => {
     const nodes = [smallNode(1)];
     const first = await client.open(nodes);
     world.now = first.expiresAt;
@@ -139,7 +139,7 @@ describe.each([
     expect((await client.open(nodes)).id).not.toBe(second.id);
   });
 
-  test('with a pack ready results are leased until 60 s past its URL at least, without one as long as asked', async () => {
+  test('ready nodes beside a pack are leased at least until 60 s after its URL ends, otherwise as long as asked', async () => {
     const [ready, absent] = [smallNode(1), smallNode(2)];
     await publish(ready);
     world.now += DAY_MS;
@@ -153,7 +153,7 @@ describe.each([
     expect((await rowOf(ready)).leaseExpiresAt).toBe(world.now + DAY_MS);
   });
 
-  test('a parent that only waits for what the same request settles is ready, wherever it stands', async () => {
+  test('a parent whose last missing children become ready in the same request is ready, wherever it stands', async () => {
     const leaf = smallNode(1);
     const middle = smallNode(2, [leaf.hash]);
     const top = smallNode(3, [middle.hash, leaf.hash]);
@@ -163,7 +163,7 @@ describe.each([
     expect(statesOf(await client.leases([top, middle, leaf]))).toEqual(['ready', 'ready', 'ready']);
   });
 
-  test('over the limit of uploads: 429 before any lease is changed; only the lease of a pack or its end frees the slot', async () => {
+  test('over the limit of uploads the answer is 429 and no lease changes; a slot is freed by leasing the pack or by its end', async () => {
     const ready = smallNode(1);
     await publish(ready);
     world.now += DAY_MS;
@@ -193,7 +193,7 @@ describe.each([
     await client.open([smallNode(97)]);
   });
 
-  test('where a quota leaves no room for a single node no pack is opened; one that heals is', async () => {
+  test('a quota without room for one node opens no pack, except for a node to heal', async () => {
     const [ready, rotten] = [smallNode(1), smallNode(2)];
     await publish(ready, rotten);
     for (const limits of [
@@ -216,7 +216,7 @@ describe.each([
   });
 });
 
-test('an answer with 16,384 childHashes goes on with one for each', async () => {
+test('an answer names at most 16,384 children in full, then one child for each parent', async () => {
   const world = await CoreWorld.open();
   const client = new PackClient(world, false);
   const parents = Array.from({ length: 67 }, (__, index) => {

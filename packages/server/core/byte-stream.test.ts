@@ -35,7 +35,7 @@ test('all pieces arrive in order, there and back', async () => {
   expect(seen).toEqual(['piece 0', 'piece 1', 'piece 2', 'end']);
 });
 
-test('nothing is asked for before somebody reads', async () => {
+test('the source is not asked before somebody reads', async () => {
   const { pieces, seen } = makeSource(3);
   const reader = toByteStream(pieces).getReader();
   await Bun.sleep(0);
@@ -57,7 +57,7 @@ test('leaving the loop early ends the source', async () => {
   expect(seen).toEqual(['piece 0', 'end']);
 });
 
-test('leaving does not wait for a source that hangs, nor hear of one that fails to be cancelled', async () => {
+test('leaving neither waits for a hanging source nor reports a failed cancel', async () => {
   for (const cancel of [() => new Promise<void>(() => undefined), () => Promise.reject(new Error('no'))]) {
     const stream = new ReadableStream<Uint8Array>({ start: (c) => c.enqueue(Uint8Array.of(7)), cancel });
     for await (const piece of readPieces(stream)) {
@@ -67,7 +67,7 @@ test('leaving does not wait for a source that hangs, nor hear of one that fails 
   }
 });
 
-test('what a source fails with is what its reader gets', async () => {
+test('the reader gets the error of the source', async () => {
   const { pieces } = makeSource(2, new Error('the disk is gone'));
   await expect(collect(readPieces(toByteStream(pieces)))).rejects.toThrow('the disk is gone');
 });

@@ -69,7 +69,7 @@ describe.each([
     await world.sweepAll();
   };
 
-  test('less than half live: the records move as they are, and the old object goes', async () => {
+  test('records of a pack less than half live move unchanged, and its object is deleted', async () => {
     const live = [makeNode('t'.repeat(4000)), ...manyNodes(3)];
     const id = await wornPack(live, manyNodes(300, 7));
     const { generation } = (await client.pack(id))!;
@@ -90,7 +90,7 @@ describe.each([
     expect(statesOf(await client.lease(id)).filter((state) => state === 'ready')).toHaveLength(live.length);
   });
 
-  test('more than half live: not before a record is dead for 6 days; then whatever the share', async () => {
+  test('a pack more than half live is compacted once a record has been dead for 6 days', async () => {
     const live = manyNodes(20);
     await wornPack(live, [smallNode(9e8)]);
     expect(await compactAll()).toBe(0);
@@ -101,7 +101,7 @@ describe.each([
     await expectWhole(live);
   });
 
-  test('bytes that never were a row leave too: rejected, known before, behind the fault', async () => {
+  test('bytes that never became a row go too: rejected, known before, or behind a framing fault', async () => {
     const [live, known] = [manyNodes(20), smallNode(9e8)];
     await client.send([known]);
     await keep([known]);
@@ -114,7 +114,7 @@ describe.each([
     await expectWhole([known, ...live]);
   });
 
-  test('several worn packs become one', async () => {
+  test('several packs with dead bytes become one', async () => {
     const live = manyNodes(6);
     for (const [index, node] of live.entries()) await wornPack([node], manyNodes(30, 10 + index));
     expect(await compactAll()).toBe(live.length);
@@ -124,7 +124,7 @@ describe.each([
     await expectWhole(live);
   });
 
-  test('a crash at any step loses and doubles nothing, and the next run ends what it left', async () => {
+  test('a crash at any step loses and doubles nothing, and the next run finishes the work', async () => {
     const live = manyNodes(600);
     await wornPack(live, [...manyNodes(1500, 7)]);
     for (const crashAt of [0, 1, 2]) {
@@ -149,7 +149,7 @@ describe.each([
     );
   });
 
-  test('what is healed or collected while its record is copied keeps its new state', async () => {
+  test('a node healed or collected while its record is copied keeps its new state', async () => {
     const [stays, goes, healed] = [smallNode(1), smallNode(2), smallNode(3)];
     await wornPack([stays, goes, healed], manyNodes(300, 7));
     const core = beforeTransactions(world.core, moveLive, async () => {
@@ -169,7 +169,7 @@ describe.each([
     expect((await client.place(stays)).pack).not.toBe((await client.place(healed)).pack);
   });
 
-  test('a read of the old place goes on in the new one', async () => {
+  test('a read that began at the old place continues at the new one', async () => {
     const live = manyNodes(5);
     await wornPack(live, manyNodes(300, 7));
     let isMoved = false;

@@ -40,7 +40,7 @@ async function contentOf(node: { hash: string }): Promise<unknown> {
   return body;
 }
 
-test('lease, PUT to the store, lease: ready, readable, and the key remembers how long its URLs live', async () => {
+test('after lease, PUT to the store and lease the node is ready, and its key records how long its URLs live', async () => {
   const node = smallNode(1);
   const { upload } = await world.begin(node);
   expect(upload).toEqual({
@@ -60,7 +60,7 @@ test('lease, PUT to the store, lease: ready, readable, and the key remembers how
   expect(found?.content?.urlExpiresAt).toBe(signedAnew.upload.expiresAt);
 });
 
-test('an instruction ends when the store stops taking it: in whole seconds', async () => {
+test('an upload instruction ends when the store stops accepting it, in whole seconds', async () => {
   world.now += 700;
   const { upload } = await world.begin(smallNode(1));
   expect(upload.expiresAt).toBe(world.now - 700 + URL_LIFE_MS);
@@ -79,7 +79,7 @@ test('the server takes no uploads itself', async () => {
   expect(await failureOf(world.put(begun, node.bytes))).toMatchObject({ code: 'NOT_FOUND' });
 });
 
-test('parents wait for children as ever, and edges of a waiting parent keep its children', async () => {
+test('parents wait for their children, and a waiting parent protects them', async () => {
   const child = objectNode(1);
   const parent = objectNode(2, [child.hash, child.hash]);
   expect(await world.uploadDirectly(parent)).toMatchObject({ childHashes: [child.hash] });
@@ -166,7 +166,7 @@ test('a collected object that its URL brings back is never read, and goes when t
   expect(world.direct.generations).toEqual([]);
 });
 
-test('a replay between the delete and the forgetting goes too, though its URL has expired by then', async () => {
+test('bytes replayed between the delete and the end of its record are deleted too, though the URL has expired', async () => {
   const node = objectNode(1);
   const { upload } = await world.begin(node);
   world.direct.put(upload.url, node.bytes);
@@ -184,7 +184,7 @@ test('a replay between the delete and the forgetting goes too, though its URL ha
   expect(world.direct.generations).toEqual([]);
 });
 
-test('a node whose URLs have expired leaves nothing to delete again', async () => {
+test('a node whose URLs have expired is deleted once, because no replay is possible', async () => {
   const node = objectNode(1);
   expect((await world.uploadDirectly(node)).state).toBe('ready');
   world.now += URL_LIFE_MS;
@@ -215,7 +215,7 @@ test('a healed node lets go of its old key twice too', async () => {
   expect(world.direct.generations).toEqual([(await world.row(node))!.generation]);
 });
 
-test('a discard that is set anew while its object is deleted is not forgotten', async () => {
+test('a discard that is renewed while its object is being deleted is kept', async () => {
   const node = objectNode(1);
   const { upload } = await world.begin(node);
   world.direct.put(upload.url, objectNode(2).bytes);
@@ -253,7 +253,7 @@ test('the object of a generation nobody leased again goes after its 24 h', async
   expect(await generationOf(node)).toBeUndefined();
 });
 
-test('what lands after every record of it is gone is found by the sweep of the store', async () => {
+test('an object that arrives after its last record is gone is found by the sweep of the store', async () => {
   const node = objectNode(1);
   const land = world.direct.beginPut((await world.begin(node)).upload.url);
   world.now += 3 * DAY_MS;
@@ -281,7 +281,7 @@ test('a generation is active until its URL has expired or a lease has judged its
   expect((await world.lease(smallNode(5))).state).toBe('awaiting_upload');
 });
 
-test('leases of one hash that look at its object at once publish it once, each with its own duration', async () => {
+test('concurrent leases that inspect one object publish it once, each with its own duration', async () => {
   const node = objectNode(1);
   world.direct.put((await world.begin(node)).upload.url, node.bytes);
   const durations = [1, 2, 3, 4].map((minutes) => minutes * MINUTE_MS);
@@ -294,7 +294,7 @@ test('leases of one hash that look at its object at once publish it once, each w
   expect(world.direct.generations).toHaveLength(1);
 });
 
-test('a generation that is replaced each time its object was looked at ends in 503, and the next lease goes on', async () => {
+test('a lease whose generation is replaced at every look ends in 503, and the next lease succeeds', async () => {
   const node = objectNode(1);
   let url = (await world.begin(node)).upload.url;
   let looks = 0;

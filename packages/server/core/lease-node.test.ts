@@ -49,7 +49,7 @@ test('the first lease opens a generation, later ones return it with a URL signed
   expect((await world.lease(node)).state).toBe('ready');
 });
 
-test('a renewal keeps the start while the lease runs, never shortens, and starts anew at its very end', async () => {
+test('a renewal keeps the start of a running lease and never shortens it; at the very end a new lease starts', async () => {
   const node = smallNode(1);
   await world.publish(node);
   const startedAt = world.now;
@@ -69,7 +69,7 @@ test('a renewal keeps the start while the lease runs, never shortens, and starts
   });
 });
 
-test('a store that renews ready rows by itself is asked first, and only it where the row is ready', async () => {
+test('a store that renews ready rows by itself is asked first, and alone if the row is ready', async () => {
   const node = smallNode(1);
   const { metadata } = world.core;
   const asked: unknown[] = [];
@@ -115,7 +115,7 @@ test('a lease on a ready node does no content I/O', async () => {
   await world.mend(node);
 });
 
-test('an expired generation without an object is replaced, and the reason of the rejection is kept', async () => {
+test('an expired generation without an object is replaced, and the rejection before it is kept', async () => {
   const node = smallNode(1);
   await world.put(await world.begin(node), smallNode(2).bytes);
   const rejected = await world.begin(node);
@@ -172,7 +172,7 @@ test('unready children are listed once each, in first-occurrence order; only its
   expect((await world.row(parent))?.waitingTouchedAt).toBe(0);
 });
 
-test('a waiting parent under a waiting parent: each protects its own, and they become ready bottom up', async () => {
+test('nested waiting parents each protect their children and become ready from the bottom up', async () => {
   const leaf = objectNode(1);
   const middle = smallNode(2, [leaf.hash, leaf.hash]);
   const top = smallNode(3, [middle.hash, leaf.hash]);
@@ -204,7 +204,7 @@ test('concurrent leases of one hash publish once and answer each with its own du
   expect((await world.row(node))?.leaseExpiresAt).toBe(world.now + 4 * MINUTE_MS);
 });
 
-test('the limit refuses a new generation and nothing else', async () => {
+test('the limit of uploads refuses a new generation and nothing else', async () => {
   const [a, b, c, d] = [smallNode(1), smallNode(2), smallNode(3), smallNode(4)];
   const uploads = [await world.begin(a), await world.begin(b), await world.begin(c)];
   const refused = await failureOf(world.lease(d));
@@ -260,7 +260,7 @@ test('a generation that is being received is not replaced when its URL expires',
   expect((await world.lease(node)).state).toBe('ready');
 });
 
-test('a lease that sees the object of a PUT under way leaves it to that PUT', async () => {
+test('a lease that finds the object of a running PUT leaves it to that PUT', async () => {
   const node = objectNode(1);
   const upload = await world.begin(node);
   const looked = new Gate();
@@ -298,7 +298,7 @@ test('a complete object at the current key is accepted though nobody was told th
   expect((await world.row(node))?.storage).toBe('object');
 });
 
-test('an inspection of a generation that was replaced meanwhile decides nothing', async () => {
+test('an inspection decides nothing if its generation was replaced meanwhile', async () => {
   const node = objectNode(1);
   const upload = await world.begin(node);
   world.now = upload.upload.expiresAt;
@@ -354,7 +354,7 @@ test('a rotten node keeps its lease untouched until its bytes heal it; refs, cou
 });
 
 test.each(['size', 'contentType', 'refs'] as const)(
-  'good bytes that contradict the stored %s of their hash are turned down as a conflict, again and again',
+  'good bytes that contradict the stored %s of their hash are a conflict, every time',
   async (field) => {
     const node = objectNode(2, [smallNode(1).hash]);
     await world.publish(smallNode(1), node);

@@ -48,7 +48,7 @@ test('parents in the first group and children in the last are all ready at once'
   expect(new Set(statesOf(await client.lease(id)))).toEqual(new Set(['ready']));
 });
 
-test('a crash between groups: the next lease goes on where it stopped', async () => {
+test('after a crash between groups the next lease continues where publishing stopped', async () => {
   const nodes = manyNodes(COUNT);
   const id = await sent(nodes);
   await publishAllButTheLast(id);
@@ -60,7 +60,7 @@ test('a crash between groups: the next lease goes on where it stopped', async ()
   expect(await client.use(id)).toMatchObject({ liveRecords: COUNT });
 });
 
-test('what a collection took between two leases is not published again', async () => {
+test('a node that was collected between two leases of its pack is not published again', async () => {
   const nodes = manyNodes(COUNT);
   const id = await sent(nodes);
   await publishAllButTheLast(id);
@@ -90,7 +90,7 @@ test('a pack that nobody leases to its end is judged after 24 h, and the room it
   expect(statesOf(await client.leases([nodes[0]!, nodes[COUNT - 1]!]))).toEqual(['ready', 'absent']);
 });
 
-test('leases of one process join one judgement', async () => {
+test('concurrent leases in one process share one judgement of the pack', async () => {
   const nodes = manyNodes(3);
   const id = await sent(nodes);
   let judged = 0;

@@ -57,7 +57,7 @@ describe.each([
   const rejectionsOf = ({ results }: { readonly results: readonly object[] }) =>
     results.map((result) => ('rejection' in result ? (result.rejection as { code: string }).code : 'none'));
 
-  test('each good node is published as leaseNode does it, results in the order of the pack, both codecs', async () => {
+  test('each good node is published as leaseNode publishes it, in the order of the pack, in both codecs', async () => {
     const [one, empty] = [smallNode(1), makeNode('')];
     const large = makeNode('x'.repeat(100_000), { refs: [one.hash, one.hash] });
     const top = makeNode('top', { refs: [large.hash, empty.hash, large.hash] });
@@ -91,7 +91,7 @@ describe.each([
     expect(await client.use(answer.id)).toMatchObject({ liveRecords: 4, liveBytes: stored });
   });
 
-  test('a parent whose children are missing waits, reserves its canonical size, and protects what is there', async () => {
+  test('a parent with missing children waits, reserves its canonical size, and protects the children that exist', async () => {
     const [there, missing] = [smallNode(1), smallNode(2)];
     const parent = makeNode('y'.repeat(5000), { refs: [missing.hash, there.hash, missing.hash] });
     const answer = await client.send([parent, there], [packed(parent), plain(there)]);
@@ -147,7 +147,7 @@ describe.each([
     expect(await client.lease(answer.id)).toEqual({ results: answer.results });
   });
 
-  test('a framing fault ends the pack where that record begins; what stands before it counts', async () => {
+  test('a framing fault ends the pack at its record, and the records before it count', async () => {
     const [one, two] = [smallNode(1), smallNode(2)];
     const first = 8 + recordBytes(plain(one)).length;
     const damage: [string, Uint8Array, number][] = [
@@ -179,7 +179,7 @@ describe.each([
     expect(await world.row(two)).toBeUndefined();
   });
 
-  test('a pack without records is valid, and one of other nodes than were asked for', async () => {
+  test('a pack is valid if it is empty, or holds other nodes than were asked for', async () => {
     const empty = await client.open([smallNode(1)]);
     await sendAll(empty, []);
     expect(await client.lease(empty.id)).toEqual({ results: [] });
@@ -187,7 +187,7 @@ describe.each([
     expect(await world.row(smallNode(1))).toBeUndefined();
   });
 
-  test('a pack over 64 MiB says no more than that, and nothing of it is read', async () => {
+  test('a pack over 64 MiB is only reported as too large, and none of it is read', async () => {
     const pack = await client.open([smallNode(1)]);
     const body = new Uint8Array(PACK_BYTES_LIMIT + 1);
     expect(await client.put(pack, body)).toBe(isDirect ? 200 : 413);
@@ -207,7 +207,7 @@ describe.each([
     expect((await client.pack(pack.id))?.state).toBe('judged');
   });
 
-  test('nothing uploaded is 409; an unknown, foreign, malformed or forgotten pack is 404, alike', async () => {
+  test('a pack without an upload is 409; an unknown, foreign, malformed or forgotten one is the same 404', async () => {
     const pack = await client.open([smallNode(1)]);
     const early = await failureOf(client.lease(pack.id));
     expect([early.code, early.status]).toEqual(['CONFLICT', 409]);
@@ -233,7 +233,7 @@ describe.each([
     }
   });
 
-  test('a repeated lease reads no bytes: verdicts stay, every other hash answers what it is now', async () => {
+  test('a repeated lease reads no bytes: rejections stay, every other hash has its state of now', async () => {
     const [kept, gone] = [smallNode(1), smallNode(2)];
     const waiting = smallNode(3, [smallNode(9).hash]);
     const records = [
@@ -342,7 +342,7 @@ describe.each([
     expect((await client.content(one))?.packed).toBeDefined();
   });
 
-  test('quotas are judged over all new records together; a refusal publishes nothing and the pack stays leasable', async () => {
+  test('a quota judges all new records together; if it refuses, nothing is published and the pack can be leased again', async () => {
     const [old, one, two] = [smallNode(1), smallNode(2), smallNode(3)];
     await client.send([old]);
     const pack = await client.open([one, two]);
@@ -372,7 +372,7 @@ describe.each([
     expect([world.quotas.reserved, world.quotas.app.stored.nodes]).toEqual([0, 2]);
   });
 
-  test('an abandoned pack goes 24 h after its URL and its last lease call, with its object', async () => {
+  test('an abandoned pack and its object go 24 h after its URL ended and its last lease call', async () => {
     const [sent, silent] = [await client.open([smallNode(1)]), await client.open([smallNode(2)])];
     await sendAll(sent, [plain(smallNode(1))]);
     world.now = sent.expiresAt + DAY_MS - 1;

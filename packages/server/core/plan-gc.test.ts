@@ -18,7 +18,7 @@ afterEach(() => world.close());
 
 const rowsOf = (nodes: readonly CanonicalNode[]) => Promise.all(nodes.map((node) => world.row(node)));
 
-test('of random DAGs: the same nodes and numbers as the pass, whatever its bound, and nothing is touched', async () => {
+test('a plan of any random DAG names the nodes and numbers of the pass, whatever its bound, and changes nothing', async () => {
   const random = makeRandom(7);
   for (let round = 0; round < ROUNDS; round += 1) {
     const nodes: CanonicalNode[] = [];
@@ -50,7 +50,7 @@ test('of random DAGs: the same nodes and numbers as the pass, whatever its bound
   }
 });
 
-test('counts what an interrupted pass has claimed, and a Space that never was has nothing', async () => {
+test('a plan counts what an interrupted pass has claimed, and an unknown Space has nothing', async () => {
   const node = objectNode(1);
   await world.publish(node);
   world.now += MINUTE_MS;

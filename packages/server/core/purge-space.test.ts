@@ -39,7 +39,7 @@ async function fill(): Promise<void> {
   await commit('one', other.hash, -1);
 }
 
-test('everything goes, leased or held, ready or waiting; the Space can be used again', async () => {
+test('a purge takes every node, leased or held, ready or waiting, and the Space can be used again', async () => {
   await fill();
   expect(await purgeSpace(world.core, SPACE, always)).toEqual({ nodes: 5, isFinished: true });
   expect(await getUsage(world.core, SPACE)).toEqual({
@@ -52,7 +52,7 @@ test('everything goes, leased or held, ready or waiting; the Space can be used a
   await commit('one', smallNode(1).hash, 1);
 });
 
-test('stopped after any step it leaves a sound Space, and goes on', async () => {
+test('a purge that stops after any step leaves a sound Space, and continues when repeated', async () => {
   await fill();
   for (let steps = 0, isFinished = false; !isFinished; steps += 1) {
     expect(steps).toBeLessThan(60);
@@ -84,7 +84,7 @@ test('upload URLs and cursors from before stay refused, also once the Space is u
   await refused();
 });
 
-test('no row is left of what was committed', async () => {
+test('a purge leaves no row of commits', async () => {
   await fill();
   await purgeSpace(world.core, SPACE, always);
   const database = new Database(databasePath(world.dataDir), { readonly: true });
@@ -98,7 +98,7 @@ test('no row is left of what was committed', async () => {
   }
 });
 
-test('what a collection had claimed when its server was killed goes too', async () => {
+test('nodes that a killed collection had claimed are purged too', async () => {
   const claimed = objectNode(1);
   await world.publish(claimed, smallNode(2));
   world.now += 2 * MINUTE_MS;

@@ -62,14 +62,14 @@ describe('a quota of nodes', () => {
     await refusalOf(world.lease(smallNode(3)));
   });
 
-  test('of 0 stores nothing', async () => {
+  test('of 0 lets nothing be stored', async () => {
     limit({ maxNodes: 0 });
     await putAll(smallNode(1));
     await refusalOf(world.lease(smallNode(1)));
     expect((await getUsage(world.core, SPACE)).nodeCount).toBe(0);
   });
 
-  test('that many publish at once is never exceeded', async () => {
+  test('is never exceeded by many that publish at once', async () => {
     const nodes = Array.from({ length: 8 }, (_, index) => smallNode(index));
     await putAll(...nodes);
     limit({ maxNodes: 5 });
@@ -168,7 +168,7 @@ describe('a quota of the App', () => {
     expect((await world.lease(two)).state).toBe('ready');
   });
 
-  test('is not exceeded by many that publish at once; what fails gives its room back', async () => {
+  test('is not exceeded by many that publish at once, and a failed publication gives its room back', async () => {
     const nodes = Array.from({ length: 8 }, (_, index) => smallNode(index));
     await putAll(...nodes);
     held(0, 6);

@@ -108,7 +108,7 @@ test('the scrub names each node that it cannot read, and goes on with the others
   await world.mend(lost!);
 });
 
-test('bytes that a collection takes from under a read are no proof of rot', async () => {
+test('bytes that a collection deletes during a read are no proof of rot', async () => {
   const node = objectNode(1);
   await world.publish(node);
   world.now += MINUTE_MS;
@@ -124,7 +124,7 @@ test('bytes that a collection takes from under a read are no proof of rot', asyn
   expect(await reading).toMatchObject({ code: 'NOT_FOUND' });
 });
 
-test('a read that met the old bytes of a healing goes on with the new ones', async () => {
+test('a read that loses the old bytes to a healing continues with the new ones', async () => {
   const node = objectNode(1);
   await world.publish(node);
   const gate = new Gate();
@@ -143,7 +143,7 @@ test('a read that met the old bytes of a healing goes on with the new ones', asy
   expect(await stateOf(node)).toBe('ready');
 });
 
-test('the scrub finds rot before a reader does, and makes sound bytes ready again', async () => {
+test('the scrub finds rot before a reader does, and makes a node ready again whose bytes are good', async () => {
   const [small, object, whole] = [smallNode(1), objectNode(2), objectNode(3)];
   await world.publish(small, object, whole);
   await world.spoil(small, 'flipped');

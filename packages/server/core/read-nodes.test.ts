@@ -36,7 +36,7 @@ async function scrubAll(): Promise<void> {
   while (position !== undefined);
 }
 
-test('those that can be served whole, in the order of the request, each in the form that was asked for', async () => {
+test('nodes that can be served come in the order of the request, each in the form it was asked for', async () => {
   const [small, object, zstd, raw] = [smallNode(1), objectNode(2), textNode(3), smallNode(4)];
   await world.publish(small, object);
   await client.send([zstd], [packed(zstd), plain(raw)]);
@@ -53,7 +53,7 @@ test('those that can be served whole, in the order of the request, each in the f
   }
 });
 
-test('what is absent, waiting, claimed, rotten or too large is left out; nothing at all is a pack too', async () => {
+test('absent, waiting, claimed, rotten and too large nodes are left out, and an empty answer is a pack too', async () => {
   const [good, rotten, claimed, absent] = [smallNode(1), smallNode(2), objectNode(3), smallNode(4)];
   const waiting = smallNode(5, [absent.hash]);
   const large = makeNode(seededBytes(8 * MIB, 6));
@@ -74,7 +74,7 @@ test('what is absent, waiting, claimed, rotten or too large is left out; nothing
   await client.mend(rotten);
 });
 
-test('an answer ends before its canonical bytes pass 64 MiB, also where something smaller follows', async () => {
+test('an answer ends before 64 MiB of canonical bytes, even if a smaller node follows', async () => {
   const nodes = Array.from({ length: 9 }, (_, index) => textNode(index, 7.9 * MIB));
   const last = smallNode(1);
   await client.send(nodes, [...nodes, last].map(packed));
@@ -94,7 +94,7 @@ test('thousands of nodes from packs and from rows', async () => {
   expect(hashesOf(await client.read(mixed))).toEqual(hashesOf(mixed));
 });
 
-test('a damaged record is left out and its row becomes rotten, by name; no other node is touched', async () => {
+test('a damaged record is left out and its node alone becomes rotten, and is named', async () => {
   const nodes = manyNodes(40);
   const bad = nodes[17]!;
   await client.send(nodes);
@@ -114,7 +114,7 @@ test('a damaged record is left out and its row becomes rotten, by name; no other
   expect(hashesOf(await client.read(nodes))).toEqual(hashesOf(nodes));
 });
 
-test('damage of the header and of what no row names touches no node', async () => {
+test('damage in the header or in bytes that no row names changes no node', async () => {
   const nodes = manyNodes(3);
   const pack = await client.open(nodes);
   await client.put(pack, Buffer.concat([makePack(nodes.map(plain)), Buffer.alloc(30, 1)]));
@@ -144,7 +144,7 @@ test('a lost object makes each of its nodes rotten, and each is healed, by v1 an
   expect(hashesOf(await client.read(nodes))).toEqual(hashesOf(nodes));
 });
 
-test('any other failure of the store says so before the first byte, and changes nothing', async () => {
+test('any other failure of the store is an error before the first byte, and changes nothing', async () => {
   const node = smallNode(1);
   await client.send([node]);
   const fail = () => Promise.reject(Object.assign(new Error('planted'), { code: 'EIO' }));

@@ -128,7 +128,7 @@ test('an interrupted PUT leaves nothing and the same URL works; its length is re
   expect((await world.lease(node)).state).toBe('ready');
 });
 
-test('of overlapping PUTs the first to complete wins, whatever began first and whatever the others bring', async () => {
+test('of overlapping PUTs the first to complete wins, whichever began first and whatever bytes the others bring', async () => {
   const node = objectNode(1);
   const upload = await world.begin(node);
   const slow = new SlowBody(node.bytes);
@@ -169,7 +169,7 @@ test('a good URL of a finished generation resurrects nothing after the collectio
   await world15.close();
 });
 
-test('small bytes that are read whole: whether the URL is spent is judged when they become a row', async () => {
+test('a small body is judged against a spent URL when it becomes a row', async () => {
   const node = smallNode(1);
   const upload = await world.begin(node);
   const whole = (bytes: Uint8Array): Promise<void> =>
@@ -236,7 +236,7 @@ test('a PUT that completes while its generation is gone from the records is 412 
   expect(world.objectFiles()).toEqual([]);
 });
 
-test('nothing of a PUT that a crash cut before its finishing transaction counts, and its URL still works', async () => {
+test('a PUT cut by a crash before its last transaction counts for nothing, and its URL still works', async () => {
   const node = objectNode(1);
   const upload = await world.begin(node);
   world.doors.seal = async (step) => {

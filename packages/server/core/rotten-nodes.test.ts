@@ -18,7 +18,7 @@ const row = (spaceId: string, nodes: number): RottenSpace => ({
   position: spaceId,
 });
 
-test('what this process finds and heals counts at once, and is told', () => {
+test('a node that this process finds rotten or heals counts at once, and is told', () => {
   const reports: RotReport[] = [];
   const rot = new RottenNodes((report) => reports.push(report));
   expect(rot.countIn(SPACE)).toBe(0);
@@ -36,7 +36,7 @@ test('what this process finds and heals counts at once, and is told', () => {
   ]);
 });
 
-test('a look brings what other processes know, in any number of Spaces, and forgets what is gone', async () => {
+test('a reading of the store brings what other processes found in any number of Spaces, and drops healed nodes', async () => {
   const rot = new RottenNodes(() => undefined);
   rot.noteRotten(OTHER, HASH, new Error('lost'));
   const rows = Array.from({ length: 250 }, (_, index) => row(`space-${index}`, index + 1));
@@ -47,7 +47,7 @@ test('a look brings what other processes know, in any number of Spaces, and forg
   expect(rows.some(({ space }) => rot.countIn(space) > 0)).toBe(false);
 });
 
-test('what is found while a look is under way is not lost to it', async () => {
+test('a node found rotten during a reading is not lost to it', async () => {
   const rot = new RottenNodes(() => undefined);
   const read = Promise.withResolvers<readonly RottenSpace[]>();
   const looking = rot.look({ findRottenSpaces: () => read.promise });
@@ -57,7 +57,7 @@ test('what is found while a look is under way is not lost to it', async () => {
   expect([rot.countIn(SPACE), rot.countIn(OTHER)]).toEqual([1, 2]);
 });
 
-test('a look that fails leaves what is known', async () => {
+test('a reading that fails leaves what is known', async () => {
   const rot = new RottenNodes(() => undefined);
   await rot.look(rowsOf(row('space', 3)));
   const failing = { findRottenSpaces: () => Promise.reject(new Error('away')) };

@@ -87,7 +87,7 @@ test.each([
   ['rows', smallNode],
   ['objects', objectNode],
 ] as const)(
-  'children that a deletion frees go in the same pass, within the bound: bytes as %s',
+  'children freed by a deletion go in the same pass, within its bound: bytes as %s',
   async (_, make) => {
     const leaf = make(1);
     const middle = make(2, [leaf.hash, leaf.hash]);
@@ -130,7 +130,7 @@ test('a storage failure ends the pass with 503; what went stays gone, the next p
   expect(world.objectFiles()).not.toContain(generation);
 });
 
-test('a claim that a pass is working on is left to it by the sweep, for as long as that may take', async () => {
+test('the sweep leaves a claim to the pass that works on it, however long it takes', async () => {
   await world.close();
   world = await CoreWorld.open({}, { workers: 2 });
   const beside = await world.openBeside();
@@ -152,7 +152,7 @@ test('a claim that a pass is working on is left to it by the sweep, for as long 
   }
 });
 
-test('a pass finishes what it meets of another, of one that died too, and each node is reported by whoever forgot it', async () => {
+test('a pass finishes claims of another pass, even a dead one, and each node is reported by the pass that removed its row', async () => {
   await world.close();
   world = await CoreWorld.open({}, { workers: 2 });
   const beside = await world.openBeside();
@@ -184,7 +184,7 @@ async function publishInOrder(nodes: readonly CanonicalNode[], bad: readonly Can
 const some = (from: number, count: number) =>
   Array.from({ length: count }, (_, index) => objectNode(from + index));
 
-test('an object that cannot be deleted holds up no other, in this pass or a later one, and ends each with 503', async () => {
+test('an object that cannot be deleted delays no other, and each pass that meets it ends with 503', async () => {
   const [bad, ...others] = some(0, 6) as [CanonicalNode, ...CanonicalNode[]];
   await publishInOrder([bad, ...others], [bad]);
   expect(await failureOf(gc())).toMatchObject({
@@ -203,7 +203,7 @@ test('an object that cannot be deleted holds up no other, in this pass or a late
   expect(await gc()).toEqual({ examined: 1, deleted: 1, reclaimedContentBytes: bad.content.length });
 });
 
-test('one among small nodes does not end the pass at the batch that it is in', async () => {
+test('an undeletable object among small nodes does not end the pass at its batch', async () => {
   const bad = some(0, 2);
   const small = Array.from({ length: 250 }, (_, index) => smallNode(index + 1000));
   await publishInOrder([...bad, ...small], bad);
@@ -214,7 +214,7 @@ test('one among small nodes does not end the pass at the batch that it is in', a
   expect(await getUsage(world.core, SPACE)).toMatchObject({ nodeCount: 2 });
 });
 
-test('more of them than a pass may take hold up neither the candidates nor what can be finished among them', async () => {
+test('more undeletable objects than a pass takes delay neither candidates nor claims that can be finished', async () => {
   const bad = some(0, 3);
   const finishable = objectNode(3);
   await publishInOrder([...bad, finishable], [...bad, finishable]);
@@ -230,7 +230,7 @@ test('more of them than a pass may take hold up neither the candidates nor what 
   delete world.doors.delete;
 });
 
-test('a store that is away is not asked for ever, and little is claimed that it cannot delete', async () => {
+test('a pass stops asking a store that is away, and claims little that cannot be deleted', async () => {
   await publishInOrder(some(0, 12), some(0, 12));
   expect(await failureOf(gc(10))).toMatchObject({ status: 503 });
   const later = some(20, 20);
@@ -248,7 +248,7 @@ test('a store that is away is not asked for ever, and little is claimed that it 
   expect(await gc()).toMatchObject({ examined: 32, deleted: 32 });
 });
 
-test('processes that collect at once report between them every node that went, once', async () => {
+test('processes that collect at once report each collected node exactly once', async () => {
   await world.close();
   world = await CoreWorld.open({}, { workers: 3 });
   const cores = [world.core, await world.openBeside(), await world.openBeside()];
@@ -262,7 +262,7 @@ test('processes that collect at once report between them every node that went, o
   expect(await Promise.all(nodes.map(isGone))).toEqual(nodes.map(() => true));
 });
 
-test('two passes at once delete each node once between them', async () => {
+test('two passes at once delete each node once', async () => {
   const nodes = [objectNode(1), smallNode(2), objectNode(3), smallNode(4)];
   await world.publish(...nodes);
   world.now += MINUTE_MS;
@@ -306,7 +306,7 @@ test('a lease revives a claimed node while its pass is deleting: the pass forget
   expect(body).toEqual(node.content);
 });
 
-test('a parent that comes to wait for a claimed child keeps its edge over the forgetting', async () => {
+test("a parent that begins to wait for a claimed child keeps its edge when the child's row goes", async () => {
   const child = objectNode(1);
   const parent = smallNode(2, [child.hash, child.hash]);
   await world.publish(child);
@@ -326,7 +326,7 @@ test('a parent that comes to wait for a claimed child keeps its edge over the fo
   expect((await world.lease(parent)).state).toBe('ready');
 });
 
-test('an upload that outlives the row it was to revive publishes anew, with all that publishing asks for', async () => {
+test('an upload that was to revive a row that is now gone publishes a new node, by all rules of publishing', async () => {
   const child = smallNode(1);
   const node = objectNode(2, [child.hash]);
   await world.publish(child, node);

@@ -21,7 +21,7 @@ function rotate(secrets: SigningSecrets, fill: number, now: number): SigningSecr
 }
 
 describe('a rotated secret', () => {
-  test('signs after the notice, verifies at once, and the former one verifies for the overlap', () => {
+  test('verifies at once and signs after the notice, while the former one verifies for the overlap', () => {
     let now = NOW;
     const clock = { now: () => now };
     const before = onlySecret(bytes(1));
@@ -50,7 +50,7 @@ describe('a rotated secret', () => {
     expect(signer.verify('cursor', 'x', late)).toBe(false);
   });
 
-  test('is not rotated again before it signs, nor without bound; those whose time is over leave', () => {
+  test('is not rotated again before it signs, nor more often than the bound; secrets past their time are dropped', () => {
     let secrets = rotate(onlySecret(bytes(1)), 2, NOW);
     expect(planRotation(secrets, bytes(9), NOW + SECRET_NOTICE_MS - 1)).toEqual({
       refused: 'under way',
@@ -67,7 +67,7 @@ describe('a rotated secret', () => {
     expect(next.map(({ secret }) => secret[0])).toEqual([2, 3, 4, 5, 6, 7, 8, 9]);
   });
 
-  test('is kept as it was, one alone as its 32 bytes, and what is damaged is not taken for one', () => {
+  test('reads back as it was written, a single one as its 32 bytes, and a damaged record is refused', () => {
     expect(formatSecrets(onlySecret(bytes(1)))).toEqual(bytes(1));
     const secrets = rotate(onlySecret(bytes(1)), 2, NOW);
     const kept = formatSecrets(secrets);

@@ -51,7 +51,7 @@ test('a waiting parent goes 24 h after its last lease call, with its edges; a le
   expect(world.objectFiles()).toHaveLength(1);
 });
 
-test('of a chain of waiting parents each goes by its own clock; edges at one that went stay, as loose ones', async () => {
+test('each waiting parent of a chain goes by its own 24 h; edges to one that went stay as loose edges', async () => {
   const leaf = smallNode(1);
   const middle = smallNode(2, [leaf.hash]);
   const top = smallNode(3, [middle.hash, leaf.hash]);
@@ -71,7 +71,7 @@ test('of a chain of waiting parents each goes by its own clock; edges at one tha
   expect([await world.looseEdges(middle), await world.looseEdges(leaf)]).toEqual([0, 0]);
 });
 
-test('an unfinished upload, its bytes and its rejection are kept 24 h after the URL expired, or the last lease call', async () => {
+test('an unfinished upload, its bytes and its rejection stay for 24 h after its URL expired or the last lease call', async () => {
   const [uploaded, rejected] = [objectNode(1), smallNode(2)];
   await world.put(await world.begin(uploaded), uploaded.bytes);
   await world.put(await world.begin(rejected), smallNode(3).bytes);
@@ -173,7 +173,7 @@ test('a good object whose generation a bad overlapping PUT had finished before a
   expect(world.objectFiles()).toEqual([(await world.row(node))!.generation]);
 });
 
-test('any number of discards that cannot be deleted hold up no other', async () => {
+test('any number of discards that cannot be deleted delay no other', async () => {
   const name = (index: number): string => index.toString(16).padStart(32, '0');
   const good = name(1000);
   const dueAt = world.now;
@@ -194,7 +194,7 @@ test('any number of discards that cannot be deleted hold up no other', async () 
   expect(left.map(({ generation }) => generation)).not.toContain(good);
 });
 
-test('two sweeps at once do no harm', async () => {
+test('two sweeps at once leave what one sweep leaves', async () => {
   const parent = objectNode(1, [smallNode(2).hash]);
   await world.upload(parent);
   await world.put(await world.begin(objectNode(3)), objectNode(3).bytes);

@@ -106,7 +106,7 @@ test('an altered cursor is refused', () => {
   );
 });
 
-test('a signature for one purpose is none for the other', () => {
+test('a signature for one purpose is refused for the other', () => {
   const payload = Buffer.from('["x"]').toString('base64url');
   const token = `${payload}.${hmac('cursor', payload).toString('base64url')}`;
   expect(codeOf(() => parseUploadToken(signer, token))).toBe('FORBIDDEN');

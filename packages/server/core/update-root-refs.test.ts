@@ -125,7 +125,7 @@ test('domains have their own revisions, balances and request ids', async () => {
   expect(await failureOf(commit('two', [[a, -3]], 'alpha'))).toMatchObject({ code: 'CONFLICT' });
 });
 
-test('a missing node is 404 before any conflict; else the first hash in order that cannot change so is named', async () => {
+test('a missing node is 404 before any conflict; a conflict names the first hash that cannot change so', async () => {
   const [a, b, c] = threeNodes();
   await world.publish(a, c);
   const missing = await failureOf(
@@ -151,7 +151,7 @@ test('a missing node is 404 before any conflict; else the first hash in order th
   expect(await commit('one', [[a, 1]])).toEqual({ success: true, idempotent: false, revision: 1 });
 });
 
-test('a delta of 0 needs the row alone: balance and counts stay, the revision grows', async () => {
+test('a delta of 0 only needs the row: balance and counts stay, the revision grows', async () => {
   const [a] = threeNodes();
   const waiting = smallNode(9, [a.hash]);
   await world.upload(waiting);
@@ -225,7 +225,7 @@ test('a walk shows the balances of its first page whatever is committed in betwe
   expect(await balances()).toEqual({ [b.hash]: 2, [c.hash]: 7 });
 });
 
-test('a page that is exactly full and the last has no next', async () => {
+test('a last page that is exactly full has no next cursor', async () => {
   const [a, b] = threeNodes();
   await world.publish(a, b);
   await commit('one', [
@@ -236,7 +236,7 @@ test('a page that is exactly full and the last has no next', async () => {
   expect((await page(undefined, 1)).nextCursor).not.toBeNull();
 });
 
-test('a cursor is good for 24 h of later commits, then 409; and only where it was given', async () => {
+test('a cursor is good in its own domain for 24 h of later commits, then 409', async () => {
   const [a, b, c] = threeNodes();
   await world.publish(a, b, c);
   await commit('one', [

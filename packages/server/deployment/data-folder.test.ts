@@ -14,7 +14,7 @@ beforeEach(() => {
 afterEach(() => rmSync(parent, { recursive: true, force: true }));
 
 describe('data folder', () => {
-  test('is made private, with what leads to it, and held by one until it lets go', () => {
+  test('is made private with its parents, and held by one server until it lets go', () => {
     const path = join(parent, 'a', 'b');
     const held = holdDataFolder(path);
     expect(statSync(path).mode & 0o777).toBe(0o700);
@@ -41,7 +41,7 @@ describe('data folder', () => {
     };
   }
 
-  test('a lock left by a process that was killed holds nobody up', async () => {
+  test('the lock of a killed process does not keep out the next server', async () => {
     const path = join(parent, 'data');
     const kill = await startHolder('holdDataFolder', path);
     try {
@@ -103,7 +103,7 @@ describe('data folder', () => {
     expect((explained as Error).message).toContain('/data');
   });
 
-  test('what a read of the rows met is explained by its cause', () => {
+  test('a failed read of the rows is explained by its cause', () => {
     const cause = Object.assign(new Error('malformed'), { code: 'SQLITE_CORRUPT' });
     const explained = explainFolderError('/data', new Error('reading failed', { cause }));
     expect(explained).toBeInstanceOf(ServeError);
@@ -117,7 +117,7 @@ describe('data folder', () => {
     expect(() => holdDataFolder(path)).toThrow(/lock\.db is damaged: .* remove it/);
   });
 
-  test('what is no matter of the folder stays what it is', () => {
+  test('an error that is not about the folder is passed on unchanged', () => {
     const error = new TypeError('bug');
     expect(explainFolderError('/data', error)).toBe(error);
   });

@@ -34,7 +34,7 @@ describe('a place', () => {
     }
   });
 
-  test('is nothing else', () => {
+  test('is refused if it is neither', () => {
     const wrong = ['', ' ', 'postgres://u@h/d', 's3://bucket', 'postgres://u@h/d,s3://a,s3://b'];
     for (const text of wrong) expect(() => parse(text)).toThrow(ConfigError);
   });

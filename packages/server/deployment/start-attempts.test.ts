@@ -43,7 +43,7 @@ describe('starting while an engine is away', () => {
     expect(lines).toHaveLength(START_ATTEMPTS_MAX - 1);
   });
 
-  test('ends at once for what will not pass', async () => {
+  test('ends at once if waiting cannot help', async () => {
     const { run, tries } = scene(1000, 'wrong password');
     await expect(run()).rejects.toThrow('wrong password');
     expect(tries()).toBe(1);

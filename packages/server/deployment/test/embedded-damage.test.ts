@@ -72,7 +72,7 @@ describe('objects', () => {
     await world.store.verify(object, hash);
   });
 
-  test('damage anywhere in a large range is met before its first byte', async () => {
+  test('damage anywhere in a large range is found before its first byte is sent', async () => {
     for (const position of [0, 3 * MIB, node.length - 1]) {
       await flipByte(path, position);
       expect(await errorOf(readRange(0, node.length))).toBeInstanceOf(ContentDamaged);
@@ -192,7 +192,7 @@ describe('inline bytes in the database file', () => {
     }
   });
 
-  test('bytes that became text of the same letters are damaged', () => {
+  test('bytes that became text of the same characters are damaged', () => {
     const text = 'the same bytes, and so the same checksum';
     const bytes = new TextEncoder().encode(text);
     const sums = new IntegrityBuilder();

@@ -80,7 +80,7 @@ const errorOf = (work: () => unknown): Promise<unknown> =>
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-test('content on a damaged page fails, other content is read on, in that turn and later', async () => {
+test('content on a damaged page fails, and other content is read in the same turn and later', async () => {
   const [damaged, ...others] = contents.map(({ hash }) => hash) as [Hash, ...Hash[]];
   const read = (hash: Hash) => engine.metadata.findNodeWithContent(SPACE, hash);
   // From now on it is known where each is, and only its bytes come from the disk.
@@ -105,7 +105,7 @@ test('content on a damaged page fails, other content is read on, in that turn an
   }
 });
 
-test('a node on a damaged page cannot be leased, and those that share its commit are', async () => {
+test('a node on a damaged page cannot be leased, but nodes that share its commit are', async () => {
   damagePageOf(`number=${DAMAGED}.`);
   await engine.reopen();
   const [before, damaged, after] = await Promise.all([
@@ -124,7 +124,7 @@ test('a node on a damaged page cannot be leased, and those that share its commit
   );
 });
 
-test('the scrub says that it met a damaged page, and goes on behind it', async () => {
+test('the scrub reports a damaged page and continues behind it', async () => {
   damagePageOf(`number=${DAMAGED}.`);
   await engine.reopen();
   const found = new Set<Hash>();

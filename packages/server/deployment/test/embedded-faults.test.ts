@@ -169,7 +169,7 @@ describe('a failing disk', () => {
     expect(await readdir(world.layout.incoming)).toEqual([]);
   });
 
-  test('a leftover that cannot be removed holds up no other, also where there are more than one sweep takes', async () => {
+  test('leftovers that cannot be removed delay no other, even if there are more than one sweep takes', async () => {
     isBroken = true;
     const stuck = newGeneration();
     world = await openContentStore({
@@ -227,7 +227,7 @@ describe('a failing disk', () => {
     await world.store.verify(object, hash);
   });
 
-  test('a marker that cannot be read now is not taken for another store', async () => {
+  test('a marker that cannot be read is not taken for the marker of another store', async () => {
     isBroken = false;
     world = await openContentStore({
       readText: (path) => (isBroken ? Promise.reject(failure('EMFILE')) : diskFiles.readText(path)),
@@ -267,7 +267,7 @@ describe('a failing disk', () => {
     await expect(world.store.read(object, 0, 10)).rejects.toThrow();
   });
 
-  test('what is acknowledged is on disk first: bytes before their name, the name before the answer', async () => {
+  test('an acknowledged object is on disk first: its bytes before its name, its name before the answer', async () => {
     const steps: string[] = [];
     const note = <Args extends unknown[], Result>(step: string, run: (...args: Args) => Result) => {
       return (...args: Args): Result => {
@@ -304,7 +304,7 @@ describe('a failing disk', () => {
     expect(steps).toEqual(['remove', 'sync folder']);
   });
 
-  test('a deletion that fails is told beside those that did not, holds up no other, and can be repeated', async () => {
+  test('a deletion that fails is reported beside those that succeed, delays no other, and can be repeated', async () => {
     const generations = Array.from({ length: 40 }, () => newGeneration());
     const stuck = generations[3]!;
     let isBroken = false;

@@ -82,7 +82,7 @@ test('a database that was lost, emptied or cut off is not taken for a new one', 
   await start();
 });
 
-test('part of a page that a crash left is not taken for damage while the log has the rest', async () => {
+test('a half-written page after a crash is not taken for damage if the log has it whole', async () => {
   const database = new Database(path);
   database.run('PRAGMA wal_autocheckpoint = 0');
   for (let id = 1; id <= 500; id += 1) {

@@ -41,7 +41,7 @@ afterEach(async () => {
   expect(fatal).toEqual([]);
 });
 
-test('a row changed by one is read changed by the other, also when it was just read', async () => {
+test('a row changed by one process is read changed by the other, even if it was just read', async () => {
   await insertNodes(one.metadata, SPACE, [readyNode(hashAt(1))]);
   for (let round = 1; round <= 10; round++) {
     const [writer, reader] = round % 2 === 0 ? [one, other] : [other, one];
@@ -86,7 +86,7 @@ test('a file staged by another process is swept once that process has ended', as
   expect(await readdir(incoming)).toEqual([]);
 });
 
-test('what is left of who received what is worth nothing to whoever opens the folder alone, also when it is damaged', async () => {
+test('a process that opens the folder alone ignores the record of receivers that is left, even if it is damaged', async () => {
   await one.close();
   await other.close();
   const path = join(dataDir, 'live.db');
