@@ -36,7 +36,7 @@ test('a node that this process finds rotten or heals counts at once, and is told
   ]);
 });
 
-test('a reading of the store brings what other processes found in any number of Spaces, and drops healed nodes', async () => {
+test('a reading of the store brings what other processes found in any number of Spaces, and drops what is healed', async () => {
   const rot = new RottenNodes(() => undefined);
   rot.noteRotten(OTHER, HASH, new Error('lost'));
   const rows = Array.from({ length: 250 }, (_, index) => row(`space-${index}`, index + 1));

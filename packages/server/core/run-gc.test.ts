@@ -152,7 +152,7 @@ test('the sweep leaves a claim to the pass that works on it, however long it tak
   }
 });
 
-test('a pass finishes claims of another pass, even a dead one, and each node is reported by the pass that removed its row', async () => {
+test('a pass finishes claims of any other pass, and each node is reported by the pass that removed its row', async () => {
   await world.close();
   world = await CoreWorld.open({}, { workers: 2 });
   const beside = await world.openBeside();

@@ -50,7 +50,7 @@ describe('a rotated secret', () => {
     expect(signer.verify('cursor', 'x', late)).toBe(false);
   });
 
-  test('is not rotated again before it signs, nor more often than the bound; secrets past their time are dropped', () => {
+  test('is not rotated again before it signs, nor while there are too many; secrets past their time are dropped', () => {
     let secrets = rotate(onlySecret(bytes(1)), 2, NOW);
     expect(planRotation(secrets, bytes(9), NOW + SECRET_NOTICE_MS - 1)).toEqual({
       refused: 'under way',

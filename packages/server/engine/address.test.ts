@@ -6,7 +6,7 @@ import { formatAuthority, formatDatabase, parsePostgresUrl, parseS3Url } from '.
 const SECRET = 'hush-hush-1';
 
 describe('the URL of --metadata', () => {
-  test('is taken apart, its parts decoded', () => {
+  test('is split into its parts, decoded', () => {
     expect(parsePostgresUrl('postgres://u%40x:p%2F%3A%40@db.example:6000/holdfast', {})).toEqual({
       hosts: [{ host: 'db.example', port: 6000 }],
       database: 'holdfast',
@@ -18,7 +18,7 @@ describe('the URL of --metadata', () => {
     });
   });
 
-  test('leaves to the variables of PostgreSQL what it does not say', () => {
+  test('leaves what it does not name to the variables of PostgreSQL', () => {
     const url = 'postgresql://[::1]/d?sslmode=verify-full&sslrootcert=/etc/ca.pem&connections=40';
     expect(parsePostgresUrl(url, { PGUSER: 'u', PGPASSWORD: 'p' })).toEqual({
       hosts: [{ host: '::1', port: 5432 }],
@@ -63,7 +63,7 @@ describe('the URL of --metadata', () => {
   });
 });
 
-test('the URL of --metadata names several hosts, each with a port of its own, and one of the rest', () => {
+test('the URL of --metadata names several hosts, each with its port, and one user, password and database for all', () => {
   const url = 'postgres://u:p%2Cw@db1:6000,[::1],10.0.0.3:7000/d?sslmode=disable';
   const address = parsePostgresUrl(url, {});
   expect(address).toMatchObject({ user: 'u', password: 'p,w', database: 'd', tls: 'disable' });
@@ -89,7 +89,7 @@ describe('the URL of --content', () => {
     );
   });
 
-  test('says everything about another store', () => {
+  test('describes a store other than AWS completely', () => {
     const url = 's3://Bucket_1/a/b.c/?endpoint=http://127.0.0.1:7480&public-endpoint=https://s3.example/';
     expect(parseS3Url(url, { AWS_REGION: 'x' })).toEqual({
       bucket: 'Bucket_1',
@@ -158,7 +158,7 @@ test('any text is understood or refused in one line that does not quote it', () 
   );
 });
 
-test('what was put into a PostgreSQL URL comes out again', () => {
+test('a PostgreSQL URL gives back the parts it was made of', () => {
   const text = fc.string({ unit: 'grapheme', minLength: 1 }).filter((each) => !/\p{Cc}/u.test(each));
   const name = text.filter((each) => !each.includes('/') && each.isWellFormed());
   // As a URL writes it: an address of version 6 has one shortest form.

@@ -97,7 +97,7 @@ export function testContentIntake(engine: string, open: () => Promise<IntakeBenc
       }
     });
 
-    test('keeps nothing of a stream that fails, and gives its error on', async () => {
+    test('keeps nothing of a stream that fails, and passes its error on', async () => {
       for (const error of [new ContentDamaged('bad block'), new StoreUnavailable('away'), new Error('odd')]) {
         const { target, node } = targetOf(LARGE_BYTES, 3);
         for (const part of [0, 350_000, node.length]) {
@@ -109,7 +109,7 @@ export function testContentIntake(engine: string, open: () => Promise<IntakeBenc
       }
     });
 
-    test('does not find what is not there', async () => {
+    test('does not find an object that is not there', async () => {
       const { target } = targetOf(LARGE_BYTES, 4);
       expect(await isKept(target)).toBe(false);
     });

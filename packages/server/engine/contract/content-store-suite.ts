@@ -71,7 +71,7 @@ function testObjects(subject: ContentUnderTest): void {
     await fc.assert(property, { numRuns: 40 });
   });
 
-  test('what is good is proven, in any range and of any length', async () => {
+  test('good bytes are proven in any range and of any length', async () => {
     const { object, node } = await putSample(subject, 5 * MIB);
     for (const [start, end] of [
       [0, node.length],
@@ -103,7 +103,7 @@ function testObjects(subject: ContentUnderTest): void {
     }
   });
 
-  test('an object that is not there is lost; deleting it again is nothing', async () => {
+  test('a missing object is lost, and deleting it again changes nothing', async () => {
     const { object, hash } = await putSample(subject, 200_000);
     const absent = newGeneration();
     for (const generations of [[object.generation], [object.generation, absent], []]) {
@@ -186,7 +186,7 @@ function testDirectUploads(subject: ContentUnderTest): void {
     expect(codeOf(inspected)).toBe('good');
   });
 
-  test('inline bytes are none of its making', () => {
+  test('inline bytes need no object of the store', () => {
     const content = { generation: newGeneration(), canonicalSize: 3, urlExpiresAt: 0 };
     const inlineBytes = new Uint8Array(3);
     const row = { ...content, integrity: new Uint8Array(8), inlineBytes };

@@ -97,7 +97,7 @@ export function testDeploymentRows(engine: string, open: () => Promise<Deploymen
       }
     };
 
-    test('gives every kind of row as it was taken', async () => {
+    test('gives back every kind of row as it was written', async () => {
       const parts = everything();
       await bench.rows.write({ space: SPACE, parts }, 'mark');
       for (const { kind, domain, entries } of parts) {
@@ -107,7 +107,7 @@ export function testDeploymentRows(engine: string, open: () => Promise<Deploymen
       expect(await bench.rows.findMark('unfinished')).toBe('mark');
     });
 
-    test('is what the rules then work on', async () => {
+    test('writes rows that the rules then work on', async () => {
       await bench.rows.write({ space: SPACE, parts: everything() }, 'mark');
       const { metadata } = bench;
       expect(await metadata.findNode(SPACE, hashAt(2))).toMatchObject({
@@ -248,7 +248,7 @@ export function testDeploymentRows(engine: string, open: () => Promise<Deploymen
       expect(await rows.readTotals()).toEqual({ spaces: 7, nodes: 5, bytes: 402 });
     });
 
-    test('no server begins on an unfinished copy, and one that begins ends what copies say of it', async () => {
+    test('no server starts on an unfinished copy, and a server that starts removes the notes of finished copies', async () => {
       const { rows } = bench;
       for (const name of ['epoch', 'finished', 'unfinished'] as const) await rows.setMark(name, 'first');
       await rows.setMark('epoch', 'second "\\u0000');
@@ -261,7 +261,7 @@ export function testDeploymentRows(engine: string, open: () => Promise<Deploymen
       await bench.beginServing();
     });
 
-    test('content of a generation is one row', async () => {
+    test('two rows of content for one generation are refused', async () => {
       const generation = newGeneration();
       const twice = [nodeAt(1, { generation }), nodeAt(2, { generation })];
       await expect(

@@ -109,7 +109,7 @@ export function testMaintenance(subject: StoreUnderTest): void {
     expect(await look(10)).not.toHaveProperty('sweep rotten-1');
   });
 
-  test('upkeep with nothing to do is done', async () => {
+  test('upkeep with nothing to do says that it is done', async () => {
     expect(await subject.store.maintain(CUTOFFS)).toBe(false);
   });
 

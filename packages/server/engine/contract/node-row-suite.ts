@@ -68,7 +68,7 @@ export function testNodeRows(subject: StoreUnderTest): void {
     }
   });
 
-  test('findNodes is aligned with what was asked, duplicates and absent ones too', async () => {
+  test('findNodes answers in the order of the request, with duplicates and absent rows', async () => {
     await insertNodes(subject.store, SPACE, [readyNode(hashAt(2)), readyNode(hashAt(1))]);
     const found = await subject.store.transact(SPACE, (tx) =>
       tx.findNodes([hashAt(2), hashAt(9), hashAt(1), hashAt(2)]),
@@ -147,7 +147,7 @@ export function testNodeRows(subject: StoreUnderTest): void {
     expect(await subject.store.transact(SPACE, (tx) => tx.findContent(generation))).toEqual(content);
   });
 
-  test('candidates are the eligible rows, oldest expiry first, then hash, no more than asked', async () => {
+  test('candidates are the eligible rows by expiry, then hash, no more than asked', async () => {
     const rows = [
       readyNode(hashAt(5), { leaseExpiresAt: NOW - 10 }),
       readyNode(hashAt(4), { leaseExpiresAt: NOW }),

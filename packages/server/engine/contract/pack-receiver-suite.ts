@@ -46,7 +46,7 @@ export function testPackReceiver(subject: ContentUnderTest): void {
     }
   });
 
-  test('a pack over the limit is read no further, and nothing of it stays', async () => {
+  test('a pack over the limit is read no further than the limit, and nothing of it stays', async () => {
     const generation = newGeneration();
     let pulled = 0;
     const endless = new ReadableStream<Uint8Array>({
@@ -76,7 +76,7 @@ export function testPackReceiver(subject: ContentUnderTest): void {
     expect(receiver().reservedBytes(SPACE)).toBe(0);
   });
 
-  test('of overlapping packs of one generation the first sealed stays, whatever the others bring', async () => {
+  test('of overlapping uploads of one pack the first sealed stays, whatever bytes the others bring', async () => {
     const generation = newGeneration();
     const [first, second] = [bytesOf(300_000, 3), bytesOf(300_001, 4)];
     const one = await receive(generation, first);
@@ -91,7 +91,7 @@ export function testPackReceiver(subject: ContentUnderTest): void {
     expect((await read(generation))?.length).toBe(second.length);
   });
 
-  test('a pack that was sealed and then not recorded is taken back, so that another may come', async () => {
+  test('a pack that was sealed and not recorded is removed, so that it can be sent again', async () => {
     const generation = newGeneration();
     const staged = await receive(generation, bytesOf(400_000, 5));
     expect(await staged.seal()).toBe(true);

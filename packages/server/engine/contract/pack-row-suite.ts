@@ -65,7 +65,7 @@ function testRows({ subject, within, insert, change, useOf }: PackRowTools): voi
     expect(await subject.store.findPack(OTHER, here.id)).toEqual(there);
   });
 
-  test('verdicts are kept with their pack, replaced, and go with it', async () => {
+  test('verdicts are stored with their pack, replaced, and deleted with it', async () => {
     const row = openPack();
     await insert(row);
     const read = async (space: Space = SPACE) => [
@@ -85,7 +85,7 @@ function testRows({ subject, within, insert, change, useOf }: PackRowTools): voi
     expect(await read()).toEqual([undefined, undefined]);
   });
 
-  test('a body that fails leaves no pack, no verdict and no use', async () => {
+  test('a transaction that fails leaves no pack, no verdict and no use of one', async () => {
     const row = openPack();
     const kept = judgedPack();
     await insert(kept);
@@ -106,7 +106,7 @@ function testRows({ subject, within, insert, change, useOf }: PackRowTools): voi
 }
 
 function testMoves({ subject, within, insert, insertContents, useOf }: PackRowTools): void {
-  test('a record moves only from the place that it has; readers then have the new one', async () => {
+  test('a record moves only from the place it has, and readers then see the new place', async () => {
     const [from, to] = [judgedPack(), judgedPack()];
     await insert(from, to);
     const content = packedContent(placeIn(from.generation, 52));
@@ -165,7 +165,7 @@ function testMoves({ subject, within, insert, insertContents, useOf }: PackRowTo
     );
   });
 
-  test('many nodes are read with their content, aligned with what was asked', async () => {
+  test('many nodes are read with their content, in the order of the request', async () => {
     const pack = judgedPack();
     await insert(pack);
     const packed = packedContent(placeIn(pack.generation, 52));
@@ -194,7 +194,7 @@ function testMoves({ subject, within, insert, insertContents, useOf }: PackRowTo
     expect((await within((packs) => packs.findUploads(asked)))[1]).toEqual(upload);
   });
 
-  test('what is stored of a node is counted until it is healed with other bytes', async () => {
+  test('the stored bytes of a node count as they are until it is healed with others', async () => {
     const stored = async () => (await subject.store.readCounters(SPACE)).readyStoredBytes;
     await insertNodes(subject.store, SPACE, [readyNode(hashAt(1), { storage: 'packed', storedSize: 60 })]);
     expect(await stored()).toBe(60);
@@ -227,7 +227,7 @@ function testFinding({ subject, within, insert, insertContents, change }: PackRo
     expect(await find()).toBeUndefined();
   });
 
-  test('the sweep finds packs that were given up, are empty, or are to be forgotten, and their Spaces', async () => {
+  test('the sweep finds abandoned, empty and outdated packs, and their Spaces', async () => {
     const AT = NOW - 100;
     const spaces = async () => {
       const cutoffs = { now: NOW, abandonedAt: AT, historyAt: 0 };
@@ -308,7 +308,7 @@ function testLimits({ subject, within, insert, change }: PackRowTools): void {
     expect(await count()).toBe(2);
   });
 
-  test('what packs keep free counts as stored', async () => {
+  test('room that packs reserve counts as stored', async () => {
     const read = () => subject.store.transact(SPACE, (tx) => tx.lockStored());
     const pack = openPack({ state: 'judging', reserved: { bytes: 1000, nodes: 3 } });
     await insertNodes(subject.store, SPACE, [readyNode(hashAt(1))]);

@@ -16,7 +16,7 @@ const failureOf = (work: Promise<unknown>): Promise<unknown> =>
 export function testPacks(subject: ContentUnderTest): void {
   const store = (): ContentStore => subject.opened.store;
 
-  test('a pack is read from its first byte to its last; one that is not there is absent', async () => {
+  test('a pack is read from its first byte to its last, and a missing one is absent', async () => {
     const { generation, bytes } = await putPack(subject, [0, 100, 3 * MIB, 5]);
     const seen = await store().packs.inspect(SPACE, generation, async (object) => {
       const pieces = await Array.fromAsync(object.read());
@@ -28,7 +28,7 @@ export function testPacks(subject: ContentUnderTest): void {
     expect(await absent).toBeUndefined();
   });
 
-  test('the failure of what judges a pack comes back', async () => {
+  test('an error of the judge of a pack is passed on', async () => {
     const { generation } = await putPack(subject, [100]);
     const judging = store().packs.inspect(SPACE, generation, async ({ read }) => {
       for await (const _ of read()) throw new TypeError('planted');
@@ -70,7 +70,7 @@ export function testPacks(subject: ContentUnderTest): void {
     }
   });
 
-  test('bytes that do not match the integrity record are never given, and the others are', async () => {
+  test('bytes that do not match the integrity record are never given, and good ones are', async () => {
     const { records } = await putPack(subject, [400, 400, 400]);
     const [first, second, third] = records as [(typeof records)[0], (typeof records)[0], (typeof records)[0]];
     const forged = { ...second.record, integrity: first.record.integrity };
@@ -86,7 +86,7 @@ export function testPacks(subject: ContentUnderTest): void {
     await store().verify(third.object, third.hash);
   });
 
-  test('stored bytes that give other canonical bytes than the row says are damaged', async () => {
+  test('stored bytes that unpack to other canonical bytes than the row names are damaged', async () => {
     const { records } = await putPack(subject, [400, 400, 200_000, 200_000]);
     for (const { object, place } of records) {
       const { canonicalSize } = object;
@@ -118,7 +118,7 @@ export function testPacks(subject: ContentUnderTest): void {
     for (const { object, hash } of kept.records) await store().verify(object, hash);
   });
 
-  test('a pack of the server itself is whole, and its records are read by records made from the old ones', async () => {
+  test('a pack written by the server is whole, and its records are read by integrity records made from the old ones', async () => {
     const { records } = await putPack(subject, [400, 900, 2 * MIB]);
     const generation = newGeneration();
     const { bytes, drafts } = makePack(generation, [400, 900, 2 * MIB]);

@@ -78,7 +78,7 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
     await fc.assert(property, { numRuns: 8 });
   });
 
-  test('bytes that no row ever named are dead once the pack is judged, until it has none', async () => {
+  test('bytes that no row ever named count as dead once the pack is judged', async () => {
     const content = (pack: PackRow, offset: number) => packedContent(placeIn(pack.generation, offset));
     const bytes = (records: number, dead: number) =>
       PACK_HEADER_BYTES + records * (RECORD_HEADER_BYTES + 100) + dead;
@@ -101,7 +101,7 @@ export function testPackUse({ subject, within, insert, insertContents, change, u
     expect((await useOf(filled)).firstDeadAt).toBe(0);
   });
 
-  test('packs to compact come by their dead bytes: those that are mostly dead, or in part for long', async () => {
+  test('packs to compact are mostly dead, or partly dead for long, and come by their dead bytes', async () => {
     const fill = async (live: number, dead: number, at: number, changes: Partial<PackRow> = {}) => {
       subject.clock.set(at);
       const bytes = PACK_HEADER_BYTES + 2 * RECORD_HEADER_BYTES + live + dead;

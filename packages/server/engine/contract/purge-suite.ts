@@ -23,7 +23,7 @@ export function testPurge(subject: StoreUnderTest): void {
       ),
     );
 
-  test('takes the balances of a hash in all domains, and no revision from before is read again', async () => {
+  test('a purge takes the balances of a hash in all domains, and no earlier revision is read again', async () => {
     const { store } = subject;
     for (const each of [space, other]) {
       await insertNodes(store, each, [readyNode(hashAt(1)), readyNode(hashAt(2))]);

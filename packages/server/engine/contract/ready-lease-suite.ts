@@ -15,7 +15,7 @@ const NODES = 4;
 const MINUTE_MS = 60_000;
 
 export function testReadyLeases(subject: StoreUnderTest): void {
-  test('a renewal follows the one rule, whatever row, duration and instant', async () => {
+  test('a renewal by the store gives what renewReadyLease gives, for any row, duration and instant', async () => {
     let run = 0;
     const property = fc.asyncProperty(fc.array(row, { maxLength: NODES }), steps, async (given, renewals) => {
       run += 1;
@@ -45,7 +45,7 @@ export function testReadyLeases(subject: StoreUnderTest): void {
     await fc.assert(property, { numRuns: 30 });
   });
 
-  test('renewals at once, of one row and of several, answer each at least its own duration and lose none', async () => {
+  test('concurrent renewals of one row or several each get at least their own duration', async () => {
     const rows = Array.from({ length: NODES }, (_, index) =>
       readyNode(hashAt(index), { leaseStartedAt: 5, leaseExpiresAt: index % 2 === 0 ? 10 : NOW + 5 }),
     );
@@ -71,7 +71,7 @@ export function testReadyLeases(subject: StoreUnderTest): void {
     await expectRows(subject.store, SPACE, expected, NOW);
   });
 
-  test('a renewal that waited for the lease it meets is no shorter for that', async () => {
+  test('a renewal that waited behind another lease still gets its full duration', async () => {
     const lease = { leaseStartedAt: NOW + 40, leaseExpiresAt: NOW + 40 + MINUTE_MS };
     await insertNodes(subject.store, SPACE, [readyNode(hashAt(1), lease)]);
     expect(await renew(subject.store, SPACE, hashAt(1), 2 * MINUTE_MS)).toEqual({
@@ -80,7 +80,7 @@ export function testReadyLeases(subject: StoreUnderTest): void {
     });
   });
 
-  test('a row of another Space, or none, is not renewed', async () => {
+  test('a missing row, or one of another Space, is not renewed', async () => {
     await insertNodes(subject.store, SPACE, [readyNode(hashAt(1))]);
     const other = { appId: SPACE.appId, spaceId: 'other' };
     expect(await renew(subject.store, other, hashAt(1), MINUTE_MS)).toBeUndefined();

@@ -22,7 +22,7 @@ export function testReceiver(subject: ContentUnderTest): void {
     receiver().receive({ space: SPACE, generation, hash }, async () => bytes.slice(), bytes.length, LIMITS);
 
   test.each(['in pieces', 'whole'])(
-    'good bytes of any size, %s, give evidence, and an object or inline bytes',
+    'good bytes of any size, %s, give evidence and either an object or inline bytes',
     async (how) => {
       for (const size of [0, 1, 500, 40_000, 262_144, 1_000_000]) {
         const { hash, node } = sampleNode(size, 1);
@@ -101,7 +101,7 @@ export function testReceiver(subject: ContentUnderTest): void {
     }
   });
 
-  test('exactly the limit is accepted, one byte more is cut off without reading on', async () => {
+  test('a body of exactly the limit is accepted, and one byte more is refused without reading on', async () => {
     const largest = sampleNode(1000, 1);
     const limits = { nodeBytesMax: largest.node.length };
     const target = { space: SPACE, generation: newGeneration(), hash: largest.hash };
@@ -142,7 +142,7 @@ export function testReceiver(subject: ContentUnderTest): void {
     await staged.release();
   });
 
-  test('a body that is read whole is asked for while it is in receiving; one that is cut off leaves nothing', async () => {
+  test('a body that is read whole counts as being received while it is read, and leaves nothing if it is cut off', async () => {
     const { hash, node } = sampleNode(40_000, 1);
     const generation = newGeneration();
     const target = { space: SPACE, generation, hash };
@@ -161,7 +161,7 @@ export function testReceiver(subject: ContentUnderTest): void {
     await staged.release();
   });
 
-  test('of one generation four are received at once, and a fifth is refused', async () => {
+  test('four uploads of one generation are received at once, and a fifth is refused', async () => {
     const { hash, node } = sampleNode(1000, 1);
     const generation = newGeneration();
     const target = { space: SPACE, generation, hash };
@@ -175,7 +175,7 @@ export function testReceiver(subject: ContentUnderTest): void {
     expect(receiver().isReceiving(generation)).toBe(false);
   });
 
-  test('a generation is in receiving, its declared bytes reserved, until release', async () => {
+  test('a generation is being received, with its declared bytes reserved, until it is released', async () => {
     const { hash, node } = sampleNode(600_000, 1);
     const [first, second] = [newGeneration(), newGeneration()];
     const one = await receive(node, hash, first);

@@ -107,7 +107,7 @@ function testChanges(subject: Subject): void {
     expect(await subject.store.readAll()).toEqual([appRecord()]);
   });
 
-  test('replaces all but status and time of creation', async () => {
+  test('replaces everything of an App but its status and time of creation', async () => {
     await subject.store.insert(appRecord({ status: 'suspended' }));
     const change: Partial<AppRecord> = {
       issuer: 'new',
@@ -125,7 +125,7 @@ function testChanges(subject: Subject): void {
     expect(await subject.store.readAll()).toEqual([appRecord({ status: 'suspended' })]);
   });
 
-  test('replaces nothing that is not there, and takes no issuer from another App', async () => {
+  test('replaces no App that is not there, and takes no issuer from another App', async () => {
     expect(await subject.store.replace(appRecord())).toBe('app-unknown');
     await subject.store.insert(appRecord());
     await subject.store.insert(appRecord({ appId: 'other', issuer: 'other' }));
@@ -136,7 +136,7 @@ function testChanges(subject: Subject): void {
     expect((await subject.store.readAll()).map((each) => each.audience)).toEqual(['aud', 'new']);
   });
 
-  test('sets the status, again and again', async () => {
+  test('sets the status of an App any number of times', async () => {
     await subject.store.insert(appRecord());
     for (const status of ['suspended', 'suspended', 'active', 'active'] as const) {
       expect(await subject.store.setStatus('app', status, 9)).toBe(true);
@@ -145,7 +145,7 @@ function testChanges(subject: Subject): void {
     expect(await subject.store.setStatus('App', 'suspended', 9)).toBe(false);
   });
 
-  test('frees id and issuer of a removed App at once', async () => {
+  test('frees the id and issuer of a removed App at once', async () => {
     await subject.store.insert(appRecord());
     expect(await subject.store.remove('other')).toBe(false);
     expect(await subject.store.remove('app')).toBe(true);
@@ -157,7 +157,7 @@ function testChanges(subject: Subject): void {
 }
 
 function testConnections(subject: Subject): void {
-  test('shows every change to other connections, and theirs here', async () => {
+  test('shows every change to other connections, and sees theirs', async () => {
     const other = await subject.bench.open();
     try {
       await subject.store.insert(appRecord());
@@ -226,7 +226,7 @@ function testLimits(subject: Subject): void {
     expect((await readApp())?.revocations).toEqual([{ claim: 'sub', value: 'c', until: 50 }]);
   });
 
-  test('has as many revocations and quotas of Spaces as it may, and no more', async () => {
+  test('refuses revocations and quotas of Spaces beyond their limits', async () => {
     const spaceQuotas = Array.from({ length: SPACE_QUOTAS_MAX }, (_, index) => ({
       ...{ spaceId: String(index).padStart(6, '0'), maxBytes: 1, maxNodes: undefined },
     }));
@@ -243,7 +243,7 @@ function testLimits(subject: Subject): void {
     expect(await subject.store.revoke('app', one, 5)).toBe('changed');
   }, 60_000);
 
-  test('a replaced App keeps them, and one that is removed has them again when it is added again', async () => {
+  test('keeps revocations and quotas when an App is replaced, or removed and added again', async () => {
     await subject.store.insert(appRecord());
     await subject.store.setQuotas('app', undefined, { maxBytes: 1 });
     await subject.store.setQuotas('app', 'space', { maxBytes: 1 });

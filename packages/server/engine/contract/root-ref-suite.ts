@@ -24,7 +24,7 @@ export function testRootRefs(subject: StoreUnderTest): void {
     });
   });
 
-  test('a commit is found by its request, and its balances are current', async () => {
+  test('a commit is found by its request id, and its balances are the current ones', async () => {
     await commit(
       subject.store,
       SPACE,
@@ -80,7 +80,7 @@ export function testRootRefs(subject: StoreUnderTest): void {
     expect(await walk(subject.store, SPACE, 2, 10)).toEqual(new Map([[hashAt(1), 2]]));
   });
 
-  test('every revision reads as it was, whatever came after, page by page', async () => {
+  test('every revision reads page by page as it was, whatever was committed since', async () => {
     let run = 0;
     const deltas = fc.array(fc.tuple(fc.nat({ max: 11 }), fc.integer({ min: -2, max: 2 })), { maxLength: 8 });
     const property = fc.asyncProperty(
@@ -110,7 +110,7 @@ export function testRootRefs(subject: StoreUnderTest): void {
     await fc.assert(property, { numRuns: 40 });
   });
 
-  test('a page of an old revision is whole, however much came and went since', async () => {
+  test('a page of an old revision is whole, however many hashes came and went since', async () => {
     const old = Array.from({ length: 12 }, (_, index) => hashAt(index * 1000));
     await commit(subject.store, SPACE, DOMAIN, new Map(old.map((hash) => [hash, 1])));
     for (let from = 1; from < 11_000; from += 1000) {
@@ -130,7 +130,7 @@ export function testRootRefs(subject: StoreUnderTest): void {
     }
   });
 
-  test('history goes when it is old enough; a revision that needs it is refused, later ones are not', async () => {
+  test('history is deleted when it is old enough; revisions that need it are refused, later ones are not', async () => {
     for (const [index, delta] of [1, 1, 1].entries()) {
       subject.clock.set(NOW + index * 10);
       await commit(subject.store, SPACE, DOMAIN, new Map([[hashAt(1), delta]]));

@@ -43,7 +43,7 @@ export function testSpaceListing(subject: StoreUnderTest): void {
     expect(all.every(({ counters }) => counters.leasedNodeCount === 1)).toBe(true);
   });
 
-  test('Spaces of one App are listed alone, and summed', async () => {
+  test('the Spaces of one App are listed alone, and their sum is right', async () => {
     await fill();
     for (const limit of [1, 2, 10]) {
       expect((await walk(limit, 'a')).map(nameOf).toSorted()).toEqual(['a/s0', 'a/s1', 'a/s2']);
@@ -65,7 +65,7 @@ export function testSpaceListing(subject: StoreUnderTest): void {
 export function testStored(subject: StoreUnderTest): void {
   const space = { appId: 'quota', spaceId: 'space' };
 
-  test('what is stored counts ready and waiting bytes and all rows, with the own writes of the transaction', async () => {
+  test('a transaction counts ready and waiting bytes and all rows as stored, its own writes included', async () => {
     const read = () => subject.store.transact(space, (tx) => tx.lockStored());
     expect(await read()).toEqual({ bytes: 0, nodes: 0 });
     await insertNodes(subject.store, space, [
@@ -81,7 +81,7 @@ export function testStored(subject: StoreUnderTest): void {
     expect(inside).toEqual({ bytes: 402, nodes: 4 });
   });
 
-  test('transactions that store by it, many at once, never store more than they saw room for', async () => {
+  test('many transactions at once never store more than they saw room for', async () => {
     // The Space has its names, as whenever an upload came first.
     await subject.store.transact(space, (tx) => tx.insertUpload(openUpload(hashAt(99))));
     const store = (index: number): Promise<boolean> =>

@@ -6,7 +6,7 @@ import type { StoreUnderTest } from './store-under-test.ts';
 const OTHER = { appId: 'app', spaceId: 'other' };
 
 export function testTransactions(subject: StoreUnderTest): void {
-  test('a transaction answers what its body returns and its rows are there for every reader', async () => {
+  test('a transaction answers what its body returns, and every reader sees its rows', async () => {
     const row = readyNode(hashAt(1), { leaseStartedAt: NOW, leaseExpiresAt: NOW + 5 });
     const answer = await subject.store.transact(SPACE, async (tx) => {
       await tx.insertNode(row);
@@ -17,7 +17,7 @@ export function testTransactions(subject: StoreUnderTest): void {
     expect(await subject.store.findNode(SPACE, row.hash)).toEqual(row);
   });
 
-  test('a body that throws leaves nothing, whenever it throws, and its own error comes back', async () => {
+  test('a body that throws at any point leaves nothing, and its own error is thrown', async () => {
     const error = new Error('stop');
     const fail = subject.store.transact(SPACE, async (tx) => {
       await tx.insertNode(readyNode(hashAt(1)));
@@ -30,7 +30,7 @@ export function testTransactions(subject: StoreUnderTest): void {
     expect(await subject.store.transact(SPACE, (tx) => tx.findLooseEdges([hashAt(2)]))).toEqual([0]);
   });
 
-  test('a failing body takes nothing of the bodies that ran beside it', async () => {
+  test('a failing body undoes nothing of the bodies that ran beside it', async () => {
     const jobs = Array.from({ length: 40 }, (_, index) =>
       subject.store.transact(SPACE, async (tx) => {
         await tx.insertNode(readyNode(hashAt(index)));
@@ -48,7 +48,7 @@ export function testTransactions(subject: StoreUnderTest): void {
     expect((await subject.store.readCounters(SPACE)).nodeCount).toBe(kept);
   });
 
-  test('a first write that fails leaves a Space that the next write can make', async () => {
+  test('after the first write of a Space fails, the next write can make the Space', async () => {
     const failing = subject.store.transact(SPACE, async (tx) => {
       await tx.insertNode(readyNode(hashAt(1)));
       throw new Error('stop');
@@ -90,7 +90,7 @@ export function testTransactions(subject: StoreUnderTest): void {
     expect(await subject.store.findNode(SPACE, hashAt(1))).toBeUndefined();
   });
 
-  test('Spaces share nothing, also when their names run together', async () => {
+  test('Spaces share nothing, even if their names look alike when joined', async () => {
     const spaces = [
       SPACE,
       OTHER,
@@ -110,7 +110,7 @@ export function testTransactions(subject: StoreUnderTest): void {
     }
   });
 
-  test('now is the instant of the clock', async () => {
+  test('the now of a transaction is the instant of the clock', async () => {
     subject.clock.set(NOW + 77);
     expect(await subject.store.transact(SPACE, (tx) => tx.now)).toBe(NOW + 77);
     expect(await subject.store.readClock()).toBe(NOW + 77);

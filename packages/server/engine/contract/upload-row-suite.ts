@@ -28,7 +28,7 @@ export function testUploadRows(subject: StoreUnderTest): void {
   const update = (before: UploadRow, after: UploadRow) =>
     subject.store.transact(SPACE, (tx) => tx.updateUpload(before, after));
 
-  test('every field survives every change', async () => {
+  test('every field of an upload survives every change', async () => {
     const opened = openUpload(hashAt(1));
     await insert(opened);
     expect(await subject.store.findUpload(SPACE, hashAt(1))).toEqual(opened);

@@ -105,7 +105,7 @@ describe('a content folder', () => {
     expect(steps).toEqual(['folders', 'sync']);
   });
 
-  test('that lost its marker, or has that of others, is refused and left as it is', async () => {
+  test('that lost its marker, or has the marker of another deployment, is refused and left as it is', async () => {
     const rows = new Rows();
     await start(rows.identity());
     await rm(marker);
@@ -125,7 +125,7 @@ describe('a content folder', () => {
     expect(await findMarker()).toBe('another');
   });
 
-  test('whose id an earlier version had noted before it made the marker goes on', async () => {
+  test('whose id an earlier version noted before it made the marker is completed', async () => {
     const rows = new Rows();
     await start(rows.identity());
     await rm(marker);

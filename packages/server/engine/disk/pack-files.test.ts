@@ -25,7 +25,7 @@ const verify = (record: SampleRecord | undefined) => {
   return world.store.verify(record.object, record.hash);
 };
 
-test('a damaged byte is the matter of its own record', async () => {
+test('a damaged byte damages its own record and no other', async () => {
   const { generation, records } = await putSample();
   const path = world.layout.objectOf(generation);
   const bytes = readFileSync(path);
@@ -44,7 +44,7 @@ test('a damaged byte is the matter of its own record', async () => {
   for (const record of records) await verify(record);
 });
 
-test('of a pack that was cut off the records before the cut stay', async () => {
+test('the records before the cut of a shortened pack can be read', async () => {
   const { generation, records } = await putSample();
   const { offset } = records[2]?.place ?? { offset: 0 };
   truncateSync(world.layout.objectOf(generation), offset + 10);
@@ -79,7 +79,7 @@ function openWithReads(read: (read: Read) => Read): Promise<ContentWorld> {
   return openContentStore({ openToRead });
 }
 
-test('one bad read is no proof', async () => {
+test('one bad read is no proof of damage', async () => {
   let badReads = 0;
   const other = await openWithReads((read) => async (buffer, position) => {
     const length = await read(buffer, position);
@@ -99,7 +99,7 @@ test('one bad read is no proof', async () => {
   }
 });
 
-test('near records are read at once, far ones are not, and no read is large', async () => {
+test('records near each other are read at once, far ones are not, and no read is large', async () => {
   const lengths: number[] = [];
   const other = await openWithReads((read) => async (buffer, position) => {
     lengths.push(buffer.length);
@@ -127,7 +127,7 @@ test('near records are read at once, far ones are not, and no read is large', as
   }
 });
 
-test('a start after a crash takes back a pack that was sealed and not recorded, and no other', async () => {
+test('a start after a crash removes a pack that was sealed and not recorded, and no other', async () => {
   const receive = async (generation: string) => {
     const body = new Uint8Array(300_000).fill(5);
     const staged = await world.store.upload.receiver.receivePack(
@@ -146,7 +146,7 @@ test('a start after a crash takes back a pack that was sealed and not recorded, 
   expect(await diskFiles.list(world.layout.incoming)).toEqual([]);
 });
 
-test('a pack that no row names is a stray, in its time', async () => {
+test('a pack that no row names is a stray once it is old enough', async () => {
   const { generation } = await putSample();
   const look = (now: number) => world.store.sweep(async () => new Set<string>(), now);
   const isThere = () => world.store.packs.inspect(SPACE, generation, async () => true);

@@ -41,7 +41,7 @@ describe.each([
     registry.close();
   });
 
-  test('four of one generation at once', () => {
+  test('four uploads of one generation are received at once', () => {
     const registry = open();
     const generation = newGeneration();
     const ends = Array.from({ length: 4 }, () => registry.begin(SPACE, generation, 1));
@@ -55,7 +55,7 @@ describe.each([
 });
 
 describe('several processes', () => {
-  test('receive four of one generation together, and those of a process that was killed do not count', () => {
+  test('receive four uploads of one generation together, and those of a killed process do not count', () => {
     const generation = newGeneration();
     const mine = new SharedReceivingRegistry(path);
     const living = new SharedReceivingRegistry(path, process.ppid);
@@ -66,7 +66,7 @@ describe('several processes', () => {
     for (const one of [mine, living, dead]) one.close();
   });
 
-  test('each sees what the others receive, and nothing of those that ended', () => {
+  test('each sees what the others receive, and nothing of processes that ended', () => {
     const generation = newGeneration();
     const mine = new SharedReceivingRegistry(path);
     const living = new SharedReceivingRegistry(path, process.ppid);
@@ -79,7 +79,7 @@ describe('several processes', () => {
     mine.close();
   });
 
-  test('an end that cannot be written down now, as on a full disk, fails nobody and is written down later', () => {
+  test('an end that cannot be recorded, as on a full disk, fails no upload and is recorded later', () => {
     const registry = new SharedReceivingRegistry(path);
     const generation = newGeneration();
     const end = registry.begin(SPACE, generation, 10);
@@ -92,7 +92,7 @@ describe('several processes', () => {
     registry.close();
   });
 
-  test('a process that ended counts for nothing, asked for or not', async () => {
+  test('a process that ended counts for nothing, in any question', async () => {
     // Only Linux tells such processes apart.
     if (process.platform !== 'linux') return;
     // The shell becomes a sleep before its child ends; a sleep never asks for a child's exit code.
@@ -116,7 +116,7 @@ describe('several processes', () => {
     }
   });
 
-  test('a pid that is used again takes nothing over from its last life', () => {
+  test('a reused pid takes nothing over from the process that had it before', () => {
     const before = new SharedReceivingRegistry(path);
     before.begin(SPACE, newGeneration(), 100);
     const after = new SharedReceivingRegistry(path);

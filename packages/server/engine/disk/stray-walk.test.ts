@@ -42,7 +42,7 @@ const left = async (): Promise<string[]> => {
   return entries.flatMap((entry) => (entry.isFile() ? entry.name : [])).sort();
 };
 
-test('only old objects that nobody knows go, and no name that is not ours', async () => {
+test('only old objects without a record are deleted, and no file with another kind of name', async () => {
   await open();
   const strays = Array.from({ length: 7 }, newGeneration);
   const known = Array.from({ length: 4 }, newGeneration);
@@ -67,7 +67,7 @@ test('only old objects that nobody knows go, and no name that is not ours', asyn
   expect(world.fatal).toEqual([]);
 });
 
-test('one millisecond makes an object old; the next walk comes an hour after the last', async () => {
+test('an object becomes old to the millisecond, and the next walk begins an hour after the last', async () => {
   await open();
   const generation = newGeneration();
   await leave([generation]);
@@ -79,7 +79,7 @@ test('one millisecond makes an object old; the next walk comes an hour after the
   expect(await left()).toEqual([]);
 });
 
-test('a step looks for few records, however many objects a folder has', async () => {
+test('a step looks up few records, however many objects a folder has', async () => {
   await open();
   const generations = Array.from({ length: 600 }, (_, index) => inFolder('00', madeAt(NOW - 256 * index)));
   await leave(generations);
@@ -92,7 +92,7 @@ test('a step looks for few records, however many objects a folder has', async ()
   expect(await left()).toEqual([]);
 });
 
-test('records are looked for after the listing, so that one that came in between counts', async () => {
+test('records are looked up after the listing, so that a record made in between counts', async () => {
   let known: ReadonlySet<Generation> = new Set();
   const generation = newGeneration();
   await open({
@@ -107,7 +107,7 @@ test('records are looked for after the listing, so that one that came in between
   expect(await left()).toEqual([generation]);
 });
 
-test('an object that cannot be removed, or a folder that cannot be listed, holds up no other', async () => {
+test('an object that cannot be removed, or a folder that cannot be listed, delays no other', async () => {
   const [stuck, stray] = [inFolder('00'), inFolder('00')];
   const hidden = inFolder('03');
   let isBroken = true;

@@ -62,14 +62,14 @@ describe('turns', () => {
     expect(await one.take('scrub')).toEqual({ position: undefined });
   });
 
-  test('of many that ask at once, one has it', async () => {
+  test('of many processes that ask for a turn at once, one gets it', async () => {
     const asked = Array.from({ length: 12 }, (_, at) => new PostgresTurns(pool, `p${at}`).take('sweep'));
     expect((await Promise.all(asked)).filter((turn) => turn !== undefined)).toHaveLength(1);
   });
 });
 
 describe('shared values', () => {
-  test('are made once, however many begin at once', async () => {
+  test('are made once, however many processes start at once', async () => {
     expect(await findSecret(pool, 'signer')).toBeUndefined();
     const made = Array.from({ length: 8 }, (_, at) =>
       findOrCreateSecret(pool, 'signer', () => new Uint8Array(32).fill(at)),

@@ -24,7 +24,7 @@ afterAll(async () => {
   await databases.close();
 });
 
-test('any page of any revision, whatever the size of a step', async () => {
+test('any page of any revision is right, whatever the size of a step', async () => {
   const commits = fc.array(fc.array(fc.nat({ max: 9 }), { minLength: 1, maxLength: 6 }), {
     minLength: 1,
     maxLength: 8,
@@ -61,7 +61,7 @@ test('any page of any revision, whatever the size of a step', async () => {
   await fc.assert(property, { numRuns: 15 });
 }, 60_000);
 
-test('a hash with a long history costs one row', async () => {
+test('a hash with a long history costs the reading of one row', async () => {
   const space = { appId: 'pages', spaceId: 'long' };
   for (let revision = 1; revision <= 300; revision += 1) {
     const record = { requestId: String(revision), payloadDigest: new Uint8Array(32), revision };
@@ -76,7 +76,7 @@ test('a hash with a long history costs one row', async () => {
   expect(instance.pool.counter.roundTrips - before).toBeLessThanOrEqual(2);
 });
 
-test('a step ends at the earlier of the ends of what was cut off', () => {
+test('a step ends at the earlier end of its two cut-off reads', () => {
   const rows = (...indexes: number[]) => indexes.map((index) => ({ hash: hashAt(index), balance: 1 }));
   expect(mergeStep(rows(1, 5), rows(2, 3), 2)).toEqual({ passed: rows(1, 2, 3), resumeAfter: hashAt(3) });
   expect(mergeStep(rows(1, 5), rows(2), 2)).toEqual({ passed: rows(1, 2, 5), resumeAfter: hashAt(5) });

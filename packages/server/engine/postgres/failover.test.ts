@@ -53,7 +53,7 @@ const errorOf = (work: Promise<unknown>): Promise<unknown> =>
 const insert = ({ store }: StoreInstance, index: number) =>
   insertNodes(store, SPACE, [readyNode(hashAt(index))]);
 
-test('a standby is refused in words, and where nobody takes writes each host says why', async () => {
+test('a standby is refused, and if no host takes writes the error says why for each', async () => {
   const alone = await errorOf(openPostgres(addressOf(at(standby.port))));
   expect(alone).toBeInstanceOf(StoreUnavailable);
   expect((alone as Error).message).toMatch(/takes no writes.*primary/);
@@ -65,7 +65,7 @@ test('a standby is refused in words, and where nobody takes writes each host say
   expect(none.message).not.toContain('\n');
 });
 
-test('a host that takes connections and never answers is passed over in the time a connection may take', async () => {
+test('a host that accepts connections and never answers is skipped within the time limit of a connection', async () => {
   const proxy = await startTcpProxy({ port: primary.port });
   proxy.setWeather({ kind: 'hang' });
   const instance = await openInstance(at(proxy.port, primary.port), { limits: { connectMs: 2_000 } });
@@ -76,7 +76,7 @@ test('a host that takes connections and never answers is passed over in the time
 });
 
 test(
-  'of several hosts the first that takes writes is used, and the next one when it has taken over',
+  'the first host that takes writes is used, and the next one after it has taken over',
   async () => {
     const instance = await openInstance(at(NOBODY_PORT, standby.port, primary.port), {
       connectionsMax: CONNECTIONS,
