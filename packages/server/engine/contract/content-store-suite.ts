@@ -186,7 +186,7 @@ function testDirectUploads(subject: ContentUnderTest): void {
     expect(codeOf(inspected)).toBe('good');
   });
 
-  test('inline bytes need no object of the store', () => {
+  test('a store of objects takes inline bytes for damaged', () => {
     const content = { generation: newGeneration(), canonicalSize: 3, urlExpiresAt: 0 };
     const inlineBytes = new Uint8Array(3);
     const row = { ...content, integrity: new Uint8Array(8), inlineBytes };

@@ -71,7 +71,7 @@ export function testReadyLeases(subject: StoreUnderTest): void {
     await expectRows(subject.store, SPACE, expected, NOW);
   });
 
-  test('a renewal that waited behind another lease still gets its full duration', async () => {
+  test('a renewal that meets a lease with a later start counts its duration from there', async () => {
     const lease = { leaseStartedAt: NOW + 40, leaseExpiresAt: NOW + 40 + MINUTE_MS };
     await insertNodes(subject.store, SPACE, [readyNode(hashAt(1), lease)]);
     expect(await renew(subject.store, SPACE, hashAt(1), 2 * MINUTE_MS)).toEqual({

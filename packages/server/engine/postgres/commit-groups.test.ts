@@ -82,7 +82,7 @@ test('many at once take few round trips, and each revision is what its commit ma
   }
 });
 
-test('those that fail take nothing of the others', async () => {
+test('commits that fail undo nothing of the others', async () => {
   const [, ...answers] = await Promise.all([
     commit('first', 'alone', { 0: 1 }),
     commit('one', 'a', { 0: 1 }),
@@ -113,7 +113,7 @@ test('those that fail take nothing of the others', async () => {
   expect(await balancesAt('two', 2)).toEqual([[hashAt(1), -2]]);
 });
 
-test('a group that the server turns down goes one by one', async () => {
+test('commits of a group that the server refuses run one by one', async () => {
   await instance.pool.lend((connection) =>
     connection.script(`CREATE FUNCTION turn_down() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF (SELECT count(*) FROM added) > 1 THEN RAISE EXCEPTION 'planted' USING ERRCODE = '40001'; END IF;
@@ -128,7 +128,7 @@ test('a group that the server turns down goes one by one', async () => {
   expect([await rootRefsOf(0), await rootRefsOf(1), await rootRefsOf(2)]).toEqual([4, 4, 4]);
 });
 
-test('one that fails half way leaves nothing, and the others are made', async () => {
+test('a commit that fails half way leaves nothing, and the others are made', async () => {
   const reads = { domain: 'one', requestId: 'half', hashes: [hashAt(1)] };
   const halfWay: Body = async (tx) => {
     const [, , [node]] = await Promise.all([
@@ -181,7 +181,7 @@ test('a group whose COMMIT is not answered is refused as a whole, and every requ
   expect([await rootRefsOf(0), await rootRefsOf(1), await rootRefsOf(2)]).toEqual([1, 1, 1]);
 });
 
-describe('a group that cannot begin, or not together', () => {
+describe('a group that cannot begin, or not as one', () => {
   const done = { ok: true, value: undefined } as const;
   const reads = { domain: 'one', requestId: 'r', hashes: [] };
   const commitOf = (groups: CommitGroups, body: () => Promise<typeof done>) =>
@@ -218,7 +218,7 @@ describe('a group that cannot begin, or not together', () => {
     expect(held.begun).toBe(2);
   });
 
-  test('all of a group that did not get through run by themselves, a few at once', async () => {
+  test('commits of a group that did not begin run by themselves, a few at once', async () => {
     const groups = new CommitGroups();
     let [running, most, runs] = [0, 0, 0];
     const run = async () => {
@@ -234,7 +234,7 @@ describe('a group that cannot begin, or not together', () => {
     expect({ runs, most }).toEqual({ runs: 65, most: ALONE_AT_ONCE_MAX });
   });
 
-  test('of those that wait for their turn by themselves none waits without end', async () => {
+  test('no commit that waits to run by itself waits for ever', async () => {
     const groups = new CommitGroups(50);
     const held = holdRuns();
     const first = commitOf(groups, async () => done);
@@ -280,13 +280,13 @@ describe('what an operation says that it reads', () => {
     return given[0];
   }
 
-  test('tells a commit, and what to read for it', async () => {
+  test('names a commit, and the rows to read for it', async () => {
     const request = { requestId: 'r', changes: [{ hash: hashAt(3), delta: 1 }] };
     const reads = await readsOf((fake) => updateRootRefs(fake, SPACE, 'photos', request));
     expect(reads).toEqual({ domain: 'photos', requestId: 'r', hashes: [hashAt(3)] });
   });
 
-  test('of any other kind it is left alone', async () => {
+  test('is nothing for any other kind of operation', async () => {
     expect(await readsOf((fake) => leaseNode(fake, SPACE, hashAt(1), 60_000, ''))).toBeUndefined();
   });
 });

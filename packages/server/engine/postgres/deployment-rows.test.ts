@@ -29,7 +29,7 @@ testDeploymentRows('PostgreSQL', async () => {
 /** Long enough for a first look to be over. */
 const LOOK_MS = 300;
 
-test('one copy at a time works on a database, and none beside a server', async () => {
+test('one copy at a time writes to a database, and none while a server runs on it', async () => {
   const url = await databases.createDatabase();
   const [first, second] = [await openInstance(url), await openInstance(url)];
   const held = await holdDeployment(first.pool);

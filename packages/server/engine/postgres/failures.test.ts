@@ -77,7 +77,7 @@ const KILL_ALL =
   'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()';
 
 describe('a connection that is lost', () => {
-  test('before the commit: the body runs again, and once is what it did', async () => {
+  test('before the commit: the body runs again, and its effect is there once', async () => {
     await insert(1);
     let runs = 0;
     await instance.store.transact(SPACE, async (tx) => {
@@ -95,7 +95,7 @@ describe('a connection that is lost', () => {
     });
   });
 
-  test('on the way of the answer to COMMIT: nobody knows the outcome, and the request can be repeated', async () => {
+  test('before the answer to COMMIT: the outcome is unknown, and the request can be repeated', async () => {
     await insert(1);
     const narrow = await openThrough(proxy, 1);
     const core = coreOf(narrow, makeContent());
@@ -128,7 +128,7 @@ describe('a connection that is lost', () => {
     await narrow.close();
   });
 
-  test('costs only those who were on it', async () => {
+  test('fails only the requests that used it', async () => {
     await insert(1);
     const other = await openThrough(proxy);
     await instance.store.transact(SPACE, async (tx) => {
@@ -164,7 +164,7 @@ describe('a server that is away', () => {
     expect(await instance.store.renewReadyLease(SPACE, hashAt(2), 60_000)).toBeDefined();
   }, 60_000);
 
-  test('in the middle of many requests: each is answered or refused, what was answered is there', async () => {
+  test('amid many requests: each is answered or refused, and what was answered is stored', async () => {
     const writes = Array.from({ length: 40 }, (_, index) => insert(index).then(() => index));
     const settled = Promise.allSettled(writes);
     await Bun.sleep(20);
@@ -179,7 +179,7 @@ describe('a server that is away', () => {
   }, 60_000);
 });
 
-test('a network that hangs is an error of those who waited, in bounded time', async () => {
+test('a network that hangs fails those who wait, in bounded time', async () => {
   await insert(1);
   proxy.setWeather({ kind: 'hang' });
   const startedAt = performance.now();
@@ -190,7 +190,7 @@ test('a network that hangs is an error of those who waited, in bounded time', as
   expect(await find(1)).toBeDefined();
 }, 60_000);
 
-test('a renewal behind one that hangs is refused as soon as any request that waits for its turn, and never made', async () => {
+test('a renewal behind a hanging one is refused as soon as any waiting request, and is never made', async () => {
   await insert(1);
   const [second, hour] = [1_000, 3_600_000];
   const renew = (durationMs: number) => instance.store.renewReadyLease(SPACE, hashAt(1), durationMs);
@@ -225,7 +225,7 @@ test('a statement that takes too long is ended, and its connection serves on', a
   expect(proxy.accepted).toBe(before);
 });
 
-describe('a transaction that the server turns down', () => {
+describe('a transaction that the server refuses', () => {
   /** Turns down the first `times` inserts of nodes; a sequence does not forget when a transaction is rolled back. */
   const turnDown = (times: number, code: string, when: 'at once' | 'at the commit') =>
     administer(`CREATE SEQUENCE attempts;
@@ -237,7 +237,7 @@ describe('a transaction that the server turns down', () => {
 
   for (const code of ['40001', '40P01']) {
     for (const when of ['at once', 'at the commit'] as const) {
-      test(`with ${code} ${when} runs again until it gets through`, async () => {
+      test(`with ${code} ${when} runs again until it succeeds`, async () => {
         await turnDown(3, code, when);
         let runs = 0;
         await instance.store.transact(SPACE, async (tx) => {
@@ -250,7 +250,7 @@ describe('a transaction that the server turns down', () => {
     }
   }
 
-  test('for ever is unavailable, after a bounded number of tries', async () => {
+  test('every time is unavailable after a bounded number of tries', async () => {
     await turnDown(1_000_000, '40001', 'at once');
     let runs = 0;
     const error = await errorOf(
@@ -264,7 +264,7 @@ describe('a transaction that the server turns down', () => {
     expect(await find(1)).toBeUndefined();
   }, 120_000);
 
-  test('because a count would be negative is an error of its Space, which is named, and nothing of it stays', async () => {
+  test('because a count would be negative is an error that names its Space, and nothing of it stays', async () => {
     await turnDown(1, '23514', 'at once');
     const error = await errorOf(insert(1));
     expect(error).toBeInstanceOf(StoreUnavailable);
@@ -273,7 +273,7 @@ describe('a transaction that the server turns down', () => {
     await insert(1);
   });
 
-  test('because a count is negative refuses that commit, and those that would share its transaction go on', async () => {
+  test('because a count is negative refuses that commit, and commits of the same group go on', async () => {
     for (const index of [1, 2, 3]) await insert(index);
     await administer(`UPDATE nodes SET held_domain_count = 1 WHERE hash = '\\x${hashAt(2)}';
       ALTER TABLE nodes DROP CONSTRAINT nodes_root_ref_count_check, ADD CHECK (held_domain_count < 2)`);
@@ -316,7 +316,7 @@ describe('a transaction that the server turns down', () => {
 });
 
 describe('more work than connections', () => {
-  test('waits, but not for long, and not in any number', async () => {
+  test('waits for a bounded time, and a bounded number may wait', async () => {
     const narrow = await openThrough(proxy, 1);
     await insertNodes(narrow.store, SPACE, [readyNode(hashAt(1))]);
     let release!: () => void;
@@ -348,7 +348,7 @@ describe('more work than connections', () => {
     await narrow.close();
   });
 
-  test('keeps to its connections', async () => {
+  test('uses no more connections than it may', async () => {
     const before = proxy.accepted;
     const narrow = await openThrough(proxy, 3);
     await Promise.all(Array.from({ length: 40 }, () => narrow.store.findNode(SPACE, hashAt(1))));
@@ -357,7 +357,7 @@ describe('more work than connections', () => {
   });
 });
 
-test('a server that would answer before it is on disk is told to wait, a stricter one is left as it is', async () => {
+test('a server that answers before data is on disk is told to wait, and a stricter one keeps its setting', async () => {
   for (const [configured, expected] of [
     ['off', 'on'],
     ['on', 'on'],
@@ -374,7 +374,7 @@ test('a server that would answer before it is on disk is told to wait, a stricte
   }
 });
 
-test('no failure tells the password, and only those that waiting may heal are unavailability', async () => {
+test('no error shows the password, and an error is unavailability only if waiting can help', async () => {
   const { password } = new URL(url);
   for (const [changes, kind] of [
     [{ database: 'nobody_made_this' }, EngineRefused],
@@ -390,7 +390,7 @@ test('no failure tells the password, and only those that waiting may heal are un
   }
 });
 
-test('after it was closed the store refuses', async () => {
+test('a closed store refuses everything', async () => {
   const other = await openThrough(proxy);
   await other.close();
   expect(await errorOf(other.store.findNode(SPACE, hashAt(1)))).toBeInstanceOf(StoreUnavailable);

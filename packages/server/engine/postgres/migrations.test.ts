@@ -48,7 +48,7 @@ async function hasTable(name: string): Promise<boolean> {
   return rows[0]?.known as boolean;
 }
 
-test('many processes that start on an empty database at once all find its tables', async () => {
+test('processes that start at once on an empty database all find its tables', async () => {
   const started = Array.from({ length: 8 }, () => openPostgres(addressOf(url, { connectionsMax: 2 })));
   pools.push(...(await Promise.all(started)));
   for (const pool of pools) {
@@ -63,7 +63,7 @@ test('a new migration runs once, however many processes bring it, and the old on
   expect(await readVersion()).toBe(2);
 });
 
-test('one that fails leaves nothing, and can be brought again', async () => {
+test('a migration that fails leaves nothing, and can run again', async () => {
   const failing = migrate(openPool(), [
     ONE,
     { sql: 'CREATE TABLE two (id integer); SELECT 1 / 0', minCompatible: 1 },
@@ -127,7 +127,7 @@ test('a database that cannot hold every character is refused, and left alone', a
   }
 });
 
-test('a server that is too old is refused; relatives that count otherwise are not', () => {
+test('a PostgreSQL that is too old is refused, but not a relative that numbers its versions otherwise', () => {
   const unfit = (version: string, versionNumber: number) =>
     whyUnfit({ encoding: 'UTF8', version, versionNumber });
   expect(unfit('PostgreSQL 14.12 on x86_64-pc-linux-gnu', 140_012)).toBe(
@@ -142,7 +142,7 @@ test('a server that is too old is refused; relatives that count otherwise are no
   }
 });
 
-test('a server that is not there is unavailable', async () => {
+test('a PostgreSQL that cannot be reached is unavailable', async () => {
   const opening = openPostgres(addressOf(url, { hosts: [{ host: '127.0.0.1', port: 1 }] }));
   expect(await opening.catch((error) => error)).toBeInstanceOf(StoreUnavailable);
 });

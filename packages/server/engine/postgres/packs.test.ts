@@ -157,7 +157,7 @@ describe('processes at once', () => {
     });
   }, 60_000);
 
-  test('publish packs with the same nodes: each node is a record of one, and of the others dead', async () => {
+  test('publish packs with the same nodes: each node is live in one pack and dead in the others', async () => {
     const packs = [await begin('shared', GROUP), await begin('shared', GROUP), await begin('shared', GROUP)];
     await Promise.all(packs.map((pack, process) => publishAll(process, pack)));
     const uses = await store(0).transact(SPACE, (tx) =>
@@ -166,7 +166,7 @@ describe('processes at once', () => {
     expect(uses.map(({ liveRecords }) => liveRecords).sort()).toEqual([0, 0, GROUP]);
   }, 60_000);
 
-  test('publish a parent and its children in packs of their own, which never miss each other', async () => {
+  test('publish a parent and its children in different packs: they always find each other', async () => {
     for (let round = 0; round < 4; round += 1) {
       const children = await begin(`child ${round}`, 40);
       const hashes = children.records.map(({ hash }) => hash);
@@ -175,7 +175,7 @@ describe('processes at once', () => {
     }
   }, 60_000);
 
-  test('collect, publish and move records of the same packs, which never wait for each other in a circle', async () => {
+  test('collect, publish and move records of the same packs without a deadlock', async () => {
     const packs = [await begin('a', GROUP), await begin('b', GROUP), await begin('c', GROUP)];
     for (const pack of packs) await publishAll(0, pack);
     const all = packs.flatMap(({ records }) => records);
@@ -248,7 +248,7 @@ describe('processes at once', () => {
 });
 
 describe('a pack that another transaction changes between reading and commit', () => {
-  test('is read again by the body, which runs again', async () => {
+  test('makes the body run again, which reads it anew', async () => {
     const { row } = await begin('again', 1);
     let runs = 0;
     await store(0).transact(SPACE, async (tx) => {
@@ -269,7 +269,7 @@ describe('a pack that another transaction changes between reading and commit', (
     expect(after).toMatchObject({ publishedCount: 1 });
   });
 
-  test('never is discarded with a live record, and gets none once it is discarded', async () => {
+  test('is never discarded with a live record, and gets none once it is discarded', async () => {
     const pack = judgedPack();
     const insert = (packed: PackRow) =>
       store(0).transact(SPACE, (tx) => tx.insertContent(packedContent(placeIn(packed.generation, 52))));
@@ -294,7 +294,7 @@ describe('a pack that another transaction changes between reading and commit', (
     });
   }, 60_000);
 
-  test('a record whose place decides something is not moved until the commit', async () => {
+  test('a record whose place a transaction relies on is not moved before its commit', async () => {
     const { row, records } = await begin('held', 1);
     await publishAll(0, { row, records });
     const [found] = await store(0).findNodesWithContent(SPACE, [records[0]?.hash ?? '']);

@@ -128,7 +128,7 @@ for (const [kind, prepare] of [
     }, START_MS_MAX);
 
     for (const [name, sql] of Object.entries(SPACE_STATEMENTS)) {
-      test(`${name} looks at a part of its Space alone, by an index`, async () => {
+      test(`${name} reads only a part of its Space, by an index`, async () => {
         const plan = await stage.plan(name, sql);
         expectNoScan(plan);
         for (const { 'Index Name': index = '', 'Index Cond': condition } of scansOf(plan)) {
@@ -140,14 +140,14 @@ for (const [kind, prepare] of [
     }
 
     for (const [name, sql] of Object.entries(BACKGROUND_STATEMENTS)) {
-      test(`${name} looks by an index, from a point on`, async () => {
+      test(`${name} reads an index from a given point on`, async () => {
         expectNoScan(await stage.plan(name, sql));
       });
     }
   });
 }
 
-test('the statements left over touch no table of a Space', () => {
+test('all other statements touch no table of a Space', () => {
   const tables = /\b(?:FROM|INTO|UPDATE|JOIN) (?!transaction_timestamp)/;
   for (const sql of Object.values(CONTROL_STATEMENTS)) expect(sql).not.toMatch(tables);
   const groups = [SPACE_STATEMENTS, BACKGROUND_STATEMENTS, CONTROL_STATEMENTS];
@@ -155,7 +155,7 @@ test('the statements left over touch no table of a Space', () => {
   expect(Object.keys(SQL).sort()).toEqual([...names].sort());
 });
 
-test('the check itself sees a scan, and a look outside the Space', async () => {
+test('the check itself finds a scan, and a read outside the Space', async () => {
   await stage.session.lend((lent) =>
     lent.script(`PREPARE scan AS SELECT * FROM nodes WHERE size = $1; PREPARE whole AS SELECT hash FROM nodes
       WHERE lease_counted AND lease_expires_at <= $1 AND space > $2 ORDER BY space LIMIT 5`),

@@ -138,7 +138,7 @@ describe('a parent and its child, published at once', () => {
     }
   });
 
-  test('a child that is collected while its parent is published is never lost from under it', async () => {
+  test('a child is never collected while its parent is being published', async () => {
     for (let round = 0; round < 12; round += 1) {
       const child = newNode();
       const parent = newNode([child]);
@@ -188,7 +188,7 @@ describe('collection', () => {
     }
   });
 
-  test('passes at once share the candidates: each is reported by exactly one', async () => {
+  test('concurrent passes share the candidates, and exactly one reports each', async () => {
     const nodes = await expiredNodes();
     const passes = await Promise.all(cores.map((each) => runGc(each, SPACE, COUNT)));
     const sum = (field: 'examined' | 'deleted' | 'reclaimedContentBytes') =>
@@ -246,7 +246,7 @@ describe('one hash, leased by all at once', () => {
 describe('commits', () => {
   const COUNT = 45;
 
-  test('of one domain have revisions without a gap, and their sum is what stands', async () => {
+  test('of one domain have revisions without a gap, and the balances are their sum', async () => {
     const nodes = await Promise.all(
       Array.from({ length: 5 }, async () => {
         const node = newNode();
@@ -301,7 +301,7 @@ describe('commits', () => {
 });
 
 describe('transactions that lock the same rows in opposite orders', () => {
-  test('meet in a deadlock, and both get through', async () => {
+  test('meet in a deadlock, and both succeed', async () => {
     const rows = [hashAt(1), hashAt(2)];
     await insertNodes(
       core(0).metadata,

@@ -74,7 +74,7 @@ test('takes the longest issuer and App id, byte for byte', async () => {
   }
 });
 
-test('of many processes that add at once each App and each issuer goes in once', async () => {
+test('processes that add Apps at once add each App and each issuer once', async () => {
   const bench = await openBench();
   try {
     const stores = await Promise.all(Array.from({ length: 4 }, () => bench.open()));

@@ -70,12 +70,12 @@ async function expectTrips(expected: number, prepare: () => Promise<() => unknow
 const commit = (hashes: readonly string[], requestId: string) =>
   updateRootRefs(core, SPACE, DOMAIN, { requestId, changes: hashes.map((hash) => ({ hash, delta: 1 })) });
 
-test('a ready lease is 1', async () => {
+test('a lease of a ready node is 1', async () => {
   const [node] = await readyNodes(1);
   await expectTrips(1, async () => () => leaseFor(core, node!));
 });
 
-test('ready leases of one Space that are asked for at once are 1 together', async () => {
+test('concurrent leases of ready nodes in one Space are 1 together', async () => {
   const nodes = await readyNodes(5);
   await expectTrips(1, async () => () => Promise.all(nodes.map((node) => leaseFor(core, node))));
 });
@@ -91,7 +91,7 @@ test('a lease that opens an upload is 3, of which 1 learns that there is no read
   await expectTrips(3, async () => () => leaseFor(core, newNode()));
 });
 
-test('a lease that publishes is 6: look for a ready row, look at the upload, let go, then 3 to publish', async () => {
+test('a lease that publishes is 6: 1 for a ready row, 2 to look at the upload, 3 to publish', async () => {
   await expectTrips(6, async () => {
     const node = newNode();
     await bring(core, content, node);
@@ -109,7 +109,7 @@ test('a parent costs no more, however many children it has and whether they are 
   });
 });
 
-test('a commit is 2, of one change and of 1000', async () => {
+test('a commit is 2, with one change or 1000', async () => {
   const rows = Array.from({ length: 1000 }, (_, index) => readyNode(hashAt(index)));
   await insertNodes(instance.store, SPACE, rows);
   let requests = 0;

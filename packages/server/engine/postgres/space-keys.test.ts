@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { SpaceKeys } from './space-keys.ts';
 
-test('names each Space as the rules do, however often it is asked and whatever was asked before', () => {
+test('the cache gives each Space the key of the rules, in any order of questions', () => {
   const keys = new SpaceKeys();
   const id = fc.stringMatching(/^[0-9:a]{1,4}$/);
   const property = fc.property(id, id, (appId, spaceId) => {

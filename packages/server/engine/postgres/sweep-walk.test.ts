@@ -37,7 +37,7 @@ async function find(walk: SweepWalk, limit: number): Promise<string[]> {
   return (await walk.findSpaces(CUTOFFS, limit)).map(({ spaceId }) => spaceId);
 }
 
-test('of many Spaces at work the one with something due is found at once, for a few round trips', async () => {
+test('the one of many busy Spaces with something due is found at once, in a few round trips', async () => {
   await setDue(777, 3, NOW - 10);
   const walk = new SweepWalk(instance.pool);
   await find(walk, 10);
@@ -47,7 +47,7 @@ test('of many Spaces at work the one with something due is found at once, for a 
   expect(instance.pool.counter.roundTrips - before).toBeLessThanOrEqual(8);
 });
 
-test('behind a Space with far more than one call passes, the others are found', async () => {
+test('Spaces behind one with far more rows than a call reads are found', async () => {
   await setDue(1, 25_000, NOW - 1000);
   await setDue(2, 1, NOW - 500);
   await setDue(3, 1, NOW - 1);
@@ -57,7 +57,7 @@ test('behind a Space with far more than one call passes, the others are found', 
   expect([...seen].sort()).toEqual(['space1', 'space2', 'space3']);
 });
 
-test('what is due later is not found, nor are Spaces that are merely at work', async () => {
+test('a Space is not found before something is due, however busy it is', async () => {
   await setDue(5, 1, NOW + 1);
   expect(await find(new SweepWalk(instance.pool), 10)).toEqual([]);
 });

@@ -29,7 +29,7 @@ async function putSmall() {
 }
 
 describe('deletes', () => {
-  test('go out in batches of a thousand; what failed is told apart', async () => {
+  test('are sent in batches of a thousand, and failed keys are named', async () => {
     const generations = Array.from({ length: 2500 }, newGeneration);
     const batches: number[] = [];
     standIn.intruder = (seen, answer) => {
@@ -55,7 +55,7 @@ describe('deletes', () => {
     expect(deleted.has(generations[1999]!)).toBe(false);
   });
 
-  test('a request that fails ends them: the store is not asked for what is left', async () => {
+  test('end at the first request that fails: the store is not asked for the rest', async () => {
     let posts = 0;
     standIn.intruder = (seen, answer) => {
       if (seen.method !== 'POST') return answer();
@@ -71,7 +71,7 @@ describe('deletes', () => {
     expect(asked).toEqual([]);
   });
 
-  test('a delete whose answer is lost or garbled is repeated, then unavailable; it never rejects', async () => {
+  test('are repeated if an answer is lost or garbled, then unavailable, and never reject', async () => {
     const { generation, key } = await putSmall();
     await store.close();
     store = await openStore(configOf(standIn.bucket, { limits: { ...QUICK, stallMsMax: STALL_MS_MAX } }));
@@ -93,7 +93,7 @@ describe('deletes', () => {
     expect([deleted.size, failure instanceof StoreUnavailable]).toEqual([0, true]);
   });
 
-  test('the batch carries the digest that S3 asks for', async () => {
+  test('carry the digest that S3 asks for', async () => {
     await store.delete(SPACE, [newGeneration()]);
     const post = standIn.seen.findLast(({ method }) => method === 'POST');
     const digest = new Bun.CryptoHasher('md5').update(post?.body ?? '').digest('base64');

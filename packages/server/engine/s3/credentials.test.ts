@@ -74,7 +74,7 @@ describe('CredentialSource', () => {
     failure = undefined;
   });
 
-  test('asks once, however many want them', async () => {
+  test('asks once for any number of callers', async () => {
     const source = new CredentialSource(provide, () => now);
     const all = await Promise.all(Array.from({ length: 10 }, () => source.get()));
     expect([new Set(all).size, made]).toEqual([1, 1]);
@@ -83,7 +83,7 @@ describe('CredentialSource', () => {
     expect(made).toBe(1);
   });
 
-  test('renews before they expire, off the path; a failure to do so matters only at the end', async () => {
+  test('renews credentials in the background before they expire, and a failed renewal matters only at their end', async () => {
     const source = new CredentialSource(provide, () => now);
     await source.get();
     now += 56 * MINUTE_MS;
@@ -104,7 +104,7 @@ describe('CredentialSource', () => {
     expect((await source.get()).accessKeyId).toBe('id3');
   });
 
-  test('replaces what a store refused, not oftener than every few seconds', async () => {
+  test('replaces credentials that a store refused, at most every few seconds', async () => {
     const source = new CredentialSource(provide, () => now);
     const first = await source.get();
     expect(await source.replace(first)).toBe(false);

@@ -23,7 +23,7 @@ async function open() {
 
 testContentIntake('S3 (Ceph RGW)', open);
 
-test('other bytes under the key are told, and left alone', async () => {
+test('other bytes under the key are reported, and left alone', async () => {
   const { intake, destroy } = await open();
   const { hash, node } = sampleNode(5_000, 9);
   const target = { space: SPACE, generation: newGeneration(), hash, canonicalSize: node.length };

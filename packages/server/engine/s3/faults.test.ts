@@ -99,7 +99,7 @@ type Fault = (answer: StandInAnswer, object: StoredObject) => StandInAnswer;
 /** One that is one piece, and one that is several. */
 const SIZES = [200_000, 3 * MIB] as const;
 
-describe('what passes is tried again, and what comes out is whole', () => {
+describe('a passing fault is tried again, and the result is whole', () => {
   const faults: readonly (readonly [string, Fault])[] = [
     ['500', () => errorAnswer(500, 'InternalError')],
     ['503', () => ({ status: 503, body: '<html>proxy' })],
@@ -152,7 +152,7 @@ describe('what passes is tried again, and what comes out is whole', () => {
     });
   }
 
-  test('a piece that breaks goes on where it broke, for the same ETag', async () => {
+  test('a piece that breaks off continues there, for the same ETag', async () => {
     const { object, node, key } = await putSample(2 * MIB - 1000);
     standIn.seen.length = 0;
     breakReads(key, (answer) => ({ ...answer, breakOff: { afterBytes: 700_000, how: 'end' } }), 3);
@@ -184,7 +184,7 @@ describe('what passes is tried again, and what comes out is whole', () => {
     }
   });
 
-  test('a validation that breaks begins anew', async () => {
+  test('a validation that breaks off begins anew', async () => {
     const { object, hash, key } = await putSample(2 * MIB);
     breakReads(key, (answer) => ({ ...answer, breakOff: { afterBytes: MIB, how: 'end' } }), 2);
     const inspected = await store.inspect(SPACE, object.generation, hash, NODE_LIMITS);
@@ -211,7 +211,7 @@ describe('proof', () => {
     expect(await failureOf(read(object))).toBeInstanceOf(ContentDamaged);
   });
 
-  test('a store that forgets about If-Match is caught by the ETag it sends', async () => {
+  test('a store that ignores If-Match is caught by the ETag it sends', async () => {
     const { object, node, key } = await putSample(200_000);
     standIn.flaws = { ifMatch: 'ignored' };
     swap(key, node.slice().fill(1, 100));
@@ -239,7 +239,7 @@ describe('proof', () => {
     }
   });
 
-  test('nothing is lost in a bucket that is not the right one, or not healthy', async () => {
+  test('nothing counts as lost in a wrong or unhealthy bucket', async () => {
     const { object, hash, key } = await putSample(200_000);
     standIn.objects.delete(key);
     const marker = standIn.objects.get('holdfast-store');
@@ -265,7 +265,7 @@ describe('proof', () => {
     for (const absence of absences) expect(await failureOf(absence())).toBeInstanceOf(ContentLost);
   });
 
-  test('an upload is absent, and a delete done, only in the right bucket', async () => {
+  test('an upload counts as absent, and a delete as done, only in the right bucket', async () => {
     const { object, hash, key } = await putSample(1000);
     await reopen({ healthMs: 0 });
     const marker = standIn.objects.get('holdfast-store');
@@ -317,7 +317,7 @@ describe('validation', () => {
     }
   });
 
-  test('an ETag that cannot be asked for later validates nothing', async () => {
+  test('an ETag that cannot be sent in a later request validates nothing', async () => {
     const { object, hash, key } = await putSample(1000);
     for (const etag of ['W/"abc"', 'abc', '', `"${'a'.repeat(300)}"`]) {
       breakReads(key, (answer) => ({ ...answer, headers: { etag } }), -1);

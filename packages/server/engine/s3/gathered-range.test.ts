@@ -47,13 +47,13 @@ function breakOnce(fault: (answer: StandInAnswer) => StandInAnswer): void {
 const reads = (): number =>
   standIn.seen.filter(({ method, key }) => method === 'GET' && key.endsWith(object.generation)).length;
 
-test('is one request where all goes well', async () => {
+test('is one request if nothing fails', async () => {
   standIn.seen.length = 0;
   expect(Buffer.compare(await store.read(object, 5, node.length), node.subarray(5))).toBe(0);
   expect(reads()).toBe(1);
 });
 
-describe('a store that does not send it in one go', () => {
+describe('a store that sends the range in parts', () => {
   test.each<[string, (answer: StandInAnswer) => StandInAnswer]>([
     ['breaks off', (answer) => ({ ...answer, breakOff: { afterBytes: MIB, how: 'end' } })],
     ['falls silent', (answer) => ({ ...answer, breakOff: { afterBytes: MIB, how: 'hang' } })],
@@ -84,7 +84,7 @@ test('nobody waits any more: the request ends, and no other is made', async () =
   expect(reads()).toBe(1);
 });
 
-test('what wants no bytes asks for one of them, whatever the range', async () => {
+test('a read that needs no bytes asks for one of them, whatever the range', async () => {
   standIn.seen.length = 0;
   for (const [start, end] of [
     [0, node.length],

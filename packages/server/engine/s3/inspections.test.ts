@@ -38,7 +38,7 @@ function holdReads(): () => void {
   return letGo;
 }
 
-test('callers at once share one read, and those after them do not', async () => {
+test('concurrent callers share one read, and later callers read anew', async () => {
   const generation = newGeneration();
   await putDirectly(store, generation, node);
   const inspect = () => store.inspect(SPACE, generation, hash, LIMITS);
@@ -54,7 +54,7 @@ test('callers at once share one read, and those after them do not', async () => 
   expect(readsOf(generation)).toBe(2);
 });
 
-test('an upload that ended before a caller asked is found, whatever a look that began earlier says', async () => {
+test('an upload that ended before a caller asked is found, even if an earlier look missed it', async () => {
   const generation = newGeneration();
   const inspect = () => store.inspect(SPACE, generation, hash, LIMITS);
   const letGo = holdReads();
@@ -68,7 +68,7 @@ test('an upload that ended before a caller asked is found, whatever a look that 
   expect(readsOf(generation)).toBe(2);
 });
 
-test('a failure is told to those who waited, and to nobody later', async () => {
+test('a failure is reported to those who waited, and to nobody later', async () => {
   const generation = newGeneration();
   await putDirectly(store, generation, node);
   const inspect = () => store.inspect(SPACE, generation, hash, LIMITS);

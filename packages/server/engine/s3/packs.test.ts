@@ -114,7 +114,7 @@ describe('a record', () => {
     );
   });
 
-  test('that is damaged on the way once is read again, alone and among others', async () => {
+  test('that is damaged once on the way is read again, alone and among others', async () => {
     const { generation, records } = await putSizes([400, 400]);
     const [, second] = records as [SampleRecord, SampleRecord];
     spoil(generation, 1, flipLast);
@@ -146,7 +146,7 @@ describe('a record', () => {
   });
 });
 
-test('near records are read in one range, with the ETag that was judged; far ones in their own', async () => {
+test('records near each other are read in one range, with the ETag that was judged, and far ones each in their own', async () => {
   const { generation, records } = await putSizes([400, 400, 40 * KIB, 400, 400]);
   standIn.seen.length = 0;
   const chosen = [0, 1, 3, 4].map((index) => (records[index] as SampleRecord).record);
@@ -180,7 +180,7 @@ describe('judging a pack', () => {
     expect(rangesOf(generation)).toEqual(['all', 'all']);
   });
 
-  test('takes an absence for one only in its own bucket', async () => {
+  test('takes a pack for absent only in its own bucket', async () => {
     standIn.objects.clear();
     const absent = store.packs.inspect(SPACE, newGeneration(), async () => 'judged');
     expect(await failureOf(absent)).toBeInstanceOf(StoreUnavailable);
@@ -192,7 +192,7 @@ describe('a pack of the server', () => {
     for (let at = 0; at < bytes.length; at += 1000) yield bytes.subarray(at, at + 1000);
   }
 
-  test('whose answer is lost is known again by its bytes', async () => {
+  test('whose write got no answer is recognized by its bytes', async () => {
     const generation = newGeneration();
     const { bytes, drafts } = makePack(generation, [400, 400]);
     spoil(generation, 1, () => errorAnswer(500, 'InternalError'));

@@ -65,7 +65,7 @@ function gateReads(): { open: () => void; waiting: number; most: number } {
 }
 
 describe('requests under way are bounded', () => {
-  test('those over the number wait in order, those over the queue are refused at once', async () => {
+  test('requests over the limit wait in order, and requests over the queue are refused at once', async () => {
     const target = await open({ limits: { requestsInFlightMax: 3, requestsWaitingMax: 4 } });
     const { object } = await putSample(target, 1000);
     const gate = gateReads();
@@ -79,7 +79,7 @@ describe('requests under way are bounded', () => {
     expect(gate.most).toBe(3);
   });
 
-  test('waiting ends, and gives no place away', async () => {
+  test('a wait ends, and takes no place with it', async () => {
     const target = await open({ limits: { requestsInFlightMax: 1, waitMsMax: 50 } });
     const { object } = await putSample(target, 1000);
     const gate = gateReads();
@@ -91,7 +91,7 @@ describe('requests under way are bounded', () => {
     await target.read(object, 0, 10);
   });
 
-  test('closing the store ends what is under way', async () => {
+  test('closing the store ends the requests under way', async () => {
     const target = await open();
     const { object } = await putSample(target, 1000);
     const gate = gateReads();
@@ -166,14 +166,14 @@ describe('credentials', () => {
     expect(String(failure)).toMatch(/ExpiredToken.*renew/);
   });
 
-  test('that are nowhere to be found are missed in words', async () => {
+  test('that are nowhere to be found are an error that says so', async () => {
     const failure = await failureOf(open({ credentials: () => Promise.reject(new Error('nothing')) }));
     expect(failure).toBeInstanceOf(EngineRefused);
     expect(String(failure)).toMatch(/AWS_ACCESS_KEY_ID/);
   });
 });
 
-test('a process whose clock is an hour off learns the time of the store', async () => {
+test('a process whose clock is an hour off uses the time of the store', async () => {
   for (const offMs of [-3_600_000, 3_600_000]) {
     const target = await open({ now: () => Date.now() + offMs });
     const { object } = await putSample(target, 1000);
@@ -183,7 +183,7 @@ test('a process whose clock is an hour off learns the time of the store', async 
   }
 });
 
-test('upload URLs end when they say, no later than asked, whatever the fraction, and begin where the rows say', async () => {
+test('upload URLs end at the second they name, never later than asked, and begin at the time of the rows', async () => {
   const target = await open();
   const { upload } = target;
   if (upload.kind !== 'direct') throw new Error('uploads are direct');

@@ -65,7 +65,7 @@ describe('the probe refuses a store', () => {
     });
   }
 
-  test('that knows the credentials no more, or not yet, and says what to check', async () => {
+  test('that does not know the credentials, and says what to check', async () => {
     standIn.secrets.clear();
     const failure = await failureOf({});
     expect(failure).toBeInstanceOf(EngineRefused);
@@ -98,7 +98,7 @@ describe('the probe accepts a store', () => {
     expect(headers['x-amz-copy-source-range']).toBe('bytes=0-0');
   });
 
-  test('whose answers are slow to come once', async () => {
+  test('whose answer is slow once', async () => {
     let failures = 3;
     standIn.intruder = (_seen, answer) => (failures-- > 0 ? { status: 503 } : answer());
     await open({}, { limits: { retryPauseMs: 1, attemptsMax: 5 } });
@@ -110,7 +110,7 @@ describe('the bucket belongs to its rows', () => {
     identity: { storeId, isMarked, noteMarked },
   });
 
-  test('its marker is written once, and told', async () => {
+  test('its marker is written once, and noted in the rows', async () => {
     let noted = 0;
     const noteMarked = async () => {
       noted += 1;
@@ -142,7 +142,7 @@ describe('the bucket belongs to its rows', () => {
     expect([noted, standIn.objects.has('holdfast-store')]).toEqual([0, false]);
   });
 
-  test('one that does not keep its marker is refused', async () => {
+  test('a store that does not keep its marker is refused', async () => {
     let noted = 0;
     const noteMarked = async () => {
       noted += 1;
@@ -154,12 +154,12 @@ describe('the bucket belongs to its rows', () => {
     expect([noted, String(failure)]).toEqual([0, expect.stringMatching(/does not keep the marker/)]);
   });
 
-  test('of processes that start at once all agree', async () => {
+  test('processes that start at once agree on one marker', async () => {
     await Promise.all(Array.from({ length: 4 }, () => open({}, identityOf('one', false))));
     expect(opened.length).toBe(4);
   });
 
-  test('what is said of a failure never holds the signature of an upload URL', async () => {
+  test('no error shows the signature of an upload URL', async () => {
     standIn.intruder = (seen, answer) =>
       seen.query.has('X-Amz-Signature')
         ? { ...answer(), breakOff: { afterBytes: -1, how: 'end' } }
@@ -169,7 +169,7 @@ describe('the bucket belongs to its rows', () => {
     expect(Bun.inspect(failure, { depth: 10 })).not.toContain('X-Amz-Signature');
   });
 
-  test('a store that cannot be reached is no refusal: it may come back', async () => {
+  test('a store that cannot be reached is not refused, because it may come back', async () => {
     await standIn.close();
     const failure = await failureOf({});
     expect(failure).toBeInstanceOf(StoreUnavailable);

@@ -112,7 +112,7 @@ describe('addresses', () => {
     expect(serverUrlOf({ ...address, region: 'cn-north-1' }).origin).toEndWith('.amazonaws.com.cn');
   });
 
-  test('clients may know the store by another name', () => {
+  test('upload URLs name the public endpoint of the store', () => {
     const both = { ...address, endpoint: 'http://inside:1', publicEndpoint: 'https://outside' } as const;
     expect([serverUrlOf(both).origin, clientUrlOf(both).origin]).toEqual([
       'http://bu.cket.inside:1',

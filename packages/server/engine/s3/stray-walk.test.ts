@@ -45,7 +45,7 @@ describe('on Ceph RGW', () => {
 
   const put = (key: string) => overwrite(bucket, key, new Uint8Array([1]));
 
-  test('only old objects that nobody knows go, and no key that is not ours', async () => {
+  test('only old objects without a record are deleted, and no key of another kind', async () => {
     await open(bucket);
     const strays = Array.from({ length: 7 }, newGeneration);
     const known = Array.from({ length: 4 }, newGeneration);
@@ -78,7 +78,7 @@ describe('on Ceph RGW', () => {
     for (const { spaceKey: each } of asked) expect(each).toBe(spaceKey);
   }, 60_000);
 
-  test('one millisecond makes an object old', async () => {
+  test('an object becomes old to the millisecond', async () => {
     await open(bucket);
     const generation = newGeneration();
     await put(keyOf(generation));
@@ -88,7 +88,7 @@ describe('on Ceph RGW', () => {
     expect(await listKeys(bucket)).toEqual([keys.marker]);
   });
 
-  test('what a kept URL brings back after a delete is swept', async () => {
+  test('an object that an old URL brings back after its delete is swept', async () => {
     await open(bucket);
     const { node } = sampleNode(100, 1);
     const generation = newGeneration();
@@ -100,7 +100,7 @@ describe('on Ceph RGW', () => {
     expect(await listKeys(bucket)).toEqual([keys.marker]);
   });
 
-  test('walks of two processes disturb nothing', async () => {
+  test('walks of two processes do not disturb each other', async () => {
     const first = await open(bucket);
     const second = await open(bucket);
     const generations = Array.from({ length: 8 }, newGeneration);
@@ -123,7 +123,7 @@ describe('on a store that fails', () => {
 
   const listings = () => standIn.seen.filter(({ query }) => query.has('list-type'));
 
-  test('pages come no faster than the pace, walks no sooner than theirs', async () => {
+  test('pages and walks come no faster than their pace', async () => {
     await open(standIn.bucket, { listIntervalMs: 60_000 });
     for (let step = 0; step < 5; step += 1) await store.sweep(none, OLD_AT);
     expect(listings().length).toBe(1);
@@ -153,7 +153,7 @@ describe('on a store that fails', () => {
     expect([...standIn.objects.keys()]).toEqual([keys.marker]);
   });
 
-  test('a stray that the store refuses to delete holds up no other: the walk goes on', async () => {
+  test('a stray that the store refuses to delete delays no other', async () => {
     await open(standIn.bucket);
     const generations = Array.from({ length: 7 }, newGeneration);
     for (const generation of generations) {
@@ -200,7 +200,7 @@ describe('on a store that fails', () => {
     expect(standIn.objects.has(keyOf(generation))).toBe(true);
   });
 
-  test('a token that the store has forgotten begins a new walk', async () => {
+  test('a listing token that the store has forgotten begins a new walk', async () => {
     await open(standIn.bucket);
     const more = '<NextContinuationToken>old</NextContinuationToken><IsTruncated>true</IsTruncated>';
     standIn.intruder = (seen, answer) => {

@@ -107,7 +107,7 @@ const codeOf = (work: Promise<unknown>): Promise<unknown> =>
   );
 
 describe('a statement outside a transaction', () => {
-  test('has failed when its commit fails, whatever it was answered before', async () => {
+  test('fails if its commit fails, whatever was answered before', async () => {
     const connection = await open(
       await serve([
         [...FIRST, row('x'), DONE, failure('40001'), READY],
@@ -155,7 +155,7 @@ test('a server that hangs up says why to all that was asked', async () => {
   expect(await Promise.all(asked.map(codeOf))).toEqual(['57P01', '57P01']);
 });
 
-test('what is no message of PostgreSQL ends the connection', async () => {
+test('a message that is not of PostgreSQL ends the connection', async () => {
   for (const noise of [
     Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n'),
     says('D', int(16, 9)),
@@ -167,7 +167,7 @@ test('what is no message of PostgreSQL ends the connection', async () => {
   }
 });
 
-test('a server that begins without letting us in is not trusted', async () => {
+test('a server that begins before it has accepted us is not trusted', async () => {
   expect(await codeOf(open(await serve([], [READY])))).toBe('CONNECTION_CLOSED');
 });
 
@@ -203,7 +203,7 @@ describe('TLS', () => {
     expect(heard.toString('latin1')).toContain('user\0u\0');
   });
 
-  test('that was granted is not preceded by anything', async () => {
+  test('that was granted may not be preceded by other bytes', async () => {
     for (const tls of ['prefer', 'require'] as const) {
       const { failure: code, heard } = await answering(Buffer.concat([Buffer.from('S'), LET_IN, READY]), tls);
       expect({ code, heard: heard.length }).toEqual({ code: 'CONNECTION_CLOSED', heard: 0 });
@@ -211,13 +211,13 @@ describe('TLS', () => {
   });
 });
 
-test('a parameter that is none ends the connection before half a message is sent', async () => {
+test('an invalid parameter ends the connection before half a message is sent', async () => {
   const connection = await open(await serve([]));
   await expect(connection.query('SELECT $1', [undefined as unknown as string])).rejects.toThrow();
   expect(connection.isUsable).toBe(false);
 });
 
-test('a connection that comes back in a transaction is given to nobody', async () => {
+test('a connection that is given back inside a transaction is not used again', async () => {
   const pool = new PostgresPool(await serve([[...FIRST, DONE, IN_TRANSACTION]]), LIMITS);
   await pool.lend((connection) => connection.query('BEGIN'));
   await pool.lend(async (connection) => expect(connection.isIdle).toBe(true));

@@ -121,7 +121,7 @@ describe('a server that does not speak TLS', () => {
     expect((failure as Error).message).toContain('speaks TLS');
   });
 
-  test.each(['disable', 'prefer'])('is spoken to as it can by %s', async (sslmode) => {
+  test.each(['disable', 'prefer'])('is used without TLS by %s', async (sslmode) => {
     expect(await withPool(await urlOf(plain, { sslmode }), isEncrypted)).toBe(false);
   });
 });
@@ -132,7 +132,7 @@ describe('over TLS', () => {
       connectionsMax: 4,
     });
 
-  test('rows go and come as they do without, the biggest too, and many at once', async () => {
+  test('rows arrive as they do without TLS, even the largest, and many at once', async () => {
     const instance = await open();
     await insertNodes(
       instance.store,

@@ -36,13 +36,13 @@ function begun(): { handshake: Handshake; nonce: string } {
   return { handshake, nonce: /r=(.*)$/.exec(first)?.[1] ?? '' };
 }
 
-test('begins with who we are, and without the password', () => {
+test('begins with the user and the database, without the password', () => {
   const start = textOf(new Handshake(ADDRESS).begin());
   expect(start).toContain('user\0holdfast\0database\0holdfast\0');
   expect(start).not.toContain(PASSWORD);
 });
 
-test('answers the older ways as they are defined', () => {
+test('answers the older methods as they are defined', () => {
   expect(textOf(new Handshake(ADDRESS).answer(asks(CLEARTEXT)))).toContain(PASSWORD);
   const salt = new Uint8Array([1, 2, 3, 4]);
   const hex = (...parts: (string | Uint8Array)[]) => {
@@ -55,7 +55,7 @@ test('answers the older ways as they are defined', () => {
 });
 
 describe('a server', () => {
-  test('that lets us in without its proof is not trusted', () => {
+  test('that accepts us without its proof is not trusted', () => {
     const { handshake, nonce } = begun();
     const proof = textOf(handshake.answer(asks(CONTINUE, `r=${nonce}abc,s=c2FsdA==,i=4096`)));
     expect(proof).toContain('p=');
@@ -63,7 +63,7 @@ describe('a server', () => {
     expect(() => handshake.answer(asks(OK))).toThrow('proof');
   });
 
-  test('that begins to ask and then lets us in without an answer is not trusted', () => {
+  test('that asks for a proof and accepts us without one is not trusted', () => {
     const { handshake } = begun();
     expect(() => handshake.answer(asks(OK))).toThrow('proof');
     expect(() => handshake.assertDone()).toThrow('end of the authentication');
@@ -76,7 +76,7 @@ describe('a server', () => {
     expect(() => handshake.answer(asks(OK))).toThrow();
   });
 
-  test('that knows no way of ours is refused, one that asks for a password where none was given too', () => {
+  test('that knows no method of ours is refused, and so is one that asks for a missing password', () => {
     expect(() => new Handshake(ADDRESS).answer(asks(SASL, 'SCRAM-SHA-1\0\0'))).toThrow('SCRAM-SHA-256');
     expect(() => new Handshake(ADDRESS).answer(asks(7))).toThrow('not supported');
     const without = new Handshake({ ...ADDRESS, password: undefined });

@@ -49,7 +49,7 @@ const bytes = (maxLength: number) => fc.uint8Array({ maxLength }).map((value) =>
 const types = fc.constantFrom('D', 'T', 'C', 'E', 'Z', 'R');
 
 describe('messages', () => {
-  test('are read the same wherever the network cuts them', () => {
+  test('are read alike wherever the network cuts them', () => {
     const sent = fc.array(fc.tuple(types, bytes(200)), { maxLength: 12 });
     const cuts = fc.array(fc.integer({ min: 1, max: 90 }), { minLength: 1, maxLength: 8 });
     const property = fc.property(sent, cuts, (messages, sizes) => {
@@ -66,7 +66,7 @@ describe('messages', () => {
     fc.assert(property);
   });
 
-  test('of an impossible length are no messages', () => {
+  test('of an impossible length are refused', () => {
     for (const length of [-1, 0, 3, 0x7fffffff]) {
       const bad = message('D', new Uint8Array(8));
       bad.writeInt32BE(length, 1);
