@@ -48,7 +48,7 @@ test('the first line of a kind is written at once, the others once per window wi
   expect(1 + counted.reduce((sum, count) => sum + count, 0)).toBe(2796);
 });
 
-test('kinds do not wait for each other, and a line after a quiet time is plain', () => {
+test('kinds of lines do not wait for each other, and a line after a quiet time is written as it is', () => {
   const { say, advance, written, timers } = openRepeats();
   say('disk');
   say('network');
@@ -62,7 +62,7 @@ test('kinds do not wait for each other, and a line after a quiet time is plain',
   expect(written.at(-1)).toBe('disk');
 });
 
-test('of a family with any number of kinds a few are told apart in each window, and no line is lost', () => {
+test('a family with any number of kinds writes a few of them in each window, and counts every line', () => {
   const { say, advance, written } = openRepeats();
   const windows = 50;
   for (let window = 0; window < windows; window += 1) {
@@ -79,7 +79,7 @@ test('of a family with any number of kinds a few are told apart in each window, 
   expect(written.slice(-2)).toEqual(['network', 'other']);
 });
 
-test('what was counted is written when the process ends', () => {
+test('counted lines are written when the process ends', () => {
   const { say, repeats, written } = openRepeats();
   for (const kind of ['disk', 'disk', 'network', 'disk']) say(kind);
   repeats.flush();
@@ -96,7 +96,7 @@ test('any number of kinds takes bounded memory, and loses no line', () => {
   expect(written.length).toBe(10_000);
 });
 
-test('the log of a process: equal failures are one kind whatever request they are of, damaged nodes are not', async () => {
+test('equal failures are one kind whatever their requests, but each damaged node is its own', async () => {
   const script = `
     import { openLog } from ${JSON.stringify(join(import.meta.dir, 'log.ts'))};
     const log = openLog('info', { worker: 1 });

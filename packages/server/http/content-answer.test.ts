@@ -82,7 +82,7 @@ describe('content', () => {
     expect(Buffer.compare(await response.bytes(), content.subarray(start, end))).toBe(0);
   });
 
-  test('HEAD says what GET says, copies nothing and proves everything', async () => {
+  test('HEAD answers the headers of GET, copies nothing and proves every byte', async () => {
     const { hash } = await storeContent();
     const before = world.options.copies.heldBytes;
     const response = await ask(hash, { range: 'bytes=1-', method: 'HEAD' });
@@ -96,7 +96,7 @@ describe('content', () => {
 });
 
 describe('a read that fails', () => {
-  test('in the middle is an error from the first byte on', async () => {
+  test('in the middle is an error before the first byte', async () => {
     const { hash } = await storeContent();
     const { content } = world.core;
     const read: ContentStore['read'] = (object, start, end) =>
@@ -117,7 +117,7 @@ describe('a read that fails', () => {
     expect((await ask(hash)).status).toBe(503);
   });
 
-  test('by damage done since it was last read is noticed, and who reads then still gets what was proven', async () => {
+  test('by damage since the last read is noticed, and a reader of the earlier copy still gets proven bytes', async () => {
     const { hash, content } = await storeContent();
     const slow = await ask(hash);
     await world.damage(hash, 3 * MIB + 10);
@@ -125,7 +125,7 @@ describe('a read that fails', () => {
     expect(Buffer.compare(await slow.bytes(), content)).toBe(0);
   });
 
-  test('by giving another length is never sent', async () => {
+  test('by a wrong length is never sent', async () => {
     const { hash } = await storeContent();
     const { content } = world.core;
     for (const change of [-1, 1]) {

@@ -80,7 +80,7 @@ function openingsIn(path: string): number {
 }
 
 describe('one copy of an object', () => {
-  test('is exactly its bytes in any range, each piece read once, and no path leads to it', async () => {
+  test('gives the exact bytes of any range, reads each piece once, and has no path', async () => {
     await openCopies();
     const { source, reads, content } = makeSource(7 * MIB + 12_345);
     const ranges = [
@@ -122,7 +122,7 @@ describe('one copy of an object', () => {
     expect(copies.heldBytes).toBe(2 * MIB);
   });
 
-  test('is made anew when something may have changed what is stored; who reads the old one is not disturbed', async () => {
+  test('is made anew if the stored bytes may have changed, and readers of the old one are not disturbed', async () => {
     await openCopies();
     const { source, reads, content } = makeSource(3 * MIB);
     const before = await copies.take(source, 0, 3 * MIB, watch());
@@ -134,7 +134,7 @@ describe('one copy of an object', () => {
     await expect(copies.take(lost, 0, 3 * MIB, watch())).rejects.toThrow('lost');
   });
 
-  test('a piece that fails is an error to all who wait for it, and read anew for the next', async () => {
+  test('a piece that fails is an error for all who wait for it, and is read anew for the next reader', async () => {
     await openCopies();
     const { source, content } = makeSource(5 * MIB);
     let fails = true;
@@ -221,7 +221,7 @@ describe('readers that stall', () => {
 });
 
 describe('a disk', () => {
-  test('is never filled beyond what copies leave free', async () => {
+  test('is never filled beyond the space that copies must leave free', async () => {
     const disk = mountSmallDisk(40);
     cleanups.push(() => disk.remove());
     await openCopies(undefined, join(disk.path, 'copies'));
@@ -232,7 +232,7 @@ describe('a disk', () => {
     expect(copies.heldBytes).toBe(14 * MIB);
   });
 
-  test('that is full leaves copies to the memory', async () => {
+  test('that is full makes copies stay in memory', async () => {
     const disk = mountSmallDisk(8);
     cleanups.push(() => disk.remove());
     const memory = makeTempFolder('memory', { fast: true });
@@ -246,7 +246,7 @@ describe('a disk', () => {
   });
 });
 
-test('a folder that something removed is made again', async () => {
+test('a folder of copies that was removed is made again', async () => {
   const path = join(folder.path, 'swept');
   await openCopies(undefined, path);
   await rm(path, { recursive: true });
@@ -270,7 +270,7 @@ test('a copy that cannot have its size leaves nothing open', () => {
   expect(readdirSync(folder.path)).toEqual([]);
 });
 
-test('processes that share a disk leave it free together', async () => {
+test('processes that share a disk together leave its space free', async () => {
   const { bavail, bsize } = statfsSync(folder.path);
   copies = await ContentCopies.open(folder.path, {
     bytesMax: 8 * MIB,
@@ -284,7 +284,7 @@ test('processes that share a disk leave it free together', async () => {
   expect((await copies.take(source, 0, MIB, watch())).size).toBe(MIB);
 });
 
-test('a caller who goes ends the reading, and what was left by an earlier life goes', async () => {
+test('a copy whose last caller left is removed, and so are copies of an earlier process', async () => {
   await Bun.write(join(folder.path, 'of an earlier life'), 'x');
   await openCopies();
   expect(await readdir(folder.path)).toEqual([]);
@@ -298,7 +298,7 @@ test('a caller who goes ends the reading, and what was left by an earlier life g
   expect(reads.length).toBeLessThan(10);
 });
 
-test('a caller who goes ends what is on its way, unless another one waits for it', async () => {
+test('a caller who leaves ends the reading, unless another caller waits for it', async () => {
   await openCopies();
   const { source, content } = makeSource(4 * MIB);
   const under = Promise.withResolvers<AbortSignal>();
@@ -326,7 +326,7 @@ test('a caller who goes ends what is on its way, unless another one waits for it
   door.resolve();
 });
 
-test('memory holds few pieces at once, however many answers are under way', async () => {
+test('memory holds few pieces at once for any number of answers', async () => {
   await openCopies();
   let reading = 0;
   let most = 0;

@@ -55,7 +55,7 @@ describe('GET / of a browser', () => {
     expect(page).not.toContain('evil');
   });
 
-  test('is the same head for HEAD', async () => {
+  test('has the same headers for HEAD', async () => {
     const [got, head] = [await answerTo(BROWSER), await answerTo(BROWSER, '/', 'HEAD')];
     expect([head.status, typeOf(head), await head.text()]).toEqual([404, typeOf(got), '']);
     expect(Number(head.headers.get('content-length'))).toBe((await got.arrayBuffer()).byteLength);

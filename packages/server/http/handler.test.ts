@@ -46,7 +46,7 @@ async function answerOf(core: Core, request: Request): Promise<{ response: Respo
 }
 
 describe('failures', () => {
-  test('what nobody expected is a 500 without detail, logged with the id the caller gets', async () => {
+  test('an unexpected error is a 500 without detail, logged with the id the caller gets', async () => {
     const secret = new Error('the cupboard key is under the mat');
     const { response, text } = await answerOf(failingCore(secret), get(`/cas/nodes/${HASH}/metadata`));
     expect(response.status).toBe(500);
@@ -102,7 +102,7 @@ describe('failures', () => {
     expect(world.failures).toEqual([]);
   });
 
-  test('a caller that went away is no failure of ours', async () => {
+  test('a caller that left is no failure of the server', async () => {
     const abort = new AbortController();
     abort.abort();
     const request = new Request(`${SPACE_URL}/cas/usage`, { signal: abort.signal });
@@ -178,7 +178,7 @@ describe('load', () => {
     return { ...handler, finish: () => resolve(undefined) };
   }
 
-  test('more requests than the limit are told to come back, and are let in once others are done', async () => {
+  test('requests over the limit are told to come back, and are served once others are done', async () => {
     const { handle, finish } = busyHandler({ requestsMax: 1 });
     const first = handle(get(`/cas/nodes/${HASH}/metadata`));
     const second = await handle(get(`/cas/nodes/${HASH}/metadata`));
@@ -191,7 +191,7 @@ describe('load', () => {
     expect((await handle(get(`/cas/nodes/${HASH}/metadata`))).status).toBe(404);
   });
 
-  test('uploads have a limit of their own, which keeps no other request out', async () => {
+  test('uploads have a limit of their own, which refuses no other request', async () => {
     const lease = await (await world.handler().handle(leaseRequest(HASH))).json();
     const { handle, finish } = busyHandler({ uploadsMax: 1 });
     const put = (): Request =>
@@ -242,7 +242,7 @@ describe('until its capability is verified', () => {
     expect(shares.requests.used).toBe(0);
   });
 
-  test('its body counts likewise, by the length that is declared', async () => {
+  test('its body counts for the same, by its declared length', async () => {
     const { shares, ask, end } = judgingHandler();
     const post = (): Request =>
       new Request(`${SPACE_URL}/root-refs`, {
@@ -260,7 +260,7 @@ describe('until its capability is verified', () => {
     expect(shares.bodies.used).toBe(0);
   });
 
-  test('who comes through a trusted proxy has a share of his own', async () => {
+  test('each peer behind a trusted proxy has a share of its own', async () => {
     const { shares, ask, end } = judgingHandler(new TrustedProxies(['10.0.0.1']));
     const from = (client: string): Request => get('/cas/usage', { 'x-forwarded-for': client });
     for (let count = 0; count < 8; count += 1) ask(from('192.0.2.1'), '10.0.0.1');

@@ -37,7 +37,7 @@ describe('the peer', () => {
   });
 });
 
-test('nobody is believed unless the operator says so', () => {
+test('no peer is believed unless the operator names it', () => {
   expect(new TrustedProxies().peerOf(request('1.1.1.1'), from('192.0.2.1'))).toBe('192.0.2.1');
 });
 
@@ -62,7 +62,7 @@ test.each(['proxy.example', '10.0.0.0/33', '::1/129', '10.0.0.0/8/8', '', '10.0.
   (range) => expect(() => new TrustedProxies([range])).toThrow(RangeError),
 );
 
-test('whoever has one IPv6 address has its network', () => {
+test('an IPv6 peer counts as its network', () => {
   expect(peerShareOf('2001:db8:1:2:3:4:5:6')).toBe(peerShareOf('2001:db8:1:2::9'));
   expect(peerShareOf('2001:db8::1')).toBe(peerShareOf('2001:0db8:0:0:ffff::1'));
   expect(peerShareOf('2001:db8:1:3::1')).not.toBe(peerShareOf('2001:db8:1:2::1'));

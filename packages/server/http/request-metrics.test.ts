@@ -65,7 +65,7 @@ describe('requests of a handler', () => {
     expect(await counted).toBe(1);
   });
 
-  test('what is no route is counted as such, and nothing stays in flight', async () => {
+  test('a request for no route is counted as one, and does not stay in flight', async () => {
     const { handle, refuse } = world.handler();
     const labels = labelsOf('other', 404, 'other');
     expect(await growthOf('holdfast_requests_total', labels, () => handle(new Request('http://h/x')))).toBe(
@@ -94,7 +94,7 @@ describe('the label of an App', () => {
     expect(Object.keys(METRICS.snapshot().holdfast_requests_total ?? {}).join()).not.toContain('made up');
   });
 
-  test('is its own for the first thousand, and other for the rest', async () => {
+  test('is its id for the first thousand Apps, and "other" for the rest', async () => {
     const metrics = new RequestMetrics(() => true);
     const act = () => {
       for (let index = 0; index < 1010; index += 1) metrics.record(recordOf(`many-${index}`), 418, 1);

@@ -28,13 +28,13 @@ describe('URLs', () => {
     );
   });
 
-  test('a bare path is one too: requests without a usable Host have no more', () => {
+  test('a bare path is accepted, because a request without a usable Host has nothing more', () => {
     expect(splitUrl('/health')).toEqual({ path: '/health', query: undefined });
     expect(splitUrl('/a//b?c?d')).toEqual({ path: '/a//b', query: 'c?d' });
     expect(splitUrl('http://h')).toEqual({ path: '/', query: undefined });
   });
 
-  test('no Host, however odd, makes an upload origin that leads elsewhere', () => {
+  test('no odd Host makes an upload origin that leads elsewhere', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme-ascii' }), (host) => {
         const headers = new Headers();
@@ -146,7 +146,7 @@ describe('Server-Timing', () => {
     expect(duration).toBeLessThan(20_000);
   });
 
-  test('a step that fails counts too, at once or later, and fails all the same', async () => {
+  test('a step that fails at once or later is counted, and its failure is passed on', async () => {
     const timing = new RequestTiming();
     const fail = (): never => {
       throw new Error('no');
@@ -158,7 +158,7 @@ describe('Server-Timing', () => {
     expect(timing.render()).toContain('desc="2 calls"');
   });
 
-  test('hands on the very promise it was given', () => {
+  test('returns the very promise it was given', () => {
     const promise = Promise.resolve(1);
     expect(new RequestTiming().watch('cas_content_open', 0, promise)).toBe(promise);
   });

@@ -19,7 +19,7 @@ function openAnswers() {
   return { answers, connections, end };
 }
 
-test('an answer counts until the runtime knows no connection for its request any more', async () => {
+test('an answer counts as being sent until the runtime knows no connection for its request', async () => {
   const { answers, connections, end } = openAnswers();
   answers.releaseOnceSent(REQUEST, connections, await answers.reserve(SPACE, 60));
   await expect(Promise.try(() => answers.reserve(SPACE, 60))).rejects.toThrow('is used up');
@@ -28,7 +28,7 @@ test('an answer counts until the runtime knows no connection for its request any
   await until(() => answers.used === 0);
 });
 
-test('room that a sent answer has left is found at once, before the next look', async () => {
+test('room that a sent answer frees is found at once, before the next look', async () => {
   const { answers, connections, end } = openAnswers();
   answers.releaseOnceSent(REQUEST, connections, await answers.reserve(SPACE, 60));
   end();
@@ -37,7 +37,7 @@ test('room that a sent answer has left is found at once, before the next look', 
   (await hold).release();
 });
 
-test('without a connection nothing is waited for', async () => {
+test('an answer without a connection is not waited for', async () => {
   const { answers } = openAnswers();
   answers.releaseOnceSent(REQUEST, undefined, await answers.reserve(SPACE, 60));
   expect(answers.used).toBe(0);

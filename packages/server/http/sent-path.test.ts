@@ -9,7 +9,7 @@ function fill(appId: string, spaceId: string): string {
   return `/v1/apps/${encodeURIComponent(appId)}/spaces/${encodeURIComponent(spaceId)}/cas/usage`;
 }
 
-test('any two ids, however encoded, are found as they were sent', () => {
+test('any two ids are found as they were sent, however encoded', () => {
   const id = fc.string({ minLength: 1, unit: 'grapheme' }).filter((text) => text.isWellFormed());
   fc.assert(
     fc.property(id, id, (appId, spaceId) => {
@@ -19,7 +19,7 @@ test('any two ids, however encoded, are found as they were sent', () => {
   );
 });
 
-test('a URL that was tidied is not what was sent', () => {
+test('a URL that the runtime normalized is not taken for the sent one', () => {
   const sent = { appId: 'x\\..\\app', spaceId: 'space' };
   expect(isPathAsSent(ROUTE, sent, '/v1/apps/app/spaces/space/cas/usage')).toBe(false);
   expect(isPathAsSent(ROUTE, { appId: 'app', spaceId: '..' }, '/v1/apps/app/cas/usage')).toBe(false);

@@ -28,7 +28,7 @@ function timedCore(metadata: object, content: object = {}) {
   return { metadata: core.metadata as MetadataStore, content: core.content as ContentStore, timing };
 }
 
-test('hands on all that a verb is given, and what came of it', async () => {
+test('passes all arguments of a verb on, and returns its result', async () => {
   const rows = new Rows();
   const { metadata, timing } = timedCore(rows);
   const body = { name: 'a', body: () => 'b' } as never;
@@ -55,7 +55,7 @@ test('has a verb exactly where the port has it', async () => {
   expect(signing.timing.render()).toContain('cas_content_sign_upload;dur=');
 });
 
-test('times what is received until it is sealed, and leaves its data alone', async () => {
+test('times an upload until it is sealed, and leaves its data alone', async () => {
   const inlineBytes = new Uint8Array(3);
   const staged = {
     inlineBytes,
@@ -80,7 +80,7 @@ test('times what is received until it is sealed, and leaves its data alone', asy
   expect(timing.render()).toMatch(/cas_content_receive;dur=[\d.]+, cas_content_seal;dur=/);
 });
 
-test('a failure counts as a call and comes through', async () => {
+test('a call that fails is counted, and its failure is passed on', async () => {
   const { metadata, timing } = timedCore({ transact: () => Promise.reject(new Error('no')) });
   await expect(metadata.transact(space, {} as never)).rejects.toThrow('no');
   expect(timing.render()).toContain('cas_meta_transact;dur=');

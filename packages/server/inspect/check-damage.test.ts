@@ -43,7 +43,7 @@ function damagePage(path: string): { readonly lost: Buffer; readonly mend: () =>
   return { lost, mend: () => write(lost) };
 }
 
-test('a damaged page of rows: every node that it takes away is named, and no other', async () => {
+test('check names every node that lies on a damaged page of rows, and no other', async () => {
   const nodes = Array.from({ length: 200 }, (_, seed) => smallNode(seed));
   await world.publish(...nodes);
   await nextTurn();
@@ -73,7 +73,7 @@ test('a damaged page of rows: every node that it takes away is named, and no oth
   expect(await check()).toMatchObject({ ok: true, findings: [] });
 });
 
-test('a repair leaves alone what has changed since it was counted, and what is gone', async () => {
+test('a repair leaves alone rows that changed since they were counted, and rows that are gone', async () => {
   const child = smallNode(1);
   const missing = smallNode(2);
   await world.publish(child);

@@ -44,7 +44,7 @@ async function tamper(sql: string): Promise<void> {
 
 const CLEAN = { ok: true, checked: 4, findings: [] };
 
-test('nothing is wrong with what the server wrote, also where a parent waits for its child', async () => {
+test('check finds nothing wrong in what the server wrote, even if a parent waits for its child', async () => {
   expect(await check()).toEqual(CLEAN);
   reported = [];
   expect(await check(true, 100)).toEqual(CLEAN);
@@ -81,7 +81,7 @@ test.each([
   expect(await check()).toEqual(CLEAN);
 });
 
-test('revisions that an accepted restore or a purge has skipped are no findings, a lost commit is', async () => {
+test('revisions that an accepted restore or a purge skipped are no finding, but a lost commit is', async () => {
   const always = async () => true;
   const commit = (requestId: string, delta: number) =>
     updateRootRefs(world.core, SPACE, 'domain', { requestId, changes: [{ hash: parent.hash, delta }] });
@@ -99,7 +99,7 @@ test('revisions that an accepted restore or a purge has skipped are no findings,
   expect(await check()).toMatchObject({ ok: true, findings: [] });
 });
 
-test('history that contradicts itself, and a row that is gone, are named and left alone', async () => {
+test('contradictory history and a missing row are named and left alone', async () => {
   await tamper(`UPDATE domains SET revision = 7;
      DELETE FROM contents WHERE generation IN (SELECT generation FROM nodes WHERE hash = x'${child.hash}');
      DELETE FROM nodes WHERE hash = x'${child.hash}'`);
@@ -117,7 +117,7 @@ test('history that contradicts itself, and a row that is gone, are named and lef
   expect(await check()).toEqual(CLEAN);
 });
 
-test('bytes that are gone or wrong are named; a repair marks them, and mended bytes are ready again', async () => {
+test('missing or wrong bytes are named, a repair marks their nodes, and mended bytes are ready again', async () => {
   await world.spoil(object, 'lost');
   expect((await check()).findings).toMatchObject([{ kind: 'lost', hash: object.hash, repaired: false }]);
   expect((await world.row(object))?.state).toBe('ready');
@@ -129,7 +129,7 @@ test('bytes that are gone or wrong are named; a repair marks them, and mended by
   expect(await check()).toEqual(CLEAN);
 });
 
-test('bytes of an upload that no lease has published yet are looked at too', async () => {
+test('bytes of an upload that no lease has published yet are checked too', async () => {
   const [small, large] = [smallNode(50), objectNode(51)];
   for (const node of [small, large]) await world.put(await world.begin(node), node.bytes);
   expect(await check(false, 100)).toEqual(CLEAN);
@@ -161,7 +161,7 @@ function findUploadGeneration(hash: string): string {
   return Buffer.from(row?.generation ?? []).toString('hex');
 }
 
-test('flipped bits are found where bytes are read, and only there', async () => {
+test('flipped bits are found if the bytes are read, and only then', async () => {
   await world.spoil(object, 'flipped', 5);
   await world.spoil(child, 'flipped');
   const { findings } = await check(false, 100);
@@ -173,7 +173,7 @@ test('flipped bits are found where bytes are read, and only there', async () => 
   expect(await check(false, 100)).toEqual(CLEAN);
 });
 
-test('inline bytes of another length, and a record that is gone, are found without reading bytes', async () => {
+test('inline bytes of a wrong length and a missing record are found without reading bytes', async () => {
   const of = ({ hash }: CanonicalNode) =>
     `generation IN (SELECT generation FROM nodes WHERE hash = x'${hash}')`;
   await tamper(`UPDATE contents SET inline_bytes = substr(inline_bytes, 2) WHERE ${of(child)}`);
@@ -184,7 +184,7 @@ test('inline bytes of another length, and a record that is gone, are found witho
   expect(await check()).toEqual(CLEAN);
 });
 
-test('writers are no findings, and a repair beside them is exact', async () => {
+test('rows that others write meanwhile are no findings, and a repair beside them is exact', async () => {
   // More than one page of a walk, so that commits fall between two of them.
   for (let seed = 10_000; seed < 10_600; seed += 1) await world.publish(smallNode(seed));
   await tamper(

@@ -27,7 +27,7 @@ const check = (isRepaired = false, rehashPercent = 0) =>
   checkDeployment(world.core, { isRepaired, rehashPercent, signal, report: () => undefined });
 const CLEAN = { ok: true, checked: 3, findings: [] };
 
-test('packs that are right are no finding', async () => {
+test('sound packs are no finding', async () => {
   expect(await check()).toEqual(CLEAN);
   expect(await check(true, 100)).toEqual(CLEAN);
 });
@@ -51,7 +51,7 @@ test('a count of live records that is wrong is found', async () => {
   expect(await check()).toEqual(CLEAN);
 });
 
-test('a damaged record is found as its own node, and a lost pack as all of its nodes', async () => {
+test('a damaged record is found as its node, and a lost pack as all of its nodes', async () => {
   const [first, second] = nodes as [CanonicalNode, CanonicalNode];
   await client.spoil(second, 'flipped');
   expect((await check()).findings).toMatchObject([{ kind: 'damaged', hash: second.hash }]);

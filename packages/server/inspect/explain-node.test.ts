@@ -18,7 +18,7 @@ async function hold({ hash }: CanonicalNode, delta: number, domain = 'domain'): 
   await updateRootRefs(world.core, SPACE, domain, { requestId: `r${requests}`, changes: [{ hash, delta }] });
 }
 
-test('a lease, then nothing; an unknown node is not explained', async () => {
+test('a node is kept by its lease, then by nothing, and an unknown node is not explained', async () => {
   const node = smallNode(1);
   await world.publish(node);
   const until = world.now + MINUTE_MS;
@@ -34,7 +34,7 @@ test('a lease, then nothing; an unknown node is not explained', async () => {
   expect(await explain(smallNode(2))).toBeUndefined();
 });
 
-test('the shortest way up to a root ref, and the last lease among all ancestors', async () => {
+test('an explanation has the shortest way up to a root ref, and the last lease of all ancestors', async () => {
   const leaf = smallNode(1);
   const near = smallNode(2, [leaf.hash]);
   const middle = smallNode(3, [leaf.hash, leaf.hash]);

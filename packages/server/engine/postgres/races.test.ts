@@ -138,7 +138,7 @@ describe('a parent and its child, published at once', () => {
     }
   });
 
-  test('a child is never collected while its parent is being published', async () => {
+  test('a parent never becomes ready whose child is collected at the same time', async () => {
     for (let round = 0; round < 12; round += 1) {
       const child = newNode();
       const parent = newNode([child]);

@@ -98,7 +98,7 @@ describe('the probe accepts a store', () => {
     expect(headers['x-amz-copy-source-range']).toBe('bytes=0-0');
   });
 
-  test('whose answer is slow once', async () => {
+  test('that answers 503 a few times first', async () => {
     let failures = 3;
     standIn.intruder = (_seen, answer) => (failures-- > 0 ? { status: 503 } : answer());
     await open({}, { limits: { retryPauseMs: 1, attemptsMax: 5 } });

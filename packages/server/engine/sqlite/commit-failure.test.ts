@@ -142,7 +142,7 @@ const expiriesOnDisk = (): number[] =>
     .sort((a, b) => Buffer.compare(a.hash, b.hash))
     .map(({ expiry }) => expiry);
 
-test('a renewal whose one statement fails half done is refused alone, and nothing of it stays', async () => {
+test('a renewal whose statement fails half way is refused alone, and nothing of it stays', async () => {
   const indices = [1, 2, 3].sort((a, b) => hashAt(a).localeCompare(hashAt(b)));
   for (const index of indices) await insert(index);
   failures.set('updateNodeLease', ['', 'SQLITE_IOERR_WRITE']);
@@ -158,7 +158,7 @@ test('a renewal whose one statement fails half done is refused alone, and nothin
   expect(fatal).toEqual([]);
 });
 
-test('a renewal that is not all of its body is written before what comes next, and goes with it', async () => {
+test('a renewal that is only a part of its body is written before the next verb, and shares its fate', async () => {
   await insert(1);
   await renew(1, NOW, () => undefined);
   expect(await renew(1, NOW + 50, (tx) => tx.findCandidates(10))).toEqual([]);
@@ -180,7 +180,7 @@ test('a renewal that is not all of its body is written before what comes next, a
   expect(fatal).toEqual([]);
 });
 
-test('another process that keeps the lock too long: refused, and taken once the lock is free', async () => {
+test('a write is refused while another process keeps the lock too long, and accepted once it is free', async () => {
   failures.set(
     'begin',
     Array.from({ length: 10_000 }, () => 'SQLITE_BUSY'),

@@ -39,7 +39,7 @@ test('a commit in the middle of a turn is seen by the next read of that turn', a
   expect((await findContent(second.hash))?.inlineBytes).toEqual(second.node);
 });
 
-test('reads do not keep the log from being emptied', async () => {
+test('reads do not keep the write-ahead log from being emptied', async () => {
   const cutoffs = { now: 0, abandonedAt: 0, historyAt: 0 };
   const logBytes = async () => (await stat(`${engine.databasePath}-wal`)).size;
   expect(await logBytes()).toBeGreaterThan(0);
@@ -51,7 +51,7 @@ test('reads do not keep the log from being emptied', async () => {
   expect(await logBytes()).toBe(0);
 });
 
-test('pages are let go of the first time as well as later', async () => {
+test('pages are released the first time as well as later', async () => {
   await engine.reopen();
   const database = new Database(engine.databasePath, { readonly: true });
   using find = database.prepare<{ inline_bytes: Uint8Array }, [number]>(

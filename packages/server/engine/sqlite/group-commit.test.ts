@@ -51,7 +51,7 @@ test('all bodies of one turn share one commit', async () => {
   watcher.close();
 });
 
-test('a body that awaits something foreign is cut off, rolled back, and holds up nobody', async () => {
+test('a body that awaits anything but its transaction is cut off and rolled back, and delays nobody', async () => {
   let release = () => {};
   const foreign = new Promise<void>((resolve) => {
     release = resolve;
@@ -73,7 +73,7 @@ test('a body that awaits something foreign is cut off, rolled back, and holds up
   expect(fatal).toEqual([]);
 });
 
-test('a write waits while another process writes, reads do not', async () => {
+test('writes wait while another process writes, and reads do not', async () => {
   await insertNodes(store, SPACE, [readyNode(hashAt(1))]);
   const other = new Database(path);
   other.run('BEGIN IMMEDIATE');
@@ -90,7 +90,7 @@ test('a write waits while another process writes, reads do not', async () => {
   expect(store.findNode(SPACE, hashAt(2))).toBeDefined();
 });
 
-test('two processes write to one folder and both see all of it', async () => {
+test('two processes write to one folder, and each sees what the other wrote', async () => {
   await store.close();
   store = open(true);
   const second = open(true);
@@ -139,7 +139,7 @@ function meddle(statement: string): void {
   meddler.close();
 }
 
-test('a counter that would turn negative refuses those of its Space, by name, and nobody else of the batch', async () => {
+test('a counter that would turn negative refuses the bodies of its Space, by name, and no other of the batch', async () => {
   const row = readyNode(hashAt(1));
   for (const space of [SPACE, OTHER]) await insertNodes(store, space, [row]);
   meddle("UPDATE spaces SET node_count = 0 WHERE space_id = 'space'");
@@ -157,7 +157,7 @@ test('a counter that would turn negative refuses those of its Space, by name, an
   expect(store.readCounters(OTHER).nodeCount).toBe(1);
 });
 
-test('a counter of leases that is too low stops the watermark of its Space, and of no other', async () => {
+test('a counter of leases that is too low stops the watermark of its Space and of no other', async () => {
   const leased = readyNode(hashAt(1), { leaseExpiresAt: NOW + 5 });
   for (const space of [SPACE, OTHER]) {
     await insertNodes(store, space, [leased, { ...leased, hash: hashAt(2) }]);
@@ -174,7 +174,7 @@ test('a counter of leases that is too low stops the watermark of its Space, and 
   watermarks.close();
 });
 
-test('a database that may not grow refuses what is too much, keeps the rest, and goes on when it may again', async () => {
+test('a database that may not grow refuses what is too much, keeps the rest, and goes on once it may grow', async () => {
   await insertNodes(store, SPACE, [readyNode(hashAt(1))]);
   const limited = new SqliteMetadataStore({
     path,
@@ -206,7 +206,7 @@ test('a database that may not grow refuses what is too much, keeps the rest, and
   expect(store.readCounters(SPACE).nodeCount).toBe(kept + 2);
 });
 
-test('after close nothing is taken', async () => {
+test('a closed store takes no body', async () => {
   const second = open();
   const last = insertNodes(second, SPACE, [readyNode(hashAt(1))]);
   await second.close();

@@ -16,7 +16,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-test('from schema 1: claims are leftovers, discards are due, content has no URL that is still good and is in no pack', async () => {
+test('of schema 1, claims become leftovers, discards are due, and content has no good URL and no pack', async () => {
   const path = join(folder, 'holdfast.db');
   const [claimed, discarded] = [newGeneration(), newGeneration()];
   const database = new Database(path);

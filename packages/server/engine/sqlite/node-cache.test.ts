@@ -48,7 +48,7 @@ test('a batch sees its own writes, others see them when it is published', () => 
 
 const lease = (index: number, leaseExpiresAt: number) => [key(index), NOW, leaseExpiresAt] as const;
 
-test('a commit that moved leases moves them in what is held, and where the content is stays known', () => {
+test('a commit of leases changes them in the cached rows, which keep their place of content', () => {
   const cache = new NodeCache();
   const node = readyNode(hashAt(1));
   cache.set(key(1), { node, place, readAt: 6 });
@@ -60,14 +60,14 @@ test('a commit that moved leases moves them in what is held, and where the conte
   expect(cache.find(key(1))).toBeUndefined();
 });
 
-test('a row that was read while commits were on their way is not set back by them', () => {
+test('a row that was read during commits is not replaced by an older state of them', () => {
   const cache = new NodeCache();
   cache.set(key(1), { node: readyNode(hashAt(1), { leaseExpiresAt: 9 }), place, readAt: 8 });
   cache.apply({ commit: 7, leases: [lease(1, 5)], others: [] });
   expect(cache.find(key(1))).toBeUndefined();
 });
 
-test('a batch tells which rows it changed, and of which the lease alone', () => {
+test('a batch tells which rows it changed, and in which of them only the lease', () => {
   const cache = new NodeCache();
   const nodes = [0, 1, 2, 3, 4, 5].map((index) => readyNode(hashAt(index)));
   for (const [index, node] of nodes.entries()) cache.set(key(index), { node, place: undefined, readAt: 0 });
@@ -92,7 +92,7 @@ test('a batch tells which rows it changed, and of which the lease alone', () => 
   });
 });
 
-test('a write that was undone is asked of SQLite again, and nothing of it is published', () => {
+test('a row whose write was undone is read from SQLite again, and nothing of the write is published', () => {
   const cache = new NodeCache();
   const node = readyNode(hashAt(1));
   cache.set(key(1), { node, place, readAt: 0 });

@@ -45,7 +45,7 @@ test('many small orders go together', () => {
   expect(take().length).toBe(500);
 });
 
-test('when too much waits, the oldest order of the share that has most gives way', () => {
+test('if too much waits, the oldest order of the share that holds most is refused', () => {
   const { push, refused, queue } = open();
   push(1, 'honest', 1);
   for (let id = 2; id <= 103; id += 1) push(id, 'greedy', BIG);

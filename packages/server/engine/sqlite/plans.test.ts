@@ -26,7 +26,7 @@ for (const [name, sql] of explainableStatements()) {
   });
 }
 
-test('the check itself sees a scan and a sort', () => {
+test('the check itself finds a scan and a sort', () => {
   const scan = planOf('SELECT * FROM nodes WHERE size = 1');
   expect(scan.every((step) => ALLOWED.test(step))).toBe(false);
   const sort = planOf('SELECT * FROM nodes WHERE space = 1 ORDER BY size');

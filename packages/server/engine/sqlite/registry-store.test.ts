@@ -46,7 +46,7 @@ describe('the registry file', () => {
     expect(statSync(path).mode & 0o777).toBe(0o700);
   });
 
-  test('gives all Apps with all that is checked of them, or fails, whichever byte of it is damaged', async () => {
+  test('gives all Apps as they were written, or fails, whichever byte of it is damaged', async () => {
     const path = join(folder(), 'registry.db');
     const store = openSqliteRegistryStore(dirname(path));
     const sample: Omit<AppRecord, 'appId' | 'algorithms'> = {
@@ -137,7 +137,7 @@ describe('the registry file', () => {
     expect(() => open(path)).toThrow(advice);
   });
 
-  test('in a place that is a file is refused', () => {
+  test('below a path that is a file is refused', () => {
     const path = join(folder(), 'file');
     writeFileSync(path, '');
     expect(() => open(path)).toThrow(EngineRefused);
@@ -152,7 +152,7 @@ describe('the registry file', () => {
     expect(await store.readAll()).toBe(before);
   });
 
-  test('can be opened first by many processes at once, and of equal additions one wins', async () => {
+  test('can be opened first by many processes at once, and one of equal additions wins', async () => {
     const path = join(folder(), 'data');
     const script = `
       import { openSqliteRegistryStore } from ${JSON.stringify(join(import.meta.dir, 'registry-store.ts'))};

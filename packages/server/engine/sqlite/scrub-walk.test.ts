@@ -3,13 +3,13 @@ import { ScrubWalk } from './scrub-walk.ts';
 
 const AFTER = `7.${'f0'.repeat(32)}`;
 
-test('goes on behind what was read last', () => {
+test('continues behind the row that was read last', () => {
   const walk = new ScrubWalk();
   expect(walk.from(undefined)).toEqual({ space: 0, hash: '' });
   expect(walk.from(AFTER)).toEqual({ space: 7, hash: 'f0'.repeat(32) });
 });
 
-test('skips what is damaged in ever larger steps, then goes on in the next Space', () => {
+test('skips damaged rows in ever larger steps, then continues in the next Space', () => {
   const walk = new ScrubWalk();
   const places: string[] = [];
   for (let tries = 0; tries < 10; tries += 1) {
@@ -29,7 +29,7 @@ test('skips what is damaged in ever larger steps, then goes on in the next Space
   expect(places).toEqual([...first, '8.', '8.00100000', '8.00300000']);
 });
 
-test('another place is not skipped, nor the same one in the next walk', () => {
+test('skips neither another place nor the same place in the next walk', () => {
   const walk = new ScrubWalk();
   walk.skip(undefined);
   expect(walk.from(undefined)).toEqual({ space: 0, hash: '00100000' });

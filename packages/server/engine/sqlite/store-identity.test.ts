@@ -47,7 +47,7 @@ test('rows whose bytes are in one kind of store are not opened with the other', 
   await expect(open('folder')).rejects.toThrow(/are in another store: give its --content/);
 });
 
-test('what an earlier version kept means the same: of a folder the id alone, which was its note', async () => {
+test('an id that an earlier version kept for a folder also says that its marker was written', async () => {
   await metadata.insertStoreValue('content-store-id', 'old');
   expect(await open('folder')).toMatchObject({ storeId: 'old', isMarked: true });
   await metadata.removeStoreValue('content-store-id');

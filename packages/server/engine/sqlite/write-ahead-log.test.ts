@@ -50,7 +50,7 @@ test('writes of another connection count as writes', () => {
   other.close(true);
 });
 
-test('a reader in the way leaves it for later, and nothing is lost', () => {
+test('a reader delays the emptying of the log, and nothing is lost', () => {
   writer.run('PRAGMA busy_timeout = 1');
   const reader = openReader(path, 1024 * 1024);
   const count = reader.query<{ count: number }, []>('SELECT count(*) AS count FROM facts');
@@ -70,7 +70,7 @@ test('a reader in the way leaves it for later, and nothing is lost', () => {
   reader.close(true);
 });
 
-test('a long log is copied back, a short one is left', () => {
+test('a long log is copied into the database, a short one is left', () => {
   const log = new WriteAheadLog(writer);
   const look = () =>
     writer.query<{ log: number; checkpointed: number }, []>('PRAGMA wal_checkpoint(NOOP)').get();

@@ -28,7 +28,7 @@ test.each([
   expect(send(message)).toEqual(message);
 });
 
-test('an answer for the caller keeps its status, code, headers and time', () => {
+test('an error for the caller keeps its status, code, headers and time', () => {
   const headers = { 'content-range': 'bytes */4' };
   const sent = new ApiError('CONFLICT', 'finished', { status: 412, headers, retryAfterSeconds: 5 });
   const arrived = cross(sent);
@@ -38,26 +38,26 @@ test('an answer for the caller keeps its status, code, headers and time', () => 
   expect([arrived.message, arrived.name, arrived.stack]).toEqual([sent.message, sent.name, sent.stack]);
 });
 
-test('a broken count keeps its rule and its Space, and is still a store that cannot be used', () => {
+test('a broken count keeps its rule and its Space, and is still unavailability', () => {
   const arrived = cross(new CounterBroken('node_count', { appId: 'a', spaceId: 's' }));
   expect(arrived).toBeInstanceOf(CounterBroken);
   expect(arrived).toBeInstanceOf(StoreUnavailable);
   expect(arrived).toMatchObject({ rule: 'node_count', space: { appId: 'a', spaceId: 's' } });
 });
 
-test('a broken invariant is one, and nothing else is', () => {
+test('a broken invariant stays one, and no other error becomes one', () => {
   expect(cross(new InvariantViolation('a rule'))).toBeInstanceOf(InvariantViolation);
   expect(cross(new Error('no rule'))).not.toBeInstanceOf(InvariantViolation);
 });
 
-test('a cause comes along, so that damage is told from other failures', () => {
+test('a cause is kept, so that damage is told from other failures', () => {
   const cause = Object.assign(new Error('malformed'), { code: 'SQLITE_CORRUPT' });
   const arrived = cross(new StoreUnavailable('reading failed', { cause }));
   expect(isDamageMet(arrived)).toBe(true);
   expect((arrived.cause as Error).message).toBe('malformed');
 });
 
-test('errors that nobody tells apart keep what they say', () => {
+test('any other error keeps its message', () => {
   expect(cross(new TypeError('not a function'))).toMatchObject({
     name: 'TypeError',
     message: 'not a function',

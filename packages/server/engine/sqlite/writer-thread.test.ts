@@ -58,7 +58,7 @@ const errorOf = (promise: Promise<unknown>): Promise<unknown> =>
     (error) => error,
   );
 
-test('a read never goes back behind what was answered, nor behind what it has shown', async () => {
+test('a read never shows an older state than was answered or read before', async () => {
   const answered = new Map<number, number>();
   let isOver = false;
   const renew = async (index: number): Promise<void> => {
@@ -120,7 +120,7 @@ test('bytes go there and come back', async () => {
   expect(store.findNodeWithContent(SPACE, hash)?.content?.inlineBytes).toEqual(inlineBytes);
 });
 
-test('a rule that refuses does so by its own error', async () => {
+test('a rule that refuses throws its own error', async () => {
   await lease(10, 60_000, '01'.repeat(10));
   await lease(11, 60_000, '02'.repeat(10));
   const refused = await errorOf(lease(12, 60_000, '03'.repeat(10)));
@@ -130,7 +130,7 @@ test('a rule that refuses does so by its own error', async () => {
   expect(String(await nameless)).toContain('only transactions with a name');
 });
 
-test('closing answers what was asked for, takes no more, and leaves nothing in the log', async () => {
+test('closing answers every request before it, takes no more, and leaves nothing in the log', async () => {
   const asked = Array.from({ length: NODES }, (_, index) => lease(index));
   const closing = store.close();
   expect(await errorOf(lease(0))).toBeInstanceOf(StoreUnavailable);
@@ -140,7 +140,7 @@ test('closing answers what was asked for, takes no more, and leaves nothing in t
   store = new SqliteMetadataStore({ path, clock, onFatal, isShared: false, hasThread: true });
 });
 
-test('a thread that dies ends the process, and whoever waits for it is told', async () => {
+test('a thread that dies ends the process, and every waiting caller gets an error', async () => {
   const settings = { path: join(folder.path, 'missing', 'holdfast.db'), isShared: false };
   const lastCommit = new BigInt64Array(new SharedArrayBuffer(8));
   const writer = new ThreadRowWriter({ ...settings, lastCommit }, { onCommitted: () => undefined, onFatal });
