@@ -54,7 +54,7 @@ async function store(): Promise<void> {
 
 const hasRoom = async (): Promise<boolean> => (await watch.findAppExcess(SPACE, ONE)) === undefined;
 
-test("room that one caller holds is refused to others, and unused room is free again", async () => {
+test('room that one caller holds is refused to others, and unused room is free again', async () => {
   stored = LIMIT - 2;
   const [first, second] = [await take(), await take()];
   let third: Excess | Reservation | undefined;

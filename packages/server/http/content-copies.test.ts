@@ -284,7 +284,7 @@ test('processes that share a disk together leave its space free', async () => {
   expect((await copies.take(source, 0, MIB, watch())).size).toBe(MIB);
 });
 
-test('a copy whose last caller left is removed, and so are copies of an earlier process', async () => {
+test('a start removes copies of an earlier process, and a caller who leaves ends the reading', async () => {
   await Bun.write(join(folder.path, 'of an earlier life'), 'x');
   await openCopies();
   expect(await readdir(folder.path)).toEqual([]);
