@@ -131,7 +131,7 @@ describe('an App of a running server', () => {
 
 describe('an App whose keys are behind a URL', () => {
   test(
-    'follows the key set, survives a short outage, and is 503 without a copy',
+    'follows the key set, survives a short outage, and answers 503 without a copy',
     async () => {
       const before = makeIssuer('https://remote.test');
       const after = makeIssuer('https://remote.test');

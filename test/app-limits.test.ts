@@ -23,7 +23,7 @@ async function administer(...args: readonly string[]): Promise<void> {
 }
 
 test(
-  'what a quota refuses is counted, by whose it is and what it limits',
+  'refusals by a quota are counted by its owner and by what it limits',
   async () => {
     const count = async (): Promise<string | undefined> =>
       /^holdfast_quota_refusals_total\{holder="space",unit="nodes"\} (\d+)$/m.exec(
@@ -45,7 +45,7 @@ test(
 );
 
 test(
-  'a Space that has a quota and no rows is listed, once, on whatever page',
+  'a Space with a quota and no rows is listed once, on any page',
   async () => {
     for (const space of ['later', 'much-later', SPACE]) {
       await administer('set', APP, '--space', space, '--max-bytes', '5');

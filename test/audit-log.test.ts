@@ -106,7 +106,7 @@ describe.concurrent('an audit log', () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
-  test('has reads and renewals too if they are wanted, counted', async () => {
+  test('counts reads and renewals too if asked to', async () => {
     const running = await start('audit-reads', '-', '--audit-reads');
     const client = running.client();
     const node = makeNode('read');
@@ -121,7 +121,7 @@ describe.concurrent('an audit log', () => {
     expect(countOf(lines().filter(({ operation }) => operation === 'leaseNode'))).toBe(3);
   });
 
-  test('of several workers has whole lines, and is opened again after SIGHUP', async () => {
+  test('of several workers has whole lines, and is reopened after SIGHUP', async () => {
     const path = join(folder.path, 'workers.log');
     const operators = ['--operator-listen', '127.0.0.1:0'];
     const running = await start('audit-workers', path, '--workers', '2', ...operators);

@@ -108,7 +108,7 @@ describe('a backup', () => {
     }
   }, 120_000);
 
-  test('that is killed at any moment leaves the former one good', async () => {
+  test('that is killed at any moment leaves the former backup good', async () => {
     const dir = at('killed');
     await backUp(dir);
     const client = running.client('killed');
@@ -128,7 +128,7 @@ describe('a backup', () => {
     expect((await check(dir)).exitCode).toBe(0);
   }, 120_000);
 
-  test('whose node is damaged is named by check, and refused by restore', async () => {
+  test('with a damaged node: check names it, and restore refuses it', async () => {
     const dir = at('damaged');
     await backUp(dir);
     const [victim] = large as [CanonicalNode];
@@ -220,7 +220,7 @@ describe('a restore', () => {
     expect((await runHoldfast(['restore', dir, '--data', data])).stderr).toContain('not empty');
   }, 60_000);
 
-  test('that is killed is taken by no server, and begun anew by the same command', async () => {
+  test('that is killed starts no server, and begins anew with the same command', async () => {
     const dir = at('whole-again');
     await backUp(dir);
     let isUnfinishedSeen = false;
@@ -248,7 +248,7 @@ describe('a restore', () => {
     expect(isUnfinishedSeen).toBe(true);
   }, 120_000);
 
-  test('has the nodes that came in packs, and check names the one whose record is damaged', async () => {
+  test('has the nodes that came in packs, and check names a node with a damaged record', async () => {
     const dir = at('packs');
     const nodes = Array.from({ length: 40 }, (_, index) => makeNode(`packed ${index} ${'y'.repeat(500)}`));
     const bulk = makeBulkClient(running.server.url, APP, SPACE, running.issuer.token(SPACE));

@@ -168,7 +168,7 @@ describe('a page with the SDK', () => {
     );
   }
 
-  test('a real folder is the tree that the command line makes of it', async () => {
+  test('makes the tree of a real folder that the command line makes', async () => {
     const { baseUrl, appId, spaceId, token } = describeConnection('by the command line');
     const environment = {
       HOLDFAST_URL: baseUrl,
@@ -181,7 +181,7 @@ describe('a page with the SDK', () => {
     expect(folderRoots).toEqual(Array(pages.length).fill(stdout.trim()));
   });
 
-  test('makes the same tree everywhere, and others read what it pushed', async () => {
+  test('makes the same tree in every browser, and others read what it pushed', async () => {
     expect(new Set(roots).size).toBe(1);
     const [root = ''] = roots;
     const tree = openTree(createNodeSource(createClient(describeConnection('space of 127.0.0.1'))));

@@ -179,7 +179,7 @@ describe('bodies', () => {
   });
 });
 
-test('answers of every kind have the headers of the tenant plane', async () => {
+test('answers of every kind have the headers of all tenant routes', async () => {
   const node = nextNode();
   const pack = await bulk.open([node.hash]);
   expect(pack).toMatchObject({ method: 'PUT', bytesMax: PACK_BYTES_LIMIT, recordsMax: 4096 });
@@ -261,7 +261,7 @@ describe('the upload target', () => {
   });
 });
 
-test('reads of a store that fails: 503 before the first byte, later the answer breaks off', async () => {
+test('a read of a failing store is 503 before the first byte, and breaks off after it', async () => {
   const first = Array.from({ length: 4 }, (_, index) => makeNode(seededBytes(900_000, 100 + index)));
   const second = [nextNode(), nextNode()];
   await bulk.send(first);
@@ -295,7 +295,7 @@ test('a client that goes away in the middle of reads does no harm', async () => 
   expect(await bulk.read(nodes.map(({ hash }) => hash))).toHaveLength(12);
 });
 
-test('records in both codecs come back as they were asked for', async () => {
+test('records come back in the codec that was asked for', async () => {
   const [text, raw] = [makeNode('text '.repeat(1000)), nextNode()];
   await bulk.send([text], [packed(text), plain(raw)]);
   for (const codecs of [undefined, [], ['zstd']]) {
@@ -307,7 +307,7 @@ test('records in both codecs come back as they were asked for', async () => {
   }
 });
 
-test('v1 and Bulk see the same node', async () => {
+test('single requests and Bulk see the same node', async () => {
   const [one, two] = [nextNode(), nextNode()];
   const client = running.client();
   await bulk.send([one]);

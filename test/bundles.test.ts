@@ -223,7 +223,7 @@ describe('a bundle', () => {
     expect(await runBadly(1, 'hostile', 'import', text)).toContain('is no canonical node');
   });
 
-  test('heals a rotten node with --check, and only with it', async () => {
+  test('heals a rotten node with --check, and only then', async () => {
     const path = await create('source', 'heal.car', root);
     await run('healing', 'import', path);
     const { hash } = sample[7]!;
@@ -239,7 +239,7 @@ describe('a bundle', () => {
   });
 });
 
-test('an import of a file says of how many bytes it is, and comes to all of them', async () => {
+test('an import of a file shows its size, and ends at all of its bytes', async () => {
   const path = await create('source', 'total.car', root);
   const { size } = statSync(path);
   for (const spaceId of ['total', 'total']) {
@@ -272,7 +272,7 @@ describe('wrong use', () => {
     );
   });
 
-  test('a terminal gets no bundle', async () => {
+  test('no bundle is written to a terminal', async () => {
     const command = `${HOLDFAST} bundle create ${root}`;
     const child = Bun.spawn(['script', '--quiet', '--return', '--command', command, '/dev/null'], {
       env: { PATH: process.env.PATH, ...environment('source') },

@@ -149,7 +149,7 @@ describe('node', () => {
     });
   });
 
-  test('get --out replaces a file only by good content, through a link, and writes into devices', async () => {
+  test('get --out replaces a file only by good content, follows a link, and writes into devices', async () => {
     const outs = join(folder.path, 'outs');
     mkdirSync(outs);
     const target = join(outs, 'kept');

@@ -92,7 +92,7 @@ describe('the SDK and the server', () => {
     }
   });
 
-  test('many at once put the same node', async () => {
+  test('stores one node that many put at once', async () => {
     const content = seededBytes(200_000, 3);
     const puts = Array.from({ length: 12 }, () => connect('race').putNode({ contentType: 'a/b', content }));
     const results = await Promise.all(puts);
@@ -154,7 +154,7 @@ describe('the SDK and the server', () => {
     );
   });
 
-  test('pages of roots stay at one revision while commits come in', async () => {
+  test('pages of root refs stay at one revision while others commit', async () => {
     const client = connect('roots');
     const hashes = await Promise.all(
       Array.from({ length: 7 }, async (_, index) => {
@@ -174,7 +174,7 @@ describe('the SDK and the server', () => {
     expect(seen).toEqual(hashes.toSorted().map((hash) => `${hash} 2`));
   });
 
-  test('a redirect is not followed: the capability stays with the address it was meant for', async () => {
+  test('follows no redirect, so that the capability stays with its address', async () => {
     let followed = 0;
     const other = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response(`${++followed}`) });
     const location = `http://127.0.0.1:${other.port}/`;

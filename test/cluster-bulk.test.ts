@@ -54,7 +54,7 @@ async function countPublished(id: string): Promise<number> {
   return row === undefined ? -1 : Number(row.published_count);
 }
 
-test('servers that lease one pack at once all answer with every node, and each reads them', async () => {
+test('servers that lease one pack at once all answer with every node, and each server reads every node', async () => {
   const clients = [0, 1, 2].map((index) => clientOf(cluster, index));
   const [first, second] = clients as [BulkClient, BulkClient];
   const nodes = makeTree('at once', 800);

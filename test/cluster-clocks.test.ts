@@ -88,7 +88,7 @@ test('a collection takes nothing whose lease runs, and everything whose lease is
   }
 });
 
-test('one upload is the same upload for all: the URL of each is good, and runs out by the database', async () => {
+test('one upload is the same for all servers: the URL of each is good, and expires by the clock of the database', async () => {
   const clients = clientsOf('uploads');
   for (const [index, client] of clients.entries()) {
     const node = makeNode(seededBytes(4000, index));

@@ -36,7 +36,7 @@ async function start(options: ClusterOptions): Promise<Cluster> {
   return cluster;
 }
 
-test('a crowd is served as far as it goes, and the rest is told to come again', async () => {
+test('a crowd is served up to the limits, and the rest is told to come again', async () => {
   const cluster = await start({
     processes: 2,
     metadataParameters: { connections: String(CONNECTIONS) },
@@ -84,7 +84,7 @@ test('a crowd is served as far as it goes, and the rest is told to come again', 
   expect(calm?.process.isRunning()).toBe(true);
 }, 120_000);
 
-test('SIGTERM: what has begun is finished, and the others go on', async () => {
+test('on SIGTERM a server finishes what it has begun, and the others go on', async () => {
   const cluster = await start({ processes: 2 });
   const [leaving, staying] = cluster.servers;
   const client = cluster.clientOf(0);

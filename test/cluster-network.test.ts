@@ -140,7 +140,7 @@ async function expectUndisturbed(client: SpaceClient, ready: CanonicalNode, isOv
   expect(rounds).toBeGreaterThan(0);
 }
 
-test('one server loses PostgreSQL, another its bucket, in silence: both answer, the third notices nothing', async () => {
+test('if one server loses PostgreSQL and another its bucket in silence, both answer and the third notices nothing', async () => {
   const space = newSpace();
   used.push(space.id);
   const ready = makeNode(seededBytes(5000, 1));
@@ -238,7 +238,7 @@ test('a slow network makes answers slow, and nothing else', async () => {
   expect(statuses(outcomes)).toEqual(allWith(200));
 }, 120_000);
 
-test('connections to PostgreSQL that break anywhere in an answer: a repeated commit counts once', async () => {
+test('a commit repeated after a connection to PostgreSQL broke anywhere counts once', async () => {
   const space = newSpace();
   used.push(space.id);
   const node = makeNode('counted');
@@ -265,7 +265,7 @@ test('connections to PostgreSQL that break anywhere in an answer: a repeated com
   expect((await space.of(disturbed).metadata(node.hash)).json.state.rootRefCount).toBe(cuts.length);
 }, 120_000);
 
-test('connections to the bucket that break anywhere in an object: what looks complete is right', async () => {
+test('an object read over breaking connections to the bucket is right if it looks complete', async () => {
   const space = newSpace();
   used.push(space.id);
   const node = makeNode(seededBytes(LARGE_BYTES, 30));

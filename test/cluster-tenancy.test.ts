@@ -95,7 +95,7 @@ test(
 );
 
 test(
-  'what is stored in all Spaces of an App is limited together, and seen by the other server',
+  'the quota of an App limits all its Spaces together, on both servers',
   async () => {
     const nodes = nodesOf('summed');
     await upload('summed', nodes);

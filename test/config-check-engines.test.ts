@@ -41,7 +41,7 @@ async function check(metadata: string, content: string): Promise<Report> {
 }
 
 test(
-  'says that a start would make tables and a marker, then whose they are',
+  'the check says that a start would make tables and a marker, and later whose they are',
   async () => {
     const content = formatContentUrl(engines.bucket);
     const fresh = await check(engines.metadataUrl, content);
@@ -85,7 +85,7 @@ test(
 );
 
 test(
-  'refuses a schema that this build cannot use, and says a wrong password',
+  'the check refuses a schema that this build cannot use, and names a wrong password',
   async () => {
     const url = await databases.createDatabase();
     const sql = new SQL(url, { max: 1 });

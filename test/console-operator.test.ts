@@ -37,7 +37,7 @@ async function readApp(appId: string): Promise<Record<string, unknown>> {
 }
 
 test(
-  'asks for the token of the listener, and forgets it',
+  'the console asks for the token of the listener, and forgets it',
   async () => {
     const watched = await running.open();
     const { page } = watched;
@@ -61,7 +61,7 @@ test(
 );
 
 test(
-  'a collection is planned, and takes what nothing keeps',
+  'a collection is planned, then deletes what nothing keeps',
   async () => {
     const { hash } = await running.client.putNode(
       { contentType: 'text/plain', content: 'soon gone' },

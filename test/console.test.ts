@@ -20,7 +20,7 @@ beforeAll(
 afterAll(() => running?.remove());
 
 test(
-  'the first view has few bytes, packed or not',
+  'the first view takes few bytes, compressed or not',
   async () => {
     const watched = await running.open();
     const paths: string[] = [];
@@ -88,7 +88,7 @@ test.each([
   { colorScheme: 'light', viewport: { width: 1280, height: 800 } },
   { colorScheme: 'dark', viewport: { width: 390, height: 800 } },
 ] as const)(
-  'no view keeps anybody out, or is wider than the page: %j',
+  'every view passes the checks of accessibility and fits the page: %j',
   async (look) => {
     const root = await running.push('walked', (path) => writeFileSync(join(path, 'note.md'), '# A note\n'));
     const watched = await running.open({ ...look, reducedMotion: 'reduce' });

@@ -100,12 +100,12 @@ async function runWell(command: readonly string[], { cwd }: { readonly cwd: stri
 }
 
 describe('npm run dist', () => {
-  test('leaves the packages, the executable, and what describes them', () => {
+  test('writes the packages, the executable, and their descriptions', () => {
     expect(readdirSync(dist).sort()).toEqual([...PACKAGES, EXECUTABLE, 'SHA256SUMS', 'sbom.json'].sort());
     expect(statSync(join(dist, EXECUTABLE)).mode & 0o111).toBe(0o111);
   });
 
-  test('leaves sums of all files, by which damage is found', async () => {
+  test('writes checksums of all files, which show damage', async () => {
     const sums = readFileSync(join(dist, 'SHA256SUMS'), 'utf8');
     const named = sums
       .trimEnd()
@@ -117,7 +117,7 @@ describe('npm run dist', () => {
   });
 
   test(
-    'makes the same bytes once more, elsewhere',
+    'makes the same bytes again in another folder',
     async () => {
       const again = join(folder.path, 'again', 'dist');
       await runWell(['npm', 'run', 'dist', '--', again], { cwd: ROOT });

@@ -128,7 +128,7 @@ describe('a server that cannot start says why', () => {
     await start({ data });
   });
 
-  test('the data folder is a file, or below one', async () => {
+  test('the data folder is a file, or below a file', async () => {
     const data = makeDataFolder();
     const file = join(data, 'file');
     writeFileSync(file, '');
@@ -136,7 +136,7 @@ describe('a server that cannot start says why', () => {
     expectOneClearLine(await tryStartServer({ data: join(file, 'below') }), /not a folder/);
   });
 
-  test('the content folder is not there, and is not made anew', async () => {
+  test('the content folder is missing, and is not made anew', async () => {
     const data = makeDataFolder();
     const issuer = await makeApp(data);
     const node = makeNode(seededBytes(LARGE_BYTES, 1));
@@ -243,7 +243,7 @@ describe('a server that runs goes on', () => {
     await expectReadable(connect(await start({ data }), issuer), [...stored, refused]);
   }, 120_000);
 
-  test('descriptors run out: what cannot be done is refused, nothing is taken for rot', async () => {
+  test('descriptors run out: requests are refused, and nothing is taken for rot', async () => {
     const data = makeDataFolder();
     const issuer = await makeApp(data);
     const server = await start({ data, wrapper: ['prlimit', '--nofile=80:80'] });
@@ -269,7 +269,7 @@ describe('a server that runs goes on', () => {
     await expectReadable(client, [fresh]);
   }, 60_000);
 
-  test('the content folder vanishes for a while: 503, nothing is called lost, all is there when it returns', async () => {
+  test('the content folder vanishes for a while: 503, no node counts as lost, and all is there when it returns', async () => {
     const data = makeDataFolder();
     const issuer = await makeApp(data);
     const server = await start({ data });

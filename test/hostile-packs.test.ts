@@ -59,7 +59,7 @@ const bomb = (index: number, canonicalLength = 7 * MIB): PlantedRecord => ({
   canonicalLength,
 });
 
-test('frames that unpack to more than they say, or to gigabytes together, while others are served', async () => {
+test('frames that unpack to more than they say, or to gigabytes together, delay no other caller', async () => {
   await judge(makePack([plain(nextNode())]));
   const last = nextNode();
   const records = [
@@ -100,7 +100,7 @@ test('memory stays within bounds, whatever a pack holds', async () => {
   expect(grownBytes).toBeLessThan(MEMORY_MAX);
 });
 
-test('too many records, and too many refs', async () => {
+test('too many records and too many refs are refused', async () => {
   const tiny = Array.from({ length: 4097 }, () => nextNode());
   const many = await judge(makePack(tiny.map(plain)));
   expect(many.results).toHaveLength(4096);
@@ -116,7 +116,7 @@ test('too many records, and too many refs', async () => {
   expect(json.results).toEqual([{ state: 'absent', hash: over.hash }]);
 }, 120_000);
 
-test('lengths that lie reserve nothing', async () => {
+test('false lengths reserve no memory', async () => {
   const before = readPeakBytes();
   const lying: Partial<PlantedRecord>[] = [
     { storedLength: 2 ** 32 - 1, canonicalLength: NODE_BYTES_MAX, codec: 1 },

@@ -152,7 +152,7 @@ test('a directory that says more than it has, or less, is refused', async () => 
   }
 });
 
-test('a file that is another size than its entry says never gets its name', async () => {
+test('a file of another size than its entry says never gets its name', async () => {
   const root = makeDirectory([{ name: 'a', node: plain, bytes: 5 }]);
   await store(plain, root);
   const target = commands.fresh();
@@ -160,7 +160,7 @@ test('a file that is another size than its entry says never gets its name', asyn
   expect(readdirSync(target)).toEqual([]);
 });
 
-test('a link of the tree is never gone through, nor one that stands in the target', async () => {
+test('a pull follows no link of the tree and none that is in the target', async () => {
   const outside = commands.fresh('outside');
   mkdirSync(outside);
   writeFileSync(join(outside, 'f'), 'mine');
@@ -190,7 +190,7 @@ test('a link of the tree is never gone through, nor one that stands in the targe
   ).toBe(0);
 });
 
-test('a thousand directories in one another', async () => {
+test('a thousand nested directories are refused or read', async () => {
   let node = makeDirectory([{ name: 'bottom', node: plain }]);
   const nodes = [plain, node];
   for (let level = 1; level <= 1_000; level += 1) {

@@ -21,7 +21,7 @@ function isGone(pid: number): boolean {
   }
 }
 
-test('workers outlive their killed supervisor for a moment only; one that hangs keeps the folder to itself', async () => {
+test('workers end soon after their killed supervisor, and one that hangs keeps the folder locked', async () => {
   const folder = makeTempFolder('killed-supervisor');
   const options: ServerOptions = { data: join(folder.path, 'data'), arguments: ['--workers', '2'] };
   const server = await startServer(options);

@@ -27,7 +27,7 @@ function connect(): Client {
   });
 }
 
-test('roots stay leased, lost ones are told, a restart is only a failure in between', async () => {
+test('the lease keeper keeps roots leased, reports lost ones, and survives a restart of the server', async () => {
   const client = connect();
   const root = await client.putNode(
     { contentType: 'text/plain', content: 'root' },

@@ -64,13 +64,13 @@ const METRIC = /\b((?:holdfast|process)_\w+?)(?:_bucket|_sum|_count)?\b(?=[{[\s)
 const namesIn = (expression: string): string[] =>
   [...expression.matchAll(METRIC)].map(([, name = '']) => name);
 
-test('promtool finds nothing to say about a scrape', () => {
+test('promtool finds no fault in a scrape', () => {
   const { exitCode, stdout, stderr } = runPromtool(['check', 'metrics'], text);
   expect(`${stdout}${stderr}`).toBe('');
   expect(exitCode).toBe(0);
 });
 
-test('the contract of names holds, workers are summed, and OpenMetrics is given to who asks', async () => {
+test('documented names exist, workers are summed, and OpenMetrics is given if asked for', async () => {
   expect(text).toMatch(/^holdfast_requests_total\{operation="upload",status="200",app="app"\} 1$/m);
   expect(text).toMatch(/^holdfast_request_duration_seconds_count\{operation="readMetadata"\} 1$/m);
   expect(text).toMatch(/^holdfast_workers 2$/m);
@@ -84,7 +84,7 @@ test('the contract of names holds, workers are summed, and OpenMetrics is given 
   expect(await openMetrics.text()).toEndWith('# EOF\n');
 });
 
-test('every metric has a panel', () => {
+test('every metric has a panel on the dashboard', () => {
   const shown = new Set(panelExpressions().flatMap(namesIn));
   expect([...readScrape().keys()].filter((name) => !shown.has(name))).toEqual([]);
 });

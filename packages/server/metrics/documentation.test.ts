@@ -6,7 +6,7 @@ import { METRICS } from './server-metrics.ts';
 
 const PAGE = join(import.meta.dir, '..', '..', '..', 'docs', 'metrics.md');
 
-test('docs/metrics.md has a row for each metric, as the code describes it', () => {
+test('docs/metrics.md describes each metric in the words of the code', () => {
   const rows = [...readFileSync(PAGE, 'utf8').matchAll(/^\| `(?:holdfast|process)_.*$/gm)].map(
     ([row]) => row,
   );

@@ -100,7 +100,7 @@ describe('several processes', () => {
     });
   });
 
-  test('one that has ended leaves what it counted, and no gauge', () => {
+  test('keep what an ended process counted, and drop its gauges', () => {
     const merged = mergeSnapshots(definitions, [withoutGauges(definitions, one), two]);
     expect(merged.c_total).toEqual({ '': 3, 'app="x"': 4, 'app="y"': 5 });
     expect(merged.h_seconds).toEqual({ '': [11, 22, 33.5] });
@@ -132,7 +132,7 @@ describe('the metrics of the server', () => {
     }
   });
 
-  test('a label that something outside could choose never takes memory without bound', () => {
+  test('labels that callers choose take bounded memory', () => {
     const registry = new MetricRegistry();
     const family = registry.counters('many_total', 'Many', ['app']);
     for (let index = 0; index < 60_000; index += 1) family.add({ app: String(index) });

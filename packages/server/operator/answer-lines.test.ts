@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test';
 import { answerInLines, LINES_MEDIA_TYPE, readAnswerLines } from './answer-lines.ts';
 import { OperatorError } from './problem.ts';
 
-test('who waits is told how far the work is while it lasts, and what came of it', async () => {
+test('a caller who waits is told the progress of the work, then its result', async () => {
   const heard = Promise.withResolvers<string>();
   const answer = answerInLines(
     async (report) => {
@@ -31,7 +31,7 @@ test('work that fails ends with its problem', async () => {
   expect(last).toMatchObject({ problem: { status: 409, code: 'CONFLICT', detail: 'not now' } });
 });
 
-test('an answer that ends before its last line is no answer, and a caller who leaves disturbs nobody', async () => {
+test('an answer without its last line is an error, and a caller who leaves disturbs nobody', async () => {
   const cut = new Response('{"progress":"begun"}\n{"output":').body;
   await expect(readAnswerLines(cut, () => undefined)).rejects.toThrow('ended early');
   const done = Promise.withResolvers<void>();

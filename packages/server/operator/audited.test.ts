@@ -24,7 +24,7 @@ const SUSPEND = {
   peer: '::1',
 } as const;
 
-test("an operator's change has a line, also one that is refused, and a read has none", async () => {
+test("each change of an operator has a line, even a refused one, and reads have none", async () => {
   expect(await audited(audit, SUSPEND, async () => 'done')).toBe('done');
   const refuse = () => Promise.reject(new OperatorError('NOT_FOUND', 'there is no such App'));
   await expect(audited(audit, SUSPEND, refuse)).rejects.toThrow('no such App');
@@ -38,7 +38,7 @@ test("an operator's change has a line, also one that is refused, and a read has 
   ]);
 });
 
-test('no change begins while the log that it must have cannot be written', async () => {
+test('no change begins while a required log cannot be written', async () => {
   const full = await AuditLog.open(
     { target: { kind: 'file', path: '/dev/full' }, withReads: false, isRequired: true },
     () => undefined,

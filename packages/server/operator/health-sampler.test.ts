@@ -4,7 +4,7 @@ import { StraysSuspicious, StrayWatch } from '../core/stray-watch.ts';
 import { newGeneration } from '../engine/contract/samples.ts';
 import { HealthSampler } from './health-sampler.ts';
 
-test('a walk over all objects that stopped is a warning with its reason, for as long as it stands still', async () => {
+test('a walk over all objects that stopped is a warning with its reason until it continues', async () => {
   const strays = new StrayWatch();
   const parts = { strays, freeSpace: undefined } as unknown as Core;
   const { checks } = new HealthSampler(parts, { assertSchema: async () => undefined });

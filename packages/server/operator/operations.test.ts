@@ -176,7 +176,7 @@ for (const name of OPERATION_NAMES) {
   });
 }
 
-test('a purge wants the id of the Space again', async () => {
+test('a purge asks for the id of the Space a second time', async () => {
   const input = { app: 'demo', space: 'home', confirm: 'hom' };
   const detail = await expectProblem(await send(described('purgeSpace'), input), 400, 'INVALID_INPUT');
   expect(detail).toContain('nothing was removed');
@@ -194,11 +194,11 @@ test('a POST answers in lines if it is asked to, and refuses before that as ever
   expect(problem(JSON.parse(refused).problem)).toBe(true);
 });
 
-test('a path that is no operation is a problem too', async () => {
+test('a path without an operation is a problem too', async () => {
   await expectProblem(await fetch(`${url}/operator/v1/nothing`), 404, 'NOT_FOUND');
 });
 
-test('the link of --dev signs in once, and is nowhere but on the terminal', async () => {
+test('the link of --dev signs in once, and is shown nowhere but on the terminal', async () => {
   const code = /#signin=(\S+)/.exec(server.output())?.[1] as string;
   expect(await (await fetch(`${url}/`)).text()).not.toContain(code);
   const first = await send(described('signIn'), { code });

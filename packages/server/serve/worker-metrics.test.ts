@@ -38,7 +38,7 @@ function ownCount(name: string): number {
   return METRICS.snapshot()[name]?.[''] as number;
 }
 
-test('workers are summed, and the death of one takes nothing back', async () => {
+test('metrics of workers are summed, and the death of one takes nothing back', async () => {
   const metrics = new WorkerMetrics();
   const first = await startChild(metrics, COUNTING);
   await startChild(metrics, COUNTING);
@@ -52,7 +52,7 @@ test('workers are summed, and the death of one takes nothing back', async () => 
   expect(after.holdfast_sent_bytes_total).toEqual({ '': ownCount('holdfast_sent_bytes_total') + 3 });
 });
 
-test('a worker that does not answer holds no scrape up, and scrapes at once share a reading', async () => {
+test('a worker that does not answer delays no scrape, and concurrent scrapes share a reading', async () => {
   const metrics = new WorkerMetrics();
   await startChild(metrics, SILENT);
   await startChild(metrics, COUNTING);

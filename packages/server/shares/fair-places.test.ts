@@ -27,13 +27,13 @@ function fill(places: FairPlaces, appId: string, spaceId: string): number {
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('places', () => {
-  test('are all for one where they are few, and all but some where they are many', () => {
+  test('are all for one App if they are few, and all but some if they are many', () => {
     expect(fill(open({ placesMax: 1 }), 'a', 's')).toBe(1);
     expect(fill(open({ placesMax: 4 }), 'a', 's')).toBe(4);
     expect(fill(open({ placesMax: 16 }), 'a', 's')).toBe(14);
   });
 
-  test('are found by an App that holds none, and by a Space that holds none, at once', () => {
+  test('are given at once to an App or a Space that holds none', () => {
     const places = open();
     fill(places, 'a', 'crowd');
     expect(places.take('a', 'other')).toBeUndefined();
@@ -59,7 +59,7 @@ describe('places', () => {
     expect(got).toEqual(['b1', 'b2', 'other', 'a1']);
   });
 
-  test('of one App that waits in vain are not its fault; of one that wants more than its part they are', async () => {
+  test('that an App waits for in vain are its fault only if it wants more than its part', async () => {
     const alone = open({ placesMax: 1, waitMsMax: 1 });
     alone.take('a', 's');
     await expect(alone.take('a', 's') as Promise<void>).rejects.toBeInstanceOf(InVain);
@@ -70,7 +70,7 @@ describe('places', () => {
     expect((over as PromiseRejectedResult).reason.code).toBe('RESOURCE_EXHAUSTED');
   });
 
-  test('waited for by too many: who crowds gives way, the oldest first, and others join', async () => {
+  test('with too many waiting: the oldest of the App that crowds is refused, and others join', async () => {
     const places = open({ placesMax: 1, waitingMax: 3 });
     places.take('a', 's');
     const waits = [1, 2, 3].map(() => places.take('a', 's') as Promise<void>);

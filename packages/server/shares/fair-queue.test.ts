@@ -16,7 +16,7 @@ describe('a fair queue', () => {
     expect(drain(queue)).toEqual(Array.from({ length: 100 }, (_, item) => item));
   });
 
-  test('lets small work of another App wait for one big piece at most', () => {
+  test('makes small work of another App wait for at most one big piece', () => {
     const queue = new FairQueue<string>();
     for (let item = 0; item < 32; item += 1) queue.push('big', 's', 1000, 'big');
     expect(queue.shift()).toBe('big');
@@ -32,7 +32,7 @@ describe('a fair queue', () => {
     expect(first.filter((item) => item === 'other').length).toBe(3);
   });
 
-  test('an App with many Spaces has no more than one with a single one', () => {
+  test('an App with many Spaces gets no more than an App with one', () => {
     const queue = new FairQueue<string>();
     for (let item = 0; item < 300; item += 1) queue.push('many', `s${item % 100}`, 1, 'many');
     for (let item = 0; item < 300; item += 1) queue.push('one', 's', 1, 'one');
@@ -55,7 +55,7 @@ describe('a fair queue', () => {
     expect(Math.abs(costs.standing - costs.visiting)).toBeLessThanOrEqual(20);
   });
 
-  test('names what crowds it: the oldest of the longest line', () => {
+  test('names what to refuse when it is full: the oldest of the longest line', () => {
     const queue = new FairQueue<string>();
     queue.push('a', 's', 1, 'a1');
     for (let item = 0; item < 5; item += 1) queue.push('b', `s${item}`, 1, `b${item}`);
@@ -65,7 +65,7 @@ describe('a fair queue', () => {
     expect(new FairQueue().findCrowding()).toBeUndefined();
   });
 
-  test('forgets what was withdrawn, once', () => {
+  test('forgets a withdrawn entry once', () => {
     const queue = new FairQueue<number>();
     const tickets = Array.from({ length: 10 }, (_, item) => queue.push('a', `s${item % 2}`, 1, item));
     for (const ticket of tickets.slice(0, 9)) expect(queue.withdraw(ticket)).toBe(true);
@@ -81,7 +81,7 @@ describe('a fair queue', () => {
 describe.each(Array.from({ length: 60 }, (_, seed) => seed))('any use, seed %d', (seed) => {
   const { below } = makeRandom(seed);
 
-  test('loses and doubles nothing, keeps the order of each Space, and no App that waits falls behind', () => {
+  test('loses and doubles nothing, keeps the order of each Space, and lets no waiting App fall behind', () => {
     const queue = new FairQueue<number>();
     const costMax = 1 + below(50);
     const model = new Map<number, Ticket<number>>();

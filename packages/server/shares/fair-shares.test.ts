@@ -33,7 +33,7 @@ async function codeOf(promise: Promise<unknown> | unknown): Promise<string> {
 }
 
 describe('an App alone', () => {
-  test('uses up to three quarters, and who comes next finds room at once', () => {
+  test('uses up to three quarters, and the next App finds room at once', () => {
     const shares = makeShares();
     let taken = 0;
     for (let space = 0; space < 30; space += 1) taken += takeAll(shares, 'hog', `${space}`).length;
@@ -41,11 +41,11 @@ describe('an App alone', () => {
     expect(takeAll(shares, 'honest').length).toBe(CAPACITY / 4);
   });
 
-  test('may take everything as one thing', () => {
+  test('may take everything for one request', () => {
     expect(makeShares().tryAcquire('a', '', CAPACITY)?.amount).toBe(CAPACITY);
   });
 
-  test('leaves nothing behind once it has given all back', () => {
+  test('leaves no trace once it has given everything back', () => {
     const shares = makeShares();
     for (const hold of takeAll(shares, 'a')) {
       hold.release();
@@ -56,13 +56,13 @@ describe('an App alone', () => {
 });
 
 describe('Spaces of one App', () => {
-  test('share its part as Apps share the whole', () => {
+  test('share the part of their App as Apps share the whole', () => {
     const shares = makeShares();
     expect(takeAll(shares, 'app', 'greedy')).toHaveLength(Math.floor((CAPACITY * 9) / 16));
     expect(takeAll(shares, 'app', 'modest').length).toBeGreaterThanOrEqual((CAPACITY * 3) / 16);
   });
 
-  test('ask back from each other what one of them holds beyond its share', async () => {
+  test('ask back what another of them holds beyond its share', async () => {
     const shares = makeShares({ waitMsMax: 20 });
     const hold: Hold = shares.tryAcquire('app', 'greedy', CAPACITY, {
       onReclaim: () => hold.release(),
@@ -73,7 +73,7 @@ describe('Spaces of one App', () => {
 });
 
 describe('who waits', () => {
-  test('gets what an App beyond its share gives back, before that App', async () => {
+  test('gets room that an App beyond its share gives back, before that App', async () => {
     const shares = makeShares();
     const hog = takeAll(shares, 'hog');
     takeAll(shares, 'honest');
@@ -90,7 +90,7 @@ describe('who waits', () => {
     expect((await hogAgain).amount).toBe(1);
   });
 
-  test('is refused after the wait, and is forgotten', async () => {
+  test('is refused after the longest wait, and forgotten', async () => {
     const shares = makeShares({ waitMsMax: 5 });
     const holds = takeAll(shares, 'hog');
     expect(await codeOf(shares.acquire('hog', '', 1))).toBe('RESOURCE_EXHAUSTED');
@@ -112,7 +112,7 @@ describe('who waits', () => {
     expect(shares.appCount).toBe(0);
   });
 
-  test('is one of a bounded number, which Apps share too', async () => {
+  test('is one of a bounded number, which Apps share as well', async () => {
     const shares = makeShares({ waitersMax: 4, waitMsMax: 60_000 });
     const holds = takeAll(shares, 'hog');
     const waiting = Array.from({ length: 4 }, () => shares.acquire('hog', '', 1) as Promise<Hold>);
@@ -164,12 +164,12 @@ describe('a hold', () => {
     expect([shares.used, hold.tryGrow(1)]).toEqual([0, false]);
   });
 
-  test('of more than there is at all is refused at once', () => {
+  test('of more than the whole is refused at once', () => {
     expect(() => makeShares().acquire('a', '', CAPACITY + 1)).toThrow('share of');
   });
 });
 
-test('whatever comes and goes: never too much, equal shares are given at once or wait for borrowers alone', async () => {
+test('any sequence of holds stays within the whole, and an equal share waits for borrowers alone', async () => {
   const step = fc.record({
     kind: fc.constantFrom('take', 'take', 'release', 'shrink', 'grow'),
     app: fc.integer({ min: 0, max: 3 }),

@@ -9,7 +9,7 @@ const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const SPAN = '00f067aa0ba902b7';
 
 describe('traceparent', () => {
-  test('is taken up only as the standard has it', () => {
+  test('is accepted only in the form of the standard', () => {
     expect(parseTraceParent(`00-${TRACE}-${SPAN}-01`)).toEqual({
       ...{ traceId: TRACE, spanId: SPAN, isSampled: true },
     });
@@ -24,7 +24,7 @@ describe('traceparent', () => {
       expect([header, parseTraceParent(header)]).toEqual([header, undefined]);
   });
 
-  test('decides with the sampler', () => {
+  test('decides together with the sampler', () => {
     const kept = (kind: Sampler['kind'], flags?: string, ratio = 1): boolean =>
       isKept({ kind, ratio }, TRACE, parseTraceParent(`00-${TRACE}-${SPAN}-${flags}`));
     expect([kept('always_on', '00'), kept('always_off', '01')]).toEqual([true, false]);
@@ -77,7 +77,7 @@ describe('the queue', () => {
     ]);
   });
 
-  test('ends within its bound, also with a receiver that never answers', async () => {
+  test('ends within its bound, even if the receiver never answers', async () => {
     const queue = new SpanQueue({
       batchMs: 1,
       reportFailure: () => undefined,

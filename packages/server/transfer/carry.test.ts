@@ -52,7 +52,7 @@ async function carry(node: CanonicalNode, target: ContentIntake, damaged: Damage
   return { from: entry.node, ...arrival.entry };
 }
 
-test.each([true, false])('its bytes and what is counted of them arrive (inline: %p)', async (isInline) => {
+test.each([true, false])('the bytes of a node and their counts arrive (inline: %p)', async (isInline) => {
   const nodes = [smallNode(1), makeNode('x'.repeat(5_000))];
   await client.send(nodes, [plain(nodes[0] as CanonicalNode), packed(nodes[1] as CanonicalNode)]);
   for (const node of nodes) {

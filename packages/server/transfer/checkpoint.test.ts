@@ -29,7 +29,7 @@ const checkpoints: fc.Arbitrary<Checkpoint> = fc.record({
 });
 
 describe('a checkpoint', () => {
-  test('is parsed as it was formatted, in text that a database takes', () => {
+  test('is parsed as it was formatted, from text that a database accepts', () => {
     fc.assert(
       fc.property(checkpoints, (checkpoint) => {
         const formatted = formatCheckpoint(checkpoint);
@@ -39,7 +39,7 @@ describe('a checkpoint', () => {
     );
   });
 
-  test('is no other text', () => {
+  test('is not parsed from any other text', () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.json()), (other) => {
         expect(parseCheckpoint(other)).toBeUndefined();
@@ -47,7 +47,7 @@ describe('a checkpoint', () => {
     );
   });
 
-  test('that is damaged anywhere, or cut off, is none', () => {
+  test('that is damaged anywhere, or cut off, is refused', () => {
     const formatted = Buffer.from(
       formatCheckpoint({ ...startPhase('epoch', 'verify', 3), completeUntil: '17' }),
     );
@@ -61,7 +61,7 @@ describe('a checkpoint', () => {
     }
   });
 
-  test('with one field of another kind is none', () => {
+  test('with one field of another type is refused', () => {
     const sealed = (value: unknown): string => {
       const json = JSON.stringify(value);
       return new Bun.CryptoHasher('sha256').update(json).digest('hex').slice(0, 16) + json;

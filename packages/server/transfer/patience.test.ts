@@ -35,7 +35,7 @@ describe('patience', () => {
     expect(retries).toHaveLength(2);
   });
 
-  test('is for stores that are away only', async () => {
+  test('is only for stores that are away', async () => {
     const { patience, retries } = makePatience([1]);
     const step = patiently(patience, async () => {
       throw new Error('wrong');
@@ -44,7 +44,7 @@ describe('patience', () => {
     expect(retries).toEqual([]);
   });
 
-  test('ends when it is told to, in the middle of a pause', async () => {
+  test('ends when told to, even in the middle of a pause', async () => {
     const controller = new AbortController();
     const { patience } = makePatience([600_000], controller.signal);
     const step = patiently(patience, async () => {
