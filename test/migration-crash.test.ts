@@ -248,7 +248,7 @@ describe('a copy whose engines are away for seconds', () => {
   }
 
   test(
-    'waits for them, and goes on by itself, there and back',
+    'waits for them and continues by itself, in both directions',
     async () => {
       const place = await places.makeEngines();
       const { proxied, rows, bytes, close } = await behindProxies(place);
@@ -274,7 +274,7 @@ describe('a copy whose engines are away for seconds', () => {
   );
 
   test(
-    'is interrupted by Ctrl-C at a page, and by nothing lost',
+    'is interrupted by Ctrl-C after a page, and loses nothing',
     async () => {
       const target = await places.makeEngines();
       // Through this process, so that the copy cannot end before it is interrupted.

@@ -132,7 +132,7 @@ describe('a target', () => {
   );
 
   test(
-    'that is complete: nothing is left to do, until a server has run on either side',
+    'that is complete: nothing is left to do until a server has run on either side',
     async () => {
       const target = places.makeFolder();
       expect((await places.migrate(source, target)).exitCode).toBe(0);
@@ -186,7 +186,7 @@ async function makeInterrupted(from: Place, make: () => Promise<Place> | Place):
 
 describe('servers on PostgreSQL', () => {
   test(
-    'are noticed on either side',
+    'are noticed as source and as target',
     async () => {
       const here = await places.makeEngines();
       await registerApp(here, MIGRATED_APP, issuer);
@@ -203,7 +203,7 @@ describe('servers on PostgreSQL', () => {
     TEST_MS_MAX,
   );
 
-  test('whose password is wrong is refused without a word of it', async () => {
+  test('with a wrong password are refused, and the password is not shown', async () => {
     const url = new URL(engines.engines?.metadataUrl as string);
     url.password = 'open-sesame';
     const wrong = { ...engines, engines: { ...engines.engines, metadataUrl: url.href } } as Place;
@@ -285,7 +285,7 @@ describe('bad bytes in the source', () => {
   );
 
   test(
-    'are told from a store that is not there: that ends the copy, and changes nothing',
+    'are told from a store that is away, which ends the copy and changes nothing',
     async () => {
       const here = places.makeFolder();
       await registerApp(here, MIGRATED_APP, issuer);

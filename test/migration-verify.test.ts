@@ -80,7 +80,7 @@ const one = (table: string, condition = '1'): string => `(SELECT min(hash) FROM 
 
 describe('a copy', () => {
   test(
-    'is verified as it is, in pages of any size',
+    'is verified in pages of any size',
     async () => {
       const events = await copyWith(() => undefined);
       expect(events.at(-1)).toMatchObject({ type: 'done', damagedNodes: 0, counts: { spaces: 3 } });
@@ -195,7 +195,7 @@ describe('a copy', () => {
     );
   });
 
-  test('is refused when a server was started on the source meanwhile', async () => {
+  test('is refused if a server was started on the source meanwhile', async () => {
     const copying = copyWith(() => change(source.data, `DELETE FROM store WHERE name = 'copy-epoch'`));
     await expect(copying).rejects.toThrow(/a server was started on the source/);
   });

@@ -122,7 +122,7 @@ describe('a data folder with rows of every kind', () => {
   );
 
   test(
-    'and from a folder again',
+    'answers the same from a folder again',
     async () => {
       const outcome = await places.migrate(there, back);
       expect([outcome.exitCode, outcome.stdout]).toEqual([
@@ -136,7 +136,7 @@ describe('a data folder with rows of every kind', () => {
   );
 
   test(
-    'and goes on the same: uploads, waiting parents, collection',
+    'continues uploads, waiting parents and collection',
     async () => {
       const finish = (place: Place) =>
         withServer(place, issuer, (clientOf) => finishZoo(clientOf, zoo, fresh));
@@ -246,7 +246,7 @@ describe('a folder whose bytes are in a bucket', () => {
   );
 
   test(
-    'is not taken for one that has them, nor the other way round',
+    'is not taken for a folder that has its bytes, nor the other way round',
     async () => {
       const source = await places.makeFolderAndBucket();
       await registerApp(source, MIGRATED_APP, issuer);

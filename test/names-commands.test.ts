@@ -44,7 +44,7 @@ describe('names', () => {
     expect(table).toContain(`home  ${ids[0]}`);
   });
 
-  test('stand wherever a hash is expected', async () => {
+  test('are accepted wherever a hash is', async () => {
     expect(await commands.runWell(SPACE, 'cat', 'home/sub/file')).toBe('b');
     expect(await commands.runWell(SPACE, 'cat', `home@${ids[0]}/sub/file`)).toBe('a');
     expect(await commands.runWell(SPACE, 'cat', `home@${ids[0]?.slice(0, 8)}/sub/file`)).toBe('a');
@@ -63,7 +63,7 @@ describe('names', () => {
     await commands.runWell(SPACE, 'bundle', 'create', 'home', '--out', bundle, '--quiet');
   });
 
-  test('that fit nothing, or are none, are told with what was perhaps meant', async () => {
+  test('that are unknown or malformed are refused with a suggestion', async () => {
     expect(await commands.runBadly(1, SPACE, 'snapshots', 'hone')).toContain('there is home');
     expect(await commands.runBadly(1, SPACE, 'ls', 'home/none')).toContain(
       ' home/none does not exist in this tree',
@@ -87,7 +87,7 @@ describe('names', () => {
     );
   });
 
-  test('are forgotten with reasons, as a dry run says before, and taken back', async () => {
+  test('are forgotten with reasons, as a dry run said before, and can be taken back', async () => {
     const [first = '', second = '', third = ''] = ids;
     await commands.runWell(SPACE, 'snapshots', 'pin', first.slice(0, 8));
     expect(await commands.runBadly(1, SPACE, 'forget', first)).toContain('unpin it first');
@@ -123,7 +123,7 @@ describe('push --root-ref', () => {
     return items[0].refCount;
   };
 
-  test('gives an unchanged tree no second one, and says so; a token that cannot look adds one, and says that', async () => {
+  test('adds no second one to an unchanged tree, unless the token may not look; both are said', async () => {
     const writing = ['cas:nodes:lease', 'cas:root-refs:update'];
     for (const says of [
       'has a root ref since',
@@ -159,7 +159,7 @@ describe('a list that another program made', () => {
     return hash;
   };
 
-  test('of damaged trees names all of them, and is mended by forgetting them in one command', async () => {
+  test('with damaged trees names all of them, and is mended by forgetting them in one command', async () => {
     const entries = lost.map((root, index) => ({
       ...{ id: String(index).repeat(16), name: 'lost', root, time: 1, host: 'h', path: '/p', bytes: 1 },
     }));
@@ -172,7 +172,7 @@ describe('a list that another program made', () => {
     expect(await commands.runWell(space, 'refs', 'list')).toBe('');
   });
 
-  test('that cannot be read is not shown as if nothing had been kept', async () => {
+  test('that cannot be read is not shown as an empty one', async () => {
     const hash = await plant('no catalog');
     const { stderr } = await commands.run(space, 'snapshots');
     expect(stderr).toContain(hash);

@@ -60,7 +60,7 @@ async function plant(client: Client, contentType: string, content: string): Prom
 describeNameRaces(connect);
 
 describe('what cannot be read', () => {
-  test('of another version stops every change, and nothing is written', async () => {
+  test('of another version stops every change before anything is written', async () => {
     for (const [space, contentType, content] of [
       ['version-2', CATALOG_CONTENT_TYPE, '{"version":2,"snapshots":{}}'],
       ['type-2', 'application/vnd.holdfast.catalog.v2+json', 'anything'],
@@ -78,7 +78,7 @@ describe('what cannot be read', () => {
     }
   });
 
-  test('is named and left standing, while the others are shown and changed', async () => {
+  test('is named and left alone, while the others are shown and changed', async () => {
     const client = connect('unreadable');
     const root = await putTree(client, 'tree');
     const good = await addSnapshot(client, describeSnapshot('home', root));
@@ -111,7 +111,7 @@ describe('what cannot be read', () => {
   }, 60_000);
 });
 
-test('what no reader would take is not written', async () => {
+test('a list that no reader would accept is not written', async () => {
   const client = connect('refused');
   const root = await putTree(client, 'tree');
   const good = describeSnapshot('home', root);
@@ -129,7 +129,7 @@ test('what no reader would take is not written', async () => {
 });
 
 describe('a listed tree that is not ready', () => {
-  test('does not block its domain; forgetting it makes one list of all again', async () => {
+  test('does not block its domain, and forgetting it makes one list of all again', async () => {
     const client = connect('rotten-tree', undefined, 1);
     const [lost, good] = [await putTree(client, 'will be lost'), await putTree(client, 'good')];
     const damaged = await addSnapshot(client, describeSnapshot('home', lost));
@@ -158,7 +158,7 @@ describe('a listed tree that is not ready', () => {
 });
 
 describe('forgetting', () => {
-  test('of everything leaves no root ref; what is remembered, or a former list, brings it back', async () => {
+  test('of everything leaves no root ref, and the local state or a former list brings it back', async () => {
     const client = connect('forget-all');
     const root = await putTree(client, 'tree');
     const { snapshot } = await addSnapshot(client, describeSnapshot('home', root));
@@ -171,7 +171,7 @@ describe('forgetting', () => {
     expect((await readNames(client)).snapshots).toEqual([snapshot]);
   });
 
-  test('follows the lists back to where it was forgotten, and a pin stands against it', async () => {
+  test('follows the lists back to where a tree was forgotten, and a pin prevents it', async () => {
     const client = connect('chain');
     const root = await putTree(client, 'tree');
     const first = (await addSnapshot(client, describeSnapshot('home', root))).snapshot;

@@ -52,7 +52,7 @@ async function ask(method: 'GET' | 'POST', input?: object, token: string | undef
   return { status: answer.status, json: await answer.json() };
 }
 
-test('is made by the server, and is as good as one by the command line', async () => {
+test('a backup by the server is as good as one by the command line', async () => {
   expect(await ask('GET')).toEqual({ status: 200, json: { running: null, lastSuccessAt: null } });
   const startedAt = Date.now();
   const made = ask('POST', { folder: at('made') });
@@ -70,7 +70,7 @@ test('is made by the server, and is as good as one by the command line', async (
   expect(after.lastSuccessAt).toBeGreaterThanOrEqual(startedAt);
 });
 
-test('needs the token, an absolute folder that is apart from the data, and no other beside it', async () => {
+test('a backup by the server needs the token and an absolute folder apart from the data, and runs alone', async () => {
   expect((await ask('POST', { folder: at('other') }, 'another-token')).status).toBe(401);
   expect((await ask('POST', { folder: 'relative' })).status).toBe(400);
   symlinkSync(at('data'), at('link'));
@@ -85,7 +85,7 @@ test('needs the token, an absolute folder that is apart from the data, and no ot
   expect(both.find(({ status }) => status === 409)?.json.detail).toContain('is under way');
 });
 
-test('ends with the server, which does not wait for it', async () => {
+test('a backup by the server ends with the server, which does not wait for it', async () => {
   const made = ask('POST', { folder: at('made') }).catch(() => undefined);
   await until(async () => (await ask('GET')).json.running !== null);
   expect(await server.end('SIGTERM')).toBe(0);

@@ -39,7 +39,7 @@ const listApps = async (...at: string[]): Promise<{ appId: string }[]> =>
   JSON.parse(await print('app', 'list', '--json', ...at));
 
 test(
-  'every change has its line in the audit log, by --data and by --operator, and reads have none',
+  'every change by --data or --operator has a line in the audit log, and reads have none',
   async () => {
     const log = join(folder.path, 'audit.log');
     const running = await start(
@@ -95,7 +95,7 @@ test(
 );
 
 test(
-  'while servers come and go, a change is made once or the command says that it does not know',
+  'while servers start and stop, a change is made once or the command says that it does not know',
   async () => {
     const running = await start('apps-come-and-go');
     const data = ['--data', running.data];

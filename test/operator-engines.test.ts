@@ -40,7 +40,7 @@ async function start(metadata: string) {
 }
 
 test(
-  'commands work on the engines beside servers, and an engine that is away takes a server out only if it is asked for',
+  'commands work on the engines beside servers, and a server without its engine is not ready unless engines are excluded',
   async () => {
     const proxied = new URL(engines.metadataUrl);
     proxied.hostname = '127.0.0.1';

@@ -34,7 +34,7 @@ const readSpaces = async (...args: readonly string[]): Promise<unknown> => {
 };
 
 test(
-  'an address that others reach needs a token file',
+  'an address that other machines reach needs a token file',
   async () => {
     const data = newData();
     const refused = await tryStartServer({ data, arguments: ['--operator-listen', '0.0.0.0:0'] });
@@ -53,7 +53,7 @@ test(
 );
 
 test(
-  'a token is asked for, probes are not, and a new token holds without a restart',
+  'every request but a probe needs the token, and a new token holds without a restart',
   async () => {
     const file = join(folder.path, 'token');
     writeFileSync(file, 'first-operator-token\n', { mode: 0o600 });
@@ -91,7 +91,7 @@ test(
 );
 
 test(
-  'without a token a page of the web gets nothing, by whatever name it comes here',
+  'without a token no web page gets anything, by whatever name it reaches the listener',
   async () => {
     const { server, url } = await start(newData());
     for (const path of ['/', '/livez', '/readyz', '/metrics', '/operator/v1/status', '/nothing']) {
@@ -143,7 +143,7 @@ test(
 );
 
 test(
-  'only the owner of the data folder can ask through it; commands give the same with a server, without, and over the API',
+  'only the owner of the data folder can use its socket, and commands answer alike with a server, without, and over the API',
   async () => {
     const data = newData();
     const { server, url } = await start(data, '--dev');
@@ -178,7 +178,7 @@ test(
 );
 
 test(
-  'commands on Apps go over the API too, and give what they give on the folder',
+  'commands on Apps answer over the API as they do on the folder',
   async () => {
     const data = newData();
     const { server, url } = await start(data, '--dev');
@@ -211,7 +211,7 @@ test(
 );
 
 test(
-  'a folder that lies deep has a channel too',
+  'a folder with a long path has a channel too',
   async () => {
     const deep = join(folder.path, 'd'.repeat(90), 'e'.repeat(90));
     mkdirSync(deep, { recursive: true });
@@ -223,7 +223,7 @@ test(
 );
 
 test(
-  'what is no socket of the owner is neither served on nor asked',
+  'a path that is no socket of the owner is neither served on nor asked',
   async () => {
     const data = newData();
     const { server } = await start(data);
@@ -264,7 +264,7 @@ test(
 );
 
 test(
-  'commands end right while servers come and go',
+  'commands succeed while servers start and stop',
   async () => {
     const data = newData();
     await (await start(data)).server.end('SIGTERM');
@@ -319,7 +319,7 @@ test(
 );
 
 test(
-  'a schema that this build cannot use takes the server out of service, until it is the right one again',
+  'a schema that this build cannot use takes the server out of service until it is usable again',
   async () => {
     const data = newData();
     const { server, url } = await start(data);

@@ -39,7 +39,7 @@ beforeAll(async () => {
 afterAll(() => commands.remove());
 
 describe('there and back', () => {
-  test('a tree with everything in it', async () => {
+  test('brings a tree with entries of every kind back', async () => {
     const { root, source } = await commands.pushPlan('home', sampleTree);
     const target = commands.fresh();
     const { stdout, stderr } = await commands.run('home', 'pull', root, target);
@@ -68,14 +68,14 @@ describe('there and back', () => {
     expect((await commands.runWell('times', 'push', target, '--mtime', '--quiet')).trimEnd()).toBe(root);
   });
 
-  test('a file root goes to DIR itself', async () => {
+  test('a root that is a file is written to DIR itself', async () => {
     const { root, source } = await commands.pushPlan('home', file(400_000, 9));
     const target = commands.fresh('copy.bin');
     await commands.runWell('home', 'pull', root, target, '--quiet');
     expect(readStanding(target)).toEqual(readStanding(source));
   });
 
-  test('a conflict stops it before it writes; --force and --range', async () => {
+  test('a conflict stops a pull before it writes, unless --force or --range is given', async () => {
     const { root, source } = await commands.pushPlan('home', sampleTree);
     const target = commands.fresh();
     mkdirSync(target);
@@ -90,7 +90,7 @@ describe('there and back', () => {
     expect(readStanding(target)).toEqual(readStanding(source));
   });
 
-  test('a --range that does not exist leaves nothing behind, and one is one', async () => {
+  test('a --range that does not exist leaves nothing behind, and one file is counted as one', async () => {
     const { root } = await commands.pushPlan('home', sampleTree);
     const target = commands.fresh();
     const line = await commands.runBadly(1, 'home', 'pull', root, target, '--range', 'README.md', 'src/none');
@@ -235,7 +235,7 @@ function expectOnlyWhole(target: string, source: string): void {
 }
 
 describe('a network that fails', () => {
-  test('is waited for: the same pull ends well', async () => {
+  test('is waited for, and the same pull succeeds', async () => {
     const entries = Array.from({ length: 300 }, (_, i) => [`f${i}`, file(2_000 + i, i)] as const);
     const plan = directory({ ...Object.fromEntries(entries), large: file(20_000_000, 8) });
     const { root, source } = await commands.pushPlan('network', plan);
@@ -259,7 +259,7 @@ describe('a network that fails', () => {
     }
   }, 120_000);
 
-  test('that is not there at all ends a short command soon, with what to do', async () => {
+  test('that is away ends a short command soon, and the error says what to do', async () => {
     const dead = await startTcpProxy({ port: commands.running.server.port });
     const environment = commands.environment('network', `http://${dead.address}`);
     await dead.close();
@@ -272,7 +272,7 @@ describe('a network that fails', () => {
 });
 
 describe('a server that lies', () => {
-  test('gives no file wrong bytes', async () => {
+  test('makes no file with wrong bytes', async () => {
     const { root, source } = await commands.pushPlan('lies', sampleTree);
     let lies = 0;
     const liar = Bun.serve({

@@ -46,7 +46,7 @@ async function pulled(space: string, root: string, expected: Plan): Promise<stri
 }
 
 test(
-  '2,000 files take 0.02 requests each there and back, and one when nothing changed',
+  '2,000 files take 0.02 requests each in both directions, and one in all if nothing changed',
   async () => {
     const path = world.fresh('many');
     writePlan(path, plan);
@@ -69,7 +69,7 @@ test(
 );
 
 test(
-  'trees of any shape arrive as by single requests',
+  'trees of any shape arrive as they do by single requests',
   async () => {
     for (const [name, shape] of Object.entries(makeLargePlans())) {
       const path = world.fresh(name);
@@ -84,7 +84,7 @@ test(
 );
 
 test(
-  'a server that stops offering Bulk in the midst gets the rest by single requests',
+  'a server that stops offering Bulk during a push gets the rest by single requests',
   async () => {
     const small = directory({ a: directory({ x: file(10), y: file(20) }), b: file(30) });
     const path = world.fresh('gone');
@@ -105,7 +105,7 @@ test(
 );
 
 test(
-  'stopped at any request, the next push sends only what is missing',
+  'after a push that stopped at any request the next one sends only what is missing',
   async () => {
     const path = world.fresh('stopped');
     writePlan(path, plan);

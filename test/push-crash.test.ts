@@ -163,7 +163,7 @@ describe('kill -9', () => {
     },
   );
 
-  test('when the commit was sent, and the tree changed since: the first has its one root ref, and is named', async () => {
+  test('with the commit sent and the tree changed since: the first tree has one root ref, and is named', async () => {
     const path = join(folder.path, 'changed');
     const before = directory({ f: file(10, 1) });
     writePlan(path, before);
@@ -230,7 +230,7 @@ describe('a push goes on', () => {
     await weather.close();
   }, 120_000);
 
-  test('when the server was away for longer than it keeps quiet about', async () => {
+  test('after the server was away for longer than a push stays silent about', async () => {
     const path = join(folder.path, 'away');
     writePlan(path, makePlan(21_000));
     proxy.setTarget('http://127.0.0.1:1');
@@ -296,7 +296,7 @@ describe('a push goes on', () => {
 });
 
 describe('pushes of one folder at the same time', () => {
-  test('all end well, and the tree has its root ref', async () => {
+  test('all succeed, and the tree has its root ref', async () => {
     const path = join(folder.path, 'together');
     const plan = makePlan(25_000);
     writePlan(path, plan);

@@ -23,7 +23,7 @@ afterAll(() => world.end());
 afterEach(() => world.closeStates());
 
 describe('what is remembered', () => {
-  test('never hides a change, nor does what was forgotten', async () => {
+  test('never hides a change, and nor does its loss', async () => {
     await fc.assert(
       fc.asyncProperty(plans, plans, fc.boolean(), async (before, after, isForgotten) => {
         const path = world.fresh('remembered');
@@ -72,7 +72,7 @@ describe('what is remembered', () => {
     expect((await world.push(path, options)).root).not.toBe(first.root);
   });
 
-  test('is not trusted of a file whose last change may not be over', async () => {
+  test('is not trusted for a file that may still be changing', async () => {
     const path = world.fresh('unsettled');
     writePlan(path, directory({ f: file(10, 1) }));
     const soon = new Date(Date.now() + 3_600_000);
@@ -138,7 +138,7 @@ describe('what changes meanwhile', () => {
     expect(warnings.join()).toContain('changed while it was pushed');
   });
 
-  test('is read again in one file after the other, however many they are', async () => {
+  test('is read again in any number of files, one after the other', async () => {
     const path = world.fresh('live');
     const names = ['a', 'b', 'c', 'd', 'e', 'f'];
     const tree = (seed: number) =>
@@ -161,7 +161,7 @@ describe('what changes meanwhile', () => {
     expect(root).toBe((await buildPlan(tree(2))).root);
   });
 
-  test('and never rests ends the push by its name', async () => {
+  test('all the time ends the push, and the error names the file', async () => {
     const path = world.fresh('restless');
     writePlan(path, directory({ log: file(1_000, 1) }));
     let seed = 1;
@@ -177,7 +177,7 @@ describe('what changes meanwhile', () => {
 });
 
 describe('what is left out', () => {
-  test('is what the patterns say, the innermost last, those from outside first', async () => {
+  test('is what the patterns say: the innermost decides last, those of the command first', async () => {
     const path = world.fresh('ignored');
     writePlan(
       path,
@@ -222,7 +222,7 @@ describe('what is left out', () => {
     expect((await names({ ignoreFileNames: [] })).length).toBe(10);
   });
 
-  test('is what is remembered, where the folder holds that too', async () => {
+  test('is the local state, if the folder holds it', async () => {
     const path = world.fresh('home');
     writePlan(path, directory({ f: file(1) }));
     const cacheFolder = join(path, '.cache/holdfast');
@@ -240,7 +240,7 @@ describe('what is left out', () => {
     expect(await push()).toBe(root);
   });
 
-  test('is nothing where a folder that was there before is named for the cache', async () => {
+  test('is nothing if an existing folder is named for the cache', async () => {
     const path = world.fresh('cached');
     writePlan(path, directory({ f: file(1), trees: directory({ oak: file(2) }) }));
     const state = openTreeState({ cacheFolder: path, path: world.fresh('other'), recordsMtime: false });
@@ -252,7 +252,7 @@ describe('what is left out', () => {
     });
   });
 
-  test('is never a special file without a word', async () => {
+  test('is never a special file without a message', async () => {
     const path = world.fresh('special');
     writePlan(path, directory({ f: file(1) }));
     const socket = createServer().listen(join(path, 's'));
@@ -271,7 +271,7 @@ describe('what is left out', () => {
     socket.close();
   });
 
-  test('is never what a link leads to', async () => {
+  test('is never the target of a link: the link itself is kept', async () => {
     const path = world.fresh('links');
     mkdirSync(path);
     symlinkSync('/etc', join(path, 'folder'));

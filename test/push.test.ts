@@ -84,7 +84,7 @@ describe('any tree', () => {
     if (name === 'huge') await expectStored(pushed.space, root, plan);
   });
 
-  test('that is a single file or link', async () => {
+  test('that is a single file or link is pushed as one', async () => {
     for (const plan of [
       file(0),
       file(300_000),
@@ -107,7 +107,7 @@ describe('what is there', () => {
     big: file(12_000_000, 4),
   });
 
-  test('costs one request when nothing changed, also without what is remembered', async () => {
+  test('costs one request if nothing changed, even without the local state', async () => {
     const path = world.fresh('same');
     writePlan(path, plan);
     const state = world.openState();
@@ -162,7 +162,7 @@ describe('what is there', () => {
     expect(checked.requests.length).toBeLessThanOrEqual(nodes + 1);
   });
 
-  test('is told by a dry run, which changes nothing', async () => {
+  test('is shown by a dry run, which changes nothing', async () => {
     const path = world.fresh('dry');
     writePlan(path, plan);
     const options = world.options(path, { client: world.connect('dry'), ignoreFileNames: [] });

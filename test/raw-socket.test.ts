@@ -105,12 +105,12 @@ describe('request smuggling', () => {
     expect(await exchange(port, request)).not.toContain('"status":"ok"');
   });
 
-  test('after all of it the server is well', expectHealthy);
+  test('the server serves on after all of it', expectHealthy);
 });
 
 describe('heads', () => {
   test(
-    'a head that drips is cut off in time, first on a connection or after an answer',
+    'a slow head is cut off in time, first on a connection or after an answer',
     async () => {
       const fresh = await openConnection(port);
       const used = await openConnection(port);
@@ -153,7 +153,7 @@ describe('heads', () => {
 });
 
 describe('versions and shapes', () => {
-  test('HTTP/1.0 gets an answer or a refusal, and an end', async () => {
+  test('HTTP/1.0 gets an answer or a refusal, and the connection ends', async () => {
     const connection = await openConnection(port);
     connection.write('GET /health HTTP/1.0\r\n\r\n');
     await connection.wait((text) => text.includes('\r\n\r\n'), ANSWER_MS_MAX);
@@ -195,7 +195,7 @@ describe('versions and shapes', () => {
     connection.destroy();
   });
 
-  test('a client that ends its side still gets its answer', async () => {
+  test('a client that closes its side still gets its answer', async () => {
     const connection = await openConnection(port);
     connection.write(HIDDEN);
     connection.halfClose();
@@ -212,7 +212,7 @@ describe('versions and shapes', () => {
 });
 
 describe('load no honest client makes', () => {
-  test('uploads broken off leave nothing, and their URL is good again', async () => {
+  test('aborted uploads leave nothing, and their URLs work again', async () => {
     const client = running.client();
     const node = makeNode(seededBytes(3 * MIB, 99));
     const before = await client.usage();
@@ -245,7 +245,7 @@ describe('load no honest client makes', () => {
     expect((await client.lease(node.hash)).json.state).toBe('ready');
   }, 60_000);
 
-  test('a content nobody reads holds no memory', async () => {
+  test('an answer that nobody reads holds no memory', async () => {
     const client = running.client();
     const node = makeNode(seededBytes(24 * MIB, 7));
     await client.store(node);
@@ -267,7 +267,7 @@ describe('load no honest client makes', () => {
     for (const socket of idle) socket.terminate();
   }, 120_000);
 
-  test('hundreds of idle connections keep nobody out, and are given back', async () => {
+  test('hundreds of idle connections keep nobody out, and are closed', async () => {
     const before = countDescriptors(pid);
     const idle = await Promise.all(Array.from({ length: 400 }, () => openConnection(port)));
     await expectHealthy();
@@ -279,7 +279,7 @@ describe('load no honest client makes', () => {
   }, 120_000);
 });
 
-test('after everything the process has not grown', async () => {
+test('the process has not grown after all of it', async () => {
   await expectHealthy();
   expect(running.server.pid).toBe(pid);
   expect(readResidentBytes(pid) - residentBefore).toBeLessThan(GROWTH_BYTES_MAX);

@@ -123,7 +123,7 @@ describe('looking at trees', () => {
     expect(result).toMatchObject({ root, nodes: nodeCount, faults: [], faultCount: 0 });
   });
 
-  test('what is no tree, no hash or not there is said so', async () => {
+  test('a missing node, and one that is no tree, are named as what they are', async () => {
     const node = commands.fresh('node');
     writeFileSync(node, 'no tree');
     const plain = (await commands.runWell('looking', 'node', 'put', node)).split(' ')[0] as string;
@@ -166,7 +166,7 @@ describe('looking at trees', () => {
     }
   });
 
-  test('of a path is verified, measured and pulled as the tree it is, executable files as such', async () => {
+  test('a path of a tree is verified, measured and pulled as a tree, with executable files kept', async () => {
     expect(JSON.parse(await commands.runWell('looking', 'verify', `${root}/src`, '--json'))).toMatchObject({
       faultCount: 0,
     });

@@ -57,7 +57,7 @@ describe.each(findRealFolders())('$name', ({ name, path }) => {
     pushMs = performance.now() - startedAt;
   });
 
-  test('comes back as it was, and costs one request when it is pushed again', async () => {
+  test('comes back as it was, and costs one request if it is pushed again', async () => {
     const target = commands.fresh('copy');
     await commands.runWell(space, 'pull', root, target, '--quiet');
     expect(readStanding(target)).toEqual(readStanding(tree));
@@ -67,7 +67,7 @@ describe.each(findRealFolders())('$name', ({ name, path }) => {
     expect(done.counters.requests).toBe(1);
   });
 
-  test('edited, comes back as it is now, also where the old one stands', async () => {
+  test('comes back edited as it is now, even over the old one', async () => {
     const target = commands.fresh('copy');
     await commands.runWell(space, 'pull', root, target, '--quiet');
     editFolder(tree, makeRandom(2), EDITS);
@@ -81,7 +81,7 @@ describe.each(findRealFolders())('$name', ({ name, path }) => {
     expect(await commands.push(space, target)).toBe(root);
   });
 
-  test('interrupted at random, both ways end with the same tree', async () => {
+  test('arrives whole though push and pull are interrupted at random', async () => {
     const other = `${space} again`;
     const pushed = await runInterrupted(other, ['push', tree, '--no-cache'], pushMs);
     expect(lastLine(pushed)).toBe(await commands.push(space, tree));
@@ -91,7 +91,7 @@ describe.each(findRealFolders())('$name', ({ name, path }) => {
   });
 });
 
-test('a repository that was pulled is whole to git', async () => {
+test('a repository that was pulled is whole for git', async () => {
   const target = commands.fresh('git');
   const tree = commands.fresh('whole-git');
   expect(Bun.spawnSync(['git', 'clone', '-q', '--bare', ROOT, tree]).exitCode).toBe(0);

@@ -29,7 +29,7 @@ async function copyDatabase(url: string): Promise<string> {
   return target.href;
 }
 
-test('is refused until an operator accepts it, and then nothing is lost and nothing goes back', async () => {
+test('a restored database is refused until an operator accepts it; then nothing is lost or goes back', async () => {
   const cluster = await startCluster(engines, { processes: 1 });
   const early = Array.from({ length: 5 }, (_, index) => makeNode(`early ${index}`));
   const late = Array.from({ length: 40 }, (_, index) => makeNode(`late ${index}`));

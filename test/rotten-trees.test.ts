@@ -103,7 +103,7 @@ const logLines = (): Record<string, unknown>[] =>
     .map((line) => JSON.parse(line));
 
 test(
-  'is named in the log, told by every process, pushed again and whole',
+  'a rotten node is named in the log, reported by every process, and healed by a push',
   async () => {
     const first = await push();
     const again = await push();
@@ -164,7 +164,7 @@ test(
 );
 
 test(
-  'damage elsewhere in the Space is told, and what was there counts as there',
+  'a push reports damage elsewhere in the Space, and still counts sound nodes as there',
   async () => {
     const elsewhere = join(folder.path, 'elsewhere');
     writeFileSync(elsewhere, seededBytes(FILE_BYTES, 3));

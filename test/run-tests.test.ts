@@ -66,7 +66,7 @@ async function withFiles(
   }
 }
 
-test('what failed is said as it happens, and again before the last lines', async () => {
+test('a failure is shown as it happens, and again before the last lines', async () => {
   const folder = makeTempFolder('run-tests');
   try {
     mkdirSync(join(folder.path, 'inner'));
@@ -165,7 +165,7 @@ test('files run side by side, and each is shown in one piece', async () => {
   });
 }, 60_000);
 
-test('a file that asks to be alone runs when nothing else does, and so does everything with one place', async () => {
+test('a file that asks to be alone runs alone, and so does every file if there is one place', async () => {
   const files = {
     said: '',
     'a.test.ts': `// test-run: alone\n${makeTalker('a', 'a begins')}`,
@@ -198,7 +198,7 @@ function makeEngineFiles(keeper: string): Record<string, string> {
   };
 }
 
-test('an engine starts beside the files that need none', async () => {
+test('an engine starts while files run that need none', async () => {
   const keeper = `
     import { readFileSync } from 'node:fs';
     while (!readFileSync('said', 'utf8').includes('b ends')) await Bun.sleep(5);
@@ -246,7 +246,7 @@ test('the quick run leaves out what takes long, except what asks for it', async 
   });
 }, 60_000);
 
-test('short files share a process, and those that fail in it are named, all of them where it died', async () => {
+test('short files share a process; failed ones are named, or all of them if it died', async () => {
   const fine = `import { test } from 'bun:test'; test('is fine, in ' + process.pid, () => {});`;
   const files = {
     'bad.test.ts': PLANTED,
@@ -277,7 +277,7 @@ test('short files share a process, and those that fail in it are named, all of t
   });
 }, 60_000);
 
-test('a skipped test is not good, nor a file that hangs, nor a word that nobody knows', async () => {
+test('a skipped test, a file that hangs and an unknown word fail the run', async () => {
   const files = {
     'skips.test.ts': `import { test } from 'bun:test'; test.skip('is left out', () => {});`,
     'hangs.test.ts': `import { test } from 'bun:test'; test('hangs', () => new Promise(() => setInterval(() => {}, 9)), 99999);`,
@@ -333,7 +333,7 @@ test('a signal ends the run with all that was started', async () => {
   );
 }, 60_000);
 
-test('of an output, failed tests, uncaught errors and the end are found; colours and orders to the CI are not', () => {
+test('failed tests, uncaught errors and the end of an output are found, without colours and CI commands', () => {
   const unhandled = ['# Unhandled error between tests', '-'.repeat(31), 'error: nobody', '-'.repeat(31)];
   const output = [
     '::group::a.test.ts:',
@@ -363,7 +363,7 @@ test('of an output, failed tests, uncaught errors and the end are found; colours
   ]);
 });
 
-test('of a text that is too long the beginning and the end stay', () => {
+test('a text that is too long keeps its beginning and end', () => {
   const text = `${'a'.repeat(60)}${'b'.repeat(60)}`;
   expect(cutMiddle(text, 120)).toBe(text);
   expect(cutMiddle(text, 20)).toBe(`${'a'.repeat(10)}\n[… 100 characters left out …]\n${'b'.repeat(10)}`);

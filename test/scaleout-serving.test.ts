@@ -96,7 +96,7 @@ describe('large content', () => {
   });
 
   test(
-    'a caller that goes away ends what the store sends',
+    'a caller who leaves ends the reading from the store',
     async () => {
       const proxy = serverAt(0).s3Proxy;
       if (proxy === undefined) throw new Error('the cluster has no proxies');
@@ -146,7 +146,7 @@ describe('large content', () => {
 });
 
 test(
-  'an App that is suspended, resumed and removed is so on every server within 5 s',
+  'suspending, resuming and removing an App holds on every server within 5 s',
   async () => {
     const folder = makeTempFolder('scaleout-app');
     const issuer = makeIssuer('https://life.test');
@@ -188,7 +188,7 @@ test(
 );
 
 test(
-  'a node whose object is lost is told by the server that finds it, then by the others, until it is healed',
+  'a node whose object is lost is reported by the server that finds it, then by all, until it is healed',
   async () => {
     const node = makeNode(seededBytes(1000, 3));
     const before = new Set(await listKeys(engines.bucket));
@@ -211,7 +211,7 @@ test(
 );
 
 test(
-  'background work is done by one server; when that one drains another goes on at once',
+  'background work is done by one server, and by another as soon as that one drains',
   async () => {
     const sql = new SQL(engines.metadataUrl, { max: 1 });
     const readTurns = async (): Promise<Record<string, string>> => {
@@ -242,7 +242,7 @@ test(
 );
 
 test(
-  'a server whose engines have fallen silent says so, and still ends in time',
+  'a server whose engines do not answer says so, and still ends in time',
   async () => {
     const server = serverAt(1);
     server.postgresProxy?.setWeather({ kind: 'hang' });

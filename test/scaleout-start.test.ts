@@ -141,7 +141,7 @@ describe('servers on PostgreSQL and S3', () => {
   );
 
   test(
-    'share what they sign with: a cursor of one is good at another, also one started later',
+    'share the signing secret: a cursor of one is good at another, even one started later',
     async () => {
       const place = makePlace();
       const [first, second] = await Promise.all([start(place), start(place)]);
@@ -194,7 +194,7 @@ describe('servers on PostgreSQL and S3', () => {
   );
 
   test(
-    'a data folder with bytes in S3 remembers so, and is held by one server',
+    'a data folder with bytes in S3 remembers that, and is held by one server',
     async () => {
       const place = makePlace({ metadata: '', content: `${contentUrl.replace('?', '/folder?')}` });
       const first = await start(place, '--dev');
@@ -294,7 +294,7 @@ describe('a start that fails', () => {
   );
 
   test(
-    'not when they come while it waits',
+    'does not happen if they come while it waits',
     async () => {
       const { port } = new URL(engines.metadataUrl);
       const proxy = await startTcpProxy({ port: Number(port) });

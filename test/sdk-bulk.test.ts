@@ -67,7 +67,7 @@ async function contentsOf(bulk: Bulk, hashes: readonly Hash[]): Promise<Map<Hash
   return found;
 }
 
-test('a tree goes in by a pack, and out by another, compressed or not', async () => {
+test('a tree is written by one pack and read by another, compressed or not', async () => {
   const { bulk, getNode, getUsage } = connect('walk');
   const leaves = Array.from({ length: 300 }, (_, index) => nodeOf(`leaf ${index} `.repeat(index)));
   const hashes = leaves.map(({ hash }) => hash);
@@ -100,7 +100,7 @@ test('a tree goes in by a pack, and out by another, compressed or not', async ()
   expect(await getUsage()).toMatchObject({ nodeCount: 301, notReadyNodeCount: 0, reservedBytes: 0 });
 });
 
-test('what lacks, and what is not known, is told', async () => {
+test('unknown packs, foreign packs and packs without an upload are refused by their codes', async () => {
   const { bulk } = connect('refusals');
   const { hash } = nodeOf('refusals');
   const codeOf = (promise: Promise<unknown>) =>
@@ -124,7 +124,7 @@ describe('a pack from outside', () => {
     expect(broken?.byte).toBe(vector.broken?.byte as never);
   });
 
-  test('of bombs takes little memory and spares its neighbours', async () => {
+  test('of bombs takes little memory, and its good nodes are read', async () => {
     const { bulk } = connect('bombs');
     const [before, after, wanted] = ['before', 'after', 'wanted'].map((text) => nodeOf(text)) as [
       Sample,

@@ -170,7 +170,7 @@ test('a file alone is written under the path itself', async () => {
   expect(readFileSync(target, 'utf8')).toBe('alone');
 });
 
-test('what cannot be done is told by the classes that the doors export', async () => {
+test('failures are errors of the classes that the package exports', async () => {
   expect(await runProgram('node', 'failures', 'failures.mjs', folder.path)).toEqual({
     special: [true, expect.stringMatching(/^one entry cannot be stored: pipe \(named pipe\)$/), 0],
     aborted: 'enough',

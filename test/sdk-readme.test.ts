@@ -59,7 +59,7 @@ test(
 );
 
 test(
-  'every example is right by its types',
+  'every example passes the type checker',
   () => {
     const project = join(reader, 'typed');
     mkdirSync(project);

@@ -123,7 +123,7 @@ test(
   TEST_MS_MAX,
 );
 
-test('where there is no deployment says so and makes nothing', async () => {
+test('without a deployment says so and makes nothing', async () => {
   const { exitCode, stderr } = await runHoldfast(['secret', 'rotate', '--data', '/nowhere/at-all']);
   expect([exitCode, stderr.split('\n').length]).toEqual([1, 2]);
   expect(stderr).toContain('holds no deployment');

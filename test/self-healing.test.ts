@@ -160,10 +160,10 @@ describe('damage while no server runs', () => {
   }
 });
 
-describe('what is damaged is what is refused', () => {
+describe('only what is damaged is refused', () => {
   const LARGE_BYTES = 9 * MIB;
 
-  test('late in a large content: ranges before it are served, anything that touches it is not', async () => {
+  test('late in a large content: ranges before it are served, ranges that touch it are not', async () => {
     const node = nextNode(LARGE_BYTES);
     await client.store(node);
     spoiler.spoil(placeOf(node.hash), 'flipped', 8 * MIB);
@@ -188,7 +188,7 @@ describe('what is damaged is what is refused', () => {
     await expectContent(node);
   });
 
-  test('bytes added to the end of a file are not content', async () => {
+  test('bytes appended to a file are not content', async () => {
     const node = nextNode(FILE_BYTES);
     await client.store(node);
     appendFileSync(pathOf(node.hash), 'more');
@@ -242,7 +242,7 @@ describe('what is damaged is what is refused', () => {
     expect((await client.lease(above.hash)).json.state).toBe('ready');
   });
 
-  test('wrong bytes do not heal, and are named', async () => {
+  test('wrong bytes do not heal, and are rejected with the reason', async () => {
     const node = nextNode(FILE_BYTES);
     await client.store(node);
     spoiler.spoil(placeOf(node.hash), 'lost');

@@ -38,7 +38,7 @@ describe('settings of the runtime', () => {
     expect(planRuntimeSettings(args, env)).toEqual(settings);
   });
 
-  test('are those a server runs with, in the process that was started; what its user has set stands', async () => {
+  test('reach the started process, and those of its user are kept', async () => {
     const environment = { UV_THREADPOOL_SIZE: '5' };
     const server = await startServer({
       program: CHECKOUT_HOLDFAST,
@@ -95,7 +95,7 @@ describe('bin/holdfast in an installed package', () => {
     expect(run(link)).toEqual({ code: 0, out: words.map((word) => `${word}|`).join(''), err: '' });
   });
 
-  test('says so where there is none', () => {
+  test('says so if there is no runtime', () => {
     const { code, out, err } = run(join(installed('none'), 'bin', 'holdfast'));
     expect([code, out, err.trim().split('\n').length]).toEqual([1, '', 1]);
     expect(err).toContain('the npm package bun, is not installed');

@@ -28,7 +28,7 @@ test('systemd understands every line', () => {
   expect(runSystemdAnalyze(['verify', unit])).toEqual({ exitCode: 0, stdout: '', stderr: '' });
 });
 
-test('the service is exposed little', () => {
+test('systemd finds the service little exposed', () => {
   const bounds = ['--offline=true', `--threshold=${EXPOSURE_MAX}`];
   const { exitCode, stdout } = runSystemdAnalyze(['security', ...bounds, unit]);
   expect([exitCode, stdout.split('\n').at(-2)]).toEqual([0, expect.stringContaining('OK')]);

@@ -73,7 +73,7 @@ describe('uploads', () => {
   const putOf = ({ url, headers }: Awaited<ReturnType<typeof openUpload>>): string =>
     headOf('PUT', pathOf(url), { ...headers, 'content-length': 10_000 });
 
-  test('512 PUTs that drip to one URL: four are received', async () => {
+  test('512 slow PUTs to one URL: four are received', async () => {
     const upload = await openUpload('dripped');
     const attack = begin({ connections: 512, requests: [putOf(upload)], dripMs: 20_000 });
     // A few of those beyond four wait for a place before they are refused.
@@ -82,7 +82,7 @@ describe('uploads', () => {
     expect(refusedOf(attack)).toBe(508);
   }, 120_000);
 
-  test('600 PUTs that drip to many URLs: those beyond the share are refused', async () => {
+  test('600 slow PUTs to many URLs: those beyond the share are refused', async () => {
     const uploads: string[] = [];
     for (let count = 0; count < 150; count += 1) uploads.push(putOf(await openUpload(`many ${count}`)));
     await expectHonestDuring(begin({ connections: 600, requests: uploads, dripMs: 20_000 }), 50);

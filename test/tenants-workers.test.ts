@@ -53,7 +53,7 @@ async function expectHonestWithAll(): Promise<void> {
   expectHonest(report);
 }
 
-test('512 PUTs that drip to one URL: four are received by all workers together', async () => {
+test('512 slow PUTs to one URL: all workers together receive four', async () => {
   const { json } = await tenants.client(GREEDY).lease(makeNode('dripped').hash, HOUR_MS);
   const { url, headers } = json.upload as { url: string; headers: Record<string, string> };
   const lines = Object.entries({ ...headers, host: 'x', 'content-length': '100000' }).map(

@@ -54,7 +54,7 @@ describe('groups of short files', () => {
   const names = (groups: readonly (readonly { readonly name: string }[])[]) =>
     groups.map((group) => group.map(({ name }) => name).join(' '));
 
-  test('what takes a moment shares a process; what is long, alone, unknown or needs an engine has its own', () => {
+  test('short files share a process; a file that is long, alone, unknown or needs an engine has its own', () => {
     const files = [
       file('a', 200),
       file('long', 2001),
@@ -67,14 +67,14 @@ describe('groups of short files', () => {
     expect(names(groupShort(files))).toEqual(['a b c', 'long', 'alone', 'store', 'new']);
   });
 
-  test('no group becomes what all others wait for, and none is lost', () => {
+  test('no group takes so long that all others wait for it, and none is lost', () => {
     const files = Array.from({ length: 40 }, (_, index) => file(`${index}`, 1000));
     const groups = groupShort(files);
     expect(groups.map((group) => group.length)).toEqual([15, 15, 10]);
     expect(groups.flat()).toEqual(files);
   });
 
-  test('a group takes less than its files by themselves, a single one what it took', () => {
+  test('a group is estimated below the sum of its files, a single file at its own time', () => {
     expect(findGroupTimes([file('a', 1000), file('b', 600)])).toEqual({ ms: 800, cpuMs: 400 });
     expect(findGroupTimes([file('a', 1000)])).toEqual({ ms: 1000, cpuMs: 500 });
     expect(findGroupTimes([file('new')])).toBeUndefined();
@@ -82,7 +82,7 @@ describe('groups of short files', () => {
 });
 
 describe('the plan', () => {
-  test('checks come first, then the longest, what runs alone at the end; equal ones by name', () => {
+  test('checks come first, then the longest files, then those that run alone; equal ones by name', () => {
     const tasks = [
       plan('b', 5, 5),
       plan('alone', 900, 1, { isAlone: true }),
@@ -93,12 +93,12 @@ describe('the plan', () => {
     expect(orderPlanned(tasks).map(({ name }) => name)).toEqual(['check', 'long', 'a', 'b', 'alone']);
   });
 
-  test('what keeps cores busy does not run with more of its kind than there are cores', () => {
+  test('no more files that keep cores busy run at once than there are cores', () => {
     const busy = ['a', 'b', 'c'].map((name) => plan(name, 1000, 1000));
     expect(play(busy).map(({ from }) => from)).toEqual([0, 0, 1000]);
   });
 
-  test('what waits runs beside what is busy, as far as there are places', () => {
+  test('files that wait run beside busy ones while there are places', () => {
     const waits = Array.from({ length: 5 }, (_, index) => plan(`waits ${index}`, 1000, 100));
     const busy = ['x', 'y'].map((name) => plan(name, 900, 900));
     const ran = play([...waits, ...busy]);
@@ -112,13 +112,13 @@ describe('the plan', () => {
     expect(findNext(waiting, running, LIMITS)?.name).toBe('small');
   });
 
-  test('what needs more than all cores runs as well', () => {
+  test('a file that needs more than all cores runs as well', () => {
     const wide = plan('wide', 1000, 9000);
     expect(findNext([wide], [], LIMITS)).toBe(wide);
     expect(findNext([wide], [plan('runs', 10, 10)], LIMITS)).toBeUndefined();
   });
 
-  test('beside what runs alone nothing starts, whatever comes up meanwhile', () => {
+  test('nothing starts beside a file that runs alone', () => {
     const alone = plan('alone', 1000, 10, { isAlone: true });
     const small = plan('small', 10, 1);
     expect(findNext([small], [alone], LIMITS)).toBeUndefined();
@@ -126,12 +126,12 @@ describe('the plan', () => {
     expect(findNext([alone], [], LIMITS)).toBe(alone);
   });
 
-  test('one file after the other where one place is asked for', () => {
+  test('with one place files run one after the other', () => {
     const tasks = ['a', 'b', 'c'].map((name) => plan(name, 10, 1));
     expect(play(tasks, { cores: 2, tasksMax: 1 }).map(({ from }) => from)).toEqual([0, 10, 20]);
   });
 
-  test('of a file that nobody has timed, nothing is known, and it runs', () => {
+  test('a file without a known time runs too', () => {
     const planned = makePlanned({ name: 'new' });
     expect(planned).toMatchObject({ isCheck: false, isAlone: false });
     expect(planned.ms).toBeGreaterThan(0);
@@ -146,7 +146,7 @@ describe('the plan', () => {
     tasksMax: fc.integer({ min: 1, max: 9 }),
   });
 
-  test('everything runs once, nothing beside what runs alone, and never more than the places', () => {
+  test('every file runs once, none beside one that runs alone, and never more than the places', () => {
     fc.assert(
       fc.property(anyTasks, anyLimits, (tasks, limits) => {
         const ran = play(tasks, limits);
@@ -164,7 +164,7 @@ describe('the plan', () => {
     );
   });
 
-  test('the estimate is what it then takes, where everything takes what it took before', () => {
+  test('the estimate is right if every file takes the time it took before', () => {
     fc.assert(
       fc.property(anyTasks, anyLimits, (tasks, limits) => {
         const end = Math.max(0, ...play(tasks, limits).map(({ to }) => to));
@@ -177,7 +177,7 @@ describe('the plan', () => {
 });
 
 describe('the estimate', () => {
-  test('takes off what has run, and never says that what is late is over', () => {
+  test('subtracts files that have run, and never counts a late file as over', () => {
     const task = plan('long', 60_000, 600);
     expect(estimateLeftMs([], [{ ...task, ranMs: 20_000 }], LIMITS)).toBe(40_000);
     expect(estimateLeftMs([], [{ ...task, ranMs: 600_000 }], LIMITS)).toBe(120_000);
@@ -185,7 +185,7 @@ describe('the estimate', () => {
     expect(estimateLeftMs([], [], LIMITS)).toBe(0);
   });
 
-  test('goes with the pace of the run, of which a little says little', () => {
+  test('follows the pace of the run, more so the longer it runs', () => {
     const task = plan('next', 60_000, 600);
     expect(findPace([])).toBe(1);
     expect(findPace([{ ms: 10, tookMs: 100 }])).toBeLessThan(1.01);
@@ -195,7 +195,7 @@ describe('the estimate', () => {
   });
 });
 
-test('progress is one line: how many, how long, about how long still, and what runs', () => {
+test('progress is one line: files done, time taken, time left, and what runs', () => {
   const state = { done: 37, all: 190, tookMs: 250_000, leftMs: 290_000, failed: 0, names: [] };
   expect(formatProgress(state)).toBe('37 of 190 files, 4 min 10 s, about 5 min left');
   expect(formatProgress({ ...state, failed: 2, leftMs: 12_000, names: ['a', 'b'] })).toBe(
@@ -210,7 +210,7 @@ describe('the screen', () => {
     return { written, columns, write: (text: string) => void written.push(text) };
   };
 
-  test('on a terminal the line is drawn in place, fits, and is gone before anything else is printed', async () => {
+  test('on a terminal the line is drawn in place, fits, and is erased before anything else is printed', async () => {
     const stream = makeStream(20);
     const screen = makeScreen(stream, () => 'x'.repeat(50), { isTerminal: true, everyMs: 5 });
     await until(() => stream.written.length > 3);
@@ -222,7 +222,7 @@ describe('the screen', () => {
     );
   });
 
-  test('nothing is drawn behind half a line', async () => {
+  test('nothing is drawn after an unfinished line', async () => {
     const stream = makeStream(0);
     const screen = makeScreen(stream, () => 'line', { isTerminal: true, everyMs: 1 });
     screen.print('half');
@@ -233,7 +233,7 @@ describe('the screen', () => {
     expect(stream.written.slice(0, 3)).toEqual(['half', ' and half\n', 'line']);
   });
 
-  test('in a log it is a line of its own, now and then', async () => {
+  test('a log gets a progress line now and then', async () => {
     const stream = makeStream(80);
     const screen = makeScreen(stream, () => 'line', { isTerminal: false, everyMs: 5 });
     screen.print('half');

@@ -49,14 +49,14 @@ test('a hundred requests whose token has ended are all answered, after one renew
   expect(connect(ended).getUsage()).rejects.toMatchObject({ status: 401, code: 'invalid_token' });
 });
 
-test('a token that the server refuses is renewed though its time is not over', async () => {
+test('a token that the server refuses is renewed before its end', async () => {
   const tokens = [running.issuer.token(SPACE, { aud: 'another' }), running.issuer.token(SPACE)];
   const client = connect(createTokenSource({ renew: () => tokens.shift() ?? '' }));
   expect((await client.getUsage()).nodeCount).toBeGreaterThanOrEqual(0);
   expect(tokens).toEqual([]);
 });
 
-test('--token-file is read again at once when the server refuses what was in it', async () => {
+test('--token-file is read again at once if the server refuses its token', async () => {
   const file = join(folder.path, 'token');
   writeFileSync(file, makeEndedToken());
   const proxy = startCountingProxy(running.server.url);

@@ -166,7 +166,7 @@ test('a request is a span of its caller’s trace, its steps are children, and n
   for (const secret of ['eyJ', 'Bearer', 'a secret', node.hash, 'nobody']) expect(sent).not.toContain(secret);
 });
 
-test('a receiver that is away holds no request up, and the log says so without the headers', async () => {
+test('a receiver that is away delays no request, and the log says so without the headers', async () => {
   const away = startReceiver();
   await away.end();
   const each = await start(away.url, { OTEL_SERVICE_NAME: 'ours', OTEL_TRACES_SAMPLER: 'always_on' });
@@ -193,6 +193,6 @@ test('the code of traces is loaded only if they are wanted', async () => {
   expect(isLoaded({ ...endpoint, OTEL_SDK_DISABLED: 'true' })).toBe('false false');
 });
 
-test('an address that is none is refused in one line that does not show it', async () => {
+test('an invalid address is refused in one line that does not show it', async () => {
   await expect(start('http://me:hidden@127.0.0.1')).rejects.toThrow('holds a user or password');
 });

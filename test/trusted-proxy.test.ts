@@ -43,7 +43,7 @@ describe.concurrent('X-Forwarded-Proto and X-Forwarded-For', () => {
     });
   });
 
-  test('of anybody else are not', async () => {
+  test('of any other peer are not', async () => {
     expect(await leaseThrough('--trusted-proxy', '10.0.0.0/8')).toEqual({
       scheme: 'http:',
       peer: '127.0.0.1',

@@ -66,7 +66,7 @@ test('the shared holdfast is the executable of these sources, and goes when its 
   expect([await keeper.exited, existsSync(dirname(program))]).toEqual([0, false]);
 }, 60_000);
 
-test('what a killed process left in the temporary folder goes with the next start', () => {
+test('the next start removes what a killed process left in the temporary folder', () => {
   const prefix = join(tmpdir(), `hf-owner-test-${process.pid}-`);
   const [dead, living, other] = [1, 2, 3].map((name) => `${prefix}${name}`) as [string, string, string];
   try {

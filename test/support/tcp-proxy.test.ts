@@ -71,7 +71,7 @@ test('pass: bytes go both ways, and the end of the client ends the connection', 
   expect(proxy.accepted).toBe(1);
 });
 
-test('hang: connections old and new are taken and nothing comes; healed, all of it comes', async () => {
+test('hang: old and new connections are accepted and get nothing until it passes, then all of it', async () => {
   const proxy = await startProxy();
   const old = await open(proxy);
   old.socket.write('10\n');
@@ -87,7 +87,7 @@ test('hang: connections old and new are taken and nothing comes; healed, all of 
   await untilReceived(fresh, 30);
 });
 
-test('reset: open connections break at once, new ones too, until it passes again', async () => {
+test('reset: open and new connections break at once until it passes again', async () => {
   const proxy = await startProxy();
   const old = await open(proxy);
   proxy.setWeather({ kind: 'reset' });
@@ -100,7 +100,7 @@ test('reset: open connections break at once, new ones too, until it passes again
   await untilReceived(next, 5);
 });
 
-test('slow: no faster than so many bytes a second, and each chunk late', async () => {
+test('slow: each chunk is late, and no faster than so many bytes a second', async () => {
   const proxy = await startProxy();
   const client = await open(proxy);
   proxy.setWeather({ kind: 'slow', bytesPerSecond: BODY_BYTES * 2, delayMs: 0 });
@@ -121,7 +121,7 @@ test('cut: so many bytes of answers, then a reset; for one connection alone when
   await untilReceived(whole, BODY_BYTES);
 });
 
-test('a cut that has begun is called off by other weather, and nothing of the answer is missing', async () => {
+test('a cut that has begun ends when the proxy changes, and nothing of the answer is missing', async () => {
   const proxy = await startProxy({ cutPauseMs: 20_000 });
   const client = await open(proxy);
   proxy.setWeather({ kind: 'cut', afterBytes: 1000 });
@@ -132,7 +132,7 @@ test('a cut that has begun is called off by other weather, and nothing of the an
   expect(proxy.connections).toBe(1);
 });
 
-test('a connection that is often full keeps no listener of it', async () => {
+test('a connection that is often full keeps no listeners', async () => {
   const proxy = await startProxy();
   const client = await open(proxy);
   const added: string[] = [];

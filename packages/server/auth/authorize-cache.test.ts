@@ -66,7 +66,7 @@ describe('a remembered capability', () => {
     expect(ask(APP_ID, SPACE_ID, 'runGc')).toThrow('cas:gc:execute');
   });
 
-  test('is one, however its header is written', async () => {
+  test('is one entry, however its header is written', async () => {
     const { authorizer, bearer } = await openWarm();
     const token = bearer.slice('Bearer '.length);
     for (const written of [

@@ -24,7 +24,7 @@ const SUSPEND = {
   peer: '::1',
 } as const;
 
-test("each change of an operator has a line, even a refused one, and reads have none", async () => {
+test('each change of an operator has a line, even a refused one, and reads have none', async () => {
   expect(await audited(audit, SUSPEND, async () => 'done')).toBe('done');
   const refuse = () => Promise.reject(new OperatorError('NOT_FOUND', 'there is no such App'));
   await expect(audited(audit, SUSPEND, refuse)).rejects.toThrow('no such App');
