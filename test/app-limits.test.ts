@@ -32,7 +32,7 @@ test(
     expect(await count()).toBe('0');
     await running.client().store(makeNode('the first'));
     await administer('set', APP, '--space', SPACE, '--max-nodes', '1');
-    // The quota is in force within some seconds. A node that is stored before is never refused again.
+    // The quota takes effect within some seconds. A node that was stored before is never refused.
     await until(async () => {
       const node = makeNode(`another ${crypto.randomUUID()}`);
       const { upload } = (await running.client().lease(node.hash)).json;
@@ -68,7 +68,7 @@ test(
     ]);
     const { stdout } = await runHoldfast(['space', 'list', '--data', running.data]);
     expect(stdout).toMatch(/^app +later +0 +0 B +0 B +0 B +5 B$/m);
-    // A first write makes its row, and it is listed where rows are.
+    // The first write makes the row of the Space, which is then listed among the rows.
     for (const space of ['later', 'much-later']) {
       await administer('set', APP, '--space', space, '--max-bytes', 'none');
     }

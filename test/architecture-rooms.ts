@@ -17,7 +17,7 @@ const CLIENT = '@holdfast/client';
 const FILES = '@holdfast/files';
 const SERVER = '@holdfast/server';
 
-/** What pushes of the command line remember. */
+/** The local state of pushes by the command line. */
 export const FILES_STATE = 'packages/files/state/';
 
 /** The port to the registered Apps. */
@@ -32,7 +32,7 @@ const ENGINE_PORTS = [
 /** Copying deployments. */
 const TRANSFER = 'packages/server/transfer/';
 
-/** What every room of the server above the rules may count and share out. */
+/** Metrics and shares, which every room of the server above the rules may use. */
 const METRICS = 'packages/server/metrics/';
 const SHARES = 'packages/server/shares/';
 const TRACES = 'packages/server/traces/';
@@ -234,7 +234,7 @@ function clientRooms(): Room[] {
   ];
 }
 
-/** What a browser runs, and the door of the server that builds it. */
+/** The page that a browser runs, and the door that builds it for the server. */
 function consoleRooms(): Room[] {
   const page = 'packages/console/page/';
   const views = ['preact', 'preact/hooks', '@preact/signals'];

@@ -25,7 +25,7 @@ export const FUNCTION_LINES_MAX = 70;
 const RUNTIME_GLOBALS = /(?<![\w.'"])(?:Bun|process|Buffer|Deno|__dirname|require)(?=[.([])/;
 /** What only one runtime has. */
 const BUN_GLOBAL = /(?<![\w.'"])Bun(?=[.([])/;
-/** Names that would let the rules reach the world past their seams. */
+/** Names by which rules would reach clock, randomness or network without a port. */
 const WORLD_GLOBALS =
   /(?<![\w.'"])(?:Date\.now|new Date|Math\.random|setTimeout|setInterval|fetch|console|Bun\.(?:file|write|serve)|process)\b/;
 

@@ -36,7 +36,7 @@ function read(path: string): Line[] {
   return existsSync(path) ? linesOf(readFileSync(path, 'utf8')) : [];
 }
 
-/** What uploads are open for, by the rows themselves. */
+/** The hashes of open uploads, read from the rows. */
 function hashesOfUploads(data: string): string[] {
   const database = new Database(databasePath(data), { readonly: true });
   try {
@@ -173,7 +173,7 @@ describe.concurrent('an audit log', () => {
     expect((await client.put(opened.json.upload, pending.bytes)).status).toBe(503);
     Bun.spawnSync(['rm', path]);
     await until(async () => (await client.commit('r2', { [node.hash]: 1 })).status === 200);
-    // What came while it was known that no line can be written was not begun; the first one was, before anybody knew.
+    // Changes that came after the first failed line were not begun; the first one was, because nobody knew yet.
     expect((await client.commit('r1', { [node.hash]: 1 })).json).toMatchObject({ idempotent: false });
     expect(hashesOfUploads(running.data).toSorted()).toEqual([lost.hash, pending.hash].toSorted());
     expect((await client.put(opened.json.upload, pending.bytes)).status).toBe(200);

@@ -67,7 +67,7 @@ describe('a backup', () => {
     expect(statSync(dir).mode & 0o777).toBe(0o700);
     const more = makeNode(new Uint8Array(LARGE_BYTES).fill(77));
     await running.client().store(more);
-    // However long the tests take, a collection finds it in use.
+    // Leased for so long that no collection takes it during the tests.
     await running.client().commit('more', { [more.hash]: 1 });
     const again = await backUp(dir);
     expect(again.nodes).toBe(first.nodes + 1);
@@ -117,7 +117,7 @@ describe('a backup', () => {
         await client.store(makeNode(new Uint8Array(60_000).fill(round * 20 + index + 1)));
       }
       const child = Bun.spawn([HOLDFAST, 'backup', dir, '--data', running.data], { stderr: 'ignore' });
-      // Random, so that over time every moment is met.
+      // Random, so that many runs meet every moment.
       await Promise.race([child.exited, Bun.sleep(150 + Math.random() * 350)]);
       child.kill('SIGKILL');
       await child.exited;
@@ -210,7 +210,7 @@ describe('a restore', () => {
       const url = new URL(upload.url);
       url.port = String(server.port);
       expect((await restored.put({ ...upload, url: url.href }, open.bytes)).status).toBe(403);
-      // A domain that nobody had used when the backup was made.
+      // A domain that was unused when the backup was made.
       const other = makeSpaceClient(server.url, APP, 'other', running.issuer.token('other'));
       expect((await other.roots()).json.revision).toBeGreaterThan(late.json.revision);
       for (let pass = 0; pass < 3; pass += 1) expect((await restored.gc()).json.deleted).toBe(0);

@@ -12,7 +12,7 @@ import { makeTempFolder } from './support/temp-folder.ts';
 const MINUTE_MS = 60_000;
 const SHAPE = { largeBytes: 4 * 1024 * 1024, entryCount: 280 };
 
-/** A real one that no test made: what the page is handed, and the command line pushes too. */
+/** A real folder that no test made, which the page and the command line both push. */
 const FOLDER = '/usr/share/doc/git';
 
 interface Listed {
@@ -40,7 +40,7 @@ function listFolder(path = ''): Listed[] {
   });
 }
 
-/** Without a bundler a page says itself where the packages are. */
+/** Without a bundler the page itself maps the names of packages. */
 const PAGE = `<!doctype html><title>SDK</title>
 <script type="importmap">
 { "imports": { "@holdfast/client": "/@holdfast/client/index.js", "@holdfast/protocol": "/@holdfast/protocol/index.js" } }

@@ -93,7 +93,7 @@ test(
         await moved.end('SIGKILL');
       }
 
-      // What was collected stays for a while, and then goes.
+      // Objects of collected nodes stay in the backup for a while, and then go.
       await remove(keys[0] as string);
       expect((await backUp()).json.nodes).toBe(NODES + 1);
       expect((await backUp('--keep-gone', '1ms')).json.nodes).toBe(NODES);

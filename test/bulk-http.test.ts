@@ -47,7 +47,7 @@ async function errorOf(response: Response): Promise<[number, string]> {
   return [response.status, body.error];
 }
 
-/** What every answer of the tenant plane has. */
+/** Headers of every answer to tenants. */
 function expectOpen({ headers }: Response): void {
   expect(headers.get('access-control-allow-origin')).toBe('*');
   expect(headers.get('timing-allow-origin')).toBe('*');

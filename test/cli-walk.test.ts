@@ -1,4 +1,4 @@
-/** The walks of the README and the recipes, word for word, on a fresh data folder. Only the ports are others: tests take free ones. */
+/** The walks of the README and the recipes, word for word, on a fresh data folder. Only the ports differ: tests take free ones. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
 
 const README_URL = 'http://127.0.0.1:8420';
-/** what a checkout has that the walk uses */
+/** files of a checkout that the walk uses */
 const LINKED = ['LICENSE', 'bin', 'docs', 'node_modules', 'packages'];
 /** The walk sleeps for a minute; more than twice what the rest takes on a very busy machine. */
 const WALK_MS_MAX = 480_000;

@@ -108,7 +108,7 @@ describe('the SDK and the server', () => {
     };
     const client = connect('late', { fetch: fetchLate });
     expect((await client.putNode({ contentType: 'a/b', content: 'late' })).state).toBe('ready');
-    // One more on a machine so busy that the second one starts too late as well.
+    // A third one if the machine is so busy that the second upload starts too late as well.
     expect(puts).toBeGreaterThanOrEqual(2);
   });
 

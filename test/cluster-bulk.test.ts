@@ -1,4 +1,4 @@
-/** Packs where several real servers share PostgreSQL and a bucket: what one has begun, another ends. */
+/** Packs on several real servers over PostgreSQL and one bucket: one server finishes the work that another began. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test';
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -47,7 +47,7 @@ function makeTree(name: string, leaves: number): CanonicalNode[] {
   return [...parents, ...below];
 }
 
-/** -1: its publication has not begun */
+/** -1 if its publication has not begun */
 async function countPublished(id: string): Promise<number> {
   await using sql = new SQL(engines.metadataUrl, { max: 1 });
   const [row] = await sql`SELECT published_count FROM packs WHERE id = decode(${id}, 'hex') AND state > 0`;

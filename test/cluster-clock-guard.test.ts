@@ -66,7 +66,7 @@ test(
     await until(() => right.process.log().includes('more than 2m ahead of'));
     await until(async () => isNear(await readSkew(right, 'rows'), OFF_MS));
     for (const node of nodes) expect((await client.metadata(node.hash)).status).toBe(200);
-    // Who asks may renew while the operator sees to the clock.
+    // Callers can renew leases while the operator corrects the clock.
     expect((await client.lease((nodes[0] as (typeof nodes)[0]).hash, LEASE_MS)).json.state).toBe('ready');
     await clock.advance(-OFF_MS);
     expect((await client.gc()).json).toEqual({ examined: 0, deleted: 0, reclaimedContentBytes: 0 });

@@ -175,7 +175,7 @@ test(
       for (const [round, victim] of VICTIMS.entries()) {
         let isStopped = false;
         const working = run.work(() => isStopped);
-        // It is waited for below; where the strike itself fails, that is what is told.
+        // Awaited below; if the kill itself fails, that failure is reported.
         working.catch(() => {});
         try {
           await Bun.sleep(run.random.below(WORK_MS_MAX));

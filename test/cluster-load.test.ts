@@ -51,7 +51,7 @@ test('a crowd is served up to the limits, and the rest is told to come again', a
   for (let wave = 0; wave < WAVES; wave += 1) {
     const startedAt = performance.now();
     const crowd = Array.from({ length: CROWD }, async (_, index) => {
-      // Commits that meet may share a transaction; those who open uploads need one each.
+      // Concurrent commits may share a transaction, but each opened upload needs its own.
       const isCommit = index % 4 === 0;
       const response = isCommit
         ? await client.request('POST', '/root-refs', {
@@ -100,7 +100,7 @@ test('on SIGTERM a server finishes what it has begun, and the others go on', asy
     client.lease(uploaded.hash),
     client.commit('while it ends', { [large.hash]: 1 }),
   ]);
-  // What a server is asked it takes up in turn: with these answers it has begun what was sent before.
+  // A server begins requests in order: once these are answered, all earlier ones have begun.
   for (let asked = 0; asked < 3; asked += 1) {
     expect((await fetch(`${leaving?.process.url}/health`, { keepalive: false })).status).toBe(200);
   }

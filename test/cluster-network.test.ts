@@ -86,7 +86,7 @@ interface Outcome {
   readonly ms: number;
 }
 
-/** An answer in time: as wished, or one that says to come again. */
+/** An answer in time: the expected one, or one that says to come again. */
 async function measure(what: string, request: Promise<Response>): Promise<Outcome> {
   const startedAt = performance.now();
   const response = await request;
@@ -100,7 +100,7 @@ async function measure(what: string, request: Promise<Response>): Promise<Outcom
   return { what, status: response.status, ms };
 }
 
-/** One of each operation; which of them need rows, and which bytes. */
+/** One request of each operation, and whether it needs rows or bytes. */
 function sendEach(
   client: SpaceClient,
   { ready, requestId }: { ready: CanonicalNode; requestId: string },
@@ -127,7 +127,7 @@ const allWith = (status: number, except: Record<string, number> = {}): Record<st
   ...{ roots: status, usage: status, content: status, ...except },
 });
 
-/** A server nobody disturbs goes on as ever until `isOver`. */
+/** Expects good answers of an undisturbed server until `isOver`. */
 async function expectUndisturbed(client: SpaceClient, ready: CanonicalNode, isOver: () => boolean) {
   let rounds = 0;
   while (!isOver()) {

@@ -46,7 +46,7 @@ function makeTrees(): readonly CanonicalNode[] {
   return [...leaves, ...parents, ...tops];
 }
 
-/** What was acknowledged. Only what is certain: the request was answered. */
+/** What was acknowledged: only facts of answered requests. */
 class RaceFacts {
   /** ms by the database's clock */
   readonly leasedUntil = new Map<string, number>();
@@ -157,7 +157,7 @@ async function read({ facts, client, random, nodes }: Racer): Promise<void> {
 
 async function race(racer: Racer): Promise<void> {
   const { random, nodes } = racer;
-  // At the beginning of a round many leases are over: collections meet the first who want the nodes back.
+  // At the beginning of a round many leases are over, so collections meet clients that want the nodes back.
   if (random.chance(0.5)) await collect(racer);
   for (let operation = 0; operation < OPERATIONS_EACH; operation += 1) {
     const node = random.pick(nodes) as CanonicalNode;
@@ -197,9 +197,9 @@ async function check(facts: RaceFacts, nodes: readonly CanonicalNode[]): Promise
   }
 }
 
-/** Takes back what most nodes are held by, so that the next collections find work. */
+/** Removes most root refs, so that the next collections find work. */
 async function letGo(facts: RaceFacts, racers: readonly Racer[]): Promise<void> {
-  // What is above zero last: its domain may hold the difference to one below.
+  // Positive balances come last, because they may cover a negative one of another domain.
   const byDomain = racers.slice(0, DOMAINS.length);
   for (const sign of [-1, 1]) {
     for (const { client, domain, nodes, nextId } of byDomain) {
@@ -207,7 +207,7 @@ async function letGo(facts: RaceFacts, racers: readonly Racer[]): Promise<void> 
         const held = facts.balance(domain, hash);
         if (Math.sign(held) !== sign) continue;
         const { status, json } = await client.commit(nextId(), { [hash]: -held });
-        // Below zero in one domain, a node that nobody may add to while it is not ready.
+        // A node that is not ready takes no positive delta, so a negative balance can remain.
         expect([200, 409]).toContain(status);
         if (status !== 200) continue;
         facts.revisions.get(domain)?.push(json.revision);
@@ -250,7 +250,7 @@ test(`${CLIENTS} clients of three processes race on shared trees`, async () => {
       await Promise.all(racers.map(race));
       await check(facts, nodes);
       if (round % 2 === 0) await letGo(facts, racers);
-      // So that most leases run out now and then, and a collection meets them in the next round.
+      // Now and then most leases run out, and a collection meets them in the next round.
       await clock.advance(round % 2 === 0 ? 95_000 : 20_000);
     }
   } catch (error) {

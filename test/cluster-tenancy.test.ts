@@ -111,7 +111,7 @@ test(
       accepted = statuses.filter((status) => status === 200).length;
       return accepted >= 3;
     });
-    // Each server by itself gives no more than there is; what the other one gave meanwhile it learns some seconds later.
+    // Each server alone never exceeds the quota; it learns of the other's nodes some seconds later.
     expect(accepted).toBeLessThanOrEqual(6);
     await order('app', 'set', APP, '--max-nodes', 'none');
   },
@@ -146,7 +146,7 @@ test(
     await becomes(one, 401);
     await order('app', 'revoke', APP, '--sub', 'ann');
     await becomes(ann, 401);
-    // Also one that was made afterwards.
+    // Tokens issued afterwards are refused too.
     expect(await askBoth(token({ sub: 'ann', jti: 'new' }))).toEqual([401, 401]);
     for (const bearer of [other, bob]) expect(await askBoth(bearer)).toEqual([200, 200]);
     await order('app', 'revoke', APP, '--jti', 'one', '--lift');

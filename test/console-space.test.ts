@@ -53,7 +53,7 @@ test(
     ]);
     expect(download.suggestedFilename()).toBe('large.txt');
     expect(readFileSync(await download.path()).equals(large)).toBe(true);
-    // By ranges: the file is longer than what is shown at once.
+    // Read by ranges, because the file is longer than one view of it.
     await page.getByText(`Bytes 0 to 262144 of ${large.length}`).waitFor();
     await page.getByRole('button', { name: 'Later' }).click();
     await page.getByText(`Bytes 262144 to 524288 of ${large.length}`).waitFor();
@@ -151,7 +151,7 @@ test(
     const { page } = watched;
     await running.signIn(watched, `#/space/tree/${root}`);
     await page.getByRole('link', { name: HOSTILE_NAME }).waitFor();
-    // What turns a line around is spelt out.
+    // Characters that reverse the direction of text are shown as codes.
     await page.getByRole('link', { name: 'invoice\\u202efdp.exe' }).waitFor();
     const names = [
       HOSTILE_NAME,

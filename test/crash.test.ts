@@ -131,7 +131,7 @@ class CrashRun {
     await this.#waitUntilTidy((seen) => ({ ...seen, orphans: seen.unburied }));
   }
 
-  /** Once the sweep has been: no claim is left, and every file has its record and every record its file. */
+  /** After a sweep: no claim is left, every file has its record, and every record its file. */
   async checkNothingLeftOver(): Promise<void> {
     await this.#restartLater(STRAYS_GONE_AFTER_MS);
     await this.#waitUntilTidy((seen) => seen);

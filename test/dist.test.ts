@@ -1,4 +1,4 @@
-/** What `npm run dist` leaves: the files themselves, and the command as its users have it, installed by npm or as one file. */
+/** The output of `npm run dist`: the files themselves, and the command installed by npm or as one executable. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import {
   copyFileSync,
@@ -184,7 +184,7 @@ function readSum(name: string): string | undefined {
   return lines.find((line) => line.slice(66) === name)?.slice(0, 64);
 }
 
-/** A connection that is complete, to where nobody listens. */
+/** Complete connection settings for an address where nobody listens. */
 const NOWHERE = {
   HOLDFAST_URL: 'http://127.0.0.1:1',
   HOLDFAST_APP: 'app',
@@ -202,7 +202,7 @@ async function serveThere(program: string, data: string, given: readonly string[
     arguments: ['--dev', '--workers', '2'],
   });
   servers.push(server);
-  // Lines after the first come when they come.
+  // Lines after the first may come later.
   await until(() => /^# .* usage$/m.test(server.output()));
   const env = Object.fromEntries(
     [...server.output().matchAll(/^export (\w+)=(.*)$/gm)].map(([, name = '', value = '']) => [name, value]),
@@ -280,7 +280,7 @@ describe.each(Object.entries(programs))('holdfast as %s', (kind, program) => {
   });
 });
 
-/** All files that npm has installed, with what tells that one was written. */
+/** All installed files with their sizes and times, so that a write to any of them shows. */
 function listInstalled(): string[] {
   const root = realpathSync(join(prefix, 'lib', 'node_modules', 'holdfast'));
   return readdirSync(root, { recursive: true })

@@ -1,4 +1,4 @@
-/** What an operator's machine can do to a server: each time one clear line, nothing lost, and work goes on afterwards. */
+/** Faults of an operator's machine: each gives one clear line, loses nothing, and the server works on afterwards. */
 import { Database } from 'bun:sqlite';
 import { afterEach, describe, expect, test } from 'bun:test';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ import { makeTempFolder } from './support/temp-folder.ts';
 
 const APP = 'app';
 const SPACE = 'space';
-/** Within this a server is well again. */
+/** A server has recovered within this time. */
 const WELL_MS_MAX = 15_000;
 const MIB = 1024 * 1024;
 const LARGE_BYTES = 100_000;
@@ -230,7 +230,7 @@ describe('a server that runs goes on', () => {
     }
     expect(refusals.length).toBeGreaterThan(0);
     for (const message of refusals) expect(message).toStartWith("no space left on the server's disk");
-    // Lines that repeat are counted: some kinds of failure, none of them told for each request.
+    // Repeated lines are counted: there are a few kinds of failure, and none has a line for each request.
     expect(server.log().split('a request failed').length).toBeLessThan(refusals.length / 2);
     await expectReadable(client, stored);
     expect((await fetch(`${server.url}/health`)).status).toBe(200);
@@ -369,7 +369,7 @@ async function storeUntilRefused(client: SpaceClient, stored: CanonicalNode[]): 
   throw new Error('a full disk took everything');
 }
 
-/** Refused for a while yet, until it is there. */
+/** Repeats a read until the server answers it. */
 async function untilServed(client: SpaceClient, hash: string): Promise<void> {
   const deadline = Date.now() + WELL_MS_MAX;
   for (;;) {

@@ -1,4 +1,4 @@
-/** Packs made to hurt, over real sockets: judged by the rules, within bounded memory, while others are served (docs/bulk.md, Pack format). */
+/** Hostile packs over real sockets: judged by the rules, in bounded memory, while others are served (docs/bulk.md, Pack format). */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { zstdCompressSync } from 'node:zlib';
@@ -17,7 +17,7 @@ import {
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
 
 const MIB = 1024 * 1024;
-/** A node of the largest size in each of its forms, and what the runtime keeps before it collects. */
+/** A node of the largest size in each of its forms, plus memory that the runtime has not collected yet. */
 const MEMORY_MAX = 160 * MIB;
 const NODE_BYTES_MAX = 8 * MIB;
 const SEED = 20260101;

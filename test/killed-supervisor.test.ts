@@ -1,5 +1,5 @@
 // test-run: quick
-/** kill -9 of a server of several processes, real ones: its workers end by themselves, and nobody serves beside one that hangs. */
+/** kill -9 of a real supervisor: its workers end by themselves, and no server starts beside one that hangs. */
 import { expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -29,12 +29,12 @@ const SIZES = [700, 30_000, 90_000, 400_000];
 
 const places = openMigrationPlaces('migration-crash');
 const { issuer } = places;
-/** in the name of the tests, so that a failure can be had again */
+/** named in the tests, so that a failure can be repeated */
 const SEED = Number(process.env.HOLDFAST_TEST_SEED ?? Date.now() % 1_000_000);
 const random = makeRandom(SEED);
 const source = places.makeFolder();
 let there: Place;
-/** its rows through this very process: while it cannot watch and kill, no copy goes on either */
+/** rows go through this very process, so that no copy continues while the process cannot watch and kill it */
 let watched: ProxiedPlace;
 
 afterAll(async () => {
@@ -73,7 +73,7 @@ interface ProxiedPlace {
   close(): Promise<void>;
 }
 
-/** As it is reached through proxies. */
+/** The same place behind proxies. */
 async function behindProxies(place: Place): Promise<ProxiedPlace> {
   const engines = place.engines as NonNullable<Place['engines']>;
   const metadata = new URL(engines.metadataUrl);
@@ -168,7 +168,7 @@ async function migrateThroughKills(from: Place, to: Place): Promise<number> {
     const untilSteps = stepsOf(last) + random.below(share);
     const outcome = await runAndKill(from, to, untilSteps, kills < EARLY_KILLS);
     if (outcome.isComplete) return kills;
-    // What was told before the kill was durable: nothing of it is done again.
+    // Steps that were reported before the kill were durable, so they are not repeated.
     if (last?.phase === 'copy' && outcome.first?.phase === 'copy') {
       expect(outcome.first.counts.nodes).toBeGreaterThanOrEqual(last.counts.nodes);
     }
@@ -288,7 +288,7 @@ describe('a copy whose engines are away for seconds', () => {
       });
       let said = '';
       for await (const chunk of child.stderr) {
-        // Once: a second one ends it at once.
+        // Only once, because a second signal ends it at once.
         if (said === '') child.kill('SIGINT');
         said += new TextDecoder().decode(chunk);
       }

@@ -1,4 +1,4 @@
-/** The verification at the end of a copy finds whatever did not arrive as it was, and names it. */
+/** The verification at the end of a copy finds and names whatever differs from the source. */
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { randomUUID } from 'node:crypto';
@@ -64,7 +64,7 @@ async function copyWith(
   return events;
 }
 
-/** As somebody would with a tool, who knows nothing of flags and counters. */
+/** Changes rows as a person with a database tool would, without knowledge of flags and counters. */
 function change(data: string, sql: string): void {
   const database = new Database(databasePath(data));
   try {

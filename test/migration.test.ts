@@ -55,7 +55,7 @@ describe('a data folder with rows of every kind', () => {
     return (JSON.parse(stdout) as Record<string, unknown>[]).map(({ usage, ...app }) => app);
   };
 
-  /** What was read or collected in vain: rotten rows, and a claim whose object will not go. */
+  /** Rows of failed reads and collections: rotten ones, and a claim whose object cannot be deleted. */
   async function spoil(): Promise<void> {
     const spoiler = new ByteSpoiler(source.data);
     for (const { hash } of zoo.nodes.rotten) spoiler.spoil(readPlace(source.data, hash), 'flipped');

@@ -1,4 +1,4 @@
-/** Room that is kept free on the disk of the data folder: no new uploads below it, and everything else goes on. */
+/** Space that is kept free on the disk of the data folder: below it uploads are refused, and everything else works. */
 import { afterEach, describe, expect, test } from 'bun:test';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';

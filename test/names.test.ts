@@ -247,7 +247,7 @@ describe('push --name', () => {
         let seen = 0;
         const killed = killAt === 0 ? undefined : push(proxy.url);
         proxy.onRequest = (kind, moment) => {
-          // What only keeps the root leased meanwhile comes when it comes.
+          // Renewals of the lease on the root come at any time.
           if (moment === 'asked' && kind !== 'commit') return;
           seen += 1;
           if (seen === killAt) killed?.child.kill('SIGKILL');

@@ -1,4 +1,4 @@
-/** A backup that an operator asks a real server for: who may, where to, one at a time, and what is told meanwhile. */
+/** A backup that an operator asks a real server for: who may ask, where it may go, and the reported progress. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** What operators ask where several servers share a database and a bucket; one server's way to the database is cut meanwhile. */
+/** Operators ask several servers over one database and bucket, while the connection of one server to the database is cut. */
 import { afterAll, expect, test } from 'bun:test';
 import { makeNode } from './support/canonical-node.ts';
 import { formatContentUrl, makeS3Environment, openEngines } from './support/cluster.ts';

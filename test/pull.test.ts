@@ -169,7 +169,7 @@ async function runAndWatch(spaceId: string, ...args: string[]): Promise<number> 
 describe('memory', () => {
   test('a file of 512 MiB of the largest chunks, pulled, bundled and imported', async () => {
     const source = commands.fresh('zeros');
-    // Zeros are never cut before the maximum: every chunk is as large as chunks get. A number at its start makes each another.
+    // Zeros are never cut before the maximum, so every chunk has the largest size. A number at its start makes each unique.
     expect(Bun.spawnSync(['truncate', '--size', String(LARGE_BYTES), source]).exitCode).toBe(0);
     const opened = openSync(source, 'r+');
     for (let at = 0; at < LARGE_BYTES; at += CHUNK_BYTES_MAX) writeSync(opened, `${at}`, at);
@@ -285,7 +285,7 @@ describe('a server that lies', () => {
         });
         if (!url.pathname.endsWith('/content')) return answer;
         const bytes = await answer.bytes();
-        // Large contents only: the walk itself goes on, and every second chunk is false.
+        // Only large contents are changed: the walk itself works, and every second chunk is wrong.
         if (bytes.length > 50_000 && ++lies % 2 === 0) bytes[bytes.length - 7]! ^= 1;
         return new Response(bytes, { headers: { 'content-type': answer.headers.get('content-type') ?? '' } });
       },

@@ -197,7 +197,7 @@ describe('a push goes on', () => {
     expect(await push.ended).toMatchObject({ exitCode: 0, stdout: `${root}\n` });
     const { distinct, repeated } = countRepeats();
     expect(repeated).toEqual([]);
-    // An upload whose answer the kill swallowed was not counted.
+    // An upload whose answer was lost in the kill was not counted.
     expect(distinct).toBeLessThanOrEqual(tree.nodes.size);
     expect(await running.client('restart').usage()).toMatchObject({
       nodeCount: tree.nodes.size,
@@ -308,7 +308,7 @@ describe('pushes of one folder at the same time', () => {
     for (const { exitCode, stdout } of await Promise.all(pushes)) {
       expect([exitCode, stdout]).toEqual([0, `${root}\n`]);
     }
-    // Those that looked at one time each gave one.
+    // Pushes that looked at the same time each added one.
     expect([1, 2, 3]).toContain(await balanceOf('together', root));
     expect(await running.client('together').usage()).toMatchObject({
       nodeCount: tree.nodes.size,

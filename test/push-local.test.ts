@@ -1,4 +1,4 @@
-/** The local half of a push: what is remembered of files, what is left out, what is recorded. */
+/** The local half of a push: the remembered state of files, the ignored ones, and the recorded times. */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test';
 import { chmodSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';

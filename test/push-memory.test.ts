@@ -16,7 +16,7 @@ const PIECE_BYTES = 4 * 1024 * 1024;
 const folder = makeTempFolder('push-memory');
 let running: RunningServer;
 let url: string;
-/** Has every tree already: what is measured is reading and hashing alone. */
+/** A server that has every node already, so that only reading and hashing are measured. */
 const fullServer = Bun.serve({
   hostname: '127.0.0.1',
   port: 0,

@@ -1,4 +1,4 @@
-/** Request targets that something on the way might tidy up: each is judged exactly as it was sent. */
+/** Request targets that something on the way might normalize: each is judged exactly as it was sent. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { exchange, statusesOf } from './support/raw-connection.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
@@ -26,7 +26,7 @@ describe('targets', () => {
     expect(await ask(usagePath)).toBe(200);
   });
 
-  /** Each would lead to the same Space if anything on the way tidied paths up; a refusal without an answer is as good. */
+  /** Each would lead to the same Space if something normalized paths; a refusal without an answer is as good. */
   const tricks: readonly string[] = [
     `/v1/apps/${APP}/spaces/other/../${SPACE}/cas/usage`,
     `/v1/apps/${APP}/spaces/./${SPACE}/cas/usage`,

@@ -1,4 +1,4 @@
-/** A database that was restored from a backup, with the bucket that has seen more than it: real PostgreSQL, real S3. */
+/** A database restored from a backup beside a bucket with newer objects: real PostgreSQL, real S3. */
 import { afterAll, expect, test } from 'bun:test';
 import { SQL } from 'bun';
 import { makeNode } from './support/canonical-node.ts';

@@ -71,7 +71,7 @@ async function push(): Promise<
   return { ...(JSON.parse(stdout) as Pushed), done: events.at(-1).counters };
 }
 
-/** What a lease, and a look at metadata, say besides, over a connection of its own. */
+/** The headers of damage in the answers of a lease and of readMetadata, each over a connection of its own. */
 async function readTold(hash: string): Promise<readonly (string | null)[]> {
   const headers = { authorization: `Bearer ${running.issuer.token(SPACE)}`, connection: 'close' };
   const node = `${running.server.url}/v1/apps/${APP}/spaces/${SPACE}/cas/nodes/${hash}`;
@@ -85,7 +85,7 @@ async function readTold(hash: string): Promise<readonly (string | null)[]> {
   return [lease, metadata].map((answer) => answer.headers.get('holdfast-rotten-nodes'));
 }
 
-/** Until all processes say the same, which each learns by itself. */
+/** Waits until all processes answer the same, because each learns it by itself. */
 async function untilAllTell(hash: string, count: string | null): Promise<void> {
   await until(async () => {
     for (let at = 0; at < AGREEING_ANSWERS; at += 1) {

@@ -205,7 +205,7 @@ test('an engine starts while files run that need none', async () => {
     console.log(JSON.stringify({ ENGINE: 'is at hand' }));
     await Bun.stdin.text();`;
   await withFiles(makeEngineFiles(keeper), async (folder) => {
-    // Also where there is one place: nobody who waits for an engine takes it.
+    // Even with one place: a file that waits for an engine does not take it.
     const { exitCode, lines } = await runIn(folder, { tasksMax: 1 });
     expect([exitCode, lines.at(-1)]).toEqual([0, '2 passed, 0 failed']);
     expect(lines).toContain('is at hand');
@@ -303,7 +303,7 @@ test('a signal ends the run with all that was started', async () => {
     import { writeFileSync } from 'node:fs';
     import { test } from 'bun:test';
     test('starts', async () => {
-      // A shell that does not listen to the signal.
+      // A shell that ignores the signal.
       const child = Bun.spawn(['sh', '-c', 'trap "" INT TERM; while :; do sleep 0.1; done'], { stdout: 'inherit' });
       writeFileSync('pid', String(child.pid));
       await child.exited;

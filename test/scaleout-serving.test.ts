@@ -17,7 +17,7 @@ const MIB = 1024 * 1024;
 const HOUR_MS = 3_600_000;
 const TEST_MS_MAX = 120_000;
 const SLOW_READERS = 100;
-/** So much of an object, and no answer about anything else. */
+/** Only an answer with content of an object has so many bytes. */
 const BEGUN_BYTES = 60_000;
 
 const engines = await openEngines();
@@ -133,7 +133,7 @@ describe('large content', () => {
           readers.push(...(await Promise.all(Array.from({ length: 20 }, () => askSlowly(medium.hash)))));
           await until(() => readers.every(({ isAnswered }) => isAnswered));
         }
-        // All of their answers in memory would be more.
+        // All of their answers in memory would take more.
         expect(readResidentBytes(pid) - before).toBeLessThan(SLOW_READERS * 8 * MIB * 0.8);
         const answer = await cluster.clientOf(0).content(medium.hash);
         expect(sha256(await answer.bytes())).toBe(sha256(medium.content));

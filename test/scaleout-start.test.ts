@@ -102,7 +102,7 @@ async function makeClient(server: ServerProcess, place: Place, appId: string): P
   return client;
 }
 
-/** Resolves once each of many answers in a row is as wished. */
+/** Resolves once many answers in a row are as expected. */
 async function untilKnown(ask: () => Promise<boolean>): Promise<void> {
   const deadline = Date.now() + KNOWN_MS_MAX;
   for (let agreeing = 0; agreeing < AGREEING_ANSWERS; agreeing += 1) {

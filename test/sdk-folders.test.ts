@@ -124,7 +124,7 @@ async function expectRoundTrips(runtime: string, spaceId: string, sources: reado
   expect(results).toEqual(expected);
 }
 
-/** Of all programs of the machine one version, as nobody else is writing there; of thousands of objects a part. */
+/** A part of a real folder that nobody writes to: thousands of entries would take too long. */
 function copyOf(source: string): string {
   const copy = commands.fresh('copy');
   copyRealFolder(source, copy, makeRandom(20260101));

@@ -30,7 +30,7 @@ beforeAll(async () => {
   spoiler = new ByteSpoiler(running.data);
 }, 60_000);
 
-/** A test that failed between two servers must not take the others with it. */
+/** A test that fails between two servers must not fail the next ones. */
 beforeEach(async () => {
   if (!running.server.isRunning()) await restart();
 });
@@ -72,7 +72,7 @@ async function expectRefused(node: CanonicalNode, range?: string): Promise<void>
   expect(outcome).toBe('broken');
 }
 
-/** The whole promise for one rotten node that is leased, rooted and referenced. */
+/** Checks every promise for one rotten node that is leased, rooted and referenced. */
 async function expectRottenThenHeal(node: CanonicalNode): Promise<void> {
   const before = await client.metadata(node.hash);
   for (let read = 0; read < 3; read += 1) await expectRefused(node);

@@ -8,7 +8,7 @@ import { makeTempFolder } from './support/temp-folder.ts';
 
 /** Tenths; 100 is a unit without any hardening. */
 const EXPOSURE_MAX = 20;
-/** What the server itself allows requests in flight and its stores to end, over the 10 s of docs/operations.md. */
+/** The time that the server gives requests and stores to end beyond the 10 s of docs/operations.md. */
 const DRAIN_SECONDS_MAX = 15;
 
 const folder = makeTempFolder('systemd');

@@ -34,7 +34,7 @@ function headOf(method: string, path: string, fields: Readonly<Record<string, st
 const refusedOf = (attack: ReturnType<typeof begin>): number =>
   JSON.parse(attack.lines().at(-1) ?? '{}')['429'] ?? 0;
 
-/** The honest tenant writes, reads and uploads while `attack` goes on, of which so many were refused before. */
+/** The honest tenant writes, reads and uploads while `attack` goes on and has had so many refusals. */
 async function expectHonestDuring(attack: ReturnType<typeof begin>, refused = 0): Promise<void> {
   const honest = tenants.client(HONEST);
   try {

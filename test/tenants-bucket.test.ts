@@ -15,7 +15,7 @@ const HOUR_MS = 3_600_000;
 const OBJECT_BYTES = 40_000;
 const CALLERS = 600;
 const NODES = 10;
-/** All that wait for the bucket hold most of what one server asks of it at once, and not all. */
+/** Waiting requests hold most of the places that one server has at the bucket, but not all. */
 const HANGING_MIN = 64;
 
 const closers: (() => unknown)[] = [];

@@ -12,7 +12,7 @@ import { askHonestly, expectHonest, GREEDY, HONEST, startTenants, type Tenants }
 const CONNECTIONS = 4_100;
 const FEW_CONNECTIONS = 64;
 const BOMB_BYTES = 4 * 1024 ** 3;
-/** One for each way in which requests fail, every ten seconds. */
+/** Log lines: one for each kind of failure every ten seconds. */
 const LOG_LINES_MAX = 40;
 
 const closers: (() => unknown)[] = [];
@@ -35,7 +35,7 @@ async function startWith(jwksUrl: string): Promise<Tenants> {
   return tenants;
 }
 
-/** The token is in the form of one, and its signature is garbage. */
+/** The token has the right form, and its signature is garbage. */
 function floodUnsigned({ server, issuers }: Tenants, connections: number): Attack {
   const [header, claims] = issuers[GREEDY].token('space').split('.');
   const attack = startAttack(join(import.meta.dir, 'support', 'attack-with-unsigned.ts'), {

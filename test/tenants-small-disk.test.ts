@@ -1,5 +1,5 @@
 // test-run: alone
-/** One tenant reads much that is large, and takes none of it, on a small disk: another tenant goes on to write and to read. */
+/** On a small disk one tenant asks for many large nodes and reads none of the answers: another tenant still writes and reads. */
 import { afterEach, test } from 'bun:test';
 import { join } from 'node:path';
 import { startAttack } from './support/attack.ts';

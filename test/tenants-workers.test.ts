@@ -1,5 +1,5 @@
 // test-run: alone
-/** Eight workers share a port and a folder: what is bounded by the process stays fair in each, and one URL has four PUTs in all. */
+/** Eight workers share a port and a folder: bounds of a process are fair in each, and one URL takes four PUTs in all. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { startAttack } from './support/attack.ts';

@@ -1,4 +1,4 @@
-/** How `npm test` chooses what runs side by side, and how it tells what is left. */
+/** How `npm test` chooses which files run side by side, and how it estimates the time left. */
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { formatDuration, formatProgress, makeScreen } from '../tools/progress.mjs';

@@ -1,4 +1,4 @@
-/** Traces of a real server, sent to a real receiver on loopback that takes nothing but what OTLP's JSON allows. */
+/** Traces of a real server, sent to a real receiver on loopback that accepts only the JSON of OTLP. */
 import { afterAll, expect, test } from 'bun:test';
 import { makeNode } from './support/canonical-node.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';

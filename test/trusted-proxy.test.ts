@@ -1,4 +1,4 @@
-/** `serve --trusted-proxy` on a real server: what a proxy says of its clients is believed, and what clients say is not. */
+/** `serve --trusted-proxy` on a real server: the headers of a proxy are believed, and those of clients are not. */
 import { afterAll, describe, expect, test } from 'bun:test';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** An attack: many callers read the same, again and again. Started by attack.ts. */
+/** An attack: many callers read the same nodes again and again. Started by attack.ts. */
 
 interface Settings {
   /** taken in turns */

@@ -10,7 +10,7 @@ export interface Attack {
   stop(): Promise<void>;
 }
 
-/** `program`: a file of test/support; `settings`: what it finds, as JSON, in its first argument. */
+/** `program`: a file of test/support; `settings`: its first argument, as JSON. */
 export function startAttack(program: string, settings: unknown): Attack {
   // Attackers come from other machines: they take no processor from the server, nor from the honest tenant.
   const child = Bun.spawn(['nice', '-n', '19', process.execPath, program, JSON.stringify(settings)], {

@@ -140,7 +140,7 @@ class CephStore implements CephServer {
   async restart(): Promise<void> {
     if (!this.#isRunning('monitor')) await this.#startMonitor();
     if (!this.#isRunning('osd')) {
-      // Else clients wait for the dead one until the monitor has noticed.
+      // Otherwise clients wait for the dead daemon until the monitor has noticed.
       await this.#run('ceph', 'osd', 'down', 'osd.0');
       await this.#startOsd();
     }

@@ -18,7 +18,7 @@ const COMMON_NAME = [2, 5, 4, 3];
 const ECDSA_WITH_SHA256 = [1, 2, 840, 10_045, 4, 3, 2];
 const BASIC_CONSTRAINTS = [2, 5, 29, 19];
 const SUBJECT_ALT_NAME = [2, 5, 29, 17];
-/** 2000 to 2049, as far as this form of time goes */
+/** 2000 to 2049: this form of time ends there */
 const VALIDITY = ['000101000000Z', '491231235959Z'];
 
 export function makeAuthority(name: string): TestAuthority {

@@ -13,7 +13,7 @@ export interface CountingProxy {
   /** everything since the last `forget` */
   readonly passed: readonly Passed[];
   forget(): void;
-  /** Called when a request has come and when its answer is about to go; what it does happens first. */
+  /** Called when a request has come and when its answer is about to go; the proxy waits for it. */
   onRequest: ((kind: string, moment: 'asked' | 'answered') => void | Promise<void>) | undefined;
   offersBulk: boolean;
   /** The server that answers from now on; it may be away. */

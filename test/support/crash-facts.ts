@@ -135,7 +135,7 @@ async function settleCommit(facts: CrashFacts, client: SpaceClient): Promise<voi
   if (pendingCommit === undefined) return;
   facts.pendingCommit = undefined;
   const { status, json } = await client.commit(pendingCommit.requestId, pendingCommit.changes);
-  // Unapplied, it may now meet a node that was collected; applied, it answers for ever.
+  // If it was not applied, it may now meet a collected node; if it was, its answer is permanent.
   if (status === 404 || status === 409) return;
   expect(status).toBe(200);
   facts.applyCommit(pendingCommit, json.revision);

@@ -189,7 +189,7 @@ async function commit(workload: Workload): Promise<void> {
   if (pending === undefined) return Bun.sleep(2);
   facts.pendingCommit = pending;
   const answer = await client.commit(pending.requestId, pending.changes);
-  // Unapplied, it may by now meet a node that was collected.
+  // If it was not applied, it may by now meet a collected node.
   const isOvertaken = isAgain && (answer.status === 404 || answer.status === 409);
   if (!isOvertaken) {
     expectDecided(workload, answer);

@@ -1,4 +1,4 @@
-/** A TCP proxy in front of an object store that never answers what is asked about the objects of some Spaces. */
+/** A TCP proxy in front of an object store that never answers requests for the objects of some Spaces. */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 export interface HangingBucket {

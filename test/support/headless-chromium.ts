@@ -6,7 +6,7 @@ import { makeTempFolder } from './temp-folder.ts';
 
 const FLAGS = [
   '--headless',
-  // Everything here is our own page on loopback; as root there is no sandbox to be had.
+  // Only our own pages on loopback are opened, and there is no sandbox for root.
   '--no-sandbox',
   '--disable-gpu',
   '--disable-dev-shm-usage',
@@ -36,7 +36,7 @@ export function openPage(url: string): OpenPage {
   const mapping = '--host-resolver-rules=MAP * 127.0.0.1';
   const child = Bun.spawn(['chromium', ...FLAGS, mapping, `--user-data-dir=${folder.path}`, url], {
     cwd: folder.path,
-    // Nothing of the home of whoever runs the tests.
+    // Nothing from the home folder of the user.
     env: { ...process.env, HOME: folder.path },
     stdin: 'ignore',
     stdout: 'ignore',

@@ -191,7 +191,7 @@ function makeServer(prepared: PreparedServer, port: number, started: EngineProce
   };
 }
 
-/** What is on the disk of a server that was killed is one instant of it. */
+/** The disk of a killed server has the state of one instant. */
 async function copyForStandby(prepared: PreparedServer, port: number): Promise<PreparedServer> {
   const { user, password } = prepared;
   const folder = makeFolder(user);
@@ -213,7 +213,7 @@ async function crash(postmaster: EngineProcess): Promise<void> {
   const backends = findDescendants(postmaster.pid);
   for (const pid of backends) killIfThere(pid);
   await postmaster.kill();
-  // Dead is enough: whoever inherits them buries them when it pleases.
+  // A dead process is enough: its new parent may remove it later.
   await until(() => backends.every((pid) => /^Z?$/.test(readState(pid))));
 }
 

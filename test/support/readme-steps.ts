@@ -13,7 +13,7 @@ export interface StepDifference {
   readonly expected: string;
 }
 
-/** What a push says in between on a machine that is busy, and no page can foretell. */
+/** Progress lines of a push on a busy machine, which no page can predict. */
 const PROGRESS_LINE = /^(?:reading|asking what is missing|uploading|checking|committing): \d.*\n/gm;
 
 /** Every `$ command` of the page's console blocks, with the lines that follow it. */

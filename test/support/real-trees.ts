@@ -99,7 +99,7 @@ function editEntry(path: Buffer, random: SeededRandom, edit: number): void {
   }
 }
 
-/** As a database writes: some bytes in the midst, the length stays. */
+/** As a database writes: some bytes in the middle change, and the length stays. */
 function overwriteInside(path: Buffer, size: number, random: SeededRandom): void {
   const content = readFileSync(path);
   const at = random.below(size + 1);
@@ -127,7 +127,7 @@ function copyIfReadable(source: Buffer, target: Buffer): void {
     copyFileSync(source, target);
     chmodSync(target, statSync(source).mode | 0o600);
   } catch (error) {
-    // What this user may not read, or what went away meanwhile, is not part of the copy.
+    // Entries that this user may not read, or that vanished meanwhile, are not copied.
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'EACCES' && code !== 'EPERM' && code !== 'ENOENT') throw error;
   }

@@ -173,7 +173,7 @@ class Link {
         }
         if (this.#isReset) return;
       }
-      // The end is news too: a network that hangs does not bring it.
+      // The end of a connection is held back too while the network hangs.
       while (this.#weather.kind === 'hang' && !this.#isReset) await this.#changed();
       if (!this.#isReset) to.end();
     } catch {
@@ -181,7 +181,7 @@ class Link {
     }
   }
 
-  /** Waits for leave to forward; how many of `length` bytes may go now. */
+  /** Waits until bytes may pass; resolves with how many of `length` may pass now. */
   async #admit(length: number, areAnswers: boolean): Promise<number> {
     while (!this.#isReset) {
       const weather = this.#weather;

@@ -105,7 +105,7 @@ export async function askHonestly(
   return { ...best, refused, serverBytes };
 }
 
-/** What is asked of the server while it is attacked. */
+/** Requests of the honest tenant while the server is attacked. */
 export function expectHonest(report: HonestReport): void {
   const { refused, p99Ms, serverBytes } = report;
   if (refused.length === 0 && p99Ms <= HONEST_P99_MS_MAX && serverBytes <= SERVER_BYTES_MAX) return;

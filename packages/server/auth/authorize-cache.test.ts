@@ -1,4 +1,4 @@
-/** What a remembered capability may and may not spare (docs/api.md, Capabilities). */
+/** Which checks a remembered capability may skip, and which not (docs/api.md, Capabilities). */
 import { afterAll, describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import { JWKS_WAITERS_MAX } from './auth-limits.ts';

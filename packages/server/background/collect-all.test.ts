@@ -1,4 +1,4 @@
-/** Collection by itself, over the real embedded engine: which Spaces it visits, and what one that fails does to the others. */
+/** Automatic collection over the real embedded engine: which Spaces it visits, and that a failing Space delays no other. */
 import { afterEach, expect, test } from 'bun:test';
 import { randomBytes } from 'node:crypto';
 import { pino } from 'pino';
@@ -71,7 +71,7 @@ async function isFinished(turns: BackgroundTurns): Promise<boolean> {
   return (await turns.take('gc'))?.position?.includes('"isFinished":true') ?? false;
 }
 
-/** Without rests: as if each had passed. */
+/** Skips the rests between Spaces. */
 function makeImpatientStep(options: Parameters<typeof makeCollectStep>[0]): () => Promise<number> {
   return () => makeCollectStep(options)();
 }
@@ -145,7 +145,7 @@ test('Spaces are spread out over the time of a round', async () => {
   // Three Spaces, and the end of the round.
   expect(await step()).toBe(10_000);
   const stillToDo = (await count(opened, 'a', 'one')) + (await count(opened, 'a', 'two'));
-  // It rests: whoever asks again too early changes nothing.
+  // The loop rests: a step that comes too early changes nothing.
   expect(await step()).toBeLessThanOrEqual(10_000);
   expect((await count(opened, 'a', 'one')) + (await count(opened, 'a', 'two'))).toBe(stillToDo);
 });

@@ -62,7 +62,7 @@ test('room that one caller holds is refused to others, and unused room is free a
     third = outcome;
   });
   await Bun.sleep(0);
-  // Whether there is room depends on what becomes of the others.
+  // Whether there is room depends on the outcome of the others.
   expect(third).toBeUndefined();
   stored += 1;
   first.settle(true);
@@ -84,7 +84,7 @@ test('bytes stored during a reading of the sum count, whether the reading saw th
   const release = Promise.withResolvers<void>();
   gate = release.promise;
   now += 1_500;
-  // This reading has looked before the node is stored, and ends afterwards.
+  // This reading looks before the node is stored, and ends after it.
   const other = await take();
   stored += 1;
   reservation.settle(true);
@@ -110,7 +110,7 @@ test('what other processes store is seen outside requests after 1 s, and within 
   await store();
   stored = LIMIT;
   now += 1_001;
-  // This request goes by the old sum, and has it read again for the next.
+  // This request judges by the old sum, and starts a reading for the next one.
   expect(await hasRoom()).toBe(true);
   await Bun.sleep(0);
   expect([await hasRoom(), readings > 1]).toEqual([false, true]);

@@ -1,4 +1,4 @@
-/** A database that is copied in passes while it is written to is, in the end, as it was when it was pinned. */
+/** A database is copied in passes while others write to it: the copy has the state of the moment at which it was pinned. */
 import { Database } from 'bun:sqlite';
 import { afterAll, expect, test } from 'bun:test';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
@@ -36,7 +36,7 @@ test('the copy holds the pages of one moment, though pages change between its pa
   const glance = (): SqlitePageSnapshot => withPin(path, (pin) => new SqlitePageSnapshot(path, pin));
   write(1, 0, ROWS);
   const seen = glance();
-  // It is read as it comes to be, with a log that is begun anew.
+  // The first pass reads pages that change under it, and a log that begins anew.
   write(2, 0, ROWS / 2);
   database.run('PRAGMA wal_checkpoint(RESTART)');
   write(3, 10, 20);

@@ -20,7 +20,7 @@ import {
 } from './test/core-fixture.ts';
 
 const URL_LIFE_MS = 5 * MINUTE_MS;
-/** core/lease-decision.ts: how long after its URL expired a PUT is taken to be on its way */
+/** core/lease-decision.ts: how long after the end of its URL a PUT may still be on its way */
 const PUT_DURATION_MS = 10 * MINUTE_MS;
 const NODE_BYTES_MAX = 128 * 1024;
 
@@ -34,7 +34,7 @@ const gc = () => runGc(world.core, SPACE, 100);
 const generationOf = async (node: { hash: string }) =>
   (await world.core.metadata.findUpload(SPACE, node.hash))?.generation;
 
-/** What there is to read of a node now. */
+/** The content that a read of the node gives now. */
 async function contentOf(node: { hash: string }): Promise<unknown> {
   const { body } = await readContent(world.core, SPACE, node.hash, undefined, CALLER);
   return body;

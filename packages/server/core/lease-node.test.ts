@@ -338,7 +338,7 @@ test('a rotten node keeps its lease untouched until its bytes heal it; refs, cou
   const upload = await world.begin(node);
   expect(await world.row(node)).toEqual(before);
   await world.put(upload, node.bytes);
-  // Its child is rotten and it heals all the same: its edges still stand.
+  // Its child is rotten, and the node heals all the same, because its edges still stand.
   expect(await world.lease(node, 2 * MINUTE_MS)).toMatchObject({
     state: 'ready',
     leaseStartedAt: before.leaseStartedAt,

@@ -279,7 +279,7 @@ describe.each([
     const objects = isDirect ? world.direct.generations : world.objectFiles();
     expect(objects).not.toContain(generation);
     expect((await client.lease(id)).results).toEqual([{ state: 'absent', hash: node.hash }]);
-    // The same bytes come again by another pack, and the first one stays spent.
+    // Another pack brings the same bytes, and the first pack stays spent.
     expect(statesOf(await client.send([node]))).toEqual(['ready']);
     expect(statesOf(await client.lease(id))).toEqual(['ready']);
     expect((await client.use(id)).liveRecords).toBe(0);

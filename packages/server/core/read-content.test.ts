@@ -63,7 +63,7 @@ test.each([
   await world.publish(node);
   await world.spoil(node, how);
   for (const range of [undefined, 'bytes=0-0', 'bytes=9999999-']) {
-    // The range is judged first while nothing is known of the damage, never once it is.
+    // Once the damage is known the answer is 503, even for an invalid range.
     expect(await failureOf(read(node, range))).toMatchObject({ code: 'SERVICE_UNAVAILABLE', status: 503 });
   }
   expect(await stateOf(node)).toBe('rotten');

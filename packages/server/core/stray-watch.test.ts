@@ -46,7 +46,7 @@ test('a walk that meets more than one in a hundred stops until an operator accep
   expect((await look(strays.slice(0, 19))).size).toBe(19);
   await expect(look(strays.slice(19))).rejects.toBeInstanceOf(StraysSuspicious);
   expect(watch.stopped).toContain('accept-restore');
-  // Nothing was noted of what stopped it, and asking again changes nothing.
+  // The walk noted nothing of the stopped step, and a second step changes nothing.
   await expect(look(strays.slice(19))).rejects.toBeInstanceOf(StraysSuspicious);
   expect((await engine.metadata.findTombstones(strays)).size).toBe(19);
   await acceptStrays(engine.metadata, NOW);

@@ -45,7 +45,7 @@ async function balances(domain = 'domain'): Promise<Record<string, number>> {
   return Object.fromEntries(items.map(({ hash, refCount }) => [hash, refCount]));
 }
 
-/** Puts a number into a row that no test could reach by commits. */
+/** Writes a number into a row that commits would take too long to reach. */
 async function setRootRefCount(node: CanonicalNode, domain: string, balance: number): Promise<void> {
   await world.core.metadata.transact(SPACE, async (tx) => {
     const row = (await tx.findNode(node.hash))!;
@@ -247,7 +247,7 @@ test('a cursor is good in its own domain for 24 h of later commits, then 409', a
   const { nextCursor } = await page();
   for (const node of [a, b, c]) await world.lease(node, 2 * DAY_MS);
   await commit('two', [[c, 1]]);
-  // A cursor of the revision before is given out until the commit that supersedes it has ended.
+  // Cursors name the previous revision until the commit that supersedes it has ended.
   world.now += DAY_MS + MINUTE_MS - 1;
   await world.sweepAll();
   expect((await page(nextCursor!)).items).toEqual([{ hash: c.hash, refCount: 1 }]);

@@ -28,7 +28,7 @@ describe('data folder', () => {
     const script = `
       const { ${call} } = await import(${JSON.stringify(join(import.meta.dir, 'data-folder.ts'))});
       ${call}(${JSON.stringify(path)});
-      // Whoever forgets what it was given holds the folder all the same.
+      // A holder that drops the returned object still holds the folder.
       Bun.gc(true);
       console.log('held');
       setInterval(() => {}, 1000);`;
@@ -94,7 +94,7 @@ describe('data folder', () => {
     ['SQLITE_NOTADB', /damaged.*restore a backup/],
     ['SQLITE_CORRUPT', /damaged.*restore a backup/],
     ['SQLITE_CORRUPT_INDEX', /damaged.*restore a backup/],
-    // What SQLite says of a schema that one flipped bit made another.
+    // The error of SQLite for a schema with one flipped bit.
     ['SQLITE_ERROR', /damaged.*restore a backup/],
   ])('%s is explained', (code, message) => {
     const explained = explainFolderError('/data', Object.assign(new Error('x'), { code }));

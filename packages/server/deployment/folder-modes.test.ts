@@ -36,7 +36,7 @@ test('a folder that holds other things too keeps its mode and theirs, and is nam
   const folder = makeFolder('shared');
   writeFileSync(join(folder, 'notes.txt'), '');
   chmodSync(join(folder, 'notes.txt'), 0o644);
-  // What a link of our name points at is not ours.
+  // The target of a link is not ours, even if the link has a name of ours.
   symlinkSync(join(folder, 'notes.txt'), join(folder, 'dev-key.jwk'));
   const { tightened, open } = tightenModes(folder);
   expect(open).toEqual([folder]);

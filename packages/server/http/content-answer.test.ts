@@ -152,7 +152,7 @@ describe('a caller that goes away', () => {
     await ask(hash, { read, signal: gone.signal });
     expect(world.failures.at(-1)?.kind).toBe('caller-gone');
     expect(reads).toBeLessThan(10);
-    // What was on its way then is read again.
+    // Pieces that were being read then are read again.
     const response = await ask(hash, { read });
     expect(response.status).toBe(200);
     expect(reads).toBeLessThan(20);

@@ -184,7 +184,7 @@ describe('readers that stall', () => {
     expect(copies.heldBytes).toBe(32 * MIB);
     expect(reads.length).toBe(17);
     const other = makeSource(16 * MIB).source;
-    // Long enough for a copy without readers to be let go of.
+    // Long enough for a copy without readers to be released.
     await Bun.sleep(600);
     const refusal = copies.take(other, 0, other.size, watch());
     await expect(refusal).rejects.toMatchObject({ status: 429, retryAfterSeconds: 1 });
@@ -320,7 +320,7 @@ test('a caller who leaves ends the reading, unless another caller waits for it',
   callers[1].abort();
   await outcomes;
   expect(reading.aborted).toBe(true);
-  // Who comes next does not wait for what was given up.
+  // The next caller does not wait for the abandoned reading.
   const next = copies.take(source, 0, source.size, watch());
   expect(Buffer.compare(await (await next).bytes(), content)).toBe(0);
   door.resolve();

@@ -1,4 +1,4 @@
-/** What the conformance suite cannot bring about from outside: failures, load, configuration, and work not done. */
+/** Cases that the conformance suite cannot cause from outside: failures, load, configuration, and skipped work. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
@@ -272,7 +272,7 @@ describe('until its capability is verified', () => {
 });
 
 describe('patience', () => {
-  /** A store that clients upload to themselves; what it is asked for beyond a URL is not there. */
+  /** A store that clients upload to themselves; it only signs URLs. */
   const direct = (): Core => {
     const upload: ContentUploads = {
       kind: 'direct',

@@ -141,7 +141,7 @@ describe('Server-Timing', () => {
       /^cas_edge;dur=\d+\.\d{3}, cas_auth;dur=\d+\.\d{3}, cas_meta_find_node;dur=\d+\.\d{3};desc="2 calls"$/,
     );
     const duration = Number(/find_node;dur=([\d.]+)/.exec(header)?.[1]);
-    // Both sleeps, in milliseconds: in another unit it would be 30,000, or 0.03.
+    // The sum of both sleeps in milliseconds: another unit would give 30,000 or 0.03.
     expect(duration).toBeGreaterThan(28);
     expect(duration).toBeLessThan(20_000);
   });

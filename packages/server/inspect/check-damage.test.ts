@@ -65,7 +65,7 @@ test('check names every node that lies on a damaged page of rows, and no other',
   expect(ok).toBe(false);
   expect(named).toEqual(unreadable.toSorted());
   expect(new Set(findings.map(({ kind }) => kind))).toEqual(new Set(['unreadable']));
-  // What is not about one node is said of the Space.
+  // A finding that is not about one node names the Space.
   expect(findings.filter(({ hash }) => hash === null)).toHaveLength(1);
   await nextTurn();
   mend();

@@ -1,4 +1,4 @@
-/** What the runtime does with an answer that the handler has given away. */
+/** Faults of an answer after the handler has passed it to the runtime. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdtemp, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

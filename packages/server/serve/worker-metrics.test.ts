@@ -33,7 +33,7 @@ async function startChild(metrics: WorkerMetrics, program: string): Promise<Subp
   return child;
 }
 
-/** What tests before this one have counted in this process is in each sum too. */
+/** Each sum also holds what earlier tests counted in this process. */
 function ownCount(name: string): number {
   return METRICS.snapshot()[name]?.[''] as number;
 }

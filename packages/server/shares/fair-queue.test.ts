@@ -118,7 +118,7 @@ describe.each(Array.from({ length: 60 }, (_, seed) => seed))('any use, seed %d',
     }
     expect(drain(queue).sort((a, b) => a - b)).toEqual([...model.keys()]);
 
-    // From here on every App always waits: what they had differs by no more than two pieces of work.
+    // From here on every App always waits, so their costs differ by at most two pieces of work.
     const apps = ['x', 'y', 'z'];
     for (const app of apps)
       for (let item = 0; item < 400; item += 1) queue.push(app, `s${below(9)}`, 1 + below(costMax), item);

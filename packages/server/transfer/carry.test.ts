@@ -18,7 +18,7 @@ afterEach(() => world.close());
 
 const INTEGRITY = new Uint8Array([7]);
 
-/** A target that takes what has the right length. */
+/** A target that accepts any bytes of the right length. */
 class Intake implements ContentIntake {
   readonly uploads = 'server';
   readonly taken: Uint8Array[] = [];

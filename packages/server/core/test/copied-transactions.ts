@@ -4,7 +4,7 @@ import { TRANSACTIONS } from '../transactions.ts';
 
 const TRANSACTION_BODIES = new Set<unknown>(Object.values(TRANSACTIONS));
 
-/** As in another thread: a transaction of the rules has nothing but a copy of its input, and gives back a copy. */
+/** As between threads: a transaction of the rules gets only a copy of its input, and gives back a copy. */
 export function withCopies(metadata: MetadataStore): MetadataStore {
   return new Proxy(metadata, {
     get(target, name) {

@@ -204,7 +204,7 @@ export class CoreWorld {
     };
   }
 
-  /** Never twice the same; unpredictability is not what these tests are about. */
+  /** Never the same twice; the tests need no unpredictable ones. */
   #randomBytes(count: number): Uint8Array {
     this.#randomState += 1;
     const bytes = Buffer.alloc(count);
@@ -284,7 +284,7 @@ export class CoreWorld {
   async close(): Promise<void> {
     try {
       for (const name of Object.keys(this.doors)) delete this.doors[name as keyof Doors];
-      // Past every URL and hold, and past what the sweep of a store leaves to PUTs that are still on their way.
+      // Past every URL and hold, and past the time that the sweep of a store leaves for late PUTs.
       for (const laterMs of this.#direct === undefined ? [0, 0] : [3 * DAY_MS, 0, TOMBSTONE_MS]) {
         this.now += laterMs;
         await this.sweepAll();

@@ -1,4 +1,4 @@
-/** Real bytes and real files, damaged behind the store's back: never served, told as proof only where it is proof. */
+/** Real files, damaged behind the store's back: the bytes are never served, and only a proof counts as a proof. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdir, open, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import type { ContentRow } from '../../core/model.ts';
@@ -148,7 +148,7 @@ describe('objects', () => {
       if (error === undefined) proven += 1;
       else expect([bit, error]).toEqual([bit, expect.any(ContentDamaged)]);
     }
-    // Those that say the block is larger.
+    // Bits that make the stated block larger.
     expect(proven).toBeLessThan(4);
     for (const other of ['text', 7, null]) {
       expect(await errorOf(prove(other as unknown as Uint8Array))).toBeInstanceOf(ContentDamaged);

@@ -1,4 +1,4 @@
-/** Pages of the database that SQLite finds damaged: who asks for what they hold is told so, everybody else is served. */
+/** Damaged pages of the database: requests for what they hold fail with the reason, and all others are served. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { encodeNode, type Hash } from '@holdfast/protocol';
@@ -22,7 +22,7 @@ import {
 } from './embedded-engine-fixture.ts';
 
 const PAGE_BYTES = 4096;
-/** How pages of rows begin: of tables with row ids, and of those without. */
+/** The first byte of a page of rows: of tables with row ids, and of tables without. */
 const LEAVES = [0x0d, 0x0a];
 const NODES = 200;
 const DAMAGED = 100;
@@ -56,7 +56,7 @@ function damagePageOf(text: string): void {
   const pages = new Set<number>();
   for (let at = file.indexOf(text); at >= 0; at = file.indexOf(text, at + 1)) {
     const page = at - (at % PAGE_BYTES);
-    // What was a page of rows may be one of keys now, with the text in a gap.
+    // A former page of rows may be a page of keys now, with the text in a gap.
     if (LEAVES.includes(file[page] as number)) pages.add(page);
   }
   expect(pages.size).toBe(1);
@@ -83,7 +83,7 @@ const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(reso
 test('content on a damaged page fails, and other content is read in the same turn and later', async () => {
   const [damaged, ...others] = contents.map(({ hash }) => hash) as [Hash, ...Hash[]];
   const read = (hash: Hash) => engine.metadata.findNodeWithContent(SPACE, hash);
-  // From now on it is known where each is, and only its bytes come from the disk.
+  // From now on the place of each node is cached, and only its bytes come from the disk.
   for (const { hash } of contents) await read(hash);
   await nextTurn();
   damagePageOf('content 0.');
@@ -99,7 +99,7 @@ test('content on a damaged page fails, and other content is read in the same tur
       });
       if (error !== undefined) expect(error).toBeInstanceOf(StoreUnavailable);
     }
-    // One page holds the bytes of very few.
+    // One page holds the bytes of very few nodes.
     expect(found).toBeGreaterThan(4);
     await nextTurn();
   }
@@ -186,7 +186,7 @@ async function put(core: Core, { hash, node }: { hash: Hash; node: Uint8Array })
   expect((await leaseNode(core, SPACE, hash, 60_000, '')).state).toBe('ready');
 }
 
-/** Puts nodes by the rules, and damages the page that holds the bytes of the one in the middle, which is returned. */
+/** Publishes nodes and damages the page with the bytes of the middle one, which is returned. */
 async function damageOne(reports: string[]) {
   const nodes = ['before', 'damaged', 'behind'].map((name) => {
     const content = new TextEncoder().encode(`bytes ${name}.`.padEnd(3000, '-'));
@@ -245,7 +245,7 @@ test('a pass collects what is not on a damaged page, says 503 each time, and cla
     expect(await errorOf(() => runGc(core, SPACE, 1000))).toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
     const { nodeCount, notReadyNodeCount } = await engine.metadata.readCounters(SPACE);
     expect([nodeCount, notReadyNodeCount]).toEqual([notReadyNodeCount, nodeCount]);
-    // One page holds the bytes of very few.
+    // One page holds the bytes of very few nodes.
     expect(nodeCount).toBeWithin(1, candidates - NODES - 3);
     const damaged = await engine.metadata.findNode(SPACE, contents[0]!.hash);
     expect(damaged?.state).toBe('claimed');

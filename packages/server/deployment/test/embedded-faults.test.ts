@@ -1,4 +1,4 @@
-/** Disks that are full, broken or slow to say so: nothing acknowledged is lost, nothing is left, and life goes on. */
+/** Disks that are full or broken, or fail late: nothing acknowledged is lost, nothing is left over, and the store works on. */
 import { afterEach, describe, expect, test } from 'bun:test';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -157,7 +157,7 @@ describe('a failing disk', () => {
     const broken = await receiver.receive(target, half, node.length, LIMITS).catch((error: Error) => error);
     expect((broken as Error).message).toContain('broke off');
     expect([receiver.isReceiving(target.generation), receiver.reservedBytes(SPACE)]).toEqual([false, 0]);
-    // The verdict counts, whatever becomes of the file.
+    // The verdict counts even if the file cannot be removed.
     const wrong = await receiver.receive(target, node.with(30, 1), node.length, LIMITS);
     expect(wrong.evidence).toMatchObject({ verdict: 'bad' });
     await wrong.release();

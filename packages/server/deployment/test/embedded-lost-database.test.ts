@@ -1,4 +1,4 @@
-/** Rows that are gone, cut off or spoilt end the start: what they named is never taken for something that never was. */
+/** A database that is missing, cut off or damaged ends the start: a lost deployment is never taken for a new one. */
 import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -29,7 +29,7 @@ async function start(): Promise<void> {
   await engine.close();
 }
 
-/** Of what the disk says, that. */
+/** The refusal of a start on the folder as it is. */
 const refusal = (): Promise<unknown> =>
   start().then(
     () => undefined,

@@ -14,7 +14,7 @@ import { testReceiver } from './receiver-suite.ts';
 import { newGeneration, readObject, SPACE, sampleNode, urlLifeUntil } from './samples.ts';
 
 export interface ContentStoreAdapter {
-  /** the kind of its `upload`: what receives uploads itself is tested for that too */
+  /** the kind of its `upload`: a store that receives uploads itself is tested for that too */
   readonly upload: ContentStore['upload']['kind'];
   /** A store with nothing in it. */
   open(): Promise<OpenedContentStore>;

@@ -101,7 +101,7 @@ export function testReadyLeases(subject: StoreUnderTest): void {
 
 const row = fc.record({
   state: fc.constantFrom<NodeRowState>('ready', 'ready', 'ready', 'waiting', 'rotten', 'claimed'),
-  /** ms ago; a lease of another process may also have begun a little after `now` was read */
+  /** ms before now; negative because a lease of another process may begin a little after `now` was read */
   startedAt: fc.integer({ min: -50, max: 100 }),
   length: fc.nat({ max: 200 }),
   edges: fc.nat({ max: 1 }),

@@ -118,7 +118,7 @@ export async function updateNode(
   });
 }
 
-/** The life of an upload URL that a lease has just asked for, and that ends then. */
+/** The life of an upload URL that is issued now and ends at this instant. */
 export const urlLifeUntil = (expiresAt: number): UploadUrlLife => ({
   issuedAt: expiresAt - URL_LIFE_MS,
   expiresAt,

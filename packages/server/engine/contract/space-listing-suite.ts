@@ -61,7 +61,7 @@ export function testSpaceListing(subject: StoreUnderTest): void {
   });
 }
 
-/** What quotas judge by. */
+/** The sums that quotas judge by. */
 export function testStored(subject: StoreUnderTest): void {
   const space = { appId: 'quota', spaceId: 'space' };
 
@@ -82,7 +82,7 @@ export function testStored(subject: StoreUnderTest): void {
   });
 
   test('many transactions at once never store more than they saw room for', async () => {
-    // The Space has its names, as whenever an upload came first.
+    // The row of the Space exists, as after any first upload.
     await subject.store.transact(space, (tx) => tx.insertUpload(openUpload(hashAt(99))));
     const store = (index: number): Promise<boolean> =>
       subject.store.transact(space, async (tx) => {

@@ -53,7 +53,7 @@ const findMarker = (): Promise<string | undefined> =>
     () => undefined,
   );
 
-/** Of what changes the disk at a first start, all up to the `last` step is done, and then the process is gone. */
+/** A first start whose process ends after the `last` step that changes the disk. */
 function filesUntil(last: number, steps: string[]): Files {
   const step = <Args extends unknown[], Result>(name: string, run: (...args: Args) => Result) => {
     return (...args: Args): Result => {
@@ -88,7 +88,7 @@ describe('a content folder', () => {
         rows.identity(() => steps.push('note')),
         filesUntil(100, steps),
       );
-      // The name of a marker that the last start made may not be on disk yet.
+      // The marker that the previous start made may not be durable yet.
       expect(steps.slice(-3)).toEqual(['sync', 'sync', 'note']);
       expect([rows.isMarked, await findMarker()]).toEqual([true, 'one']);
     }

@@ -9,10 +9,10 @@ import { NOW, newGeneration } from '../contract/samples.ts';
 import { diskFiles, type Files } from './files.ts';
 import { type ContentWorld, openContentStore } from './test/content-store-fixture.ts';
 
-/** The first instant at which what was made at NOW is old. */
+/** The first instant at which an object made at NOW is old. */
 const OLD_AT = NOW + STRAY_AGE_MS;
 const HOUR_MS = 3_600_000;
-/** of one walk over folders that hold little */
+/** steps of one walk over folders that hold few objects */
 const STEPS = 16;
 
 let world: ContentWorld;

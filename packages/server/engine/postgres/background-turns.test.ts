@@ -28,7 +28,7 @@ describe('turns', () => {
   beforeEach(async () => {
     await pool.run('emptying', 'DELETE FROM background_turns', []);
   });
-  /** As if the holder of every turn had said nothing for longer than a turn lasts. */
+  /** Ends every turn, as if its holder had been silent for longer than a turn lasts. */
   const expire = () =>
     pool.run('expiring', 'UPDATE background_turns SET held_until = held_until - 31000', []);
   const [one, two] = ['one', 'two'].map((name) => ({

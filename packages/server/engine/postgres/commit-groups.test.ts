@@ -153,7 +153,7 @@ test('a commit that fails half way leaves nothing, and the others are made', asy
 });
 
 test('a group whose COMMIT is not answered is refused as a whole, and every request can be repeated', async () => {
-  // The server hangs up while it commits: nobody here can know what became of it.
+  // The server hangs up while it commits, so the outcome is unknown here.
   await instance.pool.lend((connection) =>
     connection.script(`CREATE FUNCTION hang_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF (SELECT count(*) FROM root_ref_commits WHERE domain = 'one') > 2 THEN
@@ -163,7 +163,7 @@ test('a group whose COMMIT is not answered is refused as a whole, and every requ
         FOR EACH ROW EXECUTE FUNCTION hang_up()`),
   );
   const requests = ['a', 'b', 'c'].map((id, index) => [id, { [index]: 1 }] as const);
-  // Those before it go alone.
+  // The transactions before it run alone.
   const [, , ...answers] = await Promise.allSettled([
     commit('first', 'alone', { 0: 0 }),
     commit('first', 'beside', { 0: 0 }),
@@ -192,7 +192,7 @@ describe('a group that cannot begin, or not as one', () => {
     );
   const neverUsed = {} as SpaceTransaction;
 
-  /** Runs that wait until all are let go, counted. */
+  /** Counts the runs that wait, and releases them all at once. */
   function holdRuns() {
     let release!: () => void;
     const released = new Promise<void>((resolve) => {
@@ -238,7 +238,7 @@ describe('a group that cannot begin, or not as one', () => {
     const groups = new CommitGroups(50);
     const held = holdRuns();
     const first = commitOf(groups, async () => done);
-    // Each is listened to from the start: they are refused together.
+    // Each promise is handled from the start, because all are refused together.
     const joined = Array.from({ length: 40 }, () =>
       commitOf(groups, held.run).catch((error: unknown) => error),
     );

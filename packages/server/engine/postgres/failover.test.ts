@@ -1,4 +1,4 @@
-/** Several hosts of one database: whoever takes writes is found, at the start and when another takes over. */
+/** Several hosts of one database: the one that takes writes is found, at the start and when another takes over. */
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { type PostgresServer, startPostgres } from '../../../../test/support/postgres-server.ts';
 import { startTcpProxy } from '../../../../test/support/tcp-proxy.ts';
@@ -103,7 +103,7 @@ test(
         (await errorOf(PostgresConnection.open(addressOf(url), POSTGRES_LIMITS, { roundTrips: 0 }))) !==
         undefined,
     );
-    // Every session of the pool is one to a server that takes no writes any more: none may meet a second request.
+    // Every session of the pool leads to a server that takes no writes any more: none may get a second request.
     await insert(other, 3);
     await Promise.all([4, 5, 6, 7].map((index) => insert(other, index)));
     expect((await other.store.findNode(SPACE, hashAt(2)))?.hash).toBe(hashAt(2));

@@ -17,7 +17,7 @@ import { addressOf, coreOf, makeContent, openInstance, type StoreInstance } from
 import type { PostgresLimits } from './wire/limits.ts';
 
 const START_MS_MAX = 60_000;
-/** Short enough to wait for; the others are as in service, since a busy machine may stand still for seconds. */
+/** Short enough to wait for. The other limits are those of service, because a busy machine may stand still for seconds. */
 const LIMITS = {
   connectMs: 3_000,
   statementMs: 2_000,
@@ -100,7 +100,7 @@ describe('a connection that is lost', () => {
     const narrow = await openThrough(proxy, 1);
     const core = coreOf(narrow, makeContent());
     const requestOf = (requestId: string) => ({ requestId, changes: [{ hash: hashAt(1), delta: 1 }] });
-    // Statements that the connection knows travel together with the COMMIT.
+    // Statements that the connection has prepared are sent together with the COMMIT.
     for (const each of ['first', 'second']) await updateRootRefs(core, SPACE, 'photos', requestOf(each));
     const cut: typeof core = {
       ...core,
@@ -109,7 +109,7 @@ describe('a connection that is lost', () => {
           value: ((space, body, input, reads) => {
             const cutting = async (tx: SpaceTransaction) => {
               const value = await body(tx, input as never);
-              // From here on the server hears, and is not heard.
+              // From here on requests arrive, and answers do not.
               proxy.setWeather({ kind: 'cut', afterBytes: 1 });
               return value;
             };
@@ -148,7 +148,7 @@ describe('a server that is away', () => {
     await insert(1);
     await server.kill();
     const reads = [find(1), instance.store.findUpload(SPACE, hashAt(1)), instance.store.readCounters(SPACE)];
-    // Each is listened to from the start: they fail together, in any order.
+    // Each promise is handled from the start, because they fail together in any order.
     for (const error of await Promise.all(reads.map(errorOf))) expect(error).toBeInstanceOf(StoreUnavailable);
     expect(await errorOf(insert(2))).toBeInstanceOf(StoreUnavailable);
     expect(await errorOf(instance.store.renewReadyLease(SPACE, hashAt(1), 60_000))).toBeInstanceOf(
@@ -210,7 +210,7 @@ test('a renewal behind a hanging one is refused as soon as any waiting request, 
   // The one that was sent waits until the network is taken to hang, and for another connection.
   expect(ended).toEqual(['first', 'second', 'third', 'sent']);
   proxy.setWeather({ kind: 'pass' });
-  // What was sent may have arrived all the same; the hour of the others has not.
+  // The renewal that was sent may have arrived; the others were never sent.
   expect((await find(1))?.leaseExpiresAt).toBeLessThan(leaseExpiresAt + hour / 2);
   expect(await renew(hour)).toBeDefined();
 }, 60_000);
@@ -226,7 +226,7 @@ test('a statement that takes too long is ended, and its connection serves on', a
 });
 
 describe('a transaction that the server refuses', () => {
-  /** Turns down the first `times` inserts of nodes; a sequence does not forget when a transaction is rolled back. */
+  /** Refuses the first `times` inserts of nodes, counted by a sequence, because a rollback does not reset it. */
   const turnDown = (times: number, code: string, when: 'at once' | 'at the commit') =>
     administer(`CREATE SEQUENCE attempts;
       CREATE FUNCTION turn_down() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -339,7 +339,7 @@ describe('more work than connections', () => {
       ended.push(name);
     };
     const waiting = Array.from({ length: LIMITS.waitingMax }, () => ask('waited'));
-    // One too many is refused at once, before the time of those that wait is over.
+    // One too many is refused at once, before the waiting ones time out.
     await Promise.all([...waiting, ask('refused')]);
     expect(ended).toEqual(['refused', ...waiting.map(() => 'waited')]);
     release();

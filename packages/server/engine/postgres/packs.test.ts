@@ -19,7 +19,7 @@ import { openDatabases, openInstance, type StoreInstance } from './test/postgres
 
 const START_MS_MAX = 60_000;
 const PROCESSES = 3;
-/** However slow the machine is, all that is asked at once gets its turn. */
+/** Long enough for every concurrent request to get its turn on a slow machine. */
 const PATIENT = { admissionMs: 60_000 };
 const GROUP = 256;
 const STORED_BYTES = 100;
@@ -108,7 +108,7 @@ async function publishAll(process: number, pack: BegunPack): Promise<readonly Gr
   return kinds;
 }
 
-/** As a collection takes them, whatever holds them. */
+/** Deletes rows as a collection does, whatever holds them. */
 function collect(process: number, hashes: readonly string[]): Promise<number> {
   return store(process).transact(SPACE, async (tx) => {
     const rows = (await tx.findNodes(hashes)).flatMap((row) => (row === undefined ? [] : [row]));

@@ -28,7 +28,7 @@ import {
 
 const START_MS_MAX = 60_000;
 const PROCESSES = 3;
-/** However slow the machine is, all that is asked at once gets its turn. */
+/** Long enough for every concurrent request to get its turn on a slow machine. */
 const PATIENT = { admissionMs: 60_000 };
 const DOMAIN = 'photos';
 
@@ -153,7 +153,7 @@ describe('a parent and its child, published at once', () => {
   });
 });
 
-/** As if every lease of the Space had run out long ago; nobody is at work meanwhile. */
+/** Ends every lease of the Space; nobody may be at work meanwhile. */
 async function endLeases(): Promise<void> {
   const { pool } = instances[0] as StoreInstance;
   await pool.run('ending leases', 'UPDATE nodes SET lease_expires_at = $1 WHERE lease_expires_at > $1', [1]);
@@ -193,7 +193,7 @@ describe('collection', () => {
     const passes = await Promise.all(cores.map((each) => runGc(each, SPACE, COUNT)));
     const sum = (field: 'examined' | 'deleted' | 'reclaimedContentBytes') =>
       passes.reduce((total, pass) => total + pass[field], 0);
-    // A pass leaves what another works on to it, so one more call takes what was left, if anything.
+    // A pass leaves nodes that another pass works on to it, so one more call takes any that remain.
     const rest = await runGc(core(0), SPACE, COUNT);
     expect(sum('deleted') + rest.deleted).toBe(COUNT);
     expect(sum('examined') + rest.examined).toBe(COUNT);

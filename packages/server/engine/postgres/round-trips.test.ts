@@ -116,7 +116,7 @@ test('a commit is 2, with one change or 1000', async () => {
   for (const hashes of [[hashAt(0)], rows.map(({ hash }) => hash)]) {
     await expectTrips(2, async () => () => commit(hashes, `request ${requests++}`));
   }
-  // Nothing to write: the trip that would is the one that lets go.
+  // Nothing is written, so the last trip only ends the transaction.
   await expectTrips(2, async () => () => commit([hashAt(0)], 'request 0'));
 });
 

@@ -18,7 +18,7 @@ import {
 
 const START_MS_MAX = 60_000;
 const PROCESSES = 3;
-/** However slow the machine is, all that is asked at once gets its turn. */
+/** Long enough for every concurrent request to get its turn on a slow machine. */
 const PATIENT = { admissionMs: 60_000 };
 /** Sessions of this database that wait for a lock */
 const WAITING = `SELECT count(*) AS count FROM pg_stat_activity

@@ -1,4 +1,4 @@
-/** A piece of an object is asked for in one go: the same bytes whatever the store makes of that. */
+/** A piece of an object is read by one request: the bytes are the same in whatever parts the store sends them. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { type ContentStore, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
 import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
@@ -79,7 +79,7 @@ test('nobody waits any more: the request ends, and no other is made', async () =
   gone.abort();
   const leftAt = performance.now();
   expect(await reading).toBeInstanceOf(StoreUnavailable);
-  // Much less than the silence of a store is borne.
+  // Much less than the longest silence that is tolerated.
   expect(performance.now() - leftAt).toBeLessThan(S3_LIMITS.stallMsMax / 2);
   expect(reads()).toBe(1);
 });

@@ -139,7 +139,7 @@ describe('credentials', () => {
     });
     const { object } = await putSample(target, 1000);
     standIn.expired.add(standIn.bucket.accessKeyId);
-    // Not asked for at every refusal: only some seconds after the last time.
+    // New credentials are not asked for at every refusal, only some seconds after the last time.
     expect(await failureOf(target.read(object, 0, 10))).toBeInstanceOf(StoreUnavailable);
     expect(asked).toBe(1);
     aheadMs = 20_000;

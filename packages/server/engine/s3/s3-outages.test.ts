@@ -12,7 +12,7 @@ import { openS3World, type S3World } from './test/s3-fixture.ts';
 const START_MS_MAX = 120_000;
 const MIB = 1024 * 1024;
 const LIMITS = { nodeBytesMax: 32 * MIB };
-/** Soon tired of waiting, for the tests that are about it: a busy store may take longer to answer. */
+/** Short time limits, for the tests of them: a busy store may take longer to answer. */
 const IMPATIENT: Partial<S3Limits> = { headMsMax: 1000, stallMsMax: 1000, attemptsMax: 3 };
 let buckets: TestBuckets;
 let bucket: TestBucket;
@@ -83,7 +83,7 @@ test('resets and silence are failures of the requests they meet, and of no other
 }, 90_000);
 
 test('silence amid a read is taken up again when the network is back', async () => {
-  // Tired of the silence once at least, and never of trying again.
+  // Short limits, so that the silence ends a request, and enough attempts to outlast it.
   const impatient = await openWorld({ ...IMPATIENT, attemptsMax: 20 });
   proxy.setWeather({ kind: 'slow', bytesPerSecond: 2 * MIB, delayMs: 0 });
   const reading = readAll(impatient.store);

@@ -13,7 +13,7 @@ import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.t
 
 const START_MS_MAX = 120_000;
 const DAY_MS = 24 * 3_600_000;
-/** The first instant at which what was made at NOW is old. */
+/** The first instant at which an object made at NOW is old. */
 const OLD_AT = NOW + DAY_MS + UPLOAD_TTL_MS;
 const BRISK: Partial<S3Limits> = { listIntervalMs: 0, walkIntervalMs: 0, listKeysMax: 3, retryPauseMs: 1 };
 const keys = new ObjectKeys('some/prefix/');

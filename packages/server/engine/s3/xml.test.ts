@@ -39,7 +39,7 @@ const NAMED: Record<string, string> = {
   "'": '&apos;',
 };
 
-/** Only one kind of error, whatever comes. */
+/** Any input gives a result or this one kind of error. */
 function parseOrRefuse(source: string): XmlElement | undefined {
   try {
     return parseXml(source);

@@ -1,4 +1,4 @@
-/** When the database itself fails: what surely left nothing is a refusal, what may have left something ends the process. */
+/** Failures of the database: one that surely left nothing refuses the batch, and one of unknown outcome ends the process. */
 import type { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { mkdtemp, rm } from 'node:fs/promises';

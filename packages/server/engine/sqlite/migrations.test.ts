@@ -59,7 +59,7 @@ test('an older build goes on with a database of a newer one that says so, and re
   expect(version()).toEqual([2]);
   migrate(database, 'x', [one, two, three]);
   expect(() => migrate(database, 'x', [one, two])).toThrow(EngineRefused);
-  // What one migration broke, a later one does not mend.
+  // A later migration does not mend what an earlier one broke.
   migrate(database, 'x', [one, two, three, { sql: 'CREATE TABLE four (a)', minCompatible: 1 }]);
   expect(() => migrate(database, 'x', [one, two])).toThrow(/schema version 4, this build knows 2/);
   migrate(database, 'x', [one, two, three]);

@@ -1,4 +1,4 @@
-/** What waits for the thread that writes rows: it goes there in fair order, so much at a time, and who crowds gives way. */
+/** Orders for the thread that writes rows: they are sent in fair order, a few at a time, and a crowd is refused first. */
 import { expect, test } from 'bun:test';
 import type { ApiError } from '@holdfast/protocol';
 import { costOf, OrderQueue } from './order-queue.ts';
@@ -9,7 +9,7 @@ interface Pushed {
   readonly queue: OrderQueue;
   readonly refused: { readonly id: number; readonly error: ApiError }[];
   push(id: number, appId: string, cost: number): void;
-  /** ids of what goes to the thread */
+  /** ids of the orders sent to the thread */
   take(workingCost?: number): number[];
 }
 

@@ -1,4 +1,4 @@
-/** What crosses between threads arrives as it was sent: values, whichever way they travel, and errors with their class. */
+/** Values arrive in the other thread as they were sent, and errors keep their class. */
 import { expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';

@@ -1,4 +1,4 @@
-/** Rows that are written in a thread of their own: what was answered is seen, what fails says why, nothing is left behind. */
+/** Rows are written in a thread of their own: answered writes are seen, failures keep their reason, and nothing is left over. */
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** A connection with a server that says things at other times than usual, byte by byte too: nothing is taken for an answer that is none. */
+/** A server that sends messages at unusual times, even byte by byte: none is taken for an answer that it is not. */
 import { afterEach, describe, expect, test } from 'bun:test';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { PostgresAddress } from '../../address.ts';
