@@ -13,10 +13,11 @@ import {
 import type { Generation, PackRejection, Space } from './model.ts';
 import { childrenFirst } from './order-nodes.ts';
 import type { JudgedPack, JudgedRecord, PackJudge, PackObject, PackStore } from './pack-ports.ts';
+import { askCollector, releaseBytes } from './release-bytes.ts';
 import { sha256Hex } from './sha256.ts';
 
-/** After this many bytes, unpacked, the garbage collector is called: by itself it lets them pile up. */
-const COLLECT_BYTES = 16 * 1024 * 1024;
+/** Fewer bytes may stand in memory that the runtime shares out. */
+const OWN_MEMORY_BYTES_MIN = 64 * 1024;
 /** Canonical bytes that are judged before others have their turn: a small pack may unpack to very many. */
 const TURN_BYTES = 4 * 1024 * 1024;
 
@@ -57,18 +58,16 @@ async function judgeObject(object: PackObject, pack: Generation, rules: RecordJu
   // A pack that is too long is known by its length: nothing of it is read.
   if (reader.fault !== undefined) return judge.finish(reader.fault);
   let turnBytes = 0;
-  let uncollectedBytes = 0;
   for await (const piece of object.read()) {
     for (const record of reader.push(piece)) {
       judge.take(reader, record);
+      // What came with several pieces is the reader's copy, else a view of this one.
+      if (record.stored.buffer !== piece.buffer) releaseOwn(record.stored);
       turnBytes += record.canonicalLength;
       if (turnBytes < TURN_BYTES) continue;
-      uncollectedBytes += turnBytes;
+      askCollector(turnBytes);
       turnBytes = 0;
       await nextTurn();
-      if (uncollectedBytes < COLLECT_BYTES) continue;
-      uncollectedBytes = 0;
-      Bun.gc(false);
     }
     if (reader.fault !== undefined) break;
   }
@@ -76,11 +75,18 @@ async function judgeObject(object: PackObject, pack: Generation, rules: RecordJu
   return judge.finish(reader.fault);
 }
 
+function releaseOwn(bytes: Uint8Array): void {
+  const isAlone = bytes.length === bytes.buffer.byteLength;
+  if (isAlone || bytes.length >= OWN_MEMORY_BYTES_MIN) releaseBytes(bytes);
+}
+
 /** Sorts the records of one object into good ones and rejected ones. */
 class RecordSorter {
   readonly #object: PackObject;
   readonly #pack: Generation;
   readonly #rules: RecordJudge;
+  /** of the record that is judged now */
+  #unpacked: Uint8Array | undefined;
   readonly #hashes: Hash[] = [];
   readonly #good = new Map<Hash, JudgedRecord>();
   readonly #rejections: PackRejection[] = [];
@@ -88,10 +94,22 @@ class RecordSorter {
   constructor(object: PackObject, pack: Generation, rules: RecordJudge) {
     this.#object = object;
     this.#pack = pack;
-    this.#rules = rules;
+    this.#rules = {
+      ...rules,
+      unzstd: (...frame) => {
+        this.#unpacked = rules.unzstd(...frame);
+        return this.#unpacked;
+      },
+    };
   }
 
   take(reader: PackReader, record: PackRecord): void {
+    this.#judge(reader, record);
+    if (this.#unpacked !== undefined) releaseOwn(this.#unpacked);
+    this.#unpacked = undefined;
+  }
+
+  #judge(reader: PackReader, record: PackRecord): void {
     const { index, byte, hash, codec, stored, storedLength } = record;
     const { node, rejection } = judgeRecord(record, this.#rules);
     if (rejection !== undefined) {

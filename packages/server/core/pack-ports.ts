@@ -135,7 +135,7 @@ export interface PackedRecord {
 export interface PackObject {
   /** of the whole object */
   readonly bytes: number;
-  /** from the first byte, once */
+  /** From the first byte, once. A piece is good until the next is asked for. */
   read(): AsyncIterable<Uint8Array>;
   /** The integrity record of one record of this object, by its stored bytes. */
   integrityOf(stored: Uint8Array): Uint8Array;

@@ -152,3 +152,19 @@ test('any other failure of the store is an error before the first byte, and chan
   await expect(readNodes(core, SPACE, [node.hash], true).next()).rejects.toThrow('planted');
   expect((await world.row(node))?.state).toBe('ready');
 });
+
+test('room is asked for before a large record is read, and not for small ones', async () => {
+  const [small, large] = [smallNode(1), makeNode(seededBytes(2 * MIB, 2))];
+  await client.send([small, large]);
+  const steps: unknown[] = [];
+  const { packs } = world.core.content;
+  const core = withPacks(world.core, {
+    readRecords: (space, records) => {
+      steps.push(...records.map(({ place }) => place.storedLength));
+      return packs.readRecords(space, records);
+    },
+  });
+  const hashes = [small.hash, large.hash];
+  for await (const _ of readNodes(core, SPACE, hashes, true, (bytes) => void steps.push({ room: bytes })));
+  expect(steps).toEqual([small.bytes.length, { room: large.bytes.length }, large.bytes.length]);
+});

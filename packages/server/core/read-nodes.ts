@@ -15,7 +15,7 @@ import { isProofOfRot, markRotten, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
 import type { PackedRecord } from './pack-ports.ts';
-import { CONTENT_PIECE_BYTES, isDamage } from './ports.ts';
+import { type Awaitable, CONTENT_PIECE_BYTES, isDamage } from './ports.ts';
 
 /** Rows that are read at once. */
 const ROWS_AT_ONCE = 512;
@@ -45,13 +45,15 @@ interface OutgoingRecord {
 
 /**
  * The pieces of the pack, in the order of `hashes`. What cannot be served whole is left out: absent, rotten, too large, or past the
- * end, which comes before the pack or its canonical bytes pass what a pack may hold. Rejects if the store fails.
+ * end, which comes before the pack or its canonical bytes pass what a pack may hold. Rejects if the store fails. A record of more than
+ * READ_AHEAD_BYTES_MAX is read once `makeRoom` has resolved, and is the last of its pieces: memory of its own, which is the caller's.
  */
 export async function* readNodes(
   core: Core,
   space: Space,
   hashes: readonly Hash[],
   acceptsZstd: boolean,
+  makeRoom: (bytes: number) => Awaitable<void> = () => undefined,
 ): AsyncGenerator<Uint8Array[]> {
   const wanted: Wanted = { core, space, acceptsZstd };
   let packBytes = PACK_HEADER_BYTES;
@@ -60,6 +62,8 @@ export async function* readNodes(
   for (let from = 0; from < hashes.length; from += ROWS_AT_ONCE) {
     const rows = await core.metadata.findNodesWithContent(space, hashes.slice(from, from + ROWS_AT_ONCE));
     for (const batch of batchesOf(rows.flatMap((row) => (isServed(row) ? [row] : [])))) {
+      const [{ node }] = batch as [Found];
+      if (node.canonicalSize > READ_AHEAD_BYTES_MAX) await makeRoom(node.canonicalSize);
       for (const record of await readBatch(wanted, batch)) {
         const { stored, hash, codec, canonicalLength } = record;
         packBytes += RECORD_HEADER_BYTES + stored.length;

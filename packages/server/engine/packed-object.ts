@@ -24,7 +24,7 @@ const UNPACKED_HERE_BYTES_MAX = 64 * 1024;
 
 const unpackElsewhere = promisify(zstdDecompress) as (
   frame: Uint8Array,
-  options: { readonly maxOutputLength: number },
+  options: { readonly maxOutputLength: number; readonly chunkSize: number },
 ) => Promise<Uint8Array>;
 
 /** A node whose bytes are the record of a pack. */
@@ -109,7 +109,8 @@ async function unpackFrame(
   if (walk.fault !== undefined) throw damaged(object, `holds no frame: ${walk.fault}`);
   try {
     if (canonicalSize <= UNPACKED_HERE_BYTES_MAX) return unzstd(frame, canonicalSize, walk.frame);
-    return await unpackElsewhere(frame, { maxOutputLength: canonicalSize });
+    // One chunk that is never full: several would be copied together.
+    return await unpackElsewhere(frame, { maxOutputLength: canonicalSize, chunkSize: canonicalSize + 1 });
   } catch (error) {
     // A decoder without memory, say, proves nothing: the node must not rot by it.
     const isFault = error instanceof ZstdFrameError || findFrameFault(error, canonicalSize) !== undefined;

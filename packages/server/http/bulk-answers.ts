@@ -1,6 +1,7 @@
 /** The operations of Bulk between HTTP and core (docs/bulk.md, Requests). */
 import {
   type BulkOperationName,
+  type Hash,
   PACK_MEDIA_TYPE,
   parseBulkLeaseRequest,
   parseBulkReadRequest,
@@ -10,6 +11,7 @@ import { leaseNodes } from '../core/lease-nodes.ts';
 import { leasePack } from '../core/lease-pack.ts';
 import type { Awaitable } from '../core/ports.ts';
 import { READ_AHEAD_BYTES_MAX, readNodes } from '../core/read-nodes.ts';
+import { askCollector, releaseBytes } from '../core/release-bytes.ts';
 import { SENT_BYTES } from '../metrics/server-metrics.ts';
 import { corsHeaders } from './cors.ts';
 import { IDLE_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http-limits.ts';
@@ -17,6 +19,11 @@ import { withJsonBody } from './request-body.ts';
 import { type AuthorizedCall, dispatch, refuseQuery, tellRot, waitingUpTo } from './space-operations.ts';
 
 type BulkAnswer = (call: AuthorizedCall, packId: string | undefined) => Awaitable<Response>;
+
+/** So much of small records is read ahead of the socket. */
+const SMALL_RECORDS_BYTES = 2 * READ_AHEAD_BYTES_MAX;
+/** A large record is handed to the runtime by so many bytes, because it copies what the socket does not take. */
+const SLICE_BYTES = 256 * 1024;
 
 export const BULK_ANSWERS: Readonly<Record<BulkOperationName, BulkAnswer>> = {
   leaseNodes(call) {
@@ -46,66 +53,84 @@ export const BULK_ANSWERS: Readonly<Record<BulkOperationName, BulkAnswer>> = {
     refuseQuery(call);
     return withJsonBody(call.exchange, call, async (bytes) => {
       const { hashes, codecs } = parseBulkReadRequest(bytes);
-      return answerPack(call, readNodes(call.core, call.space, hashes, codecs.includes('zstd')));
+      return answerPack(call, piecesOf(call, hashes, codecs.includes('zstd')));
     });
   },
 };
 
 /** What fails before the first byte is an answer of its own; what fails later breaks the answer off. */
-async function answerPack(call: AuthorizedCall, pieces: AsyncGenerator<Uint8Array[]>): Promise<Response> {
-  const { exchange, space, shares } = call;
+async function answerPack(
+  { exchange }: AuthorizedCall,
+  pieces: AsyncGenerator<Uint8Array>,
+): Promise<Response> {
   const { request, connections, record, timing, corsOrigins } = exchange;
   const startedAt = performance.now();
-  // So much is read ahead of the socket.
-  const hold = await shares.answers.reserve(space, 2 * READ_AHEAD_BYTES_MAX);
-  const end = (): void => hold.release();
-  try {
-    const first = await pieces.next();
-    timing.record('cas_dispatch', startedAt);
-    const headers = {
-      ...corsHeaders(corsOrigins, request),
-      'content-type': PACK_MEDIA_TYPE,
-      'cache-control': 'no-store',
-      'x-content-type-options': 'nosniff',
-      'server-timing': timing.render(),
-    };
-    const next = async (): Promise<Uint8Array | undefined> => {
-      const { value } = await pieces.next();
-      return value && joined(value);
-    };
-    let ahead: Uint8Array | undefined = joined(first.value ?? []);
-    const body = new ReadableStream<Uint8Array>(
-      {
-        async pull(controller) {
-          connections?.timeout(request, IDLE_SECONDS_MAX);
-          try {
-            const piece = ahead ?? (await next());
-            ahead = undefined;
-            if (piece === undefined) {
-              end();
-              controller.close();
-              return;
-            }
-            record.sentBytes += piece.length;
-            SENT_BYTES.add(piece.length);
-            controller.enqueue(piece);
-          } catch (error) {
-            end();
-            throw error;
-          }
-        },
-        async cancel() {
-          end();
-          await pieces.return(undefined);
-        },
+  const first = await pieces.next();
+  timing.record('cas_dispatch', startedAt);
+  const headers = {
+    ...corsHeaders(corsOrigins, request),
+    'content-type': PACK_MEDIA_TYPE,
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+    'server-timing': timing.render(),
+  };
+  let ahead: Uint8Array | undefined = first.value;
+  const body = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        connections?.timeout(request, IDLE_SECONDS_MAX);
+        const piece: Uint8Array | undefined = ahead ?? (await pieces.next()).value;
+        ahead = undefined;
+        if (piece === undefined) {
+          controller.close();
+          return;
+        }
+        record.sentBytes += piece.length;
+        SENT_BYTES.add(piece.length);
+        controller.enqueue(piece);
+        askCollector(piece.length);
       },
-      { highWaterMark: 0 },
-    );
-    return new Response(body, { headers });
-  } catch (error) {
-    end();
-    throw error;
+      async cancel() {
+        await pieces.return(undefined);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  return new Response(body, { headers });
+}
+
+/** The pieces to send. What is read of them counts for the Space until the next are asked for. */
+async function* piecesOf(
+  { core, space, shares }: AuthorizedCall,
+  hashes: readonly Hash[],
+  acceptsZstd: boolean,
+): AsyncGenerator<Uint8Array, undefined> {
+  let hold = await shares.answers.reserve(space, SMALL_RECORDS_BYTES);
+  const makeRoom = async (bytes: number): Promise<void> => {
+    hold.release();
+    hold = await shares.answers.reserve(space, Math.max(bytes, SMALL_RECORDS_BYTES));
+  };
+  try {
+    for await (const batch of readNodes(core, space, hashes, acceptsZstd, makeRoom)) {
+      yield* slicesOf(batch);
+      hold.shrinkTo(SMALL_RECORDS_BYTES);
+    }
+  } finally {
+    hold.release();
   }
 }
 
-const joined = (pieces: readonly Uint8Array[]): Uint8Array => Buffer.concat(pieces);
+/** Small pieces together; a large record, which comes last, by slices, and its memory is given back. */
+function* slicesOf(batch: readonly Uint8Array[]): Generator<Uint8Array> {
+  const last = batch.at(-1);
+  if (last === undefined || last.length <= READ_AHEAD_BYTES_MAX) {
+    yield Buffer.concat(batch);
+    return;
+  }
+  try {
+    yield Buffer.concat(batch.slice(0, -1));
+    for (let at = 0; at < last.length; at += SLICE_BYTES) yield last.slice(at, at + SLICE_BYTES);
+  } finally {
+    releaseBytes(last);
+  }
+}

@@ -23,7 +23,7 @@ export function testPackReceiver(subject: ContentUnderTest): void {
   };
   const read = (generation: Generation) =>
     subject.opened.store.packs.inspect(SPACE, generation, async (object) =>
-      Buffer.concat(await Array.fromAsync(object.read())),
+      Buffer.concat(await Array.fromAsync(object.read(), (piece) => piece.slice())),
     );
   const finish = async (generation: Generation, staged: StagedPack): Promise<boolean> => {
     const isSealed = await staged.seal();

@@ -19,7 +19,7 @@ export function testPacks(subject: ContentUnderTest): void {
   test('a pack is read from its first byte to its last, and a missing one is absent', async () => {
     const { generation, bytes } = await putPack(subject, [0, 100, 3 * MIB, 5]);
     const seen = await store().packs.inspect(SPACE, generation, async (object) => {
-      const pieces = await Array.fromAsync(object.read());
+      const pieces = await Array.fromAsync(object.read(), (piece) => piece.slice());
       return [object.bytes, Buffer.concat(pieces)] as const;
     });
     expect(seen?.[0]).toBe(bytes.length);

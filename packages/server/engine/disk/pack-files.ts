@@ -5,6 +5,7 @@
 import type { Generation, Space } from '../../core/model.ts';
 import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/pack-ports.ts';
 import { ContentDamaged, ContentLost } from '../../core/ports.ts';
+import { releaseBytes } from '../../core/release-bytes.ts';
 import { storageError } from '../local-failure.ts';
 import { isRecordIntact, makeRecordIntegrity } from '../packed-object.ts';
 import type { OpenFile } from './files.ts';
@@ -95,13 +96,19 @@ export class PackFiles implements PackStore {
   }
 }
 
+/** All pieces are in the same memory, one after the other. */
 async function* readAll(file: OpenFile, bytes: number): AsyncGenerator<Uint8Array> {
-  for (let position = 0; position < bytes; ) {
-    const piece = new Uint8Array(Math.min(PIECE_BYTES, bytes - position));
-    const length = await file.read(piece, position);
-    if (length < piece.length) throw new Error('a pack has become shorter while it was read');
-    position += length;
-    yield piece;
+  const memory = new Uint8Array(Math.min(PIECE_BYTES, bytes));
+  try {
+    for (let position = 0; position < bytes; ) {
+      const piece = memory.subarray(0, bytes - position);
+      const length = await file.read(piece, position);
+      if (length < piece.length) throw new Error('a pack has become shorter while it was read');
+      position += length;
+      yield piece;
+    }
+  } finally {
+    releaseBytes(memory);
   }
 }
 

@@ -2,18 +2,13 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Space } from '../../core/model.ts';
 import type { InspectedObject, NodeLimits } from '../../core/ports.ts';
+import { askCollector } from '../../core/release-bytes.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import { type AnswerBody, wrongLength } from './answer-body.ts';
 import { etagToIntegrity, findStrongEtag } from './etag.ts';
 import { AttemptFailed } from './failure.ts';
 import type { StoreMarker } from './marker.ts';
 import type { S3Answer, S3Client } from './s3-client.ts';
-
-/**
- * After this many bytes, over all inspections, the garbage collector is called: by itself it lets pieces from sockets pile up.
- */
-const COLLECT_BYTES = 32 * 1024 * 1024;
-let uncollectedBytes = 0;
 
 export async function inspectObject(
   { client, marker }: { readonly client: S3Client; readonly marker: StoreMarker },
@@ -72,11 +67,4 @@ function parseLength(text: string | null): number {
     throw new AttemptFailed('the object store sent an object without its length');
   }
   return Number(text);
-}
-
-export function askCollector(bytes: number): void {
-  uncollectedBytes += bytes;
-  if (uncollectedBytes < COLLECT_BYTES) return;
-  uncollectedBytes = 0;
-  Bun.gc(false);
 }

@@ -1,0 +1,20 @@
+/** Memory of large bytes outside of the runtime's heap: the garbage collector hardly counts it, and lets it pile up. */
+
+/** After so many bytes of pieces that nobody can release by themselves, the garbage collector is called. */
+const COLLECT_BYTES = 32 * 1024 * 1024;
+let uncollectedBytes = 0;
+
+/**
+ * Gives memory back at once. The caller owns all of the memory that `bytes` is a view of; nobody may use it afterwards.
+ */
+export function releaseBytes(bytes: Uint8Array): void {
+  (bytes.buffer as ArrayBuffer).transfer(0);
+}
+
+/** Counts bytes that are garbage soon, of the whole process. */
+export function askCollector(bytes: number): void {
+  uncollectedBytes += bytes;
+  if (uncollectedBytes < COLLECT_BYTES) return;
+  uncollectedBytes = 0;
+  Bun.gc(false);
+}
