@@ -9,12 +9,12 @@ import {
 } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import { changesRefused } from './lease-decision.ts';
-import { QuotaRoom } from './lease-node.ts';
 import { leaseInGroups, limitChildHashes, toResult } from './lease-nodes.ts';
 import { clampLeaseDuration } from './lease-state.ts';
 import type { PackId, PackRow, PackVerdicts, Space } from './model.ts';
 import { beginPack, packNotFound, publishGroup, type RecordOutcome, touchPack } from './pack-decision.ts';
 import { type JudgedPack, PACK_GROUP_RECORDS } from './pack-ports.ts';
+import { QuotaRoom } from './quota-room.ts';
 import { QuotaExceeded } from './quotas.ts';
 
 const HASH_BYTES = 32;
