@@ -49,24 +49,36 @@ export async function leaseNodes(
   const durationMs = clampLeaseDuration(request.leaseDurationMs);
   for (let round = 1; ; round += 1) {
     const found = await core.metadata.findNodesWithContent(space, hashes);
-    const isAbsent = found.some((each) => each?.node.state !== 'ready' && each?.node.state !== 'waiting');
+    const isAbsent = !found.every(isThere);
     const renews = found.every((each) => each?.node.state === 'ready');
     if (renewsOnly && !renews) throw changesRefused();
     // The limit of uploads is met before any lease is changed.
     const pack = request.pack && isAbsent ? await open(core, space, hashes, found) : undefined;
     const leasedUntil = pack === undefined ? 0 : pack.urlExpiresAt + PACK_LEASE_MARGIN_MS;
-    const refs = new Map(hashes.map((hash, index) => [hash, found[index]?.node.refs] as const));
-    const leased = await leaseInGroups(core, space, hashes, (hash) => refs.get(hash), {
+    const refs = new Map<Hash, Uint8Array>();
+    for (const each of found) if (isThere(each)) refs.set(each.node.hash, each.node.refs);
+    const there = [...refs.keys()];
+    const outcomes = await leaseInGroups(core, space, there, (hash) => refs.get(hash), {
       durationMs,
       leasedUntil,
     });
-    const isStillAbsent = leased.some(({ kind }) => kind === 'absent');
+    const leased = new Map(outcomes.map((outcome) => [outcome.hash, outcome] as const));
+    const isStillAbsent = hashes.some((hash) => (leased.get(hash)?.kind ?? 'absent') === 'absent');
     if (request.pack && isStillAbsent && pack === undefined && round < ROUNDS_MAX) continue;
     if (renews) onRenewal?.();
-    const results = limitChildHashes(leased.map(toResult));
+    const results = limitChildHashes(
+      hashes.map((hash) => toResult(leased.get(hash) ?? { kind: 'absent', hash })),
+    );
     if (pack === undefined || !isStillAbsent) return { results };
     return { results, pack: await instruct(core, space, pack, uploadOrigin) };
   }
+}
+
+type RowFound = Awaited<ReturnType<Core['metadata']['findNodesWithContent']>>[number];
+
+/** Everything else is absent at this look, and no transaction has to look again. */
+function isThere(row: RowFound): row is NonNullable<RowFound> {
+  return row?.node.state === 'ready' || row?.node.state === 'waiting';
 }
 
 /** Leases rows in bounded transactions, children before parents; the outcomes are aligned with `hashes`. */
@@ -120,7 +132,7 @@ async function open(
   core: Core,
   space: Space,
   hashes: readonly Hash[],
-  found: Awaited<ReturnType<Core['metadata']['findNodesWithContent']>>,
+  found: readonly RowFound[],
 ): Promise<PackRow> {
   const isHealing = found.some((each) => each?.node.state === 'rotten');
   if (!isHealing) await checkQuotas(core, space, ONE_NODE);

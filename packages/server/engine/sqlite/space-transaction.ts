@@ -16,6 +16,7 @@ import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
 import { usageDelta } from '../../core/usage-delta.ts';
 import { countActive } from './count-active.ts';
 import { LooseEdges } from './loose-edges.ts';
+import { NewNodes } from './new-nodes.ts';
 import { nodeKey } from './node-cache.ts';
 import { SqlitePackRows } from './pack-rows.ts';
 import { SqlitePurge } from './purge.ts';
@@ -45,6 +46,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   #rootRefLedger: RootRefLedger | undefined;
   #packRows: SqlitePackRows | undefined;
   readonly #looseEdges: LooseEdges;
+  readonly #newNodes: NewNodes;
   #id: number | undefined;
   #keyedHash: Hash | undefined;
   #key = '';
@@ -53,6 +55,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     this.now = scope.now;
     this.#scope = scope;
     this.#looseEdges = new LooseEdges(scope);
+    this.#newNodes = new NewNodes(scope);
     this.#space = space;
     this.#id = scope.ledger.findSpace(space);
   }
@@ -80,34 +83,17 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
 
   insertNode(row: NodeRow): void {
     const id = this.#write();
-    this.#scope.writeOne(
-      AS_READ,
-      this.#scope.sql.insertNode,
-      id,
-      hexToBytes(row.hash),
-      stateCode(row.state),
-      row.size,
-      row.canonicalSize,
-      row.contentType,
-      row.refs,
-      hexToBytes(row.generation),
-      storageCode(row.storage),
-      row.leaseStartedAt,
-      row.leaseExpiresAt,
-      row.childRefCount,
-      row.rootRefCount,
-      row.heldDomainCount,
-      row.waitingTouchedAt,
-      row.claimHeldUntil,
-      collectableCode(row),
-      storedSizeToSql(row),
-    );
+    this.#newNodes.insert(id, row);
     this.#changed(id, row.hash, undefined, row);
   }
 
   updateNode(before: NodeRow, after: NodeRow): void {
-    const hash = hexToBytes(before.hash);
     const { sql } = this.#scope;
+    if (this.#id !== undefined && this.#newNodes.update(before, after)) {
+      this.#changed(this.#id, before.hash, before, after);
+      return;
+    }
+    const hash = hexToBytes(before.hash);
     if (this.#id !== undefined && isLeaseChangeOnly(before, after)) {
       this.#scope.writeLast(
         AS_READ,
@@ -164,6 +150,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   }
 
   deleteNode(before: NodeRow): void {
+    this.#newNodes.flush();
     const id = this.#write();
     this.#scope.writeOne(
       AS_READ,
@@ -294,6 +281,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
   }
 
   get purging(): PurgeVerbs {
+    this.#newNodes.flush();
     return new SqlitePurge(this.#scope, this.#write());
   }
 
@@ -311,6 +299,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     limit: number,
   ): readonly NodeRow[] {
     if (this.#id === undefined) return [];
+    this.#newNodes.flush();
     return this.#scope.findAll(this.#scope.sql[name], this.#id, at, limit).map((row) => nodeFromSql(row));
   }
 

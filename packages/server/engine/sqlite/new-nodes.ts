@@ -1,0 +1,79 @@
+/**
+ * Node rows that one transaction has made. They are written when it ends, or before a statement that must see them: a child that comes
+ * in the same transaction as its parent is then written once, with its edges.
+ */
+import type { Hash } from '@holdfast/protocol';
+import { assertInvariant } from '../../core/invariant.ts';
+import type { NodeRow } from '../../core/model.ts';
+import { collectableCode, hexToBytes, stateCode, storageCode, storedSizeToSql } from './rows.ts';
+import type { WriteScope } from './write-scope.ts';
+
+const AS_READ = 'a row is changed from exactly what was read';
+
+export class NewNodes {
+  readonly #scope: WriteScope;
+  #rows: Map<Hash, NodeRow> | undefined;
+  #space = 0;
+
+  constructor(scope: WriteScope) {
+    this.#scope = scope;
+  }
+
+  /** `space`: its integer id, the same in all calls */
+  insert(space: number, row: NodeRow): void {
+    if (this.#rows === undefined) {
+      this.#rows = new Map();
+      this.#space = space;
+      this.#scope.beforeKeep(() => this.flush());
+    }
+    assertInvariant(!this.#rows.has(row.hash), 'a row is made once');
+    this.#rows.set(row.hash, row);
+  }
+
+  /** False: the row was not made here, or is written already. */
+  update(before: NodeRow, after: NodeRow): boolean {
+    const row = this.#rows?.get(before.hash);
+    if (row === undefined) return false;
+    this.#scope.assertUsable();
+    const isAsRead =
+      row.state === before.state &&
+      row.leaseExpiresAt === before.leaseExpiresAt &&
+      row.childRefCount === before.childRefCount &&
+      row.rootRefCount === before.rootRefCount;
+    assertInvariant(isAsRead, AS_READ);
+    this.#rows?.set(before.hash, after);
+    return true;
+  }
+
+  flush(): void {
+    const rows = this.#rows;
+    if (rows === undefined) return;
+    for (const row of rows.values()) this.#write(row);
+    rows.clear();
+  }
+
+  #write(row: NodeRow): void {
+    this.#scope.writeOne(
+      AS_READ,
+      this.#scope.sql.insertNode,
+      this.#space,
+      hexToBytes(row.hash),
+      stateCode(row.state),
+      row.size,
+      row.canonicalSize,
+      row.contentType,
+      row.refs,
+      hexToBytes(row.generation),
+      storageCode(row.storage),
+      row.leaseStartedAt,
+      row.leaseExpiresAt,
+      row.childRefCount,
+      row.rootRefCount,
+      row.heldDomainCount,
+      row.waitingTouchedAt,
+      row.claimHeldUntil,
+      collectableCode(row),
+      storedSizeToSql(row),
+    );
+  }
+}
