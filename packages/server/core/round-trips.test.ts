@@ -5,6 +5,7 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import type { Core } from './core.ts';
 import { leaseNode } from './lease-node.ts';
+import { leaseNodes } from './lease-nodes.ts';
 import type { MetadataStore, SpaceTransaction } from './ports.ts';
 import { runGc } from './run-gc.ts';
 import { sweep } from './sweep.ts';
@@ -99,6 +100,14 @@ test('a renewal reads the row; a publication reads row, upload, children and the
     expect(await tripsOf(() => lease(child))).toEqual([3]);
     expect((await world.row(child))?.childRefCount).toBe(1);
   }
+});
+
+test('a lease of many nodes begins no transaction for those that are absent', async () => {
+  const absent = [smallNode(1), smallNode(2)].map(({ hash }) => hash);
+  const request = { hashes: absent, pack: false, leaseDurationMs: MINUTE_MS };
+  const ask = () => leaseNodes(core, SPACE, request, { renewsOnly: false, uploadOrigin: ORIGIN });
+  expect(await tripsOf(ask)).toEqual([]);
+  expect((await ask()).results.map(({ state }) => state)).toEqual(['absent', 'absent']);
 });
 
 test.each([

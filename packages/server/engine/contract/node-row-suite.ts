@@ -76,6 +76,25 @@ export function testNodeRows(subject: StoreUnderTest): void {
     expect(found.map((row) => row?.hash)).toEqual([hashAt(2), undefined, hashAt(1), hashAt(2)]);
   });
 
+  test('what a transaction has made itself it may change, walk over and delete', async () => {
+    const [kept, deleted] = [readyNode(hashAt(1)), readyNode(hashAt(2))];
+    const changed = { ...kept, childRefCount: 3 };
+    await subject.store.transact(SPACE, async (tx) => {
+      await tx.insertNode(kept);
+      await tx.insertNode(deleted);
+      expect(await tx.findCandidates(9)).toEqual([kept, deleted]);
+      await tx.updateNode(kept, changed);
+      await tx.deleteNode(deleted);
+      const leased = readyNode(hashAt(3));
+      await tx.insertNode(leased);
+      await tx.updateNode(leased, { ...leased, leaseStartedAt: NOW, leaseExpiresAt: NOW + 1 });
+      expect(await tx.findCandidates(9)).toEqual([]);
+    });
+    expect(await subject.store.findNode(SPACE, kept.hash)).toEqual(changed);
+    expect(await subject.store.findNode(SPACE, deleted.hash)).toBeUndefined();
+    expect(await subject.store.findNode(SPACE, hashAt(3))).toMatchObject({ leaseExpiresAt: NOW + 1 });
+  });
+
   test('deleteNode forgets the row; a new one may take its place', async () => {
     await insertNodes(subject.store, SPACE, [readyNode(hashAt(1))]);
     await subject.store.transact(SPACE, async (tx) => tx.deleteNode(await readNode(tx, hashAt(1))));
