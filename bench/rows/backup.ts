@@ -1,4 +1,7 @@
-/** What a server loses while a full backup of its folder is made: new durable nodes per second, with one running and without. */
+/**
+ * What a server loses while a full backup of its folder is made: new durable nodes per second, with one running and without. And how
+ * long the next backup takes once one node in a hundred is new.
+ */
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { atLeast, type Bench, interleave, type Row, type RowResult, runUnpinned } from '../bench.ts';
@@ -20,6 +23,9 @@ const ROWS_FILLED = 100_000;
 const OBJECTS_FILLED = 2_000;
 const OBJECT_CONTENT_BYTES = 64 * 1024;
 const CONNECTIONS = 16;
+const AGAIN_ROUNDS_MAX = 3;
+const AGAIN_SHARE_MAX = 0.05;
+const MIB = 1024 * 1024;
 
 async function runBackupRow(bench: Bench): Promise<readonly RowResult[]> {
   const rows = bench.quick ? 500 : ROWS_FILLED;
@@ -46,6 +52,7 @@ async function runBackupRow(bench: Bench): Promise<readonly RowResult[]> {
       (round) => store(bench, server, `alone-${round}`),
     );
     return [
+      await backUpAgain(bench, server, rows),
       {
         row: 'backup',
         workload: `new nodes of ${SMALL_CONTENT_BYTES} B, durable, ${CONNECTIONS} connections, beside full backups of ${rows} small nodes and ${objects} objects`,
@@ -62,6 +69,48 @@ async function runBackupRow(bench: Bench): Promise<readonly RowResult[]> {
   } finally {
     await server.close();
   }
+}
+
+/** The server rests meanwhile, as at night. */
+async function backUpAgain(bench: Bench, server: Holdfast, rows: number): Promise<RowResult> {
+  const folder = join(bench.folder, 'backup-again');
+  const copied: string[] = [];
+  const next = createNodeSource(SMALL_CONTENT_BYTES, 'again');
+  const backUp = async (): Promise<number> => {
+    const { ms, copiedBytes } = await runBackup(folder, server.dataFolder);
+    copied.push(`${(copiedBytes / MIB).toFixed(1)} MiB in ${ms} ms`);
+    return ms;
+  };
+  const samples = await interleave(
+    { ...bench, rounds: Math.min(bench.rounds, AGAIN_ROUNDS_MAX) },
+    async () => {
+      rmSync(folder, { recursive: true, force: true });
+      const firstMs = await backUp();
+      await putNodes(server, next, Math.ceil(rows / 100));
+      return firstMs;
+    },
+    backUp,
+  );
+  rmSync(folder, { recursive: true, force: true });
+  return {
+    row: 'backup-again',
+    workload: `a backup after one node in a hundred of ${rows} is new, of ${SMALL_CONTENT_BYTES} B, beside the first into that folder`,
+    target: {
+      ...{ figure: 'ratio', sense: 'at most', bound: AGAIN_SHARE_MAX },
+      text: `≤ ${AGAIN_SHARE_MAX} × the first backup`,
+    },
+    ours: { label: 'again', unit: 'ms', values: samples.b },
+    peer: { label: 'first', unit: 'ms', values: samples.a },
+    notes: [`first and again, in turn: ${copied.join('; ')}`],
+  };
+}
+
+async function runBackup(folder: string, data: string): Promise<{ ms: number; copiedBytes: number }> {
+  const command = cliCommand(['backup', folder, '--data', data, '--quiet', '--json']);
+  const child = Bun.spawn(command, { stdin: 'ignore', stdout: 'pipe', stderr: 'inherit' });
+  const [code, answer] = await Promise.all([child.exited, new Response(child.stdout).text()]);
+  if (code !== 0) throw new Error(`holdfast backup ended with ${code}.`);
+  return JSON.parse(answer);
 }
 
 function store(bench: Bench, server: Holdfast, seed: string): Promise<LoadSample> {

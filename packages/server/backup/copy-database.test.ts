@@ -14,7 +14,11 @@ const folder = mkdtempSync(join(tmpdir(), 'copy-database-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const ROWS = 2000;
-const UNBOUND = { busyShare: 1, bytesPerSecond: Number.MAX_SAFE_INTEGER, burstMs: 0 };
+const UNBOUND = {
+  quietBytesPerSecond: Number.MAX_SAFE_INTEGER,
+  crowdedBytesPerSecond: Number.MAX_SAFE_INTEGER,
+  crowdedShare: 1,
+};
 
 test('the copy holds the pages of one moment, though pages change between its passes', async () => {
   const path = join(folder, 'rows.db');
@@ -30,7 +34,7 @@ test('the copy holds the pages of one moment, though pages change between its pa
   const restored = join(folder, 'restored');
   mkdirSync(restored);
   const repository = new Repository(join(folder, 'backup'));
-  const pace = new Pace(UNBOUND);
+  const pace = new Pace(UNBOUND, 0, () => 0);
   const seed = '0123456789abcdef';
   const copies = new DatabaseCopies('rows.db', { repository, sequence: 1, seed, former: undefined, pace });
   const glance = (): SqlitePageSnapshot => withPin(path, (pin) => new SqlitePageSnapshot(path, pin));

@@ -21,7 +21,8 @@ import { findCopiedObjects, ObjectCopies } from './copy-objects.ts';
 import { syncFolder, writeDurably } from './durable-files.ts';
 import { noteBackup } from './last-backup.ts';
 import { decodeObjectList, encodeObjectList, type ObjectSizes } from './object-list.ts';
-import { OBJECTS_PACE, PAGES_PACE, Pace } from './pace.ts';
+import { watchOthers } from './others-work.ts';
+import { OBJECTS_PACE, PAGES_PACE, Pace, type PaceLimits, REPEAT_BURST_MS } from './pace.ts';
 import { PageMap } from './page-map.ts';
 import { type DatabaseEntry, digestOf, type Manifest, makeManifest, Repository } from './repository.ts';
 
@@ -132,8 +133,8 @@ class BackupJob {
   readonly #sequence: number;
   readonly #seed: string;
   readonly #run: BackupRun;
-  readonly #pages = new Pace(PAGES_PACE);
-  readonly #objects = new Pace(OBJECTS_PACE);
+  readonly #pages: Pace;
+  readonly #objects: Pace;
 
   constructor(repository: Repository, source: Source, former: Manifest | undefined, run: BackupRun) {
     this.#repository = repository;
@@ -142,6 +143,12 @@ class BackupJob {
     this.#sequence = (former?.sequence ?? 0) + 1;
     this.#seed = former?.seed ?? randomBytes(SEED_BYTES).toString('hex');
     this.#run = run;
+    const [rows] = source.format.findDatabases(source.dataDir);
+    const burstMs = former === undefined ? 0 : REPEAT_BURST_MS;
+    const openPace = (limits: PaceLimits): Pace =>
+      new Pace(limits, burstMs, watchOthers(rows?.watchCommits() ?? (() => 0)));
+    this.#pages = openPace(PAGES_PACE);
+    this.#objects = openPace(OBJECTS_PACE);
   }
 
   /**

@@ -20,6 +20,8 @@ export interface BackedUpDatabase {
   glance(): PageSnapshot;
   /** Pins what is committed now, until the process ends. */
   pin(): PageSnapshot;
+  /** The returned function counts up by one with each commit of anybody, in 32 bits. */
+  watchCommits(): () => number;
 }
 
 /** What a backup needs to know of data folders. */

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { REVISION_STEP } from '../../core/store-epoch.ts';
 import type { BackedUpDatabase } from '../backup-ports.ts';
 import { copyMarkName } from './copy-marks.ts';
-import { pinDatabase, SqlitePageSnapshot, withPin } from './page-snapshot.ts';
+import { pinDatabase, SqlitePageSnapshot, watchCommits, withPin } from './page-snapshot.ts';
 import { REGISTRY_FILE } from './registry-store.ts';
 import { ROWS_FILE } from './rows-file.ts';
 import { RAISE_FIRST_REVISION, RAISE_REVISIONS } from './statements.ts';
@@ -20,6 +20,7 @@ export function findFolderDatabases(dataDir: string): BackedUpDatabase[] {
       name,
       glance: () => withPin(path, (pin) => new SqlitePageSnapshot(path, pin)),
       pin: () => new SqlitePageSnapshot(path, pinDatabase(path)),
+      watchCommits: () => withPin(path, () => watchCommits(path)),
     };
   });
 }

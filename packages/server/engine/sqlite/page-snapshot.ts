@@ -18,6 +18,7 @@ const SALT_BYTES = 8;
 
 /** Two copies of one header: a writer changes one after the other. */
 const INDEX_COPY_BYTES = 48;
+const INDEX_CHANGES_AT = 8;
 const INDEX_IS_INITIALIZED_AT = 12;
 const INDEX_FRAMES_AT = 16;
 const INDEX_PAGES_AT = 20;
@@ -28,6 +29,8 @@ const BUSY_TIMEOUT_MS = 10_000;
 
 /** What the index of the log says of the last commit. */
 interface LogIndex {
+  /** counts up by one with each commit */
+  readonly changes: number;
   readonly frames: number;
   readonly pages: number;
   readonly salt: Buffer;
@@ -113,12 +116,19 @@ function readIndex(file: number): LogIndex {
     if (first[INDEX_IS_INITIALIZED_AT] === 0 || !first.equals(bytes.subarray(INDEX_COPY_BYTES))) continue;
     // The index is in the byte order of the machine, the salt in that of the log.
     return {
+      changes: first.readUInt32LE(INDEX_CHANGES_AT),
       frames: first.readUInt32LE(INDEX_FRAMES_AT),
       pages: first.readUInt32LE(INDEX_PAGES_AT),
       salt: Buffer.from(first.subarray(INDEX_SALT_AT, INDEX_SALT_AT + SALT_BYTES)),
     };
   }
   throw new DatabaseDamaged('the index of a write-ahead log cannot be read');
+}
+
+/** Call while the database is pinned: then its index is there. */
+export function watchCommits(path: string): () => number {
+  const index = openSync(`${path}-shm`, 'r');
+  return () => readIndex(index).changes;
 }
 
 /** Fills `bytes` of `buffer`; what lies behind the end of the file becomes zeros, because those pages are in the log. */
