@@ -164,9 +164,34 @@ test(
     await page.getByText('The server knows of no damaged node').waitFor();
     await page.getByRole('button', { name: 'Check now' }).click();
     await page.getByText('Everything is as it should be').waitFor();
-    await page.goto(`${running.consoleUrl}/#/backups`);
-    await page.getByText('No backup has been made').waitFor();
     expect(watched.incidents).toEqual([]);
+    await watched.close();
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a backup is made from the page, and a refusal says why',
+  async () => {
+    const made = join(running.folder, 'made by the page');
+    const watched = await running.open();
+    const { page } = watched;
+    await page.goto(`${running.consoleUrl}/#/backups`);
+    await signInAsOperator(page, TOKEN);
+    await page.getByText('No backup of this data folder was ever made').waitFor();
+    const folder = page.getByLabel('Folder for the backup');
+    await folder.fill(join(running.folder, 'data', 'inside'));
+    await page.getByRole('button', { name: 'Back up now' }).click();
+    await page.getByRole('alert').getByText('is inside the data folder').waitFor();
+    await folder.fill(made);
+    await page.getByText(`holdfast backup check '${made}'`).waitFor();
+    await page.getByRole('button', { name: 'Back up now' }).click();
+    await page.getByText('of it copied now').waitFor();
+    await page.getByText('The last backup ended').waitFor();
+    expect(await findBarriers(page)).toEqual([]);
+    expect((await runHoldfast(['backup', 'check', made])).exitCode).toBe(0);
+    // The refusal is an answer of the server, which a browser notes.
+    expect(watched.incidents.filter((each) => !each.includes('409'))).toEqual([]);
     await watched.close();
   },
   TEST_MS_MAX,

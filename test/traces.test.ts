@@ -1,5 +1,6 @@
 /** Traces of a real server, sent to a real receiver on loopback that accepts only the JSON of OTLP. */
 import { afterAll, expect, test } from 'bun:test';
+import { gunzipSync } from 'node:zlib';
 import { makeNode } from './support/canonical-node.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
 import { ROOT } from './support/server-process.ts';
@@ -26,6 +27,7 @@ interface Receiver {
   readonly spans: Span[];
   readonly services: Set<string | undefined>;
   readonly bodies: string[];
+  readonly encodings: Set<string | null>;
   readonly faults: string[];
   end(): Promise<void>;
 }
@@ -62,6 +64,7 @@ function startReceiver(): Receiver {
   const services = new Set<string | undefined>();
   const faults: string[] = [];
   const bodies: string[] = [];
+  const encodings = new Set<string | null>();
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
@@ -71,7 +74,10 @@ function startReceiver(): Receiver {
       const isSecret = request.headers.get('x-key') === 'a secret';
       if (request.method !== 'POST' || pathname !== '/v1/traces' || type !== 'application/json' || !isSecret)
         faults.push(`${request.method} ${pathname} ${type} ${isSecret}`);
-      const text = await request.text();
+      const sent = Buffer.from(await request.arrayBuffer());
+      const encoding = request.headers.get('content-encoding');
+      encodings.add(encoding);
+      const text = (encoding === 'gzip' ? gunzipSync(sent) : sent).toString();
       bodies.push(text);
       const body = JSON.parse(text);
       if (keysOf(body) !== 'resourceSpans') faults.push(keysOf(body));
@@ -88,7 +94,7 @@ function startReceiver(): Receiver {
     },
   });
   const receiver = {
-    ...{ url: `http://127.0.0.1:${server.port}`, spans, services, faults, bodies },
+    ...{ url: `http://127.0.0.1:${server.port}`, spans, services, faults, bodies, encodings },
     end: () => server.stop(true),
   };
   receivers.push(receiver);
@@ -136,6 +142,7 @@ test('a request is a span of its caller’s trace, its steps are children, and n
   await each.server.end('SIGTERM');
   expect(receiver.faults).toEqual([]);
   expect([...receiver.services]).toEqual(['holdfast']);
+  expect([...receiver.encodings]).toEqual([null]);
   const ours = receiver.spans.filter(({ parentSpanId }) => parentSpanId === PARENT);
   expect(ours.map(({ name, kind, traceId, flags }) => ({ name, kind, traceId, flags }))).toEqual([
     { name: 'readMetadata', kind: 2, traceId: TRACE, flags: 0x301 },
@@ -166,6 +173,15 @@ test('a request is a span of its caller’s trace, its steps are children, and n
   for (const secret of ['eyJ', 'Bearer', 'a secret', node.hash, 'nobody']) expect(sent).not.toContain(secret);
 });
 
+test('spans are sent packed if that is wanted', async () => {
+  const receiver = startReceiver();
+  const each = await start(receiver.url, { OTEL_EXPORTER_OTLP_COMPRESSION: 'gzip' });
+  await each.client().store(makeNode('packed'));
+  await each.server.end('SIGTERM');
+  expect([receiver.faults, [...receiver.encodings]]).toEqual([[], ['gzip']]);
+  expect(receiver.spans.length).toBeGreaterThan(0);
+});
+
 test('a receiver that is away delays no request, and the log says so without the headers', async () => {
   const away = startReceiver();
   await away.end();
@@ -193,6 +209,8 @@ test('the code of traces is loaded only if they are wanted', async () => {
   expect(isLoaded({ ...endpoint, OTEL_SDK_DISABLED: 'true' })).toBe('false false');
 });
 
-test('an invalid address is refused in one line that does not show it', async () => {
+test('what cannot be used is refused in one line that does not show an address', async () => {
   await expect(start('http://me:hidden@127.0.0.1')).rejects.toThrow('holds a user or password');
+  const zstd = { OTEL_EXPORTER_OTLP_COMPRESSION: 'zstd' };
+  await expect(start('http://127.0.0.1:1', zstd)).rejects.toThrow('must be one of none, gzip');
 });

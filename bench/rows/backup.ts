@@ -15,7 +15,7 @@ import { describeLoad, rate } from './notes.ts';
 export const BACKUP_ROW: Row = {
   name: 'backup',
   packages: [],
-  usual: { seconds: 6 },
+  usual: { rounds: 20, seconds: 2 },
   run: (bench) => runUnpinned(bench, runBackupRow),
 };
 
@@ -23,46 +23,58 @@ const ROWS_FILLED = 100_000;
 const OBJECTS_FILLED = 2_000;
 const OBJECT_CONTENT_BYTES = 64 * 1024;
 const CONNECTIONS = 16;
-const AGAIN_ROUNDS_MAX = 3;
 const AGAIN_SHARE_MAX = 0.05;
 const MIB = 1024 * 1024;
 
-async function runBackupRow(bench: Bench): Promise<readonly RowResult[]> {
-  const rows = bench.quick ? 500 : ROWS_FILLED;
-  const objects = bench.quick ? 20 : OBJECTS_FILLED;
+/** The server rests meanwhile, as at night. */
+export const BACKUP_AGAIN_ROW: Row = {
+  name: 'backup-again',
+  packages: [],
+  usual: { rounds: 3 },
+  run: (bench) => runUnpinned(bench, runAgainRow),
+};
+
+async function startFilled(bench: Bench, name: string): Promise<Holdfast> {
   const server = await startHoldfast(bench, {
-    name: 'backup',
+    name,
     spaces: ['stores', 'kept'],
     fill: async (dataFolder) => {
-      bench.progress(`filling ${rows} nodes …`);
-      await fillSpaces(dataFolder, ['kept'], rows);
+      bench.progress(`filling ${rowsOf(bench)} nodes …`);
+      await fillSpaces(dataFolder, ['kept'], rowsOf(bench));
     },
   });
+  await putNodes(server, createNodeSource(OBJECT_CONTENT_BYTES, 'objects'), objectsOf(bench));
+  return server;
+}
+
+const rowsOf = ({ quick }: Bench): number => (quick ? 500 : ROWS_FILLED);
+const objectsOf = ({ quick }: Bench): number => (quick ? 20 : OBJECTS_FILLED);
+
+async function runBackupRow(bench: Bench): Promise<readonly RowResult[]> {
+  const server = await startFilled(bench, 'backup');
   try {
-    await putNodes(server, createNodeSource(OBJECT_CONTENT_BYTES, 'objects'), objects);
-    const copied: number[] = [];
+    const backups = new FullBackups(bench, server);
     const samples = await interleave(
       bench,
       async (round) => {
-        const backups = keepBackingUp(bench, server);
+        await backups.goOn();
         const sample = await store(bench, server, `beside-${round}`);
-        copied.push(...(await backups.stop()));
+        backups.holdStill();
         return sample;
       },
       (round) => store(bench, server, `alone-${round}`),
-    );
+    ).finally(() => backups.end());
     return [
-      await backUpAgain(bench, server, rows),
       {
         row: 'backup',
-        workload: `new nodes of ${SMALL_CONTENT_BYTES} B, durable, ${CONNECTIONS} connections, beside full backups of ${rows} small nodes and ${objects} objects`,
+        workload: `new nodes of ${SMALL_CONTENT_BYTES} B, durable, ${CONNECTIONS} connections, beside full backups of ${rowsOf(bench)} small nodes and ${objectsOf(bench)} objects`,
         target: atLeast(0.9, 'the same server without a backup'),
         ours: { label: 'beside a backup', unit: 'nodes/s', values: samples.a.map(rate) },
         peer: { label: 'alone', unit: 'nodes/s', values: samples.b.map(rate) },
         notes: [
           describeLoad('beside', samples.a),
           describeLoad('alone', samples.b),
-          `full backups that ended meanwhile took ${copied.map((ms) => `${ms} ms`).join(', ') || 'longer than a round'}`,
+          `a full backup goes on beside, and is held still (SIGSTOP) in turn; ${backups.count} ended meanwhile`,
         ],
       },
     ];
@@ -71,8 +83,16 @@ async function runBackupRow(bench: Bench): Promise<readonly RowResult[]> {
   }
 }
 
-/** The server rests meanwhile, as at night. */
-async function backUpAgain(bench: Bench, server: Holdfast, rows: number): Promise<RowResult> {
+async function runAgainRow(bench: Bench): Promise<readonly RowResult[]> {
+  const server = await startFilled(bench, 'backup-again');
+  try {
+    return [await backUpAgain(bench, server)];
+  } finally {
+    await server.close();
+  }
+}
+
+async function backUpAgain(bench: Bench, server: Holdfast): Promise<RowResult> {
   const folder = join(bench.folder, 'backup-again');
   const copied: string[] = [];
   const next = createNodeSource(SMALL_CONTENT_BYTES, 'again');
@@ -82,11 +102,11 @@ async function backUpAgain(bench: Bench, server: Holdfast, rows: number): Promis
     return ms;
   };
   const samples = await interleave(
-    { ...bench, rounds: Math.min(bench.rounds, AGAIN_ROUNDS_MAX) },
+    bench,
     async () => {
       rmSync(folder, { recursive: true, force: true });
       const firstMs = await backUp();
-      await putNodes(server, next, Math.ceil(rows / 100));
+      await putNodes(server, next, Math.ceil(rowsOf(bench) / 100));
       return firstMs;
     },
     backUp,
@@ -94,7 +114,7 @@ async function backUpAgain(bench: Bench, server: Holdfast, rows: number): Promis
   rmSync(folder, { recursive: true, force: true });
   return {
     row: 'backup-again',
-    workload: `a backup after one node in a hundred of ${rows} is new, of ${SMALL_CONTENT_BYTES} B, beside the first into that folder`,
+    workload: `a backup after one node in a hundred of ${rowsOf(bench)} is new, of ${SMALL_CONTENT_BYTES} B, beside the first into that folder`,
     target: {
       ...{ figure: 'ratio', sense: 'at most', bound: AGAIN_SHARE_MAX },
       text: `≤ ${AGAIN_SHARE_MAX} × the first backup`,
@@ -123,31 +143,44 @@ function store(bench: Bench, server: Holdfast, seed: string): Promise<LoadSample
   return runLoad(bench, server.process, spec);
 }
 
-/** One full backup after another, each into a new folder. `stop` ends the last one and tells how long the others took. */
-function keepBackingUp(bench: Bench, { dataFolder }: Holdfast): { stop(): Promise<readonly number[]> } {
-  const folder = join(bench.folder, 'backup-of-the-bench');
-  const took: number[] = [];
-  let isStopped = false;
-  let child: Bun.Subprocess | undefined;
-  const run = async (): Promise<void> => {
-    while (!isStopped) {
-      rmSync(folder, { recursive: true, force: true });
-      const startedAt = performance.now();
-      const command = cliCommand(['backup', folder, '--data', dataFolder, '--quiet']);
-      child = Bun.spawn(command, { stdin: 'ignore', stdout: 'ignore', stderr: 'inherit' });
-      const code = await child.exited;
-      if (code === 0) took.push(Math.round(performance.now() - startedAt));
-      else if (!isStopped) throw new Error(`holdfast backup ended with ${code}.`);
+/** One full backup after another, each into a new folder, that can be held still. */
+class FullBackups {
+  readonly #folder: string;
+  readonly #dataFolder: string;
+  #child: Bun.Subprocess<'ignore', 'ignore', 'pipe'> | undefined;
+  /** of the backups that ended */
+  count = 0;
+
+  constructor(bench: Bench, { dataFolder }: Holdfast) {
+    this.#folder = join(bench.folder, 'backup-of-the-bench');
+    this.#dataFolder = dataFolder;
+  }
+
+  /** Resolves when one has begun to copy. */
+  async goOn(): Promise<void> {
+    if (this.#child !== undefined && this.#child.exitCode === null) {
+      this.#child.kill('SIGCONT');
+      return;
     }
-  };
-  const running = run();
-  return {
-    stop: async () => {
-      isStopped = true;
-      child?.kill('SIGTERM');
-      await running;
-      rmSync(folder, { recursive: true, force: true });
-      return took;
-    },
-  };
+    if (this.#child?.exitCode === 0) this.count += 1;
+    else if (this.#child !== undefined)
+      throw new Error(`holdfast backup ended with ${this.#child.exitCode}.`);
+    rmSync(this.#folder, { recursive: true, force: true });
+    const command = cliCommand(['backup', this.#folder, '--data', this.#dataFolder]);
+    const child = Bun.spawn(command, { stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' });
+    this.#child = child;
+    // Its first line says that it has begun; later ones wait in the pipe.
+    await child.stderr.getReader().read();
+  }
+
+  holdStill(): void {
+    this.#child?.kill('SIGSTOP');
+  }
+
+  async end(): Promise<void> {
+    this.#child?.kill('SIGCONT');
+    this.#child?.kill('SIGTERM');
+    await this.#child?.exited;
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
 }

@@ -1,6 +1,6 @@
 /** Every row of the table, in the order they run. */
 import type { Row } from '../bench.ts';
-import { BACKUP_ROW } from './backup.ts';
+import { BACKUP_AGAIN_ROW, BACKUP_ROW } from './backup.ts';
 import { COMMITS_ROW } from './commits.ts';
 import { CONTENT_ROW } from './content.ts';
 import { MEMORY_ROW } from './memory.ts';
@@ -25,6 +25,7 @@ export const ROWS: readonly Row[] = [
   COMMITS_ROW,
   SCALE_ROW,
   BACKUP_ROW,
+  BACKUP_AGAIN_ROW,
   MEMORY_ROW,
   PUSH_TREE_ROW,
   PUSH_LARGE_ROW,

@@ -49,6 +49,8 @@ function bind(
   const server = Bun.serve({
     hostname: host,
     port,
+    // Else two servers would share an address that both were given, and answer in turn.
+    reusePort: false,
     idleTimeout: IDLE_SECONDS_MAX,
     // The code that reads a body bounds it, and says so.
     maxRequestBodySize: 2 * JSON_BODY_BYTES_MAX,

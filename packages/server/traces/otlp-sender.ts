@@ -1,4 +1,6 @@
 /** One OTLP/HTTP request with JSON. What it reports holds neither the address nor a header. */
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 import { type Attributes, encodeExport, type OtlpSpan } from './span.ts';
 import type { Sent } from './span-queue.ts';
 import type { TraceSettings } from './trace-settings.ts';
@@ -6,17 +8,25 @@ import type { TraceSettings } from './trace-settings.ts';
 /** Answers after which OTLP wants the same spans again. */
 const AGAIN: ReadonlySet<number> = new Set([429, 502, 503, 504]);
 
+const compress = promisify(gzip);
+
 export async function sendSpans(
-  { url, headers, timeoutMs }: TraceSettings,
+  { url, headers, timeoutMs, compression }: TraceSettings,
   { resource, version }: { readonly resource: Attributes; readonly version: string },
   spans: readonly OtlpSpan[],
   ending: AbortSignal,
 ): Promise<Sent> {
   try {
+    const isPacked = compression === 'gzip';
+    const body = encodeExport(resource, version, spans);
     const answer = await fetch(url, {
       method: 'POST',
-      headers: { ...headers, 'content-type': 'application/json' },
-      body: encodeExport(resource, version, spans),
+      headers: {
+        ...headers,
+        'content-type': 'application/json',
+        ...(isPacked ? { 'content-encoding': 'gzip' } : {}),
+      },
+      body: isPacked ? await compress(body) : body,
       // The headers are for this receiver alone.
       redirect: 'manual',
       signal: AbortSignal.any([ending, AbortSignal.timeout(timeoutMs)]),

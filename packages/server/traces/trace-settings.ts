@@ -12,7 +12,11 @@ export interface TraceSettings {
   readonly sampler: Sampler;
   readonly batchMs: number;
   readonly timeoutMs: number;
+  readonly compression: Compression;
 }
+
+const COMPRESSIONS = ['none', 'gzip'] as const;
+type Compression = (typeof COMPRESSIONS)[number];
 
 const SERVICE_NAME_DEFAULT = 'holdfast';
 const BATCH_MS_DEFAULT = 5000;
@@ -34,7 +38,14 @@ export function parseTraceSettings(env: Environment): TraceSettings {
     sampler: parseSampler(env),
     batchMs: parseMs('OTEL_BSP_SCHEDULE_DELAY', env.OTEL_BSP_SCHEDULE_DELAY, BATCH_MS_DEFAULT),
     timeoutMs: parseMs('OTEL_EXPORTER_OTLP_TIMEOUT', own('TIMEOUT'), TIMEOUT_MS_DEFAULT),
+    compression: parseCompression(own('COMPRESSION')),
   };
+}
+
+function parseCompression(text: string = COMPRESSIONS[0]): Compression {
+  const found = COMPRESSIONS.find((each) => each === text);
+  if (found !== undefined) return found;
+  throw new ConfigError(`OTEL_EXPORTER_OTLP_COMPRESSION must be one of ${COMPRESSIONS.join(', ')}`);
 }
 
 /** The variable for traces alone is used as it is; the one for all signals is the address below which traces have their path. */

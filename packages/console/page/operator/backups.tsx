@@ -1,35 +1,41 @@
-/** When a backup last succeeded, and the commands that make, check and restore one. */
-import { useEffect, useState } from 'preact/hooks';
+/** Backups: when the last one succeeded, how far the running one is, and what makes, checks and restores one. */
+import { useState } from 'preact/hooks';
 import { CommandLine } from '../parts/command.tsx';
-import { formatDistance, formatInstant, shellWord } from '../parts/format.ts';
-import { Loading, Notice } from '../parts/notices.tsx';
-import { load, watchLoad } from './load.ts';
-import { gaugeOf } from './metrics-text.ts';
+import { OperatorError } from '../parts/describe-error.ts';
+import { formatBytes, formatDistance, formatInstant, formatThings, shellWord } from '../parts/format.ts';
+import { useAction, useLoaded } from '../parts/loaded.ts';
+import { Failure, Notice, Shown } from '../parts/notices.tsx';
+import { printable } from '../parts/printable.ts';
+import { change, operatorAccess, read } from './operator-api.ts';
+import type { BackupOutcome, BackupStatus } from './shapes.ts';
 
-const SECOND_MS = 1000;
+const EVERY_MS = 2_000;
+const CONFLICT = 409;
 const FOLDER_DEFAULT = '/var/backups/holdfast';
 
 export function Backups() {
   const [given, setFolder] = useState('');
-  useEffect(watchLoad, []);
-  const { scrape } = load.value;
-  const folder = shellWord(given === '' ? FOLDER_DEFAULT : given);
+  const folder = given === '' ? FOLDER_DEFAULT : given;
+  const word = shellWord(folder);
+  const loaded = useLoaded('backup', (signal) => read<BackupStatus>('backup', {}, signal), {
+    everyMs: EVERY_MS,
+  });
+  // Rows in PostgreSQL: the server says how these are backed up.
+  const elsewhere = loaded.error instanceof OperatorError && loaded.error.status === CONFLICT;
+  if (elsewhere) return <Notice>{describe(loaded.error as OperatorError)}</Notice>;
   return (
     <>
-      {scrape === undefined ? (
-        <Loading what="the last backup" />
-      ) : (
-        <LastBackup seconds={gaugeOf(scrape, 'holdfast_backup_last_success_timestamp_seconds') ?? 0} />
-      )}
+      <Shown loaded={loaded} what="the last backup">
+        {(status) => <LastBackup at={status.lastSuccessAt} />}
+      </Shown>
       <p>
         A backup holds all that was acknowledged before it began, and the server goes on serving. Into the
-        same folder again, only what is new is copied. It is made on the machine that holds the data, so by
-        the command line:
+        same folder again, only what changed is copied.
       </p>
       <div class="panel">
         <div class="tools">
           <label>
-            Folder for the backup
+            Folder for the backup, on the machine of the server
             <input
               value={given}
               placeholder={FOLDER_DEFAULT}
@@ -38,26 +44,90 @@ export function Backups() {
             />
           </label>
         </div>
-        <p class="soft">Back up, now or every night:</p>
-        <CommandLine line={`holdfast backup ${folder}`} />
+        <BackUpHere folder={folder} running={loaded.data?.running ?? null} onChange={loaded.reload} />
+        <p class="soft">By the command line, now or every night:</p>
+        <CommandLine line={`holdfast backup ${word}`} />
         <p class="soft">Check that it is whole, before you rely on it:</p>
-        <CommandLine line={`holdfast backup check ${folder}`} />
+        <CommandLine line={`holdfast backup check ${word}`} />
         <p class="soft">Bring it back, into a folder that is empty:</p>
-        <CommandLine line={`holdfast restore ${folder} --data ./restored`} />
+        <CommandLine line={`holdfast restore ${word} --data ./restored`} />
       </div>
     </>
   );
 }
 
-function LastBackup({ seconds }: { readonly seconds: number }) {
-  if (seconds === 0) {
+const describe = ({ message }: OperatorError) => <p>{message}</p>;
+
+function BackUpHere({
+  folder,
+  running,
+  onChange,
+}: {
+  readonly folder: string;
+  readonly running: BackupStatus['running'];
+  readonly onChange: () => void;
+}) {
+  const action = useAction();
+  const [made, setMade] = useState<BackupOutcome | undefined>(undefined);
+  // It names a path there, so the server wants to know who asks.
+  if (operatorAccess.value !== 'token') {
+    return (
+      <p class="soft">
+        To start a backup from this page, start the server with <code>--operator-token-file</code>.
+      </p>
+    );
+  }
+  const backUp = async (): Promise<void> => {
+    setMade(undefined);
+    const asked = change<BackupOutcome>('backup', { folder });
+    onChange();
+    setMade(await asked);
+    onChange();
+  };
+  const isBusy = action.isRunning || running !== null;
+  return (
+    <>
+      <div class="buttons">
+        <button type="button" class="primary" disabled={isBusy} onClick={() => void action.run(backUp)}>
+          {isBusy ? 'Backing up …' : 'Back up now'}
+        </button>
+      </div>
+      {running === null ? null : <Progress running={running} />}
+      <Failure error={action.error} />
+      {made === undefined ? null : (
+        <Notice kind="ok">
+          <p>
+            {formatThings(made.nodes, 'node')}, {formatBytes(made.bytes)}; {formatBytes(made.copiedBytes)} of
+            it copied now.
+          </p>
+        </Notice>
+      )}
+    </>
+  );
+}
+
+/** It goes on if this page is closed. */
+function Progress({ running }: { readonly running: NonNullable<BackupStatus['running']> }) {
+  const { folder, startedAt, progress } = running;
+  return (
+    <div class="progress">
+      <progress aria-label="Backup" />
+      <p>
+        Into <bdi>{printable(folder)}</bdi>, begun {formatDistance(startedAt, Date.now())}:{' '}
+        {printable(progress)}
+      </p>
+    </div>
+  );
+}
+
+function LastBackup({ at }: { readonly at: number | null }) {
+  if (at === null) {
     return (
       <Notice kind="warn">
-        <p>No backup has been made through this server since it started.</p>
+        <p>No backup of this data folder was ever made.</p>
       </Notice>
     );
   }
-  const at = seconds * SECOND_MS;
   return (
     <Notice kind="ok">
       <p>

@@ -64,6 +64,18 @@ export interface RottenNode {
   readonly hash: string;
 }
 
+export interface BackupStatus {
+  readonly running: { readonly folder: string; readonly startedAt: number; readonly progress: string } | null;
+  /** ms since the epoch; null: never */
+  readonly lastSuccessAt: number | null;
+}
+
+export interface BackupOutcome {
+  readonly nodes: number;
+  readonly bytes: number;
+  readonly copiedBytes: number;
+}
+
 /** What happened since the point before. */
 export interface LoadPoint {
   /** ms since the epoch */
