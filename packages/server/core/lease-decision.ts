@@ -6,7 +6,7 @@ import { closeContent, closeContentOf, urlExpiryOf } from './contents.ts';
 import { findChildren } from './edges.ts';
 import { noRoom } from './free-space.ts';
 import { createGeneration } from './generation.ts';
-import { type LeaseWindow, renewLease } from './lease-state.ts';
+import { isSameLease, type LeaseWindow, renewLease } from './lease-state.ts';
 import type { Generation, NodeRow, UploadEvidence, UploadRow } from './model.ts';
 import type { Awaitable, SpaceTransaction, UploadKind } from './ports.ts';
 import {
@@ -100,6 +100,17 @@ export function decideLease(tx: SpaceTransaction, input: LeaseInput): Awaitable<
   );
 }
 
+/** Renews the lease of a row that is ready; undefined: it is not, or there is none. */
+export function renewReadyRow(
+  tx: SpaceTransaction,
+  hash: Hash,
+  durationMs: number,
+): Awaitable<LeaseWindow | undefined> {
+  return after(tx.findNode(hash), (node) =>
+    node?.state === 'ready' ? moveLease(tx, node, durationMs) : undefined,
+  );
+}
+
 async function decideUnready(
   tx: SpaceTransaction,
   node: NodeRow | undefined,
@@ -127,11 +138,16 @@ async function decideUnready(
 }
 
 function renewReady(tx: SpaceTransaction, node: NodeRow, request: LeaseRequest): Awaitable<LeaseDecision> {
-  const { leaseStartedAt, leaseExpiresAt } = renewLease(node, tx.now, request.durationMs);
   const { hash } = node;
-  const decision: LeaseDecision = { kind: 'ready', hash, renews: true, leaseStartedAt, leaseExpiresAt };
-  if (leaseExpiresAt === node.leaseExpiresAt && leaseStartedAt === node.leaseStartedAt) return decision;
-  return after(tx.updateNode(node, { ...node, leaseStartedAt, leaseExpiresAt }), () => decision);
+  return after(moveLease(tx, node, request.durationMs), (lease) => {
+    return { kind: 'ready', hash, renews: true, ...lease };
+  });
+}
+
+function moveLease(tx: SpaceTransaction, node: NodeRow, durationMs: number): Awaitable<LeaseWindow> {
+  const lease = renewLease(node, tx.now, durationMs);
+  if (isSameLease(lease, node)) return lease;
+  return after(tx.updateNode(node, { ...node, ...lease }), () => lease);
 }
 
 /** No object is known for the current generation. */

@@ -23,3 +23,7 @@ export function renewLease(current: LeaseWindow, now: number, durationMs: number
     leaseExpiresAt: Math.max(current.leaseExpiresAt, Math.max(now, current.leaseStartedAt) + durationMs),
   };
 }
+
+export function isSameLease(one: LeaseWindow, other: LeaseWindow): boolean {
+  return one.leaseStartedAt === other.leaseStartedAt && one.leaseExpiresAt === other.leaseExpiresAt;
+}

@@ -43,8 +43,8 @@ export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort,
    * store's own clock, never a process's: their clocks may differ.
    */
   readClock(): Awaitable<number>;
-  /** Where transactions cost round trips: renews a ready row by `renewLease` in one statement. `undefined`: it is absent or not ready. */
-  renewReadyLease?(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined>;
+  /** Where a transaction costs more than that: renews a ready row by `renewLease`. `undefined`: it is absent or not ready. */
+  renewReadyLease?(space: Space, hash: Hash, durationMs: number): Awaitable<LeaseWindow | undefined>;
   /**
    * `reads` is given only for a commit of root refs: what its body reads. An engine may then run several such bodies of a Space,
    * one after another, in one unit; each has its own outcome. `reads` is a hint: a body may read other rows too.

@@ -116,7 +116,7 @@ const steps = fc.array(
   { maxLength: 12 },
 );
 
-function renew(
+async function renew(
   store: MetadataStore,
   space: Space,
   hash: Hash,

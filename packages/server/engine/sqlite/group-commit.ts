@@ -25,6 +25,8 @@ type Body = (scope: WriteScope) => unknown;
 
 interface Job {
   readonly body: Body;
+  /** transactions that it stands for */
+  readonly count: number;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -53,6 +55,8 @@ interface GroupCommitOptions {
   readonly busyMsMax?: number;
   /** ms after which a batch takes no further body, so that reads and answers get their turn */
   readonly batchMsMax?: number | undefined;
+  /** bodies that can share a transaction are submitted in one turn of the event loop: nothing is won by waiting for more */
+  readonly isGathered?: boolean | undefined;
 }
 
 export class GroupCommit {
@@ -70,11 +74,11 @@ export class GroupCommit {
   }
 
   /** Runs `body` in the next batch; resolves with its value once that is durable. */
-  submit<T>(body: (scope: WriteScope) => T): Promise<Awaited<T>> {
+  submit<T>(body: (scope: WriteScope) => T, count = 1): Promise<Awaited<T>> {
     if (this.#fatal !== undefined) return Promise.reject(this.#fatal);
     if (this.#isClosing) return Promise.reject(new StoreUnavailable('the store is closing: try again later'));
     return new Promise<Awaited<T>>((resolve, reject) => {
-      this.#queue.push({ body, resolve: resolve as (value: unknown) => void, reject });
+      this.#queue.push({ body, count, resolve: resolve as (value: unknown) => void, reject });
       this.#schedule();
     });
   }
@@ -93,14 +97,15 @@ export class GroupCommit {
     this.#isScheduled = true;
     // One turn more than they need, so that requests which wait in the sockets by then join: fewer commits under load, at the
     // cost of one look at the sockets.
-    setImmediate(() => setImmediate(() => void this.#drain()));
+    if (this.#options.isGathered) setImmediate(this.#drain);
+    else setImmediate(() => setImmediate(this.#drain));
   }
 
   readonly #rest = (): void => {
     if (!this.#isClosing && this.#fatal === undefined) this.#options.betweenBatches?.();
   };
 
-  async #drain(): Promise<void> {
+  readonly #drain = async (): Promise<void> => {
     try {
       await this.#runBatch();
     } catch (error) {
@@ -110,7 +115,7 @@ export class GroupCommit {
     setImmediate(this.#rest);
     if (this.#queue.length > 0) this.#schedule();
     else this.#idle?.();
-  }
+  };
 
   async #runBatch(): Promise<void> {
     const { sql } = this.#options;
@@ -230,7 +235,8 @@ export class GroupCommit {
       const commitMs = performance.now() - startedAt;
       ledger.publish();
       const changed = rows.publish();
-      afterCommit?.(changed, { bodies: outcomes.length, commitMs });
+      const bodies = outcomes.reduce((sum, { job }) => sum + job.count, 0);
+      afterCommit?.(changed, { bodies, commitMs });
       return true;
     } catch (error) {
       failure = error;

@@ -2,7 +2,8 @@
 import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
 import type { SpaceSnapshot } from '../../core/inspection-ports.ts';
-import { namingSpace } from '../../core/invariant.ts';
+import { nameSpace, namingSpace } from '../../core/invariant.ts';
+import type { LeaseWindow } from '../../core/lease-state.ts';
 import type {
   ContentRow,
   Generation,
@@ -18,6 +19,7 @@ import type {
 } from '../../core/model.ts';
 import type { CompactablePack, CompactionWanted } from '../../core/pack-ports.ts';
 import type {
+  Awaitable,
   Clock,
   MetadataStore,
   RottenSpace,
@@ -136,6 +138,22 @@ export class SqliteMetadataStore implements MetadataStore {
     const settled = (): void => SQL_SECONDS.observe((performance.now() - startedAt) / MS_PER_SECOND);
     answer.then(settled, settled);
     return answer;
+  }
+
+  /** The committed row says whether to ask the writer, which decides anew. */
+  renewReadyLease(space: Space, hash: Hash, durationMs: number): Awaitable<LeaseWindow | undefined> {
+    if (this.findNode(space, hash)?.state !== 'ready') return undefined;
+    const startedAt = performance.now();
+    return this.#writer.renewReady(space, hash, durationMs).then(
+      (lease) => {
+        SQL_SECONDS.observe((performance.now() - startedAt) / MS_PER_SECOND);
+        return lease;
+      },
+      (error) => {
+        SQL_SECONDS.observe((performance.now() - startedAt) / MS_PER_SECOND);
+        throw nameSpace(error, space);
+      },
+    );
   }
 
   findNode(space: Space, hash: Hash): NodeRow | undefined {

@@ -4,14 +4,23 @@
  */
 
 import type { Database } from 'bun:sqlite';
+import type { Hash } from '@holdfast/protocol';
+import type { LeaseWindow } from '../../core/lease-state.ts';
 import type { Space } from '../../core/model.ts';
-import type { Awaitable, Clock, SweepCutoffs, TransactionBody } from '../../core/ports.ts';
+import {
+  type Awaitable,
+  type Clock,
+  StoreUnavailable,
+  type SweepCutoffs,
+  type TransactionBody,
+} from '../../core/ports.ts';
 import type { TombstonePage } from '../../core/stray-ports.ts';
-import { isSurelyNotCommitted, storageError } from '../local-failure.ts';
+import { isBusy, isSurelyNotCommitted, storageError } from '../local-failure.ts';
 import { openWriter, shortenBusyTimeout } from './database.ts';
 import { GroupCommit } from './group-commit.ts';
 import { moveWatermarks, pruneHistory } from './maintenance.ts';
 import { type Committed, NodeCache } from './node-cache.ts';
+import { type Renewal, renewReadyRows } from './ready-leases.ts';
 import { hexToBytes } from './rows.ts';
 import { SpaceDirectory } from './space-directory.ts';
 import { SqliteSpaceTransaction } from './space-transaction.ts';
@@ -22,6 +31,8 @@ import type { WriteScope } from './write-scope.ts';
 /** Each verb resolves when its writes are durable and `onCommitted` has been called. */
 export interface RowWriter {
   transact<T, I>(space: Space, body: TransactionBody<T, I>, input: I): Promise<T>;
+  /** Renews the lease of a row that is ready; undefined: it is not, or there is none. */
+  renewReady(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined>;
   /** Resolves whether more is left to do. */
   maintain(cutoffs: SweepCutoffs): Promise<boolean>;
   /** Resolves with the value that stands: the first one inserted. */
@@ -47,6 +58,8 @@ export interface RowWriterSettings {
   readonly batchMsMax?: number | undefined;
   /** the number of the last commit that was begun, for readers in other threads */
   readonly lastCommit: BigInt64Array;
+  /** whoever asks has gathered what can share a commit: nothing is won by waiting for more */
+  readonly isGathered?: boolean | undefined;
 }
 
 export interface RowWriterEvents {
@@ -63,7 +76,7 @@ export class LocalRowWriter implements RowWriter {
   readonly #watermarkWalk = { afterSpace: 0 };
 
   constructor(settings: RowWriterSettings, clock: Clock, events: RowWriterEvents) {
-    const { path, isShared, databasePagesMax, batchMsMax, lastCommit } = settings;
+    const { path, isShared, databasePagesMax, batchMsMax, lastCommit, isGathered } = settings;
     this.#database = openWriter(path, databasePagesMax);
     shortenBusyTimeout(this.#database);
     this.#sql = prepareAll(this.#database);
@@ -77,6 +90,7 @@ export class LocalRowWriter implements RowWriter {
       clock,
       onFatal: events.onFatal,
       batchMsMax,
+      isGathered,
       beforeCommit: () => {
         commit += 1;
         Atomics.store(lastCommit, 0, BigInt(commit));
@@ -89,6 +103,32 @@ export class LocalRowWriter implements RowWriter {
   transact<T, I>(space: Space, body: TransactionBody<T, I>, input: I): Promise<T> {
     const run = (scope: WriteScope): Awaitable<T> => body(new SqliteSpaceTransaction(scope, space), input);
     return this.#commits.submit(run) as Promise<T>;
+  }
+
+  async renewReady(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined> {
+    const [lease] = await this.#commits.submit((scope) =>
+      renewReadyRows(scope, [{ space, hash, durationMs }]),
+    );
+    return lease;
+  }
+
+  /**
+   * Many renewals in one body. If it fails, each gets a body of its own, so that only those fail that cannot be made. That is
+   * spared if another process has the write lock: then all of them have waited for it long enough.
+   */
+  async renewTogether(
+    renewals: readonly Renewal[],
+  ): Promise<readonly PromiseSettledResult<LeaseWindow | undefined>[]> {
+    try {
+      const leases = await this.#commits.submit((scope) => renewReadyRows(scope, renewals), renewals.length);
+      return leases.map((value) => ({ status: 'fulfilled', value }));
+    } catch (error) {
+      if (renewals.length === 1 || (error instanceof StoreUnavailable && isBusy(error.cause)))
+        return renewals.map(() => ({ status: 'rejected', reason: error }));
+      return Promise.allSettled(
+        renewals.map(({ space, hash, durationMs }) => this.renewReady(space, hash, durationMs)),
+      );
+    }
   }
 
   async maintain(cutoffs: SweepCutoffs): Promise<boolean> {

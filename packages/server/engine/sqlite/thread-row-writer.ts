@@ -3,6 +3,8 @@
  * loop are sent in one message. Answers come together with the commits before them, and the commits are made known first.
  */
 
+import type { Hash } from '@holdfast/protocol';
+import type { LeaseWindow } from '../../core/lease-state.ts';
 import type { Space } from '../../core/model.ts';
 import { StoreUnavailable, type SweepCutoffs, type TransactionBody } from '../../core/ports.ts';
 import type { TombstonePage } from '../../core/stray-ports.ts';
@@ -10,7 +12,13 @@ import { TRANSACTIONS } from '../../core/transactions.ts';
 import { costOf, OrderQueue } from './order-queue.ts';
 import type { RowWriter, RowWriterEvents, RowWriterSettings } from './row-writer.ts';
 import { unpackError } from './thread-errors.ts';
-import { type FromWriter, packMessage, unpackMessage, type WriterVerb } from './writer-messages.ts';
+import {
+  type FromWriter,
+  packMessage,
+  packOrders,
+  unpackMessage,
+  type WriterVerb,
+} from './writer-messages.ts';
 
 /** The thread's first file. It lies beside this one, with the same name in the sources and in a build. */
 const ENTRY = import.meta.url.endsWith('.ts') ? './writer-thread.ts' : './writer-thread.js';
@@ -70,6 +78,10 @@ export class ThreadRowWriter implements RowWriter {
     if (name === undefined)
       return Promise.reject(new Error('only transactions with a name cross to another thread'));
     return this.#order('transact', [space, name, input], space, costOf(name, input));
+  }
+
+  renewReady(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined> {
+    return this.#order('renewReady', [space, hash, durationMs], space);
   }
 
   maintain(cutoffs: SweepCutoffs): Promise<boolean> {
@@ -149,7 +161,7 @@ export class ThreadRowWriter implements RowWriter {
     this.#isSendDue = false;
     const orders = this.#orders.take(this.#workingCost, this.#noteSent);
     if (orders.length === 0 && !isLast) return;
-    this.#thread.postMessage(packMessage({ orders, isLast }));
+    this.#thread.postMessage(packMessage({ ...packOrders(orders), isLast }));
     this.#sentAt = performance.now();
   }
 
@@ -160,22 +172,31 @@ export class ThreadRowWriter implements RowWriter {
   };
 
   /** Makes commits known before it gives the answers, so that a read after an answer sees the commit. */
-  #hear({ commits, outcomes, fatal }: FromWriter): void {
+  #hear({ commits, renewed, outcomes, fatal }: FromWriter): void {
     for (const committed of commits) this.#events.onCommitted(committed);
+    for (let at = 0; at < renewed.length; at += 3) {
+      const [id, leaseStartedAt, leaseExpiresAt] = renewed.slice(at, at + 3) as [number, number, number];
+      this.#settle(id)?.resolve({ leaseStartedAt, leaseExpiresAt });
+    }
     for (const [id, isDone, value] of outcomes) {
-      const waiting = this.#waiting.get(id);
-      this.#waiting.delete(id);
-      this.#workingCost -= waiting?.cost ?? 0;
+      const waiting = this.#settle(id);
       if (isDone) waiting?.resolve(value);
       else waiting?.reject(unpackError(value));
     }
     if (fatal !== undefined) this.#fail(unpackError(fatal));
     const now = performance.now();
-    const isCrowd = outcomes.length > 1 || this.#orders.length > 0;
+    const isCrowd = outcomes.length + renewed.length > 3 || this.#orders.length > 0;
     this.#workMs = now - this.#sentAt;
     this.#restUntil = isCrowd ? now + Math.min(this.#workMs * REST_SHARE, REST_MS_MAX) : 0;
     if (this.#waiting.size === 0) this.#idle?.();
     else this.#sendSoon();
+  }
+
+  #settle(id: number): Waiting | undefined {
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    this.#workingCost -= waiting?.cost ?? 0;
+    return waiting;
   }
 
   /** After this nothing is written any more; the process has to end and start again from what is durable. */

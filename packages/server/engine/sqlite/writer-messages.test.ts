@@ -5,12 +5,12 @@ import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
 import { StoreUnavailable } from '../../core/ports.ts';
 import { isDamageMet } from '../local-failure.ts';
 import { packError, unpackError } from './thread-errors.ts';
-import { packMessage, type ToWriter, unpackMessage } from './writer-messages.ts';
+import { packMessage, packOrders, type ToWriter, unpackMessage, unpackRenewals } from './writer-messages.ts';
 
 const send = (message: ToWriter): ToWriter => unpackMessage(structuredClone(packMessage(message)));
 const cross = (error: unknown): Error => {
   const outcomes = [[1, false, packError(error)] as const];
-  const packed = structuredClone(packMessage({ commits: [], outcomes, fatal: undefined }));
+  const packed = structuredClone(packMessage({ commits: [], renewed: [], outcomes, fatal: undefined }));
   const { outcomes: arrived } = unpackMessage<{ outcomes: typeof outcomes } & ToWriter>(packed);
   return unpackError((arrived[0] as (typeof outcomes)[number])[2]);
 };
@@ -23,9 +23,34 @@ test.each([
   ['a list with gaps', { rows: [undefined, 1] }, 'object'],
   ['numbers that text has no word for', { at: Number.NaN }, 'object'],
 ])('%s', (_, input, wanted) => {
-  const message: ToWriter = { orders: [[1, 'transact', { appId: 'a', spaceId: 's' }, input]], isLast: false };
+  const orders = packOrders([[1, 'transact', { appId: 'a', spaceId: 's' }, input]]);
+  const message: ToWriter = { ...orders, isLast: false };
   expect(typeof packMessage(message)).toBe(wanted as never);
   expect(send(message)).toEqual(message);
+});
+
+test('renewals arrive as they were asked for, apart from other orders', () => {
+  const [one, other] = [
+    { appId: 'a', spaceId: 's' },
+    { appId: 'a', spaceId: 't' },
+  ];
+  const [first, second] = ['1'.repeat(64), '2'.repeat(64)];
+  const orders = packOrders([
+    [4, 'renewReady', one, first, 60_000],
+    [5, 'removeStoreValue', 'name'],
+    [6, 'renewReady', other, first, 70_000],
+    [7, 'renewReady', { ...one }, second, 80_000],
+  ]);
+  const arrived = send({ ...orders, isLast: true });
+  expect(arrived.orders).toEqual([[5, 'removeStoreValue', 'name']]);
+  expect(arrived.renewals.ids).toEqual([4, 6, 7]);
+  const renewals = unpackRenewals(arrived.renewals);
+  expect(renewals).toEqual([
+    { space: one, hash: first, durationMs: 60_000 },
+    { space: other, hash: first, durationMs: 70_000 },
+    { space: one, hash: second, durationMs: 80_000 },
+  ]);
+  expect(renewals[2]?.space).toBe(renewals[0]?.space as never);
 });
 
 test('an error for the caller keeps its status, code, headers and time', () => {

@@ -1,4 +1,5 @@
 /** Rows are written in a thread of their own: answered writes are seen, failures keep their reason, and nothing is left over. */
+import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,6 +13,7 @@ import { commitRootRefs } from '../../core/update-root-refs.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../contract/samples.ts';
 import { SqliteMetadataStore } from './metadata-store.ts';
 import { LocalRowWriter } from './row-writer.ts';
+import { hexToBytes } from './rows.ts';
 import { ThreadRowWriter } from './thread-row-writer.ts';
 import { WriteAheadLog } from './write-ahead-log.ts';
 
@@ -118,6 +120,47 @@ test('bytes go there and come back', async () => {
   expect(await store.transact(SPACE, finishUpload, finished)).toBe(true);
   expect(await lease(10)).toMatchObject({ kind: 'ready' });
   expect(store.findNodeWithContent(SPACE, hash)?.content?.inlineBytes).toEqual(inlineBytes);
+});
+
+test('renewals that go together are answered each for itself, and seen once they are answered', async () => {
+  const other = { appId: SPACE.appId, spaceId: 'other' };
+  const before = Date.now();
+  const asked = Array.from({ length: NODES * 20 }, (_, index) => ({
+    hash: hashAt(index % NODES),
+    durationMs: 60_000 + index * 1000,
+  }));
+  const renewed = asked.map(async ({ hash, durationMs }) => {
+    const lease = await store.renewReadyLease(SPACE, hash, durationMs);
+    expect(lease?.leaseStartedAt).toBeGreaterThanOrEqual(before);
+    expect(lease?.leaseExpiresAt).toBeGreaterThanOrEqual(before + durationMs);
+    expect(store.findNode(SPACE, hash)?.leaseExpiresAt).toBeGreaterThanOrEqual(lease?.leaseExpiresAt ?? 0);
+  });
+  await Promise.all(renewed);
+  expect(await store.renewReadyLease(other, hashAt(0), 60_000)).toBeUndefined();
+  expect(await store.renewReadyLease(SPACE, hashAt(NODES), 60_000)).toBeUndefined();
+  expect(store.readCounters(SPACE).leasedNodeCount).toBe(NODES);
+});
+
+test('a renewal that cannot be made harms none of those that go with it', async () => {
+  const hashes = Array.from({ length: NODES }, (_, index) => hashAt(index));
+  for (const hash of hashes) expect(store.findNode(SPACE, hash)?.state).toBe('ready');
+  const disk = new Database(path);
+  disk.run('UPDATE nodes SET state = 9 WHERE hash = ?1', [hexToBytes(hashAt(1))]);
+  disk.run('DELETE FROM nodes WHERE hash = ?1', [hexToBytes(hashAt(2))]);
+  disk.close();
+  const outcomes = await Promise.allSettled(hashes.map((hash) => store.renewReadyLease(SPACE, hash, 60_000)));
+  expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled']);
+  const [first, damaged, absent, last] = outcomes as [
+    PromiseFulfilledResult<unknown>,
+    PromiseRejectedResult,
+    PromiseFulfilledResult<unknown>,
+    PromiseFulfilledResult<unknown>,
+  ];
+  expect(damaged.reason).toBeInstanceOf(StoreUnavailable);
+  expect(absent.value).toBeUndefined();
+  for (const [at, { value }] of [[0, first] as const, [3, last] as const])
+    expect(store.findNode(SPACE, hashAt(at))).toMatchObject(value as object);
+  expect(fatal).toEqual([]);
 });
 
 test('a rule that refuses throws its own error', async () => {

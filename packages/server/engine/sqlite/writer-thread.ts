@@ -11,12 +11,21 @@ import {
   type RowWriterSettings,
 } from './row-writer.ts';
 import { type PackedError, packError } from './thread-errors.ts';
-import { type Order, type Outcome, packMessage, type ToWriter, unpackMessage } from './writer-messages.ts';
+import {
+  type Order,
+  type Outcome,
+  type PackedRenewals,
+  packMessage,
+  type ToWriter,
+  unpackMessage,
+  unpackRenewals,
+} from './writer-messages.ts';
 
 if (parentPort === null) throw new Error('this file is started as a thread');
 const port = parentPort;
 let commits: Committed[] = [];
 let outcomes: Outcome[] = [];
+let renewed: number[] = [];
 let fatal: PackedError | undefined;
 let isTelling = false;
 
@@ -26,8 +35,9 @@ function tellSoon(): void {
   isTelling = true;
   queueMicrotask(() => {
     isTelling = false;
-    port.postMessage(packMessage({ commits, outcomes, fatal }));
+    port.postMessage(packMessage({ commits, renewed, outcomes, fatal }));
     commits = [];
+    renewed = [];
     outcomes = [];
   });
 }
@@ -53,6 +63,17 @@ function run(writer: RowWriter, [, verb, ...parameters]: Order): Promise<unknown
   return writer.transact(space, TRANSACTIONS[name] as TransactionBody<unknown, unknown>, input);
 }
 
+async function renew(writer: LocalRowWriter, packed: PackedRenewals): Promise<void> {
+  const results = await writer.renewTogether(unpackRenewals(packed));
+  for (const [index, id] of packed.ids.entries()) {
+    const result = results[index];
+    if (result?.status === 'rejected') outcomes.push([id, false, packError(result.reason)]);
+    else if (result?.value === undefined) outcomes.push([id, true]);
+    else renewed.push(id, result.value.leaseStartedAt, result.value.leaseExpiresAt);
+  }
+  tellSoon();
+}
+
 /** Ends the thread, not the process. */
 async function end(writer: RowWriter): Promise<void> {
   await writer.drain();
@@ -61,9 +82,10 @@ async function end(writer: RowWriter): Promise<void> {
 }
 
 port.once('message', (settings: RowWriterSettings) => {
-  const writer = new LocalRowWriter(settings, { now: () => Date.now() }, events);
+  const writer = new LocalRowWriter({ ...settings, isGathered: true }, { now: () => Date.now() }, events);
   port.on('message', (packed: unknown) => {
-    const { orders, isLast } = unpackMessage<ToWriter>(packed);
+    const { orders, renewals, isLast } = unpackMessage<ToWriter>(packed);
+    if (renewals.ids.length > 0) void renew(writer, renewals);
     for (const order of orders) {
       const [id] = order;
       run(writer, order).then(
