@@ -44,10 +44,6 @@ export async function namingSpace<T>(space: Space, work: () => Awaitable<T>): Pr
   try {
     return await work();
   } catch (error) {
-    throw nameSpace(error, space);
+    throw error instanceof CounterBroken ? new CounterBroken(error.rule, space) : error;
   }
-}
-
-export function nameSpace(error: unknown, space: Space): unknown {
-  return error instanceof CounterBroken ? new CounterBroken(error.rule, space) : error;
 }

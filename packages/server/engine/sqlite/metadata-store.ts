@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
 import type { SpaceSnapshot } from '../../core/inspection-ports.ts';
-import { nameSpace, namingSpace } from '../../core/invariant.ts';
+import { namingSpace } from '../../core/invariant.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
 import type {
   ContentRow,
@@ -133,27 +133,13 @@ export class SqliteMetadataStore implements MetadataStore {
   }
 
   transact<T, I = undefined>(space: Space, body: TransactionBody<T, I>, input?: I): Promise<T> {
-    const startedAt = performance.now();
-    const answer = namingSpace(space, () => this.#writer.transact(space, body, input as I));
-    const settled = (): void => SQL_SECONDS.observe((performance.now() - startedAt) / MS_PER_SECOND);
-    answer.then(settled, settled);
-    return answer;
+    return timed(namingSpace(space, () => this.#writer.transact(space, body, input as I)));
   }
 
   /** The committed row says whether to ask the writer, which decides anew. */
   renewReadyLease(space: Space, hash: Hash, durationMs: number): Awaitable<LeaseWindow | undefined> {
     if (this.findNode(space, hash)?.state !== 'ready') return undefined;
-    const startedAt = performance.now();
-    return this.#writer.renewReady(space, hash, durationMs).then(
-      (lease) => {
-        SQL_SECONDS.observe((performance.now() - startedAt) / MS_PER_SECOND);
-        return lease;
-      },
-      (error) => {
-        SQL_SECONDS.observe((performance.now() - startedAt) / MS_PER_SECOND);
-        throw nameSpace(error, space);
-      },
-    );
+    return timed(namingSpace(space, () => this.#writer.renewReady(space, hash, durationMs)));
   }
 
   findNode(space: Space, hash: Hash): NodeRow | undefined {
@@ -388,6 +374,13 @@ export class SqliteMetadataStore implements MetadataStore {
       }
     });
   }
+}
+
+function timed<T>(answer: Promise<T>): Promise<T> {
+  const startedAt = performance.now();
+  const settled = (): void => SQL_SECONDS.observe((performance.now() - startedAt) / MS_PER_SECOND);
+  answer.then(settled, settled);
+  return answer;
 }
 
 /** Brings the database to this build's schema and checks that it is whole. @throws EngineRefused, DatabaseDamaged */
