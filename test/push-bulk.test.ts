@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createBundle, importBundle, verifyTree } from '../packages/client/index.ts';
-import { openSpaceSource, pullToPath } from '../packages/files/index.ts';
+import { openSpaceSource, pullToPath, ScanError, TreeBusyError } from '../packages/files/index.ts';
 import { buildPlan, directory, file, makeLargePlans, type Plan, writePlan } from './support/disk-trees.ts';
 import { PushWorld } from './support/push-world.ts';
 
@@ -145,6 +145,40 @@ test(
     expect(world.proxy.passed.length).toBeLessThanOrEqual(0.05 * nodes);
     const source = openSpaceSource(world.connect('bundled'));
     expect(await verifyTree(source, changed.root)).toMatchObject({ nodes, faults: 0 });
+  },
+  TEST_MS_MAX,
+);
+
+const makeFiles = (count: number, bytes: number): Record<string, Plan> =>
+  Object.fromEntries(Array.from({ length: count }, (_, at) => [`f${at}`, file(bytes, at + bytes)]));
+const makePipe = (path: string): void => expect(Bun.spawnSync(['mkfifo', path]).exitCode).toBe(0);
+
+test(
+  'a large tree with a pipe at its end is refused before anything is sent',
+  async () => {
+    const path = world.fresh('with-a-pipe');
+    writePlan(path, directory({ a: directory(makeFiles(120, 200_000)) }));
+    makePipe(join(path, 'z'));
+    world.proxy.forget();
+    await expect(world.push(path)).rejects.toThrow(ScanError);
+    expect(world.proxy.passed).toEqual([]);
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a pipe that appears while a large tree is read and sent ends the push, and what was sent is said',
+  async () => {
+    const path = world.fresh('disturbed');
+    writePlan(path, directory({ a: directory(makeFiles(150, 200_000)), b: directory({ c: file(10) }) }));
+    let isThere = false;
+    world.proxy.onRequest = () => {
+      if (!isThere) makePipe(join(path, 'b', 'pipe'));
+      isThere = true;
+    };
+    const failure = world.push(path).catch((error: unknown) => error);
+    expect(await failure).toBeInstanceOf(TreeBusyError);
+    expect(String(await failure)).toContain('b/pipe (named pipe); some files were sent meanwhile');
   },
   TEST_MS_MAX,
 );

@@ -179,6 +179,7 @@ export {
   type PullTarget,
   PullTargetError,
 } from './tree/pull/target.ts';
+export { type EarlyCounts, EarlyNodes } from './tree/push/early-nodes.ts';
 export { MemoryTree } from './tree/push/memory-tree.ts';
 export { type NodeSupply, type PushNode, SourceChangedError } from './tree/push/node-supply.ts';
 export { type PushPlan, planPush } from './tree/push/plan-push.ts';

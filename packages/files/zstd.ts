@@ -1,6 +1,6 @@
 /** Zstandard of the runtime, for nodes that travel in packs: Bun has it, Node from 22.15 on. */
 import * as zlib from 'node:zlib';
-import type { Zstd } from '@holdfast/client';
+import type { Compress, Zstd } from '@holdfast/client';
 import { createUnzstd } from '@holdfast/protocol';
 
 interface BunZstd {
@@ -39,18 +39,47 @@ export function findZstd(runtime: ZstdRuntime = RUNTIME): Zstd | undefined {
   const { ZSTD_c_compressionLevel: levelParameter } = node.constants;
   if (levelParameter === undefined || zstdCompressSync === undefined || zstdDecompressSync === undefined)
     return undefined;
+  const unlessRandom =
+    (compress: (bytes: Uint8Array) => Uint8Array): Compress =>
+    (bytes) =>
+      looksRandom(bytes) ? undefined : compress(bytes);
   const params = { [levelParameter]: COMPRESSION_LEVEL };
   const decompressBounded = (frame: Uint8Array, maxOutputLength: number): Uint8Array =>
     zstdDecompressSync(frame, { maxOutputLength });
   if (bun === undefined) {
     return {
-      compress: (bytes) => zstdCompressSync(bytes, { params }),
+      compress: unlessRandom((bytes) => zstdCompressSync(bytes, { params })),
       unzstd: createUnzstd({ decompressBounded }),
     };
   }
   // Half the time of the same in node:zlib.
   return {
-    compress: (bytes) => bun.zstdCompressSync(bytes, { level: COMPRESSION_LEVEL }),
+    compress: unlessRandom((bytes) => bun.zstdCompressSync(bytes, { level: COMPRESSION_LEVEL })),
     unzstd: createUnzstd({ decompressStated: (frame) => bun.zstdDecompressSync(frame), decompressBounded }),
   };
+}
+
+/** Bytes are looked at in so many places, so many in each. */
+const SAMPLES = 4;
+const SAMPLE_BYTES = 512;
+/** Less is compressed sooner than it is looked at. */
+const SAMPLED_BYTES_MIN = 2 * SAMPLES * SAMPLE_BYTES;
+/** Of the sum of squares of the counts of each byte, against that of even counts. Bytes of which entropy saves 5 % exceed it. */
+const EVEN_SQUARES_MAX = 1.25;
+
+/** Whether each byte comes as often as any other, as in what is compressed or encrypted already. */
+function looksRandom(bytes: Uint8Array): boolean {
+  if (bytes.length < SAMPLED_BYTES_MIN) return false;
+  const counts = new Uint16Array(256);
+  const step = Math.floor((bytes.length - SAMPLE_BYTES) / (SAMPLES - 1));
+  for (let sample = 0; sample < SAMPLES; sample += 1) {
+    const start = sample * step;
+    for (let at = start; at < start + SAMPLE_BYTES; at += 1) {
+      const byte = bytes[at] as number;
+      counts[byte] = (counts[byte] as number) + 1;
+    }
+  }
+  let squares = 0;
+  for (const count of counts) squares += count * count;
+  return squares <= (EVEN_SQUARES_MAX * (SAMPLES * SAMPLE_BYTES) ** 2) / counts.length;
 }

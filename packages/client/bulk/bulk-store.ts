@@ -48,6 +48,7 @@ export class BulkStore {
       wantsPack: () => this.#packs.wantsPack,
       onPack: (pack) => this.#packs.takeInstruction(pack),
       onRot,
+      isMoreComing: this.#isMoreComing,
       onIdle,
     });
   }
@@ -67,7 +68,9 @@ export class BulkStore {
     this.#isCheckSoon = true;
     setTimeout(() => {
       this.#isCheckSoon = false;
-      if (this.#leases.isIdle && !this.#isMoreComing()) this.#packs.flush();
+      if (this.#isMoreComing()) return;
+      if (this.#leases.isIdle) this.#packs.flush();
+      else this.#leases.flush();
     }, 0);
   }
 }

@@ -12,6 +12,8 @@ export interface LeaseBatchesOptions {
   readonly onPack: (pack: PackInstruction) => void;
   /** How many nodes of the Space the server knows to be damaged, with every answer. */
   readonly onRot: (rottenNodes: number) => void;
+  /** Whether more nodes come by themselves, so that few of them wait for those. */
+  readonly isMoreComing: () => boolean;
   /** Nothing waits and nothing is on its way. */
   readonly onIdle: () => void;
 }
@@ -29,6 +31,8 @@ interface Waiting extends AskedLease {
 
 /** Requests at once. A second one goes only when it is full. */
 const REQUESTS_MAX = 2;
+/** Fewer wait for those that are coming. */
+const BATCH_WHILE_COMING_MIN = BULK_HASHES_MAX / 8;
 
 export class LeaseBatches {
   readonly #options: LeaseBatchesOptions;
@@ -65,13 +69,16 @@ export class LeaseBatches {
     this.#isFlushSoon = true;
     setTimeout(() => {
       this.#isFlushSoon = false;
-      this.#flush();
+      this.flush();
     }, 0);
   }
 
-  #flush(): void {
-    const mayBegin = (): boolean =>
-      this.#running === 0 || (this.#running < REQUESTS_MAX && this.#waiting.size >= BULK_HASHES_MAX);
+  /** To be called too when nothing more comes. */
+  flush(): void {
+    const mayBegin = (): boolean => {
+      if (this.#waiting.size < BATCH_WHILE_COMING_MIN && this.#options.isMoreComing()) return false;
+      return this.#running === 0 || (this.#running < REQUESTS_MAX && this.#waiting.size >= BULK_HASHES_MAX);
+    };
     while (this.#waiting.size > 0 && mayBegin()) void this.#ask(this.#takeBatch());
     if (this.isIdle) this.#options.onIdle();
   }

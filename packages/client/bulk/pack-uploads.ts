@@ -52,6 +52,8 @@ export interface PackUploadsOptions {
   readonly onSent: (packBytes: number) => void;
   /** All nodes given so far are in packs, and the last pack has room. */
   readonly onIdle: () => void;
+  /** How many nodes of the Space the server knows to be damaged, with each opening of a pack. */
+  readonly onRot?: ((rottenNodes: number) => void) | undefined;
 }
 
 const MIB_BYTES = 1024 * 1024;
@@ -71,10 +73,17 @@ const MAKING_MS_MAX = 20;
 /** An instruction is not used so shortly before it expires, ms. */
 const EXPIRY_MARGIN_MS = 30_000;
 
-interface Entry {
-  readonly node: PackedNode;
+/** Who waits for a node that was put into a pack. */
+export interface PackedNodeEnd {
   readonly settle: (outcome: PackOutcome) => void;
   readonly fail: (error: unknown) => void;
+}
+
+interface Entry {
+  readonly hash: Hash;
+  /** undefined when it cannot be made again */
+  readonly node: PackedNode | undefined;
+  readonly end: PackedNodeEnd;
   /** packs that it was in, and that said nothing of it */
   rounds: number;
   /** its canonical bytes, once it was made */
@@ -91,7 +100,7 @@ export class PackUploads {
   #builder = makeBuilder(PACK_TARGET_BYTES_START);
   #targetBytes = PACK_TARGET_BYTES_START;
   #isMaking = false;
-  #sendingCount = 0;
+  readonly #sending = new Set<Promise<void>>();
   /** Where the next pack goes, if a lease of nodes has told already. */
   #instruction: PackInstruction | undefined;
 
@@ -110,13 +119,35 @@ export class PackUploads {
   /** Rejects with what `make` or a request rejects with. */
   add(node: PackedNode): Promise<PackOutcome> {
     return new Promise((settle, fail) => {
-      this.#enqueue([{ node, settle, fail, rounds: 0, canonicalLength: 0 }]);
+      const { hash } = node;
+      this.#enqueue([{ hash, node, end: { settle, fail }, rounds: 0, canonicalLength: 0 }]);
     });
+  }
+
+  /**
+   * Puts a node whose bytes are at hand into the pack that is being made, which copies them. False when that is full: `close` it,
+   * and try once more.
+   */
+  put(record: EncodedRecord, end: PackedNodeEnd): boolean {
+    if (!this.#builder.add(record)) return false;
+    const { hash, canonicalLength } = record;
+    this.#making.push({ hash, node: undefined, end, rounds: 0, canonicalLength });
+    return true;
+  }
+
+  /** Sends the pack that is being made as it is. Resolves when the next one may be made. */
+  close(): Promise<void> {
+    return this.#close();
+  }
+
+  /** Every pack has its end, and what is being made is not sent. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#sending);
   }
 
   /** Sends the pack that is being made as it is, if it could go at once. */
   flush(): void {
-    const isReady = !this.#isMaking && this.#making.length > 0 && this.#sendingCount < PACKS_MAX;
+    const isReady = !this.#isMaking && this.#making.length > 0 && this.#sending.size < PACKS_MAX;
     if (isReady) void this.#close();
   }
 
@@ -134,7 +165,7 @@ export class PackUploads {
         signal?.throwIfAborted();
         await this.#place(entry);
       } catch (error) {
-        entry.fail(error);
+        entry.end.fail(error);
       }
       if (clock.now() - startedAt < MAKING_MS_MAX) continue;
       await new Promise((resolve) => setTimeout(resolve, 0));
@@ -146,42 +177,53 @@ export class PackUploads {
 
   async #place(entry: Entry): Promise<void> {
     const { node } = entry;
+    if (node === undefined) return entry.end.settle({ kind: 'unsettled' });
     const bytes = await node.make();
-    let record: EncodedRecord;
     try {
-      const compress = bytes.length < COMPRESSED_BYTES_MIN ? undefined : this.#options.bulk.zstd?.compress;
-      record = encodeRecord(node.hash, bytes, compress);
+      const record = this.encode(node.hash, bytes);
       if (!this.#builder.add(record)) {
         await this.#close();
-        if (!this.#builder.add(record)) return entry.settle({ kind: 'alone' });
+        if (!this.#builder.add(record)) return entry.end.settle({ kind: 'alone' });
       }
+      entry.canonicalLength = record.canonicalLength;
     } finally {
       node.release(bytes);
     }
-    entry.canonicalLength = record.canonicalLength;
     this.#making.push(entry);
+  }
+
+  /** A view of `bytes`, where they are not compressed. */
+  encode(hash: Hash, bytes: Uint8Array): EncodedRecord {
+    const compress = bytes.length < COMPRESSED_BYTES_MIN ? undefined : this.#options.bulk.zstd?.compress;
+    return encodeRecord(hash, bytes, compress);
   }
 
   /** Waits for a place, and then the pack goes on by itself. */
   async #close(): Promise<void> {
     const entries = this.#making;
     if (entries.length === 0) return;
-    const bytes = this.#builder.toBytes();
+    const builder = this.#builder;
     this.#making = [];
     this.#builder = makeBuilder(this.#targetBytes, this.#takeMemory());
-    this.#sendingCount += 1;
-    const done = await this.#places.take();
-    const left = new Map(entries.map((entry) => [entry.node.hash, entry]));
-    void this.#deliver(bytes, left)
-      .catch((error: unknown) => {
-        for (const { fail } of left.values()) fail(error);
-      })
-      .finally(() => {
-        this.#sendingCount -= 1;
-        this.#memories.push(bytes.buffer);
-        done();
-        this.#options.onIdle();
-      });
+    const taken = this.#places.take();
+    const sending = taken.then((done) => this.#sendPack(builder, entries).finally(done));
+    this.#sending.add(sending);
+    void sending.finally(() => {
+      this.#sending.delete(sending);
+      this.#options.onIdle();
+    });
+    await taken;
+  }
+
+  async #sendPack(builder: PackBuilder, entries: readonly Entry[]): Promise<void> {
+    const left = new Map(entries.map((entry) => [entry.hash, entry]));
+    try {
+      await this.#deliver(builder, left);
+    } catch (error) {
+      for (const { end } of left.values()) end.fail(error);
+    } finally {
+      this.#memories.push(builder.toBytes().buffer);
+    }
   }
 
   /** Undefined when a pack that was sent had less than is needed now. */
@@ -191,17 +233,15 @@ export class PackUploads {
   }
 
   /** Sends the pack of the nodes in `left`. Those without an outcome in the end go into another pack. */
-  async #deliver(bytes: Uint8Array<ArrayBuffer>, left: Map<Hash, Entry>): Promise<void> {
-    const nodeCount = left.size;
+  async #deliver(builder: PackBuilder, left: Map<Hash, Entry>): Promise<void> {
     for (let round = 1; round <= PUT_ROUNDS_MAX; round += 1) {
       const instruction = await this.#findInstruction(left);
       if (left.size === 0) return;
       if (instruction === undefined) return settleAll(left, 'alone');
-      if (left.size < nodeCount) {
-        // Some are there meanwhile: what is left goes on without them, and with what else there is.
-        this.#instruction ??= instruction;
-        return this.#enqueue([...left.values()]);
-      }
+      const nodeCount = left.size;
+      // Some are there meanwhile: what is left goes on without them.
+      if (nodeCount < builder.recordCount) builder.retain((hash) => left.has(hash));
+      const bytes = builder.toBytes();
       if (bytes.length > instruction.bytesMax || nodeCount > instruction.recordsMax) {
         return settleAll(left, 'alone');
       }
@@ -210,7 +250,7 @@ export class PackUploads {
       for (const result of answer.results) {
         const entry = left.get(result.hash);
         left.delete(result.hash);
-        entry?.settle(outcomeOf(result, entry.canonicalLength));
+        entry?.end.settle(outcomeOf(result, entry.canonicalLength));
       }
       return this.#sendAgain([...left.values()]);
     }
@@ -222,7 +262,7 @@ export class PackUploads {
     const again: Entry[] = [];
     for (const entry of entries) {
       entry.rounds += 1;
-      if (entry.rounds > DAMAGED_UPLOADS_MAX) entry.settle({ kind: 'alone' });
+      if (entry.rounds > DAMAGED_UPLOADS_MAX) entry.end.settle({ kind: 'alone' });
       else again.push(entry);
     }
     if (again.length > 0) this.#enqueue(again);
@@ -230,18 +270,23 @@ export class PackUploads {
 
   /** Where the pack of these nodes goes. Those that the server has meanwhile leave `left`. Undefined when there is no Bulk any more. */
   async #findInstruction(left: Map<Hash, Entry>): Promise<PackInstruction | undefined> {
-    const { bulk, send, signal, clock, leaseDurationMs } = this.#options;
+    const { bulk, send, signal, clock, leaseDurationMs, onRot } = this.#options;
     const spare = this.#instruction;
     this.#instruction = undefined;
     if (spare !== undefined && spare.expiresAt - clock.now() > EXPIRY_MARGIN_MS) return spare;
     const hashes = [...left.keys()];
     try {
-      const { results, pack } = await send('the opening of a pack', () =>
+      const {
+        results,
+        pack,
+        rottenNodes = 0,
+      } = await send('the opening of a pack', () =>
         bulk.leaseNodes(hashes, { leaseDurationMs, pack: true }, { signal }),
       );
+      onRot?.(rottenNodes);
       for (const result of results) {
         if (result.state === 'absent') continue;
-        left.get(result.hash)?.settle({ kind: 'leased', lease: result, uploadedBytes: undefined });
+        left.get(result.hash)?.end.settle({ kind: 'leased', lease: result, uploadedBytes: undefined });
         left.delete(result.hash);
       }
       return pack;
@@ -299,7 +344,7 @@ function outcomeOf(result: PackLeaseResult, canonicalLength: number): PackOutcom
 }
 
 function settleAll(left: ReadonlyMap<Hash, Entry>, kind: 'unsettled' | 'alone'): void {
-  for (const { settle } of left.values()) settle({ kind });
+  for (const { end } of left.values()) end.settle({ kind });
 }
 
 /** Statuses after which leases of the nodes tell how it stands with them, and open another pack. */

@@ -9,18 +9,23 @@ import {
   type NodeSink,
   type TreeNode,
 } from '@holdfast/client';
-import { encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import type { Hash } from '@holdfast/protocol';
 import { bytesOf } from '../byte-names.ts';
 import { digestAtOnce } from '../node-digest.ts';
+import { canonicalOf } from './canonical-bytes.ts';
 import type { DirectoryRow, FolderState } from './folder-state.ts';
+import type { TakeNode } from './hash-file.ts';
 import { PAGE_ENTRIES_MAX, packPage, type SeenEntry } from './stat-pages.ts';
 
 /** An entry, perhaps still being hashed; undefined when it turned out not to be there. */
 export type ComingEntry = SeenEntry | undefined | Promise<SeenEntry | undefined>;
 
+const NO_CONTENT = { files: 0, bytes: 0 };
+
 export class DirectoryWriter {
   readonly #state: FolderState;
   readonly #row: DirectoryRow;
+  readonly #takeNode: TakeNode | undefined;
   readonly #emitted = new Set<Hash>();
   #builder: DirectoryBuilder | undefined;
   #coming: ComingEntry[] = [];
@@ -29,9 +34,10 @@ export class DirectoryWriter {
   /** the first page that is not what it was */
   #changedFrom: number | undefined;
 
-  constructor(state: FolderState, row: DirectoryRow) {
+  constructor(state: FolderState, row: DirectoryRow, takeNode: TakeNode | undefined) {
     this.#state = state;
     this.#row = row;
+    this.#takeNode = takeNode;
   }
 
   /** Await what it returns before the next call. */
@@ -115,10 +121,12 @@ export class DirectoryWriter {
   #getBuilder(): DirectoryBuilder {
     const sink: NodeSink = {
       digest: digestAtOnce,
-      emit: ({ hash, contentType, refs, content }: TreeNode) => {
+      emit: (node: TreeNode) => {
+        const { hash } = node;
+        const canonical = canonicalOf(node);
         this.#emitted.add(hash);
-        const header = encodeNodeHeader({ contentType, refs, size: content.length });
-        this.#state.putNode(this.#row.id, '', hash, Buffer.concat([header, content]));
+        this.#state.putNode(this.#row.id, '', hash, canonical);
+        return this.#takeNode?.(hash, canonical, NO_CONTENT);
       },
     };
     this.#builder ??= new DirectoryBuilder(sink);

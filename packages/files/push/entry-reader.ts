@@ -3,8 +3,9 @@ import { lstatSync, readlinkSync, type Stats } from 'node:fs';
 import { buildSymlink, CHUNK_BYTES_MIN } from '@holdfast/client';
 import { type ByteString, displayName, toFsPath } from '../byte-names.ts';
 import { digestAtOnce } from '../node-digest.ts';
+import { canonicalOf } from './canonical-bytes.ts';
 import type { FolderState } from './folder-state.ts';
-import { fingerprintOf, hashFile } from './hash-file.ts';
+import { fingerprintOf, hashFile, type TakeNode } from './hash-file.ts';
 import type { SeenEntries } from './seen-entries.ts';
 import { isSameFingerprint, type SeenEntry } from './stat-pages.ts';
 
@@ -23,16 +24,24 @@ export interface FoundEntry {
 const SETTLED_AFTER_MS = 100;
 const SETTLED_AFTER_COARSE_MS = 2_100;
 
+export interface EntryReaderOptions {
+  readonly recordsMtime: boolean;
+  /** Entries, as people see them, that are read even if they look unchanged. */
+  readonly distrusted: ReadonlySet<string>;
+  readonly takeNode?: TakeNode | undefined;
+}
+
 export class EntryReader {
   readonly #state: FolderState;
   readonly #recordsMtime: boolean;
   readonly #distrusted: ReadonlySet<string>;
+  readonly #takeNode: TakeNode | undefined;
 
-  /** `distrusted`: entries, as people see them, that are read even if they look unchanged. */
-  constructor(state: FolderState, recordsMtime: boolean, distrusted: ReadonlySet<string>) {
+  constructor(state: FolderState, { recordsMtime, distrusted, takeNode }: EntryReaderOptions) {
     this.#state = state;
     this.#recordsMtime = recordsMtime;
     this.#distrusted = distrusted;
+    this.#takeNode = takeNode;
   }
 
   /** The entry of last time, when nothing says that it changed. `seen` is asked in the order of names. */
@@ -60,7 +69,10 @@ export class EntryReader {
   async #readFile(found: FoundEntry, onRead: (bytes: number) => void): Promise<SeenEntry> {
     const { absolutePath, name, directory } = found;
     const seenAt = Date.now();
-    const { hash, bytes, stats, indexNodes } = await hashFile(absolutePath, found.stats, onRead);
+    const { hash, bytes, stats, indexNodes } = await hashFile(absolutePath, found.stats, {
+      onRead,
+      takeNode: this.#takeNode,
+    });
     const entry = this.#describe(found, 'file', stats, seenAt, {
       hash,
       bytes,
@@ -78,7 +90,14 @@ export class EntryReader {
   async #readLink(found: FoundEntry): Promise<SeenEntry> {
     const seenAt = Date.now();
     const target = readlinkSync(toFsPath(found.absolutePath), { encoding: 'buffer' });
-    const built = await buildSymlink({ digest: digestAtOnce, emit: () => undefined }, target);
+    const takeNode = this.#takeNode;
+    const built = await buildSymlink(
+      {
+        digest: digestAtOnce,
+        emit: (node) => takeNode?.(node.hash, canonicalOf(node), { files: 1, bytes: target.length }),
+      },
+      target,
+    );
     return this.#describe(found, 'symlink', found.stats, seenAt, { ...built, isIndexed: false });
   }
 

@@ -21,6 +21,8 @@ async function buildHash(content: Uint8Array): Promise<string> {
   return (await builder.finish()).hash;
 }
 
+const UNHEARD = { onRead: () => undefined };
+
 describe('hashFile', () => {
   const sizes = [
     0,
@@ -37,8 +39,10 @@ describe('hashFile', () => {
     const path = join(folder, `random-${size}`);
     writeFileSync(path, content);
     let read = 0;
-    const hashed = await hashFile(path, lstatSync(path), (bytes) => {
-      read += bytes;
+    const hashed = await hashFile(path, lstatSync(path), {
+      onRead: (bytes) => {
+        read += bytes;
+      },
     });
     expect(hashed).toMatchObject({ hash: await buildHash(content), bytes: size });
     expect(read).toBe(hashed.indexNodes.length === 0 ? 0 : size);
@@ -48,7 +52,7 @@ describe('hashFile', () => {
     const content = new Uint8Array(size);
     const path = join(folder, `zero-${size}`);
     writeFileSync(path, content);
-    expect((await hashFile(path, lstatSync(path), () => undefined)).hash).toBe(await buildHash(content));
+    expect((await hashFile(path, lstatSync(path), UNHEARD)).hash).toBe(await buildHash(content));
   });
 
   test.each([100, 9_000_000])('of %d bytes that grew since they were seen', async (size) => {
@@ -57,7 +61,7 @@ describe('hashFile', () => {
     writeFileSync(path, content);
     const before = lstatSync(path);
     appendFileSync(path, 'more');
-    const { hash, stats } = await hashFile(path, before, () => undefined);
+    const { hash, stats } = await hashFile(path, before, UNHEARD);
     expect(hash).toBe(await buildHash(Buffer.concat([content, Buffer.from('more')])));
     expect(stats.size).toBe(size + 4);
   });
@@ -65,13 +69,13 @@ describe('hashFile', () => {
   test('of a file that never rests', async () => {
     const path = join(folder, 'restless');
     writeFileSync(path, randomBytes(9_000_000));
-    const hashing = hashFile(path, lstatSync(path), () => appendFileSync(path, '.'));
+    const hashing = hashFile(path, lstatSync(path), { onRead: () => appendFileSync(path, '.') });
     expect(await hashing.catch((error: unknown) => error)).toBeInstanceOf(FileBusyError);
   });
 
   test('of a file whose length the system makes up', async () => {
     const path = '/proc/self/status';
-    const hashing = hashFile(path, lstatSync(path), () => undefined);
+    const hashing = hashFile(path, lstatSync(path), UNHEARD);
     const error = await hashing.catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(FileBusyError);
     expect((error as Error).message).toStartWith('its length is not the 0 bytes that the system says');

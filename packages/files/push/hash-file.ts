@@ -11,6 +11,8 @@ import {
   CHUNK_BYTES_MAX,
   CHUNK_BYTES_MIN,
   CHUNK_CONTENT_TYPE,
+  type EarlyNodes,
+  FILE_CONTENT_TYPE,
   FileIndexBuilder,
   findChunkEnd,
   type NodeSink,
@@ -18,8 +20,9 @@ import {
 } from '@holdfast/client';
 import { bytesToHash, encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import { type ByteString, toFsPath } from '../byte-names.ts';
-import { digestAtOnce } from '../node-digest.ts';
+import { digestAtOnce, digestWhole } from '../node-digest.ts';
 import { chunkMemory } from './buffer-pool.ts';
+import { canonicalOf } from './canonical-bytes.ts';
 import { type Fingerprint, isSameFingerprint } from './stat-pages.ts';
 
 /** A link, device or pipe that takes the file's place in between is never followed, nor waited for. */
@@ -57,17 +60,28 @@ export function fingerprintOf({ size, mtimeMs, ctimeMs, ino }: Stats): Fingerpri
   return { size, mtimeMs, ctimeMs, inode: ino };
 }
 
-/** The file that `stats` was taken of; `onRead` hears how a larger one gets on. Rejects with FileBusyError, or what the system says. */
+/** Takes the nodes that were read, and looks at their bytes no longer than until it returns or settles. */
+export type TakeNode = EarlyNodes['add'];
+
+export interface HashFileOptions {
+  /** Hears how a larger file gets on. */
+  readonly onRead: (bytes: number) => void;
+  readonly takeNode?: TakeNode | undefined;
+}
+
+/** The file that `stats` was taken of. Rejects with FileBusyError, or what the system says. */
 export async function hashFile(
   path: ByteString,
   stats: Stats,
-  onRead: (bytes: number) => void,
+  options: HashFileOptions,
 ): Promise<HashedFile> {
   let before = stats;
   let lies = 0;
   for (let attempt = 0; ; attempt += 1) {
     const hashed =
-      before.size <= CHUNK_BYTES_MIN ? await hashSmall(path, before) : await hashLarge(path, before, onRead);
+      before.size <= CHUNK_BYTES_MIN
+        ? await hashSmall(path, before, options)
+        : await hashLarge(path, before, options);
     if (!('changedTo' in hashed)) return hashed;
     lies = hashed.isOtherLength && hashed.changedTo.size === before.size ? lies + 1 : 0;
     if (lies === LIES_MAX) {
@@ -91,29 +105,39 @@ type Attempt =
   /** `isOtherLength`: fewer or more bytes came than the file had before. */
   | { readonly changedTo: Stats; readonly isOtherLength: boolean };
 
-const smallBuffer = new Uint8Array(CHUNK_BYTES_MIN + 1);
+const fileHeader = (size: number): Uint8Array =>
+  encodeNodeHeader({ contentType: FILE_CONTENT_TYPE, refs: [], size });
+/** The same for every size. */
+const FILE_HEADER_BYTES = fileHeader(0).length;
+/** One small file at a time, as the node that it makes. */
+const smallNode = new Uint8Array(FILE_HEADER_BYTES + CHUNK_BYTES_MIN + 1);
+const smallContent = smallNode.subarray(FILE_HEADER_BYTES);
 
-async function hashSmall(path: ByteString, before: Stats): Promise<Attempt> {
+async function hashSmall(path: ByteString, before: Stats, { takeNode }: HashFileOptions): Promise<Attempt> {
   const file = openSync(toFsPath(path), OPEN_FLAGS);
   let stats: Stats;
-  let length = 0;
+  let bytes = 0;
   try {
     for (;;) {
-      const count = readSync(file, smallBuffer, length, smallBuffer.length - length, null);
-      length += count;
-      if (count === 0 || length > before.size || length === smallBuffer.length) break;
+      const count = readSync(file, smallContent, bytes, smallContent.length - bytes, null);
+      bytes += count;
+      if (count === 0 || bytes > before.size || bytes === smallContent.length) break;
     }
     stats = fstatSync(file);
   } finally {
     closeSync(file);
   }
-  const isOtherLength = length !== before.size;
+  const isOtherLength = bytes !== before.size;
   if (isOtherLength || isChanged(before, stats)) return { changedTo: stats, isOtherLength };
-  const built = await buildSmallFile(NO_SINK, smallBuffer.subarray(0, length));
-  return { ...built, stats, indexNodes: [] };
+  smallNode.set(fileHeader(bytes));
+  const canonical = smallNode.subarray(0, FILE_HEADER_BYTES + bytes);
+  const hash = digestWhole(canonical);
+  const taking = takeNode?.(hash, canonical, { files: 1, bytes });
+  if (taking !== undefined) await taking;
+  return { hash, bytes, stats, indexNodes: [] };
 }
 
-async function hashLarge(path: ByteString, before: Stats, onRead: (bytes: number) => void): Promise<Attempt> {
+async function hashLarge(path: ByteString, before: Stats, { onRead }: HashFileOptions): Promise<Attempt> {
   const handle = await open(toFsPath(path), OPEN_FLAGS);
   try {
     const hashed = await hashPieces(handle, before.size, onRead);
@@ -135,9 +159,8 @@ async function hashPieces(
   const indexNodes: IndexNode[] = [];
   const sink = {
     digest: digestAtOnce,
-    emit: ({ hash, contentType, refs, content }: TreeNode) => {
-      const header = encodeNodeHeader({ contentType, refs, size: content.length });
-      indexNodes.push({ hash, bytes: Buffer.concat([header, content]) });
+    emit: (node: TreeNode) => {
+      indexNodes.push({ hash: node.hash, bytes: canonicalOf(node) });
     },
   };
   const index = new FileIndexBuilder(sink);

@@ -1,6 +1,8 @@
 /** Pushes a path: scans it, pushes what is missing, begins again if something changed meanwhile, and commits at the end. */
 import {
   type Client,
+  type EarlyCounts,
+  EarlyNodes,
   type ProgressReporter,
   type PushPlan,
   type PushResult,
@@ -23,9 +25,10 @@ import {
   settleEarlierCommit,
 } from './root-ref-commit.ts';
 import { RoundProgress } from './round-progress.ts';
-import { TreeBusyError } from './scan-problem.ts';
-import { type ScannedRoot, scanTree } from './scan-tree.ts';
+import { ScanError, TreeBusyError } from './scan-problem.ts';
+import { type ScannedRoot, type ScanOptions, scanTree } from './scan-tree.ts';
 import { prepareSnapshot, type SnapshotCommit, type SnapshotTarget } from './snapshot-commit.ts';
+import { surveyOnce } from './survey.ts';
 
 export interface PushFolderOptions {
   /** One that does not try again by itself (`retry: { attemptsMax: 1 }`): the push does. */
@@ -85,8 +88,8 @@ export async function pushFolder(options: PushFolderOptions): Promise<PushedFold
       : await prepareSnapshot({ client, state, target: snapshot, progress, signal, patienceMs });
   for (let round = 1; ; round += 1) {
     const roundOptions = { ...options, progress: rounds.startRound() };
-    const scanned = await scan(roundOptions, new Set(changes.keys()));
     try {
+      const scanned = await scanAndSend(roundOptions, new Set(changes.keys()));
       return await pushScanned(roundOptions, scanned, listing);
     } catch (error) {
       if (!(error instanceof SourceChangedError)) throw error;
@@ -103,15 +106,15 @@ export async function pushFolder(options: PushFolderOptions): Promise<PushedFold
 
 /** What `pushFolder` would send, found without changing anything on the server. */
 export async function planFolder(options: PushFolderOptions): Promise<PushPlan> {
-  const scanned = await scan(options, new Set());
+  const scanned = await scanTree(describeScan(options, new Set()));
   const supply = new FolderSupply(toByteString(options.path), scanned, options.state);
   const { client, progress, signal, parallelMax, patienceMs } = options;
   return planPush(client, supply, { progress, signal, parallelMax, patienceMs });
 }
 
-function scan(options: PushFolderOptions, distrusted: ReadonlySet<string>): Promise<ScannedRoot> {
+function describeScan(options: PushFolderOptions, distrusted: ReadonlySet<string>): ScanOptions {
   const { state, ignoreFileNames, recordsMtime, skipsSpecial, progress, signal } = options;
-  return scanTree({
+  return {
     root: toByteString(options.path),
     state,
     rules: IgnoreRules.from(options.ignorePatterns),
@@ -121,12 +124,50 @@ function scan(options: PushFolderOptions, distrusted: ReadonlySet<string>): Prom
     distrusted,
     progress,
     signal,
+  };
+}
+
+interface ScannedAndSent extends ScannedRoot {
+  /** what was sent while the tree was read */
+  readonly early: EarlyCounts;
+}
+
+/** Sends what is read while the rest is being read. */
+async function scanAndSend(
+  options: PushFolderOptions,
+  distrusted: ReadonlySet<string>,
+): Promise<ScannedAndSent> {
+  const { client, leaseDurationMs, patienceMs, progress, signal } = options;
+  const scan = describeScan(options, distrusted);
+  const survey = surveyOnce(scan);
+  const early = new EarlyNodes({
+    client,
+    leaseDurationMs,
+    beforeSending: survey,
+    patienceMs,
+    progress,
+    signal,
   });
+  try {
+    const scanned = await scanTree({
+      ...scan,
+      survey,
+      takeNode: (hash, canonical, content) => early.add(hash, canonical, content),
+    });
+    return { ...scanned, early: await early.finish() };
+  } catch (error) {
+    if (!(error instanceof ScanError) || !early.hasBegun) throw error;
+    // All could be stored when the survey looked.
+    const message = `${error.message}; some files were sent meanwhile, and are kept under their leases`;
+    throw new TreeBusyError(message, { cause: error });
+  } finally {
+    await early.end();
+  }
 }
 
 async function pushScanned(
   options: PushFolderOptions,
-  scanned: ScannedRoot,
+  scanned: ScannedAndSent,
   listing: SnapshotCommit | undefined,
 ): Promise<PushedFolder> {
   const { client, state, progress, signal, rootRefScope } = options;
@@ -144,6 +185,7 @@ async function pushScanned(
     patienceMs,
     progress,
     signal,
+    early: scanned.early,
   });
   const kept = await keepLeased(scanned.hash, options, async () => {
     const balance = commitOptions && (await findBalance(scanned.hash, commitOptions));

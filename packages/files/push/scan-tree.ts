@@ -9,13 +9,13 @@ import { type ByteString, displayName, joinPath, toFsPath } from '../byte-names.
 import { type ComingEntry, DirectoryWriter } from './directory-writer.ts';
 import { EntryReader, type FoundEntry, isLarge, kindOf } from './entry-reader.ts';
 import type { DirectoryRow, FolderState } from './folder-state.ts';
-import { FileBusyError } from './hash-file.ts';
+import { FileBusyError, type TakeNode } from './hash-file.ts';
 import type { IgnoreRules } from './ignore-rules.ts';
 import { listNames } from './name-list.ts';
 import { describeSystemError, isGone, isSystemError, ScanProblems } from './scan-problem.ts';
 import { SeenEntries } from './seen-entries.ts';
 import type { Fingerprint, SeenEntry } from './stat-pages.ts';
-import { describeSpecial, readPatternTexts, surveyTree } from './survey.ts';
+import { describeSpecial, readPatternTexts, surveyOnce } from './survey.ts';
 
 export interface ScanOptions {
   /** absolute path of a folder, file or link */
@@ -29,6 +29,10 @@ export interface ScanOptions {
   readonly skipsSpecial: boolean;
   /** Entries, as people see them, that are read even if they look unchanged. */
   readonly distrusted: ReadonlySet<string>;
+  /** Takes the nodes below and of a folder as they are made, children first. */
+  readonly takeNode?: TakeNode | undefined;
+  /** Looks at every entry, so that what cannot be stored is told before much is read. The scan makes its own when left out. */
+  readonly survey?: (() => Promise<void>) | undefined;
   readonly progress: ProgressReporter;
   readonly signal: AbortSignal | undefined;
 }
@@ -89,13 +93,14 @@ class Scan {
   #readCount = 0;
   #item: string | undefined;
   #unsurveyedBytes = 0;
-  #surveyed: Promise<void> | undefined;
+  readonly #survey: () => Promise<void>;
   #turnEndsAt = performance.now() + TURN_MS;
 
   constructor(options: ScanOptions) {
     this.#options = options;
+    this.#survey = options.survey ?? surveyOnce(options);
     this.#state = options.state;
-    this.#reader = new EntryReader(options.state, options.recordsMtime, options.distrusted);
+    this.#reader = new EntryReader(options.state, options);
   }
 
   async run(): Promise<ScannedRoot> {
@@ -152,7 +157,7 @@ class Scan {
     );
     const rules = outerRules.enter(path, patterns);
     const folder: Folder = { path, row, rules, seen: new SeenEntries(this.#state, row.id) };
-    const writer = new DirectoryWriter(this.#state, row);
+    const writer = new DirectoryWriter(this.#state, row, this.#options.takeNode);
     this.#item = displayName(path === '' ? this.#options.root : path);
     for (const name of names) {
       if (performance.now() > this.#turnEndsAt) await this.#yield();
@@ -262,12 +267,6 @@ class Scan {
     this.#unsurveyedBytes += stats.size;
     // A root that is a file is all there is.
     return path !== '' && this.#unsurveyedBytes > UNSURVEYED_BYTES_MAX;
-  }
-
-  /** What cannot be stored is told before much is read. Others that read meanwhile wait for the same look. */
-  #survey(): Promise<void> {
-    this.#surveyed ??= surveyTree(this.#options);
-    return this.#surveyed;
   }
 
   /** What went away in between is not there; what cannot be read is a problem to tell; anything else ends the scan. */

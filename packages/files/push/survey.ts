@@ -25,8 +25,16 @@ const TURN_MS = 25;
 /** A pattern file is no larger. */
 const IGNORE_FILE_BYTES_MAX = 1024 * 1024;
 
-/** Throws ScanError when entries cannot be stored, or the reason of the signal. */
-export async function surveyTree(options: SurveyOptions): Promise<void> {
+/** The survey of a tree, which is made when it is first asked for. Rejects with ScanError, or the reason of the signal. */
+export function surveyOnce(options: SurveyOptions): () => Promise<void> {
+  let surveyed: Promise<void> | undefined;
+  return () => {
+    surveyed ??= surveyTree(options);
+    return surveyed;
+  };
+}
+
+async function surveyTree(options: SurveyOptions): Promise<void> {
   const { root, rules, signal } = options;
   const problems = new ScanProblems();
   let turnEndsAt = performance.now() + TURN_MS;

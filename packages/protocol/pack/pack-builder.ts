@@ -18,8 +18,11 @@ import {
   type RecordCodec,
 } from './pack-limits.ts';
 
-/** Makes one frame without a dictionary whose window is at most ZSTD_WINDOW_BYTES_MAX. */
-export type Compress = (bytes: Uint8Array) => Uint8Array;
+/**
+ * Makes one frame without a dictionary whose window is at most ZSTD_WINDOW_BYTES_MAX. Undefined where a look at the bytes says
+ * that it would save nothing.
+ */
+export type Compress = (bytes: Uint8Array) => Uint8Array | undefined;
 
 /** A record ready to be put into any pack. */
 export interface EncodedRecord extends RecordHeader {
@@ -54,7 +57,8 @@ const MEMORY_BYTES_MIN = 64 * 1024;
 export class PackBuilder {
   readonly #bytesMax: number;
   readonly #recordsMax: number;
-  readonly #hashes = new Set<Hash>();
+  /** where each record begins, in the order they were added */
+  readonly #starts = new Map<Hash, number>();
   #memory: Uint8Array<ArrayBuffer>;
   #byteLength = PACK_HEADER_BYTES;
   #refCount = 0;
@@ -74,25 +78,44 @@ export class PackBuilder {
     return this.#byteLength;
   }
 
+  get recordCount(): number {
+    return this.#starts.size;
+  }
+
   /** In the order they were added. */
   get hashes(): readonly Hash[] {
-    return [...this.#hashes];
+    return [...this.#starts.keys()];
   }
 
   /** True when the pack holds the record, also from before; false when it does not fit: then it belongs into the next pack. */
   add(record: EncodedRecord): boolean {
-    if (this.#hashes.has(record.hash)) return true;
+    if (this.#starts.has(record.hash)) return true;
     const byteLength = this.#byteLength + RECORD_HEADER_BYTES + record.storedLength;
     const refCount = this.#refCount + record.refCount;
-    const isFull = this.#hashes.size >= this.#recordsMax || refCount > PACK_REFS_MAX;
+    const isFull = this.#starts.size >= this.#recordsMax || refCount > PACK_REFS_MAX;
     if (isFull || byteLength > this.#bytesMax) return false;
     this.#makeRoom(byteLength);
     this.#memory.set(encodeRecordHeader(record), this.#byteLength);
     this.#memory.set(record.stored, this.#byteLength + RECORD_HEADER_BYTES);
-    this.#hashes.add(record.hash);
+    this.#starts.set(record.hash, this.#byteLength);
     this.#byteLength = byteLength;
     this.#refCount = refCount;
     return true;
+  }
+
+  /** Takes every other record out. Refs of those that went still count. */
+  retain(isKept: (hash: Hash) => boolean): void {
+    const records = [...this.#starts];
+    const end = this.#byteLength;
+    this.#starts.clear();
+    this.#byteLength = PACK_HEADER_BYTES;
+    for (const [index, [hash, start]] of records.entries()) {
+      if (!isKept(hash)) continue;
+      const recordEnd = records[index + 1]?.[1] ?? end;
+      this.#memory.copyWithin(this.#byteLength, start, recordEnd);
+      this.#starts.set(hash, this.#byteLength);
+      this.#byteLength += recordEnd - start;
+    }
   }
 
   /** A view of its memory: the pack as it is now, until the next record is added. */

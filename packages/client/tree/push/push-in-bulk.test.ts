@@ -137,6 +137,8 @@ describe('what goes wrong with a pack', () => {
     });
     const pushed = await push(space, PLAN);
     expect(pushed.uploadedNodes).toBe(tree.nodes.size - ready.length);
+    const travelled = [...space.bulk.packs.values()].map(({ judged }) => judged?.size ?? 0);
+    expect(travelled.at(-1)).toBe(tree.nodes.size - ready.length);
     expect(pushed.calls.filter(isOf('pack-upload', 'pack-lease'))).toEqual([
       'pack-upload',
       'pack-lease',

@@ -23,6 +23,7 @@ import { MemoryBudget } from '../jobs/memory-budget.ts';
 import { PatientRequests } from '../jobs/patient-requests.ts';
 import { type ProgressReporter, SILENT_PROGRESS } from '../jobs/progress.ts';
 import { BulkNodes } from './bulk-nodes.ts';
+import type { EarlyCounts } from './early-nodes.ts';
 import type { NodeSupply, PushNode } from './node-supply.ts';
 import { NodeWalk, type VisitResult } from './node-walk.ts';
 import { SingleNodes, type SingleNodesOptions, unsettled } from './single-nodes.ts';
@@ -44,6 +45,8 @@ export interface PushOptions extends CallOptions {
   readonly progress?: ProgressReporter | undefined;
   readonly clock?: Clock | undefined;
   readonly random?: (() => number) | undefined;
+  /** What of the tree was sent while it was read. */
+  readonly early?: EarlyCounts | undefined;
 }
 
 export interface PushResult {
@@ -108,8 +111,9 @@ class Push<Node extends PushNode> {
   #hasBelieved = false;
   /** as the last lease said */
   #rottenNodes = 0;
-  #countedFiles = 0;
-  #countedBytes = 0;
+  readonly #early: EarlyCounts | undefined;
+  #countedFiles: number;
+  #countedBytes: number;
 
   constructor(client: PushClient, supply: NodeSupply<Node>, options: PushOptions) {
     this.#client = client;
@@ -120,6 +124,9 @@ class Push<Node extends PushNode> {
     this.#progress = options.progress ?? SILENT_PROGRESS;
     this.#clock = options.clock ?? systemClock;
     this.#random = options.random;
+    this.#early = options.early;
+    this.#countedFiles = this.#early?.files ?? 0;
+    this.#countedBytes = this.#early?.bytes ?? 0;
     this.#limit = new AdaptiveLimit({
       start: PARALLEL_START,
       max: options.parallelMax ?? PUSH_PARALLEL_MAX_DEFAULT,
@@ -199,7 +206,12 @@ class Push<Node extends PushNode> {
     const stopKeeping = this.#keepWaiting();
     try {
       this.#callerSignal?.throwIfAborted();
-      await this.#walk.run(root);
+      const sent = this.#findSent();
+      if (sent === undefined) await this.#walk.run(root);
+      else {
+        this.#takeRootLease(sent);
+        this.#countThere(root.entryCount, root.bytes);
+      }
       if (this.#check && this.#hasBelieved) {
         // The server learnt of the damage while we pushed.
         this.#walk = this.#makeWalk();
@@ -217,10 +229,16 @@ class Push<Node extends PushNode> {
     return {
       root: root.hash,
       leaseExpiresAt: this.#leaseExpiresAt,
-      uploadedNodes: this.#single.uploadedNodes,
-      uploadedBytes: this.#single.uploadedBytes,
+      uploadedNodes: this.#single.uploadedNodes + (this.#early?.uploadedNodes ?? 0),
+      uploadedBytes: this.#single.uploadedBytes + (this.#early?.uploadedBytes ?? 0),
       rottenNodes: this.#rottenNodes,
     };
+  }
+
+  /** The lease of the root, when the tree was sent while it was read and needs no other look. */
+  #findSent(): ReadyLease | undefined {
+    const lease = this.#early?.lastLease;
+    return !this.#check && lease?.hash === this.#supply.root.hash ? lease : undefined;
   }
 
   async #visit(node: Node, round: number): Promise<VisitResult<Node>> {
