@@ -1,4 +1,6 @@
 /** Which errors each operation answers, and their models. */
+
+import type { BulkOperationName } from './bulk/bulk-operations.ts';
 import { ERROR_STATUS, type ErrorCode } from './errors.ts';
 import { type HeaderModelName, tenantHeaders } from './openapi-headers.ts';
 import type { OperationName } from './operations.ts';
@@ -40,7 +42,7 @@ export const ERROR_MODELS = {
     },
   },
   NotFound: {
-    description: 'No such path, or no such node.',
+    description: 'No such path, node or pack.',
     codes: { NOT_FOUND: 'there is no ready node with this hash' },
   },
   RootRefConflict: {
@@ -50,6 +52,10 @@ export const ERROR_MODELS = {
       CONFLICT: 'the aggregate balance of the first such hash would fall below 0',
       IDEMPOTENCY_CONFLICT: 'this requestId was used with other changes; use a new one',
     },
+  },
+  NothingUploaded: {
+    description: 'Nothing was uploaded for this pack yet.',
+    codes: { CONFLICT: 'no bytes were uploaded for this pack; PUT it to its URL, then lease it again' },
   },
   CursorTooOld: {
     description: 'The cursor is older than the history kept.',
@@ -105,7 +111,9 @@ const EVERYWHERE: readonly ErrorModelName[] = [
   'Unavailable',
 ];
 
-export const OPERATION_ERRORS: Readonly<Record<OperationName, readonly ErrorModelName[]>> = {
+export const OPERATION_ERRORS: Readonly<
+  Record<OperationName | BulkOperationName, readonly ErrorModelName[]>
+> = {
   readContent: [...EVERYWHERE, 'RangeNotSatisfiable', 'Exhausted'],
   readMetadata: [...EVERYWHERE, 'Exhausted'],
   leaseNode: [...EVERYWHERE, 'PayloadTooLarge', 'UploadsExhausted'],
@@ -113,6 +121,9 @@ export const OPERATION_ERRORS: Readonly<Record<OperationName, readonly ErrorMode
   runGc: [...EVERYWHERE, 'PayloadTooLarge', 'Exhausted'],
   listRootRefs: [...EVERYWHERE, 'CursorTooOld', 'Exhausted'],
   updateRootRefs: [...EVERYWHERE, 'RootRefConflict', 'PayloadTooLarge', 'Exhausted'],
+  leaseNodes: [...EVERYWHERE, 'PayloadTooLarge', 'UploadsExhausted'],
+  leasePack: [...EVERYWHERE, 'NothingUploaded', 'PayloadTooLarge', 'Exhausted'],
+  readNodes: [...EVERYWHERE, 'PayloadTooLarge', 'Exhausted'],
 };
 
 export function errorModelStatus(name: ErrorModelName): number {

@@ -1,5 +1,7 @@
 /** Examples of bodies; the hashes are those of the golden vectors "Hello, CAS!" and "parent [A,B]" and its children. */
 
+import { PACK_BYTES_MAX, PACK_MEDIA_TYPE, PACK_RECORDS_MAX } from './pack/pack-limits.ts';
+
 const HELLO = '680c41c921bd56bce731e282e76bd6514986ca07ef084e77a74ee3f6581fd897';
 const CHILD = 'eaa9f6a28d995a9354dba46ff13f359d5568d01963a1ca2a62ded8da46543e81';
 const PARENT = 'dba39cd521c6d43c1dee6d62d555e651490dfa7424976861fc53fbf3d8fe5bad';
@@ -14,7 +16,10 @@ const upload = {
   headers: { 'content-type': 'application/vnd.holdfast.cas-node.v1', 'if-none-match': '*' },
 };
 
+const PACK_ID = '3f0c9a7e51d24b86a0e7c41d92b5f638';
+
 export const EXAMPLE_HASH = HELLO;
+export const EXAMPLE_PACK_ID = PACK_ID;
 
 /** Schema name to named examples. */
 export const EXAMPLES = {
@@ -64,6 +69,42 @@ export const EXAMPLES = {
     swap: { requestId: 'move-root-2026-01-01', changes: { [HELLO]: -1, [PARENT]: 1 } },
   },
   UpdateRootRefsResponse: { committed: { success: true, idempotent: false, revision: 8 } },
+  BulkLeaseRequest: {
+    withPack: { leaseDurationMs: 600_000, hashes: [PARENT, HELLO], pack: true },
+    renewal: { leaseDurationMs: 600_000, hashes: [HELLO] },
+  },
+  BulkLeaseResponse: {
+    withPack: {
+      results: [
+        { state: 'absent', hash: PARENT },
+        { state: 'ready', hash: HELLO, leaseStartedAt: STARTED_AT, leaseExpiresAt: EXPIRES_AT },
+      ],
+      pack: {
+        id: PACK_ID,
+        ...upload,
+        headers: { 'content-type': PACK_MEDIA_TYPE, 'if-none-match': '*' },
+        bytesMax: PACK_BYTES_MAX,
+        recordsMax: PACK_RECORDS_MAX,
+      },
+    },
+  },
+  PackLeaseResponse: {
+    broken: {
+      results: [
+        { state: 'validated_awaiting_children', hash: PARENT, childHashes: [CHILD] },
+        {
+          state: 'rejected',
+          hash: HELLO,
+          rejection: {
+            code: 'NODE_DIGEST_MISMATCH',
+            message: 'the bytes of the record have another SHA-256',
+          },
+        },
+      ],
+      broken: { byte: 388, message: 'record 3: codec 7 is not known; 0 is none, 1 is zstd' },
+    },
+  },
+  BulkReadRequest: { compressed: { hashes: [PARENT, CHILD], codecs: ['zstd'] } },
 } as const;
 
 export type ExampleName = keyof typeof EXAMPLES;

@@ -52,7 +52,7 @@ export const HEADER_MODELS = {
     const: 'private, max-age=31536000, immutable',
     type: 'string',
   }),
-  'Cache-Control-No-Store': always('Errors are not kept.', { const: 'no-store', type: 'string' }),
+  'Cache-Control-No-Store': always('Not to be kept.', { const: 'no-store', type: 'string' }),
   Vary: always('Another capability may see another answer.', { type: 'string' }, 'Authorization'),
   'X-Content-Type-Options': always('The content type is not to be guessed.', {
     const: 'nosniff',

@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'bun:test';
 import { readFile } from 'node:fs/promises';
 import Ajv2020 from 'ajv/dist/2020.js';
+import { BULK_OPERATIONS, type BulkOperationName } from './bulk/bulk-operations.ts';
 import { ERROR_STATUS } from './errors.ts';
 import { buildOpenApi } from './openapi.ts';
 import { OPERATIONS, type OperationName } from './operations.ts';
+import { PACK_MEDIA_TYPE } from './pack/pack-limits.ts';
 
 interface Media {
   readonly schema: {
@@ -30,6 +32,10 @@ const api = JSON.parse(text) as {
   readonly paths: Readonly<Record<string, Readonly<Record<string, OperationObject>>>>;
 };
 
+type Name = OperationName | BulkOperationName;
+const ALL = { ...OPERATIONS, ...BULK_OPERATIONS };
+const NAMES = Object.keys(ALL) as Name[];
+
 function resolve(pointer: string): unknown {
   return pointer
     .slice(2)
@@ -40,21 +46,19 @@ function resolve(pointer: string): unknown {
     );
 }
 
-function operation(name: OperationName): OperationObject {
-  const { path, method } = OPERATIONS[name];
+function operation(name: Name): OperationObject {
+  const { path, method } = ALL[name];
   return api.paths[path]?.[method.toLowerCase()] as OperationObject;
 }
 
-function response(name: OperationName, status: number): ResponseModel {
+function response(name: Name, status: number): ResponseModel {
   const model = operation(name).responses[String(status)];
   return model?.$ref === undefined ? (model as ResponseModel) : (resolve(model.$ref) as ResponseModel);
 }
 
-function codesOf(name: OperationName, status: number): readonly string[] {
+function codesOf(name: Name, status: number): readonly string[] {
   return response(name, status).content?.['application/json']?.schema.properties?.error.enum ?? [];
 }
-
-const NAMES = Object.keys(OPERATIONS) as OperationName[];
 
 test('the committed openapi.json is what the code makes (run `npm run openapi`)', async () => {
   const committed = await readFile(new URL('./openapi.json', import.meta.url), 'utf8');
@@ -81,15 +85,15 @@ describe('operations', () => {
         .filter(([key]) => key !== 'parameters')
         .map(([method, object]) => `${object.operationId} ${method} ${path}`),
     );
-    const expected = NAMES.map(
-      (name) => `${name} ${OPERATIONS[name].method.toLowerCase()} ${OPERATIONS[name].path}`,
-    );
+    const expected = NAMES.map((name) => `${name} ${ALL[name].method.toLowerCase()} ${ALL[name].path}`);
     expect(found.sort()).toEqual([...expected, 'health get /health'].sort());
   });
 
   test.each(NAMES)('%s names its authority and the status of success', (name) => {
-    expect(operation(name).security).toEqual([{ capability: [OPERATIONS[name].authority] }]);
-    expect(operation(name).responses).toHaveProperty(String(OPERATIONS[name].status));
+    expect(operation(name).security).toEqual([{ capability: [ALL[name].authority] }]);
+    expect(operation(name).responses).toHaveProperty(
+      String(name in OPERATIONS ? OPERATIONS[name as OperationName].status : 200),
+    );
   });
 
   test('health is public and has no timing headers', () => {
@@ -108,6 +112,9 @@ describe('operations', () => {
       runGc: false,
       listRootRefs: undefined,
       updateRootRefs: true,
+      leaseNodes: true,
+      leasePack: true,
+      readNodes: true,
     });
   });
 });
@@ -141,8 +148,18 @@ describe('errors', () => {
     expect(codesOf('updateRootRefs', 409)).toEqual(['CONFLICT', 'IDEMPOTENCY_CONFLICT']);
     expect(codesOf('listRootRefs', 409)).toEqual(['CONFLICT']);
     expect(codesOf('leaseNode', 429)).toEqual(['CAS_UPLOAD_LIMIT', 'RESOURCE_EXHAUSTED']);
+    expect(codesOf('leaseNodes', 429)).toEqual(['CAS_UPLOAD_LIMIT', 'RESOURCE_EXHAUSTED']);
+    expect(codesOf('leasePack', 409)).toEqual(['CONFLICT']);
     expect(codesOf('readContent', 416)).toEqual(['INVALID_REQUEST']);
-    for (const name of ['leaseNode', 'runGc', 'updateRootRefs'] as const) {
+    const withBody = [
+      'leaseNode',
+      'runGc',
+      'updateRootRefs',
+      'leaseNodes',
+      'leasePack',
+      'readNodes',
+    ] as const;
+    for (const name of withBody) {
       expect(codesOf(name, 413)).toEqual(['PAYLOAD_TOO_LARGE']);
     }
   });
@@ -161,6 +178,14 @@ describe('headers', () => {
       expect(headers.includes('Content-Range')).toBe(status === 206 || status === 416);
       expect(headers).not.toContain('ETag');
     }
+  });
+
+  test('reads of Bulk answer a pack that is not kept', () => {
+    const { content, headers } = response('readNodes', 200);
+    expect(Object.keys(content ?? {})).toEqual([PACK_MEDIA_TYPE]);
+    expect(Object.keys(headers ?? {})).toEqual(
+      expect.arrayContaining(['Cache-Control', 'X-Content-Type-Options']),
+    );
   });
 
   test('content is immutable, sandboxed and sized', () => {

@@ -1,4 +1,5 @@
 /** The OpenAPI 3.1 document of the whole interface, made from the tables the code itself runs on. */
+import { BULK_OPERATIONS, type BulkOperationName } from './bulk/bulk-operations.ts';
 import { GC_NODES_DEFAULT, ROOT_REFS_PAGE_DEFAULT, ROOT_REFS_PAGE_MAX } from './limits.ts';
 import {
   ERROR_MODELS,
@@ -7,9 +8,16 @@ import {
   errorResponse,
   OPERATION_ERRORS,
 } from './openapi-errors.ts';
-import { EXAMPLE_HASH, EXAMPLES, type ExampleName } from './openapi-examples.ts';
+import { EXAMPLE_HASH, EXAMPLE_PACK_ID, EXAMPLES, type ExampleName } from './openapi-examples.ts';
 import { HEADER_MODELS, tenantHeaders } from './openapi-headers.ts';
-import { HEALTH_PATH, NODE_MEDIA_TYPE, OPERATIONS, type OperationName } from './operations.ts';
+import {
+  type Authority,
+  HEALTH_PATH,
+  NODE_MEDIA_TYPE,
+  OPERATIONS,
+  type OperationName,
+} from './operations.ts';
+import { PACK_MEDIA_TYPE } from './pack/pack-limits.ts';
 import { type JsonSchema, SCHEMAS } from './schemas.ts';
 
 const DESCRIPTION = `Immutable content-addressed nodes, leases, usage accounting, garbage collection and atomic root-ref commits, \
@@ -21,21 +29,45 @@ HEAD is answered wherever GET is. OPTIONS preflights are answered for every Spac
 whatever the token. Unknown query parameters and unknown or duplicate JSON fields are errors. Integers may be written \
 in any JSON notation (\`1e2\` is 100).
 
+Below \`/bulk/v1\` many small nodes travel in one pack (\`${PACK_MEDIA_TYPE}\`). A server without Bulk answers 404 there.
+
 The target of an upload instruction is not part of this interface: send the given method and headers to the given URL, \
 without a bearer token.`;
+
+type AnyOperationName = OperationName | BulkOperationName;
+
+/** Of a Space, and of Bulk. */
+const ALL_OPERATIONS: Readonly<Record<AnyOperationName, AnyOperation>> = {
+  ...OPERATIONS,
+  leaseNodes: bulk('leaseNodes'),
+  leasePack: bulk('leasePack'),
+  readNodes: bulk('readNodes'),
+};
+
+interface AnyOperation {
+  readonly method: string;
+  readonly path: string;
+  readonly authority: Authority;
+  readonly needsRefDomain: boolean;
+  readonly status: number;
+}
+
+function bulk(name: BulkOperationName): AnyOperation {
+  return { ...BULK_OPERATIONS[name], needsRefDomain: false, status: 200 };
+}
 
 interface OperationModel {
   readonly summary: string;
   readonly description: string;
-  readonly tag: 'nodes' | 'space' | 'root refs';
+  readonly tag: 'nodes' | 'space' | 'root refs' | 'bulk';
   readonly query?: readonly ('Limit' | 'Cursor')[];
   readonly request?: { readonly schema: ExampleName; readonly required: boolean };
-  /** `undefined`: the node's own content. */
-  readonly response: ExampleName | undefined;
+  /** `undefined`: the node's own content; or a pack. */
+  readonly response: ExampleName | typeof PACK_MEDIA_TYPE | undefined;
   readonly responseDescription: string;
 }
 
-const OPERATION_MODELS: Readonly<Record<OperationName, OperationModel>> = {
+const OPERATION_MODELS: Readonly<Record<AnyOperationName, OperationModel>> = {
   readContent: {
     summary: 'Read the content of a node, whole or one byte range',
     description:
@@ -93,6 +125,33 @@ const OPERATION_MODELS: Readonly<Record<OperationName, OperationModel>> = {
     response: 'UpdateRootRefsResponse',
     responseDescription: 'The commit.',
   },
+  leaseNodes: {
+    summary: 'Lease many nodes, and open a pack for what is absent',
+    description:
+      'What is ready is leased, what waits for children is settled, everything else is `absent`: its bytes are needed. With `pack: true`, and only if a node is absent, the answer tells where one pack of nodes goes.',
+    tag: 'bulk',
+    request: { schema: 'BulkLeaseRequest', required: true },
+    response: 'BulkLeaseResponse',
+    responseDescription: 'One result for each hash.',
+  },
+  leasePack: {
+    summary: 'Judge an uploaded pack, publish and lease its nodes',
+    description:
+      'Children are judged before parents, wherever they stand. The same request again reads no bytes: rejections and `broken` are kept until 24 hours after the last one, every other hash shows what `leases` answers now.',
+    tag: 'bulk',
+    request: { schema: 'LeaseRequest', required: true },
+    response: 'PackLeaseResponse',
+    responseDescription: 'One result for each record.',
+  },
+  readNodes: {
+    summary: 'Read many nodes as one pack',
+    description:
+      'Records stand in the order of the request. What is absent, damaged, over 8 MiB, or behind 64 MiB of the pack or of canonical bytes is left out. Without `codecs` every record has its canonical bytes as they are.',
+    tag: 'bulk',
+    request: { schema: 'BulkReadRequest', required: true },
+    response: PACK_MEDIA_TYPE,
+    responseDescription: 'A pack of the nodes that could be served whole.',
+  },
 };
 
 const PARAMETERS: Readonly<Record<string, JsonSchema>> = {
@@ -116,6 +175,13 @@ const PARAMETERS: Readonly<Record<string, JsonSchema>> = {
     required: true,
     schema: { $ref: '#/components/schemas/Hash' },
     example: EXAMPLE_HASH,
+  },
+  PackId: {
+    name: 'packId',
+    in: 'path',
+    required: true,
+    schema: { $ref: '#/components/schemas/PackId' },
+    example: EXAMPLE_PACK_ID,
   },
   Range: {
     name: 'Range',
@@ -162,6 +228,7 @@ export function buildOpenApi(): JsonSchema {
       { name: 'nodes', description: 'Immutable nodes and their leases.' },
       { name: 'space', description: 'Accounting and garbage collection.' },
       { name: 'root refs', description: 'Balances that keep nodes, per domain.' },
+      { name: 'bulk', description: 'Many nodes in few requests.' },
       { name: 'service', description: 'The service itself.' },
     ],
     security: [{ capability: [] }],
@@ -188,8 +255,8 @@ export function buildOpenApi(): JsonSchema {
 
 function buildPaths(): JsonSchema {
   const paths: Record<string, Record<string, unknown>> = {};
-  for (const name of Object.keys(OPERATIONS) as OperationName[]) {
-    const { path, method } = OPERATIONS[name];
+  for (const name of Object.keys(ALL_OPERATIONS) as AnyOperationName[]) {
+    const { path, method } = ALL_OPERATIONS[name];
     paths[path] ??= { parameters: pathParameters(path) };
     paths[path][method.toLowerCase()] = buildOperation(name);
   }
@@ -198,13 +265,14 @@ function buildPaths(): JsonSchema {
 }
 
 function pathParameters(path: string): readonly JsonSchema[] {
-  const names = path.includes('{hash}') ? ['AppId', 'SpaceId', 'Hash'] : ['AppId', 'SpaceId'];
-  return names.map((name) => ({ $ref: `#/components/parameters/${name}` }));
+  const names = ['AppId', 'SpaceId', 'Hash', 'PackId'];
+  const used = names.filter((name) => path.toLowerCase().includes(`{${name.toLowerCase()}}`));
+  return used.map((name) => ({ $ref: `#/components/parameters/${name}` }));
 }
 
-function buildOperation(name: OperationName): JsonSchema {
+function buildOperation(name: AnyOperationName): JsonSchema {
   const model = OPERATION_MODELS[name];
-  const { authority, needsRefDomain } = OPERATIONS[name];
+  const { authority, needsRefDomain } = ALL_OPERATIONS[name];
   const claim = needsRefDomain ? ' and a valid signed `refDomain`' : '';
   const parameters = [...(model.query ?? []), ...(name === 'readContent' ? ['Range'] : [])];
   return {
@@ -224,15 +292,17 @@ function buildOperation(name: OperationName): JsonSchema {
 }
 
 /** What they answer rests on the node's row. */
-const TELLING_ROT: readonly OperationName[] = ['leaseNode', 'readMetadata'];
+const TELLING_ROT: readonly AnyOperationName[] = ['leaseNode', 'readMetadata', 'leaseNodes', 'leasePack'];
 
-function buildSuccess(name: OperationName, model: OperationModel): JsonSchema {
-  if (model.response === undefined) return contentResponses(model.responseDescription);
+function buildSuccess(name: AnyOperationName, model: OperationModel): JsonSchema {
+  const { response, responseDescription: description } = model;
+  if (response === undefined) return contentResponses(description);
+  if (response === PACK_MEDIA_TYPE) return packResponses(description);
   return {
-    [String(OPERATIONS[name].status)]: {
-      description: model.responseDescription,
+    [String(ALL_OPERATIONS[name].status)]: {
+      description,
       headers: tenantHeaders(...(TELLING_ROT.includes(name) ? (['Holdfast-Rotten-Nodes'] as const) : [])),
-      content: jsonContent(model.response),
+      content: jsonContent(response),
       ...(name === 'listRootRefs' ? { links: NEXT_PAGE } : {}),
     },
   };
@@ -267,7 +337,12 @@ function contentResponses(description: string): JsonSchema {
   };
 }
 
-function buildErrors(name: OperationName): JsonSchema {
+function packResponses(description: string): JsonSchema {
+  const headers = tenantHeaders('Cache-Control-No-Store', 'Vary', 'X-Content-Type-Options');
+  return { '200': { description, headers, content: { [PACK_MEDIA_TYPE]: { schema: {} } } } };
+}
+
+function buildErrors(name: AnyOperationName): JsonSchema {
   const entries = OPERATION_ERRORS[name].map(
     (model) => [String(errorModelStatus(model)), { $ref: `#/components/responses/${model}` }] as const,
   );

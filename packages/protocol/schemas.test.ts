@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test';
 import Ajv2020 from 'ajv/dist/2020.js';
 import fc from 'fast-check';
+import { parseBulkLeaseRequest, parseBulkReadRequest } from './bulk/bulk-requests.ts';
 import { ApiError } from './errors.ts';
 import { isHash } from './hash.ts';
 import { isPathId, isRefDomain } from './ids.ts';
@@ -76,6 +77,41 @@ describe('parsers and schemas agree', () => {
   test('LeaseRequest', () => {
     const body = fc.record({ leaseDurationMs: field }, { requiredKeys: [] });
     expectAgreement(parseLeaseRequest, 'LeaseRequest', withExtra(body));
+  });
+
+  const list = fc.array(
+    fc.oneof(
+      { arbitrary: fc.constantFrom('a', 'b', 'c', 'd').map((digit) => digit.repeat(64)), weight: 12 },
+      { arbitrary: fc.constantFrom('A'.repeat(64), 'a'.repeat(63), ''), weight: 1 },
+    ),
+    { maxLength: 3 },
+  );
+  const hashes = fc.oneof({ arbitrary: list, weight: 9 }, { arbitrary: anything, weight: 1 });
+
+  test('BulkLeaseRequest', () => {
+    const pack = fc.oneof({ arbitrary: fc.boolean(), weight: 6 }, { arbitrary: anything, weight: 1 });
+    const leaseDurationMs = fc.oneof({ arbitrary: fc.integer({ min: 1, max: 100_000 }), weight: 4 }, field);
+    const body = fc.record(
+      { leaseDurationMs, hashes, pack },
+      { requiredKeys: ['leaseDurationMs', 'hashes'] },
+    );
+    expectAgreement(parseBulkLeaseRequest, 'BulkLeaseRequest', withExtra(body));
+  });
+
+  test('BulkReadRequest', () => {
+    const known = fc.array(fc.constantFrom('zstd', 'zstd', 'gzip'), { maxLength: 2 });
+    const codecs = fc.oneof({ arbitrary: known, weight: 6 }, { arbitrary: anything, weight: 1 });
+    const body = fc.record({ hashes, codecs }, { requiredKeys: ['hashes'] });
+    expectAgreement(parseBulkReadRequest, 'BulkReadRequest', withExtra(body));
+  });
+
+  test('the number of hashes', () => {
+    const validate = compile('BulkReadRequest');
+    for (const count of [0, 1, 4096, 4097]) {
+      const body = { hashes: [...Array(count).keys()].map((at) => at.toString(16).padStart(64, '0')) };
+      expect(validate(body)).toBe(count >= 1 && count <= 4096);
+      expect(accepts(parseBulkReadRequest, JSON.stringify(body))).toBe(count >= 1 && count <= 4096);
+    }
   });
 
   test('GcRequest', () => {

@@ -1,4 +1,6 @@
 /** JSON Schemas (2020-12) of every body, once: the OpenAPI document carries them, tests hold the parsers to them. */
+import { BULK_CODECS, BULK_HASHES_MAX } from './bulk/bulk-limits.ts';
+import { PACK_ID_BYTES } from './bulk/bulk-operations.ts';
 import { ERROR_STATUS, REJECTION_CODES } from './errors.ts';
 import {
   GC_NODES_DEFAULT,
@@ -10,6 +12,7 @@ import {
   ROOT_REF_CHANGES_MAX,
   ROOT_REF_DELTA_MAX,
 } from './limits.ts';
+import { PACK_BYTES_MAX, PACK_RECORDS_MAX } from './pack/pack-limits.ts';
 
 export interface JsonSchema {
   readonly [keyword: string]: unknown;
@@ -240,12 +243,116 @@ const ROOT_REFS = {
   }),
 } as const satisfies Record<string, JsonSchema>;
 
+const UPLOAD_FIELDS = LEASES.UploadInstruction.properties as Readonly<Record<string, JsonSchema>>;
+const LEASE_FIELDS = LEASES.LeaseRequest.properties as Readonly<Record<string, JsonSchema>>;
+
+/** Shapes that `state` tells apart. */
+function oneOfStates(description: string, shapes: Readonly<Record<string, string>>): JsonSchema {
+  return {
+    description,
+    oneOf: Object.values(shapes).map(ref),
+    discriminator: {
+      propertyName: 'state',
+      mapping: Object.fromEntries(
+        Object.entries(shapes).map(([state, name]) => [state, `#/components/schemas/${name}`]),
+      ),
+    },
+  };
+}
+
+function hashList(description: string): JsonSchema {
+  return {
+    type: 'array',
+    minItems: 1,
+    maxItems: BULK_HASHES_MAX,
+    uniqueItems: true,
+    items: ref('Hash'),
+    description,
+  };
+}
+
+const BULK_STATES = {
+  ready: 'ReadyLease',
+  validated_awaiting_children: 'ValidatedAwaitingChildren',
+  absent: 'AbsentNode',
+};
+
+const BULK = {
+  PackId: {
+    type: 'string',
+    pattern: `^[0-9a-f]{${PACK_ID_BYTES * 2}}$`,
+    description: 'A pack of one Space.',
+  },
+  BulkLeaseRequest: record(
+    'Asks for many leases.',
+    {
+      ...LEASE_FIELDS,
+      hashes: hashList('Each hash once.'),
+      pack: { type: 'boolean', default: false, description: 'Whether to open a pack for what is absent.' },
+    },
+    ['pack'],
+  ),
+  AbsentNode: record('The bytes of the node are needed.', {
+    state: { const: 'absent', type: 'string' },
+    hash: ref('Hash'),
+  }),
+  RejectedRecord: record('The bytes of this record were turned down; its hash stays as it was.', {
+    state: { const: 'rejected', type: 'string' },
+    hash: ref('Hash'),
+    rejection: ref('Rejection'),
+  }),
+  BulkLeaseResult: oneOfStates('What became of one hash.', BULK_STATES),
+  PackInstruction: record(
+    'How to upload one pack. Send method, url and headers exactly as given, without a bearer token; then lease the pack.',
+    {
+      id: ref('PackId'),
+      ...UPLOAD_FIELDS,
+      bytesMax: { type: 'integer', const: PACK_BYTES_MAX },
+      recordsMax: { type: 'integer', const: PACK_RECORDS_MAX },
+    },
+  ),
+  BulkLeaseResponse: record(
+    'One result for each hash, in order.',
+    {
+      results: { type: 'array', minItems: 1, maxItems: BULK_HASHES_MAX, items: ref('BulkLeaseResult') },
+      pack: ref('PackInstruction'),
+    },
+    ['pack'],
+  ),
+  PackLeaseResult: oneOfStates('What became of one record.', { ...BULK_STATES, rejected: 'RejectedRecord' }),
+  PackLeaseResponse: record(
+    'One result for each record before a fault of the framing, in the order of the pack.',
+    {
+      results: { type: 'array', maxItems: PACK_RECORDS_MAX, items: ref('PackLeaseResult') },
+      broken: record('Where the framing of the pack breaks; nothing from there on was judged.', {
+        byte: { type: 'integer', minimum: 0, maximum: PACK_BYTES_MAX },
+        message: { type: 'string', minLength: 1 },
+      }),
+    },
+    ['broken'],
+  ),
+  BulkReadRequest: record(
+    'Asks for many nodes.',
+    {
+      hashes: hashList('Each hash once; the answer keeps their order.'),
+      codecs: {
+        type: 'array',
+        uniqueItems: true,
+        items: { type: 'string', enum: BULK_CODECS },
+        description: 'Codecs the caller can unpack.',
+      },
+    },
+    ['codecs'],
+  ),
+} as const satisfies Record<string, JsonSchema>;
+
 export const SCHEMAS = {
   ...SCALARS,
   ...NODES,
   ...LEASES,
   ...SPACES,
   ...ROOT_REFS,
+  ...BULK,
   Error: record(
     'The envelope of every error. Branch on `error`; `message` is diagnostic text.',
     {
