@@ -88,6 +88,27 @@ describe('three processes on PostgreSQL and S3', () => {
   );
 
   test(
+    'keep the rules of nodes that came in packs, or some of them',
+    async () => {
+      const only = [
+        'children.',
+        'format.',
+        'gc.',
+        'isolation.',
+        'lease.',
+        'pages.',
+        'read.',
+        'root-refs.',
+        'usage.',
+      ];
+      const report = await runConformance({ ...base, uploads: 'mixed', only });
+      expectAllGood(report);
+      expect(report.passed).toBeGreaterThan(60);
+    },
+    RUN_MS_MAX,
+  );
+
+  test(
     'keep the rules of URLs that run out by the clock of the store',
     async () => {
       const only = needing('store-expiry');

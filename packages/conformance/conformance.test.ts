@@ -5,6 +5,17 @@ import { type ConformanceOptions, openTarget, renderFailure, runCheck, selectChe
 import { openTestServer } from './test/test-server-fixture.ts';
 
 const CHECK_TIMEOUT_MS = 60_000;
+/** Checks that need nodes to be there, however they came. */
+const AREAS_OF_NODES = [
+  'children.',
+  'gc.',
+  'isolation.',
+  'lease.',
+  'pages.',
+  'read.',
+  'root-refs.',
+  'usage.',
+];
 
 const server = await openTestServer();
 afterAll(() => server.close());
@@ -15,7 +26,7 @@ async function describeTarget(
   absent: readonly string[],
 ): Promise<void> {
   const target = await openTarget(options);
-  const checks = selectChecks();
+  const checks = selectChecks(options.only);
   const applicable = checks.filter((check) => check.needs.every((need) => target.whyNot(need) === undefined));
   describe(name, () => {
     for (const check of applicable) {
@@ -44,4 +55,9 @@ await describeTarget('in process', server.inProcess, [
   'store-expiry',
   'real-minute',
 ]);
+await describeTarget(
+  'in process, nodes in packs and by themselves',
+  { ...server.inProcess, uploads: 'mixed', only: AREAS_OF_NODES },
+  [],
+);
 await describeTarget('over a socket', server.overSocket, ['direct-upload', 'store-expiry', 'real-minute']);

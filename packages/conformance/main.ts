@@ -1,10 +1,10 @@
 /** `npm run conformance -- --base-url URL …`: the suite from the command line. Exit 0 all passed, 1 failed, 2 wrong usage. */
 import { readFileSync } from 'node:fs';
-import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { redact } from './answer.ts';
 import { renderReport } from './report.ts';
 import { runConformance, selectChecks } from './runner.ts';
-import type { ConformanceOptions } from './target.ts';
+import { type ConformanceOptions, UPLOADS, type Uploads } from './target.ts';
 import { algorithmOf, type Identity, type PrivateJwk } from './tokens.ts';
 
 interface Flags {
@@ -21,6 +21,7 @@ interface Flags {
   only?: string[];
   concurrency?: number;
   slow?: boolean;
+  uploads?: Uploads;
   json?: boolean;
   list?: boolean;
 }
@@ -58,6 +59,12 @@ function buildCommand(): Command {
     )
     .option('--concurrency <n>', 'checks side by side (default 4)', parseCount)
     .option('--slow', 'also the checks that wait for more than a minute')
+    .addOption(
+      new Option(
+        '--uploads <way>',
+        'how checks upload what they only need to be there (default single)',
+      ).choices(UPLOADS),
+    )
     .option('--json', 'the report as JSON')
     .option('--list', 'list the checks and stop')
     .exitOverride();
@@ -117,6 +124,7 @@ function parseOptions(flags: Flags): ConformanceOptions {
     ...(flags.maxActiveUploads !== undefined && { activeUploadsMax: flags.maxActiveUploads }),
     ...(flags.concurrency !== undefined && { concurrency: flags.concurrency }),
     ...(flags.slow && { slow: true }),
+    ...(flags.uploads !== undefined && { uploads: flags.uploads }),
     only: flags.only ?? [],
   };
 }

@@ -2,6 +2,7 @@
 import { afterAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { renderReport, runConformance, selectChecks } from './index.ts';
+import { bulkMutations } from './test/bulk-mutations-fixture.ts';
 import { type Mutation, mutations } from './test/mutations-fixture.ts';
 import { openTestServer } from './test/test-server-fixture.ts';
 
@@ -25,7 +26,7 @@ function falsified({ makeFalsifier }: Mutation): (url: string, init: RequestInit
 }
 
 describe('a server that', () => {
-  for (const mutation of mutations) {
+  for (const mutation of [...mutations, ...bulkMutations]) {
     test(`${mutation.name} breaks "${mutation.clause}"`, async () => {
       const report = await runConformance({
         ...server.inProcess,
@@ -40,7 +41,7 @@ describe('a server that', () => {
   }
 
   test('keeps every rule fails none of the same checks', async () => {
-    const only = [...new Set(mutations.flatMap((mutation) => mutation.only))];
+    const only = [...new Set([...mutations, ...bulkMutations].flatMap((mutation) => mutation.only))];
     const report = await runConformance({ ...server.inProcess, only });
     expect(renderReport(report)).not.toContain('✗');
     expect(report.failed).toBe(0);
@@ -77,11 +78,15 @@ describe('the report', () => {
     expect(text.trimEnd().split('\n').at(-1)).toMatch(/^\d+ passed, \d+ failed, \d+ not applicable/);
   });
 
-  test('gives every check an id of its own, and a clause under a heading of docs/api.md', async () => {
+  test('gives every check an id of its own, and a clause under a heading of docs/api.md or docs/bulk.md', async () => {
     const checks = selectChecks();
     expect(new Set(checks.map((check) => check.id)).size).toBe(checks.length);
-    const page = await Bun.file(join(import.meta.dir, '../../docs/api.md')).text();
-    const headings = [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading as string);
+    const pages = ['api.md', 'bulk.md'].map((name) =>
+      Bun.file(join(import.meta.dir, '../../docs', name)).text(),
+    );
+    const headings = [...(await Promise.all(pages)).join('\n').matchAll(/^#+ (.*)$/gm)].map(
+      ([, heading]) => heading as string,
+    );
     const lost = checks.filter(({ clause }) => {
       return !headings.some(
         (heading) =>

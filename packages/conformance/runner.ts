@@ -1,9 +1,10 @@
 /** Runs checks against a target, each in a fresh Space, so that it may be pointed at a server in use. */
 import { randomBytes } from 'node:crypto';
 import { describeBody, describeHeaders, redact } from './answer.ts';
+import { uploadInPack } from './bulk-client.ts';
 import { allChecks } from './checks/all-checks.ts';
 import { RuleBroken } from './rule-broken.ts';
-import { SpaceClient } from './space-client.ts';
+import { SpaceClient, type Wire } from './space-client.ts';
 import type { Check, CheckContext } from './suite.ts';
 import { type ConformanceOptions, type Need, openTarget, type Target } from './target.ts';
 
@@ -56,10 +57,23 @@ function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
+/** Of the packs, each second upload of a mixed run; a run of single uploads has none. */
+function findUpload({ uploads = 'single' }: ConformanceOptions): Wire['upload'] {
+  if (uploads === 'single') return undefined;
+  let count = 0;
+  return (client, node, leaseDurationMs) => {
+    count += 1;
+    return uploads === 'mixed' && count % 2 === 0
+      ? client.uploadAlone(node, leaseDurationMs)
+      : uploadInPack(client, node, leaseDurationMs);
+  };
+}
+
 function openContext(target: Target): CheckContext {
+  const upload = findUpload(target.options);
   const newSpace = (suffix = '') =>
     new SpaceClient(
-      { send: target.send, now: target.tokenNow },
+      { send: target.send, now: target.tokenNow, ...(upload && { upload }) },
       target.identity,
       `conformance-${randomBytes(12).toString('hex')}${suffix}`,
     );

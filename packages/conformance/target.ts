@@ -2,7 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import type { Answer } from './answer.ts';
 import { redact } from './answer.ts';
+import { BulkClient } from './bulk-client.ts';
 import { randomHash } from './node-bytes.ts';
+import { PACKED_NODE_BYTES_MAX } from './pack-bytes.ts';
 import { SpaceClient } from './space-client.ts';
 import type { Identity } from './tokens.ts';
 import { readLease } from './wire.ts';
@@ -39,7 +41,13 @@ export interface ConformanceOptions {
   readonly only?: readonly string[];
   /** How many checks run side by side; 4 unless told. */
   readonly concurrency?: number;
+  /** How the checks upload nodes that they only need to be there; `single` unless told. */
+  readonly uploads?: Uploads;
 }
+
+/** each by itself; each in a pack of its own; one way after the other */
+export const UPLOADS = ['single', 'packs', 'mixed'] as const;
+export type Uploads = (typeof UPLOADS)[number];
 
 const NODE_BYTES_MAX_DEFAULT = 67_108_864;
 const ACTIVE_UPLOADS_MAX_DEFAULT = 1024;
@@ -64,6 +72,8 @@ const CLOCK_SKEW_MS_MIN = 2_000;
  * - `second-app`, `suspended-app`: another registered identity was given
  * - `single-key`: the issuer is known to have exactly one registered key
  * - `own-host`: upload URLs take the Host of the lease request (no public URL configured)
+ * - `bulk`: the server offers Bulk (docs/bulk.md)
+ * - `packed-node-limit`: a record of a pack can hold a node that is over the node limit
  */
 export type Need =
   | 'socket'
@@ -79,7 +89,9 @@ export type Need =
   | 'second-app'
   | 'suspended-app'
   | 'single-key'
-  | 'own-host';
+  | 'own-host'
+  | 'bulk'
+  | 'packed-node-limit';
 
 export interface Target {
   readonly options: ConformanceOptions;
@@ -92,6 +104,7 @@ export interface Target {
   readonly uploadTtlMs: number;
   /** true when upload URLs point at the host the request was sent to */
   readonly hasOwnHost: boolean;
+  readonly hasBulk: boolean;
   /** ms by the target's clock, as well as it is known */
   now(): number;
   /** ms by the clock that judges capabilities */
@@ -162,8 +175,20 @@ export async function openTarget(given: ConformanceOptions): Promise<Target> {
     uploadKind: uploadUrl.searchParams.has('X-Amz-Signature') ? ('direct' as const) : ('embedded' as const),
     uploadTtlMs,
     hasOwnHost: uploadUrl.host === new URL(options.baseUrl).host,
+    hasBulk: await findBulk(probe),
   };
+  if (!facts.hasBulk && (options.uploads ?? 'single') !== 'single') {
+    throw new Error(
+      'the server has no Bulk (404), so nodes cannot be uploaded in packs: leave out --uploads',
+    );
+  }
   return { ...facts, now, tokenNow: options.tokenNow ?? now, send, whyNot: (need) => whyNot(facts, need) };
+}
+
+/** Only `reads` and `leases` tell whether a server has Bulk. */
+async function findBulk(probe: SpaceClient): Promise<boolean> {
+  const answer = await new BulkClient(probe).call('readNodes', { json: { hashes: [randomHash()] } });
+  return answer.status !== 404;
 }
 
 type Facts = Omit<Target, 'now' | 'tokenNow' | 'send' | 'whyNot'>;
@@ -198,6 +223,11 @@ function whyNot(facts: Facts, need: Need): string | undefined {
       ? undefined
       : 'the issuer may have several keys (--single-key says it has one)',
     'own-host': facts.hasOwnHost ? undefined : 'upload URLs have a public address of their own',
+    bulk: facts.hasBulk ? undefined : 'the server has no Bulk',
+    'packed-node-limit':
+      facts.nodeBytesMax < PACKED_NODE_BYTES_MAX
+        ? undefined
+        : 'no record can hold a node over the node limit',
   };
   return reasons[need];
 }

@@ -24,7 +24,7 @@ export type Lease =
   | { readonly state: 'awaiting_replacement_upload'; readonly rejection: Rejection; readonly upload: Upload }
   | { readonly state: 'validated_awaiting_children'; readonly childHashes: readonly string[] };
 
-interface Rejection {
+export interface Rejection {
   readonly code: string;
   readonly message: string;
 }
@@ -73,7 +73,7 @@ export interface Commit {
   readonly revision: number;
 }
 
-function readUpload(value: unknown, answer: Answer): Upload {
+export function readUpload(value: unknown, answer: Answer): Upload {
   const upload = expectKeys(value, ['method', 'url', 'expiresAt', 'headers'], [], 'upload', answer);
   expectEqual(upload.method, 'PUT', 'upload.method', answer);
   const url = expectString(upload.url, 'upload.url', answer);
@@ -95,14 +95,14 @@ function readUpload(value: unknown, answer: Answer): Upload {
 
 const REJECTION_CODES = ['NODE_TOO_LARGE', 'NODE_DIGEST_MISMATCH', 'INVALID_CANONICAL_NODE', 'NODE_CONFLICT'];
 
-function readRejection(value: unknown, answer: Answer): Rejection {
+export function readRejection(value: unknown, answer: Answer): Rejection {
   const rejection = expectKeys(value, ['code', 'message'], [], 'rejection', answer);
   const code = expectString(rejection.code, 'rejection.code', answer);
   expectThat(REJECTION_CODES.includes(code), 'rejection.code: one of the four', code, answer);
   return { code, message: expectString(rejection.message, 'rejection.message', answer) };
 }
 
-function readChildHashes(value: unknown, answer: Answer): string[] {
+export function readChildHashes(value: unknown, answer: Answer): string[] {
   expectThat(
     Array.isArray(value) && value.length >= 1 && value.length <= 256,
     'childHashes: 1 to 256',

@@ -5,6 +5,9 @@ import { authClaimChecks } from './auth-claims.ts';
 import { authKeyChecks } from './auth-keys.ts';
 import { authScopeChecks } from './auth-scope.ts';
 import { authTokenChecks } from './auth-tokens.ts';
+import { bulkLeaseChecks } from './bulk-leases.ts';
+import { bulkMixChecks, bulkReadChecks } from './bulk-reads.ts';
+import { bulkRouteChecks } from './bulk-routes.ts';
 import { childrenChecks } from './children.ts';
 import { directUploadChecks } from './direct-uploads.ts';
 import { gcChecks } from './gc.ts';
@@ -16,6 +19,9 @@ import { jsonBodyChecks } from './json-bodies.ts';
 import { leaseRejectionChecks } from './lease-rejections.ts';
 import { leaseChecks } from './leases.ts';
 import { nodeFormatChecks } from './node-format.ts';
+import { packLeaseChecks } from './pack-leases.ts';
+import { packUploadChecks } from './pack-uploads.ts';
+import { packChecks } from './packs.ts';
 import { rawProtocolChecks } from './raw-protocol.ts';
 import { rawUploadChecks } from './raw-uploads.ts';
 import { readChecks } from './reads.ts';
@@ -53,4 +59,11 @@ export const allChecks: readonly Check[] = [
   ...headChecks,
   ...rawProtocolChecks,
   ...rawUploadChecks,
+  ...bulkRouteChecks,
+  ...bulkLeaseChecks,
+  ...packChecks,
+  ...packUploadChecks,
+  ...packLeaseChecks,
+  ...bulkReadChecks,
+  ...bulkMixChecks,
 ];

@@ -20,9 +20,9 @@ export interface Mutation {
   readonly makeFalsifier: () => (exchange: Exchange) => Response | undefined;
 }
 
-type Json = Record<string, unknown>;
+export type Json = Record<string, unknown>;
 
-function answer(
+export function answer(
   { headers, status, bytes }: Exchange,
   change: { status?: number; body?: Uint8Array<ArrayBuffer> | string },
 ): Response {
@@ -36,7 +36,7 @@ function answer(
   });
 }
 
-function mutation(
+export function mutation(
   name: string,
   only: readonly string[],
   clause: string,
@@ -60,7 +60,7 @@ function withHeader(header: string, value: string, only: readonly string[], clau
   });
 }
 
-function otherStatus(from: number, to: number, only: readonly string[], clause: string): Mutation {
+export function otherStatus(from: number, to: number, only: readonly string[], clause: string): Mutation {
   return mutation(`answers ${to} for ${from}`, only, clause, (exchange) =>
     exchange.status === from ? answer(exchange, { status: to }) : undefined,
   );
@@ -81,7 +81,7 @@ function accepts(
   });
 }
 
-function otherCode(from: string, to: string, only: readonly string[], clause: string): Mutation {
+export function otherCode(from: string, to: string, only: readonly string[], clause: string): Mutation {
   return mutation(`says ${to} for ${from}`, only, clause, (exchange) => {
     const text = new TextDecoder().decode(exchange.bytes);
     return text.includes(`"${from}"`)
@@ -91,7 +91,7 @@ function otherCode(from: string, to: string, only: readonly string[], clause: st
 }
 
 /** Edits successful JSON answers of paths that end as told. */
-function editsJson(
+export function editsJson(
   name: string,
   ending: RegExp,
   only: readonly string[],
