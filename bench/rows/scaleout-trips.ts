@@ -1,4 +1,5 @@
 /** What each operation costs where engines are a network away: round trips to PostgreSQL and requests to S3, counted. */
+
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import type { LeaseResponse } from '@holdfast/protocol';
 import type { ContentCaller } from '../../packages/server/core/content-caller.ts';
@@ -23,6 +24,7 @@ import { PostgresConnection } from '../../packages/server/engine/postgres/wire/c
 import type { PostgresPool } from '../../packages/server/engine/postgres/wire/connection-pool.ts';
 import { openS3ContentStore } from '../../packages/server/engine/s3/open-s3-content-store.ts';
 import { unzstd } from '../../packages/server/engine/unzstd.ts';
+import { JudgingTurns } from '../../packages/server/shares/judging-turns.ts';
 import { formatContentUrl } from '../../test/support/cluster.ts';
 import { createNodeSource } from '../load/canonical-nodes.ts';
 import type { Deployment } from '../scaleout.ts';
@@ -115,7 +117,7 @@ async function openWorld({ metadataUrl, bucket }: Deployment) {
     signer: createSigner(randomBytes(32)),
     rottenNodes: new RottenNodes(() => undefined),
     strays: new StrayWatch(),
-    packs: new PackJudgements(unzstd),
+    packs: new PackJudgements(unzstd, new JudgingTurns()),
     quotas: NO_QUOTAS,
     settings: {
       nodeBytesMax: 2 ** 25,

@@ -1,4 +1,5 @@
 /** One run: the real engine and the reference model side by side, one clock, and all that a client would remember. */
+
 import { expect } from 'bun:test';
 import { createHmac } from 'node:crypto';
 import { ApiError, hashesToRefs, type PackInstruction, type UploadInstruction } from '@holdfast/protocol';
@@ -12,6 +13,7 @@ import { readMetadata } from '../../packages/server/core/read-metadata.ts';
 import { RottenNodes } from '../../packages/server/core/rotten-nodes.ts';
 import { StrayWatch } from '../../packages/server/core/stray-watch.ts';
 import { unzstd } from '../../packages/server/engine/unzstd.ts';
+import { JudgingTurns } from '../../packages/server/shares/judging-turns.ts';
 import type { EngineUnderTest } from './engine-under-test.ts';
 import { POOL, type PoolNode } from './node-pool.ts';
 import type { ModelPack } from './reference-packs.ts';
@@ -129,7 +131,7 @@ export class World {
       signer: makeSigner(),
       rottenNodes: new RottenNodes(() => undefined),
       strays: new StrayWatch(),
-      packs: new PackJudgements(unzstd),
+      packs: new PackJudgements(unzstd, new JudgingTurns()),
       quotas: NO_QUOTAS,
       settings: MODEL_SETTINGS,
     };

@@ -13,6 +13,7 @@ import { openTemporaryEngine, type TemporaryEngine } from '../deployment/test/em
 import { hashAt, readyNode } from '../engine/contract/samples.ts';
 import { unzstd } from '../engine/unzstd.ts';
 import { BACKGROUND_FAILURES, GC_LAST_SUCCESS } from '../metrics/server-metrics.ts';
+import { JudgingTurns } from '../shares/judging-turns.ts';
 import { makeCollectStep } from './collect-all.ts';
 import { type BackgroundTurns, makeLocalTurns, NO_TURNS } from './turns.ts';
 
@@ -34,7 +35,7 @@ function coreOf({ metadata, content }: TemporaryEngine, changes: Partial<Core> =
     quotas: NO_QUOTAS,
     rottenNodes: new RottenNodes(() => undefined),
     strays: new StrayWatch(),
-    packs: new PackJudgements(unzstd),
+    packs: new PackJudgements(unzstd, new JudgingTurns()),
     settings: {
       ...{ nodeBytesMax: 1 << 26, activeUploadsMax: 100, uploadTtlMs: 60_000 },
       ...{ abandonedAfterMs: 86_400_000, rootRefHistoryMs: 86_400_000 },

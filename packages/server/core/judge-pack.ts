@@ -12,7 +12,15 @@ import {
 } from '@holdfast/protocol';
 import type { Generation, PackRejection, Space } from './model.ts';
 import { childrenFirst } from './order-nodes.ts';
-import type { JudgedPack, JudgedRecord, PackJudge, PackObject, PackStore } from './pack-ports.ts';
+import type {
+  JudgedPack,
+  JudgedRecord,
+  JudgingPlace,
+  JudgingTurns,
+  PackJudge,
+  PackObject,
+  PackStore,
+} from './pack-ports.ts';
 import { askCollector, releaseBytes } from './release-bytes.ts';
 import { sha256Hex } from './sha256.ts';
 
@@ -20,16 +28,18 @@ import { sha256Hex } from './sha256.ts';
 const OWN_MEMORY_BYTES_MIN = 64 * 1024;
 /** Canonical bytes that are judged before others have their turn: a small pack may unpack to very many. */
 const TURN_BYTES = 4 * 1024 * 1024;
-
-const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+/** What a record costs beside its bytes, in bytes that are judged in the same time. */
+const RECORD_COST_BYTES = 8 * 1024;
 
 /** Callers that ask for one pack at the same time share one reading of it. */
 export class PackJudgements implements PackJudge {
   readonly #unzstd: Unzstd;
+  readonly #turns: JudgingTurns;
   readonly #underWay = new Map<Generation, Promise<JudgedPack | undefined>>();
 
-  constructor(unzstd: Unzstd) {
+  constructor(unzstd: Unzstd, turns: JudgingTurns) {
     this.#unzstd = unzstd;
+    this.#turns = turns;
   }
 
   /** An object that was found stays true, because keys are written once. */
@@ -44,15 +54,27 @@ export class PackJudgements implements PackJudge {
     const shared = this.#underWay.get(pack);
     if (shared !== undefined) return shared;
     const rules = { nodeBytesMax, unzstd: this.#unzstd, sha256: sha256Hex };
-    const judging = packs
-      .inspect(space, pack, (object) => judgeObject(object, pack, rules))
-      .finally(() => this.#underWay.delete(pack));
+    const judging = this.#judgeInTurn(packs, space, pack, rules).finally(() => this.#underWay.delete(pack));
     this.#underWay.set(pack, judging);
     return judging;
   }
+
+  async #judgeInTurn(packs: PackStore, space: Space, pack: Generation, rules: RecordJudge) {
+    const place = await this.#turns.enter(space);
+    try {
+      return await packs.inspect(space, pack, (object) => judgeObject(object, pack, rules, place));
+    } finally {
+      place.leave();
+    }
+  }
 }
 
-async function judgeObject(object: PackObject, pack: Generation, rules: RecordJudge): Promise<JudgedPack> {
+async function judgeObject(
+  object: PackObject,
+  pack: Generation,
+  rules: RecordJudge,
+  place: JudgingPlace,
+): Promise<JudgedPack> {
   const judge = new RecordSorter(object, pack, rules);
   const reader = new PackReader(object.bytes);
   // A pack that is too long is known by its length: nothing of it is read.
@@ -63,11 +85,11 @@ async function judgeObject(object: PackObject, pack: Generation, rules: RecordJu
       judge.take(reader, record);
       // What came with several pieces is the reader's copy, else a view of this one.
       if (record.stored.buffer !== piece.buffer) releaseOwn(record.stored);
-      turnBytes += record.canonicalLength;
+      turnBytes += record.canonicalLength + RECORD_COST_BYTES;
       if (turnBytes < TURN_BYTES) continue;
       askCollector(turnBytes);
+      await place.nextTurn(turnBytes);
       turnBytes = 0;
-      await nextTurn();
     }
     if (reader.fault !== undefined) break;
   }

@@ -196,3 +196,15 @@ export interface PackJudge {
     nodeBytesMax: number,
   ): Promise<JudgedPack | undefined>;
 }
+
+/** Shares out the judging of packs. */
+export interface JudgingTurns {
+  /** Resolves when a pack of this Space may be judged. Rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. */
+  enter(space: Space): Promise<JudgingPlace>;
+}
+
+export interface JudgingPlace {
+  /** Resolves when the judging may go on, after work that had this cost: bytes. */
+  nextTurn(cost: number): Promise<void>;
+  leave(): void;
+}

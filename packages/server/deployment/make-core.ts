@@ -10,6 +10,7 @@ import type { Quotas } from '../core/quotas.ts';
 import type { RottenNodes } from '../core/rotten-nodes.ts';
 import { StrayWatch } from '../core/stray-watch.ts';
 import { unzstd } from '../engine/unzstd.ts';
+import { JudgingTurns } from '../shares/judging-turns.ts';
 import type { ServedDeployment } from './deployment.ts';
 
 /** What is configured of the rules. */
@@ -33,7 +34,7 @@ export function makeCore(
     signer,
     rottenNodes,
     strays: new StrayWatch(),
-    packs: new PackJudgements(unzstd),
+    packs: new PackJudgements(unzstd, new JudgingTurns()),
     clocks: new ComparedClocks({ rows, bytes, now: () => clock.now(), skewMsMax: config.clockSkewMsMax }),
     quotas,
     freeSpace,

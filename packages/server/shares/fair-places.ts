@@ -6,13 +6,15 @@
 import { QUEUE_WAIT, REJECTIONS } from '../metrics/server-metrics.ts';
 import { shareUsedUp } from './exhausted.ts';
 
-/** One place of so many is kept for Apps and Spaces that hold none. */
+/** By default one place of so many is kept. */
 const PLACES_PER_KEPT = 8;
 
 export interface FairPlacesOptions {
   /** names the resource in metrics */
   readonly resource: string;
   readonly placesMax: number;
+  /** Places that are kept for Apps and Spaces that hold none. */
+  readonly keptMax?: number;
   readonly waitingMax: number;
   readonly waitMsMax: number;
   /** for one within its share whose wait was in vain: then the resource itself is in trouble */
@@ -51,7 +53,7 @@ export class FairPlaces {
 
   constructor(options: FairPlacesOptions) {
     this.#options = options;
-    this.#kept = Math.floor(options.placesMax / PLACES_PER_KEPT);
+    this.#kept = options.keptMax ?? Math.floor(options.placesMax / PLACES_PER_KEPT);
     this.#waits = QUEUE_WAIT.with({ resource: options.resource });
   }
 

@@ -2,6 +2,7 @@
  * The rules over the real embedded engine, with a clock of the test's own and doors in front of the ports: a test holds one
  * request at its step while others go by. At the end no invariant broke, numbers equal a recount, no object lacks its record.
  */
+
 import { expect } from 'bun:test';
 import { createHmac } from 'node:crypto';
 import { mkdirSync, readdirSync } from 'node:fs';
@@ -13,6 +14,7 @@ import { findLeftovers, recount } from '../../../../test/support/embedded-recoun
 import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
 import { type EmbeddedEngine, openEmbeddedEngine } from '../../deployment/test/embedded-engine-fixture.ts';
 import { unzstd } from '../../engine/unzstd.ts';
+import { JudgingTurns } from '../../shares/judging-turns.ts';
 import type { ContentCaller } from '../content-caller.ts';
 import type { Core, CoreSettings } from '../core.ts';
 import { PackJudgements } from '../judge-pack.ts';
@@ -199,7 +201,7 @@ export class CoreWorld {
       ...{ signer, quotas: this.quotas },
       rottenNodes: new RottenNodes((report) => this.rotReports.push(report)),
       strays: new StrayWatch(),
-      packs: new PackJudgements(unzstd),
+      packs: new PackJudgements(unzstd, new JudgingTurns()),
       settings: this.#settings,
     };
   }

@@ -1,4 +1,5 @@
 /** A handler over the real embedded engine in a folder of its own; authorization lets everybody in, ports can be spoilt. */
+
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -13,6 +14,7 @@ import { createSigner } from '../../core/signer.ts';
 import { StrayWatch } from '../../core/stray-watch.ts';
 import { openEmbeddedEngine } from '../../deployment/test/embedded-engine-fixture.ts';
 import { unzstd } from '../../engine/unzstd.ts';
+import { JudgingTurns } from '../../shares/judging-turns.ts';
 import { ContentCopies } from '../content-copies.ts';
 import type { FailureReport } from '../error-answer.ts';
 import { createHandler, type Handler, type HandlerOptions } from '../handler.ts';
@@ -49,7 +51,7 @@ export async function openHandlerWorld(): Promise<HandlerWorld> {
     signer: createSigner(randomBytes(32)),
     rottenNodes: new RottenNodes(() => undefined),
     strays: new StrayWatch(),
-    packs: new PackJudgements(unzstd),
+    packs: new PackJudgements(unzstd, new JudgingTurns()),
     quotas: NO_QUOTAS,
     settings: {
       nodeBytesMax: NODE_BYTES_MAX,

@@ -1,4 +1,5 @@
 /** A store, or several on one database as several processes have them, on a real PostgreSQL. */
+
 import type { LeaseResponse } from '@holdfast/protocol';
 import type { CanonicalNode } from '../../../../../test/support/canonical-node.ts';
 import {
@@ -14,6 +15,7 @@ import { RottenNodes } from '../../../core/rotten-nodes.ts';
 import { sha256 } from '../../../core/sha256.ts';
 import { StrayWatch } from '../../../core/stray-watch.ts';
 import { DirectStore } from '../../../core/test/direct-store.ts';
+import { JudgingTurns } from '../../../shares/judging-turns.ts';
 import { type PostgresAddress, parsePostgresUrl } from '../../address.ts';
 import { SPACE } from '../../contract/samples.ts';
 import { unzstd } from '../../unzstd.ts';
@@ -86,7 +88,7 @@ export function coreOf(
     random: { bytes: (count) => crypto.getRandomValues(new Uint8Array(count)) },
     rottenNodes: new RottenNodes(() => undefined),
     strays: new StrayWatch(),
-    packs: new PackJudgements(unzstd),
+    packs: new PackJudgements(unzstd, new JudgingTurns()),
     quotas: NO_QUOTAS,
     signer: {
       sign: (_purpose, message) => sha256(new TextEncoder().encode(message)),

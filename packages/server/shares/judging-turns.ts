@@ -1,0 +1,81 @@
+/**
+ * Judging packs, shared out among Apps: few packs at once, because each holds memory, and their work in turns, because a small pack may
+ * unpack to very many bytes. One App never holds all places.
+ */
+import { ApiError } from '@holdfast/protocol';
+import { FairPlaces } from './fair-places.ts';
+import { FairQueue } from './fair-queue.ts';
+
+/** Packs that are judged at once in one process. Each holds up to 8 MiB of one record, and 1 MiB of what is read. */
+const PACKS_AT_ONCE_MAX = 4;
+/** Of these, kept for Apps that have no pack judged. */
+const PLACES_KEPT = 1;
+const WAITING_MAX = 256;
+/** A large pack takes seconds. */
+const WAIT_MS_MAX = 30_000;
+const RETRY_AFTER_SECONDS = 5;
+/** Once a pack has cost so many bytes, everything else has the process for a moment after each of its turns. */
+const LONG_BYTES = 64 * 1024 * 1024;
+const PAUSE_MS = 10;
+
+interface Share {
+  readonly appId: string;
+  readonly spaceId: string;
+}
+
+interface Turn {
+  readonly isLong: boolean;
+  readonly begin: () => void;
+}
+
+export class JudgingTurns {
+  readonly #places = new FairPlaces({
+    resource: 'judgements',
+    placesMax: PACKS_AT_ONCE_MAX,
+    keptMax: PLACES_KEPT,
+    waitingMax: WAITING_MAX,
+    waitMsMax: WAIT_MS_MAX,
+    inVain: () =>
+      new ApiError('SERVICE_UNAVAILABLE', 'too many packs are being judged; repeat the same request', {
+        retryAfterSeconds: RETRY_AFTER_SECONDS,
+      }),
+  });
+  readonly #waiting = new FairQueue<Turn>();
+  #isGiving = false;
+
+  /** Resolves when a pack of this Space may be judged. Throws or rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. */
+  async enter({ appId, spaceId }: Share) {
+    await this.#places.take(appId, spaceId);
+    let used = 0;
+    return {
+      /** Resolves when it is this pack's turn again, after work that had this cost, bytes. Everything else has its turn between. */
+      nextTurn: (cost: number): Promise<void> =>
+        new Promise((begin) => {
+          used += cost;
+          this.#waiting.push(appId, spaceId, cost, { isLong: used > LONG_BYTES, begin });
+          this.#giveTurns();
+        }),
+      leave: (): void => this.#places.leave(appId, spaceId),
+    };
+  }
+
+  #giveTurns(): void {
+    if (this.#isGiving) return;
+    this.#isGiving = true;
+    setImmediate(() => this.#giveNext());
+  }
+
+  #giveNext(): void {
+    const turn = this.#waiting.shift();
+    if (turn === undefined) {
+      this.#isGiving = false;
+      return;
+    }
+    turn.begin();
+    // Its work is done in this round of the event loop.
+    setImmediate(() => {
+      if (turn.isLong) setTimeout(() => this.#giveNext(), PAUSE_MS);
+      else this.#giveNext();
+    });
+  }
+}
