@@ -15,12 +15,16 @@ import type { RecordMove } from '../../core/pack-ports.ts';
 import type { MetadataStore } from '../../core/ports.ts';
 import { judgedPack, packedContent, placeIn } from '../contract/pack-samples.ts';
 import { hashAt, newGeneration, openUpload, SPACE } from '../contract/samples.ts';
-import { openDatabases, openInstance, type StoreInstance } from './test/postgres-fixture.ts';
+import {
+  closeProcesses,
+  openDatabases,
+  openInstance,
+  openProcesses,
+  type StoreInstance,
+} from './test/postgres-fixture.ts';
 
 const START_MS_MAX = 60_000;
 const PROCESSES = 3;
-/** Long enough for every concurrent request to get its turn on a slow machine. */
-const PATIENT = { admissionMs: 60_000 };
 const GROUP = 256;
 const STORED_BYTES = 100;
 const RULES = { uploads: 'direct', activeUploadsMax: 4_096, uploadTtlMs: 60_000, isDiskFull: false } as const;
@@ -37,15 +41,12 @@ afterAll(() => databases.close());
 
 beforeEach(async () => {
   url = await databases.createDatabase();
-  instances = await Promise.all(
-    Array.from({ length: PROCESSES }, () => openInstance(url, { limits: PATIENT })),
-  );
+  instances = await openProcesses(url, PROCESSES);
 });
 afterEach(async () => {
   const { problems } = await recountScaleout(url);
   expect(problems).toEqual([]);
-  expect(instances.flatMap(({ fatal }) => fatal)).toEqual([]);
-  await Promise.all(instances.map((instance) => instance.close()));
+  await closeProcesses(instances);
 });
 
 const store = (index: number): MetadataStore => (instances[index % PROCESSES] as StoreInstance).store;

@@ -17,19 +17,18 @@ import { updateRootRefs } from '../../core/update-root-refs.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../contract/samples.ts';
 import {
   bring,
+  closeProcesses,
   coreOf,
   leaseFor,
   makeContent,
   openDatabases,
-  openInstance,
+  openProcesses,
   publish,
   type StoreInstance,
 } from './test/postgres-fixture.ts';
 
 const START_MS_MAX = 60_000;
 const PROCESSES = 3;
-/** Long enough for every concurrent request to get its turn on a slow machine. */
-const PATIENT = { admissionMs: 60_000 };
 const DOMAIN = 'photos';
 
 let databases: TestDatabases;
@@ -46,17 +45,14 @@ afterAll(() => databases.close());
 
 beforeEach(async () => {
   url = await databases.createDatabase();
-  instances = await Promise.all(
-    Array.from({ length: PROCESSES }, () => openInstance(url, { limits: PATIENT })),
-  );
+  instances = await openProcesses(url, PROCESSES);
   content = makeContent();
   cores = instances.map((instance) => coreOf(instance, content));
 });
 afterEach(async () => {
   const { problems } = await recountScaleout(url);
   expect(problems).toEqual([]);
-  expect(instances.flatMap(({ fatal }) => fatal)).toEqual([]);
-  await Promise.all(instances.map((instance) => instance.close()));
+  await closeProcesses(instances);
 });
 
 function newNode(refs: readonly CanonicalNode[] = []): CanonicalNode {

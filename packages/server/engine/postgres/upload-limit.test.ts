@@ -8,18 +8,18 @@ import type { Core } from '../../core/core.ts';
 import type { DirectStore } from '../../core/test/direct-store.ts';
 import { hashAt, openUpload, SPACE } from '../contract/samples.ts';
 import {
+  closeProcesses,
   coreOf,
   leaseFor,
   makeContent,
   openDatabases,
   openInstance,
+  openProcesses,
   type StoreInstance,
 } from './test/postgres-fixture.ts';
 
 const START_MS_MAX = 60_000;
 const PROCESSES = 3;
-/** Long enough for every concurrent request to get its turn on a slow machine. */
-const PATIENT = { admissionMs: 60_000 };
 /** Sessions of this database that wait for a lock */
 const WAITING = `SELECT count(*) AS count FROM pg_stat_activity
   WHERE datname = current_database() AND wait_event_type = 'Lock'`;
@@ -37,14 +37,11 @@ afterAll(() => databases.close());
 
 beforeEach(async () => {
   url = await databases.createDatabase();
-  instances = await Promise.all(
-    Array.from({ length: PROCESSES }, () => openInstance(url, { limits: PATIENT })),
-  );
+  instances = await openProcesses(url, PROCESSES);
   content = makeContent();
 });
 afterEach(async () => {
-  expect(instances.flatMap(({ fatal }) => fatal)).toEqual([]);
-  await Promise.all(instances.map((instance) => instance.close()));
+  await closeProcesses(instances);
 });
 
 function newNode(): CanonicalNode {

@@ -68,6 +68,21 @@ export async function openInstance(url: string, options: InstanceOptions = {}): 
   };
 }
 
+/** Long enough for every concurrent request to get its turn on a slow machine. */
+const PATIENT: Partial<PostgresLimits> = { admissionMs: 60_000 };
+
+/** What so many processes on one database have, for races between them. */
+export function openProcesses(url: string, count: number): Promise<StoreInstance[]> {
+  return Promise.all(Array.from({ length: count }, () => openInstance(url, { limits: PATIENT })));
+}
+
+/** Throws what a store has called fatal. */
+export async function closeProcesses(instances: readonly StoreInstance[]): Promise<void> {
+  await Promise.all(instances.map((instance) => instance.close()));
+  const fatal = instances.flatMap((instance) => instance.fatal);
+  if (fatal.length > 0) throw new AggregateError(fatal, 'a store called these errors fatal');
+}
+
 const SETTINGS: CoreSettings = {
   nodeBytesMax: 128 * 1024,
   activeUploadsMax: 4_096,
