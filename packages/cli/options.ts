@@ -93,8 +93,8 @@ export function parseTimeValue(text: string): number {
 export function findLeaseWarning(flag: string, durationMs: number): string | undefined {
   const given = Math.min(LEASE_DURATION_MS_MAX, Math.max(LEASE_DURATION_MS_MIN, durationMs));
   if (given === durationMs) return undefined;
-  const bound = given < durationMs ? 'the most' : 'the least';
-  return `${flag} ${formatDuration(durationMs)}: the server protects for ${formatDuration(given)}, ${bound} there is; a name or a root ref keeps it without an end`;
+  const bound = given < durationMs ? 'the longest' : 'the shortest';
+  return `${flag} ${formatDuration(durationMs)}: the server protects for ${formatDuration(given)}, ${bound} time a lease may have; a name or a root ref keeps it without an end`;
 }
 
 export function parsePathIdValue(text: string): string {

@@ -266,7 +266,7 @@ export class Answer {
         this.cancel();
         throw this.error(
           'RESPONSE_TOO_LARGE',
-          `the answer is larger than ${bytesMax} bytes; this API gives none such`,
+          `the answer is larger than ${bytesMax} bytes, larger than any answer of this API; check baseUrl`,
         );
       }
       chunks.push(chunk);

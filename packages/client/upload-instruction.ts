@@ -20,14 +20,14 @@ export function assertInstructionIsSafe(
   if (from.protocol === 'https:' && to.protocol !== 'https:') {
     throw refusal(
       operation,
-      `the server was reached by https and tells to upload by http to ${to.host}, in the clear; nothing was sent. The operator sets --public-url, or --trusted-proxy for the proxy that ends TLS`,
+      `the server was reached by https, but its upload URL is http to ${to.host}, unencrypted; nothing was sent. Ask its operator to set --public-url, or --trusted-proxy for the proxy that ends TLS`,
     );
   }
   const foreign = Object.keys(headers).find((name) => !HEADERS_FOR_OTHER_HOSTS.test(name));
   if (to.host !== from.host && foreign !== undefined) {
     throw refusal(
       operation,
-      `the server tells to upload to another host, ${to.host}, with the header ${foreign}, which no upload needs; nothing was sent. Check that baseUrl is the address of this API`,
+      `the upload URL names another host, ${to.host}, with the header ${foreign}, which no upload needs; nothing was sent. Check that baseUrl is the address of this API`,
     );
   }
 }

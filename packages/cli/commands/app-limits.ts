@@ -28,7 +28,7 @@ interface RevokeOptions extends PartOptions {
   readonly lift?: true;
 }
 
-const INTERRUPTED = 'whether the change was made, shows: holdfast app list --json';
+const INTERRUPTED = 'to see whether the change was made: holdfast app list --json';
 
 export function registerAppLimits(app: Command): void {
   registerSet(app);

@@ -23,7 +23,7 @@ const ADD_HELP_AFTER = `
 Needed: --issuer, --audience, and --jwks-file or --jwks-url. An example:
   holdfast app add demo --issuer https://issuer.example --audience holdfast --jwks-file public.json`;
 
-const INTERRUPTED = 'whether the change was made, shows: holdfast app list';
+const INTERRUPTED = 'to see whether the change was made: holdfast app list';
 
 type DescribedApp = import('@holdfast/server').DescribedApp;
 

@@ -46,7 +46,7 @@ export function registerBackupCommand(program: Command): void {
     .addOption(
       new Option(
         '--keep-gone <duration>',
-        'with --content: keep objects that were collected so long (default: 30d)',
+        'with --content: keep objects of collected nodes for this long (default: 30d)',
       ).argParser(parseDurationValue),
     )
     .addOption(jsonOption())
@@ -68,7 +68,7 @@ export function registerRestoreCommand(program: Command): void {
     .description('make a new data folder from a backup, every byte proven')
     .argument('<dir>', 'the folder of the backup')
     .option('--data <dir>', 'the new data folder, missing or empty')
-    .addOption(contentOption('put back what this bucket lacks, from a backup of a bucket'))
+    .addOption(contentOption('put back the objects that this bucket lacks, from the backup of a bucket'))
     .addOption(jsonOption())
     .addOption(quietOption())
     .addHelpText(
@@ -84,7 +84,7 @@ const contentOption = (description: string): Option => new Option('--content <ur
 const quietOption = (): Option => new Option('--quiet', 'print no progress');
 
 async function runBackup(dir: string, flags: Flags): Promise<void> {
-  sayWhenInterrupted('the backup that was there before is as good as it was; run the same command again');
+  sayWhenInterrupted('the former backup is unchanged; run the same command again');
   // Whoever serves the data goes first.
   setPriority(constants.priority.PRIORITY_LOW);
   const data = flags.data ?? (process.env.HOLDFAST_DATA || DATA_DIR_DEFAULT);

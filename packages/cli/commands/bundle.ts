@@ -111,7 +111,7 @@ function registerImport(bundle: Command): void {
     .command('import')
     .description('store the nodes of a CAR file')
     .argument('[file]', 'the bundle; - or none reads stdin', '-')
-    .option('--check', 'also below roots that are ready: nodes whose bytes were lost are stored again')
+    .option('--check', 'look below ready roots too, and store nodes again whose bytes were lost')
     .option(
       '--max-node-bytes <size>',
       'the largest node taken (default: 64MiB)',

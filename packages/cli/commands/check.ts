@@ -40,7 +40,7 @@ export function registerCheckCommand(program: Command): void {
       options,
       'check',
       { repair, rehash },
-      'what was repaired stays so; run the same command again to check all',
+      'repairs are kept; run the same command again to check everything',
       options.quiet ? undefined : (line) => printNote(printable(line)),
     );
     if (options.json) printJson(result);

@@ -70,9 +70,9 @@ export function registerForgetCommand(program: Command): void {
     )
     .option('--keep-last <n>', 'keep the newest so many', parseCount)
     .option('--keep-within <duration>', 'keep what is not older than this', parseDurationValue)
-    .option('--keep-daily <n>', 'keep the newest of each day, of so many days', parseCount)
-    .option('--keep-weekly <n>', 'keep the newest of each week, of so many weeks', parseCount)
-    .option('--keep-monthly <n>', 'keep the newest of each month, of so many months', parseCount)
+    .option('--keep-daily <n>', 'keep the newest snapshot of each day, for this many days', parseCount)
+    .option('--keep-weekly <n>', 'keep the newest snapshot of each week, for this many weeks', parseCount)
+    .option('--keep-monthly <n>', 'keep the newest snapshot of each month, for this many months', parseCount)
     .option('--dry-run', 'only say what would be forgotten');
   withConnection(command, HELP).action(forget);
 }
@@ -131,7 +131,7 @@ function readForgetting(targets: readonly string[], flags: ForgetFlags): Forgett
   if (all) return { name, all };
   if (!hasRule) {
     throw new UsageError(
-      `say what of ${name} stays, such as --keep-last 3 or --keep-daily 7, or --all to forget all of it; --dry-run shows what would go`,
+      `say which snapshots of ${name} stay, such as --keep-last 3 or --keep-daily 7, or --all to forget all of it; --dry-run shows what would go`,
     );
   }
   return { name, policy };
@@ -167,13 +167,13 @@ function summarize({ kept, forgotten }: Retention, freed: Freed, isDryRun: boole
 }
 
 function describeFreed({ bytes, at, heldTrees, reason }: Freed): string {
-  if (bytes === undefined) return `what a collection will free cannot be told: ${reason}`;
+  if (bytes === undefined) return `how much a collection will free is not known: ${reason}`;
   const held =
     heldTrees === 0
       ? ''
       : `; ${countOf(heldTrees, 'tree')} of them ${heldTrees === 1 ? 'has' : 'have'} a root ref and stay`;
   if (bytes === 0 || at === undefined)
-    return `a collection will free nothing: what is there of it is kept elsewhere${held}`;
+    return `a collection will free nothing: the same nodes are kept elsewhere${held}`;
   const when =
     at <= Date.now()
       ? 'a minute from now'

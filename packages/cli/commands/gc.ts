@@ -43,7 +43,7 @@ export function registerGcCommand(program: Command): void {
     .option('--plan', 'for operators: say what a pass would delete, and delete nothing');
   withOperatorPlace(withConnection(command, HELP_AFTER)).action(async (flags: GcFlags) => {
     if (flags.plan) return plan(flags);
-    sayWhenInterrupted('what was collected is gone, all else is kept; run the same command again to go on');
+    sayWhenInterrupted('collected nodes are gone, all others are kept; run the same command again to go on');
     printCollected(await withClient(flags, (client) => collect(client, flags)), flags.json);
   });
 }

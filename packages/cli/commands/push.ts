@@ -308,7 +308,7 @@ function explainFailure(error: unknown): unknown {
 function checkRoot(path: string, absolute: string): string | undefined {
   const stats = lstatRoot(path, absolute);
   if (stats.isSymbolicLink()) {
-    return `${path} is a symbolic link and is stored as one; name what it leads to to store that`;
+    return `${path} is a symbolic link and is stored as one; to store its target, name the target`;
   }
   if (!stats.isDirectory() && !stats.isFile()) {
     throw new CliError(`${path} is a socket, pipe or device; only folders, files and links can be stored`);

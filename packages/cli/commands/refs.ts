@@ -96,7 +96,7 @@ function registerUpdate(refs: Command): void {
     .argument('<changes...>', 'LOCATION=DELTA, such as HASH=+1 or HASH=-1', collectChange)
     .option(
       '--request-id <id>',
-      'names this commit; a random one is made and shown when left out',
+      'id of this commit, to send it again; a random one is made and shown if left out',
       parseRequestId,
     );
   withConnection(command, UPDATE_HELP).action(update);
@@ -158,7 +158,7 @@ function collectChange(text: string, previous: readonly Change[] | undefined): r
   const [location, delta] = [match?.[1] ?? '', Number(match?.[2])];
   if (match === null || Math.abs(delta) > ROOT_REF_DELTA_MAX) {
     throw new InvalidArgumentError(
-      `Write HASH=+1 or HASH=-1: what is meant, and an integer within ${ROOT_REF_DELTA_MAX}.`,
+      `Write HASH=+1 or HASH=-1, with an integer from -${ROOT_REF_DELTA_MAX} to ${ROOT_REF_DELTA_MAX}.`,
     );
   }
   // Number('-0') is -0, which JSON writes as 0 but equality would tell apart.

@@ -42,15 +42,15 @@ export function withServeFlags(command: Command): Command {
     .option('--upload-ttl <duration>', 'how long an upload URL is good for (default: 5m)')
     .option(
       '--gc-every <duration>',
-      'collect in every Space by itself, spread out over that time (default: off)',
+      'collect in every Space automatically, spread over this time (default: off)',
     )
     .option(
       '--max-clock-skew <duration>',
-      'collect nothing while the clocks of database, object store and server are further apart (default: 2m)',
+      'collect nothing while the clocks of database, object store and server differ by more (default: 2m)',
     )
     .option(
       '--min-free <size>',
-      'free space kept in the data folder: below it uploads are refused (default: 1GiB or 5 % of the disk)',
+      'free space to keep on the disk of the data folder: below it uploads are refused (default: 1GiB or 5 % of the disk)',
     )
     .option(
       '--trusted-proxy <cidr,…>',
@@ -63,7 +63,7 @@ export function withServeFlags(command: Command): Command {
     )
     .option('--operator-token-file <file>', 'bearer token of operators; needed if others reach that address')
     .option('--audit-log <file>', 'a JSON line for every change and refusal; - is stdout')
-    .option('--audit-reads', 'reads and renewals of leases have a line too')
+    .option('--audit-reads', 'write a line for reads and renewals of leases too')
     .option('--audit-required', 'refuse changes (503) while the audit log cannot be written')
     .option('--dev', 'also register the App "demo" and print a token for it');
 }

@@ -61,7 +61,7 @@ async function list(name: string | undefined, flags: ConnectionFlags): Promise<v
   if (snapshots.length === 0) {
     return printNote(
       unreadable.length === 0
-        ? 'nothing is kept under a name yet; do so: holdfast push PATH --name NAME'
+        ? 'there is no snapshot yet; make one with: holdfast push PATH --name NAME'
         : 'no list that can be read names anything',
     );
   }

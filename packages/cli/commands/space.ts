@@ -73,7 +73,7 @@ function registerGc(space: Command): void {
       options,
       'collectSpace',
       { app, space: spaceId },
-      'what was collected is gone, all else is kept; run the same command again to go on',
+      'collected nodes are gone, all others are kept; run the same command again to go on',
     );
     printCollected(result, options.json);
   });

@@ -17,7 +17,7 @@ const COLUMNS_MIN = 20;
 const PHASES: Readonly<Record<Progress['phase'], string>> = { copy: 'copying', verify: 'verifying' };
 const OUTCOMES = {
   rotten: 'it arrives as damaged; lease it and upload its bytes again to heal it',
-  waiting: 'it arrives without them, and is found damaged when it is read',
+  waiting: 'it is copied without them, and a read will find it damaged',
   'upload-again': 'its upload has to be repeated',
 } as const;
 

@@ -17,6 +17,6 @@ export function checkRoom(freeSpace: FreeSpace | undefined, bytes: number): void
 export const noRoom = (): ApiError =>
   new ApiError(
     'SERVICE_UNAVAILABLE',
-    "no space left on the server's disk but what it keeps free: reads go on and nothing is lost, try again when its operator has made room",
+    "no space left on the server's disk but the part it keeps free: reads work and nothing is lost; try again when its operator has made room",
     { retryAfterSeconds: NO_ROOM_RETRY_AFTER_SECONDS },
   );

@@ -140,9 +140,7 @@ function openLock(dataDir: string, take: (database: Database) => void): Database
     database?.close();
     if (isBusy(error)) throw inUse(dataDir);
     if (error instanceof SQLiteError && error.code === 'SQLITE_NOTADB') {
-      throw new ServeError(
-        `the lock ${path} is damaged: it never holds anything, so remove it and start again`,
-      );
+      throw new ServeError(`the lock ${path} is damaged: it never holds data, so remove it and start again`);
     }
     throw explainFolderError(dataDir, error);
   }

@@ -48,7 +48,7 @@ export function isRecordIntact(stored: Uint8Array, integrity: Uint8Array): boole
     integrity instanceof Uint8Array &&
     integrity.length === RECORD_INTEGRITY_BYTES &&
     integrity[0] === VERSION;
-  if (!isRecord) throw new ContentDamaged('the integrity record is none of the record of a pack');
+  if (!isRecord) throw new ContentDamaged('the integrity record is not one of a record in a pack');
   const view = new DataView(integrity.buffer, integrity.byteOffset, integrity.byteLength);
   return Bun.hash.xxHash3(stored) === view.getBigUint64(CHECKSUM_AT, true);
 }

@@ -77,7 +77,7 @@ export class WatchedBody {
 
   /** The share of this body is wanted by somebody within a share. */
   giveWay(): void {
-    this.#cut(exhausted('others needed the room that this body held; try again shortly', CLOSING));
+    this.#cut(exhausted('other callers needed the memory that this body held; try again shortly', CLOSING));
   }
 
   look(): void {

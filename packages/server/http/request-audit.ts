@@ -67,7 +67,7 @@ async function onceWritten(
 export const notAudited = (): ApiError =>
   new ApiError(
     'SERVICE_UNAVAILABLE',
-    'the audit log of this server cannot be written, and it acknowledges no change without; try again shortly',
+    'the audit log of this server cannot be written, and it accepts no change without it; try again shortly',
   );
 
 function eventOf(

@@ -177,7 +177,7 @@ class PartWalk {
       faults.push({
         kind: 'edges',
         hash,
-        message: `${counted} parents wait for this hash without a row, kept are ${kept}`,
+        message: `${counted} parents refer to this hash, which has no row; the kept count is ${kept}`,
       });
       looseEdges.push({ hash, kept, counted });
     }
@@ -198,11 +198,11 @@ class PartWalk {
 function compareCounts(hash: Hash, kept: Kept, counted: Kept): Fault[] {
   const faults: Fault[] = [];
   if (kept.childRefCount !== counted.childRefCount) {
-    const message = `its parents refer to it ${counted.childRefCount} times, kept are ${kept.childRefCount}`;
+    const message = `its parents refer to it ${counted.childRefCount} times; the kept count is ${kept.childRefCount}`;
     faults.push({ kind: 'edges', hash, message });
   }
   if (kept.rootRefCount !== counted.rootRefCount || kept.heldDomainCount !== counted.heldDomainCount) {
-    const message = `its balances are ${counted.rootRefCount} in ${counted.heldDomainCount} domains, kept are ${kept.rootRefCount} in ${kept.heldDomainCount}`;
+    const message = `its balances are ${counted.rootRefCount} in ${counted.heldDomainCount} domains; the kept counts are ${kept.rootRefCount} in ${kept.heldDomainCount}`;
     faults.push({ kind: 'root-refs', hash, message });
   }
   return faults;

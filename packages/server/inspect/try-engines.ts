@@ -102,7 +102,7 @@ function judgeMarker(
     );
   } else if (bucketId === undefined) found.push(`${name}: has no marker yet, a first start writes it`);
   else if (rows.storeId === undefined && rows.version !== undefined && rowsPlace.kind === 'folder') {
-    found.push(`${name}: has a marker; whether it is that of these rows is seen by a start`);
+    found.push(`${name}: has a marker; a start checks whether it belongs to these rows`);
   } else {
     problems.push(
       `--content, ${name}: the bucket belongs to other rows than those of --metadata or --data; name the right one, or give --content a prefix of its own: s3://BUCKET/PREFIX`,

@@ -59,5 +59,5 @@ export function noteRefusal(audit: AuditLog | undefined, problem: Problem, peer:
 const notAudited = (): OperatorError =>
   new OperatorError(
     'SERVICE_UNAVAILABLE',
-    'the audit log of this server cannot be written, and it acknowledges no change without: see its /readyz',
+    'the audit log of this server cannot be written, and it accepts no change without it: see its /readyz',
   );

@@ -65,7 +65,7 @@ export function openChannel(
   } catch (error) {
     socket.close();
     throw new ServeError(
-      `the operators' channel ${join(dataDir, CHANNEL_NAME)} cannot be made (${codeOf(error) ?? String(error)}): the data folder must be on a file system that takes sockets`,
+      `the operators' channel ${join(dataDir, CHANNEL_NAME)} cannot be made (${codeOf(error) ?? String(error)}): the data folder must be on a file system that supports sockets`,
       { cause: error },
     );
   }

@@ -82,10 +82,7 @@ export class FolderBackups {
 }
 
 const drains = (): OperatorError =>
-  new OperatorError(
-    'DRAINING',
-    'the server is ending: the backup that was there before is as good as it was',
-  );
+  new OperatorError('DRAINING', 'the server is ending: the former backup is unchanged');
 
 /** Resolves with the last line. */
 async function readLines(

@@ -54,7 +54,7 @@ export class OperatorToken {
     } catch (error) {
       this.#log.warn(
         { reason: codeOf(error) ?? (error as Error).message },
-        'the operators have no new token: the former one stays in force',
+        'the token of the operators could not be renewed: the former one stays in force',
       );
     }
   }

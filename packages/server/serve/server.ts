@@ -154,7 +154,7 @@ function logFailure(log: Log, report: FailureReport, onFatal: (error: Error) => 
   else if (error instanceof CounterBroken)
     log.error(
       { requestId, app: error.space?.appId, space: error.space?.spaceId, err: error },
-      'a count of one Space contradicts its rows: what needs it answers 503, other Spaces go on',
+      'a count of one Space contradicts its rows: requests that need it answer 503, other Spaces go on',
     );
   else if (kind === 'unexpected') log.error({ requestId, err: error }, 'a request failed unexpectedly');
   else

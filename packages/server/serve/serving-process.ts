@@ -55,7 +55,7 @@ export async function startServing(
   place: ServingPlace,
 ): Promise<OneServingProcess> {
   const onFatal = (error: Error): never => {
-    log.fatal({ err: error }, 'the server has to end: it starts clean from what is durable');
+    log.fatal({ err: error }, 'the server ends now: a restart continues from what is durable');
     process.exit(FATAL_EXIT_CODE);
   };
   const server = await openServer({ config, log, onFatal, worker: place.worker, isAlone: place.isAlone });

@@ -181,5 +181,5 @@ class SpaceVerification implements SpaceVisit {
 }
 
 function differs(what: string): ServeError {
-  return new ServeError(`the copy is not what the source is: ${what}; empty the target and begin again`);
+  return new ServeError(`the copy differs from the source: ${what}; empty the target and begin again`);
 }

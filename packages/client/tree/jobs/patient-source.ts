@@ -162,7 +162,7 @@ function createBulkReader(
 
 function tooLarge(hash: Hash): TreeFormatError {
   return new TreeFormatError(
-    `the node has more than ${TREE_NODE_CONTENT_BYTES_MAX} bytes, no tree node has`,
+    `the node has more than ${TREE_NODE_CONTENT_BYTES_MAX} bytes, more than any node of a tree`,
     hash,
   );
 }

@@ -99,6 +99,6 @@ function notOurs({ root, marker }: ObjectLayout, storeId: string, isMarked: bool
   return new EngineRefused(
     isMarked
       ? `${root} is not the content folder of this data (its STORE file should hold ${storeId}): mount its disk or restore it; to go on without its bytes, write that id into the file`
-      : `${root} is in use, but the database beside it knows nothing of it: it was lost, emptied or replaced; restore a backup of the folder, or, if nothing was ever kept in it, remove the file ${marker}`,
+      : `${root} belongs to a deployment, but the database beside it does not know it: the database was lost, emptied or replaced; restore a backup of the folder, or, if nothing was ever kept in it, remove the file ${marker}`,
   );
 }

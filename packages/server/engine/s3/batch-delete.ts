@@ -75,7 +75,7 @@ function parse(text: string): ReturnType<typeof parseBatchOutcome> {
     return parseBatchOutcome(text);
   } catch (error) {
     if (!(error instanceof XmlInvalid)) throw error;
-    throw new AttemptFailed(`a batch of deletes was answered in no form of S3: ${error.message}`);
+    throw new AttemptFailed(`the answer to a batch of deletes is not in the form of S3: ${error.message}`);
   }
 }
 

@@ -71,7 +71,7 @@ class S3BucketObjects implements BucketObjects {
         size += piece.length;
       }
       if (headers.get('content-length') !== String(size)) {
-        throw new AttemptFailed('the object store sent another length than it said');
+        throw new AttemptFailed('the object store sent another length than it announced');
       }
       const named = MD5_ETAG.exec(findStrongEtag(headers) ?? '')?.[1];
       const isNameOther = named !== undefined && named !== md5.digest('hex');

@@ -122,7 +122,7 @@ export class S3ContentStore implements ContentStore {
     const recorded = this.#recordedObject(object);
     // Bytes may also be damaged on the way: only a digest that is wrong twice proves damage.
     if ((await this.#digest(recorded)) === hash || (await this.#digest(recorded)) === hash) return;
-    throw new ContentDamaged(`the object of generation ${object.generation} does not have its digest`);
+    throw new ContentDamaged(`the object of generation ${object.generation} does not match its digest`);
   }
 
   verifyInline(content: ContentRow): void {

@@ -27,7 +27,7 @@ export function listKeys(
       return parseKeyPage(text);
     } catch (error) {
       if (!(error instanceof XmlInvalid)) throw error;
-      throw new AttemptFailed(`a listing was answered in no form of S3: ${error.message}`);
+      throw new AttemptFailed(`the answer to a listing is not in the form of S3: ${error.message}`);
     }
   });
 }

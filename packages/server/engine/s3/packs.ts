@@ -73,7 +73,7 @@ export class S3PackStore implements PackStore {
       if (isRecordIntact(stored, checksumOf(record.integrity))) return stored;
     }
     const { pack, offset } = record.place;
-    throw new ContentDamaged(`the record at byte ${offset} of pack ${pack} does not have its checksum`);
+    throw new ContentDamaged(`the record at byte ${offset} of pack ${pack} does not match its checksum`);
   }
 
   async readRecords(space: Space, records: readonly PackedRecord[]): Promise<readonly Uint8Array[]> {

@@ -26,7 +26,7 @@ export function proveScram(password: string, nonce: string, challenge: string, u
   const salt = Buffer.from(fields.get('s') ?? '', 'base64');
   const isChallenge = serverNonce.startsWith(nonce) && serverNonce.length > nonce.length && salt.length > 0;
   if (!isChallenge || !Number.isInteger(iterations) || iterations < 1 || iterations > ITERATIONS_MAX) {
-    throw new Error('the server answered the authentication with no proper challenge');
+    throw new Error('the server answered the authentication without a valid challenge');
   }
   const salted = pbkdf2Sync(password.normalize('NFKC'), salt, iterations, KEY_BYTES, 'sha256');
   const clientKey = hmac(salted, 'Client Key');
