@@ -20,7 +20,7 @@ export function assertInstructionIsSafe(
   if (from.protocol === 'https:' && to.protocol !== 'https:') {
     throw refusal(
       operation,
-      `the server was reached by https, but its upload URL is http to ${to.host}, unencrypted; nothing was sent. Ask its operator to set --public-url, or --trusted-proxy for the proxy that ends TLS`,
+      `the server was reached by https, but its upload URL leads by http to ${to.host}, in the clear; nothing was sent. Ask its operator to set --public-url, or --trusted-proxy for the proxy that ends TLS`,
     );
   }
   const foreign = Object.keys(headers).find((name) => !HEADERS_FOR_OTHER_HOSTS.test(name));
