@@ -60,7 +60,7 @@ const MIB_BYTES = 1024 * 1024;
 /** Of the first pack: small, so that the server begins early, and a slow line is met with little. */
 const PACK_TARGET_BYTES_START = 4 * MIB_BYTES;
 const PACK_TARGET_BYTES_MIN = MIB_BYTES;
-const PACK_TARGET_BYTES_MAX = 16 * MIB_BYTES;
+const PACK_TARGET_BYTES_MAX = 12 * MIB_BYTES;
 /** A pack that was sent faster is followed by a larger one, one that took longer by a smaller one. */
 const SENDING_MS_FAST = 5_000;
 const SENDING_MS_SLOW = 20_000;
@@ -204,7 +204,7 @@ export class PackUploads {
     if (entries.length === 0) return;
     const builder = this.#builder;
     this.#making = [];
-    this.#builder = makeBuilder(this.#targetBytes, this.#takeMemory());
+    this.#builder = makeBuilder(this.#targetBytes, this.#memories.pop());
     const taken = this.#places.take();
     const sending = taken.then((done) => this.#sendPack(builder, entries).finally(done));
     this.#sending.add(sending);
@@ -224,12 +224,6 @@ export class PackUploads {
     } finally {
       this.#memories.push(builder.toBytes().buffer);
     }
-  }
-
-  /** Undefined when a pack that was sent had less than is needed now. */
-  #takeMemory(): ArrayBuffer | undefined {
-    const memory = this.#memories.pop();
-    return (memory?.byteLength ?? 0) < this.#targetBytes ? undefined : memory;
   }
 
   /** Sends the pack of the nodes in `left`. Those without an outcome in the end go into another pack. */
@@ -328,7 +322,11 @@ export class PackUploads {
   }
 }
 
-function makeBuilder(bytesMax: number, memory: ArrayBuffer = new ArrayBuffer(bytesMax)): PackBuilder {
+/** Its memory has room for the largest pack, so that any other takes it over; what of it is never written to costs nothing. */
+function makeBuilder(
+  bytesMax: number,
+  memory: ArrayBuffer = new ArrayBuffer(PACK_TARGET_BYTES_MAX),
+): PackBuilder {
   return new PackBuilder({ bytesMax, recordsMax: PACK_RECORDS_MAX }, memory);
 }
 
