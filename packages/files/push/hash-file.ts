@@ -97,9 +97,6 @@ export async function hashFile(
   }
 }
 
-/** Leaves are hashed and forgotten: they are made again from the file when the server wants them. */
-const NO_SINK: NodeSink = { digest: digestAtOnce, emit: () => undefined };
-
 type Attempt =
   | HashedFile
   /** `isOtherLength`: fewer or more bytes came than the file had before. */
@@ -137,10 +134,10 @@ async function hashSmall(path: ByteString, before: Stats, { takeNode }: HashFile
   return { hash, bytes, stats, indexNodes: [] };
 }
 
-async function hashLarge(path: ByteString, before: Stats, { onRead }: HashFileOptions): Promise<Attempt> {
+async function hashLarge(path: ByteString, before: Stats, options: HashFileOptions): Promise<Attempt> {
   const handle = await open(toFsPath(path), OPEN_FLAGS);
   try {
-    const hashed = await hashPieces(handle, before.size, onRead);
+    const hashed = await hashPieces(handle, before.size, options);
     const stats = await handle.stat();
     const isOtherLength = hashed === undefined;
     if (isOtherLength || isChanged(before, stats)) return { changedTo: stats, isOtherLength };
@@ -154,14 +151,20 @@ async function hashLarge(path: ByteString, before: Stats, { onRead }: HashFileOp
 async function hashPieces(
   handle: FileHandle,
   size: number,
-  onRead: (bytes: number) => void,
+  { onRead, takeNode }: HashFileOptions,
 ): Promise<Pick<HashedFile, 'hash' | 'bytes' | 'indexNodes'> | undefined> {
   const indexNodes: IndexNode[] = [];
   const sink = {
     digest: digestAtOnce,
     emit: (node: TreeNode) => {
-      indexNodes.push({ hash: node.hash, bytes: canonicalOf(node) });
+      const canonical = canonicalOf(node);
+      indexNodes.push({ hash: node.hash, bytes: canonical });
+      return takeNode?.(node.hash, canonical, { files: 0, bytes: 0 });
     },
+  };
+  const whole: NodeSink = {
+    digest: digestAtOnce,
+    emit: (node) => takeNode?.(node.hash, canonicalOf(node), { files: 1, bytes: size }),
   };
   const index = new FileIndexBuilder(sink);
   const digests: { readonly bytes: number; readonly hash: Promise<Hash> }[] = [];
@@ -172,11 +175,14 @@ async function hashPieces(
   let readBytes = 0;
   try {
     for await (const chunk of readChunks(handle, size)) {
-      if (chunk.length === size) return { ...(await buildSmallFile(NO_SINK, chunk)), indexNodes };
+      if (chunk.length === size) return { ...(await buildSmallFile(whole, chunk)), indexNodes };
       readBytes += chunk.length;
       onRead(chunk.length);
       if (digests.length >= DIGESTS_MAX) await settleOldest();
-      digests.push({ bytes: chunk.length, hash: digestChunk(chunk) });
+      const hash = digestChunk(chunk, takeNode);
+      // The failure is thrown where the chunk's turn comes.
+      hash.catch(() => undefined);
+      digests.push({ bytes: chunk.length, hash });
     }
     if (readBytes !== size) return undefined;
     while (digests.length > 0) await settleOldest();
@@ -187,13 +193,15 @@ async function hashPieces(
 }
 
 /** On another thread; `chunk` is copied before the first await. */
-async function digestChunk(chunk: Uint8Array): Promise<Hash> {
+async function digestChunk(chunk: Uint8Array, takeNode: TakeNode | undefined): Promise<Hash> {
   const header = encodeNodeHeader({ contentType: CHUNK_CONTENT_TYPE, refs: [], size: chunk.length });
   const bytes = chunkMemory.take(header.length + chunk.length);
   bytes.set(header);
   bytes.set(chunk, header.length);
   try {
-    return bytesToHash(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)));
+    const hash = bytesToHash(new Uint8Array(await crypto.subtle.digest('SHA-256', bytes)));
+    await takeNode?.(hash, bytes, { files: 0, bytes: chunk.length });
+    return hash;
   } finally {
     chunkMemory.give(bytes);
   }

@@ -1,5 +1,6 @@
 /** Nodes that are sent while a tree is read, against one Space in memory: what arrives, and what is left to the push. */
 import { describe, expect, test } from 'bun:test';
+import { randomBytes } from 'node:crypto';
 import { encodeNode, type Hash, ROTTEN_NODES_HEADER } from '@holdfast/protocol';
 import { hashCanonicalBytes } from '../../digest.ts';
 import { ZSTD } from '../../test/fake-bulk-fixture.ts';
@@ -85,6 +86,21 @@ describe('what was sent', () => {
 });
 
 describe('left to the push', () => {
+  test('are large nodes, unless compressing saves a tenth of them', async () => {
+    const space = bulkSpace();
+    const [dense, sparse] = [randomBytes(600_000), Buffer.alloc(600_000, 'a line of text ')];
+    const made = [];
+    for (const content of [dense, sparse]) {
+      const canonical = encodeNode({ contentType: 'application/x-early', refs: [], content });
+      made.push({ hash: await hashCanonicalBytes(canonical), canonical });
+    }
+    const early = startEarly(space);
+    await addAll(early, made);
+    expect((await early.finish()).uploadedNodes).toBe(1);
+    expect([...space.nodes.keys()]).toEqual([(made[1] as Made).hash]);
+    await early.end();
+  });
+
   test('is all, where the server has no Bulk', async () => {
     const space = new FakeSpace();
     const early = startEarly(space);

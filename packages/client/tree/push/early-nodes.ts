@@ -2,7 +2,7 @@
  * Nodes of a tree that travel while the rest of it is still being read. Whatever does not arrive this way is left to the push, which
  * asks for the root afterwards and sends what is missing.
  */
-import type { Hash, ReadyLease } from '@holdfast/protocol';
+import { type Hash, RECORD_CODEC_NONE, type ReadyLease } from '@holdfast/protocol';
 import { PACKED_NODE_BYTES_MAX } from '../../bulk/bulk-store.ts';
 import { type PackOutcome, PackUploads } from '../../bulk/pack-uploads.ts';
 import { isBulkUnavailable } from '../../bulk/send-request.ts';
@@ -102,16 +102,19 @@ export class EarlyNodes {
   add(hash: Hash, canonical: Uint8Array, content: EarlyNodeContent): void | Promise<void> {
     if (this.#failure !== undefined) throw this.#failure.error;
     const packs = this.#packs;
-    if (packs === undefined || this.#isStopped || canonical.length > PACKED_NODE_BYTES_MAX) return undefined;
+    if (packs === undefined || this.#isStopped) return undefined;
     if (this.#added.size >= HASHES_MAX) return this.#stop();
     // Its twin is on its way.
-    if (!this.#added.add(hash)) return this.#count(content, content.bytes);
+    if (this.#added.has(hash)) return this.#count(content, content.bytes);
+    const record = packs.encode(hash, canonical);
+    // By itself it travels as it is.
+    if (canonical.length > PACKED_NODE_BYTES_MAX && record.codec === RECORD_CODEC_NONE) return undefined;
+    this.#added.add(hash);
     this.#lastAdded = hash;
     const end = {
       settle: (outcome: PackOutcome) => this.#take(outcome, content),
       fail: (error: unknown) => this.#fail(error),
     };
-    const record = packs.encode(hash, canonical);
     if (packs.put(record, end)) return undefined;
     return this.#putIntoNext(packs, () => packs.put(record, end));
   }
