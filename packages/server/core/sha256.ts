@@ -1,7 +1,7 @@
 /** The digest that names nodes and identifies payloads; native, because it runs on every byte. */
 
 /** 64 hexadecimal digits */
-export function sha256Hex(data: Uint8Array): string {
+export function sha256Hex(data: Uint8Array | string): string {
   return new Bun.CryptoHasher('sha256').update(data).digest('hex');
 }
 

@@ -4,13 +4,14 @@ import {
   ApiError,
   canonicalRootRefPayload,
   type Hash,
+  hashToBytes,
   type UpdateRootRefsResponse,
 } from '@holdfast/protocol';
 import type { Core } from './core.ts';
 import { assertInvariant } from './invariant.ts';
 import type { NodeRow, RootRefCommit, Space } from './model.ts';
 import type { RootRefReads, SpaceTransaction } from './ports.ts';
-import { sha256 } from './sha256.ts';
+import { sha256Hex } from './sha256.ts';
 
 interface RootRefChange {
   readonly hash: Hash;
@@ -30,23 +31,27 @@ export async function updateRootRefs(
   refDomain: string,
   request: RootRefCommitRequest,
 ): Promise<UpdateRootRefsResponse> {
-  const payloadDigest = sha256(canonicalRootRefPayload(request.changes));
   const { requestId, changes } = request;
+  const payloadDigest = sha256Hex(canonicalRootRefPayload(changes));
   const hashes = changes.map(({ hash }) => hash);
+  const deltas = changes.map(({ delta }) => delta);
   const reads = { domain: refDomain, requestId, hashes };
-  return core.metadata.transact(space, commitRootRefs, { ...reads, changes, payloadDigest }, reads);
+  return core.metadata.transact(space, commitRootRefs, { ...reads, deltas, payloadDigest }, reads);
 }
 
+/** Numbers and text alone: they cross to another thread faster than objects and bytes. */
 interface PlainCommit extends RootRefReads {
   /** aligned with `hashes` */
-  readonly changes: readonly RootRefChange[];
-  readonly payloadDigest: Uint8Array;
+  readonly deltas: readonly number[];
+  /** hex */
+  readonly payloadDigest: string;
 }
 
 export async function commitRootRefs(
   tx: SpaceTransaction,
-  { domain, requestId, hashes, changes, payloadDigest }: PlainCommit,
+  { domain, requestId, hashes, deltas, payloadDigest: digest }: PlainCommit,
 ): Promise<UpdateRootRefsResponse> {
+  const payloadDigest = hashToBytes(digest);
   // Reads all rows together: one round trip for an engine across a network.
   const [known, latest, nodes, balances] = await Promise.all([
     tx.findRootRefCommit(domain, requestId),
@@ -59,7 +64,9 @@ export async function commitRootRefs(
   if (missing >= 0) {
     throw new ApiError('NOT_FOUND', `this Space has no node ${hashes[missing]}; nothing was committed`);
   }
-  const plans = changes.map((change, index) => planChange(change, nodes[index], balances[index]));
+  const plans = hashes.map((hash, index) =>
+    planChange({ hash, delta: deltas[index] as number }, nodes[index], balances[index]),
+  );
   for (const { node, changed } of plans) if (changed !== node) await tx.updateNode(node, changed);
   const revision = latest + 1;
   const written = plans.filter(({ before, after }) => before !== after);

@@ -191,6 +191,25 @@ test('a write is refused while another process keeps the lock too long, and acce
   expect(await isThere(1)).toBe(true);
 });
 
+test('a body that writes first and fails is undone alone, with every page it has changed', async () => {
+  await insert(1);
+  const writeAndFail = (index: number) =>
+    commits.submit((scope) => {
+      const tx = new SqliteSpaceTransaction(scope, SPACE);
+      tx.insertNode(readyNode(hashAt(index), { leaseExpiresAt: NOW + 1 }));
+      throw new Error(`body ${index} fails`);
+    });
+  const before = isThere(1);
+  const failed = [2, 3].map((index) => errorOf(writeAndFail(index)));
+  const after = insert(4);
+  expect(await before).toBe(true);
+  expect((await Promise.all(failed)).map(String)).toEqual(['Error: body 2 fails', 'Error: body 3 fails']);
+  await after;
+  expect([await isThere(2), await isThere(3), await isThere(4)]).toEqual([false, false, true]);
+  expect(expiriesOnDisk()).toEqual([NOW + 1, NOW + 1]);
+  expect(fatal).toEqual([]);
+});
+
 test('a transaction that cannot begin is refused', async () => {
   failures.set('begin', ['SQLITE_IOERR']);
   expect(await errorOf(insert(1))).toBeInstanceOf(StoreUnavailable);

@@ -2,7 +2,7 @@
  * Group commit: all bodies that arrive in two turns of the event loop share one SQLite transaction and its one fsync, and are
  * answered after it. Other work of the writer runs between two transactions. Bodies run strictly one after another, on microtasks
  * only. A savepoint undoes a body that fails. If there is no savepoint, or it is not enough, only that body fails and the others
- * run again.
+ * run again, each with a savepoint.
  */
 import type { Database } from 'bun:sqlite';
 import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
@@ -64,6 +64,8 @@ export class GroupCommit {
   #queue: Job[] = [];
   /** how many bodies of the queue run in a batch of their own, because together they broke a counter */
   #alone = 0;
+  /** a body of the last batch spoiled it: in the next one each has a savepoint, so that none does it again */
+  #isWary = false;
   #isScheduled = false;
   #isClosing = false;
   #fatal: Error | undefined;
@@ -128,7 +130,9 @@ export class GroupCommit {
       ledger: new SpaceLedger(sql, this.#options.spaces),
       rows: new BatchRows(this.#options.cache),
       activeUploads: new ActiveUploads(),
+      isWritten: this.#isWary,
     };
+    this.#isWary = false;
     const outcomes = await this.#runBodies(batch);
     const last = outcomes.at(-1);
     if (this.#fatal === undefined && last?.isSpoiling) {
@@ -148,6 +152,7 @@ export class GroupCommit {
    */
   #leaveOut({ job, value }: Outcome, others: readonly Outcome[]): void {
     if (this.#options.database.inTransaction) this.#rollback();
+    this.#isWary = true;
     this.#queue.unshift(...others.map((other) => other.job));
     job.reject(value);
   }
@@ -216,7 +221,7 @@ export class GroupCommit {
   #undoBody(job: Job, scope: WriteScope, error: unknown): Outcome {
     scope.undo();
     if (error instanceof InvariantViolation) this.fail(error);
-    return { job, ok: false, value: error, isSpoiling: scope.isHalfDone || isDamageMet(error) };
+    return { job, ok: false, value: error, isSpoiling: scope.isSpoiling || isDamageMet(error) };
   }
 
   /**

@@ -1,4 +1,4 @@
-/** Renews ready rows: many renewals are one body of a batch, with one savepoint, so that each costs little more than its statement. */
+/** Renews ready rows: many renewals are one body of a batch, so that each costs little more than its statement. */
 import type { Hash } from '@holdfast/protocol';
 import { renewReadyRow } from '../../core/lease-decision.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';

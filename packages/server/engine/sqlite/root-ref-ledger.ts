@@ -13,8 +13,19 @@ interface Change {
   readonly after: number;
 }
 
+interface Balance {
+  /** the hash as bytes */
+  readonly key: Uint8Array;
+  readonly balance: number;
+  /** the revision that set it; -1: there is none */
+  readonly from: number;
+}
+
 export class RootRefLedger {
   readonly #scope: WriteScope;
+  /** What this transaction has read of one domain: a commit reads its balances first, and then writes them. */
+  readonly #found = new Map<Hash, Balance>();
+  #foundIn: number | undefined;
 
   constructor(scope: WriteScope) {
     this.#scope = scope;
@@ -39,7 +50,7 @@ export class RootRefLedger {
   findBalances(spaceId: number, domain: string, hashes: readonly Hash[]): number[] {
     const found = this.#findDomain(spaceId, domain);
     if (found === undefined) return hashes.map(() => 0);
-    return hashes.map((hash) => this.#findBalance(found.id, hexToBytes(hash))?.balance ?? 0);
+    return hashes.map((hash) => this.#findBalance(found.id, hash).balance);
   }
 
   insertCommit(spaceId: number, domain: string, commit: RootRefCommit, changes: readonly Change[]): void {
@@ -49,25 +60,35 @@ export class RootRefLedger {
     this.#scope.writeOne('revisions grow by 1', sql.advanceRevision, id, revision);
     this.#scope.write(sql.insertCommit, id, commit.requestId, commit.payloadDigest, revision);
     for (const change of changes) if (change.before !== change.after) this.#change(id, revision, change);
+    this.#found.clear();
   }
 
   #change(id: number, revision: number, { hash, before, after }: Change): void {
     const { sql, now } = this.#scope;
-    const key = hexToBytes(hash);
+    const { key, from } = this.#findBalance(id, hash);
     if (before === 0) {
       this.#scope.write(sql.insertBalance, id, key, after, revision);
       return;
     }
     // These are single-row statements, because SQLite would journal every page of an INSERT … SELECT.
-    const from = this.#findBalance(id, key)?.from ?? -1;
     if (after === 0) this.#scope.writeOne(AS_READ, sql.deleteBalance, id, key, before, from);
     else this.#scope.writeOne(AS_READ, sql.updateBalance, id, key, after, revision, before, from);
     this.#scope.write(sql.insertHistory, id, key, from, revision, before, now);
   }
 
-  #findBalance(id: number, key: Uint8Array): { balance: number; from: number } | undefined {
+  #findBalance(id: number, hash: Hash): Balance {
+    if (this.#foundIn !== id) this.#found.clear();
+    this.#foundIn = id;
+    const known = this.#found.get(hash);
+    if (known !== undefined) return known;
+    const key = hexToBytes(hash);
     const row = this.#scope.find(this.#scope.sql.findBalance, id, key);
-    return row && { balance: row.balance as number, from: row.from_revision as number };
+    const balance =
+      row === undefined
+        ? { key, balance: 0, from: -1 }
+        : { key, balance: row.balance as number, from: row.from_revision as number };
+    this.#found.set(hash, balance);
+    return balance;
   }
 
   #findDomain(spaceId: number, domain: string): { id: number; revision: number } | undefined {

@@ -95,7 +95,7 @@ export class SqliteSpaceTransaction implements SpaceTransaction {
     }
     const hash = hexToBytes(before.hash);
     if (this.#id !== undefined && isLeaseChangeOnly(before, after)) {
-      this.#scope.writeLast(
+      this.#scope.writeOne(
         AS_READ,
         sql.updateNodeLease,
         this.#id,

@@ -1,6 +1,7 @@
 /**
- * One body's part of a batch: opens a savepoint at the first write, keeps or undoes it, and refuses to be used afterwards. A body
- * whose only write comes last, such as a renewal, has no savepoint: that statement runs after everything else has succeeded.
+ * One body's part of a batch: opens a savepoint at the first write, keeps or undoes it, and refuses to be used afterwards. The
+ * first body of a batch that writes has no savepoint, which would copy every page that it changes: if it fails, nothing else of
+ * the batch has been written yet, and the whole transaction is rolled back.
  */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import { assertInvariant } from '../../core/invariant.ts';
@@ -20,12 +21,8 @@ export interface Batch {
   readonly ledger: SpaceLedger;
   readonly rows: BatchRows;
   readonly activeUploads: ActiveUploads;
-}
-
-interface LastWrite {
-  readonly rule: string;
-  readonly statement: Prepared;
-  readonly values: SQLQueryBindings[];
+  /** from now on a body needs a savepoint to be undone alone */
+  isWritten: boolean;
 }
 
 export class WriteScope {
@@ -38,13 +35,14 @@ export class WriteScope {
   readonly #database: Database;
   readonly #undo: (() => void)[] = [];
   readonly #last: (() => void)[] = [];
-  #lastWrite: LastWrite | undefined;
-  #isHalfDone = false;
-  #state: 'reading' | 'writing' | 'ended' = 'reading';
+  readonly #batch: Batch;
+  #isSpoiling = false;
+  #state: 'reading' | 'first' | 'guarded' | 'ended' = 'reading';
 
   constructor(sql: Statements, database: Database, batch: Batch, now: number) {
     this.sql = sql;
     this.#database = database;
+    this.#batch = batch;
     this.ledger = batch.ledger;
     this.rows = batch.rows;
     this.activeUploads = batch.activeUploads;
@@ -52,7 +50,7 @@ export class WriteScope {
   }
 
   find(statement: Prepared, ...values: SQLQueryBindings[]): SqlRow | undefined {
-    this.#writeWaiting();
+    this.assertUsable();
     try {
       return statement.get(...values) ?? undefined;
     } catch (error) {
@@ -61,7 +59,7 @@ export class WriteScope {
   }
 
   readStored(spaceId: number): Stored {
-    this.#writeWaiting();
+    this.assertUsable();
     try {
       return this.ledger.readStored(spaceId);
     } catch (error) {
@@ -70,7 +68,7 @@ export class WriteScope {
   }
 
   findAll(statement: Prepared, ...values: SQLQueryBindings[]): SqlRow[] {
-    this.#writeWaiting();
+    this.assertUsable();
     try {
       return statement.all(...values);
     } catch (error) {
@@ -80,7 +78,7 @@ export class WriteScope {
 
   /** The next reads of this batch use the disk, except for rows that the batch itself has written. */
   letGoOfPages(): void {
-    this.#writeWaiting();
+    this.assertUsable();
     try {
       letGoOfPages(this.#database);
     } catch (error) {
@@ -103,48 +101,25 @@ export class WriteScope {
     assertInvariant(this.write(statement, ...values) === 1, rule);
   }
 
-  /** As `writeOne`, for a write that is usually the only one of its body: it waits until the body asks for more, or has ended. */
-  writeLast(rule: string, statement: Prepared, ...values: SQLQueryBindings[]): void {
-    this.#writeWaiting();
-    if (this.#state === 'writing') this.writeOne(rule, statement, ...values);
-    else this.#lastWrite = { rule, statement, values };
-  }
-
-  /** Runs the waiting write first, in the savepoint, because it was not the last one. */
-  #writeWaiting(): void {
-    this.assertUsable();
-    const waiting = this.#lastWrite;
-    if (waiting === undefined) return;
-    this.#lastWrite = undefined;
-    this.writeOne(waiting.rule, waiting.statement, ...waiting.values);
-  }
-
-  #writeUnguarded({ rule, statement, values }: LastWrite): void {
-    this.assertUsable();
-    let changes: number;
-    try {
-      changes = statement.run(...values).changes;
-    } catch (error) {
-      this.#isHalfDone = true;
-      throw storageError(error, 'writing');
-    }
-    assertInvariant(changes === 1, rule);
-  }
-
-  /** A statement failed that no savepoint can undo: nothing of the batch may stay. */
-  get isHalfDone(): boolean {
-    return this.#isHalfDone;
+  /** The body failed without a savepoint: nothing of the batch may stay. */
+  get isSpoiling(): boolean {
+    return this.#isSpoiling;
   }
 
   beginWriting(): void {
-    this.#writeWaiting();
-    if (this.#state === 'writing') return;
+    this.assertUsable();
+    if (this.#state !== 'reading') return;
+    if (!this.#batch.isWritten) {
+      this.#batch.isWritten = true;
+      this.#state = 'first';
+      return;
+    }
     try {
       this.sql.savepoint.run();
     } catch (error) {
       throw storageError(error, 'writing');
     }
-    this.#state = 'writing';
+    this.#state = 'guarded';
   }
 
   /** Adds to a Space's counters; taken back if the body fails. */
@@ -164,18 +139,16 @@ export class WriteScope {
 
   keep(): void {
     for (const work of this.#last) work();
-    if (this.#lastWrite !== undefined) this.#writeUnguarded(this.#lastWrite);
-    if (this.#state === 'writing') {
-      this.assertUsable();
-      this.sql.release.run();
-    }
+    if (this.#state !== 'reading') this.assertUsable();
+    if (this.#state === 'guarded') this.sql.release.run();
     this.#state = 'ended';
   }
 
   undo(): void {
     for (const undo of this.#undo.reverse()) undo();
     // SQLite may have rolled everything back by itself (disk full); the batch then fails as a whole.
-    if (this.#state === 'writing' && this.#database.inTransaction) {
+    if (this.#state === 'first') this.#isSpoiling = true;
+    if (this.#state === 'guarded' && this.#database.inTransaction) {
       this.sql.rollbackTo.run();
       this.sql.release.run();
     }

@@ -96,8 +96,7 @@ test('counts that a commit changed are seen once it is answered', async () => {
   for (let revision = 1; revision <= 20; revision += 1) {
     expect(store.findNode(SPACE, hashAt(0))?.rootRefCount).toBe(revision - 1);
     const reads = { domain: 'd', requestId: String(revision), hashes: [hashAt(0)] };
-    const changes = [{ hash: hashAt(0), delta: 1 }];
-    const commit = { ...reads, changes, payloadDigest: new Uint8Array([revision]) };
+    const commit = { ...reads, deltas: [1], payloadDigest: String(revision).padStart(64, '0') };
     expect(await store.transact(SPACE, commitRootRefs, commit)).toMatchObject({ revision });
   }
 });
