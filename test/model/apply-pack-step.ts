@@ -194,10 +194,11 @@ async function read(world: World, { space, nodes, acceptsZstd }: Of<'readNodes'>
 /** Nothing that can be seen changes, also where it ends halfway. */
 async function compact(world: World, crashes: boolean): Promise<void> {
   const core = crashes ? beforeTransactions(world.core, moveLive, crash) : world.core;
+  const stuck = new Set<string>();
   try {
     for (let steps = 0; ; steps += 1) {
       expect(steps).toBeLessThan(COMPACTIONS_MAX);
-      const { bytes, moved } = await compactPacks(core);
+      const { bytes, moved } = await compactPacks(core, stuck);
       if (moved > 0) world.see('compaction: moved');
       if (bytes === 0) return;
     }

@@ -1,6 +1,7 @@
 /** Compacts packs a little at a time, no faster than a store can bear that also serves requests. */
 import { compactPacks } from '../core/compact-packs.ts';
 import type { Core } from '../core/core.ts';
+import type { Generation } from '../core/model.ts';
 import { COMPACTED_BYTES, COMPACTED_RECORDS, PACK_DEAD_BYTES } from '../metrics/server-metrics.ts';
 import type { BackgroundTurns } from './turns.ts';
 
@@ -18,9 +19,10 @@ export function makeCompactStep(
   turns: BackgroundTurns,
   { compactBytesPerSecond, compactPauseMs, askMs }: CompactionPace,
 ): () => Promise<number> {
+  const stuck = new Set<Generation>();
   return async () => {
     if ((await turns.take('compact')) === undefined) return askMs;
-    const { bytes, moved } = await compactPacks(core);
+    const { bytes, moved } = await compactPacks(core, stuck);
     COMPACTED_BYTES.add(bytes);
     COMPACTED_RECORDS.add(moved);
     PACK_DEAD_BYTES.set(await core.metadata.readDeadBytes());

@@ -25,6 +25,8 @@ const DAY_MS = 86_400_000;
 /** A record that is dead so long leaves the store, however much of its pack is live; with a day for the work itself, that is a week. */
 const DEAD_FOR_MS_MAX = 6 * DAY_MS;
 const CANDIDATES_MAX = 64;
+/** Packs that are passed over until all others were looked at. */
+const STUCK_MAX = 10_000;
 /** Several packs become one only up to this size, so that a step stays short. */
 const MERGED_BYTES_MAX = 16 * 1024 * 1024;
 
@@ -41,25 +43,35 @@ interface LiveRecord {
   readonly place: PackPlace;
 }
 
-/** One bounded step: packs of one Space, as many as make one new pack. */
-export async function compactPacks(core: Core): Promise<CompactionStep> {
+/**
+ * One bounded step: packs of one Space, as many as make one new pack. `stuck` keeps packs that cannot be moved, so that the next steps
+ * pass them over; a step that finds nothing to do empties it.
+ */
+export async function compactPacks(core: Core, stuck: Set<Generation>): Promise<CompactionStep> {
   const now = await core.metadata.readClock();
   const deadSince = now - DEAD_FOR_MS_MAX;
-  const candidates = await core.metadata.findPacksToCompact({ deadSince, limit: CANDIDATES_MAX });
-  for (const { space } of candidates) {
-    const packs = candidates.filter(
-      (each) => each.space.appId === space.appId && each.space.spaceId === space.spaceId,
-    );
-    const live = await gather(core, space, packs);
-    if (live.length === 0) continue;
-    const moved = await moveTo(core, space, live, now);
-    const bytes = live.reduce((sum, { place }) => sum + place.storedLength, 0);
-    return { bytes: 2 * bytes, moved };
+  const limit = CANDIDATES_MAX + stuck.size;
+  const found = await core.metadata.findPacksToCompact({ deadSince, limit });
+  const candidates = found.filter(({ pack }) => !stuck.has(pack.generation));
+  const [first] = candidates;
+  if (first === undefined || stuck.size >= STUCK_MAX) {
+    stuck.clear();
+    return { bytes: 0, moved: 0 };
   }
-  return { bytes: 0, moved: 0 };
+  const { space } = first;
+  const packs = candidates.filter(
+    (each) => each.space.appId === space.appId && each.space.spaceId === space.spaceId,
+  );
+  const { live, lookedAtBytes } = await gather(core, space, packs, stuck);
+  const moved = live.length === 0 ? 0 : await moveTo(core, space, live, now);
+  const bytes = live.reduce((sum, { place }) => sum + place.storedLength, 0);
+  return { bytes: lookedAtBytes + bytes, moved };
 }
 
-/** The live records of the first packs that fit into one, in their order. A pack with a record that cannot be proven is left out. */
+/**
+ * The live records of the first packs that fit into one, in their order. A pack with a record that cannot be proven is left out, and
+ * stuck. One without any live record is the sweep's.
+ */
 async function gather(
   core: Core,
   space: Space,
@@ -67,19 +79,25 @@ async function gather(
     readonly pack: PackRow;
     readonly use: { readonly liveBytes: number; readonly liveRecords: number };
   }[],
-): Promise<LiveRecord[]> {
+  stuck: Set<Generation>,
+): Promise<{ readonly live: LiveRecord[]; readonly lookedAtBytes: number }> {
   const gathered: LiveRecord[] = [];
+  let lookedAtBytes = 0;
   let bytes = PACK_HEADER_BYTES;
   for (const { pack, use } of packs) {
     const more = use.liveBytes + use.liveRecords * RECORD_HEADER_BYTES;
     const isFull = bytes + more > MERGED_BYTES_MAX || gathered.length + use.liveRecords > PACK_RECORDS_MAX;
     if (isFull && gathered.length > 0) continue;
     const live = await proveLive(core, space, pack.generation);
-    if (live === undefined) continue;
+    lookedAtBytes += more;
+    if (live === undefined || live.length === 0) {
+      stuck.add(pack.generation);
+      continue;
+    }
     gathered.push(...live);
     bytes += more;
   }
-  return gathered;
+  return { live: gathered, lookedAtBytes };
 }
 
 /** `undefined`: a record is bad or belongs to a rotten node. The scrub finds out whose it is, and healing sets the pack free. */
