@@ -1,9 +1,11 @@
 /** The bucket's side of a backup, over real PostgreSQL and Ceph: copied, proven, and put back where objects are missing. */
 import { afterAll, expect, test } from 'bun:test';
+import { createHash, randomBytes } from 'node:crypto';
 import { appendFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeNode, seededBytes } from './support/canonical-node.ts';
 import { formatContentUrl, makeS3Environment, openEngines, startCluster } from './support/cluster.ts';
+import { HOLDFAST } from './support/holdfast-command.ts';
 import { APP, SPACE } from './support/running-server.ts';
 import { listKeys, sendToBucket } from './support/s3-request.ts';
 import { runHoldfast, startServer } from './support/server-process.ts';
@@ -13,6 +15,7 @@ import { makeTempFolder } from './support/temp-folder.ts';
 const TEST_MS_MAX = 180_000;
 const NODES = 12;
 const BYTES = 300_000;
+const KILLS = 8;
 const folder = makeTempFolder('bucket-backup');
 const dir = join(folder.path, 'backup');
 const engines = await openEngines();
@@ -112,6 +115,48 @@ test(
     } finally {
       await cluster.remove();
     }
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a copy that is killed at any moment leaves the former one good, and the same command continues it',
+  async () => {
+    const { bucket } = engines;
+    const killed = join(folder.path, 'killed');
+    const words = ['backup', killed, '--content', formatContentUrl(bucket), '--keep-gone', '1ms'];
+    // The keys are made here: such a copy asks for no rows.
+    const [known = ''] = await listKeys(bucket, 'nodes/');
+    const put = async (): Promise<string> => {
+      const generation = randomBytes(16).toString('hex');
+      const spread = createHash('sha256').update(generation).digest('hex').slice(0, 2);
+      const key = known.replace(/[^/]+(\/[^/]+\/)[^/]+$/, `${spread}$1${generation}`);
+      const body = new Uint8Array(randomBytes(BYTES));
+      expect((await sendToBucket(bucket, { method: 'PUT', key, body })).status).toBe(200);
+      return key;
+    };
+    const startedAt = performance.now();
+    expect((await run(environment, ...words)).exitCode).toBe(0);
+    const wholeMs = performance.now() - startedAt;
+    for (let round = 0; round < KILLS; round += 1) {
+      const [key = ''] = await Promise.all([put(), put(), put(), put()]);
+      const child = Bun.spawn([HOLDFAST, ...words, '--quiet'], {
+        env: { ...process.env, ...environment },
+        stderr: 'ignore',
+      });
+      // Random, so that over time every moment is met.
+      await Promise.race([child.exited, Bun.sleep(wholeMs * Math.random() * 1.2)]);
+      child.kill('SIGKILL');
+      await child.exited;
+      expect(await run({}, 'backup', 'check', killed)).toMatchObject({ exitCode: 0, json: { ok: true } });
+      await remove(key);
+    }
+    // The first one notes what has gone from the bucket, the next one lets it go.
+    expect((await run(environment, ...words)).exitCode).toBe(0);
+    const last = await run(environment, ...words);
+    expect(last.json.nodes).toBe((await listKeys(bucket, 'nodes/')).length);
+    expect(await run({}, 'backup', 'check', killed)).toMatchObject({ exitCode: 0, json: { ok: true } });
+    expect(readdirSync(join(killed, 'incoming'))).toEqual([]);
   },
   TEST_MS_MAX,
 );

@@ -64,7 +64,7 @@ function linesOf(path: string): Record<string, unknown>[] {
 }
 
 function lostLines(): number {
-  return METRICS.snapshot().holdfast_audit_lost_lines_total?.[''] as number;
+  return METRICS.snapshot().holdfast_audit_lost_lines_total?.get('') as number;
 }
 
 function makeFifo(): string {
@@ -183,14 +183,14 @@ describe('a file that takes no lines', () => {
     expect(log.failure).toContain('ENOSPC');
     expect(log.refusesChanges).toBe(false);
     expect(lostLines() - before).toBe(1);
-    expect(METRICS.snapshot().holdfast_audit_failing).toEqual({ '': 1 });
+    expect(METRICS.snapshot().holdfast_audit_failing).toEqual(new Map([['', 1]]));
     rmSync(link);
     await until(() => log.failure === undefined);
     log.note({ ...CHANGE, bytes: 9 }, 'change');
     expect(await log.written()).toBe(true);
     expect(linesOf(link)).toMatchObject([{ operation: 'audit.lost', repeats: 1 }, { bytes: 9 }]);
     expect(reports.map(({ kind }) => kind)).toEqual(['failing', 'recovered']);
-    expect(METRICS.snapshot().holdfast_audit_failing).toEqual({ '': 0 });
+    expect(METRICS.snapshot().holdfast_audit_failing).toEqual(new Map([['', 0]]));
   });
 
   test('a FIFO without a reader fails at once, and works when one comes', async () => {

@@ -39,7 +39,7 @@ test.each([
 ])('rows %p ms off, bytes %p ms off: disagree', async (rowsMs, bytesMs, reason) => {
   await expect(guardWith(rowsMs, bytesMs).assertAgree()).rejects.toThrow(reason);
   const skews = METRICS.snapshot().holdfast_clock_skew_seconds;
-  expect(skews?.['source="rows"']).toBe(rowsMs / 1000);
+  expect(skews?.get('source="rows"')).toBe(rowsMs / 1000);
 });
 
 test('collection and sweep stop, reads go on', async () => {

@@ -46,8 +46,7 @@ function renderMetrics(
     const { name, type, help } = definition;
     const family = format === 'openmetrics' && type === 'counter' ? name.replace(/_total$/, '') : name;
     parts.push(`# HELP ${family} ${escapeHelp(help)}.\n# TYPE ${family} ${type}\n`);
-    const samples = snapshot[name] ?? {};
-    for (const labels in samples) parts.push(renderSample(definition, labels, samples[labels] ?? 0));
+    for (const [labels, value] of snapshot[name] ?? []) parts.push(renderSample(definition, labels, value));
   }
   if (format === 'openmetrics') parts.push('# EOF\n');
   return parts.join('');

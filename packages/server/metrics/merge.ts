@@ -1,19 +1,22 @@
 /** The snapshots of several processes as one. */
 import type { SampleValue } from './metric.ts';
-import type { MetricDefinition, MetricsSnapshot } from './registry.ts';
+import type { MetricDefinition, MetricsSnapshot, Samples } from './registry.ts';
+
+const NONE: Samples = new Map();
 
 /** Counters and histograms are summed; a gauge by its rule. */
 export function mergeSnapshots(
   definitions: readonly MetricDefinition[],
   snapshots: readonly MetricsSnapshot[],
 ): MetricsSnapshot {
-  const merged: Record<string, Record<string, SampleValue>> = {};
+  const merged: Record<string, Samples> = {};
   for (const definition of definitions) {
-    const samples: Record<string, SampleValue> = {};
-    for (const snapshot of snapshots) {
-      for (const [labels, value] of Object.entries(snapshot[definition.name] ?? {})) {
-        const before = samples[labels];
-        samples[labels] = before === undefined ? value : mergeValues(definition, before, value);
+    const [first, ...others] = snapshots.flatMap((snapshot) => snapshot[definition.name] ?? []);
+    const samples = new Map(first);
+    for (const other of others) {
+      for (const [labels, value] of other) {
+        const before = samples.get(labels);
+        samples.set(labels, before === undefined ? value : mergeValues(definition, before, value));
       }
     }
     merged[definition.name] = samples;
@@ -27,7 +30,7 @@ export function withoutGauges(
   snapshot: MetricsSnapshot,
 ): MetricsSnapshot {
   const kept = definitions.filter(({ type }) => type !== 'gauge');
-  return Object.fromEntries(kept.map(({ name }) => [name, snapshot[name] ?? {}]));
+  return Object.fromEntries(kept.map(({ name }) => [name, snapshot[name] ?? NONE]));
 }
 
 function mergeValues({ type, merge }: MetricDefinition, one: SampleValue, other: SampleValue): SampleValue {

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'bun:test';
 import { renderScrape } from './exposition.ts';
 import { mergeSnapshots, withoutGauges } from './merge.ts';
+import type { SampleValue } from './metric.ts';
 import { watchProcess } from './process-metrics.ts';
-import { MetricRegistry, type MetricsSnapshot } from './registry.ts';
+import { MetricRegistry, type MetricsSnapshot, type Samples } from './registry.ts';
 import * as serverMetrics from './server-metrics.ts';
 
 const OPENMETRICS = 'application/openmetrics-text; version=1.0.0';
@@ -75,36 +76,37 @@ describe('several processes', () => {
   registry.gauge('min', 'A minimum', { merge: 'min' });
   registry.histogram('h_seconds', 'A histogram', { bounds: [1] });
   const definitions = registry.definitions();
+  const samples = (values: Record<string, SampleValue>): Samples => new Map(Object.entries(values));
   const one: MetricsSnapshot = {
-    c_total: { '': 1, 'app="x"': 4 },
-    sum: { '': 1 },
-    max: { '': 1 },
-    min: { '': 1 },
-    h_seconds: { '': [1, 2, 3.5] },
+    c_total: samples({ '': 1, 'app="x"': 4 }),
+    sum: samples({ '': 1 }),
+    max: samples({ '': 1 }),
+    min: samples({ '': 1 }),
+    h_seconds: samples({ '': [1, 2, 3.5] }),
   };
   const two: MetricsSnapshot = {
-    c_total: { '': 2, 'app="y"': 5 },
-    sum: { '': 2 },
-    max: { '': 2 },
-    min: { '': 2 },
-    h_seconds: { '': [10, 20, 30] },
+    c_total: samples({ '': 2, 'app="y"': 5 }),
+    sum: samples({ '': 2 }),
+    max: samples({ '': 2 }),
+    min: samples({ '': 2 }),
+    h_seconds: samples({ '': [10, 20, 30] }),
   };
 
   test('are summed, and gauges merged by their rule', () => {
     expect(mergeSnapshots(definitions, [one, two])).toEqual({
-      c_total: { '': 3, 'app="x"': 4, 'app="y"': 5 },
-      sum: { '': 3 },
-      max: { '': 2 },
-      min: { '': 1 },
-      h_seconds: { '': [11, 22, 33.5] },
+      c_total: samples({ '': 3, 'app="x"': 4, 'app="y"': 5 }),
+      sum: samples({ '': 3 }),
+      max: samples({ '': 2 }),
+      min: samples({ '': 1 }),
+      h_seconds: samples({ '': [11, 22, 33.5] }),
     });
   });
 
   test('keep what an ended process counted, and drop its gauges', () => {
     const merged = mergeSnapshots(definitions, [withoutGauges(definitions, one), two]);
-    expect(merged.c_total).toEqual({ '': 3, 'app="x"': 4, 'app="y"': 5 });
-    expect(merged.h_seconds).toEqual({ '': [11, 22, 33.5] });
-    expect(merged.sum).toEqual({ '': 2 });
+    expect(merged.c_total).toEqual(samples({ '': 3, 'app="x"': 4, 'app="y"': 5 }));
+    expect(merged.h_seconds).toEqual(samples({ '': [11, 22, 33.5] }));
+    expect(merged.sum).toEqual(samples({ '': 2 }));
   });
 });
 
@@ -136,8 +138,8 @@ describe('the metrics of the server', () => {
     const registry = new MetricRegistry();
     const family = registry.counters('many_total', 'Many', ['app']);
     for (let index = 0; index < 60_000; index += 1) family.add({ app: String(index) });
-    const samples = registry.snapshot().many_total ?? {};
-    expect(Object.keys(samples).length).toBe(50_001);
-    expect(samples['app="other"']).toBe(10_000);
+    const samples = registry.snapshot().many_total;
+    expect(samples?.size).toBe(50_001);
+    expect(samples?.get('app="other"')).toBe(10_000);
   });
 });

@@ -30,7 +30,10 @@ interface Metric {
 }
 
 /** By name of a metric, then by rendered labels. Plain data, so that a process can send it to another. */
-export type MetricsSnapshot = Readonly<Record<string, Readonly<Record<string, SampleValue>>>>;
+export type MetricsSnapshot = Readonly<Record<string, Samples>>;
+
+/** By rendered labels. No plain objects: thousands of names in one would make each a name for the whole process. */
+export type Samples = ReadonlyMap<string, SampleValue>;
 
 interface Options {
   readonly merge?: GaugeMerge;
@@ -90,8 +93,8 @@ export class MetricRegistry {
 
   snapshot(): MetricsSnapshot {
     for (const read of this.#readers) read();
-    const snapshot: Record<string, Record<string, SampleValue>> = {};
-    for (const [name, { samples }] of this.#metrics) snapshot[name] = Object.fromEntries(samples());
+    const snapshot: Record<string, Samples> = {};
+    for (const [name, { samples }] of this.#metrics) snapshot[name] = new Map(samples());
     return snapshot;
   }
 

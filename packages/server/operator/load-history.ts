@@ -3,7 +3,7 @@
  * anew with the process: what is to last longer is for Prometheus.
  */
 import type { SampleValue } from '../metrics/metric.ts';
-import type { MetricsSnapshot } from '../metrics/registry.ts';
+import type { MetricsSnapshot, Samples } from '../metrics/registry.ts';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -80,9 +80,9 @@ function comparePoints(at: number, before: MetricsSnapshot, now: MetricsSnapshot
   const apps = new Map<string, { requests: number; errors: number }>();
   let requests = 0;
   let errors = 0;
-  const former = before.holdfast_requests_total ?? {};
-  for (const [labels, value] of Object.entries(now.holdfast_requests_total ?? {})) {
-    const more = Math.max(0, numberOf(value) - numberOf(former[labels] ?? 0));
+  const former = before.holdfast_requests_total;
+  for (const [labels, value] of now.holdfast_requests_total ?? []) {
+    const more = Math.max(0, numberOf(value) - numberOf(former?.get(labels) ?? 0));
     if (more === 0) continue;
     const isError = Number(labelOf(labels, 'status')) >= LOWEST_ERROR_STATUS;
     const app = labelOf(labels, 'app');
@@ -107,8 +107,10 @@ function comparePoints(at: number, before: MetricsSnapshot, now: MetricsSnapshot
   };
 }
 
-function sumOf(samples: Readonly<Record<string, SampleValue>> = {}): number {
-  return Object.values(samples).reduce<number>((sum, value) => sum + numberOf(value), 0);
+function sumOf(samples: Samples = new Map()): number {
+  let sum = 0;
+  for (const value of samples.values()) sum += numberOf(value);
+  return sum;
 }
 
 const numberOf = (value: SampleValue): number => (typeof value === 'number' ? value : 0);

@@ -8,7 +8,7 @@ const COUNTING = `
   let count = 0;
   process.on('message', () => {
     count += 1;
-    process.send({ kind: 'metrics', snapshot: { holdfast_sent_bytes_total: { '': count }, holdfast_workers: { '': 1 } } });
+    process.send({ kind: 'metrics', snapshot: { holdfast_sent_bytes_total: new Map([['', count]]), holdfast_workers: new Map([['', 1]]) } });
   });
   process.send({ kind: 'ready' });
 `;
@@ -35,7 +35,7 @@ async function startChild(metrics: WorkerMetrics, program: string): Promise<Subp
 
 /** Each sum also holds what earlier tests counted in this process. */
 function ownCount(name: string): number {
-  return METRICS.snapshot()[name]?.[''] as number;
+  return METRICS.snapshot()[name]?.get('') as number;
 }
 
 test('metrics of workers are summed, and the death of one takes nothing back', async () => {
@@ -43,13 +43,15 @@ test('metrics of workers are summed, and the death of one takes nothing back', a
   const first = await startChild(metrics, COUNTING);
   await startChild(metrics, COUNTING);
   const before = await metrics.read();
-  expect(before.holdfast_sent_bytes_total).toEqual({ '': ownCount('holdfast_sent_bytes_total') + 2 });
-  expect(before.holdfast_workers).toEqual({ '': ownCount('holdfast_workers') + 2 });
+  expect(before.holdfast_sent_bytes_total).toEqual(
+    new Map([['', ownCount('holdfast_sent_bytes_total') + 2]]),
+  );
+  expect(before.holdfast_workers).toEqual(new Map([['', ownCount('holdfast_workers') + 2]]));
   first.kill('SIGKILL');
   await first.exited;
   const after = await metrics.read();
-  expect(after.holdfast_workers).toEqual({ '': ownCount('holdfast_workers') + 1 });
-  expect(after.holdfast_sent_bytes_total).toEqual({ '': ownCount('holdfast_sent_bytes_total') + 3 });
+  expect(after.holdfast_workers).toEqual(new Map([['', ownCount('holdfast_workers') + 1]]));
+  expect(after.holdfast_sent_bytes_total).toEqual(new Map([['', ownCount('holdfast_sent_bytes_total') + 3]]));
 });
 
 test('a worker that does not answer delays no scrape, and concurrent scrapes share a reading', async () => {
@@ -58,5 +60,5 @@ test('a worker that does not answer delays no scrape, and concurrent scrapes sha
   await startChild(metrics, COUNTING);
   const [one, two] = await Promise.all([metrics.read(), metrics.read()]);
   expect(one).toBe(two);
-  expect(one.holdfast_workers).toEqual({ '': ownCount('holdfast_workers') + 1 });
+  expect(one.holdfast_workers).toEqual(new Map([['', ownCount('holdfast_workers') + 1]]));
 });
