@@ -16,13 +16,15 @@ export interface Children {
   readonly rows: ReadonlyMap<Hash, NodeRow>;
 }
 
+const NO_CHILDREN: Children = { counts: new Map(), rows: new Map() };
+
 export async function findChildren(tx: SpaceTransaction, refs: readonly Uint8Array[]): Promise<Children> {
+  if (refs.every(({ length }) => length === 0)) return NO_CHILDREN;
   const counts = new Map<Hash, number>();
   for (const each of refs) {
     for (const child of refsToHashes(each)) counts.set(child, (counts.get(child) ?? 0) + 1);
   }
   const rows = new Map<Hash, NodeRow>();
-  if (counts.size === 0) return { counts, rows };
   for (const row of await tx.findNodes([...counts.keys()])) if (row !== undefined) rows.set(row.hash, row);
   return { counts, rows };
 }

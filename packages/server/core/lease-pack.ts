@@ -13,7 +13,7 @@ import { leaseInGroups, limitChildHashes, toResult } from './lease-nodes.ts';
 import { clampLeaseDuration } from './lease-state.ts';
 import type { PackId, PackRow, PackVerdicts, Space } from './model.ts';
 import { beginPack, packNotFound, publishGroup, type RecordOutcome, touchPack } from './pack-decision.ts';
-import { type JudgedPack, PACK_GROUP_RECORDS } from './pack-ports.ts';
+import { type JudgedPack, type JudgedRecord, PACK_GROUP_RECORDS } from './pack-ports.ts';
 import { QuotaRoom } from './quota-room.ts';
 import { QuotaExceeded } from './quotas.ts';
 
@@ -128,14 +128,11 @@ async function begin(
   const { id, generation } = pack;
   const { bytes, verdicts } = judged;
   const uploads = core.content.upload.kind;
-  const records = judged.records.map(({ hash, canonicalSize, refs, place }) => ({
-    hash,
-    canonicalSize,
-    refs,
-    place,
-  }));
+  const hasRecords = judged.records.length > 0;
   for (let round = 0; round < ROUNDS_MAX; round += 1) {
-    const input = { id, generation, bytes, verdicts, records, quotas: room.input, uploads };
+    const quotas = room.input;
+    const records = quotas === undefined ? [] : judged.records.map(roomOf);
+    const input = { id, generation, bytes, verdicts, hasRecords, records, quotas, uploads };
     const decision = await core.metadata.transact(space, beginPack, input);
     if (decision.kind === 'judging') return decision.publishedCount;
     if (decision.kind === 'judged') return undefined;
@@ -147,6 +144,9 @@ async function begin(
     retryAfterSeconds: BUSY_RETRY_AFTER_SECONDS,
   });
 }
+
+/** What a quota looks at: the rest of 4,096 records would cross to another thread for nothing. */
+const roomOf = ({ hash, canonicalSize, refs, place }: JudgedRecord) => ({ hash, canonicalSize, refs, place });
 
 /** Answers by the verdicts and by the rows as they are now: reads no bytes of the pack. */
 async function repeatLease(

@@ -144,7 +144,9 @@ export interface PackBeginning {
   /** of the object */
   readonly bytes: number;
   readonly verdicts: PackVerdicts;
-  /** those that are good, children before parents */
+  /** there are good ones, so something is to be published */
+  readonly hasRecords: boolean;
+  /** the good ones, children before parents; none are needed without quotas */
   readonly records: readonly Pick<JudgedRecord, 'hash' | 'canonicalSize' | 'refs' | 'place'>[];
   readonly quotas: QuotaInput | undefined;
   readonly uploads: UploadKind;
@@ -160,7 +162,7 @@ export type PackDecision =
 
 /** Keeps the verdicts and room for all new records together. A quota that refuses leaves everything as it was. */
 export async function beginPack(tx: SpaceTransaction, beginning: PackBeginning): Promise<PackDecision> {
-  const { id, generation, bytes, verdicts, records, quotas, uploads } = beginning;
+  const { id, generation, bytes, verdicts, hasRecords, records, quotas, uploads } = beginning;
   // What is stored is asked for after all rows: nobody who waits for it holds a row that this transaction needs.
   const more = quotas === undefined ? NOTHING_STORED : await countNew(tx, records);
   const pack = await tx.packs.findPack(id);
@@ -175,7 +177,7 @@ export async function beginPack(tx: SpaceTransaction, beginning: PackBeginning):
   }
   await tx.packs.setVerdicts(generation, verdicts);
   const begun: PackRow = { ...pack, bytes, touchedAt: tx.now };
-  if (records.length > 0) {
+  if (hasRecords) {
     await tx.packs.updatePack(pack, { ...begun, state: 'judging', reserved: more });
     return { kind: 'judging', publishedCount: 0 };
   }

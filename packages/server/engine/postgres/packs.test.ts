@@ -86,7 +86,7 @@ async function begin(
     beginPack(tx, {
       ...{ id: row.id, generation: row.generation, bytes: 8 + count * (44 + STORED_BYTES), records },
       verdicts: { hashes, rejections: [], broken: undefined },
-      ...{ quotas: undefined, uploads: 'direct' },
+      ...{ hasRecords: count > 0, quotas: undefined, uploads: 'direct' },
     }),
   );
   expect(decision.kind).toBe('judging');

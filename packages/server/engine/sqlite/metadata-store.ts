@@ -159,8 +159,9 @@ export class SqliteMetadataStore implements MetadataStore {
     });
   }
 
+  /** Of one commit: beginning and ending a read for each statement costs more than the statement. */
   findNodesWithContent(space: Space, hashes: readonly Hash[]) {
-    return this.#read(() => {
+    return this.#readAtOneInstant(() => {
       const id = this.#findSpaceId(space);
       if (id === undefined) return hashes.map(() => undefined);
       return hashes.map((hash) => this.#nodes.findNodeWithContent(id, hash));
@@ -370,7 +371,8 @@ export class SqliteMetadataStore implements MetadataStore {
       try {
         return read();
       } finally {
-        this.#reads.endReading.run();
+        // SQLite may have ended it by itself, after an error of the disk that the reader is told.
+        if (this.#reader.inTransaction) this.#reads.endReading.run();
       }
     });
   }

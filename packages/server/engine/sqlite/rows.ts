@@ -36,11 +36,11 @@ export function storedSizeToSql({ storedSize, canonicalSize }: NodeRow): number 
 }
 
 export function hexToBytes(hex: string): Uint8Array {
-  return Buffer.from(hex, 'hex');
+  return Uint8Array.fromHex(hex);
 }
 
 export function bytesToHex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
+  return bytes.toHex();
 }
 
 const NODE_NUMBERS = [
