@@ -41,7 +41,7 @@ const PUBLISHED_AT_ONCE = 16;
 /** The nodes here are small. */
 const NO_COPIES: ContentCaller = {
   wantsBytes: true,
-  makeBody: () => Promise.reject(new Error('no content here is large enough to be copied')),
+  copy: () => Promise.reject(new Error('no content here is large enough to be copied')),
 };
 
 export interface OperationTrips {

@@ -1,16 +1,14 @@
 /** What readContent needs of the request that waits for content. */
 import type { Generation } from './model.ts';
-import type { ObjectFile, ReadAids } from './object-file.ts';
+import type { ReadAids } from './ports.ts';
 
-/** The content of one object, to be sent to its readers. */
-export interface ContentSource {
+/** The content of one object, to be copied for its readers. */
+export interface CopySource {
   readonly generation: Generation;
   /** where the content begins within the canonical bytes */
   readonly offset: number;
   /** bytes of the content */
   readonly size: number;
-  /** the object, opened; undefined: it is no file */
-  readonly openFile: () => Promise<ObjectFile | undefined>;
   readonly getVersion: () => Promise<string>;
   /** proven canonical bytes, `CONTENT_PIECE_BYTES` at most */
   readonly read: (start: number, end: number, aids: ReadAids) => Promise<Uint8Array>;
@@ -23,8 +21,8 @@ export interface ContentCaller {
   /** false: the request needs only the headers */
   readonly wantsBytes: boolean;
   /**
-   * Content [start, end) as one body, to be sent in the same turn, every byte of it proven. Rejects with the error of `openFile` or
-   * `read`, or if there is no room for a copy.
+   * Content [start, end) as one body, to be sent in the same turn. It is never the stored object itself: an answer must send the
+   * bytes that were proven, however late. Rejects with the error of `read`, or if there is no room for a copy.
    */
-  makeBody(source: ContentSource, start: number, end: number): Promise<Blob>;
+  copy(source: CopySource, start: number, end: number): Promise<Blob>;
 }

@@ -19,7 +19,6 @@ import type {
   UploadEvidence,
   UploadRow,
 } from './model.ts';
-import type { ObjectFile, ReadAids } from './object-file.ts';
 import type { PackReads, PackReceiver, PackStore, PackVerbs } from './pack-ports.ts';
 import type { Stored } from './quotas.ts';
 import type { StoreEpoch, StrayPort, WalkKeeper } from './stray-ports.ts';
@@ -225,11 +224,6 @@ export interface ContentStore {
    * errors as `read`.
    */
   getVersion(object: StoredObject): Promise<string>;
-  /**
-   * Only where objects are files of this machine: opens one, so that answers can be sent from it. `undefined`: the object is a
-   * record of a pack. Same errors as `read`. The caller closes the file.
-   */
-  openFile?(object: StoredObject): Promise<ObjectFile | undefined>;
   /** Proves what `read` of [start, end), however large, would give, and gives nothing. Same errors as `read`. */
   prove(object: StoredObject, start: number, end: number): Promise<void>;
   /** Reads all of the object: digest, length, integrity. Same errors as `read`. */
@@ -334,6 +328,14 @@ export interface StoredObject {
 
 /** Content is read in pieces of this size: a few of them, of one object, may be in memory at once. */
 export const CONTENT_PIECE_BYTES = 2 * 1024 * 1024;
+
+/** Makes a read cheaper, or ends it early. */
+export interface ReadAids {
+  /** CONTENT_PIECE_BYTES of memory that the caller uses again: the result may lie there */
+  readonly scratch?: Uint8Array;
+  /** aborts when no caller waits any more */
+  readonly signal?: AbortSignal;
+}
 
 export interface NodeLimits {
   /** largest canonical node, bytes; exactly this is accepted */

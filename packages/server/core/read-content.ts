@@ -6,8 +6,14 @@ import type { ContentCaller } from './content-caller.ts';
 import { isProofOfRot, markRotten, rottenContent, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
-import type { ObjectFile, ReadAids } from './object-file.ts';
-import { type Awaitable, CONTENT_PIECE_BYTES, ContentDamaged, ContentLost, isDamage } from './ports.ts';
+import {
+  type Awaitable,
+  CONTENT_PIECE_BYTES,
+  ContentDamaged,
+  ContentLost,
+  isDamage,
+  type ReadAids,
+} from './ports.ts';
 import { isReadable, nodeNotFound } from './read-metadata.ts';
 
 export interface ContentAnswer {
@@ -23,7 +29,7 @@ export interface ContentAnswer {
   readonly body: Uint8Array | Blob;
 }
 
-/** Content up to here is answered from memory: quicker than as a file. */
+/** Content up to here is answered from memory: quicker than by a copy. */
 const SMALL_CONTENT_BYTES_MAX = 256 * 1024;
 const NO_BYTES = new Uint8Array(0);
 
@@ -146,8 +152,7 @@ async function openObject(
       return await read(offset + start, offset + end);
     }
     const getVersion = (): Promise<string> => core.content.getVersion(object);
-    const openFile = async (): Promise<ObjectFile | undefined> => core.content.openFile?.(object);
-    return await caller.makeBody({ generation, offset, size, openFile, getVersion, read }, start, end);
+    return await caller.copy({ generation, offset, size, getVersion, read }, start, end);
   } catch (error) {
     return settleFailure(wanted, node, content, error);
   }

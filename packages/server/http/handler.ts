@@ -21,6 +21,7 @@ import { REQUESTS_IN_FLIGHT } from '../metrics/server-metrics.ts';
 import type { ClaimOptions, Hold } from '../shares/fair-shares.ts';
 import type { Tracer } from '../traces/tracer.ts';
 import { BULK_ANSWERS } from './bulk-answers.ts';
+import type { ContentCopies } from './content-copies.ts';
 import { type CorsOrigins, preflightHeaders } from './cors.ts';
 import { errorAnswer, type ReportFailure, unsentAnswer } from './error-answer.ts';
 import { type Connections, type Exchange, emptyAnswer } from './exchange.ts';
@@ -34,7 +35,6 @@ import { RequestRecord, type ServedOperation } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
 import { describeRequest } from './request-traces.ts';
 import { originOf, splitUrl } from './request-url.ts';
-import type { SentFiles } from './sent-files.ts';
 import { type AuthorizedCall, SPACE_OPERATIONS } from './space-operations.ts';
 import { makeTenantShares, type TenantShares } from './tenant-shares.ts';
 import { withTiming } from './timed-core.ts';
@@ -57,7 +57,7 @@ export interface HandlerOptions {
   readonly audit?: AuditLog | undefined;
   /** undefined: nobody asked for traces */
   readonly tracer?: Tracer | undefined;
-  readonly sentFiles: SentFiles;
+  readonly copies: ContentCopies;
   readonly reportFailure: ReportFailure;
   /** origin of upload URLs, no trailing slash; undefined: `http://` and the Host of the lease request */
   readonly publicUrl: string | undefined;
@@ -294,7 +294,7 @@ const MAY_RENEW: ReadonlySet<ServedOperation> = new Set(['leaseNode', 'leaseNode
 
 /** Throws if the operation would be a change, and changes cannot be audited at the moment. */
 function callOf(
-  { core, audit, sentFiles, shares, publicUrl, proxies }: Tenants,
+  { core, audit, copies, shares, publicUrl, proxies }: Tenants,
   exchange: Exchange,
   capability: Capability,
   query: string | undefined,
@@ -309,7 +309,7 @@ function callOf(
     rawHash: undefined,
     query,
     refDomain: capability.refDomain,
-    sentFiles,
+    copies,
     shares,
     uploadOrigin: () => publicUrl ?? originOf(request, proxies.schemeOf(request, connections)),
     isUploadDirect: core.content.upload.kind === 'direct',

@@ -34,18 +34,13 @@ export const GC_SECONDS_MAX = 240;
 /** Seconds a lease may take to validate a direct upload before its connection counts as dead. */
 export const VALIDATION_SECONDS_MAX = 240;
 
-/**
- * Bytes of the objects that the processes of one server send as they lie, shared out: what readers keep on the disk, should it be
- * deleted meanwhile.
- */
-export const SENT_OBJECT_BYTES_MAX = 4 * 1024 * 1024 * 1024;
-/** Bytes of private copies of other large content that they hold at once; further answers are 503. */
+/** Bytes of copies of large content that the processes of one server hold at once; further answers are 503. */
 export const COPIED_BYTES_MAX = 4 * 1024 * 1024 * 1024;
 /** The same in the system's memory, if the disk has no room. */
 export const COPIED_IN_MEMORY_BYTES_MAX = 256 * 1024 * 1024;
 /** Pieces of content in memory at once by one process, 64 MiB, and by one answer, 8 MiB. */
-export const PIECES_MAX = 32;
-export const PIECES_OF_ANSWER_MAX = 4;
+export const COPYING_PIECES_MAX = 32;
+export const COPYING_PIECES_OF_ANSWER_MAX = 4;
 
 /** How long a browser may remember the answer to a preflight. */
 export const PREFLIGHT_SECONDS = 7200;

@@ -26,6 +26,7 @@ import { updateRootRefs } from '../core/update-root-refs.ts';
 import { noteCollection } from '../metrics/note-collection.ts';
 import type { Hold } from '../shares/fair-shares.ts';
 import { contentAnswer } from './content-answer.ts';
+import type { ContentCopies } from './content-copies.ts';
 import type { HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
 import {
@@ -35,7 +36,6 @@ import {
   VALIDATION_SECONDS_MAX,
 } from './http-limits.ts';
 import { withJsonBody, withOptionalJsonBody } from './request-body.ts';
-import type { SentFiles } from './sent-files.ts';
 import type { TenantShares } from './tenant-shares.ts';
 
 /** An authorized request of a known route. Nothing else about it is checked yet. */
@@ -48,7 +48,7 @@ export interface AuthorizedCall {
   readonly query: string | undefined;
   /** from the verified capability, the only place it may come from */
   readonly refDomain: string | undefined;
-  readonly sentFiles: SentFiles;
+  readonly copies: ContentCopies;
   readonly shares: TenantShares;
   /** origin of upload URLs */
   readonly uploadOrigin: () => string;
@@ -71,7 +71,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
   readContent(call) {
     const hash = readHash(call);
     refuseQuery(call);
-    const { exchange, core, space, sentFiles, shares } = call;
+    const { exchange, core, space, copies, shares } = call;
     const { request, connections } = exchange;
     const range = request.headers.get('range') ?? undefined;
     const startedAt = performance.now();
@@ -83,9 +83,9 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
         // What an earlier look reserved is as large: it was for the same range.
         hold ??= await shares.answers.reserve(space, bytes);
       },
-      makeBody: (source, start, end) => {
+      copy: (source, start, end) => {
         const onProgress = (): void => connections?.timeout(request, IDLE_SECONDS_MAX);
-        return sentFiles.take(source, start, end, { space, signal: request.signal, onProgress });
+        return copies.take(source, start, end, { space, signal: request.signal, onProgress });
       },
     };
     const answer = after(readContent(core, space, hash, range, caller), (content) => {

@@ -18,10 +18,10 @@ import { makeCore } from '../deployment/make-core.ts';
 import { openDeployment } from '../deployment/open.ts';
 import { watchSecret } from '../deployment/watch-secret.ts';
 import { ServeError } from '../errors.ts';
+import { ContentCopies } from '../http/content-copies.ts';
 import type { FailureReport } from '../http/error-answer.ts';
 import { createHandler, type Handler } from '../http/handler.ts';
 import { TrustedProxies } from '../http/peer.ts';
-import { SentFiles } from '../http/sent-files.ts';
 import { makeTenantShares } from '../http/tenant-shares.ts';
 import type { Log } from '../log.ts';
 import { ROT_FOUND, ROT_HEALED } from '../metrics/server-metrics.ts';
@@ -97,13 +97,13 @@ async function openParts(
   // A restarted server knows of rotten nodes at once. If the rows cannot be read now, background work tries again.
   await core.rottenNodes.look(core.metadata).catch(() => undefined);
   const { spoolFolder, turns } = deployment;
-  const sentFiles = await SentFiles.open(spoolFolder, {
+  const copies = await ContentCopies.open(spoolFolder, {
     processes: config.workers,
     keptFreeBytes: () => disk?.keptFree ?? 0,
   }).catch((error: unknown) => {
     throw explainFolderError(spoolFolder, error);
   });
-  opened.add(() => sentFiles.close());
+  opened.add(() => copies.close());
   const stopWatching = watchServer(config, core);
   opened.add(async () => stopWatching());
   const audit = config.audit === undefined ? undefined : await openAudit(config.audit, log);
@@ -117,7 +117,7 @@ async function openParts(
     authorize: (authorization, appId, spaceId, operation, record) =>
       authorize(authorizer, authorization, appId, spaceId, operation, record),
     isRegistered: (appId) => authorizer.registry.isRegistered(appId),
-    sentFiles,
+    copies,
     reportFailure: (report) => logFailure(log, report, onFatal),
     publicUrl: config.publicUrl,
     trustedProxies: new TrustedProxies(config.trustedProxies),

@@ -49,7 +49,7 @@ const SETTINGS: CoreSettings = {
 /** Nodes here are small: none is copied. */
 export const CALLER: ContentCaller = {
   wantsBytes: true,
-  makeBody: () => Promise.reject(new Error('no content here is as large as that')),
+  copy: () => Promise.reject(new Error('no content here is as large as that')),
 };
 
 export type AwaitingUpload = Extract<LeaseResponse, { upload: unknown }>;

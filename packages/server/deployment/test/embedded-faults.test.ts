@@ -243,9 +243,7 @@ describe('a failing disk', () => {
   test('one bad read of good bytes is read again and served', async () => {
     let badReads = 0;
     const spoil = (file: OpenFile): OpenFile => ({
-      path: file.path,
       sizeNow: () => file.sizeNow(),
-      versionNow: () => file.versionNow(),
       write: (buffer, position) => file.write(buffer, position),
       sync: () => file.sync(),
       close: () => file.close(),

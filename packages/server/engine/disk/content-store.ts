@@ -1,7 +1,6 @@
 /** core/ports.ts ContentStore on local disk. Every byte is proven by its block's checksum before it leaves. */
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, Space } from '../../core/model.ts';
-import type { ObjectFile, ReadAids } from '../../core/object-file.ts';
 import {
   ContentDamaged,
   ContentLost,
@@ -11,6 +10,7 @@ import {
   type FindKnown,
   type InspectedObject,
   type NodeLimits,
+  type ReadAids,
   type StoredObject,
   StoreUnavailable,
 } from '../../core/ports.ts';
@@ -113,22 +113,6 @@ export class DiskContentStore implements ContentStore {
     });
   }
 
-  async openFile(object: StoredObject): Promise<ObjectFile | undefined> {
-    if (isPacked(object)) return undefined;
-    return this.#guard('reading content', async () => {
-      const reader = await this.#open(object);
-      const { version } = reader;
-      return {
-        path: reader.path,
-        version,
-        isUnchanged: () => reader.version === version,
-        read: (start, end, aids) =>
-          this.#guard('reading content', () => reader.read(start, end, aids?.scratch)),
-        close: () => reader.close(),
-      };
-    });
-  }
-
   prove(object: StoredObject, start: number, end: number): Promise<void> {
     if (isPacked(object)) return provePackedNode(this.packs, object);
     return this.#reading('reading content', object, (reader) => reader.prove(start, end));
@@ -208,22 +192,22 @@ export class DiskContentStore implements ContentStore {
     return judge.judge(() => integrity.finish(), false);
   }
 
-  #reading<T>(doing: string, object: StoredObject, use: (reader: ObjectReader) => Promise<T>): Promise<T> {
+  #reading<T>(
+    doing: string,
+    { generation, integrity: record, canonicalSize }: StoredObject,
+    use: (reader: ObjectReader) => Promise<T>,
+  ): Promise<T> {
     return this.#guard(doing, async () => {
-      const reader = await this.#open(object);
+      const integrity = new BlockIntegrity(record, canonicalSize);
+      const file = await this.#find(generation);
+      if (file === undefined) throw new ContentLost(`the object of generation ${generation} is not there`);
+      const reader = new ObjectReader({ file, integrity, generation });
       try {
         return await use(reader);
       } finally {
         reader.close();
       }
     });
-  }
-
-  async #open({ generation, integrity: record, canonicalSize }: StoredObject): Promise<ObjectReader> {
-    const integrity = new BlockIntegrity(record, canonicalSize);
-    const file = await this.#find(generation);
-    if (file === undefined) throw new ContentLost(`the object of generation ${generation} is not there`);
-    return new ObjectReader({ file, integrity, generation });
   }
 
   /** `undefined` only when a healthy store has no such object. */

@@ -5,15 +5,12 @@ import { promisify } from 'node:util';
 import { FSYNC_DURATION } from '../../metrics/server-metrics.ts';
 
 export interface OpenFile {
-  /** opens this very file anew, on Linux even when it has lost its name */
-  readonly path: string;
   /** Fills `buffer` from `position` on; returns the bytes read, fewer only at the end of the file. */
   read(buffer: Uint8Array, position: number): Promise<number>;
   /** Writes all of `buffer`. */
   write(buffer: Uint8Array, position: number): Promise<void>;
-  /** The size of an open file, its version as in `findVersion`, and closing it: all without the disk if nothing was written. */
+  /** The size of an open file and closing it, both without the disk if nothing was written. */
   sizeNow(): number;
-  versionNow(): string;
   closeNow(): void;
   sync(): Promise<void>;
   close(): Promise<void>;
@@ -51,12 +48,10 @@ export interface Files {
  */
 class DiskFile implements OpenFile {
   static readonly #leftOpen = new FinalizationRegistry<number>((fd) => fs.closeSync(fd));
-  readonly path: string;
   readonly #fd: number;
   #isOpen = true;
 
-  constructor(fd: number, path: string) {
-    this.path = process.platform === 'linux' ? `/proc/self/fd/${fd}` : path;
+  constructor(fd: number) {
     this.#fd = fd;
     DiskFile.#leftOpen.register(this, fd, this);
   }
@@ -80,10 +75,6 @@ class DiskFile implements OpenFile {
 
   sizeNow(): number {
     return fs.fstatSync(this.#fd).size;
-  }
-
-  versionNow(): string {
-    return versionOf(fs.fstatSync(this.#fd, { bigint: true }));
   }
 
   closeNow(): void {
@@ -138,17 +129,16 @@ function writeFd(fd: number, buffer: Uint8Array, offset: number, length: number,
 }
 
 export const diskFiles: Files = {
-  openToRead: async (path) => new DiskFile(await openFd(path, fs.constants.O_RDONLY), path),
+  openToRead: async (path) => new DiskFile(await openFd(path, fs.constants.O_RDONLY)),
   create: async (path) =>
     new DiskFile(
       await openFd(path, fs.constants.O_WRONLY | fs.constants.O_CREAT | fs.constants.O_EXCL, 0o600),
-      path,
     ),
   link,
   rename,
   remove: unlink,
   openFolder: async (path) =>
-    new DiskFile(await openFd(path, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY), path),
+    new DiskFile(await openFd(path, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY)),
   async syncFolder(path) {
     const folder = await diskFiles.openFolder(path);
     try {
@@ -168,13 +158,9 @@ export const diskFiles: Files = {
   },
   async findVersion(path) {
     const found = await findStat(path);
-    return found && versionOf(found);
+    return found && `${found.dev}:${found.ino}:${found.size}:${found.mtimeNs}:${found.ctimeNs}`;
   },
 };
-
-function versionOf({ dev, ino, size, mtimeNs, ctimeNs }: fs.BigIntStats): string {
-  return `${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`;
-}
 
 async function findStat(path: string): Promise<fs.BigIntStats | undefined> {
   try {

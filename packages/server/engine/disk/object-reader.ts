@@ -18,15 +18,6 @@ export class ObjectReader {
     this.#options = options;
   }
 
-  get path(): string {
-    return this.#options.file.path;
-  }
-
-  /** names the bytes as they are now, without reading them */
-  get version(): string {
-    return this.#options.file.versionNow();
-  }
-
   /** Canonical bytes [start, end). Reads all their blocks, into `scratch` if they fit. */
   async read(start: number, end: number, scratch?: Uint8Array): Promise<Uint8Array> {
     const { file, integrity } = this.#options;

@@ -4,7 +4,6 @@
  */
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, Space } from '../../core/model.ts';
-import type { ReadAids } from '../../core/object-file.ts';
 import {
   CONTENT_PIECE_BYTES,
   ContentDamaged,
@@ -14,6 +13,7 @@ import {
   type FindKnown,
   type InspectedObject,
   type NodeLimits,
+  type ReadAids,
   type StoredObject,
 } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';

@@ -15,9 +15,9 @@ import { StrayWatch } from '../../core/stray-watch.ts';
 import { openEmbeddedEngine } from '../../deployment/test/embedded-engine-fixture.ts';
 import { unzstd } from '../../engine/unzstd.ts';
 import { JudgingTurns } from '../../shares/judging-turns.ts';
+import { ContentCopies } from '../content-copies.ts';
 import type { FailureReport } from '../error-answer.ts';
 import { createHandler, type Handler, type HandlerOptions } from '../handler.ts';
-import { SentFiles } from '../sent-files.ts';
 
 export const SPACE_URL = 'http://h/v1/apps/app/spaces/space';
 const NODE_BYTES_MAX = 20 * 1024 * 1024;
@@ -70,7 +70,7 @@ export async function openHandlerWorld(): Promise<HandlerWorld> {
       return capabilityOf(appId ?? '', spaceId ?? '');
     },
     isRegistered: () => false,
-    sentFiles: await SentFiles.open(join(dataDir, 'copies')),
+    copies: await ContentCopies.open(join(dataDir, 'copies')),
     reportFailure: (report) => failures.push(report),
     publicUrl: undefined,
     corsOrigins: '*',
@@ -95,7 +95,7 @@ export async function openHandlerWorld(): Promise<HandlerWorld> {
       await writeFile(path, bytes);
     },
     async close() {
-      options.sentFiles.close();
+      options.copies.close();
       await engine.close();
       await rm(dataDir, { recursive: true, force: true });
     },

@@ -1,0 +1,319 @@
+/**
+ * Copies of large content that is being sent. An answer must send exactly the proven bytes, however late, and must have a length.
+ * But the runtime frames a stream in chunks, and sends a file as it is at that time. So each object that is read has one private
+ * file, which all its readers share. Pieces are read, proven and written side by side, and an answer begins when all of its
+ * pieces are there.
+ *
+ * On Linux the file has no name: nothing else can reach it, a crash leaves nothing, and it counts until the runtime has closed it
+ * for its last reader. If the disk has no room, the file lies in the system's memory.
+ */
+import { existsSync, mkdirSync, statfsSync } from 'node:fs';
+import { mkdir, readdir, realpath, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ApiError } from '@holdfast/protocol';
+import type { CopySource } from '../core/content-caller.ts';
+import type { Generation, Space } from '../core/model.ts';
+import { CONTENT_PIECE_BYTES, type ReadAids } from '../core/ports.ts';
+import { exhausted } from '../shares/exhausted.ts';
+import { FairQueue } from '../shares/fair-queue.ts';
+import { FairShares, type Hold } from '../shares/fair-shares.ts';
+import {
+  bytesOf,
+  ContentCopy,
+  type CopyPlace,
+  countOpenings,
+  type Piece,
+  PlaceFailed,
+  piecesOf,
+} from './content-copy.ts';
+import {
+  COPIED_BYTES_MAX,
+  COPIED_IN_MEMORY_BYTES_MAX,
+  COPYING_PIECES_MAX,
+  COPYING_PIECES_OF_ANSWER_MAX,
+  SHED_RETRY_AFTER_SECONDS,
+} from './http-limits.ts';
+
+/** The request that waits for a copy. */
+export interface CopyWatch {
+  /** whose share the copy is made out of */
+  readonly space: Space;
+  /** aborts when nobody waits any more */
+  readonly signal: AbortSignal;
+  /** called for every piece, so that the connection of a waiting request does not count as dead */
+  onProgress(): void;
+}
+
+/** a copy without readers and requests is removed after this long */
+const IDLE_MS_MAX = 5_000;
+/** the runtime opens a copy in the turn in which the answer is handed over; until then it stays */
+const OPENABLE_MS_MIN = 250;
+/** between looks at who still reads; the cost of a look grows with the open files of the process */
+const LOOK_MS = 500;
+const MEMORY_FOLDER = '/dev/shm';
+/** how long an answer waits for its share, and between looks */
+const SHARE_WAIT_MS_MAX = 1000;
+const SHARE_LOOK_MS = 250;
+const SCRATCHES_KEPT_MAX = 8;
+
+class CallerGone extends Error {
+  override readonly name = 'CallerGone';
+}
+
+export class ContentCopies {
+  readonly #places: readonly CopyPlace[];
+  /** the copies that further answers may share */
+  readonly #shared = new Map<Generation, ContentCopy>();
+  readonly #copies = new Set<ContentCopy>();
+  readonly #lanes = new Lanes(COPYING_PIECES_MAX);
+  readonly #timer: ReturnType<typeof setInterval>;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+
+  /** `folder` belongs to this process alone: files that an earlier process left in it are removed. */
+  static async open(
+    folder: string,
+    {
+      bytesMax = COPIED_BYTES_MAX,
+      memoryFolder = MEMORY_FOLDER,
+      processes = 1,
+      keptFreeBytes = (): number => 0,
+    } = {},
+  ): Promise<ContentCopies> {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    for (const name of await readdir(folder)) await rm(join(folder, name), { force: true });
+    const disk = {
+      resource: 'copied bytes',
+      folder: await realpath(folder),
+      bytesMax,
+      processes,
+      keptFreeBytes,
+    };
+    const places = [makePlace(disk)];
+    if (existsSync(memoryFolder)) {
+      const bytesMax = COPIED_IN_MEMORY_BYTES_MAX;
+      const resource = 'copied bytes in memory';
+      places.push(makePlace({ resource, folder: memoryFolder, bytesMax, processes, keptFreeBytes: () => 0 }));
+    }
+    return new ContentCopies(places);
+  }
+
+  private constructor(places: readonly CopyPlace[]) {
+    this.#places = places;
+    this.#timer = setInterval(() => this.#forgetIdle(IDLE_MS_MAX), IDLE_MS_MAX);
+    this.#timer.unref();
+  }
+
+  /** bytes of all copies, written or about to be */
+  get heldBytes(): number {
+    return this.#places.reduce((sum, { heldBytes }) => sum + heldBytes, 0);
+  }
+
+  /**
+   * Content [start, end) as a file, to be handed to the runtime in this turn. Rejects with the error of reading or of the disk,
+   * with 503 if there is no room at all, with 429 if the share of the Space is used up, or when the caller goes away.
+   */
+  async take(source: CopySource, start: number, end: number, watch: CopyWatch): Promise<Blob> {
+    const version = await source.getVersion();
+    const patienceEndsAt = performance.now() + SHARE_WAIT_MS_MAX;
+    for (;;) {
+      let failure: unknown = noRoom();
+      for (const place of this.#places) {
+        try {
+          const copy = this.#reserve(place, source, version, piecesOf(source, start, end), watch.space);
+          if (copy === 'share used up') failure = shareUsedUp();
+          else if (copy !== undefined) return await this.#fill(copy, source, start, end, watch);
+        } catch (error) {
+          if (!(error instanceof PlaceFailed)) throw error;
+          failure = error.cause;
+        }
+      }
+      const isShort = failure instanceof ApiError && failure.code === 'RESOURCE_EXHAUSTED';
+      if (!isShort || performance.now() >= patienceEndsAt || watch.signal.aborted) throw failure;
+      await Bun.sleep(SHARE_LOOK_MS);
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    for (const copy of this.#copies) if (!copy.isBusy) this.#forget(copy);
+  }
+
+  /** `undefined`: there is no room for these pieces, or the copy lies elsewhere. Throws PlaceFailed. */
+  #reserve(
+    place: CopyPlace,
+    source: CopySource,
+    version: string,
+    pieces: readonly Piece[],
+    { appId, spaceId }: Space,
+  ): ContentCopy | 'share used up' | undefined {
+    const { generation } = source;
+    // The stored bytes have changed since this copy was made: only answers that began before may use it.
+    if (this.#shared.get(generation)?.version !== version) this.#shared.delete(generation);
+    let copy = this.#shared.get(generation);
+    if (copy !== undefined && copy.place !== place) return undefined;
+    if (!hasRoom(place, copy?.missingBytes(pieces) ?? bytesOf(pieces))) {
+      this.#forgetIdle(OPENABLE_MS_MIN);
+      copy = this.#shared.get(generation);
+      if (!hasRoom(place, copy?.missingBytes(pieces) ?? bytesOf(pieces))) return undefined;
+    }
+    if (copy === undefined) {
+      const hold = this.#takeShare(place, appId, spaceId, bytesOf(pieces));
+      if (hold === undefined) return 'share used up';
+      copy = new ContentCopy(place, source, version, hold);
+      this.#shared.set(generation, copy);
+      this.#copies.add(copy);
+    }
+    return copy.reserve(pieces) ? copy : 'share used up';
+  }
+
+  /** Copies that nobody reads any more are kept for a while: they give way first. */
+  #takeShare({ shares }: CopyPlace, appId: string, spaceId: string, bytes: number): Hold | undefined {
+    const hold = shares.tryAcquire(appId, spaceId, bytes);
+    if (hold !== undefined) return hold;
+    this.#forgetIdle(OPENABLE_MS_MIN);
+    return shares.tryAcquire(appId, spaceId, bytes);
+  }
+
+  async #fill(
+    copy: ContentCopy,
+    source: CopySource,
+    start: number,
+    end: number,
+    watch: CopyWatch,
+  ): Promise<Blob> {
+    const pieces = piecesOf(source, start, end).values();
+    const gone = Promise.withResolvers<never>();
+    const leave = (): void => gone.reject(new CallerGone('the caller went away before its answer'));
+    let isOver = false;
+    copy.users += 1;
+    watch.signal.addEventListener('abort', leave, { once: true });
+    if (watch.signal.aborted) leave();
+    try {
+      const bringAll = async (): Promise<void> => {
+        for (const piece of pieces) {
+          if (isOver) return;
+          await copy.put(piece, (signal) =>
+            this.#lanes.run(watch.space, (scratch) => bring(copy, source, piece, { scratch, signal })),
+          );
+          watch.onProgress();
+        }
+      };
+      const all = Promise.all(Array.from({ length: COPYING_PIECES_OF_ANSWER_MAX }, bringAll));
+      await Promise.race([gone.promise, all]);
+      return copy.toBlob(start, end);
+    } catch (error) {
+      // The next request makes a new copy, perhaps in another place.
+      if (error instanceof PlaceFailed && this.#shared.get(source.generation) === copy) {
+        this.#shared.delete(source.generation);
+      }
+      throw error;
+    } finally {
+      isOver = true;
+      watch.signal.removeEventListener('abort', leave);
+      copy.users -= 1;
+      if (copy.users === 0) copy.abandon();
+      copy.usedAt = performance.now();
+    }
+  }
+
+  /** Removes copies without readers. The runtime does not report that it has sent a file, but closes it then. */
+  #forgetIdle(idleMs: number): void {
+    const now = performance.now();
+    const idle = [...this.#copies].filter(({ isBusy, usedAt }) => !isBusy && now - usedAt >= idleMs);
+    if (idle.length === 0 || now - this.#lookedAt < LOOK_MS) return;
+    this.#lookedAt = now;
+    const openings = countOpenings();
+    for (const copy of idle) if (!copy.hasReaders(openings)) this.#forget(copy);
+  }
+
+  #forget(copy: ContentCopy): void {
+    if (this.#shared.get(copy.generation) === copy) this.#shared.delete(copy.generation);
+    this.#copies.delete(copy);
+    copy.close();
+  }
+}
+
+async function bring(
+  copy: ContentCopy,
+  { offset, read }: CopySource,
+  { start, end }: Piece,
+  aids: Required<ReadAids>,
+): Promise<void> {
+  // The requests that wanted this piece may have gone while it waited for its turn.
+  aids.signal.throwIfAborted();
+  const bytes = await read(start, end, aids);
+  if (bytes.length !== end - start) {
+    throw new Error(`${end - start} bytes of content came as ${bytes.length}`);
+  }
+  await copy.write(bytes, start - offset);
+}
+
+interface PlaceOptions extends Pick<CopyPlace, 'folder' | 'processes' | 'keptFreeBytes'> {
+  /** names it in metrics */
+  readonly resource: string;
+  /** of all processes together */
+  readonly bytesMax: number;
+}
+
+/** The size of the file system bounds the shares too: on a small disk a share is small. */
+function makePlace({ resource, bytesMax, ...place }: PlaceOptions): CopyPlace {
+  const { blocks, bsize } = statfsSync(place.folder);
+  const capacity = Math.floor(Math.min(bytesMax, (blocks * bsize) / 2) / place.processes);
+  return { ...place, shares: new FairShares({ resource, capacity }), heldBytes: 0, writtenBytes: 0 };
+}
+
+/** Copies never hold more of a file system than they leave free, so that readers cannot keep writers from it. */
+function hasRoom(place: CopyPlace, missingBytes: number): boolean {
+  if (missingBytes === 0) return true;
+  const heldBytes = place.heldBytes + missingBytes;
+  const unwrittenBytes = heldBytes - place.writtenBytes;
+  const spareBytes = readFreeBytes(place) - unwrittenBytes - place.keptFreeBytes();
+  return spareBytes >= heldBytes * place.processes;
+}
+
+/** Makes the folder again if something removed it: it looks empty, and systems clean their temporary folders. Throws PlaceFailed. */
+function readFreeBytes({ folder }: CopyPlace): number {
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize;
+  } catch (error) {
+    throw new PlaceFailed(`no copy can be made in ${folder}`, { cause: error });
+  }
+}
+
+const shareUsedUp = (): ApiError =>
+  exhausted(
+    'the large answers that this Space is reading use up its share; read some to their end, then try again',
+  );
+
+const noRoom = (): ApiError =>
+  new ApiError('SERVICE_UNAVAILABLE', 'large answers wait for slow readers; repeat the request', {
+    retryAfterSeconds: SHED_RETRY_AFTER_SECONDS,
+  });
+
+/** Bounds the pieces that are copied at once, each with memory of its own. Others wait, and Apps and their Spaces take turns. */
+class Lanes {
+  #free: number;
+  readonly #waiting = new FairQueue<() => void>();
+  /** Kept, because new memory costs three times as much as the reading: the system clears it page by page. */
+  readonly #scratches: Uint8Array[] = [];
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async run({ appId, spaceId }: Space, work: (scratch: Uint8Array) => Promise<void>): Promise<void> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((resolve) => void this.#waiting.push(appId, spaceId, 1, resolve));
+    const scratch = this.#scratches.pop() ?? new Uint8Array(CONTENT_PIECE_BYTES);
+    try {
+      await work(scratch);
+    } finally {
+      if (this.#scratches.length < SCRATCHES_KEPT_MAX) this.#scratches.push(scratch);
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#free += 1;
+      else next();
+    }
+  }
+}
