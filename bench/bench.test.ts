@@ -31,6 +31,7 @@ describe('the smoke run', () => {
       'metadata',
       'commits-1',
       'commits-20',
+      'commits-20-alone',
       'scale-usage',
       'scale-lease',
       'scale-page',

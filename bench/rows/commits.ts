@@ -1,4 +1,4 @@
-/** Durable root-ref commits of 1 and of 1000 deltas against the same row changes hand-written on SQLite. */
+/** Durable root-ref commits of 1 and of 1000 deltas, and of a lone caller, against the same row changes hand-written on SQLite. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT_REF_CHANGES_MAX } from '@holdfast/protocol';
@@ -27,9 +27,13 @@ async function runCommitsRow(bench: Bench): Promise<readonly RowResult[]> {
     const database = join(bench.folder, 'hand-written.sqlite');
     createCommitDatabase(database, hashes);
     const large = Math.min(ROOT_REF_CHANGES_MAX, hashes.length);
+    // First, while both sides have as little history: the side that commits more has more of it to write among.
+    const alone = await compareCommits(bench, ours, database, hashes, { deltas: large, connections: 1 });
+    const { connections } = bench;
     return [
-      await compareCommits(bench, ours, database, hashes, 1),
-      await compareCommits(bench, ours, database, hashes, large),
+      await compareCommits(bench, ours, database, hashes, { deltas: 1, connections }),
+      await compareCommits(bench, ours, database, hashes, { deltas: large, connections }),
+      { ...alone, row: `${alone.row}-alone` },
     ];
   } finally {
     await ours.close();
@@ -41,18 +45,21 @@ async function compareCommits(
   ours: Holdfast,
   database: string,
   hashes: readonly string[],
-  deltas: number,
+  { deltas, connections }: { readonly deltas: number; readonly connections: number },
 ): Promise<RowResult> {
   const requests = formatCommits(ours, hashes, deltas);
   const seconds = deltas === 1 ? bench.seconds : bench.seconds * SLOW_ROUND_FACTOR;
   const samples = await interleave(
     bench,
-    (round) => loadFixed(bench, ours, nameRound(requests, `${deltas}-${round}-`), { seconds }),
+    (round) => {
+      const name = `${deltas}-${connections}-${round}-`;
+      return loadFixed(bench, ours, nameRound(requests, name), { seconds, connections });
+    },
     () => runHandWritten(bench, { path: database, hashes, deltas, seconds }),
   );
   return {
     row: `commits-${deltas}`,
-    workload: `durable commits of ${deltas} delta${deltas === 1 ? '' : 's'}, ${bench.connections} connections, ${hashes.length} nodes`,
+    workload: `durable commits of ${deltas} delta${deltas === 1 ? '' : 's'}, ${connections} connection${connections === 1 ? '' : 's'}, ${hashes.length} nodes`,
     target: atLeast(0.5, 'the same row changes in hand-written SQLite transactions'),
     ours: { label: 'holdfast', unit: 'commits/s', values: samples.a.map(rate) },
     peer: {

@@ -194,8 +194,7 @@ test('a write is refused while another process keeps the lock too long, and acce
 test('a body that writes first and fails is undone alone, with every page it has changed', async () => {
   await insert(1);
   const writeAndFail = (index: number) =>
-    commits.submit((scope) => {
-      const tx = new SqliteSpaceTransaction(scope, SPACE);
+    renew(1, NOW + 10 * index, (tx) => {
       tx.insertNode(readyNode(hashAt(index), { leaseExpiresAt: NOW + 1 }));
       throw new Error(`body ${index} fails`);
     });
