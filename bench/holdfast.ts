@@ -139,6 +139,11 @@ export async function call<T>(
   return JSON.parse(text) as T;
 }
 
+/** One authorised call of Bulk; throws on any status but 200. */
+export function callBulk<T>(server: EnteredSpace, path: string, body: unknown): Promise<T> {
+  return call({ ...server, spacePath: `/bulk${server.spacePath}` }, 'POST', path, body);
+}
+
 interface LeaseAnswer {
   readonly state: string;
   readonly upload?: { readonly url: string; readonly headers: Record<string, string> };

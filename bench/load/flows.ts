@@ -1,7 +1,13 @@
 /** What one connection does in one step, per kind of load. A step resolves with the body bytes received, or throws. */
+import {
+  encodePackHeader,
+  encodeRecord,
+  encodeRecordHeader,
+  LEASE_DURATION_MS_MAX,
+} from '@holdfast/protocol';
 import { contentBytesOf, createNodeSource, type LoadNode } from './canonical-nodes.ts';
 import { findHeader, type HttpAnswer, HttpConnection } from './http-connection.ts';
-import { formatLease } from './space-requests.ts';
+import { formatBulk, formatLease } from './space-requests.ts';
 import {
   COUNTER_DIGITS,
   type Flow,
@@ -33,6 +39,8 @@ export function createFlow(spec: LoadSpec): RunningFlow {
       return createFixedFlow(flow);
     case 'put-nodes':
       return createPutNodesFlow(flow, spec);
+    case 'put-packs':
+      return createPutPacksFlow(flow, spec);
     case 'push-blobs':
       return createPushBlobsFlow(flow, spec);
     case 'put-objects':
@@ -82,6 +90,39 @@ function createPutNodesFlow(flow: FlowOf<'put-nodes'>, spec: LoadSpec): RunningF
     expectStatus(await upload.request([Buffer.concat([formatPut(target, body.length), body])]), 200);
     const last = expectStatus(await connection.request([lease]), 200);
     if (!last.body.includes('"ready"')) throw new Error(`The node did not become ready: ${last.body}`);
+    return last.bodyBytes;
+  };
+  return { step, runsOnce: false, close: () => uploads.close() };
+}
+
+interface OpenedPack extends PutTarget {
+  readonly id: string;
+}
+
+/** The bytes do not compress, so records hold them as they are. */
+function createPutPacksFlow(flow: FlowOf<'put-packs'>, spec: LoadSpec): RunningFlow {
+  const nextNode = createNodeSource(flow.contentBytes, spec.seed);
+  const uploads = new UploadConnections(spec.port);
+  let started = 0;
+  const step = async (connection: HttpConnection): Promise<number> => {
+    const records = Array.from({ length: flow.nodesPerPack }, () => {
+      const { hash, bytes } = nextNode();
+      return encodeRecord(hash, bytes.slice());
+    });
+    const space = flow.spaces[started++ % flow.spaces.length] as LoadSpace;
+    const leaseDurationMs = LEASE_DURATION_MS_MAX;
+    const ask = async (path: string, body: unknown): Promise<HttpAnswer> =>
+      expectStatus(await connection.request([toBytes(formatBulk(space, path, body))]), 200);
+    const asked = { leaseDurationMs, hashes: records.map(({ hash }) => hash), pack: true };
+    const { pack } = JSON.parse((await ask('/leases', asked)).body.toString()) as { pack?: OpenedPack };
+    if (pack === undefined) throw new Error('The server opened no pack.');
+    const parts = records.flatMap((record) => [encodeRecordHeader(record), record.stored]);
+    const body = Buffer.concat([encodePackHeader(), ...parts]);
+    const upload = await uploads.of(connection, pack);
+    expectStatus(await upload.request([Buffer.concat([formatPut(pack, body.length), body])]), 200);
+    const last = await ask(`/packs/${pack.id}/lease`, { leaseDurationMs });
+    const ready = last.body.toString().split('"ready"').length - 1;
+    if (ready !== records.length) throw new Error(`${ready} of ${records.length} nodes became ready.`);
     return last.bodyBytes;
   };
   return { step, runsOnce: false, close: () => uploads.close() };

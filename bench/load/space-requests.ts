@@ -19,6 +19,10 @@ export function formatLease(
   return formatPost(space, `/cas/nodes/${hash}/lease`, `{"leaseDurationMs":${leaseDurationMs}}`);
 }
 
+export function formatBulk(space: LoadSpace, path: string, body: unknown): RequestTemplate {
+  return formatPost({ ...space, spacePath: `/bulk${space.spacePath}` }, path, JSON.stringify(body));
+}
+
 export function formatCollection(space: LoadSpace, maxNodes: number): RequestTemplate {
   return formatPost(space, '/cas/gc', `{"maxNodes":${maxNodes}}`);
 }

@@ -32,6 +32,14 @@ export type Flow =
       readonly spaces: readonly LoadSpace[];
       readonly contentBytes: number;
     }
+  /** leases, PUT and pack lease of `nodesPerPack` nodes nobody has seen, in one pack */
+  | {
+      readonly kind: 'put-packs';
+      /** one after the other */
+      readonly spaces: readonly LoadSpace[];
+      readonly contentBytes: number;
+      readonly nodesPerPack: number;
+    }
   /** POST an upload, PUT the blob with its digest: the same canonical bytes as put-nodes */
   | { readonly kind: 'push-blobs'; readonly repository: string; readonly contentBytes: number }
   /** PUT the canonical bytes of a node nobody has seen to the next of `targets`: the same bytes as put-nodes */
@@ -56,7 +64,7 @@ export interface LoadSpec {
 }
 
 export interface LoadResult {
-  /** whole flows done: one request for `fixed`, one node for the others */
+  /** whole flows done: one request for `fixed`, one pack for `put-packs`, one node for the others */
   readonly done: number;
   readonly elapsedMs: number;
   /** body bytes received */

@@ -38,14 +38,15 @@ function storeIn(folder: string, init: () => Promise<unknown>): Pick<TreeTool, '
 
 function createRestic(program: string, folder: string): TreeTool {
   const env = { RESTIC_PASSWORD: 'bench', RESTIC_REPOSITORY: join(folder, 'repo') };
-  const common = ['--cache-dir', join(folder, 'cache'), '--compression', 'off', '--quiet'];
+  const common = ['--cache-dir', join(folder, 'cache'), '--quiet'];
   const run = (args: readonly string[]) => runCommand([program, ...args, ...common], { env });
   return {
     name: 'restic',
-    note: 'restic: into a local repository without a server; encrypts (it always does), compression off',
+    note: 'restic: into a local repository without a server; its defaults: encrypted, compressed',
     ...storeIn(folder, () => run(['init'])),
     push: (input) => run(['backup', input]),
     pull: (target) => run(['restore', 'latest', '--target', target]),
+    store: () => env.RESTIC_REPOSITORY,
   };
 }
 
@@ -57,17 +58,17 @@ function createBorg(program: string, folder: string): TreeTool {
   let count = 0;
   return {
     name: 'borg',
-    note: 'borg: into a local repository without a server; encryption none, compression none',
+    note: 'borg: into a local repository without a server; encryption none, its default compression (lz4)',
     ...storeIn(folder, async () => {
       mkdirSync(join(folder, 'base'));
       await runCommand([program, 'init', '--encryption', 'none', repo], options);
     }),
-    push: (input) =>
-      runCommand([program, 'create', '--compression', 'none', `${repo}::run-${++count}`, input], options),
+    push: (input) => runCommand([program, 'create', `${repo}::run-${++count}`, input], options),
     async pull(target) {
       mkdirSync(target);
       return runCommand([program, 'extract', `${repo}::run-${count}`], { ...options, cwd: target });
     },
+    store: () => repo,
   };
 }
 
@@ -79,5 +80,6 @@ function createRsync(program: string, folder: string): TreeTool {
     ...storeIn(folder, async () => undefined),
     push: (input) => runCommand([program, '-a', `${input}/`, `${copy}/`]),
     pull: (target) => runCommand([program, '-a', `${copy}/`, `${target}/`]),
+    store: () => copy,
   };
 }

@@ -1,6 +1,8 @@
 /** Every row of the table, in the order they run. */
 import type { Row } from '../bench.ts';
 import { BACKUP_AGAIN_ROW, BACKUP_ROW } from './backup.ts';
+import { BULK_READS_ROW } from './bulk-reads.ts';
+import { BULK_SCALEOUT_ROW } from './bulk-scaleout.ts';
 import { COMMITS_ROW } from './commits.ts';
 import { CONTENT_ROW } from './content.ts';
 import { MEMORY_ROW } from './memory.ts';
@@ -22,6 +24,7 @@ export const ROWS: readonly Row[] = [
   RENEWAL_ROW,
   SLOW_DISK_ROW,
   SMALL_UPLOADS_ROW,
+  BULK_READS_ROW,
   COMMITS_ROW,
   SCALE_ROW,
   BACKUP_ROW,
@@ -30,5 +33,6 @@ export const ROWS: readonly Row[] = [
   PUSH_TREE_ROW,
   PUSH_LARGE_ROW,
   SCALEOUT_ROW,
+  BULK_SCALEOUT_ROW,
   SCALEOUT_SIZING_ROW,
 ];

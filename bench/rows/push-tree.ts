@@ -6,15 +6,18 @@ import { listTreePeers, TREE_TOOL_PACKAGES } from '../peers/tree-tools.ts';
 import {
   type Compared,
   compareTools,
+  describeDisk,
   describeMost,
   describePeaks,
   describeRequestsPerNode,
+  describeServerMemory,
   describeSteps,
   REQUESTS_PER_NODE_MAX,
+  type StepTargets,
   TREE_ROUNDS,
 } from '../trees/compare-tools.ts';
 import { createHoldfastTool } from '../trees/holdfast-trees.ts';
-import { makeManyFiles, type TreeInput } from '../trees/tree-input.ts';
+import { makeManyFiles, makeRealFiles, type TreeInput } from '../trees/tree-input.ts';
 
 export const PUSH_TREE_ROW: Row = {
   name: 'push-tree',
@@ -28,6 +31,10 @@ const FILES = 10_000;
 const MEMORY_FILES = 100_000;
 /** An unchanged tree needs one lease of its root. */
 const REQUESTS_UNCHANGED_MAX = 2;
+/** Small nodes travel in packs. */
+const REQUESTS_FIRST_MAX = 0.02;
+/** restic's time is 1. */
+const STEP_TARGETS: StepTargets = { first: 0.8, unchanged: 0.3, edited: 0.3, pull: 0.6 };
 
 async function runPushTreeRow(bench: Bench): Promise<readonly RowResult[]> {
   const ours = createHoldfastTool(bench);
@@ -39,10 +46,33 @@ async function runPushTreeRow(bench: Bench): Promise<readonly RowResult[]> {
     });
     const workload = describeInput(input);
     return [
-      ...describeSteps('push-tree', workload, compared),
+      ...describeSteps('push-tree', workload, compared, STEP_TARGETS),
+      describeDisk('push-tree', workload, compared),
       ...describeRequests(input, compared),
       ...describePeaks('push-tree', workload, compared.ours),
+      describeServerMemory('push-tree', workload, compared.ours),
+      ...(await measureRealFiles(bench)),
       ...(await measureManyFiles(bench)),
+    ];
+  } finally {
+    rmSync(input.folder, { recursive: true, force: true });
+  }
+}
+
+/** Documentation and packages of this machine: real names, real sizes, text that compresses. */
+async function measureRealFiles(bench: Bench): Promise<RowResult[]> {
+  const input = makeRealFiles(join(bench.folder, 'real-files'), bench.quick ? 60 : FILES);
+  try {
+    const compared = await compareTools(bench, {
+      input,
+      tools: [createHoldfastTool(bench), ...listTreePeers(bench)],
+    });
+    const workload = `${input.files} files of this machine, ${Math.round(input.bytes / 2 ** 20)} MiB, documentation and packages`;
+    return [
+      ...describeSteps('push-real', workload, compared, STEP_TARGETS),
+      describeDisk('push-real', workload, compared),
+      ...describePeaks('push-real', workload, compared.ours),
+      describeServerMemory('push-real', workload, compared.ours),
     ];
   } finally {
     rmSync(input.folder, { recursive: true, force: true });
@@ -70,6 +100,11 @@ function describeRequests({ depth }: TreeInput, { ours }: Compared): RowResult[]
   const editedMax = depth * REQUESTS_PER_NODE_MAX;
   return [
     describeRequestsPerNode('push-tree', ours),
+    describeMost('push-tree-requests-first', 'requests for each node of the first push', REQUESTS_FIRST_MAX, {
+      values: ours.first.map(({ requests = Number.NaN, nodes = 0 }) => requests / Math.max(1, nodes)),
+      unit: 'requests/node',
+      text: `≤ ${REQUESTS_FIRST_MAX} for each small node`,
+    }),
     describeMost(
       'push-tree-requests-unchanged',
       'requests of a push without changes',

@@ -32,6 +32,8 @@ export interface CompareOptions {
 const SETTLE_MS = 1_200;
 const PIECE_BYTES = 1024 * 1024;
 const PEAK_MIB_MAX = 200;
+const SERVER_PEAK_MIB_MAX = 300;
+const DISK_RATIO_MAX = 1.05;
 export const REQUESTS_PER_NODE_MAX = 4;
 /** Each of its steps takes long. */
 export const TREE_ROUNDS = 2;
@@ -52,9 +54,10 @@ export async function compareTools(bench: Bench, options: CompareOptions): Promi
           if (!bench.quick) await Bun.sleep(SETTLE_MS);
         }
         for (const tool of tools) {
-          const run = await runStep(bench, tool, step, input);
+          const ran = await runStep(bench, tool, step, input);
+          const run = step === 'first' ? { ...ran, storedBytes: await diskBytesOf(tool.store()) } : ran;
           runs.get(tool)?.[step].push(run);
-          const { elapsedMs, cpuMs, peakMiB, serverCpuMs, requests, nodes } = run;
+          const { elapsedMs, cpuMs, peakMiB, serverCpuMs, serverPeakMiB, requests, nodes, storedBytes } = run;
           const line = {
             tool: tool.name,
             step,
@@ -63,8 +66,10 @@ export async function compareTools(bench: Bench, options: CompareOptions): Promi
             cpuMs,
             peakMiB,
             serverCpuMs,
+            serverPeakMiB,
             requests,
             nodes,
+            storedBytes,
           };
           bench.record(`${JSON.stringify(line)}\n`);
         }
@@ -92,6 +97,12 @@ async function runStep(bench: Bench, tool: TreeTool, step: Step, input: TreeInpu
   }
 }
 
+/** What a folder takes on the disk. */
+export async function diskBytesOf(folder: string): Promise<number> {
+  const { stdout } = await runCommand(['du', '--summarize', '--block-size=1', folder]);
+  return Number.parseInt(stdout, 10);
+}
+
 function emptyRuns(): Record<Step, ToolRun[]> {
   return { first: [], unchanged: [], edited: [], pull: [] };
 }
@@ -114,8 +125,16 @@ const STEP_TEXTS: Readonly<Record<Step, string>> = {
   pull: 'pull into an empty place',
 };
 
-/** A row per step: seconds of ours against each peer, for comparison, without a target. */
-export function describeSteps(row: string, workload: string, { ours, tools }: Compared): RowResult[] {
+/** The most that a step may take of the first peer's time. */
+export type StepTargets = Partial<Readonly<Record<Step, number>>>;
+
+/** A row per step: seconds of ours against each peer; a step without a target is for comparison. */
+export function describeSteps(
+  row: string,
+  workload: string,
+  { ours, tools }: Compared,
+  targets: StepTargets = {},
+): RowResult[] {
   const [, ...peers] = tools;
   return STEPS.map((step) => {
     const side = (label: string, runs: StepRuns): Side => ({
@@ -127,7 +146,7 @@ export function describeSteps(row: string, workload: string, { ours, tools }: Co
     return {
       row: `${row}-${step}`,
       workload: `${STEP_TEXTS[step]}: ${workload}`,
-      target: undefined,
+      target: first && atMost(targets[step], `${first.label}’s time`),
       ours: side('holdfast', ours),
       peer: first,
       others,
@@ -137,6 +156,46 @@ export function describeSteps(row: string, workload: string, { ours, tools }: Co
       ],
     };
   });
+}
+
+function atMost(bound: number | undefined, text: string): RowResult['target'] {
+  return bound === undefined
+    ? undefined
+    : { figure: 'ratio', sense: 'at most', bound, text: `≤ ${bound} × ${text}` };
+}
+
+/** What the first push leaves on the disk, against each peer. */
+export function describeDisk(row: string, workload: string, { ours, tools }: Compared): RowResult {
+  const side = (label: string, runs: StepRuns): Side => ({
+    label,
+    unit: 'MiB',
+    values: runs.first.map(({ storedBytes = Number.NaN }) => storedBytes / 2 ** 20),
+  });
+  const [first, ...others] = tools.slice(1).map(({ tool, runs }) => side(tool.name, runs));
+  return {
+    row: `${row}-disk`,
+    workload: `bytes on the disk after the first push: ${workload}`,
+    target: first && atMost(DISK_RATIO_MAX, `what ${first.label} takes`),
+    ours: side('holdfast', ours),
+    peer: first,
+    others,
+    notes: ['blocks of the whole store (du), database and its log included'],
+  };
+}
+
+/** The most that our server had in memory over all steps of all rounds. */
+export function describeServerMemory(row: string, workload: string, ours: StepRuns): RowResult {
+  const peaks = STEPS.flatMap((step) => ours[step].map(({ serverPeakMiB = Number.NaN }) => serverPeakMiB));
+  return describeMost(
+    `${row}-server-memory`,
+    `highest resident memory of the server meanwhile: ${workload}`,
+    SERVER_PEAK_MIB_MAX,
+    {
+      values: peaks,
+      unit: 'MiB',
+      text: `≤ ${SERVER_PEAK_MIB_MAX} MiB`,
+    },
+  );
 }
 
 function describeCost(runs: readonly ToolRun[]): string {

@@ -3,7 +3,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bench } from '../bench.ts';
 import { APP, cliCommand, type Holdfast, startHoldfast } from '../holdfast.ts';
-import { runCommand } from './run-command.ts';
+import { peakOfTree, runCommand } from './run-command.ts';
 import type { ToolRun, TreeTool } from './tree-tool.ts';
 
 /** The last line of `push --json` and `pull --json` on stderr. */
@@ -13,7 +13,10 @@ interface DoneEvent {
   readonly result?: string;
 }
 
-export function createHoldfastTool(bench: Bench): TreeTool {
+export function createHoldfastTool(
+  bench: Bench,
+  start: () => Promise<Holdfast> = () => startHoldfast(bench, { name: 'trees' }),
+): TreeTool {
   const cache = join(bench.folder, 'push-cache');
   let server: Holdfast | undefined;
   let root = '';
@@ -38,6 +41,7 @@ export function createHoldfastTool(bench: Bench): TreeTool {
     return {
       ...spent,
       serverCpuMs: server.process.cpuMs() - before,
+      serverPeakMiB: peakOfTree(server.process.pid),
       requests: counters.requests,
       nodes: counters.transferredNodes,
       result,
@@ -46,11 +50,11 @@ export function createHoldfastTool(bench: Bench): TreeTool {
 
   return {
     name: 'holdfast',
-    note: 'holdfast: through HTTP into its server, which fsyncs every node; the server checks every hash again; no encryption, no compression',
+    note: 'holdfast: through HTTP into its server, which fsyncs every pack; the server checks every hash again; compression where it saves a tenth, no encryption',
     async begin() {
       rmSync(cache, { recursive: true, force: true });
       mkdirSync(cache, { recursive: true });
-      server = await startHoldfast(bench, { name: 'trees' });
+      server = await start();
     },
     async push(input) {
       const { result, ...spent } = await run(['push', input, '--cache', cache]);
@@ -61,6 +65,7 @@ export function createHoldfastTool(bench: Bench): TreeTool {
       const { result: _, ...spent } = await run(['pull', root, target]);
       return spent;
     },
+    store: () => server?.dataFolder ?? '',
     async end() {
       await server?.close();
       server = undefined;

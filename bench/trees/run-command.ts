@@ -59,6 +59,11 @@ export async function runCommand(
   }
 }
 
+/** Highest resident memory of a process that runs, and of what it has started, MiB. */
+export function peakOfTree(root: number): number {
+  return listTree(root).reduce((sum, pid) => sum + peakOf(pid), 0);
+}
+
 /** The process and what it has started, as far as they live. */
 function listTree(root: number): number[] {
   const tree = [root];

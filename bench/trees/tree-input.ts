@@ -5,6 +5,7 @@ import {
   copyFileSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   writeFileSync,
@@ -62,6 +63,48 @@ export function makeManyFiles(folder: string, files: number, smallOnly = false):
     files,
     bytes,
     depth: 4,
+    edit: (round) =>
+      writeFileSync(edited, Buffer.concat([original, Buffer.from(`one more line, ${round}\n`)])),
+    reset: () => writeFileSync(edited, original),
+  };
+}
+
+/** Where a machine with this project on it has many files, the first ones first. */
+const REAL_FOLDERS = ['/usr/share/doc', join(import.meta.dir, '..', '..', 'node_modules')];
+const REAL_FILE_BYTES_MAX = 8 * 1024 * 1024;
+
+/** Copies of regular files of this machine, in folders as they are there. Throws if it has fewer. */
+export function makeRealFiles(folder: string, files: number): TreeInput {
+  const copied: string[] = [];
+  let bytes = 0;
+  for (const source of REAL_FOLDERS) {
+    // One after the other, by name: the same machine gives the same tree.
+    const entries = readdirSync(source, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name))
+      .sort();
+    // No source fills the tree by itself.
+    const room = Math.ceil((files - copied.length) / (source === REAL_FOLDERS.at(-1) ? 1 : 2));
+    for (const path of entries.slice(0, room)) {
+      const content = readFileSync(path);
+      if (content.length > REAL_FILE_BYTES_MAX) continue;
+      const target = join(folder, path.slice(1));
+      mkdirSync(join(target, '..'), { recursive: true });
+      writeFileSync(target, content);
+      copied.push(target);
+      bytes += content.length;
+    }
+  }
+  if (copied.length < files / 2) {
+    throw new Error(`This machine has only ${copied.length} files under ${REAL_FOLDERS.join(' and ')}.`);
+  }
+  const edited = copied[Math.floor(copied.length / 2)] as string;
+  const original = readFileSync(edited);
+  return {
+    folder,
+    files: copied.length,
+    bytes,
+    depth: edited.slice(folder.length).split('/').length,
     edit: (round) =>
       writeFileSync(edited, Buffer.concat([original, Buffer.from(`one more line, ${round}\n`)])),
     reset: () => writeFileSync(edited, original),

@@ -8,6 +8,10 @@ export interface ToolRun extends Omit<CommandRun, 'stdout' | 'stderr'> {
   readonly requests?: number;
   /** nodes that were uploaded, or read */
   readonly nodes?: number;
+  /** highest resident memory of the server so far, MiB */
+  readonly serverPeakMiB?: number;
+  /** what the store takes on the disk after a first push, bytes */
+  readonly storedBytes?: number;
 }
 
 export interface TreeTool {
@@ -19,6 +23,8 @@ export interface TreeTool {
   push(input: string): Promise<ToolRun>;
   /** The last push of `input` into the folder `target`, which is not there yet. */
   pull(target: string, input: string): Promise<ToolRun>;
+  /** The folder that holds the store. */
+  store(): string;
   /** Takes the store away. */
   end(): Promise<void>;
 }
