@@ -13,7 +13,8 @@ import type { NodeStep, RangeKind, WorldStep } from './steps.ts';
 import { type Answer, at, type World } from './world.ts';
 
 const DAY_MS = 86_400_000;
-const DAYS_TO_OUTLIVE = 4;
+/** A stray is a day old before it gets a tombstone, and goes a week after; a walk comes by every other day. */
+const DAYS_TO_OUTLIVE = 12;
 const BACKGROUND_STEPS_MAX = 1000;
 
 export async function applyNodeStep(world: World, step: NodeStep): Promise<void> {
@@ -133,6 +134,8 @@ async function damage(world: World, space: number, node: PoolNode, how: 'flipped
   if (row?.bytes !== 'good' || row.state === 'claimed' || row.state === 'waiting') return;
   if (node.content.length === 0) return;
   const packed = await findPlace(world, space, node);
+  // There any change of a pack is one of all its records: its tag is another.
+  if (packed !== undefined && world.engine.direct !== undefined) return;
   // Of a pack one record is spoilt, so that its neighbours stay what they are.
   const spoilt = packed === undefined ? how : 'flipped';
   await world.engine.damage(world.space(space), await getRow(world, space, node), spoilt, packed);

@@ -9,6 +9,7 @@ import { readNodes } from '../../packages/server/core/read-nodes.ts';
 import { receiveUpload } from '../../packages/server/core/receive-upload.ts';
 import { beforeTransactions } from '../../packages/server/core/test/pack-fixture.ts';
 import { makePack, type PlantedRecord, packed, plain, takeApart } from '../support/planted-pack.ts';
+import { putPackDirectly } from './apply-direct-put.ts';
 import { getPoolNode, type PoolNode } from './node-pool.ts';
 import type { PackStep } from './pack-steps.ts';
 import type { ExpectedResult, ModelRecord } from './reference-packs.ts';
@@ -104,6 +105,7 @@ async function put(world: World, known: KnownPack, step: Of<'putPack'>): Promise
     return { ...record, canonical, storedLength: record.stored.length };
   });
   const body = step.isCut ? Buffer.concat([makePack(records), Buffer.alloc(1)]) : makePack(records);
+  if (world.engine.direct !== undefined) return putPackDirectly(world, known, body, records, step.isCut);
   const answer = await world.ask(() =>
     receiveUpload(world.core, {
       token: instruction.url.slice(`${ORIGIN}/uploads/`.length),

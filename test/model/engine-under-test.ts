@@ -14,9 +14,12 @@ export interface EngineUnderTest {
     findOrphans(generations: ReadonlySet<string>): Promise<readonly string[]>;
   };
   /** Opens the engine over its own fresh data; called again after `close` it finds the data it left. */
-  open(world: {
-    readonly clock: Clock;
-  }): Promise<{ readonly metadata: MetadataStore; readonly content: ContentStore }>;
+  open(world: { readonly clock: Clock }): Promise<{
+    readonly metadata: MetadataStore;
+    readonly content: ContentStore;
+    /** of other servers over the same data: they take turns */
+    readonly others?: readonly MetadataStore[];
+  }>;
   close(): Promise<void>;
   /** Spoils the stored bytes behind the engine's back: the last canonical byte flipped, or all of them gone. */
   damage(space: Space, node: NodeRow, how: 'flipped' | 'lost', packed?: PackPlace): Promise<void>;

@@ -52,14 +52,18 @@ export type ExpectedPackLease =
   | { readonly results: readonly ExpectedResult[]; readonly isBroken: boolean }
   | { readonly error: 'NOT_FOUND' | 'CONFLICT' | 'crash' };
 
+const SECOND_MS = 1000;
 const URL_MARGIN_MS = 60_000;
 
 export class ReferencePacks {
   readonly #space: SpaceOfPacks;
   readonly #packs = new Set<ModelPack>();
+  /** The store takes the PUT itself, and the server learns of it by the lease of the pack. */
+  readonly #isDirect: boolean;
 
-  constructor(space: SpaceOfPacks) {
+  constructor(space: SpaceOfPacks, isDirect: boolean) {
     this.#space = space;
+    this.#isDirect = isDirect;
   }
 
   countActive(now: number): number {
@@ -79,12 +83,14 @@ export class ReferencePacks {
   }
 
   #open(now: number, asked: string): ModelPack | undefined {
-    const urlExpiresAt = now + MODEL_SETTINGS.uploadTtlMs;
+    const endsAt = now + MODEL_SETTINGS.uploadTtlMs;
+    // A store that takes the PUT itself counts whole seconds.
+    const urlExpiresAt = this.#isDirect ? endsAt - (endsAt % SECOND_MS) : endsAt;
     for (const pack of this.#packs) {
       if (
         pack.asked !== asked ||
         pack.state !== 'open' ||
-        pack.object !== undefined ||
+        (pack.object !== undefined && !this.#isDirect) ||
         pack.urlExpiresAt <= now
       )
         continue;

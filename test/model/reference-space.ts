@@ -33,11 +33,15 @@ export type ExpectedLease =
 export class ReferenceSpace {
   readonly nodes = new Map<string, ModelNode>();
   readonly uploads = new Map<string, ModelUpload>();
-  readonly packs = new ReferencePacks(this);
+  readonly packs: ReferencePacks;
   readonly rootRefs = new ReferenceRootRefs();
   /** declared lengths of the PUTs under way */
   readonly receiving = new Map<number, number>();
   #generations = 0;
+
+  constructor(isDirect: boolean) {
+    this.packs = new ReferencePacks(this, isDirect);
+  }
 
   lease(now: number, hash: string, requestedMs: number): ExpectedLease {
     const durationMs = clampMs(requestedMs);

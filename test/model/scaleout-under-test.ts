@@ -28,6 +28,7 @@ export async function openContentUnderTest({ bucket }: ClusterEngines): Promise<
 export function makeScaleoutUnderTest(
   { metadataUrl, bucket }: ClusterEngines,
   content: ContentStore,
+  servers = 1,
 ): EngineUnderTest {
   const spoiler = new ObjectSpoiler(bucket);
   const failures: Error[] = [];
@@ -43,16 +44,23 @@ export function makeScaleoutUnderTest(
         return keys.filter((key) => !generations.has(key.slice(key.lastIndexOf('/') + 1)));
       },
     },
-    async open({ clock }): Promise<{ metadata: MetadataStore; content: ContentStore }> {
-      const pool = await openPostgres({ ...parsePostgresUrl(metadataUrl, {}), connectionsMax: 8 });
-      opened = [() => pool.close()];
-      const metadata = new PostgresMetadataStore({
-        pool,
-        clock,
-        onFatal: (error) => failures.push(error),
-      });
-      opened.push(() => metadata.close());
-      return { metadata, content };
+    async open({ clock }) {
+      const openStore = async (): Promise<MetadataStore> => {
+        const pool = await openPostgres({ ...parsePostgresUrl(metadataUrl, {}), connectionsMax: 8 });
+        opened.push(() => pool.close());
+        const metadata = new PostgresMetadataStore({
+          pool,
+          clock,
+          onFatal: (error) => failures.push(error),
+        });
+        opened.push(() => metadata.close());
+        return metadata;
+      };
+      opened = [];
+      const metadata = await openStore();
+      const others: MetadataStore[] = [];
+      for (let count = 1; count < servers; count += 1) others.push(await openStore());
+      return { metadata, content, others };
     },
     async close() {
       await close();

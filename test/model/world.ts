@@ -79,7 +79,7 @@ export class World {
   /** the nodes this run plays with */
   readonly focus: readonly PoolNode[];
   now: number;
-  readonly models: readonly ReferenceSpace[] = SPACES.map(() => new ReferenceSpace());
+  readonly models: readonly ReferenceSpace[];
   readonly urls: KnownUrl[] = [];
   readonly packs: KnownPack[] = [];
   readonly cursors: KnownCursor[] = [];
@@ -89,7 +89,9 @@ export class World {
   deletesLeft: number | undefined;
   readonly #engine: EngineUnderTest;
   readonly #sightings: Map<string, number>;
-  #core: Core | undefined;
+  /** One for each server; they take turns. */
+  #cores: readonly Core[] = [];
+  #turn = 0;
   #randomState = 1;
   #ids = 0;
 
@@ -98,6 +100,7 @@ export class World {
     this.focus = focus;
     this.now = engine.direct?.startsAt() ?? STARTS_AT;
     this.#engine = engine;
+    this.models = SPACES.map(() => new ReferenceSpace(engine.direct !== undefined));
     this.#sightings = sightings;
   }
 
@@ -106,8 +109,9 @@ export class World {
   }
 
   get core(): Core {
-    if (this.#core === undefined) throw new Error('the engine is not open');
-    return this.#core;
+    if (this.#cores.length === 0) throw new Error('the engine is not open');
+    this.#turn += 1;
+    return at(this.#cores, this.#turn);
   }
 
   get engine(): EngineUnderTest {
@@ -116,7 +120,7 @@ export class World {
 
   async open(): Promise<void> {
     const clock = { now: () => this.now };
-    const { metadata, content } = await this.#engine.open({ clock });
+    const { metadata, content, others = [] } = await this.#engine.open({ clock });
     const guarded = new Proxy(content, {
       get: (target, name) => {
         if (name === 'delete') return (...args: DeleteArguments) => this.#deleteOrFail(target, args);
@@ -124,8 +128,8 @@ export class World {
         return typeof value === 'function' ? value.bind(target) : value;
       },
     });
-    this.#core = {
-      metadata,
+    this.#cores = [metadata, ...others].map((each) => ({
+      metadata: each,
       content: guarded,
       random: { bytes: (count) => this.#randomBytes(count) },
       signer: makeSigner(),
@@ -134,12 +138,12 @@ export class World {
       packs: new PackJudgements(unzstd, new JudgingTurns()),
       quotas: NO_QUOTAS,
       settings: MODEL_SETTINGS,
-    };
+    }));
   }
 
   async close(): Promise<void> {
     await this.#engine.close();
-    this.#core = undefined;
+    this.#cores = [];
   }
 
   async #deleteOrFail(content: ContentStore, [space, generations]: DeleteArguments): Promise<DeletedObjects> {
@@ -194,13 +198,17 @@ export class World {
     for (const [index, { nodes, uploads }] of this.models.entries()) {
       const { metadata } = this.core;
       for (const hash of nodes.keys()) {
-        const row = await metadata.findNode(this.space(index), hash);
-        if (row !== undefined) owned.add(row.generation);
+        const [row] = await metadata.findNodesWithContent(this.space(index), [hash]);
+        if (row !== undefined) owned.add(row.content?.packed?.pack ?? row.node.generation);
       }
       for (const hash of uploads.keys()) {
         const upload = await metadata.findUpload(this.space(index), hash);
         if (upload !== undefined) owned.add(upload.generation);
       }
+    }
+    for (const { space, id } of this.packs) {
+      const pack = await this.core.metadata.findPack(this.space(space), id);
+      if (pack !== undefined && pack.state !== 'judged') owned.add(pack.generation);
     }
     expect(await this.#engine.direct.findOrphans(owned)).toEqual([]);
   }
