@@ -70,7 +70,7 @@ describe('the smoke run', () => {
       expect(readFileSync(join(out, `${row}.txt`), 'utf8')).toContain('"tool":"holdfast"');
     }
     expect(byName.get('push-tree-requests-unchanged')?.figure).toBe(1);
-    expect(byName.get('push-tree-requests-edited')?.figure).toBeGreaterThan(4);
+    expect(byName.get('push-tree-requests-edited')?.figure).toBeGreaterThan(1);
     expect(byName.get('push-large-bound')?.result.peer?.values[0]).toBeGreaterThan(0);
   }, 300_000);
 
