@@ -14,6 +14,7 @@ import {
 } from '@holdfast/client';
 import { type Hash, LEASE_DURATION_MS_MIN } from '@holdfast/protocol';
 import { toByteString } from '../byte-names.ts';
+import { ResidentMemory } from '../resident-memory.ts';
 import type { FolderState } from './folder-state.ts';
 import { FolderSupply } from './folder-supply.ts';
 import { IGNORE_FILE_NAME, IgnoreRules } from './ignore-rules.ts';
@@ -140,6 +141,7 @@ async function scanAndSend(
   const { client, leaseDurationMs, patienceMs, progress, signal } = options;
   const scan = describeScan(options, distrusted);
   const survey = surveyOnce(scan);
+  const memory = new ResidentMemory();
   const early = new EarlyNodes({
     client,
     leaseDurationMs,
@@ -152,7 +154,10 @@ async function scanAndSend(
     const scanned = await scanTree({
       ...scan,
       survey,
-      takeNode: (hash, canonical, content) => early.add(hash, canonical, content),
+      takeNode: (hash, canonical, content) => {
+        memory.passed(canonical.length);
+        return early.add(hash, canonical, content);
+      },
     });
     return { ...scanned, early: await early.finish() };
   } catch (error) {
