@@ -129,7 +129,9 @@ function* slicesOf(batch: readonly Uint8Array[]): Generator<Uint8Array> {
   }
   try {
     yield Buffer.concat(batch.slice(0, -1));
-    for (let at = 0; at < last.length; at += SLICE_BYTES) yield last.slice(at, at + SLICE_BYTES);
+    // Copies: the runtime may still hold them when the memory is given back. A Buffer's own slice would be a view.
+    for (let at = 0; at < last.length; at += SLICE_BYTES)
+      yield new Uint8Array(last.subarray(at, at + SLICE_BYTES));
   } finally {
     releaseBytes(last);
   }
