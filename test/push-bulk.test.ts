@@ -1,9 +1,10 @@
 /** Real folders into a real server by Bulk and out of it: few requests, the same tree as by single ones, whatever stops in between. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test';
-import { rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createBundle, importBundle, verifyTree } from '../packages/client/index.ts';
 import { openSpaceSource, pullToPath, ScanError, TreeBusyError } from '../packages/files/index.ts';
+import { seededBytes } from './support/canonical-node.ts';
 import { buildPlan, directory, file, makeLargePlans, type Plan, writePlan } from './support/disk-trees.ts';
 import { PushWorld } from './support/push-world.ts';
 
@@ -64,6 +65,23 @@ test(
     const verified = await verifyTree(openSpaceSource(world.connect(pushed.space)), root);
     expect(verified).toMatchObject({ nodes: tree.nodes.size, faults: 0 });
     expect(world.proxy.passed.length).toBeLessThanOrEqual(0.02 * tree.nodes.size);
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a file by itself fills several packs and comes back the same',
+  async () => {
+    const path = world.fresh('alone');
+    // Half of each chunk can be compressed, so that all of them travel in packs.
+    const text = Buffer.from(seededBytes(12 * 1024 * 1024, 7)).toString('hex');
+    writeFileSync(path, text);
+    const pushed = await world.push(path);
+    const kinds = pushed.requests.map(({ kind }) => kind);
+    expect(kinds.filter((kind) => kind === 'pack-upload').length).toBeGreaterThan(1);
+    const target = world.fresh('alone-back');
+    await pullToPath(openSpaceSource(world.connect(pushed.space)), pushed.root, target);
+    expect(readFileSync(target, 'utf8') === text).toBe(true);
   },
   TEST_MS_MAX,
 );
