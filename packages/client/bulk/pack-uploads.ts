@@ -135,11 +135,6 @@ export class PackUploads {
     return true;
   }
 
-  /** Sends the pack that is being made as it is. Resolves when the next one may be made. */
-  close(): Promise<void> {
-    return this.#close();
-  }
-
   /** Every pack has its end, and what is being made is not sent. */
   async settled(): Promise<void> {
     await Promise.all(this.#sending);
@@ -148,7 +143,7 @@ export class PackUploads {
   /** Sends the pack that is being made as it is, if it could go at once. */
   flush(): void {
     const isReady = !this.#isMaking && this.#making.length > 0 && this.#sending.size < PACKS_MAX;
-    if (isReady) void this.#close();
+    if (isReady) void this.close();
   }
 
   #enqueue(entries: readonly Entry[]): void {
@@ -182,7 +177,7 @@ export class PackUploads {
     try {
       const record = this.encode(node.hash, bytes);
       if (!this.#builder.add(record)) {
-        await this.#close();
+        await this.close();
         if (!this.#builder.add(record)) return entry.end.settle({ kind: 'alone' });
       }
       entry.canonicalLength = record.canonicalLength;
@@ -198,8 +193,8 @@ export class PackUploads {
     return encodeRecord(hash, bytes, compress);
   }
 
-  /** Waits for a place, and then the pack goes on by itself. */
-  async #close(): Promise<void> {
+  /** Sends the pack that is being made as it is. Resolves when there is a place for it; then it goes on by itself. */
+  async close(): Promise<void> {
     const entries = this.#making;
     if (entries.length === 0) return;
     const builder = this.#builder;

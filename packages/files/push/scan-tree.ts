@@ -263,10 +263,9 @@ class Scan {
     }
   }
 
-  #isSurveyDue({ path, stats }: FoundEntry): boolean {
+  #isSurveyDue({ stats }: FoundEntry): boolean {
     this.#unsurveyedBytes += stats.size;
-    // A root that is a file is all there is.
-    return path !== '' && this.#unsurveyedBytes > UNSURVEYED_BYTES_MAX;
+    return this.#unsurveyedBytes > UNSURVEYED_BYTES_MAX;
   }
 
   /** What went away in between is not there; what cannot be read is a problem to tell; anything else ends the scan. */

@@ -36,7 +36,7 @@ export function surveyOnce(options: SurveyOptions): () => Promise<void> {
 
 async function surveyTree(options: SurveyOptions): Promise<void> {
   const { root, rules, signal } = options;
-  // A file or a link by itself is looked at by who reads it.
+  // A root that is a file or a link is all there is, and is looked at by who reads it.
   if (!lstatSync(toFsPath(root)).isDirectory()) return;
   const problems = new ScanProblems();
   let turnEndsAt = performance.now() + TURN_MS;

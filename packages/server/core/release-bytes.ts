@@ -1,6 +1,9 @@
 /** Memory of large bytes outside of the runtime's heap: the garbage collector hardly counts it, and lets it pile up. */
 
-/** After so many bytes of pieces that nobody can release by themselves, the garbage collector is called. */
+/**
+ * After so many bytes of pieces that nobody can release by themselves, the garbage collector is called. By itself it lets pieces from
+ * sockets pile up: 64 uploads at once peaked 100 MiB higher.
+ */
 const COLLECT_BYTES = 32 * 1024 * 1024;
 let uncollectedBytes = 0;
 

@@ -9,6 +9,7 @@ import { readPieces } from '../../core/byte-stream.ts';
 import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
 import type { StagedPack } from '../../core/pack-ports.ts';
 import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/ports.ts';
+import { askCollector } from '../../core/release-bytes.ts';
 import { TOO_MANY_PUTS, tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import { exhausted } from '../../shares/exhausted.ts';
 import { storageError } from '../local-failure.ts';
@@ -18,11 +19,6 @@ import { PackSink, stagedPack } from './pack-receiver.ts';
 import type { ReceivingRegistry } from './receiving-registry.ts';
 import type { StagedFile, StagedFiles } from './staged-files.ts';
 
-/**
- * After this many bytes, over all uploads, the garbage collector is called. By itself it lets pieces from sockets pile up: 64
- * uploads at once peaked 100 MiB higher.
- */
-const COLLECT_BYTES = 32 * 1024 * 1024;
 /** How long a PUT waits for those of other processes, ms, and between looks. */
 const BEGIN_WAIT_MS_MAX = 500;
 const BEGIN_LOOK_MS = 25;
@@ -42,7 +38,6 @@ interface ReceiverOptions {
 
 export class DiskUploadReceiver implements UploadReceiver {
   readonly #options: ReceiverOptions;
-  #uncollectedBytes = 0;
 
   constructor(options: ReceiverOptions) {
     this.#options = options;
@@ -60,8 +55,8 @@ export class DiskUploadReceiver implements UploadReceiver {
       const bytes = { declaredLength, max: limits.nodeBytesMax };
       const evidence =
         typeof body === 'function'
-          ? await receiveWhole(sink, this.#count(await body()), bytes)
-          : await receiveInto(sink, this.#chunksOf(body), bytes);
+          ? await receiveWhole(sink, await collected(body()), bytes)
+          : await receiveInto(sink, chunksOf(body), bytes);
       return new StagedObject(evidence, sink, endReceiving);
     } catch (error) {
       // This comes first: even if the disk fails, nothing is being received any more.
@@ -81,7 +76,7 @@ export class DiskUploadReceiver implements UploadReceiver {
     const endReceiving = await this.#begin(target, declaredLength);
     const sink = new PackSink({ generation: target.generation, staged, pool });
     try {
-      for await (const chunk of this.#chunksOf(body)) {
+      for await (const chunk of chunksOf(body)) {
         if (sink.bytes + chunk.length > bytesMax) {
           await sink.drop();
           return stagedPack(sink, undefined, endReceiving);
@@ -105,22 +100,6 @@ export class DiskUploadReceiver implements UploadReceiver {
   ): Promise<() => void> {
     const begin = () => this.#options.registry.begin(space, generation, declaredLength ?? 0);
     return begin() ?? (await waitToBegin(begin));
-  }
-
-  async *#chunksOf(body: ReadableStream<Uint8Array> | Uint8Array): AsyncGenerator<Uint8Array> {
-    for await (const chunk of body instanceof Uint8Array ? [body] : readPieces(body)) {
-      yield chunk;
-      this.#count(chunk);
-    }
-  }
-
-  #count(chunk: Uint8Array): Uint8Array {
-    this.#uncollectedBytes += chunk.length;
-    if (this.#uncollectedBytes >= COLLECT_BYTES) {
-      this.#uncollectedBytes = 0;
-      Bun.gc(false);
-    }
-    return chunk;
   }
 
   isReceiving(generation: Generation): boolean {
@@ -314,4 +293,17 @@ class StagedObject implements StagedUpload {
       this.#endReceiving();
     }
   }
+}
+
+async function* chunksOf(body: ReadableStream<Uint8Array> | Uint8Array): AsyncGenerator<Uint8Array> {
+  for await (const chunk of body instanceof Uint8Array ? [body] : readPieces(body)) {
+    yield chunk;
+    askCollector(chunk.length);
+  }
+}
+
+async function collected(body: Promise<Uint8Array>): Promise<Uint8Array> {
+  const bytes = await body;
+  askCollector(bytes.length);
+  return bytes;
 }

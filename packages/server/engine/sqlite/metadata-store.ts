@@ -30,7 +30,7 @@ import type {
 } from '../../core/ports.ts';
 import type { TombstonePage } from '../../core/stray-ports.ts';
 import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
-import { FSYNC_DURATION, GROUP_COMMIT_SIZE, SQL_DURATION } from '../../metrics/server-metrics.ts';
+import { FSYNC_DURATION, GROUP_COMMIT_SIZE } from '../../metrics/server-metrics.ts';
 import { storageError } from '../local-failure.ts';
 import { type BalancePageRequest, findBalanceStep } from './balance-page.ts';
 import {
@@ -60,6 +60,7 @@ import { inspectSpace } from './space-snapshot.ts';
 import { finalize, NO_SPACE, prepareReads, type ReadStatements } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { ThreadRowWriter } from './thread-row-writer.ts';
+import { timed } from './timed.ts';
 
 /** Larger nodes get a file of their own. */
 const INLINE_BYTES_MAX = 32 * 1024;
@@ -69,7 +70,6 @@ const DIRECTORIES = ['spaces', 'domains'] as const;
 
 const MS_PER_SECOND = 1000;
 const COMMIT_DURATION = FSYNC_DURATION.with({ kind: 'database' });
-const SQL_SECONDS = SQL_DURATION.with({ engine: 'sqlite' });
 
 interface MetadataStoreOptions extends Omit<RowWriterSettings, 'lastCommit'> {
   readonly clock: Clock;
@@ -133,13 +133,13 @@ export class SqliteMetadataStore implements MetadataStore {
   }
 
   transact<T, I = undefined>(space: Space, body: TransactionBody<T, I>, input?: I): Promise<T> {
-    return timed(namingSpace(space, () => this.#writer.transact(space, body, input as I)));
+    return timed(() => namingSpace(space, () => this.#writer.transact(space, body, input as I)));
   }
 
   /** The committed row says whether to ask the writer, which decides anew. */
   renewReadyLease(space: Space, hash: Hash, durationMs: number): Awaitable<LeaseWindow | undefined> {
     if (this.findNode(space, hash)?.state !== 'ready') return undefined;
-    return timed(namingSpace(space, () => this.#writer.renewReady(space, hash, durationMs)));
+    return timed(() => namingSpace(space, () => this.#writer.renewReady(space, hash, durationMs)));
   }
 
   findNode(space: Space, hash: Hash): NodeRow | undefined {
@@ -376,13 +376,6 @@ export class SqliteMetadataStore implements MetadataStore {
       }
     });
   }
-}
-
-function timed<T>(answer: Promise<T>): Promise<T> {
-  const startedAt = performance.now();
-  const settled = (): void => SQL_SECONDS.observe((performance.now() - startedAt) / MS_PER_SECOND);
-  answer.then(settled, settled);
-  return answer;
 }
 
 /** Brings the database to this build's schema and checks that it is whole. @throws EngineRefused, DatabaseDamaged */

@@ -8,7 +8,8 @@ import type { NodeRow } from '../../core/model.ts';
 import { collectableCode, hexToBytes, stateCode, storageCode, storedSizeToSql } from './rows.ts';
 import type { WriteScope } from './write-scope.ts';
 
-const AS_READ = 'a row is changed from exactly what was read';
+/** What breaks when a row is not as its transaction has read it. */
+export const AS_READ = 'a row is changed from exactly what was read';
 
 export class NewNodes {
   readonly #scope: WriteScope;

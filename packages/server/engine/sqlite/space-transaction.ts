@@ -16,7 +16,7 @@ import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
 import { usageDelta } from '../../core/usage-delta.ts';
 import { countActive } from './count-active.ts';
 import { LooseEdges } from './loose-edges.ts';
-import { NewNodes } from './new-nodes.ts';
+import { AS_READ, NewNodes } from './new-nodes.ts';
 import { nodeKey } from './node-cache.ts';
 import { SqlitePackRows } from './pack-rows.ts';
 import { SqlitePurge } from './purge.ts';
@@ -36,8 +36,6 @@ import {
 } from './rows.ts';
 import { NO_SPACE } from './statements.ts';
 import type { WriteScope } from './write-scope.ts';
-
-const AS_READ = 'a row is changed from exactly what was read';
 
 export class SqliteSpaceTransaction implements SpaceTransaction {
   readonly now: number;

@@ -16,6 +16,7 @@ import {
   type FromWriter,
   packMessage,
   packOrders,
+  RENEWED_NUMBERS,
   unpackMessage,
   type WriterVerb,
 } from './writer-messages.ts';
@@ -174,8 +175,12 @@ export class ThreadRowWriter implements RowWriter {
   /** Makes commits known before it gives the answers, so that a read after an answer sees the commit. */
   #hear({ commits, renewed, outcomes, fatal }: FromWriter): void {
     for (const committed of commits) this.#events.onCommitted(committed);
-    for (let at = 0; at < renewed.length; at += 3) {
-      const [id, leaseStartedAt, leaseExpiresAt] = renewed.slice(at, at + 3) as [number, number, number];
+    for (let at = 0; at < renewed.length; at += RENEWED_NUMBERS) {
+      const [id, leaseStartedAt, leaseExpiresAt] = renewed.slice(at, at + RENEWED_NUMBERS) as [
+        number,
+        number,
+        number,
+      ];
       this.#settle(id)?.resolve({ leaseStartedAt, leaseExpiresAt });
     }
     for (const [id, isDone, value] of outcomes) {
@@ -185,7 +190,8 @@ export class ThreadRowWriter implements RowWriter {
     }
     if (fatal !== undefined) this.#fail(unpackError(fatal));
     const now = performance.now();
-    const isCrowd = outcomes.length + renewed.length > 3 || this.#orders.length > 0;
+    const answers = outcomes.length + renewed.length / RENEWED_NUMBERS;
+    const isCrowd = answers > 1 || this.#orders.length > 0;
     this.#workMs = now - this.#sentAt;
     this.#restUntil = isCrowd ? now + Math.min(this.#workMs * REST_SHARE, REST_MS_MAX) : 0;
     if (this.#waiting.size === 0) this.#idle?.();

@@ -8,6 +8,7 @@ import type { RowWriter } from './row-writer.ts';
 import type { PackedError } from './thread-errors.ts';
 
 const HASH_DIGITS = 2 * HASH_BYTES;
+export const RENEWED_NUMBERS = 3;
 
 export type WriterVerb = Exclude<keyof RowWriter, 'drain' | 'close'>;
 
@@ -29,7 +30,7 @@ export type Outcome =
 /** The reader handles the fields in this order: it knows of a commit before any request is answered. */
 export interface FromWriter {
   readonly commits: readonly Committed[];
-  /** three numbers for each renewal that was made: the order's id, and the start and the end of the lease */
+  /** RENEWED_NUMBERS for each renewal that was made: the order's id, and the start and the end of the lease */
   readonly renewed: readonly number[];
   readonly outcomes: readonly Outcome[];
   readonly fatal: PackedError | undefined;
