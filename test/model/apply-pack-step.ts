@@ -1,10 +1,10 @@
 /** Packs of the real engine: leases, PUTs, reads and compaction, each answer judged by the model. */
 import { expect } from 'bun:test';
 import { type BulkLeaseResponse, PACK_MEDIA_TYPE, type PackLeaseResponse } from '@holdfast/protocol';
-import { compactPacks, moveLive } from '../../packages/server/core/compact-packs.ts';
 import { leaseNodes } from '../../packages/server/core/lease-nodes.ts';
-import { leasePack } from '../../packages/server/core/lease-pack.ts';
-import { publishGroup } from '../../packages/server/core/pack-decision.ts';
+import { compactPacks, moveLive } from '../../packages/server/core/packs/compact-packs.ts';
+import { leasePack } from '../../packages/server/core/packs/lease-pack.ts';
+import { publishGroup } from '../../packages/server/core/packs/pack-decision.ts';
 import { readNodes } from '../../packages/server/core/read-nodes.ts';
 import { receiveUpload } from '../../packages/server/core/receive-upload.ts';
 import { beforeTransactions } from '../../packages/server/core/test/pack-fixture.ts';

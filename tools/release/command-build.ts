@@ -7,7 +7,7 @@ const ROOT = join(import.meta.dir, '..', '..');
 /** The command, and the thread that it starts. */
 const ENTRIES = [
   join(ROOT, 'packages', 'cli', 'start.ts'),
-  join(ROOT, 'packages', 'server', 'engine', 'sqlite', 'writer-thread.ts'),
+  join(ROOT, 'packages', 'server', 'engine', 'sqlite', 'writer', 'writer-thread.ts'),
 ];
 /** What the executable is made of is the runtime that builds it. */
 export const EXECUTABLE_NAME = 'holdfast-linux-x64';

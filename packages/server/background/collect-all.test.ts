@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { pino } from 'pino';
 import type { AppRecord, RegistryStore } from '../auth/registry-store.ts';
 import type { Core } from '../core/core.ts';
-import { PackJudgements } from '../core/judge-pack.ts';
+import { PackJudgements } from '../core/packs/judge-pack.ts';
 import { NO_QUOTAS } from '../core/quotas.ts';
 import { RottenNodes } from '../core/rotten-nodes.ts';
 import { createSigner } from '../core/signer.ts';

@@ -1,7 +1,8 @@
 /** Compacts packs a little at a time, no faster than a store can bear that also serves requests. */
-import { compactPacks } from '../core/compact-packs.ts';
+
 import type { Core } from '../core/core.ts';
 import type { Generation } from '../core/model.ts';
+import { compactPacks } from '../core/packs/compact-packs.ts';
 import { COMPACTED_BYTES, COMPACTED_RECORDS, PACK_DEAD_BYTES } from '../metrics/server-metrics.ts';
 import type { BackgroundTurns } from './turns.ts';
 

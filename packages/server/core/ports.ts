@@ -19,7 +19,7 @@ import type {
   UploadEvidence,
   UploadRow,
 } from './model.ts';
-import type { PackReads, PackReceiver, PackStore, PackVerbs } from './pack-ports.ts';
+import type { PackReads, PackReceiver, PackStore, PackVerbs } from './packs/pack-ports.ts';
 import type { Stored } from './quotas.ts';
 import type { StoreEpoch, StrayPort, WalkKeeper } from './stray-ports.ts';
 import type { PurgeVerbs, SpaceListing } from './tenancy-ports.ts';

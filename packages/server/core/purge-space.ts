@@ -6,9 +6,9 @@
 import { type Claims, claimCandidates, findLeftoverClaims, finishClaims } from './collection.ts';
 import type { Core } from './core.ts';
 import type { Space } from './model.ts';
+import { sweepPacks } from './packs/sweep-packs.ts';
 import { isDamage, type SpaceTransaction } from './ports.ts';
 import { deleteDiscards, findAbandoned, forgetAbandoned, ROWS_PER_TRANSACTION_MAX } from './sweep.ts';
-import { sweepPacks } from './sweep-packs.ts';
 
 /** Everything is as old as that. */
 const EVER = Number.MAX_SAFE_INTEGER;

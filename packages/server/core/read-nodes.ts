@@ -14,7 +14,7 @@ import {
 import { isProofOfRot, markRotten, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
-import type { PackedRecord } from './pack-ports.ts';
+import type { PackedRecord } from './packs/pack-ports.ts';
 import { type Awaitable, CONTENT_PIECE_BYTES, isDamage } from './ports.ts';
 
 /** Rows that are read at once. */

@@ -10,9 +10,9 @@ import { findQuotaExcess } from './check-quotas.ts';
 import type { Core } from './core.ts';
 import { checkRoom } from './free-space.ts';
 import type { UploadEvidence } from './model.ts';
+import { receivePack } from './packs/receive-pack.ts';
 import type { SpaceTransaction, StagedUpload } from './ports.ts';
 import { QuotaExceeded } from './quotas.ts';
-import { receivePack } from './receive-pack.ts';
 import {
   alreadyFinished,
   checkUploadHeaders,

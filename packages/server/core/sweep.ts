@@ -8,9 +8,9 @@ import { closeContent, findUrlExpiries, urlExpiryOf } from './contents.ts';
 import type { Core } from './core.ts';
 import { removeNodesWithEdges } from './edges.ts';
 import type { DiscardRow, Generation, Space } from './model.ts';
+import { sweepPacks } from './packs/sweep-packs.ts';
 import type { SpaceTransaction, SweepCutoffs, UploadKind } from './ports.ts';
 import type { WalkKeeper } from './stray-ports.ts';
-import { sweepPacks } from './sweep-packs.ts';
 
 const SPACES_PER_SWEEP_MAX = 32;
 const WALK_NOTE = 'stray-walk';

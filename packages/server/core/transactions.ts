@@ -3,17 +3,24 @@
  * transaction and its input alone.
  */
 import { claimCandidates, findLeftoverClaims, settleClaims } from './collection.ts';
-import { moveLive } from './compact-packs.ts';
 import { findContentOf, setRotten, setSound } from './contents.ts';
 import { decideLease } from './lease-decision.ts';
-import { beginPack, finishPack, leaseRows, openPack, publishGroup, touchPack } from './pack-decision.ts';
+import { moveLive } from './packs/compact-packs.ts';
+import {
+  beginPack,
+  finishPack,
+  leaseRows,
+  openPack,
+  publishGroup,
+  touchPack,
+} from './packs/pack-decision.ts';
+import { findOpenPacks, settlePacks } from './packs/sweep-packs.ts';
 import { planPass } from './plan-gc.ts';
 import type { Awaitable, SpaceTransaction } from './ports.ts';
 import { removeHistory, takeRootRefs } from './purge-space.ts';
 import { finishUpload } from './receive-upload.ts';
 import { repairCounts } from './repair-counts.ts';
 import { findAbandoned, findDueDiscards, forgetAbandoned, settleDiscards } from './sweep.ts';
-import { findOpenPacks, settlePacks } from './sweep-packs.ts';
 import { commitRootRefs } from './update-root-refs.ts';
 
 export const TRANSACTIONS = {

@@ -4,7 +4,7 @@ import { ABANDONED_AFTER_MS, ROOT_REF_HISTORY_MS } from '@holdfast/protocol';
 import { ComparedClocks } from '../background/clock-guard.ts';
 import type { Core, CoreSettings } from '../core/core.ts';
 import type { FreeSpace } from '../core/free-space.ts';
-import { PackJudgements } from '../core/judge-pack.ts';
+import { PackJudgements } from '../core/packs/judge-pack.ts';
 import type { Clock, Randomness, Signer } from '../core/ports.ts';
 import type { Quotas } from '../core/quotas.ts';
 import type { RottenNodes } from '../core/rotten-nodes.ts';

@@ -8,7 +8,7 @@ import {
   parseLeaseRequest,
 } from '@holdfast/protocol';
 import { leaseNodes } from '../core/lease-nodes.ts';
-import { leasePack } from '../core/lease-pack.ts';
+import { leasePack } from '../core/packs/lease-pack.ts';
 import type { Awaitable } from '../core/ports.ts';
 import { READ_AHEAD_BYTES_MAX, readNodes } from '../core/read-nodes.ts';
 import { askCollector, releaseBytes } from '../core/release-bytes.ts';

@@ -13,7 +13,7 @@ import {
   verifyPackedNode,
 } from '../../engine/packed-object.ts';
 import type { Generation, ObjectKey, Space } from '../model.ts';
-import type { PackedRecord, PackStore } from '../pack-ports.ts';
+import type { PackedRecord, PackStore } from '../packs/pack-ports.ts';
 import {
   ContentDamaged,
   ContentLost,

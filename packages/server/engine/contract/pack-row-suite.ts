@@ -1,4 +1,4 @@
-/** Rows of packs, and the content rows that name them (core/pack-ports.ts). */
+/** Rows of packs, and the content rows that name them (core/packs/pack-ports.ts). */
 import { expect, test } from 'bun:test';
 import type { ContentRow, PackRow, Space } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';

@@ -1,4 +1,4 @@
-/** The live records of packs (core/pack-use.ts), as every engine must keep them. */
+/** The live records of packs (core/packs/pack-use.ts), as every engine must keep them. */
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import type { ContentRow, Generation, PackRow, PackUse } from '../../core/model.ts';

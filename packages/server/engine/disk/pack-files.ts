@@ -1,9 +1,9 @@
 /**
- * core/pack-ports.ts PackStore on the content folder. A pack is a file like any other object; it is opened for each read, as the file
+ * core/packs/pack-ports.ts PackStore on the content folder. A pack is a file like any other object; it is opened for each read, as the file
  * of one node is, so that a file that is gone is noticed at once.
  */
 import type { Generation, Space } from '../../core/model.ts';
-import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/pack-ports.ts';
+import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/packs/pack-ports.ts';
 import { ContentDamaged, ContentLost } from '../../core/ports.ts';
 import { releaseBytes } from '../../core/release-bytes.ts';
 import { storageError } from '../local-failure.ts';

@@ -7,7 +7,7 @@
 import type { Hash } from '@holdfast/protocol';
 import { readPieces } from '../../core/byte-stream.ts';
 import type { Generation, Space, UploadEvidence } from '../../core/model.ts';
-import type { StagedPack } from '../../core/pack-ports.ts';
+import type { StagedPack } from '../../core/packs/pack-ports.ts';
 import type { NodeLimits, StagedUpload, UploadBody, UploadReceiver } from '../../core/ports.ts';
 import { askCollector } from '../../core/release-bytes.ts';
 import { TOO_MANY_PUTS, tooLarge, UploadJudge } from '../../core/upload-judge.ts';

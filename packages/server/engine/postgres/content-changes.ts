@@ -15,7 +15,7 @@ import type {
   SpaceKey,
 } from '../../core/model.ts';
 import type { Stored } from '../../core/quotas.ts';
-import { packsToSql, verdictsToSql } from './pack-rows.ts';
+import { packsToSql, verdictsToSql } from './packs/pack-rows.ts';
 import { contentsToSql, hashesToSql } from './rows.ts';
 import { hexToBytea } from './wire/sql-values.ts';
 import type { Statement } from './wire/transaction-wire.ts';

@@ -1,5 +1,5 @@
 /** SQL for copying a whole deployment (engine/transfer-ports.ts); servers do not run it. `$1` is the Space, if there is one. */
-import { CONTENT_JOINED } from './pack-statements.ts';
+import { CONTENT_JOINED } from './packs/pack-statements.ts';
 import { columnsOf } from './sql-fragments.ts';
 import { NODE_COLUMNS, SPACE_STATEMENTS, UPLOAD_COLUMNS } from './statements.ts';
 

@@ -17,7 +17,7 @@ import type {
   SpaceKey,
   UploadRow,
 } from '../../core/model.ts';
-import type { CompactablePack, CompactionWanted } from '../../core/pack-ports.ts';
+import type { CompactablePack, CompactionWanted } from '../../core/packs/pack-ports.ts';
 import {
   type Awaitable,
   type Clock,
@@ -36,7 +36,7 @@ import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.
 import { readAppTotals } from './app-totals.ts';
 import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
 import { Maintenance } from './maintenance.ts';
-import { PostgresPackReads } from './pack-reads.ts';
+import { PostgresPackReads } from './packs/pack-reads.ts';
 import { ReadyLeases } from './ready-leases.ts';
 import {
   countersFromSql,

@@ -10,7 +10,7 @@ import type {
   SpaceSnapshot,
 } from '../../core/inspection-ports.ts';
 import type { NodeRow, PackId, SpaceKey } from '../../core/model.ts';
-import { PLACE_COLUMNS } from './pack-statements.ts';
+import { PLACE_COLUMNS } from './packs/pack-statements.ts';
 import { countedNodeFromSql, nodeFromSql, placeFromSql } from './rows.ts';
 import { columnsOf } from './sql-fragments.ts';
 import { COUNTER_SUMS, NODE_COLUMNS } from './statements.ts';

@@ -18,7 +18,7 @@ import type { Awaitable, RootRefReads, SpaceTransaction } from '../../core/ports
 import { type Stored, storedOf } from '../../core/quotas.ts';
 import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
 import { ContentChanges } from './content-changes.ts';
-import { PostgresPacks } from './pack-transaction.ts';
+import { PostgresPacks } from './packs/pack-transaction.ts';
 import { PostgresPurge } from './purge.ts';
 import { type BalanceChange, RootRefLedger } from './root-ref-ledger.ts';
 import { RowChanges } from './row-changes.ts';

@@ -7,7 +7,7 @@ import {
   CONTENT_JOINED,
   PACK_BACKGROUND_STATEMENTS,
   PACK_STATEMENTS,
-} from './pack-statements.ts';
+} from './packs/pack-statements.ts';
 import { columnsOf, guarded, nowOr, spaceNamesOf } from './sql-fragments.ts';
 
 export const NODE_COLUMNS =

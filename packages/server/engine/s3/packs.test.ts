@@ -1,7 +1,7 @@
 /** Packs in a store that does what the real one will not do on demand (docs/design.md, Packs). */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { PACK_MEDIA_TYPE } from '@holdfast/protocol';
-import type { PackedRecord } from '../../core/pack-ports.ts';
+import type { PackedRecord } from '../../core/packs/pack-ports.ts';
 import { ContentDamaged, ContentLost, type ContentStore, StoreUnavailable } from '../../core/ports.ts';
 import { makePack, putPack, type SampleRecord } from '../contract/pack-samples.ts';
 import { newGeneration, SPACE, urlLifeUntil } from '../contract/samples.ts';

@@ -17,7 +17,7 @@ import type {
   SpaceCounters,
   UploadRow,
 } from '../../core/model.ts';
-import type { CompactablePack, CompactionWanted } from '../../core/pack-ports.ts';
+import type { CompactablePack, CompactionWanted } from '../../core/packs/pack-ports.ts';
 import type {
   Awaitable,
   Clock,
@@ -44,14 +44,8 @@ import { DiskReads } from './disk-reads.ts';
 import { migrate } from './migrations.ts';
 import { NodeCache } from './node-cache.ts';
 import { NodeReads } from './node-reads.ts';
-import { SqlitePackReads } from './pack-reads.ts';
+import { SqlitePackReads } from './packs/pack-reads.ts';
 import { findRottenSpaces } from './rotten-spaces.ts';
-import {
-  LocalRowWriter,
-  type RowWriter,
-  type RowWriterEvents,
-  type RowWriterSettings,
-} from './row-writer.ts';
 import { bytesToHex, hexToBytes, uploadFromSql } from './rows.ts';
 import { ScrubReads } from './scrub-reads.ts';
 import { listSpaces, NO_COUNTERS, readAppTotals, readCountersOf } from './space-counters.ts';
@@ -59,8 +53,14 @@ import { SpaceDirectory } from './space-directory.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { finalize, NO_SPACE, prepareReads, type ReadStatements } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
-import { ThreadRowWriter } from './thread-row-writer.ts';
 import { timed } from './timed.ts';
+import {
+  LocalRowWriter,
+  type RowWriter,
+  type RowWriterEvents,
+  type RowWriterSettings,
+} from './writer/row-writer.ts';
+import { ThreadRowWriter } from './writer/thread-row-writer.ts';
 
 /** Larger nodes get a file of their own. */
 const INLINE_BYTES_MAX = 32 * 1024;

@@ -18,7 +18,7 @@ import { countActive } from './count-active.ts';
 import { LooseEdges } from './loose-edges.ts';
 import { AS_READ, NewNodes } from './new-nodes.ts';
 import { nodeKey } from './node-cache.ts';
-import { SqlitePackRows } from './pack-rows.ts';
+import { SqlitePackRows } from './packs/pack-rows.ts';
 import { SqlitePurge } from './purge.ts';
 import { RootRefLedger } from './root-ref-ledger.ts';
 import { guardsOf, isCountChangeOnly, isLeaseChangeOnly, uploadChange } from './row-changes.ts';

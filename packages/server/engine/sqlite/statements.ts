@@ -1,7 +1,7 @@
 /** Every SQL statement of the SQLite engine, by name. `plans.test.ts` proves that none of the frequent ones scans. */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import { JOINED_CONTENT_COLUMNS, JOINED_NODE_COLUMNS, NODE_COLUMNS } from './node-columns.ts';
-import { CONTENT_COLUMNS, PACK_READ_STATEMENTS, PACK_WRITE_STATEMENTS } from './pack-statements.ts';
+import { CONTENT_COLUMNS, PACK_READ_STATEMENTS, PACK_WRITE_STATEMENTS } from './packs/pack-statements.ts';
 
 const UPLOAD_COLUMNS =
   'hash, generation, created_at, url_expires_at, touched_at, rejection_code, rejection_message, verdict, bad_code, bad_message, canonical_size, size, content_type, refs, integrity, inline';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { makeNode } from '../../../../test/support/canonical-node.ts';
 import type { Capability, RequestedOperation } from '../../auth/capability.ts';
 import type { Core } from '../../core/core.ts';
-import { PackJudgements } from '../../core/judge-pack.ts';
+import { PackJudgements } from '../../core/packs/judge-pack.ts';
 import { NO_QUOTAS } from '../../core/quotas.ts';
 import { RottenNodes } from '../../core/rotten-nodes.ts';
 import { createSigner } from '../../core/signer.ts';

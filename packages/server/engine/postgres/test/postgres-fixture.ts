@@ -7,8 +7,8 @@ import {
   type TestDatabases,
 } from '../../../../../test/support/postgres-server.ts';
 import type { Core, CoreSettings } from '../../../core/core.ts';
-import { PackJudgements } from '../../../core/judge-pack.ts';
 import { leaseNode } from '../../../core/lease-node.ts';
+import { PackJudgements } from '../../../core/packs/judge-pack.ts';
 import type { Clock } from '../../../core/ports.ts';
 import { NO_QUOTAS } from '../../../core/quotas.ts';
 import { RottenNodes } from '../../../core/rotten-nodes.ts';

@@ -1,0 +1,236 @@
+/** Compaction: what it moves, when, and what it must never lose or double (docs/design.md, Packs). */
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
+import { packed, plain } from '../../../../test/support/planted-pack.ts';
+import type { Core } from '../core.ts';
+import { getUsage } from '../get-usage.ts';
+import { readContent } from '../read-content.ts';
+import { readNodes } from '../read-nodes.ts';
+import { runGc } from '../run-gc.ts';
+import { TOMBSTONE_MS } from '../stray-watch.ts';
+import { CALLER, CoreWorld, DAY_MS, MINUTE_MS, SPACE, smallNode } from '../test/core-fixture.ts';
+import { beforeTransactions, manyNodes, PackClient, statesOf, withPacks } from '../test/pack-fixture.ts';
+import { compactPacks, moveLive } from './compact-packs.ts';
+
+const STEPS_MAX = 20;
+/** More than the engine takes to walk over all its folders. */
+const STRAY_WALK_STEPS = 20;
+
+describe.each([
+  ['the server receives', false],
+  ['the store receives', true],
+])('%s', (_, isDirect) => {
+  let world: CoreWorld;
+  let client: PackClient;
+  beforeEach(async () => {
+    world = await CoreWorld.open({}, { isDirect });
+    client = new PackClient(world, isDirect);
+  });
+  afterEach(() => world.close());
+
+  const compactAll = async (core: Core = world.core): Promise<number> => {
+    let moved = 0;
+    const stuck = new Set<string>();
+    for (let steps = 0; steps < STEPS_MAX; steps += 1) {
+      const step = await compactPacks(core, stuck);
+      if (step.bytes === 0) return moved;
+      moved += step.moved;
+    }
+    throw new Error('compaction does not come to an end');
+  };
+  const keep = (nodes: readonly CanonicalNode[]) =>
+    world.core.metadata.transact(SPACE, async (tx) => {
+      for (const { hash } of nodes) {
+        const row = (await tx.findNode(hash))!;
+        await tx.updateNode(row, { ...row, leaseExpiresAt: world.now + 100 * DAY_MS });
+      }
+    });
+  /** A pack of `live` and `dead`, of which the dead are collected. */
+  const wornPack = async (
+    live: readonly CanonicalNode[],
+    dead: readonly CanonicalNode[],
+  ): Promise<string> => {
+    const { id } = await client.send([...live, ...dead], [...dead, ...live].map(packed));
+    await keep(live);
+    world.now += 2 * MINUTE_MS;
+    expect((await runGc(world.core, SPACE, 10_000)).deleted).toBe(dead.length);
+    return id;
+  };
+  const objects = (): readonly string[] => (isDirect ? world.direct.generations : world.objectFiles());
+  const expectWhole = async (nodes: readonly CanonicalNode[]): Promise<void> => {
+    const records = await client.read(nodes);
+    expect(records.map(({ hash }) => hash)).toEqual(nodes.map(({ hash }) => hash));
+    for (const [index, { stored }] of records.entries()) {
+      expect(Buffer.compare(stored, nodes[index]!.bytes)).toBe(0);
+    }
+  };
+  const outliveUrls = async (): Promise<void> => {
+    world.now += isDirect ? 10 * MINUTE_MS : 0;
+    await world.sweepAll();
+    await world.sweepAll();
+  };
+
+  test('records of a pack less than half live move unchanged, and its object is deleted', async () => {
+    const live = [makeNode('t'.repeat(4000)), ...manyNodes(3)];
+    const id = await wornPack(live, manyNodes(300, 7));
+    const { generation } = (await client.pack(id))!;
+    const before = await getUsage(world.core, SPACE);
+    const places = await Promise.all(live.map((node) => client.place(node)));
+    expect(await compactAll()).toBe(live.length);
+    expect(await getUsage(world.core, SPACE)).toEqual(before);
+    for (const [index, node] of live.entries()) {
+      const { codec, storedLength } = places[index]!;
+      expect(await client.place(node)).toMatchObject({ codec, storedLength });
+      expect((await client.place(node)).pack).not.toBe(generation);
+    }
+    await outliveUrls();
+    expect(objects()).toEqual([(await client.place(live[0]!)).pack]);
+    await expectWhole(live);
+    expect(await compactAll()).toBe(0);
+    // The verdicts stay where they were.
+    expect(statesOf(await client.lease(id)).filter((state) => state === 'ready')).toHaveLength(live.length);
+  });
+
+  test('a pack more than half live is compacted once a record has been dead for 6 days', async () => {
+    const live = manyNodes(20);
+    await wornPack(live, [smallNode(9e8)]);
+    expect(await compactAll()).toBe(0);
+    world.now += 6 * DAY_MS - 1;
+    expect(await compactAll()).toBe(0);
+    world.now += 1;
+    expect(await compactAll()).toBe(live.length);
+    await expectWhole(live);
+  });
+
+  test('bytes that never became a row go too: rejected, known before, or behind a framing fault', async () => {
+    const [live, known] = [manyNodes(20), smallNode(9e8)];
+    await client.send([known]);
+    await keep([known]);
+    await client.send(live, [...live, known].map(plain));
+    await keep(live);
+    const { pack } = await client.place(live[0]!);
+    world.now += 6 * DAY_MS;
+    expect(await compactAll()).toBe(live.length);
+    expect((await client.place(live[0]!)).pack).not.toBe(pack);
+    await expectWhole([known, ...live]);
+  });
+
+  test('several packs with dead bytes become one', async () => {
+    const live = manyNodes(6);
+    for (const [index, node] of live.entries()) await wornPack([node], manyNodes(30, 10 + index));
+    expect(await compactAll()).toBe(live.length);
+    expect(new Set(await Promise.all(live.map(async (node) => (await client.place(node)).pack))).size).toBe(
+      1,
+    );
+    await expectWhole(live);
+  });
+
+  test('a crash at any step loses and doubles nothing, and the next run finishes the work', async () => {
+    const live = manyNodes(600);
+    await wornPack(live, [...manyNodes(1500, 7)]);
+    for (const crashAt of [0, 1, 2]) {
+      const core = beforeTransactions(world.core, moveLive, (earlier) => {
+        if (earlier === crashAt) throw new Error('planted: a crash');
+      });
+      await expect(compactPacks(core, new Set())).rejects.toThrow('planted');
+      await world.restart();
+      await expectWhole(live);
+    }
+    await compactAll();
+    await outliveUrls();
+    await expectWhole(live);
+    // An object that no row ever named is a stray.
+    world.now += 3 * DAY_MS;
+    await keep(live);
+    for (let step = 0; step < STRAY_WALK_STEPS; step += 1) await world.sweepAll();
+    world.now += TOMBSTONE_MS;
+    for (let step = 0; step < STRAY_WALK_STEPS; step += 1) await world.sweepAll();
+    expect([...objects()].sort()).toEqual(
+      [...new Set(await Promise.all(live.map(async (node) => (await client.place(node)).pack)))].sort(),
+    );
+  });
+
+  test('a node healed or collected while its record is copied keeps its new state', async () => {
+    const [stays, goes, healed] = [smallNode(1), smallNode(2), smallNode(3)];
+    await wornPack([stays, goes, healed], manyNodes(300, 7));
+    const core = beforeTransactions(world.core, moveLive, async () => {
+      await world.core.metadata.transact(SPACE, async (tx) => {
+        const dying = (await tx.findNode(goes.hash))!;
+        await tx.updateNode(dying, { ...dying, leaseExpiresAt: world.now });
+        const row = (await tx.findNode(healed.hash))!;
+        await tx.updateNode(row, { ...row, state: 'rotten' });
+      });
+      expect((await runGc(world.core, SPACE, 10)).deleted).toBe(1);
+      await client.send([healed]);
+    });
+    expect((await compactPacks(core, new Set())).moved).toBe(1);
+    await outliveUrls();
+    expect(await world.row(goes)).toBeUndefined();
+    await expectWhole([stays, healed]);
+    expect((await client.place(stays)).pack).not.toBe((await client.place(healed)).pack);
+  });
+
+  test('a read that began at the old place continues at the new one', async () => {
+    const live = manyNodes(5);
+    await wornPack(live, manyNodes(300, 7));
+    let isMoved = false;
+    const move = async (): Promise<void> => {
+      if (isMoved) return;
+      isMoved = true;
+      await compactAll();
+      await outliveUrls();
+    };
+    const { packs } = world.core.content;
+    const core = withPacks(world.core, {
+      readRecord: async (...given) => {
+        await move();
+        return packs.readRecord(...given);
+      },
+      readRecords: async (...given) => {
+        await move();
+        return packs.readRecords(...given);
+      },
+    });
+    const hashes = live.map(({ hash }) => hash);
+    const pieces = await Array.fromAsync(readNodes(core, SPACE, hashes, true));
+    const bytes = Buffer.concat(pieces.flat());
+    for (const node of live) expect(bytes.includes(node.bytes)).toBe(true);
+    expect(world.rotReports).toEqual([]);
+    const { body } = await readContent(world.core, SPACE, hashes[0]!, undefined, CALLER);
+    expect(Buffer.compare(await new Response(body as BodyInit).bytes(), live[0]!.content)).toBe(0);
+  });
+
+  test('packs with a rotten record hold up no others, however many they are', async () => {
+    const [rotten, others] = [manyNodes(70, 11), manyNodes(2, 12)];
+    for (const node of rotten) {
+      await wornPack([node], manyNodes(3, 13));
+      await world.core.metadata.transact(SPACE, async (tx) => {
+        const row = (await tx.findNode(node.hash))!;
+        await tx.updateNode(row, { ...row, state: 'rotten' });
+      });
+    }
+    await wornPack(others, manyNodes(3, 14));
+    expect(await compactAll()).toBe(others.length);
+  });
+
+  if (isDirect) return;
+  test('a pack with a rotten or damaged record is left alone until that is healed', async () => {
+    const live = manyNodes(5);
+    const bad = live[2]!;
+    await wornPack(live, manyNodes(300, 7));
+    const { pack } = await client.place(bad);
+    await client.spoil(bad, 'flipped');
+    for (const state of ['ready', 'rotten']) {
+      expect((await world.row(bad))?.state).toBe(state as never);
+      expect(await compactAll()).toBe(0);
+      await client.read([bad]);
+    }
+    await client.mend(bad);
+    expect(await compactAll()).toBe(0);
+    await client.send([bad]);
+    expect(await compactAll()).toBe(live.length - 1);
+    await outliveUrls();
+    expect(objects()).not.toContain(pack);
+    await expectWhole(live);
+  });
+});

@@ -1,0 +1,194 @@
+/**
+ * Compaction copies what is live in packs with much that is dead into a new pack, and points the rows at it (docs/design.md, Packs).
+ * It may end at any instant: the new pack is durable before any row names it, and a row moves only if it still names the old place.
+ */
+import {
+  encodePackHeader,
+  encodeRecordHeader,
+  type Hash,
+  PACK_HEADER_BYTES,
+  PACK_ID_BYTES,
+  PACK_RECORDS_MAX,
+  RECORD_HEADER_BYTES,
+} from '@holdfast/protocol';
+import { isProofOfRot, storedObject } from '../contents.ts';
+import type { Core } from '../core.ts';
+import { makeGenerationDigits } from '../generation.ts';
+import type { ContentRow, Generation, PackPlace, PackRow, Space } from '../model.ts';
+import { isDamage, type SpaceTransaction } from '../ports.ts';
+import { NOTHING_STORED } from '../quotas.ts';
+import { sha256, sha256Hex } from '../sha256.ts';
+import { createPackGeneration } from './pack-generations.ts';
+import { PACK_GROUP_RECORDS, type RecordMove } from './pack-ports.ts';
+
+const DAY_MS = 86_400_000;
+/** A record that is dead so long leaves the store, however much of its pack is live; with a day for the work itself, that is a week. */
+const DEAD_FOR_MS_MAX = 6 * DAY_MS;
+const CANDIDATES_MAX = 64;
+/** Packs that are passed over until all others were looked at. */
+const STUCK_MAX = 10_000;
+/** Several packs become one only up to this size, so that a step stays short. */
+const MERGED_BYTES_MAX = 16 * 1024 * 1024;
+
+export interface CompactionStep {
+  /** bytes read and written; the caller paces the next step by them */
+  readonly bytes: number;
+  /** records that have a new place */
+  readonly moved: number;
+}
+
+interface LiveRecord {
+  readonly hash: Hash;
+  readonly content: ContentRow;
+  readonly place: PackPlace;
+}
+
+/**
+ * One bounded step: packs of one Space, as many as make one new pack. `stuck` keeps packs that cannot be moved, so that the next steps
+ * pass them over; a step that finds nothing to do empties it.
+ */
+export async function compactPacks(core: Core, stuck: Set<Generation>): Promise<CompactionStep> {
+  const now = await core.metadata.readClock();
+  const deadSince = now - DEAD_FOR_MS_MAX;
+  const limit = CANDIDATES_MAX + stuck.size;
+  const found = await core.metadata.findPacksToCompact({ deadSince, limit });
+  const candidates = found.filter(({ pack }) => !stuck.has(pack.generation));
+  const [first] = candidates;
+  if (first === undefined || stuck.size >= STUCK_MAX) {
+    stuck.clear();
+    return { bytes: 0, moved: 0 };
+  }
+  const { space } = first;
+  const packs = candidates.filter(
+    (each) => each.space.appId === space.appId && each.space.spaceId === space.spaceId,
+  );
+  const { live, lookedAtBytes } = await gather(core, space, packs, stuck);
+  const moved = live.length === 0 ? 0 : await moveTo(core, space, live, now);
+  const bytes = live.reduce((sum, { place }) => sum + place.storedLength, 0);
+  return { bytes: lookedAtBytes + bytes, moved };
+}
+
+/**
+ * The live records of the first packs that fit into one, in their order. A pack with a record that cannot be proven is left out, and
+ * stuck. One without any live record is the sweep's.
+ */
+async function gather(
+  core: Core,
+  space: Space,
+  packs: readonly {
+    readonly pack: PackRow;
+    readonly use: { readonly liveBytes: number; readonly liveRecords: number };
+  }[],
+  stuck: Set<Generation>,
+): Promise<{ readonly live: LiveRecord[]; readonly lookedAtBytes: number }> {
+  const gathered: LiveRecord[] = [];
+  let lookedAtBytes = 0;
+  let bytes = PACK_HEADER_BYTES;
+  for (const { pack, use } of packs) {
+    const more = use.liveBytes + use.liveRecords * RECORD_HEADER_BYTES;
+    const isFull = bytes + more > MERGED_BYTES_MAX || gathered.length + use.liveRecords > PACK_RECORDS_MAX;
+    if (isFull && gathered.length > 0) continue;
+    const live = await proveLive(core, space, pack.generation);
+    lookedAtBytes += more;
+    if (live === undefined || live.length === 0) {
+      stuck.add(pack.generation);
+      continue;
+    }
+    gathered.push(...live);
+    bytes += more;
+  }
+  return { live: gathered, lookedAtBytes };
+}
+
+/** `undefined`: a record is bad or belongs to a rotten node. The scrub finds out whose it is, and healing sets the pack free. */
+async function proveLive(core: Core, space: Space, pack: Generation): Promise<LiveRecord[] | undefined> {
+  const live: LiveRecord[] = [];
+  const rows = await core.metadata.findPackRecords(space, pack, -1, PACK_RECORDS_MAX);
+  try {
+    for (const content of rows) {
+      const { packed: place, canonicalSize } = content;
+      if (place === undefined) continue;
+      const canonical = await core.content.read(storedObject(space, content), 0, canonicalSize);
+      live.push({ hash: sha256Hex(canonical), content, place });
+    }
+  } catch (error) {
+    if (isProofOfRot(error) || isDamage(error)) return undefined;
+    throw error;
+  }
+  const nodes = await core.metadata.findNodesWithContent(
+    space,
+    live.map(({ hash }) => hash),
+  );
+  // A record is live because its content row is there, so its node is there too, unless both went meanwhile.
+  const isBad = live.some(({ content }, index) => {
+    const node = nodes[index]?.node;
+    return node !== undefined && node.generation === content.generation && node.state === 'rotten';
+  });
+  return isBad ? undefined : live;
+}
+
+async function moveTo(core: Core, space: Space, live: readonly LiveRecord[], now: number): Promise<number> {
+  const generation = createPackGeneration(now, makeGenerationDigits(core.random));
+  const places = placesOf(generation, live);
+  const { bytes, integrityFrom } = await core.content.packs.write(
+    space,
+    generation,
+    piecesOf(core, space, live),
+  );
+  const pack: PackRow = {
+    id: Buffer.from(core.random.bytes(PACK_ID_BYTES)).toString('hex'),
+    generation,
+    state: 'judged',
+    ...{ createdAt: now, urlExpiresAt: 0, touchedAt: now },
+    asked: sha256(generation),
+    bytes,
+    publishedCount: live.length,
+    reserved: NOTHING_STORED,
+    isDiscarded: false,
+  };
+  const moves = live.map(({ content, place }, index): RecordMove => {
+    const to = places[index] as PackPlace;
+    return { generation: content.generation, from: place, to, integrity: integrityFrom(content.integrity) };
+  });
+  // The row comes with the first records: the sweep would take a judged pack without a live one.
+  let moved = 0;
+  for (let from = 0; from < moves.length; from += PACK_GROUP_RECORDS) {
+    const group = moves.slice(from, from + PACK_GROUP_RECORDS);
+    moved += await core.metadata.transact(space, moveLive, {
+      pack: from === 0 ? pack : undefined,
+      moves: group,
+    });
+  }
+  return moved;
+}
+
+interface LiveMove {
+  /** the new pack, with its first records */
+  readonly pack: PackRow | undefined;
+  readonly moves: readonly RecordMove[];
+}
+
+export async function moveLive(tx: SpaceTransaction, { pack, moves }: LiveMove): Promise<number> {
+  if (pack !== undefined) await tx.packs.insertPack(pack);
+  return tx.packs.moveRecords(moves);
+}
+
+function placesOf(pack: Generation, live: readonly LiveRecord[]): PackPlace[] {
+  let byte = PACK_HEADER_BYTES;
+  return live.map(({ place }) => {
+    const offset = byte + RECORD_HEADER_BYTES;
+    byte = offset + place.storedLength;
+    return { ...place, pack, offset };
+  });
+}
+
+/** The bytes of the new pack: each record as it is stored, proven once more. */
+async function* piecesOf(core: Core, space: Space, live: readonly LiveRecord[]): AsyncGenerator<Uint8Array> {
+  yield encodePackHeader();
+  for (const { hash, content, place } of live) {
+    const { storedLength, codec } = place;
+    const stored = await core.content.packs.readRecord(space, { place, integrity: content.integrity });
+    yield encodeRecordHeader({ hash, codec, storedLength, canonicalLength: content.canonicalSize });
+    yield stored;
+  }
+}

@@ -1,0 +1,198 @@
+/** packs/{id}/lease: judges a pack that was uploaded, publishes and leases its nodes (docs/bulk.md, Requests; docs/design.md, Packs). */
+import {
+  ApiError,
+  bytesToHash,
+  type Hash,
+  isPackId,
+  type PackLeaseResponse,
+  type PackLeaseResult,
+} from '@holdfast/protocol';
+import type { Core } from '../core.ts';
+import { changesRefused } from '../lease-decision.ts';
+import { leaseInGroups, limitChildHashes, toResult } from '../lease-nodes.ts';
+import { clampLeaseDuration } from '../lease-state.ts';
+import type { PackId, PackRow, PackVerdicts, Space } from '../model.ts';
+import { QuotaRoom } from '../quota-room.ts';
+import { QuotaExceeded } from '../quotas.ts';
+import { beginPack, packNotFound, publishGroup, type RecordOutcome, touchPack } from './pack-decision.ts';
+import { type JudgedPack, type JudgedRecord, PACK_GROUP_RECORDS } from './pack-ports.ts';
+
+const HASH_BYTES = 32;
+/** Room in the quota of an App is asked for once, and again if the Space has changed meanwhile. */
+const ROUNDS_MAX = 4;
+const BUSY_RETRY_AFTER_SECONDS = 1;
+
+export interface PackLeaseOptions {
+  /** refuse what would be more than renewals */
+  readonly renewsOnly: boolean;
+}
+
+export async function leasePack(
+  core: Core,
+  space: Space,
+  id: string,
+  leaseDurationMs: number,
+  { renewsOnly }: PackLeaseOptions,
+): Promise<PackLeaseResponse> {
+  const durationMs = clampLeaseDuration(leaseDurationMs);
+  const pack = isPackId(id) ? await core.metadata.findPack(space, id) : undefined;
+  if (pack === undefined) throw packNotFound();
+  if (renewsOnly) throw changesRefused();
+  if (pack.state === 'judged') return repeatLease(core, space, id, durationMs);
+  const judged = await judge(core, space, pack);
+  const outcomes = new Map<Hash, RecordOutcome>();
+  const isDone = await publish(core, space, { pack, judged, durationMs, outcomes });
+  if (!isDone) return repeatLease(core, space, id, durationMs);
+  for (const outcome of outcomes.values()) {
+    if (outcome.kind === 'ready' && outcome.heals) core.rottenNodes.noteReady(space, outcome.hash, 'healed');
+  }
+  const rejections = new Map(judged.verdicts.rejections.map((each) => [each.index, each] as const));
+  const results = hashesOf(judged.verdicts).map((hash, index): PackLeaseResult => {
+    const rejection = rejections.get(index);
+    if (rejection !== undefined) return rejectedResult(hash, rejection);
+    const outcome = outcomes.get(hash) as RecordOutcome;
+    return outcome.kind === 'rejected' ? rejectedResult(hash, outcome.rejection) : toResult(outcome);
+  });
+  return answerOf(results, judged.verdicts);
+}
+
+async function judge(core: Core, space: Space, pack: PackRow): Promise<JudgedPack> {
+  const { upload } = core.content;
+  // A pack that was cut off because it is too long has verdicts and no object.
+  if (pack.isDiscarded) {
+    const verdicts = await core.metadata.findPackVerdicts(space, pack.generation);
+    if (verdicts === undefined) throw packNotFound();
+    return { bytes: 0, verdicts, records: [] };
+  }
+  // Our own target notes a complete pack; only a direct upload has to be looked for.
+  const isThere = upload.kind === 'direct' || pack.bytes !== undefined;
+  const judged = isThere
+    ? await core.packs.judge(core.content.packs, space, pack.generation, core.settings.nodeBytesMax)
+    : undefined;
+  if (judged !== undefined) return judged;
+  if (pack.bytes !== undefined) {
+    throw new ApiError(
+      'SERVICE_UNAVAILABLE',
+      'the bytes of this pack are lost; lease the hashes again for a new one',
+    );
+  }
+  throw new ApiError(
+    'CONFLICT',
+    'no bytes were uploaded for this pack; PUT it to its URL, then lease it again',
+  );
+}
+
+interface PackPublication {
+  readonly pack: PackRow;
+  readonly judged: JudgedPack;
+  readonly durationMs: number;
+  /** filled in */
+  readonly outcomes: Map<Hash, RecordOutcome>;
+}
+
+/** Resolves false if the rows have to be asked for the answer: another lease has published some of the records. */
+async function publish(core: Core, space: Space, publication: PackPublication): Promise<boolean> {
+  const { pack, judged, durationMs, outcomes } = publication;
+  const { id, generation } = pack;
+  const { records } = judged;
+  const uploads = core.content.upload.kind;
+  const room = new QuotaRoom(core, space);
+  let isStored = false;
+  try {
+    const from = await begin(core, space, { pack, judged }, room);
+    if (from === undefined) return records.length === 0;
+    isStored = true;
+    let isWhole = from === 0;
+    for (let at = from; at < records.length; at += PACK_GROUP_RECORDS) {
+      const group = records.slice(at, at + PACK_GROUP_RECORDS);
+      const isLast = at + PACK_GROUP_RECORDS >= records.length;
+      const input = { id, generation, from: at, records: group, isLast, durationMs, uploads };
+      const published = await core.metadata.transact(space, publishGroup, input);
+      if (published.kind === 'gone') throw packNotFound();
+      if (published.kind === 'passed') isWhole = false;
+      else for (const outcome of published.outcomes) outcomes.set(outcome.hash, outcome);
+    }
+    return isWhole;
+  } finally {
+    room.settle(isStored);
+  }
+}
+
+/** Resolves with how many records are published already; undefined: the pack is judged. */
+async function begin(
+  core: Core,
+  space: Space,
+  { pack, judged }: Pick<PackPublication, 'pack' | 'judged'>,
+  room: QuotaRoom,
+): Promise<number | undefined> {
+  const { id, generation } = pack;
+  const { bytes, verdicts } = judged;
+  const uploads = core.content.upload.kind;
+  const hasRecords = judged.records.length > 0;
+  for (let round = 0; round < ROUNDS_MAX; round += 1) {
+    const quotas = room.input;
+    const records = quotas === undefined ? [] : judged.records.map(roomOf);
+    const input = { id, generation, bytes, verdicts, hasRecords, records, quotas, uploads };
+    const decision = await core.metadata.transact(space, beginPack, input);
+    if (decision.kind === 'judging') return decision.publishedCount;
+    if (decision.kind === 'judged') return undefined;
+    if (decision.kind === 'gone') throw packNotFound();
+    if (decision.kind === 'full') throw new QuotaExceeded(decision.excess);
+    await room.reserve(decision.more);
+  }
+  throw new ApiError('SERVICE_UNAVAILABLE', 'the nodes of this pack keep changing; repeat the same request', {
+    retryAfterSeconds: BUSY_RETRY_AFTER_SECONDS,
+  });
+}
+
+/** What a quota looks at: the rest of 4,096 records would cross to another thread for nothing. */
+const roomOf = ({ hash, canonicalSize, refs, place }: JudgedRecord) => ({ hash, canonicalSize, refs, place });
+
+/** Answers by the verdicts and by the rows as they are now: reads no bytes of the pack. */
+async function repeatLease(
+  core: Core,
+  space: Space,
+  id: PackId,
+  durationMs: number,
+): Promise<PackLeaseResponse> {
+  const verdicts = await core.metadata.transact(space, touchPack, {
+    id,
+    abandonedAfterMs: core.settings.abandonedAfterMs,
+  });
+  if (verdicts === undefined) throw packNotFound();
+  const rejections = new Map(verdicts.rejections.map((each) => [each.index, each] as const));
+  const hashes = hashesOf(verdicts);
+  const accepted = hashes.filter((_, index) => !rejections.has(index));
+  const found = await core.metadata.findNodesWithContent(space, accepted);
+  const refs = new Map(accepted.map((hash, index) => [hash, found[index]?.node.refs] as const));
+  const lease = { durationMs, leasedUntil: 0 };
+  const leased = await leaseInGroups(core, space, accepted, (hash) => refs.get(hash), lease);
+  let next = 0;
+  const results = hashes.map((hash, index): PackLeaseResult => {
+    const rejection = rejections.get(index);
+    if (rejection !== undefined) return rejectedResult(hash, rejection);
+    const outcome = leased[next] as (typeof leased)[number];
+    next += 1;
+    return toResult(outcome);
+  });
+  return answerOf(results, verdicts);
+}
+
+function answerOf(results: readonly PackLeaseResult[], { broken }: PackVerdicts): PackLeaseResponse {
+  const bounded = limitChildHashes(results);
+  return broken === undefined ? { results: bounded } : { results: bounded, broken };
+}
+
+function rejectedResult(
+  hash: Hash,
+  { code, message }: { readonly code: PackVerdicts['rejections'][number]['code']; readonly message: string },
+): PackLeaseResult {
+  return { state: 'rejected', hash, rejection: { code, message } };
+}
+
+function hashesOf({ hashes }: PackVerdicts): Hash[] {
+  const list: Hash[] = [];
+  for (let at = 0; at < hashes.length; at += HASH_BYTES)
+    list.push(bytesToHash(hashes.subarray(at, at + HASH_BYTES)));
+  return list;
+}

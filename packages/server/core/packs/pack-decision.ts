@@ -1,0 +1,367 @@
+/** Decides about packs, each function inside one transaction (docs/design.md, Packs). None of them does I/O. */
+import { ApiError, type Hash, refsToHashes } from '@holdfast/protocol';
+import { closeContent, closeContentOf, urlExpiryOf } from '../contents.ts';
+import { findChildren } from '../edges.ts';
+import { noRoom } from '../free-space.ts';
+import { assertInvariant } from '../invariant.ts';
+import { tooManyUploads, type UploadRules, urlExpiryFrom } from '../lease-decision.ts';
+import { renewLease } from '../lease-state.ts';
+import type {
+  Generation,
+  NodeRow,
+  PackId,
+  PackRejection,
+  PackRow,
+  PackVerdicts,
+  UploadRow,
+} from '../model.ts';
+import type { SpaceTransaction, UploadKind } from '../ports.ts';
+import {
+  CONTRADICTION,
+  contradicts,
+  type NewContent,
+  type Publication,
+  publishNode,
+  restoreNode,
+  settleWaiting,
+} from '../publication.ts';
+import { judgeQuotas, NOTHING_STORED, type QuotaInput, type QuotaRefusal, type Stored } from '../quotas.ts';
+import { createPackGeneration, recordGeneration } from './pack-generations.ts';
+import type { JudgedRecord } from './pack-ports.ts';
+
+export type RowOutcome = Publication | { readonly kind: 'absent'; readonly hash: Hash };
+
+export interface RowsLease {
+  /** children before parents */
+  readonly hashes: readonly Hash[];
+  /** what the rows are expected to refer to: read with them at once */
+  readonly children: readonly Hash[];
+  readonly durationMs: number;
+  /** ms; ready rows are leased until then at least; 0: as long as `durationMs` says */
+  readonly leasedUntil: number;
+}
+
+/** Leases what is ready, settles what waits. Aligned with `hashes`. */
+export async function leaseRows(tx: SpaceTransaction, lease: RowsLease): Promise<RowOutcome[]> {
+  await tx.findNodes(distinct(lease.hashes, lease.children));
+  const outcomes: RowOutcome[] = [];
+  for (const hash of lease.hashes) outcomes.push(await leaseRow(tx, hash, await tx.findNode(hash), lease));
+  return outcomes;
+}
+
+async function leaseRow(
+  tx: SpaceTransaction,
+  hash: Hash,
+  node: NodeRow | undefined,
+  { durationMs, leasedUntil }: Pick<RowsLease, 'durationMs' | 'leasedUntil'>,
+): Promise<RowOutcome> {
+  const leaseMs = Math.max(durationMs, leasedUntil - tx.now);
+  if (node?.state === 'waiting') return settleWaiting(tx, node, leaseMs);
+  if (node?.state !== 'ready') return { kind: 'absent', hash };
+  const window = renewLease(node, tx.now, leaseMs);
+  const { leaseStartedAt, leaseExpiresAt } = window;
+  if (leaseExpiresAt !== node.leaseExpiresAt || leaseStartedAt !== node.leaseStartedAt) {
+    await tx.updateNode(node, { ...node, ...window });
+  }
+  return { kind: 'ready', hash, leaseStartedAt, leaseExpiresAt };
+}
+
+export interface PackWanted {
+  readonly id: PackId;
+  /** random digits for its generation */
+  readonly fresh: string;
+  readonly asked: Uint8Array;
+  readonly rules: UploadRules;
+}
+
+/** The pack that was opened for the same hashes, if nothing has come for it, else a new one. Throws CAS_UPLOAD_LIMIT. */
+export async function openPack(tx: SpaceTransaction, wanted: PackWanted): Promise<PackRow> {
+  const { rules, asked, id, fresh } = wanted;
+  const earlier = await tx.packs.findOpenPack(asked);
+  if (earlier !== undefined && earlier.bytes === undefined && earlier.urlExpiresAt > tx.now) {
+    const urlExpiresAt = urlExpiryFrom(rules, tx.now, earlier.urlExpiresAt);
+    const row: PackRow = { ...earlier, touchedAt: tx.now, urlExpiresAt };
+    await tx.packs.updatePack(earlier, row);
+    return row;
+  }
+  const { activeUploadsMax } = rules;
+  if (rules.isDiskFull) throw noRoom();
+  if ((await tx.countActiveUploads(activeUploadsMax)) >= activeUploadsMax)
+    throw tooManyUploads(activeUploadsMax);
+  const row: PackRow = {
+    id,
+    generation: createPackGeneration(tx.now, fresh),
+    state: 'open',
+    createdAt: tx.now,
+    urlExpiresAt: urlExpiryFrom(rules, tx.now),
+    touchedAt: tx.now,
+    asked,
+    bytes: undefined,
+    publishedCount: 0,
+    reserved: NOTHING_STORED,
+    isDiscarded: false,
+  };
+  await tx.packs.insertPack(row);
+  return row;
+}
+
+export interface ReceivedPack {
+  readonly id: PackId;
+  readonly generation: Generation;
+  /** undefined: it is longer than a pack may be, and nothing of it was kept */
+  readonly bytes: number | undefined;
+  /** why it is judged already, if it is too long */
+  readonly broken: PackVerdicts['broken'];
+}
+
+/** The finishing transaction of a PUT to our own target. Resolves false if the pack is finished, judged or gone. */
+export async function finishPack(
+  tx: SpaceTransaction,
+  { id, generation, bytes, broken }: ReceivedPack,
+): Promise<boolean> {
+  const pack = await tx.packs.findPack(id);
+  if (pack?.generation === generation && pack.state === 'open' && pack.bytes === undefined) {
+    if (bytes !== undefined) {
+      await tx.packs.updatePack(pack, { ...pack, bytes });
+      return true;
+    }
+    await tx.packs.setVerdicts(generation, { hashes: new Uint8Array(0), rejections: [], broken });
+    // Its lease judges it: until then it counts as an upload.
+    await tx.packs.updatePack(pack, { ...pack, bytes: 0, isDiscarded: true });
+    return true;
+  }
+  // The object that was sealed belongs to the pack if that has an object, and is a stray otherwise.
+  const isOwned = pack?.generation === generation && pack.bytes !== undefined && !pack.isDiscarded;
+  if (bytes !== undefined && !isOwned) {
+    await tx.setDiscard({ generation, dueAt: tx.now, urlExpiresAt: 0 });
+  }
+  return false;
+}
+
+export interface PackBeginning {
+  readonly id: PackId;
+  readonly generation: Generation;
+  /** of the object */
+  readonly bytes: number;
+  readonly verdicts: PackVerdicts;
+  /** there are good ones, so something is to be published */
+  readonly hasRecords: boolean;
+  /** the good ones, children before parents; none are needed without quotas */
+  readonly records: readonly Pick<JudgedRecord, 'hash' | 'canonicalSize' | 'refs' | 'place'>[];
+  readonly quotas: QuotaInput | undefined;
+  readonly uploads: UploadKind;
+}
+
+export type PackDecision =
+  /** publication goes on behind so many records */
+  | { readonly kind: 'judging'; readonly publishedCount: number }
+  /** it was judged meanwhile, or nothing is to be published */
+  | { readonly kind: 'judged' }
+  | { readonly kind: 'gone' }
+  | QuotaRefusal;
+
+/** Keeps the verdicts and room for all new records together. A quota that refuses leaves everything as it was. */
+export async function beginPack(tx: SpaceTransaction, beginning: PackBeginning): Promise<PackDecision> {
+  const { id, generation, bytes, verdicts, hasRecords, records, quotas, uploads } = beginning;
+  // What is stored is asked for after all rows: nobody who waits for it holds a row that this transaction needs.
+  const more = quotas === undefined ? NOTHING_STORED : await countNew(tx, records);
+  const pack = await tx.packs.findPack(id);
+  if (pack === undefined || pack.generation !== generation) return { kind: 'gone' };
+  if (pack.state === 'judged') return { kind: 'judged' };
+  const { publishedCount } = pack;
+  if (pack.state === 'judging') return { kind: 'judging', publishedCount };
+  const refusal = await judgeQuotas(quotas, more, () => tx.lockStored());
+  if (refusal !== undefined) {
+    if (refusal.kind === 'full') await tx.packs.updatePack(pack, { ...pack, touchedAt: tx.now });
+    return refusal;
+  }
+  await tx.packs.setVerdicts(generation, verdicts);
+  const begun: PackRow = { ...pack, bytes, touchedAt: tx.now };
+  if (hasRecords) {
+    await tx.packs.updatePack(pack, { ...begun, state: 'judging', reserved: more });
+    return { kind: 'judging', publishedCount: 0 };
+  }
+  const urlExpiresAt = uploads === 'direct' ? pack.urlExpiresAt : 0;
+  if (!pack.isDiscarded) await tx.setDiscard({ generation, dueAt: tx.now, urlExpiresAt });
+  await tx.packs.updatePack(pack, { ...begun, state: 'judged', isDiscarded: true });
+  return { kind: 'judged' };
+}
+
+/** What the records would store that is not stored yet. A parent that would wait takes the room of its canonical bytes. */
+async function countNew(tx: SpaceTransaction, records: PackBeginning['records']): Promise<Stored> {
+  const children = records.map(({ refs }) => refsToHashes(refs));
+  const hashes = distinct(
+    records.map(({ hash }) => hash),
+    children.flat(),
+  );
+  const rows = new Map<Hash, NodeRow>();
+  for (const row of await tx.findNodes(hashes)) if (row !== undefined) rows.set(row.hash, row);
+  const ready = new Set<Hash>();
+  let bytes = 0;
+  let nodes = 0;
+  for (const [index, { hash, canonicalSize, place }] of records.entries()) {
+    const row = rows.get(hash);
+    const isReady = (children[index] ?? []).every(
+      (child) => ready.has(child) || rows.get(child)?.state === 'ready',
+    );
+    if (isReady || row?.state === 'rotten' || row?.state === 'claimed') ready.add(hash);
+    if (row !== undefined && row.state !== 'claimed') continue;
+    bytes += isReady || row !== undefined ? place.storedLength : canonicalSize;
+    if (row === undefined) nodes += 1;
+  }
+  return { bytes, nodes };
+}
+
+export interface PackGroup {
+  readonly id: PackId;
+  readonly generation: Generation;
+  /** how many records are published when this group is next */
+  readonly from: number;
+  readonly records: readonly JudgedRecord[];
+  readonly isLast: boolean;
+  readonly durationMs: number;
+  readonly uploads: UploadKind;
+}
+
+export type RecordOutcome =
+  | (Publication & { readonly heals?: true })
+  | { readonly kind: 'rejected'; readonly hash: Hash; readonly rejection: PackRejection };
+
+export type GroupOutcome =
+  | { readonly kind: 'published'; readonly outcomes: readonly RecordOutcome[] }
+  /** another lease has published these records */
+  | { readonly kind: 'passed' }
+  | { readonly kind: 'gone' };
+
+/** Publishes one group of a pack that is being judged, and judges it with the last. */
+export async function publishGroup(tx: SpaceTransaction, group: PackGroup): Promise<GroupOutcome> {
+  const { id, generation, from, records, isLast } = group;
+  const hashes = records.map(({ hash }) => hash);
+  const children = records.flatMap(({ refs }) => refsToHashes(refs));
+  // Uploads, nodes, then the pack: leases and collections take rows in this order too.
+  const all = distinct(hashes, children);
+  const [uploads] = await Promise.all([
+    tx.packs.findUploads(hashes),
+    tx.findNodes(all),
+    tx.findLooseEdges(all),
+  ]);
+  const pack = await tx.packs.findPack(id);
+  if (pack === undefined || pack.generation !== generation) return { kind: 'gone' };
+  if (pack.state === 'judged' || pack.publishedCount > from) return { kind: 'passed' };
+  assertInvariant(pack.state === 'judging' && pack.publishedCount === from, 'records are published in order');
+  const outcomes: RecordOutcome[] = [];
+  const stored = { bytes: 0, nodes: 0 };
+  for (const [index, record] of records.entries()) {
+    outcomes.push(await publishRecord(tx, record, uploads[index], group, stored));
+  }
+  const conflicts = outcomes.flatMap((outcome) => (outcome.kind === 'rejected' ? [outcome.rejection] : []));
+  if (conflicts.length > 0) await addRejections(tx, generation, conflicts);
+  await tx.packs.updatePack(pack, {
+    ...pack,
+    state: isLast ? 'judged' : 'judging',
+    publishedCount: from + records.length,
+    reserved: isLast ? NOTHING_STORED : lessOf(pack.reserved, stored),
+    touchedAt: tx.now,
+  });
+  return { kind: 'published', outcomes };
+}
+
+async function publishRecord(
+  tx: SpaceTransaction,
+  record: JudgedRecord,
+  upload: UploadRow | undefined,
+  { generation: pack, durationMs, uploads }: PackGroup,
+  stored: { bytes: number; nodes: number },
+): Promise<RecordOutcome> {
+  const { hash, index, place, integrity } = record;
+  const node = await tx.findNode(hash);
+  if (node?.state === 'ready' || node?.state === 'waiting') {
+    const leased = await leaseRow(tx, hash, node, { durationMs, leasedUntil: 0 });
+    assertInvariant(leased.kind !== 'absent', 'a row that is there is leased');
+    return leased;
+  }
+  const generation = recordGeneration(pack, index);
+  const content = contentOf(record, generation);
+  if (node !== undefined && contradicts(node, content))
+    return { kind: 'rejected', hash, rejection: { index, ...CONTRADICTION } };
+  if (upload !== undefined) await endUpload(tx, upload, uploads);
+  const { canonicalSize } = record;
+  await tx.insertContent({
+    generation,
+    canonicalSize,
+    integrity,
+    inlineBytes: undefined,
+    packed: place,
+    urlExpiresAt: 0,
+  });
+  if (node !== undefined) {
+    await closeContentOf(tx, node, uploads);
+    const lease = await restoreNode(tx, node, content, durationMs);
+    if (node.state === 'claimed') stored.bytes += place.storedLength;
+    return { kind: 'ready', hash, ...lease, ...(node.state === 'rotten' ? { heals: true as const } : {}) };
+  }
+  const published = await publishNode(tx, content, await findChildren(tx, [record.refs]), durationMs);
+  stored.bytes += published.kind === 'ready' ? place.storedLength : canonicalSize;
+  stored.nodes += 1;
+  return published;
+}
+
+function contentOf(record: JudgedRecord, generation: Generation): NewContent {
+  const { hash, size, canonicalSize, contentType, refs, place } = record;
+  const storedSize = place.storedLength;
+  return { hash, size, canonicalSize, contentType, refs, generation, storage: 'packed', storedSize };
+}
+
+/** The v1 upload of a hash that is published: its slot is free, and a later PUT finds it finished. */
+async function endUpload(tx: SpaceTransaction, upload: UploadRow, uploads: UploadKind): Promise<void> {
+  await tx.deleteUpload(upload);
+  const { evidence, generation } = upload;
+  if (evidence?.verdict === 'bad') return;
+  const isKept = evidence !== undefined || uploads === 'direct';
+  if (!isKept) return;
+  const storage = evidence?.inline ? 'inline' : 'object';
+  await closeContent(tx, { generation, storage, urlExpiresAt: urlExpiryOf(uploads, upload) });
+}
+
+async function addRejections(
+  tx: SpaceTransaction,
+  generation: Generation,
+  more: readonly PackRejection[],
+): Promise<void> {
+  const verdicts = await tx.packs.findVerdicts(generation);
+  assertInvariant(verdicts !== undefined, 'a pack that is being judged has verdicts');
+  const rejections = [...verdicts.rejections, ...more].toSorted((left, right) => left.index - right.index);
+  await tx.packs.setVerdicts(generation, { ...verdicts, rejections });
+}
+
+function lessOf(left: Stored, right: Stored): Stored {
+  return { bytes: Math.max(0, left.bytes - right.bytes), nodes: Math.max(0, left.nodes - right.nodes) };
+}
+
+export interface RepeatedLease {
+  readonly id: PackId;
+  /** ms without a lease after which a pack is forgotten */
+  readonly abandonedAfterMs: number;
+}
+
+/** Notes a lease call of a judged pack, which keeps its verdicts. Resolves with them; undefined: it is forgotten. */
+export async function touchPack(
+  tx: SpaceTransaction,
+  { id, abandonedAfterMs }: RepeatedLease,
+): Promise<PackVerdicts | undefined> {
+  const pack = await tx.packs.findPack(id);
+  if (pack?.state !== 'judged' || pack.touchedAt + abandonedAfterMs <= tx.now) return undefined;
+  const verdicts = await tx.packs.findVerdicts(pack.generation);
+  if (verdicts !== undefined) await tx.packs.updatePack(pack, { ...pack, touchedAt: tx.now });
+  return verdicts;
+}
+
+function distinct(...lists: readonly (readonly Hash[])[]): Hash[] {
+  return [...new Set(lists.flat())];
+}
+
+export const packNotFound = (): ApiError =>
+  new ApiError(
+    'NOT_FOUND',
+    'this Space has no pack with this id, or has forgotten it; lease the hashes again',
+  );

@@ -1,0 +1,46 @@
+/** How the use of a pack follows from what happens to its records. Pure. */
+import type { PackRow, PackUse } from '../model.ts';
+
+/** bytes before the first record of a pack */
+const PACK_HEADER_BYTES = 8;
+/** bytes of a record besides its stored bytes */
+const RECORD_HEADER_BYTES = 44;
+
+export const UNUSED: PackUse = { liveRecords: 0, liveBytes: 0, firstDeadAt: 0 };
+
+/** What a transaction does to the live records of one pack. */
+export interface UseChange {
+  readonly liveRecords: number;
+  /** stored bytes */
+  readonly liveBytes: number;
+  /** a record stopped being live */
+  readonly hasDied: boolean;
+}
+
+type PackFacts = Pick<PackRow, 'state' | 'bytes' | 'isDiscarded'>;
+
+/** `pack` is as it is after the transaction, `now` its instant. */
+export function changeUse(use: PackUse, pack: PackFacts, change: UseChange, now: number): PackUse {
+  const changed: PackUse = {
+    liveRecords: use.liveRecords + change.liveRecords,
+    liveBytes: use.liveBytes + change.liveBytes,
+    firstDeadAt: use.firstDeadAt,
+  };
+  const dead = countDeadBytes(pack, changed);
+  if (pack.state === 'judged' && dead === 0) return { ...changed, firstDeadAt: 0 };
+  // Records that were rejected, or that the Space had already, are dead once the pack is judged.
+  const isDying = change.hasDied || (changed.liveRecords > 0 && dead > 0);
+  return isDying && changed.firstDeadAt === 0 ? { ...changed, firstDeadAt: now } : changed;
+}
+
+/** Bytes that compaction would free; 0: the pack is not to be compacted. */
+export function countBytesToCompact(pack: PackFacts, use: PackUse): number {
+  const isWanted = !pack.isDiscarded && use.liveRecords > 0 && use.firstDeadAt > 0;
+  return isWanted ? countDeadBytes(pack, use) : 0;
+}
+
+/** 0 until the pack is judged. */
+function countDeadBytes({ state, bytes }: PackFacts, { liveRecords, liveBytes }: PackUse): number {
+  if (state !== 'judged' || bytes === undefined) return 0;
+  return Math.max(0, bytes - PACK_HEADER_BYTES - liveRecords * RECORD_HEADER_BYTES - liveBytes);
+}

@@ -1,0 +1,64 @@
+/** The embedded upload target for packs: one PUT to a pack's write-once key (docs/design.md, Packs). */
+import { ApiError, PACK_BYTES_MAX, PACK_MEDIA_TYPE } from '@holdfast/protocol';
+import { checkQuotas } from '../check-quotas.ts';
+import type { Core } from '../core.ts';
+import { checkRoom } from '../free-space.ts';
+import {
+  alreadyFinished,
+  checkUploadHeaders,
+  checkUrlExpiry,
+  getReceiver,
+  type UploadRequest,
+} from '../upload-request.ts';
+import type { PackGrant } from '../upload-token.ts';
+import { finishPack, type ReceivedPack } from './pack-decision.ts';
+import type { StagedPack } from './pack-ports.ts';
+
+/** Resolves when the pack is durable. Throws FORBIDDEN (403), CONFLICT (412), PAYLOAD_TOO_LARGE (413). */
+export async function receivePack(core: Core, request: UploadRequest, grant: PackGrant): Promise<void> {
+  const receiver = getReceiver(core);
+  await checkUrlExpiry(core, grant);
+  checkUploadHeaders(request, PACK_MEDIA_TYPE);
+  const { declaredLength } = request;
+  checkRoom(core.freeSpace, declaredLength ?? 0);
+  await request.admit?.(grant);
+  const pack = await core.metadata.findPack(grant.space, grant.pack);
+  const isOpen = pack?.generation === grant.generation && pack.state === 'open' && pack.bytes === undefined;
+  if (!isOpen) throw alreadyFinished();
+  if (declaredLength !== undefined && declaredLength > PACK_BYTES_MAX) await finishTooLarge(core, grant);
+  // Healing is never refused, and only the lease of the pack can tell what it heals.
+  const mayHeal = core.rottenNodes.countIn(grant.space) > 0;
+  if (declaredLength !== undefined && !mayHeal)
+    await checkQuotas(core, grant.space, { bytes: declaredLength, nodes: 0 });
+  const { space, generation } = grant;
+  const body =
+    typeof request.body === 'function' ? await request.body() : (request.body ?? new Uint8Array(0));
+  const staged = await receiver.receivePack({ space, generation }, body, declaredLength, PACK_BYTES_MAX);
+  try {
+    await finish(core, grant, staged);
+  } finally {
+    await staged.release();
+  }
+}
+
+async function finish(core: Core, grant: PackGrant, staged: StagedPack): Promise<void> {
+  const { bytes } = staged;
+  if (bytes === undefined) return finishTooLarge(core, grant);
+  if (!(await staged.seal())) throw alreadyFinished();
+  await record(core, grant, { bytes, broken: undefined });
+}
+
+async function record(
+  core: Core,
+  { space, pack, generation }: PackGrant,
+  received: Pick<ReceivedPack, 'bytes' | 'broken'>,
+): Promise<void> {
+  const isFinished = await core.metadata.transact(space, finishPack, { id: pack, generation, ...received });
+  if (!isFinished) throw alreadyFinished();
+}
+
+async function finishTooLarge(core: Core, grant: PackGrant): Promise<never> {
+  const message = `a pack may have at most ${PACK_BYTES_MAX} bytes; send the nodes in more packs`;
+  await record(core, grant, { bytes: undefined, broken: { byte: PACK_BYTES_MAX, message } });
+  throw new ApiError('PAYLOAD_TOO_LARGE', message);
+}

@@ -1,0 +1,133 @@
+/** core/packs/pack-ports.ts PackVerbs on PostgreSQL. */
+import type { Hash } from '@holdfast/protocol';
+import type { Generation, PackId, PackRow, PackUse, PackVerdicts, UploadRow } from '../../../core/model.ts';
+import type { PackVerbs, RecordMove, SweptPack } from '../../../core/packs/pack-ports.ts';
+import type { Awaitable } from '../../../core/ports.ts';
+import type { ContentChanges } from '../content-changes.ts';
+import { byteaToHex, hexToBytea, type SqlRow } from '../wire/sql-values.ts';
+import type { TransactionWire } from '../wire/transaction-wire.ts';
+import { packFromSql, useFromSql, verdictsFromSql } from './pack-rows.ts';
+
+interface PackParts {
+  readonly wire: TransactionWire;
+  readonly space: string;
+  readonly changes: ContentChanges;
+  /** sends all writes so far, those of packs too */
+  readonly flush: () => readonly Promise<unknown>[];
+  readonly findUploads: (hashes: readonly Hash[]) => Promise<readonly (UploadRow | undefined)[]>;
+}
+
+const NO_USE: PackUse = { liveRecords: 0, liveBytes: 0, firstDeadAt: 0 };
+
+export class PostgresPacks implements PackVerbs {
+  readonly #parts: PackParts;
+  readonly #changes: ContentChanges;
+
+  constructor(parts: PackParts) {
+    this.#parts = parts;
+    this.#changes = parts.changes;
+  }
+
+  async findPack(id: PackId): Promise<PackRow | undefined> {
+    const known = this.#changes.findKnown(id);
+    if (known !== undefined) return known.row;
+    const { wire, space } = this.#parts;
+    const { rows } = await wire.send('findPack', [space, hexToBytea(id)]);
+    if (rows[0] !== undefined) return this.#learn(rows[0]);
+    this.#changes.learnNoPack(id);
+    return undefined;
+  }
+
+  async findOpenPack(asked: Uint8Array): Promise<PackRow | undefined> {
+    const { wire, space } = this.#parts;
+    const { rows } = await wire.send('findOpenPack', [space, hexToBytea(asked.toHex()), wire.clock]);
+    return rows[0] && this.#learn(rows[0]);
+  }
+
+  insertPack(row: PackRow): void {
+    this.#parts.wire.assertUsable();
+    this.#changes.insertPack(row);
+  }
+
+  updatePack(before: PackRow, after: PackRow): Awaitable<void> {
+    this.#parts.wire.assertUsable();
+    return this.#change(before, after);
+  }
+
+  deletePack(before: PackRow): Awaitable<void> {
+    this.#parts.wire.assertUsable();
+    return this.#change(before, undefined);
+  }
+
+  #change(before: PackRow, after: PackRow | undefined): Awaitable<void> {
+    const { id } = before;
+    if (this.#changes.findKnown(id) !== undefined) return this.#changes.changePack(before, after);
+    return this.findPack(id).then(() => this.#changes.changePack(before, after));
+  }
+
+  findUploads(hashes: readonly Hash[]): Promise<readonly (UploadRow | undefined)[]> {
+    return this.#parts.findUploads(hashes);
+  }
+
+  async findUse(generation: Generation): Promise<PackUse> {
+    const { wire, space, flush } = this.#parts;
+    const flushed = this.#changes.isUseChanged ? flush() : [];
+    const [{ rows }] = await Promise.all([
+      wire.send('findPackUse', [space, hexToBytea(generation)]),
+      ...flushed,
+    ]);
+    return rows[0] === undefined ? NO_USE : useFromSql(rows[0]);
+  }
+
+  async findVerdicts(generation: Generation): Promise<PackVerdicts | undefined> {
+    const known = this.#changes.verdicts.get(generation);
+    if (known !== undefined) return known;
+    const { wire, space } = this.#parts;
+    const { rows } = await wire.send('findVerdicts', [space, hexToBytea(generation)]);
+    return rows[0] && verdictsFromSql(rows[0]);
+  }
+
+  setVerdicts(generation: Generation, verdicts: PackVerdicts): void {
+    this.#parts.wire.assertUsable();
+    this.#changes.verdicts.set(generation, verdicts);
+  }
+
+  async moveRecords(moves: readonly RecordMove[]): Promise<number> {
+    if (moves.length === 0) return 0;
+    const { wire, space, flush } = this.#parts;
+    const flushed = this.#changes.contents.size > 0 ? flush() : [];
+    const [{ rows }] = await Promise.all([
+      wire.send('moveRecords', [
+        space,
+        moves.map(({ generation }) => hexToBytea(generation)),
+        moves.map(({ from }) => hexToBytea(from.pack)),
+        moves.map(({ from }) => from.offset),
+        moves.map(({ to }) => hexToBytea(to.pack)),
+        moves.map(({ to }) => to.offset),
+        moves.map(({ to }) => to.storedLength),
+        moves.map(({ to }) => to.codec),
+        moves.map(({ integrity }) => hexToBytea(integrity.toHex())),
+      ]),
+      ...flushed,
+    ]);
+    const moved = new Set(rows.map((row) => byteaToHex(row.generation)));
+    for (const { generation, from, to } of moves) {
+      if (moved.has(generation)) this.#changes.noteMoved(from, to);
+    }
+    return moved.size;
+  }
+
+  async findPacksToSweep(abandonedAt: number, limit: number): Promise<readonly SweptPack[]> {
+    const { wire, space, flush } = this.#parts;
+    const flushed = this.#changes.isUseChanged || this.#changes.isPackChanged ? flush() : [];
+    const [{ rows }] = await Promise.all([
+      wire.send('findPacksToSweep', [space, abandonedAt, limit]),
+      ...flushed,
+    ]);
+    return rows.map((row) => ({ pack: this.#learn(row) ?? packFromSql(row), use: useFromSql(row) }));
+  }
+
+  #learn(row: SqlRow): PackRow | undefined {
+    return this.#changes.learnPack({ row: packFromSql(row), version: row.version as number });
+  }
+}

@@ -1,0 +1,351 @@
+/**
+ * What several processes do to the packs of one Space at once, on a real PostgreSQL. After each test a recount by other statements
+ * finds nothing wrong.
+ */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { createHash } from 'node:crypto';
+import type { TestDatabases } from '../../../../../test/support/postgres-server.ts';
+import { recountScaleout } from '../../../../../test/support/scaleout-recount.ts';
+import { until } from '../../../../../test/support/until.ts';
+import { closeContentOf } from '../../../core/contents.ts';
+import { removeNodesWithEdges } from '../../../core/edges.ts';
+import type { PackRow } from '../../../core/model.ts';
+import { beginPack, type GroupOutcome, openPack, publishGroup } from '../../../core/packs/pack-decision.ts';
+import type { RecordMove } from '../../../core/packs/pack-ports.ts';
+import type { MetadataStore } from '../../../core/ports.ts';
+import { judgedPack, packedContent, placeIn } from '../../contract/pack-samples.ts';
+import { hashAt, newGeneration, openUpload, SPACE } from '../../contract/samples.ts';
+import {
+  closeProcesses,
+  openDatabases,
+  openInstance,
+  openProcesses,
+  type StoreInstance,
+} from '../test/postgres-fixture.ts';
+
+const START_MS_MAX = 60_000;
+const PROCESSES = 3;
+const GROUP = 256;
+const STORED_BYTES = 100;
+const RULES = { uploads: 'direct', activeUploadsMax: 4_096, uploadTtlMs: 60_000, isDiskFull: false } as const;
+
+let databases: TestDatabases;
+let url: string;
+let instances: StoreInstance[];
+let made = 0;
+
+beforeAll(async () => {
+  databases = await openDatabases();
+}, START_MS_MAX);
+afterAll(() => databases.close());
+
+beforeEach(async () => {
+  url = await databases.createDatabase();
+  instances = await openProcesses(url, PROCESSES);
+});
+afterEach(async () => {
+  const { problems } = await recountScaleout(url);
+  expect(problems).toEqual([]);
+  await closeProcesses(instances);
+});
+
+const store = (index: number): MetadataStore => (instances[index % PROCESSES] as StoreInstance).store;
+const sha = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+type JudgedRecord = Parameters<typeof publishGroup>[1]['records'][number];
+
+interface BegunPack {
+  readonly row: PackRow;
+  readonly records: readonly JudgedRecord[];
+}
+
+/** A pack of `count` nodes, named by `name`, that is being judged. */
+async function begin(
+  name: string,
+  count: number,
+  childrenOf: (index: number) => readonly string[] = () => [],
+): Promise<BegunPack> {
+  made += 1;
+  const wanted = {
+    id: sha(`${made}`).slice(0, 32),
+    fresh: newGeneration(),
+    asked: new Uint8Array(32).fill(made),
+  };
+  const row = await store(0).transact(SPACE, (tx) => openPack(tx, { ...wanted, rules: RULES }));
+  const records = Array.from(
+    { length: count },
+    (_, index): JudgedRecord => ({
+      ...{ index, hash: sha(`${name} ${index}`), size: 66, canonicalSize: 134, contentType: 'text/plain' },
+      refs: Uint8Array.fromHex(childrenOf(index).join('')),
+      place: placeIn(row.generation, 52 + index * (44 + STORED_BYTES), STORED_BYTES),
+      integrity: new Uint8Array(43),
+    }),
+  );
+  const hashes = Uint8Array.fromHex(records.map(({ hash }) => hash).join(''));
+  const decision = await store(0).transact(SPACE, (tx) =>
+    beginPack(tx, {
+      ...{ id: row.id, generation: row.generation, bytes: 8 + count * (44 + STORED_BYTES), records },
+      verdicts: { hashes, rejections: [], broken: undefined },
+      ...{ hasRecords: count > 0, quotas: undefined, uploads: 'direct' },
+    }),
+  );
+  expect(decision.kind).toBe('judging');
+  return { row, records };
+}
+
+function publish(process: number, { row, records }: BegunPack, from: number): Promise<GroupOutcome> {
+  return store(process).transact(SPACE, (tx) =>
+    publishGroup(tx, {
+      ...{ id: row.id, generation: row.generation, from, records: records.slice(from, from + GROUP) },
+      ...{ isLast: from + GROUP >= records.length, durationMs: 60_000, uploads: 'direct' },
+    }),
+  );
+}
+
+async function publishAll(process: number, pack: BegunPack): Promise<readonly GroupOutcome['kind'][]> {
+  const kinds: GroupOutcome['kind'][] = [];
+  for (let from = 0; from < pack.records.length; from += GROUP)
+    kinds.push((await publish(process, pack, from)).kind);
+  return kinds;
+}
+
+/** Deletes rows as a collection does, whatever holds them. */
+function collect(process: number, hashes: readonly string[]): Promise<number> {
+  return store(process).transact(SPACE, async (tx) => {
+    const rows = (await tx.findNodes(hashes)).flatMap((row) => (row === undefined ? [] : [row]));
+    for (const row of rows) await closeContentOf(tx, row, 'direct');
+    await removeNodesWithEdges(tx, rows);
+    return rows.length;
+  });
+}
+
+test('a group of 256 is published in 3 round trips', async () => {
+  const lone = await openInstance(url, { connectionsMax: 1 });
+  const trips: number[] = [];
+  const pack = await begin('trips', 3 * GROUP);
+  for (let from = 0; from < pack.records.length; from += GROUP) {
+    const before = lone.pool.counter.roundTrips;
+    const { row, records } = pack;
+    const outcome = await lone.store.transact(SPACE, (tx) =>
+      publishGroup(tx, {
+        ...{ id: row.id, generation: row.generation, from, records: records.slice(from, from + GROUP) },
+        ...{ isLast: from + GROUP >= records.length, durationMs: 60_000, uploads: 'direct' },
+      }),
+    );
+    expect(outcome.kind).toBe('published');
+    trips.push(lone.pool.counter.roundTrips - before);
+  }
+  expect(trips.at(-1)).toBe(3);
+  const before = lone.pool.counter.roundTrips;
+  const found = await lone.store.findNodesWithContent(
+    SPACE,
+    pack.records.map(({ hash }) => hash),
+  );
+  expect(found.every((each) => each?.content?.packed !== undefined)).toBe(true);
+  expect(lone.pool.counter.roundTrips - before).toBe(1);
+  await lone.close();
+});
+
+describe('processes at once', () => {
+  test('publish one pack: each group is published once', async () => {
+    const pack = await begin('same', 2 * GROUP);
+    const kinds = await Promise.all([0, 1, 2].map((process) => publishAll(process, pack)));
+    for (const group of [0, 1]) {
+      expect(kinds.map((each) => each[group]).sort()).toEqual(['passed', 'passed', 'published']);
+    }
+    expect(await store(0).findPack(SPACE, pack.row.id)).toMatchObject({
+      ...{ state: 'judged', publishedCount: 2 * GROUP },
+    });
+  }, 60_000);
+
+  test('publish packs with the same nodes: each node is live in one pack and dead in the others', async () => {
+    const packs = [await begin('shared', GROUP), await begin('shared', GROUP), await begin('shared', GROUP)];
+    await Promise.all(packs.map((pack, process) => publishAll(process, pack)));
+    const uses = await store(0).transact(SPACE, (tx) =>
+      Promise.all(packs.map(({ row }) => tx.packs.findUse(row.generation))),
+    );
+    expect(uses.map(({ liveRecords }) => liveRecords).sort()).toEqual([0, 0, GROUP]);
+  }, 60_000);
+
+  test('publish a parent and its children in different packs: they always find each other', async () => {
+    for (let round = 0; round < 4; round += 1) {
+      const children = await begin(`child ${round}`, 40);
+      const hashes = children.records.map(({ hash }) => hash);
+      const parents = await begin(`parent ${round}`, 40, (index) => hashes.slice(index, index + 8));
+      await Promise.all([publishAll(1, children), publishAll(2, parents)]);
+    }
+  }, 60_000);
+
+  test('collect, publish and move records of the same packs without a deadlock', async () => {
+    const packs = [await begin('a', GROUP), await begin('b', GROUP), await begin('c', GROUP)];
+    for (const pack of packs) await publishAll(0, pack);
+    const all = packs.flatMap(({ records }) => records);
+    // Each takes records of all packs.
+    const taken = Array.from({ length: 8 }, (_, part) =>
+      all.filter((_, index) => index % 16 === part).map(({ hash }) => hash),
+    );
+    const target = judgedPack({ bytes: 1_000_000 });
+    const others = await begin('d', GROUP);
+    const move = async () => {
+      for (const { records } of packs.toReversed()) {
+        const hashes = records.map(({ hash }) => hash);
+        const rows = await store(1).findNodesWithContent(SPACE, hashes);
+        const moves = rows.flatMap((found, index): RecordMove[] => {
+          const { packed, generation } = found?.content ?? {};
+          if (packed === undefined || generation === undefined || index % 3 !== 0) return [];
+          const at =
+            52 + (packs.findIndex(({ row }) => row.generation === packed.pack) * GROUP + index) * 200;
+          const to = { ...packed, pack: target.generation, offset: at };
+          return [{ generation, from: packed, to, integrity: new Uint8Array(1) }];
+        });
+        await store(1).transact(SPACE, async (tx) => {
+          if ((await tx.packs.findPack(target.id)) === undefined) await tx.packs.insertPack(target);
+          return tx.packs.moveRecords(moves);
+        });
+      }
+    };
+    const deadlocks = await countDeadlocks();
+    // Whoever has locked the first or the last pack waits for the one between, until all of them wait.
+    const between = packs.map(({ row }) => row.generation).sort()[1] ?? '';
+    const collections = await whileLocked(between, async () => {
+      const begun = taken.map((hashes, part) => collect(part, hashes));
+      await until(async () => (await countWaiting()) === taken.length);
+      return begun;
+    });
+    await Promise.all([...collections, publishAll(2, others), move()]);
+    expect(await countDeadlocks()).toBe(deadlocks);
+    const left = await store(0).findNodesWithContent(
+      SPACE,
+      all.map(({ hash }) => hash),
+    );
+    expect(left.filter((each) => each !== undefined)).toHaveLength(all.length / 2);
+    expect(left.filter((each) => each?.content?.packed?.pack === target.generation).length).toBeGreaterThan(
+      0,
+    );
+  }, 60_000);
+
+  test('count packs and uploads together against the limit of active uploads, exactly', async () => {
+    const activeUploadsMax = 20;
+    const rules = { ...RULES, activeUploadsMax };
+    const asked = Array.from({ length: 40 }, (_, index) =>
+      store(index).transact(SPACE, async (tx) => {
+        if (index % 2 === 0) {
+          const wanted = {
+            id: newGeneration(),
+            fresh: newGeneration(),
+            asked: new Uint8Array(32).fill(index),
+          };
+          await openPack(tx, { ...wanted, rules });
+          return 'opened';
+        }
+        if ((await tx.countActiveUploads(activeUploadsMax)) >= activeUploadsMax) throw new Error('full');
+        await tx.insertUpload(openUpload(hashAt(index), { urlExpiresAt: tx.now + 60_000 }));
+        return 'opened';
+      }),
+    );
+    const settled = await Promise.allSettled(asked);
+    expect(settled.filter(({ status }) => status === 'fulfilled')).toHaveLength(activeUploadsMax);
+  }, 60_000);
+});
+
+describe('a pack that another transaction changes between reading and commit', () => {
+  test('makes the body run again, which reads it anew', async () => {
+    const { row } = await begin('again', 1);
+    let runs = 0;
+    await store(0).transact(SPACE, async (tx) => {
+      const before = await tx.packs.findPack(row.id);
+      runs += 1;
+      if (runs === 1) {
+        await store(1).transact(SPACE, async (other) => {
+          const read = await other.packs.findPack(row.id);
+          if (read !== undefined) await other.packs.updatePack(read, { ...read, publishedCount: 1 });
+        });
+      }
+      if (before !== undefined) {
+        await tx.packs.updatePack(before, { ...before, touchedAt: before.touchedAt + 5 });
+      }
+    });
+    expect(runs).toBe(2);
+    const after = await store(0).findPack(SPACE, row.id);
+    expect(after).toMatchObject({ publishedCount: 1 });
+  });
+
+  test('is never discarded with a live record, and gets none once it is discarded', async () => {
+    const pack = judgedPack();
+    const insert = (packed: PackRow) =>
+      store(0).transact(SPACE, (tx) => tx.insertContent(packedContent(placeIn(packed.generation, 52))));
+    const discard = (packed: PackRow) =>
+      store(1).transact(SPACE, async (tx) => {
+        const before = await tx.packs.findPack(packed.id);
+        if (before !== undefined) await tx.packs.updatePack(before, { ...before, isDiscarded: true });
+      });
+    await store(0).transact(SPACE, (tx) => tx.packs.insertPack(pack));
+    await discard(pack);
+    await expect(insert(pack)).rejects.toThrow(/kept meeting others/);
+    const live = judgedPack();
+    await store(0).transact(SPACE, async (tx) => {
+      await tx.packs.insertPack(live);
+      await tx.insertContent(packedContent(placeIn(live.generation, 52)));
+    });
+    await expect(discard(live)).rejects.toThrow(/kept meeting others/);
+    await store(0).transact(SPACE, async (tx) => {
+      for (const { generation } of await store(0).findPackRecords(SPACE, live.generation, 0, 10)) {
+        await tx.deleteContent(generation);
+      }
+    });
+  }, 60_000);
+
+  test('a record whose place a transaction relies on is not moved before its commit', async () => {
+    const { row, records } = await begin('held', 1);
+    await publishAll(0, { row, records });
+    const [found] = await store(0).findNodesWithContent(SPACE, [records[0]?.hash ?? '']);
+    const { generation = '', packed } = found?.content ?? {};
+    if (packed === undefined) throw new Error('the node is the record of a pack');
+    const target = judgedPack();
+    await store(0).transact(SPACE, (tx) => tx.packs.insertPack(target));
+    let moved: Promise<number> | undefined;
+    let isMoved = false;
+    await store(0).transact(SPACE, async (tx) => {
+      expect((await tx.findContent(generation))?.packed).toEqual(packed);
+      const to = { ...packed, pack: target.generation };
+      moved = store(1)
+        .transact(SPACE, (other) =>
+          other.packs.moveRecords([{ generation, from: packed, to, integrity: new Uint8Array(1) }]),
+        )
+        .finally(() => {
+          isMoved = true;
+        });
+      await until(async () => (await countWaiting()) > 0);
+      expect(isMoved).toBe(false);
+    });
+    expect(await moved).toBe(1);
+  }, 60_000);
+});
+
+/** Another session has locked the row of the pack until `work` is done; what is under way then comes back. */
+async function whileLocked<T>(generation: string, work: () => Promise<T[]>): Promise<T[]> {
+  const holder = await openInstance(url, { connectionsMax: 1 });
+  const begun = await holder.pool.lend(async (session) => {
+    await session.script('BEGIN');
+    await session.script(`SELECT 1 FROM packs WHERE generation = decode('${generation}', 'hex') FOR UPDATE`);
+    try {
+      return await work();
+    } finally {
+      await session.script('COMMIT');
+    }
+  });
+  await holder.close();
+  return begun;
+}
+
+async function ask(sql: string): Promise<number> {
+  const { rows } = await (instances[2] as StoreInstance).pool.run('looking', sql, []);
+  return rows[0]?.count as number;
+}
+
+const countDeadlocks = () =>
+  ask('SELECT deadlocks AS count FROM pg_stat_database WHERE datname = current_database()');
+const countWaiting = () =>
+  ask(
+    "SELECT count(*) AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+  );

@@ -1,0 +1,109 @@
+/**
+ * The orders that wait for the thread that writes rows, shared by Apps and Spaces: the thread gets no more work at once than it can
+ * make durable in a moment, so that the orders of one share never wait for all that another share has asked for.
+ */
+import type { Space } from '../../../core/model.ts';
+import { QUEUE_WAIT, REJECTIONS } from '../../../metrics/server-metrics.ts';
+import { exhausted } from '../../../shares/exhausted.ts';
+import { FairQueue } from '../../../shares/fair-queue.ts';
+import type { Order } from './writer-messages.ts';
+
+/** Cost, about rows, that the thread works on at once: as much as the largest commit of root refs, and a little more. */
+const WORK_COST_MAX = 1_100;
+/** Cost that waits. Beyond it the share that has most waiting loses its oldest order. */
+const WAITING_COST_MAX = 100_000;
+/** ms that the oldest order may wait in the share that has most waiting, while others wait too, and while none does */
+const WAIT_MS_MAX = 5_000;
+const WAIT_ALONE_MS_MAX = 30_000;
+const RESOURCE = 'transactions';
+/** Bytes of content in a row cost as much as a small row. */
+const BYTES_PER_COST = 4_096;
+
+/** Orders of the store itself, such as its background work. */
+const OWN: Space = { appId: '', spaceId: '' };
+
+interface WaitingOrder {
+  readonly order: Order;
+  readonly cost: number;
+  /** by `performance.now()` */
+  readonly since: number;
+  refuse(error: Error): void;
+}
+
+export class OrderQueue {
+  readonly #queue = new FairQueue<WaitingOrder>();
+  readonly #waits = QUEUE_WAIT.with({ resource: RESOURCE });
+
+  get length(): number {
+    return this.#queue.length;
+  }
+
+  /** `refuse` is called if the order has to give way: then it was not begun. */
+  push(order: Order, space: Space | undefined, cost: number, refuse: (error: Error) => void): void {
+    const { appId, spaceId } = space ?? OWN;
+    this.#queue.push(appId, spaceId, cost, { order, cost, since: performance.now(), refuse });
+    while (this.#queue.cost > WAITING_COST_MAX && this.#queue.length > 1) this.#refuseOldest('full');
+  }
+
+  /** Takes the orders that come next, while the thread works on `workingCost`, and calls `taken` with each order's cost. */
+  take(workingCost: number, taken: (id: number, cost: number) => void): Order[] {
+    const orders: Order[] = [];
+    const now = performance.now();
+    let cost = workingCost;
+    for (let next = this.#queue.peek(); next !== undefined; next = this.#queue.peek()) {
+      if (cost > 0 && cost + next.cost > WORK_COST_MAX) break;
+      cost += next.cost;
+      const { order, since } = next.item;
+      this.#queue.shift();
+      this.#waits.observe((now - since) / 1000);
+      taken(order[0], next.cost);
+      orders.push(order);
+    }
+    this.#refuseLate(now);
+    return orders;
+  }
+
+  #refuseLate(now: number): void {
+    while (this.#queue.length > 0) {
+      const waitMsMax = this.#queue.isShared ? WAIT_MS_MAX : WAIT_ALONE_MS_MAX;
+      const oldest = this.#queue.findCrowding();
+      if (oldest === undefined || now - oldest.item.since <= waitMsMax) return;
+      this.#refuseOldest('late');
+    }
+  }
+
+  #refuseOldest(reason: 'full' | 'late'): void {
+    const oldest = this.#queue.findCrowding();
+    if (oldest === undefined) return;
+    this.#queue.withdraw(oldest);
+    REJECTIONS.add({ resource: RESOURCE, reason }, 1);
+    oldest.item.refuse(exhausted('too many changes of this Space wait to be written; try again shortly'));
+  }
+}
+
+type CostOf = (input: never) => number;
+
+/** A node that a pack brings is a row, a content row, and a count of its parent's. */
+const ROWS_PER_RECORD = 3;
+
+/** About how many rows a transaction reads or writes, where its input says that they are many. */
+const ROWS: Readonly<Record<string, CostOf>> = {
+  commitRootRefs: ({ hashes }: { hashes: readonly unknown[] }) => hashes.length,
+  claimCandidates: ({ limit }: { limit: number }) => limit,
+  findLeftoverClaims: ({ limit }: { limit: number }) => limit,
+  settleClaims: ({ claims }: { claims: readonly unknown[] }) => claims.length,
+  settleDiscards: ({ due }: { due: readonly unknown[] }) => due.length,
+  leaseRows: ({ hashes }: { hashes: readonly unknown[] }) => hashes.length,
+  beginPack: ({ records, quotas }: { records: readonly unknown[]; quotas: unknown }) =>
+    quotas === undefined ? 0 : records.length,
+  publishGroup: ({ records }: { records: readonly unknown[] }) => records.length * ROWS_PER_RECORD,
+  moveLive: ({ moves }: { moves: readonly unknown[] }) => moves.length,
+  finishUpload: ({ inlineBytes }: { inlineBytes?: Uint8Array | undefined }) =>
+    (inlineBytes?.length ?? 0) / BYTES_PER_COST,
+};
+
+/** `name`: of core's named transactions. */
+export function costOf(name: string, input: unknown): number {
+  const rows = ROWS[name];
+  return rows === undefined ? 1 : 1 + rows(input as never);
+}

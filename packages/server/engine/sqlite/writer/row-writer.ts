@@ -1,0 +1,200 @@
+/**
+ * Writes rows: the only connection that may write, its commits and its checkpoints. It is the same in its caller's thread and in
+ * a thread of its own (writer-thread.ts).
+ */
+
+import type { Database } from 'bun:sqlite';
+import type { Hash } from '@holdfast/protocol';
+import type { LeaseWindow } from '../../../core/lease-state.ts';
+import type { Space } from '../../../core/model.ts';
+import {
+  type Awaitable,
+  type Clock,
+  StoreUnavailable,
+  type SweepCutoffs,
+  type TransactionBody,
+} from '../../../core/ports.ts';
+import type { TombstonePage } from '../../../core/stray-ports.ts';
+import { isBusy, isSurelyNotCommitted, storageError } from '../../local-failure.ts';
+import { openWriter, shortenBusyTimeout } from '../database.ts';
+import { moveWatermarks, pruneHistory } from '../maintenance.ts';
+import { type Committed, NodeCache } from '../node-cache.ts';
+import { type Renewal, renewReadyRows } from '../ready-leases.ts';
+import { hexToBytes } from '../rows.ts';
+import { SpaceDirectory } from '../space-directory.ts';
+import { SqliteSpaceTransaction } from '../space-transaction.ts';
+import { finalize, prepareAll, type Statements } from '../statements.ts';
+import { WriteAheadLog } from '../write-ahead-log.ts';
+import type { WriteScope } from '../write-scope.ts';
+import { GroupCommit } from './group-commit.ts';
+
+/** Each verb resolves when its writes are durable and `onCommitted` has been called. */
+export interface RowWriter {
+  transact<T, I>(space: Space, body: TransactionBody<T, I>, input: I): Promise<T>;
+  /** Renews the lease of a row that is ready; undefined: it is not, or there is none. */
+  renewReady(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined>;
+  /** Resolves whether more is left to do. */
+  maintain(cutoffs: SweepCutoffs): Promise<boolean>;
+  /** Resolves with the value that stands: the first one inserted. */
+  insertStoreValue(name: string, value: string): Promise<string>;
+  removeStoreValue(name: string): Promise<void>;
+  setStoreValue(name: string, value: string): Promise<void>;
+  settleTombstones(page: TombstonePage): Promise<void>;
+  raiseRevisions(step: number): Promise<void>;
+  /** Resolves when everything is answered. Nothing is accepted afterwards. */
+  drain(): Promise<void>;
+  /** Call after `drain`. If no other connection is open, this copies the log back into the database. */
+  close(): Promise<void>;
+}
+
+export interface RowWriterSettings {
+  /** the database file, migrated */
+  readonly path: string;
+  /** other processes write to the same file */
+  readonly isShared: boolean;
+  /** the database grows no further than this, as on a full disk; unlimited when left out */
+  readonly databasePagesMax?: number | undefined;
+  /** ms after which a shared commit takes no further bodies */
+  readonly batchMsMax?: number | undefined;
+  /** the number of the last commit that was begun, for readers in other threads */
+  readonly lastCommit: BigInt64Array;
+  /** whoever asks has gathered what can share a commit: nothing is won by waiting for more */
+  readonly isGathered?: boolean | undefined;
+}
+
+export interface RowWriterEvents {
+  readonly onCommitted: (committed: Committed) => void;
+  /** called for a write of unknown outcome or a broken invariant: the process has to end */
+  readonly onFatal: (error: Error) => void;
+}
+
+export class LocalRowWriter implements RowWriter {
+  readonly #database: Database;
+  readonly #sql: Statements;
+  readonly #commits: GroupCommit;
+  readonly #log: WriteAheadLog;
+  readonly #watermarkWalk = { afterSpace: 0 };
+
+  constructor(settings: RowWriterSettings, clock: Clock, events: RowWriterEvents) {
+    const { path, isShared, databasePagesMax, batchMsMax, lastCommit, isGathered } = settings;
+    this.#database = openWriter(path, databasePagesMax);
+    shortenBusyTimeout(this.#database);
+    this.#sql = prepareAll(this.#database);
+    this.#log = new WriteAheadLog(this.#database);
+    let commit = 0;
+    this.#commits = new GroupCommit({
+      database: this.#database,
+      sql: this.#sql,
+      spaces: new SpaceDirectory(),
+      cache: isShared ? undefined : new NodeCache(),
+      clock,
+      onFatal: events.onFatal,
+      batchMsMax,
+      isGathered,
+      beforeCommit: () => {
+        commit += 1;
+        Atomics.store(lastCommit, 0, BigInt(commit));
+      },
+      afterCommit: (changed, cost) => events.onCommitted({ ...changed, ...cost, commit }),
+      betweenBatches: () => this.#checkpoint(() => this.#log.copyBackWhenLong()),
+    });
+  }
+
+  transact<T, I>(space: Space, body: TransactionBody<T, I>, input: I): Promise<T> {
+    const run = (scope: WriteScope): Awaitable<T> => body(new SqliteSpaceTransaction(scope, space), input);
+    return this.#commits.submit(run) as Promise<T>;
+  }
+
+  async renewReady(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined> {
+    const [lease] = await this.#commits.submit((scope) =>
+      renewReadyRows(scope, [{ space, hash, durationMs }]),
+    );
+    return lease;
+  }
+
+  /**
+   * Many renewals in one body. If it fails, each gets a body of its own, so that only those fail that cannot be made. That is
+   * spared if another process has the write lock: then all of them have waited for it long enough.
+   */
+  async renewTogether(
+    renewals: readonly Renewal[],
+  ): Promise<readonly PromiseSettledResult<LeaseWindow | undefined>[]> {
+    try {
+      const leases = await this.#commits.submit((scope) => renewReadyRows(scope, renewals), renewals.length);
+      return leases.map((value) => ({ status: 'fulfilled', value }));
+    } catch (error) {
+      if (renewals.length === 1 || (error instanceof StoreUnavailable && isBusy(error.cause)))
+        return renewals.map(() => ({ status: 'rejected', reason: error }));
+      return Promise.allSettled(
+        renewals.map(({ space, hash, durationMs }) => this.renewReady(space, hash, durationMs)),
+      );
+    }
+  }
+
+  async maintain(cutoffs: SweepCutoffs): Promise<boolean> {
+    const { isMoreLeft, broken } = await this.#commits.submit((scope) => {
+      const watermarks = moveWatermarks(scope, this.#watermarkWalk, cutoffs.now);
+      const isHistoryLeft = pruneHistory(scope, cutoffs);
+      return { isMoreLeft: watermarks.isLeft || isHistoryLeft, broken: watermarks.broken };
+    });
+    const failure = this.#checkpoint(() => this.#log.emptyWhenIdle());
+    if (failure !== undefined) throw storageError(failure, 'copying the log into the database');
+    if (broken !== undefined) throw broken;
+    return isMoreLeft;
+  }
+
+  insertStoreValue(name: string, value: string): Promise<string> {
+    return this.#commits.submit((scope) => {
+      const row = scope.find(scope.sql.findStoreValue, name);
+      if (row !== undefined) return row.value as string;
+      scope.writeOne('a store value is made once', scope.sql.insertStoreValue, name, value);
+      return value;
+    });
+  }
+
+  async removeStoreValue(name: string): Promise<void> {
+    await this.#commits.submit((scope) => scope.write(scope.sql.deleteStoreValue, name));
+  }
+
+  async setStoreValue(name: string, value: string): Promise<void> {
+    await this.#commits.submit((scope) => scope.write(scope.sql.setStoreValue, name, value));
+  }
+
+  async settleTombstones({ unknown, known, now, seenSince }: TombstonePage): Promise<void> {
+    await this.#commits.submit((scope) => {
+      for (const generation of unknown) scope.write(scope.sql.noteTombstone, hexToBytes(generation), now);
+      for (const generation of known) scope.write(scope.sql.deleteTombstone, hexToBytes(generation));
+      scope.write(scope.sql.deleteOldTombstones, seenSince);
+    });
+  }
+
+  async raiseRevisions(step: number): Promise<void> {
+    await this.#commits.submit((scope) => {
+      scope.write(scope.sql.raiseFirstRevision, step);
+      scope.write(scope.sql.raiseRevisions, step);
+    });
+  }
+
+  drain(): Promise<void> {
+    return this.#commits.close();
+  }
+
+  async close(): Promise<void> {
+    finalize(this.#sql);
+    this.#database.close(true);
+  }
+
+  /**
+   * Returns the failure if nothing was lost, because the log still has everything. Any other failure, such as a failed fsync, is
+   * fatal: the copied pages may not be on the disk, and a second try would wrongly succeed.
+   */
+  #checkpoint(work: () => void): unknown {
+    try {
+      work();
+      return undefined;
+    } catch (error) {
+      if (!isSurelyNotCommitted(error)) this.#commits.fail(error);
+      return error;
+    }
+  }
+}

@@ -1,0 +1,217 @@
+/**
+ * Writes rows in a thread of its own, so that this thread never waits for the disk. Orders that arrive in one turn of the event
+ * loop are sent in one message. Answers come together with the commits before them, and the commits are made known first.
+ */
+
+import type { Hash } from '@holdfast/protocol';
+import type { LeaseWindow } from '../../../core/lease-state.ts';
+import type { Space } from '../../../core/model.ts';
+import { StoreUnavailable, type SweepCutoffs, type TransactionBody } from '../../../core/ports.ts';
+import type { TombstonePage } from '../../../core/stray-ports.ts';
+import { TRANSACTIONS } from '../../../core/transactions.ts';
+import { costOf, OrderQueue } from './order-queue.ts';
+import type { RowWriter, RowWriterEvents, RowWriterSettings } from './row-writer.ts';
+import { unpackError } from './thread-errors.ts';
+import {
+  type FromWriter,
+  packMessage,
+  packOrders,
+  RENEWED_NUMBERS,
+  unpackMessage,
+  type WriterVerb,
+} from './writer-messages.ts';
+
+/** The thread's first file. It lies beside this one, with the same name in the sources and in a build. */
+const ENTRY = import.meta.url.endsWith('.ts') ? './writer-thread.ts' : './writer-thread.js';
+const NAMES = new Map<unknown, string>(Object.entries(TRANSACTIONS).map(([name, body]) => [body, name]));
+
+/** So that more orders can join, the next message waits for this share of the last commit's time, and a bounded number of ms. */
+const REST_SHARE = 0.1;
+const REST_MS_MAX = 3;
+/** the shortest time of a timer */
+const TIMER_MS = 1;
+
+interface Waiting {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+  /** 0 until the order is sent */
+  cost: number;
+}
+
+export class ThreadRowWriter implements RowWriter {
+  readonly #events: RowWriterEvents;
+  readonly #thread: Worker;
+  readonly #ended: Promise<void>;
+  readonly #waiting = new Map<number, Waiting>();
+  readonly #orders = new OrderQueue();
+  /** cost of the orders that the thread works on */
+  #workingCost = 0;
+  #lastId = 0;
+  #isSendDue = false;
+  #sentAt = 0;
+  /** ms from the last message to its answer */
+  #workMs = 0;
+  #restUntil = 0;
+  #isClosing = false;
+  #fatal: Error | undefined;
+  #idle: (() => void) | undefined;
+
+  constructor(settings: RowWriterSettings, events: RowWriterEvents) {
+    this.#events = events;
+    this.#thread = new Worker(new URL(ENTRY, import.meta.url));
+    this.#thread.addEventListener('message', ({ data }: MessageEvent<unknown>) =>
+      this.#hear(unpackMessage(data)),
+    );
+    this.#thread.addEventListener('error', ({ message }) => {
+      this.#fail(new Error(`the thread that writes rows failed: ${message}`));
+    });
+    this.#ended = new Promise((resolve) => {
+      this.#thread.addEventListener('close', () => {
+        if (!this.#isClosing) this.#fail(new Error('the thread that writes rows has ended'));
+        resolve();
+      });
+    });
+    this.#thread.postMessage(settings);
+  }
+
+  transact<T, I>(space: Space, body: TransactionBody<T, I>, input: I): Promise<T> {
+    const name = NAMES.get(body);
+    if (name === undefined)
+      return Promise.reject(new Error('only transactions with a name cross to another thread'));
+    return this.#order('transact', [space, name, input], space, costOf(name, input));
+  }
+
+  renewReady(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined> {
+    return this.#order('renewReady', [space, hash, durationMs], space);
+  }
+
+  maintain(cutoffs: SweepCutoffs): Promise<boolean> {
+    return this.#order('maintain', [cutoffs]);
+  }
+
+  insertStoreValue(name: string, value: string): Promise<string> {
+    return this.#order('insertStoreValue', [name, value]);
+  }
+
+  removeStoreValue(name: string): Promise<void> {
+    return this.#order('removeStoreValue', [name]);
+  }
+
+  setStoreValue(name: string, value: string): Promise<void> {
+    return this.#order('setStoreValue', [name, value]);
+  }
+
+  settleTombstones(page: TombstonePage): Promise<void> {
+    return this.#order('settleTombstones', [page]);
+  }
+
+  raiseRevisions(step: number): Promise<void> {
+    return this.#order('raiseRevisions', [step]);
+  }
+
+  async drain(): Promise<void> {
+    this.#isClosing = true;
+    if (this.#waiting.size === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#idle = resolve;
+    });
+  }
+
+  close(): Promise<void> {
+    this.#send(true);
+    return this.#ended;
+  }
+
+  #order<T>(verb: WriterVerb, parameters: readonly unknown[], space?: Space, cost = 1): Promise<T> {
+    if (this.#fatal !== undefined) return Promise.reject(this.#fatal);
+    if (this.#isClosing) return Promise.reject(new StoreUnavailable('the store is closing: try again later'));
+    return new Promise<T>((resolve, reject) => {
+      this.#lastId += 1;
+      const id = this.#lastId;
+      this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject, cost: 0 });
+      this.#orders.push([id, verb, ...parameters], space, cost, (error) => {
+        this.#waiting.delete(id);
+        reject(error);
+        if (this.#waiting.size === 0) this.#idle?.();
+      });
+      this.#sendSoon();
+    });
+  }
+
+  /**
+   * While the thread works, new orders wait, and then share a commit. They are sent early once there are as many as it works on, so
+   * that it never waits for them; if commits take long, they wait, so that there are fewer commits. Clients that were just
+   * answered may ask again: they have two turns of the event loop to join, and if there are several, a share of the time of a
+   * commit.
+   */
+  #sendSoon(): void {
+    if (this.#isSendDue || this.#orders.length === 0) return;
+    const working = this.#waiting.size - this.#orders.length;
+    if (working > 0 && (this.#workMs * REST_SHARE >= TIMER_MS || this.#orders.length < working)) return;
+    this.#isSendDue = true;
+    setImmediate(this.#sendRested);
+  }
+
+  readonly #sendRested = (): void => {
+    const restMs = this.#restUntil - performance.now();
+    if (restMs >= TIMER_MS) setTimeout(this.#sendRested, restMs);
+    else setImmediate(() => this.#send(false));
+  };
+
+  #send(isLast: boolean): void {
+    this.#isSendDue = false;
+    const orders = this.#orders.take(this.#workingCost, this.#noteSent);
+    if (orders.length === 0 && !isLast) return;
+    this.#thread.postMessage(packMessage({ ...packOrders(orders), isLast }));
+    this.#sentAt = performance.now();
+  }
+
+  readonly #noteSent = (id: number, cost: number): void => {
+    const waiting = this.#waiting.get(id);
+    if (waiting !== undefined) waiting.cost = cost;
+    this.#workingCost += cost;
+  };
+
+  /** Makes commits known before it gives the answers, so that a read after an answer sees the commit. */
+  #hear({ commits, renewed, outcomes, fatal }: FromWriter): void {
+    for (const committed of commits) this.#events.onCommitted(committed);
+    for (let at = 0; at < renewed.length; at += RENEWED_NUMBERS) {
+      const [id, leaseStartedAt, leaseExpiresAt] = renewed.slice(at, at + RENEWED_NUMBERS) as [
+        number,
+        number,
+        number,
+      ];
+      this.#settle(id)?.resolve({ leaseStartedAt, leaseExpiresAt });
+    }
+    for (const [id, isDone, value] of outcomes) {
+      const waiting = this.#settle(id);
+      if (isDone) waiting?.resolve(value);
+      else waiting?.reject(unpackError(value));
+    }
+    if (fatal !== undefined) this.#fail(unpackError(fatal));
+    const now = performance.now();
+    const answers = outcomes.length + renewed.length / RENEWED_NUMBERS;
+    const isCrowd = answers > 1 || this.#orders.length > 0;
+    this.#workMs = now - this.#sentAt;
+    this.#restUntil = isCrowd ? now + Math.min(this.#workMs * REST_SHARE, REST_MS_MAX) : 0;
+    if (this.#waiting.size === 0) this.#idle?.();
+    else this.#sendSoon();
+  }
+
+  #settle(id: number): Waiting | undefined {
+    const waiting = this.#waiting.get(id);
+    this.#waiting.delete(id);
+    this.#workingCost -= waiting?.cost ?? 0;
+    return waiting;
+  }
+
+  /** After this nothing is written any more; the process has to end and start again from what is durable. */
+  #fail(error: Error): void {
+    if (this.#fatal !== undefined) return;
+    this.#fatal = error;
+    for (const { reject } of this.#waiting.values()) reject(error);
+    this.#waiting.clear();
+    this.#idle?.();
+    this.#events.onFatal(error);
+  }
+}
