@@ -127,8 +127,10 @@ export async function startStandIn(flaws: Flaws = {}): Promise<StandIn> {
 async function answerOf(standIn: StandIn, seen: SeenRequest): Promise<StandInAnswer> {
   standIn.seen.push(seen);
   const answer = (): StandInAnswer => serve(standIn, seen);
-  const isRacyWinner = standIn.flaws.condition === 'racy' && putsOf(standIn, seen.key) === RACY_WINNER;
-  if (isRacyWinner && judge(standIn, seen) === undefined) return store(standIn, seen, false);
+  const isLate = standIn.objects.has(seen.key) && putsOf(standIn, seen.key) === RACY_WINNER;
+  if (isLate && standIn.flaws.condition === 'racy' && judge(standIn, seen) === undefined) {
+    return store(standIn, seen, false);
+  }
   return standIn.intruder === undefined ? answer() : standIn.intruder(seen, answer);
 }
 
