@@ -1,8 +1,7 @@
 /** What a collection did, as every command that collects prints it. */
 import type { GcResult } from '@holdfast/client';
-import { formatBytes } from '@holdfast/protocol';
+import { formatBytes, formatCount } from '@holdfast/protocol';
 import { printJson, printLine } from './output.ts';
-import { formatCount } from './progress/format-progress.ts';
 
 export function printCollected(result: GcResult, isJson: boolean | undefined): void {
   if (isJson) {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { formatBytes, parseSize } from './size.ts';
+import { formatBytes, formatCount, parseSize } from './size.ts';
 
 const UNITS: readonly (readonly [string, number])[] = [
   ['', 1],
@@ -70,4 +70,8 @@ test.each<[number, string]>([
   [Number.MAX_SAFE_INTEGER, '8.0 PiB'],
 ])('%d bytes read as %p', (bytes, text) => {
   expect(formatBytes(bytes)).toBe(text);
+});
+
+test('counts have commas', () => {
+  expect([0, 999, 1000, 1_234_567].map(formatCount)).toEqual(['0', '999', '1,000', '1,234,567']);
 });

@@ -40,3 +40,8 @@ export function formatBytes(bytes: number): string {
   }
   return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${SHOWN_UNITS[unit]}`;
 }
+
+/** `1,234,567`: a count as people read it. */
+export function formatCount(count: number): string {
+  return count.toLocaleString('en-US');
+}

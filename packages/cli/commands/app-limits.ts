@@ -1,5 +1,5 @@
 /** `holdfast app set` and `holdfast app revoke`: what an App may store, and tokens that are refused before they expire. */
-import { formatBytes, INTEGER_MAX } from '@holdfast/protocol';
+import { formatBytes, formatCount, INTEGER_MAX } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { type PartOptions, runPartOperation, withRowsPlace } from '../operator-call.ts';
@@ -13,7 +13,6 @@ import {
   parseTimeValue,
 } from '../options.ts';
 import { printJson, printLine } from '../output.ts';
-import { formatCount } from '../progress/format-progress.ts';
 
 interface SetOptions extends PartOptions {
   readonly maxBytes?: number | 'none';

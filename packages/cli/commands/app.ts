@@ -1,12 +1,17 @@
 /** `holdfast app`: the Apps that servers serve, and whose tokens each believes. */
-import { ALGORITHMS, formatBytes, formatDuration, TOKEN_LIFETIME_MS_MAX_DEFAULT } from '@holdfast/protocol';
+import {
+  ALGORITHMS,
+  formatBytes,
+  formatCount,
+  formatDuration,
+  TOKEN_LIFETIME_MS_MAX_DEFAULT,
+} from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
 import { namePart, type PartOptions, runPartOperation, withRowsPlace } from '../operator-call.ts';
 import { collectKnownNames, jsonOption, parseDurationValue, parsePathIdValue } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../output.ts';
-import { formatCount } from '../progress/format-progress.ts';
 import { registerAppLimits } from './app-limits.ts';
 
 interface AddOptions extends PartOptions {

@@ -1,13 +1,13 @@
 /** `holdfast backup`, `backup check` and `restore`: copies of a data folder that a server can begin with again. */
 import { constants, setPriority } from 'node:os';
-import { DATA_DIR_DEFAULT, formatBytes } from '@holdfast/protocol';
+import { DATA_DIR_DEFAULT, formatBytes, formatCount } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { resolvePath } from '../given-path.ts';
 import { sayWhenInterrupted } from '../interruption.ts';
 import { dataOption, jsonOption, parseDurationValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
-import { formatCount, formatTime } from '../progress/format-progress.ts';
+import { formatTime } from '../progress/format-progress.ts';
 import { withServer } from '../server-door.ts';
 
 interface Flags {

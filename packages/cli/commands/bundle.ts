@@ -1,4 +1,5 @@
 /** `holdfast bundle`: nodes and all below them as one CAR file, out of a Space and into one. */
+
 import { open } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import {
@@ -13,6 +14,7 @@ import {
   watchStream,
 } from '@holdfast/client';
 import { createCollectingDigest, ResidentMemory } from '@holdfast/files';
+import { formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection, withJob } from '../connection.ts';
@@ -21,7 +23,7 @@ import { NOTHING_CHANGED } from '../interruption.ts';
 import { writeToFile, writeToStdout } from '../node-output.ts';
 import { parseSizeValue } from '../options.ts';
 import { printJson, printLine, printNote } from '../output.ts';
-import { countOf, formatCount } from '../progress/format-progress.ts';
+import { countOf } from '../progress/format-progress.ts';
 import type { JobContext, JobOptions } from '../progress/run-job.ts';
 import { locateHashes } from '../tree-connection.ts';
 import { collectLocations, LOCATION_HELP, requireReadable, type TreeLocation } from '../tree-reference.ts';

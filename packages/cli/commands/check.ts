@@ -1,9 +1,9 @@
 /** `holdfast check`: compares all that a deployment keeps with what is there. */
+import { formatCount } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
 import { printable, printJson, printLine, printNote } from '../output.ts';
-import { formatCount } from '../progress/format-progress.ts';
 
 interface CheckOptions extends OperatorOptions {
   readonly repair?: true;

@@ -1,12 +1,11 @@
 /** `holdfast diff`: what differs between two trees. */
 
 import { type Difference, diffWithRenames, formatPath, pathBytes, type Rename } from '@holdfast/client';
-import { formatBytes } from '@holdfast/protocol';
+import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { JsonListWriter, writeLineSlowly } from '../json-stream.ts';
 import { printJson, printLine, printNote } from '../output.ts';
-import { formatCount } from '../progress/format-progress.ts';
 import { describeItem, describeName, findLocation, withSource } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 

@@ -1,11 +1,10 @@
 /** `holdfast du`: what trees take. */
 import { type Hash, measureTrees, type TreeUsage, USAGE_ROOTS_MAX } from '@holdfast/client';
-import { formatBytes, isHash } from '@holdfast/protocol';
+import { formatBytes, formatCount, isHash } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { CliError } from '../cli-error.ts';
 import { type ConnectionFlags, withConnection } from '../connection.ts';
 import { printJson, printTable } from '../output.ts';
-import { formatCount } from '../progress/format-progress.ts';
 import { findHash, withSource } from '../tree-connection.ts';
 import { LOCATION_HELP, parseLocation, type TreeLocation } from '../tree-reference.ts';
 

@@ -1,6 +1,6 @@
 /** `holdfast gc`: collection passes. */
 import type { Client, GcResult } from '@holdfast/client';
-import { formatBytes, GC_NODES_DEFAULT, GC_NODES_MAX } from '@holdfast/protocol';
+import { formatBytes, formatCount, GC_NODES_DEFAULT, GC_NODES_MAX } from '@holdfast/protocol';
 import { type Command, InvalidArgumentError } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { printCollected } from '../collected.ts';
@@ -8,7 +8,6 @@ import { type ConnectionFlags, withClient, withConnection } from '../connection.
 import { sayWhenInterrupted } from '../interruption.ts';
 import { type OperatorOptions, runOperation, withOperatorPlace } from '../operator-call.ts';
 import { printJson, printLine } from '../output.ts';
-import { formatCount } from '../progress/format-progress.ts';
 
 interface GcFlags extends ConnectionFlags, Omit<OperatorOptions, 'json'> {
   readonly maxNodes?: number;

@@ -1,11 +1,13 @@
 /** `holdfast migrate`: copies a whole deployment from one engine to another, verified and resumable. */
+
 import type { ProgressReporter } from '@holdfast/client';
+import { formatCount } from '@holdfast/protocol';
 import { type Command, Option } from 'commander';
 import { UsageError } from '../cli-error.ts';
 import { readTextFile } from '../files.ts';
 import { beforeInterruptionLine, interruption, sayWhenInterrupted } from '../interruption.ts';
 import { printJson, printLine } from '../output.ts';
-import { formatCount, formatTime } from '../progress/format-progress.ts';
+import { formatTime } from '../progress/format-progress.ts';
 import { runShortJob, stderrOutput } from '../progress/run-job.ts';
 import { describeDeployment, TransferView } from '../progress/transfer-view.ts';
 import { type Server, withServer } from '../server-door.ts';

@@ -1,12 +1,11 @@
 /** `holdfast space`: Spaces as an operator sees them, without a token of their App. */
-import { formatBytes } from '@holdfast/protocol';
+import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { CliError, UsageError } from '../cli-error.ts';
 import { printCollected } from '../collected.ts';
 import { OPERATED_HELP_AFTER, type OperatorOptions, runOperation, withOperator } from '../operator-call.ts';
 import { parsePathIdValue } from '../options.ts';
 import { printJson, printLine, printNote, printTable } from '../output.ts';
-import { formatCount } from '../progress/format-progress.ts';
 import { ask } from '../terminal-questions.ts';
 
 type OperatorOutput<N extends import('@holdfast/server').OperationName> =

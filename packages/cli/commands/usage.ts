@@ -1,12 +1,11 @@
 /** `holdfast usage`: what a Space holds. */
 
 import type { SpaceUsage } from '@holdfast/client';
-import { formatBytes } from '@holdfast/protocol';
+import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { Command } from 'commander';
 import { type ConnectionFlags, withClient, withConnection } from '../connection.ts';
 import { NOTHING_CHANGED, sayWhenInterrupted } from '../interruption.ts';
 import { printJson, printTable } from '../output.ts';
-import { formatCount } from '../progress/format-progress.ts';
 
 const MEANINGS: Readonly<Record<keyof SpaceUsage, string>> = {
   nodeCount: 'nodes',

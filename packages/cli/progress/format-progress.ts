@@ -6,7 +6,7 @@ import type {
   ProgressPhase,
   ProgressSnapshot,
 } from '@holdfast/client';
-import { formatBytes } from '@holdfast/protocol';
+import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { Rates } from './job-rates.ts';
 
 /** Bundles know no entries of trees: what they count are nodes. */
@@ -17,10 +17,6 @@ function formatEntries(job: ProgressJob, count: number): string {
 /** `1 file`, `2 files`; `many` is said of all counts but 1. */
 export function countOf(count: number, one: string, many = `${one}s`): string {
   return `${formatCount(count)} ${count === 1 ? one : many}`;
-}
-
-export function formatCount(count: number): string {
-  return count.toLocaleString('en-US');
 }
 
 /** Rounded to what a person reads: seconds, then minutes, then hours. */

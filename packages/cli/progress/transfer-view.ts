@@ -1,8 +1,8 @@
 /** A copy of a deployment on stderr: one line that moves on a terminal, lines where it is piped, events with `--json`. */
-import { formatBytes } from '@holdfast/protocol';
+import { formatBytes, formatCount } from '@holdfast/protocol';
 import type { TransferEvent } from '@holdfast/server';
 import { printable } from '../output.ts';
-import { countOf, describeRates, formatCount, formatTime } from './format-progress.ts';
+import { countOf, describeRates, formatTime } from './format-progress.ts';
 import { JobRates } from './job-rates.ts';
 import type { ViewOptions } from './progress-view.ts';
 import type { ViewOutput } from './view.ts';

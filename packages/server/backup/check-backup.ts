@@ -10,7 +10,7 @@ import { checkObjects, readManifest, readObjectSizes, writeDatabases } from './r
 import { checkBucketBackup } from './read-bucket-backup.ts';
 import { type Manifest, Repository } from './repository.ts';
 import type { BackupVerdict, CheckRun } from './verdict.ts';
-import { type DamagedNode, verifyNodes } from './verify-nodes.ts';
+import { type DamagedNode, describeVerified, verifyNodes } from './verify-nodes.ts';
 
 /** Files of a copy are for their owner alone. */
 const PRIVATE_UMASK = 0o077;
@@ -89,7 +89,7 @@ class BackupCheck {
       try {
         const verified = await verifyNodes({
           ...{ metadata: rows, content: bytes },
-          onProgress: (nodes) => this.#onProgress(`checking nodes: ${nodes}`),
+          onProgress: (count) => this.#onProgress(describeVerified(count, this.#manifest.nodes)),
         });
         if (verified.hasUnreadableRows) {
           this.#damagedFiles.push('rows of nodes that lie on a damaged page cannot be read');

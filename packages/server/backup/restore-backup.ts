@@ -1,6 +1,8 @@
 /** `holdfast restore`: makes a new data folder from a backup, and proves every byte of it before anybody may serve it. */
+
 import { mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { formatCount } from '@holdfast/protocol';
 import { holdDataFolder } from '../deployment/data-folder.ts';
 import { folderSecret } from '../deployment/folder-secret.ts';
 import { loadFolderFormat, openRestoredFolder } from '../deployment/open.ts';
@@ -9,7 +11,7 @@ import { ServeError } from '../errors.ts';
 import { syncFolder, writeDurably } from './durable-files.ts';
 import { checkObjects, readManifest, readObjectSizes, writeDatabases, writeObjects } from './read-backup.ts';
 import { type Manifest, Repository } from './repository.ts';
-import { type VerifiedNodes, verifyNodes } from './verify-nodes.ts';
+import { describeVerified, type VerifiedNodes, verifyNodes } from './verify-nodes.ts';
 
 export interface RestoreRequest {
   /** the folder of the backup */
@@ -111,26 +113,32 @@ async function fillTarget(
     await checkObjects(from, sizes, onDamage);
     refuseDamage(repository, damaged);
     let copied = 0;
-    const onCopied = (): void => onProgress(`copying objects: ${++copied} of ${sizes.size}`);
+    const onCopied = (): void =>
+      onProgress(`copying objects: ${formatCount(++copied)} of ${formatCount(sizes.size)}`);
     if (manifest.objects !== null) {
       await writeObjects(from, format.objectsOf(dataDir), sizes, onCopied);
     }
     onProgress('checking the databases');
     refuseDamage(repository, format.findDamage(dataDir));
     format.renewRows(dataDir);
-    if (manifest.objects !== null) refuseDamagedNodes(repository, await verifyFolder(dataDir, onProgress));
+    if (manifest.objects !== null)
+      refuseDamagedNodes(repository, await verifyFolder(dataDir, manifest.nodes, onProgress));
     await folderSecret(dataDir).read();
   } finally {
     held.release();
   }
 }
 
-async function verifyFolder(dataDir: string, onProgress: (step: string) => void): Promise<VerifiedNodes> {
+async function verifyFolder(
+  dataDir: string,
+  nodes: number,
+  onProgress: (step: string) => void,
+): Promise<VerifiedNodes> {
   const { rows, bytes, close } = await openRestoredFolder(dataDir);
   try {
     return await verifyNodes({
       ...{ metadata: rows, content: bytes },
-      onProgress: (nodes) => onProgress(`checking nodes: ${nodes}`),
+      onProgress: (count) => onProgress(describeVerified(count, nodes)),
     });
   } finally {
     await close();

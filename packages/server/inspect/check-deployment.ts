@@ -2,7 +2,7 @@
  * The check of a whole deployment while it serves: rows, edges, counts, usage, root refs and their history of each Space at one
  * instant, then the bytes of every row. It may repair what a recount proves. It deletes nothing.
  */
-import type { Hash } from '@holdfast/protocol';
+import { formatCount, type Hash } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
 import type { Space } from '../core/model.ts';
 import { isDamage } from '../core/ports.ts';
@@ -86,7 +86,7 @@ async function checkSpace(
     wanted.report(`counting in ${name}`);
     const { nodes, faults } = await recount(core, space, wanted.isRepaired);
     const onChecked = (count: number): void =>
-      wanted.report(`checking the bytes of ${name}: ${count} of ${nodes} nodes`);
+      wanted.report(`checking the bytes of ${name}: ${formatCount(count)} of ${formatCount(nodes)} nodes`);
     const contents = await checkContents(core, space, { ...wanted, onChecked });
     return { nodes, faults: [...faults, ...contents, ...(await checkUploads(core, space, wanted))] };
   } catch (error) {
