@@ -36,6 +36,40 @@ test('the log is emptied at the second look without a write between', () => {
   expect(logBytes()).toBeGreaterThan(0);
 });
 
+test('a log that takes room is emptied soon after the last write, a short one is left', () => {
+  const log = new WriteAheadLog(writer);
+  log.emptySoon();
+  expect(log.emptySoon()).toBe(false);
+  expect(logBytes()).toBeGreaterThan(0);
+  writer.run('CREATE TABLE pages (bytes BLOB) STRICT');
+  writer.run('INSERT INTO pages VALUES (zeroblob(2000000))');
+  expect(log.emptySoon()).toBe(true);
+  writer.run('INSERT INTO facts DEFAULT VALUES');
+  expect(log.emptySoon()).toBe(true);
+  expect(logBytes()).toBeGreaterThan(2_000_000);
+  expect(log.emptySoon()).toBe(false);
+  expect(logBytes()).toBe(0);
+});
+
+test('a reader in the way leaves a long log to a later look', () => {
+  writer.run('PRAGMA busy_timeout = 1');
+  writer.run('CREATE TABLE pages (bytes BLOB) STRICT');
+  const reader = openReader(path, 1024 * 1024);
+  const count = reader.query<{ count: number }, []>('SELECT count(*) AS count FROM facts');
+  reader.run('BEGIN');
+  count.get();
+  writer.run('INSERT INTO pages VALUES (zeroblob(2000000))');
+  const log = new WriteAheadLog(writer);
+  expect(log.emptySoon()).toBe(true);
+  expect(log.emptySoon()).toBe(false);
+  expect(logBytes()).toBeGreaterThan(2_000_000);
+  reader.run('COMMIT');
+  log.emptyWhenIdle();
+  expect(logBytes()).toBe(0);
+  count.finalize();
+  reader.close(true);
+});
+
 test('writes of another connection count as writes', () => {
   const other = openWriter(path, undefined);
   const log = new WriteAheadLog(writer);

@@ -6,6 +6,8 @@ import type { Database } from 'bun:sqlite';
 
 /** pages in the log from which on it is copied back, so that the next commits begin it anew */
 const CHECKPOINT_PAGES = 4000;
+/** pages; a shorter log takes little room, and the next look of the background work is soon enough for it */
+const EMPTIED_SOON_PAGES = 256;
 
 interface Checkpoint {
   /** a reader or another process was in the way */
@@ -42,6 +44,21 @@ export class WriteAheadLog {
     const outcome = this.#writer.query<Checkpoint, []>(`PRAGMA wal_checkpoint(${mode})`).get();
     if (outcome === null) throw new Error('SQLite says nothing about its log');
     return outcome;
+  }
+
+  /**
+   * Call soon after a write, and again while it returns true: empties a log that takes room, once nothing was written since the last
+   * call. A reader in the way leaves it for `emptyWhenIdle`.
+   */
+  emptySoon(): boolean {
+    if (this.#writer.inTransaction) return true;
+    const changes = this.#readChanges();
+    const isIdle = changes === this.#seen;
+    this.#seen = changes;
+    if (!isIdle) return true;
+    if (changes === this.#emptied || this.#checkpoint('NOOP').log < EMPTIED_SOON_PAGES) return false;
+    if (this.#checkpoint('TRUNCATE').busy === 0) this.#emptied = changes;
+    return false;
   }
 
   /**

@@ -28,6 +28,9 @@ import { WriteAheadLog } from '../write-ahead-log.ts';
 import type { WriteScope } from '../write-scope.ts';
 import { GroupCommit } from './group-commit.ts';
 
+/** ms without a write after which the log is emptied, if it takes room; up to twice as many */
+const LOG_REST_MS = 100;
+
 /** Each verb resolves when its writes are durable and `onCommitted` has been called. */
 export interface RowWriter {
   transact<T, I>(space: Space, body: TransactionBody<T, I>, input: I): Promise<T>;
@@ -73,6 +76,7 @@ export class LocalRowWriter implements RowWriter {
   readonly #sql: Statements;
   readonly #commits: GroupCommit;
   readonly #log: WriteAheadLog;
+  #restTimer: ReturnType<typeof setTimeout> | undefined;
   readonly #watermarkWalk = { afterSpace: 0 };
 
   constructor(settings: RowWriterSettings, clock: Clock, events: RowWriterEvents) {
@@ -96,7 +100,10 @@ export class LocalRowWriter implements RowWriter {
         Atomics.store(lastCommit, 0, BigInt(commit));
       },
       afterCommit: (changed, cost) => events.onCommitted({ ...changed, ...cost, commit }),
-      betweenBatches: () => this.#checkpoint(() => this.#log.copyBackWhenLong()),
+      betweenBatches: () => {
+        this.#checkpoint(() => this.#log.copyBackWhenLong());
+        this.#restTimer ??= setTimeout(this.#emptyLog, LOG_REST_MS);
+      },
     });
   }
 
@@ -175,9 +182,20 @@ export class LocalRowWriter implements RowWriter {
     });
   }
 
-  drain(): Promise<void> {
-    return this.#commits.close();
+  async drain(): Promise<void> {
+    await this.#commits.close();
+    clearTimeout(this.#restTimer);
   }
+
+  /** Once the writer rests: the file of the log keeps its length until somebody cuts it. */
+  readonly #emptyLog = (): void => {
+    this.#restTimer = undefined;
+    let isLater = false;
+    this.#checkpoint(() => {
+      isLater = this.#log.emptySoon();
+    });
+    if (isLater) this.#restTimer = setTimeout(this.#emptyLog, LOG_REST_MS);
+  };
 
   async close(): Promise<void> {
     finalize(this.#sql);

@@ -1,7 +1,7 @@
 /** Rows are written in a thread of their own: answered writes are seen, failures keep their reason, and nothing is left over. */
 import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test';
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { ApiError } from '@holdfast/protocol';
 import { makeTempFolder } from '../../../../../test/support/temp-folder.ts';
@@ -180,6 +180,14 @@ test('closing answers every request before it, takes no more, and leaves nothing
   await closing;
   expect(existsSync(`${path}-wal`)).toBe(false);
   store = new SqliteMetadataStore({ path, clock, onFatal, isShared: false, hasThread: true });
+});
+
+test('the log of a large write is emptied while the store stays open', async () => {
+  const logBytes = (): number => statSync(`${path}-wal`).size;
+  await store.insertStoreValue('large', 'x'.repeat(2_000_000));
+  await until(() => logBytes() === 0);
+  expect(await store.insertStoreValue('large', 'y')).toHaveLength(2_000_000);
+  expect(fatal).toEqual([]);
 });
 
 test('a thread that dies ends the process, and every waiting caller gets an error', async () => {
