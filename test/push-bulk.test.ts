@@ -69,6 +69,35 @@ test(
   TEST_MS_MAX,
 );
 
+test('an unchanged tree takes one request, though it has a folder of many entries or files that are read again', async () => {
+  const path = world.fresh('unchanged');
+  const wide = directory(
+    Object.fromEntries(Array.from({ length: 600 }, (_, n) => [`f${n}`, file(20, n + 1)])),
+  );
+  writePlan(path, directory({ few: directory({ x: file(10), y: file(20) }), large: file(5_000_000), wide }));
+  const state = world.openState();
+  const { root, space } = await world.push(path, { state });
+  const expectOneRequest = async (readCount: number): Promise<void> => {
+    const again = await world.push(path, { state, space });
+    expect([again.root, again.readCount, again.requests.map(({ kind }) => kind)]).toEqual([
+      root,
+      readCount,
+      ['leases'],
+    ]);
+  };
+  // What is older than the clock's grain is believed from now on.
+  await Bun.sleep(150);
+  await world.push(path, { state, space });
+  await expectOneRequest(0);
+  // Written again with what they held: they look changed.
+  for (const name of ['few/x', 'wide/f300']) writeFileSync(join(path, name), readFileSync(join(path, name)));
+  await expectOneRequest(2);
+  // A change that the push can read only later is sent all the same.
+  writeFileSync(join(path, 'wide/f300'), 'changed');
+  const changed = await world.push(path, { state, space });
+  expect([changed.root === root, changed.uploadedNodes]).toEqual([false, 4]);
+});
+
 test(
   'a file by itself fills several packs and comes back the same',
   async () => {

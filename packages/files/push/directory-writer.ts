@@ -1,6 +1,7 @@
 /**
- * Writes one directory while its entries come in order: what was seen of them, and its nodes. It holds one page of entries. If
- * nothing changed in a directory, it only compares pages: it builds and writes nothing.
+ * Writes one directory while its entries come in order: what was seen of them, and its nodes. It holds one page of entries. As long
+ * as the pages are those of last time, the writer only compares them: it builds and writes nothing. The first page that changed makes
+ * it build the directory from the first entry on, and the pages before that one come from the state.
  */
 import {
   type BuiltDirectory,
@@ -15,7 +16,8 @@ import { digestAtOnce } from '../node-digest.ts';
 import { canonicalOf } from './canonical-bytes.ts';
 import type { DirectoryRow, FolderState } from './folder-state.ts';
 import type { TakeNode } from './hash-file.ts';
-import { PAGE_ENTRIES_MAX, packPage, type SeenEntry } from './stat-pages.ts';
+import { PAGE_ENTRIES_MAX, packPage, type SeenEntry, unpackPage } from './stat-pages.ts';
+import { TreeStateLostError } from './state-failure.ts';
 
 /** An entry, perhaps still being hashed; undefined when it turned out not to be there. */
 export type ComingEntry = SeenEntry | undefined | Promise<SeenEntry | undefined>;
@@ -31,6 +33,11 @@ export class DirectoryWriter {
   #coming: ComingEntry[] = [];
   #entries: SeenEntry[] = [];
   #pageCount = 0;
+  /** what the entries of all pages so far come to, by which it is seen that pages were lost */
+  #entryCount = 0;
+  #bytes = 0;
+  /** pages whose entries the builder has */
+  #builtPages = 0;
   /** the first page that is not what it was */
   #changedFrom: number | undefined;
 
@@ -54,14 +61,13 @@ export class DirectoryWriter {
   async finish(): Promise<BuiltDirectory & { readonly isChanged: boolean }> {
     await this.#settle();
     const row = this.#row;
-    const isSinglePage = this.#builder === undefined;
-    if (this.#entries.length > 0) this.#comparePage();
+    if (this.#entries.length > 0) await this.#closePage();
     const { hash } = row;
     const isSame = this.#changedFrom === undefined && !this.#hasPage(this.#pageCount);
-    if (isSinglePage && isSame && hash !== undefined && this.#comesTo(row)) {
+    if (isSame && hash !== undefined && this.#comesTo(row)) {
       return { hash, bytes: row.bytes, entryCount: row.entryCount, isChanged: false };
     }
-    await this.#build();
+    await this.#buildFromState(this.#pageCount);
     const built = await this.#getBuilder().finish();
     if (isSame && built.hash === row.hash) return { ...built, isChanged: false };
     if (this.#changedFrom === undefined) this.#state.dropStagedPages(row.id);
@@ -82,7 +88,10 @@ export class DirectoryWriter {
 
   async #closePage(): Promise<void> {
     this.#comparePage();
-    await this.#build();
+    if (this.#changedFrom !== undefined) {
+      await this.#buildFromState(this.#pageCount - 1);
+      await this.#build(this.#entries);
+    }
     this.#entries = [];
   }
 
@@ -90,6 +99,10 @@ export class DirectoryWriter {
     const packed = packPage(this.#entries);
     const page = this.#pageCount;
     this.#pageCount += 1;
+    for (const { entryCount, bytes } of this.#entries) {
+      this.#entryCount += 1 + entryCount;
+      this.#bytes += bytes;
+    }
     if (this.#changedFrom === undefined) {
       const old = this.#state.findPage(this.#row.id, page);
       if (old !== undefined && Buffer.compare(old, packed) === 0) return;
@@ -100,22 +113,31 @@ export class DirectoryWriter {
   }
 
   /** Whether the entries are as many as the directory had: pages that were lost prove nothing. */
-  #comesTo(row: DirectoryRow): boolean {
-    const entryCount = this.#entries.reduce((total, entry) => total + 1 + entry.entryCount, 0);
-    const bytes = this.#entries.reduce((total, entry) => total + entry.bytes, 0);
-    return entryCount === row.entryCount && bytes === row.bytes;
+  #comesTo({ entryCount, bytes }: DirectoryRow): boolean {
+    return this.#entryCount === entryCount && this.#bytes === bytes;
   }
 
   #hasPage(page: number): boolean {
     return this.#state.findPage(this.#row.id, page) !== undefined;
   }
 
-  async #build(): Promise<void> {
+  /** Gives the builder the pages up to `end` that it has not had: all of them are as they were last time. */
+  async #buildFromState(end: number): Promise<void> {
+    while (this.#builtPages < end) {
+      const packed = this.#state.findPage(this.#row.id, this.#builtPages);
+      if (packed === undefined) throw new TreeStateLostError('damaged', 'it lacks a page that it had');
+      await this.#build(unpackPage(packed));
+    }
+  }
+
+  /** One page. */
+  async #build(entries: readonly SeenEntry[]): Promise<void> {
     const builder = this.#getBuilder();
-    for (const entry of this.#entries) {
+    for (const entry of entries) {
       const adding = builder.add(describeEntry(entry));
       if (adding !== undefined) await adding;
     }
+    this.#builtPages += 1;
   }
 
   #getBuilder(): DirectoryBuilder {

@@ -159,7 +159,7 @@ async function scanAndSend(
         return early.add(hash, canonical, content);
       },
     });
-    return { ...scanned, early: await early.finish() };
+    return { ...scanned, early: await early.finish(scanned.hash) };
   } catch (error) {
     if (!(error instanceof ScanError) || !early.hasBegun) throw error;
     // All could be stored when the survey looked.

@@ -51,6 +51,8 @@ async function addAll(early: EarlyNodes, nodes: readonly Made[]): Promise<void> 
   }
 }
 
+const lastOf = (nodes: readonly Made[]): Hash => (nodes.at(-1) as Made).hash;
+
 const kinds = (space: FakeSpace): string[] => space.calls.map(({ kind }) => kind);
 
 describe('what was sent', () => {
@@ -63,7 +65,7 @@ describe('what was sent', () => {
     expect(kinds(space)).toContain('leases');
     const last = (await makeNodes(1, 8, () => nodes.map(({ hash }) => hash)))[0] as Made;
     await addAll(early, [last]);
-    const counts = await early.finish();
+    const counts = await early.finish(last.hash);
     await early.end();
     for (const { hash, canonical } of [...nodes, last]) {
       expect(Buffer.from(space.nodes.get(hash) as Uint8Array).equals(canonical)).toBe(true);
@@ -79,7 +81,7 @@ describe('what was sent', () => {
     space.nodes.set(first.hash, first.canonical);
     const early = startEarly(space);
     await addAll(early, nodes);
-    expect(await early.finish()).toMatchObject({ uploadedNodes: 19, files: 20 });
+    expect(await early.finish(lastOf(nodes))).toMatchObject({ uploadedNodes: 19, files: 20 });
     expect([...space.bulk.packs.values()].map(({ judged }) => judged?.size)).toEqual([19]);
     await early.end();
   });
@@ -96,7 +98,7 @@ describe('left to the push', () => {
     }
     const early = startEarly(space);
     await addAll(early, made);
-    expect((await early.finish()).uploadedNodes).toBe(1);
+    expect((await early.finish((made[1] as Made).hash)).uploadedNodes).toBe(1);
     expect([...space.nodes.keys()]).toEqual([(made[1] as Made).hash]);
     await early.end();
   });
@@ -104,8 +106,9 @@ describe('left to the push', () => {
   test('is all, where the server has no Bulk', async () => {
     const space = new FakeSpace();
     const early = startEarly(space);
-    await addAll(early, await makeNodes(60, 200_000));
-    expect(await early.finish()).toMatchObject({ uploadedNodes: 0, lastLease: undefined });
+    const nodes = await makeNodes(60, 200_000);
+    await addAll(early, nodes);
+    expect(await early.finish(lastOf(nodes))).toMatchObject({ uploadedNodes: 0, lastLease: undefined });
     await early.end();
     // One question may have told.
     expect(kinds(space).filter((kind) => kind !== 'leases')).toEqual([]);
@@ -118,7 +121,7 @@ describe('left to the push', () => {
     for (const { hash, canonical } of nodes) space.nodes.set(hash, canonical);
     const early = startEarly(space);
     await addAll(early, nodes);
-    expect((await early.finish()).uploadedNodes).toBe(0);
+    expect((await early.finish(lastOf(nodes))).uploadedNodes).toBe(0);
     await early.end();
     expect(new Set(kinds(space))).toEqual(new Set(['leases']));
     expect(kinds(space).length).toBeLessThan(6);
@@ -133,8 +136,22 @@ describe('left to the push', () => {
     );
     const early = startEarly(space);
     await addAll(early, nodes);
-    expect(await early.finish()).toMatchObject({ uploadedNodes: 0, files: 0, lastLease: undefined });
+    expect(await early.finish(lastOf(nodes))).toMatchObject({
+      uploadedNodes: 0,
+      files: 0,
+      lastLease: undefined,
+    });
     await early.end();
+  });
+
+  test('is what waits when the root turns out to be as it was', async () => {
+    const space = bulkSpace();
+    const [root, ...read] = (await makeNodes(4)) as [Made, ...Made[]];
+    const early = startEarly(space);
+    await addAll(early, read);
+    expect(await early.finish(root.hash)).toMatchObject({ uploadedNodes: 0, files: 0, lastLease: undefined });
+    await early.end();
+    expect(space.calls).toEqual([]);
   });
 
   test('is a tree of a Space with damage: every node of it is to be looked at', async () => {
@@ -147,7 +164,7 @@ describe('left to the push', () => {
     });
     const early = startEarly(space);
     await addAll(early, nodes);
-    expect(await early.finish()).toMatchObject({ uploadedNodes: 3, lastLease: undefined });
+    expect(await early.finish(lastOf(nodes))).toMatchObject({ uploadedNodes: 3, lastLease: undefined });
     await early.end();
   });
 });
@@ -164,8 +181,9 @@ test('a request that fails for good ends it, and is told', async () => {
   const space = bulkSpace();
   space.plant('leases', () => failure(403, 'FORBIDDEN'));
   const early = startEarly(space);
-  await addAll(early, await makeNodes(3));
-  await expect(early.finish()).rejects.toThrow('FORBIDDEN');
+  const nodes = await makeNodes(3);
+  await addAll(early, nodes);
+  await expect(early.finish(lastOf(nodes))).rejects.toThrow('FORBIDDEN');
   await expect(
     (async () => early.add((await makeNodes(1))[0]!.hash, new Uint8Array(1), { files: 0, bytes: 0 }))(),
   ).rejects.toThrow();

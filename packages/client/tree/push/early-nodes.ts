@@ -119,9 +119,12 @@ export class EarlyNodes {
     return this.#putIntoNext(packs, () => packs.put(record, end));
   }
 
-  /** Sends what is left, and waits for all. Rejects with what a request failed with. */
-  async finish(): Promise<EarlyCounts> {
-    if (!this.#isStopped) await this.#packs?.close();
+  /**
+   * Sends what is left, and waits for all. A root that did not come last is as it was last time: then nothing is left to ask, because
+   * the push asks for the root. Rejects with what a request failed with.
+   */
+  async finish(root: Hash): Promise<EarlyCounts> {
+    if (!this.#isStopped && this.#lastAdded === root) await this.#packs?.close();
     await this.#packs?.settled();
     if (this.#failure !== undefined) throw this.#failure.error;
     return { ...this.#counts, lastLease: this.#rottenNodes === 0 ? this.#lastLease : undefined };
