@@ -32,7 +32,10 @@ export interface TreeUsage {
 /** Roots of one count: as many as a number in the table can tell apart. */
 export const USAGE_ROOTS_MAX = 32_767;
 const IS_SHARED = 1;
-const READ_AHEAD_NODES = 8;
+/** Directories and indexes read at once, at most, where a request brings many; a few MiB. */
+const PARENTS_AT_ONCE_MAX = 256;
+/** Files read at once, and directories where each is a request of its own: a file may be a node of several MiB. */
+const FILES_AT_ONCE_MAX = 16;
 
 interface Tally {
   nodes: number;
@@ -75,6 +78,14 @@ export async function measureTreesOnly(
   return (usage.tallies[1] as Tally).ownBytes;
 }
 
+/** Nodes to be read; a file is a node of content, or an index. */
+interface Unread {
+  readonly parents: readonly Hash[];
+  readonly files: readonly Hash[];
+}
+
+const NOTHING_UNREAD: Unread = { parents: [], files: [] };
+
 /** Per node: the root it was met under first, the one it was met under last, and whether these ever differed. */
 class Usage {
   readonly tallies: Tally[] = [];
@@ -90,44 +101,56 @@ class Usage {
   /** Counts what is below and including `roots` as one. */
   async walk(roots: readonly Hash[]): Promise<void> {
     const index = this.tallies.push({ nodes: 0, ownBytes: 0, sharedBytes: 0 }) - 1;
-    const stack: Hash[][] = [[...roots]];
-    for (let level = stack.pop(); level !== undefined; level = stack.pop()) {
-      const unread = level.filter((hash) => !this.#isMetUnder(hash, index));
-      const nodes = mapInOrder(unread, READ_AHEAD_NODES, async (hash) => ({
+    const parents = [...roots];
+    const files: Hash[] = [];
+    // Those met last first: so few wait at once, however large the tree is.
+    while (parents.length > 0 || files.length > 0) {
+      const parentsMax = this.#source.nodesAtOnce === undefined ? FILES_AT_ONCE_MAX : PARENTS_AT_ONCE_MAX;
+      const isFiles = parents.length === 0 || files.length >= PARENTS_AT_ONCE_MAX;
+      const batch = isFiles ? files.splice(-FILES_AT_ONCE_MAX) : parents.splice(-parentsMax);
+      const unread = batch.filter((hash) => !this.#isMetUnder(hash, index));
+      const nodes = mapInOrder(unread, unread.length, async (hash) => ({
         hash,
-        node: await this.#source.readNode(hash, this.#options),
+        node: await this.#source.readNode(hash, { ...this.#options, expectsRefs: !isFiles }),
       }));
       for await (const { hash, node } of nodes) {
         const header = encodeNodeHeader({ ...node, size: node.content.length });
         if (!this.#meet(hash, header.length + node.content.length, index)) continue;
-        stack.push(this.#childrenOf(hash, node, index));
+        const children = this.#childrenOf(hash, node, index);
+        parents.push(...children.parents);
+        files.push(...children.files);
       }
     }
   }
 
   /** Counts the children whose size is known already; the others are to be read. */
-  #childrenOf(hash: Hash, node: NodeParts, index: number): Hash[] {
+  #childrenOf(hash: Hash, node: NodeParts, index: number): Unread {
     const parsed = atNode(hash, () => parseTreeNode(node));
     switch (parsed.type) {
       case 'directory':
-        return parsed.entries.flatMap((entry) => this.#meetEntry(entry, index));
+        return this.#meetEntries(parsed.entries, index);
       case 'directory-index':
-        return parsed.children.map((child) => child.hash);
+        return { parents: parsed.children.map((child) => child.hash), files: [] };
       case 'file-index':
-        if (parsed.level > 1) return parsed.children.map((child) => child.hash);
+        if (parsed.level > 1) return { parents: parsed.children.map((child) => child.hash), files: [] };
         for (const child of parsed.children) this.#meetLeaf(CHUNK_CONTENT_TYPE, child, index);
-        return [];
+        return NOTHING_UNREAD;
       default:
-        return [];
+        return NOTHING_UNREAD;
     }
   }
 
-  #meetEntry(entry: DirectoryEntry, index: number): Hash[] {
-    // Up to the smallest chunk a file is one node; above it the file itself must tell.
-    if (entry.kind === 'directory' || (entry.kind === 'file' && entry.bytes > CHUNK_BYTES_MIN))
-      return [entry.hash];
-    this.#meetLeaf(entry.kind === 'file' ? FILE_CONTENT_TYPE : SYMLINK_CONTENT_TYPE, entry, index);
-    return [];
+  #meetEntries(entries: readonly DirectoryEntry[], index: number): Unread {
+    const parents: Hash[] = [];
+    const files: Hash[] = [];
+    for (const entry of entries) {
+      if (entry.kind === 'directory') parents.push(entry.hash);
+      else if (entry.kind === 'symlink') this.#meetLeaf(SYMLINK_CONTENT_TYPE, entry, index);
+      // Up to the smallest chunk a file is one node; above it the file itself must tell.
+      else if (entry.bytes > CHUNK_BYTES_MIN) files.push(entry.hash);
+      else this.#meetLeaf(FILE_CONTENT_TYPE, entry, index);
+    }
+    return { parents, files };
   }
 
   #meetLeaf(contentType: string, leaf: { readonly hash: Hash; readonly bytes: number }, index: number): void {

@@ -308,6 +308,29 @@ test('usage: own and shared bytes add up to what is stored', async () => {
   );
 });
 
+test('usage asks for many directories at once where a request brings many', async () => {
+  const nodes = new MemoryNodes();
+  const entries = [];
+  for (let index = 0; index < 300; index += 1) {
+    const below = await buildDirectory(nodes, [fileEntry('f', { hash: String(index).padStart(64, '0') })]);
+    entries.push(fileEntry(`d${String(index).padStart(3, '0')}`, { kind: 'directory', ...below }));
+  }
+  const { hash: root } = await buildDirectory(nodes, entries);
+  let asked = 0;
+  let askedMax = 0;
+  const readNode = async (hash: string): ReturnType<MemoryNodes['readNode']> => {
+    askedMax = Math.max(askedMax, ++asked);
+    await Bun.sleep(0);
+    asked -= 1;
+    return nodes.readNode(hash);
+  };
+  const inBatches = await measureTrees({ nodesAtOnce: 1024, readNode }, [root]);
+  expect(askedMax).toBe(256);
+  askedMax = 0;
+  expect(await measureTrees({ readNode }, [root])).toEqual(inBatches);
+  expect(askedMax).toBe(16);
+});
+
 function reachable(nodes: MemoryNodes, hash: string, into = new Set<string>()): Set<string> {
   into.add(hash);
   for (const ref of nodes.nodes.get(hash)!.refs) reachable(nodes, ref, into);
