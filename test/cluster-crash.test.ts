@@ -30,7 +30,7 @@ const OUTAGE_MS_MAX = 300;
 const CLOCK_STEP_MS = 45_000;
 const ABANDONED_AFTER_MS = 25 * 3_600_000;
 /** within this all servers answer again after the engine they lost is back */
-const RECOVERY_MS_MAX = 20_000;
+const RECOVERY_MS_MAX = 60_000;
 const SWEEP_MS_MAX = 60_000;
 /** more than the time between the tombstone of an object and its end */
 const TOMBSTONE_DAYS = 8;

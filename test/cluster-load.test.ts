@@ -68,7 +68,7 @@ test('a crowd is served up to the limits, and the rest is told to come again', a
     });
     const healthAt = performance.now();
     expect((await fetch(`${crowded?.process.url}/health`)).status).toBe(200);
-    expect(performance.now() - healthAt).toBeLessThan(5000);
+    expect(performance.now() - healthAt).toBeLessThan(ANSWER_MS_MAX);
     expect((await cluster.clientOf(1).metadata(node.hash)).status).toBe(200);
     await Promise.all(crowd);
     expect(performance.now() - startedAt).toBeLessThan(ANSWER_MS_MAX);

@@ -24,7 +24,7 @@ import { makeTempFolder } from './support/temp-folder.ts';
 const APP = 'app';
 const SPACE = 'space';
 /** A server has recovered within this time. */
-const WELL_MS_MAX = 15_000;
+const WELL_MS_MAX = 60_000;
 const MIB = 1024 * 1024;
 const LARGE_BYTES = 100_000;
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
+import { until } from '../../test/support/until.ts';
 import { CasError, type CasErrorCode } from './errors.ts';
 import { createClient } from './index.ts';
 import {
@@ -244,7 +245,7 @@ describe('giving up', () => {
   const never = (): Promise<Response> => new Promise(() => undefined);
   /** Resolves once the fake was called `count` times. */
   async function called(space: FakeSpace, count: number): Promise<void> {
-    for (let turn = 0; turn < 200 && space.calls.length < count; turn += 1) await Bun.sleep(1);
+    await until(() => space.calls.length >= count);
     expect(space.calls.length).toBe(count);
   }
 

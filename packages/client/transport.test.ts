@@ -1,6 +1,7 @@
 /** How answers are read: as a stream that is bounded, and cut off in time. */
 import { describe, expect, test } from 'bun:test';
 import { getEventListeners } from 'node:events';
+import { until } from '../../test/support/until.ts';
 import type { CasError } from './errors.ts';
 import { expectCasError, FakeSpace, json, rejection, USAGE } from './test/fake-space-fixture.ts';
 
@@ -13,7 +14,7 @@ function unending(text: string): ReadableStream<Uint8Array> {
 }
 
 async function called(space: FakeSpace, count: number): Promise<void> {
-  for (let turn = 0; turn < 200 && space.calls.length < count; turn += 1) await Bun.sleep(1);
+  await until(() => space.calls.length >= count);
   expect(space.calls.length).toBe(count);
 }
 

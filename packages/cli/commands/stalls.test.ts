@@ -228,5 +228,6 @@ test('a node whose bytes are lost ends a bundle soon, with its name', async () =
   expect(stderr).toMatch(
     new RegExp(`^holdfast: ${HASH}: the server has lost the bytes .* holdfast push --check`),
   );
-  expect(performance.now() - startedAt).toBeLessThan(8_000);
+  // Much less than the minutes for which a push or pull goes on trying.
+  expect(performance.now() - startedAt).toBeLessThan(30_000);
 }, 120_000);

@@ -1,6 +1,7 @@
 /** Reading with patience: what is retried, what is believed, how much runs at once. */
 import { expect, test } from 'bun:test';
 import { encodeNode } from '@holdfast/protocol';
+import { until } from '../../../../test/support/until.ts';
 import { RottenNodeError } from '../../rotten-node.ts';
 import { FakeSpace, failure, rejection, sha256Hex } from '../../test/fake-space-fixture.ts';
 import { encodeDirectory } from '../format/directory-node.ts';
@@ -44,7 +45,7 @@ test('what will have refs is described beside its content; a wrong guess costs a
   const gates = Promise.withResolvers<void>();
   space.plant('content', () => gates.promise.then(() => failure(404, 'NOT_FOUND')));
   const reading = open(space).readNode(leaf, { expectsRefs: true });
-  for (let round = 0; space.calls.length < 2 && round < 1_000; round += 1) await Bun.sleep(0);
+  await until(() => space.calls.length >= 2);
   expect(space.kinds().toSorted()).toEqual(['content', 'metadata']);
   gates.resolve();
   const missing = await rejection(reading);
@@ -159,7 +160,7 @@ test('a failure is not remembered, and another signal is no reason to fail', asy
   space.plant('content', () => new Promise<Response>(() => undefined));
   const before = space.calls.length;
   const sent = async (count: number): Promise<void> => {
-    for (let round = 0; space.calls.length < before + count && round < 1_000; round += 1) await Bun.sleep(0);
+    await until(() => space.calls.length >= before + count);
   };
   const ended = rejection(source.readNode(hash, { signal: ending.signal }));
   await sent(1);

@@ -185,7 +185,7 @@ test('a network that hangs fails those who wait, in bounded time', async () => {
   const startedAt = performance.now();
   expect(await errorOf(find(1))).toBeInstanceOf(StoreUnavailable);
   // The silence of the old connection, then the time to open another for the second try.
-  expect(performance.now() - startedAt).toBeLessThan(25_000);
+  expect(performance.now() - startedAt).toBeLessThan(45_000);
   proxy.setWeather({ kind: 'pass' });
   expect(await find(1)).toBeDefined();
 }, 60_000);
