@@ -219,6 +219,8 @@ export interface ContentStore {
    * with ContentDamaged, absence in a healthy store with ContentLost, anything else with another error.
    */
   read(object: StoredObject, start: number, end: number, aids?: ReadAids): Promise<Uint8Array>;
+  /** What `read` would give, if this store has it at once. `undefined`: ask `read`, which also tells what is wrong. */
+  findNow?(object: StoredObject, start: number, end: number): Uint8Array | undefined;
   /**
    * Names the stored bytes as they are now, without reading them: by another name whenever something may have changed them. Same
    * errors as `read`.

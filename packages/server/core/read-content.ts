@@ -118,9 +118,16 @@ function openProven(
 ): Awaitable<Body | undefined> {
   try {
     if (content === undefined) throw new ContentLost('the content record is gone');
-    if (content.inlineBytes === undefined) return openObject(wanted, node, content, start, end);
-    wanted.core.content.verifyInline(content);
     const offset = node.canonicalSize - node.size;
+    if (content.inlineBytes === undefined) {
+      const { core, space, caller } = wanted;
+      const object = storedObject(space, content);
+      const bytes = caller.wantsBytes
+        ? core.content.findNow?.(object, offset + start, offset + end)
+        : undefined;
+      return bytes ?? openObject(wanted, node, content, start, end);
+    }
+    wanted.core.content.verifyInline(content);
     return content.inlineBytes.subarray(offset + start, offset + end);
   } catch (error) {
     return settleFailure(wanted, node, content, error);

@@ -64,6 +64,22 @@ export async function readPackedNode(
   return bytes.subarray(start, end);
 }
 
+/** The canonical bytes of proven stored bytes of a small node. `undefined`: `readPackedNode` has to tell what is wrong. */
+export function findCanonicalNow(stored: Uint8Array, object: PackedNode): Uint8Array | undefined {
+  const { packed, canonicalSize } = object;
+  try {
+    const bytes = packed.codec === 0 ? stored : unpackHere(stored, canonicalSize);
+    return bytes?.length === canonicalSize ? bytes : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function unpackHere(frame: Uint8Array, canonicalSize: number): Uint8Array | undefined {
+  const walk = walkZstdFrame(frame, canonicalSize);
+  return walk.fault === undefined ? unzstd(frame, canonicalSize, walk.frame) : undefined;
+}
+
 /** Proves that the canonical bytes come out of the record. */
 export async function provePackedNode(
   packs: Pick<PackStore, 'readRecord'>,

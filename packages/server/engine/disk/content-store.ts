@@ -18,7 +18,13 @@ import type { WalkKeeper } from '../../core/stray-ports.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
 import { codeOf } from '../../error-code.ts';
 import { storageError } from '../local-failure.ts';
-import { isPacked, provePackedNode, readPackedNode, verifyPackedNode } from '../packed-object.ts';
+import {
+  findCanonicalNow,
+  isPacked,
+  provePackedNode,
+  readPackedNode,
+  verifyPackedNode,
+} from '../packed-object.ts';
 import { BLOCK_BYTES, BlockIntegrity, IntegrityBuilder } from './block-integrity.ts';
 import { BlockPool } from './block-pool.ts';
 import { type DurableNamesOptions, removeObject } from './durable-names.ts';
@@ -32,6 +38,8 @@ import { DiskStrayWalk } from './stray-walk.ts';
 import { DiskUploadReceiver } from './upload-receiver.ts';
 
 const DELETES_IN_FLIGHT_MAX = 8;
+/** Canonical bytes of a node that is read at once: handing such a read to another thread costs several times the read. */
+const READ_NOW_BYTES_MAX = 32 * 1024;
 
 interface ContentStoreOptions {
   /** the content folder */
@@ -76,7 +84,11 @@ export class DiskContentStore implements ContentStore {
       inlineBytesMax,
     });
     this.upload = { kind: 'server', receiver };
-    this.packs = new PackFiles({ staged: this.#staged, find: (generation) => this.#find(generation) });
+    this.packs = new PackFiles({
+      staged: this.#staged,
+      readNow: (generation, ...into) => files.readNow(this.#layout.objectOf(generation), ...into),
+      find: (generation) => this.#find(generation),
+    });
   }
 
   /** Call once, before serving, while no other process has the store open. */
@@ -96,6 +108,14 @@ export class DiskContentStore implements ContentStore {
         await file.close();
       }
     });
+  }
+
+  /** Small records of packs, as small nodes of their own are read from the database: at once. */
+  findNow(object: StoredObject, start: number, end: number): Uint8Array | undefined {
+    if (!isPacked(object) || object.canonicalSize > READ_NOW_BYTES_MAX) return undefined;
+    const { packed, integrity } = object;
+    const stored = this.packs.findRecordNow({ place: packed, integrity });
+    return stored && findCanonicalNow(stored, object)?.subarray(start, end);
   }
 
   read(object: StoredObject, start: number, end: number, aids: ReadAids = {}): Promise<Uint8Array> {

@@ -24,6 +24,8 @@ export interface OpenFolder {
 
 export interface Files {
   openToRead(path: string): Promise<OpenFile>;
+  /** Opens the file, fills `buffer` from `position` on and closes it, without a turn of the event loop; returns the bytes read. */
+  readNow(path: string, buffer: Uint8Array, position: number): number;
   /** Fails with EEXIST if the file exists. */
   create(path: string): Promise<OpenFile>;
   link(from: string, to: string): Promise<void>;
@@ -130,6 +132,14 @@ function writeFd(fd: number, buffer: Uint8Array, offset: number, length: number,
 
 export const diskFiles: Files = {
   openToRead: async (path) => new DiskFile(await openFd(path, fs.constants.O_RDONLY)),
+  readNow(path, buffer, position) {
+    const fd = fs.openSync(path, fs.constants.O_RDONLY);
+    try {
+      return fs.readSync(fd, buffer, 0, buffer.length, position);
+    } finally {
+      fs.closeSync(fd);
+    }
+  },
   create: async (path) =>
     new DiskFile(
       await openFd(path, fs.constants.O_WRONLY | fs.constants.O_CREAT | fs.constants.O_EXCL, 0o600),

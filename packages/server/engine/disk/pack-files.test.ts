@@ -62,6 +62,38 @@ test('a pack that is not there is lost only if the store is healthy', async () =
   expect(await failureOf(inspecting)).toBeInstanceOf(StoreUnavailable);
 });
 
+test('a small record is there at once, proven, and only while it is sound and its file is there', async () => {
+  const { generation, records } = await putSample();
+  const [plain, packed, large] = records as [SampleRecord, SampleRecord, SampleRecord];
+  const findNow = ({ object }: SampleRecord, start = 0, end = object.canonicalSize) =>
+    world.store.findNow(object, start, end);
+  for (const record of [plain, packed]) {
+    expect(Buffer.from(findNow(record) ?? [])).toEqual(Buffer.from(record.node));
+    expect(Buffer.from(findNow(record, 40, 90) ?? [])).toEqual(Buffer.from(record.node.subarray(40, 90)));
+  }
+  expect(findNow(large)).toBeUndefined();
+  const { object } = plain;
+  for (const wrong of [
+    { ...object, integrity: new Uint8Array(3) },
+    { ...object, canonicalSize: object.canonicalSize + 1 },
+    { ...packed.object, canonicalSize: packed.object.canonicalSize - 1 },
+  ]) {
+    expect(world.store.findNow(wrong, 0, 10)).toBeUndefined();
+    expect(await failureOf(Promise.try(() => world.store.read(wrong, 0, 10)))).toBeInstanceOf(ContentDamaged);
+  }
+  const path = world.layout.objectOf(generation);
+  const bytes = readFileSync(path);
+  bytes[plain.place.offset] = (bytes[plain.place.offset] as number) ^ 1;
+  writeFileSync(path, bytes);
+  expect(findNow(plain)).toBeUndefined();
+  expect(Buffer.from(findNow(packed) ?? [])).toEqual(Buffer.from(packed.node));
+  truncateSync(path, packed.place.offset + 10);
+  expect(findNow(packed)).toBeUndefined();
+  rmSync(path);
+  expect(findNow(packed)).toBeUndefined();
+  expect(await failureOf(world.store.read(packed.object, 0, 10))).toBeInstanceOf(ContentLost);
+});
+
 type Read = OpenFile['read'];
 
 /** A store whose reads of objects go through `read`. */

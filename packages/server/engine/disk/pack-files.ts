@@ -19,6 +19,8 @@ const GAP_BYTES_MAX = 32 * 1024;
 const SPAN_BYTES_MAX = 4 * 1024 * 1024;
 
 interface PackFilesOptions {
+  /** as `Files.readNow`, of the object of a generation */
+  readonly readNow: (generation: Generation, buffer: Uint8Array, position: number) => number;
   readonly staged: StagedFiles;
   /** `undefined` only when a healthy store has no such object */
   readonly find: (generation: Generation) => Promise<OpenFile | undefined>;
@@ -53,6 +55,18 @@ export class PackFiles implements PackStore {
         await file.close();
       }
     });
+  }
+
+  /** The proven stored bytes, without a turn of the event loop. `undefined`: `readRecord` has to tell what is wrong. */
+  findRecordNow({ place, integrity }: PackedRecord): Uint8Array | undefined {
+    const { pack, offset, storedLength } = place;
+    const stored = new Uint8Array(storedLength);
+    try {
+      const length = this.#options.readNow(pack, stored, offset);
+      return length === storedLength && isRecordIntact(stored, integrity) ? stored : undefined;
+    } catch {
+      return undefined;
+    }
   }
 
   async readRecord(space: Space, record: PackedRecord): Promise<Uint8Array> {

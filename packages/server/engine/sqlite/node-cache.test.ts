@@ -9,6 +9,7 @@ const place = {
   canonicalSize: 134,
   urlExpiresAt: 0,
   integrity: new Uint8Array(10),
+  moves: 0,
 };
 
 test('the cache stays within its bytes and lets the oldest go', () => {
@@ -52,19 +53,30 @@ test('a commit of leases changes them in the cached rows, which keep their place
   const cache = new NodeCache();
   const node = readyNode(hashAt(1));
   cache.set(key(1), { node, place, readAt: 6 });
-  cache.apply({ commit: 7, leases: [lease(1, 5), lease(2, 5)], others: [] });
+  cache.apply({ commit: 7, leases: [lease(1, 5), lease(2, 5)], others: [], hasMoved: false });
   expect(cache.find(key(1))?.node).toEqual({ ...node, leaseStartedAt: NOW, leaseExpiresAt: 5 });
   expect(cache.find(key(1))?.place).toBe(place);
   expect(cache.find(key(2))).toBeUndefined();
-  cache.apply({ commit: 8, leases: [], others: [key(1)] });
+  cache.apply({ commit: 8, leases: [], others: [key(1)], hasMoved: false });
   expect(cache.find(key(1))).toBeUndefined();
 });
 
 test('a row that was read during commits is not replaced by an older state of them', () => {
   const cache = new NodeCache();
   cache.set(key(1), { node: readyNode(hashAt(1), { leaseExpiresAt: 9 }), place, readAt: 8 });
-  cache.apply({ commit: 7, leases: [lease(1, 5)], others: [] });
+  cache.apply({ commit: 7, leases: [lease(1, 5)], others: [], hasMoved: false });
   expect(cache.find(key(1))).toBeUndefined();
+});
+
+test('a commit that moved records says so, and what was read before is told from what is read after', () => {
+  const cache = new NodeCache();
+  const rows = new BatchRows(new NodeCache());
+  expect(rows.publish().hasMoved).toBe(false);
+  rows.noteMoved();
+  cache.apply({ commit: 1, ...rows.publish() });
+  expect(cache.moves).toBe(1);
+  cache.apply({ commit: 2, leases: [], others: [], hasMoved: false });
+  expect(cache.moves).toBe(1);
 });
 
 test('a batch tells which rows it changed, and in which of them only the lease', () => {
@@ -89,6 +101,7 @@ test('a batch tells which rows it changed, and in which of them only the lease',
       [key(4), both.leaseStartedAt, 5],
     ],
     others: [key(1), key(2), key(3), key(99)],
+    hasMoved: false,
   });
 });
 

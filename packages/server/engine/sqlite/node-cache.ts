@@ -30,6 +30,8 @@ export interface ChangedRows {
   readonly leases: readonly MovedLease[];
   /** keys of all others */
   readonly others: readonly string[];
+  /** records of packs lie elsewhere now, while the rows of their nodes are the same */
+  readonly hasMoved: boolean;
 }
 
 /** Commits have rising numbers. */
@@ -43,7 +45,7 @@ export interface CommitCost {
   readonly commitMs: number;
 }
 
-const NO_ROWS: ChangedRows = { leases: [], others: [] };
+const NO_ROWS: ChangedRows = { leases: [], others: [], hasMoved: false };
 
 /** A content row without its bytes. */
 export interface ContentPlace {
@@ -54,8 +56,9 @@ export interface ContentPlace {
   readonly canonicalSize: number;
   readonly urlExpiresAt: number;
   readonly integrity: Uint8Array;
-  /** never set in the cache */
   readonly packed?: PackPlace | undefined;
+  /** `NodeCache.moves` when it was read */
+  readonly moves: number;
 }
 
 export function nodeKey(spaceId: number, hash: Hash): string {
@@ -66,9 +69,15 @@ export class NodeCache {
   readonly #entries = new Map<string, CachedNode>();
   readonly #bytesMax: number;
   #bytes = 0;
+  #moves = 0;
 
   constructor(bytesMax = CACHE_BYTES_MAX) {
     this.#bytesMax = bytesMax;
+  }
+
+  /** Rises whenever records of packs were moved: places in packs that were read before may be wrong. */
+  get moves(): number {
+    return this.#moves;
   }
 
   find(key: string): CachedNode | undefined {
@@ -95,7 +104,8 @@ export class NodeCache {
   /**
    * Applies a commit to the entries from before it. A row that was read while the commit was under way may include it, or not.
    */
-  apply({ commit, leases, others }: Omit<Committed, keyof CommitCost>): void {
+  apply({ commit, leases, others, hasMoved }: Omit<Committed, keyof CommitCost>): void {
+    if (hasMoved) this.#moves += 1;
     for (const key of others) this.delete(key);
     for (const [key, leaseStartedAt, leaseExpiresAt] of leases) {
       const entry = this.#entries.get(key);
@@ -124,6 +134,7 @@ export class BatchRows {
   readonly #written = new Map<string, NodeRow | null | 'undone'>();
   /** SQLite has no such rows, unless this batch writes them */
   readonly #absent = new Set<string>();
+  #hasMoved = false;
 
   constructor(cache: NodeCache | undefined) {
     this.#cache = cache;
@@ -144,6 +155,10 @@ export class BatchRows {
   /** Nothing else writes while the batch runs. */
   learnAbsent(key: string): void {
     this.#absent.add(key);
+  }
+
+  noteMoved(): void {
+    this.#hasMoved = true;
   }
 
   write(key: string, node: NodeRow | null): void {
@@ -172,6 +187,6 @@ export class BatchRows {
       if (isLease) leases.push([key, node.leaseStartedAt, node.leaseExpiresAt]);
       else others.push(key);
     }
-    return { leases, others };
+    return { leases, others, hasMoved: this.#hasMoved };
   }
 }

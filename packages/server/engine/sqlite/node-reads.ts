@@ -58,7 +58,9 @@ export class NodeReads {
     if (known !== undefined) HITS.add();
     const node = known?.node ?? this.#readNode(spaceId, hash);
     if (node === undefined) return undefined;
-    const place = known?.place ?? this.#readPlace(cache, spaceId, node);
+    const kept = known?.place;
+    const isRight = kept?.packed === undefined || kept.moves === cache.moves;
+    const place = isRight && kept !== undefined ? kept : this.#readPlace(cache, spaceId, node);
     const content = place && this.#readContent(node, place);
     if (content !== undefined) return { node, content };
     cache.delete(nodeKey(spaceId, hash));
@@ -77,9 +79,8 @@ export class NodeReads {
       urlExpiresAt: row.url_expires_at as number,
       integrity: row.integrity as Uint8Array,
       packed: placeFromSql(row),
+      moves: cache.moves,
     };
-    // Compaction moves a record without changing its node: such a place is read each time.
-    if (place.packed !== undefined) return place;
     const key = nodeKey(spaceId, node.hash);
     const known = cache.find(key);
     if (known?.node === node) cache.set(key, { ...known, place });

@@ -123,6 +123,7 @@ export class SqlitePackRows implements PackVerbs {
       this.#note(from.pack, died(from.storedLength));
       this.#note(to.pack, born(to.storedLength));
     }
+    if (moved > 0) this.#scope.rows.noteMoved();
     return moved;
   }
 
