@@ -2,6 +2,7 @@
 import {
   type Hash,
   judgeRecord,
+  PACK_NODE_BYTES_MAX,
   type PackFault,
   PackReader,
   type PackRecord,
@@ -22,12 +23,16 @@ import type {
   PackJudge,
   PackObject,
   PackStore,
+  SizeRule,
 } from './pack-ports.ts';
 
 /** Fewer bytes may stand in memory that the runtime shares out. */
 const OWN_MEMORY_BYTES_MIN = 64 * 1024;
 /** Canonical bytes that are judged before others have their turn: a small pack may unpack to very many. */
 const TURN_BYTES = 4 * 1024 * 1024;
+/** Judgements that gave way keep some MiB each; beyond so many they begin anew. */
+const RESTING_MAX = 16;
+const NOTHING = new Uint8Array(0);
 /** What a record costs beside its bytes, in bytes that are judged in the same time. */
 const RECORD_COST_BYTES = 8 * 1024;
 
@@ -35,7 +40,9 @@ const RECORD_COST_BYTES = 8 * 1024;
 export class PackJudgements implements PackJudge {
   readonly #unzstd: Unzstd;
   readonly #turns: JudgingTurns;
-  readonly #underWay = new Map<Generation, Promise<JudgedPack | undefined>>();
+  /** judgements that gave way and keep what they found */
+  #resting = 0;
+  readonly #underWay = new Map<string, Promise<JudgedPack | undefined>>();
 
   constructor(unzstd: Unzstd, turns: JudgingTurns) {
     this.#unzstd = unzstd;
@@ -47,54 +54,75 @@ export class PackJudgements implements PackJudge {
     packs: PackStore,
     space: Space,
     pack: Generation,
-    nodeBytesMax: number,
+    sizes: SizeRule,
   ): Promise<JudgedPack | undefined> {
-    const earlier = await this.#underWay.get(pack);
+    // Publication that goes on may find others too large than a judgement that began before it.
+    const key = 'tooLarge' in sizes ? `${pack} goes on` : pack;
+    const earlier = await this.#underWay.get(key);
     if (earlier !== undefined) return earlier;
-    const shared = this.#underWay.get(pack);
+    const shared = this.#underWay.get(key);
     if (shared !== undefined) return shared;
-    const rules = { nodeBytesMax, unzstd: this.#unzstd, sha256: sha256Hex };
-    const judging = this.#judgeInTurn(packs, space, pack, rules).finally(() => this.#underWay.delete(pack));
-    this.#underWay.set(pack, judging);
+    const judging = this.#judgeInTurns(packs, space, pack, sizes).finally(() => this.#underWay.delete(key));
+    this.#underWay.set(key, judging);
     return judging;
   }
 
-  async #judgeInTurn(packs: PackStore, space: Space, pack: Generation, rules: RecordJudge) {
-    const place = await this.#turns.enter(space);
+  /** What was judged stays judged when the pack gives way to another: its object is read again, and goes on where it stopped. */
+  async #judgeInTurns(packs: PackStore, space: Space, pack: Generation, sizes: SizeRule) {
+    let left: RecordSorter | undefined;
+    const judge = async (object: PackObject, place: JudgingPlace) => {
+      const sorter = left?.isOf(object) === true ? left : new RecordSorter(object, pack, sizes, this.#unzstd);
+      // A reading that fails begins anew.
+      left = undefined;
+      const judged = await judgeObject(object, sorter, place);
+      if (judged === 'gave way' && this.#resting < RESTING_MAX) left = sorter;
+      return judged;
+    };
+    for (let isAgain = false; ; isAgain = true) {
+      const place = await this.#enter(space, isAgain, left !== undefined);
+      try {
+        const judged = await packs.inspect(space, pack, (object) => judge(object, place));
+        if (judged !== 'gave way') return judged;
+      } finally {
+        place.leave();
+      }
+    }
+  }
+
+  async #enter(space: Space, isAgain: boolean, isResting: boolean): Promise<JudgingPlace> {
+    if (isResting) this.#resting += 1;
     try {
-      return await packs.inspect(space, pack, (object) => judgeObject(object, pack, rules, place));
+      return await this.#turns.enter(space, isAgain);
     } finally {
-      place.leave();
+      if (isResting) this.#resting -= 1;
     }
   }
 }
 
 async function judgeObject(
   object: PackObject,
-  pack: Generation,
-  rules: RecordJudge,
+  sorter: RecordSorter,
   place: JudgingPlace,
-): Promise<JudgedPack> {
-  const judge = new RecordSorter(object, pack, rules);
+): Promise<JudgedPack | 'gave way'> {
   const reader = new PackReader(object.bytes);
   // A pack that is too long is known by its length: nothing of it is read.
-  if (reader.fault !== undefined) return judge.finish(reader.fault);
+  if (reader.fault !== undefined) return sorter.finish(reader.fault);
   let turnBytes = 0;
   for await (const piece of object.read()) {
     for (const record of reader.push(piece)) {
-      judge.take(reader, record);
+      const isNew = sorter.take(reader, record);
       // What came with several pieces is the reader's copy, else a view of this one.
       if (record.stored.buffer !== piece.buffer) releaseOwn(record.stored);
-      turnBytes += record.canonicalLength + RECORD_COST_BYTES;
+      turnBytes += isNew ? record.canonicalLength + RECORD_COST_BYTES : RECORD_COST_BYTES;
       if (turnBytes < TURN_BYTES) continue;
       askCollector(turnBytes);
-      await place.nextTurn(turnBytes);
+      if (!(await place.nextTurn(turnBytes))) return 'gave way';
       turnBytes = 0;
     }
     if (reader.fault !== undefined) break;
   }
   reader.end();
-  return judge.finish(reader.fault);
+  return sorter.finish(reader.fault);
 }
 
 function releaseOwn(bytes: Uint8Array): void {
@@ -102,41 +130,59 @@ function releaseOwn(bytes: Uint8Array): void {
   if (isAlone || bytes.length >= OWN_MEMORY_BYTES_MIN) releaseBytes(bytes);
 }
 
-/** Sorts the records of one object into good ones and rejected ones. */
+/** Sorts the records of one object, which may be read several times, into good ones and rejected ones. */
 class RecordSorter {
   readonly #object: PackObject;
   readonly #pack: Generation;
   readonly #rules: RecordJudge;
+  readonly #tooLarge: ReadonlyMap<number, PackRejection>;
   /** of the record that is judged now */
   #unpacked: Uint8Array | undefined;
   readonly #hashes: Hash[] = [];
   readonly #good = new Map<Hash, JudgedRecord>();
   readonly #rejections: PackRejection[] = [];
 
-  constructor(object: PackObject, pack: Generation, rules: RecordJudge) {
+  constructor(object: PackObject, pack: Generation, sizes: SizeRule, unzstd: Unzstd) {
     this.#object = object;
     this.#pack = pack;
+    this.#tooLarge = 'tooLarge' in sizes ? sizes.tooLarge : new Map();
     this.#rules = {
-      ...rules,
+      nodeBytesMax: 'tooLarge' in sizes ? PACK_NODE_BYTES_MAX : sizes.nodeBytesMax,
+      sha256: sha256Hex,
       unzstd: (...frame) => {
-        this.#unpacked = rules.unzstd(...frame);
+        this.#unpacked = unzstd(...frame);
         return this.#unpacked;
       },
     };
   }
 
-  take(reader: PackReader, record: PackRecord): void {
+  /** Whether this is the object that was read before, and not another under the same key. */
+  isOf(object: PackObject): boolean {
+    const [one, other] = [object, this.#object].map((each) => each.integrityOf(NOTHING));
+    return object.bytes === this.#object.bytes && Buffer.compare(one ?? NOTHING, other ?? NOTHING) === 0;
+  }
+
+  /** Returns whether the record was judged now, and not in an earlier reading. */
+  take(reader: PackReader, record: PackRecord): boolean {
+    if (record.index < this.#hashes.length) {
+      const known = this.#good.get(record.hash);
+      if (known !== undefined) reader.countRefs(record, refsToHashes(known.refs).length);
+      return false;
+    }
     this.#judge(reader, record);
     if (this.#unpacked !== undefined) releaseOwn(this.#unpacked);
     this.#unpacked = undefined;
+    return true;
   }
 
   #judge(reader: PackReader, record: PackRecord): void {
     const { index, byte, hash, codec, stored, storedLength } = record;
-    const { node, rejection } = judgeRecord(record, this.#rules);
+    const tooLarge = this.#tooLarge.get(index);
+    const { node, rejection } =
+      tooLarge === undefined ? judgeRecord(record, this.#rules) : { rejection: tooLarge };
     if (rejection !== undefined) {
       this.#hashes.push(hash);
-      this.#rejections.push({ index, ...rejection });
+      this.#rejections.push({ ...rejection, index });
       return;
     }
     // A copy, because a view would keep all of the node in memory; a Buffer's own slice is a view.

@@ -11,11 +11,11 @@ import type { Core } from '../core.ts';
 import { changesRefused } from '../lease-decision.ts';
 import { leaseInGroups, limitChildHashes, toResult } from '../lease-nodes.ts';
 import { clampLeaseDuration } from '../lease-state.ts';
-import type { PackId, PackRow, PackVerdicts, Space } from '../model.ts';
+import type { PackId, PackRejection, PackRow, PackVerdicts, Space } from '../model.ts';
 import { QuotaRoom } from '../quota-room.ts';
 import { QuotaExceeded } from '../quotas.ts';
 import { beginPack, packNotFound, publishGroup, type RecordOutcome, touchPack } from './pack-decision.ts';
-import { type JudgedPack, type JudgedRecord, PACK_GROUP_RECORDS } from './pack-ports.ts';
+import { type JudgedPack, type JudgedRecord, PACK_GROUP_RECORDS, type SizeRule } from './pack-ports.ts';
 
 const HASH_BYTES = 32;
 /** Room in the quota of an App is asked for once, and again if the Space has changed meanwhile. */
@@ -41,8 +41,10 @@ export async function leasePack(
   if (pack.state === 'judged') return repeatLease(core, space, id, durationMs);
   const judged = await judge(core, space, pack);
   const outcomes = new Map<Hash, RecordOutcome>();
-  const isDone = await publish(core, space, { pack, judged, durationMs, outcomes });
-  if (!isDone) return repeatLease(core, space, id, durationMs);
+  const progress = await publish(core, space, { pack, judged, durationMs, outcomes });
+  // The judgement that is kept now is that of another process, which may take larger nodes or smaller ones.
+  if (progress === 'overtaken') return leasePack(core, space, id, leaseDurationMs, { renewsOnly });
+  if (progress === 'in part') return repeatLease(core, space, id, durationMs);
   for (const outcome of outcomes.values()) {
     if (outcome.kind === 'ready' && outcome.heals) core.rottenNodes.noteReady(space, outcome.hash, 'healed');
   }
@@ -67,7 +69,12 @@ async function judge(core: Core, space: Space, pack: PackRow): Promise<JudgedPac
   // Our own target notes a complete pack; only a direct upload has to be looked for.
   const isThere = upload.kind === 'direct' || pack.bytes !== undefined;
   const judged = isThere
-    ? await core.packs.judge(core.content.packs, space, pack.generation, core.settings.nodeBytesMax)
+    ? await core.packs.judge(
+        core.content.packs,
+        space,
+        pack.generation,
+        await findSizeRule(core, space, pack),
+      )
     : undefined;
   if (judged !== undefined) return judged;
   if (pack.bytes !== undefined) {
@@ -82,6 +89,36 @@ async function judge(core: Core, space: Space, pack: PackRow): Promise<JudgedPac
   );
 }
 
+/**
+ * Publication that goes on counts records in the order in which it began. So the same ones are too large as then, whatever the limit
+ * is now.
+ */
+async function findSizeRule(core: Core, space: Space, pack: PackRow): Promise<SizeRule> {
+  const { nodeBytesMax } = core.settings;
+  if (pack.state === 'open') return { nodeBytesMax };
+  const verdicts = await core.metadata.findPackVerdicts(space, pack.generation);
+  if (verdicts === undefined) throw packNotFound();
+  return { tooLarge: tooLargeOf(verdicts) };
+}
+
+/** Whether the verdicts that are kept find the same records too large. */
+async function isKept(
+  core: Core,
+  space: Space,
+  { generation }: PackRow,
+  ours: PackVerdicts,
+): Promise<boolean> {
+  const kept = await core.metadata.findPackVerdicts(space, generation);
+  if (kept === undefined) throw packNotFound();
+  const [one, other] = [tooLargeOf(kept), tooLargeOf(ours)];
+  return one.size === other.size && [...one.keys()].every((index) => other.has(index));
+}
+
+function tooLargeOf({ rejections }: PackVerdicts): ReadonlyMap<number, PackRejection> {
+  const tooLarge = rejections.filter(({ code }) => code === 'NODE_TOO_LARGE');
+  return new Map(tooLarge.map((rejection) => [rejection.index, rejection]));
+}
+
 interface PackPublication {
   readonly pack: PackRow;
   readonly judged: JudgedPack;
@@ -90,8 +127,10 @@ interface PackPublication {
   readonly outcomes: Map<Hash, RecordOutcome>;
 }
 
-/** Resolves false if the rows have to be asked for the answer: another lease has published some of the records. */
-async function publish(core: Core, space: Space, publication: PackPublication): Promise<boolean> {
+/** `in part`: the rows have to be asked for the answer, because another lease has published some of the records. */
+type PackProgress = 'whole' | 'in part' | 'overtaken';
+
+async function publish(core: Core, space: Space, publication: PackPublication): Promise<PackProgress> {
   const { pack, judged, durationMs, outcomes } = publication;
   const { id, generation } = pack;
   const { records } = judged;
@@ -100,8 +139,9 @@ async function publish(core: Core, space: Space, publication: PackPublication): 
   let isStored = false;
   try {
     const from = await begin(core, space, { pack, judged }, room);
-    if (from === undefined) return records.length === 0;
+    if (from === undefined) return records.length === 0 ? 'whole' : 'in part';
     isStored = true;
+    if (from === 'overtaken') return from;
     let isWhole = from === 0;
     for (let at = from; at < records.length; at += PACK_GROUP_RECORDS) {
       const group = records.slice(at, at + PACK_GROUP_RECORDS);
@@ -112,19 +152,22 @@ async function publish(core: Core, space: Space, publication: PackPublication): 
       if (published.kind === 'passed') isWhole = false;
       else for (const outcome of published.outcomes) outcomes.set(outcome.hash, outcome);
     }
-    return isWhole;
+    return isWhole ? 'whole' : 'in part';
   } finally {
     room.settle(isStored);
   }
 }
 
-/** Resolves with how many records are published already; undefined: the pack is judged. */
+/**
+ * Resolves with how many records are published already; undefined: the pack is judged; `overtaken`: another process began first, and
+ * judged otherwise.
+ */
 async function begin(
   core: Core,
   space: Space,
   { pack, judged }: Pick<PackPublication, 'pack' | 'judged'>,
   room: QuotaRoom,
-): Promise<number | undefined> {
+): Promise<number | 'overtaken' | undefined> {
   const { id, generation } = pack;
   const { bytes, verdicts } = judged;
   const uploads = core.content.upload.kind;
@@ -134,7 +177,11 @@ async function begin(
     const records = quotas === undefined ? [] : judged.records.map(roomOf);
     const input = { id, generation, bytes, verdicts, hasRecords, records, quotas, uploads };
     const decision = await core.metadata.transact(space, beginPack, input);
-    if (decision.kind === 'judging') return decision.publishedCount;
+    if (decision.kind === 'judging') {
+      const isOvertaken = decision.isBegun && pack.state === 'open';
+      if (isOvertaken && !(await isKept(core, space, pack, verdicts))) return 'overtaken';
+      return decision.publishedCount;
+    }
     if (decision.kind === 'judged') return undefined;
     if (decision.kind === 'gone') throw packNotFound();
     if (decision.kind === 'full') throw new QuotaExceeded(decision.excess);

@@ -154,7 +154,8 @@ export interface PackBeginning {
 
 export type PackDecision =
   /** publication goes on behind so many records */
-  | { readonly kind: 'judging'; readonly publishedCount: number }
+  /** `isBegun`: an earlier lease has begun, and its verdicts are kept */
+  | { readonly kind: 'judging'; readonly publishedCount: number; readonly isBegun: boolean }
   /** it was judged meanwhile, or nothing is to be published */
   | { readonly kind: 'judged' }
   | { readonly kind: 'gone' }
@@ -169,7 +170,7 @@ export async function beginPack(tx: SpaceTransaction, beginning: PackBeginning):
   if (pack === undefined || pack.generation !== generation) return { kind: 'gone' };
   if (pack.state === 'judged') return { kind: 'judged' };
   const { publishedCount } = pack;
-  if (pack.state === 'judging') return { kind: 'judging', publishedCount };
+  if (pack.state === 'judging') return { kind: 'judging', publishedCount, isBegun: true };
   const refusal = await judgeQuotas(quotas, more, () => tx.lockStored());
   if (refusal !== undefined) {
     if (refusal.kind === 'full') await tx.packs.updatePack(pack, { ...pack, touchedAt: tx.now });
@@ -179,7 +180,7 @@ export async function beginPack(tx: SpaceTransaction, beginning: PackBeginning):
   const begun: PackRow = { ...pack, bytes, touchedAt: tx.now };
   if (hasRecords) {
     await tx.packs.updatePack(pack, { ...begun, state: 'judging', reserved: more });
-    return { kind: 'judging', publishedCount: 0 };
+    return { kind: 'judging', publishedCount: 0, isBegun: false };
   }
   const urlExpiresAt = uploads === 'direct' ? pack.urlExpiresAt : 0;
   if (!pack.isDiscarded) await tx.setDiscard({ generation, dueAt: tx.now, urlExpiresAt });

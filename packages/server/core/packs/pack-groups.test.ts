@@ -1,12 +1,16 @@
 /** Packs that are published in several transactions: crashes between them, and several leases at once (docs/design.md, Packs). */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
-import type { CanonicalNode } from '../../../../test/support/canonical-node.ts';
+import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
 import { makePack, plain } from '../../../../test/support/planted-pack.ts';
+import { unzstd } from '../../engine/unzstd.ts';
+import { JudgingTurns } from '../../shares/judging-turns.ts';
+import type { Core } from '../core.ts';
 import { getUsage } from '../get-usage.ts';
 import { runGc } from '../run-gc.ts';
 import { CoreWorld, DAY_MS, failureOf, MINUTE_MS, SPACE, smallNode } from '../test/core-fixture.ts';
 import { beforeTransactions, manyNodes, PackClient, statesOf, withPacks } from '../test/pack-fixture.ts';
-import { publishGroup } from './pack-decision.ts';
+import { PackJudgements } from './judge-pack.ts';
+import { beginPack, publishGroup } from './pack-decision.ts';
 import type { PackStore } from './pack-ports.ts';
 
 const GROUP = 256;
@@ -142,4 +146,52 @@ test('a v1 lease, a Bulk lease and a collection of one hash at once: every answe
     expect((await world.row(node))?.leaseExpiresAt).toBeGreaterThanOrEqual(world.now + MINUTE_MS);
     expect((await client.read([node]))[0]?.hash).toBe(node.hash);
   }
+});
+
+test('a limit that changes between a crash and the next lease changes nothing of what was judged', async () => {
+  const large = makeNode('z'.repeat(5000));
+  const nodes = [large, ...manyNodes(COUNT - 1)];
+  for (const limits of [
+    [4096, 8192],
+    [8192, 4096],
+  ] as const) {
+    const [before, after] = limits.map((nodeBytesMax) => ({
+      ...world.core,
+      settings: { ...world.core.settings, nodeBytesMax },
+    }));
+    const id = await sent(nodes);
+    const crashing = beforeTransactions(before as Core, publishGroup, (earlier) => {
+      if (earlier === 2) throw new Error('planted: a crash');
+    });
+    await expect(client.lease(id, MINUTE_MS, crashing)).rejects.toThrow('planted');
+    const answer = await client.lease(id, MINUTE_MS, after);
+    const isRejected = limits[0] < limits[1];
+    expect(statesOf(answer)).toEqual([
+      isRejected ? 'rejected' : 'ready',
+      ...nodes.slice(1).map(() => 'ready'),
+    ]);
+    expect(statesOf(await client.lease(id, MINUTE_MS, after))).toEqual(statesOf(answer));
+    world.now += 2 * MINUTE_MS;
+    await runGc(world.core, SPACE, 10_000);
+  }
+});
+
+test('of two processes with other limits, the one that began first decides what is too large', async () => {
+  const large = makeNode('z'.repeat(5000));
+  const nodes = [large, ...manyNodes(COUNT - 1)];
+  const id = await sent(nodes);
+  const withLimit = (nodeBytesMax: number): Core => ({
+    ...world.core,
+    packs: new PackJudgements(unzstd, new JudgingTurns()),
+    settings: { ...world.core.settings, nodeBytesMax },
+  });
+  const later = beforeTransactions(withLimit(4096), beginPack, async (earlier) => {
+    if (earlier > 0) return;
+    const crashing = beforeTransactions(withLimit(8192), publishGroup, (groups) => {
+      if (groups === 1) throw new Error('planted: a crash');
+    });
+    await expect(client.lease(id, MINUTE_MS, crashing)).rejects.toThrow('planted');
+  });
+  expect(new Set(statesOf(await client.lease(id, MINUTE_MS, later)))).toEqual(new Set(['ready']));
+  expect((await client.use(id)).liveRecords).toBe(COUNT);
 });

@@ -6,6 +6,7 @@ import type {
   NodeRow,
   PackId,
   PackPlace,
+  PackRejection,
   PackRow,
   PackUse,
   PackVerdicts,
@@ -187,24 +188,27 @@ export interface JudgedPack {
   readonly records: readonly JudgedRecord[];
 }
 
+/** Which records are too large: by this server's limit, or, once verdicts are kept, exactly those that they name. */
+export type SizeRule =
+  | { readonly nodeBytesMax: number }
+  | { readonly tooLarge: ReadonlyMap<number, PackRejection> };
+
 export interface PackJudge {
   /** Resolves `undefined` if a healthy store has no such object. */
-  judge(
-    packs: PackStore,
-    space: Space,
-    pack: Generation,
-    nodeBytesMax: number,
-  ): Promise<JudgedPack | undefined>;
+  judge(packs: PackStore, space: Space, pack: Generation, sizes: SizeRule): Promise<JudgedPack | undefined>;
 }
 
 /** Shares out the judging of packs. */
 export interface JudgingTurns {
-  /** Resolves when a pack of this Space may be judged. Rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. */
-  enter(space: Space): Promise<JudgingPlace>;
+  /** Resolves when a pack of this Space may be judged. Rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. `isAgain`: it gave way before. */
+  enter(space: Space, isAgain: boolean): Promise<JudgingPlace>;
 }
 
 export interface JudgingPlace {
-  /** Resolves when the judging may go on, after work that had this cost: bytes. */
-  nextTurn(cost: number): Promise<void>;
+  /**
+   * Resolves when it is this pack's turn again, after work that had this cost: bytes. False: it has had much, and an App that has no
+   * place waits. Then leave, and enter again.
+   */
+  nextTurn(cost: number): Promise<boolean>;
   leave(): void;
 }
