@@ -23,6 +23,8 @@ export interface FairPlacesOptions {
 
 interface Waiter {
   readonly since: number;
+  /** nobody is to give a place up for it */
+  readonly isPatient: boolean;
   readonly timer: ReturnType<typeof setTimeout>;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
@@ -66,7 +68,7 @@ export class FairPlaces {
   }
 
   /** `undefined`: there is a place at once. Throws or rejects with RESOURCE_EXHAUSTED, or with what `inVain` makes. */
-  take(appId: string, spaceId: string): Promise<void> | undefined {
+  take(appId: string, spaceId: string, isPatient = false): Promise<void> | undefined {
     const app = this.#appOf(appId);
     const space = spaceOf(app, spaceId);
     if (this.#mayTake(app, space)) {
@@ -76,7 +78,7 @@ export class FairPlaces {
     if (this.#waiting >= this.#options.waitingMax) this.#makeRoomFor(app, space);
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => this.#refuse(app, space, waiter, 'waited'), this.#options.waitMsMax);
-      const waiter: Waiter = { since: performance.now(), timer, resolve, reject };
+      const waiter: Waiter = { since: performance.now(), isPatient, timer, resolve, reject };
       space.waiting.add(waiter);
       app.waiting += 1;
       this.#waiting += 1;
@@ -93,6 +95,14 @@ export class FairPlaces {
     this.#taken -= 1;
     this.#admit();
     this.#forgetIdle(app, space);
+  }
+
+  /** Whether this App should give a place up if it can: none holds more, and one that holds none waits, impatiently. */
+  isOwed(appId: string): boolean {
+    const held = this.#apps.get(appId)?.held ?? 0;
+    for (const app of this.#apps.values()) if (app.held > held) return false;
+    for (const app of this.#crowd) if (app.held === 0 && hasImpatient(app)) return true;
+    return false;
   }
 
   /** Refuses all who wait. */
@@ -209,6 +219,12 @@ function spaceOf(app: AppHolder, spaceId: string): SpaceHolder {
     app.spaces.set(spaceId, space);
   }
   return space;
+}
+
+function hasImpatient(app: AppHolder): boolean {
+  for (const { waiting } of app.spaces.values())
+    for (const { isPatient } of waiting) if (!isPatient) return true;
+  return false;
 }
 
 function nextSpace(app: AppHolder): SpaceHolder | undefined {

@@ -1,6 +1,6 @@
 /**
  * Judging packs, shared out among Apps: few packs at once, because each holds memory, and their work in turns, because a small pack may
- * unpack to very many bytes. One App never holds all places.
+ * unpack to very many bytes. One App never holds all places, and a pack that has had much gives way to an App that holds none.
  */
 import { ApiError } from '@holdfast/protocol';
 import { FairPlaces } from './fair-places.ts';
@@ -14,7 +14,10 @@ const WAITING_MAX = 256;
 /** A large pack takes seconds. */
 const WAIT_MS_MAX = 30_000;
 const RETRY_AFTER_SECONDS = 5;
-/** Once a pack has cost so many bytes, everything else has the process for a moment after each of its turns. */
+/**
+ * Once a pack has cost so many bytes, everything else has the process for a moment after each of its turns, and it gives its place to
+ * an App that holds none. More than it costs to come back to where it stopped.
+ */
 const LONG_BYTES = 64 * 1024 * 1024;
 const PAUSE_MS = 10;
 
@@ -43,18 +46,25 @@ export class JudgingTurns {
   readonly #waiting = new FairQueue<Turn>();
   #isGiving = false;
 
-  /** Resolves when a pack of this Space may be judged. Throws or rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. */
-  async enter({ appId, spaceId }: Share) {
-    await this.#places.take(appId, spaceId);
+  /**
+   * Resolves when a pack of this Space may be judged. Throws or rejects with RESOURCE_EXHAUSTED or SERVICE_UNAVAILABLE. One that comes
+   * again after it gave way makes no other give way.
+   */
+  async enter({ appId, spaceId }: Share, isAgain: boolean) {
+    await this.#places.take(appId, spaceId, isAgain);
     let used = 0;
     return {
-      /** Resolves when it is this pack's turn again, after work that had this cost, bytes. Everything else has its turn between. */
-      nextTurn: (cost: number): Promise<void> =>
-        new Promise((begin) => {
-          used += cost;
-          this.#waiting.push(appId, spaceId, cost, { isLong: used > LONG_BYTES, begin });
+      /** core/packs/pack-ports.ts JudgingPlace. Everything else has its turn between. */
+      nextTurn: async (cost: number): Promise<boolean> => {
+        used += cost;
+        const isLong = used > LONG_BYTES;
+        if (isLong && this.#places.isOwed(appId)) return false;
+        await new Promise<void>((begin) => {
+          this.#waiting.push(appId, spaceId, cost, { isLong, begin });
           this.#giveTurns();
-        }),
+        });
+        return true;
+      },
       leave: (): void => this.#places.leave(appId, spaceId),
     };
   }
