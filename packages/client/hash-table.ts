@@ -2,14 +2,16 @@
  * Hashes that were met, many of them in little memory, each perhaps with a small number: 16 bytes of each in open-addressing
  * tables, sharded so that growing copies only one of 256. 136 bits tell hashes apart as well as the whole does.
  */
-import { type Hash, hashToBytes } from '@holdfast/protocol';
+import type { Hash } from '@holdfast/protocol';
 
 /** 4 Mi hashes: about 128 MiB of tables without numbers, 160 MiB with. */
 export const HASHES_MAX = 4_194_304;
 
 const SHARDS = 256;
 const KEY_WORDS = 4;
-const KEY_OFFSET_BYTES = 16;
+/** Hexadecimal digits of a hash before its key, and those of a word. */
+const KEY_OFFSET_DIGITS = 32;
+const WORD_DIGITS = 8;
 const SLOTS_MIN = 16;
 /** Above this share of filled slots a table doubles. */
 const FILL_MAX = 0.75;
@@ -50,8 +52,7 @@ export class HashTable {
   /** Whether it was not there before. Throws RangeError beyond HASHES_MAX. */
   add(hash: Hash): boolean {
     const shard = this.#shardOf(hash);
-    const key = readKey(hash);
-    const { at, isTaken } = this.#find(shard.slots, key);
+    const { at, isTaken } = this.#find(shard.slots, readKey(hash));
     if (!isTaken) this.#insert(shard, at, key);
     return !isTaken;
   }
@@ -67,8 +68,7 @@ export class HashTable {
   set(hash: Hash, number: number): void {
     if (this.#words === KEY_WORDS) throw new TypeError('this table is a set');
     const shard = this.#shardOf(hash);
-    const key = readKey(hash);
-    const { at, isTaken } = this.#find(shard.slots, key);
+    const { at, isTaken } = this.#find(shard.slots, readKey(hash));
     if (isTaken) shard.slots[at + KEY_WORDS] = number;
     else this.#insert(shard, at, Uint32Array.of(...key, number));
   }
@@ -106,15 +106,24 @@ export class HashTable {
     shard.slots = new Uint32Array(old.length * 2);
     for (let at = 0; at < old.length; at += words) {
       const entry = old.subarray(at, at + words);
-      const key = entry.subarray(0, KEY_WORDS);
-      if (key.some((word) => word !== 0)) shard.slots.set(entry, this.#find(shard.slots, key).at);
+      const isTaken = entry.subarray(0, KEY_WORDS).some((word) => word !== 0);
+      if (isTaken) shard.slots.set(entry, this.#find(shard.slots, entry).at);
     }
   }
 }
 
+/** Of the hash that is looked up; no look lasts longer than a call. */
+const key = new Uint32Array(KEY_WORDS);
+
 /** 16 bytes that are not the shard's; all zero means an empty slot, so that one value is moved aside. */
 function readKey(hash: Hash): Uint32Array {
-  const key = new Uint32Array(hashToBytes(hash).buffer, KEY_OFFSET_BYTES, KEY_WORDS);
-  if (key.every((word) => word === 0)) key[0] = 1;
+  let isZero = true;
+  for (let word = 0; word < KEY_WORDS; word += 1) {
+    const start = KEY_OFFSET_DIGITS + word * WORD_DIGITS;
+    const value = Number.parseInt(hash.slice(start, start + WORD_DIGITS), 16);
+    key[word] = value;
+    if (value !== 0) isZero = false;
+  }
+  if (isZero) key[0] = 1;
   return key;
 }

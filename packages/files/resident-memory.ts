@@ -6,6 +6,8 @@ const LOOK_EVERY_BYTES = 16 * 1024 * 1024;
 const NODE_OVERHEAD_BYTES = 8 * 1024;
 /** Resident bytes from which on the collector is called. A job needs about 100 MiB, and is to stay below 200. */
 const COLLECT_FROM_BYTES = 128 * 1024 * 1024;
+/** So much above what a collection left it is called again: the rest was in use. */
+const GROWTH_BYTES_MAX = 16 * 1024 * 1024;
 
 /**
  * Left alone, the collector lets bytes from the network pile up while the cores are busy: a pull of 10,000 files took up to
@@ -13,13 +15,16 @@ const COLLECT_FROM_BYTES = 128 * 1024 * 1024;
  */
 export class ResidentMemory {
   #passedBytes = 0;
+  #collectFromBytes = COLLECT_FROM_BYTES;
 
   /** To be called for every node, with its bytes. */
   passed(bytes: number): void {
     this.#passedBytes += bytes + NODE_OVERHEAD_BYTES;
     if (this.#passedBytes < LOOK_EVERY_BYTES) return;
     this.#passedBytes = 0;
-    if (process.memoryUsage.rss() >= COLLECT_FROM_BYTES) collectGarbage();
+    if (process.memoryUsage.rss() < this.#collectFromBytes) return;
+    collectGarbage();
+    this.#collectFromBytes = Math.max(COLLECT_FROM_BYTES, process.memoryUsage.rss() + GROWTH_BYTES_MAX);
   }
 }
 

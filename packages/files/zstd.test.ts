@@ -36,12 +36,12 @@ describe.each(RUNTIMES)('zstd of %s', (_, found) => {
   });
 
   test('leaves out what would save nothing, and only that', () => {
-    for (const length of [5_000, 20_000, 600_000]) {
+    for (const length of [700, 5_000, 20_000, 600_000]) {
       const random = randomBytes(length);
       expect(zstd.compress!(random)).toBeUndefined();
       // As base64: a quarter is saved by the entropy alone.
       const base64 = Buffer.from(random.toString('base64'));
-      expect(zstd.compress!(base64)!.length).toBeLessThan(0.8 * base64.length);
+      expect(zstd.compress!(base64)!.length).toBeLessThan(0.9 * base64.length);
     }
   });
 

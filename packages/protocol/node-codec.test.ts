@@ -52,6 +52,15 @@ function formatFault(run: () => unknown): string {
   return 'none';
 }
 
+test('tells content types of one length apart, and finds a wrong byte in one that was met', () => {
+  const types = ['text/a', 'text/b', 'text/a', 'x'.repeat(128), 'y'.repeat(128), 'z'.repeat(129), 'text/b'];
+  for (const type of types)
+    expect(decodeNode(encodeNode({ ...sample, contentType: type })).contentType).toBe(type);
+  const wrong = encodeNode({ ...sample, contentType: 'text/b' });
+  wrong[24 + 5] = 0x7f;
+  expect(formatFault(() => decodeNode(wrong))).toMatch(/0x7f at position 5/);
+});
+
 describe('golden vectors', () => {
   for (const vector of vectors) {
     test(vector.name, () => {

@@ -205,7 +205,26 @@ function readHeaderLength(head: Uint8Array): number {
   );
 }
 
+/** The last content type of each length up to this one: nodes that come one after another have few, and making text takes long. */
+const KEPT_CONTENT_TYPE_BYTES_MAX = 128;
+const lastContentTypes: { readonly bytes: Uint8Array; readonly text: string }[] = [];
+
 function readContentType(head: Uint8Array, end: number): string {
+  const last = lastContentTypes[end - NODE_FIXED_HEADER_BYTES];
+  if (last !== undefined && isSameAt(head, NODE_FIXED_HEADER_BYTES, last.bytes)) return last.text;
+  const text = decodeContentType(head, end);
+  if (text.length <= KEPT_CONTENT_TYPE_BYTES_MAX) {
+    lastContentTypes[text.length] = { bytes: head.slice(NODE_FIXED_HEADER_BYTES, end), text };
+  }
+  return text;
+}
+
+function isSameAt(head: Uint8Array, start: number, bytes: Uint8Array): boolean {
+  for (let index = 0; index < bytes.length; index++) if (head[start + index] !== bytes[index]) return false;
+  return true;
+}
+
+function decodeContentType(head: Uint8Array, end: number): string {
   let contentType = '';
   for (let offset = NODE_FIXED_HEADER_BYTES; offset < end; offset++) {
     const byte = head[offset] as number;

@@ -4,6 +4,7 @@ import { decodeNode } from '../node-codec.ts';
 import {
   encodePackHeader,
   encodeRecordHeader,
+  findRecordHeaderFault,
   PACK_HEADER_BYTES,
   RECORD_HEADER_BYTES,
   type RecordHeader,
@@ -46,7 +47,8 @@ export function encodeRecord(hash: Hash, canonical: Uint8Array, compress?: Compr
   const codec: RecordCodec = isWorthIt ? RECORD_CODEC_ZSTD : RECORD_CODEC_NONE;
   const record = { hash, codec, storedLength: stored.length, canonicalLength, stored, refCount };
   // A node that no pack may hold is found here and not by the receiver.
-  encodeRecordHeader(record);
+  const fault = findRecordHeaderFault({ ...record, reserved: 0 });
+  if (fault !== undefined) throw new RangeError(fault);
   return record;
 }
 
