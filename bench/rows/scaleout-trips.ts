@@ -153,7 +153,7 @@ class TripWork {
   }
 
   lease(hash: string): Promise<LeaseResponse> {
-    return leaseNode(this.#core, SPACE, hash, LEASE_MS, 'http://127.0.0.1');
+    return leaseNode(this.#core, SPACE, hash, LEASE_MS, () => 'http://127.0.0.1');
   }
 
   /** Uploaded, and not yet judged by a lease. */

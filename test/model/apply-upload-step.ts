@@ -14,7 +14,7 @@ const WRONG_STATUS: Record<string, number> = { FORBIDDEN: 403, CONFLICT: 412, PA
 
 export async function lease(world: World, space: number, node: PoolNode, durationMs: number): Promise<void> {
   const answer = await world.ask(() =>
-    leaseNode(world.core, world.space(space), node.hash, durationMs, ORIGIN),
+    leaseNode(world.core, world.space(space), node.hash, durationMs, () => ORIGIN),
   );
   const before = world.model(space).nodes.get(node.hash)?.state;
   const expected = world.model(space).lease(world.now, node.hash, durationMs);
@@ -41,7 +41,7 @@ export async function leaseTogether(
 ): Promise<void> {
   const answers = await Promise.all(
     durationsMs.map((durationMs) =>
-      world.ask(() => leaseNode(world.core, world.space(space), node.hash, durationMs, ORIGIN)),
+      world.ask(() => leaseNode(world.core, world.space(space), node.hash, durationMs, () => ORIGIN)),
     ),
   );
   const expected = durationsMs.map((durationMs) =>

@@ -44,6 +44,11 @@ export async function namingSpace<T>(space: Space, work: () => Awaitable<T>): Pr
   try {
     return await work();
   } catch (error) {
-    throw error instanceof CounterBroken ? new CounterBroken(error.rule, space) : error;
+    throw nameSpace(error, space);
   }
+}
+
+/** The same error, which names the Space if it is a `CounterBroken`. */
+export function nameSpace(error: unknown, space: Space): unknown {
+  return error instanceof CounterBroken ? new CounterBroken(error.rule, space) : error;
 }

@@ -87,7 +87,7 @@ test('a store that renews ready rows by itself is asked first, and alone if the 
     },
   });
   const lease = (durationMs: number) =>
-    leaseNode({ ...world.core, metadata: renewing }, SPACE, node.hash, durationMs, ORIGIN);
+    leaseNode({ ...world.core, metadata: renewing }, SPACE, node.hash, durationMs, () => ORIGIN);
   const begun = await lease(1);
   if (!('upload' in begun)) throw new Error('expected an upload instruction');
   await world.put(begun, node.bytes);

@@ -26,23 +26,35 @@ export interface LeaseOptions {
   readonly renewsOnly?: boolean;
 }
 
-/** `uploadOrigin`: scheme and authority that upload URLs of our own target begin with, no trailing slash. */
-export async function leaseNode(
+/** `uploadOrigin`: scheme and authority that upload URLs of our own target begin with, no trailing slash; asked only if needed. Throws or rejects. */
+export function leaseNode(
   core: Core,
   space: Space,
   hash: Hash,
   leaseDurationMs: number,
-  uploadOrigin: string,
-  { onRenewal, renewsOnly = false }: LeaseOptions = {},
+  uploadOrigin: () => string,
+  options: LeaseOptions = {},
 ): Promise<LeaseResponse> {
-  const request: LeaseRequest = { hash, durationMs: clampLeaseDuration(leaseDurationMs), renewsOnly };
-  if (core.metadata.renewReadyLease !== undefined) {
-    const lease = await core.metadata.renewReadyLease(space, hash, request.durationMs);
-    if (lease !== undefined) {
-      onRenewal?.();
-      return answer(core, space, { kind: 'ready', hash, ...lease }, uploadOrigin);
-    }
-  }
+  const durationMs = clampLeaseDuration(leaseDurationMs);
+  const request: LeaseRequest = { hash, durationMs, renewsOnly: options.renewsOnly ?? false };
+  const renewed = core.metadata.renewReadyLease?.(space, hash, durationMs);
+  if (renewed === undefined) return leaseAnew(core, space, request, uploadOrigin, options.onRenewal);
+  return Promise.resolve(renewed).then((lease) => {
+    if (lease === undefined) return leaseAnew(core, space, request, uploadOrigin, options.onRenewal);
+    options.onRenewal?.();
+    const { leaseStartedAt, leaseExpiresAt } = lease;
+    return { state: 'ready', hash, leaseStartedAt, leaseExpiresAt };
+  });
+}
+
+/** For a node that the engine cannot renew in one step. */
+async function leaseAnew(
+  core: Core,
+  space: Space,
+  request: LeaseRequest,
+  uploadOrigin: () => string,
+  onRenewal: (() => void) | undefined,
+): Promise<LeaseResponse> {
   const room = new QuotaRoom(core, space);
   try {
     const decision = await decide(core, space, request, room);
@@ -105,7 +117,7 @@ async function answer(
   core: Core,
   space: Space,
   decision: FinalDecision,
-  uploadOrigin: string,
+  uploadOrigin: () => string,
 ): Promise<LeaseResponse> {
   if (decision.kind === 'ready') {
     const { hash, leaseStartedAt, leaseExpiresAt } = decision;
@@ -122,7 +134,7 @@ async function answer(
 }
 
 /** Signs the URL. Called only after the upload row with this expiry is durable. */
-async function instructUpload(core: Core, space: Space, row: UploadRow, uploadOrigin: string) {
+async function instructUpload(core: Core, space: Space, row: UploadRow, uploadOrigin: () => string) {
   const { generation, hash, urlExpiresAt: expiresAt } = row;
   const { upload } = core.content;
   if (upload.kind === 'direct') {
@@ -137,7 +149,7 @@ async function instructUpload(core: Core, space: Space, row: UploadRow, uploadOr
   const token = signUploadToken(core.signer, { space, hash, generation, expiresAt });
   return {
     method: 'PUT' as const,
-    url: `${uploadOrigin}/uploads/${token}`,
+    url: `${uploadOrigin()}/uploads/${token}`,
     expiresAt,
     headers: { 'content-type': NODE_MEDIA_TYPE, 'if-none-match': '*' },
   };

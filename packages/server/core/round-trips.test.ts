@@ -72,7 +72,7 @@ async function tripsOf(run: () => Promise<unknown>): Promise<number[]> {
   return [...trips];
 }
 
-const lease = (node: { hash: string }) => leaseNode(core, SPACE, node.hash, MINUTE_MS, ORIGIN);
+const lease = (node: { hash: string }) => leaseNode(core, SPACE, node.hash, MINUTE_MS, () => ORIGIN);
 
 test.each([1, 60])('a root-ref commit of %d changes reads once', async (count) => {
   const nodes = Array.from({ length: count }, (_, index) => smallNode(index));

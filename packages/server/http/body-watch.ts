@@ -1,5 +1,6 @@
 /** Bodies that are being received: those that come too slowly are cut off, and so are those whose share is asked back. */
 import { ApiError } from '@holdfast/protocol';
+import type { Awaitable } from '../core/ports.ts';
 import { exhausted } from '../shares/exhausted.ts';
 import { BODY_BYTES_PER_SECOND_MIN, BODY_PACE_SECONDS } from './http-limits.ts';
 
@@ -16,7 +17,7 @@ export class BodyWatch {
 
   /** Until `end`. */
   watch(): WatchedBody {
-    const body = new WatchedBody((ended) => this.#end(ended));
+    const body = new WatchedBody(this);
     this.#bodies.add(body);
     if (this.#timer === undefined) {
       this.#timer = setInterval(() => this.look(), LOOK_SECONDS * 1000);
@@ -25,21 +26,21 @@ export class BodyWatch {
     return body;
   }
 
-  /** Called every `LOOK_SECONDS`. */
+  /** Called every `LOOK_SECONDS`. Only a look that finds nothing ends them: most bodies are there at once, one after another. */
   look(): void {
     for (const body of this.#bodies) body.look();
-  }
-
-  #end(body: WatchedBody): void {
-    this.#bodies.delete(body);
     if (this.#bodies.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
   }
+
+  forget(body: WatchedBody): void {
+    this.#bodies.delete(body);
+  }
 }
 
 export class WatchedBody {
-  readonly #end: (body: WatchedBody) => void;
+  readonly #watch: BodyWatch;
   /** bytes that came between the last looks, the latest last */
   readonly #looks: number[] = [];
   #bytes = 0;
@@ -47,8 +48,8 @@ export class WatchedBody {
   #failure: ApiError | undefined;
   #fail: ((error: ApiError) => void) | undefined;
 
-  constructor(end: (body: WatchedBody) => void) {
-    this.#end = end;
+  constructor(watch: BodyWatch) {
+    this.#watch = watch;
   }
 
   /** What `reading` resolves to, bytes of a body; rejects as soon as the body is cut off. */
@@ -67,12 +68,38 @@ export class WatchedBody {
     });
   }
 
+  /** What `use` makes of the whole body, which `reading` resolves to. By then the watch is over. */
+  bringWhole<T, R>(reading: Promise<T>, use: (bytes: T) => Awaitable<R>): Promise<R> {
+    this.#isAwaited = true;
+    return new Promise((resolve, reject) => {
+      this.#fail = (failure) => {
+        this.end();
+        reject(failure);
+      };
+      reading.then(
+        (bytes) => {
+          if (this.#failure !== undefined) return;
+          this.end();
+          try {
+            resolve(use(bytes));
+          } catch (error) {
+            reject(error);
+          }
+        },
+        (error: unknown) => {
+          this.end();
+          reject(error);
+        },
+      );
+    });
+  }
+
   note(bytes: number): void {
     this.#bytes += bytes;
   }
 
   end(): void {
-    this.#end(this);
+    this.#watch.forget(this);
   }
 
   /** The share of this body is wanted by somebody within a share. */

@@ -1,4 +1,6 @@
 /** One request that is being answered, with everything that each step needs. */
+
+import type { Hold } from '../shares/fair-shares.ts';
 import type { WatchedBody } from './body-watch.ts';
 import { type CorsOrigins, corsHeaders, type HeaderFields, OPEN_CORS_HEADERS } from './cors.ts';
 import type { RequestRecord } from './request-record.ts';
@@ -20,6 +22,8 @@ export interface Exchange {
   readonly connections: Connections | undefined;
   /** the body that is being received for it now, if any: it can be cut off */
   body?: WatchedBody | undefined;
+  /** its place among the requests that are being answered, if it was worth a count; released with the answer */
+  hold?: Hold | undefined;
 }
 
 const JSON_FIELDS: HeaderFields = { 'content-type': 'application/json', 'cache-control': 'no-store' };

@@ -112,6 +112,7 @@ export function createHandler(options: HandlerOptions): Handler {
   };
   const ended = (exchange: Exchange, answer: Response): Awaitable<Response> => {
     REQUESTS_IN_FLIGHT.add(-1);
+    exchange.hold?.release();
     return noted(exchange, answer);
   };
   const noted = (exchange: Exchange, answer: Response): Awaitable<Response> => {
@@ -274,8 +275,8 @@ function withinShare(
     return onceShared(requests.acquire(appId, spaceId, 1, reclaimOf(exchange)), answer);
   const answered = answer();
   if (!(answered instanceof Promise)) return answered;
-  const hold = requests.tryAcquire(appId, spaceId, 1, reclaimOf(exchange));
-  return hold === undefined ? answered : answered.finally(() => hold.release());
+  exchange.hold = requests.tryAcquire(appId, spaceId, 1, reclaimOf(exchange));
+  return answered;
 }
 
 async function onceShared(pending: Awaitable<Hold>, answer: () => Awaitable<Response>): Promise<Response> {

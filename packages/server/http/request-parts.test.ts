@@ -57,7 +57,7 @@ describe('JSON bodies', () => {
   });
   const owner = { shares: makeTenantShares(), space: { appId: 'app', spaceId: 'space' } };
   type Post = ReturnType<typeof post>;
-  const readJsonBody = (exchange: Post) => withJsonBody(exchange, owner, (bytes) => bytes);
+  const readJsonBody = async (exchange: Post) => withJsonBody(exchange, owner, (bytes) => bytes);
   const readOptionalJsonBody = (exchange: Post) => withOptionalJsonBody(exchange, owner, (bytes) => bytes);
   const json = { 'content-type': 'application/json' };
 

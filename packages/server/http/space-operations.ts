@@ -101,7 +101,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     });
   },
 
-  async leaseNode(call) {
+  leaseNode(call) {
     const hash = readHash(call);
     refuseQuery(call);
     const { record } = call.exchange;
@@ -113,11 +113,10 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     };
     return withJsonBody(call.exchange, call, (bytes) => {
       const { leaseDurationMs } = parseLeaseRequest(bytes);
-      const uploadOrigin = call.uploadOrigin();
       const lease = (): Awaitable<Response> =>
         dispatch(
           call,
-          () => leaseNode(call.core, call.space, hash, leaseDurationMs, uploadOrigin, options),
+          () => leaseNode(call.core, call.space, hash, leaseDurationMs, call.uploadOrigin, options),
           tellRot,
         );
       return call.isUploadDirect ? waitingUpTo(VALIDATION_SECONDS_MAX, call, lease) : lease();
@@ -129,7 +128,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     return dispatch(call, () => getUsage(call.core, call.space));
   },
 
-  async runGc(call) {
+  runGc(call) {
     refuseQuery(call);
     return withOptionalJsonBody(call.exchange, call, (bytes) => {
       const { maxNodes } = parseGcRequest(bytes);
@@ -144,7 +143,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     return dispatch(call, () => listRootRefs(call.core, call.space, readRefDomain(call), page));
   },
 
-  async updateRootRefs(call) {
+  updateRootRefs(call) {
     refuseQuery(call);
     return withJsonBody(call.exchange, call, (bytes) => {
       const update = parseUpdateRootRefsRequest(bytes);

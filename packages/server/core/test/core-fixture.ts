@@ -215,7 +215,7 @@ export class CoreWorld {
   }
 
   lease(node: CanonicalNode, durationMs = MINUTE_MS): Promise<LeaseResponse> {
-    return leaseNode(this.#core, SPACE, node.hash, durationMs, ORIGIN);
+    return leaseNode(this.#core, SPACE, node.hash, durationMs, () => ORIGIN);
   }
 
   /** A lease that is expected to ask for bytes. */

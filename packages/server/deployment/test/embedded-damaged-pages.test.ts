@@ -170,7 +170,7 @@ function makeCore(reports: string[]): Core {
 
 /** A lease that asks for the bytes, their upload, and the lease that judges them. */
 async function put(core: Core, { hash, node }: { hash: Hash; node: Uint8Array }): Promise<void> {
-  const asked = await leaseNode(core, SPACE, hash, 60_000, '');
+  const asked = await leaseNode(core, SPACE, hash, 60_000, () => '');
   expect(asked.state).toBe('awaiting_upload');
   const generation = (await engine.metadata.findUpload(SPACE, hash))?.generation ?? '';
   const staged = await receiverOf(engine.content).receive(
@@ -183,7 +183,7 @@ async function put(core: Core, { hash, node }: { hash: Hash; node: Uint8Array })
   const finished = { hash, generation, evidence, inlineBytes, isSealed: false };
   expect(await engine.metadata.transact(SPACE, finishUpload, finished)).toBe(true);
   await staged.release();
-  expect((await leaseNode(core, SPACE, hash, 60_000, '')).state).toBe('ready');
+  expect((await leaseNode(core, SPACE, hash, 60_000, () => '')).state).toBe('ready');
 }
 
 /** Publishes nodes and damages the page with the bytes of the middle one, which is returned. */
@@ -207,7 +207,7 @@ test.each(['a read', 'the scrub'])(
   async (who) => {
     const reports: string[] = [];
     const { core, damaged } = await damageOne(reports);
-    expect((await leaseNode(core, SPACE, damaged.hash, 60_000, '')).state).toBe('ready');
+    expect((await leaseNode(core, SPACE, damaged.hash, 60_000, () => '')).state).toBe('ready');
     if (who === 'a read') {
       for (let reads = 0; reads < 2; reads += 1) {
         const refused = await errorOf(() => readContent(core, SPACE, damaged.hash, undefined, CALLER));

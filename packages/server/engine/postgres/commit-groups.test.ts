@@ -287,6 +287,6 @@ describe('what an operation says that it reads', () => {
   });
 
   test('is nothing for any other kind of operation', async () => {
-    expect(await readsOf((fake) => leaseNode(fake, SPACE, hashAt(1), 60_000, ''))).toBeUndefined();
+    expect(await readsOf((fake) => leaseNode(fake, SPACE, hashAt(1), 60_000, () => ''))).toBeUndefined();
   });
 });

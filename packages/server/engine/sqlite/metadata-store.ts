@@ -2,7 +2,6 @@
 import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
 import type { SpaceSnapshot } from '../../core/inspection-ports.ts';
-import { namingSpace } from '../../core/invariant.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
 import type {
   ContentRow,
@@ -133,13 +132,13 @@ export class SqliteMetadataStore implements MetadataStore {
   }
 
   transact<T, I = undefined>(space: Space, body: TransactionBody<T, I>, input?: I): Promise<T> {
-    return timed(() => namingSpace(space, () => this.#writer.transact(space, body, input as I)));
+    return timed(space, () => this.#writer.transact(space, body, input as I));
   }
 
   /** The committed row says whether to ask the writer, which decides anew. */
   renewReadyLease(space: Space, hash: Hash, durationMs: number): Awaitable<LeaseWindow | undefined> {
     if (this.findNode(space, hash)?.state !== 'ready') return undefined;
-    return timed(() => namingSpace(space, () => this.#writer.renewReady(space, hash, durationMs)));
+    return timed(space, () => this.#writer.renewReady(space, hash, durationMs));
   }
 
   findNode(space: Space, hash: Hash): NodeRow | undefined {

@@ -1,13 +1,23 @@
-/** How long the writer takes for what it is asked, with the waiting, for the metrics. */
+/** What the writer is asked: how long it takes, with the waiting, for the metrics; and whose counter was found broken. */
+import { nameSpace } from '../../core/invariant.ts';
+import type { Space } from '../../core/model.ts';
 import { SQL_DURATION } from '../../metrics/server-metrics.ts';
 
 const MS_PER_SECOND = 1000;
 const SQL_SECONDS = SQL_DURATION.with({ engine: 'sqlite' });
 
-export function timed<T>(ask: () => Promise<T>): Promise<T> {
+/** In one step, because renewals come in great numbers. */
+export function timed<T>(space: Space, ask: () => Promise<T>): Promise<T> {
   const startedAt = performance.now();
-  const answer = ask();
-  const settled = (): void => SQL_SECONDS.observe((performance.now() - startedAt) / MS_PER_SECOND);
-  answer.then(settled, settled);
-  return answer;
+  const observe = (): void => SQL_SECONDS.observe((performance.now() - startedAt) / MS_PER_SECOND);
+  return ask().then(
+    (value) => {
+      observe();
+      return value;
+    },
+    (error: unknown) => {
+      observe();
+      throw nameSpace(error, space);
+    },
+  );
 }

@@ -118,7 +118,7 @@ export function makeContent(now: () => number = Date.now): DirectStore {
 }
 
 export const leaseFor = (core: Core, { hash }: CanonicalNode, durationMs = 60_000): Promise<LeaseResponse> =>
-  leaseNode(core, SPACE, hash, durationMs, 'http://unused');
+  leaseNode(core, SPACE, hash, durationMs, () => 'http://unused');
 
 /** Lease and PUT: all but the lease that publishes. */
 export async function bring(core: Core, content: DirectStore, node: CanonicalNode): Promise<void> {
