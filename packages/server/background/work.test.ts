@@ -4,6 +4,7 @@ import { pino } from 'pino';
 import { seededBytes } from '../../../test/support/canonical-node.ts';
 import { until } from '../../../test/support/until.ts';
 import type { Core } from '../core/core.ts';
+import type { ContentRow, Generation } from '../core/model.ts';
 import type { ScrubPosition } from '../core/ports.ts';
 import { type HandlerWorld, openHandlerWorld } from '../http/test/handler-fixture.ts';
 import type { BackgroundTask, BackgroundTurns } from './turns.ts';
@@ -87,6 +88,28 @@ test(
     await two.stop();
     expect(second.walks[0]).toBeDefined();
     expect(first.walks).not.toContain(second.walks[0]);
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'bytes that were too young for one walk of the scrub are read by one that follows soon',
+  async () => {
+    await world.store(seededBytes(100, NODES));
+    const { core } = watchedCore();
+    const read = new Set<Generation>();
+    const content = new Proxy(core.content, {
+      get(target, name) {
+        const value = Reflect.get(target, name, target) as unknown;
+        if (name === 'verifyInline') return ({ generation }: ContentRow) => read.add(generation);
+        return typeof value === 'function' ? value.bind(target) : value;
+      },
+    });
+    const turns = makeSharedTurns().of('one');
+    const seldom = { ...pace, scrubIntervalMs: 1, scrubAgeMsMin: 1000, scrubPauseMs: 10 * TEST_MS_MAX };
+    const work = startBackgroundWork({ core: { ...core, content }, turns, pace: seldom, log });
+    await until(() => read.size === NODES + 1);
+    await work.stop();
   },
   TEST_MS_MAX,
 );

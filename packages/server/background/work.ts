@@ -31,6 +31,8 @@ export interface BackgroundPace {
   readonly scrubIntervalMs: number;
   /** from the end of one walk of the scrub over everything to the start of the next */
   readonly scrubPauseMs: number;
+  /** the scrub leaves younger bytes to its next walk; ms */
+  readonly scrubAgeMsMin: number;
   /** read and written by compaction */
   readonly compactBytesPerSecond: number;
   /** between looks for packs that are worth compacting, while there are none */
@@ -48,6 +50,7 @@ export const DISK_PACE: BackgroundPace = {
   scrubBytesPerSecond: 8 * 1024 * 1024,
   scrubIntervalMs: 250,
   scrubPauseMs: 60_000,
+  scrubAgeMsMin: 0,
   compactBytesPerSecond: 8 * 1024 * 1024,
   compactPauseMs: 10_000,
   rotLookMs: 3000,
@@ -55,8 +58,8 @@ export const DISK_PACE: BackgroundPace = {
   askMs: 5000,
 };
 
-/** In S3 each node costs a request, and requests cost money: at most 8 a second. */
-export const S3_PACE: BackgroundPace = { ...DISK_PACE, scrubIntervalMs: 1000 };
+/** In S3 each node costs a request, and requests cost money: at most 8 a second, and none for what a push has just brought. */
+export const S3_PACE: BackgroundPace = { ...DISK_PACE, scrubIntervalMs: 1000, scrubAgeMsMin: 30_000 };
 
 /** between comparisons of clocks */
 const CLOCK_LOOK_MS = 10_000;
@@ -144,18 +147,25 @@ function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
   const { core, turns, pace } = options;
   /** ms of the monotonic clock */
   let restsUntil = 0;
+  /** nodes that this walk has left to the next one */
+  let left = 0;
   return async () => {
     const turn = await turns.take('scrub');
     if (turn === undefined) return pace.askMs;
     const restMs = restsUntil - performance.now();
     if (restMs > 0) return Math.min(restMs, pace.askMs);
-    const { next, nodes, bytes } = await scrub(core, turn.position);
+    const youngSince = pace.scrubAgeMsMin > 0 ? Date.now() - pace.scrubAgeMsMin : undefined;
+    const { next, nodes, young, bytes } = await scrub(core, turn.position, youngSince);
+    left += young;
     SCRUBBED_NODES.add(nodes);
     SCRUBBED_BYTES.add(bytes);
     if (next === undefined) SCRUB_LAST_SUCCESS.set(Date.now() / 1000);
     await turns.note('scrub', next);
     const paceMs = Math.max(pace.scrubIntervalMs, (bytes / pace.scrubBytesPerSecond) * 1000);
-    const pauseMs = next === undefined ? pace.scrubPauseMs : paceMs;
+    // What was left is old enough by then.
+    const walkPauseMs = left > 0 ? Math.min(pace.scrubPauseMs, pace.scrubAgeMsMin) : pace.scrubPauseMs;
+    const pauseMs = next === undefined ? walkPauseMs : paceMs;
+    if (next === undefined) left = 0;
     restsUntil = performance.now() + pauseMs;
     return Math.min(pauseMs, pace.askMs);
   };

@@ -1,5 +1,6 @@
 /** Reads, rot and the scrub: what counts as proof, and reads beside collections and healings (docs/design.md, Rot and healing). */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { createdAtOf } from './generation.ts';
 import { StoreUnavailable } from './ports.ts';
 import { readContent } from './read-content.ts';
 import { readMetadata } from './read-metadata.ts';
@@ -143,6 +144,19 @@ test('a read that loses the old bytes to a healing continues with the new ones',
   expect(await stateOf(node)).toBe('ready');
 });
 
+test('the scrub leaves young bytes to its next walk, but not those of a rotten node', async () => {
+  const [young, rotten] = [smallNode(1), smallNode(2)];
+  await world.publish(young, rotten);
+  await world.spoil(rotten, 'flipped');
+  await scrub(world.core, undefined);
+  await world.spoil(young, 'flipped');
+  expect(await scrub(world.core, undefined, 0)).toMatchObject({ nodes: 1, young: 1, foundRotten: 0 });
+  expect(await stateOf(young)).toBe('ready');
+  const { generation } = (await world.core.metadata.findNode(SPACE, young.hash)) ?? { generation: '' };
+  const after = createdAtOf(generation) + 1;
+  expect(await scrub(world.core, undefined, after)).toMatchObject({ nodes: 2, young: 0, foundRotten: 1 });
+});
+
 test('the scrub finds rot before a reader does, and makes a node ready again whose bytes are good', async () => {
   const [small, object, whole] = [smallNode(1), objectNode(2), objectNode(3)];
   await world.publish(small, object, whole);
@@ -152,6 +166,7 @@ test('the scrub finds rot before a reader does, and makes a node ready again who
   expect(await scrub(world.core, undefined)).toEqual({
     next: undefined,
     nodes: 3,
+    young: 0,
     bytes,
     foundRotten: 2,
     foundSound: 0,

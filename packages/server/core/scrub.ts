@@ -4,6 +4,7 @@
  */
 import { isProofOfRot, markRotten, markSound, storedObject, verifyInlineNode } from './contents.ts';
 import type { Core } from './core.ts';
+import { createdAtOf } from './generation.ts';
 import { InvariantViolation } from './invariant.ts';
 import { ContentLost, type ScrubItem, type ScrubPosition } from './ports.ts';
 
@@ -12,6 +13,8 @@ export interface ScrubStep {
   readonly next: ScrubPosition | undefined;
   /** nodes read, or found unreadable */
   readonly nodes: number;
+  /** nodes left to the next walk, because their bytes are young */
+  readonly young: number;
   /** bytes read; the caller paces the next step by them */
   readonly bytes: number;
   /** rows that this step made rotten */
@@ -25,14 +28,24 @@ const NODES_PER_SCRUB_STEP = 8;
 
 /**
  * One bounded step from `after`. A failure that proves nothing changes nothing: the node is reported, the step goes on with the
- * others, and the next walk reads the node again.
+ * others, and the next walk reads the node again. Bytes whose generation is from `youngSince` (ms) or later were proven when their node
+ * became ready, a moment ago: they are left to the next walk.
  */
-export async function scrub(core: Core, after: ScrubPosition | undefined): Promise<ScrubStep> {
+export async function scrub(
+  core: Core,
+  after: ScrubPosition | undefined,
+  youngSince = Number.POSITIVE_INFINITY,
+): Promise<ScrubStep> {
   const { items, next } = await core.metadata.findNodesToScrub(after, NODES_PER_SCRUB_STEP);
   let bytes = 0;
+  let young = 0;
   let foundRotten = 0;
   let foundSound = 0;
   for (const item of items) {
+    if (item.node.state === 'ready' && createdAtOf(item.node.generation) >= youngSince) {
+      young += 1;
+      continue;
+    }
     bytes += item.node.canonicalSize;
     try {
       const found = await judge(core, item);
@@ -43,7 +56,7 @@ export async function scrub(core: Core, after: ScrubPosition | undefined): Promi
       core.rottenNodes.noteUnread(item.space, item.node.hash, error);
     }
   }
-  return { next, nodes: items.length, bytes, foundRotten, foundSound };
+  return { next, nodes: items.length - young, young, bytes, foundRotten, foundSound };
 }
 
 /** Reads one node and makes its row say what the bytes prove. Resolves with the change it made. */

@@ -2,7 +2,7 @@
 
 /** 64 hexadecimal digits */
 export function sha256Hex(data: Uint8Array | string): string {
-  return new Bun.CryptoHasher('sha256').update(data).digest('hex');
+  return Bun.SHA256.hash(data as string, 'hex');
 }
 
 /** 32 bytes */
