@@ -10,6 +10,8 @@ export interface CopySource {
   /** bytes of the content */
   readonly size: number;
   readonly getVersion: () => Promise<string>;
+  /** whether `read` puts the bytes into the memory that it is given */
+  readonly fillsScratch: boolean;
   /** proven canonical bytes, `CONTENT_PIECE_BYTES` at most */
   readonly read: (start: number, end: number, aids: ReadAids) => Promise<Uint8Array>;
 }

@@ -210,6 +210,8 @@ export interface ContentStore {
    */
   readonly upload: ContentUploads;
   readonly packs: PackStore;
+  /** whether `read` of an object outside of packs puts its bytes into the memory that it is given, if they fit */
+  readonly fillsScratch: boolean;
   /** ms by which the store's own clock is ahead of this process's, half a minute old at most; undefined: it does not say now */
   readClockSkew?(): Promise<number | undefined>;
   /** Looks for the complete object of a generation and validates it against `hash` in bounded memory. */

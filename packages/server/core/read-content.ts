@@ -159,7 +159,8 @@ async function openObject(
       return await read(offset + start, offset + end);
     }
     const getVersion = (): Promise<string> => core.content.getVersion(object);
-    return await caller.copy({ generation, offset, size, getVersion, read }, start, end);
+    const fillsScratch = core.content.fillsScratch && object.packed === undefined;
+    return await caller.copy({ generation, offset, size, getVersion, fillsScratch, read }, start, end);
   } catch (error) {
     return settleFailure(wanted, node, content, error);
   }

@@ -56,6 +56,7 @@ function makeSource(bytes: number) {
     offset: OFFSET,
     size: bytes,
     getVersion: async () => 'as it was stored',
+    fillsScratch: false,
     async read(start, end) {
       expect(end - start).toBeLessThanOrEqual(CONTENT_PIECE_BYTES);
       reads.push(start);

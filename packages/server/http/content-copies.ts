@@ -13,26 +13,23 @@ import { join } from 'node:path';
 import { ApiError } from '@holdfast/protocol';
 import type { CopySource } from '../core/content-caller.ts';
 import type { Generation, Space } from '../core/model.ts';
-import { CONTENT_PIECE_BYTES, type ReadAids } from '../core/ports.ts';
+import type { ReadAids } from '../core/ports.ts';
 import { exhausted } from '../shares/exhausted.ts';
-import { FairQueue } from '../shares/fair-queue.ts';
 import { FairShares, type Hold } from '../shares/fair-shares.ts';
+import { Blanks } from './blanks.ts';
+import { bytesOf, ContentCopy, type CopyPlace, type Piece, PlaceFailed, piecesOf } from './content-copy.ts';
 import {
-  bytesOf,
-  ContentCopy,
-  type CopyPlace,
-  countOpenings,
-  type Piece,
-  PlaceFailed,
-  piecesOf,
-} from './content-copy.ts';
-import {
+  BLANK_BYTES_MAX,
+  BLANK_CONTENT_BYTES_MIN,
   COPIED_BYTES_MAX,
   COPIED_IN_MEMORY_BYTES_MAX,
   COPYING_PIECES_MAX,
   COPYING_PIECES_OF_ANSWER_MAX,
+  FILLED_PIECES_OF_ANSWER_MAX,
   SHED_RETRY_AFTER_SECONDS,
 } from './http-limits.ts';
+import { Lanes } from './lanes.ts';
+import { countOpenings } from './private-file.ts';
 
 /** The request that waits for a copy. */
 export interface CopyWatch {
@@ -46,6 +43,8 @@ export interface CopyWatch {
 
 /** a copy without readers and requests is removed after this long */
 const IDLE_MS_MAX = 5_000;
+/** the same in a blank: its memory is wanted for the next */
+const IDLE_IN_BLANK_MS_MAX = 1_000;
 /** the runtime opens a copy in the turn in which the answer is handed over; until then it stays */
 const OPENABLE_MS_MIN = 250;
 /** between looks at who still reads; the cost of a look grows with the open files of the process */
@@ -54,18 +53,26 @@ const MEMORY_FOLDER = '/dev/shm';
 /** how long an answer waits for its share, and between looks */
 const SHARE_WAIT_MS_MAX = 1000;
 const SHARE_LOOK_MS = 250;
-const SCRATCHES_KEPT_MAX = 8;
 
 class CallerGone extends Error {
   override readonly name = 'CallerGone';
 }
 
+/** Pieces of an object as it is now. */
+interface CopyWish {
+  readonly source: CopySource;
+  readonly version: string;
+  readonly pieces: readonly Piece[];
+  readonly space: Space;
+}
+
 export class ContentCopies {
+  /** in the order in which they are tried */
   readonly #places: readonly CopyPlace[];
   /** the copies that further answers may share */
   readonly #shared = new Map<Generation, ContentCopy>();
   readonly #copies = new Set<ContentCopy>();
-  readonly #lanes = new Lanes(COPYING_PIECES_MAX);
+  readonly #lanes: Lanes;
   readonly #timer: ReturnType<typeof setInterval>;
   #lookedAt = Number.NEGATIVE_INFINITY;
 
@@ -81,6 +88,7 @@ export class ContentCopies {
   ): Promise<ContentCopies> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     for (const name of await readdir(folder)) await rm(join(folder, name), { force: true });
+    const lanes = new Lanes(COPYING_PIECES_MAX);
     const disk = {
       resource: 'copied bytes',
       folder: await realpath(folder),
@@ -90,16 +98,18 @@ export class ContentCopies {
     };
     const places = [makePlace(disk)];
     if (existsSync(memoryFolder)) {
-      const bytesMax = COPIED_IN_MEMORY_BYTES_MAX;
+      const memory = { folder: memoryFolder, processes, keptFreeBytes: () => 0 };
       const resource = 'copied bytes in memory';
-      places.push(makePlace({ resource, folder: memoryFolder, bytesMax, processes, keptFreeBytes: () => 0 }));
+      places.push(makePlace({ ...memory, resource, bytesMax: COPIED_IN_MEMORY_BYTES_MAX }));
+      places.unshift(makeBlankPlace(memory, lanes));
     }
-    return new ContentCopies(places);
+    return new ContentCopies(places, lanes);
   }
 
-  private constructor(places: readonly CopyPlace[]) {
+  private constructor(places: readonly CopyPlace[], lanes: Lanes) {
     this.#places = places;
-    this.#timer = setInterval(() => this.#forgetIdle(IDLE_MS_MAX), IDLE_MS_MAX);
+    this.#lanes = lanes;
+    this.#timer = setInterval(() => this.#tidy(), IDLE_MS_MAX);
     this.#timer.unref();
   }
 
@@ -114,12 +124,13 @@ export class ContentCopies {
    */
   async take(source: CopySource, start: number, end: number, watch: CopyWatch): Promise<Blob> {
     const version = await source.getVersion();
+    const pieces = piecesOf(source, start, end);
     const patienceEndsAt = performance.now() + SHARE_WAIT_MS_MAX;
     for (;;) {
       let failure: unknown = noRoom();
       for (const place of this.#places) {
         try {
-          const copy = this.#reserve(place, source, version, piecesOf(source, start, end), watch.space);
+          const copy = this.#reserve(place, { source, version, pieces, space: watch.space });
           if (copy === 'share used up') failure = shareUsedUp();
           else if (copy !== undefined) return await this.#fill(copy, source, start, end, watch);
         } catch (error) {
@@ -135,39 +146,60 @@ export class ContentCopies {
 
   close(): void {
     clearInterval(this.#timer);
-    for (const copy of this.#copies) if (!copy.isBusy) this.#forget(copy);
+    for (const { blanks } of this.#places) blanks?.close();
+    const openings = countOpenings();
+    for (const copy of this.#copies) if (!copy.isBusy) this.#forget(copy, copy.hasReaders(openings));
   }
 
   /** `undefined`: there is no room for these pieces, or the copy lies elsewhere. Throws PlaceFailed. */
-  #reserve(
-    place: CopyPlace,
-    source: CopySource,
-    version: string,
-    pieces: readonly Piece[],
-    { appId, spaceId }: Space,
-  ): ContentCopy | 'share used up' | undefined {
-    const { generation } = source;
+  #reserve(place: CopyPlace, wish: CopyWish): ContentCopy | 'share used up' | undefined {
+    const { generation } = wish.source;
     // The stored bytes have changed since this copy was made: only answers that began before may use it.
-    if (this.#shared.get(generation)?.version !== version) this.#shared.delete(generation);
-    let copy = this.#shared.get(generation);
-    if (copy !== undefined && copy.place !== place) return undefined;
-    if (!hasRoom(place, copy?.missingBytes(pieces) ?? bytesOf(pieces))) {
+    if (this.#shared.get(generation)?.version !== wish.version) this.#shared.delete(generation);
+    const known = this.#shared.get(generation);
+    if (known !== undefined && known.place !== place) return undefined;
+    if (known === undefined && place.blanks !== undefined) return this.#startInBlank(place, wish);
+    if (!hasRoom(place, this.#missingBytes(wish))) {
       this.#forgetIdle(OPENABLE_MS_MIN);
-      copy = this.#shared.get(generation);
-      if (!hasRoom(place, copy?.missingBytes(pieces) ?? bytesOf(pieces))) return undefined;
+      if (!hasRoom(place, this.#missingBytes(wish))) return undefined;
     }
-    if (copy === undefined) {
-      const hold = this.#takeShare(place, appId, spaceId, bytesOf(pieces));
-      if (hold === undefined) return 'share used up';
-      copy = new ContentCopy(place, source, version, hold);
-      this.#shared.set(generation, copy);
-      this.#copies.add(copy);
+    const copy = this.#shared.get(generation) ?? this.#start(place, wish);
+    return copy?.reserve(wish.pieces) ? copy : 'share used up';
+  }
+
+  #missingBytes({ source, pieces }: CopyWish): number {
+    return this.#shared.get(source.generation)?.missingBytes(pieces) ?? bytesOf(pieces);
+  }
+
+  /** `undefined`: the share of the Space is used up. */
+  #start(place: CopyPlace, { source, version, pieces, space }: CopyWish): ContentCopy | undefined {
+    const hold = this.#takeShare(place, space, bytesOf(pieces));
+    return hold && this.#add(new ContentCopy(place, source, version, hold));
+  }
+
+  /** A blank has memory for all of the content, so that must be large, and most of it asked for. */
+  #startInBlank(place: CopyPlace, { source, version, pieces, space }: CopyWish): ContentCopy | undefined {
+    const { fillsScratch, offset, size } = source;
+    const isWorthIt = fillsScratch && size >= BLANK_CONTENT_BYTES_MIN && bytesOf(pieces) * 2 >= size;
+    const hold = isWorthIt ? this.#takeShare(place, space, size) : undefined;
+    const blank = hold && place.blanks?.take(offset + size);
+    if (blank === undefined) {
+      hold?.release();
+      return undefined;
     }
-    return copy.reserve(pieces) ? copy : 'share used up';
+    const copy = this.#add(new ContentCopy(place, source, version, hold as Hold, blank));
+    copy.reserve(piecesOf(source, 0, size));
+    return copy;
+  }
+
+  #add(copy: ContentCopy): ContentCopy {
+    this.#shared.set(copy.generation, copy);
+    this.#copies.add(copy);
+    return copy;
   }
 
   /** Copies that nobody reads any more are kept for a while: they give way first. */
-  #takeShare({ shares }: CopyPlace, appId: string, spaceId: string, bytes: number): Hold | undefined {
+  #takeShare({ shares }: CopyPlace, { appId, spaceId }: Space, bytes: number): Hold | undefined {
     const hold = shares.tryAcquire(appId, spaceId, bytes);
     if (hold !== undefined) return hold;
     this.#forgetIdle(OPENABLE_MS_MIN);
@@ -193,14 +225,18 @@ export class ContentCopies {
         for (const piece of pieces) {
           if (isOver) return;
           await copy.put(piece, (signal) =>
-            this.#lanes.run(watch.space, (scratch) => bring(copy, source, piece, { scratch, signal })),
+            this.#lanes.run(watch.space, copy.memoryOf(piece), (scratch) =>
+              bring(copy, source, piece, { scratch, signal }),
+            ),
           );
           watch.onProgress();
         }
       };
-      const all = Promise.all(Array.from({ length: COPYING_PIECES_OF_ANSWER_MAX }, bringAll));
+      const lanes =
+        copy.place.blanks === undefined ? COPYING_PIECES_OF_ANSWER_MAX : FILLED_PIECES_OF_ANSWER_MAX;
+      const all = Promise.all(Array.from({ length: lanes }, bringAll));
       await Promise.race([gone.promise, all]);
-      return copy.toBlob(start, end);
+      return copy.toBlob(source.offset + start, source.offset + end);
     } catch (error) {
       // The next request makes a new copy, perhaps in another place.
       if (error instanceof PlaceFailed && this.#shared.get(source.generation) === copy) {
@@ -211,31 +247,50 @@ export class ContentCopies {
       isOver = true;
       watch.signal.removeEventListener('abort', leave);
       copy.users -= 1;
-      if (copy.users === 0) copy.abandon();
+      if (copy.users === 0 && !copy.abandon() && this.#shared.get(copy.generation) === copy) {
+        this.#shared.delete(copy.generation);
+      }
       copy.usedAt = performance.now();
+      if (copy.place.blanks !== undefined) this.#releaseSoon();
+      for (const { blanks } of this.#places) void blanks?.replenish();
+    }
+  }
+
+  /** The system takes its time to free memory: not while the next reader waits. */
+  #releaseSoon(): void {
+    const isInBlank = ({ place }: ContentCopy): boolean => place.blanks !== undefined;
+    setTimeout(() => this.#forgetIdle(IDLE_IN_BLANK_MS_MAX, isInBlank), IDLE_IN_BLANK_MS_MAX + 1).unref();
+  }
+
+  #tidy(): void {
+    this.#forgetIdle(IDLE_MS_MAX);
+    for (const { blanks } of this.#places) {
+      blanks?.tidy();
+      void blanks?.replenish();
     }
   }
 
   /** Removes copies without readers. The runtime does not report that it has sent a file, but closes it then. */
-  #forgetIdle(idleMs: number): void {
+  #forgetIdle(idleMs: number, isMeant: (copy: ContentCopy) => boolean = () => true): void {
     const now = performance.now();
-    const idle = [...this.#copies].filter(({ isBusy, usedAt }) => !isBusy && now - usedAt >= idleMs);
+    const isIdle = ({ isBusy, usedAt }: ContentCopy): boolean => !isBusy && now - usedAt >= idleMs;
+    const idle = [...this.#copies].filter((copy) => isMeant(copy) && isIdle(copy));
     if (idle.length === 0 || now - this.#lookedAt < LOOK_MS) return;
     this.#lookedAt = now;
     const openings = countOpenings();
-    for (const copy of idle) if (!copy.hasReaders(openings)) this.#forget(copy);
+    for (const copy of idle) if (!copy.hasReaders(openings)) this.#forget(copy, false);
   }
 
-  #forget(copy: ContentCopy): void {
+  #forget(copy: ContentCopy, hasReaders: boolean): void {
     if (this.#shared.get(copy.generation) === copy) this.#shared.delete(copy.generation);
     this.#copies.delete(copy);
-    copy.close();
+    copy.close(hasReaders);
   }
 }
 
 async function bring(
   copy: ContentCopy,
-  { offset, read }: CopySource,
+  { read }: CopySource,
   { start, end }: Piece,
   aids: Required<ReadAids>,
 ): Promise<void> {
@@ -245,7 +300,7 @@ async function bring(
   if (bytes.length !== end - start) {
     throw new Error(`${end - start} bytes of content came as ${bytes.length}`);
   }
-  await copy.write(bytes, start - offset);
+  await copy.write(bytes, start);
 }
 
 interface PlaceOptions extends Pick<CopyPlace, 'folder' | 'processes' | 'keptFreeBytes'> {
@@ -260,6 +315,21 @@ function makePlace({ resource, bytesMax, ...place }: PlaceOptions): CopyPlace {
   const { blocks, bsize } = statfsSync(place.folder);
   const capacity = Math.floor(Math.min(bytesMax, (blocks * bsize) / 2) / place.processes);
   return { ...place, shares: new FairShares({ resource, capacity }), heldBytes: 0, writtenBytes: 0 };
+}
+
+/** Blanks are there before the copies that need them, so memory that is full takes nothing from an answer. */
+function makeBlankPlace(memory: Omit<PlaceOptions, 'resource' | 'bytesMax'>, lanes: Lanes): CopyPlace {
+  const resource = 'copied bytes in blanks';
+  const plain = makePlace({ ...memory, resource, bytesMax: BLANK_BYTES_MAX });
+  const blanks = new Blanks({
+    folder: memory.folder,
+    bytesMax: plain.shares.capacity,
+    copiedBytes: () => place.heldBytes,
+    hasRoom: (bytes) => hasRoom(place, bytes),
+    isCopying: () => lanes.isBusy,
+  });
+  const place: CopyPlace = { ...plain, blanks };
+  return place;
 }
 
 /** Copies never hold more of a file system than they leave free, so that readers cannot keep writers from it. */
@@ -291,29 +361,3 @@ const noRoom = (): ApiError =>
   new ApiError('SERVICE_UNAVAILABLE', 'large answers wait for slow readers; repeat the request', {
     retryAfterSeconds: SHED_RETRY_AFTER_SECONDS,
   });
-
-/** Bounds the pieces that are copied at once, each with memory of its own. Others wait, and Apps and their Spaces take turns. */
-class Lanes {
-  #free: number;
-  readonly #waiting = new FairQueue<() => void>();
-  /** Kept, because new memory costs three times as much as the reading: the system clears it page by page. */
-  readonly #scratches: Uint8Array[] = [];
-
-  constructor(count: number) {
-    this.#free = count;
-  }
-
-  async run({ appId, spaceId }: Space, work: (scratch: Uint8Array) => Promise<void>): Promise<void> {
-    if (this.#free > 0) this.#free -= 1;
-    else await new Promise<void>((resolve) => void this.#waiting.push(appId, spaceId, 1, resolve));
-    const scratch = this.#scratches.pop() ?? new Uint8Array(CONTENT_PIECE_BYTES);
-    try {
-      await work(scratch);
-    } finally {
-      if (this.#scratches.length < SCRATCHES_KEPT_MAX) this.#scratches.push(scratch);
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#free += 1;
-      else next();
-    }
-  }
-}

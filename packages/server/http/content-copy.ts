@@ -1,14 +1,16 @@
 /** One object's content in a private file that grows piece by piece. Each piece is proven and written once. */
-import * as fs from 'node:fs';
-import { join } from 'node:path';
 import type { CopySource } from '../core/content-caller.ts';
 import type { Generation } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
 import type { FairShares, Hold } from '../shares/fair-shares.ts';
+import { type Blank, type Blanks, discardBlank } from './blanks.ts';
+import { closePrivateFile, createPrivateFile, type PrivateFile, writeAll } from './private-file.ts';
 
 /** A folder whose file system holds copies. */
 export interface CopyPlace {
   readonly folder: string;
+  /** set: copies here begin as blanks */
+  readonly blanks?: Blanks | undefined;
   /** out of which the copies of this process are made, in bytes */
   readonly shares: FairShares;
   /** bytes that must stay free on the file system, whatever else happens there */
@@ -32,9 +34,6 @@ export class PlaceFailed extends Error {
   override readonly name = 'PlaceFailed';
 }
 
-const CAN_OPEN_DESCRIPTORS = process.platform === 'linux';
-const DESCRIPTORS = '/proc/self/fd';
-
 export class ContentCopy {
   readonly place: CopyPlace;
   readonly generation: Generation;
@@ -43,9 +42,9 @@ export class ContentCopy {
   /** answers that wait for the copy */
   users = 0;
   usedAt = 0;
-  readonly #fd: number;
-  readonly #path: string;
-  readonly #identity: string;
+  /** Canonical bytes lie where they are in the object: a header before the content is left out. */
+  readonly #file: PrivateFile;
+  readonly #memory: Uint8Array | undefined;
   readonly #reserved = new Set<number>();
   /** pieces that are written, or being written */
   readonly #pieces = new Map<number, Promise<void>>();
@@ -57,27 +56,24 @@ export class ContentCopy {
   #writtenBytes = 0;
 
   /** `hold` is the copy's from now on: the share of all that it will reserve first. Throws PlaceFailed. */
-  constructor(place: CopyPlace, { generation, size }: CopySource, version: string, hold: Hold) {
+  constructor(
+    place: CopyPlace,
+    { generation, offset, size }: CopySource,
+    version: string,
+    hold: Hold,
+    blank?: Blank,
+  ) {
     this.place = place;
     this.#hold = hold;
     this.generation = generation;
     this.version = version;
-    const path = join(place.folder, `holdfast-${crypto.randomUUID()}`);
-    let fd: number | undefined;
+    this.#memory = blank?.memory;
     try {
-      fd = fs.openSync(path, 'wx+', 0o600);
-      if (CAN_OPEN_DESCRIPTORS) fs.unlinkSync(path);
-      // The parts of the file that are not written yet take no room.
-      fs.ftruncateSync(fd, size);
-      this.#identity = identityOf(fd);
-      this.#fd = fd;
+      this.#file = blank?.file ?? createPrivateFile(place.folder, offset + size);
     } catch (error) {
       hold.release();
-      if (fd !== undefined) fs.closeSync(fd);
-      fs.rmSync(path, { force: true });
       throw new PlaceFailed(`no copy can be made in ${place.folder}`, { cause: error });
     }
-    this.#path = CAN_OPEN_DESCRIPTORS ? `${DESCRIPTORS}/${this.#fd}` : path;
   }
 
   /**
@@ -119,38 +115,47 @@ export class ContentCopy {
     return putting;
   }
 
-  /** Ends the writing of pieces, because no answer waits any more. */
-  abandon(): void {
+  /**
+   * Ends the writing of pieces, because no answer waits any more. False: no further answer may use the copy, because a piece that
+   * is still being read goes straight into it.
+   */
+  abandon(): boolean {
     for (const index of this.#pieces.keys()) if (!this.#written.has(index)) this.#pieces.delete(index);
     this.#bringing.abort();
     this.#bringing = new AbortController();
+    return this.#memory === undefined || this.#underWay === 0;
   }
 
-  /** Bytes of the content from `position` on. Rejects with PlaceFailed. */
+  /** Where the piece will lie, if this process sees that as memory. What is read there must be proven there, or read again. */
+  memoryOf({ index, end }: Piece): Uint8Array | undefined {
+    return this.#memory?.subarray(index * CONTENT_PIECE_BYTES, end);
+  }
+
+  /** Proven canonical bytes from `position` on. Rejects with PlaceFailed. */
   async write(bytes: Uint8Array, position: number): Promise<void> {
+    const isOwn = bytes.buffer === this.#memory?.buffer;
+    if (isOwn && bytes.byteOffset === this.#memory?.byteOffset + position) return;
     try {
-      for (let written = 0; written < bytes.length; ) {
-        written += await writeFd(this.#fd, bytes, written, position + written);
-      }
+      await writeAll(this.#file, isOwn ? bytes.slice() : bytes, position);
     } catch (error) {
       throw new PlaceFailed(`a copy could not be written in ${this.place.folder}`, { cause: error });
     }
   }
 
-  /** Content [start, end). The runtime opens the file when it sends it, which must be before `close`. */
+  /** Canonical bytes [start, end). The runtime opens the file when it sends it, which must be before `close`. */
   toBlob(start: number, end: number): Blob {
-    return Bun.file(this.#path).slice(start, end);
+    return Bun.file(this.#file.path).slice(start, end);
   }
 
   /** `openings`: the result of `countOpenings`. */
   hasReaders(openings: ReadonlyMap<string, number>): boolean {
-    return (openings.get(this.#identity) ?? 0) > 1;
+    return (openings.get(this.#file.identity) ?? 0) > 1;
   }
 
-  /** Closes the file here; the runtime can still read a file that it has opened. */
-  close(): void {
-    fs.closeSync(this.#fd);
-    if (!CAN_OPEN_DESCRIPTORS) fs.rmSync(this.#path, { force: true });
+  /** Closes the file here; readers may go on. Without any the copy's memory goes at once. */
+  close(hasReaders: boolean): void {
+    if (this.#memory === undefined || hasReaders) closePrivateFile(this.#file);
+    else discardBlank({ file: this.#file });
     this.place.heldBytes -= this.#heldBytes;
     this.place.writtenBytes -= this.#writtenBytes;
     this.#hold.release();
@@ -181,32 +186,4 @@ export function piecesOf({ offset, size }: CopySource, start: number, end: numbe
 
 export function bytesOf(pieces: readonly Piece[]): number {
   return pieces.reduce((sum, { start, end }) => sum + end - start, 0);
-}
-
-/** How often this process has each file open; empty if the system does not tell. */
-export function countOpenings(): ReadonlyMap<string, number> {
-  const openings = new Map<string, number>();
-  for (const name of CAN_OPEN_DESCRIPTORS ? fs.readdirSync(DESCRIPTORS) : []) {
-    try {
-      const identity = identityOf(Number(name));
-      openings.set(identity, (openings.get(identity) ?? 0) + 1);
-    } catch (error) {
-      // The descriptor was closed after it was listed.
-      if ((error as { code?: unknown }).code !== 'EBADF') throw error;
-    }
-  }
-  return openings;
-}
-
-function identityOf(fd: number): string {
-  const { dev, ino } = fs.fstatSync(fd);
-  return `${dev}:${ino}`;
-}
-
-function writeFd(fd: number, bytes: Uint8Array, from: number, position: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    fs.write(fd, bytes, from, bytes.length - from, position, (error, written) =>
-      error ? reject(error) : resolve(written),
-    );
-  });
 }

@@ -38,9 +38,14 @@ export const VALIDATION_SECONDS_MAX = 240;
 export const COPIED_BYTES_MAX = 4 * 1024 * 1024 * 1024;
 /** The same in the system's memory, if the disk has no room. */
 export const COPIED_IN_MEMORY_BYTES_MAX = 256 * 1024 * 1024;
+/** Memory made ahead for such copies, used or not, of all processes of one server; and for which content it is used. */
+export const BLANK_BYTES_MAX = 128 * 1024 * 1024;
+export const BLANK_CONTENT_BYTES_MIN = 8 * 1024 * 1024;
 /** Pieces of content in memory at once by one process, 64 MiB, and by one answer, 8 MiB. */
 export const COPYING_PIECES_MAX = 32;
 export const COPYING_PIECES_OF_ANSWER_MAX = 4;
+/** Pieces of one answer that are read at once where they stay. */
+export const FILLED_PIECES_OF_ANSWER_MAX = 8;
 
 /** How long a browser may remember the answer to a preflight. */
 export const PREFLIGHT_SECONDS = 7200;

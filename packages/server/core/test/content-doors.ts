@@ -18,6 +18,7 @@ export function withDoors(content: ContentStore, doors: Doors): ContentStore {
   return {
     upload: upload.kind === 'server' ? { kind: 'server', receiver: watch(upload.receiver, doors) } : upload,
     packs: content.packs,
+    fillsScratch: content.fillsScratch,
     inspect: (...given) => through(doors.inspect, () => content.inspect(...given)),
     read: (...given) => through(doors.read, () => content.read(...given)),
     getVersion: (given) => content.getVersion(given),

@@ -41,6 +41,7 @@ interface DirectObject {
 type PutStatus = 200 | 403 | 412;
 
 export class DirectStore implements ContentStore {
+  readonly fillsScratch = false;
   readonly upload = {
     kind: 'direct' as const,
     signUpload: async (space: Space, generation: Generation, life: UploadUrlLife) => {

@@ -58,6 +58,7 @@ interface ContentStoreOptions {
 export class DiskContentStore implements ContentStore {
   readonly upload: Extract<ContentUploads, { kind: 'server' }>;
   readonly packs: PackFiles;
+  readonly fillsScratch = true;
   readonly #files: Files;
   readonly #layout: ObjectLayout;
   readonly #storeId: string;

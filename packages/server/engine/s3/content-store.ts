@@ -40,6 +40,7 @@ export class S3ContentStore implements ContentStore {
   readonly upload: ContentUploads;
   readonly epoch: StoreEpoch;
   readonly packs: S3PackStore;
+  readonly fillsScratch = false;
   readonly #parts: S3ContentStoreParts;
   readonly #walk: StrayWalk;
   /** inspections under way, by key */

@@ -1,0 +1,214 @@
+/** Copies of large content in memory made ahead: exact, bounded, never used twice, and given back. */
+import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { readdirSync, readlinkSync } from 'node:fs';
+import { connect } from 'node:net';
+import { seededBytes } from '../../../test/support/canonical-node.ts';
+import { mountSmallDisk } from '../../../test/support/small-disk.ts';
+import { makeTempFolder } from '../../../test/support/temp-folder.ts';
+import { until } from '../../../test/support/until.ts';
+import type { CopySource } from '../core/content-caller.ts';
+import type { ReadAids } from '../core/ports.ts';
+import { Blanks } from './blanks.ts';
+import { ContentCopies, type CopyWatch } from './content-copies.ts';
+
+const MIB = 1024 * 1024;
+const BLOCK_BYTES = 256 * 1024;
+const cleanups: (() => unknown)[] = [];
+let disk: ReturnType<typeof makeTempFolder>;
+let memory: ReturnType<typeof makeTempFolder>;
+let sources = 0;
+
+beforeEach(() => {
+  disk = makeTempFolder('copies');
+  memory = makeTempFolder('blanks', { fast: true });
+  cleanups.push(disk.remove, memory.remove);
+});
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+async function openCopies(memoryFolder = memory.path): Promise<ContentCopies> {
+  const copies = await ContentCopies.open(disk.path, { memoryFolder });
+  cleanups.push(() => copies.close());
+  return copies;
+}
+
+const watch = (signal = new AbortController().signal): CopyWatch => ({
+  space: { appId: 'app', spaceId: 'space' },
+  signal,
+  onProgress: () => undefined,
+});
+
+/** Reads as a store on disk does: whole blocks, into the memory that it is given. */
+function makeSource(bytes: number, offset = 26) {
+  sources += 1;
+  const canonical = new Uint8Array(Buffer.alloc(offset + bytes, seededBytes(99_991, sources)));
+  const source: CopySource = {
+    generation: `generation ${sources}`,
+    offset,
+    size: bytes,
+    getVersion: async () => 'as it was stored',
+    fillsScratch: true,
+    async read(start, end, { scratch }: ReadAids) {
+      const from = start - (start % BLOCK_BYTES);
+      await Bun.sleep(0);
+      scratch?.set(canonical.subarray(from, end));
+      return (scratch as Uint8Array).subarray(start - from, end - from);
+    },
+  };
+  return { source, content: canonical.subarray(offset) };
+}
+
+/** Files without a name that this process has open in the folder. */
+function filesIn(path: string): number {
+  const files = readdirSync('/proc/self/fd').map((name) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${name}`);
+    } catch {
+      return 'closed since it was listed';
+    }
+  });
+  return new Set(files.filter((name) => name.startsWith(path))).size;
+}
+
+/** The first large read only says that blanks are wanted. */
+async function openWithBlanks(bytes: number, folder = memory.path): Promise<ContentCopies> {
+  const copies = await openCopies(folder);
+  const { source } = makeSource(bytes);
+  await copies.take(source, 0, bytes, watch());
+  await until(() => filesIn(folder) === 2);
+  return copies;
+}
+
+test.each([26, 700_000])(
+  'any range of a copy in a blank is exact, its header %d bytes long',
+  async (offset) => {
+    const copies = await openWithBlanks(13 * MIB);
+    const { source, content } = makeSource(11 * MIB + 12_345, offset);
+    const onDisk = filesIn(disk.path);
+    for (const [start, end] of [
+      [MIB, 10 * MIB],
+      [5, 10],
+      [2 * MIB - 30, 2 * MIB + 30],
+      [0, content.length],
+      [content.length - 1, content.length],
+    ] as const) {
+      const blob = await copies.take(source, start, end, watch());
+      expect(blob.size).toBe(end - start);
+      expect(Buffer.compare(await blob.bytes(), content.subarray(start, end))).toBe(0);
+    }
+    expect(filesIn(disk.path)).toBe(onDisk);
+    expect(readdirSync(memory.path)).toEqual([]);
+  },
+);
+
+test('what a connection still holds stays as it was when the memory is long given back', async () => {
+  const copies = await openWithBlanks(9 * MIB);
+  const { source, content } = makeSource(9 * MIB);
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: async () => new Response(await copies.take(source, 0, source.size, watch())),
+  });
+  cleanups.push(() => server.stop(true));
+  const received: Uint8Array[] = [];
+  let count = 0;
+  let isStalled = false;
+  const socket = connect(server.port as number, '127.0.0.1', () => {
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+  });
+  cleanups.push(() => socket.destroy());
+  socket.on('data', (piece: Uint8Array) => {
+    received.push(piece);
+    count += piece.length;
+    // The system holds the rest by now.
+    if (count > 7.5 * MIB && !isStalled) socket.pause();
+    isStalled = count > 7.5 * MIB;
+  });
+  await until(() => isStalled && filesIn(memory.path) === 3);
+  await until(() => filesIn(memory.path) === 2);
+  const others = Array.from({ length: 2 }, () => makeSource(9 * MIB).source);
+  for (const other of others) await copies.take(other, 0, other.size, watch());
+  socket.resume();
+  await until(() => count > content.length);
+  const all = Buffer.concat(received);
+  expect(Buffer.compare(all.subarray(all.indexOf('\r\n\r\n') + 4), content)).toBe(0);
+}, 60_000);
+
+test('a piece that is still being read when its caller leaves never reaches a later answer', async () => {
+  const copies = await openWithBlanks(9 * MIB);
+  const { source, content } = makeSource(9 * MIB);
+  const door = Promise.withResolvers<void>();
+  const reading = Promise.withResolvers<void>();
+  let late = 0;
+  const read: CopySource['read'] = async (start, end, aids) => {
+    if (late === 0) {
+      late += 1;
+      reading.resolve();
+      await door.promise;
+      aids.scratch?.fill(7);
+      late += 1;
+      throw new Error('the disk failed late');
+    }
+    return source.read(start, end, aids);
+  };
+  const gone = new AbortController();
+  const first = copies.take({ ...source, read }, 0, 9 * MIB, watch(gone.signal));
+  await reading.promise;
+  gone.abort();
+  await expect(first).rejects.toThrow('went away');
+  const blob = await copies.take({ ...source, read }, 0, 9 * MIB, watch());
+  door.resolve();
+  await until(() => late === 2);
+  expect(Buffer.compare(await blob.bytes(), content)).toBe(0);
+});
+
+test('a small range or content of moderate size takes no blank', async () => {
+  const copies = await openWithBlanks(12 * MIB);
+  await copies.take(makeSource(12 * MIB).source, 0, 3 * MIB, watch());
+  await copies.take(makeSource(7 * MIB).source, 0, 7 * MIB, watch());
+  await copies.take({ ...makeSource(12 * MIB).source, fillsScratch: false }, 0, 12 * MIB, watch());
+  expect(filesIn(memory.path)).toBe(2);
+});
+
+test('a file system in memory with little room keeps half of it free, and answers go on from disk', async () => {
+  const small = mountSmallDisk(40);
+  cleanups.push(() => small.remove());
+  const copies = await openCopies(small.path);
+  const first = makeSource(9 * MIB);
+  await copies.take(first.source, 0, 9 * MIB, watch());
+  await until(() => filesIn(small.path) > 0);
+  small.fill(0);
+  const others = Array.from({ length: 4 }, () => makeSource(9 * MIB));
+  for (const { source, content } of others) {
+    const blob = await copies.take(source, 0, content.length, watch());
+    expect(Buffer.compare(await blob.bytes(), content)).toBe(0);
+  }
+  expect(filesIn(small.path)).toBeLessThanOrEqual(2);
+});
+
+test('blanks are bounded, and given back when nothing large is read', async () => {
+  const options = {
+    folder: memory.path,
+    copiedBytes: () => 0,
+    hasRoom: () => true,
+    isCopying: () => false,
+    unwantedMsMax: 0,
+  };
+  const blanks = new Blanks({ ...options, bytesMax: 20 * MIB });
+  await blanks.replenish();
+  expect(blanks.readyBytes).toBe(0);
+  expect(blanks.take(21 * MIB)).toBeUndefined();
+  await blanks.replenish();
+  expect(blanks.readyBytes).toBe(0);
+  expect(blanks.take(12 * MIB)).toBeUndefined();
+  await blanks.replenish();
+  expect(blanks.readyBytes).toBe(12 * MIB);
+  blanks.tidy();
+  expect(blanks.readyBytes).toBe(0);
+  await until(() => filesIn(memory.path) === 0);
+  const full = new Blanks({ ...options, bytesMax: 20 * MIB, hasRoom: () => false });
+  full.take(MIB);
+  await full.replenish();
+  expect(full.readyBytes).toBe(0);
+});

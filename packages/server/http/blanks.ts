@@ -1,0 +1,137 @@
+/**
+ * Blanks: files without a name in the system's memory, made ahead for copies of large content (content-copies.ts). Most of what a
+ * copy costs is its new memory, which the system finds page by page. A blank has its pages already, and this process sees them
+ * as an array, so that stored bytes are read straight into it and proven there.
+ *
+ * A blank becomes one copy and is never used again: the runtime closes a file when the system has taken its bytes, but a
+ * connection, and a reader on the same machine, may hold these very pages for long after that. What would be written into
+ * them then would reach that reader.
+ */
+import * as fs from 'node:fs';
+import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
+import { closePrivateFile, createPrivateFile, type PrivateFile, writeAll } from './private-file.ts';
+
+export interface Blank {
+  readonly file: PrivateFile;
+  /** the same bytes */
+  readonly memory: Uint8Array;
+}
+
+interface BlanksOptions {
+  /** on a file system in memory */
+  readonly folder: string;
+  /** of blanks and of the copies that they became */
+  readonly bytesMax: number;
+  readonly copiedBytes: () => number;
+  /** whether the file system can spare so much more */
+  readonly hasRoom: (bytes: number) => boolean;
+  /** Making waits meanwhile, because a reader waits for the same processors. */
+  readonly isCopying: () => boolean;
+  readonly unwantedMsMax?: number;
+}
+
+/** Blanks that lie ready, if there is room. */
+const READY_MAX = 2;
+/** Without a large read for this long, blanks are given back. */
+const UNWANTED_MS_MAX = 60_000;
+/** One access makes the system map so much. */
+const MAPPED_AT_ONCE_BYTES = 64 * 1024;
+const PAUSE_MS = 5;
+
+export class Blanks {
+  readonly #options: BlanksOptions;
+  readonly #ready: Blank[] = [];
+  #makingBytes = 0;
+  /** the size of the largest content that was asked for lately: the next may be as large */
+  #wantedBytes = 0;
+  #wantedAt = Number.NEGATIVE_INFINITY;
+  #isClosed = false;
+
+  constructor(options: BlanksOptions) {
+    this.#options = options;
+  }
+
+  /** Bytes of memory that no copy has yet. */
+  get readyBytes(): number {
+    return this.#ready.reduce((sum, { memory }) => sum + memory.length, this.#makingBytes);
+  }
+
+  /** A blank for a copy of so many bytes; `undefined`: none is ready. */
+  take(bytes: number): Blank | undefined {
+    if (bytes > this.#options.bytesMax) return undefined;
+    this.#wantedAt = performance.now();
+    this.#wantedBytes = Math.max(this.#wantedBytes, bytes);
+    const index = this.#ready.findIndex(({ memory }) => memory.length >= bytes);
+    const [blank] = index === -1 ? [] : this.#ready.splice(index, 1);
+    if (blank === undefined) return undefined;
+    fs.ftruncateSync(blank.file.fd, bytes);
+    return { file: blank.file, memory: blank.memory.subarray(0, bytes) };
+  }
+
+  /** Makes blanks for the content that comes next, while nothing is copied. A server that sends nothing large has none. */
+  async replenish(): Promise<void> {
+    if (this.#makingBytes > 0) return;
+    try {
+      while (this.#isShort()) {
+        this.#makingBytes = this.#wantedBytes;
+        this.#ready.push(await this.#make(this.#makingBytes));
+        this.#makingBytes = 0;
+      }
+    } catch {
+      // The file system has no room: copies lie elsewhere until the next large read.
+      this.#makingBytes = 0;
+    }
+  }
+
+  /** Gives all memory back if nothing large has been read for a while. */
+  tidy(): void {
+    if (performance.now() - this.#wantedAt >= (this.#options.unwantedMsMax ?? UNWANTED_MS_MAX))
+      this.#giveBack();
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#giveBack();
+  }
+
+  #isShort(): boolean {
+    const { bytesMax, copiedBytes, hasRoom } = this.#options;
+    const bytes = this.#wantedBytes;
+    const tooSmall = this.#ready.findIndex(({ memory }) => memory.length < bytes);
+    if (tooSmall !== -1) this.#ready.splice(tooSmall, 1).forEach(discardBlank);
+    if (this.#isClosed || bytes === 0 || this.#ready.length >= READY_MAX) return false;
+    return bytes <= bytesMax - copiedBytes() - this.readyBytes && hasRoom(this.readyBytes + bytes);
+  }
+
+  async #make(bytes: number): Promise<Blank> {
+    const file = createPrivateFile(this.#options.folder, bytes);
+    try {
+      // Without its pages an access to the array would end the process. A write that finds no room is an error.
+      const zeros = new Uint8Array(CONTENT_PIECE_BYTES);
+      for (let at = 0; at < bytes; at += zeros.length) {
+        while (this.#options.isCopying()) await Bun.sleep(PAUSE_MS);
+        await writeAll(file, zeros.subarray(0, Math.min(zeros.length, bytes - at)), at);
+        if (this.#isClosed || this.#wantedBytes === 0) throw new Error('the blank is not wanted any more');
+      }
+      const memory = Bun.mmap(file.path, { shared: true });
+      for (let at = 0; at < bytes; at += MAPPED_AT_ONCE_BYTES) {
+        if (memory[at] !== 0) throw new Error('a new file in memory is not empty');
+        if (at % CONTENT_PIECE_BYTES === 0) await Bun.sleep(0);
+      }
+      return { file, memory };
+    } catch (error) {
+      closePrivateFile(file);
+      throw error;
+    }
+  }
+
+  #giveBack(): void {
+    this.#wantedBytes = 0;
+    this.#ready.splice(0).forEach(discardBlank);
+  }
+}
+
+/** The pages go now, though the array stays mapped until it is collected: nobody touches it any more. */
+export function discardBlank({ file }: Pick<Blank, 'file'>): void {
+  fs.ftruncate(file.fd, 0, () => closePrivateFile(file));
+}
