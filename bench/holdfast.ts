@@ -48,6 +48,8 @@ export interface HoldfastOptions {
   readonly engines?: Readonly<Record<string, string>>;
   /** the checkout that the server runs from; default: this one */
   readonly sources?: string;
+  /** a built executable that serves instead of the sources */
+  readonly program?: string | undefined;
   /** more of the server's environment */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -71,7 +73,9 @@ export async function startHoldfast(bench: Bench, options: HoldfastOptions): Pro
       : ['--cpu-prof', '--cpu-prof-dir', profile, '--cpu-prof-name', `${options.name}.cpuprofile`];
   const processes = String(options.processes ?? 1);
   const serve = ['serve', '--listen', '127.0.0.1:0', '--data', dataFolder, '--workers', processes];
-  const server = await startServer(cliCommand(serve, flags, options.sources), {
+  const command =
+    options.program === undefined ? cliCommand(serve, flags, options.sources) : [options.program, ...serve];
+  const server = await startServer(command, {
     core: bench.cores?.server,
     env: { ...options.engines, ...options.environment },
     logFile: join(folder, 'server.log'),

@@ -1,8 +1,9 @@
-/** Our own push and pull: the command line as a user runs it, against our server with its defaults, over loopback. */
-import { mkdirSync, rmSync } from 'node:fs';
+/** Our own push and pull: the executable of a release, as a user runs it, against our server with its defaults, over loopback. */
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { buildExecutable, CAN_BUILD_EXECUTABLE, EXECUTABLE_NAME } from '../../tools/release/command-build.ts';
 import type { Bench } from '../bench.ts';
-import { APP, cliCommand, type Holdfast, startHoldfast } from '../holdfast.ts';
+import { APP, cliCommand, type Holdfast, ROOT, startHoldfast } from '../holdfast.ts';
 import { peakOfTree, runCommand } from './run-command.ts';
 import type { ToolRun, TreeTool } from './tree-tool.ts';
 
@@ -15,10 +16,12 @@ interface DoneEvent {
 
 export function createHoldfastTool(
   bench: Bench,
-  start: () => Promise<Holdfast> = () => startHoldfast(bench, { name: 'trees' }),
+  start: (program: string | undefined) => Promise<Holdfast> = (program) =>
+    startHoldfast(bench, { name: 'trees', program }),
 ): TreeTool {
   const cache = join(bench.folder, 'push-cache');
   let server: Holdfast | undefined;
+  let program: string | undefined;
   let root = '';
   let count = 0;
 
@@ -32,11 +35,8 @@ export function createHoldfastTool(
       HOLDFAST_TOKEN: server.token,
     };
     const profile = profileFlags(bench, `${args[0]}-${++count}`);
-    const {
-      stdout: _,
-      stderr,
-      ...spent
-    } = await runCommand(cliCommand([...args, '--json'], profile), { env });
+    const ours = program === undefined ? cliCommand(args, profile) : [program, ...args];
+    const { stdout: _, stderr, ...spent } = await runCommand([...ours, '--json'], { env });
     const { counters, result } = parseDone(stderr);
     return {
       ...spent,
@@ -54,7 +54,8 @@ export function createHoldfastTool(
     async begin() {
       rmSync(cache, { recursive: true, force: true });
       mkdirSync(cache, { recursive: true });
-      server = await start();
+      program = await buildProgram(bench);
+      server = await start(program);
     },
     async push(input) {
       const { result, ...spent } = await run(['push', input, '--cache', cache]);
@@ -71,6 +72,18 @@ export function createHoldfastTool(
       server = undefined;
     },
   };
+}
+
+/** Undefined where the sources run: for a profile, in a smoke run, and on a machine that the executable is not made for. */
+async function buildProgram(bench: Bench): Promise<string | undefined> {
+  if (bench.quick || bench.profileFolder !== undefined || !CAN_BUILD_EXECUTABLE) return undefined;
+  const program = join(bench.folder, EXECUTABLE_NAME);
+  if (existsSync(program)) return program;
+  const folder = process.cwd();
+  // The bundler writes paths from the working directory into what it makes.
+  process.chdir(ROOT);
+  await buildExecutable(bench.folder).finally(() => process.chdir(folder));
+  return program;
 }
 
 function profileFlags(bench: Bench, name: string): string[] {

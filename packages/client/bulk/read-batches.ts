@@ -10,6 +10,10 @@ export interface ReadBatchesOptions {
   readonly send: SendRequest;
   readonly signal: AbortSignal | undefined;
   readonly onNode: (node: BulkNode) => void;
+  /** Whether more will be asked for by itself, so that a small request waits for it. Never when left out. */
+  readonly isMoreComing?: (() => boolean) | undefined;
+  /** Nothing is asked for or on its way any more. */
+  readonly onIdle?: (() => void) | undefined;
 }
 
 interface Waiting {
@@ -19,6 +23,8 @@ interface Waiting {
 
 /** Requests at once: one is answered while the other is on its way. */
 const REQUESTS_MAX = 2;
+/** So many nodes do not wait for more. */
+const GATHERED_NODES_MIN = 256;
 
 export class ReadBatches {
   readonly #options: ReadBatchesOptions;
@@ -40,14 +46,30 @@ export class ReadBatches {
     });
   }
 
+  get isBusy(): boolean {
+    return this.#running > 0 || this.#waiting.size > 0;
+  }
+
+  /** Sends what waits, if nothing more comes for it: to be called when `isMoreComing` may have changed. */
+  flushSoon(): void {
+    if (this.#waiting.size > 0) this.#flushSoon();
+  }
+
   /** After this turn of the event loop: until then others may ask too. */
   #flushSoon(): void {
     if (this.#isFlushSoon) return;
     this.#isFlushSoon = true;
     setTimeout(() => {
       this.#isFlushSoon = false;
-      while (this.#waiting.size > 0 && this.#running < REQUESTS_MAX) void this.#run(this.#takeBatch());
+      while (this.#waiting.size > 0 && this.#running < REQUESTS_MAX && !this.#mayGather()) {
+        void this.#run(this.#takeBatch());
+      }
+      if (!this.isBusy) this.#options.onIdle?.();
     }, 0);
+  }
+
+  #mayGather(): boolean {
+    return this.#waiting.size < GATHERED_NODES_MIN && this.#options.isMoreComing?.() === true;
   }
 
   #takeBatch(): Map<Hash, Waiting[]> {

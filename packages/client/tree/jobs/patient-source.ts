@@ -1,6 +1,6 @@
 /** Verified nodes of a Space for long jobs: one request for a node without children, several at once, tried with patience. */
 import type { Hash } from '@holdfast/protocol';
-import { ReadBatches } from '../../bulk/read-batches.ts';
+import { ReadBatches, type ReadBatchesOptions } from '../../bulk/read-batches.ts';
 import type { Client } from '../../client.ts';
 import { abortable, type Clock, systemClock } from '../../deadline.ts';
 import type { NodeDigest } from '../../digest.ts';
@@ -139,15 +139,17 @@ function createBulkReader(
   { progress = SILENT_PROGRESS, signal }: PatientSourceOptions,
 ): ((hash: Hash, call: ReadNodeOptions) => Promise<NodeParts | undefined>) | undefined {
   if (bulk === undefined) return undefined;
-  const open = (): ReadBatches =>
+  const open = (gather: Pick<ReadBatchesOptions, 'isMoreComing' | 'onIdle'>): ReadBatches =>
     new ReadBatches({
       bulk,
       signal,
       send: (what, request) => requests.send(what, false, request),
       onNode: ({ storedBytes }) => progress.count({ transferredNodes: 1, transferredBytes: storedBytes }),
+      ...gather,
     });
-  const parents = open();
-  const leaves = open();
+  const parents = open({ onIdle: () => leaves.flushSoon() });
+  // A parent that comes names more of them.
+  const leaves: ReadBatches = open({ isMoreComing: () => parents.isBusy });
   return async (hash, { signal: callSignal, expectsRefs, contentBytes }) => {
     if (!bulk.isOffered || (contentBytes ?? 0) > BULK_CONTENT_BYTES_MAX) return undefined;
     const batches = expectsRefs === true ? parents : leaves;

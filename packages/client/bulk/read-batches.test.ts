@@ -1,0 +1,67 @@
+import { expect, test } from 'bun:test';
+import type { Hash } from '@holdfast/protocol';
+import { ReadBatches, type ReadBatchesOptions } from './read-batches.ts';
+import type { BulkNode } from './read-nodes.ts';
+
+const hashAt = (index: number): Hash => index.toString(16).padStart(64, '0');
+
+/** Answers at once, and keeps what each request asked for. */
+function openBatches(gather: Pick<ReadBatchesOptions, 'isMoreComing' | 'onIdle'>) {
+  const asked: (readonly Hash[])[] = [];
+  const batches = new ReadBatches({
+    bulk: {
+      async *readNodes(hashes) {
+        asked.push(hashes);
+        for (const hash of hashes) {
+          const node: BulkNode = {
+            hash,
+            contentType: 'text/a',
+            refs: [],
+            content: new Uint8Array(1),
+            storedBytes: 1,
+          };
+          yield node;
+        }
+      },
+    },
+    send: (_, request) => request(),
+    signal: undefined,
+    onNode: () => undefined,
+    ...gather,
+  });
+  return { asked, batches };
+}
+
+/** Later than every turn that was asked for before. */
+const nextTurn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 1));
+
+test('a small request waits while more is coming, and goes when nothing more comes', async () => {
+  let isMoreComing = true;
+  const { asked, batches } = openBatches({ isMoreComing: () => isMoreComing });
+  const first = batches.read(hashAt(1));
+  await nextTurn();
+  const second = batches.read(hashAt(2));
+  await nextTurn();
+  expect(asked).toEqual([]);
+  expect(batches.isBusy).toBe(true);
+  isMoreComing = false;
+  batches.flushSoon();
+  expect([(await first)?.hash, (await second)?.hash]).toEqual([hashAt(1), hashAt(2)]);
+  expect(asked).toEqual([[hashAt(1), hashAt(2)]]);
+});
+
+test('a request of many waits for nothing', async () => {
+  const { asked, batches } = openBatches({ isMoreComing: () => true });
+  const reads = Array.from({ length: 300 }, (_, index) => batches.read(hashAt(index)));
+  await Promise.all(reads);
+  expect(asked.map(({ length }) => length)).toEqual([300]);
+});
+
+test('tells when nothing is on its way any more, so that what waited for it goes', async () => {
+  const leaves = openBatches({ isMoreComing: () => parents.batches.isBusy });
+  const parents = openBatches({ onIdle: () => leaves.batches.flushSoon() });
+  const leaf = leaves.batches.read(hashAt(1));
+  const parent = parents.batches.read(hashAt(2));
+  expect((await parent)?.hash).toBe(hashAt(2));
+  expect((await leaf)?.hash).toBe(hashAt(1));
+});
