@@ -5,7 +5,8 @@ import { type Excess, QuotaExceeded } from '../core/quotas.ts';
 import { QUOTA_REFUSALS } from '../metrics/server-metrics.ts';
 import type { CorsOrigins, HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
-import { STORAGE_RETRY_AFTER_SECONDS } from './http-limits.ts';
+import { SMALL_BODY_BYTES_MAX, STORAGE_RETRY_AFTER_SECONDS } from './http-limits.ts';
+import { unreadBytesAtMost } from './request-body.ts';
 import { RequestRecord } from './request-record.ts';
 import { RequestTiming } from './request-timing.ts';
 
@@ -110,5 +111,16 @@ function render(exchange: Exchange, error: ApiError, requestId?: string): Respon
     headers['x-request-id'] = requestId;
     exchange.record.requestId = requestId;
   }
+  if (closesWithBody(exchange)) headers.connection = 'close';
   return jsonAnswer(exchange, error.status, JSON.stringify(body), headers);
+}
+
+/**
+ * The rest of a body that nobody wants would be received, and thrown away: whoever sends such bodies again and again would keep the
+ * process from answering others. An upload goes on, because some senders hear an answer only when they have sent all.
+ */
+function closesWithBody({ request, record }: Exchange): boolean {
+  return (
+    record.operation !== 'upload' && unreadBytesAtMost(request, record.receivedBytes) > SMALL_BODY_BYTES_MAX
+  );
 }

@@ -61,6 +61,14 @@ export function jsonBytesAtMost(request: Request): number {
   return Math.min(bytes, JSON_BODY_BYTES_MAX);
 }
 
+/** What may still come of a body of which `receivedBytes` were read. */
+export function unreadBytesAtMost(request: Request, receivedBytes: number): number {
+  if (request.method !== 'POST' && request.method !== 'PUT') return 0;
+  const declaredLength = declaredLengthOf(request);
+  if (declaredLength !== undefined) return declaredLength - receivedBytes;
+  return receivedBytes > 0 || request.body === null ? 0 : Number.POSITIVE_INFINITY;
+}
+
 function withBounded<R>(
   exchange: ReadBody,
   owner: BodyOwner,

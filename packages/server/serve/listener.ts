@@ -6,6 +6,7 @@ import type { Handler } from '../http/handler.ts';
 import { IDLE_SECONDS_MAX } from '../http/http-limits.ts';
 import { routesOf } from '../http/sent-path.ts';
 import type { ServeConfig } from './config.ts';
+import { widenBacklog } from './widen-backlog.ts';
 
 /** Requests in flight get this long after the drain begins; docs/operations.md promises 10 s. */
 const DRAIN_MS_MAX = 12_000;
@@ -36,7 +37,9 @@ export function listen(config: ServeConfig, port: number, handler: Handler): Lis
   } catch (error) {
     throw explainListenError(config.host, port, error);
   }
-  return { port: server.port ?? port, drain: () => drain(server) };
+  const bound = server.port ?? port;
+  widenBacklog(bound);
+  return { port: bound, drain: () => drain(server) };
 }
 
 async function drain(server: Bun.Server<undefined>): Promise<void> {

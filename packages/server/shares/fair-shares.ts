@@ -3,7 +3,7 @@
  * What is held counts, not only what is begun. Knows nothing of what is shared out: the unit is the caller's.
  */
 import type { ApiError } from '@holdfast/protocol';
-import type { Gauge, Histogram } from '../metrics/metric.ts';
+import type { Counter, Gauge, Histogram } from '../metrics/metric.ts';
 import {
   QUEUE_WAIT,
   REJECTIONS,
@@ -24,6 +24,7 @@ const WAIT_MS_MAX_DEFAULT = 1000;
 const WAITERS_MAX_DEFAULT = 1024;
 
 const REFUSAL_REASONS = ['too-large', 'queue-full', 'waited', 'reclaimed'] as const;
+type RefusalReason = (typeof REFUSAL_REASONS)[number];
 
 export interface FairSharesOptions {
   /** names the resource in metrics and in the refusal */
@@ -71,7 +72,6 @@ interface Waiter {
 }
 
 export class FairShares {
-  readonly #resource: string;
   readonly #capacity: number;
   readonly #waitMsMax: number;
   readonly #waitersMax: number;
@@ -79,13 +79,15 @@ export class FairShares {
   readonly #wait: Histogram;
   readonly #waitingGauge: Gauge;
   readonly #inUse: Gauge;
+  readonly #refusals: ReadonlyMap<RefusalReason, Counter>;
+  /** one for all: whoever is refused thousands of times a second must cost as little as can be */
+  readonly #refused: ApiError;
   #used = 0;
   #waiting = 0;
   /** asked back and not released yet */
   #reclaiming = 0;
 
   constructor({ resource, capacity, waitMsMax, waitersMax }: FairSharesOptions) {
-    this.#resource = resource;
     this.#capacity = capacity;
     this.#waitMsMax = waitMsMax ?? WAIT_MS_MAX_DEFAULT;
     this.#waitersMax = waitersMax ?? WAITERS_MAX_DEFAULT;
@@ -94,7 +96,10 @@ export class FairShares {
     SHARE_LIMIT.with({ resource }).set(capacity);
     this.#inUse = SHARE_IN_USE.with({ resource });
     // A scrape shows them from the start, so that the first refusal is a change.
-    for (const reason of REFUSAL_REASONS) REJECTIONS.with({ resource, reason });
+    this.#refusals = new Map(
+      REFUSAL_REASONS.map((reason) => [reason, REJECTIONS.with({ resource, reason })]),
+    );
+    this.#refused = shareUsedUp(resource);
   }
 
   /** Whoever asks for one unit now gets it at once. */
@@ -310,7 +315,7 @@ export class FairShares {
         missing -= hold.amount;
         excess -= hold.amount;
         this.#reclaiming += hold.amount;
-        REJECTIONS.with({ resource: this.#resource, reason: 'reclaimed' }).add();
+        this.#refusals.get('reclaimed')?.add();
         hold.reclaim();
       }
     }
@@ -332,9 +337,9 @@ export class FairShares {
     return most;
   }
 
-  #refusal(reason: (typeof REFUSAL_REASONS)[number]): ApiError {
-    REJECTIONS.with({ resource: this.#resource, reason }).add();
-    return shareUsedUp(this.#resource);
+  #refusal(reason: RefusalReason): ApiError {
+    this.#refusals.get(reason)?.add();
+    return this.#refused;
   }
 }
 

@@ -1,0 +1,79 @@
+/** Bodies that are refused before they are read, and connections that nobody has accepted yet. */
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { readFileSync } from 'node:fs';
+import { createConnection, type Socket } from 'node:net';
+import { ANSWER_MS_MAX, openConnection, statusesOf } from './support/raw-connection.ts';
+import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
+import { until } from './support/until.ts';
+
+const MIB = 1024 * 1024;
+const PATH = `/v1/apps/${APP}/spaces/${SPACE}/root-refs`;
+
+let running: RunningServer;
+beforeAll(async () => {
+  running = await startFreshServer('refused-bodies');
+}, 60_000);
+afterAll(() => running.remove());
+
+const headOf = (bytes: number): string =>
+  `POST ${PATH} HTTP/1.1\r\nHost: x\r\ncontent-type: application/json\r\ncontent-length: ${bytes}\r\n\r\n`;
+
+test('a refused body that has not come closes its connection', async () => {
+  const connection = await openConnection(running.server.port);
+  connection.write(`${headOf(MIB)}${' '.repeat(20_000)}`);
+  expect(await connection.closed(ANSWER_MS_MAX)).toBe(true);
+  connection.destroy();
+  expect(connection.received()).toStartWith('HTTP/1.1 401 ');
+  expect(connection.received().toLowerCase()).toContain('connection: close\r\n');
+});
+
+test('a refused body that is small leaves its connection open', async () => {
+  const connection = await openConnection(running.server.port);
+  for (let count = 1; count <= 3; count += 1) {
+    connection.write(`${headOf(2)}{}`);
+    await connection.wait((text) => statusesOf(text).length === count, ANSWER_MS_MAX);
+  }
+  expect(statusesOf(connection.received())).toEqual([401, 401, 401]);
+  connection.destroy();
+});
+
+test('a client that is refused while it sends hears the answer, not a broken connection', async () => {
+  const body = ' '.repeat(MIB);
+  for (let round = 0; round < 20; round += 1) {
+    const statuses = await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        const answer = await fetch(`${running.server.url}${PATH}`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body,
+        });
+        await answer.arrayBuffer();
+        return answer.status;
+      }),
+    );
+    expect(new Set(statuses)).toEqual(new Set([401]));
+  }
+}, 60_000);
+
+test('1,000 connections at once are taken by a process that is busy', async () => {
+  const { pid, port, url } = running.server;
+  const most = Number(readFileSync('/proc/sys/net/core/somaxconn', 'latin1'));
+  const sockets: Socket[] = [];
+  let connected = 0;
+  process.kill(pid, 'SIGSTOP');
+  try {
+    const wanted = Math.min(1000, most);
+    for (let count = 0; count < wanted; count += 1) {
+      const socket = createConnection({ port, host: '127.0.0.1' }, () => {
+        connected += 1;
+      });
+      socket.on('error', () => undefined);
+      sockets.push(socket);
+    }
+    await until(() => connected === wanted);
+  } finally {
+    process.kill(pid, 'SIGCONT');
+    for (const socket of sockets) socket.destroy();
+  }
+  expect((await fetch(`${url}/health`)).status).toBe(200);
+}, 60_000);
