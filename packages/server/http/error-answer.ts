@@ -1,5 +1,5 @@
 /** The one place where a failure becomes an HTTP answer (docs/api.md, Errors). */
-import { ApiError, type ErrorBody } from '@holdfast/protocol';
+import { ApiError, type ErrorBody, JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
 import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/ports.ts';
 import { type Excess, QuotaExceeded } from '../core/quotas.ts';
 import { QUOTA_REFUSALS } from '../metrics/server-metrics.ts';
@@ -117,10 +117,11 @@ function render(exchange: Exchange, error: ApiError, requestId?: string): Respon
 
 /**
  * The rest of a body that nobody wants would be received, and thrown away: whoever sends such bodies again and again would keep the
- * process from answering others. An upload goes on, because some senders hear an answer only when they have sent all.
+ * process from answering others. Where more comes than sockets hold, some senders hear an answer only when they have sent all: an
+ * upload and a body that is too large are received to their end.
  */
 function closesWithBody({ request, record }: Exchange): boolean {
-  return (
-    record.operation !== 'upload' && unreadBytesAtMost(request, record.receivedBytes) > SMALL_BODY_BYTES_MAX
-  );
+  if (record.operation === 'upload') return false;
+  const unread = unreadBytesAtMost(request, record.receivedBytes);
+  return unread > SMALL_BODY_BYTES_MAX && unread <= JSON_BODY_BYTES_MAX;
 }
