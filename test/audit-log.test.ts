@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { makeNode } from './support/canonical-node.ts';
 import { databasePath } from './support/embedded-files.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
+import { readPrinted } from './support/server-process.ts';
 import { makeSpaceClient } from './support/space-client.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
@@ -136,7 +137,7 @@ describe.concurrent('an audit log', () => {
     await until(() => read(path).length === 50);
     expect(read(`${path}.1`)).toHaveLength(50);
     // Operators are shown the lines of all workers, the newest first.
-    const url = /^operators: (\S+)$/m.exec(running.server.output())?.[1];
+    const url = await readPrinted(running.server, /^operators: (\S+)\n/m);
     const listed = await (await fetch(`${url}/operator/v1/audit?limit=1000`)).json();
     const written = [...read(`${path}.1`), ...read(path)].map(({ requestId }) => requestId);
     const shown = (listed.lines as Line[]).map(({ requestId }) => requestId);

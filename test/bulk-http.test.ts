@@ -9,6 +9,7 @@ import { findPackOf } from './support/embedded-packs.ts';
 import { makePack, PACK_BYTES_LIMIT, packed, plain } from './support/planted-pack.ts';
 import { ANSWER_MS_MAX, openConnection } from './support/raw-connection.ts';
 import { APP, type RunningServer, SPACE, startFreshServer } from './support/running-server.ts';
+import { readPrinted } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
 
@@ -339,7 +340,7 @@ test('the audit log and the metrics name each operation; a renewal is no change'
   expect((await bulk.leases([nextNode().hash], true)).status).toBe(200);
   await until(() => counted() > before);
   expect(counted()).toBe(before + 1);
-  const operators = /operators: (http:\S+)/.exec(running.server.output())![1];
+  const operators = await readPrinted(running.server, /^operators: (\S+)\n/m);
   const text = await (await fetch(`${operators}/metrics`)).text();
   for (const operation of ['leaseNodes', 'leasePack', 'readNodes']) {
     expect(text).toMatch(

@@ -3,6 +3,7 @@ import { afterAll, expect, test } from 'bun:test';
 import { makeNode, seededBytes } from './support/canonical-node.ts';
 import { type ClusterServer, openEngines, startCluster } from './support/cluster.ts';
 import { openDatabaseClock } from './support/database-clock.ts';
+import { readPrinted } from './support/server-process.ts';
 import { until } from './support/until.ts';
 
 const TEST_MS_MAX = 120_000;
@@ -25,7 +26,7 @@ afterAll(async () => {
 });
 
 async function readSkew(server: ClusterServer, source: string): Promise<number> {
-  const operators = /^operators: (\S+)$/m.exec(server.process.output())?.[1];
+  const operators = await readPrinted(server.process, /^operators: (\S+)\n/m);
   const text = await (await fetch(`${operators}/metrics`)).text();
   return Number(
     new RegExp(`^holdfast_clock_skew_seconds\\{source="${source}"\\} (\\S+)$`, 'm').exec(text)?.[1],

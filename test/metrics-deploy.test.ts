@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { makeNode } from './support/canonical-node.ts';
 import { ensurePromtool, runPromtool } from './support/promtool.ts';
 import { type RunningServer, startFreshServer } from './support/running-server.ts';
-import { ROOT } from './support/server-process.ts';
+import { ROOT, readPrinted } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
 const DEPLOY = join(ROOT, 'deploy');
@@ -32,7 +32,7 @@ beforeAll(async () => {
   const node = makeNode('measured');
   await client.store(node);
   await client.metadata(node.hash);
-  const operators = /^operators: (\S+)$/m.exec(running.server.output())?.[1];
+  const operators = await readPrinted(running.server, /^operators: (\S+)\n/m);
   text = await (await fetch(`${operators}/metrics`)).text();
   openMetrics = await fetch(`${operators}/metrics`, { headers: { accept: 'application/openmetrics-text' } });
 });

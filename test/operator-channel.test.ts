@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeIssuer } from './support/issuer.ts';
 import { APP, type RunningServer, startFreshServer } from './support/running-server.ts';
-import { runHoldfast, type ServerProcess, startServer } from './support/server-process.ts';
+import { readPrinted, runHoldfast, type ServerProcess, startServer } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
 
@@ -77,7 +77,7 @@ test(
     await until(() => noted().length >= expected.length);
     expect(noted().toSorted()).toEqual(expected.toSorted());
 
-    const url = /^operators: (\S+)$/m.exec(running.server.output())?.[1] as string;
+    const url = await readPrinted(running.server, /^operators: (\S+)\n/m);
     expect(await listApps('--operator', url)).toMatchObject([{ appId: APP }]);
     const again = await runHoldfast(['secret', 'rotate', '--operator', url]);
     expect([again.exitCode, again.stderr]).toEqual([1, expect.stringContaining('a rotation is under way')]);

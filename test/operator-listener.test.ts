@@ -3,7 +3,13 @@ import { Database } from 'bun:sqlite';
 import { afterAll, expect, test } from 'bun:test';
 import { chmodSync, lstatSync, mkdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { runHoldfast, type ServerProcess, startServer, tryStartServer } from './support/server-process.ts';
+import {
+  readPrinted,
+  runHoldfast,
+  type ServerProcess,
+  startServer,
+  tryStartServer,
+} from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
 
@@ -343,7 +349,7 @@ test(
   'while a server drains, its probe says so',
   async () => {
     const { server, url } = await start(newData(), '--dev');
-    const token = /^export HOLDFAST_TOKEN=(.*)$/m.exec(server.output())?.[1];
+    const token = await readPrinted(server, /^export HOLDFAST_TOKEN=(.*)\n/m);
     // A body that does not end keeps the server draining.
     const body = Promise.withResolvers<void>();
     const slow = fetch(`${server.url}/v1/apps/demo/spaces/home/cas/gc`, {

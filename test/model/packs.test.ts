@@ -4,7 +4,7 @@ import { makeEmbeddedUnderTest } from './embedded-under-test.ts';
 describeModel('the embedded engine, with packs,', () => makeEmbeddedUnderTest(1, { recounts: true }), {
   sequences: 80,
   stepsMax: 60,
-  timeoutMs: 240_000,
+  timeoutMs: 900_000,
   seenMin: 3,
   hasPacks: true,
 });

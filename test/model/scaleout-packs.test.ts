@@ -19,7 +19,7 @@ describeModel(
   {
     sequences: 24,
     stepsMax: 40,
-    timeoutMs: 300_000,
+    timeoutMs: 900_000,
     seed: 1,
     seenMin: 1,
     auditEvery: 4,

@@ -7,7 +7,7 @@ import { makeScaleoutUnderTest, openContentUnderTest } from './scaleout-under-te
 const RUN = {
   sequences: 70,
   stepsMax: 40,
-  timeoutMs: 300_000,
+  timeoutMs: 900_000,
   seed: 1,
   seenMin: 1,
   auditEvery: 4,

@@ -3,11 +3,12 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { HOLDFAST } from './holdfast-command.ts';
 import type { Issuer } from './issuer.ts';
+import { until } from './until.ts';
 
 export const ROOT = join(import.meta.dir, '..', '..');
 /** These only end what hangs. */
 const START_MS_MAX = 120_000;
-const END_MS_MAX = 30_000;
+const END_MS_MAX = 60_000;
 
 export interface ServerOptions {
   readonly data: string;
@@ -160,6 +161,18 @@ function collect(
     }
   })();
   return { text: () => text, done };
+}
+
+/**
+ * The first group of `pattern` in what the server printed, once it is there: a server has started when it says its address, and prints
+ * the rest afterwards.
+ */
+export async function readPrinted(
+  { output }: Pick<ServerProcess, 'output'>,
+  pattern: RegExp,
+): Promise<string> {
+  await until(() => pattern.test(output()));
+  return pattern.exec(output())?.[1] as string;
 }
 
 /** The environment without settings of the developer's own that would steer the tool. */

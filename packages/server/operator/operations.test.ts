@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020.js';
-import { type ServerProcess, startServer } from '../../../test/support/server-process.ts';
+import { readPrinted, type ServerProcess, startServer } from '../../../test/support/server-process.ts';
 import { makeTempFolder } from '../../../test/support/temp-folder.ts';
 import { until } from '../../../test/support/until.ts';
 import { buildOperatorOpenApi } from './openapi.ts';
@@ -199,7 +199,7 @@ test('a path without an operation is a problem too', async () => {
 });
 
 test('the link of --dev signs in once, and is shown nowhere but on the terminal', async () => {
-  const code = /#signin=(\S+)/.exec(server.output())?.[1] as string;
+  const code = await readPrinted(server, /#signin=(\S+)\n/);
   expect(await (await fetch(`${url}/`)).text()).not.toContain(code);
   const first = await send(described('signIn'), { code });
   const access = await first.json();
