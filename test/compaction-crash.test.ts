@@ -51,7 +51,7 @@ const MOVED: Wreck = { objects: 2, moved: LIVE + 2 };
 /** `rest`: how many packs there are at last, the one that no row names included */
 const KILL_POINTS: readonly (readonly [name: string, at: string, wreck: Wreck, rest: number])[] = [
   ['before the row of the new pack', 'sql:INSERT INTO packs:1', BOTH, 2],
-  ['half of the new pack is written', `write:incoming/:${LIVE}`, NOTHING, 1],
+  ['half of the new pack is written', 'write:incoming/:4', NOTHING, 1],
   ['before the new pack is durable', 'fsync:incoming/:1', NOTHING, 1],
   ['before the new pack has its name', 'link:incoming/:1', NOTHING, 1],
   ['before the name of the new pack is durable', 'fsync:objects/:1', BOTH, 1],

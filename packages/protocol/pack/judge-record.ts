@@ -31,7 +31,7 @@ export function judgeRecord(
 
 /** The canonical bytes a record claims to hold, not proven yet; `canonicalLength` of them. */
 export function unpackRecord(
-  { codec, stored, canonicalLength }: PackRecord,
+  { codec, stored, canonicalLength }: Pick<PackRecord, 'codec' | 'stored' | 'canonicalLength'>,
   nodeBytesMax: number,
   unzstd: Unzstd,
 ): NodeJudgement<Uint8Array> {

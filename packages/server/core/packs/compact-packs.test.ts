@@ -115,6 +115,25 @@ describe.each([
     await expectWhole([known, ...live]);
   });
 
+  test('near records are read at once, a little at a time', async () => {
+    const live = manyNodes(130);
+    await wornPack(live, manyNodes(300, 7));
+    const read: number[] = [];
+    const { packs } = world.core.content;
+    const core = withPacks(world.core, {
+      readRecord: () => Promise.reject(new Error('one record is read by itself')),
+      readRecords: (space, records) => {
+        read.push(records.length);
+        return packs.readRecords(space, records);
+      },
+      write: (...given) => packs.write(...given),
+    });
+    expect(await compactAll(core)).toBe(live.length);
+    // Once to prove them, once to write them.
+    expect(read).toEqual([64, 64, 2, 64, 64, 2]);
+    await expectWhole(live);
+  });
+
   test('several packs with dead bytes become one', async () => {
     const live = manyNodes(6);
     for (const [index, node] of live.entries()) await wornPack([node], manyNodes(30, 10 + index));

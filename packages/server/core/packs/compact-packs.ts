@@ -11,13 +11,13 @@ import {
   PACK_RECORDS_MAX,
   RECORD_HEADER_BYTES,
 } from '@holdfast/protocol';
-import { isProofOfRot, storedObject } from '../contents.ts';
+import { isProofOfRot } from '../contents.ts';
 import type { Core } from '../core.ts';
 import { makeGenerationDigits } from '../generation.ts';
 import type { ContentRow, Generation, PackPlace, PackRow, Space } from '../model.ts';
 import { isDamage, type SpaceTransaction } from '../ports.ts';
 import { NOTHING_STORED } from '../quotas.ts';
-import { sha256, sha256Hex } from '../sha256.ts';
+import { sha256 } from '../sha256.ts';
 import { createPackGeneration } from './pack-generations.ts';
 import { PACK_GROUP_RECORDS, type RecordMove } from './pack-ports.ts';
 
@@ -29,6 +29,9 @@ const CANDIDATES_MAX = 64;
 const STUCK_MAX = 10_000;
 /** Several packs become one only up to this size, so that a step stays short. */
 const MERGED_BYTES_MAX = 16 * 1024 * 1024;
+/** What is read at once, and hashed before requests have their turn, unless one record has more. */
+const BATCH_BYTES_MAX = 256 * 1024;
+const BATCH_RECORDS_MAX = 64;
 
 export interface CompactionStep {
   /** bytes read and written; the caller paces the next step by them */
@@ -37,10 +40,13 @@ export interface CompactionStep {
   readonly moved: number;
 }
 
-interface LiveRecord {
-  readonly hash: Hash;
+interface Placed {
   readonly content: ContentRow;
   readonly place: PackPlace;
+}
+
+interface LiveRecord extends Placed {
+  readonly hash: Hash;
 }
 
 /**
@@ -103,13 +109,30 @@ async function gather(
 /** `undefined`: a record is bad or belongs to a rotten node. The scrub finds out whose it is, and healing sets the pack free. */
 async function proveLive(core: Core, space: Space, pack: Generation): Promise<LiveRecord[] | undefined> {
   const live: LiveRecord[] = [];
-  const rows = await core.metadata.findPackRecords(space, pack, -1, PACK_RECORDS_MAX);
+  for (let after = -1; ; ) {
+    const rows = await core.metadata.findPackRecords(space, pack, after, BATCH_RECORDS_MAX);
+    const placed = rows.flatMap((content) => (content.packed ? [{ content, place: content.packed }] : []));
+    const proven = await proveRecords(core, space, placed);
+    if (proven === undefined) return undefined;
+    live.push(...proven);
+    const last = placed.at(-1);
+    if (last === undefined || rows.length < BATCH_RECORDS_MAX) return live;
+    after = last.place.offset;
+  }
+}
+
+async function proveRecords(
+  core: Core,
+  space: Space,
+  placed: readonly Placed[],
+): Promise<LiveRecord[] | undefined> {
+  const live: LiveRecord[] = [];
   try {
-    for (const content of rows) {
-      const { packed: place, canonicalSize } = content;
-      if (place === undefined) continue;
-      const canonical = await core.content.read(storedObject(space, content), 0, canonicalSize);
-      live.push({ hash: sha256Hex(canonical), content, place });
+    for await (const batch of readTogether(core, space, placed)) {
+      for (const { record, stored } of batch) {
+        const { content, place } = record;
+        live.push({ hash: core.packs.digestOf(place.codec, content.canonicalSize, stored), content, place });
+      }
     }
   } catch (error) {
     if (isProofOfRot(error) || isDamage(error)) return undefined;
@@ -125,6 +148,40 @@ async function proveLive(core: Core, space: Space, pack: Generation): Promise<Li
     return node !== undefined && node.generation === content.generation && node.state === 'rotten';
   });
   return isBad ? undefined : live;
+}
+
+/** The records with their stored bytes, which are proven, in their order. Near ones are read at once, a little at a time. */
+async function* readTogether<R extends Placed>(
+  core: Core,
+  space: Space,
+  records: readonly R[],
+): AsyncGenerator<{ readonly record: R; readonly stored: Uint8Array }[]> {
+  for (const batch of batchesOf(records)) {
+    const wanted = batch.map(({ content, place }) => ({ place, integrity: content.integrity }));
+    const read = await core.content.packs.readRecords(space, wanted);
+    yield batch.map((record, index) => ({ record, stored: read[index] as Uint8Array }));
+  }
+}
+
+/** Each of records of one pack. */
+function* batchesOf<R extends Placed>(records: readonly R[]): Generator<R[]> {
+  let batch: R[] = [];
+  let bytes = 0;
+  for (const record of records) {
+    const { pack, storedLength } = record.place;
+    const isFull =
+      bytes + storedLength > BATCH_BYTES_MAX ||
+      batch.length >= BATCH_RECORDS_MAX ||
+      batch[0]?.place.pack !== pack;
+    if (isFull && batch.length > 0) {
+      yield batch;
+      batch = [];
+      bytes = 0;
+    }
+    batch.push(record);
+    bytes += storedLength;
+  }
+  if (batch.length > 0) yield batch;
 }
 
 async function moveTo(core: Core, space: Space, live: readonly LiveRecord[], now: number): Promise<number> {
@@ -185,10 +242,14 @@ function placesOf(pack: Generation, live: readonly LiveRecord[]): PackPlace[] {
 /** The bytes of the new pack: each record as it is stored, proven once more. */
 async function* piecesOf(core: Core, space: Space, live: readonly LiveRecord[]): AsyncGenerator<Uint8Array> {
   yield encodePackHeader();
-  for (const { hash, content, place } of live) {
-    const { storedLength, codec } = place;
-    const stored = await core.content.packs.readRecord(space, { place, integrity: content.integrity });
-    yield encodeRecordHeader({ hash, codec, storedLength, canonicalLength: content.canonicalSize });
-    yield stored;
+  for await (const batch of readTogether(core, space, live)) {
+    const parts = batch.flatMap(({ record: { hash, content, place }, stored }) => {
+      const { storedLength, codec } = place;
+      return [
+        encodeRecordHeader({ hash, codec, storedLength, canonicalLength: content.canonicalSize }),
+        stored,
+      ];
+    });
+    yield Buffer.concat(parts);
   }
 }

@@ -6,13 +6,16 @@ import {
   type PackFault,
   PackReader,
   type PackRecord,
+  RECORD_CODEC_NONE,
   RECORD_HEADER_BYTES,
   type RecordJudge,
   refsToHashes,
   type Unzstd,
+  unpackRecord,
 } from '@holdfast/protocol';
-import type { Generation, PackRejection, Space } from '../model.ts';
+import type { Generation, PackCodec, PackRejection, Space } from '../model.ts';
 import { childrenFirst } from '../order-nodes.ts';
+import { ContentDamaged } from '../ports.ts';
 import { askCollector, releaseBytes } from '../release-bytes.ts';
 import { sha256Hex } from '../sha256.ts';
 import type {
@@ -65,6 +68,18 @@ export class PackJudgements implements PackJudge {
     const judging = this.#judgeInTurns(packs, space, pack, sizes).finally(() => this.#underWay.delete(key));
     this.#underWay.set(key, judging);
     return judging;
+  }
+
+  digestOf(codec: PackCodec, canonicalSize: number, stored: Uint8Array): Hash {
+    const { node, rejection } = unpackRecord(
+      { codec, stored, canonicalLength: canonicalSize },
+      PACK_NODE_BYTES_MAX,
+      this.#unzstd,
+    );
+    if (rejection !== undefined) throw new ContentDamaged(rejection.message);
+    const digest = sha256Hex(node);
+    if (codec !== RECORD_CODEC_NONE) releaseOwn(node);
+    return digest;
   }
 
   /** What was judged stays judged when the pack gives way to another: its object is read again, and goes on where it stopped. */

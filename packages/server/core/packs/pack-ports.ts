@@ -4,6 +4,7 @@ import type {
   ContentRow,
   Generation,
   NodeRow,
+  PackCodec,
   PackId,
   PackPlace,
   PackRejection,
@@ -196,6 +197,8 @@ export type SizeRule =
 export interface PackJudge {
   /** Resolves `undefined` if a healthy store has no such object. */
   judge(packs: PackStore, space: Space, pack: Generation, sizes: SizeRule): Promise<JudgedPack | undefined>;
+  /** The digest of the canonical bytes of a record. Throws ContentDamaged if `stored` does not unpack to so many. */
+  digestOf(codec: PackCodec, canonicalSize: number, stored: Uint8Array): Hash;
 }
 
 /** Shares out the judging of packs. */
