@@ -1,20 +1,15 @@
 /** A single read of 4 KiB from a pack, against the same read of a node that came by itself. */
-import { encodePackHeader, encodeRecord, encodeRecordHeader } from '@holdfast/protocol';
+import { encodeRecord } from '@holdfast/protocol';
 import { atLeast, type Bench, interleave, type Row, type RowResult } from '../bench.ts';
-import { callBulk, type EnteredSpace, startHoldfast } from '../holdfast.ts';
+import { type EnteredSpace, startHoldfast } from '../holdfast.ts';
 import { createNodeSource } from '../load/canonical-nodes.ts';
 import { loadFixed } from '../load/run-load.ts';
 import { formatRead } from '../load/space-requests.ts';
 import { putSmallNodes, SMALL_CONTENT_BYTES } from './node-sets.ts';
 import { describeLoads, rate } from './notes.ts';
+import { sendPack } from './send-pack.ts';
 
 export const BULK_READS_ROW: Row = { name: 'bulk-reads', packages: ['wrk'], run: runBulkReadsRow };
-
-const LEASE_MS = 86_400_000;
-
-interface LeasesAnswer {
-  readonly pack?: { readonly id: string; readonly url: string; readonly headers: Record<string, string> };
-}
 
 async function runBulkReadsRow(bench: Bench): Promise<readonly RowResult[]> {
   const ours = await startHoldfast(bench, { name: 'bulk-reads', spaces: ['packed', 'single'] });
@@ -55,22 +50,6 @@ async function putPack(space: EnteredSpace, count: number): Promise<void> {
     const { hash, bytes } = next();
     return encodeRecord(hash, bytes.slice());
   });
-  const body = { leaseDurationMs: LEASE_MS, hashes: records.map(({ hash }) => hash), pack: true };
-  const { pack } = await callBulk<LeasesAnswer>(space, '/leases', body);
-  if (pack === undefined) throw new Error('The server opened no pack.');
-  const parts = records.flatMap((record) => [encodeRecordHeader(record), record.stored]);
-  const put = await fetch(pack.url, {
-    method: 'PUT',
-    headers: pack.headers,
-    body: Buffer.concat([encodePackHeader(), ...parts]),
-  });
-  if (put.status !== 200) throw new Error(`The upload of a pack answered ${put.status}: ${await put.text()}`);
-  const lease = { leaseDurationMs: LEASE_MS };
-  const { results } = await callBulk<{ results: { state: string }[] }>(
-    space,
-    `/packs/${pack.id}/lease`,
-    lease,
-  );
-  const lacking = results.filter(({ state }) => state !== 'ready').length;
-  if (lacking > 0) throw new Error(`${lacking} nodes of the pack did not become ready.`);
+  const ready = await sendPack(space, records);
+  if (ready < count) throw new Error(`${count - ready} nodes of the pack did not become ready.`);
 }

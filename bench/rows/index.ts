@@ -4,6 +4,7 @@ import { BACKUP_AGAIN_ROW, BACKUP_ROW } from './backup.ts';
 import { BULK_READS_ROW } from './bulk-reads.ts';
 import { BULK_SCALEOUT_ROW } from './bulk-scaleout.ts';
 import { COMMITS_ROW } from './commits.ts';
+import { COMPACTION_ROW } from './compaction.ts';
 import { CONTENT_ROW } from './content.ts';
 import { MEMORY_ROW } from './memory.ts';
 import { METADATA_ROW } from './metadata.ts';
@@ -25,6 +26,7 @@ export const ROWS: readonly Row[] = [
   SLOW_DISK_ROW,
   SMALL_UPLOADS_ROW,
   BULK_READS_ROW,
+  COMPACTION_ROW,
   COMMITS_ROW,
   SCALE_ROW,
   BACKUP_ROW,
