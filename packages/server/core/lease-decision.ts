@@ -144,7 +144,8 @@ function renewReady(tx: SpaceTransaction, node: NodeRow, request: LeaseRequest):
   });
 }
 
-function moveLease(tx: SpaceTransaction, node: NodeRow, durationMs: number): Awaitable<LeaseWindow> {
+/** Of a ready row. */
+export function moveLease(tx: SpaceTransaction, node: NodeRow, durationMs: number): Awaitable<LeaseWindow> {
   const lease = renewLease(node, tx.now, durationMs);
   if (isSameLease(lease, node)) return lease;
   return after(tx.updateNode(node, { ...node, ...lease }), () => lease);

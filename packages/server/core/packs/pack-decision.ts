@@ -4,8 +4,7 @@ import { closeContent, closeContentOf, urlExpiryOf } from '../contents.ts';
 import { findChildren } from '../edges.ts';
 import { noRoom } from '../free-space.ts';
 import { assertInvariant } from '../invariant.ts';
-import { tooManyUploads, type UploadRules, urlExpiryFrom } from '../lease-decision.ts';
-import { renewLease } from '../lease-state.ts';
+import { moveLease, tooManyUploads, type UploadRules, urlExpiryFrom } from '../lease-decision.ts';
 import type {
   Generation,
   NodeRow,
@@ -58,11 +57,7 @@ async function leaseRow(
   const leaseMs = Math.max(durationMs, leasedUntil - tx.now);
   if (node?.state === 'waiting') return settleWaiting(tx, node, leaseMs);
   if (node?.state !== 'ready') return { kind: 'absent', hash };
-  const window = renewLease(node, tx.now, leaseMs);
-  const { leaseStartedAt, leaseExpiresAt } = window;
-  if (leaseExpiresAt !== node.leaseExpiresAt || leaseStartedAt !== node.leaseStartedAt) {
-    await tx.updateNode(node, { ...node, ...window });
-  }
+  const { leaseStartedAt, leaseExpiresAt } = await moveLease(tx, node, leaseMs);
   return { kind: 'ready', hash, leaseStartedAt, leaseExpiresAt };
 }
 
@@ -153,8 +148,7 @@ export interface PackBeginning {
 }
 
 export type PackDecision =
-  /** publication goes on behind so many records */
-  /** `isBegun`: an earlier lease has begun, and its verdicts are kept */
+  /** publication goes on behind so many records; `isBegun`: an earlier lease has begun, and its verdicts are kept */
   | { readonly kind: 'judging'; readonly publishedCount: number; readonly isBegun: boolean }
   /** it was judged meanwhile, or nothing is to be published */
   | { readonly kind: 'judged' }
