@@ -11,6 +11,7 @@ import {
   RECORD_HEADER_BYTES,
   type RecordCodec,
 } from '@holdfast/protocol';
+import { batchesOf } from './batches.ts';
 import { isProofOfRot, markRotten, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
@@ -35,6 +36,12 @@ interface Found {
   readonly node: NodeRow;
   readonly content: ContentRow;
 }
+
+const AHEAD = {
+  itemsMax: RECORDS_AHEAD_MAX,
+  bytesMax: READ_AHEAD_BYTES_MAX,
+  bytesOf: ({ node }: Found): number => node.canonicalSize,
+};
 
 interface OutgoingRecord {
   readonly hash: Hash;
@@ -61,7 +68,7 @@ export async function* readNodes(
   let pieces: Uint8Array[] = [encodePackHeader()];
   for (let from = 0; from < hashes.length; from += ROWS_AT_ONCE) {
     const rows = await core.metadata.findNodesWithContent(space, hashes.slice(from, from + ROWS_AT_ONCE));
-    for (const batch of batchesOf(rows.flatMap((row) => (isServed(row) ? [row] : [])))) {
+    for (const batch of batchesOf(rows.filter(isServed), AHEAD)) {
       const [{ node }] = batch as [Found];
       if (node.canonicalSize > READ_AHEAD_BYTES_MAX) await makeRoom(node.canonicalSize);
       for (const record of await readBatch(wanted, batch)) {
@@ -90,23 +97,6 @@ function isServed(
   return (
     row?.node.state === 'ready' && row.content !== undefined && row.node.canonicalSize <= PACK_NODE_BYTES_MAX
   );
-}
-
-function* batchesOf(rows: readonly Found[]): Generator<Found[]> {
-  let batch: Found[] = [];
-  let bytes = 0;
-  for (const row of rows) {
-    const { canonicalSize } = row.node;
-    const isFull = bytes + canonicalSize > READ_AHEAD_BYTES_MAX || batch.length >= RECORDS_AHEAD_MAX;
-    if (isFull && batch.length > 0) {
-      yield batch;
-      batch = [];
-      bytes = 0;
-    }
-    batch.push(row);
-    bytes += canonicalSize;
-  }
-  if (batch.length > 0) yield batch;
 }
 
 /** The records of one pack are read together. One that is proven bad is left out, and its row becomes rotten. */

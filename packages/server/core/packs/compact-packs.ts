@@ -11,6 +11,7 @@ import {
   PACK_RECORDS_MAX,
   RECORD_HEADER_BYTES,
 } from '@holdfast/protocol';
+import { batchesOf } from '../batches.ts';
 import { isProofOfRot } from '../contents.ts';
 import type { Core } from '../core.ts';
 import { makeGenerationDigits } from '../generation.ts';
@@ -44,6 +45,14 @@ interface Placed {
   readonly content: ContentRow;
   readonly place: PackPlace;
 }
+
+/** Each batch is of one pack. */
+const NEAR = {
+  itemsMax: BATCH_RECORDS_MAX,
+  bytesMax: BATCH_BYTES_MAX,
+  bytesOf: ({ place }: Placed): number => place.storedLength,
+  fits: (first: Placed, { place }: Placed): boolean => place.pack === first.place.pack,
+};
 
 interface LiveRecord extends Placed {
   readonly hash: Hash;
@@ -156,32 +165,11 @@ async function* readTogether<R extends Placed>(
   space: Space,
   records: readonly R[],
 ): AsyncGenerator<{ readonly record: R; readonly stored: Uint8Array }[]> {
-  for (const batch of batchesOf(records)) {
+  for (const batch of batchesOf(records, NEAR)) {
     const wanted = batch.map(({ content, place }) => ({ place, integrity: content.integrity }));
     const read = await core.content.packs.readRecords(space, wanted);
     yield batch.map((record, index) => ({ record, stored: read[index] as Uint8Array }));
   }
-}
-
-/** Each of records of one pack. */
-function* batchesOf<R extends Placed>(records: readonly R[]): Generator<R[]> {
-  let batch: R[] = [];
-  let bytes = 0;
-  for (const record of records) {
-    const { pack, storedLength } = record.place;
-    const isFull =
-      bytes + storedLength > BATCH_BYTES_MAX ||
-      batch.length >= BATCH_RECORDS_MAX ||
-      batch[0]?.place.pack !== pack;
-    if (isFull && batch.length > 0) {
-      yield batch;
-      batch = [];
-      bytes = 0;
-    }
-    batch.push(record);
-    bytes += storedLength;
-  }
-  if (batch.length > 0) yield batch;
 }
 
 async function moveTo(core: Core, space: Space, live: readonly LiveRecord[], now: number): Promise<number> {
