@@ -10,10 +10,9 @@ import {
   type NodeSink,
   type TreeNode,
 } from '@holdfast/client';
-import type { Hash } from '@holdfast/protocol';
+import { encodeNode, type Hash } from '@holdfast/protocol';
 import { bytesOf } from '../byte-names.ts';
 import { digestAtOnce } from '../node-digest.ts';
-import { canonicalOf } from './canonical-bytes.ts';
 import type { DirectoryRow, FolderState } from './folder-state.ts';
 import type { TakeNode } from './hash-file.ts';
 import { PAGE_ENTRIES_MAX, packPage, type SeenEntry, unpackPage } from './stat-pages.ts';
@@ -145,7 +144,7 @@ export class DirectoryWriter {
       digest: digestAtOnce,
       emit: (node: TreeNode) => {
         const { hash } = node;
-        const canonical = canonicalOf(node);
+        const canonical = encodeNode(node);
         this.#emitted.add(hash);
         this.#state.putNode(this.#row.id, '', hash, canonical);
         return this.#takeNode?.(hash, canonical, NO_CONTENT);

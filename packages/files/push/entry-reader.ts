@@ -1,9 +1,9 @@
 /** One file or link as an entry: known again from last time, or read. */
 import { lstatSync, readlinkSync, type Stats } from 'node:fs';
 import { buildSymlink, CHUNK_BYTES_MIN } from '@holdfast/client';
+import { encodeNode } from '@holdfast/protocol';
 import { type ByteString, displayName, toFsPath } from '../byte-names.ts';
 import { digestAtOnce } from '../node-digest.ts';
-import { canonicalOf } from './canonical-bytes.ts';
 import type { FolderState } from './folder-state.ts';
 import { fingerprintOf, hashFile, type TakeNode } from './hash-file.ts';
 import type { SeenEntries } from './seen-entries.ts';
@@ -94,7 +94,7 @@ export class EntryReader {
     const built = await buildSymlink(
       {
         digest: digestAtOnce,
-        emit: (node) => takeNode?.(node.hash, canonicalOf(node), { files: 1, bytes: target.length }),
+        emit: (node) => takeNode?.(node.hash, encodeNode(node), { files: 1, bytes: target.length }),
       },
       target,
     );

@@ -18,11 +18,10 @@ import {
   type NodeSink,
   type TreeNode,
 } from '@holdfast/client';
-import { bytesToHash, encodeNodeHeader, type Hash } from '@holdfast/protocol';
+import { bytesToHash, encodeNode, encodeNodeHeader, type Hash } from '@holdfast/protocol';
 import { type ByteString, toFsPath } from '../byte-names.ts';
 import { digestAtOnce, digestWhole } from '../node-digest.ts';
 import { chunkMemory } from './buffer-pool.ts';
-import { canonicalOf } from './canonical-bytes.ts';
 import { type Fingerprint, isSameFingerprint } from './stat-pages.ts';
 
 /** A link, device or pipe that takes the file's place in between is never followed, nor waited for. */
@@ -157,14 +156,14 @@ async function hashPieces(
   const sink = {
     digest: digestAtOnce,
     emit: (node: TreeNode) => {
-      const canonical = canonicalOf(node);
+      const canonical = encodeNode(node);
       indexNodes.push({ hash: node.hash, bytes: canonical });
       return takeNode?.(node.hash, canonical, { files: 0, bytes: 0 });
     },
   };
   const whole: NodeSink = {
     digest: digestAtOnce,
-    emit: (node) => takeNode?.(node.hash, canonicalOf(node), { files: 1, bytes: size }),
+    emit: (node) => takeNode?.(node.hash, encodeNode(node), { files: 1, bytes: size }),
   };
   const index = new FileIndexBuilder(sink);
   const digests: { readonly bytes: number; readonly hash: Promise<Hash> }[] = [];
