@@ -13,6 +13,7 @@ import { makeNode, randomHash } from '../node-bytes.ts';
 import { plainRecord } from '../pack-bytes.ts';
 import type { CallOptions, SpaceClient } from '../space-client.ts';
 import { type Check, check } from '../suite.ts';
+import { PERMISSIONS } from '../tokens.ts';
 import { expectNamed, expectTiming } from './headers.ts';
 
 const ROUTES = 'Bulk: many nodes in few requests: a root of its own';
@@ -51,15 +52,7 @@ async function expectRefusals(client: SpaceClient, operation: BulkOperationName)
     'resource_scope_mismatch',
     operation,
   );
-  const others = [
-    'cas:nodes:read',
-    'cas:nodes:lease',
-    'cas:usage:read',
-    'cas:gc:execute',
-    'cas:root-refs:read',
-    'cas:root-refs:update',
-  ];
-  const permissions = others.filter((each) => each !== authority);
+  const permissions = PERMISSIONS.filter((permission) => permission !== authority);
   expectError(
     await at(client.withClaims({ permissions }), wrong),
     403,

@@ -1,5 +1,5 @@
 /** leases: what many nodes are told at once, and the pack that is opened for what is absent (docs/bulk.md, Requests). */
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { makePack, PACK_BYTES_LIMIT, plain } from '../../../test/support/planted-pack.ts';
 import { getUsage } from './get-usage.ts';
@@ -15,22 +15,18 @@ import {
   SPACE,
   smallNode,
 } from './test/core-fixture.ts';
-import { PACK_TYPE, PackClient, statesOf } from './test/pack-fixture.ts';
+import { PACK_RECEIVERS, PACK_TYPE, PackClient, statesOf, usePackWorld } from './test/pack-fixture.ts';
 
 const URL_LIFE_MS = 5 * MINUTE_MS;
 const UPLOADS_MAX = 8;
 
-describe.each([
-  ['the server receives', false],
-  ['the store receives', true],
-])('%s', (_, isDirect) => {
+describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
   let world: CoreWorld;
   let client: PackClient;
-  beforeEach(async () => {
-    world = await CoreWorld.open({}, { isDirect });
-    client = new PackClient(world, isDirect);
+  usePackWorld(isDirect, (opened, itsClient) => {
+    world = opened;
+    client = itsClient;
   });
-  afterEach(() => world.close());
 
   const publish = (...nodes: readonly CanonicalNode[]): Promise<unknown> => client.send(nodes);
   const rowOf = async (node: CanonicalNode) => {

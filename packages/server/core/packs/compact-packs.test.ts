@@ -1,5 +1,5 @@
 /** Compaction: what it moves, when, and what it must never lose or double (docs/design.md, Packs). */
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
 import { packed, plain } from '../../../../test/support/planted-pack.ts';
 import type { Core } from '../core.ts';
@@ -8,25 +8,29 @@ import { readContent } from '../read-content.ts';
 import { readNodes } from '../read-nodes.ts';
 import { runGc } from '../run-gc.ts';
 import { TOMBSTONE_MS } from '../stray-watch.ts';
-import { CALLER, CoreWorld, DAY_MS, MINUTE_MS, SPACE, smallNode } from '../test/core-fixture.ts';
-import { beforeTransactions, manyNodes, PackClient, statesOf, withPacks } from '../test/pack-fixture.ts';
+import { CALLER, type CoreWorld, DAY_MS, MINUTE_MS, SPACE, smallNode } from '../test/core-fixture.ts';
+import {
+  beforeTransactions,
+  manyNodes,
+  PACK_RECEIVERS,
+  type PackClient,
+  statesOf,
+  usePackWorld,
+  withPacks,
+} from '../test/pack-fixture.ts';
 import { compactPacks, moveLive } from './compact-packs.ts';
 
 const STEPS_MAX = 20;
 /** More than the engine takes to walk over all its folders. */
 const STRAY_WALK_STEPS = 20;
 
-describe.each([
-  ['the server receives', false],
-  ['the store receives', true],
-])('%s', (_, isDirect) => {
+describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
   let world: CoreWorld;
   let client: PackClient;
-  beforeEach(async () => {
-    world = await CoreWorld.open({}, { isDirect });
-    client = new PackClient(world, isDirect);
+  usePackWorld(isDirect, (opened, itsClient) => {
+    world = opened;
+    client = itsClient;
   });
-  afterEach(() => world.close());
 
   const compactAll = async (core: Core = world.core): Promise<number> => {
     let moved = 0;

@@ -1,5 +1,5 @@
 /** A pack from its PUT to its last lease: judged, published, repeated, forgotten (docs/bulk.md, Requests; docs/design.md, Packs). */
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import type { PackInstruction } from '@holdfast/protocol';
 import {
   type CanonicalNode,
@@ -21,7 +21,7 @@ import { readMetadata } from '../read-metadata.ts';
 import { runGc } from '../run-gc.ts';
 import {
   CALLER,
-  CoreWorld,
+  type CoreWorld,
   DAY_MS,
   failureOf,
   MINUTE_MS,
@@ -29,22 +29,18 @@ import {
   SPACE,
   smallNode,
 } from '../test/core-fixture.ts';
-import { PackClient, statesOf, withPacks } from '../test/pack-fixture.ts';
+import { PACK_RECEIVERS, type PackClient, statesOf, usePackWorld, withPacks } from '../test/pack-fixture.ts';
 import type { PackStore } from './pack-ports.ts';
 
 const NODE_BYTES_MAX = 128 * 1024;
 
-describe.each([
-  ['the server receives', false],
-  ['the store receives', true],
-])('%s', (_, isDirect) => {
+describe.each(PACK_RECEIVERS)('%s', (_, isDirect) => {
   let world: CoreWorld;
   let client: PackClient;
-  beforeEach(async () => {
-    world = await CoreWorld.open({}, { isDirect });
-    client = new PackClient(world, isDirect);
+  usePackWorld(isDirect, (opened, itsClient) => {
+    world = opened;
+    client = itsClient;
   });
-  afterEach(() => world.close());
 
   const contentOf = async (node: CanonicalNode): Promise<Uint8Array> => {
     const { body } = await readContent(world.core, SPACE, node.hash, undefined, CALLER);

@@ -1,4 +1,5 @@
 /** A client of Bulk over a `CoreWorld`, with either kind of upload. */
+import { afterEach, beforeEach } from 'bun:test';
 import {
   type BulkLeaseResponse,
   PACK_MEDIA_TYPE,
@@ -16,11 +17,27 @@ import type { PackStore, PackVerbs } from '../packs/pack-ports.ts';
 import type { SpaceTransaction } from '../ports.ts';
 import { readNodes } from '../read-nodes.ts';
 import { receiveUpload } from '../receive-upload.ts';
-import { type CoreWorld, failureOf, MINUTE_MS, ORIGIN, SPACE, smallNode } from './core-fixture.ts';
+import { CoreWorld, failureOf, MINUTE_MS, ORIGIN, SPACE, smallNode } from './core-fixture.ts';
 
 interface LeaseWanted {
   readonly pack?: boolean;
   readonly durationMs?: number;
+}
+
+/** For `describe.each`: who receives packs. The second says whether a store does, by URLs of its own. */
+export const PACK_RECEIVERS = [
+  ['the server receives', false],
+  ['the store receives', true],
+] as const;
+
+/** Opens a world for each test of the block, gives it to `use`, and closes it. */
+export function usePackWorld(isDirect: boolean, use: (world: CoreWorld, client: PackClient) => void): void {
+  let world: CoreWorld;
+  beforeEach(async () => {
+    world = await CoreWorld.open({}, { isDirect });
+    use(world, new PackClient(world, isDirect));
+  });
+  afterEach(() => world.close());
 }
 
 export class PackClient {

@@ -2,10 +2,9 @@
  * What several processes do to one Space at once, on a real PostgreSQL: each store here has connections and memory of its own,
  * as a process has. After each race a recount by other statements finds nothing wrong.
  */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import type { ApiError, LeaseResponse } from '@holdfast/protocol';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
-import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
 import { recountScaleout } from '../../../../test/support/scaleout-recount.ts';
 import type { Core } from '../../core/core.ts';
 import { listRootRefs } from '../../core/list-root-refs.ts';
@@ -17,42 +16,32 @@ import { updateRootRefs } from '../../core/update-root-refs.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../contract/samples.ts';
 import {
   bring,
-  closeProcesses,
   coreOf,
   leaseFor,
   makeContent,
-  openDatabases,
-  openProcesses,
   publish,
   type StoreInstance,
+  useProcesses,
 } from './test/postgres-fixture.ts';
 
-const START_MS_MAX = 60_000;
 const PROCESSES = 3;
 const DOMAIN = 'photos';
 
-let databases: TestDatabases;
-let url: string;
 let instances: StoreInstance[];
 let content: DirectStore;
 let cores: Core[];
 let made = 0;
 
-beforeAll(async () => {
-  databases = await openDatabases();
-}, START_MS_MAX);
-afterAll(() => databases.close());
-
-beforeEach(async () => {
-  url = await databases.createDatabase();
-  instances = await openProcesses(url, PROCESSES);
-  content = makeContent();
-  cores = instances.map((instance) => coreOf(instance, content));
-});
-afterEach(async () => {
-  const { problems } = await recountScaleout(url);
-  expect(problems).toEqual([]);
-  await closeProcesses(instances);
+useProcesses(PROCESSES, {
+  use(opened) {
+    instances = opened;
+    content = makeContent();
+    cores = instances.map((instance) => coreOf(instance, content));
+  },
+  async check(database) {
+    const { problems } = await recountScaleout(database);
+    expect(problems).toEqual([]);
+  },
 });
 
 function newNode(refs: readonly CanonicalNode[] = []): CanonicalNode {

@@ -1,47 +1,36 @@
 /** The limit of active uploads is met exactly, however many processes open them, and far from it nobody waits for another. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
-import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
 import { until } from '../../../../test/support/until.ts';
 import type { Core } from '../../core/core.ts';
 import type { DirectStore } from '../../core/test/direct-store.ts';
 import { hashAt, openUpload, SPACE } from '../contract/samples.ts';
 import {
-  closeProcesses,
   coreOf,
   leaseFor,
   makeContent,
-  openDatabases,
   openInstance,
-  openProcesses,
   type StoreInstance,
+  useProcesses,
 } from './test/postgres-fixture.ts';
 
-const START_MS_MAX = 60_000;
 const PROCESSES = 3;
 /** Sessions of this database that wait for a lock */
 const WAITING = `SELECT count(*) AS count FROM pg_stat_activity
   WHERE datname = current_database() AND wait_event_type = 'Lock'`;
 
-let databases: TestDatabases;
 let url: string;
 let instances: StoreInstance[];
 let content: DirectStore;
 let made = 0;
 
-beforeAll(async () => {
-  databases = await openDatabases();
-}, START_MS_MAX);
-afterAll(() => databases.close());
-
-beforeEach(async () => {
-  url = await databases.createDatabase();
-  instances = await openProcesses(url, PROCESSES);
-  content = makeContent();
-});
-afterEach(async () => {
-  await closeProcesses(instances);
+useProcesses(PROCESSES, {
+  use(opened, itsUrl) {
+    instances = opened;
+    url = itsUrl;
+    content = makeContent();
+  },
 });
 
 function newNode(): CanonicalNode {

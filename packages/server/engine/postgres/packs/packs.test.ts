@@ -2,9 +2,8 @@
  * What several processes do to the packs of one Space at once, on a real PostgreSQL. After each test a recount by other statements
  * finds nothing wrong.
  */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
-import type { TestDatabases } from '../../../../../test/support/postgres-server.ts';
 import { recountScaleout } from '../../../../../test/support/scaleout-recount.ts';
 import { until } from '../../../../../test/support/until.ts';
 import { closeContentOf } from '../../../core/contents.ts';
@@ -15,38 +14,26 @@ import type { RecordMove } from '../../../core/packs/pack-ports.ts';
 import type { MetadataStore } from '../../../core/ports.ts';
 import { judgedPack, packedContent, placeIn } from '../../contract/pack-samples.ts';
 import { hashAt, newGeneration, openUpload, SPACE } from '../../contract/samples.ts';
-import {
-  closeProcesses,
-  openDatabases,
-  openInstance,
-  openProcesses,
-  type StoreInstance,
-} from '../test/postgres-fixture.ts';
+import { openInstance, type StoreInstance, useProcesses } from '../test/postgres-fixture.ts';
 
-const START_MS_MAX = 60_000;
 const PROCESSES = 3;
 const GROUP = 256;
 const STORED_BYTES = 100;
 const RULES = { uploads: 'direct', activeUploadsMax: 4_096, uploadTtlMs: 60_000, isDiskFull: false } as const;
 
-let databases: TestDatabases;
 let url: string;
 let instances: StoreInstance[];
 let made = 0;
 
-beforeAll(async () => {
-  databases = await openDatabases();
-}, START_MS_MAX);
-afterAll(() => databases.close());
-
-beforeEach(async () => {
-  url = await databases.createDatabase();
-  instances = await openProcesses(url, PROCESSES);
-});
-afterEach(async () => {
-  const { problems } = await recountScaleout(url);
-  expect(problems).toEqual([]);
-  await closeProcesses(instances);
+useProcesses(PROCESSES, {
+  use(opened, itsUrl) {
+    instances = opened;
+    url = itsUrl;
+  },
+  async check(database) {
+    const { problems } = await recountScaleout(database);
+    expect(problems).toEqual([]);
+  },
 });
 
 const store = (index: number): MetadataStore => (instances[index % PROCESSES] as StoreInstance).store;

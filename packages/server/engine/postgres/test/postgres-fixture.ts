@@ -1,5 +1,6 @@
 /** A store, or several on one database as several processes have them, on a real PostgreSQL. */
 
+import { afterAll, afterEach, beforeAll, beforeEach } from 'bun:test';
 import type { LeaseResponse } from '@holdfast/protocol';
 import type { CanonicalNode } from '../../../../../test/support/canonical-node.ts';
 import {
@@ -72,15 +73,44 @@ export async function openInstance(url: string, options: InstanceOptions = {}): 
 const PATIENT: Partial<PostgresLimits> = { admissionMs: 60_000 };
 
 /** What so many processes on one database have, for races between them. */
-export function openProcesses(url: string, count: number): Promise<StoreInstance[]> {
+function openProcesses(url: string, count: number): Promise<StoreInstance[]> {
   return Promise.all(Array.from({ length: count }, () => openInstance(url, { limits: PATIENT })));
 }
 
 /** Throws what a store has called fatal. */
-export async function closeProcesses(instances: readonly StoreInstance[]): Promise<void> {
+async function closeProcesses(instances: readonly StoreInstance[]): Promise<void> {
   await Promise.all(instances.map((instance) => instance.close()));
   const fatal = instances.flatMap((instance) => instance.fatal);
   if (fatal.length > 0) throw new AggregateError(fatal, 'a store called these errors fatal');
+}
+
+const START_MS_MAX = 60_000;
+
+interface ProcessesOptions {
+  /** Hears of the processes before each test. */
+  readonly use: (instances: StoreInstance[], url: string) => void;
+  /** Runs after each test, while the processes are still open. */
+  readonly check?: (url: string) => Promise<void>;
+}
+
+/** For every test of a file: so many processes on a new database of one PostgreSQL. */
+export function useProcesses(count: number, { use, check }: ProcessesOptions): void {
+  let databases: TestDatabases;
+  let url: string;
+  let instances: StoreInstance[];
+  beforeAll(async () => {
+    databases = await openDatabases();
+  }, START_MS_MAX);
+  afterAll(() => databases.close());
+  beforeEach(async () => {
+    url = await databases.createDatabase();
+    instances = await openProcesses(url, count);
+    use(instances, url);
+  });
+  afterEach(async () => {
+    await check?.(url);
+    await closeProcesses(instances);
+  });
 }
 
 const SETTINGS: CoreSettings = {
