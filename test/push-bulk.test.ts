@@ -2,7 +2,13 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createBundle, importBundle, verifyTree } from '../packages/client/index.ts';
+import {
+  createBundle,
+  importBundle,
+  type ProgressReporter,
+  SILENT_PROGRESS,
+  verifyTree,
+} from '../packages/client/index.ts';
 import { openSpaceSource, pullToPath, ScanError, TreeBusyError } from '../packages/files/index.ts';
 import { seededBytes } from './support/canonical-node.ts';
 import { buildPlan, directory, file, makeLargePlans, type Plan, writePlan } from './support/disk-trees.ts';
@@ -192,6 +198,27 @@ test(
     expect(world.proxy.passed.length).toBeLessThanOrEqual(0.05 * nodes);
     const source = openSpaceSource(world.connect('bundled'));
     expect(await verifyTree(source, changed.root)).toMatchObject({ nodes, faults: 0 });
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'bytes that went ahead and are found there afterwards count once',
+  async () => {
+    const path = world.fresh('sparse');
+    const bytes = 8 * 1024 * 1024;
+    // The holes compress, so that they go ahead in a pack. Random bytes travel by themselves.
+    writePlan(path, directory({ random: file(bytes, 1) }));
+    writeFileSync(join(path, 'zeros'), Buffer.alloc(bytes));
+    let [counted, there] = [0, 0];
+    const count: ProgressReporter['count'] = (more) => {
+      counted += more.bytes ?? 0;
+      there += more.deduplicatedBytes ?? 0;
+    };
+    await world.push(path, { progress: { ...SILENT_PROGRESS, count } });
+    expect(counted).toBe(2 * bytes);
+    // The first piece of the holes was sent, the others are the same.
+    expect(there).toBeLessThan(bytes);
   },
   TEST_MS_MAX,
 );

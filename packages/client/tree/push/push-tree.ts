@@ -114,6 +114,9 @@ class Push<Node extends PushNode> {
   readonly #early: EarlyCounts | undefined;
   #countedFiles: number;
   #countedBytes: number;
+  /** What went ahead is counted already, and is found there once more. */
+  #earlyFiles: number;
+  #earlyBytes: number;
 
   constructor(client: PushClient, supply: NodeSupply<Node>, options: PushOptions) {
     this.#client = client;
@@ -125,8 +128,8 @@ class Push<Node extends PushNode> {
     this.#clock = options.clock ?? systemClock;
     this.#random = options.random;
     this.#early = options.early;
-    this.#countedFiles = this.#early?.files ?? 0;
-    this.#countedBytes = this.#early?.bytes ?? 0;
+    this.#countedFiles = this.#earlyFiles = this.#early?.files ?? 0;
+    this.#countedBytes = this.#earlyBytes = this.#early?.bytes ?? 0;
     this.#limit = new AdaptiveLimit({
       start: PARALLEL_START,
       max: options.parallelMax ?? PUSH_PARALLEL_MAX_DEFAULT,
@@ -317,7 +320,12 @@ class Push<Node extends PushNode> {
   }
 
   #countThere(files: number, bytes: number): void {
-    this.#count(files, bytes, bytes);
+    const knownFiles = Math.min(files, this.#earlyFiles);
+    const knownBytes = Math.min(bytes, this.#earlyBytes);
+    this.#earlyFiles -= knownFiles;
+    this.#earlyBytes -= knownBytes;
+    const moreBytes = bytes - knownBytes;
+    this.#count(files - knownFiles, moreBytes, moreBytes);
   }
 
   /** Never more than the tree has: a node that was lost on the server meanwhile is dealt with twice. */
