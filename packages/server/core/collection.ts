@@ -7,6 +7,8 @@
  * Any number of passes may work on one claim: one of them forgets the row and reports it. Only the sweep leaves a claim for a
  * while to the pass that works on it, so that the answer of a pass does not depend on when the sweep runs.
  */
+
+import type { Hash } from '@holdfast/protocol';
 import { findUrlExpiries } from './contents.ts';
 import type { Core } from './core.ts';
 import { removeNodesWithEdges } from './edges.ts';
@@ -69,6 +71,19 @@ export async function findLeftoverClaims(
   { limit, withHeld }: LeftoversWanted,
 ): Promise<Claims> {
   const rows = await tx.findClaimed(withHeld ? Number.MAX_SAFE_INTEGER : tx.now, limit);
+  await holdAll(tx, rows);
+  return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now };
+}
+
+/**
+ * Claims those of `hashes` that a collection may take, or has claimed before, for a Space whose candidates cannot be asked for.
+ * Nodes without an object of their own are claimed too, as with `isDamaged`.
+ */
+export async function claimNodes(tx: SpaceTransaction, hashes: readonly Hash[]): Promise<Claims> {
+  const rows: NodeRow[] = [];
+  for (const row of await tx.findNodes(hashes)) {
+    if (row !== undefined && (row.state === 'claimed' || isEligible(row, tx.now))) rows.push(row);
+  }
   await holdAll(tx, rows);
   return { found: rows.length, forgotten: [], claimed: rows.map(toClaim), claimedAt: tx.now };
 }

@@ -66,6 +66,15 @@ export interface KeptCounters extends UsageDelta {
   readonly leasedCount: number;
 }
 
+/** A page of the nodes of a Space that may be damaged. */
+export interface NodesAround {
+  readonly nodes: readonly InspectedNode[];
+  /** the nodes of the page whose rows, or content records, cannot be read, and why */
+  readonly unreadable: readonly { readonly hash: Hash; readonly reason: string }[];
+  /** after which the next page begins; undefined: this is the last one */
+  readonly next: Hash | undefined;
+}
+
 /** The committed rows of one Space at one instant, whatever is written meanwhile. */
 export interface SpaceSnapshot {
   /** ms, by the store's clock */
@@ -90,11 +99,8 @@ export interface SpaceSnapshot {
   /** in the order of their ids, after `after` */
   readPacks(after: PackId | undefined, limit: number): Awaitable<readonly InspectedPack[]>;
   readKeptCounters(): Awaitable<KeptCounters>;
-  /**
-   * For a Space whose rows cannot be read any more: the nodes whose rows, or content records, are damaged. Undefined: what is left
-   * does not tell.
-   */
-  findUnreadable(): Promise<readonly Hash[] | undefined>;
+  /** As `readNodes`, around rows and content records that are damaged. Rejects with damage if that leaves no way on. */
+  readNodesAround(after: Hash | undefined, limit: number): Promise<NodesAround>;
 }
 
 export interface SpaceInspection {

@@ -1,5 +1,6 @@
 /** runGc: one bounded pass over one Space (docs/api.md, runGc). */
 import { ApiError, type GcResult, type Hash } from '@holdfast/protocol';
+import { type ClaimsAround, claimAround } from './collect-around.ts';
 import {
   type Claims,
   claimCandidates,
@@ -28,11 +29,23 @@ export async function runGc(core: Core, space: Space, maxNodes: number): Promise
   return new Pass(new Collection(core, space), maxNodes).run();
 }
 
+/** Pages of a Space with damaged rows that one pass walks. It begins anywhere, so that all have their turn. */
+const PAGES_AROUND_MAX = 200;
+const HASH_BYTES = 32;
+
 /** What a pass does to rows and objects; a plan (plan-gc.ts) does the same to rows alone, and then undoes it. */
 export interface PassSteps {
   findLeftovers(wanted: LeftoversWanted): Promise<Claims>;
   claim(limit: number): Promise<Claims>;
   finish(claims: Claims): Promise<FinishedClaims>;
+  /** for a Space with damaged rows; a plan has none, because damage ends its only transaction */
+  readonly around?: Around;
+}
+
+interface Around {
+  /** where a walk begins */
+  chooseStart(): Hash;
+  claim(after: Hash | undefined, limit: number): Promise<ClaimsAround>;
 }
 
 /** The steps of a real pass. */
@@ -40,9 +53,15 @@ class Collection implements PassSteps {
   readonly #core: Core;
   readonly #space: Space;
 
+  readonly around: Around;
+
   constructor(core: Core, space: Space) {
     this.#core = core;
     this.#space = space;
+    this.around = {
+      chooseStart: () => Buffer.from(core.random.bytes(HASH_BYTES)).toString('hex'),
+      claim: (after, limit) => claimAround(core, space, after, limit),
+    };
   }
 
   findLeftovers(wanted: LeftoversWanted): Promise<Claims> {
@@ -78,6 +97,8 @@ export class Pass {
   #failure: unknown;
   /** whether the last objects that were to be deleted all stayed */
   #isStuck = false;
+  /** rows of the Space could not be read */
+  #damage: unknown;
 
   constructor(
     steps: PassSteps,
@@ -90,9 +111,33 @@ export class Pass {
   }
 
   async run(): Promise<GcResult> {
-    await this.#finishLeftovers();
-    await this.#takeCandidates();
+    try {
+      await this.#finishLeftovers();
+      await this.#takeCandidates();
+    } catch (error) {
+      if (!isDamage(error) || this.#steps.around === undefined) throw error;
+      this.#damage = error;
+      await this.#takeAround(this.#steps.around);
+    }
     return this.#end();
+  }
+
+  /** From the start to the end of the Space, then from its beginning. */
+  async #takeAround({ chooseStart, claim }: Around): Promise<void> {
+    const start = chooseStart();
+    this.#isStuck = false;
+    let isSecondHalf = false;
+    let after: Hash | undefined = start;
+    for (let page = 0; page < PAGES_AROUND_MAX && this.#examined < this.#maxNodes; page += 1) {
+      const { claims, next } = await claim(after, this.#maxNodes - this.#examined);
+      for (const each of claims) {
+        const { gone } = await this.#finish(each);
+        this.#examined += each.found - gone;
+      }
+      if (this.#isStuck || (isSecondHalf && (next === undefined || next >= start))) return;
+      isSecondHalf ||= next === undefined;
+      after = next;
+    }
   }
 
   /** Counts the claims that this pass finishes. It tries a claim that it cannot finish once, and does not count it. */
@@ -127,6 +172,13 @@ export class Pass {
   }
 
   #end(): GcResult {
+    if (this.#damage !== undefined) {
+      const message = `rows of this Space cannot be read; ${this.#deleted} other nodes were collected: the operator's check names what is damaged`;
+      throw new ApiError('SERVICE_UNAVAILABLE', message, {
+        retryAfterSeconds: STORAGE_RETRY_AFTER_SECONDS,
+        cause: this.#damage,
+      });
+    }
     if (this.#failure === undefined) {
       return {
         examined: this.#examined,

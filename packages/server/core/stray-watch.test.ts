@@ -6,6 +6,8 @@ import { spaceKeyOf } from './space-key.ts';
 import { isBehind, moveEpoch, readEpochs } from './store-epoch.ts';
 import { acceptStrays, StraysSuspicious, StrayWatch, TOMBSTONE_MS } from './stray-watch.ts';
 
+const DAY_MS = 24 * 3_600_000;
+
 let engine: TemporaryEngine;
 beforeEach(async () => {
   engine = await openTemporaryEngine();
@@ -53,6 +55,70 @@ test('a walk that meets more than one in a hundred stops until an operator accep
   expect((await look(strays.slice(19))).size).toBe(1);
   expect(watch.stopped).toBeUndefined();
   expect((await engine.metadata.findTombstones(strays)).size).toBe(20);
+});
+
+test('what an operator accepted holds for three days, and each walk is judged by itself', async () => {
+  const watch = new StrayWatch();
+  const look = (count: number, now: number) =>
+    watch.findKept(engine.metadata, keysOf(Array.from({ length: count }, newGeneration)), now);
+  await acceptStrays(engine.metadata, NOW);
+  expect((await look(50, NOW + 3 * DAY_MS - 1)).size).toBe(50);
+  await expect(look(1, NOW + 3 * DAY_MS)).rejects.toBeInstanceOf(StraysSuspicious);
+  watch.begin();
+  expect((await look(16, NOW + 3 * DAY_MS)).size).toBe(16);
+  await expect(look(1, NOW + 3 * DAY_MS)).rejects.toBeInstanceOf(StraysSuspicious);
+});
+
+test('the tombstone of an object that no walk finds any more is forgotten after 30 days', async () => {
+  const [first = '', second = ''] = [newGeneration(), newGeneration()];
+  const look = (generation: Generation, now: number) =>
+    new StrayWatch().findKept(engine.metadata, keysOf([generation]), now);
+  const isNoted = async () => (await engine.metadata.findTombstones([first])).has(first);
+  await look(first, NOW);
+  await look(second, NOW + 30 * DAY_MS);
+  expect(await isNoted()).toBe(true);
+  await look(second, NOW + 30 * DAY_MS + 1);
+  expect(await isNoted()).toBe(false);
+});
+
+test('the rows have a new epoch before their bucket, and are read after it', async () => {
+  const order: string[] = [];
+  let rows = '4';
+  let bucket = 4;
+  const move = async (): Promise<void> => {
+    rows = '5';
+    bucket = 5;
+  };
+  let whileReading: () => Promise<void> = async () => undefined;
+  const stores = {
+    metadata: {
+      findNote: async () => rows,
+      setNote: async (_name: string, value: string) => {
+        rows = value;
+        order.push('rows');
+      },
+    },
+    content: {
+      epoch: {
+        read: async () => {
+          const read = bucket;
+          await whileReading();
+          return read;
+        },
+        write: async (epoch: number) => {
+          bucket = epoch;
+          order.push('bucket');
+        },
+      },
+    },
+  };
+  // Another server moves both on between the two reads.
+  whileReading = move;
+  const epochs = await readEpochs(stores);
+  expect(epochs).toEqual({ rows: 5, store: 4 });
+  expect(isBehind(epochs)).toBe(false);
+  await moveEpoch(stores, { rows: 5, store: 5 });
+  expect([order, rows, bucket]).toEqual([['rows', 'bucket'], '6', 6]);
 });
 
 test('rows that are older than their bucket are found out', async () => {

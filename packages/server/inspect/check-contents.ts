@@ -2,7 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import { findContentOf, isProofOfRot, markRotten, markSound, verifyInlineNode } from '../core/contents.ts';
 import type { Core } from '../core/core.ts';
-import type { ContentFacts, InspectedNode } from '../core/inspection-ports.ts';
+import type { ContentFacts, InspectedNode, NodesAround } from '../core/inspection-ports.ts';
 import type { NodeRow, NodeStorage, Space } from '../core/model.ts';
 import { ContentDamaged, ContentLost, isDamage, StoreUnavailable } from '../core/ports.ts';
 import type { Fault } from './recount-space.ts';
@@ -29,13 +29,14 @@ export async function checkContents(
   core: Core,
   space: Space,
   check: ContentCheck,
-): Promise<readonly FoundFault[]> {
+): Promise<{ readonly checked: number; readonly faults: readonly FoundFault[] }> {
   const faults: FoundFault[] = [];
   let checked = 0;
   for (let after: Hash | undefined; !check.signal.aborted; ) {
     const from = after;
-    const page = await core.metadata.inspect(space, async (snapshot) => snapshot.readNodes(from, PAGE_ROWS));
-    const left = [...page];
+    const page = await core.metadata.inspect(space, (snapshot) => snapshot.readNodesAround(from, PAGE_ROWS));
+    faults.push(...page.unreadable.map(toFault));
+    const left = [...page.nodes];
     const work = async (): Promise<void> => {
       for (let node = left.pop(); node !== undefined && !check.signal.aborted; node = left.pop()) {
         const fault = await checkNode(core, space, node, check);
@@ -45,10 +46,17 @@ export async function checkContents(
       }
     };
     await Promise.all(Array.from({ length: OBJECTS_AT_ONCE }, work));
-    after = page.at(-1)?.row.hash;
-    if (page.length < PAGE_ROWS) break;
+    after = page.next;
+    if (after === undefined) break;
   }
-  return faults.toSorted((left, right) => (String(left.hash) < String(right.hash) ? -1 : 1));
+  return {
+    checked,
+    faults: faults.toSorted((left, right) => (String(left.hash) < String(right.hash) ? -1 : 1)),
+  };
+}
+
+function toFault({ hash, reason }: NodesAround['unreadable'][number]): FoundFault {
+  return { kind: 'unreadable', hash, message: `its row cannot be read: ${reason}`, repaired: false };
 }
 
 async function checkNode(

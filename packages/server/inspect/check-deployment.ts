@@ -38,6 +38,8 @@ export interface CheckWanted {
   readonly report: (progress: string) => void;
 }
 
+/** A finding about the list of Spaces is about none of them. */
+const NO_SPACE: Space = { appId: '', spaceId: '' };
 const SPACES_PER_PAGE = 100;
 /** A count that writers change meanwhile is corrected by one of these rounds. */
 const REPAIR_ROUNDS_MAX = 5;
@@ -50,7 +52,13 @@ export async function checkDeployment(core: Core, wanted: CheckWanted): Promise<
   const findings: Finding[] = [];
   let checked = 0;
   for (let after: string | undefined; !wanted.signal.aborted; ) {
-    const page = await core.metadata.listSpaces({ after, limit: SPACES_PER_PAGE });
+    const from = after;
+    const listed = await orDamage(
+      async () => core.metadata.listSpaces({ after: from, limit: SPACES_PER_PAGE }),
+      'so the other Spaces were not looked at',
+    );
+    if (listed.fault !== undefined) findings.push(toFinding(NO_SPACE, listed.fault));
+    const page = listed.value ?? [];
     for (const { space } of page) {
       if (wanted.signal.aborted) break;
       const { nodes, faults } = await checkSpace(core, space, { ...wanted, isRead });
@@ -82,34 +90,45 @@ async function checkSpace(
   wanted: CheckWanted & { readonly isRead: (hash: Hash) => boolean },
 ): Promise<{ readonly nodes: number; readonly faults: readonly FoundFault[] }> {
   const name = `Space ${JSON.stringify(space.spaceId)} of App ${JSON.stringify(space.appId)}`;
-  try {
-    wanted.report(`counting in ${name}`);
-    const { nodes, faults } = await recount(core, space, wanted.isRepaired);
-    const onChecked = (count: number): void =>
-      wanted.report(`checking the bytes of ${name}: ${formatCount(count)} of ${formatCount(nodes)} nodes`);
-    const contents = await checkContents(core, space, { ...wanted, onChecked });
-    return { nodes, faults: [...faults, ...contents, ...(await checkUploads(core, space, wanted))] };
-  } catch (error) {
-    if (!isDamage(error)) throw error;
-    return { nodes: 0, faults: await nameUnreadable(core, space, (error as Error).message) };
-  }
+  wanted.report(`counting in ${name}`);
+  const counted = await orDamage(
+    () => recount(core, space, wanted.isRepaired),
+    'so its counts were not compared',
+  );
+  const all = counted.value === undefined ? '' : ` of ${formatCount(counted.value.nodes)}`;
+  const onChecked = (count: number): void =>
+    wanted.report(`checking the bytes of ${name}: ${formatCount(count)}${all} nodes`);
+  const contents = await orDamage(
+    () => checkContents(core, space, { ...wanted, onChecked }),
+    'so not all of its nodes were looked at',
+  );
+  const uploads = await orDamage(
+    () => checkUploads(core, space, wanted),
+    'so its uploads were not looked at',
+  );
+  return {
+    nodes: counted.value?.nodes ?? contents.value?.checked ?? 0,
+    faults: [
+      ...(counted.value?.faults ?? []),
+      ...(contents.value?.faults ?? []),
+      ...(uploads.value ?? []),
+      ...[counted, contents, uploads].flatMap(({ fault }) => (fault === undefined ? [] : [fault])),
+    ],
+  };
 }
 
-/** The nodes whose rows are damaged, if the store still knows them, else the Space. The rest of it was not compared. */
-async function nameUnreadable(core: Core, space: Space, reason: string): Promise<readonly FoundFault[]> {
-  const advice = 'check the disk, and restore a backup';
-  const hashes = await core.metadata
-    .inspect(space, (snapshot) => snapshot.findUnreadable())
-    .catch((error) => {
-      if (isDamage(error)) return undefined;
-      throw error;
-    });
-  const faults = (hashes ?? []).toSorted().map((hash) => {
-    const message = `its row cannot be read (${reason}): ${advice}`;
-    return { kind: 'unreadable', hash, message, repaired: false } as const;
-  });
-  const message = `rows of this Space cannot be read (${reason}), so its counts were not compared: ${advice}`;
-  return [...faults, { kind: 'unreadable', hash: undefined, message, repaired: false }];
+/** Damage is a finding about the Space, and the rest of the check goes on. */
+async function orDamage<T>(
+  work: () => Promise<T>,
+  consequence: string,
+): Promise<{ readonly value?: T; readonly fault?: FoundFault }> {
+  try {
+    return { value: await work() };
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    const message = `rows cannot be read, ${consequence}: ${(error as Error).message}`;
+    return { fault: { kind: 'unreadable', hash: undefined, message, repaired: false } };
+  }
 }
 
 async function recount(

@@ -42,6 +42,9 @@ const CHECK_VIOLATED = '23514';
 /** Division by zero: the guard of statements.ts failed, because a row was not as it was read. */
 const GUARD_FAILED = '22012';
 
+/** A page of a table, or of an index, is not what was written: data_corrupted and index_corrupted. An internal error (XX000) proves nothing. */
+const DAMAGE_CODES: ReadonlySet<string> = new Set(['XX001', 'XX002']);
+
 const NO_HOST = 'NO_HOST';
 
 const UNTRUSTED = 'its certificate is not trusted: give the file of its authority as sslrootcert';
@@ -50,7 +53,11 @@ const UNREADABLE = 'the file that sslrootcert names cannot be read: check its pa
 const POOLED =
   'a pooler in between gives each transaction another connection: let it pool sessions, or leave it out';
 
+const DAMAGED = 'a page of a table or an index is damaged: run holdfast check, which names it';
+
 const HINTS: Readonly<Record<string, string>> = {
+  XX001: DAMAGED,
+  XX002: DAMAGED,
   '26000': POOLED,
   '42P05': POOLED,
   '28P01': 'PostgreSQL refuses the password: check user and password',
@@ -132,7 +139,8 @@ export function storageError(error: unknown, doing: string): Error {
   }
   const hint = code === NO_HOST ? detail : (HINTS[code] ?? 'try again; see the cause if it lasts');
   const cause = Object.assign(new Error(detail), { code });
-  return new StoreUnavailable(`PostgreSQL: ${doing} failed (${code}): ${hint}`, { cause });
+  const isDamage = DAMAGE_CODES.has(code);
+  return new StoreUnavailable(`PostgreSQL: ${doing} failed (${code}): ${hint}`, { cause, isDamage });
 }
 
 /** The message of the server or system, cut to a line of bounded length. */

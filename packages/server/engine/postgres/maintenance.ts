@@ -1,5 +1,5 @@
 /** Background upkeep in bounded steps, each statement in one Space: ends leases and deletes old root-ref history. */
-import type { SweepCutoffs } from '../../core/ports.ts';
+import { isDamage, type SweepCutoffs } from '../../core/ports.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';
@@ -29,7 +29,13 @@ export class Maintenance {
     for (const { space, lease_expires_at: firstEndsAt } of spaces.rows) {
       if ((firstEndsAt as number) <= now) {
         const parameters = [space as string, now, slot, LEASES_PER_STATEMENT];
-        const { rows } = await this.#pool.run('counting ended leases', SQL.endLeases, parameters);
+        const { rows } = await this.#pool
+          .run('counting ended leases', SQL.endLeases, parameters)
+          .catch((error) => {
+            // The other Spaces have their turn.
+            if (isDamage(error)) this.#afterSpace = space as string;
+            throw error;
+          });
         if (rows[0]?.count === LEASES_PER_STATEMENT) return true;
       }
       this.#afterSpace = space as string;

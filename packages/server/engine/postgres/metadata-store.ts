@@ -35,6 +35,7 @@ import type { TombstonePage } from '../../core/stray-ports.ts';
 import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
 import { readAppTotals } from './app-totals.ts';
 import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
+import { listSpaces } from './list-spaces.ts';
 import { Maintenance } from './maintenance.ts';
 import { PostgresPackReads } from './packs/pack-reads.ts';
 import { ReadyLeases } from './ready-leases.ts';
@@ -199,16 +200,8 @@ export class PostgresMetadataStore implements MetadataStore {
     return countersFromSql(row);
   }
 
-  async listSpaces({ appId, after = NO_SPACE, limit }: SpacePage): Promise<readonly SpaceEntry[]> {
-    const page = [after, limit, this.#clockParameter];
-    const rows = await (appId === undefined
-      ? this.#read(SQL.listSpaces, page)
-      : this.#read(SQL.listSpacesOfApp, [...page, appId]));
-    return rows.map((row) => ({
-      space: spaceFromSql(row),
-      counters: countersFromSql(row),
-      position: spaceKeyFromSql(row.space),
-    }));
+  listSpaces(page: SpacePage): Promise<readonly SpaceEntry[]> {
+    return listSpaces(this.#pool, page, this.#clockParameter);
   }
 
   readAppTotals(appId: string): Promise<AppTotals> {

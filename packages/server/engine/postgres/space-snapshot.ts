@@ -7,9 +7,13 @@ import type {
   InspectedNode,
   InspectedPack,
   KeptCounters,
+  NodesAround,
   SpaceSnapshot,
 } from '../../core/inspection-ports.ts';
 import type { NodeRow, PackId, SpaceKey } from '../../core/model.ts';
+import { isDamage } from '../../core/ports.ts';
+import { LocatedDamage, locateDamage } from './damage.ts';
+import { storageError } from './failure.ts';
 import { PLACE_COLUMNS } from './packs/pack-statements.ts';
 import { countedNodeFromSql, nodeFromSql, placeFromSql } from './rows.ts';
 import { columnsOf } from './sql-fragments.ts';
@@ -17,19 +21,26 @@ import { COUNTER_SUMS, NODE_COLUMNS } from './statements.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import { byteaToBytes, byteaToHex, hexToBytea, type SqlRow, type SqlValue } from './wire/sql-values.ts';
 
-const BEGIN = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY';
+/** By index alone: a page that is damaged must fail only those who need a row of it. */
+const BEGIN = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+  SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off`;
+const SAVEPOINT = 'SAVEPOINT page';
+const ROLLBACK_TO_SAVEPOINT = 'ROLLBACK TO SAVEPOINT page';
 
 /** `$1` is the Space. */
-const SQL = {
-  now: `SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now`,
-  counters: `SELECT ${COUNTER_SUMS} FROM usage_counters WHERE space = $1`,
-  node: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2`,
-  nodes: `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, contents.generation AS found_generation,
+const INSPECTED = `SELECT ${columnsOf('nodes', NODE_COLUMNS)}, contents.generation AS found_generation,
       contents.canonical_size AS found_size, octet_length(contents.inline_bytes) AS inline_length,
       ${columnsOf('contents', PLACE_COLUMNS)},
       CASE WHEN contents.inline_bytes IS NULL THEN contents.integrity END AS found_integrity
     FROM nodes LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
-    WHERE nodes.space = $1 AND nodes.hash > $2 ORDER BY nodes.hash LIMIT $3::bigint`,
+    WHERE nodes.space = $1 AND nodes.hash > $2`;
+
+const SQL = {
+  now: `SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now`,
+  counters: `SELECT ${COUNTER_SUMS} FROM usage_counters WHERE space = $1`,
+  node: `SELECT ${NODE_COLUMNS} FROM nodes WHERE space = $1 AND hash = $2`,
+  nodes: `${INSPECTED} ORDER BY nodes.hash LIMIT $3::bigint`,
+  nodesBefore: `${INSPECTED} AND nodes.hash < $4 ORDER BY nodes.hash LIMIT $3::bigint`,
   uploads: `SELECT hash, generation, canonical_size, integrity, inline FROM uploads
     WHERE space = $1 AND verdict = 1 AND hash > $2 ORDER BY hash LIMIT $3::bigint`,
   looseEdges:
@@ -60,10 +71,14 @@ export async function inspectSpace<T>(
   clock: number | null,
   work: (snapshot: SpaceSnapshot) => Promise<T>,
 ): Promise<T> {
-  await connection.query(BEGIN);
+  await connection.script(BEGIN);
   try {
     const { rows } = await connection.query(SQL.now, [clock]);
     return await work(new PostgresSpaceSnapshot(connection, space, rows[0]?.now as number));
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    await connection.rollback();
+    throw await locateDamage(connection, error);
   } finally {
     await connection.rollback();
   }
@@ -86,20 +101,31 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
   }
 
   async readNodes(after: Hash | undefined, limit: number): Promise<readonly InspectedNode[]> {
-    const rows = await this.#all('nodes', hexToBytea(after ?? ''), limit);
-    return rows.map((row) => ({
-      ...countedNodeFromSql(row),
-      content:
-        row.found_generation === null
-          ? undefined
-          : {
-              generation: byteaToHex(row.found_generation),
-              canonicalSize: row.found_size as number,
-              inlineLength: (row.inline_length as number | null) ?? undefined,
-              integrity: row.found_integrity === null ? new Uint8Array() : byteaToBytes(row.found_integrity),
-              packed: placeFromSql(row),
-            },
-    }));
+    return (await this.#all('nodes', hexToBytea(after ?? ''), limit)).map(inspectedFromSql);
+  }
+
+  async readNodesAround(after: Hash | undefined, limit: number): Promise<NodesAround> {
+    await this.#connection.query(SAVEPOINT);
+    try {
+      const nodes = await this.readNodes(after, limit);
+      return { nodes, unreadable: [], next: nodes.length < limit ? undefined : nodes.at(-1)?.row.hash };
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      await this.#connection.query(ROLLBACK_TO_SAVEPOINT);
+      return this.#readBeforeDamage(after, limit, await locateDamage(this.#connection, error));
+    }
+  }
+
+  /** The page up to the first row that cannot be read; that lies within `limit` rows. */
+  async #readBeforeDamage(after: Hash | undefined, limit: number, damage: unknown): Promise<NodesAround> {
+    // Through a damaged index no row after it is reached.
+    if (damage instanceof LocatedDamage && damage.isIndex) throw damage;
+    const { rows } = await this.#connection.script(findUnreadable(this.#space, after ?? '', limit));
+    const hash = rows[0]?.hash as Hash;
+    if (hash === AFTER_ALL) throw damage;
+    const found = await this.#all('nodesBefore', hexToBytea(after ?? ''), limit, hexToBytea(hash));
+    const reason = (damage as Error).message;
+    return { nodes: found.map(inspectedFromSql), unreadable: [{ hash, reason }], next: hash };
   }
 
   async readUploads(after: Hash | undefined, limit: number): Promise<FinishedUpload[]> {
@@ -166,12 +192,53 @@ class PostgresSpaceSnapshot implements SpaceSnapshot {
     };
   }
 
-  /** A transaction of PostgreSQL reads nothing more after an error. */
-  async findUnreadable(): Promise<undefined> {
-    return undefined;
-  }
-
   async #all(statement: keyof typeof SQL, ...values: SqlValue[]): Promise<readonly SqlRow[]> {
-    return (await this.#connection.query(SQL[statement], [this.#space, ...values])).rows;
+    try {
+      return (await this.#connection.query(SQL[statement], [this.#space, ...values])).rows;
+    } catch (error) {
+      throw storageError(error, 'inspecting');
+    }
   }
 }
+
+function inspectedFromSql(row: SqlRow): InspectedNode {
+  return {
+    ...countedNodeFromSql(row),
+    content:
+      row.found_generation === null
+        ? undefined
+        : {
+            generation: byteaToHex(row.found_generation),
+            canonicalSize: row.found_size as number,
+            inlineLength: (row.inline_length as number | null) ?? undefined,
+            integrity: row.found_integrity === null ? new Uint8Array() : byteaToBytes(row.found_integrity),
+            packed: placeFromSql(row),
+          },
+  };
+}
+
+/** No node has this hash. */
+const AFTER_ALL = 'f'.repeat(64);
+
+/**
+ * Finds the first node after `after` that cannot be read, bit by bit: the smallest hash up to which a read of `limit` rows fails.
+ * The server does it alone, because it is 256 reads. Long values are read whole, since they lie on pages of their own.
+ */
+const findUnreadable = (space: SpaceKey, after: string, limit: number): string => `DO $find$
+  DECLARE found bytea := '\\x${AFTER_ALL}'; tried bytea;
+  BEGIN
+    FOR place IN 0 .. 255 LOOP
+      tried := set_bit(found, place - place % 8 + 7 - place % 8, 0);
+      BEGIN
+        PERFORM sum(page.bytes) FROM (
+          SELECT octet_length(nodes.refs || '') + octet_length(nodes.content_type || '')
+            + coalesce(octet_length(contents.integrity || ''), 0) AS bytes
+          FROM nodes LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
+          WHERE nodes.space = '${space}' AND nodes.hash > '\\x${after}' AND nodes.hash <= tried
+          ORDER BY nodes.hash LIMIT ${limit}) AS page;
+      EXCEPTION WHEN data_corrupted OR index_corrupted THEN found := tried;
+      END;
+    END LOOP;
+    PERFORM set_config('holdfast.unreadable', encode(found, 'hex'), true);
+  END $find$;
+  SELECT current_setting('holdfast.unreadable') AS hash`;

@@ -271,11 +271,13 @@ const dueSpaces = (column: string, table: string, condition = 'true'): string =>
      last.due_at AS last_due_at, last.space AS last_space
    FROM found CROSS JOIN last ORDER BY found.due_at, found.space`;
 
+const ENDED_COUNT = `(SELECT count(*) FROM nodes, clock
+       WHERE nodes.space = page.space AND lease_counted AND lease_expires_at <= clock.now)`;
+
 /** Spaces with their counters, as `readCounters` gives those of one; the clock has not stepped back. */
-const listedSpaces = (condition: string): string =>
+const listedSpaces = (condition: string, endedCount = ENDED_COUNT): string =>
   `WITH clock AS MATERIALIZED (SELECT ${nowOr('$3')} AS now)
-   SELECT page.*, sums.*, 0 AS resumed_count, (SELECT count(*) FROM nodes, clock
-       WHERE nodes.space = page.space AND lease_counted AND lease_expires_at <= clock.now) AS ended_count
+   SELECT page.*, sums.*, 0 AS resumed_count, ${endedCount} AS ended_count
    FROM (SELECT space, app_id, space_id FROM spaces WHERE ${condition} ORDER BY space LIMIT $2) AS page
    CROSS JOIN LATERAL (
      SELECT ${COUNTER_SUMS} FROM usage_counters WHERE usage_counters.space = page.space) AS sums
@@ -327,6 +329,12 @@ export const BACKGROUND_STATEMENTS = {
   listSpaces: listedSpaces('spaces.space > $1::uuid'),
   /** $4 App */
   listSpacesOfApp: listedSpaces('spaces.app_id = $4 COLLATE "C" AND spaces.space > $1::uuid'),
+  /** Where rows of nodes are damaged, no leases can be counted: then there are none. */
+  listDamagedSpaces: listedSpaces('spaces.space > $1::uuid', 'sums.leased_count'),
+  listDamagedSpacesOfApp: listedSpaces(
+    'spaces.app_id = $4 COLLATE "C" AND spaces.space > $1::uuid',
+    'sums.leased_count',
+  ),
   /** $1 App */
   sumCounters: `SELECT count(*) AS spaces, ${COUNTER_COLUMNS.split(', ')
     .map((column) => `coalesce(sum(sums.${column}), 0)::bigint AS ${column}`)

@@ -100,6 +100,37 @@ describe('on Ceph RGW', () => {
     expect(await listKeys(bucket)).toEqual([keys.marker]);
   });
 
+  test('a walk that another process goes on with begins where it was left, and a finished one begins anew', async () => {
+    const made = Array.from({ length: 9 }, newGeneration);
+    for (const generation of made) await put(keyOf(generation));
+    let place: string | undefined;
+    const looked: Generation[] = [];
+    const walk = {
+      findKept: (listed: readonly ObjectKey[]) => {
+        looked.push(...listed.map(({ generation }) => generation));
+        return new Set(made);
+      },
+      readPlace: () => place,
+      notePlace: async (noted: string | undefined) => {
+        place = noted;
+      },
+    };
+    const inOrder = made.toSorted((left, right) => (keyOf(left) < keyOf(right) ? -1 : 1));
+    // The first step is that of the probes; each process takes one or two, and ends.
+    for (const steps of [2, 1, 1]) {
+      await open(bucket);
+      for (let step = 0; step < steps; step += 1) await store.sweep(none, OLD_AT, walk);
+      await store.close();
+    }
+    expect(looked).toEqual(inOrder);
+    await open(bucket);
+    while (place !== undefined) await store.sweep(none, OLD_AT, walk);
+    await store.close();
+    await open(bucket);
+    for (let step = 0; step < 2; step += 1) await store.sweep(none, OLD_AT, walk);
+    expect(looked.slice(9)).toEqual(inOrder.slice(0, 3));
+  }, 60_000);
+
   test('walks of two processes do not disturb each other', async () => {
     const first = await open(bucket);
     const second = await open(bucket);

@@ -9,6 +9,7 @@ import type {
   InspectedNode,
   InspectedPack,
   KeptCounters,
+  NodesAround,
   SpaceSnapshot,
 } from '../../core/inspection-ports.ts';
 import type { NodeRow, PackId, Space } from '../../core/model.ts';
@@ -31,9 +32,6 @@ const INSPECTED = `SELECT ${JOINED_NODE_COLUMNS}, contents.generation AS content
   FROM nodes LEFT JOIN contents ON contents.generation = nodes.generation AND contents.space = nodes.space
   WHERE nodes.space = ?1`;
 
-/** Hashes are read to find damage: so many between two pauses. */
-const HASHES_PER_TURN = 500;
-
 /** `?1` is the Space's integer id, except for the first. */
 const SQL = {
   findSpaceId: 'SELECT id FROM spaces WHERE app_id = ?1 AND space_id = ?2',
@@ -42,7 +40,8 @@ const SQL = {
   nodes: `${INSPECTED} AND nodes.hash > ?2 ORDER BY nodes.hash LIMIT ?3`,
   inspected: `${INSPECTED} AND nodes.hash = ?2`,
   /** from the pages of the index alone: those of the rows may be damaged */
-  hashes: 'SELECT hash FROM nodes INDEXED BY nodes_by_lease WHERE space = ?1',
+  hashes: `SELECT hash FROM nodes INDEXED BY nodes_by_lease
+    WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3`,
   uploads: `SELECT hash, generation, canonical_size, integrity, inline FROM uploads
     WHERE space = ?1 AND verdict = 1 AND hash > ?2 ORDER BY hash LIMIT ?3`,
   looseEdges: 'SELECT hash, count FROM loose_edges WHERE space = ?1 AND hash > ?2 ORDER BY hash LIMIT ?3',
@@ -104,10 +103,8 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
   async readNodes(after: Hash | undefined, limit: number): Promise<readonly InspectedNode[]> {
     // Reading blocks the process: requests go between two pages.
     await new Promise((resolve) => setImmediate(resolve));
-    return this.#all('nodes', this.#id, hexToBytes(after ?? ''), limit).map((found) => {
-      const row = nodeOf(found);
-      return { row, isLeaseCounted: row.leaseExpiresAt > this.#watermark, content: contentOf(found) };
-    });
+    const rows = this.#all('nodes', this.#id, hexToBytes(after ?? ''), limit);
+    return rows.map((row) => this.#inspectedOf(row));
   }
 
   readUploads(after: Hash | undefined, limit: number): FinishedUpload[] {
@@ -168,23 +165,32 @@ class SqliteSpaceSnapshot implements SpaceSnapshot {
     return { ...countersFromSql(row), leasedCount: row.leased_count as number };
   }
 
-  async findUnreadable(): Promise<readonly Hash[]> {
-    const unreadable: Hash[] = [];
-    for (const [index, hash] of this.#allHashes().entries()) {
-      if (index % HASHES_PER_TURN === 0) await new Promise((resolve) => setImmediate(resolve));
+  async readNodesAround(after: Hash | undefined, limit: number): Promise<NodesAround> {
+    try {
+      const nodes = await this.readNodes(after, limit);
+      return { nodes, unreadable: [], next: nodes.length < limit ? undefined : nodes.at(-1)?.row.hash };
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+    }
+    const hashes = this.#all('hashes', this.#id, hexToBytes(after ?? ''), limit);
+    const nodes: InspectedNode[] = [];
+    const unreadable: NodesAround['unreadable'][number][] = [];
+    for (const found of hashes) {
+      const hash = found.hash as Uint8Array;
       try {
-        for (const row of this.#all('inspected', this.#id, hash)) nodeOf(row);
+        nodes.push(...this.#all('inspected', this.#id, hash).map((row) => this.#inspectedOf(row)));
       } catch (error) {
         if (!isDamage(error)) throw error;
-        unreadable.push(bytesToHex(hash));
+        unreadable.push({ hash: bytesToHex(hash), reason: (error as Error).message });
       }
     }
-    return unreadable;
+    const last = hashes.length < limit ? undefined : (hashes.at(-1)?.hash as Uint8Array);
+    return { nodes, unreadable, next: last && bytesToHex(last) };
   }
 
-  /** As bytes: 32 for each node. */
-  #allHashes(): readonly Uint8Array[] {
-    return this.#all('hashes', this.#id).map(({ hash }) => hash as Uint8Array);
+  #inspectedOf(found: SqlRow): InspectedNode {
+    const row = nodeOf(found);
+    return { row, isLeaseCounted: row.leaseExpiresAt > this.#watermark, content: contentOf(found) };
   }
 
   #all(statement: keyof typeof SQL, ...values: SQLQueryBindings[]): SqlRow[] {

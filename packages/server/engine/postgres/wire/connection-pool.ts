@@ -4,10 +4,11 @@
  * gathering it.
  */
 import type { Space } from '../../../core/model.ts';
-import { StoreUnavailable } from '../../../core/ports.ts';
+import { isDamage, StoreUnavailable } from '../../../core/ports.ts';
 import { ENGINE_UP, METRICS, POOL_CONNECTIONS, SQL_DURATION } from '../../../metrics/server-metrics.ts';
 import { FairPlaces } from '../../../shares/fair-places.ts';
 import type { PostgresAddress } from '../../address.ts';
+import { locateDamage } from '../damage.ts';
 import { isLost, storageError } from '../failure.ts';
 import { PostgresConnection, type TripCounter } from './connection.ts';
 import type { PostgresLimits } from './limits.ts';
@@ -92,7 +93,7 @@ export class PostgresPool {
     try {
       return await this.lend((connection) => connection.query(text, parameters), space);
     } catch (error) {
-      throw storageError(error, doing);
+      throw await this.#explain(error, doing);
     }
   }
 
@@ -106,9 +107,16 @@ export class PostgresPool {
     try {
       return await this.lend((connection) => connection.query(text, parameters), space);
     } catch (error) {
-      if (!isLost(error) || this.#isClosing) throw storageError(error, doing);
+      if (!isLost(error) || this.#isClosing) throw await this.#explain(error, doing);
     }
     return this.run(doing, text, parameters, space);
+  }
+
+  /** The error for callers. Where something is damaged, PostgreSQL is asked what that is. */
+  async #explain(error: unknown, doing: string): Promise<unknown> {
+    const failure = storageError(error, doing);
+    if (!isDamage(failure)) return failure;
+    return this.lend((connection) => locateDamage(connection, failure)).catch(() => failure);
   }
 
   /** Refuses new work, waits for work under way, then closes the connections. */

@@ -1,0 +1,52 @@
+/** Lists Spaces with their counters. One Space whose rows are damaged hides no other, and keeps its place in the list. */
+import { isDamage } from '../../core/ports.ts';
+import type { SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
+import { countersFromSql, spaceFromSql, spaceKeyFromSql } from './rows.ts';
+import { SQL } from './statements.ts';
+import type { PostgresPool } from './wire/connection-pool.ts';
+
+/** before all that there are */
+const NO_SPACE = '0'.repeat(32);
+
+/** `clock`: an instant that takes the place of the database's clock. */
+export async function listSpaces(
+  pool: PostgresPool,
+  page: SpacePage,
+  clock: number | null,
+): Promise<readonly SpaceEntry[]> {
+  try {
+    return await readPage(pool, page, clock, false);
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+  }
+  const entries: SpaceEntry[] = [];
+  while (entries.length < page.limit) {
+    const one = { ...page, after: entries.at(-1)?.position ?? page.after, limit: 1 };
+    const [entry] = await readPage(pool, one, clock, false).catch((error) => {
+      if (!isDamage(error)) throw error;
+      return readPage(pool, one, clock, true);
+    });
+    if (entry === undefined) break;
+    entries.push(entry);
+  }
+  return entries;
+}
+
+async function readPage(
+  pool: PostgresPool,
+  { appId, after = NO_SPACE, limit }: SpacePage,
+  clock: number | null,
+  isDamaged: boolean,
+): Promise<readonly SpaceEntry[]> {
+  const ofAll = isDamaged ? SQL.listDamagedSpaces : SQL.listSpaces;
+  const ofApp = isDamaged ? SQL.listDamagedSpacesOfApp : SQL.listSpacesOfApp;
+  const values = [after, limit, clock];
+  const { rows } = await (appId === undefined
+    ? pool.read('listing Spaces', ofAll, values)
+    : pool.read('listing Spaces', ofApp, [...values, appId]));
+  return rows.map((row) => ({
+    space: spaceFromSql(row),
+    counters: countersFromSql(row),
+    position: spaceKeyFromSql(row.space),
+  }));
+}
