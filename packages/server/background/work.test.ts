@@ -132,3 +132,51 @@ test(
   },
   TEST_MS_MAX,
 );
+
+test(
+  'the epoch of the bucket is moved on, and rows that are put back behind it under a running server are not swept',
+  async () => {
+    let bucket = 0;
+    const withEpoch = () => {
+      const watched = watchedCore();
+      const epoch = {
+        read: async () => bucket,
+        write: async (next: number) => {
+          bucket = next;
+        },
+      };
+      const content = new Proxy(watched.core.content, {
+        get(target, name) {
+          if (name === 'epoch') return epoch;
+          const value = Reflect.get(target, name, target) as unknown;
+          return typeof value === 'function' ? value.bind(target) : value;
+        },
+      });
+      return { ...watched, core: { ...watched.core, content } };
+    };
+    const often = { ...pace, epochIntervalMs: 0 };
+    const before = withEpoch();
+    const sound = startBackgroundWork({
+      core: before.core,
+      turns: makeSharedTurns().of('one'),
+      pace: often,
+      log,
+    });
+    await until(() => bucket >= 3 && before.sweeps() >= 2);
+    await sound.stop();
+
+    await world.core.metadata.setNote('store-epoch', '1');
+    const lines: string[] = [];
+    const told = pino({ level: 'error' }, { write: (line: string) => void lines.push(line) });
+    const behind = withEpoch();
+    const moved = bucket;
+    const outdated = startBackgroundWork({
+      ...{ core: behind.core, turns: makeSharedTurns().of('two'), pace: often },
+      log: told,
+    });
+    await until(() => lines.some((line) => line.includes('holdfast accept-restore')));
+    await outdated.stop();
+    expect([behind.sweeps(), bucket]).toEqual([0, moved]);
+  },
+  TEST_MS_MAX,
+);

@@ -37,6 +37,8 @@ export interface BackgroundPace {
   readonly compactBytesPerSecond: number;
   /** between looks for packs that are worth compacting, while there are none */
   readonly compactPauseMs: number;
+  /** from one move of the bucket's epoch to the next */
+  readonly epochIntervalMs: number;
   /** between looks for rotten rows that other processes found */
   readonly rotLookMs: number;
   /** after a failure, and before the first step */
@@ -53,6 +55,7 @@ export const DISK_PACE: BackgroundPace = {
   scrubAgeMsMin: 0,
   compactBytesPerSecond: 8 * 1024 * 1024,
   compactPauseMs: 10_000,
+  epochIntervalMs: EPOCH_INTERVAL_MS,
   rotLookMs: 3000,
   retryMs: 5000,
   askMs: 5000,
@@ -85,7 +88,7 @@ export function startBackgroundWork(options: BackgroundOptions): BackgroundLoop 
   const { core, log, turns, pace, collection, measured } = options;
   const { askMs, retryMs } = pace;
   const lag = new SweepLag();
-  const guardEpoch = makeEpochGuard();
+  const guardEpoch = makeEpochGuard(pace.epochIntervalMs);
   const loops = [
     startLoop({ name: 'sweep', log, step: () => sweepOnce(options, lag, guardEpoch), retryMs }),
     startLoop({ name: 'scrub', log, step: makeScrubStep(options), retryMs }),
@@ -175,10 +178,10 @@ function makeScrubStep(options: BackgroundOptions): () => Promise<number> {
  * Moves the epoch on every so often. A database that was put in the place of another under a running server is behind its bucket:
  * then nothing is swept.
  */
-function makeEpochGuard(): (core: Core) => Promise<void> {
+function makeEpochGuard(intervalMs: number): (core: Core) => Promise<void> {
   let movedAt = performance.now();
   return async (core) => {
-    if (performance.now() - movedAt < EPOCH_INTERVAL_MS) return;
+    if (performance.now() - movedAt < intervalMs) return;
     const epochs = await readEpochs(core);
     if (epochs === undefined) return;
     if (isBehind(epochs)) throw new StoreUnavailable(explainBehind(epochs));

@@ -1,5 +1,5 @@
 /** What goes when nobody asks for it any more, what must not, and failures on the way (docs/design.md, What the sweep removes). */
-import { afterEach, beforeEach, expect, test } from 'bun:test';
+import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test';
 import { getUsage } from './get-usage.ts';
 import { readContent } from './read-content.ts';
 import { runGc } from './run-gc.ts';
@@ -224,4 +224,19 @@ test('a node that the scrub made ready again outlives the healing upload it was 
   expect(await findUpload(node)).toBeUndefined();
   const { body } = await readContent(world.core, SPACE, node.hash, undefined, CALLER);
   expect(body).toEqual(node.content);
+});
+
+test('the place of the walk over all objects is kept with the rows, and the next walk is judged by itself', async () => {
+  const place = () => world.core.metadata.findNote('stray-walk');
+  const begun = spyOn(world.core.strays, 'begin');
+  world.now += 2 * DAY_MS;
+  await sweep(world.core);
+  const first = await place();
+  expect(first).toBeTruthy();
+  await sweep(world.core);
+  expect(Number(await place())).toBeGreaterThan(Number(first));
+  expect(begun).not.toHaveBeenCalled();
+  for (let step = 0; step < STRAY_WALK_STEPS && (await place()) !== ''; step += 1) await sweep(world.core);
+  expect(await place()).toBe('');
+  expect(begun).toHaveBeenCalledTimes(1);
 });

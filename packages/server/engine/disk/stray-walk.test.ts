@@ -149,3 +149,31 @@ test('in the folder of another deployment, or without its marker, nothing is del
   await expect(world.store.sweep(none, OLD_AT)).rejects.toThrow(/is not the store these rows belong to/);
   expect(await left()).toEqual([generation]);
 });
+
+test('a walk that another process goes on with begins where it was left, and a finished one begins anew', async () => {
+  const listed: string[] = [];
+  await open({
+    list: (path) => {
+      if (world.layout.shards().includes(path)) listed.push(path);
+      return diskFiles.list(path);
+    },
+  });
+  const noted: (string | undefined)[] = [];
+  const keeper = {
+    findKept: none,
+    readPlace: () => noted.at(-1),
+    notePlace: async (place: string | undefined) => void noted.push(place),
+  };
+  const step = async (): Promise<void> => {
+    const store = world.reopen();
+    await store.sweep(none, OLD_AT, keeper);
+    await store.close();
+  };
+  await step();
+  while (noted.at(-1) !== undefined) await step();
+  const once = [...listed];
+  expect(new Set(once).size).toBe(once.length);
+  expect(once.length).toBe(world.layout.shards().length);
+  await step();
+  expect(listed.slice(once.length)).toEqual(once.slice(0, listed.length - once.length));
+});

@@ -225,7 +225,7 @@ const AFTER_ALL = 'f'.repeat(64);
  * The server does it alone, because it is 256 reads. Long values are read whole, since they lie on pages of their own.
  */
 const findUnreadable = (space: SpaceKey, after: string, limit: number): string => `DO $find$
-  DECLARE found bytea := '\\x${AFTER_ALL}'; tried bytea;
+  DECLARE readable bytea := '\\x${after}'; found bytea := '\\x${AFTER_ALL}'; tried bytea;
   BEGIN
     FOR place IN 0 .. 255 LOOP
       tried := set_bit(found, place - place % 8 + 7 - place % 8, 0);
@@ -234,8 +234,9 @@ const findUnreadable = (space: SpaceKey, after: string, limit: number): string =
           SELECT octet_length(nodes.refs || '') + octet_length(nodes.content_type || '')
             + coalesce(octet_length(contents.integrity || ''), 0) AS bytes
           FROM nodes LEFT JOIN contents ON contents.space = nodes.space AND contents.generation = nodes.generation
-          WHERE nodes.space = '${space}' AND nodes.hash > '\\x${after}' AND nodes.hash <= tried
+          WHERE nodes.space = '${space}' AND nodes.hash > readable AND nodes.hash <= tried
           ORDER BY nodes.hash LIMIT ${limit}) AS page;
+        readable := greatest(readable, tried);
       EXCEPTION WHEN data_corrupted OR index_corrupted THEN found := tried;
       END;
     END LOOP;

@@ -239,10 +239,19 @@ describe('on a store that fails', () => {
       if (seen.query.has('continuation-token')) return errorAnswer(400, 'InvalidArgument');
       return { status: 200, body: `<ListBucketResult>${more}</ListBucketResult>` };
     };
-    await store.sweep(none, OLD_AT);
-    expect(await store.sweep(none, OLD_AT).catch((error) => error)).toBeInstanceOf(StoreUnavailable);
+    const noted: (string | undefined)[] = [];
+    const keeper = {
+      findKept: none,
+      readPlace: () => noted.at(-1),
+      notePlace: async (place: string | undefined) => void noted.push(place),
+    };
+    await store.sweep(none, OLD_AT, keeper);
+    expect(noted.at(-1)).toContain('old');
+    expect(await store.sweep(none, OLD_AT, keeper).catch((error) => error)).toBeInstanceOf(StoreUnavailable);
+    // A process that starts now begins anew too.
+    expect(noted.at(-1)).toBeUndefined();
     standIn.intruder = undefined;
-    await store.sweep(none, OLD_AT);
+    await store.sweep(none, OLD_AT, keeper);
     expect(listings().at(-1)?.query.has('continuation-token')).toBe(false);
   });
 
