@@ -6,7 +6,7 @@ import { SQL } from 'bun';
 import { type CanonicalNode, makeNode } from '../../../test/support/canonical-node.ts';
 import { type PostgresServer, startPostgres } from '../../../test/support/postgres-server.ts';
 import type { Core } from '../core/core.ts';
-import { isDamage } from '../core/ports.ts';
+import { isDamage, type ScrubPosition } from '../core/ports.ts';
 import { runGc } from '../core/run-gc.ts';
 import type { DirectStore } from '../core/test/direct-store.ts';
 import { SPACE } from '../engine/contract/samples.ts';
@@ -142,6 +142,40 @@ test(
 
     await mend();
     expect(await check()).toMatchObject({ ok: true, checked: NODES });
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'the scrub says that a page is damaged, and goes on behind it',
+  async () => {
+    const { hashes } = await damage('nodes', 2);
+    await open();
+    const found = new Set<Hash>();
+    let failures = 0;
+    let position: ScrubPosition | undefined;
+    for (let isOver = false; !isOver; ) {
+      try {
+        const { items, next } = await instance.store.findNodesToScrub(position, 8);
+        for (const { node, content } of items) {
+          expect(content).toBeDefined();
+          found.add(node.hash);
+        }
+        position = next;
+        isOver = next === undefined;
+      } catch (error) {
+        expect(isDamage(error)).toBe(true);
+        failures += 1;
+      }
+    }
+    await instance.close();
+    expect(failures).toBeWithin(1, hashes.length + 1);
+    expect([...found].toSorted()).toEqual(
+      nodes
+        .map(({ hash }) => hash)
+        .filter((hash) => !hashes.includes(hash))
+        .toSorted(),
+    );
   },
   TEST_MS_MAX,
 );

@@ -21,6 +21,7 @@ import type { CompactablePack, CompactionWanted } from '../../core/packs/pack-po
 import {
   type Awaitable,
   type Clock,
+  isDamage,
   type MetadataStore,
   ROTTEN_COUNT_MAX,
   type RootRefReads,
@@ -47,6 +48,7 @@ import {
   spaceKeyFromSql,
   uploadFromSql,
 } from './rows.ts';
+import { findNodesAround } from './scrub-around.ts';
 import { SpaceKeys } from './space-keys.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { SQL } from './statements.ts';
@@ -87,6 +89,8 @@ export class PostgresMetadataStore implements MetadataStore {
   readonly #maintenance: Maintenance;
   readonly #tombstones: PostgresTombstones;
   readonly #packs: PostgresPackReads;
+  /** where a step of the scrub met damage */
+  #damagedAt: ScrubPosition | undefined;
   /** random, so that processes begin at different slots */
   readonly #firstSlot = randomInt(SLOTS);
 
@@ -233,8 +237,18 @@ export class PostgresMetadataStore implements MetadataStore {
     after: ScrubPosition | undefined,
     limit: number,
   ): Promise<{ items: readonly ScrubItem[]; next: ScrubPosition | undefined }> {
-    const [space = '', hash = ''] = (after ?? `${NO_SPACE}.`).split('.');
-    const rows = await this.#read(SQL.findNodesToScrub, [space, hexToBytea(hash), limit]);
+    const [key = '', hash = ''] = (after ?? `${NO_SPACE}.`).split('.');
+    let rows: readonly SqlRow[];
+    try {
+      rows = await this.#read(SQL.findNodesToScrub, [key, hexToBytea(hash), limit]);
+    } catch (error) {
+      if (!isDamage(error)) throw error;
+      // It is said once, and the next step goes around it.
+      const isSaid = this.#damagedAt === `${key}.${hash}`;
+      this.#damagedAt = `${key}.${hash}`;
+      if (!isSaid) throw error;
+      return findNodesAround(this.#pool, { key, hash }, limit, this.#clockParameter);
+    }
     const items = rows.map((row): ScrubItem => {
       return { space: spaceFromSql(row), node: nodeFromSql(row), content: joinedContentFromSql(row) };
     });

@@ -1,0 +1,47 @@
+/** A page of the scrub where rows are damaged: read in one Space, around the rows that cannot be read. */
+import type { Hash } from '@holdfast/protocol';
+import type { ScrubItem, ScrubPosition } from '../../core/ports.ts';
+import { joinedContentFromSql, nodeFromSql, spaceFromSql, spaceKeyFromSql } from './rows.ts';
+import { inspectSpace } from './space-snapshot.ts';
+import { SQL } from './statements.ts';
+import type { PostgresPool } from './wire/connection-pool.ts';
+import { hexToBytea } from './wire/sql-values.ts';
+
+const SCRUBBING = 'scrubbing';
+/** after all hashes of a Space */
+const END = 'f'.repeat(64);
+
+const FIND_SPACE =
+  'SELECT space, app_id, space_id FROM spaces WHERE space >= $1::uuid ORDER BY space LIMIT 1';
+const FIND_NEXT_SPACE =
+  'SELECT space, app_id, space_id FROM spaces WHERE space > $1::uuid ORDER BY space LIMIT 1';
+
+/** From the first node after `hash` in the Space `key`, or from the first Space after it that has nodes. */
+export async function findNodesAround(
+  pool: PostgresPool,
+  { key, hash }: { readonly key: string; readonly hash: Hash },
+  limit: number,
+  clock: number | null,
+): Promise<{ items: readonly ScrubItem[]; next: ScrubPosition | undefined }> {
+  let [found] = (await pool.read(SCRUBBING, FIND_SPACE, [key])).rows;
+  while (found !== undefined) {
+    const space = spaceFromSql(found);
+    const at = spaceKeyFromSql(found.space);
+    const start = at === key ? hash : undefined;
+    const page = await pool.lend((connection) =>
+      inspectSpace(connection, at, clock, (snapshot) => snapshot.readNodesAround(start, limit)),
+    );
+    if (page.nodes.length + page.unreadable.length > 0) {
+      const items: ScrubItem[] = [];
+      for (const { row } of page.nodes) {
+        const wanted = [at, hexToBytea(row.hash)];
+        const [node] = (await pool.read(SCRUBBING, SQL.findNodeWithContent, wanted, space)).rows;
+        if (node === undefined) continue;
+        items.push({ space, node: nodeFromSql(node), content: joinedContentFromSql(node) });
+      }
+      return { items, next: `${at}.${page.next ?? END}` };
+    }
+    [found] = (await pool.read(SCRUBBING, FIND_NEXT_SPACE, [at])).rows;
+  }
+  return { items: [], next: undefined };
+}
