@@ -77,13 +77,14 @@ interface Damage {
 async function damage(relation: string, block: number): Promise<Damage> {
   const { path, hashes } = await ask(async (sql) => {
     await sql.unsafe('VACUUM FULL nodes');
-    await sql.unsafe('CHECKPOINT');
     const [found] = await sql.unsafe(
       `SELECT current_setting('data_directory') || '/' || pg_relation_filepath('${relation}') AS path`,
     );
     const rows: { hash: Hash }[] = await sql.unsafe(
       `SELECT encode(hash, 'hex') AS hash FROM nodes WHERE ctid >= '(${block},0)' AND ctid < '(${block + 1},0)'`,
     );
+    // Recovery after the crash begins here, and no page that it writes anew may be the damaged one.
+    await sql.unsafe('CHECKPOINT');
     return { path: found.path as string, hashes: rows.map(({ hash }) => hash).toSorted() };
   });
   const kept = Buffer.alloc(PAGE_BYTES);
