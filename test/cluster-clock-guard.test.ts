@@ -7,7 +7,9 @@ import { readPrinted } from './support/server-process.ts';
 import { until } from './support/until.ts';
 
 const TEST_MS_MAX = 120_000;
-const LEASE_MS = 60_000;
+/** Much longer than a test takes, and much shorter than clocks are off. */
+const LEASE_MS = 600_000;
+const NEAR_MS = 60_000;
 const OFF_MS = 1_800_000;
 
 const engines = await openEngines();
@@ -34,7 +36,7 @@ async function readSkew(server: ClusterServer, source: string): Promise<number> 
 }
 
 function isNear(seconds: number, expectedMs: number): boolean {
-  return Math.abs(seconds * 1000 - expectedMs) < LEASE_MS;
+  return Math.abs(seconds * 1000 - expectedMs) < NEAR_MS;
 }
 
 test(

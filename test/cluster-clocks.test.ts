@@ -7,6 +7,7 @@ import { makeNode, seededBytes } from './support/canonical-node.ts';
 import { openEngines, startCluster } from './support/cluster.ts';
 import { openDatabaseClock } from './support/database-clock.ts';
 import type { SpaceClient } from './support/space-client.ts';
+import { until } from './support/until.ts';
 
 const CLOCK_OFFSETS_MS = [30_000, -30_000, 0];
 const MINUTE_MS = 60_000;
@@ -39,7 +40,9 @@ function expectNear(at: number, expectedAt: number): void {
 test('the clocks of the servers are off as planned', async () => {
   for (const [index, offsetMs] of CLOCK_OFFSETS_MS.entries()) {
     const answer = await fetch(`${cluster.servers[index]?.process.url}/health`);
-    const logged = cluster.servers[index]?.process.log().split('\n')[0] ?? '';
+    const log = () => cluster.servers[index]?.process.log() ?? '';
+    await until(() => log().includes('\n'));
+    const logged = log().split('\n')[0] ?? '';
     expect(answer.status).toBe(200);
     const loggedAt = new Date(JSON.parse(logged).time).getTime() - offsetMs;
     expect(loggedAt).toBeGreaterThanOrEqual(startedAt);

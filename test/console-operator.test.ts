@@ -65,7 +65,7 @@ test(
   async () => {
     const { hash } = await running.client.putNode(
       { contentType: 'text/plain', content: 'soon gone' },
-      { leaseDurationMs: 60_000 },
+      { leaseDurationMs: 3_600_000 },
     );
     const watched = await running.open();
     const { page } = watched;

@@ -256,7 +256,7 @@ describe.each(Object.entries(programs))('holdfast as %s', (kind, program) => {
     });
     expect(await server.end('SIGTERM')).toBe(0);
     // The process that was started is the one that served.
-    expect(server.log()).toContain(`"pid":${server.pid},"msg":"ended"`);
+    await until(() => server.log().includes(`"pid":${server.pid},"msg":"ended"`));
 
     const restarted = await serveThere(program, data);
     const usage = await run([program, 'usage', '--json'], { cwd: hostile, env: restarted.env });

@@ -20,6 +20,7 @@ import {
 import { mountSmallDisk } from './support/small-disk.ts';
 import { makeSpaceClient, type SpaceClient } from './support/space-client.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
+import { until } from './support/until.ts';
 
 const APP = 'app';
 const SPACE = 'space';
@@ -340,8 +341,9 @@ describe('a server that runs goes on', () => {
     );
     expect(outcomes).toEqual([503, 200, 503, 200]);
     expect((await client.lease(child.hash)).status).toBe(200);
-    const line = server
-      .log()
+    const log = () => server.log().slice(0, server.log().lastIndexOf('\n'));
+    await until(() => log().includes('not_ready_node_count'));
+    const line = log()
       .split('\n')
       .find((each) => each.includes('not_ready_node_count'));
     expect(JSON.parse(line ?? '{}')).toMatchObject({ app: APP, space: SPACE, level: 'error' });

@@ -43,15 +43,21 @@ test(
   async () => {
     const folder = makeTempFolder('inspect');
     cleanups.push(() => folder.remove());
-    const server = await startServer({ data: `${folder.path}/data`, environment });
-    cleanups.push(() => server.isRunning() && server.end('SIGKILL'));
+    const start = async () => {
+      const server = await startServer({ data: `${folder.path}/data`, environment });
+      cleanups.push(() => server.isRunning() && server.end('SIGKILL'));
+      return server;
+    };
+    const server = await start();
     const issuer = makeIssuer('https://inspected.test');
     await addApp(`${folder.path}/data`, 'inspected', issuer, engines.metadataUrl);
-    const client = makeSpaceClient(server.url, 'inspected', 'space', issuer.token('space'));
+    const clientOf = ({ url }: { readonly url: string }) =>
+      makeSpaceClient(url, 'inspected', 'space', issuer.token('space'));
+    const client = clientOf(server);
     const child = makeNode('the child');
     const lost = makeNode('the lost one');
     const parent = makeNode('the parent', { refs: [child.hash, child.hash, lost.hash] });
-    for (const node of [child, lost, parent]) await client.store(node);
+    for (const node of [child, lost, parent]) await client.store(node, 3_600_000);
     await client.commit('r1', { [parent.hash]: 1 });
     expect(await run('check')).toMatchObject({ exitCode: 0, json: { ok: true, checked: 3, findings: [] } });
 
@@ -83,6 +89,8 @@ test(
     expect(repaired.json.findings.map((each) => each.repaired)).toEqual([true, true, true]);
     expect(await run('check', '--rehash', 'all')).toMatchObject({ exitCode: 0, json: { findings: [] } });
 
+    // A server would find the damage by itself.
+    expect(await server.end('SIGTERM')).toBe(0);
     const row = (
       await sql`SELECT encode(generation, 'hex') AS generation FROM nodes
       WHERE hash = ${Buffer.from(lost.hash, 'hex')}`
@@ -94,7 +102,7 @@ test(
       [expect.objectContaining({ kind: 'damaged', hash: lost.hash, repaired: false })],
     ]);
     expect((await run('check')).json.findings).toMatchObject([{ kind: 'rotten', hash: lost.hash }]);
-    await client.store(lost);
+    await clientOf(await start()).store(lost);
     expect(await run('check')).toMatchObject({ exitCode: 0, json: { ok: true } });
   },
   TEST_MS_MAX,

@@ -49,7 +49,7 @@ test(
     const issuer = makeIssuer('https://operated.test');
     await addApp(`${folder.path}/data`, 'operated', issuer, engines.metadataUrl);
     const client = makeSpaceClient(direct.server.url, 'operated', 'space', issuer.token('space'));
-    await client.store(makeNode('kept'));
+    await client.store(makeNode('kept'), 3_600_000);
     const list = async (...args: readonly string[]) => {
       const { exitCode, stdout, stderr } = await runHoldfast(['space', 'list', '--json', ...args], {
         environment,

@@ -198,7 +198,7 @@ test(
     const [key = ''] = (await listKeys(engines.bucket)).filter((each) => !before.has(each));
     expect(await sendToBucket(engines.bucket, { method: 'DELETE', key })).toHaveProperty('status', 204);
     expect((await cluster.clientOf(0).content(node.hash)).status).toBe(503);
-    expect(serverAt(0).process.log()).toContain(`"space":"${SPACE}","hash":"${node.hash}"`);
+    await until(() => serverAt(0).process.log().includes(`"space":"${SPACE}","hash":"${node.hash}"`));
     const tells = async (index: number): Promise<string | null> =>
       (await cluster.clientOf(index).request('GET', `/cas/nodes/${node.hash}/metadata`)).headers.get(
         'holdfast-rotten-nodes',

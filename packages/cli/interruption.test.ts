@@ -10,6 +10,8 @@ const HASH = 'a'.repeat(64);
 /** What is promised, and what a busy machine may add. A command that misses the signal goes on for minutes. */
 const END_MS_MAX = 2_000 + 13_000;
 const TIMEOUT_MS = 120_000;
+/** Only ends what hangs. */
+const GIVE_UP_MS = 100_000;
 const place = new Workplace(CHECKOUT_HOLDFAST);
 /** Takes connections and never answers. `onConnection` hears of the next one. */
 let hung: Server;
@@ -87,7 +89,7 @@ async function interrupt(command: readonly string[], run: Run = {}): Promise<End
   const ended = new Promise<[number | null, string | null]>((done) => {
     child.on('exit', (code, by) => done([code, by]));
   });
-  const giveUp = setTimeout(() => child.kill('SIGKILL'), 30_000);
+  const giveUp = setTimeout(() => child.kill('SIGKILL'), GIVE_UP_MS);
   await Promise.race([run.until === undefined ? connected : run.until(child), ended]);
   const sentAt = performance.now();
   process.kill(isGroup ? -(child.pid as number) : (child.pid as number), signal);

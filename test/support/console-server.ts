@@ -5,7 +5,7 @@ import type { Browser, BrowserContextOptions } from 'playwright-core';
 import { type Client, createClient } from '../../packages/client/index.ts';
 import { openBrowser, openWatchedPage, type WatchedPage } from './console-page.ts';
 import { ensureChromium } from './headless-chromium.ts';
-import { runHoldfast, type ServerProcess, startServer } from './server-process.ts';
+import { readPrinted, runHoldfast, type ServerProcess, startServer } from './server-process.ts';
 import { makeTempFolder } from './temp-folder.ts';
 
 const NAMES = ['URL', 'APP', 'SPACE', 'TOKEN'] as const;
@@ -51,23 +51,18 @@ export async function startConsoleServer(
     ],
   });
   const browser: Browser = await openBrowser();
-  const find = (pattern: RegExp): string => {
-    const found = pattern.exec(server.output())?.[1];
-    if (found === undefined) throw new Error(`nothing like ${pattern} in: ${server.output()}`);
-    return found;
-  };
-  const printed = NAMES.map((name) => [
-    `HOLDFAST_${name}`,
-    find(new RegExp(`^export HOLDFAST_${name}=(\\S+)$`, 'm')),
-  ]);
+  const find = (pattern: RegExp): Promise<string> => readPrinted(server, pattern);
+  const printed: [string, string][] = [];
+  for (const name of NAMES)
+    printed.push([`HOLDFAST_${name}`, await find(new RegExp(`^export HOLDFAST_${name}=(\\S+)\n`, 'm'))]);
   const environment = {
     ...(Object.fromEntries(printed) as Record<string, string>),
     XDG_CACHE_HOME: folder.path,
   };
-  const consoleUrl = find(/^operators: (\S+)$/m);
+  const consoleUrl = await find(/^operators: (\S+)\n/m);
   const [baseUrl = '', appId = '', spaceId = '', token = ''] = printed.map(([, value]) => value);
   return {
-    ...{ folder: folder.path, server, consoleUrl, link: find(/(http:\S+#signin=\S+)/) },
+    ...{ folder: folder.path, server, consoleUrl, link: await find(/(http:\S+#signin=\S+)\n/) },
     client: createClient({ baseUrl, appId, spaceId, token }),
     open: (options = {}) => openWatchedPage(browser, [consoleUrl, baseUrl], options),
     async signIn({ page }, view) {

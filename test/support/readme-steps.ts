@@ -1,5 +1,5 @@
 /** The commands of a page, run as a reader does: in one shell, in order, and what each prints compared with the page. */
-import type { ServerProcess } from './server-process.ts';
+import { readPrinted, type ServerProcess } from './server-process.ts';
 
 export interface Step {
   readonly command: string;
@@ -42,6 +42,7 @@ export async function findDifferences(
 ): Promise<StepDifference[]> {
   const mark = (index: number): string => `=== step ${index} done ===`;
   const script = steps.map(({ command }, index) => `${command}\necho "${mark(index)}"`).join('\n');
+  await readPrinted(options.server, /^(# .* usage)\n/m);
   const pasted = options.server.output().match(/^export .*$/gm) ?? [];
   const child = Bun.spawn(['bash', '-c', ['exec 2>&1', ...pasted, script].join('\n')], {
     cwd: options.folder,

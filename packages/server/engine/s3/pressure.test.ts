@@ -80,8 +80,9 @@ describe('requests under way are bounded', () => {
   });
 
   test('a wait ends, and takes no place with it', async () => {
+    // With the limits of service: what is stored here may take its time.
+    const { object } = await putSample(await open(), 1000);
     const target = await open({ limits: { requestsInFlightMax: 1, waitMsMax: 50 } });
-    const { object } = await putSample(target, 1000);
     const gate = gateReads();
     const first = target.read(object, 0, 10);
     await until(() => gate.waiting === 1);
