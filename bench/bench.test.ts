@@ -47,7 +47,7 @@ describe('the smoke run', () => {
     }
     for (const row of rows) expect(readFileSync(join(out, `${row}.txt`), 'utf8')).toContain('"done":');
     expect(readFileSync(join(out, 'report.txt'), 'utf8')).toContain('commits-20');
-  }, 120_000);
+  }, 300_000);
 
   test('pushes and pulls trees, counts the requests and watches the memory', async () => {
     const out = join(folder, 'tree-results');
@@ -78,7 +78,7 @@ describe('the smoke run', () => {
     const { exitCode, stderr } = await runMain(['--quick', '--only', 'nothing']);
     expect(stderr).toContain('No row is called nothing');
     expect(exitCode).not.toBe(0);
-  }, 120_000);
+  }, 300_000);
 
   /** Throws unless every row was measured. */
   async function runQuick(out: string, only: readonly string[]): Promise<Report> {

@@ -6,7 +6,7 @@ import { addApp, runHoldfast } from './support/server-process.ts';
 import { makeSpaceClient } from './support/space-client.ts';
 import { until } from './support/until.ts';
 
-const TEST_MS_MAX = 60_000;
+const TEST_MS_MAX = 300_000;
 
 let running: RunningServer;
 let operators: string;

@@ -36,7 +36,7 @@ describe('architecture', () => {
     const sources = paths.filter((path) => /\.(?:ts|tsx|mjs)$/.test(path));
     expect(sources.length).toBeGreaterThan(50);
     expect(findViolations(readFiles(sources))).toEqual([]);
-  }, 60_000);
+  }, 300_000);
 
   test('every link of the documentation resolves', () => {
     const pages = paths.filter((path) => path.endsWith('.md'));

@@ -106,7 +106,7 @@ describe('a backup', () => {
       await isReadable(makeSpaceClient(server.url, APP, 'busy', running.issuer.token('busy')), nodes);
       await server.end('SIGKILL');
     }
-  }, 120_000);
+  }, 300_000);
 
   test('that is killed at any moment leaves the former backup good', async () => {
     const dir = at('killed');
@@ -126,7 +126,7 @@ describe('a backup', () => {
     await backUp(dir);
     expect(existsSync(join(dir, 'UNFINISHED'))).toBe(false);
     expect((await check(dir)).exitCode).toBe(0);
-  }, 120_000);
+  }, 300_000);
 
   test('with a damaged node: check names it, and restore refuses it', async () => {
     const dir = at('damaged');
@@ -218,7 +218,7 @@ describe('a restore', () => {
       await server.end('SIGKILL');
     }
     expect((await runHoldfast(['restore', dir, '--data', data])).stderr).toContain('not empty');
-  }, 60_000);
+  }, 300_000);
 
   test('that is killed starts no server, and begins anew with the same command', async () => {
     const dir = at('whole-again');
@@ -246,7 +246,7 @@ describe('a restore', () => {
       await server.end('SIGKILL');
     }
     expect(isUnfinishedSeen).toBe(true);
-  }, 120_000);
+  }, 300_000);
 
   test('has the nodes that came in packs, and check names a node with a damaged record', async () => {
     const dir = at('packs');
@@ -280,5 +280,5 @@ describe('a restore', () => {
     expect(exitCode).toBe(1);
     expect(stdout).toContain(victim.hash);
     for (const other of nodes.slice(1)) expect(stdout).not.toContain(other.hash);
-  }, 60_000);
+  }, 300_000);
 });

@@ -164,7 +164,7 @@ describe('a page with the SDK', () => {
         roots.push(report.root);
         folderRoots.push(report.folderRoot);
       },
-      2 * MINUTE_MS,
+      5 * MINUTE_MS,
     );
   }
 

@@ -12,7 +12,7 @@ import { runHoldfast, startServer } from './support/server-process.ts';
 import { makeSpaceClient, type SpaceClient } from './support/space-client.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
-const TEST_MS_MAX = 180_000;
+const TEST_MS_MAX = 300_000;
 const NODES = 12;
 const BYTES = 300_000;
 const KILLS = 8;

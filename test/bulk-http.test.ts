@@ -28,7 +28,7 @@ beforeAll(async () => {
     arguments: ['--audit-log', auditFile, '--operator-listen', '127.0.0.1:0', '--max-node-bytes', '4MiB'],
   });
   bulk = clientWith(ALL);
-}, 60_000);
+}, 300_000);
 afterAll(async () => {
   await running.remove();
   folder.remove();

@@ -26,7 +26,7 @@ beforeAll(async () => {
     arguments: ['--dev'],
   });
   await until(() => server.output().includes('HOLDFAST_TOKEN='));
-}, 60_000);
+}, 300_000);
 
 afterAll(async () => {
   await server.end('SIGTERM');

@@ -13,11 +13,11 @@ const CONNECTIONS = 2;
 const CROWD = 240;
 const WAVES = 3;
 /** Longer than a request may wait for a connection and be served. */
-const ANSWER_MS_MAX = 20_000;
+const ANSWER_MS_MAX = 60_000;
 const MEMORY_BYTES_MAX = 500 * 1024 * 1024;
 const LARGE_BYTES = 400_000;
 /** More than a drain takes at most, on a busy machine. */
-const DRAIN_MS_MAX = 25_000;
+const DRAIN_MS_MAX = 40_000;
 
 const engines = await openEngines();
 const clusters: Cluster[] = [];
@@ -82,7 +82,7 @@ test('a crowd is served up to the limits, and the rest is told to come again', a
   expect(json.state.rootRefCount).toBeGreaterThanOrEqual(commits);
   expect((await client.roots()).json.revision).toBe(json.state.rootRefCount);
   expect(calm?.process.isRunning()).toBe(true);
-}, 120_000);
+}, 300_000);
 
 test('on SIGTERM a server finishes what it has begun, and the others go on', async () => {
   const cluster = await start({ processes: 2 });
@@ -116,4 +116,4 @@ test('on SIGTERM a server finishes what it has begun, and the others go on', asy
   const other = cluster.clientOf(staying?.index ?? 1);
   expect((await other.content(uploaded.hash)).status).toBe(200);
   expect((await other.roots()).json.revision).toBe(1);
-}, 120_000);
+}, 300_000);

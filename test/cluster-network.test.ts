@@ -15,8 +15,8 @@ import type { TcpProxy, Weather } from './support/tcp-proxy.ts';
 /** The longest any request may take, whatever the network does. */
 const REQUEST_MS_MAX = 40_000;
 /** What an undisturbed server takes at most, on a busy machine. */
-const UNDISTURBED_MS_MAX = 15_000;
-const RECOVERY_MS_MAX = 45_000;
+const UNDISTURBED_MS_MAX = 30_000;
+const RECOVERY_MS_MAX = 120_000;
 const LEASE_OVER_MS = 61_000;
 const CLAIM_HELD_MS = 11_000;
 const LARGE_BYTES = 600_000;
@@ -67,7 +67,7 @@ afterEach(async () => {
       expect(possible).toContainEqual(usage);
     }
   }
-}, 60_000);
+}, 300_000);
 
 async function untilWell(client: SpaceClient): Promise<void> {
   const deadline = Date.now() + RECOVERY_MS_MAX;
@@ -193,7 +193,7 @@ test('if one server loses PostgreSQL and another its bucket in silence, both ans
   await clock.advance(CLAIM_HELD_MS);
   await space.of(disturbed).gc();
   expect((await space.of(disturbed).metadata(collected.hash)).status).toBe(404);
-}, 120_000);
+}, 300_000);
 
 test('connections are reset under load: each request ends at once, and the next ones are served', async () => {
   const space = newSpace();
@@ -219,7 +219,7 @@ test('connections are reset under load: each request ends at once, and the next 
       expect(Buffer.compare(await answer.bytes(), node.content)).toBe(0);
     }
   }
-}, 120_000);
+}, 300_000);
 
 test('a slow network makes answers slow, and nothing else', async () => {
   const space = newSpace();
@@ -236,7 +236,7 @@ test('a slow network makes answers slow, and nothing else', async () => {
   expect(Buffer.compare(await answer.bytes(), large.content)).toBe(0);
   const outcomes = await sendEach(space.of(disturbed), { ready: parent, requestId: 'slow' });
   expect(statuses(outcomes)).toEqual(allWith(200));
-}, 120_000);
+}, 300_000);
 
 test('a commit repeated after a connection to PostgreSQL broke anywhere counts once', async () => {
   const space = newSpace();
@@ -263,7 +263,7 @@ test('a commit repeated after a connection to PostgreSQL broke anywhere counts o
   postgres.setWeather(PASS);
   await untilWell(space.of(disturbed));
   expect((await space.of(disturbed).metadata(node.hash)).json.state.rootRefCount).toBe(cuts.length);
-}, 120_000);
+}, 300_000);
 
 test('an object read over breaking connections to the bucket is right if it looks complete', async () => {
   const space = newSpace();
@@ -292,4 +292,4 @@ test('an object read over breaking connections to the bucket is right if it look
   expect(outcomes.refused + outcomes.broken).toBeGreaterThan(0);
   const answer = await space.of(disturbed).content(node.hash);
   expect(Buffer.compare(await answer.bytes(), node.content)).toBe(0);
-}, 120_000);
+}, 300_000);

@@ -186,7 +186,7 @@ beforeAll(async () => {
   const row = database.query<{ generation: Uint8Array }, []>('SELECT generation FROM packs').get();
   oldPack = Buffer.from(row?.generation ?? []).toString('hex');
   database.close();
-}, 120_000);
+}, 300_000);
 afterAll(() => folder.remove());
 
 async function strike(index: number): Promise<void> {

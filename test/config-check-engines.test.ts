@@ -6,7 +6,7 @@ import { openPostgres } from './support/postgres-server.ts';
 import { runHoldfast, startServer } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
-const TEST_MS_MAX = 60_000;
+const TEST_MS_MAX = 300_000;
 
 const engines = await openEngines();
 const databases = await openPostgres();

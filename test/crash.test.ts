@@ -31,7 +31,7 @@ const STRAYS_GONE_AFTER_MS = 8 * 24 * 3_600_000;
 /** A walk over the objects takes 16 sweeps, 3 s apart, and one that was begun before the stray was planted is finished first. */
 const SWEEP_MS_MAX = 240_000;
 /** Only ends what hangs. */
-const WELL_MS_MAX = 60_000;
+const WELL_MS_MAX = 180_000;
 
 class CrashRun {
   readonly facts = new CrashFacts();

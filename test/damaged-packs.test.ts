@@ -18,7 +18,7 @@ const hashesOf = (nodes: readonly { readonly hash: string }[]): string[] => node
 beforeAll(async () => {
   running = await startFreshServer('damaged-packs');
   bulk = makeBulkClient(running.server.url, APP, SPACE, running.issuer.token(SPACE));
-}, 60_000);
+}, 300_000);
 afterAll(() => running.remove());
 
 const header = (path: string): void => flip(path, 0);

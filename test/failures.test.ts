@@ -25,7 +25,7 @@ import { until } from './support/until.ts';
 const APP = 'app';
 const SPACE = 'space';
 /** A server has recovered within this time. */
-const WELL_MS_MAX = 60_000;
+const WELL_MS_MAX = 180_000;
 const MIB = 1024 * 1024;
 const LARGE_BYTES = 100_000;
 
@@ -242,7 +242,7 @@ describe('a server that runs goes on', () => {
     expect(await server.end('SIGTERM')).toBe(0);
     expect(recount(data).problems).toEqual([]);
     await expectReadable(connect(await start({ data }), issuer), [...stored, refused]);
-  }, 120_000);
+  }, 300_000);
 
   test('descriptors run out: requests are refused, and nothing is taken for rot', async () => {
     const data = makeDataFolder();
@@ -268,7 +268,7 @@ describe('a server that runs goes on', () => {
     const fresh = makeNode(seededBytes(LARGE_BYTES, 77));
     await client.store(fresh);
     await expectReadable(client, [fresh]);
-  }, 60_000);
+  }, 300_000);
 
   test('the content folder vanishes for a while: 503, no node counts as lost, and all is there when it returns', async () => {
     const data = makeDataFolder();
@@ -292,7 +292,7 @@ describe('a server that runs goes on', () => {
     await client.store(late);
     await expectReadable(client, [late]);
     expect((await client.usage()).notReadyNodeCount).toBe(0);
-  }, 60_000);
+  }, 300_000);
 
   test('the whole data folder vanishes for a while: no crash, and everything acknowledged is there when it returns', async () => {
     const data = makeDataFolder();
@@ -319,7 +319,7 @@ describe('a server that runs goes on', () => {
     await expectReadable(next, stored);
     if (put === 200) expect((await next.lease(late.hash)).json.state).toBe('ready');
     expect(recount(data).problems).toEqual([]);
-  }, 60_000);
+  }, 300_000);
 
   test('a count of one Space is wrong: 503 where it is needed, by name in the log; other Spaces go on', async () => {
     const data = makeDataFolder();

@@ -8,7 +8,7 @@ import { addApp, runHoldfast, startServer } from './support/server-process.ts';
 import { makeSpaceClient } from './support/space-client.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
-const TEST_MS_MAX = 120_000;
+const TEST_MS_MAX = 300_000;
 
 const engines = await openEngines();
 const cleanups: (() => unknown)[] = [];

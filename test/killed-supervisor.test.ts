@@ -48,4 +48,4 @@ test('workers end soon after their killed supervisor, and one that hangs keeps t
     if (server.isRunning()) await server.end('SIGKILL');
     folder.remove();
   }
-}, 180_000);
+}, 300_000);

@@ -18,7 +18,7 @@ import { readPlace } from './support/read-place.ts';
 import { listKeys } from './support/s3-request.ts';
 import { type CommandResult, runHoldfast } from './support/server-process.ts';
 
-const TEST_MS_MAX = 120_000;
+const TEST_MS_MAX = 300_000;
 const FILE_BYTES = 300_000;
 const INTERRUPT_ATTEMPTS = 8;
 

@@ -12,7 +12,7 @@ import { databasePath, objectPath } from './support/embedded-files.ts';
 import { MIGRATED_APP, openMigrationPlaces, registerApp, withServer } from './support/migration-places.ts';
 import { readPlace } from './support/read-place.ts';
 
-const TEST_MS_MAX = 60_000;
+const TEST_MS_MAX = 300_000;
 const folderPlace = (text: string) => parseDeploymentPlace('--from', text, {});
 
 const places = openMigrationPlaces('migration-verify');

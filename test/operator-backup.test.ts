@@ -9,7 +9,7 @@ import { makeSpaceClient } from './support/space-client.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
 
-const START_MS_MAX = 120_000;
+const START_MS_MAX = 300_000;
 const TOKEN = 'operators-of-this-test';
 const NODES = 40;
 const folder = makeTempFolder('operator-backup');

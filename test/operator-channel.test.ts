@@ -8,7 +8,7 @@ import { readPrinted, runHoldfast, type ServerProcess, startServer } from './sup
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
 
-const TEST_MS_MAX = 120_000;
+const TEST_MS_MAX = 300_000;
 const folder = makeTempFolder('operator-channel');
 const servers: RunningServer[] = [];
 afterAll(async () => {

@@ -9,7 +9,7 @@ import { startTcpProxy } from './support/tcp-proxy.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
 
-const TEST_MS_MAX = 120_000;
+const TEST_MS_MAX = 300_000;
 const folder = makeTempFolder('operator-engines');
 const engines = await openEngines();
 const database = new URL(engines.metadataUrl);

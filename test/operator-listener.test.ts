@@ -13,7 +13,7 @@ import {
 import { makeTempFolder } from './support/temp-folder.ts';
 import { until } from './support/until.ts';
 
-const TEST_MS_MAX = 120_000;
+const TEST_MS_MAX = 300_000;
 const folder = makeTempFolder('operators');
 const servers: ServerProcess[] = [];
 afterAll(async () => {

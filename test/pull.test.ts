@@ -124,7 +124,7 @@ describe('there and back', () => {
     // Reads the same bytes in half the time: what is not collected piles up faster.
     expect(await runAndWatch('real', 'verify', root, '--quiet')).toBeLessThan(MEMORY_BYTES_MAX);
     await expectFromHalf(source, root);
-  }, 300_000);
+  }, 900_000);
 });
 
 /** Pushes half of `source`, then all of it, and pulls that: from a Space that had half, the same tree comes back. */
@@ -185,7 +185,7 @@ describe('memory', () => {
     const imported = await runAndWatch('imported', 'bundle', 'import', bundle, '--quiet');
     expect(imported).toBeLessThan(MEMORY_BYTES_MAX);
     rmSync(bundle);
-  }, 180_000);
+  }, 300_000);
 });
 
 describe('killed at any moment', () => {
@@ -221,7 +221,7 @@ describe('killed at any moment', () => {
     expect(killed).toBe(KILLS);
     await commands.runWell('killed', 'pull', root, target, '--quiet');
     expect(readStanding(target)).toEqual(readStanding(source));
-  }, 120_000);
+  }, 300_000);
 });
 
 /** Every file that has its name has all its bytes. */
@@ -257,7 +257,7 @@ describe('a network that fails', () => {
     } finally {
       await proxy.close();
     }
-  }, 120_000);
+  }, 300_000);
 
   test('that is away ends a short command soon, and the error says what to do', async () => {
     const dead = await startTcpProxy({ port: commands.running.server.port });

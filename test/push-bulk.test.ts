@@ -39,7 +39,7 @@ const plan = directory(
     ]),
   ),
 );
-const TEST_MS_MAX = 120_000;
+const TEST_MS_MAX = 300_000;
 
 async function pulled(space: string, root: string, expected: Plan): Promise<string[]> {
   const source = openSpaceSource(world.connect(space));

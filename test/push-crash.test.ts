@@ -14,7 +14,7 @@ import { startTcpProxy } from './support/tcp-proxy.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
 const KILLS = 32;
-const ENDS_MS_MAX = 60_000;
+const ENDS_MS_MAX = 240_000;
 /** How far a server lets the times in a token be off. */
 const CLOCK_TOLERANCE_SECONDS = 30;
 
@@ -203,7 +203,7 @@ describe('a push goes on', () => {
       nodeCount: tree.nodes.size,
       notReadyNodeCount: 0,
     });
-  }, 120_000);
+  }, 300_000);
 
   test('through a network that hangs, resets and cuts', async () => {
     const path = join(folder.path, 'network');
@@ -228,7 +228,7 @@ describe('a push goes on', () => {
     }
     expect(await push.ended).toMatchObject({ exitCode: 0, stdout: `${root}\n` });
     await weather.close();
-  }, 120_000);
+  }, 300_000);
 
   test('after the server was away for longer than a push stays silent about', async () => {
     const path = join(folder.path, 'away');
@@ -249,7 +249,7 @@ describe('a push goes on', () => {
     expect(stall?.cause).toContain('trying again');
     expect(said.map(({ type }) => type)).toContain('resumed');
     expect(said.at(-1)?.type).toBe('done');
-  }, 60_000);
+  }, 300_000);
 
   test('after its token expired, with a new one', async () => {
     const path = join(folder.path, 'expired');
@@ -276,7 +276,7 @@ describe('a push goes on', () => {
     const { exitCode, stdout } = await startPush(path, 'expired').ended;
     expect([exitCode, stdout]).toEqual([0, `${root}\n`]);
     expect(countRepeats().repeated).toEqual([]);
-  }, 60_000);
+  }, 300_000);
 
   test('after Ctrl-C, which says so', async () => {
     const path = join(folder.path, 'interrupted');

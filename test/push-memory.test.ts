@@ -99,7 +99,7 @@ describe('memory', () => {
     const again = await measure(path, `http://127.0.0.1:${fullServer.port}`);
     expect(again.result).toMatchObject({ root: first.result.root, readCount: 0 });
     expect(again.rssBytes).toBeLessThan(RSS_BYTES_MAX);
-  }, 120_000);
+  }, 300_000);
 
   test(`of one file of ${LARGE_BYTES} bytes on its way`, async () => {
     const path = join(folder.path, 'large');
@@ -117,5 +117,5 @@ describe('memory', () => {
     const { result, rssBytes } = await measure(path, url);
     expect(result.uploadedBytes).toBeGreaterThan(LARGE_BYTES / 2);
     expect(rssBytes).toBeLessThan(RSS_BYTES_MAX);
-  }, 180_000);
+  }, 300_000);
 });

@@ -11,7 +11,7 @@ let running: RunningServer;
 
 beforeAll(async () => {
   running = await startFreshServer('fuzz');
-}, 60_000);
+}, 300_000);
 
 afterAll(async () => {
   await running.remove();
@@ -90,5 +90,5 @@ describe('fuzz', () => {
     await Promise.all(lanes);
     expect((await fetch(`${running.server.url}/health`)).status).toBe(200);
     expect(running.server.log()).not.toMatch(/INTERNAL_ERROR|uncaught|unhandled/i);
-  }, 180_000);
+  }, 300_000);
 });

@@ -31,7 +31,7 @@ beforeAll(async () => {
     await client.usage();
   }
   residentBefore = readResidentBytes(pid);
-}, 60_000);
+}, 300_000);
 
 afterAll(async () => {
   await running.remove();
@@ -129,7 +129,7 @@ describe('heads', () => {
       expect(Date.now() - startedAt).toBeLessThanOrEqual(HEAD_MS_MAX + 1000);
       await expectHealthy();
     },
-    HEAD_MS_MAX + 10_000,
+    HEAD_MS_MAX + 60_000,
   );
 
   const oversized: readonly [name: string, request: string][] = [
@@ -243,7 +243,7 @@ describe('load no honest client makes', () => {
     expect(usage).toEqual(before);
     expect((await client.put(json.upload, node.bytes)).status).toBe(200);
     expect((await client.lease(node.hash)).json.state).toBe('ready');
-  }, 120_000);
+  }, 300_000);
 
   test('an answer that nobody reads holds no memory', async () => {
     const client = running.client();
@@ -265,7 +265,7 @@ describe('load no honest client makes', () => {
     expect(readResidentBytes(pid) - before).toBeLessThan(16 * 12 * MIB);
     await expectHealthy();
     for (const socket of idle) socket.terminate();
-  }, 120_000);
+  }, 300_000);
 
   test('hundreds of idle connections keep nobody out, and are closed', async () => {
     const before = countDescriptors(pid);
@@ -276,7 +276,7 @@ describe('load no honest client makes', () => {
     const deadline = Date.now() + ANSWER_MS_MAX;
     while (countDescriptors(pid) > before + 8 && Date.now() < deadline) await Bun.sleep(50);
     expect(countDescriptors(pid)).toBeLessThanOrEqual(before + 8);
-  }, 120_000);
+  }, 300_000);
 });
 
 test('the process has not grown after all of it', async () => {

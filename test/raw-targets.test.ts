@@ -7,7 +7,7 @@ let running: RunningServer;
 
 beforeAll(async () => {
   running = await startFreshServer('targets');
-}, 60_000);
+}, 300_000);
 
 afterAll(async () => {
   await running.remove();

@@ -12,7 +12,7 @@ const PATH = `/v1/apps/${APP}/spaces/${SPACE}/root-refs`;
 let running: RunningServer;
 beforeAll(async () => {
   running = await startFreshServer('refused-bodies');
-}, 60_000);
+}, 300_000);
 afterAll(() => running.remove());
 
 const headOf = (bytes: number): string =>
@@ -63,7 +63,7 @@ test('a client that is refused while it sends hears the answer, not a broken con
     );
     expect(new Set(statuses)).toEqual(new Set([401]));
   }
-}, 60_000);
+}, 300_000);
 
 /** Connections to `port` that wait to be accepted. */
 function countWaiting(port: number): number {
@@ -95,4 +95,4 @@ test('1,000 connections at once wait for a process that is busy', async () => {
     for (const socket of sockets) socket.destroy();
   }
   expect((await fetch(`${url}/health`)).status).toBe(200);
-}, 90_000);
+}, 300_000);

@@ -82,4 +82,4 @@ test('a restored database is refused until an operator accepts it; then nothing 
   });
   expect('url' in outdated).toBe(false);
   await cluster.remove();
-}, 120_000);
+}, 300_000);

@@ -117,7 +117,7 @@ test('a failure is shown as it happens, and again before the last lines', async 
   } finally {
     folder.remove();
   }
-}, 60_000);
+}, 300_000);
 
 test('a run in which all is good ends with its count alone', async () => {
   const folder = makeTempFolder('run-tests');
@@ -133,7 +133,7 @@ test('a run in which all is good ends with its count alone', async () => {
   } finally {
     folder.remove();
   }
-}, 60_000);
+}, 300_000);
 
 /** A test that tells `say`, in a file that all of them share, when it begins and ends, and waits until it holds `until`. */
 function makeTalker(name: string, until: string): string {
@@ -163,7 +163,7 @@ test('files run side by side, and each is shown in one piece', async () => {
     const [a, b] = ['a', 'b'].map((name) => `== ${name}.test.ts,${name} begins,${name} ends`);
     expect([`${a},${b}`, `${b},${a}`]).toContain(pieces);
   });
-}, 60_000);
+}, 300_000);
 
 test('a file that asks to be alone runs alone, and so does every file if there is one place', async () => {
   const files = {
@@ -185,7 +185,7 @@ test('a file that asks to be alone runs alone, and so does every file if there i
       'a begins,a ends,b begins,b ends,c begins,c ends,',
     );
   });
-}, 60_000);
+}, 300_000);
 
 /** A file that needs the shared PostgreSQL, one that does not, and what is run to keep that PostgreSQL. */
 function makeEngineFiles(keeper: string): Record<string, string> {
@@ -210,7 +210,7 @@ test('an engine starts while files run that need none', async () => {
     expect([exitCode, lines.at(-1)]).toEqual([0, '2 passed, 0 failed']);
     expect(lines).toContain('is at hand');
   });
-}, 60_000);
+}, 300_000);
 
 test('an engine that does not start fails the files that need it, and no other', async () => {
   await withFiles(makeEngineFiles(`console.error('no room'); process.exit(1);`), async (folder) => {
@@ -219,7 +219,7 @@ test('an engine that does not start fails the files that need it, and no other',
     const again = lines.slice(lines.indexOf('== again: a.test.ts'));
     expect(again.slice(1, 3)).toEqual(['holdfast: the shared postgres did not start:', 'no room']);
   });
-}, 60_000);
+}, 300_000);
 
 test('the quick run leaves out what takes long, except what asks for it', async () => {
   const fine = `import { test } from 'bun:test'; test('is fine', () => {});`;
@@ -244,7 +244,7 @@ test('the quick run leaves out what takes long, except what asks for it', async 
     expect(written['long.test.ts']).toEqual([60, 1]);
     expect(written['asks.test.ts'][0]).toBeLessThan(60);
   });
-}, 60_000);
+}, 300_000);
 
 test('short files share a process; failed ones are named, or all of them if it died', async () => {
   const fine = `import { test } from 'bun:test'; test('is fine, in ' + process.pid, () => {});`;
@@ -275,7 +275,7 @@ test('short files share a process; failed ones are named, or all of them if it d
       'not good: bad.test.ts, fine.test.ts, skips.test.ts, too.test.ts',
     ]);
   });
-}, 60_000);
+}, 300_000);
 
 test('a skipped test, a file that hangs and an unknown word fail the run', async () => {
   const files = {
@@ -296,7 +296,7 @@ test('a skipped test, a file that hangs and an unknown word fail the run', async
     expect(odd.exitCode).not.toBe(0);
     expect(odd.lines.join('\n')).toContain('odd.test.ts: "// test-run:" knows alone and quick, not last');
   });
-}, 60_000);
+}, 300_000);
 
 test('a signal ends the run with all that was started', async () => {
   const starter = `
@@ -331,7 +331,7 @@ test('a signal ends the run with all that was started', async () => {
       await until(() => !isThere(read('pid')) && !isThere(read('also')));
     },
   );
-}, 60_000);
+}, 300_000);
 
 test('failed tests, uncaught errors and the end of an output are found, without colours and CI commands', () => {
   const unhandled = ['# Unhandled error between tests', '-'.repeat(31), 'error: nobody', '-'.repeat(31)];

@@ -15,7 +15,7 @@ let sdk: InstalledSdk;
 
 beforeAll(async () => {
   sdk = await installSdk(folder.path);
-}, 60_000);
+}, 300_000);
 afterAll(() => folder.remove());
 
 const CONSUMER = `

@@ -28,7 +28,7 @@ beforeAll(async () => {
   running = await startFreshServer('healing');
   client = running.client();
   spoiler = new ByteSpoiler(running.data);
-}, 60_000);
+}, 300_000);
 
 /** A test that fails between two servers must not fail the next ones. */
 beforeEach(async () => {

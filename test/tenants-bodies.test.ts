@@ -18,7 +18,7 @@ beforeAll(async () => {
   tenants = await startTenants('tenants-bodies', { arguments: ['--min-free', '0', '--upload-ttl', '1h'] });
   large = makeNode(seededBytes(MIB, 7));
   await tenants.client(HONEST).store(large, HOUR_MS);
-}, 60_000);
+}, 300_000);
 afterAll(() => tenants.remove());
 
 const begin = (attack: Omit<SocketAttack, 'port'>) =>
@@ -80,13 +80,13 @@ describe('uploads', () => {
     await until(() => refusedOf(attack) === 508);
     await expectHonestDuring(attack);
     expect(refusedOf(attack)).toBe(508);
-  }, 120_000);
+  }, 300_000);
 
   test('600 slow PUTs to many URLs: those beyond the share are refused', async () => {
     const uploads: string[] = [];
     for (let count = 0; count < 150; count += 1) uploads.push(putOf(await openUpload(`many ${count}`)));
     await expectHonestDuring(begin({ connections: 600, requests: uploads, dripMs: 20_000 }), 50);
-  }, 120_000);
+  }, 300_000);
 });
 
 describe('JSON bodies that do not end', () => {
@@ -100,16 +100,16 @@ describe('JSON bodies that do not end', () => {
   test('800 of 1 MiB: few are kept in memory', async () => {
     const attack = begin({ connections: 800, requests: [unfinished(MIB)], bodyBytes: MIB - 1 });
     await expectHonestDuring(attack, 700);
-  }, 120_000);
+  }, 300_000);
 
   test('4,096 of a few bytes', async () => {
     await expectHonestDuring(begin({ connections: 4096, requests: [unfinished(100)], bodyBytes: 50 }));
-  }, 120_000);
+  }, 300_000);
 
   test('1,024 of 1 MiB that are sent again and again', async () => {
     const attack = begin({ connections: 1024, requests: [unfinished(MIB)], bodyBytes: 20_000, again: true });
     await expectHonestDuring(attack, 1000);
-  }, 120_000);
+  }, 300_000);
 });
 
 describe('answers that are not read', () => {
@@ -126,7 +126,7 @@ describe('answers that are not read', () => {
     await expectHonestDuring(
       begin({ connections: 250, requests, authorization: greedyToken(), stalls: true }),
     );
-  }, 180_000);
+  }, 300_000);
 
   test('2,000 small ones', async () => {
     const greedy = tenants.client(GREEDY);
@@ -136,7 +136,7 @@ describe('answers that are not read', () => {
       authorization: greedyToken(),
     });
     await expectHonestDuring(begin({ connections: 2000, requests: [request], stalls: true }));
-  }, 180_000);
+  }, 300_000);
 });
 
 test('a body that brings less than 1 KiB/s is cut off', async () => {
@@ -161,4 +161,4 @@ test('a body that brings less than 1 KiB/s is cut off', async () => {
   } finally {
     await attack.stop();
   }
-}, 90_000);
+}, 300_000);

@@ -19,7 +19,7 @@ beforeAll(async () => {
     arguments: ['--metadata', metadataUrl, '--content', formatContentUrl(bucket)],
     environment: makeS3Environment(bucket),
   });
-}, 120_000);
+}, 300_000);
 afterAll(async () => {
   await tenants.remove();
   await engines.close();
@@ -50,4 +50,4 @@ test('400 callers of one Space who store parents of one child', async () => {
   } finally {
     await attack.stop();
   }
-}, 180_000);
+}, 300_000);

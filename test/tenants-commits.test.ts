@@ -13,7 +13,7 @@ const STORING_AT_ONCE = 32;
 let tenants: Tenants;
 beforeAll(async () => {
   tenants = await startTenants('tenants-commits');
-}, 60_000);
+}, 300_000);
 afterAll(() => tenants.remove());
 
 test('back-to-back commits of 1,000 deltas on 32 connections', async () => {
@@ -44,4 +44,4 @@ test('back-to-back commits of 1,000 deltas on 32 connections', async () => {
   } finally {
     await attack.stop();
   }
-}, 120_000);
+}, 300_000);

@@ -17,7 +17,7 @@ const RECORDS_OF_BOMB = 300;
 let tenants: Tenants;
 beforeAll(async () => {
   tenants = await startTenants('tenants-packs', { arguments: ['--min-free', '0'] });
-}, 60_000);
+}, 300_000);
 afterAll(() => tenants.remove());
 
 function bulkOf(appId: typeof GREEDY | typeof HONEST, space = 'space'): BulkClient {
@@ -82,4 +82,4 @@ test('packs that unpack to gigabytes delay no other tenant', async () => {
   } finally {
     await bombs.stop();
   }
-}, 240_000);
+}, 600_000);

@@ -20,7 +20,7 @@ beforeAll(async () => {
   tenants = await startTenants('tenants-workers', {
     arguments: ['--workers', String(WORKERS), '--min-free', '0'],
   });
-}, 120_000);
+}, 300_000);
 afterAll(() => tenants.remove());
 
 const begin = (attack: Omit<SocketAttack, 'port'>) =>
@@ -70,7 +70,7 @@ test('512 slow PUTs to one URL: all workers together receive four', async () => 
   } finally {
     await attack.stop();
   }
-}, 180_000);
+}, 300_000);
 
 test('512 JSON bodies of 1 MiB that do not end', async () => {
   const { pathname } = new URL(tenants.client(GREEDY).spaceUrl);
@@ -86,4 +86,4 @@ test('512 JSON bodies of 1 MiB that do not end', async () => {
   } finally {
     await attack.stop();
   }
-}, 180_000);
+}, 300_000);

@@ -23,7 +23,7 @@ import {
 /** One file may take so long; more means it hangs. */
 const FILE_TIMEOUT_MS = 20 * 60 * 1000;
 /** Only ends what hangs: many times what any test takes that does not ask for more. */
-const TEST_TIMEOUT_MS = 120_000;
+const TEST_TIMEOUT_MS = 300_000;
 /** What is shown once more: of one file or check, and of all together. */
 const SHOWN_AGAIN_CHARS_MAX = 8000;
 const ALL_SHOWN_AGAIN_CHARS_MAX = 48_000;

@@ -145,7 +145,7 @@ describe('holdfast', () => {
       cwd: place.folder,
       stdout: 'pipe',
       stderr: 'ignore',
-      timeout: 20_000,
+      timeout: 120_000,
     });
     const { value } = await child.stdout.getReader().read();
     expect(new TextDecoder().decode(value)).toMatch(/^holdfast listening on http:\/\/127\.0\.0\.1:\d+\n/);

@@ -4,7 +4,7 @@ import { afterAll, describe, expect, test } from 'bun:test';
 import { type ConformanceOptions, openTarget, renderFailure, runCheck, selectChecks } from './index.ts';
 import { openTestServer } from './test/test-server-fixture.ts';
 
-const CHECK_TIMEOUT_MS = 60_000;
+const CHECK_TIMEOUT_MS = 300_000;
 /** Checks that need nodes to be there, however they came. */
 const AREAS_OF_NODES = [
   'children.',

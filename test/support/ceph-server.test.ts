@@ -33,7 +33,7 @@ test('signatures are checked and conditional writes have one winner', async () =
   const forged = { ...bucket, secretAccessKey: 'wrong' };
   expect((await sendToBucket(forged, { method: 'GET', key: 'a/b c' })).status).toBe(403);
   expect((await fetch(`${bucket.endpoint}/${bucket.name}/a`)).status).toBe(403);
-}, 120_000);
+}, 300_000);
 
 test('what was stored outlives a kill of the gateway and of all daemons', async () => {
   const ceph: CephServer = await startCeph();
@@ -46,4 +46,4 @@ test('what was stored outlives a kill of the gateway and of all daemons', async 
     await ceph.restart();
     expect(await get(bucket, 'kept')).toBe('bytes');
   }
-}, 180_000);
+}, 300_000);

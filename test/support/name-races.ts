@@ -70,7 +70,7 @@ function testWriters(connect: Connect): void {
     const { catalogs, rootRefs, snapshots } = await readNames(client);
     expect(snapshots.length).toBe(WRITERS * SNAPSHOTS_EACH + 1);
     expect([catalogs.length, rootRefs]).toEqual([1, [{ hash: last.commit?.catalog ?? '', refCount: 1 }]]);
-  }, 120_000);
+  }, 300_000);
 }
 
 function testOvertaken(connect: Connect): void {

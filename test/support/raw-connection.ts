@@ -62,7 +62,7 @@ export function openConnection(port: number): Promise<RawConnection> {
 }
 
 /** An answer that is sure to come is waited for so long, on any machine. */
-export const ANSWER_MS_MAX = 60_000;
+export const ANSWER_MS_MAX = 180_000;
 
 /**
  * Sends `bytes` on a fresh connection and gives what comes back within `timeoutMs`, up to the peer's close; with `answersMin`,

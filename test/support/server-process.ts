@@ -8,7 +8,7 @@ import { until } from './until.ts';
 export const ROOT = join(import.meta.dir, '..', '..');
 /** These only end what hangs. */
 const START_MS_MAX = 120_000;
-const END_MS_MAX = 60_000;
+const END_MS_MAX = 120_000;
 
 export interface ServerOptions {
   readonly data: string;

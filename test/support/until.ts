@@ -1,5 +1,5 @@
 /** Only ends what hangs: nothing that is waited for takes nearly as long, on any machine. */
-const WAIT_MS_MAX = 60_000;
+const WAIT_MS_MAX = 180_000;
 const LOOK_MS = 10;
 
 /** Resolves once `holds`, looked at again and again; throws Error, which shows the condition, if it never does. */

@@ -5,7 +5,7 @@ import { makeIssuer } from '../../../test/support/issuer.ts';
 import { openPostgres, type TestDatabases } from '../../../test/support/postgres-server.ts';
 import { Workplace } from '../test/run-holdfast-fixture.ts';
 
-const START_MS_MAX = 60_000;
+const START_MS_MAX = 300_000;
 
 let databases: TestDatabases;
 let place: Workplace;

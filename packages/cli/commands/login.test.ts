@@ -61,7 +61,7 @@ test('on a terminal it asks, and what is typed of the token is not shown', async
         terminal.write(`${answers.shift()}\r`);
       },
     },
-    timeout: 60_000,
+    timeout: 240_000,
   });
   expect(await child.exited).toBe(0);
   expect(questions).toEqual([]);

@@ -265,7 +265,7 @@ describe('the end', () => {
     expect(await ended).toBe(0);
     expect(request.state.text).toStartWith('HTTP/1.1 200');
     expect(request.state.text).toContain('"examined":0');
-  }, 120_000);
+  }, 300_000);
 
   test('a second signal ends it at once', async () => {
     const { server } = await startBusy();

@@ -11,7 +11,7 @@ import { Workplace } from '../test/run-holdfast-fixture.ts';
 
 const HASH = 'a'.repeat(64);
 /** A stall is told after eight seconds; many commands start at once, and the machine may be busy. */
-const TOLD_AFTER_MS_MAX = 60_000;
+const TOLD_AFTER_MS_MAX = 150_000;
 const folder = makeTempFolder('stalls');
 const place = new Workplace();
 const servers: Bun.Server<undefined>[] = [];
@@ -232,4 +232,4 @@ test('a node whose bytes are lost ends a bundle soon, with its name', async () =
   );
   // Much less than the minutes for which a push or pull goes on trying.
   expect(performance.now() - startedAt).toBeLessThan(30_000);
-}, 120_000);
+}, 300_000);

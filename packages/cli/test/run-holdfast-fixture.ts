@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { HOLDFAST } from '../../../test/support/holdfast-command.ts';
 
 /** ms; a command that has not ended by then is killed and fails its test */
-const TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 240_000;
 
 export interface Outcome {
   readonly exitCode: number;

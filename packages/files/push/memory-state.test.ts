@@ -123,7 +123,7 @@ test('as SQLite remembers it', async () => {
     }),
     { numRuns: 40 },
   );
-}, 120_000);
+}, 300_000);
 
 test('reads again only what changed', async () => {
   const tree = join(folder, 'tree');

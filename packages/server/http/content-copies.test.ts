@@ -208,7 +208,7 @@ describe('readers that stall', () => {
       ),
     );
     expect(copies.heldBytes).toBe(16 * MIB);
-  }, 60_000);
+  }, 300_000);
 
   test('of one Space leave room for another Space', async () => {
     await openCopies(64 * MIB);
@@ -218,7 +218,7 @@ describe('readers that stall', () => {
     await expect(copies.take(more, 0, more.size, watch())).rejects.toMatchObject({ status: 429 });
     const space = { appId: 'honest', spaceId: 'space' };
     expect((await copies.take(more, 0, more.size, { ...watch(), space })).size).toBe(16 * MIB);
-  }, 60_000);
+  }, 300_000);
 });
 
 describe('a disk', () => {

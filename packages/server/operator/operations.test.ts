@@ -10,7 +10,7 @@ import { buildOperatorOpenApi } from './openapi.ts';
 import type { Operation } from './operation.ts';
 import { OPERATION_NAMES, OPERATIONS, type OperationName } from './operations.ts';
 
-const START_MS_MAX = 120_000;
+const START_MS_MAX = 300_000;
 const ADDED = { app: 'added', issuer: 'https://added.example', audience: 'holdfast' };
 
 /** In the order of the table they work on the same server. `status`: of an answer that is a refusal by design. */

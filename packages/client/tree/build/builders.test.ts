@@ -179,7 +179,7 @@ describe('wide directories', () => {
       }
       expect(index).toBe(count);
     }
-  }, 120_000);
+  }, 300_000);
 
   test('that fit one page exactly are that page alone', async () => {
     const nodes = new MemoryNodes();
@@ -354,7 +354,7 @@ describe('files', () => {
     const indexes = fresh.filter((node) => node.contentType === FILE_INDEX_CONTENT_TYPE);
     expect(indexes.length).toBeLessThanOrEqual(2);
     expect(fresh.length - indexes.length).toBeLessThanOrEqual(4);
-  }, 120_000);
+  }, 300_000);
 
   test('an index needs chunks', async () => {
     await expect(new FileIndexBuilder(new MemoryNodes()).finish()).rejects.toThrow(TreeFormatError);

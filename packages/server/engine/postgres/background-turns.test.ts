@@ -9,7 +9,7 @@ import { openPostgres } from './open-postgres.ts';
 import { findOrCreateSecret, findSecret } from './secrets.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
-const START_MS_MAX = 60_000;
+const START_MS_MAX = 300_000;
 
 let databases: TestDatabases;
 let pool: PostgresPool;

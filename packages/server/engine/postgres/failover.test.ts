@@ -11,7 +11,7 @@ import { PostgresConnection } from './wire/connection.ts';
 import { POSTGRES_LIMITS } from './wire/limits.ts';
 import type { SqlResult } from './wire/sql-values.ts';
 
-const START_MS_MAX = 120_000;
+const START_MS_MAX = 300_000;
 const CONNECTIONS = 16;
 const NOBODY_PORT = 1;
 

@@ -16,7 +16,7 @@ import { openPostgres } from './open-postgres.ts';
 import { addressOf, coreOf, makeContent, openInstance, type StoreInstance } from './test/postgres-fixture.ts';
 import type { PostgresLimits } from './wire/limits.ts';
 
-const START_MS_MAX = 60_000;
+const START_MS_MAX = 300_000;
 /** Short enough to wait for. The other limits are those of service, because a busy machine may stand still for seconds. */
 const LIMITS = {
   connectMs: 3_000,
@@ -162,7 +162,7 @@ describe('a server that is away', () => {
     expect((await find(1))?.hash).toBe(hashAt(1));
     await insert(2);
     expect(await instance.store.renewReadyLease(SPACE, hashAt(2), 60_000)).toBeDefined();
-  }, 60_000);
+  }, 300_000);
 
   test('amid many requests: each is answered or refused, and what was answered is stored', async () => {
     const writes = Array.from({ length: 40 }, (_, index) => insert(index).then(() => index));
@@ -176,7 +176,7 @@ describe('a server that is away', () => {
       else expect(outcome.reason).toBeInstanceOf(StoreUnavailable);
     }
     await insert(1000);
-  }, 60_000);
+  }, 300_000);
 });
 
 test('a network that hangs fails those who wait, in bounded time', async () => {
@@ -188,7 +188,7 @@ test('a network that hangs fails those who wait, in bounded time', async () => {
   expect(performance.now() - startedAt).toBeLessThan(45_000);
   proxy.setWeather({ kind: 'pass' });
   expect(await find(1)).toBeDefined();
-}, 60_000);
+}, 300_000);
 
 test('a renewal behind a hanging one is refused as soon as any waiting request, and is never made', async () => {
   await insert(1);
@@ -213,7 +213,7 @@ test('a renewal behind a hanging one is refused as soon as any waiting request, 
   // The renewal that was sent may have arrived; the others were never sent.
   expect((await find(1))?.leaseExpiresAt).toBeLessThan(leaseExpiresAt + hour / 2);
   expect(await renew(hour)).toBeDefined();
-}, 60_000);
+}, 300_000);
 
 test('a statement that takes too long is ended, and its connection serves on', async () => {
   const before = proxy.accepted;
@@ -262,7 +262,7 @@ describe('a transaction that the server refuses', () => {
     expect(error).toBeInstanceOf(StoreUnavailable);
     expect(runs).toBeLessThan(50);
     expect(await find(1)).toBeUndefined();
-  }, 120_000);
+  }, 300_000);
 
   test('because a count would be negative is an error that names its Space, and nothing of it stays', async () => {
     await turnDown(1, '23514', 'at once');

@@ -9,7 +9,7 @@ import { BACKGROUND_STATEMENTS, CONTROL_STATEMENTS, SPACE_STATEMENTS, SQL } from
 import { openDatabases, openInstance } from './test/postgres-fixture.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 
-const START_MS_MAX = 60_000;
+const START_MS_MAX = 300_000;
 
 /** 40 Spaces of 500 rows in every table. */
 const FILL = `

@@ -9,7 +9,7 @@ import { hasPostgresRows, openPostgres } from './open-postgres.ts';
 import { PostgresRegistryStore } from './registry-store.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
-const START_MS_MAX = 60_000;
+const START_MS_MAX = 300_000;
 
 let databases: TestDatabases;
 

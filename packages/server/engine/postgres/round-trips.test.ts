@@ -21,7 +21,7 @@ import {
   type StoreInstance,
 } from './test/postgres-fixture.ts';
 
-const START_MS_MAX = 60_000;
+const START_MS_MAX = 300_000;
 const DOMAIN = 'photos';
 
 let databases: TestDatabases;

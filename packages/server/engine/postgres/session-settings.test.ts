@@ -17,7 +17,7 @@ import {
 } from './test/postgres-fixture.ts';
 import { POSTGRES_LIMITS } from './wire/limits.ts';
 
-const START_MS_MAX = 60_000;
+const START_MS_MAX = 300_000;
 const SETTINGS: Readonly<Record<string, string>> = {
   array_nulls: 'off',
   bytea_output: 'escape',

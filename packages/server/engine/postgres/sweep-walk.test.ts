@@ -5,7 +5,7 @@ import { NOW } from '../contract/samples.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { openDatabases, openInstance, type StoreInstance } from './test/postgres-fixture.ts';
 
-const START_MS_MAX = 60_000;
+const START_MS_MAX = 300_000;
 const SPACES = 20_000;
 const CUTOFFS = { now: NOW, abandonedAt: NOW - 100, historyAt: 0 };
 

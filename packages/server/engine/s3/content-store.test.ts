@@ -7,7 +7,7 @@ import { testContentStore } from '../contract/content-store-suite.ts';
 import { newGeneration, SPACE, sampleNode, urlLifeUntil } from '../contract/samples.ts';
 import { openS3World } from './test/s3-fixture.ts';
 
-const START_MS_MAX = 120_000;
+const START_MS_MAX = 300_000;
 const LIMITS = { nodeBytesMax: 32 * 1024 * 1024 };
 let buckets: TestBuckets;
 let bucket: TestBucket;

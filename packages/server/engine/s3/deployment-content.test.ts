@@ -6,7 +6,7 @@ import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
 import { openS3ContentStore } from './open-s3-content-store.ts';
 import { configOf, overwrite } from './test/s3-fixture.ts';
 
-const START_MS_MAX = 120_000;
+const START_MS_MAX = 300_000;
 let buckets: TestBuckets;
 let bucket: TestBucket;
 

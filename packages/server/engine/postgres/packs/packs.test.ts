@@ -143,7 +143,7 @@ describe('processes at once', () => {
     expect(await store(0).findPack(SPACE, pack.row.id)).toMatchObject({
       ...{ state: 'judged', publishedCount: 2 * GROUP },
     });
-  }, 60_000);
+  }, 300_000);
 
   test('publish packs with the same nodes: each node is live in one pack and dead in the others', async () => {
     const packs = [await begin('shared', GROUP), await begin('shared', GROUP), await begin('shared', GROUP)];
@@ -152,7 +152,7 @@ describe('processes at once', () => {
       Promise.all(packs.map(({ row }) => tx.packs.findUse(row.generation))),
     );
     expect(uses.map(({ liveRecords }) => liveRecords).sort()).toEqual([0, 0, GROUP]);
-  }, 60_000);
+  }, 300_000);
 
   test('publish a parent and its children in different packs: they always find each other', async () => {
     for (let round = 0; round < 4; round += 1) {
@@ -161,7 +161,7 @@ describe('processes at once', () => {
       const parents = await begin(`parent ${round}`, 40, (index) => hashes.slice(index, index + 8));
       await Promise.all([publishAll(1, children), publishAll(2, parents)]);
     }
-  }, 60_000);
+  }, 300_000);
 
   test('collect, publish and move records of the same packs without a deadlock', async () => {
     const packs = [await begin('a', GROUP), await begin('b', GROUP), await begin('c', GROUP)];
@@ -209,7 +209,7 @@ describe('processes at once', () => {
     expect(left.filter((each) => each?.content?.packed?.pack === target.generation).length).toBeGreaterThan(
       0,
     );
-  }, 60_000);
+  }, 300_000);
 
   test('count packs and uploads together against the limit of active uploads, exactly', async () => {
     const activeUploadsMax = 20;
@@ -232,7 +232,7 @@ describe('processes at once', () => {
     );
     const settled = await Promise.allSettled(asked);
     expect(settled.filter(({ status }) => status === 'fulfilled')).toHaveLength(activeUploadsMax);
-  }, 60_000);
+  }, 300_000);
 });
 
 describe('a pack that another transaction changes between reading and commit', () => {
@@ -280,7 +280,7 @@ describe('a pack that another transaction changes between reading and commit', (
         await tx.deleteContent(generation);
       }
     });
-  }, 60_000);
+  }, 300_000);
 
   test('a record whose place a transaction relies on is not moved before its commit', async () => {
     const { row, records } = await begin('held', 1);
@@ -306,7 +306,7 @@ describe('a pack that another transaction changes between reading and commit', (
       expect(isMoved).toBe(false);
     });
     expect(await moved).toBe(1);
-  }, 60_000);
+  }, 300_000);
 });
 
 /** Another session has locked the row of the pack until `work` is done; what is under way then comes back. */

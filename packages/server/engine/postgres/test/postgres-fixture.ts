@@ -84,7 +84,7 @@ async function closeProcesses(instances: readonly StoreInstance[]): Promise<void
   if (fatal.length > 0) throw new AggregateError(fatal, 'a store called these errors fatal');
 }
 
-const START_MS_MAX = 60_000;
+const START_MS_MAX = 300_000;
 
 interface ProcessesOptions {
   /** Hears of the processes before each test. */
