@@ -1,6 +1,6 @@
 // test-run: alone
 /** One tenant sends bodies that never end, and reads answers that it never takes: another tenant does not notice. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { startAttack } from './support/attack.ts';
 import type { SocketAttack } from './support/attack-on-sockets.ts';
@@ -14,12 +14,13 @@ const PROGRAM = join(import.meta.dir, 'support', 'attack-on-sockets.ts');
 
 let tenants: Tenants;
 let large: CanonicalNode;
-beforeAll(async () => {
+// A server for each attack: what one attack left in memory does not count as another one's.
+beforeEach(async () => {
   tenants = await startTenants('tenants-bodies', { arguments: ['--min-free', '0', '--upload-ttl', '1h'] });
   large = makeNode(seededBytes(MIB, 7));
   await tenants.client(HONEST).store(large, HOUR_MS);
 }, 300_000);
-afterAll(() => tenants.remove());
+afterEach(() => tenants.remove());
 
 const begin = (attack: Omit<SocketAttack, 'port'>) =>
   startAttack(PROGRAM, { port: tenants.server.port, ...attack } satisfies SocketAttack);

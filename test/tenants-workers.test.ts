@@ -1,6 +1,6 @@
 // test-run: alone
 /** Eight workers share a port and a folder: bounds of a process are fair in each, and one URL takes four PUTs in all. */
-import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { startAttack } from './support/attack.ts';
 import type { SocketAttack } from './support/attack-on-sockets.ts';
@@ -16,12 +16,13 @@ const HOUR_MS = 3_600_000;
 const PROGRAM = join(import.meta.dir, 'support', 'attack-on-sockets.ts');
 
 let tenants: Tenants;
-beforeAll(async () => {
+// For each attack, as in tenants-bodies.
+beforeEach(async () => {
   tenants = await startTenants('tenants-workers', {
     arguments: ['--workers', String(WORKERS), '--min-free', '0'],
   });
 }, 300_000);
-afterAll(() => tenants.remove());
+afterEach(() => tenants.remove());
 
 const begin = (attack: Omit<SocketAttack, 'port'>) =>
   startAttack(PROGRAM, { port: tenants.server.port, ...attack } satisfies SocketAttack);
