@@ -3,6 +3,7 @@
  * Space is exact however many publish at once on both.
  */
 import { afterAll, expect, test } from 'bun:test';
+import { SQL } from 'bun';
 import { makeNode } from './support/canonical-node.ts';
 import { formatContentUrl, makeS3Environment, openEngines, startCluster } from './support/cluster.ts';
 import { APP, SPACE } from './support/running-server.ts';
@@ -12,6 +13,7 @@ import { until } from './support/until.ts';
 
 const TEST_MS_MAX = 300_000;
 const NODES = 24;
+const HOUR_MS = 3_600_000;
 const QUOTA = 10;
 /** docs/operations.md: a revocation is in force everywhere after 5 s. A busy machine may add some. */
 const EFFECT_MS_MAX = 5_000 + 60_000;
@@ -33,6 +35,13 @@ async function order(...args: readonly string[]): Promise<string> {
   const { exitCode, stdout, stderr } = await operate(...args);
   expect([exitCode, stderr]).toEqual([0, '']);
   return stdout;
+}
+
+/** Moves the time at which the App was suspended. */
+async function moveStop(ms: number): Promise<void> {
+  await using sql = new SQL(engines.metadataUrl, { max: 1 });
+  const moved = await sql`UPDATE app_stops SET stopped_at = stopped_at + ${ms} RETURNING app_id`;
+  expect(moved).toHaveLength(1);
 }
 
 const nodesOf = (space: string, count = NODES) =>
@@ -171,8 +180,11 @@ test(
     const purge = () => operate('space', 'purge', APP, space, '--confirm', space);
     expect((await purge()).stderr).toContain('is active');
     await order('app', 'suspend', APP);
+    // As if the command came in the same second, however long it takes to start.
+    await moveStop(HOUR_MS);
     const early = await purge();
     expect([early.exitCode, early.stderr]).toEqual([1, expect.stringContaining('from 20')]);
+    await moveStop(-HOUR_MS);
     await until(async () => (await purge()).exitCode === 0);
     await order('app', 'resume', APP);
     await until(async () => (await client.request('GET', '/cas/usage')).status === 200);
