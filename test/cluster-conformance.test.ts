@@ -17,10 +17,10 @@ import { startTcpProxy } from './support/tcp-proxy.ts';
 
 const NODE_BYTES_MAX = 6_000_000;
 const ACTIVE_UPLOADS_MAX = 24;
-const SHORT_UPLOAD_TTL_SECONDS = 4;
+const SHORT_UPLOAD_TTL_SECONDS = 8;
 const CONCURRENCY = 6;
 /** A sweep comes every three seconds, to one of three processes. */
-const SWEEP_MS = 8000;
+const SWEEP_MS = 15_000;
 const RUN_MS_MAX = 4 * 60_000;
 
 const cleanups: (() => unknown)[] = [];
