@@ -220,6 +220,8 @@ describe('the end', () => {
   const ONCE_MS_MAX = 8000;
   /** So long a request in flight may take. */
   const IN_FLIGHT_MS_MIN = 10_000;
+  const LATE_MS_MAX = 500;
+  const ROUNDS_MAX = 5;
 
   /** A server that waits for the body of a request it has let in. */
   async function startBusy() {
@@ -256,15 +258,26 @@ describe('the end', () => {
   });
 
   test('a request in flight is answered, new connections are not taken', async () => {
-    const { server, request } = await startBusy();
-    const ended = server.end('SIGTERM');
-    await Bun.sleep(IN_FLIGHT_MS_MIN);
-    expect(server.isRunning()).toBe(true);
-    await expect(fetch(`${server.url}/health`)).rejects.toThrow();
-    request.socket.write('{}');
-    expect(await ended).toBe(0);
-    expect(request.state.text).toStartWith('HTTP/1.1 200');
-    expect(request.state.text).toContain('"examined":0');
+    for (let round = 1; ; round += 1) {
+      const { server, request } = await startBusy();
+      const toldAt = performance.now();
+      const ended = server.end('SIGTERM');
+      await Bun.sleep(IN_FLIGHT_MS_MIN);
+      const isRunning = server.isRunning();
+      const refused = fetch(`${server.url}/health`).then(
+        () => false,
+        () => true,
+      );
+      request.socket.write('{}');
+      const isLate = performance.now() - toldAt > IN_FLIGHT_MS_MIN + LATE_MS_MAX;
+      const outcome = [isRunning, await refused, await ended];
+      // This process stood still: the body came later than it was meant to.
+      if (isLate && round < ROUNDS_MAX) continue;
+      expect(outcome).toEqual([true, true, 0]);
+      expect(request.state.text).toStartWith('HTTP/1.1 200');
+      expect(request.state.text).toContain('"examined":0');
+      return;
+    }
   }, 300_000);
 
   test('a second signal ends it at once', async () => {
