@@ -43,7 +43,7 @@ const REGION = 'us-east-1';
 const ACCESS_KEY_ID = 'testaccesskey';
 const SECRET_ACCESS_KEY = 'testsecretkey0123456789';
 /** Only ends what hangs. */
-const START_MS_MAX = 300_000;
+const START_MS_MAX = 120_000;
 const START_ATTEMPTS = 3;
 const OSD_PORTS = 20;
 /** Unix socket names are limited to 107 bytes, so the path is short. */

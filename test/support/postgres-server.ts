@@ -72,7 +72,7 @@ const USER = 'holdfast';
 /** what mkdtemp adds */
 const FOLDER_SUFFIX_LENGTH = 6;
 /** Only ends what hangs. */
-const START_MS_MAX = 300_000;
+const START_MS_MAX = 120_000;
 const START_ATTEMPTS = 3;
 /** PostgreSQL refuses to run as root; this user is on every Linux. */
 const NOBODY: SystemUser = { uid: 65_534, gid: 65_534 };
