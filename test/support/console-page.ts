@@ -9,7 +9,7 @@ const FLAGS = [
   '--host-resolver-rules=MAP * 127.0.0.1',
 ];
 /** Only ends what hangs. */
-const WAIT_MS_MAX = 60_000;
+const WAIT_MS_MAX = 180_000;
 
 export interface WatchedPage {
   readonly page: Page;
