@@ -12,8 +12,8 @@ import { sendToBucket, type TestBucket } from './support/s3-request.ts';
 import { runHoldfast } from './support/server-process.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
-const START_MS_MAX = 120_000;
-const TEST_MS_MAX = 60_000;
+const START_MS_MAX = 300_000;
+const TEST_MS_MAX = 300_000;
 const OBJECTS = 3;
 const BYTES = 20_000;
 const keys = new ObjectKeys('');

@@ -19,7 +19,7 @@ import {
 } from '../engine/postgres/test/postgres-fixture.ts';
 import { type CheckResult, checkDeployment } from './check-deployment.ts';
 
-const TEST_MS_MAX = 120_000;
+const TEST_MS_MAX = 300_000;
 const PAGE_BYTES = 8_192;
 const NODES = 300;
 const AT_ONCE = 8;
