@@ -23,6 +23,11 @@ export interface ContentCaller {
   /** false: the request needs only the headers */
   readonly wantsBytes: boolean;
   /**
+   * Memory to read content of `bytes` into, which is answered from it; `undefined`: there is no room for such an answer now. The
+   * memory is used for other content as soon as the answer is made. Rejects if nobody waits for the content any more.
+   */
+  lend?(bytes: number): Promise<ReadAids> | undefined;
+  /**
    * Content [start, end) as one body, to be sent in the same turn. It is never the stored object itself: an answer must send the
    * bytes that were proven, however late. Rejects with the error of `read`, or if there is no room for a copy.
    */

@@ -29,8 +29,13 @@ export interface ContentAnswer {
   readonly body: Uint8Array | Blob;
 }
 
-/** Content up to here is answered from memory: quicker than by a copy. */
+/** Content up to here is always answered from memory, and waits for room there: quicker than by a copy. */
 const SMALL_CONTENT_BYTES_MAX = 256 * 1024;
+/**
+ * Content up to here is answered from memory too, if there is room at once. It is what one read gives, and what most chunks of files
+ * have: a pull of many would leave a copy of each.
+ */
+const LENT_CONTENT_BYTES_MAX = CONTENT_PIECE_BYTES;
 const NO_BYTES = new Uint8Array(0);
 
 /** A row that changes during a look (collected or healed) is looked at again, this many times in all. */
@@ -146,8 +151,11 @@ async function openObject(
   const { generation } = object;
   const { size } = node;
   const offset = node.canonicalSize - size;
-  const read = (from: number, to: number, aids?: ReadAids): Promise<Uint8Array> =>
-    core.content.read(object, from, to, aids);
+  const read = async (from: number, to: number, aids?: ReadAids): Promise<Uint8Array> => {
+    const bytes = await core.content.read(object, from, to, aids);
+    if (bytes.length !== to - from) throw new Error(`${to - from} bytes of content came as ${bytes.length}`);
+    return bytes;
+  };
   try {
     if (!caller.wantsBytes) {
       await caller.reserve?.(Math.min(end - start, CONTENT_PIECE_BYTES));
@@ -158,6 +166,8 @@ async function openObject(
       await caller.reserve?.(end - start);
       return await read(offset + start, offset + end);
     }
+    const lent = end - start <= LENT_CONTENT_BYTES_MAX ? caller.lend?.(end - start) : undefined;
+    if (lent !== undefined) return await read(offset + start, offset + end, await lent);
     const getVersion = (): Promise<string> => core.content.getVersion(object);
     const fillsScratch = core.content.fillsScratch && object.packed === undefined;
     return await caller.copy({ generation, offset, size, getVersion, fillsScratch, read }, start, end);

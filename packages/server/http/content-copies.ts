@@ -72,7 +72,8 @@ export class ContentCopies {
   /** the copies that further answers may share */
   readonly #shared = new Map<Generation, ContentCopy>();
   readonly #copies = new Set<ContentCopy>();
-  readonly #lanes: Lanes;
+  /** where pieces are read, of copies and of answers from memory */
+  readonly lanes: Lanes;
   readonly #timer: ReturnType<typeof setInterval>;
   #lookedAt = Number.NEGATIVE_INFINITY;
 
@@ -108,7 +109,7 @@ export class ContentCopies {
 
   private constructor(places: readonly CopyPlace[], lanes: Lanes) {
     this.#places = places;
-    this.#lanes = lanes;
+    this.lanes = lanes;
     this.#timer = setInterval(() => this.#tidy(), IDLE_MS_MAX);
     this.#timer.unref();
   }
@@ -225,7 +226,7 @@ export class ContentCopies {
         for (const piece of pieces) {
           if (isOver) return;
           await copy.put(piece, (signal) =>
-            this.#lanes.run(watch.space, copy.memoryOf(piece), (scratch) =>
+            this.lanes.run(watch.space, copy.memoryOf(piece), (scratch) =>
               bring(copy, source, piece, { scratch, signal }),
             ),
           );
@@ -296,11 +297,7 @@ async function bring(
 ): Promise<void> {
   // The requests that wanted this piece may have gone while it waited for its turn.
   aids.signal.throwIfAborted();
-  const bytes = await read(start, end, aids);
-  if (bytes.length !== end - start) {
-    throw new Error(`${end - start} bytes of content came as ${bytes.length}`);
-  }
-  await copy.write(bytes, start);
+  await copy.write(await read(start, end, aids), start);
 }
 
 interface PlaceOptions extends Pick<CopyPlace, 'folder' | 'processes' | 'keptFreeBytes'> {

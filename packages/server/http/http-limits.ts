@@ -11,6 +11,8 @@ export const UPLOAD_OF_GENERATION_WAIT_MS_MAX = 1000;
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
 /** Bytes of answers in memory at once that are being read or sent, shared out likewise. */
 export const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
+/** The same for answers that can also be sent from a file: one Space alone gets 18 MiB, more than one pull reads at once. */
+export const LARGE_ANSWER_BYTES_MAX = 32 * 1024 * 1024;
 /** An answer up to here is not counted: the system takes it at once. */
 export const SMALL_ANSWER_BYTES_MAX = 16 * 1024;
 /** A JSON body up to here is counted with its request alone. */

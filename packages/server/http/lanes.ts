@@ -1,9 +1,16 @@
 /** Places for the pieces of content that are read at once. */
 import type { Space } from '../core/model.ts';
 import { CONTENT_PIECE_BYTES } from '../core/ports.ts';
+import { releaseBytes } from '../core/release-bytes.ts';
 import { FairQueue } from '../shares/fair-queue.ts';
 
 const SCRATCHES_KEPT_MAX = 8;
+
+/** A place that is taken. */
+export interface Lane {
+  /** room for a piece */
+  readonly scratch: Uint8Array;
+}
 
 /** Bounds the pieces that are copied at once, each with memory of its own. Others wait, and Apps and their Spaces take turns. */
 export class Lanes {
@@ -24,21 +31,40 @@ export class Lanes {
 
   /** `memory`: where the piece will stay; without it the lane has some. */
   async run(
-    { appId, spaceId }: Space,
+    space: Space,
     memory: Uint8Array | undefined,
     work: (scratch: Uint8Array) => Promise<void>,
   ): Promise<void> {
+    if (memory === undefined) {
+      const lane = await this.enter(space);
+      await work(lane.scratch).finally(() => this.leave(lane));
+      return;
+    }
+    await this.#take(space);
+    await work(memory).finally(() => this.#give());
+  }
+
+  /** A lane with memory. Whoever has it must leave it. */
+  async enter(space: Space): Promise<Lane> {
+    await this.#take(space);
+    return { scratch: this.#scratches.pop() ?? new Uint8Array(CONTENT_PIECE_BYTES) };
+  }
+
+  /** Call once, when nothing reads into the lane's memory, or from it, any more. */
+  leave({ scratch }: Lane): void {
+    if (this.#scratches.length < SCRATCHES_KEPT_MAX) this.#scratches.push(scratch);
+    else releaseBytes(scratch);
+    this.#give();
+  }
+
+  async #take({ appId, spaceId }: Space): Promise<void> {
     if (this.#free > 0) this.#free -= 1;
     else await new Promise<void>((resolve) => void this.#waiting.push(appId, spaceId, 1, resolve));
-    const scratch = memory ?? this.#scratches.pop() ?? new Uint8Array(CONTENT_PIECE_BYTES);
-    try {
-      await work(scratch);
-    } finally {
-      const isOwn = memory === undefined;
-      if (isOwn && this.#scratches.length < SCRATCHES_KEPT_MAX) this.#scratches.push(scratch);
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#free += 1;
-      else next();
-    }
+  }
+
+  #give(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#free += 1;
+    else next();
   }
 }

@@ -37,6 +37,14 @@ export class SentAnswers {
     return this.#shares.acquire(appId, spaceId, bytes);
   }
 
+  /** `undefined`: there is no room now. */
+  tryReserve({ appId, spaceId }: Space, bytes: number): Hold | undefined {
+    const hold = this.#shares.tryAcquire(appId, spaceId, bytes);
+    if (hold !== undefined) return hold;
+    this.#look();
+    return this.#shares.tryAcquire(appId, spaceId, bytes);
+  }
+
   /** Releases the hold when the answer to `request`, which is handed over in this turn, has been sent or has broken off. */
   releaseOnceSent(request: Request, connections: Connections | undefined, hold: Hold): void {
     if (connections === undefined) {

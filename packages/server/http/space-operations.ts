@@ -12,7 +12,6 @@ import {
   ROTTEN_NODES_HEADER,
 } from '@holdfast/protocol';
 import { after } from '../core/awaitable.ts';
-import type { ContentCaller } from '../core/content-caller.ts';
 import type { Core } from '../core/core.ts';
 import { getUsage } from '../core/get-usage.ts';
 import { type LeaseOptions, leaseNode } from '../core/lease-node.ts';
@@ -24,17 +23,12 @@ import { readMetadata } from '../core/read-metadata.ts';
 import { runGc } from '../core/run-gc.ts';
 import { updateRootRefs } from '../core/update-root-refs.ts';
 import { noteCollection } from '../metrics/note-collection.ts';
-import type { Hold } from '../shares/fair-shares.ts';
 import { contentAnswer } from './content-answer.ts';
 import type { ContentCopies } from './content-copies.ts';
+import { ContentRequest } from './content-request.ts';
 import type { HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
-import {
-  GC_SECONDS_MAX,
-  IDLE_SECONDS_MAX,
-  SMALL_ANSWER_BYTES_MAX,
-  VALIDATION_SECONDS_MAX,
-} from './http-limits.ts';
+import { GC_SECONDS_MAX, IDLE_SECONDS_MAX, VALIDATION_SECONDS_MAX } from './http-limits.ts';
 import { withJsonBody, withOptionalJsonBody } from './request-body.ts';
 import type { TenantShares } from './tenant-shares.ts';
 
@@ -72,31 +66,18 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     const hash = readHash(call);
     refuseQuery(call);
     const { exchange, core, space, copies, shares } = call;
-    const { request, connections } = exchange;
-    const range = request.headers.get('range') ?? undefined;
+    const range = exchange.request.headers.get('range') ?? undefined;
     const startedAt = performance.now();
-    let hold: Hold | undefined;
-    const caller: ContentCaller = {
-      wantsBytes: request.method !== 'HEAD',
-      reserve: async (bytes) => {
-        if (bytes <= SMALL_ANSWER_BYTES_MAX) return;
-        // What an earlier look reserved is as large: it was for the same range.
-        hold ??= await shares.answers.reserve(space, bytes);
-      },
-      copy: (source, start, end) => {
-        const onProgress = (): void => connections?.timeout(request, IDLE_SECONDS_MAX);
-        return copies.take(source, start, end, { space, signal: request.signal, onProgress });
-      },
-    };
+    const caller = new ContentRequest(exchange, space, copies, shares);
     const answer = after(readContent(core, space, hash, range, caller), (content) => {
       exchange.timing.record('cas_dispatch', startedAt);
       const sent = contentAnswer(exchange, content);
-      if (hold !== undefined) shares.answers.releaseOnceSent(request, connections, hold);
+      caller.release();
       return sent;
     });
     if (!(answer instanceof Promise)) return answer;
     return answer.catch((error: unknown) => {
-      hold?.release();
+      caller.drop();
       throw error;
     });
   },

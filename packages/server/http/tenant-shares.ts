@@ -4,6 +4,7 @@ import { BodyWatch } from './body-watch.ts';
 import {
   ANSWER_BYTES_MAX,
   BODY_BYTES_MAX,
+  LARGE_ANSWER_BYTES_MAX,
   REQUESTS_IN_FLIGHT_MAX,
   UPLOADS_IN_FLIGHT_MAX,
 } from './http-limits.ts';
@@ -16,6 +17,8 @@ export interface TenantShares {
   readonly bodies: FairShares;
   /** bytes of answers in memory, from before they are read until they are sent */
   readonly answers: SentAnswers;
+  /** the same for large ones: where there is no room they go out from a file, so they never keep small ones waiting */
+  readonly largeAnswers: SentAnswers;
   /** PUTs that are being received */
   readonly uploads: FairShares;
   /** ends bodies that come too slowly */
@@ -57,6 +60,10 @@ export function makeTenantShares(options: TenantShareOptions = {}): TenantShares
     answers: new SentAnswers({
       resource: 'answer bytes',
       capacity: part(ANSWER_BYTES_MAX),
+    }),
+    largeAnswers: new SentAnswers({
+      resource: 'large answer bytes',
+      capacity: part(LARGE_ANSWER_BYTES_MAX),
     }),
     uploads: new FairShares({
       resource: 'uploads',

@@ -1,0 +1,84 @@
+/** A request for content, and what it holds: of the shares until its answer is sent, of the lanes until the answer is made. */
+import type { ContentCaller, CopySource } from '../core/content-caller.ts';
+import type { Space } from '../core/model.ts';
+import type { ReadAids } from '../core/ports.ts';
+import type { Hold } from '../shares/fair-shares.ts';
+import type { ContentCopies } from './content-copies.ts';
+import type { Exchange } from './exchange.ts';
+import { IDLE_SECONDS_MAX, SMALL_ANSWER_BYTES_MAX } from './http-limits.ts';
+import type { Lane } from './lanes.ts';
+import type { SentAnswers } from './sent-answers.ts';
+import type { TenantShares } from './tenant-shares.ts';
+
+interface Held {
+  readonly answers: SentAnswers;
+  readonly hold: Hold;
+}
+
+export class ContentRequest implements ContentCaller {
+  readonly wantsBytes: boolean;
+  readonly #exchange: Exchange;
+  readonly #space: Space;
+  readonly #copies: ContentCopies;
+  readonly #shares: TenantShares;
+  /** What an earlier look reserved is as large as what this one wants: it was for the same range. */
+  #held: Held | undefined;
+  #lane: Lane | undefined;
+
+  constructor(exchange: Exchange, space: Space, copies: ContentCopies, shares: TenantShares) {
+    this.#exchange = exchange;
+    this.#space = space;
+    this.#copies = copies;
+    this.#shares = shares;
+    this.wantsBytes = exchange.request.method !== 'HEAD';
+  }
+
+  async reserve(bytes: number): Promise<void> {
+    if (bytes <= SMALL_ANSWER_BYTES_MAX || this.#held !== undefined) return;
+    const { answers } = this.#shares;
+    this.#held = { answers, hold: await answers.reserve(this.#space, bytes) };
+  }
+
+  lend(bytes: number): Promise<ReadAids> | undefined {
+    if (this.#held === undefined) {
+      const answers = this.#shares.largeAnswers;
+      const hold = answers.tryReserve(this.#space, bytes);
+      if (hold === undefined) return undefined;
+      this.#held = { answers, hold };
+    }
+    return this.#enterLane();
+  }
+
+  copy(source: CopySource, start: number, end: number): Promise<Blob> {
+    const { request, connections } = this.#exchange;
+    const onProgress = (): void => connections?.timeout(request, IDLE_SECONDS_MAX);
+    return this.#copies.take(source, start, end, { space: this.#space, signal: request.signal, onProgress });
+  }
+
+  /** Call when the answer is made, in the turn in which it is handed over. The runtime has its own copy of the bytes by then. */
+  release(): void {
+    this.#leaveLane();
+    if (this.#held === undefined) return;
+    const { request, connections } = this.#exchange;
+    const { answers, hold } = this.#held;
+    answers.releaseOnceSent(request, connections, hold);
+  }
+
+  /** Call if there is no answer with content. */
+  drop(): void {
+    this.#leaveLane();
+    this.#held?.hold.release();
+  }
+
+  async #enterLane(): Promise<ReadAids> {
+    const { signal } = this.#exchange.request;
+    this.#lane ??= await this.#copies.lanes.enter(this.#space);
+    signal.throwIfAborted();
+    return { scratch: this.#lane.scratch, signal };
+  }
+
+  #leaveLane(): void {
+    if (this.#lane !== undefined) this.#copies.lanes.leave(this.#lane);
+    this.#lane = undefined;
+  }
+}
