@@ -90,6 +90,8 @@ export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort,
   ): Awaitable<readonly RottenSpace[]>;
   /** Which generations among `keys` still have a record (upload, content, or discard). */
   findKnownGenerations(keys: readonly ObjectKey[]): Awaitable<ReadonlySet<Generation>>;
+  /** Much was written, and no more is on its way: where a log takes room, this is the time to empty it. Nobody waits for that. */
+  rest?(): void;
   close(): Promise<void>;
 }
 

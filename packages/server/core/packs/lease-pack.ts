@@ -41,7 +41,10 @@ export async function leasePack(
   if (pack.state === 'judged') return repeatLease(core, space, id, durationMs);
   const judged = await judge(core, space, pack);
   const outcomes = new Map<Hash, RecordOutcome>();
+  const { upload } = core.content;
   const progress = await publish(core, space, { pack, judged, durationMs, outcomes });
+  // A push sends its packs side by side: the one that ends while none is being received is the last, or others are far.
+  if (upload.kind === 'server' && upload.receiver.reservedBytes(space) === 0) core.metadata.rest?.();
   // The judgement that is kept now is that of another process, which may take larger nodes or smaller ones.
   if (progress === 'overtaken') return leasePack(core, space, id, leaseDurationMs, { renewsOnly });
   if (progress === 'in part') return repeatLease(core, space, id, durationMs);

@@ -1,6 +1,8 @@
 import { expect, test } from 'bun:test';
+import { PACK_BYTES_MAX } from '@holdfast/protocol';
 import { makePack, plain } from '../../../../test/support/planted-pack.ts';
-import { CoreWorld, smallNode } from '../test/core-fixture.ts';
+import type { Generation } from '../model.ts';
+import { CoreWorld, SPACE, smallNode } from '../test/core-fixture.ts';
 import { PackClient, statesOf } from '../test/pack-fixture.ts';
 
 test('a PUT to a pack keeps the rules of the upload target', async () => {
@@ -20,5 +22,31 @@ test('a PUT to a pack keeps the rules of the upload target', async () => {
   world.now = pack.expiresAt;
   expect(await client.put(pack, body)).toBe(403);
   expect(statesOf(await client.lease(pack.id))).toEqual(['ready']);
+  await world.close();
+});
+
+test('the rows may rest when a pack is published and no other is being received', async () => {
+  const world = await CoreWorld.open();
+  const client = new PackClient(world, false);
+  let rests = 0;
+  world.core.metadata.rest = () => {
+    rests += 1;
+  };
+  const { upload } = world.core.content;
+  if (upload.kind !== 'server') throw new Error('the server receives here');
+  const [one, other] = [smallNode(1), smallNode(2)];
+  const pack = await client.open([other]);
+  const sending = new TransformStream<Uint8Array, Uint8Array>();
+  const target = { space: SPACE, generation: pack.id as Generation };
+  const receiving = upload.receiver.receivePack(target, sending.readable, 100, PACK_BYTES_MAX);
+  await client.send([one]);
+  expect(rests).toBe(0);
+  const sender = sending.writable.getWriter();
+  await Promise.all([sender.write(new Uint8Array(100)), sender.close()]);
+  await (await receiving).release();
+  expect(await client.put(pack, makePack([plain(other)]))).toBe(200);
+  expect(rests).toBe(0);
+  await client.lease(pack.id);
+  expect(rests).toBe(1);
   await world.close();
 });

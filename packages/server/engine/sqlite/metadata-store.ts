@@ -247,6 +247,11 @@ export class SqliteMetadataStore implements MetadataStore {
     return this.#writer.maintain(cutoffs);
   }
 
+  rest(): void {
+    // A store that is closing empties its log anyway.
+    this.#writer.emptyLog().catch(() => undefined);
+  }
+
   findNodesToScrub(
     after: ScrubPosition | undefined,
     limit: number,

@@ -51,6 +51,23 @@ test('a log that takes room is emptied soon after the last write, a short one is
   expect(logBytes()).toBe(0);
 });
 
+test('a log that takes room can be emptied at once, a short one is left, and not over and over', () => {
+  const log = new WriteAheadLog(writer);
+  log.emptyNow(0);
+  expect(logBytes()).toBeGreaterThan(0);
+  writer.run('CREATE TABLE pages (bytes BLOB) STRICT');
+  const write = () => writer.run('INSERT INTO pages VALUES (zeroblob(2000000))');
+  write();
+  log.emptyNow(1);
+  expect(logBytes()).toBe(0);
+  expect([log.emptySoon(), log.emptySoon()]).toEqual([true, false]);
+  write();
+  log.emptyNow(300);
+  expect(logBytes()).toBeGreaterThan(2_000_000);
+  log.emptyNow(10_000);
+  expect(logBytes()).toBe(0);
+});
+
 test('a reader in the way leaves a long log to a later look', () => {
   writer.run('PRAGMA busy_timeout = 1');
   writer.run('CREATE TABLE pages (bytes BLOB) STRICT');

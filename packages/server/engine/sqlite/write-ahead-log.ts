@@ -8,6 +8,8 @@ import type { Database } from 'bun:sqlite';
 const CHECKPOINT_PAGES = 4000;
 /** pages; a shorter log takes little room, and the next look of the background work is soon enough for it */
 const EMPTIED_SOON_PAGES = 256;
+/** ms between two times that `emptyNow` acts: whoever writes meanwhile waits for the disk */
+const EMPTIED_NOW_PAUSE_MS = 500;
 
 interface Checkpoint {
   /** a reader or another process was in the way */
@@ -28,6 +30,7 @@ export class WriteAheadLog {
   readonly #writer: Database;
   #seen: string | undefined;
   #emptied: string | undefined;
+  #emptiedNowAt = Number.NEGATIVE_INFINITY;
 
   constructor(writer: Database) {
     this.#writer = writer;
@@ -44,6 +47,14 @@ export class WriteAheadLog {
     const outcome = this.#writer.query<Checkpoint, []>(`PRAGMA wal_checkpoint(${mode})`).get();
     if (outcome === null) throw new Error('SQLite says nothing about its log');
     return outcome;
+  }
+
+  /** Empties a log that takes room. A reader in the way, or a call right after the last, leaves it for `emptySoon`. */
+  emptyNow(now = performance.now()): void {
+    if (this.#writer.inTransaction || now - this.#emptiedNowAt < EMPTIED_NOW_PAUSE_MS) return;
+    if (this.#checkpoint('NOOP').log < EMPTIED_SOON_PAGES) return;
+    this.#emptiedNowAt = now;
+    if (this.#checkpoint('TRUNCATE').busy === 0) this.#emptied = this.#readChanges();
   }
 
   /**

@@ -85,6 +85,11 @@ export class GroupCommit {
     });
   }
 
+  /** Nothing waits to be written. */
+  get isIdle(): boolean {
+    return !this.#isScheduled && !this.#isClosing && this.#fatal === undefined;
+  }
+
   /** Resolves when all submitted bodies are answered. No body is accepted afterwards. */
   async close(): Promise<void> {
     this.#isClosing = true;

@@ -38,6 +38,8 @@ export interface RowWriter {
   renewReady(space: Space, hash: Hash, durationMs: number): Promise<LeaseWindow | undefined>;
   /** Resolves whether more is left to do. */
   maintain(cutoffs: SweepCutoffs): Promise<boolean>;
+  /** Empties a log that takes room, unless something waits to be written or it was emptied a moment ago. */
+  emptyLog(): Promise<void>;
   /** Resolves with the value that stands: the first one inserted. */
   insertStoreValue(name: string, value: string): Promise<string>;
   removeStoreValue(name: string): Promise<void>;
@@ -148,6 +150,12 @@ export class LocalRowWriter implements RowWriter {
     if (failure !== undefined) throw storageError(failure, 'copying the log into the database');
     if (broken !== undefined) throw broken;
     return isMoreLeft;
+  }
+
+  async emptyLog(): Promise<void> {
+    // The commit that answered the caller ends in this turn.
+    await new Promise((resolve) => setImmediate(resolve));
+    if (this.#commits.isIdle) this.#checkpoint(() => this.#log.emptyNow());
   }
 
   insertStoreValue(name: string, value: string): Promise<string> {

@@ -89,6 +89,10 @@ export class ThreadRowWriter implements RowWriter {
     return this.#order('maintain', [cutoffs]);
   }
 
+  emptyLog(): Promise<void> {
+    return this.#order('emptyLog', []);
+  }
+
   insertStoreValue(name: string, value: string): Promise<string> {
     return this.#order('insertStoreValue', [name, value]);
   }

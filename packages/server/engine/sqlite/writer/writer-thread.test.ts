@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, spyOn, test } from 'bun:test';
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { ApiError } from '@holdfast/protocol';
+import { nextTurn } from '../../../../../test/support/embedded-files.ts';
 import { makeTempFolder } from '../../../../../test/support/temp-folder.ts';
 import { until } from '../../../../../test/support/until.ts';
 import { decideLease } from '../../../core/lease-decision.ts';
@@ -187,6 +188,32 @@ test('the log of a large write is emptied while the store stays open', async () 
   await store.insertStoreValue('large', 'x'.repeat(2_000_000));
   await until(() => logBytes() === 0);
   expect(await store.insertStoreValue('large', 'y')).toHaveLength(2_000_000);
+  expect(fatal).toEqual([]);
+});
+
+test('the log of a large write is emptied when the store may rest', async () => {
+  const emptying = spyOn(WriteAheadLog.prototype, 'emptyNow');
+  // Nobody else has it open: a reader would be in the way.
+  const own = join(folder.path, 'own.db');
+  const local = new SqliteMetadataStore({ path: own, clock, onFatal, isShared: false });
+  try {
+    await local.insertStoreValue('large', 'x'.repeat(2_000_000));
+    local.rest();
+    await until(() => emptying.mock.calls.length === 1);
+    expect(statSync(`${own}-wal`).size).toBe(0);
+    // What waits to be written comes first.
+    const written = local.insertStoreValue('more', 'y');
+    local.rest();
+    await written;
+    await nextTurn();
+    expect(emptying).toHaveBeenCalledTimes(1);
+  } finally {
+    emptying.mockRestore();
+    await local.close();
+  }
+  local.rest();
+  store.rest();
+  await store.insertStoreValue('large again', 'x'.repeat(2_000_000));
   expect(fatal).toEqual([]);
 });
 
