@@ -18,8 +18,11 @@ export interface CopySource {
 
 /** The request that waits for content. */
 export interface ContentCaller {
-  /** Called before content is read into memory, with its bytes: waits for room, or rejects. */
-  readonly reserve?: (bytes: number) => Promise<void>;
+  /**
+   * Called before content is read into memory, with its bytes: waits for room, or rejects. Resolves with memory to read into, as
+   * `lend` does, if some is worth it.
+   */
+  reserve?(bytes: number): Promise<ReadAids | undefined>;
   /** false: the request needs only the headers */
   readonly wantsBytes: boolean;
   /**

@@ -163,8 +163,8 @@ async function openObject(
       return NO_BYTES;
     }
     if (end - start <= SMALL_CONTENT_BYTES_MAX) {
-      await caller.reserve?.(end - start);
-      return await read(offset + start, offset + end);
+      const aids = await caller.reserve?.(end - start);
+      return await read(offset + start, offset + end, aids);
     }
     const lent = end - start <= LENT_CONTENT_BYTES_MAX ? caller.lend?.(end - start) : undefined;
     if (lent !== undefined) return await read(offset + start, offset + end, await lent);

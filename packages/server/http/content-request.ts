@@ -2,6 +2,7 @@
 import type { ContentCaller, CopySource } from '../core/content-caller.ts';
 import type { Space } from '../core/model.ts';
 import type { ReadAids } from '../core/ports.ts';
+import { askCollector } from '../core/release-bytes.ts';
 import type { Hold } from '../shares/fair-shares.ts';
 import type { ContentCopies } from './content-copies.ts';
 import type { Exchange } from './exchange.ts';
@@ -33,10 +34,13 @@ export class ContentRequest implements ContentCaller {
     this.wantsBytes = exchange.request.method !== 'HEAD';
   }
 
-  async reserve(bytes: number): Promise<void> {
-    if (bytes <= SMALL_ANSWER_BYTES_MAX || this.#held !== undefined) return;
-    const { answers } = this.#shares;
-    this.#held = { answers, hold: await answers.reserve(this.#space, bytes) };
+  async reserve(bytes: number): Promise<ReadAids | undefined> {
+    if (bytes <= SMALL_ANSWER_BYTES_MAX) return undefined;
+    if (this.#held === undefined) {
+      const { answers } = this.#shares;
+      this.#held = { answers, hold: await answers.reserve(this.#space, bytes) };
+    }
+    return this.wantsBytes ? this.#enterLane() : undefined;
   }
 
   lend(bytes: number): Promise<ReadAids> | undefined {
@@ -55,8 +59,13 @@ export class ContentRequest implements ContentCaller {
     return this.#copies.take(source, start, end, { space: this.#space, signal: request.signal, onProgress });
   }
 
-  /** Call when the answer is made, in the turn in which it is handed over. The runtime has its own copy of the bytes by then. */
-  release(): void {
+  /**
+   * Call when the answer with this body is made, in the turn in which it is handed over. The runtime has its own copy of the bytes
+   * by then, so bytes that are not in lent memory are garbage: many of them would pile up before the collector comes by itself.
+   */
+  release(body: Uint8Array | Blob): void {
+    const isLent = body instanceof Blob || body.buffer === this.#lane?.scratch.buffer;
+    if (!isLent && body.length > SMALL_ANSWER_BYTES_MAX) askCollector(body.length);
     this.#leaveLane();
     if (this.#held === undefined) return;
     const { request, connections } = this.#exchange;

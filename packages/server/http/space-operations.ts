@@ -72,7 +72,7 @@ export const SPACE_OPERATIONS: Readonly<Record<OperationName, Operation>> = {
     const answer = after(readContent(core, space, hash, range, caller), (content) => {
       exchange.timing.record('cas_dispatch', startedAt);
       const sent = contentAnswer(exchange, content);
-      caller.release();
+      caller.release(content.body);
       return sent;
     });
     if (!(answer instanceof Promise)) return answer;

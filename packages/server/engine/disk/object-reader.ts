@@ -2,6 +2,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { Generation } from '../../core/model.ts';
 import { CONTENT_PIECE_BYTES, ContentDamaged } from '../../core/ports.ts';
+import { releaseBytes } from '../../core/release-bytes.ts';
 import type { BlockIntegrity } from './block-integrity.ts';
 import type { OpenFile } from './files.ts';
 
@@ -40,13 +41,17 @@ export class ObjectReader {
     return bytes.subarray(start - from, end - from);
   }
 
-  /** Proves every block of [start, end), piece by piece, and hands the bytes to `use`. */
+  /** Proves every block of [start, end), piece by piece, and hands the bytes to `use`, which must not keep them. */
   async prove(start: number, end: number, use: (bytes: Uint8Array) => void = () => undefined): Promise<void> {
     const scratch = new Uint8Array(Math.min(CONTENT_PIECE_BYTES, this.#options.integrity.canonicalSize));
-    // A piece that crossed a boundary would have one block more than there is room for, and so take memory of its own.
-    for (let from = start, to = from; from < end; from = to) {
-      to = Math.min(from - (from % CONTENT_PIECE_BYTES) + CONTENT_PIECE_BYTES, end);
-      use(await this.read(from, to, scratch));
+    try {
+      // A piece that crossed a boundary would have one block more than there is room for, and so take memory of its own.
+      for (let from = start, to = from; from < end; from = to) {
+        to = Math.min(from - (from % CONTENT_PIECE_BYTES) + CONTENT_PIECE_BYTES, end);
+        use(await this.read(from, to, scratch));
+      }
+    } finally {
+      releaseBytes(scratch);
     }
   }
 
