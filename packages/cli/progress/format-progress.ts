@@ -7,7 +7,7 @@ import type {
   ProgressSnapshot,
 } from '@holdfast/client';
 import { formatBytes, formatCount } from '@holdfast/protocol';
-import type { Rates } from './job-rates.ts';
+import { type Rates, readSoFar } from './job-rates.ts';
 
 /** Bundles know no entries of trees: what they count are nodes. */
 function formatEntries(job: ProgressJob, count: number): string {
@@ -54,17 +54,15 @@ export function describePhase(job: ProgressJob, phase: ProgressPhase): string {
 
 /** Dealt with, of how much, and how much of it was there already. */
 export function describeAmounts(job: ProgressJob, { phase, counters, totals }: ProgressSnapshot): string {
-  if (phase === 'scan' && counters.files === 0) {
-    return `${formatEntries(job, totals.files ?? 0)}, ${formatBytes(totals.bytes ?? 0)} so far`;
-  }
+  const { done, whole } = phase === 'scan' ? readSoFar(totals) : { done: counters, whole: totals };
   const files =
-    totals.files === undefined
-      ? formatEntries(job, counters.files)
-      : `${formatCount(counters.files)} of ${formatEntries(job, totals.files)}`;
+    whole.files === undefined
+      ? formatEntries(job, done.files)
+      : `${formatCount(done.files)} of ${formatEntries(job, whole.files)}`;
   const bytes =
-    totals.bytes === undefined
-      ? formatBytes(counters.bytes)
-      : `${formatBytes(counters.bytes)} of ${formatBytes(totals.bytes)}`;
+    whole.bytes === undefined
+      ? `${formatBytes(done.bytes)}${phase === 'scan' ? ' so far' : ''}`
+      : `${formatBytes(done.bytes)} of ${formatBytes(whole.bytes)}`;
   // A share of what is done so far would mislead, because what is there already is done first and at once.
   const { deduplicatedBytes } = counters;
   const isTold = bringsBytes(job) && deduplicatedBytes > 0;
@@ -92,11 +90,12 @@ export function describeRates({ bytesPerSecond, remainingMs }: Rates): string {
 
 /** The share that is dealt with, 0 to 1; undefined while the whole is not known. */
 export function shareDone({ phase, counters, totals }: ProgressSnapshot): number | undefined {
-  if (phase === 'scan' || totals.bytes === undefined) return undefined;
+  const { done, whole } = phase === 'scan' ? readSoFar(totals) : { done: counters, whole: totals };
+  if (whole.bytes === undefined) return undefined;
   // Many small files take as long as one large one, so an entry counts as much as a byte where their number is known.
-  const [entries, entriesDone] = totals.files === undefined ? [0, 0] : [totals.files, counters.files];
-  const whole = totals.bytes + entries;
-  return whole === 0 ? undefined : Math.min(1, (counters.bytes + entriesDone) / whole);
+  const [entries, entriesDone] = whole.files === undefined ? [0, 0] : [whole.files, done.files];
+  const sum = whole.bytes + entries;
+  return sum === 0 ? undefined : Math.min(1, (done.bytes + entriesDone) / sum);
 }
 
 export function describeStall({ at, sinceAt, cause }: Extract<ProgressEvent, { type: 'stall' }>): string {

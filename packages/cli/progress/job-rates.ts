@@ -1,5 +1,5 @@
 /** How fast a job goes, from its own counters over the last seconds, and how long it may still take. Pure. */
-import type { ProgressSnapshot } from '@holdfast/client';
+import type { ProgressSnapshot, ProgressTotals } from '@holdfast/client';
 
 /** Rates are taken over this window. */
 const WINDOW_MS = 8_000;
@@ -29,10 +29,11 @@ export class JobRates {
     if (phase !== this.#phase && (phase === 'scan' || this.#phase === 'scan')) this.#samples = [];
     this.#phase = phase;
     const isScan = phase === 'scan';
+    const { done, whole } = isScan ? readSoFar(totals) : { done: counters, whole: totals };
     const sample = {
       at,
-      files: isScan ? (totals.files ?? 0) : counters.files,
-      bytes: isScan ? (totals.bytes ?? 0) : counters.bytes - counters.deduplicatedBytes,
+      files: done.files,
+      bytes: isScan ? done.bytes : counters.bytes - counters.deduplicatedBytes,
     };
     this.#samples.push(sample);
     while ((this.#samples[0] as Sample).at < at - WINDOW_MS) this.#samples.shift();
@@ -41,17 +42,28 @@ export class JobRates {
     if (seconds < 1 || phase === 'commit') return { bytesPerSecond: 0, remainingMs: undefined };
     const bytesPerSecond = (sample.bytes - first.bytes) / seconds;
     const filesPerSecond = (sample.files - first.files) / seconds;
-    if (isScan || totals.bytes === undefined) {
-      return { bytesPerSecond, remainingMs: undefined };
-    }
+    if (whole.bytes === undefined) return { bytesPerSecond, remainingMs: undefined };
     // What is left may turn out to be there already, so this is an upper bound that shrinks.
     const waits = [
-      secondsFor(totals.bytes - counters.bytes, bytesPerSecond),
-      secondsFor((totals.files ?? counters.files) - counters.files, filesPerSecond),
+      secondsFor(whole.bytes - done.bytes, bytesPerSecond),
+      secondsFor((whole.files ?? done.files) - done.files, filesPerSecond),
     ];
     const remainingMs = Math.max(...waits) * 1_000;
     return { bytesPerSecond, remainingMs: remainingMs <= REMAINING_MS_MAX ? remainingMs : undefined };
   }
+}
+
+/** Of a tree that is being read. It may have grown since it was looked at. */
+export function readSoFar({ files = 0, bytes = 0, surveyedFiles, surveyedBytes }: ProgressTotals): {
+  readonly done: { readonly files: number; readonly bytes: number };
+  readonly whole: ProgressTotals;
+} {
+  const atLeast = (surveyed: number | undefined, read: number): number | undefined =>
+    surveyed === undefined ? undefined : Math.max(surveyed, read);
+  return {
+    done: { files, bytes },
+    whole: { files: atLeast(surveyedFiles, files), bytes: atLeast(surveyedBytes, bytes) },
+  };
 }
 
 function secondsFor(left: number, perSecond: number): number {

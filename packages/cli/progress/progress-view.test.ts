@@ -106,6 +106,29 @@ describe('the live view', () => {
     expect(lines.join('\n')).not.toMatch(/left$|\/s/m);
   });
 
+  test('shows how much of a tree is read once all of it was looked at, though it has grown since', () => {
+    const start = JOB[0] as ProgressEvent;
+    const reading = (read: ProgressSnapshot['totals'], at = AT): ProgressEvent => {
+      return { type: 'progress', at, ...snapshot, phase: 'scan', totals: read };
+    };
+    const shown = (...events: ProgressEvent[]): string[] =>
+      screenAfter(show({ environment: { NO_COLOR: '1' } }, [start, ...events], 80, true, false));
+    const [title, amounts] = shown(reading({ files: 3, bytes: 3_000_000 }));
+    expect(title).not.toContain('%');
+    expect(amounts).toBe('  3 entries, 2.9 MiB so far, 1.4 MiB there already');
+    const all = { surveyedFiles: 10, surveyedBytes: 12_000_000 };
+    const known = shown(
+      reading({ files: 3, bytes: 3_000_000, ...all }),
+      reading({ files: 5, bytes: 6_000_000, ...all }, AT + 2_000),
+    );
+    expect(known[0]).toMatch(/^push .*reading .* 50 %$/);
+    expect(known[1]).toBe('  5 of 10 entries, 5.7 MiB of 11.4 MiB, 1.4 MiB there already');
+    expect(known[2]).toBe('  1.4 MiB/s, 5 s left');
+    const grown = shown(reading({ files: 12, bytes: 13_000_000, ...all }));
+    expect(grown[0]).toContain('100 %');
+    expect(grown[1]).toContain('12 of 12 entries, 12.4 MiB of 12.4 MiB');
+  });
+
   test('hides the cursor and always gives it back', () => {
     for (let length = 1; length <= JOB.length; length += 1) {
       const text = show({}, JOB.slice(0, length));

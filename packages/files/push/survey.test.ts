@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { SILENT_PROGRESS } from '@holdfast/client';
+import { type ProgressTotals, SILENT_PROGRESS } from '@holdfast/client';
 import { toByteString } from '../byte-names.ts';
 import { openTemporaryState } from '../state/open-tree-state.ts';
 import { IgnoreRules } from './ignore-rules.ts';
@@ -26,11 +26,13 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 interface Scanned {
   readonly root: ScannedRoot | Error;
   readonly bytesRead: number;
+  readonly surveyed: ProgressTotals;
 }
 
 async function scan(skipsSpecial: boolean): Promise<Scanned> {
   const state = openTemporaryState();
   let bytesRead = 0;
+  let surveyed: ProgressTotals = {};
   const root = await scanTree({
     root: toByteString(folder),
     state,
@@ -41,14 +43,15 @@ async function scan(skipsSpecial: boolean): Promise<Scanned> {
     distrusted: new Set(),
     progress: {
       ...SILENT_PROGRESS,
-      expect: ({ bytes = 0 }) => {
-        bytesRead = Math.max(bytesRead, bytes);
+      expect: (totals) => {
+        bytesRead = Math.max(bytesRead, totals.bytes ?? 0);
+        if (totals.surveyedBytes !== undefined) surveyed = totals;
       },
     },
     signal: undefined,
   }).catch((error: Error) => error);
   state.close();
-  return { root, bytesRead };
+  return { root, bytesRead, surveyed };
 }
 
 test('a pipe behind large files stops the scan before they are all read, and every problem is named', async () => {
@@ -62,6 +65,11 @@ test('a pipe behind large files stops the scan before they are all read, and eve
 
 test('with special files to be left out, or ignored, nothing stops it', async () => {
   expect((await scan(true)).root).toMatchObject({ bytes: FILES * FILE_BYTES, entryCount: FILES + 2 });
+  const { root, surveyed } = await scan(true);
+  expect(surveyed).toEqual({
+    surveyedFiles: (root as ScannedRoot).entryCount,
+    surveyedBytes: FILES * FILE_BYTES,
+  });
   writeFileSync(join(folder, '.holdfastignore'), 'z\n');
   expect((await scan(false)).root).toMatchObject({ entryCount: FILES + 2 });
 });

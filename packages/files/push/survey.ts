@@ -3,6 +3,7 @@
  * gigabytes. It takes one system call for each entry and keeps only the open folders in memory.
  */
 import { accessSync, constants, lstatSync, readFileSync, type Stats } from 'node:fs';
+import type { ProgressReporter } from '@holdfast/client';
 import { type ByteString, displayName, joinPath, toFsPath } from '../byte-names.ts';
 import { kindOf } from './entry-reader.ts';
 import type { IgnoreRules } from './ignore-rules.ts';
@@ -17,6 +18,8 @@ export interface SurveyOptions {
   readonly ignoreFileNames: readonly string[];
   /** Sockets, pipes and devices are no problem: they are to be left out. */
   readonly skipsSpecial: boolean;
+  /** is told what there is to read */
+  readonly progress: Pick<ProgressReporter, 'expect'>;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -35,13 +38,17 @@ export function surveyOnce(options: SurveyOptions): () => Promise<void> {
 }
 
 async function surveyTree(options: SurveyOptions): Promise<void> {
-  const { root, rules, signal } = options;
+  const { root, rules, progress, signal } = options;
+  const stats = lstatSync(toFsPath(root));
+  let surveyedFiles = 1;
+  let surveyedBytes = stats.isFile() ? stats.size : 0;
   // A root that is a file or a link is all there is, and is looked at by who reads it.
-  if (!lstatSync(toFsPath(root)).isDirectory()) return;
+  if (!stats.isDirectory()) return progress.expect({ surveyedFiles, surveyedBytes });
   const problems = new ScanProblems();
   let turnEndsAt = performance.now() + TURN_MS;
   await survey('', rules);
   problems.throwIfAny();
+  progress.expect({ surveyedFiles, surveyedBytes });
 
   async function survey(path: ByteString, outer: IgnoreRules): Promise<void> {
     const names = listNames(absolute(path));
@@ -74,7 +81,11 @@ async function surveyTree(options: SurveyOptions): Promise<void> {
       if (!options.skipsSpecial) refuse(path, describeSpecial(stats));
       return false;
     }
-    if (stats.isFile()) accessSync(at, constants.R_OK);
+    surveyedFiles += 1;
+    if (stats.isFile()) {
+      accessSync(at, constants.R_OK);
+      surveyedBytes += stats.size;
+    }
     return stats.isDirectory();
   }
 

@@ -26,8 +26,12 @@ export interface ProgressCounters {
 
 /** What the job will come to, as far as it is known yet. */
 export interface ProgressTotals {
+  /** while a tree is read: of what has been read */
   readonly files?: number | undefined;
   readonly bytes?: number | undefined;
+  /** of all that there is to read, once a push has looked; the tree may change meanwhile */
+  readonly surveyedFiles?: number | undefined;
+  readonly surveyedBytes?: number | undefined;
 }
 
 interface At {
