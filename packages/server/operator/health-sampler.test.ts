@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test';
 import type { Core } from '../core/core.ts';
+import { StoreUnavailable } from '../core/ports.ts';
 import { StraysSuspicious, StrayWatch } from '../core/stray-watch.ts';
 import { newGeneration } from '../engine/contract/samples.ts';
 import { HealthSampler } from './health-sampler.ts';
@@ -24,4 +25,35 @@ test('a walk over all objects that stopped is a warning with its reason until it
   Object.assign(rows, { findNote: async () => String(Date.now() + 60_000) });
   await walk();
   expect(look?.()).toEqual({ status: 'ok' });
+});
+
+test('a damaged page is a warning, as the rest is served; a store that is away is a failure', async () => {
+  let failure: Error | undefined;
+  const core = {
+    metadata: {
+      listSpaces: async () => {
+        if (failure !== undefined) throw failure;
+        return [];
+      },
+    },
+    content: { inspect: async () => undefined },
+    settings: { nodeBytesMax: 1 },
+  } as unknown as Core;
+  const look = async () => {
+    const sampler = new HealthSampler(core, { assertSchema: async () => undefined });
+    await sampler.start();
+    sampler.stop();
+    return sampler.checks.find(({ name }) => name === 'engines')?.look();
+  };
+  expect(await look()).toEqual({ status: 'ok' });
+  failure = new StoreUnavailable('block 0 of a table', { isDamage: true });
+  expect(await look()).toEqual({
+    status: 'warn',
+    message: 'the store of rows is damaged: block 0 of a table',
+  });
+  failure = new StoreUnavailable('nobody is there');
+  expect(await look()).toEqual({
+    status: 'fail',
+    message: 'the store of rows cannot be used: nobody is there',
+  });
 });

@@ -3,6 +3,7 @@
  * each store is asked once in a while, and everybody is told what it answered last.
  */
 import type { Core } from '../core/core.ts';
+import { isDamage } from '../core/ports.ts';
 import type { ServedDeployment } from '../deployment/deployment.ts';
 import { EngineRefused } from '../engine/refused.ts';
 import { type Check, type CheckResult, OK } from './readiness.ts';
@@ -59,14 +60,25 @@ export class HealthSampler {
       ),
       findFailure(this.#assertSchema),
     ]);
-    const failures = Object.entries({ rows, bytes }).flatMap(([store, error]) =>
-      error === undefined ? [] : [`the store of ${store} cannot be used: ${messageOf(error)}`],
-    );
-    this.#engines = failures.length === 0 ? OK : { status: 'fail', message: failures.join('; ') };
+    this.#engines = judgeEngines({ rows, bytes });
     // A database that is away has said nothing about its schema: what it said before stands.
     if (schema === undefined) this.#schema = OK;
     else if (schema instanceof EngineRefused) this.#schema = { status: 'fail', message: schema.message };
   }
+}
+
+/** A store with a damaged page is not away: it serves everything else. */
+function judgeEngines(stores: Readonly<Record<'rows' | 'bytes', unknown>>): CheckResult {
+  const failed = Object.entries(stores).filter(([, error]) => error !== undefined);
+  if (failed.length === 0) return OK;
+  const message = failed
+    .map(([store, error]) =>
+      isDamage(error)
+        ? `the store of ${store} is damaged: ${messageOf(error)}`
+        : `the store of ${store} cannot be used: ${messageOf(error)}`,
+    )
+    .join('; ');
+  return { status: failed.every(([, error]) => isDamage(error)) ? 'warn' : 'fail', message };
 }
 
 /** The error with which `ask` rejects; undefined: it does not. */
