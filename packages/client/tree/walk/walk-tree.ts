@@ -1,8 +1,9 @@
-/** Every entry of a tree in the order of its paths, parents first. Memory: some entries for each level that is open. */
+/** Every entry of a tree in the order of its paths, parents first. Memory: a page of entries for each level that is open, and what is read ahead. */
 import type { CallOptions } from '../../operations.ts';
-import type { DirectoryEntry, NodeParts, TreeTotals } from '../format/tree-format.ts';
+import type { DirectoryEntry, TreeTotals } from '../format/tree-format.ts';
 import { readDirectoryEntries } from '../read/directory-parts.ts';
-import type { NodeSource, ReadNodeOptions } from '../read/node-source.ts';
+import type { NodeSource } from '../read/node-source.ts';
+import { type EnterDirectory, ReadAhead } from './read-ahead.ts';
 import type { TreePath } from './tree-path.ts';
 import { withPath } from './tree-read-error.ts';
 
@@ -24,38 +25,20 @@ export interface LeftDirectory {
 
 export interface WalkOptions extends CallOptions {
   /** Whether to go into a directory; asked a little ahead. Always when left out. */
-  readonly enter?: ((path: TreePath, entry: DirectoryEntry, ordinal: number) => boolean) | undefined;
+  readonly enter?: EnterDirectory | undefined;
   /** Where the root stands; its entries then have longer paths. */
   readonly rootPath?: TreePath | undefined;
 }
 
-/** How far the walk looks ahead, for each open level. */
-interface LookAhead {
-  /** directories whose first node is on its way before the walk gets there */
-  readonly directories: number;
-  /** entries that are looked through for them */
-  readonly entries: number;
-}
-
-const AHEAD: LookAhead = { directories: 8, entries: 64 };
-/** Where many nodes come with one request. */
-const AHEAD_IN_BATCHES: LookAhead = { directories: 64, entries: 512 };
-/** Of all levels together: a directory's node has at most 256 KiB. */
-const STARTED_MAX = 128;
-/** Deeper levels do not read ahead, which bounds the memory for a tree of any depth. */
-const DEPTH_AHEAD_MAX = 32;
-
-type Upcoming = Omit<WalkedEntry, 'type'>;
-
 interface Level {
   readonly path: TreePath | undefined;
   readonly entries: AsyncGenerator<DirectoryEntry, void, undefined>;
-  readonly upcoming: Upcoming[];
   /** of the entry that is looked at next */
   nextOrdinal: number;
-  directoriesAhead: number;
-  isRead: boolean;
 }
+
+/** The root stands before its first entry. */
+const ROOT_ORDINAL = -1;
 
 /** Throws what reading throws; TreeFormatError where nodes do not make one tree. */
 export async function* walkTree(
@@ -63,95 +46,45 @@ export async function* walkTree(
   root: { readonly hash: string } & TreeTotals,
   options: WalkOptions = {},
 ): AsyncGenerator<WalkedEntry | LeftDirectory, void, undefined> {
-  const ahead = new ReadAhead(source);
   const enter = options.enter ?? (() => true);
+  const ahead = new ReadAhead(source, enter, options);
   const open = (
     directory: { readonly hash: string } & TreeTotals,
     path: TreePath | undefined,
-    nextOrdinal: number,
+    ordinal: number,
   ): Level => ({
     path,
-    entries: readDirectoryEntries(ahead, directory, options),
-    upcoming: [],
-    nextOrdinal,
-    directoriesAhead: 0,
-    isRead: false,
+    entries: readDirectoryEntries(ahead.open(directory, path, ordinal), directory, options),
+    nextOrdinal: ordinal + 1,
   });
-  const levels: Level[] = [open(root, options.rootPath, 0)];
-  for (let level = levels.at(-1); level !== undefined; level = levels.at(-1)) {
-    await lookAhead(level, levels.length <= DEPTH_AHEAD_MAX ? ahead : undefined, enter, options);
-    const next = level.upcoming.shift();
-    if (next === undefined) {
-      levels.pop();
-      yield { type: 'left', path: level.path };
-      continue;
+  const levels: Level[] = [open(root, options.rootPath, ROOT_ORDINAL)];
+  try {
+    for (let level = levels.at(-1); level !== undefined; level = levels.at(-1)) {
+      const entry = await readNext(level);
+      if (entry === undefined) {
+        levels.pop();
+        yield { type: 'left', path: level.path };
+        continue;
+      }
+      const ordinal = level.nextOrdinal;
+      level.nextOrdinal += 1 + entry.entryCount;
+      // One path object for each directory: what is known of it hangs on it.
+      const known = ahead.findPath(ordinal);
+      const path = known ?? { parent: level.path, name: entry.name };
+      const isEntered = known !== undefined || (entry.kind === 'directory' && enter(path, entry, ordinal));
+      yield { type: 'entry', path, entry, ordinal, isEntered };
+      if (isEntered) levels.push(open(entry, path, ordinal));
     }
-    yield { type: 'entry', ...next };
-    if (!next.isEntered) continue;
-    level.directoriesAhead -= 1;
-    levels.push(open(next.entry, next.path, next.ordinal + 1));
+  } finally {
+    ahead.stop();
   }
 }
 
-/** Makes sure that the next entry is known, and starts to read the directories that come soon. */
-async function lookAhead(
-  level: Level,
-  ahead: ReadAhead | undefined,
-  enter: NonNullable<WalkOptions['enter']>,
-  options: CallOptions,
-): Promise<void> {
-  const isShort = (): boolean =>
-    level.upcoming.length === 0 ||
-    (ahead?.hasRoom === true &&
-      level.upcoming.length < ahead.reach.entries &&
-      level.directoriesAhead < ahead.reach.directories);
-  while (!level.isRead && isShort()) {
-    const { done, value: entry } = await level.entries.next().catch((error: unknown) => {
-      throw withPath(level.path, error);
-    });
-    if (done === true) {
-      level.isRead = true;
-      return;
-    }
-    const path = { parent: level.path, name: entry.name };
-    const ordinal = level.nextOrdinal;
-    level.nextOrdinal += 1 + entry.entryCount;
-    const isEntered = entry.kind === 'directory' && enter(path, entry, ordinal);
-    level.upcoming.push({ path, entry, ordinal, isEntered });
-    if (!isEntered) continue;
-    level.directoriesAhead += 1;
-    ahead?.start(entry.hash, options);
-  }
-}
-
-/** Nodes that were asked for before their turn. */
-class ReadAhead implements NodeSource {
-  readonly #source: NodeSource;
-  readonly #started = new Map<string, Promise<NodeParts>>();
-
-  constructor(source: NodeSource) {
-    this.#source = source;
-  }
-
-  get reach(): LookAhead {
-    return this.#source.nodesAtOnce === undefined ? AHEAD : AHEAD_IN_BATCHES;
-  }
-
-  get hasRoom(): boolean {
-    return this.#started.size < STARTED_MAX;
-  }
-
-  start(hash: string, options: CallOptions): void {
-    if (this.#started.has(hash)) return;
-    const node = this.#source.readNode(hash, { signal: options.signal, expectsRefs: true });
-    // A failure is thrown when its turn comes, or never if the walk ends before.
-    node.catch(() => undefined);
-    this.#started.set(hash, node);
-  }
-
-  readNode(hash: string, options?: ReadNodeOptions): Promise<NodeParts> {
-    const started = this.#started.get(hash);
-    this.#started.delete(hash);
-    return started ?? this.#source.readNode(hash, options);
+async function readNext(level: Level): Promise<DirectoryEntry | undefined> {
+  try {
+    const { done, value } = await level.entries.next();
+    return done === true ? undefined : value;
+  } catch (error) {
+    throw withPath(level.path, error);
   }
 }
