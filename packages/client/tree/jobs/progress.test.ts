@@ -64,6 +64,21 @@ describe('events', () => {
     expect(clock.runningTimers).toBe(0);
   });
 
+  test('an item is named only when it is told', async () => {
+    const { clock, events, progress } = start();
+    const named: number[] = [];
+    for (let index = 0; index < 1000; index += 1) {
+      progress.item(() => {
+        named.push(index);
+        return `file ${index}`;
+      });
+    }
+    await clock.advance(PROGRESS_INTERVAL_MS);
+    expect(named).toEqual([999]);
+    expect(events.at(-1)).toMatchObject({ type: 'progress', item: 'file 999' });
+    progress.done();
+  });
+
   test('warnings come at once, failures end the job', () => {
     const { clock, events, progress } = start();
     progress.warn('a socket was left out');

@@ -76,7 +76,8 @@ export interface ProgressReporter {
   count(more: Partial<ProgressCounters>): void;
   /** Sets the totals named; the others stay. */
   expect(totals: ProgressTotals): void;
-  item(item: string): void;
+  /** A function is called only when the item is told: to name every file of a large tree takes a while. */
+  item(item: string | (() => string)): void;
   /** The job now waits for something; call the result when it no longer does. Waits may overlap. */
   waitFor(cause: string): () => void;
   warn(message: string): void;
@@ -150,7 +151,7 @@ export function startProgress({
   const waits = new Set<{ readonly cause: string }>();
   let totals: ProgressTotals = {};
   let phase: ProgressPhase = 'scan';
-  let item: string | undefined;
+  let item: string | (() => string) | undefined;
   /** Something is to be told; something went on. Requests alone do not: they are also what a stalled job sends. */
   let isChanged = true;
   let isMoved = true;
@@ -160,10 +161,11 @@ export function startProgress({
   let deadTicks = 0;
   let stopTimer: (() => void) | undefined;
 
+  const nameItem = (): string | undefined => (typeof item === 'function' ? item() : item);
   const watch = (): void => {
     const isAlive = isChanged || isMoved || waits.size > 0;
     deadTicks = isAlive ? 0 : deadTicks + 1;
-    if (deadTicks === HANG_TICKS) onHang(new JobHangError(explainHang(phase, item)));
+    if (deadTicks === HANG_TICKS) onHang(new JobHangError(explainHang(phase, nameItem())));
   };
   const tick = (): void => {
     const at = clock.now();
@@ -175,13 +177,13 @@ export function startProgress({
       movedAt = at;
     }
     if (isChanged || isMoved) {
-      onEvent({ type: 'progress', at, phase, counters: { ...counters }, totals, item });
+      onEvent({ type: 'progress', at, phase, counters: { ...counters }, totals, item: nameItem() });
     }
     isChanged = false;
     isMoved = false;
     if (at - (toldStallAt ?? movedAt) >= STALL_AFTER_MS) {
       toldStallAt = at;
-      onEvent({ type: 'stall', at, sinceAt: movedAt, cause: explainStall(waits, item) });
+      onEvent({ type: 'stall', at, sinceAt: movedAt, cause: explainStall(waits, nameItem()) });
     }
     stopTimer = clock.startTimer(PROGRESS_INTERVAL_MS, tick);
   };
@@ -192,7 +194,7 @@ export function startProgress({
   } => {
     stopTimer?.();
     const at = clock.now();
-    onEvent({ type: 'progress', at, phase, counters: { ...counters }, totals, item });
+    onEvent({ type: 'progress', at, phase, counters: { ...counters }, totals, item: nameItem() });
     return { at, elapsedMs: at - startedAt, counters: { ...counters } };
   };
 

@@ -184,7 +184,7 @@ class Pull {
         folder.release(false);
         continue;
       }
-      this.#progress.item(formatPath(step.path));
+      this.#progress.item(() => formatPath(step.path));
       const { entry, ordinal, isEntered } = step;
       if (isEntered) {
         // Its own time is set when all below is written: it is never done before.
@@ -252,7 +252,7 @@ class Pull {
   /** A file or link: done already, or begun here and finished by a task. */
   async #take(step: WalkedEntry, checked: CheckedTarget, folder: OpenFolder): Promise<void> {
     const { path, entry, ordinal } = step;
-    this.#progress.item(formatPath(path));
+    this.#progress.item(() => formatPath(path));
     // Counted when it was looked at.
     if (checked.done.has(ordinal)) return;
     if (checked.modeOnly.has(ordinal)) {

@@ -129,7 +129,7 @@ class Verification {
         this.#progress.count({ files: countEntries(step) });
         continue;
       }
-      this.#progress.item(formatPath(step.path));
+      this.#progress.item(() => formatPath(step.path));
       this.#reading.set(key, []);
       const bytes = countNodeBytes(step);
       this.#readingBytes += bytes;
