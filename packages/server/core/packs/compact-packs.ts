@@ -7,19 +7,15 @@ import {
   encodeRecordHeader,
   type Hash,
   PACK_HEADER_BYTES,
-  PACK_ID_BYTES,
   PACK_RECORDS_MAX,
   RECORD_HEADER_BYTES,
 } from '@holdfast/protocol';
 import { batchesOf } from '../batches.ts';
 import { isProofOfRot } from '../contents.ts';
 import type { Core } from '../core.ts';
-import { makeGenerationDigits } from '../generation.ts';
 import type { ContentRow, Generation, PackPlace, PackRow, Space } from '../model.ts';
 import { isDamage, type SpaceTransaction } from '../ports.ts';
-import { NOTHING_STORED } from '../quotas.ts';
-import { sha256 } from '../sha256.ts';
-import { createPackGeneration } from './pack-generations.ts';
+import { createOwnPackGeneration, makeOwnPack } from './own-packs.ts';
 import { PACK_GROUP_RECORDS, type RecordMove } from './pack-ports.ts';
 
 const DAY_MS = 86_400_000;
@@ -173,24 +169,14 @@ async function* readTogether<R extends Placed>(
 }
 
 async function moveTo(core: Core, space: Space, live: readonly LiveRecord[], now: number): Promise<number> {
-  const generation = createPackGeneration(now, makeGenerationDigits(core.random));
+  const generation = createOwnPackGeneration(core, now);
   const places = placesOf(generation, live);
   const { bytes, integrityFrom } = await core.content.packs.write(
     space,
     generation,
     piecesOf(core, space, live),
   );
-  const pack: PackRow = {
-    id: Buffer.from(core.random.bytes(PACK_ID_BYTES)).toString('hex'),
-    generation,
-    state: 'judged',
-    ...{ createdAt: now, urlExpiresAt: 0, touchedAt: now },
-    asked: sha256(generation),
-    bytes,
-    publishedCount: live.length,
-    reserved: NOTHING_STORED,
-    isDiscarded: false,
-  };
+  const pack = makeOwnPack(core, now, { generation, bytes, records: live.length });
   const moves = live.map(({ content, place }, index): RecordMove => {
     const to = places[index] as PackPlace;
     return { generation: content.generation, from: place, to, integrity: integrityFrom(content.integrity) };

@@ -20,6 +20,9 @@ type Awaitable<T> = T | Promise<T>;
 /** Records or rows of one transaction: it holds other tenants up no longer than that takes. */
 export const PACK_GROUP_RECORDS = 256;
 
+/** Canonical bytes of a node that is small: it lies better in a pack than in an object of its own (docs/design.md, Packs). */
+export const SMALL_NODE_BYTES_MAX = 64 * 1024;
+
 /** Reads outside transactions. */
 export interface PackReads {
   /** Aligned with `hashes`; committed rows, each node with the content that it points at. */
@@ -40,6 +43,37 @@ export interface PackReads {
     after: number,
     limit: number,
   ): Awaitable<readonly ContentRow[]>;
+  /**
+   * Up to `limit` Spaces with content of small nodes that is an object of its own, in an order of the engine's own. It reads an index of
+   * such contents alone.
+   */
+  findSpacesToPack(wanted: SpacesWanted): Awaitable<readonly SpaceToPack[]>;
+  /** Such contents of one Space, by their generations, after `after`. Some may belong to no node that is ready. */
+  findContentsToPack(space: Space, wanted: ContentsWanted): Awaitable<readonly ContentRow[]>;
+}
+
+export interface ContentsWanted {
+  readonly after: Generation;
+  /** contents of this generation and later ones do not count */
+  readonly before: Generation;
+  readonly limit: number;
+}
+
+export interface SpacesWanted {
+  /** undefined: from the first one on */
+  readonly after: SpaceToPack['position'] | undefined;
+  /** as ContentsWanted's */
+  readonly before: Generation;
+  /** a Space with so many contents is worth packing */
+  readonly contentsMin: number;
+  readonly limit: number;
+}
+
+export interface SpaceToPack {
+  readonly space: Space;
+  readonly isWorthPacking: boolean;
+  /** opaque: the `after` of the next call */
+  readonly position: string;
 }
 
 export interface CompactionWanted {
@@ -126,6 +160,8 @@ export interface WrittenPack {
   readonly bytes: number;
   /** The integrity record, in this object, of stored bytes that have `integrity` in another. */
   integrityFrom(integrity: Uint8Array): Uint8Array;
+  /** The integrity record, in this object, of these stored bytes. */
+  integrityOf(stored: Uint8Array): Uint8Array;
 }
 
 export interface PackedRecord {

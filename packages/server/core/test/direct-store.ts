@@ -65,7 +65,8 @@ export class DirectStore implements ContentStore {
     write: async (space, generation, pieces) => {
       const bytes = new Uint8Array(Buffer.concat(await Array.fromAsync(pieces)));
       this.#objects.set(generation, { key: { spaceKey: spaceKeyOf(space), generation }, bytes });
-      return { bytes: bytes.length, integrityFrom: (integrity) => integrity };
+      const integrityFrom = (integrity: Uint8Array) => integrity;
+      return { bytes: bytes.length, integrityFrom, integrityOf: makeRecordIntegrity };
     },
   };
   readonly #now: () => number;

@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test';
 import type { ContentRow, PackRow, Space } from '../../core/model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
+import { testContentsToPack } from './contents-to-pack-suite.ts';
 import { NO_USE, OTHER, type PackRowTools, packRowTools } from './pack-row-tools.ts';
 import { judgedPack, openPack, packedContent, placeIn } from './pack-samples.ts';
 import { testPackUse } from './pack-use-suite.ts';
@@ -21,6 +22,7 @@ export function testPackRows(subject: StoreUnderTest): void {
   const tools = packRowTools(subject);
   testRows(tools);
   testPackUse(tools);
+  testContentsToPack(tools);
   testMoves(tools);
   testFinding(tools);
   testLimits(tools);

@@ -105,7 +105,7 @@ export class PackFiles implements PackStore {
       } finally {
         await file.drop();
       }
-      return { bytes, integrityFrom: (integrity) => integrity };
+      return { bytes, integrityFrom: (integrity) => integrity, integrityOf: makeRecordIntegrity };
     });
   }
 }

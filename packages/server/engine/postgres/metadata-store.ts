@@ -17,7 +17,13 @@ import type {
   SpaceKey,
   UploadRow,
 } from '../../core/model.ts';
-import type { CompactablePack, CompactionWanted } from '../../core/packs/pack-ports.ts';
+import type {
+  CompactablePack,
+  CompactionWanted,
+  ContentsWanted,
+  SpacesWanted,
+  SpaceToPack,
+} from '../../core/packs/pack-ports.ts';
 import {
   type Awaitable,
   type Clock,
@@ -191,6 +197,14 @@ export class PostgresMetadataStore implements MetadataStore {
     limit: number,
   ): Promise<readonly ContentRow[]> {
     return this.#packs.findPackRecords(space, pack, after, limit);
+  }
+
+  findSpacesToPack(wanted: SpacesWanted): Promise<readonly SpaceToPack[]> {
+    return this.#packs.findSpacesToPack(wanted);
+  }
+
+  findContentsToPack(space: Space, wanted: ContentsWanted): Promise<readonly ContentRow[]> {
+    return this.#packs.findContentsToPack(space, wanted);
   }
 
   async findUpload(space: Space, hash: Hash): Promise<UploadRow | undefined> {

@@ -144,6 +144,16 @@ for (const [kind, prepare] of [
         expectNoScan(await stage.plan(name, sql));
       });
     }
+
+    for (const name of ['findSpacesToPack', 'findContentsToPack'] as const) {
+      test(`${name} reads contents by the index of those that are to be packed alone`, async () => {
+        const looks = scansOf(await stage.plan(name, SQL[name]));
+        const indexes = looks
+          .filter((step) => step['Relation Name'] === 'contents')
+          .map((step) => step['Index Name']);
+        expect(new Set(indexes)).toEqual(new Set(['contents_to_pack']));
+      });
+    }
   });
 }
 

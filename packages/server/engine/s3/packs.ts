@@ -98,7 +98,11 @@ export class S3PackStore implements PackStore {
     };
     const written = await client.send(call, async (answer) => etagOfPut(answer));
     const etag = written ?? (await this.#recognise(space, generation, sending));
-    return { bytes: sending.length, integrityFrom: (integrity) => withEtag(checksumOf(integrity), etag) };
+    return {
+      bytes: sending.length,
+      integrityFrom: (integrity) => withEtag(checksumOf(integrity), etag),
+      integrityOf: integrityBy(etag),
+    };
   }
 
   /** Names the object that holds the record, as it is now, by its ETag. Same errors as `readRecord`. */

@@ -16,7 +16,7 @@ import type {
   SpaceCounters,
   UploadRow,
 } from '../../core/model.ts';
-import type { CompactablePack, CompactionWanted } from '../../core/packs/pack-ports.ts';
+import type { CompactionWanted, ContentsWanted, SpacesWanted } from '../../core/packs/pack-ports.ts';
 import type {
   Awaitable,
   Clock,
@@ -53,6 +53,7 @@ import { inspectSpace } from './space-snapshot.ts';
 import { finalize, NO_SPACE, prepareReads, type ReadStatements } from './statements.ts';
 import { SweepWalk } from './sweep-walk.ts';
 import { timed } from './timed.ts';
+import { findTombstones } from './tombstones.ts';
 import {
   LocalRowWriter,
   type RowWriter,
@@ -175,7 +176,7 @@ export class SqliteMetadataStore implements MetadataStore {
     return this.#read(() => this.#packs.findVerdicts(this.#findSpaceId(space) ?? NO_SPACE, generation));
   }
 
-  findPacksToCompact(wanted: CompactionWanted): readonly CompactablePack[] {
+  findPacksToCompact(wanted: CompactionWanted) {
     return this.#read(() => this.#packs.findPacksToCompact(wanted, (id) => this.#readSpace(id)));
   }
 
@@ -186,6 +187,14 @@ export class SqliteMetadataStore implements MetadataStore {
   findPackRecords(space: Space, pack: Generation, after: number, limit: number): readonly ContentRow[] {
     const id = this.#findSpaceId(space) ?? NO_SPACE;
     return this.#read(() => this.#packs.findRecords(id, pack, after, limit));
+  }
+
+  findSpacesToPack(wanted: SpacesWanted) {
+    return this.#readAtOneInstant(() => this.#packs.findSpacesToPack(wanted, (id) => this.#readSpace(id)));
+  }
+
+  findContentsToPack(space: Space, wanted: ContentsWanted): readonly ContentRow[] {
+    return this.#read(() => this.#packs.findContentsToPack(this.#findSpaceId(space) ?? NO_SPACE, wanted));
   }
 
   findUpload(space: Space, hash: Hash): UploadRow | undefined {
@@ -295,16 +304,8 @@ export class SqliteMetadataStore implements MetadataStore {
     });
   }
 
-  /** A value that belongs to this data folder for ever. */
   findTombstones(generations: readonly Generation[]): ReadonlyMap<Generation, number> {
-    return this.#read(() => {
-      const found = new Map<Generation, number>();
-      for (const generation of generations) {
-        const row = this.#reads.findTombstone.get(hexToBytes(generation));
-        if (row !== null) found.set(generation, row.noted_at as number);
-      }
-      return found;
-    });
+    return this.#read(() => findTombstones(this.#reads, generations));
   }
 
   settleTombstones(page: TombstonePage): Promise<void> {

@@ -9,7 +9,13 @@ import type {
   PackVerdicts,
   Space,
 } from '../../../core/model.ts';
-import type { CompactablePack, CompactionWanted } from '../../../core/packs/pack-ports.ts';
+import type {
+  CompactablePack,
+  CompactionWanted,
+  ContentsWanted,
+  SpacesWanted,
+  SpaceToPack,
+} from '../../../core/packs/pack-ports.ts';
 import { contentFromSql, hashesToSql, joinedContentFromSql, nodeFromSql, spaceFromSql } from '../rows.ts';
 import type { SpaceKeys } from '../space-keys.ts';
 import { SQL } from '../statements.ts';
@@ -18,6 +24,8 @@ import { hexToBytea, type SqlRow, type SqlValue } from '../wire/sql-values.ts';
 import { packFromSql, useFromSql, verdictsFromSql } from './pack-rows.ts';
 
 const READING = 'reading';
+/** before all that there are */
+const NO_SPACE = '0'.repeat(32);
 /** nodes of one statement: each may have 8 KiB of refs, and an answer is in memory whole */
 const NODES_PER_STATEMENT = 1_024;
 
@@ -78,6 +86,29 @@ export class PostgresPackReads {
   ): Promise<readonly ContentRow[]> {
     const rows = await this.#read(space, SQL.findPackRecords, [hexToBytea(pack), after, limit]);
     return rows.map(contentFromSql);
+  }
+
+  async findSpacesToPack({
+    after,
+    before,
+    contentsMin,
+    limit,
+  }: SpacesWanted): Promise<readonly SpaceToPack[]> {
+    const parameters = [after ?? NO_SPACE, limit, hexToBytea(before), contentsMin - 1];
+    const { rows } = await this.#pool.read('looking for small nodes', SQL.findSpacesToPack, parameters);
+    return rows.map((row) => ({
+      space: spaceFromSql(row),
+      isWorthPacking: row.is_worth_packing as boolean,
+      position: row.space as string,
+    }));
+  }
+
+  async findContentsToPack(
+    space: Space,
+    { after, before, limit }: ContentsWanted,
+  ): Promise<readonly ContentRow[]> {
+    const range = [hexToBytea(after), hexToBytea(before), limit];
+    return (await this.#read(space, SQL.findContentsToPack, range)).map(contentFromSql);
   }
 
   async #read(space: Space, sql: string, parameters: readonly SqlValue[]): Promise<readonly SqlRow[]> {

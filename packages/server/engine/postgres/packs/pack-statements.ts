@@ -1,5 +1,6 @@
 /** SQL about packs and about contents, which packs count. `$1` is the Space, except in statements of background work. */
 import { PACK_HEADER_BYTES, RECORD_HEADER_BYTES } from '@holdfast/protocol';
+import { SMALL_NODE_BYTES_MAX } from '../../../core/packs/pack-ports.ts';
 import { nowOr, spaceNamesOf, unlessChanged } from '../sql-fragments.ts';
 
 export const PLACE_COLUMNS = 'pack, pack_offset, stored_length, codec';
@@ -33,6 +34,9 @@ const firstDeadAt = (pack: {
       WHEN first_dead_at = 0 AND (${pack.died} OR (${pack.state} = 2 AND ${pack.records} > 0 AND ${dead} > 0)) THEN ${nowOr(pack.clock)}
       ELSE first_dead_at END`;
 };
+
+/** The condition of the index `contents_to_pack`. */
+const IS_TO_PACK = `pack IS NULL AND inline_bytes IS NULL AND canonical_size <= ${SMALL_NODE_BYTES_MAX}`;
 
 /** Statements of requests: each stays within one Space, by index. */
 export const PACK_STATEMENTS = {
@@ -121,6 +125,9 @@ export const PACK_STATEMENTS = {
   /** $2 pack, $3 offset after which, $4 rows */
   findPackRecords: `SELECT ${CONTENT_COLUMNS} FROM contents WHERE space = $1 AND pack = $2 AND pack_offset > $3
     ORDER BY pack_offset LIMIT $4`,
+  /** $2 generation after which, $3 generation that is too young, $4 rows */
+  findContentsToPack: `SELECT ${CONTENT_COLUMNS} FROM contents
+    WHERE ${IS_TO_PACK} AND space = $1 AND generation > $2 AND generation < $3 ORDER BY generation LIMIT $4`,
   sumReserved: `SELECT coalesce(sum(reserved_bytes), 0)::bigint AS bytes, coalesce(sum(reserved_nodes), 0)::bigint AS nodes
     FROM packs WHERE space = $1 AND (reserved_bytes > 0 OR reserved_nodes > 0)`,
 } as const;
@@ -139,6 +146,15 @@ const OLD_PACKS_MAX = 10_000;
 export const PACK_BACKGROUND_STATEMENTS = {
   readDeadBytes: `SELECT coalesce(sum(dead_bytes), 0)::bigint AS bytes FROM packs
     WHERE dead_bytes > 0 AND first_dead_at > 0`,
+  /** $1 the Space after which to look, $2 how many, $3 generation that is too young, $4 how many contents are too few */
+  findSpacesToPack: `WITH RECURSIVE walk (space, step) AS (
+      (SELECT space, 1 FROM contents WHERE ${IS_TO_PACK} AND space > $1 ORDER BY space LIMIT 1)
+      UNION ALL
+      SELECT next.space, step + 1 FROM walk CROSS JOIN LATERAL (
+        SELECT space FROM contents WHERE ${IS_TO_PACK} AND space > walk.space ORDER BY space LIMIT 1) AS next WHERE step < $2)
+    SELECT walk.space, ${spaceNamesOf('walk')}, EXISTS (
+      SELECT FROM contents WHERE ${IS_TO_PACK} AND contents.space = walk.space AND generation < $3
+      ORDER BY generation OFFSET $4 LIMIT 1) AS is_worth_packing FROM walk ORDER BY walk.space`,
   /** $1 until when a record must have died unless less than half is live, $2 limit */
   findPacksToCompact: `WITH old AS MATERIALIZED (
       SELECT space, generation, dead_bytes FROM packs

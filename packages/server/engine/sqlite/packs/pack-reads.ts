@@ -1,6 +1,12 @@
 /** core/packs/pack-ports.ts PackReads on SQLite, by the integer id of a Space. */
 import type { ContentRow, Generation, PackId, PackRow, PackVerdicts, Space } from '../../../core/model.ts';
-import type { CompactablePack, CompactionWanted } from '../../../core/packs/pack-ports.ts';
+import type {
+  CompactablePack,
+  CompactionWanted,
+  ContentsWanted,
+  SpacesWanted,
+  SpaceToPack,
+} from '../../../core/packs/pack-ports.ts';
 import { contentFromSql, hexToBytes } from '../rows.ts';
 import type { ReadStatements } from '../statements.ts';
 import { packFromSql, useFromSql, verdictsFromSql } from './pack-codecs.ts';
@@ -40,6 +46,27 @@ export class SqlitePackReads {
 
   findRecords(space: number, pack: Generation, after: number, limit: number): readonly ContentRow[] {
     const rows = this.#sql.findPackRecords.all(space, hexToBytes(pack), after, limit);
+    return rows.map((row) => contentFromSql(row));
+  }
+
+  findSpacesToPack(
+    { after, before, contentsMin, limit }: SpacesWanted,
+    readSpace: (id: number) => Space,
+  ): readonly SpaceToPack[] {
+    const { nextSpaceToPack, hasContentsToPack } = this.#sql;
+    const found: SpaceToPack[] = [];
+    for (let id = Number(after ?? 0); found.length < limit; ) {
+      const row = nextSpaceToPack.get(id);
+      if (row === null) break;
+      id = row.space as number;
+      const isWorthPacking = hasContentsToPack.get(id, hexToBytes(before), contentsMin - 1) !== null;
+      found.push({ space: readSpace(id), isWorthPacking, position: String(id) });
+    }
+    return found;
+  }
+
+  findContentsToPack(space: number, { after, before, limit }: ContentsWanted): readonly ContentRow[] {
+    const rows = this.#sql.findContentsToPack.all(space, hexToBytes(after), hexToBytes(before), limit);
     return rows.map((row) => contentFromSql(row));
   }
 

@@ -1,4 +1,5 @@
 /** SQL of packs (statements.ts prepares it). `?1` is the Space's integer id unless the name says otherwise. */
+import { SMALL_NODE_BYTES_MAX } from '../../../core/packs/pack-ports.ts';
 
 const PACK_COLUMNS =
   'generation, space, id, state, created_at, url_expires_at, touched_at, asked, bytes, published_count, reserved_bytes, reserved_nodes, is_discarded';
@@ -6,6 +7,9 @@ const USE_COLUMNS = 'live_records, live_bytes, first_dead_at';
 
 export const CONTENT_COLUMNS =
   'generation, space, canonical_size, integrity, inline_bytes, url_expires_at, pack, pack_offset, stored_length, codec';
+
+/** The condition of the index `contents_to_pack`. */
+const IS_TO_PACK = `pack IS NULL AND inline_bytes IS NULL AND canonical_size <= ${SMALL_NODE_BYTES_MAX}`;
 
 export const PACK_READ_STATEMENTS = {
   /** ?2 id */
@@ -18,6 +22,12 @@ export const PACK_READ_STATEMENTS = {
   readDeadBytes: 'SELECT total(dead_bytes) AS bytes FROM packs INDEXED BY packs_dead WHERE dead_bytes > 0',
   /** ?2 pack, ?3 offset, ?4 limit */
   findPackRecords: `SELECT ${CONTENT_COLUMNS} FROM contents INDEXED BY contents_by_pack WHERE pack = ?2 AND pack_offset > ?3 AND space = ?1 ORDER BY pack_offset LIMIT ?4`,
+  /** ?1 the Space id after which to look */
+  nextSpaceToPack: `SELECT space FROM contents INDEXED BY contents_to_pack WHERE ${IS_TO_PACK} AND space > ?1 ORDER BY space LIMIT 1`,
+  /** ?2 generation that is too young, ?3 how many contents come before the one that is looked for */
+  hasContentsToPack: `SELECT 1 AS known FROM contents INDEXED BY contents_to_pack WHERE ${IS_TO_PACK} AND space = ?1 AND generation < ?2 ORDER BY generation LIMIT 1 OFFSET ?3`,
+  /** ?2 generation after which, ?3 generation that is too young, ?4 limit */
+  findContentsToPack: `SELECT ${CONTENT_COLUMNS} FROM contents INDEXED BY contents_to_pack WHERE ${IS_TO_PACK} AND space = ?1 AND generation > ?2 AND generation < ?3 ORDER BY generation LIMIT ?4`,
   /** ?1 generation */
   isPackKnown: 'SELECT bytes FROM packs WHERE generation = ?1 AND is_discarded = 0',
   /** ?1 the Space id after which to look, as in statements.ts */
