@@ -5,6 +5,11 @@ import { leaseNodes } from '../../packages/server/core/lease-nodes.ts';
 import { compactPacks, moveLive } from '../../packages/server/core/packs/compact-packs.ts';
 import { leasePack } from '../../packages/server/core/packs/lease-pack.ts';
 import { publishGroup } from '../../packages/server/core/packs/pack-decision.ts';
+import {
+  moveSmall,
+  type PackingWalk,
+  packSmallNodes,
+} from '../../packages/server/core/packs/pack-small-nodes.ts';
 import { readNodes } from '../../packages/server/core/read-nodes.ts';
 import { receiveUpload } from '../../packages/server/core/receive-upload.ts';
 import { beforeTransactions } from '../../packages/server/core/test/pack-fixture.ts';
@@ -41,6 +46,8 @@ export async function applyPackStep(world: World, step: PackStep): Promise<void>
       return read(world, step);
     case 'compact':
       return compact(world, step.crashes);
+    case 'packSmall':
+      return packSmall(world, step.crashes);
   }
 }
 
@@ -207,5 +214,23 @@ async function compact(world: World, crashes: boolean): Promise<void> {
   } catch (error) {
     if (!(error instanceof PlantedCrash)) throw error;
     world.see('compaction: crashed');
+  }
+}
+
+/** The same: every small node that has an object of its own moves, however young. */
+async function packSmall(world: World, crashes: boolean): Promise<void> {
+  const core = crashes ? beforeTransactions(world.core, moveSmall, crash) : world.core;
+  let walk: PackingWalk | undefined;
+  try {
+    for (let steps = 0; ; steps += 1) {
+      expect(steps).toBeLessThan(COMPACTIONS_MAX);
+      const { moved, next } = await packSmallNodes(core, walk, { nodesMin: 1, ageMs: 0 });
+      if (moved > 0) world.see('packing: moved');
+      if (next === undefined) return;
+      walk = next;
+    }
+  } catch (error) {
+    if (!(error instanceof PlantedCrash)) throw error;
+    world.see('packing: crashed');
   }
 }

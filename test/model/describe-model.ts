@@ -127,6 +127,8 @@ const PACK_SITUATIONS = [
   'reads: damage noticed',
   'compaction: moved',
   'compaction: crashed',
+  'packing: moved',
+  'packing: crashed',
   'sweep: ended a pack',
 ] as const;
 const SEEN_MIN = 5;

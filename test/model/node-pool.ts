@@ -14,12 +14,13 @@ const HEADER_AND_TYPE_BYTES = 24 + 'application/octet-stream'.length;
 
 function makePool(): readonly PoolNode[] {
   const leafA = makeNode('a small leaf');
-  const leafB = makeNode(seededBytes(300, 1), { contentType: 'text/plain; charset=utf-8' });
+  // An object of its own on every engine, and small enough for a pack.
+  const leafB = makeNode(seededBytes(40_000, 1), { contentType: 'text/plain; charset=utf-8' });
   const empty = makeNode('');
   const largest = makeNode(seededBytes(NODE_BYTES_MAX - HEADER_AND_TYPE_BYTES, 2));
   const tooLarge = makeNode(seededBytes(NODE_BYTES_MAX - HEADER_AND_TYPE_BYTES + 1, 3));
   const twice = makeNode('twice', { refs: [leafA.hash, leafB.hash, leafA.hash] });
-  const wide = makeNode(seededBytes(80_000, 4), { refs: [largest.hash, empty.hash, leafB.hash] });
+  const wide = makeNode(seededBytes(50_000, 4), { refs: [largest.hash, empty.hash, leafB.hash] });
   const grand = makeNode('grand', { refs: [wide.hash, twice.hash, leafA.hash, twice.hash] });
   const garbage = new TextEncoder().encode('these bytes are no canonical node');
   const invalid = { ...leafA, hash: sha256Hex(garbage), bytes: garbage };

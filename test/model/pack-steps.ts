@@ -26,7 +26,8 @@ export type PackStep =
       readonly crashes: boolean;
     }
   | ({ readonly do: 'readNodes'; readonly acceptsZstd: boolean } & Nodes)
-  | { readonly do: 'compact'; readonly crashes: boolean };
+  | { readonly do: 'compact'; readonly crashes: boolean }
+  | { readonly do: 'packSmall'; readonly crashes: boolean };
 
 const DO: ReadonlySet<string> = new Set([
   'leaseNodes',
@@ -35,6 +36,7 @@ const DO: ReadonlySet<string> = new Set([
   'leasePack',
   'readNodes',
   'compact',
+  'packSmall',
 ]);
 
 export function isPackStep(step: { readonly do: string }): step is PackStep {
@@ -99,6 +101,7 @@ export const packStepArbitrary: fc.Arbitrary<PackStep | { readonly do: 'advance'
       }),
     },
     { weight: 6, arbitrary: fc.record({ do: fc.constant('compact' as const), crashes: rarely }) },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant('packSmall' as const), crashes: rarely }) },
     // Dead bytes are moved away by then, whatever is live beside them.
     { weight: 1, arbitrary: fc.constant({ do: 'advance' as const, ms: 6 * 86_400_000 + 1 }) },
   );
@@ -118,6 +121,7 @@ export const packEpisodes = fc
       'collect' as const,
       'rot' as const,
       'full' as const,
+      'single' as const,
     ),
   })
   .map(({ space, nodes, durationMs, crashes, isPacked, spoilt, kind }) => {
@@ -129,7 +133,18 @@ export const packEpisodes = fc
     const outlive = { do: 'advance' as const, ms: 60_001 };
     const collect = { do: 'gc' as const, space, maxNodes: 100, failAfter: undefined };
     const damage = { do: 'damage' as const, space, node: nodes[0] ?? 0, how: 'flipped' as const };
+    // Children first, so that a parent becomes ready.
+    const singles = [...nodes, ...nodes].sort((left, right) => left - right);
+    const uploads = singles.map((node) => ({ do: 'upload' as const, space, node, durationMs }));
+    const packSmall = { do: 'packSmall' as const, crashes };
     return {
+      single: [
+        ...uploads,
+        { do: 'advance' as const, ms: 1 },
+        packSmall,
+        read,
+        { ...packSmall, crashes: false },
+      ],
       publish: [open, put, { ...lease, crashes }, lease],
       collect: [send, outlive, collect, lease],
       rot: [send, damage, read],

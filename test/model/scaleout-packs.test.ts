@@ -20,7 +20,7 @@ describeModel(
     sequences: 24,
     stepsMax: 40,
     timeoutMs: 900_000,
-    seed: 1,
+    seed: 2,
     seenMin: 1,
     auditEvery: 4,
     shrinks: process.env.MODEL_PATH !== undefined,

@@ -3,13 +3,21 @@
 import type { Core } from '../core/core.ts';
 import type { Generation } from '../core/model.ts';
 import { compactPacks } from '../core/packs/compact-packs.ts';
-import { COMPACTED_BYTES, COMPACTED_RECORDS, PACK_DEAD_BYTES } from '../metrics/server-metrics.ts';
+import { type PackingWalk, packSmallNodes } from '../core/packs/pack-small-nodes.ts';
+import {
+  COMPACTED_BYTES,
+  COMPACTED_RECORDS,
+  PACK_DEAD_BYTES,
+  PACKED_NODES,
+} from '../metrics/server-metrics.ts';
 import type { BackgroundTurns } from './turns.ts';
 
 interface CompactionPace {
   readonly compactBytesPerSecond: number;
   /** after a look that found nothing to do */
   readonly compactPauseMs: number;
+  /** from the end of one walk for small nodes to the start of the next */
+  readonly packPauseMs: number;
   /** between requests for a turn while another process has it */
   readonly askMs: number;
 }
@@ -18,15 +26,28 @@ interface CompactionPace {
 export function makeCompactStep(
   core: Core,
   turns: BackgroundTurns,
-  { compactBytesPerSecond, compactPauseMs, askMs }: CompactionPace,
+  { compactBytesPerSecond, compactPauseMs, packPauseMs, askMs }: CompactionPace,
 ): () => Promise<number> {
   const stuck = new Set<Generation>();
+  let walk: PackingWalk | undefined;
+  /** ms of the monotonic clock */
+  let walksAgainAt = 0;
+  const pack = async (): Promise<number> => {
+    if (performance.now() < walksAgainAt) return 0;
+    const { bytes, moved, cost, next } = await packSmallNodes(core, walk);
+    walk = next;
+    if (next === undefined) walksAgainAt = performance.now() + packPauseMs;
+    COMPACTED_BYTES.add(bytes);
+    PACKED_NODES.add(moved);
+    return cost;
+  };
   return async () => {
     if ((await turns.take('compact')) === undefined) return askMs;
     const { bytes, moved } = await compactPacks(core, stuck);
     COMPACTED_BYTES.add(bytes);
     COMPACTED_RECORDS.add(moved);
+    const cost = bytes + (await pack());
     PACK_DEAD_BYTES.set(await core.metadata.readDeadBytes());
-    return bytes === 0 ? compactPauseMs : (bytes / compactBytesPerSecond) * 1000;
+    return cost === 0 ? compactPauseMs : (cost / compactBytesPerSecond) * 1000;
   };
 }

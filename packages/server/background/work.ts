@@ -39,6 +39,8 @@ export interface BackgroundPace {
   readonly compactPauseMs: number;
   /** from one move of the bucket's epoch to the next */
   readonly epochIntervalMs: number;
+  /** from the end of one walk for small nodes that are to be packed to the start of the next */
+  readonly packPauseMs: number;
   /** between looks for rotten rows that other processes found */
   readonly rotLookMs: number;
   /** after a failure, and before the first step */
@@ -56,6 +58,7 @@ export const DISK_PACE: BackgroundPace = {
   compactBytesPerSecond: 8 * 1024 * 1024,
   compactPauseMs: 10_000,
   epochIntervalMs: EPOCH_INTERVAL_MS,
+  packPauseMs: 3_600_000,
   rotLookMs: 3000,
   retryMs: 5000,
   askMs: 5000,

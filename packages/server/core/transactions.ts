@@ -14,6 +14,7 @@ import {
   publishGroup,
   touchPack,
 } from './packs/pack-decision.ts';
+import { moveSmall } from './packs/pack-small-nodes.ts';
 import { findOpenPacks, settlePacks } from './packs/sweep-packs.ts';
 import { planPass } from './plan-gc.ts';
 import type { Awaitable, SpaceTransaction } from './ports.ts';
@@ -38,6 +39,7 @@ export const TRANSACTIONS = {
   forgetAbandoned,
   leaseRows,
   moveLive,
+  moveSmall,
   openPack,
   planPass,
   publishGroup,

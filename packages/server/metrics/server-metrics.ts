@@ -138,6 +138,10 @@ export const COMPACTED_RECORDS = METRICS.counter(
   'holdfast_compacted_records_total',
   'Nodes that compaction has moved into new packs',
 );
+export const PACKED_NODES = METRICS.counter(
+  'holdfast_packed_nodes_total',
+  'Small nodes that compaction has moved from objects of their own into packs',
+);
 export const COLLECTED_NODES = METRICS.counter(
   'holdfast_collected_nodes_total',
   'Nodes that collection deleted',
