@@ -7,18 +7,17 @@ import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
-import { type BulkClient, makeBulkClient } from './support/bulk-client.ts';
-import { type CanonicalNode, makeNode } from './support/canonical-node.ts';
+import { makeBulkClient } from './support/bulk-client.ts';
+import { makeNode } from './support/canonical-node.ts';
+import { CRASH_APP, CRASH_SPACE, CrashLane, countPacks, until } from './support/crash-lane.ts';
 import { databasePath } from './support/embedded-files.ts';
-import { findLeftovers, recount } from './support/embedded-recount.ts';
+import { findLeftovers } from './support/embedded-recount.ts';
 import { type Issuer, makeIssuer } from './support/issuer.ts';
 import { makePack, packed } from './support/planted-pack.ts';
-import { addApp, runHoldfast, type ServerProcess, startServer } from './support/server-process.ts';
-import { makeSpaceClient, type SpaceClient } from './support/space-client.ts';
+import { addApp, startServer } from './support/server-process.ts';
+import { makeSpaceClient } from './support/space-client.ts';
 import { makeTempFolder } from './support/temp-folder.ts';
 
-const APP = 'app';
-const SPACE = 'space';
 /** Two groups move them, the second one not full. */
 const LIVE = 400;
 const DEAD = 1000;
@@ -26,14 +25,7 @@ const DEAD = 1000;
 const AT_ONCE = 4;
 /** Only ends what hangs. */
 const TEST_MS_MAX = 600_000;
-const WAIT_MS_MAX = 240_000;
 const MINUTE_MS = 60_000;
-const DAY_MS = 86_400_000;
-/** what no row names is noted from a day on, and goes a week later */
-const STRAY_NOTED_AFTER_MS = DAY_MS + 60 * MINUTE_MS;
-const STRAY_GONE_AFTER_MS = 8 * DAY_MS;
-const KILL_POINT = join(import.meta.dir, 'support', 'kill-point.ts');
-const SHIFTED_CLOCK = join(import.meta.dir, 'support', 'shifted-clock.ts');
 
 /** What is there when the process dies. */
 interface Wreck {
@@ -77,104 +69,24 @@ const worn = join(folder.path, 'worn');
 let issuer: Issuer;
 let oldPack: string;
 
-/** One data folder, and the server that runs on it. */
-class Lane {
-  readonly data: string;
-  #offsetMs = 2 * MINUTE_MS;
-  #server: ServerProcess | undefined;
-
-  constructor(data: string) {
-    this.data = data;
-  }
-
-  async start(killAt = '', laterMs = 0): Promise<ServerProcess> {
-    this.#offsetMs += laterMs;
-    this.#server = await startServer({
-      data: this.data,
-      environment: {
-        BUN_OPTIONS: `--preload=${KILL_POINT} --preload=${SHIFTED_CLOCK}`,
-        HOLDFAST_TEST_KILL_AT: killAt,
-        HOLDFAST_TEST_CLOCK_OFFSET_MS: String(this.#offsetMs),
-      },
-    });
-    return this.#server;
-  }
-
-  async stop(): Promise<void> {
-    expect(await this.#server?.end('SIGTERM')).toBe(0);
-  }
-
-  async remove(): Promise<void> {
-    if (this.#server?.isRunning() === true) await this.#server.end('SIGKILL');
-  }
-
-  get bulk(): BulkClient {
-    return makeBulkClient(this.#url, APP, SPACE, this.#token());
-  }
-
-  get client(): SpaceClient {
-    return makeSpaceClient(this.#url, APP, SPACE, this.#token(), false);
-  }
-
-  get #url(): string {
-    return this.#server?.url ?? '';
-  }
-
-  #token(): string {
-    const iat = Math.floor((Date.now() + this.#offsetMs) / 1000);
-    return issuer.token(SPACE, { iat, exp: iat + 3600 });
-  }
-
-  look(): Wreck {
-    const database = new Database(databasePath(this.data), { readonly: true });
-    try {
-      const row = database
-        .query<{ count: number }, [Uint8Array]>(
-          'SELECT count(*) AS count FROM contents WHERE pack IS NOT NULL AND pack <> ?',
-        )
-        .get(Buffer.from(oldPack, 'hex'));
-      const { orphans } = findLeftovers(this.data);
-      return { objects: orphans.length + countPacks(database), moved: row?.count ?? 0 };
-    } finally {
-      database.close();
-    }
-  }
-
-  expectSound(): void {
-    expect(recount(this.data).problems).toEqual([]);
-    expect(findLeftovers(this.data).missing).toEqual([]);
-  }
-
-  async expectReadable(): Promise<void> {
-    const records = await this.bulk.read(live.map(({ hash }) => hash));
-    expect(records.map(({ hash }) => hash)).toEqual(live.map(({ hash }) => hash));
-    const wrong = live.filter(({ bytes }, index) => Buffer.compare(bytes, records[index]?.stored ?? bytes));
-    expect(wrong).toEqual([]);
-    const [{ hash, content }] = leaves as [CanonicalNode];
-    expect(Buffer.compare(await (await this.client.content(hash)).bytes(), content)).toBe(0);
-  }
-}
-
-/** Packs whose object is there because their row says so. */
-function countPacks(database: Database): number {
-  const sql = 'SELECT count(*) AS count FROM packs WHERE is_discarded = 0';
-  return database.query<{ count: number }, []>(sql).get()?.count ?? 0;
-}
-
-async function until(holds: () => boolean, what: string): Promise<void> {
-  const deadline = performance.now() + WAIT_MS_MAX;
-  while (!holds()) {
-    if (performance.now() > deadline) throw new Error(`after ${WAIT_MS_MAX} ms ${what} is not so`);
-    await Bun.sleep(50);
-  }
+function look(lane: CrashLane): Wreck {
+  const { orphans } = findLeftovers(lane.data);
+  return lane.ask((database) => {
+    const row = database
+      .query<{ count: number }, [Uint8Array]>(
+        'SELECT count(*) AS count FROM contents WHERE pack IS NOT NULL AND pack <> ?',
+      )
+      .get(Buffer.from(oldPack, 'hex'));
+    return { objects: orphans.length + countPacks(database), moved: row?.count ?? 0 };
+  });
 }
 
 beforeAll(async () => {
   issuer = makeIssuer();
-  await addApp(worn, APP, issuer);
+  await addApp(worn, CRASH_APP, issuer);
   const server = await startServer({ data: worn });
-  const client = makeSpaceClient(server.url, APP, SPACE, issuer.token(SPACE));
-  const bulk = makeBulkClient(server.url, APP, SPACE, issuer.token(SPACE));
+  const client = makeSpaceClient(server.url, CRASH_APP, CRASH_SPACE, issuer.token(CRASH_SPACE));
+  const bulk = makeBulkClient(server.url, CRASH_APP, CRASH_SPACE, issuer.token(CRASH_SPACE));
   const all = [...live, ...dead];
   const pack = await bulk.open(all.map(({ hash }) => hash));
   expect((await bulk.put(pack, makePack(all.map(packed)))).status).toBe(200);
@@ -191,45 +103,30 @@ afterAll(() => folder.remove());
 
 async function strike(index: number): Promise<void> {
   const [name, at, wreck, rest] = KILL_POINTS[index] as (typeof KILL_POINTS)[number];
-  const lane = new Lane(join(folder.path, String(index)));
+  const lane = new CrashLane(join(folder.path, String(index)), issuer, 2 * MINUTE_MS);
   cpSync(worn, lane.data, { recursive: true });
   try {
     const server = await lane.start(at);
     expect((await lane.client.gc(10_000)).json.deleted).toBe(DEAD);
     expect([name, await server.ended()]).toEqual([name, 'SIGKILL']);
-    expect([name, lane.look()]).toEqual([name, wreck]);
+    expect([name, look(lane)]).toEqual([name, wreck]);
     lane.expectSound();
     await lane.start();
-    await lane.expectReadable();
-    await until(() => lane.look().moved === live.length, `${name}: everything has moved`);
+    await lane.expectReadable(live);
+    await until(() => look(lane).moved === live.length, `${name}: everything has moved`);
     // What no row ever named stays for a week, and so does a pack that is more than half live.
-    await until(() => lane.look().objects === rest, `${name}: the old object is gone`);
-    await lane.expectReadable();
-    if (index === 0) await outliveStrays(lane);
-    const { exitCode, stdout } = await runHoldfast([
-      'check',
-      '--data',
-      lane.data,
-      '--rehash',
-      'all',
-      '--json',
-    ]);
-    expect([name, exitCode, JSON.parse(stdout)]).toMatchObject([name, 0, { ok: true, findings: [] }]);
+    await until(() => look(lane).objects === rest, `${name}: the old object is gone`);
+    await lane.expectReadable(live);
+    if (index === 0) {
+      await lane.outliveStrays();
+      await lane.expectReadable(live);
+    }
+    await lane.expectChecked(name);
     await lane.stop();
     lane.expectSound();
   } finally {
     await lane.remove();
   }
-}
-
-async function outliveStrays(lane: Lane): Promise<void> {
-  await lane.stop();
-  await lane.start('', STRAY_NOTED_AFTER_MS);
-  await until(() => findLeftovers(lane.data).unburied.length === 0, 'the stray is noted');
-  await lane.stop();
-  await lane.start('', STRAY_GONE_AFTER_MS);
-  await until(() => findLeftovers(lane.data).orphans.length === 0, 'the stray is gone');
-  await lane.expectReadable();
 }
 
 test(

@@ -30,7 +30,7 @@ const PROCESSES = 3;
 const NODES = 300;
 const PUBLISHED_AT_ONCE = 16;
 const HOUR_MS = 3_600_000;
-const TEST_MS_MAX = 120_000;
+const TEST_MS_MAX = 300_000;
 const RULES = { nodesMin: 1, ageMs: 0 };
 
 let instances: StoreInstance[];
