@@ -52,6 +52,9 @@ export class ThreadRowWriter implements RowWriter {
   /** ms from the last message to its answer */
   #workMs = 0;
   #restUntil = 0;
+  #resting: ReturnType<typeof setTimeout> | undefined;
+  /** orders that the rest is for: those that wait, and those that were just answered if they ask again */
+  #expected = 0;
   #isClosing = false;
   #fatal: Error | undefined;
   #idle: (() => void) | undefined;
@@ -146,9 +149,10 @@ export class ThreadRowWriter implements RowWriter {
    * While the thread works, new orders wait, and then share a commit. They are sent early once there are as many as it works on, so
    * that it never waits for them; if commits take long, they wait, so that there are fewer commits. Clients that were just
    * answered may ask again: they have two turns of the event loop to join, and if there are several, a share of the time of a
-   * commit.
+   * commit, which ends when all of them have.
    */
   #sendSoon(): void {
+    if (this.#resting !== undefined && this.#orders.length >= this.#expected) this.#sendRested();
     if (this.#isSendDue || this.#orders.length === 0) return;
     const working = this.#waiting.size - this.#orders.length;
     if (working > 0 && (this.#workMs * REST_SHARE >= TIMER_MS || this.#orders.length < working)) return;
@@ -157,8 +161,11 @@ export class ThreadRowWriter implements RowWriter {
   }
 
   readonly #sendRested = (): void => {
+    clearTimeout(this.#resting);
+    this.#resting = undefined;
     const restMs = this.#restUntil - performance.now();
-    if (restMs >= TIMER_MS) setTimeout(this.#sendRested, restMs);
+    const isRest = restMs >= TIMER_MS && this.#orders.length < this.#expected;
+    if (isRest) this.#resting = setTimeout(this.#sendRested, restMs);
     else setImmediate(() => this.#send(false));
   };
 
@@ -196,6 +203,7 @@ export class ThreadRowWriter implements RowWriter {
     const now = performance.now();
     const answers = outcomes.length + renewed.length / RENEWED_NUMBERS;
     const isCrowd = answers > 1 || this.#orders.length > 0;
+    this.#expected = answers + this.#orders.length;
     this.#workMs = now - this.#sentAt;
     this.#restUntil = isCrowd ? now + Math.min(this.#workMs * REST_SHARE, REST_MS_MAX) : 0;
     if (this.#waiting.size === 0) this.#idle?.();

@@ -141,6 +141,38 @@ test('renewals that go together are answered each for itself, and seen once they
   expect(store.readCounters(SPACE).leasedNodeCount).toBe(NODES);
 });
 
+test('who was answered together goes on together, as soon as all have asked again', async () => {
+  // Every commit seems to take long, and no timer ends: whoever waits for one waits for ever.
+  let now = 0;
+  let commits = 0;
+  let waiting: Promise<unknown> | undefined;
+  const clock = spyOn(performance, 'now').mockImplementation(() => now);
+  const timers = spyOn(globalThis, 'setTimeout').mockImplementation((() => 0) as never);
+  const onCommitted = (): void => {
+    commits += 1;
+    now += 100;
+    if (commits === 2) waiting = renew(2);
+  };
+  const lastCommit = new BigInt64Array(new SharedArrayBuffer(8));
+  const writer = new ThreadRowWriter({ path, isShared: true, lastCommit }, { onCommitted, onFatal });
+  const renew = (index: number) => writer.renewReady(SPACE, hashAt(index), 60_000);
+  try {
+    await Promise.all([renew(0), renew(1)]);
+    for (const besides of [() => undefined, () => waiting]) {
+      const first = renew(0);
+      for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+      for (const lease of await Promise.all([first, renew(1)])) expect(lease).toBeDefined();
+      await besides();
+    }
+    expect(commits).toBe(3);
+  } finally {
+    clock.mockRestore();
+    timers.mockRestore();
+    await writer.drain();
+    await writer.close();
+  }
+});
+
 test('a renewal that cannot be made harms none of those that go with it', async () => {
   const hashes = Array.from({ length: NODES }, (_, index) => hashAt(index));
   for (const hash of hashes) expect(store.findNode(SPACE, hash)?.state).toBe('ready');
