@@ -20,6 +20,7 @@ const record = (generation: Generation) =>
   engine.metadata.transact(SPACE, (tx) => tx.setDiscard({ generation, dueAt: NOW, urlExpiresAt: 0 }));
 
 test('a stray goes only after a week in which no record appeared', async () => {
+  expect(TOMBSTONE_MS).toBe(7 * DAY_MS);
   const stray = newGeneration();
   const known = newGeneration();
   await record(known);
@@ -55,6 +56,17 @@ test('a walk that meets more than one in a hundred stops until an operator accep
   expect((await look(strays.slice(19))).size).toBe(1);
   expect(watch.stopped).toBeUndefined();
   expect((await engine.metadata.findTombstones(strays)).size).toBe(20);
+});
+
+test('a walk that stopped stays so, however often its step is tried again', async () => {
+  const watch = new StrayWatch();
+  const known = Array.from({ length: 100 }, newGeneration);
+  for (const generation of known) await record(generation);
+  const keys = keysOf([...known, ...Array.from({ length: 17 }, newGeneration)]);
+  for (let tries = 0; tries < 20; tries += 1) {
+    await expect(watch.findKept(engine.metadata, keys, NOW)).rejects.toBeInstanceOf(StraysSuspicious);
+  }
+  expect(watch.stopped).toContain('17 of the first 117 objects');
 });
 
 test('what an operator accepted holds for three days, and each walk is judged by itself', async () => {
