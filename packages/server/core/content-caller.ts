@@ -20,16 +20,17 @@ export interface CopySource {
 export interface ContentCaller {
   /**
    * Called before content is read into memory, with its bytes: waits for room, or rejects. Resolves with memory to read into, as
-   * `lend` does, if some is worth it.
+   * `lend` does, if some is worth it. `fillsScratch` as CopySource's.
    */
-  reserve?(bytes: number): Promise<ReadAids | undefined>;
+  reserve?(bytes: number, fillsScratch: boolean): Promise<ReadAids | undefined>;
   /** false: the request needs only the headers */
   readonly wantsBytes: boolean;
   /**
    * Memory to read content of `bytes` into, which is answered from it; `undefined`: there is no room for such an answer now. The
-   * memory is used for other content as soon as the answer is made. Rejects if nobody waits for the content any more.
+   * memory is used for other content as soon as the answer is made. A store that would not fill it is lent none. Rejects if nobody
+   * waits for the content any more.
    */
-  lend?(bytes: number): Promise<ReadAids> | undefined;
+  lend?(bytes: number, fillsScratch: boolean): Promise<ReadAids> | undefined;
   /**
    * Content [start, end) as one body, to be sent in the same turn. It is never the stored object itself: an answer must send the
    * bytes that were proven, however late. Rejects with the error of `read`, or if there is no room for a copy.

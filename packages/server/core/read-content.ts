@@ -156,20 +156,21 @@ async function openObject(
     if (bytes.length !== to - from) throw new Error(`${to - from} bytes of content came as ${bytes.length}`);
     return bytes;
   };
+  const fillsScratch = core.content.fillsScratch && object.packed === undefined;
   try {
     if (!caller.wantsBytes) {
-      await caller.reserve?.(Math.min(end - start, CONTENT_PIECE_BYTES));
+      await caller.reserve?.(Math.min(end - start, CONTENT_PIECE_BYTES), fillsScratch);
       await core.content.prove(object, offset + start, offset + end);
       return NO_BYTES;
     }
     if (end - start <= SMALL_CONTENT_BYTES_MAX) {
-      const aids = await caller.reserve?.(end - start);
+      const aids = await caller.reserve?.(end - start, fillsScratch);
       return await read(offset + start, offset + end, aids);
     }
-    const lent = end - start <= LENT_CONTENT_BYTES_MAX ? caller.lend?.(end - start) : undefined;
+    const isLendable = end - start <= LENT_CONTENT_BYTES_MAX;
+    const lent = isLendable ? caller.lend?.(end - start, fillsScratch) : undefined;
     if (lent !== undefined) return await read(offset + start, offset + end, await lent);
     const getVersion = (): Promise<string> => core.content.getVersion(object);
-    const fillsScratch = core.content.fillsScratch && object.packed === undefined;
     return await caller.copy({ generation, offset, size, getVersion, fillsScratch, read }, start, end);
   } catch (error) {
     return settleFailure(wanted, node, content, error);

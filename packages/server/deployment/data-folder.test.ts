@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
+import { Database } from 'bun:sqlite';
+import { afterEach, beforeEach, describe, expect, spyOn, test } from 'bun:test';
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -40,6 +41,26 @@ describe('data folder', () => {
       await child.exited;
     };
   }
+
+  test('is taken from who leaves it between two looks', () => {
+    const path = join(parent, 'data');
+    holdDataFolder(path).release();
+    const leaving = holdDataFolder(path, { withWorkers: true });
+    const { run } = Database.prototype;
+    const spy = spyOn(Database.prototype, 'run').mockImplementation(function (this: Database, ...given) {
+      try {
+        return run.apply(this, given);
+      } finally {
+        if (String(given[0]) === 'BEGIN EXCLUSIVE') leaving.release();
+      }
+    });
+    try {
+      holdDataFolder(path).release();
+      expect(spy.mock.calls.filter(([sql]) => sql === 'BEGIN EXCLUSIVE')).toHaveLength(2);
+    } finally {
+      spy.mockRestore();
+    }
+  });
 
   test('the lock of a killed process does not keep out the next server', async () => {
     const path = join(parent, 'data');

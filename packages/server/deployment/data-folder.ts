@@ -146,24 +146,37 @@ function openLock(dataDir: string, take: (database: Database) => void): Database
   }
 }
 
+/** A server or a command may leave the folder between two looks at the lock, but hardly so often. */
+const LOOKS_AT_LOCK = 5;
+
 /**
  * Each worker holds a read transaction. So an exclusive transaction proves that no worker is left. An immediate one lets workers
  * join.
  */
 function takeAlone(dataDir: string, database: Database, withWorkers: boolean): void {
-  try {
-    database.run('BEGIN EXCLUSIVE');
-  } catch (error) {
-    if (!isBusy(error)) throw error;
-    // If an immediate transaction begins, no server holds the folder: only workers stand in the way.
+  for (let looks = 1; !tryExclusive(database); looks += 1) {
+    // If an immediate transaction begins, no server holds the folder: workers stand in the way, or who held it has just left.
     database.run('BEGIN IMMEDIATE');
-    throw new FolderInUse(
-      `workers of a server that was killed still use the data folder ${dataDir}: they end by themselves within seconds, so start again then; one that hangs has to be killed`,
-    );
+    if (looks === LOOKS_AT_LOCK) {
+      throw new FolderInUse(
+        `workers of a server that was killed still use the data folder ${dataDir}: they end by themselves within seconds, so start again then; one that hangs has to be killed`,
+      );
+    }
+    database.run('ROLLBACK');
   }
   if (!withWorkers) return;
   database.run('COMMIT');
   database.run('BEGIN IMMEDIATE');
+}
+
+function tryExclusive(database: Database): boolean {
+  try {
+    database.run('BEGIN EXCLUSIVE');
+    return true;
+  } catch (error) {
+    if (isBusy(error)) return false;
+    throw error;
+  }
 }
 
 function keepLock(lock: Database): HeldDataFolder {

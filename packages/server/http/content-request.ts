@@ -34,23 +34,25 @@ export class ContentRequest implements ContentCaller {
     this.wantsBytes = exchange.request.method !== 'HEAD';
   }
 
-  async reserve(bytes: number): Promise<ReadAids | undefined> {
+  async reserve(bytes: number, fillsScratch: boolean): Promise<ReadAids | undefined> {
     if (bytes <= SMALL_ANSWER_BYTES_MAX) return undefined;
     if (this.#held === undefined) {
       const { answers } = this.#shares;
       this.#held = { answers, hold: await answers.reserve(this.#space, bytes) };
     }
-    return this.wantsBytes ? this.#enterLane() : undefined;
+    return this.wantsBytes && fillsScratch ? this.#enterLane() : undefined;
   }
 
-  lend(bytes: number): Promise<ReadAids> | undefined {
+  lend(bytes: number, fillsScratch: boolean): Promise<ReadAids> | undefined {
     if (this.#held === undefined) {
       const answers = this.#shares.largeAnswers;
       const hold = answers.tryReserve(this.#space, bytes);
       if (hold === undefined) return undefined;
       this.#held = { answers, hold };
     }
-    return this.#enterLane();
+    // Reads that hang in a bucket would hold the lanes of all tenants.
+    const { signal } = this.#exchange.request;
+    return fillsScratch ? this.#enterLane() : Promise.resolve({ signal });
   }
 
   copy(source: CopySource, start: number, end: number): Promise<Blob> {
