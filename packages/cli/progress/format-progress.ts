@@ -7,7 +7,7 @@ import type {
   ProgressSnapshot,
 } from '@holdfast/client';
 import { formatBytes, formatCount } from '@holdfast/protocol';
-import { type Rates, readSoFar } from './job-rates.ts';
+import { amountsOf, type Rates } from './job-rates.ts';
 
 /** Bundles know no entries of trees: what they count are nodes. */
 function formatEntries(job: ProgressJob, count: number): string {
@@ -53,8 +53,9 @@ export function describePhase(job: ProgressJob, phase: ProgressPhase): string {
 }
 
 /** Dealt with, of how much, and how much of it was there already. */
-export function describeAmounts(job: ProgressJob, { phase, counters, totals }: ProgressSnapshot): string {
-  const { done, whole } = phase === 'scan' ? readSoFar(totals) : { done: counters, whole: totals };
+export function describeAmounts(job: ProgressJob, snapshot: ProgressSnapshot): string {
+  const { phase, counters } = snapshot;
+  const { done, whole } = amountsOf(snapshot);
   const files =
     whole.files === undefined
       ? formatEntries(job, done.files)
@@ -89,8 +90,8 @@ export function describeRates({ bytesPerSecond, remainingMs }: Rates): string {
 }
 
 /** The share that is dealt with, 0 to 1; undefined while the whole is not known. */
-export function shareDone({ phase, counters, totals }: ProgressSnapshot): number | undefined {
-  const { done, whole } = phase === 'scan' ? readSoFar(totals) : { done: counters, whole: totals };
+export function shareDone(snapshot: ProgressSnapshot): number | undefined {
+  const { done, whole } = amountsOf(snapshot);
   if (whole.bytes === undefined) return undefined;
   // Many small files take as long as one large one, so an entry counts as much as a byte where their number is known.
   const [entries, entriesDone] = whole.files === undefined ? [0, 0] : [whole.files, done.files];

@@ -25,15 +25,15 @@ export class JobRates {
   #phase: string | undefined;
 
   /** Takes in what is known at `at` (ms) and says what follows from it. */
-  add(at: number, { phase, counters, totals }: ProgressSnapshot): Rates {
+  add(at: number, snapshot: ProgressSnapshot): Rates {
+    const { phase, counters } = snapshot;
     if (phase !== this.#phase && (phase === 'scan' || this.#phase === 'scan')) this.#samples = [];
     this.#phase = phase;
-    const isScan = phase === 'scan';
-    const { done, whole } = isScan ? readSoFar(totals) : { done: counters, whole: totals };
+    const { done, whole } = amountsOf(snapshot);
     const sample = {
       at,
       files: done.files,
-      bytes: isScan ? done.bytes : counters.bytes - counters.deduplicatedBytes,
+      bytes: phase === 'scan' ? done.bytes : counters.bytes - counters.deduplicatedBytes,
     };
     this.#samples.push(sample);
     while ((this.#samples[0] as Sample).at < at - WINDOW_MS) this.#samples.shift();
@@ -53,11 +53,13 @@ export class JobRates {
   }
 }
 
-/** Of a tree that is being read. It may have grown since it was looked at. */
-export function readSoFar({ files = 0, bytes = 0, surveyedFiles, surveyedBytes }: ProgressTotals): {
+/** What is done of how much: while a tree is read, what is read of it. It may have grown since it was looked at. */
+export function amountsOf({ phase, counters, totals }: ProgressSnapshot): {
   readonly done: { readonly files: number; readonly bytes: number };
   readonly whole: ProgressTotals;
 } {
+  if (phase !== 'scan') return { done: counters, whole: totals };
+  const { files = 0, bytes = 0, surveyedFiles, surveyedBytes } = totals;
   const atLeast = (surveyed: number | undefined, read: number): number | undefined =>
     surveyed === undefined ? undefined : Math.max(surveyed, read);
   return {
