@@ -5,7 +5,6 @@
 import { describe, expect, test } from 'bun:test';
 import type { ApiError, LeaseResponse } from '@holdfast/protocol';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
-import { recountScaleout } from '../../../../test/support/scaleout-recount.ts';
 import type { Core } from '../../core/core.ts';
 import { listRootRefs } from '../../core/list-root-refs.ts';
 import type { MetadataStore, SpaceTransaction } from '../../core/ports.ts';
@@ -17,6 +16,7 @@ import { hashAt, insertNodes, readyNode, SPACE } from '../contract/samples.ts';
 import {
   bring,
   coreOf,
+  expectRecounted,
   leaseFor,
   makeContent,
   publish,
@@ -38,10 +38,7 @@ useProcesses(PROCESSES, {
     content = makeContent();
     cores = instances.map((instance) => coreOf(instance, content));
   },
-  async check(database) {
-    const { problems } = await recountScaleout(database);
-    expect(problems).toEqual([]);
-  },
+  check: expectRecounted,
 });
 
 function newNode(refs: readonly CanonicalNode[] = []): CanonicalNode {

@@ -4,7 +4,6 @@
  */
 import { describe, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
-import { recountScaleout } from '../../../../../test/support/scaleout-recount.ts';
 import { until } from '../../../../../test/support/until.ts';
 import { closeContentOf } from '../../../core/contents.ts';
 import { removeNodesWithEdges } from '../../../core/edges.ts';
@@ -14,7 +13,7 @@ import type { RecordMove } from '../../../core/packs/pack-ports.ts';
 import type { MetadataStore } from '../../../core/ports.ts';
 import { judgedPack, packedContent, placeIn } from '../../contract/pack-samples.ts';
 import { hashAt, newGeneration, openUpload, SPACE } from '../../contract/samples.ts';
-import { openInstance, type StoreInstance, useProcesses } from '../test/postgres-fixture.ts';
+import { expectRecounted, openInstance, type StoreInstance, useProcesses } from '../test/postgres-fixture.ts';
 
 const PROCESSES = 3;
 const GROUP = 256;
@@ -30,10 +29,7 @@ useProcesses(PROCESSES, {
     instances = opened;
     url = itsUrl;
   },
-  async check(database) {
-    const { problems } = await recountScaleout(database);
-    expect(problems).toEqual([]);
-  },
+  check: expectRecounted,
 });
 
 const store = (index: number): MetadataStore => (instances[index % PROCESSES] as StoreInstance).store;

@@ -4,7 +4,6 @@
  */
 import { expect, test } from 'bun:test';
 import { type CanonicalNode, makeNode } from '../../../../../test/support/canonical-node.ts';
-import { recountScaleout } from '../../../../../test/support/scaleout-recount.ts';
 import type { Core } from '../../../core/core.ts';
 import { getUsage } from '../../../core/get-usage.ts';
 import { leaseNodes } from '../../../core/lease-nodes.ts';
@@ -18,6 +17,7 @@ import type { DirectStore } from '../../../core/test/direct-store.ts';
 import { SPACE } from '../../contract/samples.ts';
 import {
   coreOf,
+  expectRecounted,
   leaseFor,
   makeContent,
   publish,
@@ -43,10 +43,7 @@ useProcesses(PROCESSES, {
     content = makeContent();
     cores = opened.map((instance) => coreOf(instance, content));
   },
-  async check(database) {
-    const { problems } = await recountScaleout(database);
-    expect(problems).toEqual([]);
-  },
+  check: expectRecounted,
 });
 
 const core = (index: number): Core => cores[index] as Core;

@@ -1,12 +1,13 @@
 /** A store, or several on one database as several processes have them, on a real PostgreSQL. */
 
-import { afterAll, afterEach, beforeAll, beforeEach } from 'bun:test';
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'bun:test';
 import type { LeaseResponse } from '@holdfast/protocol';
 import type { CanonicalNode } from '../../../../../test/support/canonical-node.ts';
 import {
   openPostgres as openServer,
   type TestDatabases,
 } from '../../../../../test/support/postgres-server.ts';
+import { recountScaleout } from '../../../../../test/support/scaleout-recount.ts';
 import type { Core, CoreSettings } from '../../../core/core.ts';
 import { leaseNode } from '../../../core/lease-node.ts';
 import { PackJudgements } from '../../../core/packs/judge-pack.ts';
@@ -160,4 +161,10 @@ export async function bring(core: Core, content: DirectStore, node: CanonicalNod
 export async function publish(core: Core, content: DirectStore, node: CanonicalNode): Promise<LeaseResponse> {
   await bring(core, content, node);
   return leaseFor(core, node);
+}
+
+/** A `check`: what the rows say they hold is what a recount finds. */
+export async function expectRecounted(url: string): Promise<void> {
+  const { problems } = await recountScaleout(url);
+  expect(problems).toEqual([]);
 }
