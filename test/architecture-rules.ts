@@ -165,6 +165,9 @@ function findTextViolations({ path, text }: SourceFile): string[] {
   }
   if (isTest(path) || path.includes('/tools/')) return found;
   const global = (pattern: RegExp): string | undefined => pattern.exec(code)?.[0];
+  if (path.startsWith('packages/') && code.includes('.slice()')) {
+    found.push(`${path}: .slice() of a Buffer is a view, no copy: new Uint8Array(bytes), or [...list]`);
+  }
   if (/^packages\/(?:protocol|client|console\/page)\//.test(path)) {
     const name = global(RUNTIME_GLOBALS);
     if (name !== undefined) found.push(`${path}: uses ${name}; what browsers run uses web standards only`);

@@ -61,6 +61,14 @@ test('tells content types of one length apart, and finds a wrong byte in one tha
   expect(formatFault(() => decodeNode(wrong))).toMatch(/0x7f at position 5/);
 });
 
+test('keeps a content type of its own, whatever becomes of the memory that it was met in', () => {
+  // A Buffer's own slice is a view of it.
+  const memory = Buffer.from(encodeNode({ contentType: 'text/plain', refs: [], content: new Uint8Array(3) }));
+  expect(decodeNode(memory).contentType).toBe('text/plain');
+  memory.set(encodeNode({ contentType: 'image/jpeg', refs: [], content: new Uint8Array(3) }));
+  expect(decodeNode(memory).contentType).toBe('image/jpeg');
+});
+
 describe('golden vectors', () => {
   for (const vector of vectors) {
     test(vector.name, () => {

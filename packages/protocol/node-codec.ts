@@ -214,7 +214,10 @@ function readContentType(head: Uint8Array, end: number): string {
   if (last !== undefined && isSameAt(head, NODE_FIXED_HEADER_BYTES, last.bytes)) return last.text;
   const text = decodeContentType(head, end);
   if (text.length <= KEPT_CONTENT_TYPE_BYTES_MAX) {
-    lastContentTypes[text.length] = { bytes: head.slice(NODE_FIXED_HEADER_BYTES, end), text };
+    lastContentTypes[text.length] = {
+      bytes: new Uint8Array(head.subarray(NODE_FIXED_HEADER_BYTES, end)),
+      text,
+    };
   }
   return text;
 }

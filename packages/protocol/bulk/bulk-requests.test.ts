@@ -48,6 +48,7 @@ describe('parseBulkLeaseRequest', () => {
     [{ leaseDurationMs: 1, hashes: [a], pack: 1 }, /pack must be true or false/],
     [{ leaseDurationMs: 1, hashes: [a], pack: null }, /pack must be true or false/],
     [{ leaseDurationMs: 1, hashes: [a], codecs: [] }, /field "codecs" is not known/],
+    [{ leaseDurationMs: 1, hashes: Array(16_383).fill(0) }, /more than 16384 values stand in it/],
     [`{"leaseDurationMs":1,"hashes":["${a}"],"hashes":["${b}"]}`, /twice|duplicate/i],
   ])('refuses body %#', (body, message) => {
     const refusal = refusalOf(() => parseBulkLeaseRequest(bytes(body)));
