@@ -35,6 +35,8 @@ export const REF_DOMAIN_CHARACTERS_MAX = 64;
 export const JSON_BODY_BYTES_MAX = MIB_BYTES;
 /** Nesting of arrays and objects; the deepest request of the interface has 2. */
 export const JSON_DEPTH_MAX = 8;
+/** Values in a body, those within others included; the largest request of the interface has some 4,100. */
+export const JSON_VALUES_MAX = 16_384;
 
 export const ACTIVE_UPLOADS_MAX_DEFAULT = 1024;
 export const UPLOAD_TTL_MS_DEFAULT = 5 * MINUTE_MS;

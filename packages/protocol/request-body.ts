@@ -1,6 +1,6 @@
 /** What the parsers of request bodies share: bounded strict JSON, known fields only, refusals that name field and rule. */
 import { ApiError } from './errors.ts';
-import { INTEGER_MAX, JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX } from './limits.ts';
+import { INTEGER_MAX, JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX, JSON_VALUES_MAX } from './limits.ts';
 import {
   isJsonObject,
   type JsonObject,
@@ -30,7 +30,7 @@ export function parseBody(bytes: Uint8Array, fields: readonly string[]): JsonObj
 
 function parseJson(bytes: Uint8Array): JsonValue {
   try {
-    return parseStrictJson(bytes, { depthMax: JSON_DEPTH_MAX });
+    return parseStrictJson(bytes, { depthMax: JSON_DEPTH_MAX, valuesMax: JSON_VALUES_MAX });
   } catch (cause) {
     if (!(cause instanceof StrictJsonError)) throw cause;
     throw new ApiError('INVALID_REQUEST', `the body is not valid JSON: ${cause.message}`, { cause });

@@ -18,6 +18,27 @@ function reasonOf(run: () => unknown): string {
   return 'none';
 }
 
+test('white space of any kind and length stands between values', () => {
+  for (const kind of [' ', '\n', '\r', '\t', ' \r\n\t']) {
+    const space = kind.repeat(10_000);
+    expect(toPlain(parse(`${space}{${space}"a"${space}:${space}[1${space},2]${space}}${space}`))).toEqual({
+      a: [1, 2],
+    });
+    expect(reasonOf(() => parse(`${space}`))).toBe('a value is missing');
+    expect(reasonOf(() => parse(`1${space}2`))).toBe('something follows the value');
+  }
+  for (const other of ['\v', '\f', '\u00a0', '\u2028', '\ufeff'])
+    expect(() => parse(`[1, ${other}2]`)).toThrow();
+});
+
+test('values are counted, those within others too', () => {
+  const parseFew = (text: string) => parseStrictJson(encoder.encode(text), { valuesMax: 4 });
+  expect(toPlain(parseFew('{"a":[1,2]}'))).toEqual({ a: [1, 2] });
+  for (const text of ['{"a":[1,2,3]}', '[[],[],[],[]]', '{"a":1,"b":2,"c":3,"d":4}']) {
+    expect(reasonOf(() => parseFew(text))).toBe('more than 4 values stand in it');
+  }
+});
+
 /** What the platform's parser would have made of it. */
 function toPlain(value: JsonValue): unknown {
   if (isJsonObject(value)) {

@@ -15,6 +15,8 @@ export interface StrictJsonOptions {
   /** Nesting of arrays and objects. */
   readonly depthMax?: number;
   readonly bytesMax?: number;
+  /** Values, those within others included. */
+  readonly valuesMax?: number;
 }
 
 export class StrictJsonError extends Error {
@@ -34,6 +36,8 @@ const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** The end of the number's digits, point and exponent; anything after it is for the caller to judge. */
 const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
+/** Native where a loop is not: a body may be a MiB of white space. */
+const NOT_SPACE = /[^ \n\r\t]/g;
 const HEX4 = /^[0-9a-fA-F]{4}$/;
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
@@ -77,7 +81,8 @@ export function parseStrictJson(bytes: Uint8Array, options: StrictJsonOptions = 
   } catch {
     throw new StrictJsonError('the bytes are not UTF-8', 0);
   }
-  return new StrictJsonParser(text, options.depthMax ?? JSON_DEPTH_MAX).parse();
+  const { depthMax = JSON_DEPTH_MAX, valuesMax = Number.POSITIVE_INFINITY } = options;
+  return new StrictJsonParser(text, depthMax, valuesMax).parse();
 }
 
 export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
@@ -87,12 +92,15 @@ export function isJsonObject(value: JsonValue | undefined): value is JsonObject 
 class StrictJsonParser {
   readonly #text: string;
   readonly #depthMax: number;
+  readonly #valuesMax: number;
+  #values = 0;
   #at = 0;
   #depth = 0;
 
-  constructor(text: string, depthMax: number) {
+  constructor(text: string, depthMax: number, valuesMax: number) {
     this.#text = text;
     this.#depthMax = depthMax;
+    this.#valuesMax = valuesMax;
   }
 
   parse(): JsonValue {
@@ -104,6 +112,9 @@ class StrictJsonParser {
 
   #parseValue(): JsonValue {
     const code = this.#skipSpace();
+    if (this.#values === this.#valuesMax)
+      throw this.#error(`more than ${this.#valuesMax} values stand in it`);
+    this.#values++;
     switch (code) {
       case OPEN_BRACE:
         return this.#parseObject();
@@ -256,11 +267,12 @@ class StrictJsonParser {
 
   /** Moves to the next character that is not white space; its code, NaN at the end. */
   #skipSpace(): number {
-    for (;;) {
-      const code = this.#text.charCodeAt(this.#at);
-      if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return code;
-      this.#at++;
-    }
+    const text = this.#text;
+    const code = text.charCodeAt(this.#at);
+    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return code;
+    NOT_SPACE.lastIndex = this.#at;
+    this.#at = NOT_SPACE.test(text) ? NOT_SPACE.lastIndex - 1 : text.length;
+    return text.charCodeAt(this.#at);
   }
 
   #enter(): void {
