@@ -55,10 +55,17 @@ test('a restored database is refused until an operator accepts it; then nothing 
   expect(refused.exitCode).toBe(1);
   expect(refused.stderr).toContain('holdfast accept-restore');
 
+  const checkConfig = () =>
+    runHoldfast(['config', 'check', '--online', '--listen', '127.0.0.1:0', ...place], { environment });
+  const behind = await checkConfig();
+  expect(behind.exitCode).toBe(1);
+  expect(behind.stdout + behind.stderr).toContain('holdfast accept-restore');
+
   const before = await listKeys(engines.bucket, 'nodes/');
   const accepted = await runHoldfast(['accept-restore', ...place, '--json'], { environment });
   expect([accepted.exitCode, accepted.stderr]).toEqual([0, '']);
   expect(JSON.parse(accepted.stdout)).toEqual({ wasBehind: true });
+  expect(await checkConfig()).toMatchObject({ exitCode: 0, stderr: '' });
   const restored = await startServer(options);
   try {
     const client = makeSpaceClient(restored.url, APP, SPACE, cluster.issuer.token(SPACE));

@@ -41,11 +41,12 @@ export function registerCheckCommand(program: Command): void {
       'check',
       { repair, rehash },
       'repairs are kept; run the same command again to check everything',
-      options.quiet ? undefined : (line) => printNote(printable(line)),
+      // Progress is asked for even if nobody wants to read it: without any the check would count as stalled.
+      (line) => options.quiet || printNote(printable(line)),
     );
     if (options.json) printJson(result);
     else printResult(result);
-    if (!result.ok) throw new CliError(describeOutcome(result));
+    if (!result.ok) throw new CliError(describeOutcome(result, options.repair === true));
   });
 }
 
@@ -63,10 +64,12 @@ function countFindings({ findings }: Result): string {
   return `${formatCount(findings.length)} findings, ${formatCount(repaired)} repaired`;
 }
 
-function describeOutcome(result: Result): string {
+function describeOutcome(result: Result, wasToRepair: boolean): string {
   const left = result.findings.filter(({ repaired }) => !repaired).length;
-  const advice =
-    left === 0 ? 'check again to be sure' : 'each finding says what to do, or run it with --repair';
+  const rest = wasToRepair
+    ? 'each finding that is left says what to do'
+    : 'each finding says what to do, or run it with --repair';
+  const advice = left === 0 ? 'check again to be sure' : rest;
   return `${countFindings(result)}: ${advice}`;
 }
 

@@ -4,7 +4,8 @@ import { findContentOf, isProofOfRot, markRotten, markSound, verifyInlineNode } 
 import type { Core } from '../core/core.ts';
 import type { ContentFacts, InspectedNode, NodesAround } from '../core/inspection-ports.ts';
 import type { NodeRow, NodeStorage, Space } from '../core/model.ts';
-import { ContentDamaged, ContentLost, isDamage, StoreUnavailable } from '../core/ports.ts';
+import { ContentDamaged, ContentLost, isDamage, StoreUnavailable } from '../core/store-failure.ts';
+import { compareRow, headLength, RowContradicted } from './compare-row.ts';
 import type { Fault } from './recount-space.ts';
 
 const PAGE_ROWS = 500;
@@ -78,6 +79,10 @@ async function checkNode(
     return { kind: 'rotten', hash: row.hash, message, repaired: isSound };
   }
   if (!(await isStill(core, space, row))) return undefined;
+  if (problem instanceof RowContradicted) {
+    const message = `${problem.message}: restore the database from a backup`;
+    return { kind: 'row', hash: row.hash, message, repaired: false };
+  }
   if (!isProofOfRot(problem)) {
     const message = `it cannot be read (${messageOf(problem)}): check the disk or the store, and check again`;
     return { kind: 'unreadable', hash: row.hash, message, repaired: false };
@@ -109,8 +114,11 @@ async function proveBytes(
     }
     if (inlineLength === undefined) {
       const object = { space, generation, canonicalSize, integrity, packed };
-      if (isRead) await core.content.verify(object, row.hash);
-      else await core.content.prove(object, canonicalSize - 1, canonicalSize);
+      if (!isRead) await core.content.prove(object, canonicalSize - 1, canonicalSize);
+      else {
+        await core.content.verify(object, row.hash);
+        compareRow(row, await core.content.read(object, 0, headLength(row)));
+      }
       return undefined;
     }
     if (inlineLength !== canonicalSize) throw new ContentDamaged('its inline bytes are of another length');
@@ -118,6 +126,7 @@ async function proveBytes(
     const inline = await core.metadata.transact(space, findContentOf, generation);
     if (inline === undefined) throw new ContentLost('its content record is gone');
     verifyInlineNode(core, inline, row.hash);
+    compareRow(row, inline.inlineBytes as Uint8Array);
     return undefined;
   } catch (error) {
     if (isProofOfRot(error) || isDamage(error)) return error as Error;

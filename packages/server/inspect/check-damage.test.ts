@@ -3,9 +3,11 @@ import { Database } from 'bun:sqlite';
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { databasePath, nextTurn } from '../../../test/support/embedded-files.ts';
-import { isDamage } from '../core/ports.ts';
+import { packed, plain } from '../../../test/support/planted-pack.ts';
 import { repairCounts } from '../core/repair-counts.ts';
-import { CoreWorld, SPACE, smallNode } from '../core/test/core-fixture.ts';
+import { isDamage } from '../core/store-failure.ts';
+import { CoreWorld, objectNode, SPACE, smallNode } from '../core/test/core-fixture.ts';
+import { PackClient } from '../core/test/pack-fixture.ts';
 import { checkDeployment } from './check-deployment.ts';
 
 let world: CoreWorld;
@@ -13,10 +15,10 @@ beforeEach(async () => {
   world = await CoreWorld.open();
 });
 
-const check = () =>
+const check = (rehashPercent = 0) =>
   checkDeployment(world.core, {
     isRepaired: false,
-    rehashPercent: 0,
+    rehashPercent,
     signal: new AbortController().signal,
     report: () => undefined,
   });
@@ -71,6 +73,37 @@ test('check names every node that lies on a damaged page of rows, and no other',
   mend();
   await world.restart();
   expect(await check()).toMatchObject({ ok: true, findings: [] });
+});
+
+test('a row that contradicts the bytes of its node is named once they are read, wherever they are', async () => {
+  const [inline, large] = [smallNode(1), objectNode(1)];
+  const [first, second] = [smallNode(2), smallNode(3)];
+  await world.publish(inline, large);
+  await new PackClient(world, false).send([first, second], [plain(first), packed(second)]);
+  const rehash = () => check(100);
+  expect(await rehash()).toMatchObject({ ok: true, checked: 4, findings: [] });
+  const plant = (sql: string): void => {
+    const database = new Database(databasePath(world.dataDir));
+    database.run(sql);
+    database.close();
+  };
+  for (const { hash, contentType } of [inline, large, second]) {
+    plant(`UPDATE nodes SET content_type = 'text/wrong' WHERE hash = x'${hash}'`);
+    await world.restart();
+    const { findings } = await rehash();
+    expect(findings).toMatchObject([{ kind: 'row', hash, repaired: false }]);
+    expect(findings[0]?.message).toMatch(/its content type is .*, not text\/wrong: restore/);
+    expect(await check(0)).toMatchObject({ ok: true });
+    plant(`UPDATE nodes SET content_type = '${contentType}' WHERE hash = x'${hash}'`);
+  }
+  plant(`UPDATE nodes SET refs = zeroblob(32) WHERE hash = x'${large.hash}'`);
+  await world.restart();
+  const found = (await rehash()).findings.filter(({ kind }) => kind === 'row');
+  expect(found).toMatchObject([
+    { hash: large.hash, message: expect.stringContaining('its refs are others') },
+  ]);
+  // The fixture recounts at its end.
+  plant(`UPDATE nodes SET refs = x'' WHERE hash = x'${large.hash}'`);
 });
 
 test('a repair leaves alone rows that changed since they were counted, and rows that are gone', async () => {

@@ -1,15 +1,16 @@
 /** The check, and a collection, on a real PostgreSQL that has damaged pages on its disk. */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
-import { closeSync, openSync, readSync, writeSync } from 'node:fs';
 import type { Hash } from '@holdfast/protocol';
 import { SQL } from 'bun';
 import { type CanonicalNode, makeNode } from '../../../test/support/canonical-node.ts';
 import { type PostgresServer, startPostgres } from '../../../test/support/postgres-server.ts';
 import type { Core } from '../core/core.ts';
-import { isDamage, type ScrubPosition } from '../core/ports.ts';
 import { runGc } from '../core/run-gc.ts';
+import { isDamage } from '../core/store-failure.ts';
 import type { DirectStore } from '../core/test/direct-store.ts';
+import type { ScrubPosition } from '../core/upkeep-ports.ts';
 import { SPACE } from '../engine/contract/samples.ts';
+import { damagePage } from '../engine/postgres/test/damaged-page-fixture.ts';
 import {
   coreOf,
   makeContent,
@@ -20,7 +21,6 @@ import {
 import { type CheckResult, checkDeployment } from './check-deployment.ts';
 
 const TEST_MS_MAX = 300_000;
-const PAGE_BYTES = 8_192;
 const NODES = 300;
 const AT_ONCE = 8;
 /** Further nodes of the Space, whose leases never end. */
@@ -67,48 +67,7 @@ async function ask<T>(work: (sql: SQL) => Promise<T>): Promise<T> {
   }
 }
 
-interface Damage {
-  /** of the nodes whose rows were on the page */
-  readonly hashes: readonly Hash[];
-  mend(): Promise<void>;
-}
-
-/** Overwrites a block of a table or an index while the server is down. The table `nodes` has no old versions of rows then. */
-async function damage(relation: string, block: number): Promise<Damage> {
-  const { path, hashes } = await ask(async (sql) => {
-    await sql.unsafe('VACUUM FULL nodes');
-    const [found] = await sql.unsafe(
-      `SELECT current_setting('data_directory') || '/' || pg_relation_filepath('${relation}') AS path`,
-    );
-    const rows: { hash: Hash }[] = await sql.unsafe(
-      `SELECT encode(hash, 'hex') AS hash FROM nodes WHERE ctid >= '(${block},0)' AND ctid < '(${block + 1},0)'`,
-    );
-    // Recovery after the crash begins here, and no page that it writes anew may be the damaged one.
-    await sql.unsafe('CHECKPOINT');
-    return { path: found.path as string, hashes: rows.map(({ hash }) => hash).toSorted() };
-  });
-  const kept = Buffer.alloc(PAGE_BYTES);
-  const onDisk = async (work: (file: number) => void): Promise<void> => {
-    await postgres.kill();
-    const file = openSync(path, 'r+');
-    work(file);
-    closeSync(file);
-    await postgres.restart();
-  };
-  await onDisk((file) => {
-    readSync(file, kept, 0, PAGE_BYTES, block * PAGE_BYTES);
-    writeSync(
-      file,
-      Buffer.alloc(PAGE_BYTES / 2, 0xa5),
-      0,
-      PAGE_BYTES / 2,
-      block * PAGE_BYTES + PAGE_BYTES / 2,
-    );
-  });
-  const mend = (): Promise<void> =>
-    onDisk((file) => void writeSync(file, kept, 0, PAGE_BYTES, block * PAGE_BYTES));
-  return { hashes, mend };
-}
+const damage = (relation: string, block: number) => damagePage(postgres, url, relation, block);
 
 async function check(): Promise<CheckResult> {
   const core = await open();

@@ -5,8 +5,8 @@
 import { formatCount, type Hash } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
 import type { Space } from '../core/model.ts';
-import { isDamage } from '../core/ports.ts';
 import { type CountRepairs, repairCounts } from '../core/repair-counts.ts';
+import { isDamage } from '../core/store-failure.ts';
 import { checkContents, type FoundFault } from './check-contents.ts';
 import { checkUploads } from './check-uploads.ts';
 import { type Fault, type FindingKind, type Recount, recountSpace } from './recount-space.ts';

@@ -4,7 +4,7 @@ import { findContentOf, isProofOfRot, verifyInlineNode } from '../core/contents.
 import type { Core } from '../core/core.ts';
 import type { FinishedUpload } from '../core/inspection-ports.ts';
 import type { Space } from '../core/model.ts';
-import { ContentLost } from '../core/ports.ts';
+import { ContentLost } from '../core/store-failure.ts';
 import type { ContentCheck, FoundFault } from './check-contents.ts';
 
 const PAGE_ROWS = 500;

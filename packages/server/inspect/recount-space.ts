@@ -24,6 +24,7 @@ export const FINDING_KINDS = [
   'content-record',
   'lost',
   'damaged',
+  'row',
   'rotten',
   'unreadable',
 ] as const;

@@ -1,5 +1,6 @@
 /** Looks whether the engines of a server can be used right now. Makes nothing in them, and says what it found in words. */
-import { StoreUnavailable } from '../core/ports.ts';
+import { explainBehind, isBehind } from '../core/store-epoch.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
 import { tryDataFolder } from '../deployment/data-folder.ts';
 import { tryBytes, tryRows } from '../deployment/open.ts';
 import {
@@ -48,6 +49,7 @@ export async function tryEngines(place: DeploymentPlace): Promise<EngineFindings
     if (bytes !== undefined) {
       judgeClock(nameBucket(bytesPlace), bytes.clockAheadMs, problems);
       if (rows !== undefined) judgeMarker(bytesPlace, rowsPlace, rows, bytes.storeId, { problems, found });
+      if (rows !== undefined) judgeEpoch(nameRows(rowsPlace), rows, bytes.epoch, problems);
     }
   }
   return { problems, found, isServed: rows?.isServed ?? false };
@@ -84,6 +86,13 @@ function judgeClock(name: string, aheadMs: number | undefined, problems: string[
   const seconds = Math.round(Math.abs(aheadMs) / 1000);
   const direction = aheadMs > 0 ? 'ahead of' : 'behind';
   problems.push(`${name}: its clock is ${seconds} s ${direction} this machine's; set both by NTP`);
+}
+
+/** A server that works on the rows has moved them on, perhaps since they were looked at. */
+function judgeEpoch(name: string, rows: RowsTrial, store: number | undefined, problems: string[]): void {
+  if (rows.isServed || rows.epoch === undefined || store === undefined) return;
+  const epochs = { rows: rows.epoch, store };
+  if (isBehind(epochs)) problems.push(`--metadata, ${name}: ${explainBehind(epochs)}`);
 }
 
 function judgeMarker(

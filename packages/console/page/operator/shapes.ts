@@ -98,7 +98,8 @@ export interface Status {
     readonly name: string;
     readonly message: string;
   }[];
-  readonly apps: { readonly active: number; readonly suspended: number };
+  /** null: an engine is away */
+  readonly apps: { readonly active: number; readonly suspended: number } | null;
 }
 
 export type AuditLine = Readonly<Record<string, unknown>>;

@@ -1,0 +1,25 @@
+/** Whether a row says of its node what the node's own bytes say. A page of rows that rotted unseen, or a wrong write, does not. */
+import { NODE_HEADER_BYTES_MAX, NodeHeaderParser } from '@holdfast/protocol';
+import type { NodeRow } from '../core/model.ts';
+
+/** The bytes have the digest, so the row is wrong. */
+export class RowContradicted extends Error {
+  override readonly name = 'RowContradicted';
+}
+
+/** So many of the first bytes of a node hold all that its row repeats. */
+export const headLength = ({ canonicalSize }: NodeRow): number =>
+  Math.min(canonicalSize, NODE_HEADER_BYTES_MAX);
+
+/** `head`: the first bytes of a node that has the digest of the row. Throws RowContradicted. */
+export function compareRow(row: NodeRow, head: Uint8Array): void {
+  const parser = new NodeHeaderParser();
+  parser.push(head);
+  const { contentType, size, refs } = parser.finish(row.canonicalSize);
+  const wrong = [
+    contentType !== row.contentType && `its content type is ${contentType}, not ${row.contentType}`,
+    size !== row.size && `its content has ${size} bytes, not ${row.size}`,
+    Buffer.compare(refs, row.refs) !== 0 && 'its refs are others',
+  ].filter((each) => each !== false);
+  if (wrong.length > 0) throw new RowContradicted(`the row contradicts the bytes: ${wrong.join('; ')}`);
+}
