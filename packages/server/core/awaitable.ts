@@ -1,5 +1,6 @@
 /** Uses a value without waiting when it is there already: an engine in this process answers without a promise. */
-import type { Awaitable } from './ports.ts';
+
+export type Awaitable<T> = T | Promise<T>;
 
 /** `use(value)`, now or when the promise settles. What `use` throws is thrown now, or rejects. */
 export function after<T, R>(value: Awaitable<T>, use: (value: T) => Awaitable<R>): Awaitable<R> {

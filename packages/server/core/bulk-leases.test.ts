@@ -3,8 +3,8 @@ import { describe, expect, test } from 'bun:test';
 import type { CanonicalNode } from '../../../test/support/canonical-node.ts';
 import { makePack, PACK_BYTES_LIMIT, plain } from '../../../test/support/planted-pack.ts';
 import { getUsage } from './get-usage.ts';
-import { ContentLost } from './ports.ts';
 import { runGc } from './run-gc.ts';
+import { ContentLost } from './store-failure.ts';
 import {
   CoreWorld,
   DAY_MS,

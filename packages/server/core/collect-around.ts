@@ -7,7 +7,7 @@ import { type Claims, claimNodes } from './collection.ts';
 import type { Core } from './core.ts';
 import { isEligible } from './eligibility.ts';
 import type { Space } from './model.ts';
-import { isDamage } from './ports.ts';
+import { isDamage } from './store-failure.ts';
 
 const PAGE_ROWS = 500;
 /** Few, so that damage fails few claims. */

@@ -7,7 +7,6 @@
  * Any number of passes may work on one claim: one of them forgets the row and reports it. Only the sweep leaves a claim for a
  * while to the pass that works on it, so that the answer of a pass does not depend on when the sweep runs.
  */
-
 import type { Hash } from '@holdfast/protocol';
 import { findUrlExpiries } from './contents.ts';
 import type { Core } from './core.ts';
@@ -15,7 +14,9 @@ import { removeNodesWithEdges } from './edges.ts';
 import { isEligible } from './eligibility.ts';
 import { assertInvariant } from './invariant.ts';
 import type { Generation, NodeRow, Space } from './model.ts';
-import { isDamage, type SpaceTransaction, type UploadKind } from './ports.ts';
+import type { SpaceTransaction } from './ports.ts';
+import { isDamage } from './store-failure.ts';
+import type { UploadKind } from './upload-ports.ts';
 
 export interface Claims {
   /** how many rows were looked at */

@@ -4,15 +4,10 @@ import type { Core } from './core.ts';
 import { createGeneration, makeGenerationDigits } from './generation.ts';
 import { assertInvariant } from './invariant.ts';
 import type { ContentRow, Generation, NodeRow, NodeStorage, PackPlace, Space, UploadRow } from './model.ts';
-import {
-  ContentDamaged,
-  ContentLost,
-  isDamage,
-  type SpaceTransaction,
-  type StoredObject,
-  type UploadKind,
-} from './ports.ts';
+import type { SpaceTransaction, StoredObject } from './ports.ts';
 import { sha256 } from './sha256.ts';
+import { ContentDamaged, ContentLost, isDamage } from './store-failure.ts';
+import type { UploadKind } from './upload-ports.ts';
 
 /**
  * Discards a closed generation's bytes. Inline bytes are deleted in this transaction, and the record of a pack stops being live. An

@@ -1,6 +1,7 @@
 /** What looking at a whole Space needs of the rows, beside what requests need (core/ports.ts). */
 import type { Hash } from '@holdfast/protocol';
-import type { Generation, NodeRow, PackId, PackPlace, PackUse, RootRefBalance, Space } from './model.ts';
+import type { Generation, NodeRow, PackPlace, RootRefBalance, Space } from './model.ts';
+import type { PackId, PackUse } from './packs/pack-model.ts';
 import type { UsageDelta } from './usage-delta.ts';
 
 type Awaitable<T> = T | Promise<T>;

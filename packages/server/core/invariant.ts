@@ -1,6 +1,7 @@
 /** Errors for data that contradicts itself: it breaks a rule of docs/design.md, or a count of one Space is wrong. */
+import type { Awaitable } from './awaitable.ts';
 import type { Space } from './model.ts';
-import { type Awaitable, StoreUnavailable } from './ports.ts';
+import { StoreUnavailable } from './store-failure.ts';
 
 /**
  * A rule of docs/design.md is broken. It ends the process: going on could turn one wrong row into lost bytes, and a restart

@@ -1,6 +1,6 @@
 /** Decides one lease request inside one transaction. It does no I/O: `inspect` asks the caller to inspect and to call again. */
-
 import { ApiError, type Hash } from '@holdfast/protocol';
+import type { Awaitable } from './awaitable.ts';
 import { after } from './awaitable.ts';
 import { closeContent, closeContentOf, urlExpiryOf } from './contents.ts';
 import { findChildren } from './edges.ts';
@@ -8,7 +8,7 @@ import { noRoom } from './free-space.ts';
 import { createGeneration } from './generation.ts';
 import { isSameLease, type LeaseWindow, renewLease } from './lease-state.ts';
 import type { Generation, NodeRow, UploadEvidence, UploadRow } from './model.ts';
-import type { Awaitable, SpaceTransaction, UploadKind } from './ports.ts';
+import type { SpaceTransaction } from './ports.ts';
 import {
   CONTRADICTION,
   contradicts,
@@ -18,6 +18,7 @@ import {
   settleWaiting,
 } from './publication.ts';
 import { judgeQuotas, type QuotaInput, type QuotaRefusal, type Stored } from './quotas.ts';
+import type { UploadKind } from './upload-ports.ts';
 
 export interface LeaseRequest {
   readonly hash: Hash;

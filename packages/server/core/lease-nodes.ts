@@ -19,9 +19,10 @@ import { makeGenerationDigits } from './generation.ts';
 import { changesRefused } from './lease-decision.ts';
 import { uploadRulesOf } from './lease-node.ts';
 import { clampLeaseDuration } from './lease-state.ts';
-import type { PackRow, Space } from './model.ts';
+import type { Space } from './model.ts';
 import { childrenFirst } from './order-nodes.ts';
 import { leaseRows, openPack, type RowOutcome } from './packs/pack-decision.ts';
+import type { PackRow } from './packs/pack-model.ts';
 import { PACK_GROUP_RECORDS } from './packs/pack-ports.ts';
 import type { Stored } from './quotas.ts';
 import { sha256 } from './sha256.ts';
@@ -65,6 +66,8 @@ export async function leaseNodes(
     const leased = new Map(outcomes.map((outcome) => [outcome.hash, outcome] as const));
     const isStillAbsent = hashes.some((hash) => (leased.get(hash)?.kind ?? 'absent') === 'absent');
     if (request.pack && isStillAbsent && pack === undefined && round < ROUNDS_MAX) continue;
+    // Where a pack is opened, more is on its way.
+    if (pack === undefined) restAfterLeases(core, space);
     if (renews) onRenewal?.();
     const results = limitChildHashes(
       hashes.map((hash) => toResult(leased.get(hash) ?? { kind: 'absent', hash })),
@@ -72,6 +75,11 @@ export async function leaseNodes(
     if (pack === undefined || !isStillAbsent) return { results };
     return { results, pack: await instruct(core, space, pack, uploadOrigin) };
   }
+}
+
+/** A push sends its packs side by side, and leases what waits behind them: what ends while none is being received may be the last. */
+export function restAfterLeases({ content: { upload }, metadata }: Core, space: Space): void {
+  if (upload.kind === 'server' && upload.receiver.reservedBytes(space) === 0) metadata.rest?.();
 }
 
 type RowFound = Awaited<ReturnType<Core['metadata']['findNodesWithContent']>>[number];

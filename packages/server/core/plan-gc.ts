@@ -6,8 +6,10 @@ import type { GcResult, Hash } from '@holdfast/protocol';
 import { claimCandidates, findLeftoverClaims, settleClaims } from './collection.ts';
 import type { Core } from './core.ts';
 import type { Space } from './model.ts';
-import { isDamage, type SpaceTransaction, type UploadKind } from './ports.ts';
+import type { SpaceTransaction } from './ports.ts';
 import { Pass } from './run-gc.ts';
+import { isDamage } from './store-failure.ts';
+import type { UploadKind } from './upload-ports.ts';
 
 export interface GcPlan extends GcResult {
   /** in the order in which the pass forgets them */

@@ -3,6 +3,7 @@
  * A port method throws only for failure; absence is `undefined`. Failure is never turned into absence.
  */
 import type { Hash } from '@holdfast/protocol';
+import type { Awaitable } from './awaitable.ts';
 import type { KeptCounters, SpaceInspection } from './inspection-ports.ts';
 import type { LeaseWindow } from './lease-state.ts';
 import type {
@@ -19,12 +20,12 @@ import type {
   UploadEvidence,
   UploadRow,
 } from './model.ts';
-import type { PackReads, PackReceiver, PackStore, PackVerbs } from './packs/pack-ports.ts';
+import type { PackReads, PackStore, PackVerbs } from './packs/pack-ports.ts';
 import type { Stored } from './quotas.ts';
 import type { StoreEpoch, StrayPort, WalkKeeper } from './stray-ports.ts';
 import type { PurgeVerbs, SpaceListing } from './tenancy-ports.ts';
-
-export type Awaitable<T> = T | Promise<T>;
+import type { Upkeep } from './upkeep-ports.ts';
+import type { ContentUploads, NodeLimits } from './upload-ports.ts';
 
 /**
  * Rows. `transact` runs `body` in one serializable unit of one Space and resolves only when its effects are durable;
@@ -35,7 +36,7 @@ export type Awaitable<T> = T | Promise<T>;
  * decides by `tx` and `input` alone, and both `input` and what it returns are plain data that can be copied.
  * The read verbs see only committed state, durable or about to be, and never wait for a writer.
  */
-export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort, PackReads {
+export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort, Upkeep, PackReads {
   /** The largest canonical node, bytes, that may be kept as a row by `insertContent` with inlineBytes; 0 = never. */
   readonly inlineBytesMax: number;
   /**
@@ -70,26 +71,6 @@ export interface MetadataStore extends SpaceListing, SpaceInspection, StrayPort,
     domain: string,
     page: { readonly revision: number | 'current'; readonly after: Hash | undefined; readonly limit: number },
   ): Awaitable<{ readonly revision: number; readonly items: readonly RootRefBalance[] } | undefined>;
-  /** Up to `limit` Spaces that have something for the sweep at `now`, `cutoffs` applied; order free, fair over calls. */
-  findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): Awaitable<readonly Space[]>;
-  /** Advances lease watermarks and prunes root-ref history in bounded steps; returns true when more is left to do. */
-  maintain(cutoffs: SweepCutoffs): Promise<boolean>;
-  /** Bounded walk over all node rows that have content, for the scrub. `after` resumes; `undefined` result = end. */
-  findNodesToScrub(
-    after: ScrubPosition | undefined,
-    limit: number,
-  ): Awaitable<{ readonly items: readonly ScrubItem[]; readonly next: ScrubPosition | undefined }>;
-  /**
-   * Up to `limit` Spaces with rotten rows, after `after` in an order of the engine's own. Each comes with its number of rotten
-   * rows, counted up to `ROTTEN_COUNT_MAX`. The engine has an index of rotten rows alone, because every process asks every few
-   * seconds.
-   */
-  findRottenSpaces(
-    after: RottenSpace['position'] | undefined,
-    limit: number,
-  ): Awaitable<readonly RottenSpace[]>;
-  /** Which generations among `keys` still have a record (upload, content, or discard). */
-  findKnownGenerations(keys: readonly ObjectKey[]): Awaitable<ReadonlySet<Generation>>;
   /** Much was written, and no more is on its way: where a log takes room, this is the time to empty it. Nobody waits for that. */
   rest?(): void;
   close(): Promise<void>;
@@ -102,32 +83,6 @@ export interface RootRefReads {
   readonly domain: string;
   readonly requestId: string;
   readonly hashes: readonly Hash[];
-}
-
-export interface SweepCutoffs {
-  readonly now: number;
-  /** waiting rows touched at or before this, and uploads with max(touchedAt, urlExpiresAt) at or before this, go */
-  readonly abandonedAt: number;
-  /** root-ref history superseded at or before this may go */
-  readonly historyAt: number;
-}
-
-/** The rotten rows of one Space are counted up to this number: a larger one would tell an operator nothing new. */
-export const ROTTEN_COUNT_MAX = 1000;
-
-export interface RottenSpace {
-  readonly space: Space;
-  readonly nodes: number;
-  /** opaque: the `after` of the next call */
-  readonly position: string;
-}
-
-/** Opaque resume point of the scrub's walk. */
-export type ScrubPosition = string;
-export interface ScrubItem {
-  readonly space: Space;
-  readonly node: NodeRow;
-  readonly content: ContentRow | undefined;
 }
 
 /**
@@ -260,65 +215,6 @@ export interface DeletedObjects {
   readonly failure: unknown;
 }
 
-export type UploadKind = ContentUploads['kind'];
-
-export type ContentUploads =
-  | { readonly kind: 'server'; readonly receiver: UploadReceiver }
-  | {
-      readonly kind: 'direct';
-      signUpload(
-        space: Space,
-        generation: Generation,
-        life: UploadUrlLife,
-        mediaType: string,
-      ): Promise<SignedUpload>;
-    };
-
-/** Instants by the rows' clock; the end is a whole second. */
-export interface UploadUrlLife {
-  readonly issuedAt: number;
-  readonly expiresAt: number;
-}
-
-export interface SignedUpload {
-  readonly url: string;
-  readonly headers: Record<string, string>;
-}
-
-/** The function reads a small body whole: called once the generation counts as being received; the receiver owns the result. */
-export type UploadBody = ReadableStream<Uint8Array> | Uint8Array | (() => Promise<Uint8Array>);
-
-/** Receives the bytes of uploads in this server, and knows which generations are being received right now. */
-export interface UploadReceiver extends PackReceiver {
-  /**
-   * Streams `body` once, with at most 8 MiB of it in memory: hashes it, parses the header, makes the integrity record, stages the
-   * bytes. Stops reading past `limits.nodeBytesMax` (evidence NODE_TOO_LARGE, nothing staged). Rejects and leaves nothing if the
-   * body breaks off. Meanwhile the generation counts as being received, with `declaredLength` reserved bytes.
-   */
-  receive(
-    target: { readonly space: Space; readonly generation: Generation; readonly hash: Hash },
-    body: UploadBody,
-    declaredLength: number | undefined,
-    limits: NodeLimits,
-  ): Promise<StagedUpload>;
-  isReceiving(generation: Generation): boolean;
-  reservedBytes(space: Space): number;
-}
-
-/** Bytes that are received but not yet the object of their generation. */
-export interface StagedUpload {
-  readonly evidence: UploadEvidence;
-  /** present when the bytes fit the metadata store's inline limit: the caller stores them as a content row */
-  readonly inlineBytes: Uint8Array | undefined;
-  /** Makes the staged object durable under its write-once key. Resolves false when the key is already taken. */
-  seal(): Promise<boolean>;
-  /**
-   * Always the last call, whatever happened: drops what was staged and not sealed; the generation is no longer being received.
-   * Never touches a sealed object: a transaction decides by records whether that is deleted (`setDiscard`).
-   */
-  release(): Promise<void>;
-}
-
 export type InspectedObject =
   | { readonly found: false }
   | { readonly found: true; readonly evidence: UploadEvidence };
@@ -342,36 +238,6 @@ export interface ReadAids {
   /** aborts when no caller waits any more */
   readonly signal?: AbortSignal;
 }
-
-export interface NodeLimits {
-  /** largest canonical node, bytes; exactly this is accepted */
-  readonly nodeBytesMax: number;
-}
-
-/** Proof that content is bad: bytes were read and are wrong. */
-export class ContentDamaged extends Error {
-  override readonly name = 'ContentDamaged';
-}
-
-/** Proof that content is gone: a store known healthy says the object is not there. */
-export class ContentLost extends Error {
-  override readonly name = 'ContentLost';
-}
-
-/** The store failed or is away, and nothing was decided: the request may be sent again. Answers 503. */
-export class StoreUnavailable extends Error {
-  override readonly name: string = 'StoreUnavailable';
-  /** one row cannot be read or removed while the store itself is well; a second try would fail too */
-  readonly isDamage: boolean;
-
-  constructor(message: string, { isDamage = false, ...options }: ErrorOptions & { isDamage?: boolean } = {}) {
-    super(message, options);
-    this.isDamage = isDamage;
-  }
-}
-
-/** True for a row that cannot be read or removed while the store is well: work on other rows may go on. */
-export const isDamage = (error: unknown): boolean => error instanceof StoreUnavailable && error.isDamage;
 
 /** Signs and checks what the server hands out: upload URLs and cursors. Keys are kept with the data. */
 export interface Signer {

@@ -7,7 +7,8 @@ import { type Claims, claimCandidates, findLeftoverClaims, finishClaims } from '
 import type { Core } from './core.ts';
 import type { Space } from './model.ts';
 import { sweepPacks } from './packs/sweep-packs.ts';
-import { isDamage, type SpaceTransaction } from './ports.ts';
+import type { SpaceTransaction } from './ports.ts';
+import { isDamage } from './store-failure.ts';
 import { deleteDiscards, findAbandoned, forgetAbandoned, ROWS_PER_TRANSACTION_MAX } from './sweep.ts';
 
 /** Everything is as old as that. */

@@ -1,11 +1,11 @@
 /** Reads, rot and the scrub: what counts as proof, and reads beside collections and healings (docs/design.md, Rot and healing). */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { createdAtOf } from './generation.ts';
-import { StoreUnavailable } from './ports.ts';
 import { readContent } from './read-content.ts';
 import { readMetadata } from './read-metadata.ts';
 import { runGc } from './run-gc.ts';
 import { scrub } from './scrub.ts';
+import { StoreUnavailable } from './store-failure.ts';
 import {
   CALLER,
   CoreWorld,

@@ -1,20 +1,14 @@
 /** readContent: the node's own content, whole or one range, every byte proven first (docs/api.md, readContent). */
 import { ApiError, type Hash } from '@holdfast/protocol';
-import { after } from './awaitable.ts';
+import { type Awaitable, after } from './awaitable.ts';
 import { parseByteRange } from './byte-range.ts';
 import type { ContentCaller } from './content-caller.ts';
 import { isProofOfRot, markRotten, rottenContent, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
-import {
-  type Awaitable,
-  CONTENT_PIECE_BYTES,
-  ContentDamaged,
-  ContentLost,
-  isDamage,
-  type ReadAids,
-} from './ports.ts';
+import { CONTENT_PIECE_BYTES, type ReadAids } from './ports.ts';
 import { isReadable, nodeNotFound } from './read-metadata.ts';
+import { ContentDamaged, ContentLost, isDamage } from './store-failure.ts';
 
 export interface ContentAnswer {
   readonly status: 200 | 206;

@@ -1,9 +1,9 @@
 /** readMetadata (docs/api.md, readMetadata). */
 import { ApiError, type Hash, type NodeDescription, refsToHashes } from '@holdfast/protocol';
+import type { Awaitable } from './awaitable.ts';
 import { after } from './awaitable.ts';
 import type { Core } from './core.ts';
 import type { NodeRow, Space } from './model.ts';
-import type { Awaitable } from './ports.ts';
 
 /** A rotten node is damaged content under sound metadata: its metadata still answers (docs/api.md, Errors). */
 export function isReadable(node: NodeRow | undefined): node is NodeRow {

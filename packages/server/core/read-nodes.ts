@@ -11,12 +11,14 @@ import {
   RECORD_HEADER_BYTES,
   type RecordCodec,
 } from '@holdfast/protocol';
+import type { Awaitable } from './awaitable.ts';
 import { batchesOf } from './batches.ts';
 import { isProofOfRot, markRotten, storedObject } from './contents.ts';
 import type { Core } from './core.ts';
 import type { ContentRow, NodeRow, Space } from './model.ts';
 import type { PackedRecord } from './packs/pack-ports.ts';
-import { type Awaitable, CONTENT_PIECE_BYTES, isDamage } from './ports.ts';
+import { CONTENT_PIECE_BYTES } from './ports.ts';
+import { isDamage } from './store-failure.ts';
 
 /** Rows that are read at once. */
 const ROWS_AT_ONCE = 512;

@@ -11,8 +11,9 @@ import type { Core } from './core.ts';
 import { checkRoom } from './free-space.ts';
 import type { UploadEvidence } from './model.ts';
 import { receivePack } from './packs/receive-pack.ts';
-import type { SpaceTransaction, StagedUpload } from './ports.ts';
+import type { SpaceTransaction } from './ports.ts';
 import { QuotaExceeded } from './quotas.ts';
+import type { StagedUpload } from './upload-ports.ts';
 import {
   alreadyFinished,
   checkUploadHeaders,

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
-import type { RottenSpace } from './ports.ts';
 import { type RotReport, RottenNodes } from './rotten-nodes.ts';
+import type { RottenSpace } from './upkeep-ports.ts';
 
 const HASH = 'a'.repeat(64);
 const SPACE = { appId: 'app', spaceId: 'space' };

@@ -5,7 +5,8 @@
  */
 import type { Hash } from '@holdfast/protocol';
 import type { Space } from './model.ts';
-import type { MetadataStore, RottenSpace } from './ports.ts';
+import type { MetadataStore } from './ports.ts';
+import type { RottenSpace } from './upkeep-ports.ts';
 
 /** What was learnt of one node, for the log. */
 export interface RotReport {

@@ -11,7 +11,7 @@ import {
 } from './collection.ts';
 import type { Core } from './core.ts';
 import type { NodeRow, Space } from './model.ts';
-import { isDamage } from './ports.ts';
+import { isDamage } from './store-failure.ts';
 
 /** One transaction claims at most this many, so that a large pass never holds the writer for long. */
 const CLAIMS_PER_TRANSACTION_MAX = 100;

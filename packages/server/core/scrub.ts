@@ -6,7 +6,8 @@ import { isProofOfRot, markRotten, markSound, storedObject, verifyInlineNode } f
 import type { Core } from './core.ts';
 import { createdAtOf } from './generation.ts';
 import { InvariantViolation } from './invariant.ts';
-import { ContentLost, type ScrubItem, type ScrubPosition } from './ports.ts';
+import { ContentLost } from './store-failure.ts';
+import type { ScrubItem, ScrubPosition } from './upkeep-ports.ts';
 
 export interface ScrubStep {
   /** the `after` of the next step; undefined: the walk is complete */

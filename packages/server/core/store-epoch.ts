@@ -5,7 +5,8 @@
  */
 import type { ContentStore, MetadataStore } from './ports.ts';
 
-const EPOCH_NOTE = 'store-epoch';
+/** the note of the rows that holds it */
+export const EPOCH_NOTE = 'store-epoch';
 /** from one move to the next while servers run */
 export const EPOCH_INTERVAL_MS = 3_600_000;
 

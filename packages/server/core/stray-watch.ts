@@ -4,7 +4,8 @@
  * many of them at once stops, because then the rows are most likely not those of this store.
  */
 import type { Generation, ObjectKey } from './model.ts';
-import { type MetadataStore, StoreUnavailable } from './ports.ts';
+import type { MetadataStore } from './ports.ts';
+import { StoreUnavailable } from './store-failure.ts';
 
 const DAY_MS = 24 * 3_600_000;
 /** From the tombstone of an object to its end. */

@@ -9,8 +9,10 @@ import type { Core } from './core.ts';
 import { removeNodesWithEdges } from './edges.ts';
 import type { DiscardRow, Generation, Space } from './model.ts';
 import { sweepPacks } from './packs/sweep-packs.ts';
-import type { SpaceTransaction, SweepCutoffs, UploadKind } from './ports.ts';
+import type { SpaceTransaction } from './ports.ts';
 import type { WalkKeeper } from './stray-ports.ts';
+import type { SweepCutoffs } from './upkeep-ports.ts';
+import type { UploadKind } from './upload-ports.ts';
 
 const SPACES_PER_SWEEP_MAX = 32;
 const WALK_NOTE = 'stray-walk';
@@ -41,7 +43,8 @@ export async function sweep(core: Core): Promise<{ readonly moreToDo: boolean }>
     }
   };
   let moreToDo = await attempt(async () => {
-    const spaces = await core.metadata.findSpacesToSweep(cutoffs, SPACES_PER_SWEEP_MAX);
+    const { spaces, failure } = await core.metadata.findSpacesToSweep(cutoffs, SPACES_PER_SWEEP_MAX);
+    if (failure !== undefined) failures.push(failure);
     let isMoreLeft = spaces.length === SPACES_PER_SWEEP_MAX;
     for (const space of spaces) {
       isMoreLeft = (await sweepSpace(core, space, cutoffs, attempt)) || isMoreLeft;

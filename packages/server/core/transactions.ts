@@ -2,6 +2,7 @@
  * Every transaction of the rules by its name, so that an engine can run them in another thread. Each decides by the
  * transaction and its input alone.
  */
+import type { Awaitable } from './awaitable.ts';
 import { claimCandidates, findLeftoverClaims, settleClaims } from './collection.ts';
 import { findContentOf, setRotten, setSound } from './contents.ts';
 import { decideLease } from './lease-decision.ts';
@@ -17,7 +18,7 @@ import {
 import { moveSmall } from './packs/pack-small-nodes.ts';
 import { findOpenPacks, settlePacks } from './packs/sweep-packs.ts';
 import { planPass } from './plan-gc.ts';
-import type { Awaitable, SpaceTransaction } from './ports.ts';
+import type { SpaceTransaction } from './ports.ts';
 import { removeHistory, takeRootRefs } from './purge-space.ts';
 import { finishUpload } from './receive-upload.ts';
 import { repairCounts } from './repair-counts.ts';

@@ -40,7 +40,7 @@ export class UploadJudge {
       canonicalSize: this.#bytes,
       size: header.size,
       contentType: header.contentType,
-      refs: header.refs.slice(),
+      refs: new Uint8Array(header.refs),
       integrity: integrity(),
       inline,
     };

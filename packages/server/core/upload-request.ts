@@ -1,8 +1,9 @@
 /** What every PUT to the embedded upload target is checked for, whatever it brings (docs/api.md, The upload target). */
 import { ApiError } from '@holdfast/protocol';
+import type { Awaitable } from './awaitable.ts';
 import { after } from './awaitable.ts';
 import type { Core } from './core.ts';
-import type { Awaitable, UploadBody, UploadReceiver } from './ports.ts';
+import type { UploadBody, UploadReceiver } from './upload-ports.ts';
 import type { PackGrant, UploadGrant } from './upload-token.ts';
 
 export interface UploadRequest {

@@ -3,7 +3,8 @@
  * the host, so a URL works through any name of this server.
  */
 import { ApiError, type Hash, isHash, isPackId } from '@holdfast/protocol';
-import type { Generation, PackId, Space } from './model.ts';
+import type { Generation, Space } from './model.ts';
+import type { PackId } from './packs/pack-model.ts';
 import type { Signer } from './ports.ts';
 
 export interface UploadGrant {

@@ -13,9 +13,11 @@ import {
 import { batchesOf } from '../batches.ts';
 import { isProofOfRot } from '../contents.ts';
 import type { Core } from '../core.ts';
-import type { ContentRow, Generation, PackPlace, PackRow, Space } from '../model.ts';
-import { isDamage, type SpaceTransaction } from '../ports.ts';
+import type { ContentRow, Generation, PackPlace, Space } from '../model.ts';
+import type { SpaceTransaction } from '../ports.ts';
+import { isDamage } from '../store-failure.ts';
 import { createOwnPackGeneration, makeOwnPack } from './own-packs.ts';
+import type { PackRow } from './pack-model.ts';
 import { PACK_GROUP_RECORDS, type RecordMove } from './pack-ports.ts';
 
 const DAY_MS = 86_400_000;

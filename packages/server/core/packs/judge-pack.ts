@@ -13,11 +13,12 @@ import {
   type Unzstd,
   unpackRecord,
 } from '@holdfast/protocol';
-import type { Generation, PackCodec, PackRejection, Space } from '../model.ts';
+import type { Generation, PackCodec, Space } from '../model.ts';
 import { childrenFirst } from '../order-nodes.ts';
-import { ContentDamaged } from '../ports.ts';
 import { askCollector, releaseBytes } from '../release-bytes.ts';
 import { sha256Hex } from '../sha256.ts';
+import { ContentDamaged } from '../store-failure.ts';
+import type { PackRejection } from './pack-model.ts';
 import type {
   JudgedPack,
   JudgedRecord,
@@ -200,7 +201,7 @@ class RecordSorter {
       this.#rejections.push({ ...rejection, index });
       return;
     }
-    // A copy, because a view would keep all of the node in memory; a Buffer's own slice is a view.
+    // A copy, because a view would keep all of the node in memory.
     const refs = new Uint8Array(node.refs);
     // The record that passes the limit of refs counts no more.
     if (!reader.countRefs(record, refsToHashes(refs).length)) return;

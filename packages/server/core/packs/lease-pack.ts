@@ -9,12 +9,13 @@ import {
 } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
 import { changesRefused } from '../lease-decision.ts';
-import { leaseInGroups, limitChildHashes, toResult } from '../lease-nodes.ts';
+import { leaseInGroups, limitChildHashes, restAfterLeases, toResult } from '../lease-nodes.ts';
 import { clampLeaseDuration } from '../lease-state.ts';
-import type { PackId, PackRejection, PackRow, PackVerdicts, Space } from '../model.ts';
+import type { Space } from '../model.ts';
 import { QuotaRoom } from '../quota-room.ts';
 import { QuotaExceeded } from '../quotas.ts';
 import { beginPack, packNotFound, publishGroup, type RecordOutcome, touchPack } from './pack-decision.ts';
+import type { PackId, PackRejection, PackRow, PackVerdicts } from './pack-model.ts';
 import { type JudgedPack, type JudgedRecord, PACK_GROUP_RECORDS, type SizeRule } from './pack-ports.ts';
 
 const HASH_BYTES = 32;
@@ -41,10 +42,8 @@ export async function leasePack(
   if (pack.state === 'judged') return repeatLease(core, space, id, durationMs);
   const judged = await judge(core, space, pack);
   const outcomes = new Map<Hash, RecordOutcome>();
-  const { upload } = core.content;
   const progress = await publish(core, space, { pack, judged, durationMs, outcomes });
-  // A push sends its packs side by side: the one that ends while none is being received is the last, or others are far.
-  if (upload.kind === 'server' && upload.receiver.reservedBytes(space) === 0) core.metadata.rest?.();
+  restAfterLeases(core, space);
   // The judgement that is kept now is that of another process, which may take larger nodes or smaller ones.
   if (progress === 'overtaken') return leasePack(core, space, id, leaseDurationMs, { renewsOnly });
   if (progress === 'in part') return repeatLease(core, space, id, durationMs);

@@ -2,10 +2,11 @@
 import { PACK_ID_BYTES } from '@holdfast/protocol';
 import type { Core } from '../core.ts';
 import { makeGenerationDigits } from '../generation.ts';
-import type { Generation, PackRow } from '../model.ts';
+import type { Generation } from '../model.ts';
 import { NOTHING_STORED } from '../quotas.ts';
 import { sha256 } from '../sha256.ts';
 import { createPackGeneration } from './pack-generations.ts';
+import type { PackRow } from './pack-model.ts';
 
 export function createOwnPackGeneration(core: Core, now: number): Generation {
   return createPackGeneration(now, makeGenerationDigits(core.random));

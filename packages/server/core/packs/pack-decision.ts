@@ -5,16 +5,8 @@ import { findChildren } from '../edges.ts';
 import { noRoom } from '../free-space.ts';
 import { assertInvariant } from '../invariant.ts';
 import { moveLease, tooManyUploads, type UploadRules, urlExpiryFrom } from '../lease-decision.ts';
-import type {
-  Generation,
-  NodeRow,
-  PackId,
-  PackRejection,
-  PackRow,
-  PackVerdicts,
-  UploadRow,
-} from '../model.ts';
-import type { SpaceTransaction, UploadKind } from '../ports.ts';
+import type { Generation, NodeRow, UploadRow } from '../model.ts';
+import type { SpaceTransaction } from '../ports.ts';
 import {
   CONTRADICTION,
   contradicts,
@@ -25,7 +17,9 @@ import {
   settleWaiting,
 } from '../publication.ts';
 import { judgeQuotas, NOTHING_STORED, type QuotaInput, type QuotaRefusal, type Stored } from '../quotas.ts';
+import type { UploadKind } from '../upload-ports.ts';
 import { createPackGeneration, recordGeneration } from './pack-generations.ts';
+import type { PackId, PackRejection, PackRow, PackVerdicts } from './pack-model.ts';
 import type { JudgedRecord } from './pack-ports.ts';
 
 export type RowOutcome = Publication | { readonly kind: 'absent'; readonly hash: Hash };

@@ -1,19 +1,7 @@
 /** What packs need of rows and of the store of bytes, beside what single nodes need (core/ports.ts; docs/design.md, Packs). */
 import type { Hash } from '@holdfast/protocol';
-import type {
-  ContentRow,
-  Generation,
-  NodeRow,
-  PackCodec,
-  PackId,
-  PackPlace,
-  PackRejection,
-  PackRow,
-  PackUse,
-  PackVerdicts,
-  Space,
-  UploadRow,
-} from '../model.ts';
+import type { ContentRow, Generation, NodeRow, PackCodec, PackPlace, Space, UploadRow } from '../model.ts';
+import type { PackId, PackRejection, PackRow, PackUse, PackVerdicts } from './pack-model.ts';
 
 type Awaitable<T> = T | Promise<T>;
 

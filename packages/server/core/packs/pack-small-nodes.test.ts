@@ -3,10 +3,10 @@ import { describe, expect, test } from 'bun:test';
 import { type CanonicalNode, makeNode } from '../../../../test/support/canonical-node.ts';
 import type { Core } from '../core.ts';
 import { getUsage } from '../get-usage.ts';
-import { StoreUnavailable } from '../ports.ts';
 import { readContent } from '../read-content.ts';
 import { runGc } from '../run-gc.ts';
 import { scrub } from '../scrub.ts';
+import { StoreUnavailable } from '../store-failure.ts';
 import { TOMBSTONE_MS } from '../stray-watch.ts';
 import {
   CALLER,

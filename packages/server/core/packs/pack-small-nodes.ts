@@ -15,12 +15,15 @@ import { batchesOf } from '../batches.ts';
 import { closeContent, findUrlExpiries, isProofOfRot, storedObject } from '../contents.ts';
 import type { Core } from '../core.ts';
 import { createGeneration } from '../generation.ts';
-import type { ContentRow, Generation, NodeRow, PackPlace, PackRow, Space } from '../model.ts';
-import { isDamage, type SpaceTransaction, StoreUnavailable, type UploadKind } from '../ports.ts';
+import type { ContentRow, Generation, NodeRow, PackPlace, Space } from '../model.ts';
+import type { SpaceTransaction } from '../ports.ts';
 import { sha256Hex } from '../sha256.ts';
+import { isDamage, StoreUnavailable } from '../store-failure.ts';
+import type { UploadKind } from '../upload-ports.ts';
 import type { CompactionStep } from './compact-packs.ts';
 import { createOwnPackGeneration, makeOwnPack } from './own-packs.ts';
 import { recordGeneration } from './pack-generations.ts';
+import type { PackRow } from './pack-model.ts';
 import { PACK_GROUP_RECORDS, SMALL_NODE_BYTES_MAX, type SpaceToPack } from './pack-ports.ts';
 
 const DAY_MS = 86_400_000;

@@ -25,7 +25,7 @@ test('a PUT to a pack keeps the rules of the upload target', async () => {
   await world.close();
 });
 
-test('the rows may rest when a pack is published and no other is being received', async () => {
+test('the rows may rest when nodes are leased and no pack is on its way', async () => {
   const world = await CoreWorld.open();
   const client = new PackClient(world, false);
   let rests = 0;
@@ -40,6 +40,7 @@ test('the rows may rest when a pack is published and no other is being received'
   const target = { space: SPACE, generation: pack.id as Generation };
   const receiving = upload.receiver.receivePack(target, sending.readable, 100, PACK_BYTES_MAX);
   await client.send([one]);
+  await client.leases([one]);
   expect(rests).toBe(0);
   const sender = sending.writable.getWriter();
   await Promise.all([sender.write(new Uint8Array(100)), sender.close()]);
@@ -48,5 +49,7 @@ test('the rows may rest when a pack is published and no other is being received'
   expect(rests).toBe(0);
   await client.lease(pack.id);
   expect(rests).toBe(1);
+  await client.leases([one, other]);
+  expect(rests).toBe(2);
   await world.close();
 });

@@ -1,8 +1,9 @@
 /** What the sweep does with packs (docs/design.md, Packs): bounded steps that decide nothing a crash could undo halfway. */
 import type { Core } from '../core.ts';
 import type { Generation, Space } from '../model.ts';
-import type { SpaceTransaction, UploadKind } from '../ports.ts';
+import type { SpaceTransaction } from '../ports.ts';
 import { NOTHING_STORED } from '../quotas.ts';
+import type { UploadKind } from '../upload-ports.ts';
 import type { SweptPack } from './pack-ports.ts';
 
 const PACKS_PER_TRANSACTION_MAX = 100;

@@ -1,6 +1,7 @@
 /** A store of bytes whose steps a test can hold up, repeat or fail. */
 import type { Generation, Space } from '../model.ts';
-import type { ContentStore, DeletedObjects, StagedUpload, UploadReceiver } from '../ports.ts';
+import type { ContentStore, DeletedObjects } from '../ports.ts';
+import type { StagedUpload, UploadReceiver } from '../upload-ports.ts';
 
 /** Called in place of the port's own step; `step` is that step. */
 type Door<T> = (step: () => Promise<T>) => Promise<T>;

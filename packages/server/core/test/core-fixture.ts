@@ -2,7 +2,6 @@
  * The rules over the real embedded engine, with a clock of the test's own and doors in front of the ports: a test holds one
  * request at its step while others go by. At the end no invariant broke, numbers equal a recount, no object lacks its record.
  */
-
 import { expect } from 'bun:test';
 import { createHmac } from 'node:crypto';
 import { mkdirSync, readdirSync } from 'node:fs';
@@ -15,12 +14,13 @@ import { makeTempFolder } from '../../../../test/support/temp-folder.ts';
 import { type EmbeddedEngine, openEmbeddedEngine } from '../../deployment/test/embedded-engine-fixture.ts';
 import { unzstd } from '../../engine/unzstd.ts';
 import { JudgingTurns } from '../../shares/judging-turns.ts';
+import type { Awaitable } from '../awaitable.ts';
 import type { ContentCaller } from '../content-caller.ts';
 import type { Core, CoreSettings } from '../core.ts';
 import { leaseNode } from '../lease-node.ts';
 import type { NodeRow, Space } from '../model.ts';
 import { PackJudgements } from '../packs/judge-pack.ts';
-import type { Awaitable, Signer } from '../ports.ts';
+import type { Signer } from '../ports.ts';
 import { receiveUpload } from '../receive-upload.ts';
 import { type RotReport, RottenNodes } from '../rotten-nodes.ts';
 import { StrayWatch, TOMBSTONE_MS } from '../stray-watch.ts';

@@ -1,0 +1,26 @@
+/** How a store says that something failed, and what the failure proves. */
+
+/** Proof that content is bad: bytes were read and are wrong. */
+export class ContentDamaged extends Error {
+  override readonly name = 'ContentDamaged';
+}
+
+/** Proof that content is gone: a store known healthy says the object is not there. */
+export class ContentLost extends Error {
+  override readonly name = 'ContentLost';
+}
+
+/** The store failed or is away, and nothing was decided: the request may be sent again. Answers 503. */
+export class StoreUnavailable extends Error {
+  override readonly name: string = 'StoreUnavailable';
+  /** one row cannot be read or removed while the store itself is well; a second try would fail too */
+  readonly isDamage: boolean;
+
+  constructor(message: string, { isDamage = false, ...options }: ErrorOptions & { isDamage?: boolean } = {}) {
+    super(message, options);
+    this.isDamage = isDamage;
+  }
+}
+
+/** True for a row that cannot be read or removed while the store is well: work on other rows may go on. */
+export const isDamage = (error: unknown): boolean => error instanceof StoreUnavailable && error.isDamage;

@@ -1,0 +1,60 @@
+/** What the sweep and the scrub ask of a store of rows. */
+import type { Awaitable } from './awaitable.ts';
+import type { ContentRow, Generation, NodeRow, ObjectKey, Space } from './model.ts';
+
+export interface SpacesToSweep {
+  readonly spaces: readonly Space[];
+  /** damage that hides what is due; then some of `spaces` come in turn, whether something is due there or not */
+  readonly failure: unknown;
+}
+
+/** Verbs of `MetadataStore` (ports.ts). */
+export interface Upkeep {
+  /** Up to `limit` Spaces that have something for the sweep at `now`, `cutoffs` applied; order free, fair over calls. */
+  findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): Awaitable<SpacesToSweep>;
+  /** Advances lease watermarks and prunes root-ref history in bounded steps; returns true when more is left to do. */
+  maintain(cutoffs: SweepCutoffs): Promise<boolean>;
+  /** Bounded walk over all node rows that have content, for the scrub. `after` resumes; `undefined` result = end. */
+  findNodesToScrub(
+    after: ScrubPosition | undefined,
+    limit: number,
+  ): Awaitable<{ readonly items: readonly ScrubItem[]; readonly next: ScrubPosition | undefined }>;
+  /**
+   * Up to `limit` Spaces with rotten rows, after `after` in an order of the engine's own. Each comes with its number of rotten
+   * rows, counted up to `ROTTEN_COUNT_MAX`. The engine has an index of rotten rows alone, because every process asks every few
+   * seconds.
+   */
+  findRottenSpaces(
+    after: RottenSpace['position'] | undefined,
+    limit: number,
+  ): Awaitable<readonly RottenSpace[]>;
+  /** Which generations among `keys` still have a record (upload, content, or discard). */
+  findKnownGenerations(keys: readonly ObjectKey[]): Awaitable<ReadonlySet<Generation>>;
+}
+
+export interface SweepCutoffs {
+  readonly now: number;
+  /** waiting rows touched at or before this, and uploads with max(touchedAt, urlExpiresAt) at or before this, go */
+  readonly abandonedAt: number;
+  /** root-ref history superseded at or before this may go */
+  readonly historyAt: number;
+}
+
+/** The rotten rows of one Space are counted up to this number: a larger one would tell an operator nothing new. */
+export const ROTTEN_COUNT_MAX = 1000;
+
+export interface RottenSpace {
+  readonly space: Space;
+  readonly nodes: number;
+  /** opaque: the `after` of the next call */
+  readonly position: string;
+}
+
+/** Opaque resume point of the scrub's walk. */
+export type ScrubPosition = string;
+
+export interface ScrubItem {
+  readonly space: Space;
+  readonly node: NodeRow;
+  readonly content: ContentRow | undefined;
+}
