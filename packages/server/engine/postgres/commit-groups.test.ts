@@ -4,12 +4,8 @@ import { ApiError } from '@holdfast/protocol';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
 import type { Core } from '../../core/core.ts';
 import { leaseNode } from '../../core/lease-node.ts';
-import {
-  type MetadataStore,
-  type RootRefReads,
-  type SpaceTransaction,
-  StoreUnavailable,
-} from '../../core/ports.ts';
+import type { MetadataStore, RootRefReads, SpaceTransaction } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { updateRootRefs } from '../../core/update-root-refs.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../contract/samples.ts';
 import { ALONE_AT_ONCE_MAX, type Body, CommitGroups, type Outcome } from './commit-groups.ts';

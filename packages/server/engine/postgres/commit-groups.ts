@@ -3,13 +3,10 @@
  * of them in one trip, runs their bodies one after another on what it read, and writes and commits once. So under load a commit
  * costs a fraction of a transaction. A commit alone costs one transaction.
  */
+import type { Awaitable } from '../../core/awaitable.ts';
 import type { SpaceKey } from '../../core/model.ts';
-import {
-  type Awaitable,
-  type RootRefReads,
-  type SpaceTransaction,
-  StoreUnavailable,
-} from '../../core/ports.ts';
+import type { RootRefReads, SpaceTransaction } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 
 /** What one body returned or threw: the other bodies of its group do not see it. */
 export type Outcome =

@@ -5,15 +5,8 @@
  * by another transaction meanwhile, the body runs again.
  */
 import { assertInvariant } from '../../core/invariant.ts';
-import type {
-  ContentRow,
-  Generation,
-  PackId,
-  PackPlace,
-  PackRow,
-  PackVerdicts,
-  SpaceKey,
-} from '../../core/model.ts';
+import type { ContentRow, Generation, PackPlace, SpaceKey } from '../../core/model.ts';
+import type { PackId, PackRow, PackVerdicts } from '../../core/packs/pack-model.ts';
 import type { Stored } from '../../core/quotas.ts';
 import { packsToSql, verdictsToSql } from './packs/pack-rows.ts';
 import { contentsToSql, hashesToSql } from './rows.ts';

@@ -1,5 +1,5 @@
 /** Where the damage is that PostgreSQL has met, and what to do: it names a file, and operators know tables and indexes. */
-import { isDamage, StoreUnavailable } from '../../core/ports.ts';
+import { isDamage, StoreUnavailable } from '../../core/store-failure.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 
 /** As in `block 5 of relation "base/16384/16390"` and `block 5 in file "base/16384/16390.1"`. */

@@ -1,7 +1,8 @@
 /** engine/transfer-ports.ts on PostgreSQL. A copy holds a lock of its own, and refuses to begin beside servers. */
 import type { Space, SpaceCounters, SpaceKey } from '../../core/model.ts';
-import { type MetadataStore, StoreUnavailable } from '../../core/ports.ts';
+import type { MetadataStore } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { totalUsage } from '../../core/usage-delta.ts';
 import { parseHistoryKey } from '../entry-keys.ts';
 import type {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { type PostgresServer, startPostgres } from '../../../../test/support/postgres-server.ts';
 import { startTcpProxy } from '../../../../test/support/tcp-proxy.ts';
 import { until } from '../../../../test/support/until.ts';
-import { StoreUnavailable } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../contract/samples.ts';
 import { openPostgres } from './open-postgres.ts';
 import { addressOf, openInstance, type StoreInstance } from './test/postgres-fixture.ts';

@@ -1,7 +1,7 @@
 /** Sorts the errors of PostgreSQL, the driver and the network. The results hold no URL, query or parameter. */
 import { ApiError } from '@holdfast/protocol';
 import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
-import { StoreUnavailable } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { codeOf } from '../../error-code.ts';
 import { formatAuthority, type PostgresHost } from '../address.ts';
 import { EngineRefused } from '../refused.ts';

@@ -8,7 +8,8 @@ import { recountScaleout } from '../../../../test/support/scaleout-recount.ts';
 import { startTcpProxy, type TcpProxy } from '../../../../test/support/tcp-proxy.ts';
 import { getUsage } from '../../core/get-usage.ts';
 import { CounterBroken, InvariantViolation } from '../../core/invariant.ts';
-import { type SpaceTransaction, StoreUnavailable } from '../../core/ports.ts';
+import type { SpaceTransaction } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { updateRootRefs } from '../../core/update-root-refs.ts';
 import { hashAt, insertNodes, readNode, readyNode, SPACE } from '../contract/samples.ts';
 import { EngineRefused } from '../refused.ts';
@@ -319,20 +320,14 @@ describe('more work than connections', () => {
   test('waits for a bounded time, and a bounded number may wait', async () => {
     const narrow = await openThrough(proxy, 1);
     await insertNodes(narrow.store, SPACE, [readyNode(hashAt(1))]);
-    let release!: () => void;
-    const released = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    let hold!: () => void;
-    const held = new Promise<void>((resolve) => {
-      hold = resolve;
-    });
+    const released = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
     const holding = narrow.store.transact(SPACE, async (tx) => {
       await tx.findNode(hashAt(1));
-      hold();
-      await released;
+      held.resolve();
+      await released.promise;
     });
-    await held;
+    await held.promise;
     const ended: string[] = [];
     const ask = async (name: string): Promise<void> => {
       expect(await errorOf(narrow.store.findNode(SPACE, hashAt(1)))).toBeInstanceOf(StoreUnavailable);
@@ -342,7 +337,7 @@ describe('more work than connections', () => {
     // One too many is refused at once, before the waiting ones time out.
     await Promise.all([...waiting, ask('refused')]);
     expect(ended).toEqual(['refused', ...waiting.map(() => 'waited')]);
-    release();
+    released.resolve();
     await holding;
     expect(await narrow.store.findNode(SPACE, hashAt(1))).toBeDefined();
     await narrow.close();

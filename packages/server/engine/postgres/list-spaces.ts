@@ -1,5 +1,5 @@
 /** Lists Spaces with their counters. One Space whose rows are damaged hides no other, and keeps its place in the list. */
-import { isDamage } from '../../core/ports.ts';
+import { isDamage } from '../../core/store-failure.ts';
 import type { SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
 import { countersFromSql, spaceFromSql, spaceKeyFromSql } from './rows.ts';
 import { SQL } from './statements.ts';

@@ -1,5 +1,6 @@
 /** Background upkeep in bounded steps, each statement in one Space: ends leases and deletes old root-ref history. */
-import { isDamage, type SweepCutoffs } from '../../core/ports.ts';
+import { isDamage } from '../../core/store-failure.ts';
+import type { SweepCutoffs } from '../../core/upkeep-ports.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';

@@ -1,6 +1,7 @@
 /** core/ports.ts MetadataStore on PostgreSQL, shared by any number of processes. */
 import { randomInt } from 'node:crypto';
 import type { Hash } from '@holdfast/protocol';
+import type { Awaitable } from '../../core/awaitable.ts';
 import type { SpaceSnapshot } from '../../core/inspection-ports.ts';
 import { InvariantViolation, namingSpace } from '../../core/invariant.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
@@ -9,14 +10,12 @@ import type {
   Generation,
   NodeRow,
   ObjectKey,
-  PackId,
-  PackRow,
-  PackVerdicts,
   Space,
   SpaceCounters,
   SpaceKey,
   UploadRow,
 } from '../../core/model.ts';
+import type { PackId, PackRow, PackVerdicts } from '../../core/packs/pack-model.ts';
 import type {
   CompactablePack,
   CompactionWanted,
@@ -24,22 +23,24 @@ import type {
   SpacesWanted,
   SpaceToPack,
 } from '../../core/packs/pack-ports.ts';
+import type {
+  Clock,
+  MetadataStore,
+  RootRefReads,
+  SpaceTransaction,
+  TransactionBody,
+} from '../../core/ports.ts';
+import { isDamage } from '../../core/store-failure.ts';
+import type { TombstonePage } from '../../core/stray-ports.ts';
+import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
 import {
-  type Awaitable,
-  type Clock,
-  isDamage,
-  type MetadataStore,
   ROTTEN_COUNT_MAX,
-  type RootRefReads,
   type RottenSpace,
   type ScrubItem,
   type ScrubPosition,
-  type SpaceTransaction,
+  type SpacesToSweep,
   type SweepCutoffs,
-  type TransactionBody,
-} from '../../core/ports.ts';
-import type { TombstonePage } from '../../core/stray-ports.ts';
-import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
+} from '../../core/upkeep-ports.ts';
 import { readAppTotals } from './app-totals.ts';
 import { type BalancePage, type BalancePageRequest, findBalancePage } from './balance-page.ts';
 import { listSpaces } from './list-spaces.ts';
@@ -237,14 +238,18 @@ export class PostgresMetadataStore implements MetadataStore {
     );
   }
 
-  findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): Promise<readonly Space[]> {
+  findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): Promise<SpacesToSweep> {
     return this.#sweepWalk.findSpaces(cutoffs, limit);
   }
 
   async maintain(cutoffs: SweepCutoffs): Promise<boolean> {
-    const isLeaseLeft = await this.#guard(this.#maintenance.endLeases(cutoffs.now, this.#firstSlot));
-    const isHistoryLeft = await this.#guard(this.#maintenance.pruneHistory(cutoffs));
-    return isLeaseLeft || isHistoryLeft;
+    // Leases that cannot be read keep no old history.
+    const parts = await Promise.allSettled([
+      this.#guard(this.#maintenance.endLeases(cutoffs.now, this.#firstSlot)),
+      this.#guard(this.#maintenance.pruneHistory(cutoffs)),
+    ]);
+    for (const part of parts) if (part.status === 'rejected') throw part.reason;
+    return parts.some((part) => part.status === 'fulfilled' && part.value);
   }
 
   async findNodesToScrub(

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:test';
 import type { TestDatabases } from '../../../../test/support/postgres-server.ts';
-import { StoreUnavailable } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { EngineRefused } from '../refused.ts';
 import { whyUnfit } from './database-fitness.ts';
 import { migrate } from './migrations.ts';

@@ -1,5 +1,5 @@
 /** Opens a database: one pool for requests, one for the registry and background work. */
-import { StoreUnavailable } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { codeOf } from '../../error-code.ts';
 import type { PostgresAddress } from '../address.ts';
 import { EngineRefused } from '../refused.ts';

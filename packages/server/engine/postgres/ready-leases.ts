@@ -6,7 +6,7 @@
 import type { Hash } from '@holdfast/protocol';
 import type { LeaseWindow } from '../../core/lease-state.ts';
 import type { Space, SpaceKey } from '../../core/model.ts';
-import { StoreUnavailable } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { byteaToHex, hexToBytea, type SqlRow } from './wire/sql-values.ts';
 
 interface Renewal {

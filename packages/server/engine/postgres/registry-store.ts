@@ -11,7 +11,7 @@ import {
   type RevokedClaim,
   SPACE_QUOTAS_MAX,
 } from '../../auth/registry-store.ts';
-import { StoreUnavailable } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { codeOf } from '../../error-code.ts';
 import {
   appFromSql,

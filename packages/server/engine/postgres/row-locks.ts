@@ -1,7 +1,7 @@
 /** Reads of rows by hash within one transaction: each row that is found is locked and remembered. */
 import type { Hash } from '@holdfast/protocol';
+import type { Awaitable } from '../../core/awaitable.ts';
 import type { NodeRow, SpaceKey, UploadRow } from '../../core/model.ts';
-import type { Awaitable } from '../../core/ports.ts';
 import type { RowChanges } from './row-changes.ts';
 import { countedNodeFromSql, hashesToSql, uploadFromSql } from './rows.ts';
 import type { UploadCount } from './upload-limit.ts';

@@ -1,6 +1,6 @@
 /** A page of the scrub where rows are damaged: read in one Space, around the rows that cannot be read. */
 import type { Hash } from '@holdfast/protocol';
-import type { ScrubItem, ScrubPosition } from '../../core/ports.ts';
+import type { ScrubItem, ScrubPosition } from '../../core/upkeep-ports.ts';
 import { joinedContentFromSql, nodeFromSql, spaceFromSql, spaceKeyFromSql } from './rows.ts';
 import { inspectSpace } from './space-snapshot.ts';
 import { SQL } from './statements.ts';

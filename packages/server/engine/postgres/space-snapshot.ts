@@ -10,8 +10,9 @@ import type {
   NodesAround,
   SpaceSnapshot,
 } from '../../core/inspection-ports.ts';
-import type { NodeRow, PackId, SpaceKey } from '../../core/model.ts';
-import { isDamage } from '../../core/ports.ts';
+import type { NodeRow, SpaceKey } from '../../core/model.ts';
+import type { PackId } from '../../core/packs/pack-model.ts';
+import { isDamage } from '../../core/store-failure.ts';
 import { LocatedDamage, locateDamage } from './damage.ts';
 import { storageError } from './failure.ts';
 import { PLACE_COLUMNS } from './packs/pack-statements.ts';

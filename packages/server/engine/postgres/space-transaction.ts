@@ -3,6 +3,7 @@
  * them. Writes change the remembered rows and are sent together with the commit, or before a range read, which must see them.
  */
 import type { Hash } from '@holdfast/protocol';
+import type { Awaitable } from '../../core/awaitable.ts';
 import type { KeptCounters } from '../../core/inspection-ports.ts';
 import type {
   ContentRow,
@@ -14,7 +15,7 @@ import type {
   SpaceKey,
   UploadRow,
 } from '../../core/model.ts';
-import type { Awaitable, RootRefReads, SpaceTransaction } from '../../core/ports.ts';
+import type { RootRefReads, SpaceTransaction } from '../../core/ports.ts';
 import { type Stored, storedOf } from '../../core/quotas.ts';
 import type { PurgeVerbs } from '../../core/tenancy-ports.ts';
 import { ContentChanges } from './content-changes.ts';

@@ -300,6 +300,9 @@ export const BACKGROUND_STATEMENTS = {
   deleteAnyCommits: `DELETE FROM root_ref_commits WHERE ctid = ANY (ARRAY(SELECT ctid FROM root_ref_commits WHERE space = $1
       ORDER BY domain, request_id LIMIT $2))`,
 
+  /** $1 the Space after which to look, $2 how many */
+  findSpacesInTurn:
+    'SELECT space, app_id, space_id FROM spaces WHERE space > $1::uuid ORDER BY space LIMIT $2',
   findWaitingDue: dueSpaces('waiting_touched_at', 'nodes', 'state = 0'),
   findClaimedDue: dueSpaces('claim_held_until', 'nodes', 'state = 3'),
   findUploadsDue: dueSpaces('active_at', 'uploads'),

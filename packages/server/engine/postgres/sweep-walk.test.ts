@@ -34,7 +34,7 @@ const setDue = (space: number, rows: number, at: number) =>
     FROM generate_series(1, ${rows}) AS n`);
 
 async function find(walk: SweepWalk, limit: number): Promise<string[]> {
-  return (await walk.findSpaces(CUTOFFS, limit)).map(({ spaceId }) => spaceId);
+  return (await walk.findSpaces(CUTOFFS, limit)).spaces.map(({ spaceId }) => spaceId);
 }
 
 test('the one of many busy Spaces with something due is found at once, in a few round trips', async () => {

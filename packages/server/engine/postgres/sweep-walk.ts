@@ -3,13 +3,16 @@
  * are rows due, however many Spaces there are.
  */
 import type { Space } from '../../core/model.ts';
-import type { SweepCutoffs } from '../../core/ports.ts';
+import { isDamage } from '../../core/store-failure.ts';
+import type { SpacesToSweep, SweepCutoffs } from '../../core/upkeep-ports.ts';
 import { spaceFromSql } from './rows.ts';
 import { SQL } from './statements.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 
 /** index entries of one kind that one call reads */
 const DUE_ROWS_MAX = 10_000;
+/** Spaces that have their turn in one call because rows that are due cannot be read */
+const IN_TURN_MAX = 8;
 
 interface Kind {
   readonly statement:
@@ -42,25 +45,52 @@ export class SweepWalk {
   /** where the round of each kind goes on, so that a Space with much to do does not hold up the others for ever */
   readonly #positions = new Map<Kind, Position>();
   #firstKind = 0;
+  /** the last Space that had its turn without being asked for */
+  #afterSpace = START.space;
 
   constructor(pool: PostgresPool) {
     this.#pool = pool;
   }
 
-  async findSpaces(cutoffs: SweepCutoffs, limit: number): Promise<Space[]> {
+  /** Damage among the rows of one kind holds up neither other kinds nor, as every Space has its turn then, other Spaces. */
+  async findSpaces(cutoffs: SweepCutoffs, limit: number): Promise<SpacesToSweep> {
     const found = new Map<string, Space>();
+    let failure: unknown;
     // Each call begins with another kind, so that a kind with much to do leaves room for the others.
     this.#firstKind = (this.#firstKind + 1) % KINDS.length;
     for (const kind of [...KINDS.slice(this.#firstKind), ...KINDS.slice(0, this.#firstKind)]) {
       if (found.size >= limit) break;
-      const start = this.#positions.get(kind) ?? START;
-      const isAtEnd = await this.#collect(kind, cutoffs, found, limit, start);
-      // After the end it begins again, once, so that a call returns something whenever something is due.
-      if (isAtEnd && start !== START && found.size < limit) {
-        await this.#collect(kind, cutoffs, found, limit, START);
+      try {
+        await this.#collectRound(kind, cutoffs, found, limit);
+      } catch (error) {
+        if (!isDamage(error)) throw error;
+        failure ??= error;
       }
     }
-    return [...found.values()];
+    if (failure !== undefined) await this.#takeInTurn(found);
+    return { spaces: [...found.values()], failure };
+  }
+
+  async #collectRound(
+    kind: Kind,
+    cutoffs: SweepCutoffs,
+    found: Map<string, Space>,
+    limit: number,
+  ): Promise<void> {
+    const start = this.#positions.get(kind) ?? START;
+    const isAtEnd = await this.#collect(kind, cutoffs, found, limit, start);
+    // After the end it begins again, once, so that a call returns something whenever something is due.
+    if (isAtEnd && start !== START && found.size < limit) {
+      await this.#collect(kind, cutoffs, found, limit, START);
+    }
+  }
+
+  /** Adds the next Spaces in their order, whether something is due there or not. */
+  async #takeInTurn(found: Map<string, Space>): Promise<void> {
+    const parameters = [this.#afterSpace, IN_TURN_MAX];
+    const { rows } = await this.#pool.read('looking for work', SQL.findSpacesInTurn, parameters);
+    for (const row of rows) found.set(row.space as string, spaceFromSql(row));
+    this.#afterSpace = rows.length < IN_TURN_MAX ? START.space : (rows.at(-1)?.space as string);
   }
 
   /** Resolves whether it reached the end of the rows that are due. */

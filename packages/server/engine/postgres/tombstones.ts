@@ -4,6 +4,7 @@ import type { StrayPort, TombstonePage } from '../../core/stray-ports.ts';
 import type { PostgresPool } from './wire/connection-pool.ts';
 import { byteaToHex, hexToBytea } from './wire/sql-values.ts';
 
+export const FIND_NOTE = 'SELECT value FROM notes WHERE name = $1';
 const SQL = {
   find: 'SELECT generation, noted_at FROM tombstones WHERE generation = ANY ($1::bytea[])',
   settle: `WITH risen AS (DELETE FROM tombstones WHERE generation = ANY ($2::bytea[])),
@@ -12,7 +13,7 @@ const SQL = {
     FROM unnest($1::bytea[]) AS given (generation)
     ON CONFLICT (generation) DO UPDATE SET seen_at = excluded.seen_at`,
   raiseRevisions: 'UPDATE domains SET revision = revision + $1, history_floor = revision + $1',
-  findNote: 'SELECT value FROM notes WHERE name = $1',
+  findNote: FIND_NOTE,
   setNote:
     'INSERT INTO notes (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
 } as const;

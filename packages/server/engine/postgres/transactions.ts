@@ -1,13 +1,10 @@
 /** Runs bodies as transactions. A body that conflicts with another transaction runs again, for a bounded time. */
+import type { Awaitable } from '../../core/awaitable.ts';
 import { CounterBroken } from '../../core/invariant.ts';
 import type { Space, SpaceKey } from '../../core/model.ts';
-import {
-  type Awaitable,
-  type RootRefReads,
-  type SpaceTransaction,
-  StoreUnavailable,
-} from '../../core/ports.ts';
+import type { RootRefReads, SpaceTransaction } from '../../core/ports.ts';
 import { SpaceMap } from '../../core/space-map.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { type Body, CommitGroups, type GroupedCommit, type Outcome } from './commit-groups.ts';
 import { isDeadlock, isLost, isRepeatable, storageError } from './failure.ts';
 import type { SpaceKeys } from './space-keys.ts';

@@ -1,4 +1,5 @@
 /** Looks whether a database can be used, without making anything in it. */
+import { EPOCH_NOTE } from '../../core/store-epoch.ts';
 import type { PostgresAddress } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
 import type { RowsTrial } from '../store-trial.ts';
@@ -7,6 +8,7 @@ import { storageError } from './failure.ts';
 import { findUsableVersion } from './migrations.ts';
 import { explainOpening } from './open-postgres.ts';
 import { STORE_ID, STORE_MARK } from './store-identity.ts';
+import { FIND_NOTE } from './tombstones.ts';
 import type { PostgresConnection } from './wire/connection.ts';
 import { PostgresPool } from './wire/connection-pool.ts';
 import { POSTGRES_LIMITS } from './wire/limits.ts';
@@ -17,6 +19,8 @@ const NAME_SESSION = "SET application_name = 'holdfast-check'";
 const READ_FACTS = `SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS "now",
   coalesce(has_schema_privilege(current_schema(), 'CREATE'), false) AS "mayCreate",
   (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'holdfast') AS sessions`;
+// A database of an older version has no notes yet.
+const HAS_NOTES = "SELECT to_regclass('notes') IS NOT NULL AS has";
 const READ_STORE_VALUES = 'SELECT name, value FROM secrets WHERE name IN ($1, $2)';
 
 /** @throws EngineRefused, StoreUnavailable */
@@ -40,6 +44,7 @@ export async function tryDatabase(address: PostgresAddress): Promise<RowsTrial> 
         isServed: Number(sessions) > 0,
         version,
         ...(version === undefined ? NO_IDENTITY : await readIdentity(connection)),
+        epoch: await findEpoch(connection),
         clockAheadMs: Math.round(Number(now) - machineNow),
       };
     });
@@ -61,4 +66,11 @@ async function readIdentity(connection: PostgresConnection): Promise<Identity> {
     storeId: id && Buffer.from(byteaToBytes(id.value)).toString(),
     isMarked: rows.some(({ name }) => name === STORE_MARK),
   };
+}
+
+async function findEpoch(connection: PostgresConnection): Promise<number | undefined> {
+  const { rows: known } = await connection.query(HAS_NOTES);
+  if (known[0]?.has !== true) return undefined;
+  const { rows } = await connection.query(FIND_NOTE, [EPOCH_NOTE]);
+  return rows[0] === undefined ? undefined : Number(rows[0].value);
 }

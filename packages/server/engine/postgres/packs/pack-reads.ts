@@ -1,14 +1,7 @@
 /** core/packs/pack-ports.ts PackReads on PostgreSQL. */
 import type { Hash } from '@holdfast/protocol';
-import type {
-  ContentRow,
-  Generation,
-  NodeRow,
-  PackId,
-  PackRow,
-  PackVerdicts,
-  Space,
-} from '../../../core/model.ts';
+import type { ContentRow, Generation, NodeRow, Space } from '../../../core/model.ts';
+import type { PackId, PackRow, PackVerdicts } from '../../../core/packs/pack-model.ts';
 import type {
   CompactablePack,
   CompactionWanted,

@@ -1,5 +1,11 @@
 /** Converts between the model's rows of packs and PostgreSQL's. */
-import type { PackRejection, PackRow, PackState, PackUse, PackVerdicts } from '../../../core/model.ts';
+import type {
+  PackRejection,
+  PackRow,
+  PackState,
+  PackUse,
+  PackVerdicts,
+} from '../../../core/packs/pack-model.ts';
 import {
   byteaToBytes,
   byteaToHex,

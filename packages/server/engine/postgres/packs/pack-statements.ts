@@ -14,9 +14,13 @@ const PACK_ARRAYS =
   '$2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::smallint[], $12::boolean[], $13::bytea[]';
 const USE_COLUMNS = 'live_records, live_bytes, first_dead_at';
 
-/** Locks packs in the order of their generations, before any is changed; `generations`: an array */
+/**
+ * Locks packs in the order of their generations, before any is changed; `generations`: an array. It has what they hold once locked:
+ * PostgreSQL checks constraints on what an UPDATE makes of its snapshot first, where a pack may hold less than is taken from it.
+ */
 const lockedPacks = (generations: string): string =>
-  `locked AS MATERIALIZED (SELECT generation FROM packs WHERE space = $1 AND generation = ANY (${generations})
+  `locked AS MATERIALIZED (SELECT generation, live_records AS records_now, live_bytes AS bytes_now
+    FROM packs WHERE space = $1 AND generation = ANY (${generations})
     ORDER BY generation FOR UPDATE)`;
 const IS_LOCKED = 'packs.generation = ANY (ARRAY(SELECT generation FROM locked))';
 
@@ -64,12 +68,13 @@ export const PACK_STATEMENTS = {
         ) AS changes (pack, records, bytes, died) GROUP BY pack),
     ${lockedPacks('ARRAY(SELECT pack FROM use) || $7::bytea[]')},
     changed AS (
-      UPDATE packs SET live_records = live_records + use.records, live_bytes = live_bytes + use.bytes,
+      UPDATE packs SET live_records = records_now + use.records, live_bytes = bytes_now + use.bytes,
         first_dead_at = ${firstDeadAt({
           ...{ state: 'state', bytes: 'packs.bytes', died: 'use.died', clock: '$8' },
-          ...{ records: 'live_records + use.records', live: 'live_bytes + use.bytes' },
+          ...{ records: 'records_now + use.records', live: 'bytes_now + use.bytes' },
         })}
-      FROM use WHERE packs.space = $1 AND ${IS_LOCKED} AND packs.generation = use.pack AND NOT (use.came AND discarded)
+      FROM use JOIN locked ON locked.generation = use.pack
+      WHERE packs.space = $1 AND ${IS_LOCKED} AND packs.generation = use.pack AND NOT (use.came AND discarded)
       RETURNING 1)
     ${unlessChanged('(SELECT count(*) FROM use)')}`,
   /** Each only if it still names what $3 and $4 say. In the order of the columns: what it names then. */

@@ -4,7 +4,7 @@
  * gathering it.
  */
 import type { Space } from '../../../core/model.ts';
-import { isDamage, StoreUnavailable } from '../../../core/ports.ts';
+import { isDamage, StoreUnavailable } from '../../../core/store-failure.ts';
 import { ENGINE_UP, METRICS, POOL_CONNECTIONS, SQL_DURATION } from '../../../metrics/server-metrics.ts';
 import { FairPlaces } from '../../../shares/fair-places.ts';
 import type { PostgresAddress } from '../../address.ts';

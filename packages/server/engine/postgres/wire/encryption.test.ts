@@ -6,7 +6,7 @@ import { makeAuthority } from '../../../../../test/support/certificates.ts';
 import { type PostgresServer, startPostgres } from '../../../../../test/support/postgres-server.ts';
 import { startTcpProxy, type TcpProxy } from '../../../../../test/support/tcp-proxy.ts';
 import { makeTempFolder } from '../../../../../test/support/temp-folder.ts';
-import { StoreUnavailable } from '../../../core/ports.ts';
+import { StoreUnavailable } from '../../../core/store-failure.ts';
 import { hashAt, insertNodes, readyNode, SPACE } from '../../contract/samples.ts';
 import { EngineRefused } from '../../refused.ts';
 import { openPostgres } from '../open-postgres.ts';
