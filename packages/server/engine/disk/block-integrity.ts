@@ -8,7 +8,7 @@
  * | 1 | 1 | log2 of the block size in bytes |
  * | 2 | 8 × blocks | checksums, little-endian; the last block may be shorter; an empty object has none |
  */
-import { ContentDamaged } from '../../core/ports.ts';
+import { ContentDamaged } from '../../core/store-failure.ts';
 
 const VERSION = 1;
 const BLOCK_BYTES_LOG2 = 18;

@@ -1,21 +1,18 @@
 /** core/ports.ts ContentStore on local disk. Every byte is proven by its block's checksum before it leaves. */
 import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, Space } from '../../core/model.ts';
-import {
-  ContentDamaged,
-  ContentLost,
-  type ContentStore,
-  type ContentUploads,
-  type DeletedObjects,
-  type FindKnown,
-  type InspectedObject,
-  type NodeLimits,
-  type ReadAids,
-  type StoredObject,
-  StoreUnavailable,
+import type {
+  ContentStore,
+  DeletedObjects,
+  FindKnown,
+  InspectedObject,
+  ReadAids,
+  StoredObject,
 } from '../../core/ports.ts';
+import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
 import type { WalkKeeper } from '../../core/stray-ports.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
+import type { ContentUploads, NodeLimits } from '../../core/upload-ports.ts';
 import { codeOf } from '../../error-code.ts';
 import { storageError } from '../local-failure.ts';
 import {

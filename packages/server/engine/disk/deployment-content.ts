@@ -1,8 +1,8 @@
 /**
  * engine/transfer-ports.ts ContentIntake on the content folder: receives bytes as uploads are received, and seals them at once.
  */
-
-import type { StagedUpload, StoredObject, UploadReceiver } from '../../core/ports.ts';
+import type { StoredObject } from '../../core/ports.ts';
+import type { StagedUpload, UploadReceiver } from '../../core/upload-ports.ts';
 import { codeOf } from '../../error-code.ts';
 import { storageError } from '../local-failure.ts';
 import type { ContentIntake, IntakeTarget, TakenContent } from '../transfer-ports.ts';

@@ -1,8 +1,9 @@
 /** Reads one object. No byte is returned before its block is proven. The caller closes the file. */
 import type { Hash } from '@holdfast/protocol';
 import type { Generation } from '../../core/model.ts';
-import { CONTENT_PIECE_BYTES, ContentDamaged } from '../../core/ports.ts';
+import { CONTENT_PIECE_BYTES } from '../../core/ports.ts';
 import { releaseBytes } from '../../core/release-bytes.ts';
+import { ContentDamaged } from '../../core/store-failure.ts';
 import type { BlockIntegrity } from './block-integrity.ts';
 import type { OpenFile } from './files.ts';
 

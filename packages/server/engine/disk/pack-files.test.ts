@@ -1,7 +1,7 @@
 /** Packs on a disk that damages, shortens or loses them, and on one that is not there. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/ports.ts';
+import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
 import { putPack, type SampleRecord } from '../contract/pack-samples.ts';
 import { NOW, newGeneration, SPACE } from '../contract/samples.ts';
 import { diskFiles, type Files, type OpenFile } from './files.ts';
@@ -157,6 +157,28 @@ test('records near each other are read at once, far ones are not, and no read is
   } finally {
     await other.destroy();
   }
+});
+
+test('a pack is stored as it comes, in pieces of any size', async () => {
+  const sizes = [10, 300_000, 5, 2 ** 18, 2 ** 18 - 1, 100, 700_000, 1];
+  const pieces = sizes.map((size, at) => new Uint8Array(size).fill(at + 1));
+  const whole = Buffer.concat(pieces);
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      for (const piece of pieces) controller.enqueue(piece);
+      controller.close();
+    },
+  });
+  const generation = newGeneration();
+  const staged = await world.store.upload.receiver.receivePack(
+    { space: SPACE, generation },
+    body,
+    whole.length,
+    whole.length,
+  );
+  expect(staged.bytes).toBe(whole.length);
+  await staged.seal();
+  expect(readFileSync(world.layout.objectOf(generation)).equals(whole)).toBe(true);
 });
 
 test('a start after a crash removes a pack that was sealed and not recorded, and no other', async () => {

@@ -6,13 +6,15 @@ import { BLOCK_BYTES } from './block-integrity.ts';
 import type { BlockPool } from './block-pool.ts';
 import type { StagedFile, StagedFiles } from './staged-files.ts';
 
+const NOTHING = new Uint8Array(0);
+
 interface PackSinkOptions {
   readonly generation: Generation;
   readonly staged: StagedFiles;
   readonly pool: BlockPool;
 }
 
-/** Cuts the arriving bytes into blocks and writes each of them. It holds one block in memory. */
+/** Gathers the arriving bytes into blocks and writes each of them. It holds one block in memory; a piece as large is written as it is. */
 export class PackSink {
   readonly #options: PackSinkOptions;
   #block: Uint8Array | undefined;
@@ -29,6 +31,11 @@ export class PackSink {
   }
 
   async write(chunk: Uint8Array): Promise<void> {
+    if (chunk.length >= BLOCK_BYTES) {
+      await this.#flush();
+      await this.#append(chunk);
+      return;
+    }
     for (let start = 0; start < chunk.length; ) {
       this.#block ??= this.#options.pool.take();
       const part = chunk.subarray(start, start + BLOCK_BYTES - this.#blockLength);
@@ -64,12 +71,15 @@ export class PackSink {
 
   /** Also writes the empty file of a pack without bytes. */
   async #flush(): Promise<void> {
-    this.#file ??= await this.#options.staged.create(this.#options.generation);
-    const block = this.#block?.subarray(0, this.#blockLength);
-    if (block === undefined || block.length === 0) return;
-    await this.#file.write(block, this.#written);
-    this.#written += block.length;
+    await this.#append(this.#block?.subarray(0, this.#blockLength) ?? NOTHING);
     this.#blockLength = 0;
+  }
+
+  async #append(bytes: Uint8Array): Promise<void> {
+    this.#file ??= await this.#options.staged.create(this.#options.generation);
+    if (bytes.length === 0) return;
+    await this.#file.write(bytes, this.#written);
+    this.#written += bytes.length;
   }
 
   #giveBack(): void {

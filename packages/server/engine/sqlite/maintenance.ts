@@ -1,7 +1,7 @@
 /** Background upkeep in bounded steps, each inside one write batch: lease watermarks, root-ref history. */
 import { CounterBroken } from '../../core/invariant.ts';
 import type { Space } from '../../core/model.ts';
-import type { SweepCutoffs } from '../../core/ports.ts';
+import type { SweepCutoffs } from '../../core/upkeep-ports.ts';
 import type { WriteScope } from './write-scope.ts';
 
 /** Spaces whose watermark one step looks at */

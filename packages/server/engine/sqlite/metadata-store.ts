@@ -1,6 +1,7 @@
 /** core/ports.ts MetadataStore on SQLite: writes through group commit, reads on a connection of their own. */
 import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
+import type { Awaitable } from '../../core/awaitable.ts';
 import type { SpaceSnapshot } from '../../core/inspection-ports.ts';
 import type { LeaseWindow } from '../../core/lease-state.ts';
 import type {
@@ -8,27 +9,23 @@ import type {
   Generation,
   NodeRow,
   ObjectKey,
-  PackId,
-  PackRow,
-  PackVerdicts,
   RootRefBalance,
   Space,
   SpaceCounters,
   UploadRow,
 } from '../../core/model.ts';
+import type { PackId, PackRow, PackVerdicts } from '../../core/packs/pack-model.ts';
 import type { CompactionWanted, ContentsWanted, SpacesWanted } from '../../core/packs/pack-ports.ts';
+import type { Clock, MetadataStore, TransactionBody } from '../../core/ports.ts';
+import type { TombstonePage } from '../../core/stray-ports.ts';
+import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
 import type {
-  Awaitable,
-  Clock,
-  MetadataStore,
   RottenSpace,
   ScrubItem,
   ScrubPosition,
+  SpacesToSweep,
   SweepCutoffs,
-  TransactionBody,
-} from '../../core/ports.ts';
-import type { TombstonePage } from '../../core/stray-ports.ts';
-import type { AppTotals, SpaceEntry, SpacePage } from '../../core/tenancy-ports.ts';
+} from '../../core/upkeep-ports.ts';
 import { FSYNC_DURATION, GROUP_COMMIT_SIZE } from '../../metrics/server-metrics.ts';
 import { storageError } from '../local-failure.ts';
 import { type BalancePageRequest, findBalanceStep } from './balance-page.ts';
@@ -248,8 +245,8 @@ export class SqliteMetadataStore implements MetadataStore {
     return inspectSpace(this.#path, space, this.#clock.now(), work);
   }
 
-  findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): readonly Space[] {
-    return this.#read(() => this.#sweepWalk.findSpaces(cutoffs, limit));
+  findSpacesToSweep(cutoffs: SweepCutoffs, limit: number): SpacesToSweep {
+    return { spaces: this.#read(() => this.#sweepWalk.findSpaces(cutoffs, limit)), failure: undefined };
   }
 
   maintain(cutoffs: SweepCutoffs): Promise<boolean> {

@@ -1,5 +1,5 @@
 /** Finds Spaces with rotten nodes by the index of those rows, so Spaces without any cost nothing. */
-import { ROTTEN_COUNT_MAX, type RottenSpace } from '../../core/ports.ts';
+import { ROTTEN_COUNT_MAX, type RottenSpace } from '../../core/upkeep-ports.ts';
 import type { ReadStatements } from './statements.ts';
 
 export function findRottenSpaces(

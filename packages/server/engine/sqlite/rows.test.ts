@@ -1,6 +1,6 @@
 /** A row whose values are of other types than were written is refused as damage: no answer is made of it. */
 import { expect, test } from 'bun:test';
-import { StoreUnavailable } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { hashAt } from '../contract/samples.ts';
 import { nodeFromSql } from './rows.ts';
 

@@ -12,7 +12,7 @@ import type {
   UploadEvidence,
   UploadRow,
 } from '../../core/model.ts';
-import { StoreUnavailable } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { DatabaseDamaged } from './database.ts';
 import type { SqlRow } from './statements.ts';
 

@@ -1,6 +1,6 @@
 /** The scrub's reads: node rows in order, each with its content, from the disk. */
 import type { ContentRow, NodeRow, Space } from '../../core/model.ts';
-import type { ScrubItem, ScrubPosition } from '../../core/ports.ts';
+import type { ScrubItem, ScrubPosition } from '../../core/upkeep-ports.ts';
 import { isDamageMet } from '../local-failure.ts';
 import type { DiskReads } from './disk-reads.ts';
 import { bytesToHex, contentFromSql, hexToBytes, nodeFromSql } from './rows.ts';

@@ -1,5 +1,5 @@
 /** Where the scrub's walk goes on: after the node that it read last, or after a range that damage makes unreadable. */
-import type { ScrubPosition } from '../../core/ports.ts';
+import type { ScrubPosition } from '../../core/upkeep-ports.ts';
 
 /** In the first 32 bits of a hash: a 4096th of a Space. If the damage goes on, the steps grow. */
 const FIRST_STEP = 2 ** 20;

@@ -12,8 +12,9 @@ import type {
   NodesAround,
   SpaceSnapshot,
 } from '../../core/inspection-ports.ts';
-import type { NodeRow, PackId, Space } from '../../core/model.ts';
-import { isDamage, StoreUnavailable } from '../../core/ports.ts';
+import type { NodeRow, Space } from '../../core/model.ts';
+import type { PackId } from '../../core/packs/pack-model.ts';
+import { isDamage, StoreUnavailable } from '../../core/store-failure.ts';
 import { storageError } from '../local-failure.ts';
 import { openReader } from './database.ts';
 import { JOINED_NODE_COLUMNS } from './node-columns.ts';

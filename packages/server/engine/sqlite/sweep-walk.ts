@@ -1,6 +1,6 @@
 /** Finds Spaces that have something for the sweep without looking at those that have nothing. */
 import type { Space } from '../../core/model.ts';
-import type { SweepCutoffs } from '../../core/ports.ts';
+import type { SweepCutoffs } from '../../core/upkeep-ports.ts';
 import type { ReadStatements } from './statements.ts';
 
 /** index seeks of one kind in one call */

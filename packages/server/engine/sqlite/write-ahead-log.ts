@@ -7,9 +7,9 @@ import type { Database } from 'bun:sqlite';
 /** pages in the log from which on it is copied back, so that the next commits begin it anew */
 const CHECKPOINT_PAGES = 4000;
 /** pages; a shorter log takes little room, and the next look of the background work is soon enough for it */
-const EMPTIED_SOON_PAGES = 256;
-/** ms between two times that `emptyNow` acts: whoever writes meanwhile waits for the disk */
-const EMPTIED_NOW_PAUSE_MS = 500;
+const EMPTIED_SOON_PAGES = 64;
+/** After `emptyNow` has acted it passes so many times as long as that took: whoever writes meanwhile waits for the disk. */
+const EMPTIED_NOW_PAUSE = 4;
 
 interface Checkpoint {
   /** a reader or another process was in the way */
@@ -30,7 +30,8 @@ export class WriteAheadLog {
   readonly #writer: Database;
   #seen: string | undefined;
   #emptied: string | undefined;
-  #emptiedNowAt = Number.NEGATIVE_INFINITY;
+  /** ms; `emptyNow` passes until then */
+  #passesUntil = Number.NEGATIVE_INFINITY;
 
   constructor(writer: Database) {
     this.#writer = writer;
@@ -50,11 +51,13 @@ export class WriteAheadLog {
   }
 
   /** Empties a log that takes room. A reader in the way, or a call right after the last, leaves it for `emptySoon`. */
-  emptyNow(now = performance.now()): void {
-    if (this.#writer.inTransaction || now - this.#emptiedNowAt < EMPTIED_NOW_PAUSE_MS) return;
+  emptyNow(readClock: () => number = () => performance.now()): void {
+    const startedAt = readClock();
+    if (this.#writer.inTransaction || startedAt < this.#passesUntil) return;
     if (this.#checkpoint('NOOP').log < EMPTIED_SOON_PAGES) return;
-    this.#emptiedNowAt = now;
     if (this.#checkpoint('TRUNCATE').busy === 0) this.#emptied = this.#readChanges();
+    const endedAt = readClock();
+    this.#passesUntil = endedAt + (endedAt - startedAt) * EMPTIED_NOW_PAUSE;
   }
 
   /**

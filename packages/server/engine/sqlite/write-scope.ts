@@ -5,8 +5,8 @@
  */
 import type { Database, SQLQueryBindings, Statement } from 'bun:sqlite';
 import { assertInvariant } from '../../core/invariant.ts';
-import { StoreUnavailable } from '../../core/ports.ts';
 import type { Stored } from '../../core/quotas.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { storageError } from '../local-failure.ts';
 import type { ActiveUploads } from './active-uploads.ts';
 import { letGoOfPages } from './database.ts';

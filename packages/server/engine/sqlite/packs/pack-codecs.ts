@@ -1,5 +1,11 @@
 /** Converts between the rows of packs and SQLite's. No rule lives here. */
-import type { PackRejection, PackRow, PackState, PackUse, PackVerdicts } from '../../../core/model.ts';
+import type {
+  PackRejection,
+  PackRow,
+  PackState,
+  PackUse,
+  PackVerdicts,
+} from '../../../core/packs/pack-model.ts';
 import { bytesToHex, hexToBytes } from '../rows.ts';
 import type { SqlRow } from '../statements.ts';
 

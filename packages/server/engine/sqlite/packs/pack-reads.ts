@@ -1,5 +1,6 @@
 /** core/packs/pack-ports.ts PackReads on SQLite, by the integer id of a Space. */
-import type { ContentRow, Generation, PackId, PackRow, PackVerdicts, Space } from '../../../core/model.ts';
+import type { ContentRow, Generation, Space } from '../../../core/model.ts';
+import type { PackId, PackRow, PackVerdicts } from '../../../core/packs/pack-model.ts';
 import type {
   CompactablePack,
   CompactionWanted,

@@ -1,16 +1,8 @@
 /** core/packs/pack-ports.ts PackVerbs on SQLite, and the content rows whose live records they count. */
 import type { Hash } from '@holdfast/protocol';
 import { assertInvariant } from '../../../core/invariant.ts';
-import type {
-  ContentRow,
-  Generation,
-  PackId,
-  PackPlace,
-  PackRow,
-  PackUse,
-  PackVerdicts,
-  UploadRow,
-} from '../../../core/model.ts';
+import type { ContentRow, Generation, PackPlace, UploadRow } from '../../../core/model.ts';
+import type { PackId, PackRow, PackUse, PackVerdicts } from '../../../core/packs/pack-model.ts';
 import type { PackVerbs, RecordMove, SweptPack } from '../../../core/packs/pack-ports.ts';
 import { changeUse, countBytesToCompact, UNUSED, type UseChange } from '../../../core/packs/pack-use.ts';
 import { bytesToHex, hexToBytes } from '../rows.ts';

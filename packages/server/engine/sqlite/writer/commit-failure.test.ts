@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { StoreUnavailable } from '../../../core/ports.ts';
+import { StoreUnavailable } from '../../../core/store-failure.ts';
 import { hashAt, ManualClock, NOW, readyNode, SPACE } from '../../contract/samples.ts';
 import { openWriter } from '../database.ts';
 import { migrate } from '../migrations.ts';

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { CounterBroken } from '../../../core/invariant.ts';
 import type { Space } from '../../../core/model.ts';
-import { StoreUnavailable } from '../../../core/ports.ts';
+import { StoreUnavailable } from '../../../core/store-failure.ts';
 import { hashAt, insertNodes, ManualClock, NOW, readyNode, SPACE } from '../../contract/samples.ts';
 import { EngineRefused } from '../../refused.ts';
 import { SqliteMetadataStore } from '../metadata-store.ts';

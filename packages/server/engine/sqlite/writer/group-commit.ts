@@ -6,7 +6,8 @@
  */
 import type { Database } from 'bun:sqlite';
 import { CounterBroken, InvariantViolation } from '../../../core/invariant.ts';
-import { type Clock, StoreUnavailable } from '../../../core/ports.ts';
+import type { Clock } from '../../../core/ports.ts';
+import { StoreUnavailable } from '../../../core/store-failure.ts';
 import { isBusy, isDamageMet, isSurelyNotCommitted, storageError } from '../../local-failure.ts';
 import { ActiveUploads } from '../active-uploads.ts';
 import { BatchRows, type ChangedRows, type CommitCost, type NodeCache } from '../node-cache.ts';

@@ -2,19 +2,15 @@
  * Writes rows: the only connection that may write, its commits and its checkpoints. It is the same in its caller's thread and in
  * a thread of its own (writer-thread.ts).
  */
-
 import type { Database } from 'bun:sqlite';
 import type { Hash } from '@holdfast/protocol';
+import type { Awaitable } from '../../../core/awaitable.ts';
 import type { LeaseWindow } from '../../../core/lease-state.ts';
 import type { Space } from '../../../core/model.ts';
-import {
-  type Awaitable,
-  type Clock,
-  StoreUnavailable,
-  type SweepCutoffs,
-  type TransactionBody,
-} from '../../../core/ports.ts';
+import type { Clock, TransactionBody } from '../../../core/ports.ts';
+import { StoreUnavailable } from '../../../core/store-failure.ts';
 import type { TombstonePage } from '../../../core/stray-ports.ts';
+import type { SweepCutoffs } from '../../../core/upkeep-ports.ts';
 import { isBusy, isSurelyNotCommitted, storageError } from '../../local-failure.ts';
 import { openWriter, shortenBusyTimeout } from '../database.ts';
 import { moveWatermarks, pruneHistory } from '../maintenance.ts';
@@ -29,7 +25,7 @@ import type { WriteScope } from '../write-scope.ts';
 import { GroupCommit } from './group-commit.ts';
 
 /** ms without a write after which the log is emptied, if it takes room; up to twice as many */
-const LOG_REST_MS = 100;
+const LOG_REST_MS = 25;
 
 /** Each verb resolves when its writes are durable and `onCommitted` has been called. */
 export interface RowWriter {

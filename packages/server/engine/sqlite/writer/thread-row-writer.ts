@@ -2,13 +2,14 @@
  * Writes rows in a thread of its own, so that this thread never waits for the disk. Orders that arrive in one turn of the event
  * loop are sent in one message. Answers come together with the commits before them, and the commits are made known first.
  */
-
 import type { Hash } from '@holdfast/protocol';
 import type { LeaseWindow } from '../../../core/lease-state.ts';
 import type { Space } from '../../../core/model.ts';
-import { StoreUnavailable, type SweepCutoffs, type TransactionBody } from '../../../core/ports.ts';
+import type { TransactionBody } from '../../../core/ports.ts';
+import { StoreUnavailable } from '../../../core/store-failure.ts';
 import type { TombstonePage } from '../../../core/stray-ports.ts';
 import { TRANSACTIONS } from '../../../core/transactions.ts';
+import type { SweepCutoffs } from '../../../core/upkeep-ports.ts';
 import { costOf, OrderQueue } from './order-queue.ts';
 import type { RowWriter, RowWriterEvents, RowWriterSettings } from './row-writer.ts';
 import { unpackError } from './thread-errors.ts';

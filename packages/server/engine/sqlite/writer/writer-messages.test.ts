@@ -2,8 +2,11 @@
 import { expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import { CounterBroken, InvariantViolation } from '../../../core/invariant.ts';
-import { StoreUnavailable } from '../../../core/ports.ts';
+import type { PackGroup } from '../../../core/packs/pack-decision.ts';
+import type { JudgedRecord } from '../../../core/packs/pack-ports.ts';
+import { StoreUnavailable } from '../../../core/store-failure.ts';
 import { isDamageMet } from '../../local-failure.ts';
+import { type PackedGroup, unpackGroup } from './packed-group.ts';
 import { packError, unpackError } from './thread-errors.ts';
 import { packMessage, packOrders, type ToWriter, unpackMessage, unpackRenewals } from './writer-messages.ts';
 
@@ -51,6 +54,42 @@ test('renewals arrive as they were asked for, apart from other orders', () => {
     { space: one, hash: second, durationMs: 80_000 },
   ]);
   expect(renewals[2]?.space).toBe(renewals[0]?.space as never);
+});
+
+test('a group of a pack arrives as it was sent, each record with bytes of its own', () => {
+  const pack = 'ab'.repeat(16);
+  const records = [0, 2, 1].map((refs, at): JudgedRecord => {
+    const place = { pack, offset: 48 + at, storedLength: 100 + at, codec: at === 1 ? 1 : 0 } as const;
+    const sizes = { size: 2 ** 31 + at, canonicalSize: 2 ** 40 + at };
+    const integrity = new Uint8Array(at === 2 ? 25 : 9).fill(at);
+    const contentType = at === 1 ? 'x/\u00fc' : 'text/plain';
+    const hash = String(at).repeat(64);
+    return {
+      index: 3 - at,
+      hash,
+      ...sizes,
+      contentType,
+      refs: new Uint8Array(refs * 32).fill(at),
+      place,
+      integrity,
+    };
+  });
+  const space = { appId: 'a', spaceId: 's' };
+  const group: PackGroup = {
+    ...{ id: '1'.repeat(32), generation: pack, from: 256, isLast: true, durationMs: 60_000 },
+    ...{ uploads: 'server', records },
+  };
+  for (const sent of [group, { ...group, records: [] }]) {
+    const [order] = send({
+      ...packOrders([[1, 'transact', space, 'publishGroup', sent]]),
+      isLast: false,
+    }).orders;
+    const [id, verb, itsSpace, name, packed] = order ?? [];
+    expect([id, verb, itsSpace, name]).toEqual([1, 'transact', space, 'publishGroup']);
+    const arrived = unpackGroup(packed as PackedGroup);
+    expect(arrived).toEqual(sent);
+    for (const { refs } of arrived.records) expect(refs.buffer.byteLength).toBe(refs.length);
+  }
 });
 
 test('an error for the caller keeps its status, code, headers and time', () => {

@@ -1,14 +1,18 @@
 /** The messages between the thread that writes rows and the thread that asks for it. A message holds many orders or answers. */
 import { HASH_BYTES } from '@holdfast/protocol';
 import type { Space } from '../../../core/model.ts';
+import type { PackGroup } from '../../../core/packs/pack-decision.ts';
 import { SpaceMap } from '../../../core/space-map.ts';
 import type { Committed } from '../node-cache.ts';
 import type { Renewal } from '../ready-leases.ts';
+import { packGroup } from './packed-group.ts';
 import type { RowWriter } from './row-writer.ts';
 import type { PackedError } from './thread-errors.ts';
 
 const HASH_DIGITS = 2 * HASH_BYTES;
 export const RENEWED_NUMBERS = 3;
+/** the transaction whose input is a PackedGroup on its way */
+export const PACKED_BODY = 'publishGroup';
 
 export type WriterVerb = Exclude<keyof RowWriter, 'drain' | 'close'>;
 
@@ -53,7 +57,7 @@ type RenewalOrder = readonly [
   ...parameters: Parameters<RowWriter['renewReady']>,
 ];
 
-/** Parts the renewals from the other orders. */
+/** Parts the renewals from the other orders, and packs the records of packs. */
 export function packOrders(all: readonly Order[]): Pick<ToWriter, 'orders' | 'renewals'> {
   const orders: Order[] = [];
   const spaces: Space[] = [];
@@ -64,7 +68,7 @@ export function packOrders(all: readonly Order[]): Pick<ToWriter, 'orders' | 're
   let hashes = '';
   for (const order of all) {
     if (order[1] !== 'renewReady') {
-      orders.push(order);
+      orders.push(isGroup(order) ? withGroup(order) : order);
       continue;
     }
     const [id, , space, hash, durationMs] = order as RenewalOrder;
@@ -79,6 +83,22 @@ export function packOrders(all: readonly Order[]): Pick<ToWriter, 'orders' | 're
     hashes += hash;
   }
   return { orders, renewals: { spaces, ids, spaceAt, hashes, durationsMs } };
+}
+
+type GroupOrder = readonly [
+  id: number,
+  verb: 'transact',
+  space: Space,
+  name: typeof PACKED_BODY,
+  group: PackGroup,
+];
+
+function isGroup(order: Order): order is GroupOrder {
+  return order[1] === 'transact' && order[3] === PACKED_BODY;
+}
+
+function withGroup([id, verb, space, name, group]: GroupOrder): Order {
+  return [id, verb, space, name, packGroup(group)];
 }
 
 export function unpackRenewals({ spaces, spaceAt, hashes, durationsMs }: PackedRenewals): Renewal[] {

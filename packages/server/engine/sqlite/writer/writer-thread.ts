@@ -4,6 +4,7 @@ import type { Space } from '../../../core/model.ts';
 import type { TransactionBody } from '../../../core/ports.ts';
 import { TRANSACTIONS } from '../../../core/transactions.ts';
 import type { Committed } from '../node-cache.ts';
+import { type PackedGroup, unpackGroup } from './packed-group.ts';
 import {
   LocalRowWriter,
   type RowWriter,
@@ -14,6 +15,7 @@ import { type PackedError, packError } from './thread-errors.ts';
 import {
   type Order,
   type Outcome,
+  PACKED_BODY,
   type PackedRenewals,
   packMessage,
   type ToWriter,
@@ -59,7 +61,8 @@ const events: RowWriterEvents = {
 
 function run(writer: RowWriter, [, verb, ...parameters]: Order): Promise<unknown> {
   if (verb !== 'transact') return (writer[verb] as (...given: unknown[]) => Promise<unknown>)(...parameters);
-  const [space, name, input] = parameters as [Space, keyof typeof TRANSACTIONS, unknown];
+  const [space, name, given] = parameters as [Space, keyof typeof TRANSACTIONS, unknown];
+  const input = name === PACKED_BODY ? unpackGroup(given as PackedGroup) : given;
   return writer.transact(space, TRANSACTIONS[name] as TransactionBody<unknown, unknown>, input);
 }
 

@@ -1,0 +1,89 @@
+/**
+ * A group of a pack's records on its way to the thread that writes rows: one list for each field. An object for each record, with
+ * buffers of its own, costs five times as much on both sides.
+ */
+import { HASH_BYTES } from '@holdfast/protocol';
+import type { Generation, PackCodec } from '../../../core/model.ts';
+import type { PackGroup } from '../../../core/packs/pack-decision.ts';
+import type { JudgedRecord } from '../../../core/packs/pack-ports.ts';
+
+const HASH_DIGITS = 2 * HASH_BYTES;
+const NO_REFS = new Uint8Array(0);
+
+export type PackedGroup = Omit<PackGroup, 'records'> & { readonly packed: PackedRecords };
+
+interface PackedRecords {
+  /** the object that all of them lie in */
+  readonly pack: Generation;
+  /** one behind the other: all are of one length */
+  readonly hashes: string;
+  /** distinct */
+  readonly contentTypes: readonly string[];
+  /** NUMBERS for each record */
+  readonly numbers: Float64Array;
+  /** of all records, one behind the other */
+  readonly refs: Uint8Array;
+  readonly integrities: Uint8Array;
+}
+
+/** index, size, canonicalSize, offset, storedLength, codec, place of the content type, bytes of refs, bytes of integrity */
+const NUMBERS = 9;
+
+export function packGroup({ records, ...group }: PackGroup): PackedGroup {
+  const numbers = new Float64Array(records.length * NUMBERS);
+  const contentTypes: string[] = [];
+  let hashes = '';
+  for (const [
+    at,
+    { index, hash, size, canonicalSize, contentType, refs, place, integrity },
+  ] of records.entries()) {
+    const { offset, storedLength, codec } = place;
+    let type = contentTypes.indexOf(contentType);
+    if (type < 0) type = contentTypes.push(contentType) - 1;
+    const sizes = [index, size, canonicalSize, offset, storedLength, codec];
+    numbers.set([...sizes, type, refs.length, integrity.length], at * NUMBERS);
+    hashes += hash;
+  }
+  const pack = records[0]?.place.pack ?? group.generation;
+  const refs = joined(records.map((record) => record.refs));
+  const integrities = joined(records.map((record) => record.integrity));
+  return { ...group, packed: { pack, hashes, contentTypes, numbers, refs, integrities } };
+}
+
+export function unpackGroup({ packed, ...group }: PackedGroup): PackGroup {
+  const { pack, hashes, contentTypes, numbers, refs, integrities } = packed;
+  const records: JudgedRecord[] = [];
+  let refsAt = 0;
+  let integrityAt = 0;
+  for (let at = 0; at < numbers.length; at += NUMBERS) {
+    const [index, size, canonicalSize, offset, storedLength, codec, type, refsLength, integrityLength] =
+      numbers.subarray(at, at + NUMBERS) as unknown as NineNumbers;
+    const hashAt = records.length * HASH_DIGITS;
+    records.push({
+      index,
+      hash: hashes.slice(hashAt, hashAt + HASH_DIGITS),
+      size,
+      canonicalSize,
+      contentType: contentTypes[type] as string,
+      // A copy: the row stays in memory, and a view would keep those of the whole group there.
+      refs: refsLength === 0 ? NO_REFS : refs.slice(refsAt, refsAt + refsLength),
+      place: { pack, offset, storedLength, codec: codec as PackCodec },
+      integrity: integrities.subarray(integrityAt, integrityAt + integrityLength),
+    });
+    refsAt += refsLength;
+    integrityAt += integrityLength;
+  }
+  return { ...group, records };
+}
+
+type NineNumbers = readonly [number, number, number, number, number, number, number, number, number];
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
