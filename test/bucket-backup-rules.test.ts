@@ -3,7 +3,7 @@
 import { Database } from 'bun:sqlite';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test';
 import { randomBytes } from 'node:crypto';
-import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, type Dirent, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ObjectKeys } from '../packages/server/engine/s3/object-key.ts';
 import { openCeph, type TestBuckets } from './support/ceph-server.ts';
@@ -16,6 +16,7 @@ const START_MS_MAX = 300_000;
 const TEST_MS_MAX = 300_000;
 const OBJECTS = 3;
 const BYTES = 20_000;
+const KILL_POINT = join(import.meta.dir, 'support', 'kill-point.ts');
 const keys = new ObjectKeys('');
 const folder = makeTempFolder('bucket-rules');
 
@@ -55,9 +56,9 @@ async function put(to: TestBucket): Promise<string> {
   return key;
 }
 
-async function run(at: TestBucket, words: readonly string[]) {
+async function run(at: TestBucket, words: readonly string[], more: Record<string, string> = {}) {
   const { exitCode, stdout, stderr } = await runHoldfast([...words, '--json', '--quiet'], {
-    environment: makeS3Environment(at),
+    environment: { ...makeS3Environment(at), ...more },
   });
   return { exitCode, stderr, json: stdout === '' ? undefined : JSON.parse(stdout) };
 }
@@ -66,6 +67,12 @@ const backUp = (at: TestBucket, endpoint?: string) =>
   run(at, ['backup', dir, '--content', formatContentUrl(at, endpoint)]);
 const restore = (at: TestBucket) => run(at, ['restore', dir, '--content', formatContentUrl(at)]);
 const check = () => run(bucket, ['backup', 'check', dir]);
+
+/** Whose object the first line of a list is. */
+function parsePath(lines: string) {
+  const [, spaceKey = '', generation = ''] = /^..\/([0-9a-f]+)\/([0-9a-f]+) /.exec(lines) ?? [];
+  return { spaceKey, generation };
+}
 
 /** The file with the list of objects. */
 const findList = (): string => join(dir, 'lists', readdirSync(join(dir, 'lists'))[0] as string);
@@ -116,6 +123,10 @@ test(
       exitCode: 1,
       json: { ok: false, damagedFiles: ['the list of objects'] },
     });
+
+    await sendToBucket(bucket, { method: 'DELETE', key: keys.keyOf(parsePath(lines)) });
+    const partly = await restore(bucket);
+    expect([partly.exitCode, partly.stderr]).toEqual([1, expect.stringContaining('the list of objects')]);
 
     mend();
     rmSync(findList());
@@ -198,6 +209,64 @@ test(
     expect(await kept('1ms')).toBe(OBJECTS + 1);
     expect(goneAtOf()).toBeGreaterThan(goneAt);
     expect(await kept('1ms')).toBe(OBJECTS);
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'bytes that change silently in the backup are found, and are not put back',
+  async () => {
+    const key = await put(bucket);
+    await backUp(bucket);
+    const { spaceKey, generation } = keys.findObject(key) as { spaceKey: string; generation: string };
+    const space = readdirSync(join(dir, 'objects'), { recursive: true, withFileTypes: true });
+    const file = space.find(({ name }) => name.startsWith(generation)) as Dirent;
+    const path = join(file.parentPath, file.name);
+    const bytes = readFileSync(path);
+    bytes[BYTES - 1] = (bytes[BYTES - 1] as number) ^ 1;
+    writeFileSync(path, bytes);
+    const checked = await check();
+    expect(checked).toMatchObject({ exitCode: 1, json: { ok: false, nodes: OBJECTS + 1 } });
+    expect(checked.json.damagedFiles).toEqual([expect.stringContaining(`${spaceKey}/${generation}`)]);
+    await sendToBucket(bucket, { method: 'DELETE', key });
+    const refused = await restore(bucket);
+    expect([refused.exitCode, refused.stderr]).toEqual([1, expect.stringContaining(generation)]);
+    expect((await sendToBucket(bucket, { method: 'HEAD', key })).status).toBe(404);
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a bucket without a marker that takes a backup belongs to its deployment from then on',
+  async () => {
+    await backUp(bucket);
+    const empty = await ceph.createBucket();
+    expect(await restore(empty)).toMatchObject({ exitCode: 0, json: { restored: OBJECTS } });
+    const marker = await sendToBucket(empty, { method: 'GET', key: keys.marker });
+    expect([marker.status, (await marker.text()).trim()]).toEqual([200, 'one']);
+    expect(await backUp(empty)).toMatchObject({ exitCode: 0, json: { nodes: OBJECTS, copiedBytes: 0 } });
+  },
+  TEST_MS_MAX,
+);
+
+test(
+  'a backup that is killed before its manifest is in place leaves the former list and all its files',
+  async () => {
+    const key = await put(bucket);
+    await backUp(bucket);
+    await sendToBucket(bucket, { method: 'DELETE', key });
+    await put(bucket);
+    const words = ['backup', dir, '--content', formatContentUrl(bucket), '--keep-gone', '1ms'];
+    // It notes what has gone, so that the next one lets it go.
+    await run(bucket, words);
+    const killed = await run(bucket, words, {
+      BUN_OPTIONS: `--preload=${KILL_POINT}`,
+      HOLDFAST_TEST_KILL_AT: 'rename:BUCKET:1',
+    });
+    expect(killed).toMatchObject({ exitCode: 137, json: undefined });
+    expect(await check()).toMatchObject({ exitCode: 0, json: { ok: true, nodes: OBJECTS + 2 } });
+    expect(await run(bucket, words)).toMatchObject({ exitCode: 0, json: { nodes: OBJECTS + 1 } });
+    expect(await check()).toMatchObject({ exitCode: 0, json: { ok: true, nodes: OBJECTS + 1 } });
   },
   TEST_MS_MAX,
 );

@@ -64,6 +64,12 @@ test(
       expect(first).toMatchObject({ exitCode: 0, stderr: '', json: { nodes: NODES } });
       expect(first.json.copiedBytes).toBe(first.json.bytes);
       expect((await backUp()).json).toMatchObject({ nodes: NODES, copiedBytes: 0 });
+      const named = {
+        ...environment,
+        HOLDFAST_METADATA: engines.metadataUrl,
+        HOLDFAST_CONTENT: formatContentUrl(engines.bucket),
+      };
+      expect((await run(named, 'backup', dir)).json).toMatchObject({ nodes: NODES, copiedBytes: 0 });
       const late = makeNode(seededBytes(BYTES, 100));
       await client.store(late, 60_000);
       const again = (await backUp()).json;

@@ -1,6 +1,6 @@
 /** The commands about names: what they print, for people and as JSON, and what they say when something is wrong. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CATALOG_CONTENT_TYPE, createClient } from '../packages/client/index.ts';
 import { APP } from './support/running-server.ts';
@@ -42,6 +42,18 @@ describe('names', () => {
     const table = await commands.runWell(SPACE, 'snapshots');
     expect(table.split('\n').length).toBe(5);
     expect(table).toContain(`home  ${ids[0]}`);
+  });
+
+  test('are listed after a folder of links too, whose nodes have a content type as long as that of a list', async () => {
+    const folder = commands.fresh('links');
+    mkdirSync(folder);
+    // Long enough to be compressed: the server gives the memory of such a node back once it is judged.
+    symlinkSync('../'.repeat(1_000), join(folder, 'link'));
+    for (const name of ['links', 'again']) {
+      await commands.runWell('links', 'push', folder, '--name', name, '--no-cache');
+      const entries = JSON.parse(await commands.runWell('links', 'snapshots', name, '--json'));
+      expect(entries).toHaveLength(1);
+    }
   });
 
   test('are accepted wherever a hash is', async () => {

@@ -69,10 +69,17 @@ test(
     await until(async () => (await probe(cut.url, '/readyz')) === 503);
     expect(await (await fetch(`${cut.url}/readyz?verbose`)).text()).toContain('[-]engines failed: ');
     expect(await probe(cut.url, '/readyz?exclude=engines')).toBe(200);
+    const readStatus = async () => (await fetch(`${cut.url}/operator/v1/status`)).json();
+    expect(await readStatus()).toMatchObject({
+      server: { isReady: false },
+      apps: null,
+      messages: [{ severity: 'error', name: 'engines' }],
+    });
     expect(await probe(cut.url, '/livez')).toBe(200);
     expect(await probe(direct.url, '/readyz')).toBe(200);
     proxy.setWeather({ kind: 'pass' });
     await until(async () => (await probe(cut.url, '/readyz')) === 200);
+    await until(async () => (await readStatus()).apps?.active === 1);
   },
   TEST_MS_MAX,
 );

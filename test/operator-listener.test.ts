@@ -1,7 +1,16 @@
 /** The listener for operators and the channel in the data folder, of real servers: who may speak to them, and what survives. */
 import { Database } from 'bun:sqlite';
 import { afterAll, expect, test } from 'bun:test';
-import { chmodSync, lstatSync, mkdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import {
   readPrinted,
@@ -53,6 +62,8 @@ test(
     });
     expect(weak).toMatchObject({ exitCode: 1, stdout: '' });
     expect('stderr' in weak && weak.stderr).not.toContain('abc');
+    // Nothing is made for a server that cannot start.
+    expect(existsSync(data)).toBe(false);
   },
   TEST_MS_MAX,
 );

@@ -42,7 +42,11 @@ export function registerBackupCommand(program: Command): void {
     .description('back up a data folder, also while a server serves it; again copies only what changed')
     .argument('<dir>', 'the folder of the backup, made if missing')
     .addOption(dataOption())
-    .addOption(contentOption('back up the bucket of shared engines instead: s3://BUCKET…, as serve takes it'))
+    .addOption(
+      contentOption(
+        'back up the bucket of shared engines instead: s3://BUCKET…, as serve takes it (or HOLDFAST_CONTENT with HOLDFAST_METADATA)',
+      ),
+    )
     .addOption(
       new Option(
         '--keep-gone <duration>',
@@ -90,8 +94,9 @@ async function runBackup(dir: string, flags: Flags): Promise<void> {
   const data = flags.data ?? (process.env.HOLDFAST_DATA || DATA_DIR_DEFAULT);
   const say = makeProgress(flags);
   const onProgress = (step: string, copied: number): void => say(`${step}: ${formatBytes(copied)} copied`);
-  const { content, keepGone: keepGoneMs = KEEP_GONE_MS_DEFAULT } = flags;
-  if (content !== undefined && flags.data !== undefined)
+  const { keepGone: keepGoneMs = KEEP_GONE_MS_DEFAULT } = flags;
+  const content = flags.content ?? findSharedContent(flags, process.env);
+  if (flags.content !== undefined && flags.data !== undefined)
     throw new UsageError('--data is a folder, and --content a bucket: give one of them');
   const folder = resolvePath(dir);
   const result = await withServer((server) =>
@@ -109,6 +114,14 @@ async function runBackup(dir: string, flags: Flags): Promise<void> {
       `backed up ${formatCount(nodes)} nodes, ${formatBytes(bytes)} in all, ${formatBytes(copiedBytes)} of it copied now, in ${formatTime(ms)}`,
     );
   }
+}
+
+/** Where the variables of `serve` name engines that servers share, no data folder is meant. */
+function findSharedContent(
+  { data }: Flags,
+  { HOLDFAST_METADATA: metadata, HOLDFAST_CONTENT: content }: NodeJS.ProcessEnv,
+): string | undefined {
+  return data === undefined && metadata ? content || undefined : undefined;
 }
 
 async function runCheck(dir: string, _: unknown, command: Command): Promise<void> {

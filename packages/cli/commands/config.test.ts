@@ -73,7 +73,7 @@ describe('holdfast config check', () => {
       new Set(['usage']),
     ]);
     expect(messages.toSorted()).toEqual([
-      expect.stringContaining('--content names no bucket'),
+      expect.stringContaining('--content names a bucket that cannot be'),
       expect.stringContaining('--workers "0"'),
       expect.stringContaining('HOLDFAST_LOG_LEVEL "loud"'),
       expect.stringMatching(/HOLDFAST_MAX_NODE_BYTE is unknown.*was HOLDFAST_MAX_NODE_BYTES meant\?/),

@@ -83,6 +83,17 @@ describe('fetching', () => {
     expect(Math.min(...gaps)).toBeGreaterThanOrEqual(1000);
   });
 
+  test('that fails is told with the place of the key set, without what may be secret in its URL', async () => {
+    const world = new FakeWorld();
+    world.answer = async () => new Response('gone', { status: 410 });
+    const source = openSource(world, 'https://user:password@issuer.test/keys/jwks.json?key=secret');
+    const refused = await Promise.resolve(source.read()).catch((error: unknown) => error);
+    const { message, cause } = (refused as ApiError).cause as Error;
+    expect(message).toBe('the key set at https://issuer.test/keys/jwks.json');
+    expect(String(cause)).toContain('410');
+    expect((refused as ApiError).message).not.toContain('issuer.test');
+  });
+
   test('shows a changed set within 5 s, also after a pause in use', async () => {
     const world = new FakeWorld();
     world.answer = async () => new Response(first);

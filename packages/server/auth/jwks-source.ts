@@ -99,7 +99,9 @@ export class UrlKeySource implements KeySource {
     if (usable !== undefined) return usable;
     throw registryUnavailable(
       "the key set of the capability's issuer cannot be fetched; try again shortly",
-      this.#failure?.error,
+      this.#failure === undefined
+        ? undefined
+        : new Error(nameKeySet(this.#url), { cause: this.#failure.error }),
     );
   }
 
@@ -152,4 +154,10 @@ export class UrlKeySource implements KeySource {
       Math.max(0, delayMs),
     );
   }
+}
+
+/** For the log, which tells operators which App it is about; what a URL says of users and queries may be secret. */
+function nameKeySet(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return `the key set at ${origin}${pathname}`;
 }

@@ -4,7 +4,8 @@
  */
 import { formatDuration } from '@holdfast/protocol';
 import type { ClockGuard } from '../core/clock-guard.ts';
-import { type ContentStore, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
+import type { ContentStore, MetadataStore } from '../core/ports.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
 import { CLOCK_SKEW } from '../metrics/server-metrics.ts';
 
 /** Collection and sweep wait until the clocks agree again; everything else goes on. */

@@ -5,7 +5,7 @@ import { seededBytes } from '../../../test/support/canonical-node.ts';
 import { until } from '../../../test/support/until.ts';
 import type { Core } from '../core/core.ts';
 import type { ContentRow, Generation } from '../core/model.ts';
-import type { ScrubPosition } from '../core/ports.ts';
+import type { ScrubPosition } from '../core/upkeep-ports.ts';
 import { type HandlerWorld, openHandlerWorld } from '../http/test/handler-fixture.ts';
 import type { BackgroundTask, BackgroundTurns } from './turns.ts';
 import { NO_TURNS } from './turns.ts';

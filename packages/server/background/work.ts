@@ -2,12 +2,11 @@
  * The work that servers do without a request: the sweep, the scrub, and the look for rot. If several processes share stores,
  * the one that has the turn does the sweep, the scrub and the compaction.
  */
-
 import type { RegistryStore } from '../auth/registry-store.ts';
 import type { Core } from '../core/core.ts';
-import { StoreUnavailable } from '../core/ports.ts';
 import { scrub } from '../core/scrub.ts';
 import { EPOCH_INTERVAL_MS, explainBehind, isBehind, moveEpoch, readEpochs } from '../core/store-epoch.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
 import { sweep } from '../core/sweep.ts';
 import type { Log } from '../log.ts';
 import {

@@ -133,7 +133,7 @@ class BucketCopy {
         for (const entry of await Promise.all(batch.map((path) => this.#fetch(path)))) {
           if (entry !== undefined) files.set(entry.path, entry);
         }
-        this.#options.onProgress(`copying objects, part ${part} of ff`, this.copiedBytes);
+        this.#options.onProgress(`copying objects: part ${part} of ff`, this.copiedBytes);
       }
     }
     this.#syncFolders(part);

@@ -16,6 +16,8 @@ import type { BackupVerdict, CheckRun } from './verdict.ts';
 
 const PUTS_IN_FLIGHT = 8;
 const NAMED_MAX = 5;
+/** How the list itself is named where damage is. */
+const LIST = 'the list of objects';
 
 /** `undefined`: the folder holds no backup of a bucket. Rejects with ServeError. */
 export async function checkBucketBackup(
@@ -34,7 +36,7 @@ export async function checkBucketBackup(
       onProgress(`checking objects: ${++checked} of ${manifest.nodes}`);
     }
   }
-  if (reader.digest() !== manifest.sha256) damagedFiles.push('the list of objects');
+  if (reader.digest() !== manifest.sha256) damagedFiles.push(LIST);
   const { createdAt, nodes, bytes } = manifest;
   return { ok: damagedFiles.length === 0, createdAt, nodes, bytes, damagedNodes: [], damagedFiles };
 }
@@ -66,7 +68,7 @@ export async function restoreBucket(
 interface MissingObjects extends RestoreRun {
   readonly target: BucketFolder;
   readonly manifest: BucketManifest;
-  /** takes the paths of what cannot be restored */
+  /** takes the names of what is damaged */
   readonly damaged: string[];
 }
 
@@ -91,6 +93,8 @@ async function putMissing(
       onProgress(`restoring objects: ${restored}`);
     }
   }
+  // A list that lost lines would leave objects out in silence.
+  if (reader.digest() !== manifest.sha256) damaged.push(LIST);
   return restored;
 }
 

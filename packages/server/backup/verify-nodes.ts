@@ -2,14 +2,10 @@
 import { formatCount, type Hash } from '@holdfast/protocol';
 import { isProofOfRot } from '../core/contents.ts';
 import type { Space } from '../core/model.ts';
-import {
-  type ContentStore,
-  isDamage,
-  type MetadataStore,
-  type ScrubItem,
-  type ScrubPosition,
-} from '../core/ports.ts';
+import type { ContentStore, MetadataStore } from '../core/ports.ts';
 import { verifyStored } from '../core/scrub.ts';
+import { isDamage } from '../core/store-failure.ts';
+import type { ScrubItem, ScrubPosition } from '../core/upkeep-ports.ts';
 
 export interface DamagedNode {
   readonly space: Space;

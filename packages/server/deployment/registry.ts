@@ -18,7 +18,7 @@ import {
   type RevokedClaim,
   SPACE_QUOTAS_MAX,
 } from '../auth/registry-store.ts';
-import { StoreUnavailable } from '../core/ports.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
 import { NotFoundError, ServeError } from '../errors.ts';
 import { type DescribedApp, describeApp } from './describe-app.ts';
 import { hasApps, type OpenApps, openApps } from './open.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { StoreUnavailable } from '../core/ports.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
 import type { Log } from '../log.ts';
 import { attemptStart, START_ATTEMPTS_MAX } from './start-attempts.ts';
 

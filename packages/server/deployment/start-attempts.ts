@@ -1,5 +1,5 @@
 /** Starts while an engine may be away: a bounded number of tries, each of them logged. */
-import { StoreUnavailable } from '../core/ports.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
 import type { Log } from '../log.ts';
 
 export const START_ATTEMPTS_MAX = 6;

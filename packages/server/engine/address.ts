@@ -53,6 +53,7 @@ const S3_REGION_DEFAULT = 'us-east-1';
 const S3_PREFIX_LENGTH_MAX = 256;
 
 const POSTGRES_EXAMPLE = 'postgres://USER:PASSWORD@HOST:5432/DATABASE';
+const BUCKET_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/;
 const S3_EXAMPLE = 's3://BUCKET?endpoint=http://HOST:PORT&region=REGION';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -110,8 +111,11 @@ export function parseS3Url(text: string, env: Environment, flag = '--content'): 
     );
   }
   const bucket = url.hostname;
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/.test(bucket) || url.port !== '') {
-    throw new ConfigError(`${flag} names no bucket; give ${S3_EXAMPLE}`);
+  if (bucket === '') throw new ConfigError(`${flag} names no bucket; give ${S3_EXAMPLE}`);
+  if (!BUCKET_NAME.test(bucket) || url.port !== '') {
+    throw new ConfigError(
+      `${flag} names a bucket that cannot be: a name has 3 to 63 letters, digits, dots, hyphens or underscores, and no port; give ${S3_EXAMPLE}`,
+    );
   }
   const region = parameters.get('region') ?? (env.AWS_REGION || env.AWS_DEFAULT_REGION || S3_REGION_DEFAULT);
   if (!/^[A-Za-z0-9][A-Za-z0-9-]{0,62}$/.test(region)) {

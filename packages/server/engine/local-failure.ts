@@ -1,6 +1,6 @@
 /** Sorts the errors of SQLite and the disk: a passing failure, a broken rule, or an unknown outcome. */
 import { CounterBroken, InvariantViolation } from '../core/invariant.ts';
-import { StoreUnavailable } from '../core/ports.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
 import { codeOf } from '../error-code.ts';
 
 /** A COMMIT that fails with one of these has no complete commit record in the log: certainly nothing is committed. */

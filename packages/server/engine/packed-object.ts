@@ -9,8 +9,9 @@ import { zstdDecompress } from 'node:zlib';
 import { bytesToHash, findFrameFault, type Hash, walkZstdFrame, ZstdFrameError } from '@holdfast/protocol';
 import type { PackPlace } from '../core/model.ts';
 import type { PackStore } from '../core/packs/pack-ports.ts';
-import { ContentDamaged, type StoredObject } from '../core/ports.ts';
+import type { StoredObject } from '../core/ports.ts';
 import { sha256 } from '../core/sha256.ts';
+import { ContentDamaged } from '../core/store-failure.ts';
 import { unzstd } from './unzstd.ts';
 
 const VERSION = 1;

@@ -10,6 +10,8 @@ export interface RowsTrial {
   readonly storeId: string | undefined;
   /** the store of bytes had its marker once */
   readonly isMarked: boolean;
+  /** the epoch that the rows have (core/store-epoch.ts); undefined: none yet, or it cannot be told from outside */
+  readonly epoch?: number | undefined;
   /** ms that the store's clock is ahead of this machine's; undefined: it has none of its own */
   readonly clockAheadMs: number | undefined;
 }
@@ -18,5 +20,7 @@ export interface RowsTrial {
 export interface BytesTrial {
   /** the id in the store's marker; undefined: it has none */
   readonly storeId: string | undefined;
+  /** the epoch of the bucket; undefined: no server has begun one */
+  readonly epoch: number | undefined;
   readonly clockAheadMs: number | undefined;
 }

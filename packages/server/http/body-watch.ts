@@ -1,6 +1,6 @@
 /** Bodies that are being received: those that come too slowly are cut off, and so are those whose share is asked back. */
 import { ApiError } from '@holdfast/protocol';
-import type { Awaitable } from '../core/ports.ts';
+import type { Awaitable } from '../core/awaitable.ts';
 import { exhausted } from '../shares/exhausted.ts';
 import { BODY_BYTES_PER_SECOND_MIN, BODY_PACE_SECONDS } from './http-limits.ts';
 

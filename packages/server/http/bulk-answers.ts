@@ -7,9 +7,9 @@ import {
   parseBulkReadRequest,
   parseLeaseRequest,
 } from '@holdfast/protocol';
+import type { Awaitable } from '../core/awaitable.ts';
 import { leaseNodes } from '../core/lease-nodes.ts';
 import { leasePack } from '../core/packs/lease-pack.ts';
-import type { Awaitable } from '../core/ports.ts';
 import { READ_AHEAD_BYTES_MAX, readNodes } from '../core/read-nodes.ts';
 import { askCollector, releaseBytes } from '../core/release-bytes.ts';
 import { SENT_BYTES } from '../metrics/server-metrics.ts';

@@ -1,7 +1,8 @@
 /** Bodies of content reads: whole, in parts, copied, and not read at all. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { seededBytes } from '../../../test/support/canonical-node.ts';
-import { ContentDamaged, type ContentStore } from '../core/ports.ts';
+import type { ContentStore } from '../core/ports.ts';
+import { ContentDamaged } from '../core/store-failure.ts';
 import { type HandlerWorld, openHandlerWorld, SPACE_URL } from './test/handler-fixture.ts';
 
 const MIB = 1024 * 1024;

@@ -136,7 +136,7 @@ export class ContentCopy {
     const isOwn = bytes.buffer === this.#memory?.buffer;
     if (isOwn && bytes.byteOffset === this.#memory?.byteOffset + position) return;
     try {
-      await writeAll(this.#file, isOwn ? bytes.slice() : bytes, position);
+      await writeAll(this.#file, isOwn ? new Uint8Array(bytes) : bytes, position);
     } catch (error) {
       throw new PlaceFailed(`a copy could not be written in ${this.place.folder}`, { cause: error });
     }

@@ -1,7 +1,7 @@
 /** The one place where a failure becomes an HTTP answer (docs/api.md, Errors). */
 import { ApiError, type ErrorBody, JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
-import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/ports.ts';
 import { type Excess, QuotaExceeded } from '../core/quotas.ts';
+import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/store-failure.ts';
 import { QUOTA_REFUSALS } from '../metrics/server-metrics.ts';
 import type { CorsOrigins, HeaderFields } from './cors.ts';
 import { type Exchange, jsonAnswer } from './exchange.ts';
@@ -23,10 +23,10 @@ export type ReportFailure = (report: FailureReport) => void;
 export function errorAnswer(exchange: Exchange, error: unknown, report: ReportFailure): Response {
   if (error instanceof ApiError) {
     if (error instanceof QuotaExceeded) countRefusal(error.excess);
-    if (error.cause !== undefined && error.status >= 500) {
-      report({ kind: 'registry', requestId: crypto.randomUUID(), error });
-    }
-    return render(exchange, error);
+    if (error.cause === undefined || error.status < 500) return render(exchange, error);
+    const requestId = crypto.randomUUID();
+    report({ kind: 'registry', requestId, error });
+    return render(exchange, error, requestId);
   }
   const requestId = crypto.randomUUID();
   const failure = (kind: FailureReport['kind']): void => report({ kind, requestId, error });

@@ -2,7 +2,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
 import { ApiError } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
-import { ContentDamaged, type ContentUploads, type MetadataStore, StoreUnavailable } from '../core/ports.ts';
+import type { MetadataStore } from '../core/ports.ts';
+import { ContentDamaged, StoreUnavailable } from '../core/store-failure.ts';
+import type { ContentUploads } from '../core/upload-ports.ts';
 import type { Connections } from './exchange.ts';
 import { TrustedProxies } from './peer.ts';
 import { makeTenantShares, type TenantShareOptions } from './tenant-shares.ts';
@@ -89,6 +91,16 @@ describe('failures', () => {
     expect(JSON.parse(text).message).toStartWith("no space left on the server's disk: nothing is lost");
     expect(text).not.toContain('secret');
     expect(response.headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
+  });
+
+  test('a registry that cannot be read is logged with the id the caller gets', async () => {
+    const away = new ApiError('registry_unavailable', 'try again', { cause: new Error('the issuer hangs') });
+    const { response, text } = await answerOf(failingCore(away), get(`/cas/nodes/${HASH}/metadata`));
+    expect(response.status).toBe(503);
+    expect(text).not.toContain('hangs');
+    const [report] = world.failures;
+    expect(report).toMatchObject({ kind: 'registry', error: away });
+    expect(response.headers.get('x-request-id')).toBe(report?.requestId as string);
   });
 
   test('an ApiError keeps its status, headers and Retry-After', async () => {

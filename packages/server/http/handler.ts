@@ -13,10 +13,10 @@ import {
 } from '@holdfast/protocol';
 import type { AuditLog } from '../audit/audit-log.ts';
 import type { Capability, RequestedOperation } from '../auth/capability.ts';
+import type { Awaitable } from '../core/awaitable.ts';
 import { after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
 import type { Space } from '../core/model.ts';
-import type { Awaitable } from '../core/ports.ts';
 import { REQUESTS_IN_FLIGHT } from '../metrics/server-metrics.ts';
 import type { ClaimOptions, Hold } from '../shares/fair-shares.ts';
 import type { Tracer } from '../traces/tracer.ts';

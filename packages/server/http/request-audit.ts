@@ -3,7 +3,7 @@ import { ApiError } from '@holdfast/protocol';
 import type { AuditEvent } from '../audit/audit-event.ts';
 import type { AuditLog } from '../audit/audit-log.ts';
 import { describeToken } from '../auth/token-description.ts';
-import type { Awaitable } from '../core/ports.ts';
+import type { Awaitable } from '../core/awaitable.ts';
 import type { Exchange } from './exchange.ts';
 import type { TrustedProxies } from './peer.ts';
 import type { RequestRecord, ServedOperation } from './request-record.ts';

@@ -1,7 +1,7 @@
 /** Reads bodies into memory: shared out before they are read, bounded and watched while they arrive (docs/api.md, Errors). */
 import { ApiError, JSON_BODY_BYTES_MAX } from '@holdfast/protocol';
+import type { Awaitable } from '../core/awaitable.ts';
 import type { Space } from '../core/model.ts';
-import type { Awaitable } from '../core/ports.ts';
 import type { Hold } from '../shares/fair-shares.ts';
 import type { WatchedBody } from './body-watch.ts';
 import type { Exchange } from './exchange.ts';

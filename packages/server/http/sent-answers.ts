@@ -2,8 +2,8 @@
  * Answers in memory until they are sent: a slow reader keeps its bytes charged. The runtime does not report that it has sent an
  * answer, but from then on it knows no connection for the request.
  */
+import type { Awaitable } from '../core/awaitable.ts';
 import type { Space } from '../core/model.ts';
-import type { Awaitable } from '../core/ports.ts';
 import { FairShares, type Hold } from '../shares/fair-shares.ts';
 import type { Connections } from './exchange.ts';
 

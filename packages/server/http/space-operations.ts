@@ -11,13 +11,13 @@ import {
   parseUpdateRootRefsRequest,
   ROTTEN_NODES_HEADER,
 } from '@holdfast/protocol';
+import type { Awaitable } from '../core/awaitable.ts';
 import { after } from '../core/awaitable.ts';
 import type { Core } from '../core/core.ts';
 import { getUsage } from '../core/get-usage.ts';
 import { type LeaseOptions, leaseNode } from '../core/lease-node.ts';
 import { listRootRefs } from '../core/list-root-refs.ts';
 import type { Space } from '../core/model.ts';
-import type { Awaitable } from '../core/ports.ts';
 import { readContent } from '../core/read-content.ts';
 import { readMetadata } from '../core/read-metadata.ts';
 import { runGc } from '../core/run-gc.ts';

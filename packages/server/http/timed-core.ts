@@ -1,6 +1,6 @@
 /** Times the ports by decorating them: the rules run unchanged over ports that record their calls. */
 import type { Core } from '../core/core.ts';
-import type { StagedUpload } from '../core/ports.ts';
+import type { StagedUpload } from '../core/upload-ports.ts';
 import type { RequestTiming } from './request-timing.ts';
 
 type Prefix = 'cas_meta' | 'cas_content';

@@ -2,9 +2,9 @@
 import { ApiError } from '@holdfast/protocol';
 import type { Core } from '../core/core.ts';
 import type { Generation } from '../core/model.ts';
-import type { UploadBody } from '../core/ports.ts';
 import { receiveUpload } from '../core/receive-upload.ts';
 import { TOO_MANY_PUTS, UPLOADS_OF_GENERATION_MAX } from '../core/upload-judge.ts';
+import type { UploadBody } from '../core/upload-ports.ts';
 import type { PackGrant, UploadGrant } from '../core/upload-token.ts';
 import { UPLOADS_IN_FLIGHT } from '../metrics/server-metrics.ts';
 import { exhausted } from '../shares/exhausted.ts';

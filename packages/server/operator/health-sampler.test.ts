@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test';
 import type { Core } from '../core/core.ts';
-import { StoreUnavailable } from '../core/ports.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
 import { StraysSuspicious, StrayWatch } from '../core/stray-watch.ts';
 import { newGeneration } from '../engine/contract/samples.ts';
 import { HealthSampler } from './health-sampler.ts';

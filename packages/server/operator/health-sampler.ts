@@ -3,10 +3,10 @@
  * each store is asked once in a while, and everybody is told what it answered last.
  */
 import type { Core } from '../core/core.ts';
-import { isDamage } from '../core/ports.ts';
+import { isDamage } from '../core/store-failure.ts';
 import type { ServedDeployment } from '../deployment/deployment.ts';
 import { EngineRefused } from '../engine/refused.ts';
-import { type Check, type CheckResult, OK } from './readiness.ts';
+import { type Check, type CheckResult, ENGINES_CHECK, OK } from './readiness.ts';
 
 /** ms from the end of one look to the next */
 const LOOK_MS = 3_000;
@@ -44,7 +44,7 @@ export class HealthSampler {
 
   get checks(): readonly Check[] {
     return [
-      { name: 'engines', look: () => this.#engines },
+      { name: ENGINES_CHECK, look: () => this.#engines },
       { name: 'schema', look: () => this.#schema },
       { name: 'disk', look: () => lookAtDisk(this.#core) },
       { name: 'strays', look: () => lookAtStrays(this.#core) },

@@ -13,6 +13,20 @@ const TOKEN_LENGTH_MAX = 4096;
 const LOOK_MS = 1000;
 const PRINTABLE = /^[\x21-\x7e]+$/;
 
+/** Throws ServeError if the file holds no usable token. */
+export function readToken(file: string): { readonly digest: Uint8Array; readonly version: string } {
+  try {
+    const version = versionOf(statSync(file));
+    return { version, digest: digestOf(parseToken(file, readFileSync(file, 'utf8'))) };
+  } catch (error) {
+    if (error instanceof ServeError) throw error;
+    throw new ServeError(
+      `the operators' token file ${file} cannot be read (${codeOf(error)}): check --operator-token-file`,
+      { cause: error },
+    );
+  }
+}
+
 export class OperatorToken {
   readonly #file: string;
   readonly #log: Log;
@@ -24,16 +38,9 @@ export class OperatorToken {
   constructor(file: string, log: Log) {
     this.#file = file;
     this.#log = log;
-    try {
-      this.#version = versionOf(statSync(file));
-      this.#digest = digestOf(parseToken(file, readFileSync(file, 'utf8')));
-    } catch (error) {
-      if (error instanceof ServeError) throw error;
-      throw new ServeError(
-        `the operators' token file ${file} cannot be read (${codeOf(error)}): check --operator-token-file`,
-        { cause: error },
-      );
-    }
+    const { digest, version } = readToken(file);
+    this.#digest = digest;
+    this.#version = version;
   }
 
   /** Compares in a time that says nothing of the token. */

@@ -1,6 +1,6 @@
 /** Refusals of operations, and their answers as RFC 9457 wants them: `application/problem+json`. */
 import { ApiError } from '@holdfast/protocol';
-import { StoreUnavailable } from '../core/ports.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
 import { ConfigError, NotFoundError, ServeError } from '../errors.ts';
 
 /** The closed set of codes, with their status. A program decides by the code, a person reads `detail`. */

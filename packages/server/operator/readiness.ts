@@ -18,6 +18,9 @@ export interface CheckedResult {
   readonly result: CheckResult;
 }
 
+/** whether the stores of rows and bytes can be used */
+export const ENGINES_CHECK = 'engines';
+
 export const OK: CheckResult = { status: 'ok' };
 
 /** The results of all checks but the excluded ones. */

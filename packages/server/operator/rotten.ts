@@ -1,5 +1,5 @@
 /** The operation that names damaged nodes. */
-import type { RottenSpace } from '../core/ports.ts';
+import type { RottenSpace } from '../core/upkeep-ports.ts';
 import { operation } from './operation.ts';
 import { COUNT, listOf, record, TEXT } from './schemas.ts';
 

@@ -1,10 +1,11 @@
 /** The operation that says how the server is, in one document for people, the console and alerts. */
 import type { JsonSchema } from '@holdfast/protocol';
+import { StoreUnavailable } from '../core/store-failure.ts';
 import type { DeploymentPlace } from '../deployment/place.ts';
 import serverPackage from '../package.json' with { type: 'json' };
 import type { LiveServer } from './live-server.ts';
 import { type OperationCall, operation } from './operation.ts';
-import { isReady, lookAll } from './readiness.ts';
+import { ENGINES_CHECK, isReady, lookAll } from './readiness.ts';
 import { COUNT, listOf, orNull, record, TEXT, TIMESTAMP } from './schemas.ts';
 
 type Severity = 'error' | 'warning';
@@ -38,27 +39,41 @@ export const getStatus = operation({
       }),
     ),
     engines: record({ rows: { enum: ['sqlite', 'postgres'] }, bytes: { enum: ['disk', 's3'] } }),
-    apps: record({ active: COUNT, suspended: COUNT }),
+    apps: orNull(record({ active: COUNT, suspended: COUNT })),
     rottenNodes: COUNT,
     messages: listOf(record({ severity: SEVERITY, name: TEXT, message: TEXT }), 'Empty: all is well.'),
   }),
   run: async (call) => {
-    const { place, core, registry, live } = call;
-    const apps = await registry.listApps();
-    const active = apps.filter(({ status }) => status === 'active').length;
-    await core.rottenNodes.look(core.metadata);
+    const { place, core, live } = call;
+    const apps = await countApps(call);
     const rottenNodes = core.rottenNodes.total();
     return {
       version: serverPackage.version,
       now: Date.now(),
       server: live === undefined ? null : describeServer(live),
       engines: enginesOf(place),
-      apps: { active, suspended: apps.length - active },
+      apps,
       rottenNodes,
       messages: [...checkMessages(call), ...rotMessages(rottenNodes)],
     };
   },
 });
+
+/** `null`: an engine of the server is away. The document is wanted most just then, so it does not need them. */
+async function countApps({ core, registry, live }: OperationCall) {
+  const isAway = live?.checks.some(({ name, look }) => name === ENGINES_CHECK && look().status === 'fail');
+  if (isAway) return null;
+  try {
+    const apps = await registry.listApps();
+    await core.rottenNodes.look(core.metadata);
+    const active = apps.filter(({ status }) => status === 'active').length;
+    return { active, suspended: apps.length - active };
+  } catch (error) {
+    // The next look at the engines says so too.
+    if (live !== undefined && error instanceof StoreUnavailable) return null;
+    throw error;
+  }
+}
 
 function describeServer({ startedAt, isDraining, checks, workers, gcEveryMs, audit }: LiveServer) {
   return {

@@ -4,6 +4,7 @@ import { type HeldDataFolder, holdDataFolder } from '../deployment/data-folder.t
 import { type FolderModes, tightenModes } from '../deployment/folder-modes.ts';
 import { formatAuthority } from '../engine/address.ts';
 import { type Log, openLog } from '../log.ts';
+import { readToken } from '../operator/operator-token.ts';
 import { makeSignInCode, type SignInCode } from '../operator/sign-in.ts';
 import type { ServeConfig } from './config.ts';
 import { type DevApp, openDevApp } from './dev-app.ts';
@@ -39,6 +40,8 @@ export async function serve(
   const told = awaitSignal();
   // A rotation of the audit log that comes during the start must not end the server.
   if (config.audit !== undefined) process.on('SIGHUP', () => undefined);
+  // Nor is a folder made for a server that cannot start.
+  if (config.operators?.tokenFile !== undefined) readToken(config.operators.tokenFile);
   const folder = holdFolder(config);
   try {
     const devApp = config.isDev ? await openDevApp(config.dataDir, config.place.rows) : undefined;

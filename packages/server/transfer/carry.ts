@@ -6,8 +6,9 @@
 import { bytesToHash, type Hash } from '@holdfast/protocol';
 import { isProofOfRot, storedObject } from '../core/contents.ts';
 import type { ContentRow, Generation, NodeRow, Space, UploadRow } from '../core/model.ts';
-import { ContentDamaged, ContentLost, type ContentStore, StoreUnavailable } from '../core/ports.ts';
+import type { ContentStore } from '../core/ports.ts';
 import { sha256 } from '../core/sha256.ts';
+import { ContentDamaged, ContentLost, StoreUnavailable } from '../core/store-failure.ts';
 import type { ContentIntake, NodeEntry, TakenContent, UploadEntry } from '../engine/transfer-ports.ts';
 import { readCanonicalBytes } from './canonical-bytes.ts';
 import type { DamagedNode } from './events.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test';
-import { StoreUnavailable } from '../core/ports.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
 import { mapSome, type Patience, patiently } from './patience.ts';
 
 function makePatience(pausesMs: readonly number[], signal = new AbortController().signal) {

@@ -1,6 +1,6 @@
 /** Tries a step again while a store is away, so that a copy of many hours survives a restart of either side. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { StoreUnavailable } from '../core/ports.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
 
 export interface Patience {
   /** ms before each further try; after the last one the failure is thrown */

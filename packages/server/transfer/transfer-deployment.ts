@@ -1,6 +1,6 @@
 /** `holdfast migrate`: from two places to a copied and verified deployment. */
 import { randomUUID } from 'node:crypto';
-import { StoreUnavailable } from '../core/ports.ts';
+import { StoreUnavailable } from '../core/store-failure.ts';
 import type { CopiedDeployment } from '../deployment/deployment.ts';
 import { hasRows, openDeployment } from '../deployment/open.ts';
 import type { DeploymentPlace } from '../deployment/place.ts';

@@ -2,7 +2,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { mkdir, open, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import type { ContentRow } from '../../core/model.ts';
-import { ContentDamaged, ContentLost, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
+import type { StoredObject } from '../../core/ports.ts';
+import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
 import { newGeneration, readObject, SPACE, sampleNode } from '../../engine/contract/samples.ts';
 import { BLOCK_BYTES, IntegrityBuilder } from '../../engine/disk/block-integrity.ts';
 import { type ContentWorld, openContentStore } from '../../engine/disk/test/content-store-fixture.ts';

@@ -4,15 +4,16 @@ import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { encodeNode, type Hash } from '@holdfast/protocol';
 import type { Core } from '../../core/core.ts';
 import { leaseNode } from '../../core/lease-node.ts';
-import { type ScrubPosition, StoreUnavailable } from '../../core/ports.ts';
 import { NO_QUOTAS } from '../../core/quotas.ts';
 import { readContent } from '../../core/read-content.ts';
 import { finishUpload } from '../../core/receive-upload.ts';
 import { RottenNodes } from '../../core/rotten-nodes.ts';
 import { runGc } from '../../core/run-gc.ts';
 import { scrub } from '../../core/scrub.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { StrayWatch } from '../../core/stray-watch.ts';
 import { CALLER } from '../../core/test/core-fixture.ts';
+import type { ScrubPosition } from '../../core/upkeep-ports.ts';
 import { digestOf, hashAt, NOW, readyNode, SPACE } from '../../engine/contract/samples.ts';
 import {
   openTemporaryEngine,

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'bun:test';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Generation } from '../../core/model.ts';
-import { StoreUnavailable } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { NOW, newGeneration, SPACE, sampleNode } from '../../engine/contract/samples.ts';
 import { diskFiles, type Files, type OpenFile, type OpenFolder } from '../../engine/disk/files.ts';
 import { type ContentWorld, openContentStore } from '../../engine/disk/test/content-store-fixture.ts';

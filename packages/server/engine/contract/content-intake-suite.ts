@@ -1,6 +1,7 @@
 /** What every ContentIntake does, as tests (engine/transfer-ports.ts). An engine calls this with a way to open its intake. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import { ContentDamaged, type ContentStore, StoreUnavailable } from '../../core/ports.ts';
+import type { ContentStore } from '../../core/ports.ts';
+import { ContentDamaged, StoreUnavailable } from '../../core/store-failure.ts';
 import type { ContentIntake, IntakeTarget } from '../transfer-ports.ts';
 import { newGeneration, SPACE, sampleNode } from './samples.ts';
 

@@ -1,7 +1,7 @@
 /** What the background work finds: Spaces to sweep, nodes to scrub. */
 import { expect, test } from 'bun:test';
 import type { Space } from '../../core/model.ts';
-import type { ScrubItem, ScrubPosition } from '../../core/ports.ts';
+import type { ScrubItem, ScrubPosition } from '../../core/upkeep-ports.ts';
 import {
   discardOf,
   hashAt,
@@ -19,7 +19,7 @@ const CUTOFFS = { now: NOW, abandonedAt: NOW - 100, historyAt: 0 };
 export function testMaintenance(subject: StoreUnderTest): void {
   const inSpace = (spaceId: string): Space => ({ appId: 'sweep', spaceId });
   const names = async (limit: number) =>
-    (await subject.store.findSpacesToSweep(CUTOFFS, limit)).map(({ spaceId }) => spaceId).sort();
+    (await subject.store.findSpacesToSweep(CUTOFFS, limit)).spaces.map(({ spaceId }) => spaceId).sort();
 
   test('a Space is to be swept when it has abandoned rows, claims or discards, and only then', async () => {
     expect(await names(10)).toEqual([]);

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test';
 import type { Generation } from '../../core/model.ts';
 import type { StagedPack } from '../../core/packs/pack-ports.ts';
-import type { UploadReceiver } from '../../core/ports.ts';
+import type { UploadReceiver } from '../../core/upload-ports.ts';
 import type { ContentUnderTest } from './content-under-test.ts';
 import { NOW, newGeneration, SPACE } from './samples.ts';
 

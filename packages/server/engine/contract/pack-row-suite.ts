@@ -1,6 +1,7 @@
 /** Rows of packs, and the content rows that name them (core/packs/pack-ports.ts). */
 import { expect, test } from 'bun:test';
-import type { ContentRow, PackRow, Space } from '../../core/model.ts';
+import type { ContentRow, Space } from '../../core/model.ts';
+import type { PackRow } from '../../core/packs/pack-model.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
 import { testContentsToPack } from './contents-to-pack-suite.ts';
 import { NO_USE, OTHER, type PackRowTools, packRowTools } from './pack-row-tools.ts';
@@ -233,7 +234,7 @@ function testFinding({ subject, within, insert, insertContents, change }: PackRo
     const AT = NOW - 100;
     const spaces = async () => {
       const cutoffs = { now: NOW, abandonedAt: AT, historyAt: 0 };
-      return (await subject.store.findSpacesToSweep(cutoffs, 10)).map(({ spaceId }) => spaceId);
+      return (await subject.store.findSpacesToSweep(cutoffs, 10)).spaces.map(({ spaceId }) => spaceId);
     };
     const sweep = async (limit = 10) =>
       (await within((packs) => packs.findPacksToSweep(AT, limit))).map(({ pack }) => pack.generation).sort();

@@ -1,7 +1,8 @@
 /** What the suites of packs do with the rows of a store. */
-import type { ContentRow, PackRow, PackUse, Space } from '../../core/model.ts';
+import type { Awaitable } from '../../core/awaitable.ts';
+import type { ContentRow, Space } from '../../core/model.ts';
+import type { PackRow, PackUse } from '../../core/packs/pack-model.ts';
 import type { PackVerbs } from '../../core/packs/pack-ports.ts';
-import type { Awaitable } from '../../core/ports.ts';
 import { SPACE } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 

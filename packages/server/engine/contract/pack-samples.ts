@@ -1,5 +1,6 @@
 /** Rows of packs and objects with records, for the engines' contract suites. */
-import type { ContentRow, Generation, PackCodec, PackPlace, PackRow } from '../../core/model.ts';
+import type { ContentRow, Generation, PackCodec, PackPlace } from '../../core/model.ts';
+import type { PackRow } from '../../core/packs/pack-model.ts';
 import type { PackedRecord } from '../../core/packs/pack-ports.ts';
 import type { ContentStore, StoredObject } from '../../core/ports.ts';
 import type { ContentUnderTest } from './content-under-test.ts';

@@ -1,7 +1,8 @@
 /** The bytes of packs (core/packs/pack-ports.ts PackStore), and of nodes that are records of one. */
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { ContentDamaged, ContentLost, type ContentStore } from '../../core/ports.ts';
+import type { ContentStore } from '../../core/ports.ts';
+import { ContentDamaged, ContentLost } from '../../core/store-failure.ts';
 import type { ContentUnderTest } from './content-under-test.ts';
 import { makePack, putPack } from './pack-samples.ts';
 import { newGeneration, readObject, SPACE, sampleNode } from './samples.ts';

@@ -1,7 +1,8 @@
 /** The live records of packs (core/packs/pack-use.ts), as every engine must keep them. */
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import type { ContentRow, Generation, PackRow, PackUse } from '../../core/model.ts';
+import type { ContentRow, Generation } from '../../core/model.ts';
+import type { PackRow, PackUse } from '../../core/packs/pack-model.ts';
 import type { PackRowTools } from './pack-row-tools.ts';
 import {
   judgedPack,

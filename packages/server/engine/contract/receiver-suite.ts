@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test';
 import { encodeNode } from '@holdfast/protocol';
 import type { Space } from '../../core/model.ts';
-import type { StagedUpload, UploadReceiver } from '../../core/ports.ts';
+import type { StagedUpload, UploadReceiver } from '../../core/upload-ports.ts';
 import type { ContentUnderTest } from './content-under-test.ts';
 import { digestOf, NOW, newGeneration, SPACE, sampleNode } from './samples.ts';
 

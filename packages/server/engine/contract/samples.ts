@@ -8,8 +8,8 @@ import {
   type MetadataStore,
   type SpaceTransaction,
   type StoredObject,
-  type UploadUrlLife,
 } from '../../core/ports.ts';
+import type { UploadUrlLife } from '../../core/upload-ports.ts';
 
 export const SPACE: Space = { appId: 'app', spaceId: 'space' };
 /** A day in the year 2033: later than any lease of 0, earlier than the largest integer. */

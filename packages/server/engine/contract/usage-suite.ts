@@ -2,8 +2,9 @@
 import { expect, test } from 'bun:test';
 import type { Hash } from '@holdfast/protocol';
 import fc from 'fast-check';
+import type { Awaitable } from '../../core/awaitable.ts';
 import type { NodeRow, NodeRowState, Space, SpaceCounters } from '../../core/model.ts';
-import type { Awaitable, MetadataStore } from '../../core/ports.ts';
+import type { MetadataStore } from '../../core/ports.ts';
 import { hashAt, insertNodes, NOW, readNode, readyNode, SPACE, updateNode } from './samples.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
 

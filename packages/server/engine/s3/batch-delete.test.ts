@@ -1,6 +1,7 @@
 /** Deletes by the batch, and what a store can do to them. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import { type ContentStore, StoreUnavailable } from '../../core/ports.ts';
+import type { ContentStore } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
 import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';
 import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.ts';

@@ -1,6 +1,6 @@
 /** Deletes with DeleteObjects, a thousand keys per request. An absent key counts as deleted. */
 import type { Space } from '../../core/model.ts';
-import { StoreUnavailable } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { AttemptFailed } from './failure.ts';
 import { DELETE_BATCH_MAX, LIST_BYTES_MAX, type S3Limits } from './limits.ts';
 import type { S3Client } from './s3-client.ts';

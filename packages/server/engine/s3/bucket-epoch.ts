@@ -1,5 +1,5 @@
 /** The epoch of the bucket (core/store-epoch.ts): a decimal number in an object of its own. */
-import { StoreUnavailable } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import type { StoreEpoch } from '../../core/stray-ports.ts';
 import { AttemptFailed } from './failure.ts';
 import type { ObjectKeys } from './object-key.ts';

@@ -6,18 +6,17 @@ import type { Hash } from '@holdfast/protocol';
 import type { ContentRow, Generation, Space } from '../../core/model.ts';
 import {
   CONTENT_PIECE_BYTES,
-  ContentDamaged,
   type ContentStore,
-  type ContentUploads,
   type DeletedObjects,
   type FindKnown,
   type InspectedObject,
-  type NodeLimits,
   type ReadAids,
   type StoredObject,
 } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
+import { ContentDamaged } from '../../core/store-failure.ts';
 import type { StoreEpoch, WalkKeeper } from '../../core/stray-ports.ts';
+import type { ContentUploads, NodeLimits } from '../../core/upload-ports.ts';
 import {
   isPacked,
   type PackedNode,

@@ -5,8 +5,9 @@
  */
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { toByteStream } from '../../core/byte-stream.ts';
-import { type StoredObject, StoreUnavailable } from '../../core/ports.ts';
+import type { StoredObject } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import type { ContentIntake, IntakeTarget, TakenContent } from '../transfer-ports.ts';
 import type { S3ContentStoreParts } from './content-store-parts.ts';
 import { etagToIntegrity, findEtagOf, findStrongEtag } from './etag.ts';

@@ -1,5 +1,5 @@
 /** The failures of requests to the store. */
-import { StoreUnavailable } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 
 /** One attempt failed, and another may succeed: no connection, a time-out, a broken body, a 5xx. */
 export class AttemptFailed extends Error {

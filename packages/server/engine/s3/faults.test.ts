@@ -1,13 +1,8 @@
 /** A store that fails, hangs and lies, at each step of a read, a validation and a delete. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import type { Generation } from '../../core/model.ts';
-import {
-  ContentDamaged,
-  ContentLost,
-  type ContentStore,
-  type StoredObject,
-  StoreUnavailable,
-} from '../../core/ports.ts';
+import type { ContentStore, StoredObject } from '../../core/ports.ts';
+import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
 import { newGeneration, readObject, SPACE, sampleNode } from '../contract/samples.ts';
 import type { S3Limits } from './limits.ts';
 import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';

@@ -1,6 +1,7 @@
 /** A piece of an object is read by one request: the bytes are the same in whatever parts the store sends them. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
-import { type ContentStore, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
+import type { ContentStore, StoredObject } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
 import { S3_LIMITS } from './limits.ts';
 import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';

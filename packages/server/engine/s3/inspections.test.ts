@@ -1,7 +1,8 @@
 /** One look at an uploaded object serves all who ask for it at once, and never says that what came since is not there. */
 import { afterEach, beforeEach, expect, test } from 'bun:test';
 import { until } from '../../../../test/support/until.ts';
-import { type ContentStore, StoreUnavailable } from '../../core/ports.ts';
+import type { ContentStore } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
 import { configOf, openStore, putDirectly } from './test/s3-fixture.ts';
 import { errorAnswer, type StandIn, startStandIn } from './test/stand-in-store.ts';

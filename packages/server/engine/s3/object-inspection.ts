@@ -1,9 +1,10 @@
 /** Looks for the object of a generation and validates it, streaming it once (docs/api.md, leaseNode). */
 import type { Hash } from '@holdfast/protocol';
 import type { Space } from '../../core/model.ts';
-import type { InspectedObject, NodeLimits } from '../../core/ports.ts';
+import type { InspectedObject } from '../../core/ports.ts';
 import { askCollector } from '../../core/release-bytes.ts';
 import { tooLarge, UploadJudge } from '../../core/upload-judge.ts';
+import type { NodeLimits } from '../../core/upload-ports.ts';
 import { type AnswerBody, wrongLength } from './answer-body.ts';
 import { etagToIntegrity, findStrongEtag } from './etag.ts';
 import { AttemptFailed } from './failure.ts';
@@ -17,7 +18,7 @@ export async function inspectObject(
   limits: NodeLimits,
 ): Promise<InspectedObject> {
   const inspected = await client.send(
-    { method: 'GET', key, space, doing: 'validating an upload' },
+    { method: 'GET', key, space, doing: 'looking at an object' },
     (answer) => inspectAnswer(answer, hash, limits.nodeBytesMax),
   );
   // Absence counts only in our own bucket.

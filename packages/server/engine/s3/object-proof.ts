@@ -2,7 +2,7 @@
  * Turns a contradiction into proof (docs/design.md, Rot and healing): if an answer contradicts an object's record, the object is
  * read once more, in a bucket that its marker proves healthy. Only that second result makes a row rotten.
  */
-import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/ports.ts';
+import { ContentDamaged, ContentLost, StoreUnavailable } from '../../core/store-failure.ts';
 import { findStrongEtag } from './etag.ts';
 import { AttemptFailed, type RecordContradicted } from './failure.ts';
 import type { StoreMarker } from './marker.ts';

@@ -1,6 +1,6 @@
 /** Ranges of an object as its record has it, with every claim of an answer checked before a byte is used. */
 import type { Generation, Space } from '../../core/model.ts';
-import { StoreUnavailable } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import type { AnswerBody } from './answer-body.ts';
 import { findStrongEtag } from './etag.ts';
 import { AttemptFailed, RecordContradicted } from './failure.ts';

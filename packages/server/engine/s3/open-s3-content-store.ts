@@ -1,5 +1,6 @@
 /** Opens the bucket after checking that it belongs to this deployment and passes the probe. */
-import { type ContentStore, StoreUnavailable } from '../../core/ports.ts';
+import type { ContentStore } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import type { S3Address } from '../address.ts';
 import { EngineRefused } from '../refused.ts';
 import type { StoreIdentity } from '../store-identity.ts';

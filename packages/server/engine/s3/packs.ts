@@ -7,9 +7,9 @@ import { PACK_MEDIA_TYPE } from '@holdfast/protocol';
 import { toByteStream } from '../../core/byte-stream.ts';
 import type { Generation, Space } from '../../core/model.ts';
 import type { PackedRecord, PackObject, PackStore, WrittenPack } from '../../core/packs/pack-ports.ts';
-import { ContentDamaged, StoreUnavailable } from '../../core/ports.ts';
 import { askCollector } from '../../core/release-bytes.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
+import { ContentDamaged, StoreUnavailable } from '../../core/store-failure.ts';
 import { isRecordIntact, makeRecordIntegrity, RECORD_INTEGRITY_BYTES } from '../packed-object.ts';
 import type { S3ContentStoreParts } from './content-store-parts.ts';
 import { etagToIntegrity, findEtagOf, findStrongEtag } from './etag.ts';
@@ -241,7 +241,7 @@ async function gather(pieces: AsyncIterable<Uint8Array>): Promise<GatheredPack> 
   let length = 0;
   for await (const piece of pieces) {
     hasher.update(piece);
-    gathered.push(piece.slice());
+    gathered.push(new Uint8Array(piece));
     length += piece.length;
     askCollector(piece.length);
   }

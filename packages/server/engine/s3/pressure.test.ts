@@ -2,7 +2,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
 import { until } from '../../../../test/support/until.ts';
-import { type ContentStore, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
+import type { ContentStore, StoredObject } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { newGeneration, SPACE, sampleNode, urlLifeUntil } from '../contract/samples.ts';
 import { EngineRefused } from '../refused.ts';
 import type { S3ContentStoreConfig } from './open-s3-content-store.ts';

@@ -1,7 +1,7 @@
 /** The requests of the probe, as a client, a stranger or a rival would send them, to keys of its own. */
 import { randomBytes } from 'node:crypto';
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
-import type { SignedUpload } from '../../core/ports.ts';
+import type { SignedUpload } from '../../core/upload-ports.ts';
 import { AttemptFailed } from './failure.ts';
 import { DELETE_BATCH_MAX, type S3Limits } from './limits.ts';
 import type { ObjectKeys } from './object-key.ts';

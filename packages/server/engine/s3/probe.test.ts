@@ -1,7 +1,8 @@
 /** Which stores are refused at the start, and why. */
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test';
 import { NODE_MEDIA_TYPE } from '@holdfast/protocol';
-import { type ContentStore, StoreUnavailable } from '../../core/ports.ts';
+import type { ContentStore } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { newGeneration, SPACE, urlLifeUntil } from '../contract/samples.ts';
 import { EngineRefused } from '../refused.ts';
 import type { S3ContentStoreConfig } from './open-s3-content-store.ts';

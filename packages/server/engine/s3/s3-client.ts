@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Space } from '../../core/model.ts';
-import { StoreUnavailable } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { ENGINE_UP, S3_DURATION } from '../../metrics/server-metrics.ts';
 import { FairPlaces } from '../../shares/fair-places.ts';
 import type { S3Address } from '../address.ts';
@@ -256,7 +256,10 @@ async function fetchHead(
     });
   } catch (error) {
     if (error instanceof AttemptFailed) throw error;
-    throw new AttemptFailed('the object store cannot be reached', { cause: causeOf(error) });
+    throw new AttemptFailed(
+      `the object store at ${new URL(url).host} cannot be reached: check that it runs, and its address`,
+      { cause: causeOf(error) },
+    );
   } finally {
     clearTimeout(timer);
   }
@@ -264,5 +267,8 @@ async function fetchHead(
 
 function unavailable(doing: string, attempts: number, last: AttemptFailed): StoreUnavailable {
   if (last.cause instanceof RequestRefused) return last.cause;
-  return new StoreUnavailable(`${doing} failed after ${attempts} attempts: ${last.message}`, { cause: last });
+  return new StoreUnavailable(
+    `${doing} failed ${attempts === 1 ? 'once' : `${attempts} times`}: ${last.message}`,
+    { cause: last },
+  );
 }

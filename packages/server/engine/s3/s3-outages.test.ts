@@ -3,7 +3,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'bun:te
 import { openCeph, type TestBuckets } from '../../../../test/support/ceph-server.ts';
 import type { TestBucket } from '../../../../test/support/s3-request.ts';
 import { startTcpProxy, type TcpProxy } from '../../../../test/support/tcp-proxy.ts';
-import { type ContentStore, type StoredObject, StoreUnavailable } from '../../core/ports.ts';
+import type { ContentStore, StoredObject } from '../../core/ports.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { newGeneration, readObject, SPACE, sampleNode } from '../contract/samples.ts';
 import type { S3Limits } from './limits.ts';
 import { signRequest } from './request-signer.ts';

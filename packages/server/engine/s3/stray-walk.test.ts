@@ -3,8 +3,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { openCeph, type TestBuckets } from '../../../../test/support/ceph-server.ts';
 import { listKeys, type TestBucket } from '../../../../test/support/s3-request.ts';
 import type { Generation, ObjectKey } from '../../core/model.ts';
-import { type ContentStore, StoreUnavailable } from '../../core/ports.ts';
+import type { ContentStore } from '../../core/ports.ts';
 import { spaceKeyOf } from '../../core/space-key.ts';
+import { StoreUnavailable } from '../../core/store-failure.ts';
 import { NOW, newGeneration, SPACE, sampleNode } from '../contract/samples.ts';
 import type { S3Limits } from './limits.ts';
 import { ObjectKeys } from './object-key.ts';
